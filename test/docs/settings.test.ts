@@ -1,8 +1,10 @@
-import { deepEqual } from 'node:assert/strict'
+import { deepEqual, equal } from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { readSettings } from '@instar/process'
+import { scorerConfig } from '@instar/scorer'
+import { trainerConfig } from '@instar/trainer'
 import { ROOT } from '../../tools/tree.ts'
 
 const read = (path: string): Promise<string> => readFile(join(ROOT, path), 'utf8')
@@ -35,4 +37,8 @@ test('docker-compose.yml passes on every variable that says something to a conta
   const empty = lines.flatMap(([name, value]) => (value === `\${${name}:-}` ? [[name, '']] : []))
   deepEqual(empty.filter(([name]) => /^INSTAR_(KAFKA|REGISTRY)_/.test(name!)).length, 12)
   deepEqual(readSettings(Object.fromEntries(empty) as Record<string, string>, '/'), readSettings({}, '/'))
+})
+
+test('the scorer and the trainer have the same default staleness', () => {
+  equal(scorerConfig.parse({}).staleness, trainerConfig.parse({}).staleness)
 })

@@ -5,7 +5,7 @@ import { openKafkaLog, setupKafka } from '@instar/log/kafka/index'
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { after, before, test } from 'node:test'
-import { range } from '../contract/event-log.harness.ts'
+import { range } from '../kit/event-log/harness.ts'
 import { startProxied, type Proxied } from '../kit/stack/proxied.ts'
 import { API } from '../kit/stack/proxy.ts'
 

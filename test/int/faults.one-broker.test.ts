@@ -4,7 +4,7 @@ import { openKafkaLog, setupKafka, type KafkaLog } from '@instar/log/kafka/index
 import type { LogRecord } from '@instar/log'
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { all, NOTE, note, range, SCHEMAS, textOf } from '../contract/event-log.harness.ts'
+import { all, NOTE, note, range, SCHEMAS, textOf } from '../kit/event-log/harness.ts'
 import type { KafkaCluster } from '../kit/stack/kafka.ts'
 import { compare, startLoad } from '../kit/stack/load.ts'
 import { startProxied, type Proxied } from '../kit/stack/proxied.ts'

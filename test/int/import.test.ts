@@ -7,7 +7,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { instar } from '../kit/cli-world.ts'
-import { range } from '../contract/event-log.harness.ts'
+import { range } from '../kit/event-log/harness.ts'
 import { startRig, turnsOf, USER } from '../kit/gateway.ts'
 import { addresses, temporaryFolder } from '../kit/stack.ts'
 

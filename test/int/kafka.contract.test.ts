@@ -1,4 +1,4 @@
-import { eventLogFeatures } from '../contract/event-log.features.ts'
+import { eventLogFeatures } from '../kit/event-log/features.ts'
 import { openKafka } from './kafka.open.ts'
 
 eventLogFeatures('kafka', openKafka)

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { EventLog } from '@instar/log'
 import { openKafkaLog, setupKafka, setupSchemas } from '@instar/log/kafka/index'
 import { Kafka, logLevel } from 'kafkajs'
-import { SCHEMAS, type OpenOptions, type Opened } from '../contract/event-log.harness.ts'
+import { SCHEMAS, type OpenOptions, type Opened } from '../kit/event-log/harness.ts'
 import { allSeen } from '../kit/stack/sockets.ts'
 import { addresses } from '../kit/stack.ts'
 

@@ -4,7 +4,7 @@ import { openKafkaLog, setupKafka, type KafkaLog } from '@instar/log/kafka/index
 import { Kafka, logLevel, type Admin } from 'kafkajs'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { all, NOTE, note, range, SCHEMAS, textOf } from '../contract/event-log.harness.ts'
+import { all, NOTE, note, range, SCHEMAS, textOf } from '../kit/event-log/harness.ts'
 import { addresses } from '../kit/stack.ts'
 
 let count = 0

@@ -5,7 +5,7 @@ import { openKafkaLog, setupKafka, setupSchemas, type KafkaLog } from '@instar/l
 import { Kafka, logLevel, Partitioners, type Admin } from 'kafkajs'
 import assert from 'node:assert/strict'
 import { afterEach, test } from 'node:test'
-import { all, range } from '../contract/event-log.harness.ts'
+import { all, range } from '../kit/event-log/harness.ts'
 import { addresses } from '../kit/stack.ts'
 
 const schemas = schemaTexts()

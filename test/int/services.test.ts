@@ -4,7 +4,7 @@ import { openKafkaLog, setupKafka, setupSchemas, type KafkaLog } from '@instar/l
 import { createScorer, scorerConfig, type Scorer } from '@instar/scorer'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { range } from '../contract/event-log.harness.ts'
+import { range } from '../kit/event-log/harness.ts'
 import { Publisher, startRig, turnsOf, USER, type Rig } from '../kit/gateway.ts'
 import { addresses } from '../kit/stack.ts'
 

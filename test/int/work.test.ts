@@ -19,7 +19,7 @@ import {
 import { openKafkaLog, setupKafka, type KafkaLog } from '@instar/log/kafka/index'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { range } from '../contract/event-log.harness.ts'
+import { range } from '../kit/event-log/harness.ts'
 import { captured, type Said } from '../kit/scored-history.ts'
 import { membersOf, type MemberProcess, type Members } from '../kit/stack/members.ts'
 import { addresses } from '../kit/stack.ts'

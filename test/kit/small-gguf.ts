@@ -2,7 +2,7 @@
 import { byteAlphabet } from '@instar/policy/tokenizer/bytes'
 import { weightShapes, type ModelConfig, type WeightTensor } from '@instar/policy/weights'
 import { randomTensor, TEMPLATE } from './random-model.ts'
-import { writeGguf, type Quantisation, type Value } from '../checkpoints/gguf-writer.ts'
+import { writeGguf, type Quantisation, type Value } from './gguf-writer.ts'
 
 export const LLAMA: ModelConfig = {
   hiddenSize: 64,

@@ -1,7 +1,7 @@
 /**
  * The event log: topics of partitions of records, appended and never changed.
  *
- * Promises that every adapter keeps (test/contract/event-log.features.ts holds them to it):
+ * Promises that every adapter keeps (test/kit/event-log/features.ts holds them to it):
  * - records of one key are in one partition, `murmur2(key) mod partitions`, and are read in the order
  *   in which one `append` call gave them, and calls that follow one another;
  * - `append` resolves when every record of it is durable (flushed to disk, or acked by the quorum); a

@@ -9,7 +9,7 @@ import type { Runtime } from './runtime/runtime.ts'
 import { Trainer } from './step.ts'
 import { readAdapter } from './checkpoints/peft.ts'
 import type { StepSettings, TrainItem } from '@instar/engine/port'
-import { config, exampleItems, exampleSettings, exampleWeights } from '../../../test/golden/policy/example.ts'
+import { config, exampleItems, exampleSettings, exampleWeights } from '../../../test/kit/golden/policy/example.ts'
 
 const settings: StepSettings = exampleSettings
 const none = { adapter: null, state: null }
@@ -141,7 +141,7 @@ test('two processes make the same adapter and the same state', async () => {
   const once = async (): Promise<string> => {
     const child = spawn(
       process.execPath,
-      [new URL('../../../test/golden/policy/one-step.ts', import.meta.url).pathname],
+      [new URL('../../../test/kit/golden/policy/one-step.ts', import.meta.url).pathname],
       { stdio: ['ignore', 'pipe', 'inherit'] },
     )
     let text = ''

@@ -1,7 +1,7 @@
 /** Takes part in the work on `turns`: prints its share, as JSON, whenever it changes. Leaves when its input ends. */
 import { once } from 'node:events'
 import { openKafkaLog } from '@instar/log/kafka/index'
-import { NOTE, range, SCHEMAS } from '../../contract/event-log.harness.ts'
+import { NOTE, range, SCHEMAS } from '../../kit/event-log/harness.ts'
 
 const [place] = process.argv.slice(2) as [string]
 const { brokers, prefix, session } = JSON.parse(place) as { brokers: string[]; prefix: string; session: number }

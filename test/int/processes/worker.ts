@@ -11,7 +11,7 @@ import type { Model } from '@instar/engine/port'
 import { createPublisher, publisherConfig } from '@instar/publisher'
 import { createScorer, scorerConfig, type Judge } from '@instar/scorer'
 import { createTrainer, trainerConfig } from '@instar/trainer'
-import { range } from '../../contract/event-log.harness.ts'
+import { range } from '../../kit/event-log/harness.ts'
 import { ScriptedLearner } from '../../kit/scripted-learner.ts'
 
 export type WorkerPlace = {

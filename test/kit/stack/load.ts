@@ -1,6 +1,6 @@
 /** Callers that append as fast as they are answered, and what the log then holds of it. */
 import type { EventLog, LogRecord } from '@instar/log'
-import { note, range, textOf } from '../../contract/event-log.harness.ts'
+import { note, range, textOf } from '../event-log/harness.ts'
 
 export type Load = {
   acknowledged(): number

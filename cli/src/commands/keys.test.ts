@@ -1,0 +1,308 @@
+/** `instar keys` and a gateway that runs meanwhile. */
+import assert from 'node:assert/strict'
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { test } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
+import { readSettings } from '@instar/process'
+import { runCli } from '../cli.ts'
+import { looksOf } from '../diagnosis.ts'
+import { startRig, turnOf, USER } from '../../../test/kit/gateway.ts'
+import { folder, instar, type Said } from '../../../test/kit/cli-world.ts'
+
+type Made = { id: string; token: string; scopes: string[]; expires_at: string | null }
+
+test('keys are made, limited, rotated and revoked; a running gateway hears of it; the file holds no secret', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'instar-keys-'))
+  const file = join(folder, 'keys.json')
+  const keys = async (...args: string[]): Promise<unknown> => {
+    const out: string[] = []
+    const code = await runCli(['keys', ...args, '--json'], {
+      env: { INSTAR_DATA: folder },
+      cwd: folder,
+      out: (text) => void out.push(text),
+      err: () => undefined,
+      terminal: false,
+      stop: new AbortController().signal,
+    })
+    assert.equal(code, 0)
+    return JSON.parse(out.at(-1)!)
+  }
+  let now = Date.now()
+  const rig = await startRig({ settings: { keyFile: file }, ports: { now: () => now } })
+  const call = (token?: string, path = '/v1/chat/completions'): Promise<Response> =>
+    rig.fetch(path, {
+      json: path.startsWith('/admin') ? {} : { model: 'policy', messages: [USER('Hello')] },
+      ...(token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } }),
+    })
+  const later = (): void => {
+    now += 1001
+  }
+  try {
+    assert.equal((await call()).status, 200)
+    const anna = (await keys('add', 'anna')) as Made
+    assert.match(anna.token, /^sk-instar-[0-9a-f]{12}-[A-Za-z0-9]{43}$/)
+    later()
+    assert.deepEqual(
+      [
+        (await call()).status,
+        (await call(anna.token)).status,
+        (await call(`${anna.token}x`)).status,
+        (await call(anna.token, '/admin/thaw')).status,
+      ],
+      [401, 200, 401, 403],
+    )
+    assert.equal((await stat(file)).mode & 0o777, 0o600)
+    assert.doesNotMatch(await readFile(file, 'utf8'), new RegExp(anna.token.split('-').at(-1)!))
+
+    const guest = (await keys('add', 'guest', '--scopes', 'inference', '--rpm', '2', '--days', '1')) as Made
+    later()
+    const answers = [await call(guest.token), await call(guest.token), await call(guest.token)]
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [200, 200, 429],
+    )
+    assert.equal(answers[2]!.headers.get('retry-after'), '30')
+    const turn = await turnOf(rig.log, answers[0]!.headers.get('x-instar-turn-id'))
+    assert.deepEqual([turn.key, turn.trainable, turn.reason], [guest.id, false, 'opted_out'])
+
+    const next = (await keys('rotate', anna.id, '--overlap', '1')) as Made
+    later()
+    assert.deepEqual([(await call(anna.token)).status, (await call(next.token)).status], [200, 200])
+    now += 3600 * 1000
+    assert.deepEqual([(await call(anna.token)).status, (await call(next.token)).status], [401, 200])
+    await keys('revoke', next.id)
+    later()
+    assert.equal((await call(next.token)).status, 401)
+    assert.deepEqual(
+      ((await keys('list')) as Made[]).map(({ id }) => id),
+      [anna.id, guest.id],
+    )
+
+    const before = await readFile(file)
+    await writeFile(file, '{"keys": [')
+    later()
+    assert.equal((await call(guest.token)).status, 200)
+    await writeFile(file, before)
+  } finally {
+    await rig.stop()
+    await rm(folder, { recursive: true, force: true })
+  }
+})
+
+test('commands show the gateway the key in INSTAR_KEY; doctor says what it could not look at without one', async () => {
+  const data = folder()
+  const made = async (scopes: string): Promise<string> =>
+    ((await instar(['keys', 'add', 'me', '--scopes', scopes, '--json'], { INSTAR_DATA: data })).json as Made).token
+  const [admin, guest] = [await made('admin'), await made('inference')]
+  const rig = await startRig({ settings: { keyFile: join(data, 'keys.json') } })
+  const env = { INSTAR_DATA: data, INSTAR_PORT: new URL(rig.url).port }
+  const said = async (args: readonly string[], key: string): Promise<[number, string | undefined]> => {
+    const { code, json } = await instar([...args, '--json'], { ...env, INSTAR_KEY: key })
+    return [code, (json as { error?: { code: string } }).error?.code]
+  }
+  try {
+    for (const args of [
+      ['thaw'],
+      ['rollback', '7'],
+      ['promote', 'b'],
+      ['replay', '--branch', 'b'],
+      ['doctor', 'agent'],
+    ]) {
+      assert.deepEqual(await said(args, ''), [1, 'invalid_api_key'], args.join(' '))
+      assert.deepEqual(await said(args, guest), [1, 'missing_scope'], args.join(' '))
+    }
+    for (const args of [['thaw'], ['rollback', '7']])
+      assert.deepEqual(await said(args, admin), [1, 'no_line'], args.join(' '))
+    assert.deepEqual(await said(['doctor', 'agent'], admin), [0, undefined])
+    const [refused] = await looksOf(readSettings(env, '/'))
+      .looks.find(({ name }) => name === 'gateway')!
+      .of(readSettings(env, '/'))
+    assert.deepEqual([refused?.level, refused?.todo?.includes('INSTAR_KEY')], ['unsure', true])
+    assert.match(refused!.found, /^http:\/\/127\.0\.0\.1:\d+ answers, and says no more without an API key/)
+  } finally {
+    await rig.stop()
+  }
+})
+
+test('without keys a command shows the token of its data folder, or of INSTAR_ADMIN_TOKEN; who has neither is refused', async () => {
+  const [data, elsewhere] = [folder(), folder()]
+  const rig = await startRig({ settings: { adminToken: null, adminTokenFile: join(data, 'admin.token') } })
+  const INSTAR_PORT = new URL(rig.url).port
+  const said = async (env: Record<string, string>): Promise<string | undefined> =>
+    ((await instar(['thaw', '--json'], { INSTAR_PORT, ...env })).json as { error?: { code: string } }).error?.code
+  try {
+    assert.equal((await stat(join(data, 'admin.token'))).mode & 0o777, 0o600)
+    const token = (await readFile(join(data, 'admin.token'), 'utf8')).trim()
+    const good: Record<string, string>[] = [
+      { INSTAR_DATA: data },
+      { INSTAR_DATA: data, INSTAR_KEY: 'sk-of-before' },
+      { INSTAR_DATA: elsewhere, INSTAR_ADMIN_TOKEN: token },
+      { INSTAR_DATA: elsewhere, INSTAR_ADMIN_TOKEN_FILE: join(data, 'admin.token') },
+    ]
+    for (const env of good) {
+      assert.equal(await said(env), 'no_line', JSON.stringify(Object.keys(env)))
+    }
+    const wrong: Record<string, string>[] = [
+      { INSTAR_DATA: elsewhere },
+      { INSTAR_DATA: elsewhere, INSTAR_ADMIN_TOKEN: `${token}x` },
+    ]
+    for (const env of wrong) assert.equal(await said(env), 'invalid_api_key')
+    assert.equal(await said({ INSTAR_DATA: elsewhere, INSTAR_ADMIN_TOKEN: 'short' }), 'bad_request')
+  } finally {
+    await rig.stop()
+  }
+})
+
+test('two that change the file at once wait for each other; a key that has expired has no successor', async () => {
+  const data = folder()
+  const file = join(data, 'keys.json')
+  const stored = (id: string, expires: string | null): object => ({
+    id,
+    name: id,
+    sha256: '0'.repeat(64),
+    scopes: ['inference'],
+    created_at: new Date().toISOString(),
+    expires_at: expires,
+    requests_per_minute: null,
+    concurrent: null,
+  })
+  await writeFile(`${file}.lock`, '', { mode: 0o600 })
+  const lock = new DatabaseSync(`${file}.lock`)
+  lock.exec('BEGIN EXCLUSIVE')
+  const adding = instar(['keys', 'add', 'later', '--json'], { INSTAR_DATA: data })
+  await turn()
+  await writeFile(
+    file,
+    JSON.stringify({ keys: [stored('first', null), stored('over', new Date(Date.now() - 1000).toISOString())] }),
+  )
+  lock.close()
+  assert.equal((await adding).code, 0)
+  const listed = (await instar(['keys', 'list', '--json'], { INSTAR_DATA: data })).json as { name: string }[]
+  assert.deepEqual(
+    listed.map(({ name }) => name),
+    ['first', 'over', 'later'],
+  )
+  const rotated = await instar(['keys', 'rotate', 'over'], { INSTAR_DATA: data })
+  assert.notEqual(rotated.code, 0)
+  assert.match(rotated.err, /key over has expired/)
+})
+
+test('a gateway does not open when its last key is revoked or their file is gone, not after a restart either, until `keys open`; its health is still told', async () => {
+  const data = folder()
+  const file = join(data, 'keys.json')
+  const keys = (...args: string[]): Promise<Said> => instar(['keys', ...args, '--json'], { INSTAR_DATA: data })
+  const { id } = (await keys('add', 'one')).json as Made
+  let now = Date.now()
+  const start = (): ReturnType<typeof startRig> =>
+    startRig({ settings: { host: '0.0.0.0', open: true, keyFile: file, adminToken: null }, ports: { now: () => now } })
+  const later = (): void => {
+    now += 1001
+  }
+  let rig = await start()
+  const at = async (path: string): Promise<number> =>
+    (await fetch(`http://127.0.0.1:${new URL(rig.url).port}${path}`)).status
+  const again = async (): Promise<void> => {
+    await rig.stop()
+    rig = await start()
+  }
+  try {
+    assert.equal(await at('/v1/models'), 401)
+    assert.equal((await keys('open')).code, 2, 'there is a key')
+    assert.equal((await keys('revoke', id)).code, 0)
+    later()
+    assert.deepEqual(
+      [await at('/v1/models'), await at('/admin/status'), await at('/metrics'), await at('/health/ready')],
+      [401, 401, 401, 200],
+    )
+    await again()
+    assert.equal(await at('/v1/models'), 401, 'after a restart')
+    for (const emptied of ['{"keys": []}', '']) {
+      await writeFile(file, emptied)
+      later()
+      assert.equal(await at('/v1/models'), 401, emptied)
+    }
+    await rm(file)
+    later()
+    assert.equal(await at('/v1/models'), 401, 'without the file')
+    await again()
+    assert.equal(await at('/v1/models'), 401, 'without the file, after a restart')
+    assert.deepEqual((await keys('open')).json, { open: true })
+    later()
+    assert.equal(await at('/v1/models'), 200)
+    await again()
+    assert.equal(await at('/v1/models'), 200)
+    await rm(file)
+    later()
+    assert.equal(await at('/v1/models'), 200)
+    await keys('add', 'two')
+    later()
+    assert.equal(await at('/v1/models'), 401)
+  } finally {
+    await rig.stop()
+  }
+})
+
+test('keys that others took away while the gateway ran lock it as well; keys that were there at its start are remembered beside the file', async () => {
+  const data = folder()
+  const file = join(data, 'keys.json')
+  await writeFile(
+    file,
+    JSON.stringify({ keys: [{ id: 'one', sha256: '0'.repeat(64), created_at: new Date().toISOString() }] }),
+  )
+  for (const first of [true, false]) {
+    const rig = await startRig({ settings: { keyFile: file } })
+    try {
+      assert.equal((await rig.fetch('/v1/models')).status, 401)
+    } finally {
+      await rig.stop()
+    }
+    if (first) await rm(file)
+  }
+})
+
+test("the lock is its owner's alone; whoever holds it for ever does not keep a key from being revoked", async () => {
+  const data = folder()
+  const file = join(data, 'keys.json')
+  await writeFile(`${file}.lock`, '', { mode: 0o644 })
+  const theirs = new DatabaseSync(`${file}.lock`, { readOnly: true })
+  theirs.exec('BEGIN; SELECT * FROM sqlite_schema')
+  const keys = (...args: string[]): Promise<Said> => instar(['keys', ...args, '--json'], { INSTAR_DATA: data })
+  const made = (await keys('add', 'one')).json as Made
+  assert.equal((await stat(`${file}.lock`)).mode & 0o777, 0o600)
+  theirs.close()
+  const held = new DatabaseSync(`${file}.lock`)
+  held.exec('BEGIN EXCLUSIVE')
+  try {
+    const [revoked, added] = await Promise.all([keys('revoke', made.id), keys('add', 'two')])
+    assert.deepEqual([revoked.code, (revoked.json as Made).id, added.code], [0, made.id, 1])
+    assert.match(revoked.err, /revoked without it/)
+    assert.deepEqual((await keys('list')).json, [])
+  } finally {
+    held.close()
+  }
+})
+
+test('what the disk refuses and what is no file of keys is told as that; a command that there is none of as well', async () => {
+  const data = folder()
+  const file = join(data, 'keys.json')
+  const said = async (args: readonly string[], keys: string): Promise<[number, string]> => {
+    const { code, err } = await instar(['keys', ...args], { INSTAR_DATA: data, INSTAR_KEYS: keys })
+    return [code, err.split('\n')[0]!]
+  }
+  await writeFile(file, '{}')
+  for (const args of [['list'], ['add', 'x']])
+    assert.deepEqual(await said(args, file), [1, `instar keys: data_unreadable: ${file} is not a file of API keys.`])
+  const [code, err] = await said(['add', 'x'], join(file, 'keys.json'))
+  assert.deepEqual(
+    [code, err.startsWith(`instar keys: data_unreadable: ${file}/keys.json cannot be changed: `)],
+    [1, true],
+  )
+  await rm(file)
+  await mkdir(`${file}.${process.pid}.new`)
+  assert.match((await said(['add', 'x'], file))[1], /^instar keys: data_unreadable: .* cannot be changed: EISDIR/)
+  assert.deepEqual(await said(['remove', 'x'], file), [2, 'instar keys: there is no `keys remove`'])
+  assert.deepEqual(await said(['list', 'x'], file), [2, 'instar keys: not understood: x'])
+})

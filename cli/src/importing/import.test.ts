@@ -1,0 +1,554 @@
+/** `instar import` and `instar export`: what comes onto the log, joined and scored as if it had been said here. */
+import {
+  decodeRecord,
+  foldTurns,
+  initialTurns,
+  readWritten,
+  schemaTexts,
+  type FeedbackGiven,
+  type Logged,
+  type SessionClosed,
+  type TurnCaptured,
+  type TurnsEvent,
+  type TurnState,
+} from '@instar/events'
+import { createTurnReader, openEmbeddedLog, type EmbeddedLog, type TurnReader } from '@instar/log'
+import { createScorer, scorerConfig } from '@instar/scorer'
+import { deepEqual, equal, match, ok } from 'node:assert/strict'
+import { existsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, test, type TestContext } from 'node:test'
+import { model, startRig, USER } from '../../../test/kit/gateway.ts'
+import { folder, instar } from '../../../test/kit/cli-world.ts'
+
+type Report = {
+  lines: number
+  sessions: number
+  turns: number
+  exact: number
+  trainable: number
+  feedback: number
+  there: number
+  repeated: number
+  not_trainable: Record<string, number>
+  skipped: { line: number; reason: string }[]
+}
+
+const file = (lines: readonly unknown[]): string => {
+  const path = join(folder(), 'lines.jsonl')
+  writeFileSync(path, lines.map((line) => `${typeof line === 'string' ? line : JSON.stringify(line)}\n`).join(''))
+  return path
+}
+
+const load = async (data: string, path: string, ...options: string[]): Promise<Report & { code: number }> => {
+  const { code, json, err } = await instar(['import', path, '--json', ...options], { INSTAR_DATA: data })
+  ok(json !== undefined && !('error' in (json as object)), err)
+  return { code, ...(json as Report) }
+}
+
+type Seen = {
+  log: EmbeddedLog
+  events: TurnsEvent[]
+  turns: TurnState[]
+  reader: TurnReader
+  of(turn: string): TurnCaptured
+  records: number
+}
+
+const look = async (t: TestContext, data: string): Promise<Seen> => {
+  const log = await openEmbeddedLog({ folder: join(data, 'log'), readOnly: true })
+  t.after(() => log.close())
+  const state = initialTurns()
+  const events: TurnsEvent[] = []
+  for await (const batch of log.read('turns')) {
+    for (const record of batch) {
+      const logged = decodeRecord(record) as Logged<TurnsEvent>
+      equal(foldTurns(state, logged).counted, true, `${logged.event.type} counts`)
+      events.push(logged.event)
+    }
+  }
+  return {
+    log,
+    events,
+    turns: [...state.turns.values()],
+    reader: createTurnReader(log, (turn) => state.turns.get(turn)),
+    records: events.length,
+    of: (turn) => events.find((event): event is TurnCaptured => event.type === 'TurnCaptured' && event.turn === turn)!,
+  }
+}
+
+/** Three turns and feedback, said to a real gateway. */
+const conversation = async (data: string): Promise<void> => {
+  const log = await openEmbeddedLog({ folder: join(data, 'log'), schemas: schemaTexts() })
+  let said = 0
+  const rig = await startRig({
+    log,
+    script: () => `Answer ${(said += 1)} <tool_call>{"name": "look", "arguments": {"at":  ${said}}}</tool_call>`,
+  })
+  const messages: { role: string; [key: string]: unknown }[] = [USER('Where is it?')]
+  for (const next of ['Not there.', 'Thank you!', null]) {
+    const response = await rig.fetch('/v1/chat/completions', {
+      json: {
+        model: 'policy',
+        messages,
+        tools: [{ type: 'function', function: { name: 'look', parameters: {} } }],
+        user: 'ann',
+      },
+      headers: { 'x-session-id': 'desk', 'x-claude-code-prompt-id': 'prompt-1' },
+    })
+    const {
+      choices: [choice],
+    } = (await response.json()) as { choices: { message: { role: string } }[] }
+    messages.push(choice!.message, ...(next === null ? [] : [USER(next)]))
+    if (next === null)
+      equal(
+        (
+          await rig.fetch('/v1/feedback', {
+            json: { turn_id: response.headers.get('x-instar-turn-id'), value: 0.5, comment: 'good' },
+          })
+        ).status,
+        200,
+      )
+  }
+  await rig.stop()
+  await log.close()
+}
+
+describe('instar export and import', () => {
+  test('a conversation of one log is the same on another: ids, tokens, words, joins, feedback; again adds nothing', async (t) => {
+    const [from, to] = [folder(), folder()]
+    await conversation(from)
+    const path = join(folder(), 'desk.jsonl')
+    const exported = await instar(['export', path, '--json'], { INSTAR_DATA: from })
+    deepEqual(
+      [exported.code, exported.json],
+      [0, { sessions: 1, turns: 3, aborted: 0, unshown: 0, feedback: 1 }],
+      exported.err,
+    )
+    equal(
+      (await instar(['export', path, '--json'], { INSTAR_DATA: from })).code,
+      1,
+      'a file that is there is not written over',
+    )
+
+    const dry = await load(to, path, '--dry-run')
+    deepEqual([dry.turns, dry.exact, dry.feedback], [3, 3, 1])
+    const unvouched = folder()
+    const { trainable, not_trainable: why } = await load(unvouched, path)
+    deepEqual(
+      [trainable, why],
+      [0, { not_sampled: 3 }],
+      'a file may say anything: nothing of it is learned from until somebody vouches for it',
+    )
+
+    const { code, ...first } = await load(to, path, '--own-versions')
+    deepEqual(
+      [code, first.lines, first.sessions, first.turns, first.exact, first.trainable, first.feedback, first.there],
+      [0, 3, 1, 3, 3, 3, 1, 0],
+    )
+    const [a, b] = [await look(t, from), await look(t, to)]
+    equal(b.turns.length, 3)
+    equal(b.of(b.turns[0]!.turn).userTurn, 'prompt-1')
+    for (const [i, before] of a.turns.entries()) {
+      const after = b.turns[i]!
+      for (const name of [
+        'turn',
+        'session',
+        'version',
+        'kind',
+        'subject',
+        'group',
+        'digest',
+        'answer',
+        'follows',
+        'next',
+        'trainable',
+        'at',
+        'finishedAt',
+      ] as const)
+        deepEqual(after[name], before[name], name)
+      deepEqual(
+        after.feedback.map(({ id, value, at, comment }) => [id, value, at, readWritten(comment!)]),
+        before.feedback.map(({ id, value, at, comment }) => [id, value, at, readWritten(comment!)]),
+      )
+      const [was, is] = [a.of(before.turn), b.of(before.turn)]
+      for (const name of [
+        'tokens',
+        'ids',
+        'logprobs',
+        'sampling',
+        'toolCallIds',
+        'after',
+        'stateFrom',
+        'offPrefix',
+        'finish',
+        'labelSource',
+        'userTurn',
+      ] as const)
+        deepEqual(is[name], was[name], name)
+      equal(readWritten(is.text), readWritten(was.text))
+      deepEqual(await b.reader.promptIds(before.turn), await a.reader.promptIds(before.turn))
+      deepEqual(await b.reader.body(before.turn), await a.reader.body(before.turn))
+    }
+    ok(b.of(b.turns[2]!.turn).body.from !== null, 'what a request repeats is a reference here too')
+
+    for (const data of [from, to]) {
+      const before = (await look(t, data)).records
+      const again = await load(data, path)
+      deepEqual([again.code, again.turns, again.feedback, again.there], [0, 0, 0, 3])
+      equal((await look(t, data)).records, before)
+    }
+  })
+
+  test('a session that is not there is told, and no file is made; what is no file is refused in words', async () => {
+    const data = folder()
+    await conversation(data)
+    const path = join(folder(), 'none.jsonl')
+    for (const to of [path, '-']) {
+      const { code, err, out } = await instar(['export', to, '--session', 'desk-2'], { INSTAR_DATA: data })
+      deepEqual([code, out, existsSync(path)], [1, '', false])
+      match(err, /^instar export: unknown_turn: There is no session desk-2 on the log\./)
+    }
+    deepEqual(
+      (await instar(['export', join(folder(), 'desk.jsonl'), '--session', 'desk', '--json'], { INSTAR_DATA: data }))
+        .json,
+      { sessions: 1, turns: 3, aborted: 0, unshown: 0, feedback: 1 },
+    )
+    for (const [from, why] of [
+      [data, 'it is no regular file'],
+      [path, 'ENOENT'],
+    ] as const) {
+      const { code, err } = await instar(['import', from], { INSTAR_DATA: data })
+      equal(code, 1)
+      match(err, new RegExp(`^instar import: bad_request: ${from} cannot be read: ${why}\\.`))
+    }
+  })
+
+  test('the scorer judges imported turns by what was said next', async (t) => {
+    const [from, to] = [folder(), folder()]
+    await conversation(from)
+    const path = join(folder(), 'desk.jsonl')
+    await instar(['export', path], { INSTAR_DATA: from })
+    await load(to, path, '--own-versions')
+    const log = await openEmbeddedLog({ folder: join(to, 'log'), schemas: schemaTexts() })
+    t.after(() => log.close())
+    const third = Promise.withResolvers<void>()
+    let scored = 0
+    const scorer = createScorer(
+      {
+        log,
+        now: Date.now,
+        onFatal: third.reject,
+        onScored: () => {
+          if ((scored += 1) === 3) third.resolve()
+        },
+      },
+      scorerConfig.parse({}),
+    )
+    await scorer.start()
+    await third.promise
+    await scorer.stop()
+    const rewards: Record<string, number> = {}
+    for await (const batch of log.read('scores'))
+      for (const record of batch) {
+        const { event } = decodeRecord(record)
+        if (event.type === 'TurnScored') rewards[event.turn] = event.reward
+      }
+    const { turns } = await look(t, to)
+    equal(rewards[turns[1]!.turn], 1, 'thanked')
+    equal(rewards[turns[2]!.turn], 0.5, 'explicit feedback')
+  })
+})
+
+const ask = (messages: object[], answer: string, more: object = {}) => ({
+  request: { model: 'gpt', messages },
+  response: {
+    created: 1_700_000_000,
+    choices: [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content: answer } }],
+  },
+  ...more,
+})
+const SAID = (content: string) => ({ role: 'assistant', content })
+
+describe('instar import: logs of requests', () => {
+  test('unlabelled requests find their conversation; a bad line is told and costs nothing else; a file that has grown adds what is new', async (t) => {
+    const data = folder()
+    const lines: unknown[] = [
+      ask([USER('Name a river.')], 'The Aare.'),
+      '{"request": {',
+      ask([USER('Name a river.'), SAID('The Aare.'), USER('Longer!')], 'The Rhine, then.', { reward: false }),
+      ask([{ role: 'user', content: [{ type: 'image_url', image_url: {} }] }], 'A cat.'),
+      { ...ask([USER('x')], ''), response: { status_code: 500, body: { error: { message: 'down' } } } },
+      ask([USER('Name a river.')], 'The Aare.'),
+    ]
+    const { code, ...report } = await load(data, file(lines))
+    equal(code, 1)
+    deepEqual(
+      [report.lines, report.sessions, report.turns, report.exact, report.trainable, report.feedback, report.repeated],
+      [6, 1, 2, 0, 0, 1, 1],
+    )
+    deepEqual(report.not_trainable, { no_ids: 2 })
+    deepEqual(
+      report.skipped.map(({ line }) => line),
+      [2, 4, 5],
+    )
+    match(report.skipped[1]!.reason, /messages\[0\]\.content\[0\] is of type image_url/)
+    const { turns, events, of } = await look(t, data)
+    deepEqual([turns[0]!.next, turns[1]!.follows], [turns[1]!.turn, turns[0]!.turn])
+    const feedback = events.find((event): event is FeedbackGiven => event.type === 'FeedbackGiven')!
+    deepEqual([feedback.turn, feedback.value, feedback.at], [turns[1]!.turn, -1, 1_700_000_000_000])
+    const turn = of(turns[0]!.turn)
+    deepEqual(
+      [turn.version, turn.adapter, turn.tokens, turn.reason, turn.at, turn.kind],
+      [-1, null, 'none', 'no_ids', 1_700_000_000_000, 'main'],
+    )
+
+    const longer = [USER('Name a river.'), SAID('The Aare.'), USER('Longer!'), SAID('The Rhine, then.'), USER('Thanks')]
+    const grown = await load(data, file([...lines, ask(longer, 'Welcome.')]))
+    deepEqual([grown.turns, grown.there, grown.feedback], [1, 2, 0])
+    equal((await look(t, data)).turns[2]!.follows, turns[1]!.turn)
+  })
+
+  test('token-exact where ids, log-probs and our version are there and agree; else the reason', async (t) => {
+    const data = folder()
+    const messages = [USER('Say it.')]
+    const prompt = model.promptIds(messages, {})
+    const ids = [...model.encode('It is said.'), model.endOfTurn[0]!]
+    const logprobs = ids.map((_, i) => -0.25 * (i + 1))
+    const line = (
+      session: string,
+      { response = {}, choice = {}, ...more }: { response?: object; choice?: object; [key: string]: unknown } = {},
+    ) => ({
+      session_id: session,
+      timestamp: '2026-01-02T03:04:05Z',
+      request: { model: 'policy', messages, temperature: 0.7 },
+      ...more,
+      response: {
+        system_fingerprint: 'instar-policy@0',
+        prompt_token_ids: prompt,
+        choices: [
+          {
+            index: 0,
+            message: SAID('It is said.'),
+            token_ids: ids,
+            logprobs: { content: logprobs.map((logprob) => ({ logprob })) },
+            finish_reason: 'stop',
+            ...choice,
+          },
+        ],
+        ...response,
+      },
+    })
+    const cases: [string, ReturnType<typeof line>, string | null][] = [
+      ['good', line('good'), null],
+      ['logprobs', line('logprobs', { choice: { logprobs: null } }), 'no_logprobs'],
+      ['lengths', line('lengths', { choice: { logprobs: { content: [{ logprob: -1 }] } } }), 'lengths_differ'],
+      ['prompt', line('prompt', { response: { prompt_token_ids: undefined } }), 'no_prompt_ids'],
+      ['version', line('version', { response: { system_fingerprint: 'fp_1' } }), 'no_version'],
+      ['foreign', line('foreign', { response: { system_fingerprint: 'fp_1' }, policy_version: 0 }), 'foreign_version'],
+      ['unknown', line('unknown', { response: { system_fingerprint: 'instar-policy@7' } }), 'unknown_version'],
+      ['adapter', line('adapter', { adapter: 'ab'.repeat(32) }), 'other_adapter'],
+      ['text', line('text', { choice: { message: SAID('It is not said.') } }), 'text_differs'],
+      [
+        'vocabulary',
+        line('vocabulary', { response: { prompt_token_ids: [...prompt, 151_643] } }),
+        'not_this_vocabulary',
+      ],
+      [
+        'certain',
+        line('certain', { choice: { logprobs: { content: logprobs.map(() => ({ logprob: 0.5 })) } } }),
+        'bad_logprobs',
+      ],
+      ['greedy', line('greedy', { request: { messages, temperature: 0 } }), 'greedy'],
+      [
+        'format',
+        line('format', { request: { messages, temperature: 0.7, response_format: { type: 'json_object' } } }),
+        'constrained',
+      ],
+      ['choice', line('choice', { request: { messages, temperature: 0.7, tool_choice: 'required' } }), 'constrained'],
+      ['private', line('private', { no_train: true }), 'opted_out'],
+    ]
+    const foreign = cases.filter(([session]) => session === 'foreign').map(([, one]) => one)
+    equal((await load(data, file(foreign))).turns, 1)
+    const { code, ...report } = await load(
+      data,
+      file(cases.filter(([session]) => session !== 'foreign').map(([, one]) => one)),
+      '--own-versions',
+    )
+    deepEqual([code, report.turns, report.exact, report.trainable], [0, 14, 5, 1])
+    const { turns, of } = await look(t, data)
+    for (const [session, , reason] of cases)
+      equal(turns.find((turn) => turn.session === session)!.reason, reason, session)
+    const good = of(turns.find(({ session }) => session === 'good')!.turn)
+    deepEqual(
+      [good.ids, good.logprobs, good.sampling.temperature, good.version, good.at, readWritten(good.text)],
+      [ids, logprobs, 0.7, 0, Date.parse('2026-01-02T03:04:05Z'), 'It is said.'],
+    )
+  })
+})
+
+describe('instar import: conversations', () => {
+  test('each answer is a turn; calls and their results are next states; a range of rewards is spread', async (t) => {
+    const data = folder()
+    const call = { id: 'c1', type: 'function', function: { name: 'f', arguments: '{"a":1}' } }
+    const lines = [
+      {
+        messages: [
+          { role: 'system', content: 'S' },
+          USER('Do it'),
+          { role: 'assistant', content: null, tool_calls: [call] },
+          { role: 'tool', tool_call_id: 'c1', content: 'exit code 1' },
+          SAID('Failed.'),
+          USER('No, wrong.'),
+          { ...SAID('Sorry.'), reward: 1 },
+        ],
+        tools: [{ type: 'function', function: { name: 'f' } }],
+      },
+      {
+        conversations: [
+          { from: 'human', value: 'Hi' },
+          { from: 'gpt', value: 'Hello' },
+        ],
+        session_id: 'mine',
+        reward: 0.25,
+      },
+      { messages: [USER('nobody answers')] },
+    ]
+    const { code, ...report } = await load(data, file(lines), '--rewards', '0:1')
+    deepEqual(
+      [code, report.sessions, report.turns, report.feedback, report.skipped.map(({ line }) => line)],
+      [1, 2, 4, 2, [3]],
+    )
+    const { turns, events, of } = await look(t, data)
+    deepEqual(
+      turns.map(({ follows, next }) => [
+        turns.findIndex(({ turn }) => turn === follows),
+        turns.findIndex(({ turn }) => turn === next),
+      ]),
+      [
+        [-1, 1],
+        [0, 2],
+        [1, -1],
+        [-1, -1],
+      ],
+    )
+    deepEqual(
+      [of(turns[1]!.turn).stateFrom, of(turns[0]!.turn).finish, readWritten(of(turns[0]!.turn).text)],
+      [3, 'tool_calls', '<tool_call>\n{"name": "f", "arguments": {"a":1}}\n</tool_call>'],
+    )
+    deepEqual(
+      events.filter((event) => event.type === 'FeedbackGiven').map(({ turn, value }) => [turn, value]),
+      [
+        [turns[2]!.turn, 1],
+        [turns[3]!.turn, -0.5],
+      ],
+    )
+    equal(turns[3]!.session, 'mine')
+    deepEqual(
+      [
+        (await load(data, file(lines), '--rewards', '0:1')).turns,
+        (await load(data, file(lines), '--rewards', '0:1')).feedback,
+      ],
+      [0, 0],
+    )
+  })
+})
+
+test('a long request is in blobs, what repeats it leans on it; lines of any length and ending; what is no UTF-8 is told, not changed', async (t) => {
+  const data = folder()
+  const long = 'A river. '.repeat(100_000)
+  const path = join(folder(), 'long.jsonl')
+  const line = JSON.stringify({
+    messages: [USER(long), SAID('Noted.'), USER('Again!'), SAID('Noted again.')],
+    session_id: 'long',
+  })
+  const accents = JSON.stringify({ messages: [USER('é'), SAID('ü')] })
+  writeFileSync(
+    path,
+    Buffer.concat([Buffer.from(`\ufeff\r\n${line}\r\n\n${accents}\n`), Buffer.from(accents, 'latin1')]),
+  )
+  const { code, ...report } = await load(data, path)
+  deepEqual([code, report.lines, report.turns], [1, 3, 3])
+  deepEqual(
+    report.skipped.map(({ line: number, reason }) => [number, reason]),
+    [[5, 'The line is not a JSON object in UTF-8.']],
+  )
+  const { turns, of, reader } = await look(t, data)
+  ok(of(turns[0]!.turn).body.blob !== null && of(turns[1]!.turn).body.from === turns[0]!.turn)
+  deepEqual(JSON.parse(Buffer.from(await reader.body(turns[1]!.turn)).toString()), {
+    messages: [USER(long), SAID('Noted.'), USER('Again!')],
+  })
+  equal(readWritten(of(turns[2]!.turn).text), 'ü')
+})
+
+describe('instar import: steps of Claw-R1', () => {
+  const steps = () => {
+    const first = model.promptIds([USER('2+2?')], {})
+    const said = [...model.encode('Five.'), model.endOfTurn[0]!]
+    const then = model.promptIds(
+      [USER('2+2?'), { role: 'assistant', content: 'Five.', token_ids: said }, USER('No.')],
+      {},
+    )
+    const step = (index: number, prompt: number[], ids: number[], more: object = {}) => ({
+      prompt_ids: prompt,
+      response_ids: ids,
+      rollout_log_probs: ids.map(() => -0.5),
+      reward: null,
+      trajectory_uid: 'traj-1',
+      prompt_uid: '7',
+      step_index: index,
+      policy_version: 0,
+      is_last: false,
+      metadata: { temperature: 1 },
+      ...more,
+    })
+    return {
+      said,
+      step,
+      all: [
+        step(1, then, [...model.encode('Four.'), model.endOfTurn[0]!], { reward: 1, is_last: true }),
+        step(0, first, said),
+      ],
+    }
+  }
+
+  test('a trajectory is a session in the order of its steps, joined by tokens, closed by its last; its versions are ours only if we say so', async (t) => {
+    const { all, step, said } = steps()
+    const foreign = folder()
+    const plain = await load(foreign, file([...all, all[1]]))
+    deepEqual(
+      [plain.sessions, plain.turns, plain.exact, plain.repeated, plain.not_trainable],
+      [1, 2, 0, 1, { foreign_version: 2 }],
+    )
+    const data = folder()
+    const { code, ...report } = await load(data, file([{ steps: all }]), '--own-versions')
+    deepEqual([code, report.turns, report.exact, report.trainable, report.feedback], [0, 2, 2, 2, 1])
+    const { turns, events, of, reader } = await look(t, data)
+    deepEqual([turns[0]!.session, turns[0]!.next, turns[1]!.follows], ['traj-1', turns[1]!.turn, turns[0]!.turn])
+    deepEqual(
+      [of(turns[1]!.turn).offPrefix, of(turns[0]!.turn).ids, await reader.promptIds(turns[1]!.turn)],
+      [false, said, all[0]!.prompt_ids],
+    )
+    deepEqual(JSON.parse(Buffer.from(await reader.body(turns[1]!.turn)).toString()), {
+      messages: [USER('2+2?'), SAID('Five.'), USER('No.')],
+    })
+    deepEqual(
+      events
+        .filter((event): event is SessionClosed => event.type === 'SessionClosed')
+        .map(({ open, why }) => [open, why]),
+      [[turns.map(({ turn }) => turn), 'client']],
+    )
+    equal((await load(data, file(all), '--own-versions')).turns, 0)
+
+    const sibling = { ...step(0, all[1]!.prompt_ids, model.encode('4')), trajectory_uid: 'traj-2' }
+    const other = { ...step(0, model.promptIds([USER('3+3?')], {}), model.encode('6')), trajectory_uid: 'traj-3' }
+    await load(data, file([sibling, other, { ...sibling, prompt_ids: 'x' }]), '--own-versions')
+    const groups = new Map((await look(t, data)).turns.map(({ session, group }) => [`${session}`, group]))
+    const first = of(turns[0]!.turn).group
+    deepEqual(
+      [groups.get('traj-2') === first, groups.get('traj-3') === first],
+      [true, false],
+      'rollouts of the same prompt are one group, whatever their prompt_uid says',
+    )
+  })
+})

@@ -1,0 +1,186 @@
+/** packages/client against the real gateway; and that what it builds to needs nothing but fetch. */
+import { createClient, answerOf, InstarClientError } from './index.ts'
+import type { SessionClosed } from '@instar/events'
+import { createHash } from 'node:crypto'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { spawnSync } from 'node:child_process'
+import { deepEqual, equal, match, ok, rejects, throws } from 'node:assert/strict'
+import { test, type TestContext } from 'node:test'
+import OpenAI from 'openai'
+import { eventsOf, feedbackOf, Publisher, startRig, turnsOf, USER, type Rig, type RigOptions } from '../../../test/kit/gateway.ts'
+
+const rigOf = async (t: TestContext, options: RigOptions = {}): Promise<Rig> => {
+  let said = 0
+  const rig = await startRig({ script: () => `Answer number ${(said += 1)}.`, ...options })
+  t.after(() => rig.stop())
+  return rig
+}
+
+const closings = async (rig: Rig): Promise<SessionClosed[]> =>
+  (await eventsOf(rig.log)).filter((event) => event.type === 'SessionClosed')
+
+const key = (id: string, scopes: string[]) => ({
+  token: `sk-${id}`,
+  key: { id, sha256: createHash('sha256').update(`sk-${id}`).digest('hex'), scopes },
+})
+
+test('a session is found by its headers and by its URL; feedback and closing go to it', async (t) => {
+  const rig = await rigOf(t)
+  const client = createClient({ baseURL: `${rig.url}/v1/` })
+  const session = client.session('desk 1')
+  const byHeader = new OpenAI({ baseURL: `${rig.url}/v1`, apiKey: session.apiKey, defaultHeaders: session.headers })
+  const { data, response } = await byHeader.chat.completions
+    .create({ model: 'policy', messages: [USER('Hi')] })
+    .withResponse()
+  const byUrl = new OpenAI({ baseURL: session.baseURL, apiKey: session.apiKey })
+  await byUrl.chat.completions.create({
+    model: 'policy',
+    messages: [USER('Hi'), data.choices[0]!.message, USER('More')],
+  })
+  const turns = await turnsOf(rig.log)
+  deepEqual(answerOf(response), {
+    version: 0,
+    turn: turns[0]!.turn,
+    turns: [turns[0]!.turn],
+    session: turns[0]!.session,
+  })
+  deepEqual(
+    turns.map(({ session: id }) => id),
+    [turns[0]!.session, turns[0]!.session],
+  )
+
+  const given = await session.feedback(true, { comment: 'good' })
+  deepEqual([given.session, given.turn, given.value], [turns[0]!.session, null, 1])
+  equal((await client.feedback({ turn: turns[0]!.turn, value: -0.5 })).turn, turns[0]!.turn)
+  // The first turn has its next state; the second waits.
+  deepEqual(await session.close(), { session: turns[0]!.session, closed: [turns[1]!.turn] })
+  deepEqual(
+    (await closings(rig)).map(({ open, why }) => [open, why]),
+    [[[turns[1]!.turn], 'client']],
+  )
+  deepEqual((await client.close(turns[0]!.session)).closed, [], 'its own id names it too, and nothing is open any more')
+  equal((await closings(rig)).length, 1)
+  await rejects(
+    client.close('nobody'),
+    (error: unknown) =>
+      error instanceof InstarClientError && error.status === 404 && error.code === 'unknown_turn' && !error.retryable,
+  )
+  ok(client.session().id !== client.session().id)
+  throws(() => client.session('Zürich'), TypeError)
+})
+
+test('versions, status, readiness', async (t) => {
+  const rig = await rigOf(t)
+  const client = createClient({ baseURL: rig.url })
+  deepEqual(await client.versions(), [{ version: 0, model: 'policy@0', parent: null, head: true, publishedAt: 0 }])
+  const publisher = new Publisher(rig.log)
+  await publisher.start()
+  await publisher.publish(0)
+  while ((await client.status()).serving !== 1) await new Promise(setImmediate)
+  const versions = await client.versions()
+  deepEqual(
+    versions.map(({ version, parent, head }) => [version, parent, head]),
+    [
+      [1, 0, true],
+      [0, null, false],
+    ],
+  )
+  ok(versions[0]!.publishedAt > 1e12)
+  equal(await client.ready(), true)
+  equal(await createClient({ baseURL: 'http://127.0.0.1:9' }).ready(), false)
+})
+
+test('a key opens its own sessions, within its scopes', async (t) => {
+  const [ann, bob, talker] = [
+    key('ann', ['inference', 'feedback']),
+    key('bob', ['inference', 'feedback']),
+    key('talker', ['inference']),
+  ]
+  const rig = await rigOf(t, { settings: { keys: [ann.key, bob.key, talker.key] as never } })
+  const clientOf = ({ token }: { token: string }) => createClient({ baseURL: rig.url, apiKey: token })
+  const session = clientOf(ann).session('desk')
+  await fetch(`${rig.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { ...session.headers },
+    body: JSON.stringify({ messages: [USER('Hi')] }),
+  })
+  await rejects(clientOf(bob).close('desk'), { status: 404 })
+  await rejects(clientOf(bob).close('ann_desk'), { status: 404 })
+  await rejects(clientOf(talker).close('desk'), { status: 403, code: 'missing_scope' })
+  await rejects(createClient({ baseURL: rig.url }).close('desk'), { status: 401, code: 'invalid_api_key' })
+  equal((await session.close()).closed.length, 1)
+})
+
+test('it waits as long as it is asked, tries again, and counts once', async (t) => {
+  const rig = await rigOf(t)
+  await rig.fetch('/v1/chat/completions', { json: { messages: [USER('Hi')] }, headers: { 'x-session-id': 'desk' } })
+  const tries: number[] = []
+  let cut = 0
+  const busy = (headers: Record<string, string>): Response =>
+    new Response(JSON.stringify({ error: { message: 'later', code: 'overloaded' } }), { status: 429, headers })
+  const client = createClient({
+    baseURL: rig.url,
+    fetch: async (...args) => {
+      tries.push(performance.now())
+      if (tries.length === 1) return busy({ 'retry-after-ms': '120', 'retry-after': '9' })
+      const response = await fetch(...args)
+      // It arrived; its answer did not.
+      if ((cut += 1) === 1) throw new TypeError('terminated')
+      return response
+    },
+  })
+  const given = await client.feedback({ session: 'desk', value: true })
+  equal(tries.length, 3)
+  ok(tries[1]! - tries[0]! >= 119, `waited ${tries[1]! - tries[0]!} ms`)
+  deepEqual(
+    (await feedbackOf(rig.log)).map(({ id }) => id),
+    [given.id],
+    'what is on the log is not written again',
+  )
+
+  const answering = (response: () => Response, more: object = {}) => {
+    let asked = 0
+    return {
+      client: createClient({ baseURL: rig.url, fetch: () => Promise.resolve(((asked += 1), response())), ...more }),
+      asked: () => asked,
+    }
+  }
+  const long = answering(() => busy({ 'retry-after': '3600' }))
+  await rejects(long.client.close('x'), { code: 'overloaded', retryable: true })
+  const never = answering(() => busy({ 'x-should-retry': 'false' }))
+  await rejects(never.client.close('x'), { retryable: false })
+  const wrong = answering(() => new Response('<html>', { status: 404 }))
+  await rejects(wrong.client.close('x'), { code: 'unknown', status: 404 })
+  const dated = answering(() => busy({ 'retry-after': new Date(Date.now() - 1000).toUTCString() }), { maxRetries: 2 })
+  await rejects(dated.client.close('x'), { code: 'overloaded' })
+  deepEqual([long.asked(), never.asked(), wrong.asked(), dated.asked()], [1, 1, 1, 3])
+  const reason = new Error('enough')
+  await rejects(
+    answering(() => busy({ 'retry-after-ms': '5000' })).client.close('x', { signal: AbortSignal.abort(reason) }),
+    reason,
+  )
+})
+
+test('what it builds to runs by itself and imports nothing', async (t) => {
+  const out = mkdtempSync(join(tmpdir(), 'instar-client-'))
+  t.after(() => rmSync(out, { recursive: true, force: true }))
+  const require = createRequire(import.meta.url)
+  const tsc = join(dirname(require.resolve('typescript/package.json')), 'bin/tsc')
+  const built = spawnSync(
+    process.execPath,
+    [tsc, '-p', new URL('../tsconfig.json', import.meta.url).pathname, '--outDir', out],
+    { encoding: 'utf8' },
+  )
+  equal(built.status, 0, built.stdout)
+  for (const name of readdirSync(out)) {
+    for (const [, from] of readFileSync(join(out, name), 'utf8').matchAll(/from ['"]([^'"]+)['"]/g))
+      match(from!, /^\.\/\w+\.(js|ts)$/, name)
+  }
+  const { createClient: create } = (await import(join(out, 'index.js'))) as { createClient: typeof createClient }
+  const rig = await rigOf(t)
+  equal((await create({ baseURL: rig.url }).versions())[0]!.version, 0)
+  match(readFileSync(join(out, 'index.d.ts'), 'utf8'), /Session/)
+})

@@ -1,0 +1,319 @@
+/** Copies of a log: exact, finished after any end, refused where they could not be exact. */
+import { InstarError } from '@instar/events/errors'
+import { TOPICS, type Topic } from '@instar/events/flow'
+import {
+  copyLog,
+  openEmbeddedLog,
+  openMemoryLog,
+  type Append,
+  type CopyProgress,
+  type EventLog,
+  type LogRecord,
+} from '../index.ts'
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { after, describe, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { all, note, range, SCHEMAS } from '../../../../test/kit/event-log/harness.ts'
+
+const folder = (): string => {
+  const made = mkdtempSync(join(tmpdir(), 'instar-copy-'))
+  after(() => rmSync(made, { recursive: true, force: true }))
+  return made
+}
+
+const TEXT = 'x'.repeat(300)
+
+/** `count` records of 40 keys on each topic, repeats and equal times among them. */
+const fill = async (log: EventLog, count: number, first = 0): Promise<void> => {
+  const records: Append[] = range(count).flatMap((i) =>
+    TOPICS.map((topic) =>
+      note(`k${((first + i) * 7) % 40}`, `${topic} ${first + i - (i % 5 === 0 ? 1 : 0)} ${TEXT}`, {
+        topic,
+        timestamp: 1000 + Math.floor((first + i) / 3),
+      }),
+    ),
+  )
+  for (let i = 0; i < records.length; i += 2000) await log.append(records.slice(i, i + 2000))
+}
+
+type Kept = Pick<LogRecord, 'key' | 'schema' | 'timestamp'> & { payload: string }
+
+const kept = async (log: EventLog, topic: Topic): Promise<Map<string, Kept[]>> =>
+  Map.groupBy(
+    (await all(log.read(topic))).map(({ key, schema, timestamp, payload }) => ({
+      key,
+      schema,
+      timestamp,
+      payload: Buffer.from(payload).toString('hex'),
+    })),
+    ({ key }) => key,
+  )
+
+const assertSame = async (a: EventLog, b: EventLog): Promise<void> => {
+  // Whatever the order in which the keys are met.
+  for (const topic of TOPICS)
+    assert.deepEqual(Object.fromEntries(await kept(b, topic)), Object.fromEntries(await kept(a, topic)))
+}
+
+const differs =
+  (what: RegExp, details: object) =>
+  (error: unknown): boolean => {
+    assert.ok(error instanceof InstarError && error.code === 'copy_differs', String(error))
+    assert.match(error.message, what)
+    assert.deepEqual({ ...error.details, ...details }, error.details)
+    return true
+  }
+
+describe('a copy of a log', () => {
+  test('holds the same bytes, times and order of each key, repeats too, on either adapter, and back', async () => {
+    const source = openMemoryLog()
+    await fill(source, 500)
+    const embedded = await openEmbeddedLog({ folder: folder(), schemas: SCHEMAS })
+    const back = openMemoryLog()
+    const there = await copyLog({ from: source, to: embedded })
+    const again = await copyLog({ from: embedded, to: back })
+    await assertSame(source, embedded)
+    await assertSame(source, back)
+    assert.deepEqual([there.copied, there.skipped, there.equal, there.first], [500 * TOPICS.length, 0, true, null])
+    assert.deepEqual(again.topics, there.topics)
+    const { records, bytes } = there.topics.turns
+    assert.deepEqual(
+      [records, bytes],
+      [500, (await all(source.read('turns'))).reduce((sum, { payload }) => sum + payload.length, 0)],
+    )
+    assert.equal(new Set(TOPICS.map((topic) => there.topics[topic].digest)).size, TOPICS.length)
+    await embedded.close()
+  })
+
+  test("a destination that setup has announced versions on takes the source's announcements beside its own, once", async () => {
+    const source = openMemoryLog()
+    await source.append([note('readers', 'up', { topic: 'upgrades' }), note('a', 'said')])
+    for (const partitions of [undefined, { turns: 3 }]) {
+      const to = openMemoryLog(partitions ? { partitions } : {})
+      await to.append([note('readers', 'setup', { topic: 'upgrades' })])
+      const first = await copyLog({ from: source, to })
+      assert.deepEqual(
+        [first.copied, first.skipped, first.equal, first.first, first.topics.upgrades.records],
+        [2, 0, true, null, 1],
+      )
+      const again = await copyLog({ from: source, to })
+      assert.deepEqual([again.copied, again.skipped, again.equal], [0, 2, true])
+      assert.deepEqual(
+        (await all(to.read('upgrades')))
+          .map(({ payload }) => Buffer.from(payload).toString())
+          .map((text) => /setup|up/.exec(text)?.[0]),
+        ['setup', 'up'],
+      )
+    }
+  })
+
+  test('of an empty log is empty', async () => {
+    const { copied, equal, topics } = await copyLog({ from: openMemoryLog(), to: openMemoryLog() })
+    assert.deepEqual([copied, equal, topics.turns.records], [0, true, 0])
+  })
+
+  test('keeps the order of each partition, so that a fold and a time say the same of both', async () => {
+    const source = openMemoryLog()
+    await fill(source, 300)
+    const to = openMemoryLog()
+    await copyLog({ from: source, to })
+    for (const partition of range(8)) {
+      const texts = async (log: EventLog, from?: { time: number }): Promise<string[]> =>
+        (await all(log.read('turns', { partition, from }))).map(({ payload }) => Buffer.from(payload).toString())
+      assert.deepEqual(await texts(to), await texts(source))
+      assert.deepEqual(await texts(to, { time: 1050 }), await texts(source, { time: 1050 }))
+    }
+  })
+
+  test('goes on behind what is there, and is brought up to a source that grew', async () => {
+    const source = openMemoryLog()
+    const to = openMemoryLog()
+    await fill(source, 200)
+    assert.equal((await copyLog({ from: source, to })).copied, 200 * TOPICS.length)
+    assert.deepEqual(
+      await copyLog({ from: source, to }).then(({ copied, skipped, equal }) => [copied, skipped, equal]),
+      [0, 200 * TOPICS.length, true],
+    )
+    await fill(source, 50, 200)
+    assert.deepEqual(
+      await copyLog({ from: source, to }).then(({ copied, skipped, equal }) => [copied, skipped, equal]),
+      [50 * TOPICS.length, 200 * TOPICS.length, true],
+    )
+    await assertSame(source, to)
+  })
+
+  test('ends with the records that were there when it began', async () => {
+    const source = openMemoryLog()
+    const to = openMemoryLog()
+    await fill(source, 100)
+    let grown = false
+    const report = await copyLog({
+      from: source,
+      to,
+      onProgress: ({ phase }) => {
+        if (phase !== 'copy' || grown) return
+        grown = true
+        void fill(source, 10, 100)
+      },
+    })
+    assert.deepEqual([report.copied, report.equal, report.sourceGrew], [100 * TOPICS.length, true, true])
+  })
+
+  test('may have other numbers of partitions, also when it goes on', async () => {
+    const source = openMemoryLog()
+    await fill(source, 400)
+    const partitions = { turns: 16, scores: 1, blobs: 3 }
+    const to = openMemoryLog({ partitions })
+    const halted = new AbortController()
+    await assert.rejects(
+      copyLog({ from: source, to: stopping(to, 2, halted), signal: halted.signal }),
+      (error) => error instanceof InstarError && error.code === 'aborted',
+    )
+    await fill(source, 20, 400)
+    const { copied, skipped, equal, topics } = await copyLog({ from: source, to })
+    assert.deepEqual([copied + skipped, equal], [420 * TOPICS.length, true])
+    assert.ok(copied > 0 && skipped > 0)
+    await assertSame(source, to)
+    const same = openMemoryLog()
+    assert.deepEqual((await copyLog({ from: to, to: same })).topics, topics)
+    // Side by side by time: no partition of the copy has all of one source partition before another.
+    const times = (await all(to.read('scores'))).map(({ timestamp }) => timestamp)
+    assert.deepEqual(
+      times,
+      times.toSorted((a, b) => a - b),
+    )
+  })
+
+  test('tells how far it is: every topic, to its end, never back', async () => {
+    const source = openMemoryLog()
+    await fill(source, 4000)
+    const said: CopyProgress[] = []
+    await copyLog({ from: source, to: openMemoryLog(), onProgress: (progress) => void said.push(progress) })
+    for (const [name, of] of Object.entries(Object.groupBy(said, ({ phase, topic }) => `${phase} ${topic}`))) {
+      const shares = of!.map(({ share }) => share)
+      assert.deepEqual(
+        shares,
+        shares.toSorted((a, b) => a - b),
+        name,
+      )
+      assert.equal(shares.at(-1), 1)
+      if (name.startsWith('copy') || name.startsWith('check')) assert.equal(of!.at(-1)!.records, 4000)
+    }
+    assert.ok(said.filter(({ phase, topic, share }) => phase === 'copy' && topic === 'turns' && share < 1).length >= 2)
+  })
+})
+
+/** Raises the signal with the nth append, which is written. */
+const stopping = (log: EventLog, appends: number, halted: AbortController): EventLog =>
+  Object.assign(Object.create(log) as EventLog, {
+    read: log.read.bind(log),
+    ends: log.ends.bind(log),
+    partitions: log.partitions.bind(log),
+    async append(records: readonly Append[]) {
+      const positions = await log.append(records)
+      if (--appends === 0) halted.abort()
+      return positions
+    },
+  })
+
+describe('a destination that is not the beginning of the source', () => {
+  const sourceOf = async (count = 50): Promise<EventLog> => {
+    const log = openMemoryLog()
+    await fill(log, count)
+    return log
+  }
+  const TEXTS = { key: 'k', topic: 'turns' as const }
+  for (const [name, partitions] of [
+    ['same partitions', undefined],
+    ['other partitions', { turns: 5 }],
+  ] as const) {
+    const refused = async (
+      ours: readonly Append[],
+      theirs: readonly Append[],
+      what: RegExp,
+      details: object,
+    ): Promise<void> => {
+      const source = await sourceOf()
+      await source.append(ours)
+      const to = openMemoryLog({ partitions })
+      await copyLog({ from: await sourceOf(), to })
+      await to.append(theirs)
+      const ends = await to.ends(TOPICS)
+      await assert.rejects(copyLog({ from: source, to }), differs(what, { ...TEXTS, ...details }))
+      assert.deepEqual(await to.ends(TOPICS), ends)
+    }
+    test(`is refused, and the first record that differs is named: ${name}`, async () => {
+      const [a, b, c] = ['a', 'b', 'c'].map((text) => note('k', text)) as [Append, Append, Append]
+      const offset = 50
+      await refused([a, b, c], [a, c], /its bytes are others/, { offset: offset + 1 })
+      await refused([a, b], [note('k', 'a', { timestamp: 5 })], /its time is 1700000000000/, { offset })
+      await refused([a], [a, a], /the destination holds this record, the source holds none/, { offset: offset + 1 })
+      await refused([a, b], [a, a, b], /its bytes are others/, { offset: offset + 1 })
+      await refused([], [a], /the source holds none/, { offset })
+    })
+  }
+
+  test('written to by somebody else meanwhile: it is not said to be equal, and where is said', async () => {
+    const source = await sourceOf()
+    const to = openMemoryLog()
+    const report = await copyLog({
+      from: source,
+      to,
+      onProgress: ({ phase, topic }) => {
+        if (phase === 'copy' && topic === 'scores') void to.append([note('k0', 'foreign', { topic: 'turns' })])
+      },
+    })
+    assert.equal(report.equal, false)
+    assert.deepEqual([report.first?.topic, report.first?.key], ['turns', 'k0'])
+    assert.match(report.first!.what, /the source holds none/)
+  })
+})
+
+test(
+  'a copy that is killed again and again is finished by the next one, without a loss or a double',
+  { timeout: 60_000 },
+  async () => {
+    const [from, into] = [folder(), folder()]
+    const source = await openEmbeddedLog({ folder: from, schemas: SCHEMAS })
+    await fill(source, 12_000)
+    const copier = () =>
+      spawn(process.execPath, [fileURLToPath(new URL('../../../../test/kit/event-log/processes/copier.ts', import.meta.url)), from, into], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      })
+    // A page of records is written before the next one is counted: each is killed in the midst of a topic.
+    for (const step of [
+      /^copy\/blobs/,
+      /^copy\/turns\/0\.[789]/,
+      /^copy\/scores\/0\.[789]/,
+      /^copy\/updates\/0\.[789]/,
+    ]) {
+      const child = copier()
+      for await (const line of createInterface({ input: child.stdout })) {
+        if (!step.test(line)) continue
+        child.kill('SIGKILL')
+        break
+      }
+      if (child.exitCode === null && child.signalCode === null) await once(child, 'exit')
+      assert.equal(child.signalCode, 'SIGKILL')
+    }
+    const last = copier()
+    const lines: string[] = []
+    for await (const line of createInterface({ input: last.stdout })) lines.push(line)
+    const { copied, skipped, equal } = JSON.parse(lines.at(-1)!.slice('done '.length)) as {
+      copied: number
+      skipped: number
+      equal: boolean
+    }
+    assert.deepEqual([copied + skipped, equal], [12_000 * TOPICS.length, true])
+    assert.ok(skipped > 3 * 12_000 && skipped < 4 * 12_000, `${skipped} were there`)
+    const copy = await openEmbeddedLog({ folder: into, readOnly: true })
+    await assertSame(source, copy)
+    await Promise.all([source.close(), copy.close()])
+  },
+)

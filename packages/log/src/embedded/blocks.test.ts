@@ -1,0 +1,138 @@
+/** Where the embedded log keeps which partition an offset is in: full blocks, the rows behind them, an earlier format. */
+import { InstarError } from '@instar/events/errors'
+import { openEmbeddedLog, partitionOf } from '../index.ts'
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { describe, test } from 'node:test'
+import { openEmbedded } from '../../../../test/kit/event-log/embedded.ts'
+import { all, note, range, SCHEMAS, textOf, type Opened } from '../../../../test/kit/event-log/harness.ts'
+
+const RECORDS = 3000
+const keys = range(40).map((i) => `k${i}`)
+const PARTITIONS = 8
+
+/** Record `i` is of key `i mod 40`, is called `i`, and came at time `10 i`. */
+const write = async ({ log }: Opened, from: number, to: number): Promise<void> => {
+  for (let i = from; i < to; i += 100)
+    await log.append(
+      range(Math.min(100, to - i)).map((j) => ({
+        ...note(keys[(i + j) % keys.length]!, String(i + j)),
+        timestamp: (i + j) * 10,
+      })),
+    )
+}
+
+const of = (key: string, from = 0, to = RECORDS): string[] =>
+  range(RECORDS)
+    .filter((i) => i >= from && i < to && keys[i % keys.length] === key)
+    .map(String)
+
+/** One above the last of each partition. */
+const endsOf = (records: number): Record<number, number> =>
+  Object.fromEntries(
+    range(PARTITIONS).map((partition) => [
+      partition,
+      1 + Math.max(-1, ...range(records).filter((i) => partitionOf(keys[i % keys.length]!, PARTITIONS) === partition)),
+    ]),
+  )
+
+const checkReads = async (log: Opened['log'], records: number): Promise<void> => {
+  assert.deepEqual((await log.ends(['turns'])).turns, endsOf(records))
+  for (const key of keys) assert.deepEqual((await all(log.read('turns', { key }))).map(textOf), of(key, 0, records))
+}
+
+const feature = (title: string, body: (opened: Opened, folder: string) => Promise<void>): void => {
+  test(title, { timeout: 60_000 }, async () => {
+    const opened = await openEmbedded()
+    try {
+      await body(opened, opened.elsewhere!.place)
+    } finally {
+      await opened.remove()
+    }
+  })
+}
+
+describe('embedded log: blocks', () => {
+  feature('hold what was written before, during and after a reader looked', async (opened, folder) => {
+    await write(opened, 0, 1000)
+    const reader = await openEmbeddedLog({ folder, readOnly: true })
+    await checkReads(reader, 1000)
+    await write(opened, 1000, 1030)
+    await checkReads(reader, 1030)
+    await write(opened, 1030, RECORDS)
+    await checkReads(reader, RECORDS)
+    await checkReads(opened.log, RECORDS)
+    await reader.close()
+  })
+
+  feature('go on where the last opening ended, full or not', async (opened) => {
+    let log = opened.log
+    for (const [from, to] of [
+      [0, 700],
+      [700, 1024],
+      [1024, 2047],
+      [2047, 2049],
+      [2049, RECORDS],
+    ] as const) {
+      await write({ ...opened, log }, from, to)
+      await log.close()
+      log = await opened.reopen()
+      await checkReads(log, to)
+    }
+  })
+
+  feature('find a time and a position in any of them', async (opened) => {
+    await write(opened, 0, RECORDS)
+    const [key] = keys as [string]
+    for (const i of [0, 1, 1000, 1023, 1024, 1025, 2500, RECORDS - 1]) {
+      assert.deepEqual(
+        (await all(opened.log.read('turns', { key, from: { time: i * 10 } }))).map(textOf),
+        of(key, i),
+        `from time ${i * 10}`,
+      )
+      const from = {
+        turns: Object.fromEntries(
+          range(PARTITIONS).map((partition) => [partition, Math.min(i, endsOf(RECORDS)[partition]!)]),
+        ),
+      }
+      assert.deepEqual((await all(opened.log.read('turns', { key, from }))).map(textOf), of(key, i), `from offset ${i}`)
+    }
+  })
+
+  feature('are made for a log of format 1, which only a writer reads', async (opened, folder) => {
+    await write(opened, 0, RECORDS)
+    await opened.log.close()
+    const db = new DatabaseSync(join(folder, 'log.db'))
+    for (const topic of ['turns', 'scores', 'updates', 'weights', 'blobs'])
+      db.exec(`DROP TABLE ${topic}_blocks; CREATE INDEX ${topic}_partition ON ${topic} (partition)`)
+    db.exec(`UPDATE meta SET value = '1' WHERE name = 'format'`)
+    db.close()
+    await assert.rejects(
+      openEmbeddedLog({ folder, readOnly: true }),
+      (error) =>
+        error instanceof InstarError && error.code === 'data_unreadable' && error.message.includes('earlier build'),
+    )
+    const log = await openEmbeddedLog({ folder, schemas: SCHEMAS })
+    await checkReads(log, RECORDS)
+    await log.close()
+    const reader = await openEmbeddedLog({ folder, readOnly: true })
+    await checkReads(reader, RECORDS)
+    await reader.close()
+  })
+
+  feature('that are gone are named, and nothing is made up', async (opened, folder) => {
+    await write(opened, 0, RECORDS)
+    await opened.log.close()
+    const db = new DatabaseSync(join(folder, 'log.db'))
+    db.exec('DELETE FROM turns_blocks WHERE block = 1')
+    db.close()
+    const reader = await openEmbeddedLog({ folder, readOnly: true })
+    await assert.rejects(
+      reader.ends(['turns']),
+      (error) =>
+        error instanceof InstarError && error.code === 'data_unreadable' && error.message.includes('block 1 of turns'),
+    )
+    await reader.close()
+  })
+})

@@ -1,0 +1,277 @@
+import { InstarError, type ErrorCode } from '@instar/events/errors'
+import { openEmbeddedLog } from '../index.ts'
+import assert from 'node:assert/strict'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { chmod, mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { text } from 'node:stream/consumers'
+import { describe, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { openEmbedded } from '../../../../test/kit/event-log/embedded.ts'
+import { eventLogFeatures } from '../../../../test/kit/event-log/features.ts'
+import { all, NOTE, note, range, SCHEMAS, textOf, type Opened } from '../../../../test/kit/event-log/harness.ts'
+
+eventLogFeatures('embedded', openEmbedded)
+
+const refused =
+  (code: ErrorCode) =>
+  (error: unknown): boolean =>
+    error instanceof InstarError && error.code === code
+
+const run = (script: string, ...rest: string[]) => [
+  fileURLToPath(new URL(`../../../../test/kit/event-log/processes/${script}.ts`, import.meta.url)),
+  ...rest,
+]
+
+describe('embedded log: one folder', () => {
+  const feature = (title: string, body: (opened: Opened, folder: string) => Promise<void>): void => {
+    test(title, { timeout: 30_000 }, async () => {
+      const opened = await openEmbedded()
+      try {
+        await body(opened, opened.elsewhere!.place)
+      } finally {
+        await opened.remove()
+      }
+    })
+  }
+
+  feature('is written by one opening at a time', async ({ log }, folder) => {
+    await assert.rejects(
+      openEmbeddedLog({ folder }),
+      (error) => refused('data_in_use')(error) && (error as Error).message.includes(`pid ${process.pid}`),
+    )
+    await log.append([note('k', 'still writing')])
+    await log.close()
+    const again = await openEmbeddedLog({ folder, schemas: SCHEMAS })
+    await again.append([note('k', 'writing again')])
+    await again.close()
+  })
+
+  feature('is refused to another process that wants to write', async (_, folder) => {
+    const child = spawn(
+      process.execPath,
+      run('writer', new URL('../../../../test/kit/event-log/embedded.ts', import.meta.url).href, folder, '0'),
+      { stdio: ['pipe', 'ignore', 'pipe'] },
+    )
+    child.stdin.end('go\n')
+    const [errors, [code]] = await Promise.all([text(child.stderr), once(child, 'exit')])
+    assert.equal(code, 1)
+    assert.match(errors, /code: 'data_in_use'/)
+  })
+
+  feature('can be read, and nothing else, beside its writer', async ({ log }, folder) => {
+    await log.append([note('k', 'one')])
+    const reader = await openEmbeddedLog({ folder, readOnly: true })
+    assert.deepEqual((await all(reader.read('turns'))).map(textOf), ['one'])
+    await assert.rejects(reader.append([note('k', 'two')]), refused('log_read_only'))
+    const subscription = await reader.subscribe({ topics: ['turns'], group: 'g', from: 'start', handle: () => {} })
+    await assert.rejects(subscription.commit([{ topic: 'turns', partition: 0, offset: 0 }]), refused('log_read_only'))
+    await log.append([note('k', 'two')])
+    await subscription.caughtUp()
+    assert.deepEqual((await all(reader.read('turns'))).map(textOf), ['one', 'two'])
+    await reader.close()
+  })
+
+  feature('can be read when nobody writes', async ({ log }, folder) => {
+    await log.append([note('k', 'one')])
+    await log.close()
+    const reader = await openEmbeddedLog({ folder, readOnly: true })
+    assert.deepEqual((await all(reader.read('turns'))).map(textOf), ['one'])
+    assert.equal(reader.partitions('turns'), 8)
+    await reader.close()
+  })
+
+  feature('holds its schemas, which are added to and never edited', async ({ log }, folder) => {
+    await assert.rejects(log.append([{ ...note('k', 'x'), schema: 'Other.v1' }]), refused('bad_record'))
+    const reader = await openEmbeddedLog({ folder, readOnly: true })
+    await log.close()
+    await assert.rejects(openEmbeddedLog({ folder, schemas: { [NOTE]: '"string"' } }), refused('schema_changed'))
+    const more = await openEmbeddedLog({
+      folder,
+      schemas: { [NOTE]: ` ${SCHEMAS[NOTE]} `, 'Other.v1': '{"type": "array", "items": "long"}' },
+    })
+    await more.append([{ ...note('k', 'x'), schema: 'Other.v1' }])
+    assert.deepEqual(
+      (await all(reader.read('turns'))).map(({ schema }) => schema),
+      ['Other.v1'],
+    )
+    assert.deepEqual(reader.schemas(), { ...SCHEMAS, 'Other.v1': '{"type":"array","items":"long"}' })
+    await reader.close()
+    await more.close()
+  })
+
+  feature('keeps its write-ahead file small while readers follow', async ({ log }, folder) => {
+    const reader = await openEmbeddedLog({ folder, readOnly: true })
+    let handled = 0
+    const count = (records: readonly unknown[]): void => {
+      handled += records.length
+    }
+    const here = await log.subscribe({ topics: ['turns'], group: 'here', from: 'start', handle: count })
+    const there = await reader.subscribe({ topics: ['turns'], group: 'there', from: 'start', handle: count })
+    const filler = 'x'.repeat(64 << 10)
+    let largest = 0
+    await Promise.all(
+      range(4).map(async (caller) => {
+        for (const _ of range(200)) {
+          await log.append([note(`k${caller}`, filler)])
+          largest = Math.max(largest, (await stat(join(folder, 'log.db-wal'))).size)
+        }
+      }),
+    )
+    await Promise.all([here.caughtUp(), there.caughtUp()])
+    assert.equal(handled, 2 * 800)
+    assert.ok(largest < 32 << 20, `50 MiB were appended, the write-ahead file grew to ${largest} bytes`)
+    await reader.close()
+  })
+})
+
+test('a folder without a log, or with another file, is refused to a reader', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'instar-log-'))
+  try {
+    await assert.rejects(openEmbeddedLog({ folder, readOnly: true }), refused('data_unreadable'))
+    await writeFile(join(folder, 'log.db'), 'this is not a database, whatever its name says '.repeat(100))
+    await assert.rejects(openEmbeddedLog({ folder, readOnly: true }), refused('data_unreadable'))
+    await assert.rejects(openEmbeddedLog({ folder }), refused('data_unreadable'))
+  } finally {
+    await rm(folder, { recursive: true })
+  }
+})
+
+test('a log whose first records are gone is refused to writers and readers', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'instar-log-'))
+  try {
+    const log = await openEmbeddedLog({ folder, schemas: SCHEMAS })
+    await log.append([note('a', 'one'), note('b', 'two')])
+    await log.close()
+    const file = new DatabaseSync(join(folder, 'log.db'))
+    file.exec(`DELETE FROM turns WHERE offset = (SELECT min(offset) FROM turns)`)
+    file.close()
+    await assert.rejects(openEmbeddedLog({ folder, schemas: SCHEMAS }), refused('log_truncated'))
+    await assert.rejects(openEmbeddedLog({ folder, readOnly: true }), refused('log_truncated'))
+  } finally {
+    await rm(folder, { recursive: true })
+  }
+})
+
+type Filled = { acknowledged: number; codes: string[]; ended: string | null }
+
+/** A process whose files may not grow beyond 1500 KiB; `then` runs when its log has refused a record for the first time. */
+const fill = async (module: string, place: string, then: (pid: number) => void): Promise<Filled> => {
+  const child = spawn(
+    'bash',
+    ['-c', 'ulimit -S -f 1500; exec "$0" "$@"', process.execPath, ...run('filler', module, place)],
+    { stdio: ['pipe', 'pipe', 'inherit'] },
+  )
+  let said = ''
+  for await (const piece of child.stdout as AsyncIterable<Buffer>) {
+    const waits = !said.includes('refused\n')
+    said += piece.toString()
+    if (!waits || !said.includes('refused\n')) continue
+    then(child.pid!)
+    child.stdin.write('go on\n')
+  }
+  return JSON.parse(said.replace('refused\n', '')) as Filled
+}
+
+const prlimit = spawnSync('prlimit', ['--version']).status === 0
+
+describe('a file that cannot be written', { skip: process.platform === 'win32' }, () => {
+  const filled = (
+    title: string,
+    skip: boolean,
+    body: (opened: Opened, folder: string, module: string) => Promise<void>,
+  ): void => {
+    test(title, { timeout: 30_000, skip }, async () => {
+      const opened = await openEmbedded()
+      try {
+        const { module, place } = opened.elsewhere!
+        await opened.log.close()
+        await body(opened, place, module)
+      } finally {
+        await opened.remove()
+      }
+    })
+  }
+
+  filled(
+    'callers are told to try again while it is opened anew, then that it is broken; what was acknowledged is there',
+    false,
+    async (opened, place, module) => {
+      const { acknowledged, codes, ended } = await fill(module, place, () => {})
+      assert.deepEqual(codes, ['log_unavailable', 'log_unavailable', 'log_broken'])
+      assert.equal(ended, 'log_broken')
+      assert.ok(acknowledged > 5, `${acknowledged} were acknowledged`)
+      const log = await opened.reopen()
+      const texts = (await all(log.read('turns'))).map((record) => Number(textOf(record).split('|')[0]))
+      assert.deepEqual(texts, range(texts.length))
+      assert.ok(texts.length >= acknowledged)
+      await log.append([note('k', 'works again')])
+    },
+  )
+
+  filled(
+    'the fault passes: the same log goes on by itself, nothing lost, nothing doubled',
+    !prlimit,
+    async (opened, place, module) => {
+      const { acknowledged, codes } = await fill(module, place, (pid) =>
+        assert.equal(spawnSync('prlimit', ['--pid', String(pid), '--fsize=unlimited']).status, 0),
+      )
+      assert.deepEqual(codes, ['log_unavailable'])
+      assert.equal(acknowledged, 200)
+      const log = await opened.reopen()
+      const texts = (await all(log.read('turns'))).map((record) => Number(textOf(record).split('|')[0]))
+      assert.deepEqual(texts, range(200))
+    },
+  )
+})
+
+test(
+  'the folder and its files are for their owner alone, made so or found otherwise; folders above are left alone',
+  { skip: process.platform === 'win32' },
+  async () => {
+    const above = await mkdtemp(join(tmpdir(), 'instar-log-'))
+    const modes = async (folder: string): Promise<string[]> =>
+      Promise.all(
+        [folder, ...['log.db', 'log.db-wal', 'log.lock'].map((name) => join(folder, name))].map(
+          async (path) => `${path.slice(folder.length)} ${((await stat(path)).mode & 0o777).toString(8)}`,
+        ),
+      )
+    try {
+      await chmod(above, 0o755)
+      const folder = join(above, 'data', 'log')
+      const log = await openEmbeddedLog({ folder, schemas: SCHEMAS })
+      await log.append([note('k', 'private')])
+      assert.deepEqual(await modes(folder), [' 700', '/log.db 600', '/log.db-wal 600', '/log.lock 600'])
+      await log.close()
+      await chmod(folder, 0o755)
+      for (const name of ['log.db', 'log.lock']) await chmod(join(folder, name), 0o644)
+      const again = await openEmbeddedLog({ folder, schemas: SCHEMAS })
+      await again.append([note('k', 'private again')])
+      assert.deepEqual(await modes(folder), [' 700', '/log.db 600', '/log.db-wal 600', '/log.lock 600'])
+      await again.close()
+      const other = process.umask()
+      assert.equal((await stat(join(above, 'data'))).mode & 0o777, 0o777 & ~other)
+      assert.equal((await stat(above)).mode & 0o777, 0o755)
+    } finally {
+      await rm(above, { recursive: true })
+    }
+  },
+)
+
+test('only a lock that another holds is called in use', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'instar-log-'))
+  try {
+    await mkdir(join(folder, 'log.lock'))
+    await assert.rejects(openEmbeddedLog({ folder }), refused('data_unreadable'))
+    await rm(join(folder, 'log.lock'), { recursive: true })
+    await writeFile(join(folder, 'log.lock'), 'this is not a database, whatever its name says '.repeat(100))
+    await assert.rejects(openEmbeddedLog({ folder }), refused('data_unreadable'))
+    await writeFile(join(folder, 'file'), '')
+    await assert.rejects(openEmbeddedLog({ folder: join(folder, 'file', 'log') }), refused('data_unreadable'))
+  } finally {
+    await rm(folder, { recursive: true })
+  }
+})

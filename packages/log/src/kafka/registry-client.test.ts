@@ -1,0 +1,82 @@
+/** A schema registry that takes connections and says nothing, as one does that is being started; and one that wants a user. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer, type AddressInfo, type Socket } from 'node:net'
+import { createServer as createHttp } from 'node:http'
+import { test } from 'node:test'
+import { schemaTexts } from '@instar/events'
+import { InstarError } from '@instar/events/errors'
+import { RegistryClient } from './registry-client.ts'
+import { SchemaTable } from './schema-rows.ts'
+import { LogSchemas } from './schemas.ts'
+
+const FEEDBACK = 'FeedbackGiven.v1'
+const schemas = schemaTexts()
+
+test('it is not waited for for ever, nor taken for one that says no; once it answers, it is heard', async () => {
+  const sockets = new Set<Socket>()
+  let answers = false
+  const server = createServer((socket) => {
+    sockets.add(socket.on('error', () => undefined))
+    socket.on('data', () => {
+      const body = JSON.stringify({ subject: 's', version: 1, id: 7, schema: '{}' })
+      if (answers)
+        socket.end(
+          `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n${body}`,
+        )
+    })
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  try {
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const table = new SchemaTable([{ id: 7, schema: FEEDBACK, avro: schemas[FEEDBACK]! }])
+    const ids = new LogSchemas(new RegistryClient({ url, answerMs: 50 }), {
+      schemas,
+      table,
+      reread: () => Promise.resolve([]),
+    })
+    for (const ask of [() => ids.idOf(FEEDBACK), () => ids.find(999)]) {
+      await assert.rejects(
+        ask(),
+        (error: Error) => !(error instanceof InstarError) && /Timeout \(50ms\)/.test(error.message),
+      )
+    }
+    ids.trust(FEEDBACK)
+    assert.equal(ids.known(FEEDBACK), 7, 'the log knows the number meanwhile')
+    assert.deepEqual(await ids.find(7), { schema: FEEDBACK }, 'what the log says of a number needs no registry')
+    answers = true
+    assert.equal(
+      await new LogSchemas(new RegistryClient({ url, answerMs: 5000 }), {
+        schemas,
+        table,
+        reread: () => Promise.resolve([]),
+      }).idOf(FEEDBACK),
+      7,
+    )
+  } finally {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  }
+})
+
+test('its user is told to it; a wrong one is refused at once, by a message without the password', async () => {
+  const server = createHttp((request, response) => {
+    const right = request.headers.authorization === `Basic ${Buffer.from('instar:pä:ss').toString('base64')}`
+    response.writeHead(right ? 200 : 401, { 'content-type': 'application/json' }).end(right ? '{"id":7}' : 'no')
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  try {
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+    assert.deepEqual((await new RegistryClient({ url, username: 'instar', password: 'pä:ss' }).ask('GET', '/x')).said, {
+      id: 7,
+    })
+    await assert.rejects(
+      new RegistryClient({ url, username: 'instar', password: 'secret' }).ask('GET', '/x'),
+      (error: Error) =>
+        error instanceof InstarError && error.code === 'registry_refused' && !error.message.includes('secret'),
+    )
+  } finally {
+    server.close()
+    server.closeAllConnections()
+  }
+})

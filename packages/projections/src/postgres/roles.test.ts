@@ -1,0 +1,191 @@
+import assert from 'node:assert/strict'
+import { chmodSync, existsSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { openMemoryLog } from '@instar/log'
+import { readOnlyQuery, startPostgres, startProjections } from '../index.ts'
+import { migrate } from './migrate.ts'
+import { Client } from 'pg'
+import { adminOf, temporaryFolder, withClient } from '../../../../test/kit/database.ts'
+import { olderCluster } from '../../../../test/kit/database/older-cluster.ts'
+
+/** One statement that leaves the role that a session stepped down to, reads a file of the server's and runs a program there. */
+const escape = (file: string): string => `do $$ begin
+  perform set_config('role', 'none', true);
+  if pg_read_file('/etc/passwd') is null then raise 'nothing'; end if;
+  execute $x$copy (select 1) to program 'touch ${file}'$x$;
+end $$`
+
+test(
+  "no statement of `instar sql` reads a file or runs a program of the server, embedded or by a superuser's DATABASE_URL",
+  { timeout: 60_000 },
+  async (t) => {
+    using folder = temporaryFolder()
+    const server = await startPostgres({ folder: folder.path })
+    t.after(() => server.stop())
+    const file = join(tmpdir(), `instar-escape-${process.pid}`)
+    const url = `${server.url.replace('instar@', 'postgres@')}&password=secret`
+    const own = await startPostgres({ folder: folder.path, url })
+    const log = openMemoryLog()
+    const projections = startProjections({ log, connection: own.owner })
+    await projections.caughtUp()
+    await projections.stop()
+    for (const connection of [server.reader, server.owner, own.reader]) {
+      await assert.rejects(
+        readOnlyQuery(connection, escape(file)),
+        { code: 'bad_sql', message: /permission denied/ },
+        connection.user,
+      )
+      for (const sql of [
+        'set role postgres',
+        'set session authorization postgres',
+        'select rolpassword from pg_authid',
+        'select * from pg_statistic',
+      ])
+        await assert.rejects(readOnlyQuery(connection, sql), { code: 'bad_sql' }, sql)
+    }
+    assert.equal(existsSync(file), false)
+    assert.deepEqual(await readOnlyQuery(own.reader, 'select session_user as me'), [{ me: 'instar_reader' }])
+    // The owner's own session reads its tables as well; what later migrations make is the reader's to see, too.
+    await withClient(server.owner, (client) => client.query('create table later (n int)'))
+    for (const table of ['turns', 'version_metrics', 'later'])
+      assert.deepEqual(await readOnlyQuery(server.reader, `select count(*) as n from ${table}`), [{ n: 0 }])
+  },
+)
+
+test('a reader can hold no advisory lock, which a migration waits for', { timeout: 60_000 }, async (t) => {
+  using folder = temporaryFolder()
+  const server = await startPostgres({ folder: folder.path })
+  t.after(() => server.stop())
+  for (const sql of [
+    'select pg_advisory_lock(7345120)',
+    'select pg_try_advisory_lock(7345120)',
+    'select pg_advisory_lock_shared(7345120)',
+    'select pg_advisory_xact_lock(0, 7345120)',
+  ])
+    await assert.rejects(readOnlyQuery(server.reader, sql), { code: 'bad_sql', message: /permission denied/ }, sql)
+})
+
+test('a migration that another session keeps waiting ends, and names the session', { timeout: 60_000 }, async (t) => {
+  using folder = temporaryFolder()
+  const server = await startPostgres({ folder: folder.path })
+  t.after(() => server.stop())
+  await withClient(server.owner, (client) => migrate(client))
+  await withClient(server.owner, async (holder) => {
+    await holder.query("set application_name = 'somebody'; select pg_advisory_lock(7345120)")
+    await assert.rejects(
+      withClient(server.owner, (client) => migrate(client, null, 300)),
+      { code: 'postgres_failed', message: /for 0\.3 s; .*instar \(pid \d+, somebody\)/ },
+    )
+  })
+  // A reader's open transaction keeps a migration that changes tables waiting.
+  await withClient(server.owner, (client) => client.query("update instar_migrations set hash = 'of another history'"))
+  await withClient(server.reader, async (reader) => {
+    await reader.query('begin; select count(*) from turns')
+    await assert.rejects(
+      withClient(server.owner, (client) => migrate(client, null, 300)),
+      { code: 'postgres_failed', message: /instar_reader \(pid \d+/ },
+    )
+  })
+  assert.equal(await withClient(server.owner, (client) => migrate(client, null, 300)), true)
+  assert.deepEqual(await withClient(server.owner, async (client) => (await client.query('show lock_timeout')).rows), [
+    { lock_timeout: '0' },
+  ])
+})
+
+test(
+  "a superuser's session is never asked: without a reader's login `instar sql` says no_reader",
+  { timeout: 60_000 },
+  async (t) => {
+    using folder = temporaryFolder()
+    const server = await startPostgres({ folder: folder.path })
+    t.after(() => server.stop())
+    await withClient(adminOf(server.owner), (client) => client.query('alter role instar_reader nologin'))
+    const own = await startPostgres({ folder: folder.path, url: server.url.replace('instar@', 'postgres@') })
+    await assert.rejects(readOnlyQuery(own.reader, 'select 1'), { code: 'no_reader', message: /"postgres"/ })
+    const modest = await startPostgres({ folder: folder.path, url: server.url })
+    assert.deepEqual(await readOnlyQuery(modest.reader, 'select session_user as me'), [{ me: 'instar' }])
+  },
+)
+
+test("the services' role owns the tables and nothing else of the embedded server", { timeout: 60_000 }, async (t) => {
+  using folder = temporaryFolder()
+  const server = await startPostgres({ folder: folder.path })
+  t.after(() => server.stop())
+  await withClient(server.owner, async (client) => {
+    assert.deepEqual(
+      (
+        await client.query(
+          `select rolname::text as name from pg_roles where rolsuper or rolcreaterole or rolcreatedb or rolreplication or rolbypassrls`,
+        )
+      ).rows,
+      [{ name: 'postgres' }],
+    )
+    for (const sql of [
+      'create role mine',
+      "copy (select 1) to program 'cat'",
+      "select pg_read_file('/etc/passwd')",
+      'set role postgres',
+    ])
+      await assert.rejects(client.query(sql), { code: '42501' }, sql)
+  })
+})
+
+test(
+  'the embedded server lets in the user who runs Instar, by what the kernel says, and nobody else who reaches its socket',
+  { timeout: 60_000, skip: process.getuid?.() !== 0 && 'needs root' },
+  async (t) => {
+    using folder = temporaryFolder()
+    const server = await startPostgres({ folder: folder.path })
+    t.after(() => server.stop())
+    const sockets = server.reader.host!
+    chmodSync(sockets, 0o711)
+    chmodSync(join(sockets, '.s.PGSQL.5432'), 0o777)
+    for (const user of ['instar_reader', 'instar', 'postgres']) {
+      const client = new Client({ ...server.reader, user })
+      client.on('error', () => undefined)
+      process.seteuid!(65534)
+      const connecting = client.connect()
+      process.seteuid!(0)
+      await assert.rejects(connecting, { code: '28000' }, user)
+    }
+  },
+)
+
+test(
+  'a cluster of an older build is brought to its roles where it stands, from any point at which that was cut off',
+  { timeout: 120_000 },
+  async (t) => {
+    for (const cut of ['not', 'role', 'rename'] as const) {
+      using folder = temporaryFolder()
+      await olderCluster(folder.path, cut)
+      const server = await startPostgres({ folder: folder.path })
+      try {
+        assert.deepEqual(await readOnlyQuery(server.reader, 'select a from kept'), [{ a: 7 }], cut)
+        await withClient(server.owner, async (client) => {
+          await client.query(
+            'insert into kept (b) select one from kept_view; drop view kept_view; drop table kept; drop schema mine cascade; drop function give()',
+          )
+          assert.deepEqual(
+            (
+              await client.query(
+                "select rolname::text as name, rolsuper as all from pg_roles where rolname !~ '^pg_' order by 1",
+              )
+            ).rows,
+            [
+              { name: 'instar', all: false },
+              { name: 'instar_reader', all: false },
+              { name: 'postgres', all: true },
+            ],
+          )
+          await assert.rejects(client.query("copy (select 1) to program 'cat'"), { code: '42501' })
+        })
+        await assert.rejects(readOnlyQuery(server.reader, escape('/tmp/never')), { code: 'bad_sql' })
+      } finally {
+        await server.stop()
+      }
+      t.diagnostic(`cut off: ${cut}`)
+    }
+  },
+)

@@ -1,0 +1,364 @@
+import assert from 'node:assert/strict'
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { openMemoryLog } from '@instar/log'
+import { readOnlyQuery, runningPostgres, startPostgres, startProjections } from '../index.ts'
+import { existingPlace } from './place.ts'
+import { adminOf, digests, temporaryFolder, withClient } from '../../../../test/kit/database.ts'
+import { longHistory, records } from '../../../../test/kit/projected-history.ts'
+
+const OWNER = fileURLToPath(new URL('../../../../test/kit/database/owner.ts', import.meta.url))
+const TURNS = 100
+
+type Owner = { child: ChildProcess; server: number; lines: AsyncIterator<string> }
+
+const startOwner = async (folder: string): Promise<Owner> => {
+  const child = spawn(process.execPath, [OWNER, folder, String(TURNS)], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
+  const { value } = (await lines.next()) as { value: string | undefined }
+  assert.match(value ?? '', /^server \d+$/)
+  return { child, server: Number(value?.slice(7)), lines }
+}
+
+const kill = async (child: ChildProcess): Promise<void> => {
+  const gone = once(child, 'exit')
+  child.kill('SIGKILL')
+  await gone
+}
+
+let known: Promise<Record<string, string>> | undefined
+/** The digests of an undisturbed run. */
+const expected = (): Promise<Record<string, string>> => (known ??= undisturbed())
+
+const undisturbed = async (): Promise<Record<string, string>> => {
+  using folder = temporaryFolder()
+  const postgres = await startPostgres({ folder: folder.path })
+  const log = openMemoryLog()
+  await log.append(records([...longHistory(TURNS)]))
+  const projections = startProjections({ log, connection: postgres.owner })
+  await projections.caughtUp()
+  await projections.stop()
+  const result = await digests(postgres.owner)
+  await postgres.stop()
+  return result
+}
+
+test(
+  'kill -9 of the owner, and of the server with it, at any moment: the next start goes on, the rows are the same',
+  { timeout: 180_000 },
+  async () => {
+    using folder = temporaryFolder()
+    for (let round = 0; round < 4; round++) {
+      const { child, server, lines } = await startOwner(folder.path)
+      for (let i = 0; i < round; i++) await lines.next()
+      if (round % 2 === 1) process.kill(server, 'SIGKILL')
+      await kill(child)
+    }
+    const { child, lines } = await startOwner(folder.path)
+    for (;;) {
+      const { value } = (await lines.next()) as { value: string | undefined }
+      if (value === undefined || value === 'done') break
+    }
+    const running = await runningPostgres(folder.path)
+    assert.ok(running)
+    const found = await digests(running.owner)
+    await kill(child)
+    assert.deepEqual(found, await expected())
+    // The guard ends the server that has lost its owner; this start waits for that.
+    const again = await startPostgres({ folder: folder.path })
+    await again.stop()
+    assert.equal(await runningPostgres(folder.path), undefined)
+  },
+)
+
+test('a process number in a stale lock that another program has taken', { timeout: 60_000 }, async () => {
+  using folder = temporaryFolder()
+  const first = await startPostgres({ folder: folder.path })
+  const place = existingPlace(folder.path)
+  assert.ok(place)
+  const lock = readFileSync(join(place.data, 'postmaster.pid'), 'utf8')
+  await first.stop()
+  writeFileSync(join(place.data, 'postmaster.pid'), lock.replace(/^\d+/, String(process.pid)))
+  writeFileSync(join(place.sockets, '.s.PGSQL.5432.lock'), `${process.pid}\n`)
+  const second = await startPostgres({ folder: folder.path })
+  assert.deepEqual(await readOnlyQuery(second.reader, 'select 1 as one'), [{ one: 1 }])
+  await second.stop()
+})
+
+test('a first start that was cut off in initdb is begun again', { timeout: 60_000 }, async () => {
+  using folder = temporaryFolder()
+  const first = await startPostgres({ folder: folder.path })
+  await first.stop()
+  const place = existingPlace(folder.path)
+  assert.ok(place)
+  mkdirSync(`${place.data}.new`)
+  writeFileSync(join(place.data, 'PG_VERSION'), '9.6\n')
+  const second = await startPostgres({ folder: folder.path })
+  await second.stop()
+  assert.equal(readFileSync(join(place.data, 'PG_VERSION'), 'utf8'), '18\n')
+  assert.equal(existsSync(`${place.data}.new`), false)
+})
+
+test(
+  'the server alone is killed: it comes back under its owner and the projection goes on, telling of it once',
+  { timeout: 60_000 },
+  async (t) => {
+    using folder = temporaryFolder()
+    const said: string[] = []
+    const back = Promise.withResolvers<void>()
+    const postgres = await startPostgres({
+      folder: folder.path,
+      say(line) {
+        said.push(line)
+        if (line === 'PostgreSQL is back') back.resolve()
+      },
+    })
+    t.after(() => postgres.stop())
+    const log = openMemoryLog()
+    const all = records([...longHistory(TURNS)])
+    const projections = startProjections({ log, connection: postgres.owner, say: (line) => said.push(line), linger: 1 })
+    t.after(() => projections.stop())
+    await log.append(all.slice(0, 120))
+    await projections.caughtUp()
+    const place = existingPlace(folder.path)
+    process.kill(Number(readFileSync(join(place?.data ?? '', 'postmaster.pid'), 'utf8').split('\n')[0]), 'SIGKILL')
+    await back.promise
+    // Nothing new has come: what the server lost of its last commits is missed all the same.
+    await projections.caughtUp()
+    const captured = all.slice(0, 120).filter(({ schema }) => schema.startsWith('TurnCaptured.')).length
+    assert.deepEqual(await readOnlyQuery(postgres.reader, 'select count(*) as n from turns'), [{ n: captured }])
+    await log.append(all.slice(120))
+    await projections.caughtUp()
+    assert.deepEqual(await digests(postgres.owner), await expected())
+    assert.equal(said.filter((line) => line.startsWith('PostgreSQL ended by itself')).length, 1)
+    assert.ok(said.filter((line) => line.includes('cannot write')).length <= 1)
+  },
+)
+
+test('the projection waits for a PostgreSQL that is not there yet', { timeout: 60_000 }, async (t) => {
+  using folder = temporaryFolder()
+  const first = await startPostgres({ folder: folder.path })
+  await first.stop()
+  const heard = Promise.withResolvers<void>()
+  const said: string[] = []
+  const log = openMemoryLog()
+  const projections = startProjections({
+    log,
+    connection: first.owner,
+    say: (line) => {
+      said.push(line)
+      heard.resolve()
+    },
+  })
+  t.after(() => projections.stop())
+  await heard.promise
+  const positions = await log.append(records([...longHistory(TURNS)]))
+  assert.ok(positions.length > TURNS)
+  const postgres = await startPostgres({ folder: folder.path })
+  t.after(() => postgres.stop())
+  await projections.caughtUp()
+  assert.deepEqual(await digests(postgres.owner), await expected())
+  assert.deepEqual(
+    said.map((line) => line.slice(0, 38)),
+    ['projections: cannot write to PostgreSQ', 'projections: PostgreSQL takes writes a'],
+  )
+})
+
+test('two projections of one log at once write each row once', { timeout: 60_000 }, async (t) => {
+  using folder = temporaryFolder()
+  const postgres = await startPostgres({ folder: folder.path })
+  t.after(() => postgres.stop())
+  const log = openMemoryLog()
+  const all = records([...longHistory(TURNS)])
+  const both = [7, 11].map((batch) => startProjections({ log, connection: postgres.owner, batch, linger: 1 }))
+  for (let i = 0; i < all.length; i += 100) {
+    await log.append(all.slice(i, i + 100))
+    await Promise.all(both.map((one) => one.caughtUp()))
+  }
+  await Promise.all(both.map((one) => one.stop()))
+  assert.deepEqual(await digests(postgres.owner), await expected())
+})
+
+test('the reader reads everything, writes nothing, and not for ever', { timeout: 60_000 }, async (t) => {
+  using folder = temporaryFolder()
+  const postgres = await startPostgres({ folder: folder.path })
+  t.after(() => postgres.stop())
+  const log = openMemoryLog()
+  await log.append(records([...longHistory(20)]))
+  const projections = startProjections({ log, connection: postgres.owner })
+  await projections.caughtUp()
+  await projections.stop()
+
+  await t.test('in a session of its own, whatever it sets', () =>
+    withClient(postgres.reader, async (client) => {
+      const refused = async (sql: string, code: string) => assert.rejects(client.query(sql), { code }, sql)
+      assert.equal((await client.query('select * from version_metrics')).rows.length, 2)
+      await refused('delete from turns', '25006')
+      await client.query('set default_transaction_read_only = off')
+      for (const sql of [
+        'delete from turns',
+        'update offsets set next_offset = 0',
+        'truncate turns',
+        'insert into lines select * from lines',
+        'drop view versions',
+        'create table mine (a int)',
+        'create temporary table mine (a int)',
+        'create schema mine',
+        'select lo_create(0)',
+        "copy turns to program 'cat'",
+        "copy (select 1) to '/tmp/instar-reader'",
+        "select pg_read_file('/etc/passwd')",
+        'set role instar',
+        'alter system set jit = on',
+      ])
+        await refused(sql, '42501')
+      await client.query('set statement_timeout = 50')
+      await refused('select pg_sleep(10)', '57014')
+    }),
+  )
+  await t.test('through readOnlyQuery, also with the rights of the owner', async () => {
+    for (const connection of [postgres.reader, postgres.owner]) {
+      assert.deepEqual(
+        await readOnlyQuery(
+          connection,
+          'select count(*) as turns, sum(version) as versions, 9007199254740993 as big, 0.5::numeric as half, null as none from turns',
+        ),
+        [{ turns: 20, versions: 4, big: '9007199254740993', half: 0.5, none: null }],
+      )
+      assert.deepEqual(
+        await readOnlyQuery(
+          connection,
+          'select count(*), count(distinct session_id), 5 as count_2 from turns limit 1',
+        ).then(([row]) => Object.keys(row ?? {})),
+        ['count', 'count_2', 'count_2_2'],
+      )
+      for (const sql of [
+        'delete from turns',
+        'create table mine (a int)',
+        'set transaction read write',
+        "copy turns to program 'cat'",
+      ])
+        await assert.rejects(readOnlyQuery(connection, sql), { code: 'bad_sql' }, sql)
+      await assert.rejects(readOnlyQuery(connection, 'commit; delete from turns'), {
+        code: 'bad_sql',
+        message: 'This is more than one statement; send them one at a time.',
+      })
+      await assert.rejects(readOnlyQuery(connection, 'select * from nothing'), {
+        code: 'bad_sql',
+        message: 'relation "nothing" does not exist',
+      })
+      await assert.rejects(readOnlyQuery(connection, 'select pg_sleep(10)', { timeoutMs: 50 }), {
+        code: 'bad_sql',
+        message: /statement timeout/,
+      })
+    }
+  })
+})
+
+test('a damaged database is made anew, and said so', { timeout: 60_000 }, async () => {
+  using folder = temporaryFolder()
+  const first = await startPostgres({ folder: folder.path })
+  await first.stop()
+  writeFileSync(join(existingPlace(folder.path)?.data ?? '', 'global/pg_control'), 'nonsense')
+  const said: string[] = []
+  const second = await startPostgres({ folder: folder.path, say: (line) => said.push(line) })
+  await second.stop()
+  assert.equal(said.length, 1)
+  assert.match(said[0] ?? '', /pg_control[^]*Making the database anew/)
+})
+
+test('DATABASE_URL: a server that is not ours, by its URL, with the same rows', { timeout: 60_000 }, async (t) => {
+  using folder = temporaryFolder()
+  const server = await startPostgres({ folder: folder.path })
+  t.after(() => server.stop())
+  await withClient(adminOf(server.owner), (client) => client.query('create database elsewhere'))
+  const url = `${server.url.replace('/instar?', '/elsewhere?')}&user=postgres&password=its%20own`
+  const postgres = await startPostgres({ folder: join(folder.path, 'unused'), url })
+  const log = openMemoryLog()
+  await log.append(records([...longHistory(TURNS)]))
+  const projections = startProjections({ log, connection: postgres.owner })
+  await projections.caughtUp()
+  await projections.stop()
+  assert.deepEqual(
+    await readOnlyQuery(
+      postgres.reader,
+      'select current_database() as here, current_user as me, count(*) as turns from turns',
+    ),
+    [{ here: 'elsewhere', me: 'instar_reader', turns: TURNS }],
+  )
+  await assert.rejects(readOnlyQuery(postgres.reader, "copy turns to program 'cat'"), { code: 'bad_sql' })
+  await postgres.stop()
+  assert.deepEqual(await digests(postgres.owner), await expected())
+  assert.equal(existsSync(join(folder.path, 'unused')), false)
+})
+
+test('a folder too deep for a socket address gets a short, private one', { timeout: 60_000 }, async (t) => {
+  using folder = temporaryFolder()
+  const deep = join(folder.path, 'd'.repeat(60), 'e'.repeat(60))
+  const postgres = await startPostgres({ folder: deep })
+  t.after(() => postgres.stop())
+  const { host } = postgres.reader
+  assert.ok(host && host.length < 60 && (statSync(host).mode & 0o777) === 0o700)
+  assert.equal(postgres.psql, `psql "host=${host} user=instar_reader dbname=instar"`)
+  assert.deepEqual(await readOnlyQuery(postgres.reader, 'select current_user as me'), [{ me: 'instar_reader' }])
+})
+
+test(
+  'root, in a folder that nobody else may enter',
+  { timeout: 60_000, skip: process.getuid?.() !== 0 && 'needs root' },
+  async (t) => {
+    using folder = temporaryFolder()
+    const closed = join(folder.path, 'closed')
+    mkdirSync(closed, { mode: 0o700 })
+    const start = () => startPostgres({ folder: join(closed, 'postgres') })
+    const first = await start()
+    await withClient(first.owner, (client) => client.query('create table kept (a int)'))
+    await first.stop()
+    const second = await start()
+    t.after(() => second.stop())
+    assert.deepEqual(await readOnlyQuery(second.reader, 'select count(*) as n from kept'), [{ n: 0 }])
+    const place = existingPlace(join(closed, 'postgres'))!
+    const { uid } = statSync(place.data)
+    assert.deepEqual([uid === 0, uid === 65534, uid], [false, false, place.user?.uid])
+    assert.equal(
+      readFileSync('/etc/passwd', 'utf8')
+        .split('\n')
+        .some((line) => line.split(':')[2] === String(uid)),
+      false,
+    )
+    assert.equal(statSync(`/proc/${readFileSync(join(place.data, 'postmaster.pid'), 'utf8').split('\n')[0]}`).uid, uid)
+  },
+)
+
+test('where no programs are: no_postgres says what to set', { timeout: 60_000 }, async () => {
+  using folder = temporaryFolder()
+  await assert.rejects(startPostgres({ folder: join(folder.path, 'a'), bin: join(folder.path, 'nowhere') }), {
+    code: 'no_postgres',
+    message: /INSTAR_PG_BIN names .*nowhere/,
+  })
+  const broken = join(folder.path, 'broken')
+  mkdirSync(broken)
+  for (const name of ['postgres', 'initdb']) symlinkSync('/bin/false', join(broken, name))
+  await assert.rejects(startPostgres({ folder: join(folder.path, 'b'), bin: broken }), {
+    code: 'no_postgres',
+    message: /does not run on this machine/,
+  })
+  await assert.rejects(startPostgres({ folder: folder.path, url: 'not a url' }), { code: 'bad_request' })
+  await assert.rejects(readOnlyQuery({ host: folder.path, user: 'instar' }, 'select 1'), { code: 'postgres_failed' })
+})
+
+test('INSTAR_PG_BIN may name the folder or the program', { timeout: 60_000 }, async () => {
+  using folder = temporaryFolder()
+  const { postgres } = (await import('./binaries.ts')).findBinaries(
+    (await import('./place.ts')).makePlace(folder.path),
+  )
+  for (const bin of [postgres, dirname(postgres)]) {
+    const server = await startPostgres({ folder: folder.path, bin })
+    await server.stop()
+  }
+})

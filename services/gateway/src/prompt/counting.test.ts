@@ -1,0 +1,105 @@
+/** Texts that are certainly too long are refused by their length: encoding them would hold everybody for seconds. */
+import assert from 'node:assert/strict'
+import { before, test } from 'node:test'
+import type { Model } from '@instar/engine/port'
+import { openModel } from '@instar/policy'
+import { readSettings } from '@instar/process'
+import { beyondContext } from './counting.ts'
+import type { Request } from '@instar/dialects'
+import { startRig, USER } from '../../../../test/kit/gateway.ts'
+
+const MEGABYTES_4 = 4_000_000
+const TEXTS: [string, string][] = [
+  ['blanks', ' '.repeat(MEGABYTES_4)],
+  ['line ends', '\n'.repeat(MEGABYTES_4)],
+  ['one word', 'a'.repeat(MEGABYTES_4)],
+]
+let tiny: Model
+/** UTF-16 units that were encoded. */
+let encoded = 0
+before(async () => {
+  const model = await openModel(readSettings({}, '/').model)
+  tiny = {
+    ...model,
+    encode(text) {
+      encoded += text.length
+      return model.encode(text)
+    },
+    promptIds: () => assert.fail('a prompt that is too long is not encoded'),
+  }
+})
+
+test('a model says how long a token can be, and no text has fewer tokens than that', () => {
+  assert.equal(tiny.longestToken, 13)
+  for (const text of ['What is the capital of France?', ' '.repeat(500), 'naïve café — 漢字 😀', 'aaaa'.repeat(100)]) {
+    assert.ok(tiny.encode(text).length >= text.length / 13, text.slice(0, 20))
+  }
+})
+
+for (const [name, text] of TEXTS) {
+  test(`4 MB of ${name} are beyond the context without being encoded`, () => {
+    encoded = 0
+    const messages = [USER(text), { role: 'assistant', content: 'yes' }, USER('no')]
+    const tokens = beyondContext(tiny, { messages, tools: [] } as unknown as Request)
+    assert.ok(tokens !== null && tokens >= tiny.contextLength, `${tokens}`)
+    assert.ok(encoded <= 16_384 * Math.ceil(tiny.contextLength / 1000) * 2, `${encoded} characters were encoded`)
+  })
+}
+
+test('a completion of 4 MB is refused before it is encoded', async () => {
+  const rig = await startRig({ ports: { model: tiny } })
+  try {
+    encoded = 0
+    const response = await rig.fetch('/v1/completions', {
+      json: { model: 'policy', prompt: 'a'.repeat(MEGABYTES_4), max_tokens: 1 },
+    })
+    assert.equal(response.status, 400)
+    assert.equal(((await response.json()) as { error: { code: string } }).error.code, 'context_length_exceeded')
+    assert.equal(encoded, 0)
+  } finally {
+    await rig.stop()
+  }
+})
+
+test('a completion of 25 characters for each token of the context is refused once it is certainly too long; others are served between its texts', async () => {
+  const rig = await startRig({ ports: { model: tiny } })
+  try {
+    const prompt = 'lorem ipsum '.repeat(2000)
+    encoded = 0
+    const asked = { model: 'policy', prompt: Array.from({ length: 100 }, () => prompt), max_tokens: 1 }
+    const response = await rig.fetch('/v1/completions', { json: asked })
+    assert.equal(((await response.json()) as { error: { code: string } }).error.code, 'context_length_exceeded')
+    assert.ok(encoded <= 2 * 16_384, `${encoded} characters were encoded`)
+
+    // One pass of the event loop may not encode two texts.
+    let passes = 0
+    let most = 0
+    let inPass = 0
+    let counting = true
+    const count = (): void => {
+      passes += 1
+      most = Math.max(most, inPass)
+      inPass = 0
+      if (counting) setImmediate(count)
+    }
+    const slow: Model = {
+      ...tiny,
+      encode(text) {
+        inPass += 1
+        return tiny.encode(text)
+      },
+    }
+    const other = await startRig({ ports: { model: slow } })
+    setImmediate(count)
+    const short = Array.from({ length: 20 }, (_, i) => `word ${i}`)
+    assert.equal(
+      (await other.fetch('/v1/completions', { json: { ...asked, prompt: short, max_tokens: 1 } })).status,
+      200,
+    )
+    counting = false
+    await other.stop()
+    assert.equal(most, 1, `${passes} passes`)
+  } finally {
+    await rig.stop()
+  }
+})

@@ -1,0 +1,627 @@
+/** What requests may use: on every route, before their bodies are read. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
+import { connect, type Socket } from 'node:net'
+import { after, test } from 'node:test'
+import { gzipSync } from 'node:zlib'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { feedbackOf, sha256, startRig, turnsOf, turnThat, USER, type Rig } from '../../../../test/kit/gateway.ts'
+
+const MIB = 1024 * 1024
+const token = (name: string): string => `secret-${name}`
+const key = (name: string, more: object = {}) => ({
+  id: name,
+  sha256: sha256(Buffer.from(token(name))),
+  scopes: ['inference' as const, 'feedback' as const, 'admin' as const, 'train' as const],
+  ...more,
+})
+const as = (name: string): Record<string, string> => ({ authorization: `Bearer ${token(name)}` })
+const HELLO = { model: 'policy', messages: [USER('Hi')] }
+type Told = { status: number; code: string | undefined; retryAfter: string | null }
+const told = async (response: Response): Promise<Told> => {
+  const body = (await response.json()) as { error?: { code?: string } }
+  return { status: response.status, code: body.error?.code, retryAfter: response.headers.get('retry-after') }
+}
+
+/** A request whose head is there and whose body has not come. */
+const begin = async (rig: Rig, name: string, length: number): Promise<{ socket: Socket; answer: Promise<string> }> => {
+  const { hostname, port } = new URL(rig.url)
+  const socket = connect(Number(port), hostname)
+  socket.on('error', () => undefined)
+  await once(socket, 'connect')
+  const answer = once(socket, 'data').then(([data]) => (data as Buffer).toString('latin1'))
+  answer.catch(() => undefined)
+  socket.write(
+    `POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ${token(name)}\r\nContent-Length: ${length}\r\n\r\n`,
+  )
+  return { socket, answer }
+}
+
+const heldBytes = async (rig: Rig, name: string): Promise<number> =>
+  Number(
+    /^instar_request_body_bytes (\d+)$/m.exec(await (await rig.fetch('/metrics', { headers: as(name) })).text())?.[1],
+  )
+
+test('with three requests a minute spent, no other route is let in; health is, metrics are', async () => {
+  let now = Date.now()
+  const rig = await startRig({
+    settings: { keys: [key('anna', { requestsPerMinute: 3 }), key('ops')] },
+    ports: { now: () => now },
+  })
+  try {
+    const spent = await Promise.all(
+      [1, 2, 3].map(() => rig.fetch('/v1/chat/completions', { json: HELLO, headers: as('anna') })),
+    )
+    assert.deepEqual(
+      spent.map(({ status }) => status),
+      [200, 200, 200],
+    )
+    const turn = spent[0]!.headers.get('x-instar-turn-id')
+    const before = (await turnsOf(rig.log)).length
+    const calls: [string, object | undefined][] = [
+      ['/v1/messages/count_tokens', HELLO],
+      ['/submit_steps', { steps: [] }],
+      ['/claim_episode', {}],
+      ['/v1/feedback', { turn_id: turn, value: 1 }],
+      ['/v1/chat/completions', HELLO],
+      ['/generate', { prompt_ids: [1] }],
+      ['/v1/sessions/x/close', {}],
+      ['/v1/models', undefined],
+      ['/openapi.json', undefined],
+      ['/admin/status', undefined],
+      ['/admin/thaw', {}],
+      ['/v1/nothing', {}],
+    ]
+    for (const [path, json] of calls)
+      assert.deepEqual(
+        await told(await rig.fetch(path, { json, headers: as('anna') })),
+        { status: 429, code: 'rate_limited', retryAfter: '20' },
+        path,
+      )
+    assert.equal((await turnsOf(rig.log)).length, before)
+    assert.deepEqual(await feedbackOf(rig.log), [])
+    assert.deepEqual(
+      [(await rig.fetch('/health/ready')).status, (await rig.fetch('/metrics', { headers: as('anna') })).status],
+      [200, 200],
+    )
+    assert.equal((await rig.fetch('/v1/models', { headers: as('ops') })).status, 200, 'another key')
+    now += 20_000
+    assert.equal((await rig.fetch('/v1/models', { headers: as('anna') })).status, 200)
+  } finally {
+    await rig.stop()
+  }
+})
+
+test('of twenty uploads of 31 MiB under one request at once nineteen are refused before their bodies come', async () => {
+  const rig = await startRig({ settings: { keys: [key('anna', { concurrent: 1 }), key('ops')] } })
+  const uploads: Socket[] = []
+  try {
+    const first = await begin(rig, 'anna', 31 * MIB)
+    uploads.push(first.socket)
+    while ((await heldBytes(rig, 'ops')) !== 31 * MIB);
+    const others = await Promise.all(Array.from({ length: 19 }, () => begin(rig, 'anna', 31 * MIB)))
+    uploads.push(...others.map(({ socket }) => socket))
+    for (const { answer } of others) assert.match(await answer, /^HTTP\/1\.1 429 .*retry-after: 1\r\n/is)
+    assert.equal(await heldBytes(rig, 'ops'), 31 * MIB)
+    first.socket.destroy()
+    while ((await heldBytes(rig, 'ops')) !== 0);
+    assert.equal((await rig.fetch('/v1/chat/completions', { json: HELLO, headers: as('anna') })).status, 200)
+  } finally {
+    for (const socket of uploads) socket.destroy()
+    await rig.stop()
+  }
+})
+
+test('bodies of all requests together take no more memory than they may, said in advance, in pieces or packed', async () => {
+  const rig = await startRig({
+    settings: {
+      keys: ['anna', 'ben', 'cleo', 'dora', 'ops'].map((name) => key(name)),
+      bodyLimit: MIB,
+      bodiesLimit: 3 * MIB,
+    },
+  })
+  const uploads: Socket[] = []
+  try {
+    for (const name of ['anna', 'ben', 'cleo']) uploads.push((await begin(rig, name, MIB - 100)).socket)
+    while ((await heldBytes(rig, 'ops')) !== 3 * (MIB - 100));
+    const refused = await told(
+      await rig
+        .fetch('/v1/messages', { json: { ...HELLO, max_tokens: 8, filler: 'x'.repeat(1000) }, headers: as('dora') })
+        .then(
+          async (response) =>
+            new Response(
+              JSON.stringify({ error: { code: ((await response.json()) as { error: { type: string } }).error.type } }),
+              { status: response.status, headers: response.headers },
+            ),
+        ),
+    )
+    assert.deepEqual(refused, { status: 429, code: 'rate_limit_error', retryAfter: '1' })
+    const large = JSON.stringify({ ...HELLO, filler: 'x'.repeat(100_000) })
+    const packed = await rig.fetch('/v1/chat/completions', {
+      method: 'POST',
+      body: gzipSync(large),
+      headers: { ...as('dora'), 'content-encoding': 'gzip' },
+    })
+    assert.deepEqual(await told(packed), { status: 429, code: 'overloaded', retryAfter: '1' })
+    const pieces = new ReadableStream({
+      start: (out) => {
+        out.enqueue(Buffer.from(large))
+        out.close()
+      },
+    })
+    const chunked = await rig.fetch('/v1/chat/completions', {
+      method: 'POST',
+      body: pieces,
+      duplex: 'half',
+      headers: as('dora'),
+    } as RequestInit)
+    assert.deepEqual(await told(chunked), { status: 429, code: 'overloaded', retryAfter: '1' })
+    for (const socket of uploads) socket.destroy()
+    while ((await heldBytes(rig, 'ops')) !== 0);
+    for (const encoding of ['gzip', null]) {
+      const body = encoding === null ? large : gzipSync(large)
+      const headers = { ...as('dora'), ...(encoding === null ? {} : { 'content-encoding': encoding }) }
+      assert.equal((await rig.fetch('/v1/chat/completions', { method: 'POST', body, headers })).status, 200)
+    }
+    while ((await heldBytes(rig, 'ops')) !== 0);
+    assert.equal(
+      (
+        await told(
+          await rig.fetch('/v1/chat/completions', { json: { ...HELLO, filler: 'x'.repeat(MIB) }, headers: as('dora') }),
+        )
+      ).status,
+      413,
+    )
+  } finally {
+    for (const socket of uploads) socket.destroy()
+    await rig.stop()
+  }
+})
+
+test('a body counts with what it takes when it is parsed; one that is alone always fits', async () => {
+  let waiting = 0
+  const stuck = (_: number, signal: AbortSignal | undefined): Promise<void> =>
+    new Promise((resolve) => {
+      waiting += 1
+      signal?.addEventListener('abort', () => resolve())
+    })
+  let blocked = true
+  const rig = await startRig({
+    script: () => (blocked ? { text: 'Yes.', before: stuck } : { text: 'Yes.' }),
+    settings: { keys: ['anna', 'ben', 'cleo', 'ops'].map((name) => key(name)), bodyLimit: MIB, bodiesLimit: 3 * MIB },
+  })
+  const filled = (objects: number): object => ({ ...HELLO, filler: Array.from({ length: objects }, () => ({})) })
+  const ask = (name: string, objects: number, signal?: AbortSignal): Promise<Response> =>
+    rig.fetch('/v1/chat/completions', {
+      json: filled(objects),
+      headers: as(name),
+      ...(signal ? { signal } : {}),
+    })
+  const leaving = new AbortController()
+  try {
+    const running: Promise<unknown>[] = []
+    for (const [i, name] of ['anna', 'ben'].entries()) {
+      // 30 KB, of which the parser makes 1.3 MB.
+      running.push(ask(name, 10_000, leaving.signal).catch(() => undefined))
+      while (waiting <= i) await new Promise(setImmediate)
+    }
+    const held = await heldBytes(rig, 'ops')
+    assert.ok(held > 2 * 10_000 * 130 && held < 3 * MIB, String(held))
+    assert.deepEqual(await told(await ask('cleo', 10_000)), { status: 429, code: 'overloaded', retryAfter: '1' })
+    assert.deepEqual(await told(await ask('anna', 10_000)), { status: 429, code: 'overloaded', retryAfter: '1' })
+    leaving.abort()
+    await Promise.all(running)
+    while ((await heldBytes(rig, 'ops')) !== 0);
+    blocked = false
+    assert.equal((await ask('cleo', 90_000)).status, 200, 'twelve megabytes when it is parsed')
+    while ((await heldBytes(rig, 'ops')) !== 0);
+  } finally {
+    leaving.abort()
+    await rig.stop()
+  }
+})
+
+test('a body in pieces that nobody reads is counted until its request is over, on routes without limits too', async () => {
+  const rig = await startRig({ settings: { keys: [key('anna'), key('ops')], bodyLimit: MIB, bodiesLimit: 2 * MIB } })
+  const { hostname, port } = new URL(rig.url)
+  const piece = `${MIB.toString(16)}\r\n${'x'.repeat(MIB)}\r\n0\r\n\r\n`
+  try {
+    for (const [method, path, status] of [
+      ['GET', '/health/live', 200],
+      ['HEAD', '/health/ready', 200],
+      ['GET', '/metrics', 200],
+      ['GET', '/v1/models', 200],
+      ['GET', '/nowhere', 404],
+    ] as const) {
+      const socket = connect(Number(port), hostname)
+      socket.on('error', () => undefined)
+      await once(socket, 'connect')
+      socket.write(
+        `${method} ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ${token('anna')}\r\nTransfer-Encoding: chunked\r\n\r\n${piece}`,
+      )
+      const [said] = (await once(socket, 'data')) as [Buffer]
+      assert.match(said.toString('latin1'), new RegExp(`^HTTP/1\\.1 ${status} `), path)
+      socket.destroy()
+      await once(socket, 'close')
+    }
+    // The next request follows the end of the last one.
+    const deadline = AbortSignal.timeout(10_000)
+    while ((await heldBytes(rig, 'ops')) !== 0) deadline.throwIfAborted()
+  } finally {
+    await rig.stop()
+  }
+})
+
+test('one key that sends nothing of what it announced takes half of the room, and never what another key needs', async () => {
+  const rig = await startRig({
+    settings: { keys: [key('anna'), key('ben'), key('ops')], bodyLimit: MIB, bodiesLimit: 4 * MIB },
+  })
+  const uploads: Socket[] = []
+  try {
+    for (let i = 0; i < 2; i += 1) uploads.push((await begin(rig, 'anna', MIB)).socket)
+    while ((await heldBytes(rig, 'ops')) !== 2 * MIB);
+    assert.deepEqual(await told(await rig.fetch('/v1/chat/completions', { json: HELLO, headers: as('anna') })), {
+      status: 429,
+      code: 'overloaded',
+      retryAfter: '1',
+    })
+    for (let i = 0; i < 2; i += 1) uploads.push((await begin(rig, 'ben', MIB - 1000)).socket)
+    while ((await heldBytes(rig, 'ops')) !== 4 * MIB - 2000);
+    assert.equal((await rig.fetch('/v1/chat/completions', { json: HELLO, headers: as('ops') })).status, 200)
+    for (const socket of uploads.splice(0)) socket.destroy()
+    while ((await heldBytes(rig, 'ops')) !== 0);
+    assert.equal((await rig.fetch('/v1/chat/completions', { json: HELLO, headers: as('anna') })).status, 200)
+  } finally {
+    for (const socket of uploads) socket.destroy()
+    await rig.stop()
+  }
+})
+
+test(
+  'a body in pieces that is too large is refused in full, however much of it still comes',
+  { timeout: 20_000 },
+  async () => {
+    const rig = await startRig({ settings: { bodyLimit: 20_000 } })
+    try {
+      const { hostname, port } = new URL(rig.url)
+      const socket = connect(Number(port), hostname)
+      await once(socket, 'connect')
+      const piece = `${(50_000).toString(16)}\r\n${'x'.repeat(50_000)}\r\n`
+      socket.write(
+        `POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n${piece.repeat(40)}0\r\n\r\n`,
+      )
+      let said = ''
+      for await (const data of socket as AsyncIterable<Buffer>) said += data.toString('latin1')
+      const [head = '', body = ''] = said.split('\r\n\r\n')
+      assert.match(head, /^HTTP\/1\.1 413 /)
+      assert.equal((JSON.parse(body) as { error: { code: string } }).error.code, 'body_too_large')
+    } finally {
+      await rig.stop()
+    }
+  },
+)
+
+const PIECE = `${(50_000).toString(16)}\r\n${'x'.repeat(50_000)}\r\n`
+for (const [what, head, body] of [
+  ['in pieces', 'GET /openapi.json HTTP/1.1\r\nTransfer-Encoding: chunked', `${PIECE.repeat(100)}0\r\n\r\n`],
+  ['of a known length', 'GET /openapi.json HTTP/1.1\r\nContent-Length: 5000000', 'x'.repeat(5_000_000)],
+  ['of a refused request', 'POST /v1/nothing HTTP/1.1\r\nContent-Length: 5000000', 'x'.repeat(5_000_000)],
+] as const)
+  test(
+    `an answer that closes its connection arrives whole, though nobody read the body: one ${what}`,
+    { timeout: 20_000 },
+    async () => {
+      const rig = await startRig()
+      try {
+        const { hostname, port } = new URL(rig.url)
+        const socket = connect(Number(port), hostname)
+        await once(socket, 'connect')
+        socket.write(`${head}\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n${body}`)
+        let said = ''
+        for await (const data of socket as AsyncIterable<Buffer>) said += data.toString('latin1')
+        const [headers = '', answer = ''] = said.split('\r\n\r\n')
+        assert.equal(answer.length, Number(/^content-length: (\d+)$/im.exec(headers)?.[1]))
+      } finally {
+        await rig.stop()
+      }
+    },
+  )
+
+test('a connection whose body never ends is closed all the same, its answer before', { timeout: 20_000 }, async () => {
+  const rig = await startRig()
+  try {
+    const { hostname, port } = new URL(rig.url)
+    const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true })
+    await once(socket, 'connect')
+    const closed = new Promise<void>((resolve) => {
+      socket
+        .on('error', () => undefined)
+        .once('close', () => {
+          resolve()
+        })
+    })
+    socket.write(
+      'GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: 1000000000\r\n\r\n',
+    )
+    let heard = 0
+    socket.on('data', ({ length }: Buffer) => {
+      heard += length
+    })
+    await once(socket, 'end')
+    assert.ok(heard > 1000)
+    const drip = setInterval(() => socket.write('x'), 20)
+    await closed
+    clearInterval(drip)
+  } finally {
+    await rig.stop()
+  }
+})
+
+test('who shows a wrong token and is gone at once is no fault of ours', { timeout: 20_000 }, async () => {
+  const rig = await startRig({ settings: { keys: [key('anna')] } })
+  try {
+    const { hostname, port } = new URL(rig.url)
+    const counted = async (name: string): Promise<number> => {
+      const text = await (await rig.fetch('/metrics', { headers: as('anna') })).text()
+      return text
+        .split('\n')
+        .filter((line) => line.startsWith(name))
+        .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0)
+    }
+    for (let i = 0; i < 20; i += 1) {
+      const socket = connect(Number(port), hostname)
+      await once(socket, 'connect')
+      socket.write(
+        'POST /admin/promote HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer wrong\r\nContent-Length: 2\r\n\r\n{}',
+      )
+      socket.resetAndDestroy()
+      await once(socket, 'close')
+    }
+    while ((await counted('instar_requests_total{route="/admin/:command"')) < 20);
+    assert.equal(await counted('instar_request_errors_total{code="internal"}'), 0)
+  } finally {
+    await rig.stop()
+  }
+})
+
+test('bytes a minute: what is larger than what is left is a debt that the next request waits for', async () => {
+  let now = Date.now()
+  const rig = await startRig({
+    settings: { keys: [key('anna', { bytesPerMinute: 60_000 })] },
+    ports: { now: () => now },
+  })
+  try {
+    const send = async (bytes: number): Promise<Told> =>
+      told(
+        await rig.fetch('/v1/chat/completions', { json: { ...HELLO, filler: 'x'.repeat(bytes) }, headers: as('anna') }),
+      )
+    assert.equal((await send(59_000)).status, 200)
+    assert.equal((await send(30_000)).status, 200)
+    const waits = await send(10)
+    assert.deepEqual([waits.status, waits.code], [429, 'rate_limited'])
+    assert.ok(Number(waits.retryAfter) >= 29 && Number(waits.retryAfter) <= 30, String(waits.retryAfter))
+    now += 30_000
+    assert.equal((await send(10)).status, 200)
+  } finally {
+    await rig.stop()
+  }
+})
+
+test('three hundred wrong keys are slowed, and nobody who was let in before is', async () => {
+  let now = Date.now()
+  const rig = await startRig({ settings: { keys: [key('anna'), key('new')] }, ports: { now: () => now } })
+  const ask = async (bearer: string): Promise<Told> =>
+    told(await rig.fetch('/v1/models', { headers: { authorization: `Bearer ${bearer}` } }))
+  try {
+    assert.equal((await ask(token('anna'))).status, 200)
+    const codes: (string | undefined)[] = []
+    for (let i = 0; i < 300; i += 1) codes.push((await ask(`guess-${i}`)).code)
+    assert.equal(codes.filter((code) => code === 'invalid_api_key').length, 30)
+    assert.equal(codes.filter((code) => code === 'rate_limited').length, 270)
+    assert.equal((await ask(token('anna'))).status, 200)
+    assert.equal((await ask(token('new'))).status, 429, 'a guess that is right is not told so')
+    now += 2000
+    assert.deepEqual(
+      [(await ask(token('new'))).status, (await ask('one-more')).status, (await ask('two')).status],
+      [200, 401, 429],
+    )
+  } finally {
+    await rig.stop()
+  }
+})
+
+test('wrong admin tokens are slowed as wrong keys are', async () => {
+  const rig = await startRig({ settings: { wrongKeysPerMinute: 5 } })
+  try {
+    const codes: number[] = []
+    for (let i = 0; i < 8; i += 1)
+      codes.push(
+        (
+          await fetch(`${rig.url}/admin/freeze`, {
+            method: 'POST',
+            headers: { 'content-type': 'application/json', 'x-instar-admin-token': `guess ${i}` },
+            body: '{}',
+          })
+        ).status,
+      )
+    assert.deepEqual(codes, [401, 401, 401, 401, 401, 429, 429, 429])
+    assert.equal(
+      (await fetch(`${rig.url}/v1/models`, { headers: { authorization: 'Bearer none' } })).status,
+      200,
+      'no command',
+    )
+  } finally {
+    await rig.stop()
+  }
+})
+
+test('of four hundred pieces of feedback on one turn sixteen count; a comment of 10 MB leaves nothing on the log', async () => {
+  const rig = await startRig()
+  try {
+    const session = { 'x-session-id': 'one' }
+    const turn = (await rig.fetch('/v1/chat/completions', { json: HELLO, headers: session })).headers.get(
+      'x-instar-turn-id',
+    )
+    const give = async (json: object, headers = {}): Promise<Told> =>
+      told(await rig.fetch('/v1/feedback', { json: { value: 1, ...json }, headers }))
+    for (const comment of ['x'.repeat(10 * MIB), 'x'.repeat(8193)])
+      assert.ok([400, 413].includes((await give({ turn_id: turn, comment })).status))
+    assert.deepEqual(await feedbackOf(rig.log), [])
+    assert.equal((await give({ turn_id: turn, comment: 'x'.repeat(8192) }, { 'idempotency-key': 'first' })).status, 200)
+    const many = await Promise.all(
+      Array.from({ length: 400 }, (_, i) => give(i % 2 === 0 ? { turn_id: turn } : { session_id: 'one' })),
+    )
+    assert.equal(many.filter(({ status }) => status === 200).length, 15)
+    assert.ok(many.every(({ status, code }) => status === 200 || code === 'feedback_full'))
+    assert.equal((await feedbackOf(rig.log)).length, 16)
+    assert.equal(
+      (await give({ turn_id: turn }, { 'idempotency-key': 'first' })).status,
+      200,
+      'a repeat is no more of it',
+    )
+    assert.equal((await give({ session_id: 'one' })).code, 'feedback_full')
+    const next = (await rig.fetch('/v1/chat/completions', { json: HELLO, headers: session })).headers.get(
+      'x-instar-turn-id',
+    )
+    assert.equal((await give({ turn_id: next })).status, 200)
+  } finally {
+    await rig.stop()
+  }
+})
+
+const data = mkdtempSync(join(tmpdir(), 'instar-rates-'))
+after(() => rmSync(data, { recursive: true, force: true }))
+
+const ENDS: Readonly<Record<string, { path: string; body: object; last: (frames: string[]) => unknown }>> = {
+  chat: {
+    path: '/v1/chat/completions',
+    body: HELLO,
+    last: (frames) => (JSON.parse(frames.at(-2)!) as { error: { code: string } }).error.code,
+  },
+  responses: {
+    path: '/v1/responses',
+    body: { model: 'policy', input: 'Hi' },
+    last: (frames) =>
+      (JSON.parse(frames.at(-1)!) as { response: { error: { message: string } } }).response.error.message,
+  },
+  messages: {
+    path: '/v1/messages',
+    body: { ...HELLO, max_tokens: 100 },
+    last: (frames) => (JSON.parse(frames.at(-1)!) as { error: { type: string } }).error.type,
+  },
+}
+
+const ENDINGS = Object.entries(ENDS).flatMap(([dialect, one]) =>
+  (['is revoked', 'expires'] as const).map((ending) => ({ dialect, ending, ...one })),
+)
+
+for (const { dialect, ending, path, body, last } of ENDINGS) {
+  test(`a ${dialect} stream ends when its key ${ending}, with an error of its own shape; the turn holds what was sent`, async () => {
+    const file = join(data, `${dialect} ${ending}.json`)
+    let ahead = 0
+    const now = (): number => Date.now() + ahead
+    const stored = (name: string): object => ({
+      id: name,
+      sha256: sha256(Buffer.from(token(name))),
+      created_at: new Date(now()).toISOString(),
+      expires_at: name === 'anna' && ending === 'expires' ? new Date(now() + 60_000).toISOString() : null,
+    })
+    await writeFile(file, JSON.stringify({ keys: [stored('anna'), stored('other')] }))
+    const stuck = (piece: number, signal: AbortSignal | undefined): Promise<void> =>
+      piece < 5 || signal?.aborted
+        ? Promise.resolve()
+        : new Promise((resolve) => {
+            signal?.addEventListener('abort', () => resolve())
+          })
+    const rig = await startRig({
+      script: () => ({ text: 'One two three four five six seven eight nine ten.', before: stuck }),
+      settings: { keyFile: file },
+      ports: { now },
+    })
+    try {
+      const response = await rig.fetch(path, { json: { ...body, stream: true }, headers: as('anna') })
+      assert.equal(response.status, 200)
+      let said = ''
+      let begun = false
+      for await (const piece of response.body!.pipeThrough(
+        new TextDecoderStream(),
+      ) as unknown as AsyncIterable<string>) {
+        said += piece
+        if (!begun && said.includes('two')) {
+          begun = true
+          if (ending === 'expires') ahead = 60_000
+          else await writeFile(file, JSON.stringify({ keys: [stored('other')] }))
+        }
+      }
+      const frames = said.split('\n').flatMap((line) => (line.startsWith('data: ') ? [line.slice(6)] : []))
+      assert.ok(begun)
+      assert.match(
+        String(last(frames)),
+        ending === 'expires'
+          ? /^(invalid_api_key|authentication_error|The API key anna has expired\.)$/
+          : /^(invalid_api_key|authentication_error|The API key anna was revoked\.)$/,
+      )
+      const turn = await turnThat(rig.log, ({ type }) => type === 'TurnAborted')
+      assert.deepEqual(
+        [turn.key, turn.type === 'TurnAborted' && turn.why, turn.trainable],
+        ['anna', 'client_gone', false],
+      )
+      assert.equal((await told(await rig.fetch('/v1/models', { headers: as('anna') }))).code, 'invalid_api_key')
+      assert.equal((await rig.fetch('/v1/models', { headers: as('other') })).status, 200)
+    } finally {
+      await rig.stop()
+    }
+  })
+}
+
+const REQUESTS = ['limit', 'remaining', 'reset'] as const
+const openAi = ({ headers }: Response): (string | null)[] =>
+  REQUESTS.map((name) => headers.get(`x-ratelimit-${name}-requests`))
+const anthropic = ({ headers }: Response): (string | null)[] =>
+  REQUESTS.map((name) => headers.get(`anthropic-ratelimit-requests-${name}`))
+const NONE = [null, null, null]
+
+test('each answer for a key with a limit says what is left of it, refusals too, in the names of the dialect', async () => {
+  let now = Date.parse('2026-01-02T03:04:00.000Z')
+  const rig = await startRig({
+    settings: { keys: [key('anna', { requestsPerMinute: 3 }), key('ops')] },
+    ports: { now: () => now },
+  })
+  try {
+    const whole = await rig.fetch('/v1/chat/completions', { json: HELLO, headers: as('anna') })
+    assert.deepEqual([whole.status, ...openAi(whole), ...anthropic(whole)], [200, '3', '2', '20s', ...NONE])
+    const messages = await rig.fetch('/v1/messages', { json: { ...HELLO, max_tokens: 8 }, headers: as('anna') })
+    assert.deepEqual(
+      [messages.status, ...anthropic(messages), ...openAi(messages)],
+      [200, '3', '1', '2026-01-02T03:04:40Z', ...NONE],
+    )
+    const stream = await rig.fetch('/v1/chat/completions', { json: { ...HELLO, stream: true }, headers: as('anna') })
+    await stream.text()
+    assert.deepEqual([stream.status, ...openAi(stream)], [200, '3', '0', '1m0s'])
+    now += 500
+    for (const path of ['/v1/chat/completions', '/v1/nothing', '/admin/thaw']) {
+      const refused = await rig.fetch(path, { json: HELLO, headers: as('anna') })
+      assert.deepEqual(
+        [refused.status, refused.headers.get('retry-after'), ...openAi(refused)],
+        [429, '20', '3', '0', '59.5s'],
+        path,
+      )
+    }
+    const refused = await rig.fetch('/v1/messages', { json: HELLO, headers: as('anna') })
+    assert.deepEqual([refused.status, ...anthropic(refused)], [429, '3', '0', '2026-01-02T03:05:00Z'])
+    assert.deepEqual(openAi(await rig.fetch('/v1/models', { headers: as('ops') })), NONE, 'no limit')
+    assert.deepEqual(
+      openAi(await rig.fetch('/v1/models', { headers: { authorization: 'Bearer guess' } })),
+      NONE,
+      'no key',
+    )
+    now += 19_500
+    const missing = await rig.fetch('/v1/nothing', { json: HELLO, headers: as('anna') })
+    assert.deepEqual([missing.status, ...openAi(missing)], [404, '3', '0', '1m0s'])
+  } finally {
+    await rig.stop()
+  }
+})

@@ -1,0 +1,231 @@
+/** Responses that are asked for again: read from the log, by any gateway, for the key that asked; `store: false` and `DELETE` are honoured. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { encodeRecord, type Event, type ResponseDeleted } from '@instar/events'
+import { openMemoryLog, type EventLog } from '@instar/log'
+import OpenAI from 'openai'
+import { eventsOf, sha256, startRig, turnsOf, type Rig } from '../../../../test/kit/gateway.ts'
+
+const CALL = '<think>\nSum.\n</think>\n\nI add.\n<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>'
+const tools = [
+  { type: 'function' as const, name: 'add', strict: false, parameters: { type: 'object', properties: {} } },
+]
+const QUICK = { settings: { tailWaitMs: 100 } }
+
+test('a response is read again as it was given, on another gateway too, with the items that it answers, page by page', async () => {
+  const log = openMemoryLog()
+  const [a, b] = [await startRig({ log, script: () => CALL, ...QUICK }), await startRig({ log, ...QUICK })]
+  try {
+    const first = await a.client.responses.create({
+      model: 'policy',
+      instructions: 'Be exact.',
+      input: 'What is the sum?',
+      tools,
+      temperature: 0.5,
+      metadata: { run: '7' },
+    })
+    assert.deepEqual(await b.client.responses.retrieve(first.id), { ...first, output_text: 'I add.' })
+    const second = await a.client.responses.create({
+      model: 'policy',
+      previous_response_id: first.id,
+      tools,
+      input: [
+        { type: 'function_call_output', call_id: (first.output[2] as { call_id: string }).call_id, output: '3' },
+        { role: 'user', content: [{ type: 'input_text', text: 'And?' }] },
+      ],
+    })
+    const ascending = await b.client.responses.inputItems.list(second.id, { order: 'asc', limit: 100 })
+    assert.deepEqual(
+      ascending.data.map((item) => item.type),
+      ['message', 'reasoning', 'message', 'function_call', 'function_call_output', 'message'],
+    )
+    assert.deepEqual(ascending.data[0], {
+      id: ascending.data[0]!.id,
+      type: 'message',
+      role: 'user',
+      status: 'completed',
+      content: [{ type: 'input_text', text: 'What is the sum?' }],
+    })
+    assert.deepEqual(
+      ascending.data.slice(1, 4).map(({ id }) => id),
+      first.output.map(({ id }) => id),
+    )
+    const pages: string[] = []
+    for await (const item of b.client.responses.inputItems.list(second.id, { limit: 2 })) pages.push(item.id!)
+    assert.deepEqual(pages, ascending.data.map(({ id }) => id!).reverse())
+    assert.equal(new Set(pages).size, 6)
+    const counted = await b.client.responses.inputTokens.count({
+      model: 'policy',
+      instructions: 'Be exact.',
+      input: 'What is the sum?',
+      tools,
+    })
+    assert.deepEqual(counted, { object: 'response.input_tokens', input_tokens: first.usage!.input_tokens })
+  } finally {
+    await a.stop()
+    await b.stop()
+  }
+})
+
+test('a response that was asked for with store: false is not there afterwards: not by its id, not to go on from, not by an item', async () => {
+  const rig = await startRig(QUICK)
+  try {
+    const { id, output } = await rig.client.responses.create({ model: 'policy', input: 'Hi', store: false })
+    await assert.rejects(rig.client.responses.retrieve(id), { status: 404, code: 'unknown_turn' })
+    await assert.rejects(rig.client.responses.inputItems.list(id), { status: 404 })
+    await assert.rejects(rig.client.responses.create({ model: 'policy', input: 'And?', previous_response_id: id }), {
+      status: 400,
+      param: 'previous_response_id',
+    })
+    await assert.rejects(
+      rig.client.responses.create({
+        model: 'policy',
+        input: [
+          { type: 'item_reference', id: output[0]!.id! },
+          { role: 'user', content: 'And?' },
+        ],
+      }),
+      { status: 400, param: 'input' },
+    )
+    // Captured all the same: what keeps a turn from training is x-instar-no-train.
+    assert.deepEqual(
+      (await turnsOf(rig.log)).map(({ trainable }) => trainable),
+      [true],
+    )
+  } finally {
+    await rig.stop()
+  }
+})
+
+const deletedOn = async (log: EventLog): Promise<Event[]> =>
+  (await eventsOf(log)).filter(({ type }) => type === 'ResponseDeleted')
+
+test('a response that was deleted is given by no id, by any gateway of the log, after a restart as well; the log keeps its turn', async () => {
+  const log = openMemoryLog()
+  const [a, b] = [await startRig({ log, ...QUICK }), await startRig({ log, ...QUICK })]
+  try {
+    const first = await a.client.responses.create({ model: 'policy', input: 'Hi' })
+    const second = await a.client.responses.create({ model: 'policy', input: 'And?', previous_response_id: first.id })
+    const before = await turnsOf(log)
+    const said = await a.fetch(`/v1/responses/${first.id}`, { method: 'DELETE' })
+    assert.deepEqual([said.status, await said.json()], [200, { id: first.id, object: 'response', deleted: true }])
+    const c = await startRig({ log, ...QUICK })
+    for (const { client } of [a, b, c]) {
+      for (const gone of [
+        client.responses.retrieve(first.id),
+        client.responses.inputItems.list(first.id),
+        client.responses.cancel(first.id),
+        client.responses.delete(first.id),
+      ])
+        await assert.rejects(gone, { status: 404, code: 'unknown_turn' })
+      await assert.rejects(
+        client.responses.create({ model: 'policy', input: 'And?', previous_response_id: first.id }),
+        { status: 400, code: 'previous_response_not_found', param: 'previous_response_id' },
+      )
+      await assert.rejects(
+        client.responses.create({
+          model: 'policy',
+          input: [
+            { type: 'item_reference', id: first.output[0]!.id! },
+            { role: 'user', content: 'And?' },
+          ],
+        }),
+        { status: 400, param: 'input' },
+      )
+      // What went on from it holds what it said.
+      assert.equal((await client.responses.retrieve(second.id)).id, second.id)
+    }
+    await c.stop()
+    assert.deepEqual(await turnsOf(log), before)
+    assert.deepEqual(
+      before.map(({ trainable }) => trainable),
+      [true, true],
+    )
+    assert.equal((await deletedOn(log)).length, 1)
+    await b.client.responses.delete(second.id)
+    await assert.rejects(a.client.responses.retrieve(second.id), { status: 404 })
+  } finally {
+    await a.stop()
+    await b.stop()
+  }
+})
+
+test('two deletions of one response at once leave it deleted, and a session that is no longer in memory is read with its deletions', async () => {
+  const rig = await startRig({ settings: { tailWaitMs: 100, sessions: 1 } })
+  const { client } = rig
+  try {
+    const { id } = await client.responses.create({ model: 'policy', input: 'Hi' })
+    const deleted = await Promise.allSettled([client.responses.delete(id), client.responses.delete(id)])
+    assert.ok(deleted.some(({ status }) => status === 'fulfilled'))
+    const other = await client.responses.create({ model: 'policy', input: 'Something else' })
+    await assert.rejects(client.responses.retrieve(id), { status: 404 })
+    assert.equal((await client.responses.retrieve(other.id)).id, other.id)
+    await assert.rejects(client.responses.retrieve(id), { status: 404 })
+  } finally {
+    await rig.stop()
+  }
+})
+
+test('on a log that older builds read a deletion is refused until the log says that all readers know its record', async () => {
+  const memory = openMemoryLog()
+  const log: EventLog = new Proxy(memory, {
+    get(target, name) {
+      const value: unknown = name === 'sole' ? false : Reflect.get(target, name)
+      return typeof value === 'function' ? (value as (...args: unknown[]) => unknown).bind(target) : value
+    },
+  })
+  const rig = await startRig({ log, ...QUICK })
+  try {
+    const { id } = await rig.client.responses.create({ model: 'policy', input: 'Hi' })
+    await assert.rejects(rig.client.responses.delete(id), { status: 409, code: 'not_announced' })
+    assert.equal((await rig.client.responses.retrieve(id)).id, id)
+    assert.deepEqual(await deletedOn(log), [])
+    await log.append([encodeRecord({ type: 'ReadersUpgraded', versions: { ResponseDeleted: 1 }, who: 'setup', at: 1 })])
+    await rig.client.responses.delete(id)
+    await assert.rejects(rig.client.responses.retrieve(id), { status: 404 })
+    const [event] = (await deletedOn(log)) as ResponseDeleted[]
+    assert.deepEqual({ ...event, at: 0 }, { ...event!, turn: (await turnsOf(log))[0]!.turn, at: 0 })
+  } finally {
+    await rig.stop()
+  }
+})
+
+test("another key's response is not there; one that was cut says so; what cannot be done with a response is said, not feigned", async () => {
+  const keys = ['one', 'two'].map((id) => ({ id, sha256: sha256(Buffer.from(`token-${id}`)) }))
+  const rig = await startRig({
+    settings: { keys, tailWaitMs: 100 },
+    script: (_, prompt) =>
+      prompt.includes('fail')
+        ? {
+            text: 'Never to the end',
+            before: (i) => {
+              if (i === 2) throw new Error('gone')
+            },
+          }
+        : 'Hello.',
+  })
+  const as = (id: string, of: Rig = rig): OpenAI =>
+    new OpenAI({ baseURL: `${of.url}/v1`, apiKey: `token-${id}`, maxRetries: 0 })
+  try {
+    const { id } = await as('one').responses.create({ model: 'policy', input: 'Hi' })
+    assert.equal((await as('one').responses.retrieve(id)).status, 'completed')
+    for (const other of [
+      as('two').responses.retrieve(id),
+      as('one').responses.retrieve('resp_nobody'),
+      as('two').responses.cancel(id),
+      as('two').responses.delete(id),
+    ])
+      await assert.rejects(other, { status: 404 })
+    assert.equal((await as('one').responses.retrieve(id)).id, id)
+    await assert.rejects(as('one').responses.cancel(id), { status: 400, message: /background/ })
+    await assert.rejects(as('one').responses.retrieve(id, { stream: true }), { status: 400, param: 'stream' })
+    for (const query of [{ limit: 0 }, { limit: 101 }, { order: 'up' }])
+      await assert.rejects(as('one').responses.inputItems.list(id, query as never), { status: 400 })
+    let cut = ''
+    for await (const event of await as('one').responses.create({ model: 'policy', input: 'fail', stream: true }))
+      if ('response' in event) cut = event.response.id
+    assert.equal((await as('one').responses.retrieve(cut)).status, 'failed')
+  } finally {
+    await rig.stop()
+  }
+})

@@ -1,0 +1,309 @@
+/** The whole scorer on a log in memory: what is captured comes back scored. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import {
+  decodeRecord,
+  encodeEvent,
+  readWritten,
+  type Event,
+  type MemoryScores,
+  type ScoresEvent,
+  type ScoreState,
+  type TurnCaptured,
+} from '@instar/events'
+import { openMemoryLog, type MemoryLog } from '@instar/log'
+import { createMetrics } from '@instar/process'
+import { createScorer, scorerConfig, type Evidence, type Judge, type Scorer, type ScorerPorts } from './app.ts'
+import { captured, feedback, type Said } from '../../../test/kit/scored-history.ts'
+
+const user = (content: string): Said => ({ role: 'user', content })
+const model = (content: string): Said => ({ role: 'assistant', content })
+const chat = (session: string, at: number, ...said: string[]): TurnCaptured[] => {
+  const messages: Said[] = []
+  const turns: TurnCaptured[] = []
+  for (let i = 0; i + 1 < said.length; i += 2) {
+    messages.push(user(said[i] ?? ''))
+    turns.push(captured({ session, messages: [...messages], answer: said[i + 1] ?? '', at: at + i, name: `t${i / 2}` }))
+    messages.push(model(said[i + 1] ?? ''))
+  }
+  return turns
+}
+
+class Bench {
+  readonly log: MemoryLog = openMemoryLog()
+  readonly #wanted: { count: number; done(scores: ScoresEvent[]): void }[] = []
+  readonly scores: ScoresEvent[] = []
+  clock = 1000
+  fatal: Error | null = null
+  readonly timers: { at: number; call(): void }[] = []
+
+  async watch(): Promise<void> {
+    await this.log.subscribe({
+      topics: ['scores'],
+      group: 'watch',
+      from: 'start',
+      handle: (records) => {
+        for (const record of records) this.scores.push(decodeRecord(record).event as ScoresEvent)
+        for (const wanted of this.#wanted) if (this.scores.length >= wanted.count) wanted.done([...this.scores])
+      },
+    })
+  }
+  until(count: number): Promise<ScoresEvent[]> {
+    return new Promise((done) => {
+      if (this.scores.length >= count) done([...this.scores])
+      else this.#wanted.push({ count, done })
+    })
+  }
+  async say(...events: Event[]): Promise<void> {
+    await this.log.append(
+      events
+        .map((event) => encodeEvent(event))
+        .map(({ topic, key, schema, payload, timestamp }) => ({ topic, key, schema, payload, timestamp })),
+    )
+  }
+  ports(more: Partial<ScorerPorts> = {}): ScorerPorts {
+    return {
+      log: this.log,
+      now: () => this.clock,
+      onFatal: (error) => {
+        this.fatal = error
+      },
+      after: (ms, call) => {
+        const timer = { at: this.clock + ms, call }
+        this.timers.push(timer)
+        return () => {
+          this.timers.splice(this.timers.indexOf(timer) >>> 0, 1)
+        }
+      },
+      ...more,
+    }
+  }
+  /** Moves the clock and lets go off what is due. */
+  pass(ms: number): void {
+    this.clock += ms
+    for (const timer of this.timers.splice(0)) {
+      if (timer.at <= this.clock) timer.call()
+      else this.timers.push(timer)
+    }
+  }
+}
+const started = async (
+  bench: Bench,
+  settings: Parameters<typeof scorerConfig.parse>[0] = {},
+  more: Partial<ScorerPorts> = {},
+): Promise<Scorer> => {
+  const scorer = createScorer(bench.ports(more), scorerConfig.parse(settings))
+  await scorer.start()
+  return scorer
+}
+
+test('a complaint in the next message scores the turn, with a hint', async () => {
+  const bench = new Bench()
+  await bench.watch()
+  const scorer = await started(bench)
+  const turns = chat(
+    's',
+    10,
+    'What is 7 plus 6?',
+    '**13**',
+    'Without the bold, please.',
+    '13',
+    'Thank you!',
+    'Any time.',
+  )
+  await bench.say(turns[0]!, turns[1]!)
+  const [score] = await bench.until(1)
+  assert.ok(score?.type === 'TurnScored')
+  assert.deepEqual([score.turn, score.reward, score.cause], [turns[0]!.turn, -1, turns[1]!.turn])
+  assert.equal(score.hint && readWritten(score.hint), 'Answer in plain text.')
+  assert.match(score.judge, /^signals-[0-9a-f]{12}$/)
+  await bench.say(turns[2]!)
+  const second = (await bench.until(2))[1]
+  assert.ok(second?.type === 'TurnScored' && second.reward === 1 && second.hint === null)
+  await scorer.stop()
+  assert.equal(bench.fatal, null)
+})
+
+test('the rules score a turn within milliseconds of its next state', async (t) => {
+  const bench = new Bench()
+  await bench.watch()
+  const scorer = await started(bench)
+  const took: number[] = []
+  for (let i = 0; i < 20; i += 1) {
+    const turns = chat(`s${i}`, 10, 'What is 7 plus 6?', '13', 'Could you say a bit more?', 'Yes.')
+    await bench.say(turns[0]!)
+    const from = performance.now()
+    await bench.say(turns[1]!)
+    await bench.until(i + 1)
+    took.push(performance.now() - from)
+  }
+  await scorer.stop()
+  const median = took.sort((a, b) => a - b)[10]!
+  t.diagnostic(`median ${median.toFixed(2)} ms`)
+  assert.ok(median < 10, `${median} ms`)
+})
+
+test('feedback revises; a session that goes quiet is closed and its last turn skipped', async () => {
+  const bench = new Bench()
+  await bench.watch()
+  const metrics = createMetrics()
+  const scorer = await started(bench, { idleMs: 5000 }, { metrics })
+  const turns = chat('s', 900, 'Hi', 'Hello', 'Thanks a lot.', 'You are welcome.')
+  await bench.say(...turns)
+  await bench.until(1)
+  await bench.say(feedback('s', turns[0]!.turn, -1, 950, 'f1', 'far too short'))
+  const revised = (await bench.until(2))[1]
+  assert.ok(revised?.type === 'ScoreRevised' && revised.reward === -1 && revised.judge === 'feedback')
+  assert.equal(revised.hint && readWritten(revised.hint), 'Answer in full detail with several sentences.')
+  bench.pass(6000)
+  const skip = (await bench.until(3))[2]
+  assert.ok(skip?.type === 'TurnSkipped' && skip.turn === turns[1]!.turn && skip.reason === 'no_next_state')
+  assert.match(await metrics.text(), /^instar_sessions_closed_total 1$/m)
+  await scorer.stop()
+})
+
+test('killed and started again it scores nothing twice, and what was left undone', async () => {
+  const bench = new Bench()
+  await bench.watch()
+  const turns = chat('s', 10, 'a', 'b', 'Thanks!', 'c', 'That is wrong.', 'd')
+  const scorer = await started(bench)
+  await bench.say(turns[0]!, turns[1]!)
+  await bench.until(1)
+  await scorer.stop()
+  await bench.say(turns[2]!)
+  const again = await started(bench)
+  const scores = await bench.until(2)
+  await again.stop()
+  const third = await started(bench)
+  await third.stop()
+  assert.deepEqual(
+    scores.map((score) => score.turn),
+    [turns[0]!.turn, turns[1]!.turn],
+  )
+  assert.equal(bench.scores.length, 2)
+})
+
+test('two scorers at once: one score counts per turn, whatever each of them thinks', async () => {
+  const bench = new Bench()
+  await bench.watch()
+  const allAsked = Promise.withResolvers<void>()
+  let asked = 0
+  const judge = (id: string, value: number): Judge => ({
+    id,
+    alone: false,
+    async judge() {
+      if (++asked === 40) allAsked.resolve()
+      await allAsked.promise
+      return { value, note: '', hint: null }
+    },
+  })
+  const a = await started(bench, { concurrency: 20 }, { judges: [judge('a', 1)] })
+  const b = await started(bench, { concurrency: 20 }, { judges: [judge('b', -1)] })
+  const sessions = Array.from({ length: 20 }, (_, i) => chat(`s${i}`, 10, 'a', `b${i}`, 'c', `d${i}`))
+  for (const turns of sessions) await bench.say(...turns)
+  await bench.until(40)
+  await a.stop()
+  await b.stop()
+  const reader = await started(bench)
+  const held = ({ state }: Scorer): ScoreState[] => [
+    ...((state.scores.get('policy') as MemoryScores | undefined)?.turns.values() ?? []),
+  ]
+  const counted = held(reader)
+  assert.equal(counted.length, 20)
+  assert.ok(counted.every((score) => score.revision === 0))
+  assert.equal(bench.scores.length, 40)
+  for (const scorer of [a, b])
+    for (const { turn, score } of held(scorer))
+      assert.equal(reader.state.scores.get('policy')!.turns.get(turn)!.score, score)
+  await reader.stop()
+})
+
+test('what another scorer has scored meanwhile is not asked for, and an answer that comes too late is not written', async () => {
+  const bench = new Bench()
+  await bench.watch()
+  const slow = Promise.withResolvers<void>()
+  const asked: string[] = []
+  const judge: Judge = {
+    id: 'slow',
+    alone: false,
+    async judge({ answer }) {
+      asked.push(answer)
+      await slow.promise
+      return { value: -1, note: '', hint: null }
+    },
+  }
+  const late = await started(bench, { concurrency: 1 }, { judges: [judge] })
+  for (const i of [0, 1, 2]) await bench.say(...chat(`s${i}`, 10, 'a', `b${i}`, 'c', `d${i}`))
+  const quick = await started(
+    bench,
+    {},
+    { judges: [{ id: 'quick', alone: false, judge: () => ({ value: 1, note: '', hint: null }) }] },
+  )
+  await bench.until(3)
+  slow.resolve()
+  await bench.say(...chat('s3', 10, 'a', 'b3', 'c', 'd3'))
+  await bench.until(4)
+  await Promise.all([late.stop(), quick.stop()])
+  assert.deepEqual(asked.slice(0, 1), ['b0'])
+  assert.ok(!asked.includes('b1') && !asked.includes('b2'), asked.join())
+  assert.deepEqual(
+    bench.scores.slice(0, 3).map((score) => score.type === 'TurnScored' && score.reward),
+    [1, 1, 1],
+  )
+})
+
+test("a judge sees what a user typed inside an agent's wrapper, beside the words", async () => {
+  const bench = new Bench()
+  await bench.watch()
+  const seen: Evidence[] = []
+  const judge: Judge = {
+    id: 'seer',
+    alone: false,
+    judge: (evidence) => {
+      seen.push(evidence)
+      return Promise.resolve({ value: 1, note: '', hint: null })
+    },
+  }
+  const scorer = await started(bench, {}, { judges: [judge] })
+  const asked = '<system-reminder>as a list</system-reminder>'
+  const said = '<system-reminder>that was wrong</system-reminder>'
+  await bench.say(...chat('s', 900, `Name two.${asked}`, 'Ann, Bob', `Thanks.${said}`, 'Yes.', 'Fine.', 'Good.'))
+  await bench.until(2)
+  assert.deepEqual(
+    seen.map(({ request, next, wrapped }) => [request, next?.user, wrapped]),
+    [
+      ['Name two.', 'Thanks.', `${asked}\n${said}`],
+      ['Thanks.', 'Fine.', said],
+    ],
+  )
+  await scorer.stop()
+})
+
+test('a judge that throws leaves a skip', async () => {
+  const bench = new Bench()
+  await bench.watch()
+  const scorer = await started(
+    bench,
+    {},
+    {
+      judges: [
+        {
+          id: 'j',
+          alone: false,
+          judge: () => {
+            throw new Error('no')
+          },
+        },
+      ],
+    },
+  )
+  await bench.say(...chat('s', 10, 'a', 'b', 'c', 'd'))
+  const [skip] = await bench.until(1)
+  await scorer.stop()
+  assert.ok(skip?.type === 'TurnSkipped')
+  const [verdict] = skip.verdicts
+  assert.deepEqual(
+    [skip.reason, skip.verdicts.length, verdict?.judge, verdict?.value, verdict?.note],
+    ['judge_failed', 1, 'j', null, 'failed: Error'],
+  )
+})

@@ -1,0 +1,301 @@
+/** A judge that is slower than people: which turns it is asked about, which it never is, and what is kept meanwhile. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
+import { decodeRecord, encodeEvent, weightLine, type Event, type ScoresEvent, type TurnCaptured } from '@instar/events'
+import { openMemoryLog, type MemoryLog } from '@instar/log'
+import { createMetrics } from '@instar/process'
+import {
+  closeIdle,
+  createScorer,
+  decide,
+  evolve,
+  forgetWork,
+  initialState,
+  scorerConfig,
+  signalsJudge,
+  type Judge,
+  type Output,
+  type Rules,
+  type Scorer,
+  type ScorerState,
+} from '../app.ts'
+import { MOST_TOUCHED } from './state.ts'
+import { MOST_CLOSED } from '@instar/events/folds/turns'
+import { captured, logged, type Said } from '../../../../test/kit/scored-history.ts'
+
+const RULES: Rules = { idleMs: 1000, judgesAlone: false, staleness: null }
+const user = (content: string): Said => ({ role: 'user', content })
+const model = (content: string): Said => ({ role: 'assistant', content })
+
+/** A turn that somebody has thanked for; its answer is its number. */
+const thanked = (n: number, version = 0, policy = 'policy'): TurnCaptured[] => {
+  const talk = { session: `s${n}`, version, policy }
+  const said = [user('hi'), model(String(n)), user('thanks')]
+  const first = captured({ ...talk, messages: [user('hi')], answer: String(n), at: 2 * n })
+  return [first, captured({ ...talk, messages: said, answer: 'Bye', at: 2 * n + 1 })]
+}
+
+/** A judge that is asked and answers when it is told to. */
+class SlowJudge implements Judge {
+  readonly id = 'slow'
+  readonly alone = false
+  readonly asked: number[] = []
+  #answers: (() => void)[] = []
+  #waiting: (() => void)[] = []
+
+  judge({ answer }: { answer: string }): Promise<{ value: number; note: string; hint: null }> {
+    this.asked.push(Number(answer))
+    for (const one of this.#waiting.splice(0)) one()
+    return new Promise((resolve) => {
+      this.#answers.push(() => resolve({ value: 1, note: '', hint: null }))
+    })
+  }
+  answer(): void {
+    for (const one of this.#answers.splice(0)) one()
+  }
+  async until(count: number): Promise<void> {
+    while (this.asked.length < count)
+      await new Promise<void>((resolve) => {
+        this.#waiting.push(resolve)
+      })
+  }
+}
+
+class Rig {
+  readonly log: MemoryLog = openMemoryLog()
+  readonly judge = new SlowJudge()
+  readonly metrics = createMetrics()
+  readonly scores: ScoresEvent[] = []
+  #waiting: (() => void)[] = []
+  scorer: Scorer | undefined
+
+  async say(...events: Event[]): Promise<void> {
+    await this.log.append(
+      events.map((event) => {
+        const { id: _, ...record } = encodeEvent(event)
+        return record
+      }),
+    )
+  }
+  async start(judges: readonly Judge[] = [this.judge], config: object = {}): Promise<void> {
+    await this.log.subscribe({
+      topics: ['scores'],
+      group: 'watch',
+      from: 'start',
+      handle: (records) => {
+        for (const record of records) this.scores.push(decodeRecord(record).event as ScoresEvent)
+        for (const one of this.#waiting.splice(0)) one()
+      },
+    })
+    const onFatal = (error: Error): void => {
+      throw error
+    }
+    const ports = { log: this.log, metrics: this.metrics, now: () => 1000, after: () => () => undefined, onFatal }
+    this.scorer = createScorer({ ...ports, judges }, scorerConfig.parse({ concurrency: 1, backlog: 5, ...config }))
+    await this.scorer.start()
+  }
+  async scored(count: number): Promise<void> {
+    while (this.scores.length < count)
+      await new Promise<void>((resolve) => {
+        this.#waiting.push(resolve)
+      })
+  }
+  skipped(reason: string): number[] {
+    const skips = this.scores.filter((event) => event.type === 'TurnSkipped' && event.reason === reason)
+    return skips.map(({ session }) => Number(session.slice(1))).sort((a, b) => a - b)
+  }
+  async gauge(name: string): Promise<number> {
+    return Number(
+      (await this.metrics.text())
+        .split('\n')
+        .find((line) => line.startsWith(`${name} `))
+        ?.split(' ')[1],
+    )
+  }
+}
+
+const range = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, i) => from + i)
+
+test('the newest turn is judged first; beyond the bound the oldest are skipped as overloaded, none waits for ever', async () => {
+  const rig = new Rig()
+  await rig.say(...range(0, 40).flatMap((n) => thanked(n)))
+  await rig.start()
+  await rig.scored(35)
+  await rig.judge.until(1)
+  assert.deepEqual(rig.judge.asked, [39])
+  assert.deepEqual(rig.skipped('overloaded'), range(0, 35))
+  assert.equal(await rig.scorer?.settled(), false)
+  assert.equal(await rig.gauge('instar_scorer_waiting'), 4)
+  assert.equal(await rig.gauge('instar_turns_unscored'), 5)
+  assert.equal(await rig.gauge('instar_turns_skipped_total{reason="overloaded"}'), 35)
+  await rig.say(...thanked(50), ...thanked(51))
+  await rig.scored(36)
+  for (let count = 2; count <= 6; count += 1) {
+    rig.judge.answer()
+    await rig.judge.until(count)
+  }
+  rig.judge.answer()
+  await rig.scored(42)
+  assert.deepEqual(rig.judge.asked, [39, 51, 50, 38, 37, 36])
+  assert.deepEqual(rig.skipped('overloaded'), range(0, 36))
+  assert.equal(await rig.scorer?.settled(), true)
+  await rig.scorer?.stop()
+})
+
+/** A line of `head` versions, each on the one before. */
+const versions = (head: number): Event[] => {
+  const events: Event[] = [
+    {
+      type: 'LineStarted',
+      prev: '',
+      policy: 'policy',
+      mode: 'live',
+      base: { name: 'm', sha256: 'x' },
+      parent: null,
+      settings: {},
+      at: 1,
+    },
+  ]
+  for (let number = 1; number <= head; number += 1) {
+    events.push({
+      type: 'VersionPublished',
+      prev: encodeEvent(events.at(-1)!).id,
+      policy: 'policy',
+      number,
+      update: `u${number}`,
+      adapter: 'a',
+      adapterBytes: 1,
+      state: 's',
+      blobsAt: 1,
+      parent: number - 1,
+      why: 'update',
+      source: null,
+      figures: {},
+      at: 1,
+    })
+  }
+  return events
+}
+
+test('what no batch will take any more is not put before a slow judge; turns of elsewhere and of other lines are', async () => {
+  const rig = new Rig()
+  await rig.say(
+    ...versions(6),
+    ...[0, 1, 2, -1].flatMap((version, n) => thanked(n, version)),
+    ...thanked(4, 0, 'other'),
+  )
+  await rig.start()
+  for (let count = 1; count <= 3; count += 1) {
+    await rig.judge.until(count)
+    rig.judge.answer()
+  }
+  await rig.scored(5)
+  assert.deepEqual(rig.judge.asked, [4, 3, 2])
+  assert.deepEqual(rig.skipped('stale'), [0, 1])
+  assert.equal(weightLine(rig.scorer!.state.weights, 'policy').head, 6)
+  await rig.scorer?.stop()
+})
+
+test('the rules, which take no time, judge all that waits, however much and however old', async () => {
+  const rig = new Rig()
+  const count = 3000
+  await rig.say(...versions(6), ...range(0, count).flatMap((n) => thanked(n)))
+  await rig.start([signalsJudge({ movedOn: null })])
+  await rig.scored(count)
+  assert.deepEqual(new Set(rig.scores.map(({ type }) => type)), new Set(['TurnScored']))
+  await rig.scorer?.stop()
+})
+
+class Scene {
+  readonly state: ScorerState = initialState()
+  offset = 0
+  read(...events: Event[]): void {
+    for (const event of events) evolve(this.state, logged(event, this.offset++))
+  }
+  /** All that decisions hand out, `most` at a time. */
+  all(most = Infinity): Output[] {
+    const outputs: Output[] = []
+    for (let idle = 0; idle < 3;) {
+      const more = decide(this.state, RULES, 100, () => true, most)
+      assert.ok(more.length <= most)
+      outputs.push(...more)
+      idle = more.length === 0 ? idle + 1 : 0
+    }
+    return outputs
+  }
+}
+
+test('what was touched is kept up to a bound; beyond it, and after a restart, all that is needed is found, once', () => {
+  const scene = new Scene()
+  const count = 2 * MOST_TOUCHED + 100
+  for (let n = 0; n < count; n += 1) {
+    scene.read(...thanked(n))
+    assert.ok(scene.state.touched.size <= MOST_TOUCHED)
+  }
+  const turns = (outputs: readonly Output[]): number =>
+    new Set(outputs.flatMap((output) => (output.do === 'judge' ? [output.turn] : []))).size
+  const first = scene.all(500)
+  assert.deepEqual([turns(first), first.length], [count, count])
+  forgetWork(scene.state)
+  assert.equal(scene.state.touched.size, 0)
+  const again = scene.all(500)
+  assert.deepEqual([turns(again), again.length], [count, count])
+})
+
+test('a session with more open turns than a record names is closed by several records, each bounded', () => {
+  const scene = new Scene()
+  const open = 2 * MOST_CLOSED + 5
+  for (let n = 0; n < open; n += 1) {
+    scene.read(captured({ session: 'long', messages: [user(`question ${n}`)], answer: `a${n}`, at: n }))
+  }
+  const { outputs } = closeIdle(scene.state, RULES, 1e6)
+  const closed = outputs.map((output) => {
+    assert.ok(output.do === 'append' && output.event.type === 'SessionClosed')
+    return output.event
+  })
+  assert.deepEqual(
+    closed.map((event) => event.open.length),
+    [MOST_CLOSED, MOST_CLOSED, 5],
+  )
+  assert.deepEqual(closeIdle(scene.state, RULES, 1e6).outputs, [], 'they are on their way')
+  scene.read(...closed)
+  assert.deepEqual([scene.state.closing.size, [...scene.state.idle.watched].length], [0, 0])
+  assert.equal(scene.all().length, open, 'each turn is skipped')
+})
+
+test('as many sessions are closed at a time as there is room for, the rest at the next look', () => {
+  const scene = new Scene()
+  for (let n = 0; n < 50; n += 1) scene.read(captured({ session: `q${n}`, messages: [user('hi')], answer: 'A', at: n }))
+  const first = closeIdle(scene.state, RULES, 1e6, () => true, 20)
+  assert.deepEqual([first.outputs.length, first.lookAt <= 1e6], [20, true])
+  assert.deepEqual(closeIdle(scene.state, RULES, 1e6, () => true, 100).outputs.length, 30)
+})
+
+test(
+  'turns beyond the bound on background work are scored once it is done, also when its records were read back before',
+  { timeout: 20_000 },
+  async () => {
+    const COUNT = 1500
+    const rig = new Rig()
+    for (let n = 0; n < COUNT; n += 1) {
+      const [turn] = thanked(n)
+      const closed: Event = { type: 'SessionClosed', session: `s${n}`, open: [turn!.turn], why: 'idle', at: 5 }
+      await rig.say(turn!, closed)
+    }
+    const append = rig.log.append.bind(rig.log)
+    const durable = Promise.withResolvers<void>()
+    rig.log.append = async (records) => {
+      const written = await append(records)
+      await durable.promise
+      return written
+    }
+    await rig.start([signalsJudge({ movedOn: null })])
+    await rig.scored(1024)
+    while (rig.scorer!.work().needed > COUNT - 1024) await setImmediate()
+    durable.resolve()
+    await rig.scored(COUNT)
+    assert.equal(rig.skipped('no_next_state').length, COUNT)
+    await rig.scorer!.stop()
+  },
+)

@@ -1,0 +1,383 @@
+/** What the scorer's core decides on histories made by hand. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Event } from '@instar/events'
+import {
+  closeIdle,
+  decide,
+  evolve,
+  forgetWork,
+  initialState,
+  judged,
+  scoreOf,
+  type Judged,
+  type JudgeRequest,
+  type Output,
+  type Rules,
+  type ScorerState,
+} from '../app.ts'
+import { captured, feedback, logged, turnNamed, type Said } from '../../../../test/kit/scored-history.ts'
+
+const RULES: Rules = { idleMs: 1000, judgesAlone: false, staleness: null }
+const GOOD: Judged = {
+  verdicts: [{ judge: 'j', value: 1, note: '' }],
+  reward: 1,
+  judge: 'j',
+  hint: null,
+  hintJudge: null,
+  reason: null,
+}
+const BAD: Judged = { ...GOOD, reward: -1, hint: 'Answer in plain text.', hintJudge: 'j' }
+const NOTHING: Judged = {
+  verdicts: [{ judge: 'j', value: null, note: 'off' }],
+  reward: null,
+  judge: null,
+  hint: null,
+  hintJudge: null,
+  reason: 'judge_failed',
+}
+
+const user = (content: string): Said => ({ role: 'user', content })
+const model = (content: string): Said => ({ role: 'assistant', content })
+const first = captured({ session: 's', messages: [user('hi')], answer: 'A', at: 10, name: 't1' })
+const second = captured({
+  session: 's',
+  messages: [user('hi'), model('A'), user('thanks')],
+  answer: 'B',
+  at: 20,
+  name: 't2',
+})
+
+class Scene {
+  readonly state: ScorerState = initialState()
+  offset = 0
+  read(...events: Event[]): void {
+    for (const event of events) evolve(this.state, logged(event, this.offset++))
+  }
+  decide(rules: Rules = RULES): Output[] {
+    return decide(this.state, rules, 100)
+  }
+  request(rules: Rules = RULES): JudgeRequest {
+    const [output, ...more] = this.decide(rules)
+    assert.equal(more.length, 0)
+    assert.ok(output?.do === 'judge')
+    return output
+  }
+  /** Judges, appends, reads back. */
+  score(result: Judged): Event {
+    const output = judged(this.state, this.request(), result, 100)
+    assert.ok(output?.do === 'append')
+    this.read(output.event)
+    return output.event
+  }
+}
+
+test('a turn is judged once, when its next state is there', () => {
+  const scene = new Scene()
+  scene.read(first)
+  assert.deepEqual(scene.decide(), [])
+  scene.read(second)
+  const request = scene.request()
+  assert.deepEqual(request, {
+    do: 'judge',
+    ask: 1,
+    turn: first.turn,
+    next: second.turn,
+    shown: null,
+    feedback: null,
+    cause: second.turn,
+    discarded: false,
+  })
+  assert.deepEqual(scene.decide(), [], 'the judges have been asked')
+  const output = judged(scene.state, request, GOOD, 100)
+  assert.ok(output?.do === 'append' && output.event.type === 'TurnScored' && output.event.reward === 1)
+  assert.equal(scoreOf(scene.state, first.turn), undefined, 'it counts when it is read back')
+  assert.deepEqual(scene.decide(), [], 'one unread append per turn')
+  scene.read(output.event)
+  assert.equal(scoreOf(scene.state, first.turn)?.reward, 1)
+  assert.deepEqual(scene.decide(), [])
+})
+
+test('the score is found whether scores or turns are read first', () => {
+  const author = new Scene()
+  author.read(first, second)
+  const score = author.score(GOOD)
+  const late = new Scene()
+  late.read(score, first, second)
+  assert.deepEqual(late.decide(), [])
+  const early = new Scene()
+  early.read(first, second, score)
+  assert.deepEqual(early.decide(), [])
+})
+
+test('the loser of a race drops its own', () => {
+  const [a, b] = [new Scene(), new Scene()]
+  for (const scene of [a, b]) scene.read(first, second)
+  const mine = judged(a.state, a.request(), GOOD, 100)
+  const theirs = judged(b.state, b.request(), BAD, 101)
+  assert.ok(mine?.do === 'append' && theirs?.do === 'append')
+  for (const scene of [a, b]) scene.read(mine.event, theirs.event)
+  for (const scene of [a, b]) {
+    assert.equal(scoreOf(scene.state, first.turn)?.reward, 1)
+    assert.deepEqual(scene.decide(), [])
+    assert.equal(scene.state.work.size, 0)
+  }
+})
+
+test('a judge that failed leaves a skip with its reason, never a zero', () => {
+  const scene = new Scene()
+  scene.read(first, second)
+  const event = scene.score(NOTHING)
+  assert.ok(event.type === 'TurnSkipped')
+  assert.equal(event.reason, 'judge_failed')
+  assert.equal(event.verdicts[0]?.note, 'off')
+  assert.equal(scoreOf(scene.state, first.turn)?.reward, null)
+  assert.deepEqual(scene.decide(), [])
+})
+
+test('explicit feedback revises, the later one wins, an earlier one does not', () => {
+  const scene = new Scene()
+  scene.read(first, second)
+  scene.score(BAD)
+  scene.read(feedback('s', first.turn, 1, 50))
+  const revised = scene.score(GOOD)
+  assert.ok(revised.type === 'ScoreRevised')
+  assert.deepEqual(revised.rank, { at: 50, id: 'f50' })
+  scene.read(feedback('s', first.turn, -1, 40))
+  assert.deepEqual(scene.decide(), [])
+  scene.read(feedback('s', first.turn, -1, 60))
+  const again = scene.score({ ...BAD, hint: null, hintJudge: null })
+  assert.ok(again.type === 'ScoreRevised' && again.rank?.at === 60)
+  assert.equal(scoreOf(scene.state, first.turn)?.revision, 2)
+})
+
+test('a revision downwards keeps the hint that is in force', () => {
+  const scene = new Scene()
+  scene.read(first, second)
+  scene.score(BAD)
+  scene.read(feedback('s', first.turn, -1, 60))
+  const event = scene.score({ ...BAD, judge: 'feedback', hint: null, hintJudge: null })
+  assert.ok(event.type === 'ScoreRevised')
+  assert.equal(new TextDecoder().decode(event.hint?.bytes), 'Answer in plain text.')
+  assert.equal(event.hintJudge, 'j')
+})
+
+test('feedback does not wait for judges that are at work, and overtakes them', () => {
+  const scene = new Scene()
+  scene.read(first, second)
+  const slow = scene.request()
+  scene.read(feedback('s', first.turn, -1, 60, 'f', 'too terse'))
+  const quick = scene.request()
+  assert.equal(quick.feedback?.comment, 'too terse')
+  assert.equal(judged(scene.state, slow, GOOD, 100), null)
+  const output = judged(scene.state, quick, BAD, 100)
+  assert.ok(output?.do === 'append' && output.event.type === 'TurnScored' && output.event.rank?.id === 'f')
+})
+
+test('side turns, aborted ones and those that cannot train are not judged, but feedback on them is recorded', () => {
+  for (const odd of [{ kind: 'side' as const }, { trainable: false, reason: 'off_prefix' }]) {
+    const scene = new Scene()
+    scene.read({ ...first, ...odd }, second)
+    assert.deepEqual(scene.decide(), [])
+    scene.read(feedback('s', first.turn, 1, 60))
+    assert.equal(scene.request().feedback?.value, 1)
+  }
+  const scene = new Scene()
+  const { finish: _finish, ...facts } = first
+  scene.read({ ...facts, type: 'TurnAborted', why: 'client_gone' }, second)
+  assert.deepEqual(scene.decide(), [])
+})
+
+test('a quiet session is closed with the turns that are open, and each is skipped when that is read back', () => {
+  const scene = new Scene()
+  scene.read(first, second)
+  scene.score(GOOD)
+  assert.deepEqual(closeIdle(scene.state, RULES, 1019), { outputs: [], lookAt: 1020 })
+  const { outputs } = closeIdle(scene.state, RULES, 1020)
+  const [closing] = outputs
+  assert.ok(outputs.length === 1 && closing?.do === 'append' && closing.event.type === 'SessionClosed')
+  assert.deepEqual(closing.event.open, [second.turn])
+  assert.deepEqual(closeIdle(scene.state, RULES, 1021).outputs, [], 'one unread closing per session')
+  assert.deepEqual(scene.decide(), [])
+  scene.read(closing.event)
+  const [skip] = scene.decide()
+  assert.ok(skip?.do === 'append' && skip.event.type === 'TurnSkipped' && skip.event.reason === 'no_next_state')
+  scene.read(skip.event)
+  assert.deepEqual(scene.decide(), [])
+  assert.deepEqual(closeIdle(scene.state, RULES, 9000).outputs, [])
+})
+
+test('a judge of answers alone is asked about a closed turn', () => {
+  const scene = new Scene()
+  scene.read(first, { type: 'SessionClosed', session: 's', open: [first.turn], why: 'client', at: 30 })
+  const request = scene.request({ ...RULES, judgesAlone: true, staleness: null })
+  assert.equal(request.next, null)
+})
+
+test('of candidates the continued one gets the next state, the others are skipped at the close', () => {
+  const group = { group: 'g', candidates: 2 }
+  const one = captured({
+    session: 's',
+    messages: [user('hi')],
+    answer: 'A1',
+    at: 10,
+    name: 'c1',
+    ...group,
+    candidate: 0,
+  })
+  const two = captured({
+    session: 's',
+    messages: [user('hi')],
+    answer: 'A2',
+    at: 10,
+    name: 'c2',
+    ...group,
+    candidate: 1,
+  })
+  const next = captured({ session: 's', messages: [user('hi'), model('A2'), user('thanks')], answer: 'B', at: 20 })
+  const scene = new Scene()
+  scene.read(one, two, next)
+  assert.equal(scene.request().turn, two.turn)
+  scene.read({ type: 'SessionClosed', session: 's', open: [one.turn], why: 'idle', at: 30 })
+  const skips = scene.decide()
+  assert.equal(skips.length, 1)
+  assert.ok(skips[0]?.do === 'append' && skips[0].event.type === 'TurnSkipped' && skips[0].event.turn === one.turn)
+})
+
+test('candidates that nobody saw are judged by what was said to the one that was shown, whichever comes first', () => {
+  const shown = { ...first, candidates: 3 }
+  const beside = (name: string, candidate: number): Event => ({
+    ...captured({
+      session: 's',
+      messages: [user('hi')],
+      answer: `other ${name}`,
+      at: 15,
+      name,
+      group: shown.group,
+      candidate,
+      candidates: 3,
+    }),
+    type: 'TurnSampled',
+  })
+  const alone: Rules = { ...RULES, judgesAlone: true, staleness: null }
+  const scene = new Scene()
+  scene.read(shown, beside('x', 1))
+  assert.deepEqual(scene.decide(alone), [])
+  scene.read(second)
+  const asked = (outputs: Output[]) =>
+    outputs.flatMap((output) => (output.do === 'judge' ? [[output.turn, output.next, output.shown, output.cause]] : []))
+  assert.deepEqual(asked(scene.decide(alone)), [
+    [shown.turn, second.turn, null, second.turn],
+    [turnNamed('s', 'x'), second.turn, shown.turn, second.turn],
+  ])
+  scene.read(beside('y', 2))
+  assert.deepEqual(asked(scene.decide(alone)), [[turnNamed('s', 'y'), second.turn, shown.turn, second.turn]])
+
+  const closed = new Scene()
+  closed.read(shown, beside('x', 1), { type: 'SessionClosed', session: 's', open: [shown.turn], why: 'client', at: 30 })
+  assert.deepEqual(
+    asked(closed.decide(alone)).map(([turn, next, to]) => [turn, next, to]),
+    [
+      [shown.turn, null, null],
+      [turnNamed('s', 'x'), null, shown.turn],
+    ],
+  )
+
+  const without = new Scene()
+  without.read(shown, second, beside('x', 1))
+  assert.deepEqual(
+    without
+      .decide()
+      .map((output) =>
+        output.do === 'append' && output.event.type === 'TurnSkipped'
+          ? [output.event.turn, output.event.reason]
+          : output.do,
+      ),
+    ['judge', [turnNamed('s', 'x'), 'no_next_state']],
+    'rules that read the next message say nothing of what was not shown',
+  )
+})
+
+test('a retry of the same request is not its next state', () => {
+  const scene = new Scene()
+  scene.read(first, { ...first, turn: turnNamed('s', 'retry'), group: 'retry', at: 15, finishedAt: 15 })
+  assert.deepEqual(scene.decide(), [])
+})
+
+test('what a branch says of a turn leaves its trunk alone', () => {
+  const scene = new Scene()
+  scene.read(first, second)
+  const output = judged(scene.state, scene.request(), GOOD, 100)
+  assert.ok(output?.do === 'append' && output.event.type === 'TurnScored')
+  scene.read({ ...output.event, policy: 'policy~again', reward: -1 })
+  assert.equal(scoreOf(scene.state, first.turn), undefined)
+  scene.read(output.event)
+  assert.equal(scoreOf(scene.state, first.turn)?.reward, 1)
+})
+
+test('turns that wait for a judge are not looked at again by what happens to others', () => {
+  const WAITING = 10_000
+  let looks = 0
+  const scene = new Scene()
+  for (let i = 0; i < WAITING; i += 1) {
+    const session = `w${i}`
+    scene.read(
+      captured({ session, messages: [user('hi')], answer: 'A', at: 10 }),
+      captured({ session, messages: [user('hi'), model('A'), user('thanks')], answer: 'B', at: 20 }),
+    )
+  }
+  const requests: Output[] = []
+  for (let more = scene.decide(); more.length > 0; more = scene.decide()) requests.push(...more)
+  assert.equal(requests.length, WAITING)
+  const { turns } = scene.state.turns
+  const get = turns.get.bind(turns)
+  turns.get = (id) => {
+    looks += 1
+    return get(id)
+  }
+  assert.deepEqual(scene.decide(), [])
+  assert.equal(looks, 0, 'nothing has happened')
+  scene.read(first, second)
+  looks = 0
+  assert.equal(scene.decide().length, 1)
+  assert.ok(looks <= 2, `${looks} turns were looked at for one`)
+  const [slow] = requests
+  assert.ok(slow?.do === 'judge')
+  scene.read(feedback(slow.turn.slice(0, slow.turn.lastIndexOf('.')), slow.turn, -1, 60))
+  const [quick, ...more] = scene.decide()
+  assert.ok(
+    quick?.do === 'judge' && quick.turn === slow.turn && more.length === 0,
+    'one that waits is looked at when something is said of it',
+  )
+})
+
+test('what was asked for before a restart is asked for again', () => {
+  const scene = new Scene()
+  scene.read(first, second)
+  const before = scene.request()
+  forgetWork(scene.state)
+  const again = scene.request()
+  assert.deepEqual([again.turn, again.cause], [before.turn, before.cause])
+  assert.equal(judged(scene.state, before, GOOD, 100), null)
+})
+
+test('a session that is discarded is not judged: what has no score gets none and says so', () => {
+  const scene = new Scene()
+  scene.read(first, second)
+  assert.equal(scene.decide().length, 1, 'a judge is asked')
+  scene.read({ type: 'SessionClosed', session: 's', open: [second.turn], why: 'client', at: 30, discarded: true })
+  const skips = scene
+    .decide()
+    .map((output) =>
+      output.do === 'append' && output.event.type === 'TurnSkipped'
+        ? [output.event.turn, output.event.reason]
+        : output.do,
+    )
+  assert.deepEqual(
+    new Map(skips as [string, string][]),
+    new Map([
+      [first.turn, 'discarded'],
+      [second.turn, 'discarded'],
+    ]),
+  )
+})

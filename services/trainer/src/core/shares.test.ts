@@ -1,0 +1,219 @@
+/** What one API key, or one subject, can have of a batch, and what its praise is worth. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { updateLine, type BatchSealed, type Settings } from '@instar/events'
+import { auditBatches, evolveAudit, initialAudit } from './audit.ts'
+import { advantages, EVERYONE, RULES } from './baseline.ts'
+import { waiting } from './batch.ts'
+import { decide } from './decide.ts'
+import { idOf, Line, OPTIONS } from '../../../../test/kit/trainer-line.ts'
+
+/** `count` turns of a key, each of a subject of its own unless `subject` says another. */
+type How = { version?: number; at?: number; subject?: string }
+const say = (line: Line, key: string | null, count: number, { version = 0, at = 5, subject }: How = {}): void => {
+  for (let i = 0; i < count; i += 1) {
+    const id = idOf(line.offset)
+    line.scored(id, version, { key, finishedAt: at, subject: subject ?? id })
+  }
+}
+/** Twenty requests of a key with so many candidates, one of them shown. */
+const sample = (line: Line, key: string, candidates: number): void => {
+  for (let request = 0; request < 20; request += 1) {
+    const session = `${key}${request}`
+    const ids = Array.from({ length: candidates }, (_, candidate) => `${session}.${candidate}`)
+    for (const [candidate, id] of ids.entries()) {
+      line.scored(id, 0, {
+        key,
+        session,
+        group: session,
+        candidate,
+        candidates,
+        shown: candidate === 0,
+        finishedAt: 5,
+        subject: id,
+      })
+    }
+    const turns = ids.map((id) => line.state.turns.turns.get(id)!)
+    line.state.turns.sessions.set(session, { session, turns } as never)
+  }
+}
+const keysOf = (line: Line, sealed: BatchSealed | null): Record<string, number> => {
+  const counts: Record<string, number> = {}
+  for (const { turn } of sealed?.items ?? []) {
+    const key = line.state.turns.turns.get(turn)?.key ?? 'none'
+    counts[key] = (counts[key] ?? 0) + 1
+  }
+  return counts
+}
+
+test('96 turns of one key under ever new subjects are at most half of each batch, and wait while nobody else speaks', () => {
+  const line = new Line()
+  say(line, 'b', 20)
+  say(line, 'a', 96)
+  assert.deepEqual(keysOf(line, line.seal()), { b: 8, a: 8 })
+  line.publish()
+  assert.deepEqual(keysOf(line, line.seal()), { b: 8, a: 8 })
+  line.publish()
+  assert.deepEqual(decide(line.state, OPTIONS, 9), { do: 'wait', why: 'share' })
+  assert.deepEqual(waiting(line.state, OPTIONS, 9), { usable: 84, held: 72 })
+  say(line, 'b', 4, { version: 2 })
+  assert.deepEqual(keysOf(line, line.seal()), { b: 8, a: 8 })
+})
+
+test('one key alone, or a person without keys, fills a batch alone', () => {
+  for (const key of ['a', null]) {
+    const line = new Line()
+    say(line, key, 16, { subject: 'u' })
+    assert.deepEqual(keysOf(line, line.seal()), { [key ?? 'none']: 16 })
+  }
+})
+
+test('a key that was heard long ago holds nobody back, and keyShare 1 never does', () => {
+  const line = new Line()
+  say(line, 'b', 1, { at: 5 })
+  say(line, 'a', 40, { at: 1500 })
+  assert.equal(line.seal(OPTIONS, 1005), null)
+  assert.deepEqual(keysOf(line, line.seal({ ...OPTIONS, keyShare: 1 }, 1005)), { a: 15, b: 1 })
+  line.publish()
+  assert.deepEqual(keysOf(line, line.seal(OPTIONS, 1006)), { a: 16 })
+})
+
+test('many keys take turns, none waits behind another', () => {
+  const line = new Line()
+  say(line, 'a', 500)
+  for (const key of ['b', 'c', 'd']) say(line, key, 4)
+  assert.deepEqual(keysOf(line, line.seal()), { a: 4, b: 4, c: 4, d: 4 })
+})
+
+test('a subject beyond its share goes behind the others of its key, and fills what they leave', () => {
+  const line = new Line()
+  say(line, null, 100, { subject: 'loud' })
+  say(line, null, 5, { subject: 'quiet' })
+  const sealed = line.seal()
+  assert.deepEqual(Map.groupBy(sealed!.items, ({ subject }) => subject).get('quiet')?.length, 5)
+  line.publish()
+  assert.deepEqual(new Set(line.seal()?.items.map(({ subject }) => subject)), new Set(['loud']))
+})
+
+test('two keys with turns enough fill a batch, whatever its size, the share and the candidates of a request', () => {
+  for (const [batchSize, keyShare] of [
+    [5, 0.5],
+    [16, 0.25],
+    [16, 0.1],
+  ] as const) {
+    const line = new Line()
+    say(line, 'a', 50)
+    say(line, 'b', 50)
+    const counts = keysOf(line, line.seal({ ...OPTIONS, batchSize, keyShare }))
+    assert.deepEqual(counts, { a: Math.ceil(batchSize / 2), b: Math.floor(batchSize / 2) }, `${batchSize} ${keyShare}`)
+  }
+  for (const candidates of [3, 5, 7]) {
+    const line = new Line()
+    for (const key of ['a', 'b']) sample(line, key, candidates)
+    const counts = keysOf(line, line.seal())
+    assert.equal(counts.a! % candidates, 0)
+    assert.equal(counts.b! % candidates, 0)
+    assert.ok(Math.max(counts.a!, counts.b!) < 8 + candidates, JSON.stringify(counts))
+  }
+})
+
+test('a key whose requests go beyond its share has one of them more at most, and waits for others all the same', () => {
+  const line = new Line()
+  sample(line, 'a', 3)
+  say(line, 'b', 1)
+  assert.equal(line.seal(), null)
+  say(line, 'b', 6)
+  assert.deepEqual(keysOf(line, line.seal({ ...OPTIONS, batchSize: 14 })), { a: 9, b: 7 })
+})
+
+test('a key with thousands of turns of one subject leaves the others their part of what a decision looks at', () => {
+  const line = new Line()
+  say(line, 'a', 5000, { subject: 'same' })
+  say(line, 'b', 50, { subject: 'same' })
+  assert.deepEqual(keysOf(line, line.seal()), { a: 8, b: 8 })
+})
+
+test('a decision costs the same however many turns of a key or a subject are beyond its share', () => {
+  const costs = [100, 20_000].map((count) => {
+    const line = new Line()
+    say(line, 'a', count)
+    say(line, 'b', 8)
+    line.looks = 0
+    assert.ok(line.seal())
+    line.publish()
+    line.looks = 0
+    assert.deepEqual(decide(line.state, OPTIONS, 9), { do: 'wait', why: 'share' })
+    const held = line.looks
+    const other = new Line()
+    say(other, null, count, { subject: 'loud' })
+    other.looks = 0
+    assert.ok(other.seal())
+    return { held, loud: other.looks }
+  })
+  assert.deepEqual(
+    costs.map(({ held }) => held),
+    [0, 0],
+  )
+  assert.ok(costs[1]!.loud < 10_000, `${costs[1]!.loud} look-ups`)
+})
+
+test('praise of a key for everything is worth nothing soon, under whatever names it comes', () => {
+  const worth = (rules: number): number[] => {
+    let baselines = new Map<string, { value: number; count: number }>()
+    return Array.from({ length: 4 }, (_, batch) => {
+      const eight = Array.from({ length: 8 }, (_, i) => ({ i, group: `${batch} ${i}` }))
+      const items = eight.map(({ group }) => ({ subject: group, key: 'a', group, reward: 1 }))
+      const others = eight.map(({ i, group }) => ({ subject: 'b', key: 'b', group: `b ${group}`, reward: i % 2 }))
+      const { items: valued, after } = advantages([...items, ...others], baselines, rules)
+      baselines = new Map([...baselines, ...after.map(({ subject, ...mean }) => [subject, mean] as const)])
+      return Math.max(...valued.slice(0, 8).map(({ advantage }) => advantage))
+    })
+  }
+  // By hand: the key begins at 8/(2 + 8) = 0.8, a subject at (2 · 0.8 + 1)/3; eight turns later the key is at 1 − 0.2 · 0.9^8.
+  assert.ok(Math.abs(worth(2)[0]! - (1 - 2.6 / 3)) < 1e-12)
+  assert.ok(Math.abs(worth(2)[1]! - (1 - (2 * (1 - 0.2 * 0.9 ** 8) + 1) / 3)) < 1e-12)
+  assert.ok(worth(2)[3]! < 0.02, worth(2).join())
+  assert.ok(worth(1)[3]! > 0.2, worth(1).join())
+})
+
+test("a key's mean is kept beside those of subjects; a subject that is known keeps its own", () => {
+  const known = new Map([['s', { value: 0.25, count: 3 }]])
+  const { items, after } = advantages([{ subject: 's', key: 'k', group: '1', reward: 1 }], known)
+  assert.deepEqual(items, [{ baseline: 0.25, advantage: 0.75 }])
+  assert.deepEqual(
+    after.map(({ subject, count }) => [subject, count]),
+    [
+      ['s', 4],
+      ['key k', 1],
+      [EVERYONE, 1],
+    ],
+  )
+})
+
+test('a batch is audited under the rules that it was sealed under: those of today, and those before', () => {
+  for (const settings of [{ rules: RULES }, {}] as Settings[]) {
+    const line = new Line()
+    say(line, 'a', 8, { subject: 'u' })
+    say(line, 'b', 8)
+    line.seal({ ...OPTIONS, settings })
+    const audit = initialAudit('policy')
+    const { turns, updates, weights } = line.state
+    Object.assign(audit, { turns, weights })
+    for (const [turn, { score }] of line.state.scores.turns) {
+      const { session, reward } = line.state.scores.turns.get(turn)!
+      const scored = { type: 'TurnScored', turn, session, policy: 'policy', reward, hint: null } as never
+      const place = { topic: 'scores', key: 'policy', partition: 0, offset: 0, timestamp: 1 } as const
+      evolveAudit(audit, { id: score, ...place, event: scored })
+    }
+    const { id, sealed } = updateLine(updates, 'policy').batches[0]!
+    evolveAudit(audit, { id, topic: 'updates', key: 'policy', partition: 0, offset: 0, timestamp: 1, event: sealed })
+    assert.equal(
+      sealed.baselines.some(({ subject }) => subject.startsWith('key ')),
+      'rules' in settings,
+    )
+    assert.deepEqual(
+      [...auditBatches(audit)].map(({ difference }) => difference),
+      [null],
+    )
+  }
+})

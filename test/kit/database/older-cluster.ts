@@ -1,0 +1,63 @@
+/** A cluster as builds made it until November 2026: `instar` is the superuser, whoever reaches the socket is trusted, root's belongs to `nobody`. */
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chownSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { findBinaries } from '@instar/projections/postgres/binaries'
+import { existingPlace } from '@instar/projections/postgres/place'
+import { withClient } from '../database.ts'
+
+const NOBODY = { uid: 65534, gid: 65534 }
+
+/** `cut`: how far an earlier start with today's build had come. */
+export const olderCluster = async (folder: string, cut: 'not' | 'role' | 'rename'): Promise<void> => {
+  const sockets = join(folder, 'run')
+  mkdirSync(sockets, { mode: 0o700 })
+  writeFileSync(join(folder, 'place.json'), JSON.stringify({ folder, home: folder, sockets }))
+  const place = existingPlace(folder)!
+  mkdirSync(place.data, { mode: 0o700 })
+  const root = process.getuid?.() === 0
+  const as = root ? NOBODY : {}
+  if (root) for (const path of [sockets, place.data]) chownSync(path, NOBODY.uid, NOBODY.gid)
+  const { initdb, postgres } = findBinaries(place)
+  execFileSync(
+    initdb,
+    ['-D', place.data, '-U', 'instar', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions'],
+    { cwd: '/', stdio: 'ignore', ...as },
+  )
+  const server = spawn(
+    postgres,
+    ['-D', place.data, '-c', 'listen_addresses=', '-c', `unix_socket_directories=${sockets}`],
+    { cwd: '/', stdio: 'ignore', ...as },
+  )
+  const ended = once(server, 'exit')
+  const ready = (): boolean => {
+    try {
+      return readFileSync(join(place.data, 'postmaster.pid'), 'utf8').split('\n')[7]?.trim() === 'ready'
+    } catch {
+      return false
+    }
+  }
+  while (!ready()) await pause(20)
+  const at = { host: sockets, port: 5432, user: 'instar' }
+  await withClient({ ...at, database: 'postgres' }, (client) => client.query('create database instar'))
+  await withClient({ ...at, database: 'instar' }, (client) =>
+    client.query(`
+    create role instar_reader login; grant pg_read_all_data to instar_reader;
+    create table kept (a int generated always as identity (start 7), b int); insert into kept (b) values (1);
+    create view kept_view as select 1 as one from kept; create sequence loose;
+    create schema mine; create table mine.other (a serial);
+    create function give() returns int language sql as 'select 1'`),
+  )
+  if (cut !== 'not')
+    await withClient({ ...at, database: 'postgres' }, (client) =>
+      client.query('create role instar_moving superuser login'),
+    )
+  if (cut === 'rename')
+    await withClient({ ...at, user: 'instar_moving', database: 'postgres' }, (client) =>
+      client.query('alter role instar rename to postgres'),
+    )
+  server.kill('SIGINT')
+  await ended
+}
