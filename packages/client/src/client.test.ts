@@ -10,7 +10,16 @@ import { spawnSync } from 'node:child_process'
 import { deepEqual, equal, match, ok, rejects, throws } from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import OpenAI from 'openai'
-import { eventsOf, feedbackOf, Publisher, startRig, turnsOf, USER, type Rig, type RigOptions } from '../../../test/kit/gateway.ts'
+import {
+  eventsOf,
+  feedbackOf,
+  Publisher,
+  startRig,
+  turnsOf,
+  USER,
+  type Rig,
+  type RigOptions,
+} from '../../../test/kit/gateway.ts'
 
 const rigOf = async (t: TestContext, options: RigOptions = {}): Promise<Rig> => {
   let said = 0

@@ -214,10 +214,7 @@ test('models are those that the gateway lists, with its context; without a gatew
 
 test('manifest and package name what the code registers', () => {
   const read = (name: string): Record<string, unknown> =>
-    JSON.parse(readFileSync(new URL(`../${name}`, import.meta.url), 'utf8')) as Record<
-      string,
-      unknown
-    >
+    JSON.parse(readFileSync(new URL(`../${name}`, import.meta.url), 'utf8')) as Record<string, unknown>
   const manifest = read('openclaw.plugin.json')
   const host = new FakeHost({})
   deepEqual(

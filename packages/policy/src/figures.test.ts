@@ -32,7 +32,9 @@ type Figures = {
     afterTwoSteps: Record<string, Summary>
   }
 }
-const stored = JSON.parse(readFileSync(new URL('../../../test/kit/golden/policy/figures.json', import.meta.url), 'utf8')) as Record<string, Figures>
+const stored = JSON.parse(
+  readFileSync(new URL('../../../test/kit/golden/policy/figures.json', import.meta.url), 'utf8'),
+) as Record<string, Figures>
 
 /** The formula of make.py. */
 function numbers(shape: readonly number[], tensor: number, scale: number, offset = 0): WeightTensor {

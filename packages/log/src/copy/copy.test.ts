@@ -283,9 +283,13 @@ test(
     const source = await openEmbeddedLog({ folder: from, schemas: SCHEMAS })
     await fill(source, 12_000)
     const copier = () =>
-      spawn(process.execPath, [fileURLToPath(new URL('../../../../test/kit/event-log/processes/copier.ts', import.meta.url)), from, into], {
-        stdio: ['ignore', 'pipe', 'inherit'],
-      })
+      spawn(
+        process.execPath,
+        [fileURLToPath(new URL('../../../../test/kit/event-log/processes/copier.ts', import.meta.url)), from, into],
+        {
+          stdio: ['ignore', 'pipe', 'inherit'],
+        },
+      )
     // A page of records is written before the next one is counted: each is killed in the midst of a topic.
     for (const step of [
       /^copy\/blobs/,

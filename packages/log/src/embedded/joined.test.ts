@@ -11,7 +11,15 @@ import { describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { MessageChannel, Worker } from 'node:worker_threads'
 import { eventLogFeatures } from '../../../../test/kit/event-log/features.ts'
-import { all, note, range, SCHEMAS, textOf, type OpenOptions, type Opened } from '../../../../test/kit/event-log/harness.ts'
+import {
+  all,
+  note,
+  range,
+  SCHEMAS,
+  textOf,
+  type OpenOptions,
+  type Opened,
+} from '../../../../test/kit/event-log/harness.ts'
 
 const HOLDER = fileURLToPath(new URL('../../../../test/kit/event-log/processes/holder-thread.ts', import.meta.url))
 
@@ -75,10 +83,13 @@ describe('the log in a second thread', () => {
     const holder = await openEmbeddedLog({ folder, schemas: SCHEMAS })
     const { port1, port2 } = new MessageChannel()
     holder.join(port1)
-    const worker = new Worker(fileURLToPath(new URL('../../../../test/kit/event-log/processes/joined-thread.ts', import.meta.url)), {
-      workerData: { folder, port: port2 },
-      transferList: [port2],
-    })
+    const worker = new Worker(
+      fileURLToPath(new URL('../../../../test/kit/event-log/processes/joined-thread.ts', import.meta.url)),
+      {
+        workerData: { folder, port: port2 },
+        transferList: [port2],
+      },
+    )
     const exited = once(worker, 'exit')
     const heard: string[] = []
     const subscription = await holder.subscribe({

@@ -354,9 +354,7 @@ test('where no programs are: no_postgres says what to set', { timeout: 60_000 },
 
 test('INSTAR_PG_BIN may name the folder or the program', { timeout: 60_000 }, async () => {
   using folder = temporaryFolder()
-  const { postgres } = (await import('./binaries.ts')).findBinaries(
-    (await import('./place.ts')).makePlace(folder.path),
-  )
+  const { postgres } = (await import('./binaries.ts')).findBinaries((await import('./place.ts')).makePlace(folder.path))
   for (const bin of [postgres, dirname(postgres)]) {
     const server = await startPostgres({ folder: folder.path, bin })
     await server.stop()

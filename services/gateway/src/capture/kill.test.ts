@@ -57,9 +57,13 @@ test(`${ROUNDS} kills under ${CLIENTS} streaming clients: no answer that was rec
   const received: Received[] = []
   try {
     for (let round = 0; round < ROUNDS; round += 1) {
-      const child = spawn(process.execPath, [fileURLToPath(new URL('../../../../test/kit/processes/gateway.ts', import.meta.url)), folder], {
-        stdio: ['ignore', 'pipe', 'inherit'],
-      })
+      const child = spawn(
+        process.execPath,
+        [fileURLToPath(new URL('../../../../test/kit/processes/gateway.ts', import.meta.url)), folder],
+        {
+          stdio: ['ignore', 'pipe', 'inherit'],
+        },
+      )
       const [url] = await Promise.race([
         once(createInterface(child.stdout), 'line') as Promise<[string]>,
         once(child, 'exit').then(([code]) => {

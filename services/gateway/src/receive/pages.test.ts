@@ -8,7 +8,16 @@ import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
 import { adminToken } from './admin-token.ts'
 import { openMemoryLog } from '@instar/log'
-import { ADMIN_TOKEN, eventsOf, Publisher, sha256, startRig, turnsOf, USER, type Rig } from '../../../../test/kit/gateway.ts'
+import {
+  ADMIN_TOKEN,
+  eventsOf,
+  Publisher,
+  sha256,
+  startRig,
+  turnsOf,
+  USER,
+  type Rig,
+} from '../../../../test/kit/gateway.ts'
 
 type Answer = { status: number; code: string | undefined }
 

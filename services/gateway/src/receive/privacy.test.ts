@@ -14,9 +14,13 @@ test(
   'a conversation with every kind of fault: no word of it is printed, each defect of ours leaves code, request and place',
   { timeout: 60_000 },
   async (t) => {
-    const child = spawn(process.execPath, [fileURLToPath(new URL('../../../../test/kit/processes/faulty-gateway.ts', import.meta.url))], {
-      stdio: ['pipe', 'pipe', 'pipe'],
-    })
+    const child = spawn(
+      process.execPath,
+      [fileURLToPath(new URL('../../../../test/kit/processes/faulty-gateway.ts', import.meta.url))],
+      {
+        stdio: ['pipe', 'pipe', 'pipe'],
+      },
+    )
     t.after(() => child.kill('SIGKILL'))
     const exited = once(child, 'exit')
     let [out, err] = ['', '']

@@ -2,7 +2,17 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { InstarError } from '@instar/events'
 import { openMemoryLog, putBlob } from '@instar/log'
-import { eventsOf, Publisher, sha256, sse, startRig, turnOf, USER, withAppend, type Rig } from '../../../../test/kit/gateway.ts'
+import {
+  eventsOf,
+  Publisher,
+  sha256,
+  sse,
+  startRig,
+  turnOf,
+  USER,
+  withAppend,
+  type Rig,
+} from '../../../../test/kit/gateway.ts'
 import { gate } from '../../../../test/kit/scripted-engine.ts'
 
 const MESSAGES = { model: 'policy', messages: [USER('Hi')] }
