@@ -99,7 +99,7 @@ test(
         trace!.map(({ name }) => name),
         ['TypeError', 'Error'],
       )
-      assert.match(trace![0]!.at[0]!, /^at fail \(.*faulty\.ts:\d+:\d+\)$/)
+      assert.match(trace![0]!.at[0]!, /^at fail \(.*faulty-gateway\.ts:\d+:\d+\)$/)
     }
   },
 )
