@@ -1,7 +1,7 @@
 /**
- * What an agent puts on the wire besides its user's words: who it says it is, which requests are no part of the
- * conversation, and what it writes in the user's name. One file for each agent, one entry in `AGENTS`; every field is
- * optional. The versions in which each was seen are in docs/agents.md.
+ * The protocol details of an agent: how it identifies sessions, which requests are not part of the conversation (side
+ * requests), and what it adds to messages. Each agent has a file and an entry in `AGENTS`; every field is optional.
+ * docs/agents.md lists the tested versions.
  */
 import { contentText } from '@instar/events'
 
@@ -10,61 +10,61 @@ export type Message = { role: string; content?: unknown }
 
 export type Agent = {
   name: string
-  /** Headers that identify its session or describe the request; `instar doctor agent` lists those that came. */
+  /** Headers that identify its session or describe the request; `instar doctor agent` lists those that it receives. */
   headers?: readonly string[]
   /** The label of the session that a request belongs to. */
   session?: (headers: Headers) => string | null
-  /** The same, where the messages alone tell it. */
+  /** The label of the session, for agents that send it in the messages only. */
   sessionInMessages?: (messages: readonly Message[]) => string | null
-  /** The label of the session that started this one: a subagent's request names it. */
+  /** The label of the parent session, in requests of a subagent. */
   parent?: (headers: Headers) => string | null
-  /** What its user id stands for, where it is more than a name. */
+  /** The parts of its user id; null if the id is a plain name. */
   userId?: (id: string) => UserId | null
-  /** Its own name for the kind of request. */
+  /** The agent's name for the kind of the request. */
   requestClass?: (headers: Headers) => string | null
-  /** Request classes that are no part of the conversation. */
+  /** Request classes of side requests. */
   sideClasses?: readonly string[]
-  /** How the system texts of its side requests begin. */
+  /** Match the start of the system message of its side requests. */
   sideSystems?: readonly RegExp[]
-  /** How the last user message of its side requests begins, which the agent wrote. */
+  /** Match the start of the last user message of its side requests. */
   sideRequests?: readonly RegExp[]
-  /** Its names for all requests that one message of its user caused, the best first. */
+  /** Its ids for all requests that one user message caused, the most specific first. */
   userTurn?: (headers: Headers) => readonly unknown[]
-  /** System texts that change from request to request and mean nothing to the model. */
+  /** System texts that differ in each request and have no meaning for the model. */
   ignoredSystem?: RegExp
   /** Blocks that it adds to a user message. Global patterns. */
   wrappers?: readonly RegExp[]
-  /** Sentences that it writes as the user. Global patterns. */
+  /** Sentences that it adds to user messages. Global patterns. */
   sentences?: readonly RegExp[]
-  /** What it puts in front of the user's words. */
+  /** Matches the text that it adds before the user's words. */
   prefix?: RegExp
-  /** Whether it replaced the user's last words by words of its own: no answer to them is trained on. */
+  /** Whether it replaced the last user message. Answers to replaced messages are not trained on. */
   rewritesUser?: (messages: readonly Message[]) => boolean
-  /** A user message that it wrote, to which it adds an answer in the model's name. */
-  scripted?: { told: RegExp; answer: RegExp }
-  /** How it writes tool calls and results as text. */
+  /** A user message and the assistant message after it that the agent both writes itself. */
+  scripted?: { message: RegExp; answer: RegExp }
+  /** Its format of tool calls and results as text. */
   textProtocol?: TextProtocol
 }
 
-export type UserId = { person: string | null; session: string | null }
+export type UserId = { user: string | null; session: string | null }
 
 export type TextProtocol = {
-  /** An answer that calls a tool. */
+  /** Matches an answer that calls a tool. */
   call: RegExp
-  /** Lines that restate the calls behind an answer. Global. */
+  /** Lines after an answer that repeat its calls. Global pattern. */
   restated?: RegExp
-  /** How a user message with a tool's result begins, and what separates it from the user's next words. */
+  /** The start of a user message with a tool result, and the separator before the user's next words. */
   result?: { begins: RegExp; userFrom: string }
 }
 
-/** One value of a header, trimmed; null if absent or empty. */
+/** The first value of a header, trimmed; null if absent or empty. */
 export const header = (headers: Headers, name: string): string | null => {
   const value = headers[name]
   const first = (Array.isArray(value) ? value[0] : value)?.trim()
   return first ? first : null
 }
 
-/** The first of these headers that has a value. */
+/** The value of the first of these headers that is set. */
 export const firstHeader = (headers: Headers, names: readonly string[]): string | null => {
   for (const name of names) {
     const value = header(headers, name)

@@ -1,4 +1,4 @@
-/** All agents. Where two of them read the same request, the earlier one counts. */
+/** All agents. If two of them match a request, the first in `AGENTS` applies. */
 import { contentText } from '@instar/events'
 import { aider } from './aider.ts'
 import { header, systemText, type Agent, type Headers, type Message, type TextProtocol, type UserId } from './agent.ts'
@@ -31,7 +31,7 @@ const first = <T>(read: (agent: Agent) => T | null | undefined): T | null => {
   return null
 }
 
-/** Headers that any agent identifies a session or a request by. */
+/** The headers of all agents. */
 export const AGENT_HEADERS: readonly string[] = AGENTS.flatMap(({ headers }) => headers ?? [])
 
 export const agentSession = (headers: Headers): string | null => first((agent) => agent.session?.(headers))
@@ -41,7 +41,7 @@ export const sessionInMessages = (messages: readonly Message[]): string | null =
 
 export const parentSession = (headers: Headers): string | null => first((agent) => agent.parent?.(headers))
 
-/** A user id that is more than a name; null where it is just that. */
+/** The parts of a user id; null if it is a plain name. */
 export const userIdParts = (id: string): UserId | null => first((agent) => agent.userId?.(id))
 
 /** Classes of OpenClaw-RL's plugin and of `x-instar-turn-kind` besides the agents' own. */
@@ -53,17 +53,17 @@ const SIDE_CLASSES: ReadonlySet<string> = new Set([
 ])
 const MAIN_CLASSES: ReadonlySet<string> = new Set(['main', 'turn'])
 
-/** What the request's headers say of its kind; null where they say nothing, or nothing known. */
+/** The request's kind by its headers; null if no header has a known class. */
 export const kindInHeaders = (headers: Headers): 'main' | 'side' | null => {
-  const said = header(headers, 'x-instar-turn-kind') ?? first((agent) => agent.requestClass?.(headers))
-  if (said === null) return null
-  return SIDE_CLASSES.has(said.toLowerCase()) ? 'side' : MAIN_CLASSES.has(said) ? 'main' : null
+  const requestClass = header(headers, 'x-instar-turn-kind') ?? first((agent) => agent.requestClass?.(headers))
+  if (requestClass === null) return null
+  return SIDE_CLASSES.has(requestClass.toLowerCase()) ? 'side' : MAIN_CLASSES.has(requestClass) ? 'main' : null
 }
 
 const SIDE_SYSTEMS = AGENTS.flatMap(({ sideSystems }) => sideSystems ?? [])
 const SIDE_REQUESTS = AGENTS.flatMap(({ sideRequests }) => sideRequests ?? [])
 
-/** Whether an agent's own words ask for a title, a summary or a memory. */
+/** Whether an agent's text asks for a title, a summary or a memory. */
 export const isSideRequest = (messages: readonly Message[]): boolean => {
   const system = (systemText(messages) ?? '').trim()
   if (SIDE_SYSTEMS.some((begins) => begins.test(system))) return true
@@ -71,15 +71,15 @@ export const isSideRequest = (messages: readonly Message[]): boolean => {
   return SIDE_REQUESTS.some((begins) => begins.test(last))
 }
 
-/** What agents were seen to send: UUIDs and trace ids. */
+/** UUIDs, trace ids and other ids that agents send. */
 const TURN_NAME = /^[\w.:-]{1,128}$/
 
 /**
- * The user turn of a request: the agent's name for all requests that one message of its user caused, those of subagents
- * and summaries among them. It is recorded for readers of the log; nothing is decided by it. `told` goes before all.
+ * The user turn of a request: the agent's id for all requests that one user message caused, including those of subagents
+ * and summaries. It is recorded for readers of the log and has no other effect. `explicit` takes precedence if it is valid.
  */
-export const userTurnOf = (headers: Headers, told: string | null = null): string | null =>
-  [told, ...AGENTS.flatMap((agent) => agent.userTurn?.(headers) ?? [])].find(
+export const userTurnOf = (headers: Headers, explicit: string | null = null): string | null =>
+  [explicit, ...AGENTS.flatMap((agent) => agent.userTurn?.(headers) ?? [])].find(
     (name): name is string => typeof name === 'string' && TURN_NAME.test(name),
   ) ?? null
 
@@ -92,7 +92,7 @@ const ADDED = [
 ]
 const PREFIXES = AGENTS.flatMap(({ prefix }) => prefix ?? [])
 
-/** A user message: the person's words, and what agents added around them. */
+/** Splits a user message into the user's words and the blocks that agents added. */
 export const userWords = (text: string): { words: string; added: string[] } => {
   const added: string[] = []
   let words = text
@@ -106,18 +106,18 @@ export const userWords = (text: string): { words: string; added: string[] } => {
   return { words: quoted?.[1] !== undefined ? quoted[1].trim() : words, added }
 }
 
-/** Whether an agent replaced the user's last words: an answer to them says nothing of how to answer the user. */
+/** Whether an agent replaced the last user message. Feedback on its answer does not apply to the user's own message. */
 export const rewritesUser = (messages: readonly Message[]): boolean =>
   AGENTS.some((agent) => agent.rewritesUser?.(messages) === true)
 
 const SCRIPTED = AGENTS.flatMap(({ scripted }) => scripted ?? [])
 
-/** Whether the answer at this place is one that an agent wrote in the model's name. */
+/** Whether an agent, and not the model, wrote the assistant message at index `at`. */
 export const isScriptedAnswer = (messages: readonly Message[], at: number): boolean => {
-  const told = messages[at - 1]
-  if (told?.role !== 'user') return false
-  const [text, answer] = [contentText(told.content), contentText(messages[at]?.content)]
-  return SCRIPTED.some((one) => one.told.test(text) && one.answer.test(answer))
+  const before = messages[at - 1]
+  if (before?.role !== 'user') return false
+  const [text, answer] = [contentText(before.content), contentText(messages[at]?.content)]
+  return SCRIPTED.some((script) => script.message.test(text) && script.answer.test(answer))
 }
 
 export const TEXT_PROTOCOLS: readonly TextProtocol[] = AGENTS.flatMap(({ textProtocol }) => textProtocol ?? [])

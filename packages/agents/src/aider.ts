@@ -1,4 +1,4 @@
-/** aider. It tells the model of files and commits between the model's answer and the user's next words, and adds an `Ok.`. */
+/** aider. Between an answer and the next user message it inserts a user message about files or commits and an `Ok.`. */
 import type { Agent } from './agent.ts'
 
 export const aider: Agent = {
@@ -9,7 +9,8 @@ export const aider: Agent = {
     /(?<![^\n])(?:# \*SEARCH\/REPLACE block\* Rules:|To suggest changes to a file you MUST return )[\s\S]*$/g,
   ],
   scripted: {
-    told: /^(?:I updated the files\.|I committed the changes with git hash|I switched to a new code base\.|I have \*added these files to the chat\*|I am not sharing any files that you can edit yet\.|Here are (?:summaries of some files|some READ ONLY files))/,
+    message:
+      /^(?:I updated the files\.|I committed the changes with git hash|I switched to a new code base\.|I have \*added these files to the chat\*|I am not sharing any files that you can edit yet\.|Here are (?:summaries of some files|some READ ONLY files))/,
     answer: /^Ok[.,]/,
   },
 }

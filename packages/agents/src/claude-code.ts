@@ -1,4 +1,4 @@
-/** Claude Code. A subagent shares the session's id and has an id of its own beside it. */
+/** Claude Code. A subagent sends the session's id and its own agent id. */
 import { parseJsonObject } from '@instar/events/json'
 import { header, type Agent } from './agent.ts'
 
@@ -17,17 +17,17 @@ export const claudeCode: Agent = {
   },
   parent: (headers) =>
     header(headers, 'x-claude-code-agent-id') === null ? null : header(headers, 'x-claude-code-session-id'),
-  /** JSON with an account, a device and a session, or `user_…_session_<uuid>`. */
+  /** The id is JSON with an account, a device and a session, or `user_…_session_<uuid>`. */
   userId(id) {
     if (!id.startsWith('{')) {
       const session = /_session_([0-9a-f-]{36})$/.exec(id)
-      return session ? { person: id.slice(0, session.index), session: session[1]! } : null
+      return session ? { user: id.slice(0, session.index), session: session[1]! } : null
     }
     const parts = parseJsonObject(id)
     if (parts === null) return null
-    const named = (...names: string[]): string | null =>
+    const firstPart = (...names: string[]): string | null =>
       names.map((name) => parts[name]).find((part): part is string => typeof part === 'string' && part !== '') ?? null
-    return { person: named('account_uuid', 'device_id'), session: named('session_id') }
+    return { user: firstPart('account_uuid', 'device_id'), session: firstPart('session_id') }
   },
   requestClass: (headers) => header(headers, 'x-claude-code-request-class'),
   sideClasses: ['auxiliary', 'compaction'],
@@ -36,7 +36,7 @@ export const claudeCode: Agent = {
   userTurn: (headers) => [header(headers, 'x-claude-code-prompt-id')],
   ignoredSystem: /^x-anthropic-billing-header:/,
   wrappers: [/<system-reminder>[\s\S]*?(?:<\/system-reminder>|$)/g],
-  /** After an answer that was cut; Qwen Code says the same. */
+  /** Added after a truncated answer; Qwen Code adds the same. */
   sentences: [
     /(?<![^\n])Your response above was cut off mid-stream\.[^\n]*/g,
     /(?<![^\n])The connection dropped mid-response\.[\s\S]*?(?:<\/previous_response_suffix>|$)/g,

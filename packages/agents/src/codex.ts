@@ -1,4 +1,4 @@
-/** Codex. A subagent shares `session-id` and has a thread of its own. */
+/** Codex. A subagent sends the `session-id` of its parent and its own `thread-id`. */
 import { parseJsonObject } from '@instar/events/json'
 import { firstHeader, header, type Agent, type Headers } from './agent.ts'
 
@@ -24,7 +24,7 @@ export const codex: Agent = {
   },
   sideClasses: ['compaction', 'compact', 'memory', 'memory_consolidation'],
   sideRequests: [/^You are performing a CONTEXT CHECKPOINT COMPACTION\b/],
-  /** The turn at the root, of which a subagent's turn is a part. */
+  /** The root turn comes first, so that a subagent's turn belongs to its parent's. */
   userTurn(headers) {
     const turn = metadata(headers)
     return [turn?.['root_turn_id'], turn?.['turn_id']]

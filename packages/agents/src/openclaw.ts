@@ -1,7 +1,7 @@
 /**
- * OpenClaw. Its user agent is a library's, and without a plugin or a setting no header names the session: it is known by
- * its system text, and its session by the line that ends the first user message (seen in 2026.9.6). After a fault it does
- * not send the same messages again: it rewrites the user's prompt.
+ * OpenClaw 2026.9.6. Without a plugin it sends neither a user agent of its own nor a session header, so it is recognized by
+ * its system message, and its session by the last line of the first user message. After an error it rewrites the user's
+ * message instead of repeating it.
  */
 import { contentText } from '@instar/events'
 import { header, systemText, type Agent, type Message } from './agent.ts'
@@ -9,12 +9,12 @@ import { header, systemText, type Agent, type Message } from './agent.ts'
 const SYSTEM = /^\s*(?:<!-- openclaw:|You are a personal assistant running inside OpenClaw\b)/
 const RUNTIME_BEGINS = 'Runtime: agent='
 const RUNTIME = /^Runtime: agent=[^|\n]+ \| session=[^|\n]+ \| sessionId=([^|\s]{1,200}) \| host=[^\n]*$/
-/** How a prompt that it rewrote begins, behind its date. */
+/** Matches the start of a rewritten user message, after an optional date. */
 const REWRITTEN =
   /^\s*(?:\[[^\]\n]{1,60}\] )?(?:\[Queued user message from a previous active turn;|Continue the current task from the existing transcript\b)/
-/** What it adds behind the user's words. */
+/** The start of a message of context that it adds after the user's message. */
 const CONTEXT = '<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>'
-/** W3C Trace Context: version, trace, parent, flags. One trace is one message of the user. */
+/** `traceparent` of W3C Trace Context: version, trace, parent, flags. OpenClaw starts one trace per user message. */
 const TRACE = /^[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-|$)/
 
 export const isOpenClaw = (messages: readonly Message[]): boolean => SYSTEM.test(systemText(messages) ?? '')
@@ -32,7 +32,7 @@ export const openClaw: Agent = {
   requestClass: (headers) => header(headers, 'x-turn-type'),
   userTurn: (headers) => [TRACE.exec(header(headers, 'traceparent') ?? '')?.[1]],
   wrappers: [/<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>[\s\S]*?(?:<<<END_OPENCLAW_INTERNAL_CONTEXT>>>|$)/g],
-  /** `[Sat 2026-11-21 04:09 UTC] `. */
+  /** For example `[Sat 2026-11-21 04:09 UTC] `. */
   prefix: /^\s*\[(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? [^\]\n]{4,40}\]\s*/i,
   rewritesUser(messages) {
     const last = messages.findLast(({ role, content }) => role === 'user' && !contentText(content).startsWith(CONTEXT))

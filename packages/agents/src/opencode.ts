@@ -1,4 +1,4 @@
-/** OpenCode; pi and OpenClaw name their sessions by the same header where they are told to. */
+/** OpenCode. pi and OpenClaw send the same session header if they are configured to. */
 import { firstHeader, header, type Agent } from './agent.ts'
 
 export const openCode: Agent = {
@@ -7,7 +7,7 @@ export const openCode: Agent = {
   session: (headers) => firstHeader(headers, ['x-opencode-session', 'x-session-affinity']),
   parent: (headers) => header(headers, 'x-parent-session-id'),
   sideSystems: [/^You are a title generator\b/, /^You are a context summarization (agent|assistant)\b/],
-  /** After a compaction. */
+  /** Added after a compaction. */
   sentences: [
     /^\s*Continue if you have next steps, or stop and ask for clarification if you are unsure how to proceed\.\s*$/g,
   ],

@@ -1,4 +1,4 @@
-/** LLM proxies between an agent and us that name the session (LiteLLM, Helicone, others). */
+/** Session headers of LLM proxies between an agent and the gateway (LiteLLM, Helicone, others). */
 import { firstHeader, type Agent } from './agent.ts'
 
 const NAMES = ['x-litellm-session-id', 'helicone-session-id', 'x-conversation-id']

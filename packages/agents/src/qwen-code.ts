@@ -1,4 +1,4 @@
-/** Qwen Code. It names no session. */
+/** Qwen Code. It sends no session id. */
 import type { Agent } from './agent.ts'
 
 export const qwenCode: Agent = {

@@ -1,4 +1,4 @@
-/** Agents of the ReAct form (CrewAI, LlamaIndex): `Action:` in the answer, `Observation:` behind it. */
+/** ReAct agents (CrewAI, LlamaIndex): the answer contains `Action:`, the next message `Observation:`. */
 import type { Agent } from './agent.ts'
 
 export const react: Agent = {

@@ -1,4 +1,4 @@
-/** smolagents. It restates the calls behind the model's answer and gives results as user messages. */
+/** smolagents. It repeats the calls after the model's answer and sends tool results as user messages. */
 import type { Agent } from './agent.ts'
 
 export const smolagents: Agent = {

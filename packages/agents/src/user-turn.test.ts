@@ -6,7 +6,7 @@ const TRACE = 'bca6bb30dc0b931cf44e4cd389da7dfc'
 const traceparent = `00-${TRACE}-6fb7f08ca8a9a027-01`
 const codex = (value: unknown): string => JSON.stringify(value)
 
-test("an agent's own name for it goes before a trace", () => {
+test("an agent's own id takes precedence over a trace id", () => {
   for (const [headers, turn] of [
     [{}, null],
     [{ traceparent }, TRACE],
@@ -20,7 +20,7 @@ test("an agent's own name for it goes before a trace", () => {
     assert.equal(userTurnOf(headers as Record<string, string>), turn, JSON.stringify(headers))
 })
 
-test('what is no name is left out, and what stands behind it counts', () => {
+test('an invalid id is ignored, and the next valid one applies', () => {
   for (const hostile of ['x'.repeat(129), 'a b', 'a\nb', '<script>', 'né', '{}', '"; drop table turns']) {
     assert.equal(userTurnOf({ 'x-claude-code-prompt-id': hostile }), null, hostile)
     assert.equal(

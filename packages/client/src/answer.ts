@@ -1,13 +1,13 @@
-/** The ids in a response's headers. */
+/** The ids in the headers of a response. */
 
 export type AnswerIds = {
   version: number | null
   turn: string | null
-  /** One for each candidate, where several were asked for. */ turns: string[]
+  /** The turn of each candidate. */ turns: string[]
   session: string | null
 }
 
-/** Of a `fetch` Response, or of the raw response that an SDK hands out (`.withResponse()`, `.asResponse()`). */
+/** Reads a `fetch` Response, or the raw response of an SDK (`.withResponse()`, `.asResponse()`). */
 export const answerOf = (answer: { headers: { get(name: string): string | null } }): AnswerIds => {
   const { headers } = answer
   const turn = headers.get('x-instar-turn-id')

@@ -1,4 +1,4 @@
-/** packages/client against the real gateway; and that what it builds to needs nothing but fetch. */
+/** The client with a real gateway, and its compiled package, which has no dependency but `fetch`. */
 import { createClient, answerOf, InstarClientError } from './index.ts'
 import type { SessionClosed } from '@instar/events'
 import { createHash } from 'node:crypto'
@@ -22,8 +22,8 @@ import {
 } from '../../../test/kit/gateway.ts'
 
 const rigOf = async (t: TestContext, options: RigOptions = {}): Promise<Rig> => {
-  let said = 0
-  const rig = await startRig({ script: () => `Answer number ${(said += 1)}.`, ...options })
+  let answers = 0
+  const rig = await startRig({ script: () => `Answer number ${(answers += 1)}.`, ...options })
   t.after(() => rig.stop())
   return rig
 }
@@ -36,7 +36,7 @@ const key = (id: string, scopes: string[]) => ({
   key: { id, sha256: createHash('sha256').update(`sk-${id}`).digest('hex'), scopes },
 })
 
-test('a session is found by its headers and by its URL; feedback and closing go to it', async (t) => {
+test('headers and URL identify the same session; feedback and close apply to it', async (t) => {
   const rig = await rigOf(t)
   const client = createClient({ baseURL: `${rig.url}/v1/` })
   const session = client.session('desk 1')
@@ -61,16 +61,20 @@ test('a session is found by its headers and by its URL; feedback and closing go 
     [turns[0]!.session, turns[0]!.session],
   )
 
-  const given = await session.feedback(true, { comment: 'good' })
-  deepEqual([given.session, given.turn, given.value], [turns[0]!.session, null, 1])
+  const result = await session.feedback(true, { comment: 'good' })
+  deepEqual([result.session, result.turn, result.value], [turns[0]!.session, null, 1])
   equal((await client.feedback({ turn: turns[0]!.turn, value: -0.5 })).turn, turns[0]!.turn)
-  // The first turn has its next state; the second waits.
+  // The first turn has a next state, the second has none yet.
   deepEqual(await session.close(), { session: turns[0]!.session, closed: [turns[1]!.turn] })
   deepEqual(
     (await closings(rig)).map(({ open, why }) => [open, why]),
     [[[turns[1]!.turn], 'client']],
   )
-  deepEqual((await client.close(turns[0]!.session)).closed, [], 'its own id names it too, and nothing is open any more')
+  deepEqual(
+    (await client.close(turns[0]!.session)).closed,
+    [],
+    'the session id of the gateway is accepted, and no turn is open',
+  )
   equal((await closings(rig)).length, 1)
   await rejects(
     client.close('nobody'),
@@ -81,7 +85,7 @@ test('a session is found by its headers and by its URL; feedback and closing go 
   throws(() => client.session('Zürich'), TypeError)
 })
 
-test('versions, status, readiness', async (t) => {
+test('versions, status and ready return the state of the gateway', async (t) => {
   const rig = await rigOf(t)
   const client = createClient({ baseURL: rig.url })
   deepEqual(await client.versions(), [{ version: 0, model: 'policy@0', parent: null, head: true, publishedAt: 0 }])
@@ -102,7 +106,7 @@ test('versions, status, readiness', async (t) => {
   equal(await createClient({ baseURL: 'http://127.0.0.1:9' }).ready(), false)
 })
 
-test('a key opens its own sessions, within its scopes', async (t) => {
+test('a key has access to its own sessions, within its scopes', async (t) => {
   const [ann, bob, talker] = [
     key('ann', ['inference', 'feedback']),
     key('bob', ['inference', 'feedback']),
@@ -123,38 +127,38 @@ test('a key opens its own sessions, within its scopes', async (t) => {
   equal((await session.close()).closed.length, 1)
 })
 
-test('it waits as long as it is asked, tries again, and counts once', async (t) => {
+test('a request is retried after the time that the response asks for, and feedback counts once', async (t) => {
   const rig = await rigOf(t)
   await rig.fetch('/v1/chat/completions', { json: { messages: [USER('Hi')] }, headers: { 'x-session-id': 'desk' } })
-  const tries: number[] = []
-  let cut = 0
+  const attempts: number[] = []
+  let dropped = 0
   const busy = (headers: Record<string, string>): Response =>
     new Response(JSON.stringify({ error: { message: 'later', code: 'overloaded' } }), { status: 429, headers })
   const client = createClient({
     baseURL: rig.url,
     fetch: async (...args) => {
-      tries.push(performance.now())
-      if (tries.length === 1) return busy({ 'retry-after-ms': '120', 'retry-after': '9' })
+      attempts.push(performance.now())
+      if (attempts.length === 1) return busy({ 'retry-after-ms': '120', 'retry-after': '9' })
       const response = await fetch(...args)
-      // It arrived; its answer did not.
-      if ((cut += 1) === 1) throw new TypeError('terminated')
+      // The gateway receives the request, the client loses the response.
+      if ((dropped += 1) === 1) throw new TypeError('terminated')
       return response
     },
   })
-  const given = await client.feedback({ session: 'desk', value: true })
-  equal(tries.length, 3)
-  ok(tries[1]! - tries[0]! >= 119, `waited ${tries[1]! - tries[0]!} ms`)
+  const result = await client.feedback({ session: 'desk', value: true })
+  equal(attempts.length, 3)
+  ok(attempts[1]! - attempts[0]! >= 119, `waited ${attempts[1]! - attempts[0]!} ms`)
   deepEqual(
     (await feedbackOf(rig.log)).map(({ id }) => id),
-    [given.id],
-    'what is on the log is not written again',
+    [result.id],
+    'a repeat is not written to the log',
   )
 
   const answering = (response: () => Response, more: object = {}) => {
-    let asked = 0
+    let calls = 0
     return {
-      client: createClient({ baseURL: rig.url, fetch: () => Promise.resolve(((asked += 1), response())), ...more }),
-      asked: () => asked,
+      client: createClient({ baseURL: rig.url, fetch: () => Promise.resolve(((calls += 1), response())), ...more }),
+      calls: () => calls,
     }
   }
   const long = answering(() => busy({ 'retry-after': '3600' }))
@@ -165,7 +169,7 @@ test('it waits as long as it is asked, tries again, and counts once', async (t) 
   await rejects(wrong.client.close('x'), { code: 'unknown', status: 404 })
   const dated = answering(() => busy({ 'retry-after': new Date(Date.now() - 1000).toUTCString() }), { maxRetries: 2 })
   await rejects(dated.client.close('x'), { code: 'overloaded' })
-  deepEqual([long.asked(), never.asked(), wrong.asked(), dated.asked()], [1, 1, 1, 3])
+  deepEqual([long.calls(), never.calls(), wrong.calls(), dated.calls()], [1, 1, 1, 3])
   const reason = new Error('enough')
   await rejects(
     answering(() => busy({ 'retry-after-ms': '5000' })).client.close('x', { signal: AbortSignal.abort(reason) }),
@@ -173,23 +177,23 @@ test('it waits as long as it is asked, tries again, and counts once', async (t) 
   )
 })
 
-test('what it builds to runs by itself and imports nothing', async (t) => {
-  const out = mkdtempSync(join(tmpdir(), 'instar-client-'))
-  t.after(() => rmSync(out, { recursive: true, force: true }))
+test('the compiled package runs and imports no other package', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'instar-client-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
   const require = createRequire(import.meta.url)
   const tsc = join(dirname(require.resolve('typescript/package.json')), 'bin/tsc')
   const built = spawnSync(
     process.execPath,
-    [tsc, '-p', new URL('../tsconfig.json', import.meta.url).pathname, '--outDir', out],
+    [tsc, '-p', new URL('../tsconfig.json', import.meta.url).pathname, '--outDir', folder],
     { encoding: 'utf8' },
   )
   equal(built.status, 0, built.stdout)
-  for (const name of readdirSync(out)) {
-    for (const [, from] of readFileSync(join(out, name), 'utf8').matchAll(/from ['"]([^'"]+)['"]/g))
-      match(from!, /^\.\/\w+\.(js|ts)$/, name)
+  for (const name of readdirSync(folder)) {
+    for (const [, specifier] of readFileSync(join(folder, name), 'utf8').matchAll(/from ['"]([^'"]+)['"]/g))
+      match(specifier!, /^\.\/\w+\.(js|ts)$/, name)
   }
-  const { createClient: create } = (await import(join(out, 'index.js'))) as { createClient: typeof createClient }
+  const { createClient: create } = (await import(join(folder, 'index.js'))) as { createClient: typeof createClient }
   const rig = await rigOf(t)
   equal((await create({ baseURL: rig.url }).versions())[0]!.version, 0)
-  match(readFileSync(join(out, 'index.d.ts'), 'utf8'), /Session/)
+  match(readFileSync(join(folder, 'index.d.ts'), 'utf8'), /Session/)
 })

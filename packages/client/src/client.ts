@@ -1,41 +1,53 @@
-import { request, type RequestPorts, type Sending } from './request.ts'
-import type { Closed, Feedback, FeedbackGiven, FeedbackOptions, Session, Status, Value, Version } from './types.ts'
+import { request, type RequestPorts, type RequestOptions } from './request.ts'
+import type {
+  CloseResult,
+  Feedback,
+  FeedbackResult,
+  FeedbackOptions,
+  Session,
+  Status,
+  Value,
+  Version,
+} from './types.ts'
 
 export type ClientOptions = {
-  /** Of the gateway, with or without /v1. */
+  /** URL of the gateway, with or without /v1. Default http://127.0.0.1:30000. */
   baseURL?: string
   apiKey?: string | null
-  /** After the first try. Default 4. */
+  /** Maximum number of retries. Default 4. */
   maxRetries?: number
-  /** For one try. Default 30 s. */
+  /** Timeout of one attempt in milliseconds. Default 30 000. */
   timeoutMs?: number
-  /** The longest wait between two tries; an answer that asks for more ends the request. Default 60 s. */
+  /**
+   * Maximum wait between two attempts in milliseconds; a response that asks for a longer one ends the retries. Default
+   * 60 000.
+   */
   maxWaitMs?: number
   fetch?: typeof fetch
 }
 
 export type Client = {
-  /** A label for all requests of one conversation: one of yours, else a new one. */
+  /** A session: `id` labels all requests of one conversation. Default: a new UUID. Throws TypeError if invalid. */
   session(id?: string): Session
-  feedback(feedback: Feedback): Promise<FeedbackGiven>
-  close(session: string, options?: { signal?: AbortSignal }): Promise<Closed>
-  /** The base and the newest, newest first. */
+  feedback(feedback: Feedback): Promise<FeedbackResult>
+  close(session: string, options?: { signal?: AbortSignal }): Promise<CloseResult>
+  /** The base model and the newest versions, the newest first. */
   versions(options?: { signal?: AbortSignal }): Promise<Version[]>
-  /** Needs a key with the scope admin, where there are keys. */
+  /** Requires a key with the scope `admin` if the gateway has keys. */
   status(options?: { signal?: AbortSignal }): Promise<Status>
-  /** Whether it answers requests now; asked once. */
+  /** Whether the gateway is ready. Makes one attempt; false if it is unreachable. */
   ready(options?: { signal?: AbortSignal }): Promise<boolean>
 }
 
-const DEFAULT = 'http://127.0.0.1:30000'
+const DEFAULT_URL = 'http://127.0.0.1:30000'
 
 export const createClient = ({
-  baseURL = DEFAULT,
+  baseURL = DEFAULT_URL,
   apiKey = null,
   maxRetries = 4,
   timeoutMs = 30_000,
   maxWaitMs = 60_000,
-  fetch: given,
+  fetch: customFetch,
 }: ClientOptions = {}): Client => {
   const root = baseURL.replace(/\/+$/, '').replace(/\/v1$/, '')
   const ports: RequestPorts = {
@@ -44,9 +56,9 @@ export const createClient = ({
     maxRetries,
     timeoutMs,
     maxWaitMs,
-    fetch: given ?? ((...args) => fetch(...args)),
+    fetch: customFetch ?? ((...args) => fetch(...args)),
   }
-  const ask = async <T>(sending: Sending): Promise<T> => (await request(ports, sending)) as T
+  const send = async <T>(options: RequestOptions): Promise<T> => (await request(ports, options)) as T
 
   const feedback = async ({
     value,
@@ -55,20 +67,25 @@ export const createClient = ({
     idempotencyKey = crypto.randomUUID(),
     signal,
     ...of
-  }: Feedback): Promise<FeedbackGiven> => {
-    const named = 'turn' in of ? { turn_id: of.turn } : { session_id: of.session }
-    const given = await ask<{ id: string; session_id: string; turn_id: string | null; value: number }>({
+  }: Feedback): Promise<FeedbackResult> => {
+    const target = 'turn' in of ? { turn_id: of.turn } : { session_id: of.session }
+    const result = await send<{ id: string; session_id: string; turn_id: string | null; value: number }>({
       method: 'POST',
       path: '/v1/feedback',
       signal,
       headers: { 'idempotency-key': idempotencyKey },
-      body: { ...named, value, ...(comment === undefined ? {} : { comment }), ...(user === undefined ? {} : { user }) },
+      body: {
+        ...target,
+        value,
+        ...(comment === undefined ? {} : { comment }),
+        ...(user === undefined ? {} : { user }),
+      },
     })
-    return { id: given.id, session: given.session_id, turn: given.turn_id, value: given.value }
+    return { id: result.id, session: result.session_id, turn: result.turn_id, value: result.value }
   }
 
-  const close = async (session: string, { signal }: { signal?: AbortSignal } = {}): Promise<Closed> => {
-    const { session_id: id, closed } = await ask<{ session_id: string; closed: string[] }>({
+  const close = async (session: string, { signal }: { signal?: AbortSignal } = {}): Promise<CloseResult> => {
+    const { session_id: id, closed } = await send<{ session_id: string; closed: string[] }>({
       method: 'POST',
       path: `/v1/sessions/${encodeURIComponent(session)}/close`,
       signal,
@@ -81,7 +98,9 @@ export const createClient = ({
     close,
     session(id = crypto.randomUUID()) {
       if (!/^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(id))
-        throw new TypeError('The id of a session goes into a header: printable ASCII, no blanks at its ends.')
+        throw new TypeError(
+          `Session id ${JSON.stringify(id)} is not valid in a header: use printable ASCII without leading or trailing spaces.`,
+        )
       const origin = `${root}/s/${encodeURIComponent(id)}`
       return {
         id,
@@ -94,7 +113,7 @@ export const createClient = ({
       }
     },
     async versions({ signal } = {}) {
-      const { data } = await ask<{ data: { id: string; created: number; parent: string | null }[] }>({
+      const { data } = await send<{ data: { id: string; created: number; parent: string | null }[] }>({
         method: 'GET',
         path: '/v1/models',
         signal,
@@ -107,7 +126,7 @@ export const createClient = ({
           : [{ version, model: id, parent: versionOf(parent), head: version === head, publishedAt: 1000 * created }],
       )
     },
-    status: ({ signal } = {}) => ask<Status>({ method: 'GET', path: '/admin/status', signal }),
+    status: ({ signal } = {}) => send<Status>({ method: 'GET', path: '/admin/status', signal }),
     async ready({ signal } = {}) {
       try {
         await request({ ...ports, maxRetries: 0 }, { method: 'GET', path: '/health/ready', signal })
@@ -121,7 +140,7 @@ export const createClient = ({
   }
 }
 
-/** Of `policy@3`; null where the name has none. */
+/** The number in `policy@3`; null if the name has none. */
 const versionOf = (name: string | null): number | null => {
   const match = /@(\d+)$/.exec(name ?? '')
   return match ? Number(match[1]) : null

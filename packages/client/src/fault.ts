@@ -1,5 +1,6 @@
 /**
- * A request that failed for good. `status` 0: no answer came. `code`: of the gateway's closed table, or `no_answer`.
+ * A request that failed after all retries. `status`: of the response, 0 without one. `code`: of docs/errors.md, `no_answer`
+ * without a response, `unknown` if the response has none.
  */
 export class InstarClientError extends Error {
   readonly status: number
@@ -26,9 +27,9 @@ export class InstarClientError extends Error {
   }
 }
 
-const PASSING = new Set([408, 425, 429, 500, 502, 503, 504])
+const RETRYABLE_STATUSES = new Set([408, 425, 429, 500, 502, 503, 504])
 
-/** The error of a response, also of one that another server sent. */
+/** The error of a response. Responses of other servers (proxies) have code `unknown`. */
 export const faultOf = (status: number, body: unknown, headers: Headers): InstarClientError => {
   const error: unknown = typeof body === 'object' && body !== null && 'error' in body ? body.error : null
   const field = (name: string): string | null => {
@@ -39,15 +40,15 @@ export const faultOf = (status: number, body: unknown, headers: Headers): Instar
     status,
     code: field('code') ?? 'unknown',
     requestId: headers.get('x-request-id'),
-    retryable: headers.get('x-should-retry') !== 'false' && PASSING.has(status),
+    retryable: headers.get('x-should-retry') !== 'false' && RETRYABLE_STATUSES.has(status),
   })
 }
 
 /**
- * How long the answer asks to wait: `retry-after-ms`, else `Retry-After` as seconds or as a date; null where it does
- * not say.
+ * Milliseconds to wait by the response's headers: `retry-after-ms`, else `Retry-After` in seconds or as a date. Null without
+ * a valid header. `now`: milliseconds since 1970.
  */
-export const askedToWait = (headers: Headers, now: number): number | null => {
+export const retryAfterMs = (headers: Headers, now: number): number | null => {
   const ms = Number(headers.get('retry-after-ms') ?? Number.NaN)
   if (ms >= 0) return ms
   const after = headers.get('retry-after')

@@ -1,5 +1,5 @@
-/** A client of an Instar gateway: what an OpenAI-compatible SDK does not say. Needs `fetch` and nothing else. */
+/** A client for the functions of an Instar gateway that OpenAI-compatible SDKs lack. Its only dependency is `fetch`. */
 export { createClient, type Client, type ClientOptions } from './client.ts'
 export { answerOf, type AnswerIds } from './answer.ts'
 export { InstarClientError } from './fault.ts'
-export type { Closed, Feedback, FeedbackGiven, FeedbackOptions, Session, Status, Version } from './types.ts'
+export type { CloseResult, Feedback, FeedbackResult, FeedbackOptions, Session, Status, Version } from './types.ts'

@@ -1,7 +1,7 @@
-/** One request to the gateway, tried again while that may help. */
-import { askedToWait, faultOf, InstarClientError } from './fault.ts'
+/** Requests to the gateway, with retries. */
+import { retryAfterMs, faultOf, InstarClientError } from './fault.ts'
 
-export type Sending = {
+export type RequestOptions = {
   method: 'GET' | 'POST'
   path: string
   body?: unknown
@@ -15,28 +15,28 @@ export type RequestPorts = {
   fetch: typeof fetch
   maxRetries: number
   timeoutMs: number
-  /** Longer than this is not waited for, whatever an answer asks. */
+  /** Milliseconds. If a response asks for a longer wait, the request fails. */
   maxWaitMs: number
 }
 
 const FIRST_WAIT_MS = 250
 
-/** Rejects with `InstarClientError`, or with the reason of `signal`. */
-export const request = async (ports: RequestPorts, sending: Sending): Promise<unknown> => {
+/** Resolves with the parsed JSON. Rejects with `InstarClientError`, or with the reason of `signal`. */
+export const request = async (ports: RequestPorts, options: RequestOptions): Promise<unknown> => {
   for (let attempt = 0; ; attempt += 1) {
-    const outcome = await once(ports, sending)
+    const outcome = await sendOnce(ports, options)
     if ('value' in outcome) return outcome.value
     const wait = outcome.wait ?? FIRST_WAIT_MS * 2 ** attempt * (0.75 + Math.random() / 2)
     if (!outcome.fault.retryable || attempt >= ports.maxRetries || wait > ports.maxWaitMs) throw outcome.fault
-    await sleep(wait, sending.signal)
+    await sleep(wait, options.signal)
   }
 }
 
 type Outcome = { value: unknown } | { fault: InstarClientError; wait: number | null }
 
-const once = async (
+const sendOnce = async (
   { root, apiKey, fetch: send, timeoutMs }: RequestPorts,
-  { method, path, body, headers, signal }: Sending,
+  { method, path, body, headers, signal }: RequestOptions,
 ): Promise<Outcome> => {
   const timeout = AbortSignal.timeout(timeoutMs)
   let response: Response
@@ -56,7 +56,7 @@ const once = async (
     text = await response.text()
   } catch (cause) {
     signal?.throwIfAborted()
-    const why = timeout.aborted ? `said nothing for ${timeoutMs / 1000} s` : 'cannot be reached'
+    const why = timeout.aborted ? `sent no response within ${timeoutMs / 1000} s` : 'is unreachable'
     return {
       fault: new InstarClientError(
         `The gateway at ${root} ${why}.`,
@@ -66,12 +66,15 @@ const once = async (
       wait: null,
     }
   }
-  const said = parsed(text)
-  if (response.ok) return { value: said }
-  return { fault: faultOf(response.status, said, response.headers), wait: askedToWait(response.headers, Date.now()) }
+  const parsedBody = parsed(text)
+  if (response.ok) return { value: parsedBody }
+  return {
+    fault: faultOf(response.status, parsedBody, response.headers),
+    wait: retryAfterMs(response.headers, Date.now()),
+  }
 }
 
-/** Null for what is no JSON. */
+/** Null if the text is not JSON. */
 const parsed = (text: string): unknown => {
   try {
     return JSON.parse(text)

@@ -2,7 +2,7 @@ import { deepEqual, equal } from 'node:assert/strict'
 import { test } from 'node:test'
 import { readFeedback } from './feedback.ts'
 
-test('a sign is a verdict, words alone are a correction', () => {
+test('a sign gives a reward of 1 or -1, text without a sign gives -0.5', () => {
   deepEqual(readFeedback('+'), { value: 1, comment: null })
   deepEqual(readFeedback('  -  '), { value: -1, comment: null })
   deepEqual(readFeedback('+ just as I like it'), { value: 1, comment: 'just as I like it' })

@@ -3,19 +3,19 @@ import type { Command } from './host.ts'
 import type { Labels } from './labels.ts'
 import { bearer, type Settings } from './settings.ts'
 
-const PATIENCE_MS = 30_000
+const TIMEOUT_MS = 30_000
 const USAGE =
-  'Say /feedback + (good), /feedback - (bad), either with words behind it, or /feedback and what should have been otherwise.'
-/** Of words without a sign: they correct, and a hint is looked for behind reproaches alone. */
+  'Usage: /feedback + [comment] (good), /feedback - [comment] (bad), or /feedback comment (what should be different).'
+/** The reward of a comment without a sign. Negative, since the scorer derives hints from negative feedback only. */
 const CORRECTION = -0.5
 
-export type Said = { value: number; comment: string | null }
+export type ParsedFeedback = { value: number; comment: string | null }
 
-/** Null: there is no feedback in the text. */
-export const readFeedback = (args: string): Said | null => {
-  const [, sign = '', words = ''] = /^\s*([+-](?=\s|$))?\s*([\s\S]*?)\s*$/.exec(args) ?? []
-  if (sign === '' && words === '') return null
-  return { value: sign === '+' ? 1 : sign === '-' ? -1 : CORRECTION, comment: words === '' ? null : words }
+/** Parses the arguments of `/feedback`; null if they are empty. */
+export const readFeedback = (args: string): ParsedFeedback | null => {
+  const [, sign = '', comment = ''] = /^\s*([+-](?=\s|$))?\s*([\s\S]*?)\s*$/.exec(args) ?? []
+  if (sign === '' && comment === '') return null
+  return { value: sign === '+' ? 1 : sign === '-' ? -1 : CORRECTION, comment: comment === '' ? null : comment }
 }
 
 const VERDICTS: Readonly<Record<number, string>> = { 1: 'good', [-1]: 'bad', [CORRECTION]: 'to be corrected' }
@@ -23,38 +23,37 @@ const VERDICTS: Readonly<Record<number, string>> = { 1: 'good', [-1]: 'bad', [CO
 export const feedbackCommand = (settings: Settings, labels: Pick<Labels, 'lastTurn'>): Command => ({
   name: 'feedback',
   description:
-    'What the last answer was worth: + or -, with words if you like; words alone say what should have been otherwise.',
+    'Rates the last answer: + or -, with an optional comment; a comment alone says what should be different.',
   acceptsArgs: true,
   async handler({ args = '', sessionId }) {
-    const said = readFeedback(args)
-    if (said === null) return { text: USAGE }
-    if (sessionId === undefined)
-      return { text: 'There is no session here yet: nothing was said that feedback could be about.' }
+    const feedback = readFeedback(args)
+    if (feedback === null) return { text: USAGE }
+    if (sessionId === undefined) return { text: 'There is no answer to rate yet: this conversation has no session.' }
     const turn = labels.lastTurn(sessionId)
     try {
       const answer = await fetch(`${settings.baseUrl}/feedback`, {
         method: 'POST',
-        signal: AbortSignal.timeout(PATIENCE_MS),
+        signal: AbortSignal.timeout(TIMEOUT_MS),
         headers: { 'content-type': 'application/json', ...bearer(settings) },
         body: JSON.stringify({
           ...(turn === null ? { session_id: sessionId } : { turn_id: turn }),
-          value: said.value,
-          ...(said.comment === null ? {} : { comment: said.comment }),
+          value: feedback.value,
+          ...(feedback.comment === null ? {} : { comment: feedback.comment }),
         }),
       })
       if (answer.ok)
         return {
-          text: `Noted: the last answer was ${VERDICTS[said.value]}${said.comment === null ? '' : ', with your words'}.`,
+          text: `Recorded: the last answer was ${VERDICTS[feedback.value]}${feedback.comment === null ? '' : ', with your comment'}.`,
         }
-      return { text: `Instar did not take it (HTTP ${answer.status}): ${messageOf(await answer.text())}` }
+      return { text: `Instar refused the feedback (HTTP ${answer.status}): ${messageOf(await answer.text())}` }
     } catch (error) {
       if (!(error instanceof Error)) throw error
-      return { text: `Instar at ${settings.baseUrl} cannot be reached: nothing was noted.` }
+      return { text: `Instar at ${settings.baseUrl} is unreachable: the feedback was not recorded.` }
     }
   },
 })
 
-/** Of an error in OpenAI's shape; the beginning of anything else. */
+/** The message of an error in OpenAI's format; the first 200 characters of any other body. */
 const messageOf = (body: string): string => {
   try {
     const { error } = JSON.parse(body) as { error?: { message?: unknown } }

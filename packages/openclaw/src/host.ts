@@ -1,24 +1,24 @@
 /**
- * What is used of OpenClaw's plugin interface, as its release 2026.9.6 declares it (`openclaw/plugin-sdk/plugin-entry`).
- * test/clients/nightly holds these types against that package's own, and runs the plugin in it.
+ * The part of OpenClaw's plugin interface that this plugin uses, as release 2026.9.6 declares it
+ * (`openclaw/plugin-sdk/plugin-entry`). test/clients/nightly compares these types with that package's and runs the plugin.
  */
 
 export const OPENCLAW_RELEASE = '2026.9.6'
 
-/** Hooks that speak of conversations are given to plugins that the config lets (`hooks.allowConversationAccess`). */
+/** Hooks about conversations require the permission `hooks.allowConversationAccess` in OpenClaw's config. */
 export type AgentContext = { readonly sessionId?: string; readonly trigger?: string }
 
-/** One request of a generic transport (chat and responses); asked anew for each, repeats included. */
+/** One request of a generic transport (chat and responses). The hook is called for each request, retries included. */
 export type TransportTurn = { readonly provider: string; readonly sessionId?: string }
 export type TurnState = { headers?: Record<string, string> }
 
 export type ProviderResponse = { status: number; headers: Record<string, string> }
 
-/** Fields of a model call's options that are read or set; header names of responses are in lower case. */
+/** The options of a model call that the plugin reads or sets. Header names of responses are lower case. */
 export type CallOptions<M> = {
   sessionId?: string
   headers?: Record<string, string>
-  /** The answer's headers, before its body. */
+  /** Called with the response's headers, before the body is read. */
   onResponse?: (response: ProviderResponse, model: M) => void | Promise<void>
 }
 
@@ -47,7 +47,7 @@ export type Provider = {
   id: string
   label: string
   envVars: string[]
-  /** Ways to sign in: none, the key is in the environment. */
+  /** Sign-in methods: none, since the key is in the environment. */
   auth: []
   catalog: { order: 'late'; run(context: { signal?: AbortSignal }): Promise<{ provider: ProviderConfig }> }
   prepareDynamicModel(context: { modelId: string }): Promise<RuntimeModel>

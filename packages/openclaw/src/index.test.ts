@@ -1,7 +1,7 @@
 /**
- * packages/openclaw with the real gateway and a host that calls its hooks as OpenClaw 2026.9.6 does: turn state before
- * each request of a generic transport, its headers over those of the call's options; options passed through the
- * wrapped stream function; the answer's headers in lower case, before its body. The program itself: test/clients/nightly.
+ * The plugin with a real gateway and a host that calls its hooks as OpenClaw 2026.9.6 does: turn state before each request
+ * of a generic transport, whose headers override those of the call's options; options passed through the wrapped stream
+ * function; lower-case response headers before the body. test/clients/nightly runs OpenClaw itself.
  */
 import plugin from './index.ts'
 import { readWritten } from '@instar/events'
@@ -14,7 +14,7 @@ import { feedbackOf, startRig, turnsOf, USER, type Rig, type RigOptions } from '
 type Api = Parameters<typeof plugin.register>[0]
 type Provider = Parameters<Api['registerProvider']>[0]
 type Command = Parameters<Api['registerCommand']>[0]
-type Began = Parameters<Api['on']>[1]
+type RunHandler = Parameters<Api['on']>[1]
 type Options = {
   sessionId?: string
   headers?: Record<string, string>
@@ -22,12 +22,12 @@ type Options = {
 }
 
 type Message = { role: string; content: string }
-type Asking = { session?: string; trigger?: string; simple?: boolean; generic?: boolean; heard?: string[] }
+type AskOptions = { session?: string; trigger?: string; simple?: boolean; generic?: boolean; statuses?: string[] }
 
 class FakeHost {
   provider!: Provider
   command!: Command
-  private began!: Began
+  private runStarted!: RunHandler
   private readonly allowed: boolean
 
   constructor(pluginConfig: Record<string, unknown>, allowed = true) {
@@ -41,17 +41,17 @@ class FakeHost {
         this.command = command
       },
       on: (_hook, handler) => {
-        this.began = handler
+        this.runStarted = handler
       },
     })
   }
 
-  /** One run of the agent with one request. `generic`: the transport asks for turn state (Anthropic's does not). */
+  /** One agent run with one request. `generic`: the transport reads the turn state (Anthropic's does not). */
   async ask(
     messages: Message[],
-    { session, trigger = 'user', simple = false, generic = true, heard = [] }: Asking = {},
+    { session, trigger = 'user', simple = false, generic = true, statuses = [] }: AskOptions = {},
   ): Promise<string> {
-    if (this.allowed && !simple) this.began({ prompt: 'p' }, { sessionId: session, trigger })
+    if (this.allowed && !simple) this.runStarted({ prompt: 'p' }, { sessionId: session, trigger })
     const transport = async (model: string, context: Message[], options?: Options): Promise<string> => {
       const { provider } = await this.provider.catalog.run({})
       const turn = generic
@@ -78,33 +78,33 @@ class FakeHost {
       sessionId: session,
       headers: { 'x-own': 'kept' },
       onResponse: (response, model) => {
-        heard.push(`${model} ${response.status}`)
+        statuses.push(`${model} ${response.status}`)
       },
     })
   }
 }
 
 const rigOf = async (t: TestContext, options: RigOptions = {}): Promise<Rig> => {
-  let said = 0
-  const rig = await startRig({ script: () => `Answer number ${(said += 1)}.`, ...options })
+  let answers = 0
+  const rig = await startRig({ script: () => `Answer number ${(answers += 1)}.`, ...options })
   t.after(() => rig.stop())
   return rig
 }
 
-test('requests carry session and kind; one conversation is one session', async (t) => {
+test('requests have session and kind; one conversation is one session', async (t) => {
   const rig = await rigOf(t)
   const host = new FakeHost({ baseUrl: rig.url })
-  const heard: string[] = []
-  const first = await host.ask([USER('Hi')], { session: 'desk 1', heard })
+  const statuses: string[] = []
+  const first = await host.ask([USER('Hi')], { session: 'desk 1', statuses })
   await host.ask([USER('Hi'), { role: 'assistant', content: first }, USER('More')], {
     session: 'desk 1',
     generic: false,
-    heard,
+    statuses,
   })
   for (const trigger of ['heartbeat', 'memory', 'cron'])
-    await host.ask([USER(`${trigger}?`)], { session: 'desk 1', trigger, heard })
-  await host.ask([USER('A title for this')], { session: 'desk 1', simple: true, heard })
-  await host.ask([USER('Another')], { session: 'desk 2', heard })
+    await host.ask([USER(`${trigger}?`)], { session: 'desk 1', trigger, statuses })
+  await host.ask([USER('A title for this')], { session: 'desk 1', simple: true, statuses })
+  await host.ask([USER('Another')], { session: 'desk 2', statuses })
   const turns = await turnsOf(rig.log)
   const [one, two] = [turns[0]!.session, turns.at(-1)!.session]
   ok(one !== two)
@@ -121,13 +121,13 @@ test('requests carry session and kind; one conversation is one session', async (
     ],
   )
   deepEqual(
-    heard,
+    statuses,
     Array.from({ length: 7 }, () => 'policy 200'),
-    'who else listens for the answer hears it',
+    "the caller's onResponse is called",
   )
 })
 
-test('without access to conversations the session is still named, and the gateway looks at the kind itself', async (t) => {
+test('without access to conversations requests have the session, and the gateway classifies them', async (t) => {
   const rig = await rigOf(t)
   await new FakeHost({ baseUrl: rig.url }, false).ask([USER('Hi')], { session: 'desk', trigger: 'heartbeat' })
   deepEqual(
@@ -136,10 +136,10 @@ test('without access to conversations the session is still named, and the gatewa
   )
 })
 
-test('/feedback goes to the turn that the user saw last, whatever came after it', async (t) => {
+test('/feedback rates the turn that the user saw last, even if side turns followed it', async (t) => {
   const rig = await rigOf(t)
   const host = new FakeHost({ baseUrl: `${rig.url}/v1/` })
-  const give = async (args: string | undefined, sessionId?: string): Promise<string> =>
+  const feedback = async (args: string | undefined, sessionId?: string): Promise<string> =>
     (await host.command.handler({ args, sessionId })).text
   await host.ask([USER('Hi')], { session: 'desk' })
   await host.ask([USER('Hi there')], { session: 'other' })
@@ -147,9 +147,9 @@ test('/feedback goes to the turn that the user saw last, whatever came after it'
   await host.ask([USER('Title?')], { session: 'desk', simple: true })
   const [seen, other] = await turnsOf(rig.log)
   equal(host.command.name, 'feedback')
-  match(await give('+', 'desk'), /^Noted: the last answer was good\.$/)
-  match(await give('- too long', 'desk'), /bad, with your words/)
-  match(await give('one paragraph, please', 'other'), /to be corrected, with your words/)
+  match(await feedback('+', 'desk'), /^Recorded: the last answer was good\.$/)
+  match(await feedback('- too long', 'desk'), /bad, with your comment/)
+  match(await feedback('one paragraph, please', 'other'), /to be corrected, with your comment/)
   deepEqual(
     (await feedbackOf(rig.log)).map(({ turn, value, comment }) => [turn, value, comment && readWritten(comment)]),
     [
@@ -158,24 +158,24 @@ test('/feedback goes to the turn that the user saw last, whatever came after it'
       [other!.turn, -0.5, 'one paragraph, please'],
     ],
   )
-  match(await give(undefined, 'desk'), /Say \/feedback \+/)
-  match(await give('+'), /no session here yet/)
-  match(await give('+', 'never heard of'), /HTTP 404/)
+  match(await feedback(undefined, 'desk'), /Usage: \/feedback \+/)
+  match(await feedback('+'), /no answer to rate yet/)
+  match(await feedback('+', 'unknown session'), /HTTP 404/)
   equal((await feedbackOf(rig.log)).length, 3)
 })
 
-test('after a restart of OpenClaw feedback goes to the session, whose last turn it is', async (t) => {
+test('after a restart of OpenClaw /feedback rates the last turn of the session', async (t) => {
   const rig = await rigOf(t)
   await new FakeHost({ baseUrl: rig.url }).ask([USER('Hi')], { session: 'desk' })
   match((await new FakeHost({ baseUrl: rig.url }).command.handler({ args: '-', sessionId: 'desk' })).text, /bad/)
   const [turn] = await turnsOf(rig.log)
   deepEqual(
-    (await feedbackOf(rig.log)).map(({ session, turn: named, value }) => [session, named, value]),
+    (await feedbackOf(rig.log)).map(({ session, turn: turnId, value }) => [session, turnId, value]),
     [[turn!.session, null, -1]],
   )
 })
 
-test('with keys: the key of the config opens the gateway, for feedback too', async (t) => {
+test("requests and feedback use the config's API key", async (t) => {
   const key = { id: 'claw', sha256: createHash('sha256').update('sk-claw').digest('hex') }
   const rig = await rigOf(t, { settings: { keys: [key] } })
   const host = new FakeHost({ baseUrl: rig.url, apiKey: 'sk-claw' })
@@ -189,7 +189,7 @@ test('with keys: the key of the config opens the gateway, for feedback too', asy
   )
 })
 
-test('models are those that the gateway lists, with its context; without a gateway there is still one to ask for', async (t) => {
+test('the models are those of the gateway, with its context; the head alone if the gateway is unreachable', async (t) => {
   const rig = await rigOf(t)
   const { provider } = new FakeHost({ baseUrl: rig.url })
   const { data } = (await (await rig.fetch('/v1/models')).json()) as { data: { id: string; max_model_len: number }[] }
@@ -204,15 +204,15 @@ test('models are those that the gateway lists, with its context; without a gatew
     [pinned.id, pinned.provider, pinned.baseUrl, pinned.contextWindow],
     ['policy@0', 'instar', `${rig.url}/v1`, data[0]!.max_model_len],
   )
-  const away = new FakeHost({ baseUrl: 'http://127.0.0.1:9' })
+  const unreachable = new FakeHost({ baseUrl: 'http://127.0.0.1:9' })
   deepEqual(
-    (await away.provider.catalog.run({})).provider.models.map(({ id }) => id),
+    (await unreachable.provider.catalog.run({})).provider.models.map(({ id }) => id),
     ['policy'],
   )
-  match((await away.command.handler({ args: '+', sessionId: 'desk' })).text, /cannot be reached/)
+  match((await unreachable.command.handler({ args: '+', sessionId: 'desk' })).text, /is unreachable/)
 })
 
-test('manifest and package name what the code registers', () => {
+test("the manifest has the id, provider and version of the plugin's code", () => {
   const read = (name: string): Record<string, unknown> =>
     JSON.parse(readFileSync(new URL(`../${name}`, import.meta.url), 'utf8')) as Record<string, unknown>
   const manifest = read('openclaw.plugin.json')

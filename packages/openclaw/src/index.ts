@@ -10,12 +10,12 @@ export { OPENCLAW_RELEASE } from './host.ts'
 export default {
   id: 'instar',
   name: 'Instar',
-  description: 'A model that learns from what you tell it: provider for an Instar gateway, and /feedback.',
+  description: 'Model provider for an Instar gateway, and the command /feedback, on which the model is trained.',
   register(api: Host): void {
     const settings = settingsOf(api.pluginConfig)
     const labels = createLabels()
     api.registerProvider(createProvider(settings, labels))
     api.registerCommand(feedbackCommand(settings, labels))
-    api.on('before_prompt_build', (_event, { sessionId, trigger }) => labels.began(sessionId, trigger))
+    api.on('before_prompt_build', (_event, { sessionId, trigger }) => labels.runStarted(sessionId, trigger))
   },
 }

@@ -4,53 +4,53 @@ import { createLabels } from './labels.ts'
 
 const from = (turn: string, status = 200) => ({ status, headers: { 'x-instar-turn-id': turn } })
 
-test('a session is named; a run that no user asked for is side, until one does', () => {
+test('requests have the session; those of a run without a user message are side requests', () => {
   const labels = createLabels()
   deepEqual(labels.headers('a'), { 'x-session-id': 'a' })
   for (const trigger of ['heartbeat', 'memory', 'cron', 'overflow', 'manual']) {
-    labels.began('a', trigger)
+    labels.runStarted('a', trigger)
     deepEqual(labels.headers('a'), { 'x-session-id': 'a', 'x-instar-turn-kind': 'side' }, trigger)
     deepEqual(labels.headers('b'), { 'x-session-id': 'b' })
-    labels.began('a', 'user')
+    labels.runStarted('a', 'user')
     deepEqual(labels.headers('a'), { 'x-session-id': 'a' })
   }
-  labels.began('a', 'of a later release')
-  deepEqual(labels.headers('a'), { 'x-session-id': 'a' }, 'what is not known is left to the gateway')
-  labels.began('a', 'heartbeat')
-  labels.began('a', undefined)
+  labels.runStarted('a', 'unknown trigger')
+  deepEqual(labels.headers('a'), { 'x-session-id': 'a' }, 'the gateway classifies the request')
+  labels.runStarted('a', 'heartbeat')
+  labels.runStarted('a', undefined)
   equal(labels.headers('a')['x-instar-turn-kind'], 'side')
 })
 
-test('without a session there is no label but the kind; names that no header holds are left out', () => {
+test('without a session only the kind is sent; a session id that is not valid in a header is left out', () => {
   const labels = createLabels()
-  labels.began(undefined, 'heartbeat')
+  labels.runStarted(undefined, 'heartbeat')
   deepEqual(labels.headers(undefined), {})
   deepEqual(labels.headers(undefined, 'side'), { 'x-instar-turn-kind': 'side' })
   deepEqual(labels.headers('Zürich'), {})
   deepEqual(labels.headers('a\nb'), {})
 })
 
-test('the last turn is one that answered the user', () => {
+test('the last turn is the last successful answer to the user', () => {
   const labels = createLabels()
   equal(labels.lastTurn('a'), null)
-  labels.answered('a', from('t1'))
-  labels.answered('b', from('t2'))
-  labels.answered('a', from('t3', 429))
-  labels.answered('a', from('t4'), 'side')
-  labels.answered('a', { status: 200, headers: {} })
-  labels.answered(undefined, from('t5'))
-  labels.began('a', 'heartbeat')
-  labels.answered('a', from('t6'))
+  labels.responded('a', from('t1'))
+  labels.responded('b', from('t2'))
+  labels.responded('a', from('t3', 429))
+  labels.responded('a', from('t4'), 'side')
+  labels.responded('a', { status: 200, headers: {} })
+  labels.responded(undefined, from('t5'))
+  labels.runStarted('a', 'heartbeat')
+  labels.responded('a', from('t6'))
   deepEqual([labels.lastTurn('a'), labels.lastTurn('b')], ['t1', 't2'])
-  labels.began('a', 'user')
-  labels.answered('a', from('t7'))
+  labels.runStarted('a', 'user')
+  labels.responded('a', from('t7'))
   equal(labels.lastTurn('a'), 't7')
 })
 
-test('a thousand sessions are remembered, the one not heard of for the longest goes first', () => {
+test('1000 sessions are kept; the least recently used one is evicted', () => {
   const labels = createLabels()
-  for (let i = 0; i < 1000; i += 1) labels.answered(`s${i}`, from(`t${i}`))
-  labels.answered('s0', from('again'))
-  labels.answered('one more', from('t'))
+  for (let i = 0; i < 1000; i += 1) labels.responded(`s${i}`, from(`t${i}`))
+  labels.responded('s0', from('again'))
+  labels.responded('one more', from('t'))
   deepEqual([labels.lastTurn('s0'), labels.lastTurn('s1'), labels.lastTurn('s2')], ['again', null, 't2'])
 })

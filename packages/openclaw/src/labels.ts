@@ -1,54 +1,54 @@
 /**
- * What requests are labelled with, and which turn each session heard last. `side` alone is said: for everything else
- * the gateway's own look at the request (titles, compactions) is not to be overruled.
+ * The headers that label requests, and the last turn of each session. Only the kind `side` is sent: for other requests the
+ * gateway's own classification (titles, compactions) applies.
  */
 import type { ProviderResponse } from './host.ts'
 
-/** What starts a run of the agent that no words of the user's ask for. */
+/** OpenClaw's triggers of agent runs that no user message caused. */
 const SIDE_TRIGGERS = new Set(['heartbeat', 'memory', 'cron', 'overflow', 'manual'])
-/** Sessions that are remembered; the ones not heard of for the longest go first. */
-const REMEMBERED = 1000
+/** Maximum number of sessions in memory; the least recently used is evicted. */
+const MAX_SESSIONS = 1000
 
 export type Labels = {
-  /** A run of the agent begins. */
-  began(session: string | undefined, trigger: string | undefined): void
+  /** An agent run started. `trigger`: OpenClaw's reason; undefined leaves the session's kind unchanged. */
+  runStarted(session: string | undefined, trigger: string | undefined): void
   headers(session: string | undefined, kind?: 'side'): Record<string, string>
-  /** An answer's headers came. */
-  answered(session: string | undefined, response: ProviderResponse, kind?: 'side'): void
-  /** The turn that the user of this session saw last. */
+  /** The headers of a response arrived. */
+  responded(session: string | undefined, response: ProviderResponse, kind?: 'side'): void
+  /** The id of the last turn that answered the user; null if unknown. */
   lastTurn(session: string): string | null
 }
 
 export const createLabels = (): Labels => {
   const sessions = new Map<string, { side: boolean; turn: string | null }>()
-  const touch = (session: string): { side: boolean; turn: string | null } => {
-    const known = sessions.get(session) ?? { side: false, turn: null }
+  const stateOf = (session: string): { side: boolean; turn: string | null } => {
+    const state = sessions.get(session) ?? { side: false, turn: null }
     sessions.delete(session)
-    sessions.set(session, known)
+    sessions.set(session, state)
     for (const oldest of sessions.keys()) {
-      if (sessions.size <= REMEMBERED) break
+      if (sessions.size <= MAX_SESSIONS) break
       sessions.delete(oldest)
     }
-    return known
+    return state
   }
   const isSide = (session: string | undefined, kind: 'side' | undefined): boolean =>
     kind === 'side' || (session !== undefined && sessions.get(session)?.side === true)
   return {
-    began(session, trigger) {
-      if (session !== undefined && trigger !== undefined) touch(session).side = SIDE_TRIGGERS.has(trigger)
+    runStarted(session, trigger) {
+      if (session !== undefined && trigger !== undefined) stateOf(session).side = SIDE_TRIGGERS.has(trigger)
     },
     headers: (session, kind) => ({
       ...(session === undefined || !isHeader(session) ? {} : { 'x-session-id': session }),
       ...(isSide(session, kind) ? { 'x-instar-turn-kind': 'side' } : {}),
     }),
-    answered(session, { status, headers }, kind) {
+    responded(session, { status, headers }, kind) {
       const turn = headers['x-instar-turn-id']
       if (session !== undefined && turn !== undefined && status >= 200 && status < 300 && !isSide(session, kind))
-        touch(session).turn = turn
+        stateOf(session).turn = turn
     },
     lastTurn: (session) => sessions.get(session)?.turn ?? null,
   }
 }
 
-/** Printable ASCII, no blanks at its ends. */
+/** Whether a header can contain the text: printable ASCII without leading or trailing spaces. */
 const isHeader = (text: string): boolean => /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(text)

@@ -1,15 +1,15 @@
-/** What the gateway's `/v1/models` lists, in OpenClaw's words. */
+/** The models of the gateway's `/v1/models` as OpenClaw's model definitions. */
 import type { ModelDefinition, RuntimeModel } from './host.ts'
 import { bearer, transportUrl, type Settings } from './settings.ts'
 
-/** Tokens. Taken where the gateway cannot be asked; small, so that OpenClaw compacts rather than overflows. */
-const UNKNOWN_CONTEXT = 32_768
-const LONGEST_ANSWER = 4096
-const PATIENCE_MS = 5000
+/** The context in tokens if the gateway does not report it; small, so that OpenClaw compacts before it overflows. */
+const DEFAULT_CONTEXT = 32_768
+const DEFAULT_MAX_TOKENS = 4096
+const TIMEOUT_MS = 5000
 
 const HEAD = 'policy'
 
-/** `context`: of the model, in tokens. */
+/** `context`: the model's context in tokens. */
 export const definitionOf = (id: string, context: number, { maxTokens }: Settings): ModelDefinition => ({
   id,
   name: id,
@@ -17,7 +17,7 @@ export const definitionOf = (id: string, context: number, { maxTokens }: Setting
   input: ['text'],
   cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 },
   contextWindow: context,
-  maxTokens: maxTokens ?? Math.min(LONGEST_ANSWER, Math.max(1, Math.floor(context / 4))),
+  maxTokens: maxTokens ?? Math.min(DEFAULT_MAX_TOKENS, Math.max(1, Math.floor(context / 4))),
 })
 
 export const runtimeModelOf = (definition: ModelDefinition, settings: Settings): RuntimeModel => ({
@@ -29,34 +29,34 @@ export const runtimeModelOf = (definition: ModelDefinition, settings: Settings):
 
 const contextOf = (card: unknown): number => {
   const length: unknown = isFields(card) ? card['max_model_len'] : null
-  return typeof length === 'number' && length > 0 ? length : UNKNOWN_CONTEXT
+  return typeof length === 'number' && length > 0 ? length : DEFAULT_CONTEXT
 }
 
-/** The head (`policy`) and the versions that can be asked for; the head alone while the gateway does not answer. */
+/** The head (`policy`) and the served versions; the head alone if the gateway is unreachable. */
 export const listModels = async (settings: Settings, signal?: AbortSignal): Promise<ModelDefinition[]> => {
-  const list = await ask(settings, '/models', signal)
+  const list = await getJson(settings, '/models', signal)
   const cards: unknown[] = isFields(list) && Array.isArray(list['data']) ? list['data'] : []
   const models = cards.flatMap((card) =>
     isFields(card) && typeof card['id'] === 'string' ? [definitionOf(card['id'], contextOf(card), settings)] : [],
   )
-  return models.length > 0 ? models : [definitionOf(HEAD, UNKNOWN_CONTEXT, settings)]
+  return models.length > 0 ? models : [definitionOf(HEAD, DEFAULT_CONTEXT, settings)]
 }
 
-/** One by its name, listed or not. */
+/** A model by its name, listed or not. */
 export const oneModel = async (id: string, settings: Settings): Promise<ModelDefinition> =>
-  definitionOf(id, contextOf(await ask(settings, `/models/${encodeURIComponent(id)}`)), settings)
+  definitionOf(id, contextOf(await getJson(settings, `/models/${encodeURIComponent(id)}`)), settings)
 
-/** Whatever is cheap and at once: the gateway is not asked. */
-export const unknownModel = (id: string, settings: Settings): ModelDefinition =>
-  definitionOf(id, UNKNOWN_CONTEXT, settings)
+/** A definition with the default context, without a request to the gateway. */
+export const defaultModel = (id: string, settings: Settings): ModelDefinition =>
+  definitionOf(id, DEFAULT_CONTEXT, settings)
 
-/** Null where no JSON came: a list of models is advice, a request will say what is wrong. */
-const ask = async (settings: Settings, path: string, signal?: AbortSignal): Promise<unknown> => {
-  const patience = AbortSignal.timeout(PATIENCE_MS)
+/** Null on any failure: the list of models is optional, and a model request will report the error. */
+const getJson = async (settings: Settings, path: string, signal?: AbortSignal): Promise<unknown> => {
+  const timeout = AbortSignal.timeout(TIMEOUT_MS)
   try {
     const answer = await fetch(`${settings.baseUrl}${path}`, {
       headers: bearer(settings),
-      signal: signal ? AbortSignal.any([signal, patience]) : patience,
+      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
     })
     return answer.ok ? await answer.json() : null
   } catch (error) {

@@ -1,14 +1,17 @@
 /** The provider `instar`: models, key, and labels on every request. */
 import type { CallOptions, Provider, Stream } from './host.ts'
 import type { Labels } from './labels.ts'
-import { listModels, oneModel, runtimeModelOf, unknownModel } from './models.ts'
+import { listModels, oneModel, runtimeModelOf, defaultModel } from './models.ts'
 import { transportUrl, type Settings } from './settings.ts'
 
-/** What stands for a key where the gateway has none. */
+/** The API key for gateways without keys. */
 const NO_KEY = 'none'
 
 export const createProvider = (settings: Settings, labels: Labels): Provider => {
-  /** Labels what goes out and hears which turn answers. Every transport calls it; turn state only the generic ones. */
+  /**
+   * Adds the labels to a model call and reads the turn's id from its response. All transports call it;
+   * `resolveTransportTurnState` is called by the generic ones only.
+   */
   const labelled = <M, C, O extends CallOptions<M>, R>(
     inner: Stream<M, C, O, R> | undefined,
     kind?: 'side',
@@ -18,9 +21,9 @@ export const createProvider = (settings: Settings, labels: Labels): Provider => 
       inner(model, context, {
         ...options,
         headers: { ...options?.headers, ...labels.headers(options?.sessionId, kind) },
-        async onResponse(response, answering) {
-          labels.answered(options?.sessionId, response, kind)
-          await options?.onResponse?.(response, answering)
+        async onResponse(response, responseModel) {
+          labels.responded(options?.sessionId, response, kind)
+          await options?.onResponse?.(response, responseModel)
         },
       } satisfies CallOptions<M> as O))
   return {
@@ -41,7 +44,7 @@ export const createProvider = (settings: Settings, labels: Labels): Provider => 
       }),
     },
     prepareDynamicModel: async ({ modelId }) => runtimeModelOf(await oneModel(modelId, settings), settings),
-    resolveDynamicModel: ({ modelId }) => runtimeModelOf(unknownModel(modelId, settings), settings),
+    resolveDynamicModel: ({ modelId }) => runtimeModelOf(defaultModel(modelId, settings), settings),
     resolveTransportTurnState({ sessionId }) {
       const headers = labels.headers(sessionId)
       return Object.keys(headers).length > 0 ? { headers } : undefined

@@ -260,7 +260,7 @@ const userOfMetadata = (metadata: unknown): string | null => {
   const id = userIdOf(metadata)
   if (id === null) return null
   const parts = userIdParts(id)
-  return parts === null ? id : parts.person
+  return parts === null ? id : parts.user
 }
 
 /** The session in `metadata.user_id`; null if it names none. */
