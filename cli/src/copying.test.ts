@@ -38,7 +38,7 @@ type Report = {
 }
 
 describe('instar log copy', () => {
-  test('copies, goes on, and says what it did as the last line', async () => {
+  test('copies, resumes, and prints its result as the last line', async () => {
     const [from, to] = [folder(), join(folder(), 'copy')]
     await withLog(from, 30)
     const first = await instar(['log', 'copy', '--from', `embedded:${from}`, '--to', `embedded:${to}`, '--json'], {})
@@ -63,7 +63,7 @@ describe('instar log copy', () => {
     match(people.out, /0 copied, 40 were there, .*; equal, key by key/)
   })
 
-  test('partitions differ only when asked', async () => {
+  test('changes partition counts only on request', async () => {
     const [from, to] = [folder(), folder()]
     await withLog(from, 30)
     const args = ['log', 'copy', '--from', `embedded:${from}`, '--to', `embedded:${to}`, '--json']
@@ -79,7 +79,7 @@ describe('instar log copy', () => {
     )
   })
 
-  test('a destination of its own is left alone, and the difference is named', async () => {
+  test('does not change a destination with other records and names the difference', async () => {
     const [from, to] = [folder(), folder()]
     await withLog(from, 5)
     await withLog(to, 5, 100)
@@ -99,7 +99,7 @@ describe('instar log copy', () => {
     )
   })
 
-  test('what cannot be asked for is told before anything happens', async () => {
+  test('refuses impossible arguments before it opens a log', async () => {
     const [from, to] = [folder(), folder()]
     await withLog(from, 1)
     const cases: [args: string[], code: number, said: RegExp][] = [
@@ -127,7 +127,7 @@ describe('instar log copy', () => {
     }
   })
 
-  test('a destination that a process writes to is refused', async () => {
+  test('refuses a destination that a process writes', async () => {
     const [from, to] = [folder(), folder()]
     await withLog(from, 1)
     const writer = await openEmbeddedLog({ folder: join(to, 'log'), schemas: schemaTexts() })
@@ -140,7 +140,7 @@ describe('instar log copy', () => {
   })
 })
 
-test('the bar estimates what is left of a topic, on a terminal over and over, else now and then', () => {
+test('the progress bar estimates the rest of a topic, redrawn on a terminal and printed at intervals elsewhere', () => {
   let at = 0
   const said: string[] = []
   const progress = copyProgress(

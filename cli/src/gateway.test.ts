@@ -36,8 +36,8 @@ const collect = async (said: AsyncIterable<unknown>): Promise<unknown[]> => {
   return values
 }
 
-describe('asking a gateway', () => {
-  test('one that nobody runs, or that is none, is not running; one that is silent or hangs up gave no reply', async (t) => {
+describe('requests to a gateway', () => {
+  test('an unused port or another server is not_running; a silent or closing server is no_reply', async (t) => {
     const code =
       (name: string) =>
       (error: unknown): boolean =>
@@ -85,7 +85,7 @@ describe('asking a gateway', () => {
     )
   })
 
-  test('heartbeats keep a long command alive beyond the silence that is allowed, and are not part of the answer', async (t) => {
+  test('heartbeats extend the time limit of a long command and are not part of its answer', async (t) => {
     const place = await serve(t, (request, response) => {
       equal(request.headers.accept, 'application/x-ndjson')
       let beats = 0
@@ -100,7 +100,7 @@ describe('asking a gateway', () => {
     ok(performance.now() - from > 500, 'it took longer than the silence')
   })
 
-  test('whoever stops listening closes the connection', async (t) => {
+  test('a caller that stops listening closes the connection', async (t) => {
     const closed = Promise.withResolvers<void>()
     const stop = new AbortController()
     const place = await serve(t, (_, response) => {
@@ -119,15 +119,15 @@ const env = ({ port }: Place): Record<string, string> => ({ INSTAR_DATA: folder(
 const json = (response: ServerResponse, value: unknown): unknown =>
   response.setHeader('content-type', 'application/json').end(JSON.stringify(value))
 
-describe('commands and the answers that they get', () => {
-  test('a replay whose gateway hangs up does not open the log itself', async (t) => {
+describe('commands and their answers', () => {
+  test('a replay whose gateway closes the connection does not open the log itself', async (t) => {
     const given = env(await serve(t, (request) => request.socket.destroy()))
     await (await openEmbeddedLog({ folder: join(given.INSTAR_DATA!, 'log'), schemas: schemaTexts() })).close()
     const { code, json: said } = await instar(['replay', '--branch', 'b', '--json'], given)
     deepEqual([code, (said as { error: { code: string } }).error.code], [1, 'no_reply'])
   })
 
-  test('a promotion waits for its verdict through heartbeats', async (t) => {
+  test('a promotion waits for its verdict while heartbeats arrive', async (t) => {
     const answers = (verdict: object) =>
       serve(t, (_, response) => response.end(`{"heartbeat":true}\n${JSON.stringify(verdict)}\n`))
     const taken = await instar(
@@ -155,7 +155,7 @@ describe('commands and the answers that they get', () => {
     )
   })
 
-  test('a rollback that counted succeeds, whatever was published before its answer', async (t) => {
+  test('a rollback that is on the log succeeds, also when another version is published before the answer', async (t) => {
     const place = await serve(t, (_, response) => json(response, { head: 5, version: 5, frozen: false }))
     const { code, out } = await instar(['rollback', '3', '--keep-learning'], env(place))
     equal(code, 0)
@@ -167,7 +167,7 @@ describe('commands and the answers that they get', () => {
     deepEqual([frozen.code, frozen.out.startsWith('version 3 serves; learning is frozen')], [0, true])
   })
 
-  test('every gateway behind the name is shown the key', async (t) => {
+  test('every gateway behind the name gets the key', async (t) => {
     const shown: [string | undefined, string | undefined][] = []
     const place = await serve(t, (request, response) => {
       shown.push([request.url, request.headers.authorization])
@@ -180,7 +180,7 @@ describe('commands and the answers that they get', () => {
     ])
   })
 
-  test("doctor: a log that is damaged in the middle is the disk's fault, not ours", async () => {
+  test('doctor reports damage in the middle of a log as a fault of the disk', async () => {
     const data = folder()
     const log = await openEmbeddedLog({ folder: join(data, 'log'), schemas: schemaTexts() })
     await log.append(
@@ -205,7 +205,7 @@ describe('commands and the answers that they get', () => {
     )
   })
 
-  test('doctor: a judge without a list of models may be a judge; one that is away or refuses the key is not', async (t) => {
+  test('doctor accepts a judge without a list of models and reports one that is unreachable or refuses the key', async (t) => {
     const status = (code: number) => serve(t, (_, response) => response.writeHead(code).end('{"data":[]}'))
     const given = ({ port }: Place): Record<string, string> => ({
       ...env({ host: '', port: 9 }),

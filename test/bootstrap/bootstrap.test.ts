@@ -101,7 +101,7 @@ console.log('ready', process.pid)
 `
 
 describe('bootstrap', { skip: PLATFORM_PACKAGE === undefined, concurrency: 2 }, () => {
-  test('installs once, then runs the script with the packaged Node, its arguments, folder and exit code', async () => {
+  test('bootstrap installs the packages once and runs the script with the packaged Node, its arguments, folder and exit code', async () => {
     const folder = repository({ 'echo.ts': ECHO })
     const first = start(folder, ['echo.ts', 'a', '--b'])
     equal(await first.ended, 7, first.err())
@@ -112,14 +112,14 @@ describe('bootstrap', { skip: PLATFORM_PACKAGE === undefined, concurrency: 2 }, 
     equal(second.err(), '')
   })
 
-  test('runs in its own process where Node is new enough', async () => {
+  test('the script runs in the same process where Node is new enough', async () => {
     const folder = repository({ 'pid.ts': 'console.log(process.pid, process.argv[1])\n' })
     const run = start(folder, ['pid.ts'], { own: true })
     equal(await run.ended, 0, run.err())
     equal(run.out(), `${run.child.pid} ${join(folder, 'pid.ts')}\n`)
   })
 
-  test('two starts at once install once', async () => {
+  test('two concurrent starts install once', async () => {
     const folder = repository({ 'echo.ts': ECHO })
     const runs = [start(folder, ['echo.ts', '1']), start(folder, ['echo.ts', '2'])]
     deepEqual(await Promise.all(runs.map((run) => run.ended)), [7, 7])
@@ -127,7 +127,7 @@ describe('bootstrap', { skip: PLATFORM_PACKAGE === undefined, concurrency: 2 }, 
     equal(said.match(/installing the packages of/g)?.length, 1, said)
   })
 
-  test('a lock left by a killed installer does not hold anybody up', async () => {
+  test('a lock of a killed installer does not block the next start', async () => {
     const folder = repository({ 'echo.ts': ECHO })
     const gone = spawn(process.execPath, ['-e', ''])
     await once(gone, 'close')
@@ -138,7 +138,7 @@ describe('bootstrap', { skip: PLATFORM_PACKAGE === undefined, concurrency: 2 }, 
     equal(existsSync(join(folder, '.cache', 'install.3')), false)
   })
 
-  test('installs again when the lockfile has changed', async () => {
+  test('a changed lockfile causes a new installation', async () => {
     const folder = repository({ 'echo.ts': ECHO })
     equal(await start(folder, ['echo.ts'], { own: true }).ended, 7)
     const lock = {
@@ -161,7 +161,7 @@ describe('bootstrap', { skip: PLATFORM_PACKAGE === undefined, concurrency: 2 }, 
     equal(existsSync(join(folder, 'node_modules', 'extra')), true)
   })
 
-  test('says what is wrong, in words: no optional packages, a lockfile out of step, no npm, an unknown script', async () => {
+  test('missing optional packages, a lockfile out of step, a missing npm and an unknown script each give a message', async () => {
     const folder = repository({ 'echo.ts': ECHO })
     mkdirSync(join(folder, 'node_modules'))
     json(join(folder, 'node_modules', '.package-lock.json'), {
@@ -195,7 +195,7 @@ describe('bootstrap', { skip: PLATFORM_PACKAGE === undefined, concurrency: 2 }, 
     match(unknown.err(), /instar: nothing\.ts does not exist/)
   })
 
-  test('SIGTERM to the process stops the script, whose exit code it gives', async () => {
+  test('SIGTERM to the process stops the script, and the exit code is that of the script', async () => {
     const run = start(repository({ 'server.ts': SERVER }), ['server.ts'])
     await run.line('ready')
     process.kill(run.child.pid!, 'SIGTERM')
@@ -203,7 +203,7 @@ describe('bootstrap', { skip: PLATFORM_PACKAGE === undefined, concurrency: 2 }, 
     match(run.out(), /stopping on SIGTERM\n$/)
   })
 
-  test('SIGTERM to the group stops it once', async () => {
+  test('SIGTERM to the process group stops the script once', async () => {
     const run = start(repository({ 'server.ts': SERVER }), ['server.ts'])
     await run.line('ready')
     process.kill(-run.child.pid!, 'SIGTERM')
@@ -211,14 +211,14 @@ describe('bootstrap', { skip: PLATFORM_PACKAGE === undefined, concurrency: 2 }, 
     equal(run.out().match(/stopping/g)?.length, 1)
   })
 
-  test('a script without handlers dies of the signal, and so does the bootstrap', async () => {
+  test('a signal ends a script without handlers, and bootstrap ends by the same signal', async () => {
     const run = start(repository({ 'server.ts': "setInterval(() => {}, 1000)\nconsole.log('ready')\n" }), ['server.ts'])
     await run.line('ready')
     process.kill(run.child.pid!, 'SIGTERM')
     equal(await run.ended, 'SIGTERM')
   })
 
-  test('SIGTERM to npm, whose shell dies of it without a word, stops the script', async () => {
+  test('SIGTERM to npm, whose shell ends without forwarding it, stops the script', async () => {
     for (const own of [false, true]) {
       const folder = repository({ 'server.ts': SERVER })
       const node = `"${process.execPath}" ${own ? '' : `--require "${join(folder, 'old.cjs')}"`} "${join(folder, 'bootstrap.cjs')}" server.ts`
@@ -238,7 +238,7 @@ describe('bootstrap', { skip: PLATFORM_PACKAGE === undefined, concurrency: 2 }, 
     }
   })
 
-  test('kill -9 of the bootstrap leaves no orphan', async () => {
+  test('kill -9 of bootstrap leaves no orphan process', async () => {
     const run = start(repository({ 'server.ts': SERVER }), ['server.ts'])
     await run.line('ready')
     const pid = Number(/ready (\d+)/.exec(run.out())![1])

@@ -20,7 +20,7 @@ const STREAMS = 24
 const HELD = 512
 const WAITING = 256
 
-describe('Kafka is away for 30 s', { timeout: 600_000 }, () => {
+describe('Kafka is unreachable for 30 s', { timeout: 600_000 }, () => {
   const random = seeded(Number(process.env['INSTAR_SEED'] ?? 1))
   const ledger = newLedger()
   const history = new History()
@@ -62,7 +62,7 @@ describe('Kafka is away for 30 s', { timeout: 600_000 }, () => {
     ['killed and started again', () => world.kafka.nodes[0]!.kill(), () => world.kafka.nodes[0]!.start()],
   ]
   for (const [way, leave, comeBack] of SHORT ? ways.slice(1) : ways) {
-    test(`${way}: streams in flight end, requests are held and served, conversations go on`, async (t) => {
+    test(`${way}: open streams end, requests wait and are answered, and conversations continue`, async (t) => {
       const urls = world.of('gateway').map(({ url }) => url)
       const before = await Promise.all(
         Array.from({ length: 6 }, async () => {
@@ -123,7 +123,7 @@ describe('Kafka is away for 30 s', { timeout: 600_000 }, () => {
     })
   }
 
-  test(`more than ${HELD} answers wait: the next requests are refused with Retry-After, and served later`, async (t) => {
+  test(`with more than ${HELD} waiting answers, new requests are refused with Retry-After and answered later`, async (t) => {
     const [gateway] = world.of('gateway')
     const refusals = new Map<string, number>()
     const enough = Promise.withResolvers<void>()

@@ -22,7 +22,7 @@ describe('flow', { timeout: SHORT ? 150_000 : 900_000 }, () => {
   })
   after(() => world?.end())
 
-  test(`${TURNS} turns by ${SESSIONS} sessions at a time that hop between two gateways without a label`, async (t) => {
+  test(`${TURNS} turns of ${SESSIONS} concurrent sessions, unlabelled and spread over two gateways, are all captured and joined`, async (t) => {
     const begun = performance.now()
     await startPeople({ gateways: world.of('gateway'), sessions: SESSIONS, random, ledger, limit: TURNS }).leave()
     const talked = (performance.now() - begun) / 1000
@@ -41,7 +41,7 @@ describe('flow', { timeout: SHORT ? 150_000 : 900_000 }, () => {
     checkNoCrash(world)
   })
 
-  test('SIGTERM ends every service in good order', async () => {
+  test('SIGTERM ends every service with exit code 0', async () => {
     const statuses = await world.stopServices()
     deepEqual(statuses, Object.fromEntries(world.services.map(({ name }) => [name, 0])))
   })

@@ -78,7 +78,7 @@ describe('one broker', { timeout: SHORT ? 400_000 : 3_000_000 }, () => {
   }
 
   if (SHORT) {
-    test('kill -9 of a service of each kind', async (t) => {
+    test('the pipeline survives kill -9 of one service of each kind', async (t) => {
       await round(t, async (people) => {
         for (const kind of KINDS) {
           await killOf(kind)
@@ -88,14 +88,15 @@ describe('one broker', { timeout: SHORT ? 400_000 : 3_000_000 }, () => {
     })
   }
   for (const n of Array.from({ length: SHORT ? 0 : KILLS }, (_, i) => i + 1)) {
-    for (const kind of KINDS) test(`kill -9 of a ${kind}, ${n}`, (t) => round(t, () => killOf(kind)))
+    for (const kind of KINDS)
+      test(`the pipeline survives kill -9 of a ${kind}, round ${n}`, (t) => round(t, () => killOf(kind)))
   }
 
-  test('kill -9 of everything at once', async (t) => {
+  test('the pipeline survives kill -9 of all services at once', async (t) => {
     await round(t, () => Promise.all(world.services.map(killed)))
   })
 
-  test('the broker is killed and started again', async (t) => {
+  test('the pipeline survives a kill and restart of the broker', async (t) => {
     const [node] = world.kafka.nodes
     for (let n = 0; n < (SHORT ? 1 : 3); n += 1) {
       await round(t, async (people) => {
@@ -121,7 +122,7 @@ describe('one broker', { timeout: SHORT ? 400_000 : 3_000_000 }, () => {
     await world.registry.start()
   }
   if (SHORT) {
-    test('PostgreSQL, then the registry, is killed and started again', async (t) => {
+    test('the pipeline survives kills and restarts of PostgreSQL and then of the registry', async (t) => {
       await round(
         t,
         async (people) => {
@@ -132,12 +133,12 @@ describe('one broker', { timeout: SHORT ? 400_000 : 3_000_000 }, () => {
       )
     })
   } else {
-    test('PostgreSQL is killed and started again', (t) => round(t, databaseAway))
-    test('the registry is down, while a scorer and a gateway are killed', (t) => round(t, registryAway))
+    test('the pipeline survives a kill and restart of PostgreSQL', (t) => round(t, databaseAway))
+    test('a scorer and a gateway that are killed while the registry is down recover', (t) => round(t, registryAway))
   }
 
   for (const kind of SHORT ? [] : KINDS) {
-    test(`a ${kind} is stopped for longer than a session, then goes on`, async (t) => {
+    test(`a ${kind} that is stopped for longer than a group session continues`, async (t) => {
       await round(t, async () => {
         if (kind === 'trainer') await history.until('a sealed batch', sealed)
         const service = pick(random, world.of(kind))
@@ -179,14 +180,14 @@ describe('one broker', { timeout: SHORT ? 400_000 : 3_000_000 }, () => {
       })
   }
 
-  test('a second trainer and a second publisher join during a training step', async (t) => {
+  test('a second trainer and a second publisher join during a training step without double work', async (t) => {
     await round(t, async () => {
       await history.until('a sealed batch', sealed)
       await Promise.all([world.add('trainer'), world.add('publisher')])
     })
   })
 
-  test('of two scorers, trainers and publishers the first ones are stopped in the middle of their work for longer than a session, and go on', async (t) => {
+  test('scorers, trainers and publishers that are stopped during their work for longer than a group session continue', async (t) => {
     await round(t, async () => {
       await history.until('a sealed batch', sealed)
       const first = (['scorer', 'trainer', 'publisher'] as const).map((kind) => world.of(kind)[0]!)
@@ -197,7 +198,7 @@ describe('one broker', { timeout: SHORT ? 400_000 : 3_000_000 }, () => {
   })
 
   if (!SHORT)
-    test('two trainers and two publishers are killed at once', async (t) => {
+    test('the pipeline survives kill -9 of two trainers and two publishers at once', async (t) => {
       await round(t, async () => {
         await history.until('a sealed batch', sealed)
         await Promise.all([...world.of('trainer'), ...world.of('publisher')].map(killed))
@@ -205,7 +206,7 @@ describe('one broker', { timeout: SHORT ? 400_000 : 3_000_000 }, () => {
     })
 
   if (!SHORT)
-    test('nobody reaches his group: two trainers, two publishers and two scorers each do everything', async (t) => {
+    test('two trainers, publishers and scorers that cannot reach their group each process all partitions', async (t) => {
       const before = { ...history.late }
       await round(t, async (people) => {
         const rivals = [...world.of('trainer'), ...world.of('publisher'), ...world.of('scorer')]
@@ -234,7 +235,7 @@ describe('one broker', { timeout: SHORT ? 400_000 : 3_000_000 }, () => {
       )
     })
 
-  test('nobody ended by itself, and the whole of it', (t) => {
+  test('no service ended without a kill, and all invariants hold over the whole run', (t) => {
     checkNoCrash(world)
     t.diagnostic(JSON.stringify({ seed: process.env['INSTAR_SEED'], ...figuresOf(ledger, history) }))
   })

@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { setTimeout as pause } from 'node:timers/promises'
 import { processesOf, untilNothingLeft } from './world/orphans.ts'
 
-test('kill -9 of a run: its services, brokers, registry and database go with it', { timeout: 180_000 }, async () => {
+test('kill -9 of a run ends its services, brokers, registry and database', { timeout: 180_000 }, async () => {
   const child = spawn(process.execPath, [fileURLToPath(new URL('processes/world.ts', import.meta.url))], {
     detached: true,
     stdio: ['ignore', 'pipe', 'inherit'],

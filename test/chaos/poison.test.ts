@@ -65,7 +65,7 @@ describe('a poisoned log', { timeout: 400_000 }, () => {
     return { topic, partition, offset: Number(at!.baseOffset), value }
   }
 
-  test('goes to the dead letters with its origin; good records before, between and behind it are read by everyone', async (t) => {
+  test('unreadable records go to the dead letters with their origin, and all readers read the good records around them', async (t) => {
     const people = startPeople({ gateways: world.of('gateway'), sessions: 4, random, ledger, breathMs: 1000 })
     await people.more(30)
     const session = ledger.received[0]!.session
@@ -138,7 +138,7 @@ describe('a poisoned log', { timeout: 400_000 }, () => {
     t.diagnostic(`${written.length} poisoned records, each among the dead letters; ${history.summary()}`)
   })
 
-  test('a type that only a newer build knows ends the readers of its chain, the gateways too, and they say which', async () => {
+  test('a record type of a newer build ends the readers of its chain and the gateways, with an error that names the type', async () => {
     const schema = JSON.stringify({ type: 'record', name: 'HeadMovedFurther', fields: [{ name: 'far', type: 'long' }] })
     const registered = await fetch(`${world.registry.url}/subjects/HeadMovedFurther/versions`, {
       method: 'POST',

@@ -44,7 +44,7 @@ describe('three brokers', { timeout: SHORT ? 240_000 : 1_800_000 }, () => {
     }
   }
 
-  test(`kill -9 of ${ROUNDS} leaders`, async (t) => {
+  test(`the pipeline survives kill -9 of ${ROUNDS} partition leaders`, async (t) => {
     await untilInStep()
     const people = startPeople({ gateways: world.of('gateway'), sessions: 12, random, ledger, breathMs: 200 })
     for (let n = 1; n <= ROUNDS; n += 1) {

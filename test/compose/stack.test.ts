@@ -100,7 +100,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
     return talking
   }
 
-  part('up -d --wait: everything is healthy', async () => {
+  part('up -d --wait ends with all services healthy', async () => {
     await compose(['up', '-d', '--wait'], { limit: UP_MS })
     for (const service of ['kafka', 'registry', 'postgres', ...SERVICES])
       deepEqual(
@@ -112,7 +112,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
     equal(await served(HOST.port), 0)
   })
 
-  part('nothing but the gateway is published, on the loopback', async () => {
+  part('only the gateway publishes a port, on loopback', async () => {
     const ids = (await compose(['ps', '-a', '-q'])).split('\n').filter(Boolean)
     const published = JSON.parse(await done(['inspect', ...ids])) as {
       NetworkSettings: { Ports: Record<string, { HostIp: string; HostPort: string }[] | null> }
@@ -124,7 +124,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
   })
 
   part(
-    'each container has no capability and bounds; what holds the data is on a network without a way out',
+    'each container has no capability, and limits; data containers have a network without internet access',
     async () => {
       const ids = (await compose(['ps', '-a', '-q'])).split('\n').filter(Boolean)
       type Confined = {
@@ -184,7 +184,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
     },
   )
 
-  part('passwords are random, each where it is needed, and no service logs in as a superuser', async () => {
+  part('passwords are random and only where needed, and no service logs in as a superuser', async () => {
     deepEqual(
       await psql(
         'select rolname as name from pg_roles where rolsuper or rolcreaterole or rolcreatedb or rolreplication',
@@ -221,7 +221,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
     })
   })
 
-  part('up again changes nothing', async () => {
+  part('a second up changes nothing', async () => {
     const pids = async (): Promise<number[]> =>
       (await Promise.all(SERVICES.map(containers))).flat().map(({ pid }) => pid)
     const running = await pids()
@@ -229,7 +229,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
     deepEqual(await pids(), running)
   })
 
-  part('the conversation of the demo becomes a version that serves', async (t) => {
+  part('turns of the demo become a version that serves', async (t) => {
     const demo = new Demo(
       { client: clientOf(HOST.port, book), settled: async () => undefined },
       { ...DEMO, sessions: 24 },
@@ -245,7 +245,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
     await nothingLost(book)
   })
 
-  part('a gateway on an empty disk serves the head', async () => {
+  part('a gateway with an empty disk serves the head', async () => {
     const now = head(await versions())
     const id = (await compose(['run', '-d', '--no-deps', '-e', 'INSTAR_DATA=/tmp/empty', 'gateway'])).trim()
     try {
@@ -259,7 +259,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
     }
   })
 
-  part('the CLI as a container: versions, sql, verify, replay; psql in the database', async () => {
+  part('the CLI container runs versions, sql, verify and replay, and psql runs in the database', async () => {
     const before = await versions()
     ok(head(before) > 0)
     const [counted] = await instar<{ turns: number }[]>('sql', 'select count(*)::int as turns from turns')
@@ -291,7 +291,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
     ok((await psql('select version from version_metrics')).length >= meanwhile.length)
   })
 
-  part('--scale gateway=2 --scale scorer=3: sessions hop between both gateways', async (t) => {
+  part('with two gateways and three scorers sessions move between gateways', async (t) => {
     await compose(['up', '-d', '--wait', '--scale', 'gateway=2', '--scale', 'scorer=3'], {
       extra: SCALED,
       limit: UP_MS,
@@ -309,14 +309,14 @@ describe('docker compose', { timeout: 570_000 }, () => {
     await nothingLost(book)
   })
 
-  part('a rollback returns when every gateway serves it; thaw lets learning go on', async () => {
+  part('a rollback returns when all gateways serve it, and after a thaw learning continues', async () => {
     const ports = await gatewayPorts()
     const { version } = await instar<{ version: number }>('rollback', '0')
     deepEqual([version, ...(await Promise.all(ports.map(served)))], [0, 0, 0])
     await instar('thaw')
   })
 
-  part('kill -9 of each in turn while people talk: it comes back, nothing that was answered is lost', async (t) => {
+  part('each service returns after kill -9 during conversations, and no answered turn is lost', async (t) => {
     const ports = await gatewayPorts()
     const talking = people(t, ports, 4)
     for (const service of ['scorer', 'trainer', 'publisher', 'projections', 'gateway', 'kafka']) {
@@ -335,7 +335,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
     await nothingLost(book)
   })
 
-  part('learning goes on after it', async (t) => {
+  part('learning continues after the kills', async (t) => {
     const ports = await gatewayPorts()
     const newest = (await versions()).at(-1)!.version
     const talking = people(t, ports, 4)
@@ -346,7 +346,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
     ok((await instar<{ ok: boolean }>('verify', 'all', '--digests')).ok)
   })
 
-  part('stop: SIGTERM is enough for each; down and up again on the volumes: the same versions', async () => {
+  part('services end on SIGTERM, and down and up on the same volumes keep the versions', async () => {
     await compose(['stop', ...SERVICES], { limit: 60_000 })
     const before = await versions()
     const ended = (await Promise.all(SERVICES.map(containers))).flat()
@@ -361,7 +361,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
     await nothingLost(book)
   })
 
-  part('down -v leaves nothing', async (t) => {
+  part('down -v leaves no volume and no container', async (t) => {
     if (failed) return t.skip('kept until its logs have been shown')
     const ids = (await compose(['ps', '-a', '-q'])).split('\n').filter(Boolean)
     equal(ids.length, 11)
@@ -380,40 +380,37 @@ describe('docker compose', { timeout: 570_000 }, () => {
     deepEqual(await remains(), [])
   })
 
-  part(
-    'a database in which `instar` was superuser by a known password is brought over with what it holds',
-    async (t) => {
-      if (failed) return t.skip('kept until its logs have been shown')
-      await olderDatabase()
-      await compose(['up', '-d', '--wait', 'registry'], { limit: UP_MS })
-      deepEqual(
-        await psql("select tableowner as owner, (select a from of_old) as a from pg_tables where tablename = 'of_old'"),
-        [{ owner: 'instar', a: 7 }],
-      )
-      deepEqual(await psql('select rolname as name from pg_roles where rolsuper'), [{ name: 'postgres' }])
-      deepEqual(await psql("select pg_get_userbyid(datdba) as owner from pg_database where datname = 'registry'"), [
-        { owner: 'registry' },
-      ])
-      const reused = await docker([
-        'run',
-        '--rm',
-        '--network',
-        `${place().project}_inside`,
-        '-e',
-        'PGPASSWORD=instar',
-        '--entrypoint',
-        'psql',
-        'postgres:17',
-        '-h',
-        'postgres',
-        '-U',
-        'instar',
-        '-c',
-        'select 1',
-      ])
-      ok(reused.code !== 0 && reused.err.includes('password authentication failed'), reused.err)
-      await compose(['down', '-v'], { limit: 120_000 })
-      deepEqual(await remains(), [])
-    },
-  )
+  part('a database with `instar` as superuser with a known password is migrated with its data', async (t) => {
+    if (failed) return t.skip('kept until its logs have been shown')
+    await olderDatabase()
+    await compose(['up', '-d', '--wait', 'registry'], { limit: UP_MS })
+    deepEqual(
+      await psql("select tableowner as owner, (select a from of_old) as a from pg_tables where tablename = 'of_old'"),
+      [{ owner: 'instar', a: 7 }],
+    )
+    deepEqual(await psql('select rolname as name from pg_roles where rolsuper'), [{ name: 'postgres' }])
+    deepEqual(await psql("select pg_get_userbyid(datdba) as owner from pg_database where datname = 'registry'"), [
+      { owner: 'registry' },
+    ])
+    const reused = await docker([
+      'run',
+      '--rm',
+      '--network',
+      `${place().project}_inside`,
+      '-e',
+      'PGPASSWORD=instar',
+      '--entrypoint',
+      'psql',
+      'postgres:17',
+      '-h',
+      'postgres',
+      '-U',
+      'instar',
+      '-c',
+      'select 1',
+    ])
+    ok(reused.code !== 0 && reused.err.includes('password authentication failed'), reused.err)
+    await compose(['down', '-v'], { limit: 120_000 })
+    deepEqual(await remains(), [])
+  })
 })

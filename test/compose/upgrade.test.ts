@@ -142,7 +142,7 @@ describe('two builds in one stack', { timeout: 540_000 }, () => {
     }
   }
 
-  test('the later build comes while the older one serves, takes over, and is announced: no request fails, nothing is lost', (t) =>
+  test('a later build starts beside the older one, takes over and is announced without a failed request or a lost record', (t) =>
     play(t, async ({ up, stop, talkTo, newer, announce }) => {
       await up(SERVICES)
       await talkTo('gateway')
@@ -158,7 +158,7 @@ describe('two builds in one stack', { timeout: 540_000 }, () => {
       ok(counts[`TurnCaptured.v${later.versions['TurnCaptured']}`]! > 0, JSON.stringify(counts))
     }))
 
-  test('the older build comes back beside the later one, also after the announcement: it reads what it does not write', (t) =>
+  test('the older build starts again beside the later one, also after the announcement, and reads records that it does not write', (t) =>
     play(t, async ({ up, talkTo, schemas, newer, announce }) => {
       await up(later.services)
       await talkTo('gateway-later')

@@ -14,7 +14,7 @@ const entries = topics.flatMap((topic) =>
     .map((entry) => entry.trimEnd().split('\n')),
 )
 
-test('every entry of docs/decisions.md stands in a topic and has a date of its own, and none stands twice', () => {
+test('each entry of docs/decisions.md is in one topic, has a date and is unique', () => {
   ok(entries.length > 70, `${entries.length} entries`)
   const titles = entries.map(([title]) => title!)
   deepEqual(
@@ -32,13 +32,13 @@ test('every entry of docs/decisions.md stands in a topic and has a date of its o
   )
 })
 
-test('an entry has at most 12 lines', () => {
+test('no entry has more than 12 lines', () => {
   deepEqual(
     entries.filter((lines) => lines.length > 13).map(([title, ...lines]) => `${title}: ${lines.length} lines`),
     [],
   )
 })
 
-test('the index names every topic', () => {
+test('the index names each topic', () => {
   deepEqual(linksOf(head).length, topics.length)
 })

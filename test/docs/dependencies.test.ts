@@ -34,18 +34,18 @@ function explained(page: string): string[] {
     .toSorted()
 }
 
-test('docs/dependencies.md explains exactly what the package.json files ask for', async () => {
+test('docs/dependencies.md explains exactly the dependencies of all package.json files', async () => {
   deepEqual(explained(await readFile(join(ROOT, 'docs/dependencies.md'), 'utf8')), await asked())
 })
 
-test('every dependency is pinned to one exact version', async () => {
+test('each dependency has one exact version', async () => {
   deepEqual(
     (await asked()).filter((line) => !/ \d+\.\d+\.\d+(-[\w.]+)?$/.test(line)),
     [],
   )
 })
 
-test('the lockfile names no registry, so that any mirror serves it', async () => {
+test('the lockfile names no registry', async () => {
   const lock = JSON.parse(await readFile(join(ROOT, 'package-lock.json'), 'utf8')) as {
     packages: Record<string, { resolved?: string }>
   }
@@ -55,7 +55,7 @@ test('the lockfile names no registry, so that any mirror serves it', async () =>
   )
 })
 
-test('the lockfile holds every optional platform package that a package asks for, or npm ci refuses it', async () => {
+test('the lockfile has each optional platform package that a package requires', async () => {
   type Entry = { version?: string; optionalDependencies?: Record<string, string>; optional?: boolean }
   const { packages } = JSON.parse(await readFile(join(ROOT, 'package-lock.json'), 'utf8')) as {
     packages: Record<string, Entry>

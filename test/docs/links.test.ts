@@ -8,7 +8,7 @@ import { linksOf, namedFiles, placesOf } from './links.ts'
 const pages = committable().filter((path) => path.endsWith('.md') && existsSync(join(ROOT, path)))
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
 
-test('a link is found with its anchor, and a heading gives the anchor that GitHub gives it', () => {
+test('links and their anchors are found, and a heading has the anchor that GitHub gives it', () => {
   const page =
     '# A `b`: c, d\n\n## A b c d\n\n### Same\n\n### Same\n\n[x](../y.md#z) `[no](no.md)`\n```\n[no](no.md)\n```\n'
   deepEqual(linksOf(page), ['../y.md#z'])
@@ -19,7 +19,7 @@ test('a link is found with its anchor, and a heading gives the anchor that GitHu
   ])
 })
 
-test('every relative link of every page leads to a file, and its anchor to a heading', () => {
+test('each relative link of each page leads to a file, and each anchor to a heading', () => {
   const broken = pages.flatMap((page) =>
     linksOf(read(page))
       .filter((link) => !/^[a-z]+:/.test(link))
@@ -34,7 +34,7 @@ test('every relative link of every page leads to a file, and its anchor to a hea
   deepEqual(broken, [])
 })
 
-test('every file of the repository that a page names in code is there', () => {
+test('each file of the repository that a page names in code exists', () => {
   const named = pages.flatMap((page) => namedFiles(read(page)).map((file) => ({ page, file })))
   ok(named.length > 50, `${named.length} files`)
   deepEqual(
@@ -45,7 +45,7 @@ test('every file of the repository that a page names in code is there', () => {
   )
 })
 
-test('every page of docs/ is reached from README.md', () => {
+test('each page of docs/ is reachable from README.md', () => {
   const reached = new Set<string>()
   const visit = (page: string): void => {
     if (reached.has(page)) return

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { METRICS_PAGE, metricsPage } from './metrics.ts'
 
-test('docs/metrics.md says of each metric what the table says', { skip: process.platform !== 'linux' }, async () => {
+test('docs/metrics.md has the text of the table for each metric', { skip: process.platform !== 'linux' }, async () => {
   equal(
     await readFile(METRICS_PAGE, 'utf8'),
     await metricsPage(),

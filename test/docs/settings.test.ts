@@ -25,7 +25,7 @@ test('docs/settings.md lists exactly the variables of the environment', async ()
 /** Keys and the admin token are in the volume of INSTAR_DATA; PostgreSQL has a container of its own. */
 const NOT_PASSED_ON = ['INSTAR_KEYS', 'INSTAR_KEY', 'INSTAR_ADMIN_TOKEN', 'INSTAR_ADMIN_TOKEN_FILE', 'INSTAR_PG_BIN']
 
-test('docker-compose.yml passes on every variable that says something to a container; one that is not set stays so', async () => {
+test('docker-compose.yml passes each variable that a container reads, and an unset variable stays unset', async () => {
   const source = await read('packages/process/src/environment.ts')
   const known = [...source.matchAll(/^ {4}([A-Z][A-Z_]+):/gm)].map(([, name]) => name!)
   const compose = await read('docker-compose.yml')

@@ -53,7 +53,7 @@ const said: Said[] = skills.flatMap(({ name, text }) =>
 const commands = said.filter(({ argv }) => argv[0] === 'npx' && argv[1] === 'instar')
 const requests = said.filter(({ argv }) => argv[0] === 'curl')
 
-test('the front matter names the folder and says when to use it', () => {
+test('the front matter has the name of the folder and says when to use the skill', () => {
   deepEqual(
     skills.map(({ name }) => name),
     ['connect-an-agent', 'read-the-metrics', 'retrain-from-history', 'roll-back', 'write-a-reward'],
@@ -70,7 +70,7 @@ test('the front matter names the folder and says when to use it', () => {
   }
 })
 
-test('nothing is shown that is not looked at here', () => {
+test('skills contain no kind of example that no test here checks', () => {
   ok(commands.length > 40 && requests.length > 9, `${commands.length} commands, ${requests.length} requests`)
   const others = said.filter((one) => !commands.includes(one) && !requests.includes(one)).map(({ line }) => line)
   deepEqual(
@@ -84,7 +84,7 @@ test('nothing is shown that is not looked at here', () => {
   )
 })
 
-test('every command and option is one of the CLI, with the arguments that it asks for', async () => {
+test('each command and option exists in the CLI and has the required arguments', async () => {
   const stop = new AbortController().signal
   for (const { skill, line, argv } of commands) {
     const args = argv.slice(2)
@@ -161,7 +161,7 @@ const unknownOf = (sql: string): string[] => {
   return [...missing, ...wrong]
 }
 
-test('every column is in the schema', () => {
+test('each column exists in the schema', () => {
   deepEqual(
     unknownOf(
       "select t.turn_id, s.hue, nothing from turns t join scores s on s.turn_id = t.turn_id join no_table n on n.turn_id = 'hue'",
@@ -173,7 +173,7 @@ test('every column is in the schema', () => {
   for (const { skill, line, argv } of statements) deepEqual(unknownOf(argv[3]!), [], `${skill}: ${line}`)
 })
 
-test('every request is one that the gateway knows and understands', async (t) => {
+test('the gateway accepts each request', async (t) => {
   const rig = await startRig()
   t.after(() => rig.stop())
   await rig.fetch('/v1/chat/completions', {
@@ -221,7 +221,7 @@ test('every request is one that the gateway knows and understands', async (t) =>
   }
 })
 
-test('every variable is one of the environment, every file is there, every import is exported', () => {
+test('each variable, file and import that a skill names exists', () => {
   const environment = readFileSync(join(ROOT, 'packages/process/src/environment.ts'), 'utf8')
   for (const { name, text } of skills) {
     for (const [variable] of text.matchAll(/\bINSTAR_[A-Z_]+\b/g))
@@ -241,7 +241,7 @@ test('every variable is one of the environment, every file is there, every impor
   }
 })
 
-test('the judge of write-a-reward judges', async (t) => {
+test('the judge of the skill write-a-reward gives scores', async (t) => {
   const [source] = blocks(skills.find(({ name }) => name === 'write-a-reward')!.text, 'js')
   const folder = mkdtempSync(join(tmpdir(), 'instar-judge-'))
   writeFileSync(

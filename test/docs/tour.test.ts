@@ -39,7 +39,7 @@ const start = async (data: string): Promise<string> => {
 type Version = { version: number; parent: number | null; status: string; trained_turns: number | null }
 
 test(
-  'the tour of README.md: 16 rated answers become version 1, a rollback serves version 0',
+  'the tour of README.md publishes version 1 after 16 rated answers and serves version 0 after the rollback',
   { skip: !bash },
   async () => {
     const data = folder()

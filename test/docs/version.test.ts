@@ -7,7 +7,7 @@ import { ROOT } from '../../tools/tree.ts'
 
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
 
-test('the version of package.json is that of the lock, of the newest entry of CHANGELOG.md, and of the code', () => {
+test('package.json, the lockfile, the newest entry of CHANGELOG.md and the code have one version', () => {
   const { version } = JSON.parse(read('package.json')) as { version: string }
   const lock = JSON.parse(read('package-lock.json')) as {
     version: string
@@ -18,7 +18,7 @@ test('the version of package.json is that of the lock, of the newest entry of CH
   match(read('README.md'), new RegExp(`/instar-${version.replaceAll('.', '\\.')}\\.tgz`))
 })
 
-test('LICENSE is the Apache License 2.0, and package.json says so; NOTICE names the weights that ship', () => {
+test('LICENSE is the Apache License 2.0, package.json names it, and NOTICE names the shipped weights', () => {
   match(read('LICENSE'), /^\s+Apache License\n\s+Version 2\.0, January 2004\n[\s\S]*END OF TERMS AND CONDITIONS/)
   const { license } = JSON.parse(read('package.json')) as { license: string }
   deepEqual(license, 'Apache-2.0')

@@ -34,7 +34,7 @@ const textOf = async (response: Response): Promise<string> =>
   ((await response.json()) as { choices: { message: { content: string } }[] }).choices[0]!.message.content
 const count = (server: ScriptedVllm): number => server.asked('/v1/completions').length
 
-test('what fails before the first token is asked again, and the client sees nothing of it', async (t) => {
+test('a failure before the first token is retried, and the client does not see it', async (t) => {
   const {
     servers: [server],
     rig,
@@ -86,7 +86,7 @@ const quoting = async (t: TestContext, inStream: boolean): Promise<RemoteRig> =>
 }
 
 for (const inStream of [false, true]) {
-  test(`what an engine quotes of a prompt in a failure ${inStream ? 'inside an answer' : 'by status'} is told to who asked: not to logs, health or others`, async (t) => {
+  test(`an engine failure ${inStream ? 'inside an answer' : 'by status'} that quotes the prompt is shown to its client only, not in logs, health or other answers`, async (t) => {
     const rig = await quoting(t, inStream)
     const asked = await chat(rig, { stream: inStream, messages: [USER('the plum stone')] })
     assert.match(await asked.text(), /plum stone/)
@@ -109,7 +109,7 @@ for (const inStream of [false, true]) {
   })
 }
 
-test('an engine that stays busy: 429 with a time to wait, in the end', async (t) => {
+test('an engine that stays busy gives 429 with Retry-After', async (t) => {
   const {
     servers: [server],
     rig,
@@ -131,7 +131,7 @@ const DIALECTS = [
 ] as const
 
 for (const [path, body, fault, end] of DIALECTS) {
-  test(`${path}: an engine that dies in the middle of an answer ends the stream as the dialect does; what was sent is on the log`, async (t) => {
+  test(`${path}: a failure of the engine inside an answer ends the stream in the form of the dialect, and the sent part is on the log`, async (t) => {
     const {
       servers: [server],
       rig,
@@ -155,7 +155,7 @@ for (const [path, body, fault, end] of DIALECTS) {
   })
 }
 
-test('a first token that does not come in time: another replica is asked', async (t) => {
+test('a first token that exceeds its time limit is requested from another replica', async (t) => {
   const { servers, rig } = await opened(t, 2, { timeouts: { ...QUICK, firstByteMs: 150 } })
   const never = gate()
   t.after(never.open)
@@ -174,7 +174,7 @@ test('a first token that does not come in time: another replica is asked', async
   assert.deepEqual(slow.map(count), [1, 1])
 })
 
-test('connections are used again; a client that leaves ends the answer at the engine too', async (t) => {
+test('connections are reused, and a client that disconnects ends the generation at the engine', async (t) => {
   const {
     servers: [server],
     rig,
@@ -203,7 +203,7 @@ test('connections are used again; a client that leaves ends the answer at the en
   }
 })
 
-test('silence in the middle of an answer ends it', async (t) => {
+test('an engine that stays silent inside an answer is cut off after the time limit', async (t) => {
   const {
     servers: [server],
     rig,
@@ -216,7 +216,7 @@ test('silence in the middle of an answer ends it', async (t) => {
   assert.equal((await turnThat(rig.log, ({ type }) => type === 'TurnAborted')).ids.length, 2)
 })
 
-test('a session stays at its replica; sessions are spread', async (t) => {
+test('each session stays at one replica, and sessions are spread over replicas', async (t) => {
   const { servers, rig } = await opened(t, 2)
   const homes = new Map<string, number>()
   for (let session = 0; session < 12; session += 1) {
@@ -231,7 +231,7 @@ test('a session stays at its replica; sessions are spread', async (t) => {
   assert.deepEqual(new Set(homes.values()), new Set([0, 1]))
 })
 
-test('a replica that dies: its sessions go to the other one, its adapters are there again when it comes back', async (t) => {
+test('sessions of a failed replica move to another one, and its adapters are loaded again after its return', async (t) => {
   const { servers, rig } = await opened(t, 2)
   const line = new Line(rig)
   await line.start()
@@ -270,7 +270,7 @@ const said = async (rig: RemoteRig, what: string): Promise<void> => {
   }
 }
 
-test('no replica there: a request is held for so long, then told', async (t) => {
+test('without a replica a request waits up to the time limit and then fails', async (t) => {
   const {
     servers: [server],
     rig,
@@ -281,7 +281,7 @@ test('no replica there: a request is held for so long, then told', async (t) => 
   assert.equal(((await response.json()) as { error: { code: string } }).error.code, 'engine_lost')
 })
 
-test('no replica there: not ready, a request is held and answered when one is back', async (t) => {
+test('without a replica the gateway is not ready, and a waiting request is answered when one returns', async (t) => {
   const {
     servers: [server],
     rig,
@@ -301,7 +301,7 @@ test('no replica there: not ready, a request is held and answered when one is ba
   assert.equal((await rig.fetch('/health/ready')).status, 200)
 })
 
-test('an engine that does not apply what it loaded: the version is refused, the one before it is served; it is tried on', async (t) => {
+test('a version that the engine loads and does not apply is refused, the one before it serves, and loading is retried', async (t) => {
   const {
     servers: [server],
     rig,
@@ -319,7 +319,7 @@ test('an engine that does not apply what it loaded: the version is refused, the 
   await statusThat(rig, ({ serving, problem }) => serving === 1 && problem === null)
 })
 
-test('an adapter that the engine refuses to load, in its own words', async (t) => {
+test('the reason of an engine that refuses to load an adapter is in the status', async (t) => {
   const {
     servers: [server],
     rig,
@@ -333,7 +333,7 @@ test('an adapter that the engine refuses to load, in its own words', async (t) =
   assert.equal(await textOf(await chat(rig)), TEXT)
 })
 
-test('a rollback and three versions while streams run: each ends on the version that it began with; the oldest is unloaded behind the last', async (t) => {
+test('during a rollback and three publications each stream keeps its version, and the oldest is unloaded after its last stream', async (t) => {
   const {
     servers: [server],
     rig,
@@ -380,7 +380,7 @@ test('a rollback and three versions while streams run: each ends on the version 
   assert.equal(new Set(server!.loads).size, server!.loads.length, 'no name is loaded twice')
 })
 
-test('log-probs of another distribution: exact at temperature 1, captured only at another', async (t) => {
+test('with log-probs before temperature a turn is exact at temperature 1 and captured only at other settings', async (t) => {
   const server = await new ScriptedVllm(model, { ...PLAIN, rawLogprobs: true }).start()
   const rig = await startRemoteRig(`vllm+${server.url}/v1`)
   t.after(async () => {
@@ -400,7 +400,7 @@ test('log-probs of another distribution: exact at temperature 1, captured only a
   ])
 })
 
-test('another tokenizer, another base behind a replica, nothing there: told at the start', async (t) => {
+test('a start fails where the tokenizer differs, replicas have different models, or no server answers', async (t) => {
   const one = await new ScriptedVllm(model, PLAIN).start()
   const other = await new ScriptedVllm(model, { ...PLAIN, offset: 2 }).start()
   const foreign = await new ScriptedVllm(

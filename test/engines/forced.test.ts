@@ -84,7 +84,7 @@ const events = async (response: Response): Promise<Record<string, unknown>[]> =>
   )
 
 for (const { kind, server: start, path, given, refusal } of KINDS) {
-  test(`${kind}: a forced call goes out as a grammar and comes back as a call, whole and streamed; the turn is exact and not trained on`, async (t) => {
+  test(`${kind}: a forced call is requested by a grammar and returned as a call, whole and streamed; the turn is exact and not trained on`, async (t) => {
     const server = start()
     const rig = await opened(t, kind, server)
     for (const [choice, names, most] of [
@@ -141,7 +141,7 @@ for (const { kind, server: start, path, given, refusal } of KINDS) {
     assert.equal(given(server.asked(path).at(-1)!.body), undefined)
   })
 
-  test(`${kind}: the same in Responses and Messages`, async (t) => {
+  test(`${kind}: a forced call has the same form in Responses and Messages`, async (t) => {
     const server = start()
     const rig = await opened(t, kind, server)
     const responses = (body: object): Promise<Response> =>
@@ -203,7 +203,7 @@ for (const { kind, server: start, path, given, refusal } of KINDS) {
     assert.equal(given(server.asked(path).at(-1)!.body), grammarOf(['book'], 1))
   })
 
-  test(`${kind}: JSON alone and beside tools; what our grammar does not follow, and what the server does not take, is a bad request`, async (t) => {
+  test(`${kind}: JSON answers work alone and beside tools; a schema that the grammar or the server does not support gives 400`, async (t) => {
     const server = start()
     const rig = await opened(t, kind, server)
     const response_format = { type: 'json_schema', json_schema: { name: 'x', schema: BOOK } }
@@ -258,7 +258,7 @@ for (const { kind, server: start, path, given, refusal } of KINDS) {
     assert.equal((await chat(rig, {})).status, 200)
   })
   for (const what of ['ignores', 'refuses'] as const) {
-    test(`${kind} that ${what} grammars is found out at the start: nothing is asked under one, the rest is answered`, async (t) => {
+    test(`${kind} that ${what} grammars is detected at the start: forced requests give 400, and others are answered`, async (t) => {
       const server = start()
       if (what === 'ignores') server.behaviour.ignoresGrammars = true
       else server.behaviour.refusesGrammar = refusal

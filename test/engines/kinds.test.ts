@@ -48,7 +48,7 @@ const ask = async (rig: RemoteRig, body: object = {}): Promise<Answer> => {
 const rounded = (logprobs: readonly number[]): number[] => logprobs.map((one) => Math.round(one * 100) / 100)
 
 for (const incremental of [false, true]) {
-  test(`SGLang, events that hold ${incremental ? 'what is new' : 'everything so far'}: exact ids and log-probs, a version loaded, checked and named by its bytes`, async (t) => {
+  test(`SGLang with ${incremental ? 'incremental' : 'cumulative'} events gives exact ids and log-probs and serves a version that is named by its digest`, async (t) => {
     const server = new ScriptedSglang(model, PLAIN)
     server.incremental = incremental
     const rig = await opened(t, 'sglang', server)
@@ -79,13 +79,13 @@ for (const incremental of [false, true]) {
   })
 }
 
-test('SGLang: log-probs before top_p are not those of the draw: such a turn holds no tokens', async (t) => {
+test('SGLang log-probs before top_p are not those of sampling, and such a turn holds no tokens', async (t) => {
   const rig = await opened(t, 'sglang', new ScriptedSglang(model, PLAIN))
   const { turn, text } = await ask(rig, { top_p: 0.9 })
   assert.deepEqual([text, turn.tokens, turn.reason], ['Hello there, how are you?', 'none', 'other_logprobs'])
 })
 
-test('SGLang without --enable-lora serves the base and says why it loads nothing', async (t) => {
+test('SGLang without --enable-lora serves the base and reports why it loads no adapter', async (t) => {
   const server = new ScriptedSglang(model, PLAIN)
   server.lora = false
   const rig = await opened(t, 'sglang', server)
@@ -98,7 +98,7 @@ test('SGLang without --enable-lora serves the base and says why it loads nothing
   assert.equal((await ask(rig)).turn.version, 0)
 })
 
-test('llama.cpp: exact ids and log-probs behind the samplers; the adapter that it was started with is found by its name', async (t) => {
+test('llama.cpp gives exact ids and log-probs after the samplers, and the adapter of its start is found by its name', async (t) => {
   const server = new ScriptedLlamacpp(model, PLAIN)
   const adapter = randomAdapter(5)
   server.files = [`/adapters/policy-${adapter.sha256.slice(0, 16)}.gguf`]
@@ -125,13 +125,13 @@ test('llama.cpp: exact ids and log-probs behind the samplers; the adapter that i
   assert.equal((await ask(rig)).turn.version, 1)
 })
 
-test('llama.cpp sends no event for a token inside a character: the text is whole, the turn says no_ids', async (t) => {
+test('llama.cpp sends no event for a token inside a character: the text is complete, and the turn has the reason no_ids', async (t) => {
   const rig = await opened(t, 'llamacpp', new ScriptedLlamacpp(model, { say: () => 'Fine 🦋 day' }))
   const { text, turn } = await ask(rig)
   assert.deepEqual([text, turn.tokens, turn.reason], ['Fine 🦋 day', 'none', 'no_ids'])
 })
 
-test('llama.cpp is not told stop strings: the answer is given up where one has come, with its tokens', async (t) => {
+test('llama.cpp receives no stop strings: the gateway ends the answer at one and keeps its tokens', async (t) => {
   const server = new ScriptedLlamacpp(model, PLAIN)
   const rig = await opened(t, 'llamacpp', server)
   const { text, turn } = await ask(rig, { stop: ['how'] })
@@ -140,7 +140,7 @@ test('llama.cpp is not told stop strings: the answer is given up where one has c
   assert.equal(server.asked('/completion').at(-1)!.body['stop'], undefined)
 })
 
-test('any server of Chat Completions: messages go through, text, reasoning and calls come back, nothing of it is trained on', async (t) => {
+test('a server of Chat Completions gets the messages; its text, reasoning and calls are returned and not trained on', async (t) => {
   const server = new ScriptedOpenai(model, PLAIN)
   server.key = 'secret'
   const rig = await opened(t, 'openai', server, { model: textModel('policy'), key: 'secret' })
@@ -198,7 +198,7 @@ test('any server of Chat Completions: messages go through, text, reasoning and c
   assert.equal(follow.turn.session, plain.turn.session)
 })
 
-test('a whole answer or an event that is JSON and no answer is asked for again', async (t) => {
+test('an answer or event that is JSON without an answer is requested again', async (t) => {
   const server = new ScriptedOpenai(model, PLAIN)
   const rig = await opened(t, 'openai', server, { model: textModel('policy') })
   for (const none of ['null', '7', '"text"', '<html>']) {
@@ -219,7 +219,7 @@ test('a whole answer or an event that is JSON and no answer is asked for again',
   }
 })
 
-test('a whole answer that does not say how it ended was cut: it is not asked for again', async (t) => {
+test('an answer without a finish reason is an error and is not requested again', async (t) => {
   const server = new ScriptedOpenai(model, PLAIN)
   const rig = await opened(t, 'openai', server, { model: textModel('policy') })
   server.instead = [
@@ -234,7 +234,7 @@ test('a whole answer that does not say how it ended was cut: it is not asked for
   assert.equal(server.asked('/v1/chat/completions').length - before, 1)
 })
 
-test('a wrong key is told at once, with the variable to set', async () => {
+test('a wrong key of the engine gives an error that names its setting', async () => {
   const server = await new ScriptedOpenai(model, PLAIN).start()
   server.key = 'secret'
   try {
@@ -248,7 +248,7 @@ test('a wrong key is told at once, with the variable to set', async () => {
   }
 })
 
-test('penalties, biases and min-p go to each engine of ids in its own words; the turn is not trained on', async (t) => {
+test('penalties, biases and min-p reach each token engine in its own fields, and the turn is not trained on', async (t) => {
   const asked = {
     presence_penalty: 0.5,
     frequency_penalty: 0.25,

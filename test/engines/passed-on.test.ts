@@ -39,7 +39,7 @@ const PATHS: Record<Name, string> = {
 const ask = (rig: RemoteRig, name: Name, body: object = {}): Promise<Response> =>
   rig.fetch(PATHS[name], { json: { model: 'policy', ...HI[name], ...body } })
 
-test('structured output asked for by any dialect goes out as response_format', async (t) => {
+test('structured output of every dialect is sent as response_format', async (t) => {
   const { server, rig } = await opened(t)
   await ask(rig, 'responses', {
     text: {
@@ -76,7 +76,7 @@ test('structured output asked for by any dialect goes out as response_format', a
   assert.deepEqual([wrong.status, count(server)], [400, 6])
 })
 
-test('strict functions stay strict, forced and allowed tools keep their meaning, parallel calls can be forbidden', async (t) => {
+test('strict functions, forced and allowed tools and parallel_tool_calls are sent with their meaning', async (t) => {
   const { server, rig } = await opened(t)
   await ask(rig, 'responses', {
     parallel_tool_calls: false,
@@ -117,7 +117,7 @@ test('strict functions stay strict, forced and allowed tools keep their meaning,
   )
 })
 
-test('what a dialect says of effort, penalties, tiers, people and caches goes on; what is null, ours or of no known name does not', async (t) => {
+test('known fields of effort, penalties, tiers, users and caches are sent; null, internal and unknown fields are not', async (t) => {
   const { server, rig } = await opened(t)
   const fields = {
     reasoning_effort: 'low',
@@ -189,7 +189,7 @@ test('what a dialect says of effort, penalties, tiers, people and caches goes on
   assert.deepEqual(Object.keys(asked(server)).sort(), ['max_tokens', 'messages', 'model', 'seed', 'stream', 'top_k'])
 })
 
-test("a client gives the engine's template neither a program nor another prompt, and no address in what is to be repeated", async (t) => {
+test('a client cannot pass a template or a prompt to the engine, nor an address in messages to continue', async (t) => {
   const { server, rig } = await opened(t)
   await ask(rig, 'chat', {
     chat_template_kwargs: {
@@ -217,7 +217,7 @@ test("a client gives the engine's template neither a program nor another prompt,
   )
 })
 
-test("the engine's 400 is the client's 400 in the shape of its dialect, trimmed, with the field; asked once, nothing captured", async (t) => {
+test('a 400 of the engine is a 400 in the dialect of the client, shortened, with the field; it is not retried and not captured', async (t) => {
   const { server, rig } = await opened(t)
   server.refusal = {
     status: 400,
@@ -256,7 +256,7 @@ test("the engine's 400 is the client's 400 in the shape of its dialect, trimmed,
   assert.deepEqual(await turnsOf(rig.log).then((turns) => turns.filter(({ type }) => type === 'TurnCaptured')), [])
 })
 
-test("the engine's 429 is asked as often as we say, also under a client that retries; a long Retry-After is the client's to wait for", async (t) => {
+test('a 429 of the engine is retried as often as configured; a long Retry-After is passed to the client', async (t) => {
   const { server, rig } = await opened(t)
   const patient = new OpenAI({ baseURL: `${rig.url}/v1`, apiKey: 'none', maxRetries: 2 })
   server.refusal = { status: 429, body: { error: { message: 'Rate limit reached' } } }
@@ -273,7 +273,7 @@ test("the engine's 429 is asked as often as we say, also under a client that ret
   assert.equal((await ask(rig, 'chat')).status, 200)
 })
 
-test('log-probs that such an engine does not give back are null, not an empty list', async (t) => {
+test('log-probs that the engine does not return are null, not an empty list', async (t) => {
   const { rig } = await opened(t)
   const whole = (await (await ask(rig, 'chat', { logprobs: true, top_logprobs: 2 })).json()) as {
     choices: { logprobs: unknown }[]
@@ -283,7 +283,7 @@ test('log-probs that such an engine does not give back are null, not an empty li
   assert.doesNotMatch(stream, /"logprobs":\{/)
 })
 
-test("cached, written and reasoning tokens are in each dialect's usage, whole and streamed", async (t) => {
+test('cached, written and reasoning tokens are in the usage of each dialect, whole and streamed', async (t) => {
   const { server, rig } = await opened(t)
   server.usage = {
     prompt_tokens: 100,
@@ -332,7 +332,7 @@ test("cached, written and reasoning tokens are in each dialect's usage, whole an
   }
 })
 
-test('an engine that takes messages alone has no completions: 501, not asked again', async (t) => {
+test('an engine of messages has no completions: 501, without a retry', async (t) => {
   const { server, rig } = await opened(t)
   const response = await rig.fetch('/v1/completions', { json: { model: 'policy', prompt: 'Hi' } })
   assert.deepEqual(
@@ -346,7 +346,7 @@ test('an engine that takes messages alone has no completions: 501, not asked aga
   )
 })
 
-test('embeddings come from the engine where it has them, for the fields of that interface alone; elsewhere they are refused in words', async (t) => {
+test('embeddings are served by an engine that has them, with the fields of the interface; other engines give an error', async (t) => {
   const { server, rig } = await opened(t)
   server.embedding = {
     object: 'list',

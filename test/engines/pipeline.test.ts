@@ -63,7 +63,7 @@ const ask = async ({ url, log }: Running): Promise<{ text: string; trainable: bo
   return { text: choices[0]!.message.content, trainable, reason }
 }
 
-test('vLLM: with the weights it learns, from the folder without them it captures', async () => {
+test('the pipeline on vLLM learns where the model folder has weights, and captures only where it has none', async () => {
   const path = writeRandomModel(join(folder, 'model'))
   const model: Model = await openModel(path)
   const server = await new ScriptedVllm(model, { say: () => 'Good day' }).start()
@@ -89,7 +89,7 @@ test('vLLM: with the weights it learns, from the folder without them it captures
   }
 })
 
-test('any server of Chat Completions is captured; an engine of ids needs to be told which model it is', async () => {
+test('the pipeline captures turns of a server of Chat Completions; an engine of token ids requires INSTAR_MODEL', async () => {
   const server: ScriptedServer = await new ScriptedOpenai(await openModel(join(folder, 'model')), {
     say: () => '',
   }).start()

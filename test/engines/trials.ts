@@ -134,7 +134,7 @@ export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1):
     return turn.logprobs.reduce((most, logprob, at) => Math.max(most, Math.abs(logprob - scored[at]!)), 0)
   }
 
-  test('what it can do', () => {
+  test('the start line describes the engine', () => {
     figures['line'] = remote.line
     assert.match(
       remote.line,
@@ -142,7 +142,7 @@ export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1):
     )
   })
 
-  test('the base: ids, and log-probs as our engine computes them, at several temperatures', async () => {
+  test('the base gives ids and log-probs as this engine computes them, at several temperatures', async () => {
     let most = 0
     for (const [seed, temperature] of [1, 0.7, 0.3, 0, 1.5].entries()) {
       const turn = await ask({ seed: seed + 10, temperature })
@@ -153,13 +153,13 @@ export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1):
     assert.ok(most < TOLERANCE, String(most))
   })
 
-  test('the same seed says the same; the answer ends at the end of turn, whose id is with it', async () => {
+  test('the same seed gives the same answer, which ends at its limit or with the id of the end of turn', async () => {
     const [a, b] = [await ask({ seed: 3 }), await ask({ seed: 3 })]
     assert.deepEqual(a.ids, b.ids)
     assert.ok(a.finish === 'length' || a.ids.at(-1) === model.endOfTurn[0])
   })
 
-  test('top_p and top_k: log-probs of what is left, so never below those of the whole', async () => {
+  test('with top_p and top_k log-probs are those of the remaining tokens, never below those of all', async () => {
     const turn = await ask({ seed: 4, temperature: 1, top_p: 0.8, top_k: 20 })
     assert.equal(turn.tokens, 'exact')
     const whole = await learner.score({
@@ -172,7 +172,7 @@ export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1):
       assert.ok(logprob >= whole[at]! - TOLERANCE, `${logprob} and ${whole[at]}`)
   })
 
-  test('a stop string and a limit', async () => {
+  test('a stop string and a token limit end an answer', async () => {
     const free = await ask({ seed: 5, temperature: 0 })
     const text = Buffer.from(free.text.bytes).toString()
     const stop = text.slice(2, 5)
@@ -185,7 +185,7 @@ export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1):
     assert.deepEqual([short.ids, short.finish], [free.ids.slice(0, 2), 'length'])
   })
 
-  test('an update of our trainer is loaded, told from the base and served; its log-probs are those of our engine', async () => {
+  test('an update of the trainer is loaded, differs from the base, and is served with the log-probs of this engine', async () => {
     for (const number of [1, 2]) {
       const began = performance.now()
       const adapter = await train(number)
@@ -210,7 +210,7 @@ export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1):
     assert.ok(most < TOLERANCE, String(most))
   })
 
-  test('versions flip while streams run: none mixes, each ends on its own', async () => {
+  test('each stream keeps its version while versions change', async () => {
     const open = async (name: string) =>
       rig.fetch('/v1/chat/completions', {
         json: {
@@ -236,7 +236,7 @@ export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1):
     await statusThat(rig, ({ serving }) => serving === 1)
   })
 
-  test('an adapter that was unloaded behind our back is loaded again before the answer', async () => {
+  test('an adapter that was unloaded at the server is loaded again before the answer', async () => {
     const [name] = (
       (await (await fetch(`${server.url}/v1/models`)).json()) as { data: { id: string; parent: string | null }[] }
     ).data
@@ -253,7 +253,7 @@ export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1):
     assert.ok((await apart(turn)) < TOLERANCE)
   })
 
-  test('one version kept: the one before stays loaded until its last answer ends, then it is unloaded', async () => {
+  test('with one version kept, the previous one is unloaded after its last answer', async () => {
     const adaptersThere = async (): Promise<string[]> =>
       (
         (await (await fetch(`${server.url}/v1/models`)).json()) as { data: { id: string; parent: string | null }[] }
@@ -309,7 +309,7 @@ export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1):
     }
   })
 
-  test("a folder without an adapter is refused in vLLM's words", async () => {
+  test('a folder without an adapter is refused with the reason of vLLM', async () => {
     await assert.rejects(
       remote.engine.load({
         ...adapters[0]!,

@@ -33,14 +33,14 @@ const ask = async (body: object = {}): Promise<{ response: Response; text: strin
 }
 const turn = async (response: Response) => turnOf(rig.log, response.headers.get('x-instar-turn-id'))
 
-test('what it can do is asked at the start and said in one line', () => {
+test('the capabilities of the engine are queried at the start and printed in one line', () => {
   assert.equal(
     rig.line,
     'vllm 0.32.0 (base), 1 of 1 server: token ids, log-probs as drawn; adapters loaded as versions come; context 512 tokens',
   )
 })
 
-test('ids and log-probs on the log are those that the engine sent; sampling is said in full', async () => {
+test('the ids and log-probs on the log are those of the engine, and the request has all sampling fields', async () => {
   const { response, text, json } = await ask({ temperature: 0.7, seed: 5 })
   assert.equal(text, 'Hello there, how are you?')
   const said = await turn(response)
@@ -77,7 +77,7 @@ test('ids and log-probs on the log are those that the engine sent; sampling is s
   )
 })
 
-test('a stream: pieces as they come, a stop string never shown', async () => {
+test('a stream has the pieces of the engine, without the stop string', async () => {
   const response = await rig.fetch('/v1/chat/completions', {
     json: { model: 'policy', messages: [USER('Hi')], stream: true, stop: ['how'] },
   })
@@ -91,7 +91,7 @@ test('a stream: pieces as they come, a stop string never shown', async () => {
   assert.ok(model.decode(said.ids).endsWith('how'))
 })
 
-test('a version is loaded from the folder that both see, under the name of its bytes; the base stays for those who began with it', async () => {
+test('a version is loaded from the shared folder under its digest, and requests that began on the base end on it', async () => {
   const adapter = await line.publishNext()
   await statusThat(rig, ({ serving }) => serving === 1)
   const { response } = await ask()
@@ -112,7 +112,7 @@ for (const [what, behaviour, reason] of [
   ['no log-probs', { withoutLogprobs: true }, 'no_logprobs'],
   ['another count of tokens', { count: (tokens: number) => tokens + 1 }, 'token_count_differs'],
 ] as const) {
-  test(`an engine that sends ${what}: the answer goes out, the turn says ${reason} and holds no tokens`, async () => {
+  test(`an engine that sends ${what}: the client gets the answer, and the turn has the reason ${reason} and no tokens`, async () => {
     vllm.behaviour = { ...PLAIN, ...behaviour }
     const { response, text } = await ask()
     assert.equal(text, 'Hello there, how are you?')
@@ -125,12 +125,12 @@ for (const [what, behaviour, reason] of [
   })
 }
 
-test("a prompt beyond the engine's context is refused in the words that agents know", async () => {
+test('a prompt beyond the context of the engine gives context_length_exceeded', async () => {
   const { response, json } = await ask({ messages: [USER('word '.repeat(600))] })
   assert.equal(response.status, 400)
   assert.equal((json['error'] as { code: string }).code, 'context_length_exceeded')
 })
 
-test('nothing else was on the log', async () => {
+test('the log holds captured turns only', async () => {
   assert.ok((await turnsOf(rig.log)).every((one) => one.type === 'TurnCaptured'))
 })

@@ -61,7 +61,7 @@ describe('candidates in the background', { timeout: 170_000 }, () => {
     judge.close()
   })
 
-  test('a person gets one answer to each request, and a version is made of the groups', async () => {
+  test('a client gets one answer to each request, and groups of candidates become a version', async () => {
     for (let i = 0; i < SESSIONS; i += 1) {
       const session = `talk-${i}`
       const first = await ask(place.client, [{ role: 'user', content: `What is ${i} + 3?` }], { session })
@@ -84,7 +84,7 @@ describe('candidates in the background', { timeout: 170_000 }, () => {
       ok(Date.now() < until, `no version: ${place.said()}`)
   })
 
-  test('whoever was not shown was judged by what was said to the one that was', () => {
+  test('candidates that were not shown are judged by the next state of the shown one', () => {
     const beside = judged.filter(({ shown_answer: shown }) => shown !== undefined)
     ok(beside.length >= 3 * (CANDIDATES - 1), `${beside.length}`)
     const texts = new Set(answers.map(({ text: said }) => said.trim()))
@@ -94,7 +94,7 @@ describe('candidates in the background', { timeout: 170_000 }, () => {
     }
   })
 
-  test('the tables tell them apart, and the batch takes each group whole, less its own mean', async () => {
+  test('the tables separate shown and other candidates, and a batch takes whole groups with their mean as baseline', async () => {
     const where = { data, url: place.ready.url }
     const turns = await sql<Turn>(
       where,
@@ -127,7 +127,7 @@ describe('candidates in the background', { timeout: 170_000 }, () => {
     deepEqual(metrics, { turns: answers.length, beside: true })
   })
 
-  test('verify and replay come to the same', async () => {
+  test('verify and replay give the same versions', async () => {
     const where = { data, url: place.ready.url }
     equal((await done<{ ok: boolean }>(where, 'verify', 'all')).ok, true)
     equal((await done<{ equal: boolean }>(where, 'replay', '--branch', 'again')).equal, true)

@@ -197,7 +197,7 @@ describe('kill -9', { timeout: 280_000 }, () => {
     })
   }
 
-  test('right after a start, before and after it is up', async () => {
+  test('kill -9 right after a start, before and after readiness', async () => {
     for (const within of [300, 1500]) {
       const { pid, ended } = begin(data)
       await pause(integer(random, 0, within))
@@ -207,7 +207,7 @@ describe('kill -9', { timeout: 280_000 }, () => {
     await (await started()).kill()
   })
 
-  test('during a rollback, which is there whole or not at all', async () => {
+  test('kill -9 during a rollback leaves it complete or absent', async () => {
     const pipeline = await started()
     const before = seen!.line.moves.length
     const order = fetch(`${pipeline.ready.url}/admin/rollback`, {
@@ -227,7 +227,7 @@ describe('kill -9', { timeout: 280_000 }, () => {
     await again.kill()
   })
 
-  test('during a replay: its branch stays unfinished and is not promoted, another one is made', async () => {
+  test('kill -9 during a replay leaves an unfinished branch, which is not promoted, and a new replay succeeds', async () => {
     const pipeline = await started()
     await seen!.learned()
     const order = fetch(`${pipeline.ready.url}/admin/replay`, {
@@ -246,7 +246,7 @@ describe('kill -9', { timeout: 280_000 }, () => {
     await again.kill()
   })
 
-  test('after all of it: nothing lost, nothing twice', async () => {
+  test('after all kills no answered turn is lost or duplicated', async () => {
     const pipeline = await started()
     await goOn(pipeline.client)
     const log = seen!
@@ -300,7 +300,7 @@ describe('kill -9', { timeout: 280_000 }, () => {
     equal(await pipeline.stop(), 0)
   })
 
-  test('PostgreSQL, through all of it, is what a rebuild from the log gives', async () => {
+  test('after all kills the tables of PostgreSQL equal a rebuild from the log', async () => {
     const tables = [...Object.keys(TABLES), 'offsets'].toSorted()
     const digests = (): Promise<{ name: string; rows: number; digest: string }[]> =>
       sql(

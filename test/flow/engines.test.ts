@@ -47,7 +47,7 @@ for (const [learnEngine, otherEngine] of [
   ['tfjs-node', 'onnx'],
 ] as const) {
   test(
-    `served by onnx, learned by ${learnEngine}, looked at by ${otherEngine}`,
+    `versions served by onnx and trained by ${learnEngine} verify on it, and on ${otherEngine} within its tolerance`,
     { timeout: 170_000, skip: learnEngine === 'tfjs-node' && unbuilt },
     async (t) => {
       const data = dataFolder()

@@ -32,7 +32,7 @@ describe('the gate', { timeout: 170_000 }, () => {
     return weightLine(weights, 'policy')
   }
 
-  test('an update with the settings that ship passes, with its figures', async (t) => {
+  test('an update with the default settings is accepted, with its figures', async (t) => {
     const line = await lineNow()
     const published = line.versions.get(1)?.published
     ok(
@@ -48,7 +48,7 @@ describe('the gate', { timeout: 170_000 }, () => {
     ok(length! > 1 && repetition! >= 0 && repetition! <= 0.5)
   })
 
-  test('the same turns with a learning rate ten times as high are refused for their KL, and the head stays', async (t) => {
+  test('an update with ten times the learning rate is rejected for its KL, and the head stays', async (t) => {
     const { head } = await lineNow()
     const { report } = await place.order<Line>('replay', { branch: 'spoiled', set: { lr: '0.03' }, until: '1' })
     deepEqual([report.equal, report.versions], [null, 1])
@@ -70,7 +70,7 @@ describe('the gate', { timeout: 170_000 }, () => {
     )
   })
 
-  test('learning goes on after a refusal', async () => {
+  test('learning continues after a rejection', async () => {
     const batches = (await lineNow()).judged
     await talkTwice(place, 16)
     ok((await lineNow()).judged > batches)

@@ -46,7 +46,7 @@ const ASKED: readonly (readonly [path: string, json: object])[] = [
   ],
 ]
 
-test('the prompt with a hint is that of the same request in any dialect', async () => {
+test('the prompt with a hint is the same for one request in each dialect', async () => {
   const rig = await startRig()
   try {
     for (const [path, json] of ASKED) equal((await rig.fetch(path, { json })).status, 200)

@@ -13,7 +13,7 @@ type Verified = { ok: boolean; batches: { batch: number; version: number | null;
 type Replayed = { branch: string; equal: boolean | null; batches: number; versions: number }
 type Listed = { version: number; parent: number | null; status: string; sha256: string | null; why: string }
 
-describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
+describe('the pipeline from the first request to a promoted branch', { timeout: 280_000 }, () => {
   const data = dataFolder()
   let pipeline: Up
   let seen: Witness
@@ -38,14 +38,14 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
   })
   after(() => seen.stop())
 
-  test('it is up on the base, with the model that ships', () => {
+  test('the pipeline starts on the base of the shipped model', () => {
     const { version, frozen, url, psql, model } = pipeline.ready
     deepEqual({ version, frozen, model, data: pipeline.ready.data }, { version: 0, frozen: false, model: 'tiny', data })
     match(url, /^http:\/\/127\.0\.0\.1:\d+$/)
     match(psql, /^psql /)
   })
 
-  test('an answer streams: pieces before the end, headers, usage, and the turn is on the log as it was sent', async () => {
+  test('a streamed answer has pieces before its end, headers and usage, and its turn is on the log as sent', async () => {
     const answer = await ask(
       pipeline.client,
       [{ role: 'user', content: 'What are three things to do on a rainy day?' }],
@@ -65,7 +65,7 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
     equal(answer.finish, turn.finish)
   })
 
-  test('an answer in one piece has the same headers', async () => {
+  test('a whole answer has the same headers', async () => {
     const { data: answer, response } = await pipeline.client.chat.completions
       .create(
         { model: 'policy', max_tokens: 8, messages: [{ role: 'user', content: question(3) }] },
@@ -78,7 +78,7 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
     equal(answer.usage!.total_tokens, answer.usage!.prompt_tokens + answer.usage!.completion_tokens)
   })
 
-  test(`${BATCH} reactions become a version, while another client talks on`, async () => {
+  test(`${BATCH} rated turns become a version while another client sends requests`, async () => {
     const other = talkInBackground(pipeline.client)
     equal(await teach(0), 1)
     await serves(pipeline, 1)
@@ -104,7 +104,7 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
     deepEqual(seen.ignored, [])
   })
 
-  test('a version that serves no longer can still be asked for', async () => {
+  test('a version that is no longer the head can be requested', async () => {
     equal((await ask(pipeline.client, [{ role: 'user', content: question(5) }], { model: 'policy@0' })).version, 0)
   })
 
@@ -138,7 +138,7 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
     equal(rows[1]!.judge, 'feedback')
   })
 
-  test('feedback for a turn that nobody knows is refused', async () => {
+  test('feedback for an unknown turn gives 404', async () => {
     const response = await fetch(`${where.url}/v1/feedback`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -147,7 +147,7 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
     equal(response.status, 404)
   })
 
-  test('the columns that scripts rely on hold what happened', async () => {
+  test('the columns that scripts use have the values of the records', async () => {
     const { first, second } = talks[0]!
     const [turn] = await sql<Record<string, unknown>>(
       where,
@@ -199,12 +199,12 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
     equal(versions[1]!.sha256, seen.line.versions.get(1)?.adapter)
   })
 
-  test('sql reads and nothing else', async () => {
+  test('sql refuses statements that write', async () => {
     const said = await instar(where, 'sql', 'delete from offsets', '--json')
     deepEqual([said.code, (said.json as { error: { code: string } }).error.code], [1, 'bad_sql'])
   })
 
-  test('versions and show tell the same from the log', async () => {
+  test('versions and show give the same from the log as from the gateway', async () => {
     const listed = await done<Listed[]>(where, 'versions')
     deepEqual(
       listed.map(({ version, parent, status, why }) => [version, parent, status, why]),
@@ -227,7 +227,7 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
     ok(shown.update.figures['steps']! > 0)
   })
 
-  test('rollback: the next request is on the old version in less than a second, and learning is frozen', async () => {
+  test('after a rollback the next request uses the old version within a second, and learning is frozen', async () => {
     const other = talkInBackground(pipeline.client)
     deepEqual(await done(where, 'rollback', '0', '--why', 'a test'), { head: 0, version: 0, frozen: true })
     equal((await ask(pipeline.client, [{ role: 'user', content: question(2) }])).version, 0)
@@ -251,7 +251,7 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
     )
   })
 
-  test('what is said while learning is frozen waits; after the thaw it becomes a child of version 0', async () => {
+  test('turns during a freeze wait, and after the thaw become a child of version 0', async () => {
     const sealed = seen.chain.batches.length
     talks.push(...(await sessions(pipeline.client, talks.length, BATCH)))
     await seen.learned()
@@ -274,7 +274,7 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
     equal(new Set([...seen.line.versions.values()].map(({ adapter }) => adapter)).size, seen.line.versions.size)
   })
 
-  test('verify: every batch computed again, bit for bit, while the pipeline runs', async () => {
+  test('verify computes every batch again bit for bit while the pipeline runs', async () => {
     const verified = await done<Verified>(where, 'verify', 'all')
     equal(verified.ok, true)
     equal(verified.batches.length, seen.chain.batches.length)
@@ -284,7 +284,7 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
     )
   })
 
-  test('replay: the same settings give the same weights on a branch; the head does not move', async () => {
+  test('a replay with the same settings gives the same weights on a branch, and the head stays', async () => {
     const head = seen.line.head
     const replayed = await done<Replayed>(where, 'replay', '--branch', 'again')
     const updates = seen.chain.batches.filter((batch) => batch.update !== null)
@@ -310,7 +310,7 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
     deepEqual([again.code, (again.json as { error: { code: string } }).error.code], [1, 'branch_exists'])
   })
 
-  test('promote: the branch goes through the gate, and the records say what came of it', async () => {
+  test('a promotion passes the gate, and its result is on the log', async () => {
     const before = seen.line.head
     const newest = Math.max(...seen.line.versions.keys())
     const { line } = seen.branch('again')
@@ -338,7 +338,7 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
     deepEqual([unknown.code, (unknown.json as { error: { code: string } }).error.code], [1, 'unknown_branch'])
   })
 
-  test('replay with another learning rate has nothing to be equal to', async () => {
+  test('a replay with another learning rate reports no equality', async () => {
     const replayed = await done<Replayed>(where, 'replay', '--branch', 'other', '--set', 'lr=0.001')
     equal(replayed.equal, null)
     ok(replayed.batches >= 1)
@@ -348,7 +348,7 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
     notEqual(chain.batches[0]!.update?.event.adapter, seen.chain.batches[0]!.update?.event.adapter)
   })
 
-  test('SIGTERM stops in good order; a restart goes on where it was, with the same conversations', async () => {
+  test('SIGTERM gives exit code 0, and a restart continues with the same versions and conversations', async () => {
     const { head } = seen.line
     const versions = await done<Listed[]>(where, 'versions')
     const turns = seen.turns.turns.size
@@ -372,7 +372,7 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
     deepEqual([seen.turns.turns.size, seen.scores.turns.size], [turns + 1, scores + 1])
   })
 
-  test('it learns on from what was promoted, and all of it can be computed again', async () => {
+  test('learning continues from the promoted version, and verify computes all of it again', async () => {
     const { head } = seen.line
     const next = await teach(Math.max(...seen.line.versions.keys()))
     const parent = seen.line.versions.get(next)!.parent

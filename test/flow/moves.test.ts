@@ -11,7 +11,7 @@ const PUBLISHES = 8
 const ROLLBACKS = 2
 
 test(
-  `100 streams, ${PUBLISHES} publishes and ${ROLLBACKS} rollbacks: none fails, each is of the version that its header names`,
+  `100 streams during ${PUBLISHES} publications and ${ROLLBACKS} rollbacks end without a failure, each on the version of its header`,
   { timeout: 150_000 },
   async (t) => {
     const { streams, moves, mixed } = await moving([{ seconds: 8, publishes: PUBLISHES, rollbacks: ROLLBACKS }])

@@ -56,7 +56,7 @@ describe('series of updates through the gate', { timeout: 170_000 }, () => {
     }
   }
 
-  test('good updates pass, every one, and the content stays', async (t) => {
+  test('a series of honest feedback is accepted throughout, and the score of the content probe stays', async (t) => {
     const { steps, content } = await inSeries(t, 9, honest)
     deepEqual(
       steps.map(({ reason }) => reason),
@@ -65,7 +65,7 @@ describe('series of updates through the gate', { timeout: 170_000 }, () => {
     ok(content.head >= content.base - 0.04, JSON.stringify(content))
   })
 
-  test('lies at three times the rate are refused before the content is lost', async (t) => {
+  test('a series of false feedback at three times the rate is rejected before the content is lost', async (t) => {
     const { steps, content } = await inSeries(t, 5, lied, { step: FAST })
     ok(
       steps.some(({ accepted }) => !accepted),
@@ -74,7 +74,7 @@ describe('series of updates through the gate', { timeout: 170_000 }, () => {
     ok(content.head >= content.base - 0.06, JSON.stringify(content))
   })
 
-  test('the content probe alone stops them too: no version falls below the best one by more than its limit', async (t) => {
+  test('the content probe alone rejects it: no version is below the best one by more than the limit', async (t) => {
     const { steps, content, probes } = await inSeries(t, 9, lied, {
       step: FAST,
       thresholds: { klParent: 1e9, klBase: 1e9 },

@@ -23,7 +23,7 @@ const PRIVATE = [
   'DE89 3704 0044 0532 0130 00',
 ]
 
-test('hints: a sentence that quotes a card, a key, an address, a telephone number is left out, other sentences and numbers stay', () => {
+test('hints omit sentences with a card number, key, address or telephone number and keep other sentences and numbers', () => {
   for (const value of PRIVATE) {
     assert.equal(publicHint(`The right answer is ${value}.`), null, value)
     assert.equal(publicHint(`The right answer is ${value}. Answer briefly.`), 'Answer briefly.', value)
@@ -64,115 +64,111 @@ const REPLIES: readonly ((asked: string) => { status: number; body: string })[] 
   }),
 ]
 
-test(
-  'what a person wrote is in no table, no hint and no log line, whatever a judge says',
-  { timeout: 120_000 },
-  async (t) => {
-    using folder = temporaryFolder()
-    const postgres = await startPostgres({ folder: folder.path })
-    t.after(() => postgres.stop())
-    const said: string[] = []
-    let kind = 0
-    const server = createServer((request, response) => {
-      let text = ''
-      request
-        .on('data', (piece) => {
-          text += String(piece)
-        })
-        .on('end', () => {
-          const { status, body } = REPLIES[kind]!(text)
-          response.writeHead(status, { 'content-type': 'application/json' }).end(body)
-        })
-    })
-    await new Promise<void>((resolve) => {
-      server.listen(0, '127.0.0.1', resolve)
-    })
-    t.after(() => server.close())
-    const log = openMemoryLog()
-    const scores: ScoresEvent[] = []
-    let wanted = Promise.withResolvers<void>()
-    await log.subscribe({
-      topics: ['scores'],
-      group: 'watch',
-      from: 'start',
-      handle: (records) => {
-        for (const record of records) scores.push(decodeRecord(record).event as ScoresEvent)
-        wanted.resolve()
-      },
-    })
-    const llm = {
-      url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
-      model: 'm',
-      votes: 1,
-      firstRetryMs: 1,
-      giveUpMs: 5,
-    }
-    const config = scorerConfig.parse({ llm })
-    const scorer = createScorer(
-      { log, now: Date.now, onFatal: (error) => said.push(String(error)), say: (line) => said.push(line) },
-      config,
-    )
-    await scorer.start()
-    const user = (content: string): Said => ({ role: 'user', content })
-    for (kind = 0; kind < REPLIES.length; kind += 1) {
-      wanted = Promise.withResolvers<void>()
-      const first = captured({
-        session: `s${kind}`,
-        messages: [user(`${CANARY} ${CARD}`)],
-        answer: `${CANARY} answers`,
-        at: 1,
-        name: 't0',
+test('no table, hint or log line holds text of a person, whatever a judge returns', { timeout: 120_000 }, async (t) => {
+  using folder = temporaryFolder()
+  const postgres = await startPostgres({ folder: folder.path })
+  t.after(() => postgres.stop())
+  const said: string[] = []
+  let kind = 0
+  const server = createServer((request, response) => {
+    let text = ''
+    request
+      .on('data', (piece) => {
+        text += String(piece)
       })
-      const then = captured({
-        session: `s${kind}`,
-        messages: [
-          user(`${CANARY} ${CARD}`),
-          { role: 'assistant', content: `${CANARY} answers` },
-          user(`No, that is wrong, the right answer is ${CARD}. ${CANARY}`),
-        ],
-        answer: 'Sorry.',
-        at: 2,
-        name: 't1',
+      .on('end', () => {
+        const { status, body } = REPLIES[kind]!(text)
+        response.writeHead(status, { 'content-type': 'application/json' }).end(body)
       })
-      await log.append(
-        [first, then].map((event) => {
-          const { id: _, ...record } = encodeEvent(event)
-          return record
-        }),
-      )
-      await wanted.promise
-    }
+  })
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  t.after(() => server.close())
+  const log = openMemoryLog()
+  const scores: ScoresEvent[] = []
+  let wanted = Promise.withResolvers<void>()
+  await log.subscribe({
+    topics: ['scores'],
+    group: 'watch',
+    from: 'start',
+    handle: (records) => {
+      for (const record of records) scores.push(decodeRecord(record).event as ScoresEvent)
+      wanted.resolve()
+    },
+  })
+  const llm = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+    model: 'm',
+    votes: 1,
+    firstRetryMs: 1,
+    giveUpMs: 5,
+  }
+  const config = scorerConfig.parse({ llm })
+  const scorer = createScorer(
+    { log, now: Date.now, onFatal: (error) => said.push(String(error)), say: (line) => said.push(line) },
+    config,
+  )
+  await scorer.start()
+  const user = (content: string): Said => ({ role: 'user', content })
+  for (kind = 0; kind < REPLIES.length; kind += 1) {
     wanted = Promise.withResolvers<void>()
-    const { id: _, ...given } = encodeEvent(
-      feedback('s0', turnNamed('s0', 't0'), -1, 3, 'f', `No, the right answer is ${CARD}. ${CANARY}`),
-    )
-    await log.append([given])
-    await wanted.promise
-    await scorer.stop()
-    assert.equal(scores.length >= REPLIES.length, true)
-    const hinted = scores.flatMap((score) =>
-      score.type === 'TurnScored' && score.hint !== null ? [readWritten(score.hint)] : [],
-    )
-    assert.ok(hinted.includes('Answer with warmth.'), hinted.join('|'))
-
-    const projections = startProjections({ log, connection: postgres.owner, say: (line) => said.push(line) })
-    await projections.caughtUp()
-    await projections.stop()
-    const kept = await withClient(postgres.owner, async (client) => {
-      const { rows: tables } = await client.query<{ name: string }>(
-        `select quote_ident(tablename) as name from pg_tables where schemaname = 'public'`,
-      )
-      const texts: string[] = []
-      for (const { name } of tables)
-        texts.push(
-          ...(await client.query<{ row: string }>(`select t::text as row from ${name} t`)).rows.map(({ row }) => row),
-        )
-      return texts
+    const first = captured({
+      session: `s${kind}`,
+      messages: [user(`${CANARY} ${CARD}`)],
+      answer: `${CANARY} answers`,
+      at: 1,
+      name: 't0',
     })
-    assert.ok(kept.length > 2 * REPLIES.length, String(kept.length))
-    for (const text of [...kept, ...said]) {
-      assert.ok(!text.includes(CANARY), text)
-      assert.ok(!text.includes('4111'), text)
-    }
-  },
-)
+    const then = captured({
+      session: `s${kind}`,
+      messages: [
+        user(`${CANARY} ${CARD}`),
+        { role: 'assistant', content: `${CANARY} answers` },
+        user(`No, that is wrong, the right answer is ${CARD}. ${CANARY}`),
+      ],
+      answer: 'Sorry.',
+      at: 2,
+      name: 't1',
+    })
+    await log.append(
+      [first, then].map((event) => {
+        const { id: _, ...record } = encodeEvent(event)
+        return record
+      }),
+    )
+    await wanted.promise
+  }
+  wanted = Promise.withResolvers<void>()
+  const { id: _, ...given } = encodeEvent(
+    feedback('s0', turnNamed('s0', 't0'), -1, 3, 'f', `No, the right answer is ${CARD}. ${CANARY}`),
+  )
+  await log.append([given])
+  await wanted.promise
+  await scorer.stop()
+  assert.equal(scores.length >= REPLIES.length, true)
+  const hinted = scores.flatMap((score) =>
+    score.type === 'TurnScored' && score.hint !== null ? [readWritten(score.hint)] : [],
+  )
+  assert.ok(hinted.includes('Answer with warmth.'), hinted.join('|'))
+
+  const projections = startProjections({ log, connection: postgres.owner, say: (line) => said.push(line) })
+  await projections.caughtUp()
+  await projections.stop()
+  const kept = await withClient(postgres.owner, async (client) => {
+    const { rows: tables } = await client.query<{ name: string }>(
+      `select quote_ident(tablename) as name from pg_tables where schemaname = 'public'`,
+    )
+    const texts: string[] = []
+    for (const { name } of tables)
+      texts.push(
+        ...(await client.query<{ row: string }>(`select t::text as row from ${name} t`)).rows.map(({ row }) => row),
+      )
+    return texts
+  })
+  assert.ok(kept.length > 2 * REPLIES.length, String(kept.length))
+  for (const text of [...kept, ...said]) {
+    assert.ok(!text.includes(CANARY), text)
+    assert.ok(!text.includes('4111'), text)
+  }
+})

@@ -95,13 +95,13 @@ describe('a log with one byte changed', { timeout: 170_000 }, () => {
 
   const PLACES = [0.02, 0.5, 1]
 
-  test('as it was written it holds, every batch computed again', async () => {
+  test('verify accepts the unchanged log and computes every batch again', async () => {
     const { code, report } = await verify(data)
     deepEqual([code, report.ok, report.first], [0, true, null])
     ok(report.batches.every((batch) => batch.mode !== 'digests'))
   })
 
-  test('a turn of a batch', async () => {
+  test('verify finds a changed byte in a turn of a batch', async () => {
     for (const at of PLACES) {
       const { folder, row } = changed('turns', (id) => id === turn.id, at)
       const { code, report } = await verify(folder, '--digests')
@@ -110,7 +110,7 @@ describe('a log with one byte changed', { timeout: 170_000 }, () => {
     }
   })
 
-  test('a score that a batch used', async () => {
+  test('verify finds a changed byte in a score of a batch', async () => {
     for (const at of PLACES) {
       const { folder, row } = changed('scores', (id) => id === score, at)
       const { code, report } = await verify(folder, '--digests')
@@ -119,7 +119,7 @@ describe('a log with one byte changed', { timeout: 170_000 }, () => {
     }
   })
 
-  test('a BatchSealed', async () => {
+  test('verify finds a changed byte in a BatchSealed', async () => {
     for (const at of PLACES) {
       const { folder, row } = changed('updates', (id) => id === sealed, at)
       const { code, report } = await verify(folder, '--digests')
@@ -128,14 +128,14 @@ describe('a log with one byte changed', { timeout: 170_000 }, () => {
     }
   })
 
-  test('an UpdateComputed', async () => {
+  test('verify finds a changed byte in an UpdateComputed', async () => {
     const { folder, row } = changed('updates', (id) => id === computed, 0.5)
     const { report } = await verify(folder, '--digests')
     equal(report.ok, false)
     names(report.first, 'updates', computed, row)
   })
 
-  test("a chunk of an adapter, a chunk of the optimizer's state", async () => {
+  test('verify finds a changed byte in a chunk of an adapter and of the state of the optimizer', async () => {
     for (const blob of [adapter, state]) {
       for (const at of [0.1, 0.5, 0.9]) {
         const { folder } = changed('blobs', (_, row) => row.key === blob, at)
@@ -146,7 +146,7 @@ describe('a log with one byte changed', { timeout: 170_000 }, () => {
     }
   })
 
-  test('what is computed from changed bytes is a difference, not a fault of the command', async () => {
+  test('verify reports a result that is computed from changed bytes as a difference, not as its own error', async () => {
     for (const [topic, fits] of [
       ['turns', (id: string) => id === turn.id],
       ['blobs', (_: string, row: Row) => row.key === adapter],

@@ -140,7 +140,7 @@ const killedAt = async (line: RegExp, args: readonly string[]): Promise<void> =>
 }
 
 test(
-  'an embedded log to Kafka and back, killed on the way: byte for byte, key for key, and every fold the same',
+  'copies of an embedded log to Kafka and back, killed on the way, have the same bytes, keys and folds',
   { timeout: 180_000 },
   async () => {
     assert.equal(codeOf(await copy(embedded('source'), url)), 'not_set_up')
@@ -185,7 +185,7 @@ test(
   },
 )
 
-test('a topic that holds anything else is refused; what it holds stays', { timeout: 60_000 }, async () => {
+test('a destination with other records is refused and not changed', { timeout: 60_000 }, async () => {
   const log = await openKafkaLog({
     brokers: kafka.brokers,
     clientId: 'test',
@@ -212,30 +212,34 @@ test('a topic that holds anything else is refused; what it holds stays', { timeo
   await log.close()
 })
 
-test('other numbers of partitions, where they are asked for', { timeout: 120_000 }, async () => {
-  const admin = new Kafka({ brokers: kafka.brokers, logLevel: logLevel.NOTHING }).admin()
-  await admin.connect()
-  await admin.deleteTopics({ topics: (await admin.listTopics()).filter((topic) => !topic.startsWith('__')) })
-  await admin.disconnect()
-  await setupKafka({ brokers: kafka.brokers, partitions: { turns: 16 } })
-  await setupSchemas({ brokers: kafka.brokers, registry: addresses().registry, schemas: schemaTexts() })
-  assert.equal(codeOf(await copy(embedded('source'), url)), 'partition_count_changed')
-  await killedAt(/^copy +turns .*100%/, [
-    'log',
-    'copy',
-    '--from',
-    embedded('source'),
-    '--to',
-    url,
-    '--partitions',
-    'turns=16',
-  ])
-  const there = await copy(embedded('source'), url, '--partitions', 'turns=16')
-  assert.deepEqual([there.code, there.equal], [0, true])
-  assert.ok(there.skipped >= TURNS)
-  const back = await copy(url, embedded('narrow'), '--partitions', 'turns=8')
-  assert.deepEqual([back.code, back.equal, back.topics], [0, true, there.topics])
-  const [source, narrow] = await Promise.all([openCopy('source'), openCopy('narrow')])
-  assert.deepEqual(await read(narrow), await read(source))
-  for (const log of [source, narrow]) await log.close()
-})
+test(
+  'a copy to other partition counts needs --partitions and is completed after a kill',
+  { timeout: 120_000 },
+  async () => {
+    const admin = new Kafka({ brokers: kafka.brokers, logLevel: logLevel.NOTHING }).admin()
+    await admin.connect()
+    await admin.deleteTopics({ topics: (await admin.listTopics()).filter((topic) => !topic.startsWith('__')) })
+    await admin.disconnect()
+    await setupKafka({ brokers: kafka.brokers, partitions: { turns: 16 } })
+    await setupSchemas({ brokers: kafka.brokers, registry: addresses().registry, schemas: schemaTexts() })
+    assert.equal(codeOf(await copy(embedded('source'), url)), 'partition_count_changed')
+    await killedAt(/^copy +turns .*100%/, [
+      'log',
+      'copy',
+      '--from',
+      embedded('source'),
+      '--to',
+      url,
+      '--partitions',
+      'turns=16',
+    ])
+    const there = await copy(embedded('source'), url, '--partitions', 'turns=16')
+    assert.deepEqual([there.code, there.equal], [0, true])
+    assert.ok(there.skipped >= TURNS)
+    const back = await copy(url, embedded('narrow'), '--partitions', 'turns=8')
+    assert.deepEqual([back.code, back.equal, back.topics], [0, true, there.topics])
+    const [source, narrow] = await Promise.all([openCopy('source'), openCopy('narrow')])
+    assert.deepEqual(await read(narrow), await read(source))
+    for (const log of [source, narrow]) await log.close()
+  },
+)

@@ -82,7 +82,7 @@ const putCompatibility = async (subject: string, compatibility: string): Promise
   assert.equal(response.status, 200, await response.text())
 }
 
-test('nothing is set up: what is missing is named, and setup is what to do', { timeout: 120_000 }, async () => {
+test('without setup the doctor names what is missing and advises setup', { timeout: 120_000 }, async () => {
   const { code, of } = await doctor()
   assert.equal(code, 1)
   is(of('Kafka'), 'ok', /^1 broker .*4\.0 or newer/)
@@ -93,7 +93,7 @@ test('nothing is set up: what is missing is named, and setup is what to do', { t
   is(of('gateways'), 'unsure', /no gateway answers at http:\/\/127\.0\.0\.1:9/)
 })
 
-test('sound: nothing is wrong, nothing behind, every clock the same', { timeout: 120_000 }, async () => {
+test('on a sound cluster the doctor finds no fault, no lag and equal clocks', { timeout: 120_000 }, async () => {
   assert.equal((await instar(['setup', '--json'], env)).code, 0)
   const log = await openLog()
   await log.append(records(smallHistory().events))
@@ -132,50 +132,54 @@ test('sound: nothing is wrong, nothing behind, every clock the same', { timeout:
 const RETENTION = '315360000000'
 const ours = Object.entries(topicSettings(1)).map(([name, value]) => ({ name, value }))
 
-test('a topic with another retention, a group that committed, an older reader', { timeout: 60_000 }, async () => {
-  await withAdmin(async (admin) => {
-    await admin.alterConfigs({
-      validateOnly: false,
-      resources: [
-        {
-          type: 2,
-          name: 'scores',
-          configEntries: [
-            { name: 'retention.ms', value: RETENTION },
-            { name: 'max.message.bytes', value: '8388608' },
-          ],
-        },
-      ],
+test(
+  'the doctor finds a topic with other retention, a group with committed offsets and an older reader',
+  { timeout: 60_000 },
+  async () => {
+    await withAdmin(async (admin) => {
+      await admin.alterConfigs({
+        validateOnly: false,
+        resources: [
+          {
+            type: 2,
+            name: 'scores',
+            configEntries: [
+              { name: 'retention.ms', value: RETENTION },
+              { name: 'max.message.bytes', value: '8388608' },
+            ],
+          },
+        ],
+      })
     })
-  })
-  const log = await openLog()
-  const subscription = await log.subscribe({
-    topics: ['scores'],
-    group: 'somebody',
-    from: 'start',
-    handle: () => undefined,
-  })
-  await subscription.caughtUp()
-  await subscription.commit([{ topic: 'scores', partition: 0, offset: 1 }])
-  await subscription.stop()
-  await log.close()
-  const { code, of } = await doctor()
-  assert.equal(code, 1)
-  is(
-    of('settings'),
-    'wrong',
-    /^scores: retention\.ms is 315360000000, should be -1: records older/,
-    /kafka-configs\.sh --bootstrap-server 127\.0\.0\.1:\d+ --alter --entity-type topics --entity-name scores --add-config retention\.ms=-1/,
-  )
-  assert.ok(of('settings').every(({ found }) => found.startsWith('scores: ')))
-  is(of('groups'), 'ok', /somebody scores: \d+ behind/)
-  const { configs } = await settingsNow()
-  assert.equal(configs['retention.ms'], RETENTION, 'the doctor changed a setting')
-  await withAdmin((admin) =>
-    admin.alterConfigs({ validateOnly: false, resources: [{ type: 2, name: 'scores', configEntries: ours }] }),
-  )
-  is((await doctor()).of('settings'), 'ok', /kept for ever/)
-})
+    const log = await openLog()
+    const subscription = await log.subscribe({
+      topics: ['scores'],
+      group: 'somebody',
+      from: 'start',
+      handle: () => undefined,
+    })
+    await subscription.caughtUp()
+    await subscription.commit([{ topic: 'scores', partition: 0, offset: 1 }])
+    await subscription.stop()
+    await log.close()
+    const { code, of } = await doctor()
+    assert.equal(code, 1)
+    is(
+      of('settings'),
+      'wrong',
+      /^scores: retention\.ms is 315360000000, should be -1: records older/,
+      /kafka-configs\.sh --bootstrap-server 127\.0\.0\.1:\d+ --alter --entity-type topics --entity-name scores --add-config retention\.ms=-1/,
+    )
+    assert.ok(of('settings').every(({ found }) => found.startsWith('scores: ')))
+    is(of('groups'), 'ok', /somebody scores: \d+ behind/)
+    const { configs } = await settingsNow()
+    assert.equal(configs['retention.ms'], RETENTION, 'the doctor changed a setting')
+    await withAdmin((admin) =>
+      admin.alterConfigs({ validateOnly: false, resources: [{ type: 2, name: 'scores', configEntries: ours }] }),
+    )
+    is((await doctor()).of('settings'), 'ok', /kept for ever/)
+  },
+)
 
 const settingsNow = async (): Promise<{ configs: Record<string, string> }> => {
   let configs: Record<string, string> = {}
@@ -191,7 +195,7 @@ const settingsNow = async (): Promise<{ configs: Record<string, string> }> => {
   return { configs }
 }
 
-test('a subject with other compatibility; as it says, it is put right', { timeout: 60_000 }, async () => {
+test('the doctor finds a subject with other compatibility, and its advice mends it', { timeout: 60_000 }, async () => {
   await putCompatibility('TurnScored', 'NONE')
   is(
     (await doctor()).of('registry'),
@@ -203,7 +207,7 @@ test('a subject with other compatibility; as it says, it is put right', { timeou
   is((await doctor()).of('registry'), 'ok', /each holds our schemas/)
 })
 
-test('dead letters: bytes of no schema, and of a broken record', { timeout: 60_000 }, async () => {
+test('the doctor finds dead letters without a schema and with a broken record', { timeout: 60_000 }, async () => {
   const kafkajs = new Kafka({ brokers: kafka.brokers, logLevel: logLevel.NOTHING })
   const producer = kafkajs.producer()
   await producer.connect()
@@ -247,7 +251,7 @@ test('dead letters: bytes of no schema, and of a broken record', { timeout: 60_0
 })
 
 test(
-  'a schema number that nobody knows; set aside as the doctor says, the log is read',
+  'the doctor finds an unknown schema id, and after its advice the log is readable',
   { timeout: 60_000 },
   async () => {
     const kafkajs = new Kafka({ brokers: kafka.brokers, logLevel: logLevel.NOTHING })
@@ -280,7 +284,7 @@ test(
 )
 
 test(
-  'the registry is another one than the log was written with; emptied and set up again, it is the same',
+  'the doctor finds a registry that is not that of the log; emptied and set up again, it is accepted',
   { timeout: 120_000 },
   async () => {
     await registry.forget()
@@ -305,7 +309,7 @@ test(
   },
 )
 
-test('gateways: every figure is its own, and so is its clock', { timeout: 60_000 }, async () => {
+test('the doctor reports the figures and the clock of each gateway', { timeout: 60_000 }, async () => {
   const server = createServer((request, response) => {
     response.writeHead(200, { date: new Date(Date.now() + 90_000).toUTCString() }).end(
       JSON.stringify({
@@ -343,7 +347,7 @@ test('gateways: every figure is its own, and so is its clock', { timeout: 60_000
 })
 
 test(
-  'parts that are away: each is named once, with what to do; the rest is looked at',
+  'the doctor names each unreachable part once, with advice, and checks the others',
   { timeout: 120_000 },
   async () => {
     await registry.kill()

@@ -20,7 +20,7 @@ before(async () => {
 after(() => at.end())
 
 test(
-  'a blob is read from where the record that names it says: its own bytes and one page at most',
+  'a blob is read from the offset in its record: its own bytes and at most one page more',
   { timeout: 120_000 },
   async () => {
     const partitions = { blobs: 1 }

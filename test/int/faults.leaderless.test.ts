@@ -36,7 +36,7 @@ const bytesFor = (partition: number, size = 1024): Buffer => {
 }
 
 test(
-  'the only replica of a partition of blobs is killed: appends elsewhere are acknowledged at once, reads and appends of it end when it is back',
+  'while the only replica of a blobs partition is down, other appends are acknowledged, and its reads and appends end after its return',
   { timeout: 240_000 },
   async (t) => {
     const folder = await temporaryFolder()

@@ -81,7 +81,7 @@ describe('one broker', () => {
     })
   }
 
-  feature('an answer to a producer that asks for its id is lost: it asks again', async (log, direct) => {
+  feature('a producer whose request for an id gets no answer asks again', async (log, direct) => {
     const fault = every(API.initProducerId, 1, 'drop', 2)
     proxy.response = fault.fate
     await Promise.all(range(20).map((i) => log.append([note('k', `${i}`)])))
@@ -90,7 +90,7 @@ describe('one broker', () => {
   })
 
   feature(
-    'answers to fetch and offset requests are lost: readers get every record once, and catch up',
+    'readers whose fetch and offset requests get no answer read each record once and reach the end',
     async (log, direct) => {
       await direct.append(range(300).map((i) => note(`k${i % 9}`, `${i}`)))
       const fetches = every(API.fetch, 2, 'drop', 3)
@@ -116,7 +116,7 @@ describe('one broker', () => {
   )
 
   feature(
-    'killed and started again under load: nothing lost, doubled or out of order, for writers and followers',
+    'a broker that is killed and restarted under load causes no loss, duplicate or reordering for writers and followers',
     async (_, direct, say) => {
       const followed: LogRecord[] = []
       const subscription = await direct.subscribe({
@@ -150,7 +150,7 @@ describe('one broker', () => {
   )
 
   feature(
-    'away: calls wait, are refused when the queue is full, and those that were taken are written',
+    'while the broker is down calls wait, a full queue refuses calls, and accepted calls are written afterwards',
     async (_, direct, say) => {
       const small = await openKafkaLog({
         brokers: kafka.brokers,
@@ -183,38 +183,41 @@ describe('one broker', () => {
     },
   )
 
-  feature('away when a log is closed: what waits is refused in time, and questions are answered', async (_, direct) => {
-    const impatient = await openKafkaLog({
-      brokers: kafka.brokers,
-      prefix: `f${count - 1}.`,
-      clientId: 'faults',
-      schemas: SCHEMAS,
-      registry: new Map([[NOTE, 1]]),
-      patience: 1000,
-    })
-    await kafka.nodes[0]!.kill()
-    const refused = (error: unknown): boolean => error instanceof InstarError && error.code === 'log_unavailable'
-    const waiting = assert.rejects(impatient.append([note('k', 'lost')]), refused)
-    await assert.rejects(impatient.ends(['turns']), refused)
-    await assert.rejects(all(impatient.read('turns')), refused)
-    await Promise.all([impatient.close(), waiting])
-    await assert.rejects(
-      openKafkaLog({
+  feature(
+    'closing a log while the broker is down refuses waiting calls in time and answers open queries',
+    async (_, direct) => {
+      const impatient = await openKafkaLog({
         brokers: kafka.brokers,
         prefix: `f${count - 1}.`,
         clientId: 'faults',
         schemas: SCHEMAS,
         registry: new Map([[NOTE, 1]]),
-        patience: 500,
-      }),
-      refused,
-    )
-    await kafka.nodes[0]!.start()
-    assert.deepEqual(await all(direct.read('turns')), [])
-  })
+        patience: 1000,
+      })
+      await kafka.nodes[0]!.kill()
+      const refused = (error: unknown): boolean => error instanceof InstarError && error.code === 'log_unavailable'
+      const waiting = assert.rejects(impatient.append([note('k', 'lost')]), refused)
+      await assert.rejects(impatient.ends(['turns']), refused)
+      await assert.rejects(all(impatient.read('turns')), refused)
+      await Promise.all([impatient.close(), waiting])
+      await assert.rejects(
+        openKafkaLog({
+          brokers: kafka.brokers,
+          prefix: `f${count - 1}.`,
+          clientId: 'faults',
+          schemas: SCHEMAS,
+          registry: new Map([[NOTE, 1]]),
+          patience: 500,
+        }),
+        refused,
+      )
+      await kafka.nodes[0]!.start()
+      assert.deepEqual(await all(direct.read('turns')), [])
+    },
+  )
 
   feature(
-    'stopped for longer than the time limit, then let go on: nothing lost, doubled or out of order',
+    'a broker that is stopped for longer than the time limit causes no loss, duplicate or reordering',
     async (_, direct, say) => {
       const load = startLoad(direct, 16)
       for (const _round of range(2)) {

@@ -101,7 +101,7 @@ const feedback = (i: number) =>
   })
 
 test(
-  'setup, producer, reader, groups, doctor and log copy, by SCRAM-SHA-512 with a client certificate',
+  'setup, producer, reader, groups, doctor and log copy work with SCRAM-SHA-512 and a client certificate',
   { timeout: 180_000 },
   async () => {
     const done = await instar(['setup', '--json'], env)
@@ -152,7 +152,7 @@ test(
 )
 
 for (const mechanism of ['plain', 'scram-sha-256']) {
-  test(`by ${mechanism} as well`, { timeout: 60_000 }, async () => {
+  test(`the log opens with ${mechanism}`, { timeout: 60_000 }, async () => {
     const log = await openKafka(
       readSettings(
         {
@@ -184,7 +184,7 @@ const refusals: Record<string, [Record<string, string>, string]> = {
   ],
 }
 for (const [what, [other, code]] of Object.entries(refusals)) {
-  test(`${what} is refused at once, by ${code}, and no message holds the password`, { timeout: 60_000 }, async () => {
+  test(`${what} is refused with ${code}, and no message has the password`, { timeout: 60_000 }, async () => {
     const changed = {
       ...env,
       ...other,

@@ -104,7 +104,7 @@ describe('one broker', () => {
   }
 
   feature(
-    'killed and started again: everyone keeps its share meanwhile, afterwards each partition has one owner again',
+    'during a restart of the broker members keep their shares, and afterwards each partition has one owner',
     async (workers, join, say) => {
       const three = [await join('direct'), await join('direct'), await join('direct')]
       await workers.settled(three)
@@ -132,7 +132,7 @@ describe('one broker', () => {
     },
   )
 
-  feature('answers about the group are lost now and then: nobody loses its share', async (workers, join) => {
+  feature('lost responses of the group cost no member its share', async (workers, join) => {
     const two = [await join(), await join('direct')]
     await workers.settled(two)
     const held = shares(two)
@@ -154,7 +154,7 @@ describe('one broker', () => {
   })
 
   feature(
-    'the group is out of reach while the topic answers: after six sessions everything is worked on, until it is reached again',
+    'without the group, but with its topics, members process all partitions after six session times until the group answers',
     async (workers, join, say) => {
       const cut = await join()
       const other = await join('direct')
@@ -175,31 +175,28 @@ describe('one broker', () => {
     },
   )
 
-  feature(
-    'leaving does not wait for a broker that is away, nor for a group that is being formed',
-    async (workers, join) => {
-      const one = await join('direct')
-      await workers.settled([one])
-      await kafka.nodes[0]!.kill()
-      const begin = performance.now()
-      await one.share.leave()
-      assert.ok(performance.now() - begin < 2 * SESSION)
-      assert.deepEqual(one.owned(), [])
-      await kafka.nodes[0]!.start()
+  feature('leaving waits neither for an unreachable broker nor for a rebalance', async (workers, join) => {
+    const one = await join('direct')
+    await workers.settled([one])
+    await kafka.nodes[0]!.kill()
+    const begin = performance.now()
+    await one.share.leave()
+    assert.ok(performance.now() - begin < 2 * SESSION)
+    assert.deepEqual(one.owned(), [])
+    await kafka.nodes[0]!.start()
 
-      const first = await join('direct')
-      await workers.until(() => first.owned().length === PARTITIONS)
-      proxy.response = (api) => (api === API.joinGroup ? 'drop' : 'pass')
-      const late = await join()
-      const from = performance.now()
-      await late.share.leave()
-      assert.ok(performance.now() - from < 2 * SESSION)
-    },
-  )
+    const first = await join('direct')
+    await workers.until(() => first.owned().length === PARTITIONS)
+    proxy.response = (api) => (api === API.joinGroup ? 'drop' : 'pass')
+    const late = await join()
+    const from = performance.now()
+    await late.share.leave()
+    assert.ok(performance.now() - from < 2 * SESSION)
+  })
 })
 
 test(
-  "three brokers: each is killed in turn, the group's coordinator among them; the work stays divided",
+  'three brokers: each is killed in turn, also the coordinator of the group, and the work stays divided',
   { timeout: 240_000 },
   async (t) => {
     const folder = await temporaryFolder()

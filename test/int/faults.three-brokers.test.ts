@@ -13,7 +13,7 @@ import { compare, startLoad } from '../kit/stack/load.ts'
 import { temporaryFolder } from '../kit/stack.ts'
 
 test(
-  'three brokers, two of which must have each record: leaders are killed under load',
+  'with three brokers and two in-sync replicas no acknowledged record is lost when leaders are killed under load',
   { timeout: 590_000 },
   async (t) => {
     const folder = await temporaryFolder()

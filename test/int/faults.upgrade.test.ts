@@ -117,7 +117,7 @@ const play = async (say: (line: string) => void, work: (scene: Scene) => Promise
 }
 
 describe('two builds on one log', { timeout: 480_000 }, () => {
-  test('the later build comes while the older one serves, takes over, and is announced: no request fails, nothing is lost', (t) =>
+  test('a later build starts beside the older one, takes over and is announced without a failed request or a lost record', (t) =>
     play(
       (line) => t.diagnostic(line),
       async ({ later, start, talkTo, stop, newer, announce }) => {
@@ -138,7 +138,7 @@ describe('two builds on one log', { timeout: 480_000 }, () => {
       },
     ))
 
-  test('the older build comes back beside the later one, also after the announcement: it reads what it does not write', (t) =>
+  test('the older build starts again beside the later one, also after the announcement, and reads records that it does not write', (t) =>
     play(
       (line) => t.diagnostic(line),
       async ({ world, later, start, talkTo, newer, announce }) => {

@@ -14,7 +14,7 @@ import { addresses, temporaryFolder } from '../kit/stack.ts'
 const SESSIONS = 40
 
 test(
-  'what is imported under a running gateway and scorer is joined, scored and known to both; again adds nothing',
+  'turns that are imported under a running gateway and scorer are joined, scored and known to both; a second import adds nothing',
   { timeout: 180_000 },
   async (t) => {
     const { brokers, registry } = addresses()

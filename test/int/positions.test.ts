@@ -32,7 +32,7 @@ const feature = (title: string, body: (log: KafkaLog, admin: Admin, prefix: stri
 }
 
 feature(
-  'what retention took is refused wherever a reader begins; what is left is there by its position',
+  'positions before the retained records are refused, and retained records are at their positions',
   async (log, admin, prefix) => {
     const positions = await log.append(range(20).map((i) => note('k', String(i))))
     const { partition, offset } = positions[3]!
@@ -59,7 +59,7 @@ feature(
   },
 )
 
-feature('a topic that was made anew under a follower: it says so and stops', async (log, admin, prefix) => {
+feature('a topic that is created again ends its followers with an error', async (log, admin, prefix) => {
   await log.append(range(5).map((i) => note('k', String(i))))
   const subscription = await log.subscribe({ topics: ['turns'], group: 'g', from: 'start', handle: () => {} })
   await subscription.caughtUp()
@@ -76,7 +76,7 @@ feature('a topic that was made anew under a follower: it says so and stops', asy
   )
 })
 
-feature('a handler that takes long loses nothing and repeats nothing', async (log) => {
+feature('a slow handler causes no loss and no repetition', async (log) => {
   await log.append(range(6).map((i) => note('k', String(i))))
   const texts: string[] = []
   const blocked = new Int32Array(new SharedArrayBuffer(4))

@@ -68,7 +68,7 @@ const followed = async (log: KafkaLog): Promise<{ seen: number; fault: unknown }
 }
 
 test(
-  'a schema number that nobody knows stops the reader before the record; set aside by hand, it is passed over',
+  'an unknown schema id stops the reader before the record; set aside by hand, the record is skipped',
   { timeout: 60_000 },
   async () => {
     const { prefix, open } = await world()
@@ -104,7 +104,7 @@ test(
 )
 
 test(
-  'a topic whose first records are gone is refused: at opening, by a read, and by who follows it',
+  'a topic whose first records are deleted is refused at opening, by reads and by subscribers',
   { timeout: 60_000 },
   async () => {
     const { prefix, open } = await world()
@@ -139,7 +139,7 @@ for (const { codec, read } of [
   { codec: 'snappy', read: false },
 ]) {
   test(
-    `batches that the broker compressed with ${codec} are ${read ? 'read' : 'refused by its name, not asked for again'}`,
+    `batches that the broker compressed with ${codec} are ${read ? 'read' : 'refused by the name of the codec without a retry'}`,
     { timeout: 60_000 },
     async () => {
       const { prefix, open } = await world()

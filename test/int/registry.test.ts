@@ -76,14 +76,14 @@ describe('schema registry', () => {
     })
   }
 
-  test('takes the schemas of every record, again and again, under the same ids', async () => {
+  test('repeated registration of all schemas keeps their ids', async () => {
     const first = await registerSchemas({ registry: registry.url, schemas })
     assert.equal(first.size, Object.keys(schemas).length)
     assert.equal(new Set(first.values()).size, first.size)
     assert.deepEqual(await registerSchemas({ registry: registry.url, schemas }), first)
   })
 
-  test('refuses a version that does not read all earlier ones', async () => {
+  test('the registry refuses a version that cannot read all earlier ones', async () => {
     const record = (...fields: object[]): string =>
       JSON.stringify({ type: 'record', name: 'Probe', namespace: 'instar.test', fields })
     const a = { name: 'a', type: 'int' }
@@ -97,7 +97,7 @@ describe('schema registry', () => {
     assert.equal((await registerSchemas({ registry: registry.url, schemas: added })).size, 2)
   })
 
-  feature('carries events in its wire format, and back', async (open) => {
+  feature('encodes and decodes events in its wire format', async (open) => {
     const log = await open()
     const events = range(20).map((i) => feedback(`s${i % 3}`, i))
     const positions = await log.append(events)
@@ -115,7 +115,7 @@ describe('schema registry', () => {
     await follower.stop()
   })
 
-  feature('that a build was never set up on is told apart from one that does not answer', async (_, prefix) => {
+  feature('a registry without the schemas of this build differs from one that does not answer', async (_, prefix) => {
     const unknown = { ...schemas, 'Never.v1': JSON.stringify({ type: 'record', name: 'Never', fields: [] }) }
     await assert.rejects(
       openKafkaLog({ brokers, prefix, clientId: 't', registry: registry.url, schemas: unknown }),
@@ -128,7 +128,7 @@ describe('schema registry', () => {
   })
 
   feature(
-    'away: nobody waits for it, who comes late neither; a number that the log does not know waits, and nothing is put aside',
+    'while the registry is down no reader waits, unknown ids wait, and nothing goes to the dead letters',
     async (open, prefix) => {
       const said: string[] = []
       const waits = Promise.withResolvers<void>()
@@ -178,7 +178,7 @@ describe('schema registry', () => {
   )
 
   feature(
-    'a poisoned topic: what nobody can read is put aside once, with its origin, and nothing waits for it',
+    'unreadable records of a topic go to the dead letters once, with their origin, and no reader waits',
     async (open, prefix) => {
       const log = await open()
       const kafka = new Kafka({ brokers, logLevel: logLevel.NOTHING })
@@ -231,7 +231,7 @@ describe('schema registry', () => {
     },
   )
 
-  feature('a record that breaks its schema is put aside and passed over', async (open) => {
+  feature('a record that does not fit its schema goes to the dead letters and is skipped', async (open) => {
     const log = await open()
     const broken = { ...feedback('s', 1), payload: Buffer.from([255, 255, 255]) }
     const [position] = await log.append([broken])

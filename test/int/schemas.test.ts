@@ -126,7 +126,7 @@ describe('schemas', () => {
   }
 
   test(
-    'a registry that lost everything is filled from the log under the same numbers, gaps between them too',
+    'an emptied registry is filled from the log with the same ids, gaps included',
     { timeout: 180_000 },
     async () => {
       const { setup, open, old } = await world()
@@ -161,7 +161,7 @@ describe('schemas', () => {
   )
 
   test(
-    'one that lost a part is filled up; numbers that it gave away meanwhile stay known to readers',
+    'a registry that lost some schemas is completed, and ids that it reassigned meanwhile stay readable',
     { timeout: 120_000 },
     async () => {
       const { setup, open, prefix, old } = await world()
@@ -192,7 +192,7 @@ describe('schemas', () => {
   )
 
   test(
-    'a registry that has other schemas under the numbers of the log is refused, by services and by setup',
+    'services and setup refuse a registry that has other schemas under the ids of the log',
     { timeout: 120_000 },
     async () => {
       await registry.forget()
@@ -217,7 +217,7 @@ describe('schemas', () => {
   )
 
   test(
-    'what the header of a record says holds, whatever its number means; another text under one of our names stops the reader',
+    'the schema header of a record overrides its id; a differing text under a known name stops the reader',
     { timeout: 60_000 },
     async () => {
       const { setup, open, old, prefix } = await world()

@@ -12,7 +12,7 @@ const SESSIONS = 12
 const TURNS = 4
 
 test(
-  'two gateways, two scorers: every answered turn is on the log once, both scorers agree on every score, a late gateway serves the head',
+  'with two gateways and two scorers each answered turn is on the log once, scores agree, and a late gateway serves the head',
   { timeout: 120_000 },
   async () => {
     const { brokers, registry } = addresses()

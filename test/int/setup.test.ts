@@ -23,7 +23,7 @@ const withAdmin = async <T>(work: (admin: Admin) => Promise<T>): Promise<T> => {
   }
 }
 
-test('topics are made once, with their settings, however many make them at a time', { timeout: 60_000 }, async () => {
+test('concurrent setups create each topic once, with its settings', { timeout: 60_000 }, async () => {
   const { brokers } = addresses()
   const prefix = `s${process.pid}.`
   const first = await Promise.all([1, 2, 3].map(() => setupKafka({ brokers, prefix })))
@@ -57,7 +57,7 @@ test('topics are made once, with their settings, however many make them at a tim
   })
 })
 
-test('settings that somebody else chose are reported, not changed', { timeout: 60_000 }, async () => {
+test('settings that differ are reported and not changed', { timeout: 60_000 }, async () => {
   const { brokers } = addresses()
   const prefix = `o${process.pid}.`
   await withAdmin((admin) =>
@@ -78,7 +78,7 @@ test('settings that somebody else chose are reported, not changed', { timeout: 6
   }
 })
 
-test('the address of a log on Kafka names its brokers', () => {
+test('the address of a log on Kafka has its brokers', () => {
   assert.deepEqual(brokersOf('kafka://a:9092,b.example:9093'), ['a:9092', 'b.example:9093'])
   for (const bad of ['kafka://', 'kafka://a', 'kafka://a:9092,b', 'http://a:9092', 'kafka://a:9092/topic']) {
     assert.throws(
@@ -88,7 +88,7 @@ test('the address of a log on Kafka names its brokers', () => {
   }
 })
 
-test('a run that is killed leaves no program and no data behind', { timeout: 60_000 }, async () => {
+test('a killed run leaves no process and no data', { timeout: 60_000 }, async () => {
   const child = spawn(process.execPath, [fileURLToPath(new URL('processes/broker.ts', import.meta.url))], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })

@@ -9,7 +9,7 @@ const PARTITIONS = 8
 const SESSION = 2000
 
 test(
-  'three processes over eight partitions: join, leave, kill -9, stopped for longer than a session',
+  'three processes share eight partitions through join, leave, kill -9 and a stop longer than a session',
   { timeout: 120_000 },
   async (t) => {
     const { brokers } = addresses()

@@ -116,7 +116,7 @@ const done = (members: readonly MemberProcess[]): string[] => members.flatMap((m
 const twice = (of: readonly string[]): number => of.length - new Set(of).size
 
 feature(
-  'three scorers: each turn is judged once; after kill -9 and while one is stopped, everything is scored, once',
+  'three scorers judge each turn once, also after kill -9 of one and while one is stopped',
   { role: 'scorer', takes: 40 },
   'turns',
   async (bench) => {
@@ -163,7 +163,7 @@ feature(
 )
 
 feature(
-  'two scorers and quiet sessions: each is closed once, and the one that is left closes the rest',
+  'two scorers close each idle session once, and the remaining one closes the rest',
   { role: 'scorer', takes: 1, idleMs: 400 },
   'turns',
   async ({ members, append, events, until }) => {
@@ -236,7 +236,7 @@ const chains = ({ events }: Bench) => {
 }
 
 feature(
-  'two trainers and two publishers: one of each works; when it is killed the other goes on; both heedless, the chain is still one',
+  'of two trainers and two publishers one each works and the other takes over; without the group the chain is still one',
   { role: 'trainer', takes: 300 },
   'updates',
   async (bench) => {

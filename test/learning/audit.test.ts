@@ -54,7 +54,7 @@ const seen = (state: AuditState): unknown => {
   }
 }
 
-test('an audit in a file says what one in memory says, of random histories', async () => {
+test('an audit in a file gives the same as one in memory, on random histories', async () => {
   let [turns, batches] = [0, 0]
   for (let seed = 1; seed <= 12; seed += 1) {
     const log = openMemoryLog()
@@ -75,7 +75,7 @@ test('an audit in a file says what one in memory says, of random histories', asy
   assert.ok(turns > 1000 && batches > 50, `${turns} turns, ${batches} batches`)
 })
 
-test('whoever stops verify gets `aborted` before the log or the batches are at their end, and no file stays', async () => {
+test('a stopped verify throws `aborted` before the end of the log or of the batches and leaves no file', async () => {
   const log = openMemoryLog()
   await log.append(randomHistory(seeded(7), 900).events.map((event) => encodeEvent(event)))
   const before = process.env.TMPDIR
@@ -114,7 +114,7 @@ test('whoever stops verify gets `aborted` before the log or the batches are at t
   }
 })
 
-test('records that nobody can read are passed over and told, in whatever topic; a record of a newer type ends the reading', async () => {
+test('unreadable records of any topic are skipped and reported; a record of a newer type ends the reading', async () => {
   const log = openMemoryLog()
   const events = randomHistory(seeded(7), 300).events
   await log.append(events.map((event) => encodeEvent(event)))
@@ -297,13 +297,13 @@ const longLog = (): Promise<string> =>
     return folder
   })())
 
-test(`verify of ${TURNS} turns stays within 96 MiB of heap`, { timeout: 170_000 }, async (t) => {
+test(`verify of ${TURNS} turns needs less than 96 MiB of heap`, { timeout: 170_000 }, async (t) => {
   const { peak, ...found } = await inProcess<{ peak: number }>('verifier.ts', [await longLog()])
   assert.deepEqual(found, { ok: true, first: null, batches: TURNS / BATCH, held: TURNS / BATCH })
   t.diagnostic(`${Math.round(peak / 2 ** 20)} MiB at most`)
 })
 
-test('verify on a full disk says so', { timeout: 170_000 }, async () => {
+test('verify on a full disk reports the disk', { timeout: 170_000 }, async () => {
   // Of files with more than 4 MiB (8192 blocks of 512 bytes) nothing more is written, as on a disk without room.
   const { error } = await inProcess<{ error: { code: string; message: string } }>(
     'verifier.ts',
@@ -314,7 +314,7 @@ test('verify on a full disk says so', { timeout: 170_000 }, async () => {
   assert.ok(error.message.includes(tmpdir()), error.message)
 })
 
-test(`a replay on a log of ${TURNS} turns stays within 96 MiB of heap`, { timeout: 170_000 }, async (t) => {
+test(`a replay on a log of ${TURNS} turns needs less than 96 MiB of heap`, { timeout: 170_000 }, async (t) => {
   const { peak, ...found } = await inProcess<{ peak: number }>('replayer.ts', [
     await longLog(),
     String(BATCH_ANEW),

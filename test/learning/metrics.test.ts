@@ -100,7 +100,7 @@ const REJECTED: VersionRejected = {
   at: 1,
 }
 
-test('trainer: what it waits for, batches, what they dropped, updates, the figures of the last', async () => {
+test('the trainer reports pending turns, batches, dropped turns, updates and the figures of the last update', async () => {
   const metrics = createMetrics()
   const now: Parameters<typeof watchTrainer>[1] extends () => infer N ? N : never = {
     policy: 'policy',
@@ -138,7 +138,7 @@ test('trainer: what it waits for, batches, what they dropped, updates, the figur
   equal(await valueOf(metrics, 'instar_update_figure{figure="loss"}'), 0.125)
 })
 
-test('publisher: verdicts by reason, the figures of the last candidate', async () => {
+test('the publisher reports verdicts by reason and the figures of the last candidate', async () => {
   const metrics = createMetrics()
   const read = watchPublisher(metrics, () => ({ policy: 'policy', waits: 'updates' }))
   const records: [Event, FoldOutcome | null][] = [
@@ -155,7 +155,7 @@ test('publisher: verdicts by reason, the figures of the last candidate', async (
   equal(await valueOf(metrics, 'instar_publisher_waits{for="updates"}'), 1)
 })
 
-test('scorer: scores, rewards, repeats; what was on the log before it began is not counted', async () => {
+test('the scorer reports scores, rewards and repeats of records after its start only', async () => {
   const log = openMemoryLog()
   const append = (event: Event) =>
     log.append(

@@ -75,7 +75,7 @@ const talk = (session: string, words: string, reward: number): Event[] => {
   ]
 }
 
-test('the rules judge the turns of a log again, and the branch is trained on what they say', async () => {
+test('a replay with new rules scores the turns of the log again and trains the branch on these scores', async () => {
   const log = openMemoryLog()
   const learner = new ScriptedLearner()
   const published = Promise.withResolvers<void>()

@@ -169,7 +169,7 @@ const start = async (log = openMemoryLog()): Promise<Rig> => {
   }
 }
 
-test('a batch becomes an update and a version; the next goes on from it', async () => {
+test('a batch becomes an update and a version, and the next batch starts from it', async () => {
   const rig = await start()
   await append(rig.log, ...turn(1, 1), ...turn(2, -1), ...turn(3, 1), ...turn(4, -1))
   const published = await rig.until('VersionPublished', 2)
@@ -187,7 +187,7 @@ test('a batch becomes an update and a version; the next goes on from it', async 
   assert.deepEqual(rig.fatal, [])
 })
 
-test('an engine that is lost again and again leaves no record: the batch is computed when it is back', async () => {
+test('an engine that is lost repeatedly leaves no record, and the batch is computed after its return', async () => {
   const rig = await start()
   await rig.until('LineStarted', 1)
   for (let i = 0; i < 4; i += 1) rig.learner.faults.push(new InstarError('engine_lost', 'gone'))
@@ -199,7 +199,7 @@ test('an engine that is lost again and again leaves no record: the batch is comp
   assert.equal((await records(rig.log, 'BatchSealed')).length, 1)
 })
 
-test('a fault that would come again fails the batch, visibly, and the next one is taken', async () => {
+test('a fault that repeats fails the batch with a record, and the next one is processed', async () => {
   const rig = await start()
   await rig.until('LineStarted', 1)
   rig.learner.faults.push(new InstarError('update_not_finite', 'nan'))
@@ -211,7 +211,7 @@ test('a fault that would come again fails the batch, visibly, and the next one i
   assert.equal((await records(rig.log, 'BatchSealed')).length, 2)
 })
 
-test('a batch without signal says so and costs no step', async () => {
+test('a batch without signal has a record of that and costs no step', async () => {
   const rig = await start()
   await append(rig.log, ...turn(1, 0), ...turn(2, 0))
   const [failed] = await rig.until('UpdateFailed', 1)
@@ -220,7 +220,7 @@ test('a batch without signal says so and costs no step', async () => {
   assert.equal(rig.learner.steps, 0)
 })
 
-test('a hint that no longer fits beside its answer is left out, the turn is trained', async () => {
+test('a hint that does not fit beside its answer is omitted, and the turn is trained', async () => {
   const rig = await start()
   await append(rig.log, ...turn(1, -1, 'h'.repeat(200)), ...turn(2, 1))
   await rig.until('VersionPublished', 1)
@@ -228,7 +228,7 @@ test('a hint that no longer fits beside its answer is left out, the turn is trai
   assert.equal(rig.learner.steps, 1)
 })
 
-test('a candidate beyond the limits is rejected, nothing stays loaded, learning goes on', async () => {
+test('a candidate beyond the limits is rejected and unloaded, and learning continues', async () => {
   const rig = await start()
   await rig.until('LineStarted', 1)
   rig.learner.kl = 0.5
@@ -243,7 +243,7 @@ test('a candidate beyond the limits is rejected, nothing stays loaded, learning 
   assert.equal(rig.learner.loaded.size, 0)
 })
 
-test("a promotion that fails is its caller's to know: the publisher goes on", async () => {
+test('a failed promotion is reported to its caller, and the publisher continues', async () => {
   const rig = await start()
   await rig.until('LineStarted', 1)
   await assert.rejects(rig.publisher.promote('policy~nowhere'), { code: 'unknown_branch' })
@@ -264,7 +264,7 @@ test("a promotion that fails is its caller's to know: the publisher goes on", as
   assert.deepEqual(rig.fatal, [])
 })
 
-test('two trainers and two publishers on one log: one chain, every turn in one batch', async () => {
+test('two trainers and two publishers on one log make one chain with each turn in one batch', async () => {
   const log = openMemoryLog()
   const [a, b] = [await start(log), await start(log)]
   await append(log, ...Array.from({ length: 8 }, (_, i) => turn(i, i % 2 ? 1 : -1)).flat())
@@ -284,7 +284,7 @@ test('two trainers and two publishers on one log: one chain, every turn in one b
   }
 })
 
-test('stopped in the middle of a computation and started again: the same batch, once', async () => {
+test('a trainer that is stopped in a computation makes the same batch once after its restart', async () => {
   const log = openMemoryLog()
   const first = await start(log)
   await first.until('LineStarted', 1)

@@ -70,14 +70,14 @@ const SETTINGS: StepSettings = {
 }
 
 describe('SmolLM2-135M-Instruct', () => {
-  test('text becomes the ids that the reference tokenizer gives', () => {
+  test('the tokenizer gives the ids of the reference tokenizer', () => {
     for (const { text, ids } of reference.encodings) {
       assert.deepEqual(model.encode(text), ids, JSON.stringify(text))
       assert.equal(model.decode(ids), text)
     }
   })
 
-  test('greedy answers and their ten most likely tokens are those of the float64 reference', async () => {
+  test('greedy answers and their ten most likely tokens equal those of the float64 reference', async () => {
     let worst = 0
     for (const { question, prompt, steps } of reference.answers) {
       assert.deepEqual(model.promptIds([{ role: 'user', content: question }], {}), prompt)
@@ -94,7 +94,7 @@ describe('SmolLM2-135M-Instruct', () => {
     assert.ok(worst < TOLERANCE, `log-probs differ by up to ${worst}`)
   })
 
-  test('what one row says with 4-bit blocks is what a whole sequence says in float32', async () => {
+  test('the one-row decoder on 4-bit blocks agrees with the float32 sequence', async () => {
     for (const { prompt } of reference.answers) {
       const { tokens, ids } = await ask(prompt)
       const scored = await serving.score({ prompt, completion: ids, adapter: null, temperature: 1 })
@@ -103,7 +103,7 @@ describe('SmolLM2-135M-Instruct', () => {
     }
   })
 
-  test('a conversation is streamed, and its second turn extends the first, id by id', async () => {
+  test('a conversation is streamed, and the ids of its second turn extend those of the first', async () => {
     const first = [{ role: 'user', content: 'What is the capital of France?' }]
     const prompt = model.promptIds(first, {})
     const answer = await ask(prompt)
@@ -122,7 +122,7 @@ describe('SmolLM2-135M-Instruct', () => {
     assert.match(next.text, /Rome/)
   })
 
-  test('one update moves the model towards what was rewarded; the base is a rollback away, unchanged', async () => {
+  test('one update raises the log-prob of rewarded answers, and a rollback serves the unchanged base', async () => {
     const prompt = model.promptIds([{ role: 'user', content: 'Name a colour.' }], {})
     const before = await ask(prompt)
     const samples = await Promise.all(

@@ -82,7 +82,7 @@ describe('the package', () => {
     folder = await install(tarball)
   })
 
-  test('holds modules, each with its source, and assets as they are committed: no test, no bench, no hidden file', () => {
+  test('the package holds modules, their sources and assets as committed, and no test, bench or hidden file', () => {
     const there = join(folder, 'node_modules', 'instar')
     const tracked = new Set(spawnSync('git', ['ls-files'], { cwd: ROOT, encoding: 'utf8' }).stdout.split('\n'))
     const held = readdirSync(there, { withFileTypes: true, recursive: true })
@@ -110,7 +110,7 @@ describe('the package', () => {
       ok(held.includes(path), path)
   })
 
-  test('has the sizes that the README states', () => {
+  test('the package has the sizes that the README states', () => {
     near(tarball.packed_bytes, stated(/tarball of ([\d.]+) MB/))
     ok(tarball.packed_bytes < LIMIT.packed, `${tarball.packed_bytes} bytes packed`)
     ok(tarball.unpacked_bytes < LIMIT.unpacked, `${tarball.unpacked_bytes} bytes unpacked`)
@@ -119,7 +119,7 @@ describe('the package', () => {
     if (process.platform === 'linux' && process.arch === 'x64') near(installed, stated(/installed, ([\d.]+) MB/))
   })
 
-  test('brings the packages of the lock, each at a version that is in it', () => {
+  test('the package installs versions that are in the lockfile', () => {
     type Packages = Record<string, { version?: string }>
     const packages = (file: string): string[] =>
       Object.entries((JSON.parse(readFileSync(file, 'utf8')) as { packages: Packages }).packages)
@@ -137,7 +137,7 @@ describe('the package', () => {
     )
   })
 
-  test('says its version and its commands; exit codes are those of the repository', async () => {
+  test('the package prints its version and commands, with the exit codes of the repository', async () => {
     const version = await run(instar('--version'), folder)
     deepEqual([version.code, version.out], [0, `${VERSION}\n`], version.err)
     const help = await run(instar('--help'), folder)
@@ -146,7 +146,7 @@ describe('the package', () => {
     equal((await run(instar('nonsense'), folder)).code, 2)
   })
 
-  test('up serves, a correction is scored, Ctrl-C stops it; the repository reads what it wrote as its own', async () => {
+  test('up serves, scores a correction and stops on Ctrl-C, and the repository reads its log', async () => {
     const first = await up(instar(), folder)
     match(first.ready.learning, new RegExp(`arithmetic ${arithmetic()}\\b`))
     const question = { role: 'user', content: 'What is 2 plus 3?' }
@@ -181,7 +181,7 @@ describe('the package', () => {
     deepEqual(foldVersions(first.ready.data), written)
   })
 
-  test('the short demo learns; the repository computes its versions again, bit for bit', async () => {
+  test('the short demo learns, and the repository verifies its versions bit for bit', async () => {
     const place = temporary()
     const demo = await run(instar('demo', '--short', '--json', '--keep'), folder, { TMPDIR: place })
     equal(demo.code, 0, demo.err)

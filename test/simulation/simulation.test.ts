@@ -14,7 +14,7 @@ const reproduce = (seed: number): string => `npm run simulate -- --schedules 1 -
 for (let part = 0; part < PARTS; part += 1) {
   const first = 1 + (part * SCHEDULES) / PARTS
   test(
-    `schedules from seed ${first}: all readers agree, and everything is there once`,
+    `schedules from seed ${first}: all readers agree, and each turn counts once`,
     { timeout: 300_000 },
     async (t) => {
       let [records, versions, rejected] = [0, 0, 0]
@@ -32,7 +32,7 @@ for (let part = 0; part < PARTS; part += 1) {
 }
 
 for (const rule of RULE_NAMES) {
-  test(`without ${rule} schedules break. ${RULES[rule]}`, { timeout: 120_000 }, async (t) => {
+  test(`without ${rule} some schedule fails. ${RULES[rule]}`, { timeout: 120_000 }, async (t) => {
     for (let seed = 1; seed <= WITHOUT; seed += 1) {
       const { problems } = await simulate(seed, rule)
       if (problems.length === 0) continue
@@ -43,6 +43,6 @@ for (const rule of RULE_NAMES) {
   })
 }
 
-test('a seed gives the same schedule again', async () => {
+test('a seed gives the same schedule twice', async () => {
   assert.deepEqual(await simulate(7), await simulate(7))
 })

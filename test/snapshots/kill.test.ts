@@ -19,7 +19,7 @@ const KILLS = 6
 
 for (const service of SERVICES) {
   test(
-    `a ${service.name} that is killed again and again while it takes snapshots loses nothing and counts nothing twice`,
+    `a ${service.name} that is killed repeatedly while it takes snapshots loses and duplicates nothing`,
     { timeout: 120_000 },
     async (t) => {
       const folder = mkdtempSync(join(tmpdir(), 'instar-kill-'))

@@ -32,7 +32,7 @@ export const snapshotFeatures = (name: string, open: () => Promise<OpenedLog>, s
   describe(`snapshots on the ${name} log`, () => {
     for (let seed = 1; seed <= schedules; seed += 1) {
       feature(
-        `history ${seed}: killed and stopped anywhere, each service knows what a fold from the start knows`,
+        `history ${seed}: after kills and stops at any point each service has the state of a fold from the start`,
         async (log, folder) => {
           const random = seeded(seed)
           const history = randomHistory(random, 400)
@@ -68,7 +68,7 @@ export const snapshotFeatures = (name: string, open: () => Promise<OpenedLog>, s
       { sessions: 8, turns: 60 },
     ]) {
       feature(
-        `a gateway that remembers ${limits.sessions} sessions: killed and stopped anywhere, it knows them as the log has them`,
+        `a gateway that keeps ${limits.sessions} sessions has the sessions of the log after kills and stops at any point`,
         async (log, folder) => {
           const random = seeded(limits.sessions)
           const history = randomHistory(random, 600)
@@ -102,7 +102,7 @@ export const snapshotFeatures = (name: string, open: () => Promise<OpenedLog>, s
       )
     }
 
-    feature('what was read before is not read again', async (log, folder) => {
+    feature('records before the snapshot are not read again', async (log, folder) => {
       const history = randomHistory(seeded(7), 300)
       await append(log, history.events)
       for (const service of SERVICES) {
@@ -114,7 +114,7 @@ export const snapshotFeatures = (name: string, open: () => Promise<OpenedLog>, s
     })
 
     feature(
-      'a deleted, damaged, emptied or foreign file, or one of another build, costs time and nothing else',
+      'a deleted, damaged, empty or foreign file, or one of another build, causes a reading from the start',
       async (log, folder) => {
         const history = randomHistory(seeded(8), 300)
         await append(log, history.events)
@@ -199,7 +199,7 @@ export const snapshotFeatures = (name: string, open: () => Promise<OpenedLog>, s
       assert.equal(await live(log, service, folder, { clean: true }), 0)
     })
 
-    feature('without a folder that can be written the fold is in memory, and said so', async (log, folder) => {
+    feature('without a writable folder the fold is in memory, and a log line says so', async (log, folder) => {
       const history = randomHistory(seeded(12), 200)
       await append(log, history.events)
       writeFileSync(join(folder, 'file'), '')

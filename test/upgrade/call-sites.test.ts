@@ -6,7 +6,7 @@ import { committable, ROOT } from '../../tools/tree.ts'
 
 const WRITERS = /^(services|cli\/src|packages\/(?:log|process)\/src)\/.*(?<!\.test)\.ts$/
 
-test("whoever writes a record says which versions the log's readers have", () => {
+test('each writer of records passes the versions that the readers of the log have', () => {
   let calls = 0
   for (const path of committable().filter((one) => WRITERS.test(one))) {
     for (const [call] of readFileSync(join(ROOT, path), 'utf8').matchAll(

@@ -14,7 +14,7 @@ import { laterBuild } from './other-build.ts'
 const LATER = ['TurnScored', 'BatchSealed', 'UpdateComputed', 'VersionPublished'] as const
 
 test(
-  'a log that a later build has written is gone on with by this one, and by that one again: nothing is lost',
+  'this build continues a log of a later build, and the later build continues it again, without a loss',
   { timeout: 120_000 },
   async (t) => {
     using later = laterBuild(LATER, ['kit', 'upgrade'])

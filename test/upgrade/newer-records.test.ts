@@ -50,7 +50,7 @@ const read = async (log: EventLog): Promise<Logged[]> => {
   return read
 }
 
-test('the embedded log gives the schema of a newer build with its records: they are read, and keep their ids', async () => {
+test('the embedded log returns records of a newer build with their schema and ids', async () => {
   const path = folder()
   const later = newer('SessionLinked', 'note', 'string', '')
   const theirs = await openEmbeddedLog({ folder: path, schemas: { ...schemaTexts(), ...later.schemas } })
@@ -75,7 +75,7 @@ test('the embedded log gives the schema of a newer build with its records: they 
   await looking.close()
 })
 
-test('a type that only a newer build knows ends the reader with unknown_record', async () => {
+test('a record type of a newer build ends the reader with unknown_record', async () => {
   const path = folder()
   const { schemas, encode } = newer('SessionLinked', 'note', 'string', '', 'SessionRenamed.v1')
   const log = await openEmbeddedLog({ folder: path, schemas: { ...schemaTexts(), ...schemas } })
@@ -85,7 +85,7 @@ test('a type that only a newer build knows ends the reader with unknown_record',
   await log.close()
 })
 
-test('what may be written on a log that others share is what was released, until a record says that its readers have more', async () => {
+test('on a shared log only released versions are written until a record announces newer readers', async () => {
   const memory = openMemoryLog()
   const log: EventLog = new Proxy(memory, {
     get: (target, name) =>
@@ -117,7 +117,7 @@ test('what may be written on a log that others share is what was released, until
   assert.deepEqual((await readUpgrades(log)).get('SessionLinked'), 5)
 })
 
-test('a log that one process holds is written with the newest at once', async () => {
+test('on a log of one process the newest versions are written at once', async () => {
   const embedded = await openEmbeddedLog({ folder: folder(), schemas: schemaTexts() })
   for (const log of [openMemoryLog(), embedded]) assert.deepEqual(versionsOn(log), NEWEST)
   await embedded.close()

@@ -120,7 +120,7 @@ const withHistory = async (
 }
 
 describe('the command line', () => {
-  test('help lists every command, and every command has help of its own', async () => {
+  test('help lists each command, and each command has its own help', async () => {
     for (const args of [[], ['help'], ['--help']]) {
       const { code, out } = await instar(args, {})
       equal(code, 0)
@@ -138,14 +138,14 @@ describe('the command line', () => {
     }
   })
 
-  test('--version is the version of the whole and nothing else', async () => {
+  test('--version prints the version alone', async () => {
     for (const option of ['--version', '-v']) {
       const { code, out, err } = await instar([option], {})
       deepEqual([code, out, err], [0, `${VERSION}\n`, ''])
     }
   })
 
-  test('what is not understood exits with 2 and says what would be', async () => {
+  test('unknown commands and options exit with 2 and name the known ones', async () => {
     for (const args of [
       ['nope'],
       ['versions', '--nope'],
@@ -164,14 +164,14 @@ describe('the command line', () => {
     }
   })
 
-  test('an error is its code, what happened, what to do; under --json also the last line', async () => {
+  test('an error has its code, what happened and what to do; with --json it is also the last line', async () => {
     const { code, err, json } = await instar(['show', '3', '--json'], { INSTAR_DATA: folder() })
     equal(code, 1)
     match(err, /^instar show: unknown_version: The policy has no version 3\.\nUse a version/)
     deepEqual(json, { error: { code: 'unknown_version', message: 'The policy has no version 3.' } })
   })
 
-  test('commands that change something say so when no pipeline runs', async () => {
+  test('commands that write report that no pipeline runs', async () => {
     for (const args of [['rollback', '1'], ['thaw'], ['promote', 'again']]) {
       const { code, json } = await instar([...args, '--json'], { INSTAR_PORT: '9' })
       equal(code, 1)
@@ -179,7 +179,7 @@ describe('the command line', () => {
     }
   })
 
-  test('a configuration that is not understood stops any command', async () => {
+  test('invalid settings stop every command', async () => {
     const { code, err } = await instar(['versions'], { INSTAR_PORT: 'x' })
     equal(code, 1)
     match(err, /bad_request: INSTAR_PORT=x/)
@@ -187,7 +187,7 @@ describe('the command line', () => {
 })
 
 describe('versions and show, from the log', () => {
-  test('before the first start the policy is its base', async () => {
+  test('before the first start versions shows the base', async () => {
     const { code, json, err } = await instar(['versions', '--json'], { INSTAR_DATA: folder() })
     equal(code, 0)
     deepEqual(json, [
@@ -206,7 +206,7 @@ describe('versions and show, from the log', () => {
     match(err, /no log in/)
   })
 
-  test('versions: lineage, status, the batch behind each', async () => {
+  test('versions shows parent, status and batch of each version', async () => {
     const env = await withHistory()
     const { code, json } = await instar(['versions', '--json'], env)
     equal(code, 0)
@@ -239,7 +239,7 @@ describe('versions and show, from the log', () => {
     match(out, /learning is frozen/)
   })
 
-  test('show: what a version was trained on, its figures, when it served', async () => {
+  test('show gives the turns, the figures and the serving times of a version', async () => {
     const env = await withHistory()
     const { json } = await instar(['show', '1', '--json'], env)
     const shown = json as Record<string, unknown>
@@ -264,7 +264,7 @@ describe('versions and show, from the log', () => {
     match((await instar(['show', 'v1'], env)).out, /^version 1: serving, update, from version 0/)
   })
 
-  test('a log that another process writes to can be read', async () => {
+  test('versions reads a log that another process writes', async () => {
     await withHistory(async (env) => {
       equal(((await instar(['versions', '--json'], env)).json as unknown[]).length, 3)
     })
@@ -272,7 +272,7 @@ describe('versions and show, from the log', () => {
 })
 
 describe('sql without a pipeline', () => {
-  test('starts the database for the question, brings it up to the log, ends it', async () => {
+  test('sql starts the database, brings it to the end of the log, and stops it', async () => {
     const env = await withHistory()
     const { code, json } = await instar(
       ['sql', 'select version, parent, sha256, status from versions order by version', '--json'],
@@ -289,7 +289,7 @@ describe('sql without a pipeline', () => {
     equal((refused.json as { error: { code: string } }).error.code, 'bad_sql')
   })
 
-  test('without a log there is nothing to ask', async () => {
+  test('sql without a log is an error', async () => {
     const { code, json } = await instar(['sql', 'select 1', '--json'], { INSTAR_DATA: folder() })
     equal(code, 1)
     equal((json as { error: { code: string } }).error.code, 'data_unreadable')

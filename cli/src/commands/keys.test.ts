@@ -14,7 +14,7 @@ import { folder, instar, type Said } from '../../../test/kit/cli-world.ts'
 
 type Made = { id: string; token: string; scopes: string[]; expires_at: string | null }
 
-test('keys are made, limited, rotated and revoked; a running gateway hears of it; the file holds no secret', async () => {
+test('keys are created, limited, rotated and revoked, a running gateway follows, and the file holds no secret', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'instar-keys-'))
   const file = join(folder, 'keys.json')
   const keys = async (...args: string[]): Promise<unknown> => {
@@ -92,7 +92,7 @@ test('keys are made, limited, rotated and revoked; a running gateway hears of it
   }
 })
 
-test('commands show the gateway the key in INSTAR_KEY; doctor says what it could not look at without one', async () => {
+test('commands send the key in INSTAR_KEY, and doctor without one names what it cannot check', async () => {
   const data = folder()
   const made = async (scopes: string): Promise<string> =>
     ((await instar(['keys', 'add', 'me', '--scopes', scopes, '--json'], { INSTAR_DATA: data })).json as Made).token
@@ -127,7 +127,7 @@ test('commands show the gateway the key in INSTAR_KEY; doctor says what it could
   }
 })
 
-test('without keys a command shows the token of its data folder, or of INSTAR_ADMIN_TOKEN; who has neither is refused', async () => {
+test('without keys a command sends the token of its data folder or of INSTAR_ADMIN_TOKEN; without a token it is refused', async () => {
   const [data, elsewhere] = [folder(), folder()]
   const rig = await startRig({ settings: { adminToken: null, adminTokenFile: join(data, 'admin.token') } })
   const INSTAR_PORT = new URL(rig.url).port
@@ -156,7 +156,7 @@ test('without keys a command shows the token of its data folder, or of INSTAR_AD
   }
 })
 
-test('two that change the file at once wait for each other; a key that has expired has no successor', async () => {
+test('concurrent changes of the file wait for each other, and an expired key has no successor', async () => {
   const data = folder()
   const file = join(data, 'keys.json')
   const stored = (id: string, expires: string | null): object => ({
@@ -190,7 +190,7 @@ test('two that change the file at once wait for each other; a key that has expir
   assert.match(rotated.err, /key over has expired/)
 })
 
-test('a gateway does not open when its last key is revoked or their file is gone, not after a restart either, until `keys open`; its health is still told', async () => {
+test('a gateway refuses requests after its last key is revoked or its file is gone, also after a restart, until `keys open`; health is served', async () => {
   const data = folder()
   const file = join(data, 'keys.json')
   const keys = (...args: string[]): Promise<Said> => instar(['keys', ...args, '--json'], { INSTAR_DATA: data })
@@ -245,7 +245,7 @@ test('a gateway does not open when its last key is revoked or their file is gone
   }
 })
 
-test('keys that others took away while the gateway ran lock it as well; keys that were there at its start are remembered beside the file', async () => {
+test('keys that another program removes lock a running gateway as well, and a marker beside the file records that keys existed', async () => {
   const data = folder()
   const file = join(data, 'keys.json')
   await writeFile(
@@ -263,7 +263,7 @@ test('keys that others took away while the gateway ran lock it as well; keys tha
   }
 })
 
-test("the lock is its owner's alone; whoever holds it for ever does not keep a key from being revoked", async () => {
+test('the lock belongs to its owner, and a lock that is never released does not block a revocation', async () => {
   const data = folder()
   const file = join(data, 'keys.json')
   await writeFile(`${file}.lock`, '', { mode: 0o644 })
@@ -285,7 +285,7 @@ test("the lock is its owner's alone; whoever holds it for ever does not keep a k
   }
 })
 
-test('what the disk refuses and what is no file of keys is told as that; a command that there is none of as well', async () => {
+test('faults of the disk, a file that is no key file and an unknown subcommand have their own errors', async () => {
   const data = folder()
   const file = join(data, 'keys.json')
   const said = async (args: readonly string[], keys: string): Promise<[number, string]> => {

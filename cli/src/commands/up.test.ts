@@ -70,7 +70,7 @@ const metricsWith = async (url: string, line: string): Promise<string> => {
 }
 
 describe('instar up', () => {
-  test('a model on whose base the versions of the folder were not made is refused before it listens; doctor and replay say the same', async () => {
+  test('up refuses a model that is not the base of the versions before it listens, and doctor and replay report the same', async () => {
     const data = folder()
     const other = join(folder(), 'other')
     cpSync(join(ROOT, 'models/tiny'), other, { recursive: true })
@@ -95,7 +95,7 @@ describe('instar up', () => {
     equal((await again.ended)[0], 0)
   })
 
-  test('serves, is asked and commanded by the other commands, stops on SIGTERM to its group, goes on where it was', async () => {
+  test('up serves requests and commands, stops on SIGTERM to its group, and continues after a restart', async () => {
     const data = folder()
     const first = await up(data)
     const reply = await say(first.ready.url, 'one', 'Hello')
@@ -158,7 +158,7 @@ describe('instar up', () => {
     )
   })
 
-  test('a log that cannot be written any more ends the process, which says why', { skip: !prlimit }, async () => {
+  test('up exits with the reason when its log cannot be written', { skip: !prlimit }, async () => {
     const { child, ready, ended, err } = await up(folder())
     const stays = `--fsize=${statSync(join(ready.data, 'log', 'log.db-wal')).size}`
     equal(spawnSync('prlimit', ['--pid', String(child.pid), stays]).status, 0)
@@ -187,7 +187,7 @@ describe('instar up', () => {
     match(err(), /Check the disk/)
   })
 
-  test('a model that is not there, a bind that is open to all: said before anything is started', async () => {
+  test('up refuses a missing model and an open bind before it starts anything', async () => {
     const data = folder()
     const absent = await instar(['up', '--data', data, '--model', './absent', '--json'], {})
     deepEqual([absent.code, (absent.json as { error: { code: string } }).error.code], [1, 'bad_checkpoint'])
@@ -195,7 +195,7 @@ describe('instar up', () => {
     deepEqual([open.code, (open.json as { error: { code: string } }).error.code], [1, 'open_bind'])
   })
 
-  test('says to a person where everything is, and what the model is', async () => {
+  test('up on a terminal prints its addresses, its folder and its model', async () => {
     const data = folder()
     const child = spawn(process.execPath, [join(ROOT, 'cli/instar.cjs'), 'up', '--port', '0', '--data', data], {
       stdio: ['ignore', 'pipe', 'ignore'],

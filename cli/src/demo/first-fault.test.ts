@@ -2,7 +2,7 @@ import { equal, rejects } from 'node:assert/strict'
 import { test } from 'node:test'
 import { firstFault } from './first-fault.ts'
 
-test("who waits meets the first fault, also one that came while nobody waited; late rejections are nobody's", async (t) => {
+test('a wait ends with the first fault, also one from before the wait, and later rejections are handled', async (t) => {
   const unhandled: unknown[] = []
   const note = (error: unknown): void => void unhandled.push(error)
   process.on('unhandledRejection', note)

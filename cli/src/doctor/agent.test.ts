@@ -20,7 +20,7 @@ type Row = {
   off_prefix: boolean
 }
 
-test('each request is told with what it carried, its session and why it is trained on or not', async () => {
+test('doctor agent shows the fields, the session and the training reason of each request', async () => {
   const rig = await startRig()
   const { port } = new URL(rig.url)
   const run = async (...args: string[]): Promise<string> => {

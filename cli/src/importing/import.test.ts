@@ -115,7 +115,7 @@ const conversation = async (data: string): Promise<void> => {
 }
 
 describe('instar export and import', () => {
-  test('a conversation of one log is the same on another: ids, tokens, words, joins, feedback; again adds nothing', async (t) => {
+  test('a conversation is the same on another log: ids, tokens, texts, joins, feedback; a second import adds nothing', async (t) => {
     const [from, to] = [folder(), folder()]
     await conversation(from)
     const path = join(folder(), 'desk.jsonl')
@@ -200,7 +200,7 @@ describe('instar export and import', () => {
     }
   })
 
-  test('a session that is not there is told, and no file is made; what is no file is refused in words', async () => {
+  test('an unknown session is an error and leaves no file; a file of another format is refused', async () => {
     const data = folder()
     await conversation(data)
     const path = join(folder(), 'none.jsonl')
@@ -224,7 +224,7 @@ describe('instar export and import', () => {
     }
   })
 
-  test('the scorer judges imported turns by what was said next', async (t) => {
+  test('the scorer judges imported turns by their next states', async (t) => {
     const [from, to] = [folder(), folder()]
     await conversation(from)
     const path = join(folder(), 'desk.jsonl')
@@ -271,7 +271,7 @@ const ask = (messages: object[], answer: string, more: object = {}) => ({
 const SAID = (content: string) => ({ role: 'assistant', content })
 
 describe('instar import: logs of requests', () => {
-  test('unlabelled requests find their conversation; a bad line is told and costs nothing else; a file that has grown adds what is new', async (t) => {
+  test('unlabelled requests find their conversation, a bad line is reported and skipped, and a grown file adds its new lines', async (t) => {
     const data = folder()
     const lines: unknown[] = [
       ask([USER('Name a river.')], 'The Aare.'),
@@ -309,7 +309,7 @@ describe('instar import: logs of requests', () => {
     equal((await look(t, data)).turns[2]!.follows, turns[1]!.turn)
   })
 
-  test('token-exact where ids, log-probs and our version are there and agree; else the reason', async (t) => {
+  test('a turn is token-exact where ids, log-probs and its version agree, else it has the reason', async (t) => {
     const data = folder()
     const messages = [USER('Say it.')]
     const prompt = model.promptIds(messages, {})
@@ -388,7 +388,7 @@ describe('instar import: logs of requests', () => {
 })
 
 describe('instar import: conversations', () => {
-  test('each answer is a turn; calls and their results are next states; a range of rewards is spread', async (t) => {
+  test('each answer is a turn, calls and results are next states, and rewards are scaled to their range', async (t) => {
     const data = folder()
     const call = { id: 'c1', type: 'function', function: { name: 'f', arguments: '{"a":1}' } }
     const lines = [
@@ -454,7 +454,7 @@ describe('instar import: conversations', () => {
   })
 })
 
-test('a long request is in blobs, what repeats it leans on it; lines of any length and ending; what is no UTF-8 is told, not changed', async (t) => {
+test('a long request is stored in blobs and referenced by repetitions; all line lengths and endings are read; invalid UTF-8 is reported and not changed', async (t) => {
   const data = folder()
   const long = 'A river. '.repeat(100_000)
   const path = join(folder(), 'long.jsonl')
@@ -512,7 +512,7 @@ describe('instar import: steps of Claw-R1', () => {
     }
   }
 
-  test('a trajectory is a session in the order of its steps, joined by tokens, closed by its last; its versions are ours only if we say so', async (t) => {
+  test('a trajectory is a session in the order of its steps, joined by tokens and closed at its end; its versions count only with the option', async (t) => {
     const { all, step, said } = steps()
     const foreign = folder()
     const plain = await load(foreign, file([...all, all[1]]))

@@ -99,7 +99,7 @@ test('a stop while the services start ends the thread', { timeout: 20_000 }, asy
 })
 
 test(
-  'where the cores are in use, the thread of the services yields to the one that answers',
+  'on busy cores the thread of the services has a lower priority than the serving thread',
   { timeout: 20_000, skip: process.platform !== 'linux' },
   async () => {
     const data = folder()

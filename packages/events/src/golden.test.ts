@@ -216,7 +216,7 @@ for (const topic of TOPICS) {
   for (const name of FLOW[topic].records) {
     for (let version = 1; version <= newestVersion(name); version += 1) {
       const current = version === newestVersion(name)
-      it(`${name}.v${version} is ${current ? 'written and ' : ''}read as it was`, () => {
+      it(`${name}.v${version} is ${current ? 'written to and ' : ''}read from its golden bytes`, () => {
         const golden = JSON.parse(readFileSync(file(name, version), 'utf8')) as Golden
         const event = fromJson(golden.event) as Event
         assert.equal(golden.schema, `${name}.v${version}`)

@@ -79,7 +79,7 @@ for (const [name, figures] of Object.entries(stored)) {
     const within = (others: number): number => (engine === 'tfjs-node' ? 1e-5 : others)
     const options = { skip: engine === 'tfjs-node' && unbuilt }
     const { config, adapter: expected } = figures
-    test(`${name} on ${engine}: logits as PyTorch's, 2e-5`, options, async () => {
+    test(`${name} on ${engine}: logits equal those of PyTorch within 2e-5`, options, async () => {
       const runtime = await createRuntime({
         config,
         weights: weightsFrom(weightsOf(config)),
@@ -102,20 +102,24 @@ for (const [name, figures] of Object.entries(stored)) {
       await runtime.close()
     })
 
-    test(`${name} on ${engine}: loss and gradients of all weights as PyTorch's, 2e-5`, options, async () => {
-      const weights = weightsOf(config)
-      const runtime = await createRuntime({ config, weights: weightsFrom(weights), base: name, engine, threads: 1 })
-      const training = await compilePretraining(runtime.backend, config)
-      const tokenWeights = Float32Array.from({ length: 14 }, (_, at) => (at % 7 === 6 ? 0 : at >= 11 ? 3 : 1))
-      const { loss, outputs } = await training.step(weights, { B: 2, T: 7, ids, tokenWeights })
-      near(loss, figures.pretraining.loss, 1e-5, 'loss')
-      for (const [key, gradient] of Object.entries(figures.pretraining.gradients))
-        same(outputs[key]?.data ?? [], gradient, within(2e-5), key)
-      await runtime.close()
-    })
+    test(
+      `${name} on ${engine}: loss and gradients of all weights equal those of PyTorch within 2e-5`,
+      options,
+      async () => {
+        const weights = weightsOf(config)
+        const runtime = await createRuntime({ config, weights: weightsFrom(weights), base: name, engine, threads: 1 })
+        const training = await compilePretraining(runtime.backend, config)
+        const tokenWeights = Float32Array.from({ length: 14 }, (_, at) => (at % 7 === 6 ? 0 : at >= 11 ? 3 : 1))
+        const { loss, outputs } = await training.step(weights, { B: 2, T: 7, ids, tokenWeights })
+        near(loss, figures.pretraining.loss, 1e-5, 'loss')
+        for (const [key, gradient] of Object.entries(figures.pretraining.gradients))
+          same(outputs[key]?.data ?? [], gradient, within(2e-5), key)
+        await runtime.close()
+      },
+    )
 
     test(
-      `${name} on ${engine}: the hybrid loss, its gradients and two Adam steps as PyTorch's, 5e-5`,
+      `${name} on ${engine}: the hybrid loss, its gradients and two Adam steps equal those of PyTorch within 5e-5`,
       options,
       async () => {
         const constants = frozenConstants(config, weightsFrom(weightsOf(config)))

@@ -18,7 +18,7 @@ const project = async (
   await projections.stop()
 }
 
-test('the rows of a small history', { timeout: 60_000 }, async (t) => {
+test('a small history gives the expected rows', { timeout: 60_000 }, async (t) => {
   using folder = temporaryFolder()
   const postgres = await startPostgres({ folder: folder.path })
   t.after(() => postgres.stop())
@@ -28,7 +28,7 @@ test('the rows of a small history', { timeout: 60_000 }, async (t) => {
   await project(log, postgres.owner)
   const rows = (sql: string) => readOnlyQuery(postgres.reader, sql)
 
-  await t.test('turns, with the next state of each', async () => {
+  await t.test('turns have their next state', async () => {
     assert.deepEqual(
       await rows(
         'select turn_id, session_id, version, dialect, kind, label_source, status, trainable, reason, next_turn_id, prompt_tokens, completion_tokens, started_at, finished_at from turns order by started_at',
@@ -114,7 +114,7 @@ test('the rows of a small history', { timeout: 60_000 }, async (t) => {
       ],
     )
   })
-  await t.test('sessions and feedback', async () => {
+  await t.test('sessions and feedback have their rows', async () => {
     assert.deepEqual(await rows('select session_id, subject, first_turn_id from sessions order by 1'), [
       { session_id: 'sa', subject: 'subject-sa', first_turn_id: a1.turn },
       { session_id: 'sb', subject: 'subject-sb', first_turn_id: b1.turn },
@@ -130,7 +130,7 @@ test('the rows of a small history', { timeout: 60_000 }, async (t) => {
       ],
     )
   })
-  await t.test('one row per turn and revision; a branch has its own', async () => {
+  await t.test('scores have one row per turn and revision, and a branch has its own', async () => {
     assert.deepEqual(
       await rows('select turn_id, revision, reward, judge, hint, reason from scores order by at, revision'),
       [
@@ -151,7 +151,7 @@ test('the rows of a small history', { timeout: 60_000 }, async (t) => {
       { turn_id: a1.turn, revision: 0, reward: 0.25 },
     ])
   })
-  await t.test('updates and what came of them', async () => {
+  await t.test('updates have their result', async () => {
     assert.deepEqual(
       await rows('select number, status, version, items, dropped, mean_reward, reason from updates order by number'),
       [
@@ -164,7 +164,7 @@ test('the rows of a small history', { timeout: 60_000 }, async (t) => {
       { turn_id: b2.turn, reason: 'side turn' },
     ])
   })
-  await t.test('versions, the turns behind them, the head', async () => {
+  await t.test('versions have their turns, and one is the head', async () => {
     assert.deepEqual(await rows('select version, parent, sha256, status from versions order by version'), [
       { version: 0, parent: null, sha256: null, status: 'superseded' },
       { version: 1, parent: 0, sha256: update1.adapter, status: 'serving' },
@@ -185,7 +185,7 @@ test('the rows of a small history', { timeout: 60_000 }, async (t) => {
     ])
     assert.deepEqual(await rows('select frozen, request from all_freezes'), [{ frozen: false, request: 'thaw-1' }])
   })
-  await t.test('version_metrics', async () => {
+  await t.test('version_metrics has the figures of each version', async () => {
     const [base, first, second] = await rows('select * from version_metrics order by version')
     assert.partialDeepStrictEqual(base, {
       version: 0,
@@ -235,7 +235,7 @@ test('the rows of a small history', { timeout: 60_000 }, async (t) => {
       head_seconds: 10,
     })
   })
-  await t.test('what does not count is in `ignored`, and nowhere else', async () => {
+  await t.test('records that do not count are in `ignored` alone', async () => {
     assert.deepEqual(await rows('select topic, key, type, why from ignored order by topic, type, why'), [
       { topic: 'scores', key: 'policy', type: 'TurnScored', why: 'outranked' },
       { topic: 'turns', key: 'sa', type: 'FeedbackGiven', why: 'unknown_turn' },
@@ -244,7 +244,7 @@ test('the rows of a small history', { timeout: 60_000 }, async (t) => {
       { topic: 'weights', key: 'policy', type: 'VersionPublished', why: 'stale' },
     ])
   })
-  await t.test('no words of a person', async () => {
+  await t.test('no column holds text of a person', async () => {
     await withClient(postgres.owner, async (client) => {
       const { rows: tables } = await client.query<{ table_name: string }>(
         "select table_name from information_schema.tables where table_schema = 'public' and table_type = 'BASE TABLE'",
@@ -260,7 +260,7 @@ test('the rows of a small history', { timeout: 60_000 }, async (t) => {
 })
 
 test(
-  "a candidate that nobody saw is no answer in the metrics; a subagent's session names its parent",
+  'candidates that were not shown do not count as answers in metrics, and the session of a subagent names its parent',
   { timeout: 60_000 },
   async (t) => {
     using folder = temporaryFolder()
@@ -312,7 +312,7 @@ test(
 )
 
 test(
-  'a deleted folder comes back with identical rows, in any batches, resumed anywhere',
+  'a deleted folder is rebuilt with identical rows, in any batches, resumed at any point',
   { timeout: 120_000 },
   async () => {
     using first = temporaryFolder()
@@ -337,7 +337,7 @@ test(
   },
 )
 
-test('another id at an offset means another log: everything is filled anew', { timeout: 60_000 }, async (t) => {
+test('another record id at an offset means another log, and all tables are rebuilt', { timeout: 60_000 }, async (t) => {
   using folder = temporaryFolder()
   const postgres = await startPostgres({ folder: folder.path })
   t.after(() => postgres.stop())
@@ -365,7 +365,7 @@ test('another id at an offset means another log: everything is filled anew', { t
   assert.deepEqual(await readOnlyQuery(postgres.reader, 'select count(*) as n from turns'), [{ n: 0 }])
 })
 
-test('rows that are lost under a running projection come back', { timeout: 60_000 }, async (t) => {
+test('rows that are lost under a running projection are written again', { timeout: 60_000 }, async (t) => {
   using folder = temporaryFolder()
   const postgres = await startPostgres({ folder: folder.path })
   t.after(() => postgres.stop())
@@ -390,7 +390,7 @@ test('rows that are lost under a running projection come back', { timeout: 60_00
   assert.deepEqual(disturbed, await digests(postgres.owner))
 })
 
-test('tables of another build are replaced, and what is not ours is left alone', { timeout: 60_000 }, async (t) => {
+test('tables of another build are replaced, and foreign tables are kept', { timeout: 60_000 }, async (t) => {
   using folder = temporaryFolder()
   const postgres = await startPostgres({ folder: folder.path })
   t.after(() => postgres.stop())
@@ -408,55 +408,55 @@ test('tables of another build are replaced, and what is not ours is left alone',
   assert.equal((await readOnlyQuery(postgres.reader, 'select * from version_metrics, mine')).length, 4)
 })
 
+test('unreadable records are skipped on turns and end the projection on a chain', { timeout: 60_000 }, async (t) => {
+  using folder = temporaryFolder()
+  const postgres = await startPostgres({ folder: folder.path })
+  t.after(() => postgres.stop())
+  const log = openMemoryLog()
+  const projections = startProjections({ log, connection: postgres.owner, linger: 1 })
+  await log.append([
+    { topic: 'turns', key: 's', schema: 'TurnCaptured.v1', payload: Buffer.from('nonsense'), timestamp: T0 },
+    ...records([turn({ session: 's', name: 'x', says: 'x' })]),
+  ])
+  await projections.caughtUp()
+  assert.deepEqual(
+    await readOnlyQuery(
+      postgres.reader,
+      'select topic, key, type, why, (select count(*) from turns) as turns from ignored',
+    ),
+    [{ topic: 'turns', key: 's', type: 'TurnCaptured.v1', why: 'unreadable', turns: 1 }],
+  )
+  const { events } = smallHistory()
+  const [update] = events.filter((event) => event.type === 'UpdateComputed')
+  assert.ok(update)
+  await log.append(records([update]))
+  await assert.rejects(projections.done, { code: 'log_gap' })
+  await assert.rejects(projections.caughtUp())
+  await projections.stop()
+})
+
 test(
-  'bytes that nobody can read are passed over on turns, and end the projection on a chain',
-  { timeout: 60_000 },
+  '20,000 turns are rebuilt within the stated time, and a restart writes nothing',
+  { timeout: 180_000 },
   async (t) => {
     using folder = temporaryFolder()
     const postgres = await startPostgres({ folder: folder.path })
     t.after(() => postgres.stop())
     const log = openMemoryLog()
-    const projections = startProjections({ log, connection: postgres.owner, linger: 1 })
-    await log.append([
-      { topic: 'turns', key: 's', schema: 'TurnCaptured.v1', payload: Buffer.from('nonsense'), timestamp: T0 },
-      ...records([turn({ session: 's', name: 'x', says: 'x' })]),
+    await log.append(records([...longHistory(20_000)]))
+    const started = performance.now()
+    await project(log, postgres.owner)
+    const seconds = (performance.now() - started) / 1000
+    t.diagnostic(`20,000 turns in ${seconds.toFixed(1)} s`)
+    assert.ok(seconds < 60)
+    const counts =
+      'select (select count(*) from turns) as turns, (select count(*) from scores) as scores, (select count(*) from versions) as versions, (select count(*) from version_turns) as trained, (select count(*) from ignored) as ignored'
+    assert.deepEqual(await readOnlyQuery(postgres.reader, counts), [
+      { turns: 20_000, scores: 22_000, versions: 1251, trained: 20_000, ignored: 0 },
     ])
-    await projections.caughtUp()
-    assert.deepEqual(
-      await readOnlyQuery(
-        postgres.reader,
-        'select topic, key, type, why, (select count(*) from turns) as turns from ignored',
-      ),
-      [{ topic: 'turns', key: 's', type: 'TurnCaptured.v1', why: 'unreadable', turns: 1 }],
-    )
-    const { events } = smallHistory()
-    const [update] = events.filter((event) => event.type === 'UpdateComputed')
-    assert.ok(update)
-    await log.append(records([update]))
-    await assert.rejects(projections.done, { code: 'log_gap' })
-    await assert.rejects(projections.caughtUp())
-    await projections.stop()
+    const written = () => readOnlyQuery(postgres.owner, 'select max(xmin::text::bigint) as last from offsets')
+    const before = await written()
+    await project(log, postgres.owner)
+    assert.deepEqual(await written(), before)
   },
 )
-
-test('20,000 turns: rebuilt in a stated time, and a restart writes nothing', { timeout: 180_000 }, async (t) => {
-  using folder = temporaryFolder()
-  const postgres = await startPostgres({ folder: folder.path })
-  t.after(() => postgres.stop())
-  const log = openMemoryLog()
-  await log.append(records([...longHistory(20_000)]))
-  const started = performance.now()
-  await project(log, postgres.owner)
-  const seconds = (performance.now() - started) / 1000
-  t.diagnostic(`20,000 turns in ${seconds.toFixed(1)} s`)
-  assert.ok(seconds < 60)
-  const counts =
-    'select (select count(*) from turns) as turns, (select count(*) from scores) as scores, (select count(*) from versions) as versions, (select count(*) from version_turns) as trained, (select count(*) from ignored) as ignored'
-  assert.deepEqual(await readOnlyQuery(postgres.reader, counts), [
-    { turns: 20_000, scores: 22_000, versions: 1251, trained: 20_000, ignored: 0 },
-  ])
-  const written = () => readOnlyQuery(postgres.owner, 'select max(xmin::text::bigint) as last from offsets')
-  const before = await written()
-  await project(log, postgres.owner)
-  assert.deepEqual(await written(), before)
-})

@@ -39,58 +39,54 @@ const undisturbed = async (connection: DatabaseConnection): Promise<Record<strin
   return digests(connection)
 }
 
-test(
-  'stopped and started again, with a database that lost everything: the rows are the same',
-  { timeout: 120_000 },
-  async (t) => {
-    using folder = temporaryFolder()
-    const server = await startPostgres({ folder: folder.path })
-    t.after(() => server.stop())
-    const database = async (name: string): Promise<DatabaseConnection> => {
-      await withClient(adminOf(server.owner), (client) => client.query(`create database ${name} owner instar`))
-      return { ...server.owner, database: name }
-    }
-    const expected = await undisturbed(await database('undisturbed'))
-    const connection = await database('kept')
-    const { log, from } = watched(openMemoryLog())
-    const said: string[] = []
-    const snapshots = openSnapshots(`${folder.path}/snapshots`, {
-      records: 40,
-      ms: Infinity,
-      room: 20,
-      say: (line) => said.push(line),
-    })
-    const parts = [0, 1, 2].map((i) =>
-      events.slice(Math.floor((i * events.length) / 3), Math.floor(((i + 1) * events.length) / 3)),
-    )
-    for (const part of parts) {
-      await log.append(records(part))
-      const projections = startProjections({ log, connection, snapshots, batch: 30 })
-      await projections.caughtUp()
-      await projections.stop()
-    }
-    assert.deepEqual(await digests(connection), expected)
-    const ends = await log.ends(['turns', 'scores', 'updates', 'weights'])
-    assert.deepEqual(from[0], {})
-    assert.ok(
-      Object.values(from[2]!.turns ?? {}).some((next) => next > 0),
-      'the third life read on',
-    )
+test('after a restart with an emptied database the rows are the same', { timeout: 120_000 }, async (t) => {
+  using folder = temporaryFolder()
+  const server = await startPostgres({ folder: folder.path })
+  t.after(() => server.stop())
+  const database = async (name: string): Promise<DatabaseConnection> => {
+    await withClient(adminOf(server.owner), (client) => client.query(`create database ${name} owner instar`))
+    return { ...server.owner, database: name }
+  }
+  const expected = await undisturbed(await database('undisturbed'))
+  const connection = await database('kept')
+  const { log, from } = watched(openMemoryLog())
+  const said: string[] = []
+  const snapshots = openSnapshots(`${folder.path}/snapshots`, {
+    records: 40,
+    ms: Infinity,
+    room: 20,
+    say: (line) => said.push(line),
+  })
+  const parts = [0, 1, 2].map((i) =>
+    events.slice(Math.floor((i * events.length) / 3), Math.floor(((i + 1) * events.length) / 3)),
+  )
+  for (const part of parts) {
+    await log.append(records(part))
+    const projections = startProjections({ log, connection, snapshots, batch: 30 })
+    await projections.caughtUp()
+    await projections.stop()
+  }
+  assert.deepEqual(await digests(connection), expected)
+  const ends = await log.ends(['turns', 'scores', 'updates', 'weights'])
+  assert.deepEqual(from[0], {})
+  assert.ok(
+    Object.values(from[2]!.turns ?? {}).some((next) => next > 0),
+    'the third life read on',
+  )
 
-    const last = startProjections({ log, connection, snapshots })
-    await last.caughtUp()
-    await last.stop()
-    for (const [topic, partitions] of Object.entries(from[3]!))
-      for (const [partition, next] of Object.entries(partitions))
-        assert.equal(next, ends[topic as 'turns']?.[Number(partition)])
-    assert.deepEqual(said, [])
+  const last = startProjections({ log, connection, snapshots })
+  await last.caughtUp()
+  await last.stop()
+  for (const [topic, partitions] of Object.entries(from[3]!))
+    for (const [partition, next] of Object.entries(partitions))
+      assert.equal(next, ends[topic as 'turns']?.[Number(partition)])
+  assert.deepEqual(said, [])
 
-    const empty = await database('anew')
-    const again = startProjections({ log, connection: empty, snapshots })
-    await again.caughtUp()
-    await again.stop()
-    assert.match(said.join(), /PostgreSQL holds less/)
-    assert.deepEqual(from[4], {})
-    assert.deepEqual(await digests(empty), expected)
-  },
-)
+  const empty = await database('anew')
+  const again = startProjections({ log, connection: empty, snapshots })
+  await again.caughtUp()
+  await again.stop()
+  assert.match(said.join(), /PostgreSQL holds less/)
+  assert.deepEqual(from[4], {})
+  assert.deepEqual(await digests(empty), expected)
+})

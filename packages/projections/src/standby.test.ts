@@ -57,7 +57,7 @@ const filled = async (folder: string): Promise<{ postgres: Postgres; log: Memory
 }
 
 test(
-  'tables that a longer history of migrations made are neither dropped nor written to; nobody fills them: the process ends',
+  'tables of later migrations are neither dropped nor written, and where no process fills them this one ends',
   { timeout: 60_000 },
   async (t) => {
     using folder = temporaryFolder()
@@ -82,7 +82,7 @@ test(
 )
 
 test(
-  'one that runs meanwhile writes no more, is up to date when the newer one is, and goes on where it is gone',
+  'an older projection stops writing, is up to date when the newer one is, and resumes when it is gone',
   { timeout: 60_000 },
   async (t) => {
     using folder = temporaryFolder()
@@ -112,7 +112,7 @@ test(
   },
 )
 
-test('rows by the rules of a newer build are not emptied', { timeout: 60_000 }, async (t) => {
+test('rows of a newer build are not deleted', { timeout: 60_000 }, async (t) => {
   using folder = temporaryFolder()
   const { postgres, log } = await filled(folder.path)
   t.after(() => postgres.stop())
@@ -125,7 +125,7 @@ test('rows by the rules of a newer build are not emptied', { timeout: 60_000 }, 
   assert.deepEqual(await digests(postgres.owner), before)
 })
 
-test('the setup job of an older build leaves a newer database as it is', { timeout: 60_000 }, async (t) => {
+test('the setup of an older build leaves a newer database unchanged', { timeout: 60_000 }, async (t) => {
   using folder = temporaryFolder()
   const { postgres } = await filled(folder.path)
   t.after(() => postgres.stop())

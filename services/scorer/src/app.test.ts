@@ -143,7 +143,7 @@ test('the rules score a turn within milliseconds of its next state', async (t) =
   assert.ok(median < 10, `${median} ms`)
 })
 
-test('feedback revises; a session that goes quiet is closed and its last turn skipped', async () => {
+test('feedback revises a score, and an idle session is closed with its last turn skipped', async () => {
   const bench = new Bench()
   await bench.watch()
   const metrics = createMetrics()
@@ -162,7 +162,7 @@ test('feedback revises; a session that goes quiet is closed and its last turn sk
   await scorer.stop()
 })
 
-test('killed and started again it scores nothing twice, and what was left undone', async () => {
+test('a killed scorer scores after its restart what was open, and nothing twice', async () => {
   const bench = new Bench()
   await bench.watch()
   const turns = chat('s', 10, 'a', 'b', 'Thanks!', 'c', 'That is wrong.', 'd')
@@ -183,7 +183,7 @@ test('killed and started again it scores nothing twice, and what was left undone
   assert.equal(bench.scores.length, 2)
 })
 
-test('two scorers at once: one score counts per turn, whatever each of them thinks', async () => {
+test('of two concurrent scorers one score counts per turn', async () => {
   const bench = new Bench()
   await bench.watch()
   const allAsked = Promise.withResolvers<void>()
@@ -218,7 +218,7 @@ test('two scorers at once: one score counts per turn, whatever each of them thin
   await reader.stop()
 })
 
-test('what another scorer has scored meanwhile is not asked for, and an answer that comes too late is not written', async () => {
+test('turns that another scorer has scored are not judged, and a late verdict is not written', async () => {
   const bench = new Bench()
   await bench.watch()
   const slow = Promise.withResolvers<void>()
@@ -252,7 +252,7 @@ test('what another scorer has scored meanwhile is not asked for, and an answer t
   )
 })
 
-test("a judge sees what a user typed inside an agent's wrapper, beside the words", async () => {
+test('a judge gets the text that a user typed inside a wrapper of an agent, beside the whole message', async () => {
   const bench = new Bench()
   await bench.watch()
   const seen: Evidence[] = []
@@ -279,7 +279,7 @@ test("a judge sees what a user typed inside an agent's wrapper, beside the words
   await scorer.stop()
 })
 
-test('a judge that throws leaves a skip', async () => {
+test('a judge that throws gives a skip', async () => {
   const bench = new Bench()
   await bench.watch()
   const scorer = await started(

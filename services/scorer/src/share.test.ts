@@ -60,7 +60,7 @@ class Scene {
 const [a1, a2] = talk('a')
 const [b1, b2] = talk('b')
 
-test('only turns of its partitions are judged; the others when their partition is given to it, and once', () => {
+test('only turns of own partitions are judged, and others once their partition is assigned', () => {
   const scene = new Scene()
   scene.own(0)
   scene.read(a1, a2, b1, b2)
@@ -72,7 +72,7 @@ test('only turns of its partitions are judged; the others when their partition i
   assert.deepEqual(scene.asked(), [], 'nobody is asked twice')
 })
 
-test('what its predecessor has scored is not asked for again', () => {
+test('turns that the previous owner scored are not judged again', () => {
   const scene = new Scene()
   const other = new Scene()
   for (const one of [scene, other]) one.read(b1, b2)
@@ -87,7 +87,7 @@ test('what its predecessor has scored is not asked for again', () => {
   assert.deepEqual([scene.state.needed.size, scene.state.touched.size], [0, 0])
 })
 
-test('a request that nobody has begun with is given back with its partition, and asked again when that comes back', () => {
+test('a judgement that has not begun is dropped with its partition and requested again when it returns', () => {
   const scene = new Scene()
   scene.own(0, 1)
   scene.read(b1, b2)
@@ -101,7 +101,7 @@ test('a request that nobody has begun with is given back with its partition, and
   assert.deepEqual(scene.asked(), [b1.turn])
 })
 
-test('an answer that was asked for counts, though the partition has gone since: double work is harmless', () => {
+test('a verdict counts though its partition was reassigned, since duplicates are harmless', () => {
   const scene = new Scene()
   scene.own(1)
   scene.read(b1, b2)
@@ -110,7 +110,7 @@ test('an answer that was asked for counts, though the partition has gone since: 
   assert.equal(judged(scene.state, request!, GOOD, 100)?.do, 'append')
 })
 
-test('feedback is for whoever has the partition', () => {
+test('feedback is processed by the owner of the partition', () => {
   const scene = new Scene()
   scene.own(0)
   scene.read(b1, feedback('b', b1.turn, -1, 15))
@@ -120,7 +120,7 @@ test('feedback is for whoever has the partition', () => {
   assert.deepEqual([request?.turn, request?.feedback?.value], [b1.turn, -1])
 })
 
-test('sessions are closed by whoever has their partition', () => {
+test('sessions are closed by the owner of their partition', () => {
   const scene = new Scene()
   scene.own(0)
   scene.read(a1, b1)
@@ -133,7 +133,7 @@ test('sessions are closed by whoever has their partition', () => {
   assert.deepEqual(closed(), ['b'])
 })
 
-test("after a restart from a snapshot what was others' and what was begun is looked at", () => {
+test('after a restart from a snapshot foreign and begun turns are examined', () => {
   const scene = new Scene()
   scene.own(0)
   scene.read(a1, a2, b1, b2)
@@ -174,7 +174,7 @@ const sharing = (log: EventLog) => {
   }
 }
 
-test('one that is told of its share judges what waits there, and leaves the rest', async () => {
+test('a scorer with an assignment judges waiting turns of its share and leaves the others', async () => {
   const log = openMemoryLog()
   const { log: shared, give } = sharing(log)
   const judgedTurns: string[] = []

@@ -10,7 +10,7 @@ const shown = (stdout: string): string => (JSON.parse(stdout) as { result: strin
 
 trials(claude(), { sources: ['agent', 'agent', 'agent', 'agent', 'agent'], shown, rewords: true })
 
-test('claude: after an error in a stream it asks without one', async () => {
+test('claude: after an error inside a stream it retries without streaming', async () => {
   let lives = 1
   const program = claude()
   const journey = await begin(program, {
@@ -37,7 +37,7 @@ test('claude: after an error in a stream it asks without one', async () => {
   }
 })
 
-test("claude: cut after it had thought, it asks again, at times with words of its own in the user's", async () => {
+test('claude: an answer that is cut after its reasoning is requested again, also with a user message that the agent adds', async () => {
   const journey = await begin(claude())
   try {
     journey.scene.wire.dropAt('content_block_stop')
@@ -61,7 +61,7 @@ test("claude: cut after it had thought, it asks again, at times with words of it
 })
 
 for (const hints of [true, false]) {
-  test(`claude: an overflow makes it compact, ${hints ? 'with' : 'without'} headers that say so; what comes after it is the same session`, async () => {
+  test(`claude: a context overflow starts a compaction, ${hints ? 'with' : 'without'} headers that mark it, and the session continues after it`, async () => {
     const program = claude(hints ? {} : { CLAUDE_CODE_GATEWAY_HINT_HEADERS: '0' })
     const journey = await begin(program, {
       tape: hints ? 'claude.compaction' : 'claude.compaction-unmarked',
@@ -93,7 +93,7 @@ for (const hints of [true, false]) {
   })
 }
 
-test('claude: a subagent is a session of its own', async () => {
+test('claude: a subagent has a session of its own', async () => {
   const program = claude()
   const journey = await begin(program, {
     tape: 'claude.subagent',
@@ -127,7 +127,7 @@ test('claude: a subagent is a session of its own', async () => {
   }
 })
 
-test("claude: a subagent in the background, whose end is told in the user's name, is a session of its own", async () => {
+test('claude: a background subagent, whose result arrives as a user message, has a session of its own', async () => {
   const program = claude()
   const journey = await begin(program, {
     tape: 'claude.background',

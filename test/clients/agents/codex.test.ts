@@ -8,7 +8,7 @@ import { trials } from './trials.ts'
 
 trials(codex(), { sources: ['agent', 'agent', 'agent', 'agent', 'agent'], shown: (stdout) => stdout })
 
-test('codex: a compaction is a side turn, what comes after it the same session', async () => {
+test('codex: a compaction is a side turn, and the session continues after it', async () => {
   const program = codex('model_context_window = 30000\nmodel_auto_compact_token_limit = 18500')
   const journey = await begin(program, {
     tape: 'codex.compaction',
@@ -37,7 +37,7 @@ test('codex: a compaction is a side turn, what comes after it the same session',
   }
 })
 
-test('codex: a subagent is a session of its own, its tools have a namespace', async () => {
+test('codex: a subagent has a session of its own, and its tools have a namespace', async () => {
   const program = codex()
   const journey = await begin(program, {
     tape: 'codex.subagent',
@@ -71,7 +71,7 @@ test('codex: a subagent is a session of its own, its tools have a namespace', as
   }
 })
 
-test('codex: an overflow ends it at once, with nothing on the log', async () => {
+test('codex: a context overflow ends the run and leaves nothing on the log', async () => {
   const journey = await begin(codex(), { contextLength: 4096 })
   try {
     const { code, stderr } = await journey.say(PROMPTS[0])

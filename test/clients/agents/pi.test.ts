@@ -17,7 +17,7 @@ trials(
 )
 
 for (const header of [false, true]) {
-  test(`pi: a compaction is a side turn, what comes after it the same session, ${header ? 'by its headers' : 'by the ids of our calls'}`, async () => {
+  test(`pi: a compaction is a side turn, and the session continues after it, found by ${header ? 'its headers' : 'the ids of tool calls'}`, async () => {
     const program = pi(
       { contextWindow: 18_000, maxTokens: 500, ...(header ? AFFINITY : {}) },
       { compaction: { enabled: true, reserveTokens: 6500, keepRecentTokens: 20 } },

@@ -32,7 +32,7 @@ const AGENTS: readonly Followed[] = [
 ]
 
 for (const agent of AGENTS) {
-  test(`${agent.name} as docs/agents.md says: the answer arrives, one session with the turn`, () =>
+  test(`${agent.name}: the configuration in docs/agents.md gives an answer, and the turn is in one session`, () =>
     inPlace(async (scene, place) => {
       await assertTold(scene, await follow(agent, scene.url, place), agent)
     }))

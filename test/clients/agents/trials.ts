@@ -16,7 +16,7 @@ export const trials = (
   }: { sources: readonly LabelSource[]; shown: (stdout: string) => string; rewords?: boolean },
 ): void => {
   const tape = program.name.replaceAll(' ', '-')
-  test(`${program.name}: three prompts by three processes, parallel calls, a file written: one session`, async () => {
+  test(`${program.name}: three prompts from three processes, with parallel calls and a written file, are one session`, async () => {
     const journey = await begin(program, { tape: `${tape}.journey` })
     try {
       const ran = await travel(journey)
@@ -37,7 +37,7 @@ export const trials = (
     }
   })
 
-  test(`${program.name}: a 429 is waited out, and the conversation is the same`, async () => {
+  test(`${program.name}: a 429 is retried, and the conversation is unchanged`, async () => {
     const journey = await begin(program, { limited: true })
     try {
       journey.scene.exhaust()
@@ -52,7 +52,7 @@ export const trials = (
     }
   })
 
-  test(`${program.name}: the model dies in mid-stream: asked again in the same session, joined`, async () => {
+  test(`${program.name}: after a failure of the model inside a stream the request is repeated in the same session and joined`, async () => {
     let lives = 1
     const journey = await begin(program, {
       tape: `${tape}.died`,
@@ -84,7 +84,7 @@ export const trials = (
     }
   })
 
-  test(`${program.name}: the connection drops in the first answer: sent again in the same session`, async () => {
+  test(`${program.name}: after a dropped connection in the first answer the request is repeated in the same session`, async () => {
     const journey = await begin(program, { tape: `${tape}.dropped` })
     try {
       journey.scene.wire.dropAt('look')

@@ -26,7 +26,7 @@ for (const [name, base, labelled] of [
   ['aider', '/v1', false],
   ['aider-with-session', '/s/kitchen/v1', true],
 ] as const) {
-  test(`${name}: three prompts by three processes, an edit that fails and is made again`, async () => {
+  test(`${name}: three prompts from three processes, with a failed edit that is repeated, are one session`, async () => {
     const journey = await begin(aider(base), { tape: `${name}.journey`, script: () => talk })
     try {
       const ran = []
@@ -65,7 +65,7 @@ for (const [name, base, labelled] of [
   })
 }
 
-test('aider: a 429 is waited out, and the conversation is the same', async () => {
+test('aider: a 429 is retried, and the conversation is unchanged', async () => {
   const journey = await begin(aider(), { limited: true, script: () => talk })
   try {
     journey.scene.exhaust()
@@ -84,7 +84,7 @@ for (const [what, tape] of [
   ['the model dies in mid-stream', 'aider.died'],
   ['the connection drops in the first answer', 'aider.dropped'],
 ] as const) {
-  test(`aider: ${what}: sent again in the same session`, async () => {
+  test(`aider: ${what}: the request is repeated in the same session`, async () => {
     let lives = tape === 'aider.died' ? 1 : 0
     const journey = await begin(aider(), {
       tape,

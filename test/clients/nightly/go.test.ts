@@ -17,7 +17,9 @@ const skip = programs === null ? NO_GO : false
 
 for (const [name, program] of PROGRAMS)
   for (const how of ['whole', 'stream']) {
-    test(`${name}, ${how}: one session, next states joined, feedback by its own ids`, { skip }, () =>
-      converse({ name }, (place, env) => runProgram(path.join(programs!, program), [how], place, env)),
+    test(
+      `${name}, ${how}: a conversation is one session, next states are joined, and feedback by the client's ids counts`,
+      { skip },
+      () => converse({ name }, (place, env) => runProgram(path.join(programs!, program), [how], place, env)),
     )
   }

@@ -15,7 +15,9 @@ const skip = classPath === null ? NO_JAVA : false
 for (const [dialect, main] of PROGRAMS)
   for (const how of ['whole', 'stream']) {
     const name = `${javaArtifact('openai-java')} ${dialect}`
-    test(`${name}, ${how}: one session, next states joined, feedback by its own ids`, { skip }, () =>
-      converse({ name }, (place, env) => runProgram('java', ['-cp', classPath!, main, how], place, env)),
+    test(
+      `${name}, ${how}: a conversation is one session, next states are joined, and feedback by the client's ids counts`,
+      { skip },
+      () => converse({ name }, (place, env) => runProgram('java', ['-cp', classPath!, main, how], place, env)),
     )
   }

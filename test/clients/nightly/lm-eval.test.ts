@@ -76,7 +76,7 @@ const samplesOf = async (folder: string, name: string): Promise<Sample[]> => {
 }
 
 test(
-  `lm-eval ${VERSION}, local-completions: each choice has the engine's own log-prob, a text is the model's greedy one; nothing is captured`,
+  `lm-eval ${VERSION}, local-completions: each choice has the log-prob of the engine, greedy texts match, and nothing is captured`,
   { skip: programs === null ? NO_PYTHON : false },
   async () => {
     const model = await openModel(MODEL)

@@ -26,7 +26,7 @@ const talkOf =
     return calls(SUBMIT)
   }
 
-test('mini: a task with parallel calls and a file written: one session, each result the next state of its call', async () => {
+test('mini: a task with parallel calls and a written file is one session, and each result is the next state of its call', async () => {
   const journey = await begin(program, { tape: 'mini.journey', script: (place) => talkOf(place, false) })
   try {
     const { code, stderr } = await journey.say(PROMPTS[0])
@@ -46,7 +46,7 @@ test('mini: a task with parallel calls and a file written: one session, each res
   }
 })
 
-test('mini: an answer without a call is asked for again without it: nobody went on from it, all else is joined', async () => {
+test('mini: an answer without a call, which the agent requests again, has no next state, and all other turns are joined', async () => {
   const journey = await begin(program, { tape: 'mini.astray', script: (place) => talkOf(place, true) })
   try {
     const { code, stderr } = await journey.say(PROMPTS[0])
@@ -67,7 +67,7 @@ test('mini: an answer without a call is asked for again without it: nobody went 
   }
 })
 
-test('mini: a 429 is waited out, and the conversation is the same', async () => {
+test('mini: a 429 is retried, and the conversation is unchanged', async () => {
   const journey = await begin(program, { limited: true, script: (place) => talkOf(place, false) })
   try {
     journey.scene.exhaust()
@@ -81,7 +81,7 @@ test('mini: a 429 is waited out, and the conversation is the same', async () => 
   }
 })
 
-test('mini: the model dies in the middle of an answer: asked again in the same session, joined', async () => {
+test('mini: after a failure of the model inside an answer the request is repeated in the same session and joined', async () => {
   let lives = 1
   const journey = await begin(program, {
     script: (place) => (last, prompt) =>

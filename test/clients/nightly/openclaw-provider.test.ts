@@ -57,7 +57,7 @@ const withPlugin = (more: Readonly<Record<string, unknown>> = {}): Program => {
   }
 }
 
-test('the types that the plugin declares are those of the release', async (t) => {
+test('the types that the plugin declares are those of the OpenClaw release', async (t) => {
   assert.equal(
     (JSON.parse(await readFile(path.join(OPENCLAW, 'package.json'), 'utf8')) as { version: string }).version,
     OPENCLAW_RELEASE,
@@ -102,7 +102,7 @@ export const wrong: ProviderPlugin = { ...provider, wrapStreamFn: () => 3 }
   assert.equal(status, 0, stdout)
 })
 
-test('OpenClaw with the provider: its session is named, its answers continue each other', async () => {
+test('OpenClaw with the provider names its session, and its answers are joined', async () => {
   const journey = await begin(withPlugin())
   try {
     const { place, scene } = journey
@@ -134,7 +134,7 @@ for (const [api, dialect] of [
   ['openai-responses', 'responses'],
   ['anthropic-messages', 'messages'],
 ] as const) {
-  test(`OpenClaw with the provider, ${api}: labelled as well`, async () => {
+  test(`OpenClaw with the provider on ${api} labels its session`, async () => {
     const journey = await begin(withPlugin({ api }))
     try {
       const ran = await journey.say(PROMPTS[2])

@@ -9,7 +9,7 @@ for (const [name, model] of [
   ['openclaw', {}],
   ['openclaw-with-session-headers', { compat: { sendSessionAffinityHeaders: true } }],
 ] as const) {
-  test(`${name}: three prompts by three processes: one session`, async () => {
+  test(`${name}: three prompts from three processes are one session`, async () => {
     const journey = await begin(openclaw(model), { tape: `${name}.journey` })
     try {
       await travel(journey)
@@ -35,7 +35,7 @@ for (const [name, model] of [
 
 const NAMED = { compat: { sendSessionAffinityHeaders: true } }
 
-test('openclaw: a 429 is waited out in the same session; the prompt that comes then is another', async () => {
+test('openclaw: a 429 is retried in the same session with another prompt', async () => {
   const journey = await begin(openclaw(NAMED), { limited: true })
   try {
     journey.scene.exhaust()
@@ -64,7 +64,7 @@ for (const [what, tape] of [
   ['the model dies in mid-stream', 'openclaw.died'],
   ['the connection drops in the first answer', 'openclaw.dropped'],
 ] as const) {
-  test(`openclaw: ${what}: asked again in other words in the same session, joined`, async () => {
+  test(`openclaw: ${what}: the request is repeated with other words in the same session and joined`, async () => {
     const program = openclaw(NAMED)
     let lives = tape === 'openclaw.died' ? 1 : 0
     const journey = await begin(program, {

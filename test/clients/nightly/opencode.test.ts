@@ -6,7 +6,7 @@ import { assertAnswered, assertChained, calls, dying, posts, type Say } from '..
 import { ANSWERS, begin, PROMPTS, readBig, talkOf, travel } from '../agents/journey.ts'
 import { opencode } from '../agents/programs.ts'
 
-test('opencode: three prompts by three processes: one session, the title a side turn', async () => {
+test('opencode: three prompts from three processes are one session, and the title request is a side turn', async () => {
   const journey = await begin(opencode(), { tape: 'opencode.journey' })
   try {
     await travel(journey)
@@ -25,7 +25,7 @@ test('opencode: three prompts by three processes: one session, the title a side 
   }
 })
 
-test('opencode: a compaction is a side turn, what comes after it the same session', async () => {
+test('opencode: a compaction is a side turn, and the session continues after it', async () => {
   const program = opencode({ context: 20_000, output: 1000 })
   const journey = await begin(program, {
     tape: 'opencode.compaction',
@@ -56,7 +56,7 @@ const titled =
   (last, prompt) =>
     prompt.startsWith('system\nYou are a title generator') ? 'Two files' : talkOf(opencode(), place)(last, prompt)
 
-test('opencode: a 429 is waited out, and the conversation is the same', async () => {
+test('opencode: a 429 is retried, and the conversation is unchanged', async () => {
   const journey = await begin(opencode(), { limited: true, script: titled })
   try {
     journey.scene.exhaust()
@@ -85,7 +85,7 @@ for (const [what, tape] of [
   ['the model dies in mid-stream', 'opencode.died'],
   ['the connection drops in the first answer', 'opencode.dropped'],
 ] as const) {
-  test(`opencode: ${what}: sent again in the same session, joined`, async () => {
+  test(`opencode: ${what}: the request is repeated in the same session and joined`, async () => {
     let lives = tape === 'opencode.died' ? 1 : 0
     const journey = await begin(opencode(), {
       tape,

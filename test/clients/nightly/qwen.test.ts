@@ -5,7 +5,7 @@ import { assertAnswered, assertChained, assertOneThread, dying, posts } from '..
 import { begin, PROMPTS, talkOf, travel } from '../agents/journey.ts'
 import { qwen } from '../agents/programs.ts'
 
-test('qwen: three prompts by three processes: one session, its memories a side turn', async () => {
+test('qwen: three prompts from three processes are one session, and its memory requests are side turns', async () => {
   const journey = await begin(qwen(), { tape: 'qwen.journey' })
   try {
     await travel(journey)
@@ -27,7 +27,7 @@ test('qwen: three prompts by three processes: one session, its memories a side t
   }
 })
 
-test("qwen: after a cut it goes on from what it had, and shows both as one answer: the half is not trained on, the whole is nobody's", async () => {
+test('qwen: an answer that is cut and continued comes back as one; the half is not trained on, and no turn claims the whole', async () => {
   let lives = 1
   const program = qwen()
   const journey = await begin(program, {
@@ -63,7 +63,7 @@ test("qwen: after a cut it goes on from what it had, and shows both as one answe
   }
 })
 
-test('qwen: a 429 is waited out, and the conversation is the same', async () => {
+test('qwen: a 429 is retried, and the conversation is unchanged', async () => {
   const journey = await begin(qwen(), { limited: true })
   try {
     journey.scene.exhaust()
@@ -77,7 +77,7 @@ test('qwen: a 429 is waited out, and the conversation is the same', async () => 
   }
 })
 
-test('qwen: the connection drops in the first answer: it goes on from what it had, in the same session; its memories are a side turn', async () => {
+test('qwen: after a dropped connection in the first answer it continues in the same session; memory requests are side turns', async () => {
   const journey = await begin(qwen(), { tape: 'qwen.dropped' })
   try {
     journey.scene.wire.dropAt('look')

@@ -63,13 +63,13 @@ const AGENTS: readonly Followed[] = [
 ]
 
 for (const agent of AGENTS) {
-  test(`${agent.name} as docs/agents.md says: the answer arrives, one session with the turn`, () =>
+  test(`${agent.name}: the configuration in docs/agents.md gives an answer, and the turn is in one session`, () =>
     inPlace(async (scene, place) => {
       await assertTold(scene, await follow(agent, scene.url, place), agent)
     }, agent.say))
 }
 
-test('openai in Python as README.md says', () =>
+test('the Python snippet of README.md gives an answer', () =>
   inPlace(async (scene, place) => {
     const [block, ...more] = (await blocksOf('README.md', scene.url)).filter(({ language }) => language === 'python')
     assert.ok(block && more.length === 0)

@@ -57,7 +57,7 @@ const CLIENTS: readonly PythonClient[] = [
 ]
 
 for (const client of CLIENTS) {
-  test(`${client.name}: one session, each result the next state of its step, feedback by the ids of the answers`, async () => {
+  test(`${client.name}: a run is one session, each result is the next state of its step, and feedback by answer ids counts`, async () => {
     await converse(pythonClients('text-agents.txt')!, client, false)
   })
 }

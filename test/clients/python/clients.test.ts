@@ -78,7 +78,7 @@ const skip = programs === null && process.env['CI'] === undefined ? NO_PYTHON : 
 for (const client of CLIENTS)
   for (const stream of client.streams === false ? [false] : [false, true]) {
     test(
-      `${client.name}, ${stream ? 'streamed' : 'whole'}: one session, next states joined, feedback by its own ids`,
+      `${client.name}, ${stream ? 'streamed' : 'whole'}: a conversation is one session, next states are joined, and feedback by the client's ids counts`,
       { skip },
       async () => {
         if (programs === null) throw new Error(NO_PYTHON)

@@ -38,7 +38,7 @@ const toolsFor = (asked: unknown[]) => ({
   }),
 })
 
-test('responses: words alone, which come back as references: the session is found by these', async () => {
+test('responses: a text answer that comes back as an item reference finds its session', async () => {
   const scene = await startScene((last) => (last.includes('Good bye') ? SAID[2] : SAID[1]))
   try {
     const model = WIRES['responses']!(scene)
@@ -62,7 +62,7 @@ test('responses: words alone, which come back as references: the session is foun
 
 for (const [wire, modelOf] of Object.entries(WIRES)) {
   for (const stream of [false, true]) {
-    test(`${wire}, ${stream ? 'streamed' : 'whole'}: a conversation with calls`, async () => {
+    test(`${wire}, ${stream ? 'streamed' : 'whole'}: a conversation with calls is one session`, async () => {
       const scene = await startScene(talk)
       try {
         const messages: ModelMessage[] = []
@@ -97,10 +97,10 @@ for (const [wire, modelOf] of Object.entries(WIRES)) {
     })
   }
 
-  test(`${wire}: a 429 is waited out as Retry-After says`, () =>
+  test(`${wire}: a 429 is retried after Retry-After`, () =>
     assertWaitsOut(async (scene) => (await generateText({ model: modelOf(scene), prompt: 'Hello' })).text))
 
-  test(`${wire}: the model dies in mid-stream; asked again, it goes on in the same session`, async () => {
+  test(`${wire}: after a failure inside a stream the retry continues in the same session`, async () => {
     const scene = await startScene(mortal())
     try {
       const tools = toolsFor([])
@@ -141,7 +141,7 @@ for (const [wire, modelOf] of Object.entries(WIRES)) {
     }
   })
 
-  test(`${wire}: errors are the SDK's own class`, async () => {
+  test(`${wire}: errors are of the class of the SDK`, async () => {
     const scene = await startScene(talk, { contextLength: SMALL_CONTEXT })
     try {
       await assert.rejects(

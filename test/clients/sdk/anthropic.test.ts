@@ -38,7 +38,7 @@ const turnOf = (client: Anthropic, messages: Anthropic.MessageParam[], stream: b
 }
 
 for (const stream of [false, true]) {
-  test(`${stream ? 'streamed' : 'whole'}: a conversation with calls and thinking, cache marks that wander`, async () => {
+  test(`${stream ? 'streamed' : 'whole'}: a conversation with calls, reasoning and moving cache marks is one session`, async () => {
     const scene = await startScene(talk)
     try {
       const client = clientOf(scene)
@@ -94,13 +94,13 @@ for (const stream of [false, true]) {
   })
 }
 
-test('a 429 is waited out as Retry-After says', () =>
+test('a 429 is retried after Retry-After', () =>
   assertWaitsOut(async (scene) => {
     const [said] = (await turnOf(clientOf(scene, 2), [{ role: 'user', content: 'Hello' }], false)).content
     return said?.type === 'text' ? said.text : ''
   }))
 
-test("the model dies in mid-stream: an error of the client's own, then without a stream in the same session", async () => {
+test('a failure inside a stream is an error of the client, and the retry without streaming is in the same session', async () => {
   const scene = await startScene(mortal())
   try {
     const client = clientOf(scene)
@@ -145,7 +145,7 @@ test("the model dies in mid-stream: an error of the client's own, then without a
   }
 })
 
-test("errors are the client's own classes", async () => {
+test('errors are of the classes of the client', async () => {
   const scene = await startScene(talk, { contextLength: SMALL_CONTEXT })
   try {
     const client = clientOf(scene)
@@ -176,7 +176,7 @@ test("errors are the client's own classes", async () => {
   }
 })
 
-test('the models are listed, and one is told, in the shape that this client reads', async () => {
+test('the list of models and a single model have the shape that this client reads', async () => {
   const scene = await startScene(talk)
   try {
     const client = clientOf(scene)

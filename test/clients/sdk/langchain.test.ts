@@ -45,7 +45,7 @@ const turnOf = async (
 }
 
 for (const stream of [false, true]) {
-  test(`${stream ? 'streamed' : 'whole'}: a conversation with calls`, async () => {
+  test(`${stream ? 'streamed' : 'whole'}: a conversation with calls is one session`, async () => {
     const scene = await startScene(talk)
     try {
       const model = modelOf(scene)
@@ -81,7 +81,7 @@ for (const stream of [false, true]) {
   })
 }
 
-test('a 429 is waited out', async () => {
+test('a 429 is retried', async () => {
   const scene = await startScene(talk, { limited: true })
   try {
     scene.exhaust()
@@ -98,7 +98,7 @@ test('a 429 is waited out', async () => {
   }
 })
 
-test('the model dies in mid-stream; asked again, it goes on in the same session', async () => {
+test('after a failure inside a stream the retry continues in the same session', async () => {
   const scene = await startScene(mortal())
   try {
     const model = modelOf(scene)
@@ -127,7 +127,7 @@ test('the model dies in mid-stream; asked again, it goes on in the same session'
   }
 })
 
-test('errors keep status and code', async () => {
+test('errors keep their status and code', async () => {
   const scene = await startScene(talk, { contextLength: SMALL_CONTEXT })
   try {
     for (const stream of [false, true])

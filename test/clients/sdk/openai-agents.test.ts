@@ -58,7 +58,7 @@ const runOf = async (runner: Runner, agent: Agent, input: AgentInputItem[], stre
 for (const useResponses of [true, false]) {
   const wire = useResponses ? 'responses' : 'chat'
   for (const stream of [false, true]) {
-    test(`${wire}, ${stream ? 'streamed' : 'whole'}: a conversation with calls`, async () => {
+    test(`${wire}, ${stream ? 'streamed' : 'whole'}: a conversation with calls is one session`, async () => {
       const scene = await startScene(talk)
       try {
         const runner = runnerOf(scene, useResponses)
@@ -82,12 +82,12 @@ for (const useResponses of [true, false]) {
     })
   }
 
-  test(`${wire}: a 429 is waited out as Retry-After says`, () =>
+  test(`${wire}: a 429 is retried after Retry-After`, () =>
     assertWaitsOut(async (scene) =>
       String((await runnerOf(scene, useResponses, 2).run(agentWith([]), 'Hello')).finalOutput),
     ))
 
-  test(`${wire}: the model dies in mid-stream; asked again, it goes on in the same session`, async () => {
+  test(`${wire}: after a failure inside a stream the retry continues in the same session`, async () => {
     const scene = await startScene(mortal())
     try {
       const runner = runnerOf(scene, useResponses)
@@ -110,7 +110,7 @@ for (const useResponses of [true, false]) {
     }
   })
 
-  test(`${wire}: errors are the client's own classes`, async () => {
+  test(`${wire}: errors are of the classes of the client`, async () => {
     const scene = await startScene(talk, { contextLength: SMALL_CONTEXT })
     try {
       for (const stream of [false, true])

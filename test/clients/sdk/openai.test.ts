@@ -67,7 +67,7 @@ const chatTalk = async (
 }
 
 for (const stream of [false, true]) {
-  test(`chat, ${stream ? 'streamed' : 'whole'}: a conversation with calls`, async () => {
+  test(`chat, ${stream ? 'streamed' : 'whole'}: a conversation with calls is one session`, async () => {
     const scene = await startScene(talk)
     try {
       const { usages, said, asked } = await chatTalk(clientOf(scene), stream)
@@ -103,7 +103,7 @@ const responseTurn = async (
 
 for (const way of WAYS)
   for (const stream of [false, true]) {
-    test(`responses, ${stream ? 'streamed' : 'whole'}, going on by ${way}: a conversation with calls`, async () => {
+    test(`responses, ${stream ? 'streamed' : 'whole'}, continued by ${way}: a conversation with calls is one session`, async () => {
       const scene = await startScene(talk)
       try {
         const client = clientOf(scene)
@@ -163,7 +163,7 @@ for (const way of WAYS)
     })
   }
 
-test('a 429 is waited out as Retry-After says', () =>
+test('a 429 is retried after Retry-After', () =>
   assertWaitsOut(
     async (scene) =>
       (
@@ -174,7 +174,7 @@ test('a 429 is waited out as Retry-After says', () =>
       ).choices[0]!.message.content ?? '',
   ))
 
-test("the model dies in mid-stream: an error of the client's own, what was flushed is on the log, the retry goes on in the same session", async () => {
+test('a failure inside a stream is an error of the client, the sent part is on the log, and the retry is in the same session', async () => {
   const scene = await startScene(mortal())
   try {
     const client = clientOf(scene)
@@ -220,7 +220,7 @@ test("the model dies in mid-stream: an error of the client's own, what was flush
   }
 })
 
-test('responses: the model dies in mid-stream', async () => {
+test('responses: a failure inside a stream is an error of the client', async () => {
   const scene = await startScene(mortal())
   try {
     const types: string[] = []
@@ -241,7 +241,7 @@ test('responses: the model dies in mid-stream', async () => {
   }
 })
 
-test("errors are the client's own classes; an overflow has its code and both wordings", async () => {
+test('errors are of the classes of the client; a context overflow has its code and both wordings', async () => {
   const scene = await startScene(talk, { contextLength: SMALL_CONTEXT })
   try {
     const client = clientOf(scene)

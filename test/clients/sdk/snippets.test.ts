@@ -87,9 +87,11 @@ const linesOf = ({ text }: Block): string[] => text.split('\n').filter((line) =>
 
 for (const line of linesOf(await blockOf('Libraries', ADDRESS))) {
   const [begin, ...around] = AROUND.find(([start]) => line.startsWith(start)) ?? [line]
-  if (around.length === 0) test(`docs/agents.md: ${begin}`, () => assert.fail('no program is written for this line'))
+  if (around.length === 0)
+    test(`docs/agents.md, ${begin}: a program tests the snippet`, () =>
+      assert.fail('no program is written for this line'))
   for (const { dialect, imports, before = () => '', talk } of around) {
-    test(`docs/agents.md: ${begin}…), ${dialect}: the answer arrives, one session with the turn`, () =>
+    test(`docs/agents.md, ${begin}…), ${dialect}: the snippet gives an answer, and the turn is in one session`, () =>
       inPlace(async (scene, place) => {
         const made = `const made =\n${line.replaceAll(ADDRESS, scene.url)}\n`
         await assertTold(scene, await runModule(`${imports}\n${before(scene.url)}\n${made}${printed(talk)}`, place), {
@@ -100,7 +102,7 @@ for (const line of linesOf(await blockOf('Libraries', ADDRESS))) {
   }
 }
 
-test('README.md: the TypeScript program, then the feedback of docs/use.md', () =>
+test('README.md: the TypeScript program gives an answer, and the feedback of docs/use.md counts', () =>
   inPlace(async (scene, place) => {
     const first = (await blocksOf('README.md', scene.url)).find(({ language }) => language === 'ts')!
     await assertTold(scene, await runModule(`${first.text}${printed('answer.choices[0].message.content')}`, place), {

@@ -36,7 +36,7 @@ const isPerson = (value: unknown): void => {
   Person.parse(value)
 }
 
-test('openai: chat.completions.parse and responses.parse', async () => {
+test('openai: chat.completions.parse and responses.parse return parsed answers', async () => {
   const messages = [{ role: 'user' as const, content: ASK }]
   const chat = await openai.chat.completions.parse({
     model: 'policy',
@@ -52,7 +52,7 @@ test('openai: chat.completions.parse and responses.parse', async () => {
   isPerson(response.output_parsed)
 })
 
-test('AI SDK: Output.object on Chat Completions and on Responses', async () => {
+test('AI SDK: Output.object returns objects on Chat Completions and on Responses', async () => {
   const models = [
     createOpenAICompatible({
       name: 'instar',
@@ -68,7 +68,7 @@ test('AI SDK: Output.object on Chat Completions and on Responses', async () => {
     )
 })
 
-test('LangChain: withStructuredOutput by schema and by a forced call', async () => {
+test('LangChain: withStructuredOutput returns objects by schema and by a forced call', async () => {
   const model = new ChatOpenAI({
     model: 'policy',
     apiKey: 'none',
@@ -79,7 +79,7 @@ test('LangChain: withStructuredOutput by schema and by a forced call', async () 
     isPerson(await model.withStructuredOutput(Person, { name: 'person', method }).invoke(ASK))
 })
 
-test('Anthropic: tool_choice and output_config', async () => {
+test('Anthropic: tool_choice and output_config return structured answers', async () => {
   const client = new Anthropic({ baseURL: tiny.url, apiKey: 'none', maxRetries: 0 })
   const schema = z.toJSONSchema(Person) as Anthropic.Tool.InputSchema
   const asked = { model: 'policy', max_tokens: 200, messages: [{ role: 'user' as const, content: ASK }] }
@@ -98,7 +98,7 @@ test('Anthropic: tool_choice and output_config', async () => {
   isPerson(JSON.parse(text.text))
 })
 
-test('OpenAI Agents: outputType', async () => {
+test('OpenAI Agents: outputType returns an object', async () => {
   const runner = new Runner({ modelProvider: new OpenAIProvider({ openAIClient: openai }), tracingDisabled: true })
   const { finalOutput } = await runner.run(new Agent({ name: 'teller', model: 'policy', outputType: Person }), ASK)
   isPerson(finalOutput)

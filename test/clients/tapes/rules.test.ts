@@ -21,7 +21,7 @@ const of = <K extends keyof Became>(became: readonly Became[], field: K): Became
 const CODEX_WORDS = 'You are performing a CONTEXT CHECKPOINT COMPACTION'
 const CODEX_NAMES = ['thread-id', 'session-id', 'x-client-request-id', 'x-codex-window-id', 'x-codex-turn-metadata']
 
-test('a compaction is known by the header alone: Codex, with other words and with its tools', async () => {
+test('a compaction of Codex with other words and with tools is recognised by its header', async () => {
   const { requests, became } = tapeNamed('codex.compaction')
   const { tools } = requests[0]!.body as Body
   const sent = changed(requests, (request) => {
@@ -32,7 +32,7 @@ test('a compaction is known by the header alone: Codex, with other words and wit
   assert.deepEqual(of(await replay(sent), 'kind'), of(became, 'kind'))
 })
 
-test('a compaction is known by the header alone: Claude Code, with other words', async () => {
+test('a compaction of Claude Code with other words is recognised by its header', async () => {
   const { requests, became } = tapeNamed('claude.compaction')
   const sent = changed(requests, (request) =>
     withText(request, (text) => text.replace('CRITICAL: Respond with TEXT ONLY', 'Now sum it up')),
@@ -41,7 +41,7 @@ test('a compaction is known by the header alone: Claude Code, with other words',
   assert.deepEqual(of(await replay(sent), 'kind'), of(became, 'kind'))
 })
 
-test('a compaction is known by its tools, which are all gone: Codex, with other words and no word of its kind', async () => {
+test('a compaction of Codex with other words and no header is recognised by the absence of all tools', async () => {
   const { requests, became } = tapeNamed('codex.compaction')
   const sent = changed(requests, (request) => ({
     headers: without(request.headers, 'x-codex-turn-metadata'),
@@ -50,7 +50,7 @@ test('a compaction is known by its tools, which are all gone: Codex, with other 
   assert.deepEqual(of(await replay(sent), 'kind'), of(became, 'kind'))
 })
 
-test('a compaction is known by its words: Codex, with its tools and no word of its kind', async () => {
+test('a compaction of Codex with tools and no header is recognised by its words', async () => {
   const { requests, became } = tapeNamed('codex.compaction')
   const { tools } = requests[0]!.body as Body
   const sent = changed(requests, (request) => ({
@@ -60,7 +60,7 @@ test('a compaction is known by its words: Codex, with its tools and no word of i
   assert.deepEqual(of(await replay(sent), 'kind'), of(became, 'kind'))
 })
 
-test('ids of ours are known without the characters that clients take out or put in', async () => {
+test('ids of the gateway are recognised without the characters that clients remove or insert', async () => {
   const { requests, became } = tapeNamed('pi.journey')
   const sent = changed(requests, (request) =>
     withText(request, (text) =>
@@ -71,7 +71,7 @@ test('ids of ours are known without the characters that clients take out or put 
   assert.deepEqual(of(await replay(sent), 'next'), of(became, 'next'))
 })
 
-test('an answer that comes back without its outer blanks is the answer, and rendered as it was sampled', async () => {
+test('an answer that comes back without leading and trailing blanks is recognised and rendered as it was sampled', async () => {
   const { requests, became } = tapeNamed('pi.journey')
   const sent = changed(requests, (request) =>
     withText(request, (text) => text.replaceAll('&amp; blue.  "', '&amp; blue."')),
@@ -80,7 +80,7 @@ test('an answer that comes back without its outer blanks is the answer, and rend
   assert.deepEqual(await replay(sent), became)
 })
 
-test('what a client gives back sealed is enough: Codex without a name, without ids of items and calls, thoughts without a summary', async () => {
+test('opaque fields that Codex returns identify the session without names, item ids, call ids and reasoning summaries', async () => {
   const { requests, became } = tapeNamed('codex.journey')
   const sent = changed(requests, (request) => {
     const { prompt_cache_key: _, client_metadata: __, ...body } = request.body as Body
@@ -96,12 +96,12 @@ test('what a client gives back sealed is enough: Codex without a name, without i
   assert.deepEqual([of(again, 'session'), of(again, 'next')], [of(became, 'session'), of(became, 'next')])
 })
 
-test('one x-client-request-id on every request is no reason to answer once', async () => {
+test('a constant x-client-request-id does not make different requests one', async () => {
   const { requests, became } = tapeNamed('codex.journey')
   assert.deepEqual([new Set(requests.map(({ headers }) => headers['x-client-request-id'])).size, became.length], [1, 5])
 })
 
-test('an agent that leaves an answer out and says what was wrong with it has not gone on from it', async () => {
+test('an agent that omits an answer and describes its fault has not continued from it', async () => {
   const { requests } = tapeNamed('pi-with-session-headers.journey')
   const first = requests[0]!
   const { messages } = first.body as { messages: Body[] }
@@ -122,7 +122,7 @@ test('an agent that leaves an answer out and says what was wrong with it has not
   )
 })
 
-test('a request may end with an answer, and one that nobody gave here is no turn of ours', async () => {
+test('a request may end with an answer, and an answer that the gateway did not give is no turn', async () => {
   const { requests } = tapeNamed('qwen.journey')
   const first = requests[0]!
   const { messages } = first.body as { messages: Body[] }
@@ -167,7 +167,7 @@ const withoutAnswers = (request: Request): Request => {
   }
 }
 
-test('OpenClaw says its session in its prompt: enough where nothing of ours is left, and two that begin alike are two', async () => {
+test('the session id in the prompt of OpenClaw identifies a session without other ids, and separates two that begin alike', async () => {
   const { requests } = tapeNamed('openclaw.journey')
   const [first, , second] = requests.map(withoutAnswers)
   const other = { ...first!, ...withText(first!, (text) => text.replace('sessionId=journey', 'sessionId=another')) }
@@ -181,7 +181,7 @@ test('OpenClaw says its session in its prompt: enough where nothing of ours is l
   )
 })
 
-test('the same line in the words of another client names nothing', async () => {
+test('the same line in a prompt of another client does not label a session', async () => {
   const { requests } = tapeNamed('openclaw.journey')
   const [first, , second] = requests.map((request) => ({
     ...request,
@@ -202,7 +202,7 @@ test('the same line in the words of another client names nothing', async () => {
   )
 })
 
-test('what OpenClaw says in the user’s place after a fault is not trained on; the same words of another client are', async () => {
+test('a message that OpenClaw writes as the user after a fault is not trained on; the same words of other clients are', async () => {
   for (const [name, reasons] of [
     ['openclaw.dropped', ['aborted', 'contaminated', 'contaminated']],
     ['openclaw.died', [null, 'aborted', 'contaminated']],

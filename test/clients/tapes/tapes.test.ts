@@ -12,7 +12,7 @@ for (const file of readdirSync(import.meta.dirname)
   .toSorted()) {
   const name = file.slice(0, -'.jsonl'.length)
   const { client, became, requests } = tapeNamed(name)
-  test(`${name} (${client})`, async () => {
+  test(`the tape ${name} (${client}) gives the recorded sessions, joins and kinds of turns`, async () => {
     assert.deepEqual(await replay(requests), became)
   })
 }

@@ -131,7 +131,7 @@ export const forced = (target = MODEL, seeds = 6): void => {
     return toolCalls
   }
 
-  test('a named function: one call of it, of its schema; as many ids as log-probs as tokens that vLLM counted', async () => {
+  test('a named function gives one call of its schema, with as many ids as log-probs as tokens that vLLM counted', async () => {
     for (let seed = 0; seed < seeds; seed += 1) {
       for (const name of ['book', 'ring']) {
         const response = await chat({ seed, tool_choice: { type: 'function', function: { name } } })
@@ -152,7 +152,7 @@ export const forced = (target = MODEL, seeds = 6): void => {
     }
   })
 
-  test('required: one without parallel_tool_calls, else one or more; streamed', async () => {
+  test('tool_choice required gives one call without parallel_tool_calls, else one or more; streamed', async () => {
     for (let seed = 0; seed < seeds; seed += 1) {
       const one = await chat({ seed, tool_choice: 'required', parallel_tool_calls: false, stream: true })
       await one.clone().text()
@@ -164,7 +164,7 @@ export const forced = (target = MODEL, seeds = 6): void => {
     }
   })
 
-  test('Responses and Messages', async () => {
+  test('Responses and Messages give forced calls', async () => {
     const responses = await rig.fetch('/v1/responses', {
       json: {
         model: 'policy',
@@ -200,7 +200,7 @@ export const forced = (target = MODEL, seeds = 6): void => {
     )
   })
 
-  test('JSON alone and beside tools, while free answers run: those are as ever', async () => {
+  test('JSON answers work alone and beside tools, and concurrent free answers do not change', async () => {
     const response_format = { type: 'json_schema', json_schema: { name: 'ring', schema: RING } }
     const asked = Array.from({ length: seeds }, async (_, seed) => {
       const { text } = await turnBehind(await chat({ seed, tools: undefined, response_format }))
@@ -213,7 +213,7 @@ export const forced = (target = MODEL, seeds = 6): void => {
     await Promise.all(asked)
   })
 
-  test('what the grammar does not follow is refused by its name; vLLM is not asked', async () => {
+  test('a schema that the grammar does not support gives an error that names the keyword, and vLLM gets no request', async () => {
     const response = await chat({
       tool_choice: 'required',
       tools: [

@@ -121,7 +121,7 @@ export const loop = (): void => {
     process.stdout.write(`${JSON.stringify({ loop: figures })}\n`)
   })
 
-  test('it is up on vLLM', () => {
+  test('the pipeline starts on vLLM', () => {
     figures['engine'] = pipeline.ready.engine
     assert.match(
       pipeline.ready.engine,
@@ -129,7 +129,7 @@ export const loop = (): void => {
     )
   })
 
-  test("turns on the base become a version; the next answer is vLLM's with that version, token by token ours", async () => {
+  test('turns on the base become a version, and the next answer has the log-probs that this engine computes for that version', async () => {
     const begin = performance.now()
     assert.equal(await teach(0), 1)
     await serves(pipeline, 1)
@@ -149,7 +149,7 @@ export const loop = (): void => {
     figures['behaviourGap'] = batch?.update?.event.figures['behaviourGap']
   })
 
-  test('every turn of the talks is exact, and all of them together are ours', async () => {
+  test('every turn of the conversations is exact, and the log-probs of all together agree with this engine', async () => {
     const turns = seen.events('TurnCaptured')
     let most = 0
     let tokens = 0
@@ -162,7 +162,7 @@ export const loop = (): void => {
     assert.deepEqual([seen.events('TurnAborted'), seen.ignored], [[], []])
   })
 
-  test('a second version; a rollback to the first, and a version asked for by its number', async () => {
+  test('a second version, a rollback to the first and a version requested by its number are served', async () => {
     const second = await teach(1)
     await serves(pipeline, second)
     assert.ok((await adaptersThere()).includes(nameOf(second)))
@@ -180,7 +180,7 @@ export const loop = (): void => {
     )
   })
 
-  test('how fast', async () => {
+  test('the throughput of streams is recorded', async () => {
     const stream = async (): Promise<number> => {
       const response = await fetch(`${where.url}/v1/chat/completions`, {
         method: 'POST',
@@ -231,7 +231,7 @@ export const loop = (): void => {
 
   for (const what of ['all', 'engine'] as const) {
     test(
-      `kill -9 of ${what === 'all' ? 'vLLM' : 'the process in vLLM that computes'} in the middle of answers: each ends as its dialect ends, what was sent is on the log; it is not ready, and back by itself`,
+      `kill -9 of ${what === 'all' ? 'vLLM' : 'the worker process of vLLM'} ends each answer in the form of its dialect; the gateway is not ready until vLLM is back`,
       { timeout: START_MS },
       async () => {
         const version = seen.line.head
@@ -317,7 +317,7 @@ export const loop = (): void => {
     )
   }
 
-  test('it stops cleanly, and nothing on the log was ignored', async () => {
+  test('the pipeline stops with exit code 0, and no record on the log was ignored', async () => {
     assert.deepEqual(seen.ignored, [])
     assert.equal(await pipeline.stop(), 0)
     assert.deepEqual(new Set(names.keys()).size, new Set(names.values()).size)

@@ -49,12 +49,12 @@ export const eventLogFeatures = (
         }
       })
 
-      feature('keeps the order of calls that do not wait for one another', async ({ log }) => {
+      feature('keeps the order of concurrent calls of one caller', async ({ log }) => {
         await Promise.all(range(200).map((i) => log.append([note('k', String(i))])))
         assert.deepEqual(byKey(await all(log.read('turns'))).get('k'), range(200).map(String))
       })
 
-      feature('answers with the positions, in the order of the records', async ({ log }) => {
+      feature('returns positions in the order of the records', async ({ log }) => {
         const texts = range(50).map((i) => ({
           key: `k${i % 7}`,
           text: `t${i}`,
@@ -86,7 +86,7 @@ export const eventLogFeatures = (
         }
       })
 
-      feature('has what it resolved after it was opened again', async (opened) => {
+      feature('has acknowledged records after it is opened again', async (opened) => {
         const positions = await opened.log.append(range(20).map((i) => note(`k${i}`, `t${i}`, { timestamp: 1000 + i })))
         const ends = await opened.log.ends(['turns'])
         await opened.log.close()
@@ -103,7 +103,7 @@ export const eventLogFeatures = (
         assert.ok(next!.offset >= ends.turns![next!.partition]!)
       })
 
-      feature('stores 1 MB and 0 bytes as they are', async ({ log }) => {
+      feature('stores 1 MB and 0 bytes unchanged', async ({ log }) => {
         const payload = new Uint8Array(1 << 20).map((_, i) => (i * 31 + (i >> 8)) & 255)
         const record = note('big', '')
         const [large, empty] = await log.append([{ ...record, payload }, record])
@@ -111,7 +111,7 @@ export const eventLogFeatures = (
         assert.equal((await log.at(empty!))!.payload.length, 0)
       })
 
-      feature('leaves the callers their bytes', async ({ log }) => {
+      feature('does not change the buffers of callers', async ({ log }) => {
         const record = note('k', 'before')
         const pending = log.append([record])
         const [position] = await pending
@@ -120,7 +120,7 @@ export const eventLogFeatures = (
         assert.equal(record.payload.length, 6)
       })
 
-      feature("hands a follower the bytes that were appended, whatever becomes of the caller's", async ({ log }) => {
+      feature('gives followers the appended bytes, also after the caller changes its buffer', async ({ log }) => {
         const seen: string[] = []
         const subscription = await log.subscribe({
           topics: ['turns'],
@@ -139,7 +139,7 @@ export const eventLogFeatures = (
         await subscription.stop()
       })
 
-      feature('refuses a record that it could not give back, with the whole call', async ({ log }) => {
+      feature('refuses a whole call with a record that it cannot return', async ({ log }) => {
         for (const bad of [
           note('', 'x'),
           note('\ud800', 'x'),
@@ -155,7 +155,7 @@ export const eventLogFeatures = (
         assert.deepEqual(await log.append([]), [])
       })
 
-      feature('keeps keys of every language', async ({ log }) => {
+      feature('keeps keys in all scripts', async ({ log }) => {
         const keys = ['é', '日本語', '🦋', 'ß'.repeat(200), ' spaced ', 'a/b~c']
         await log.append(keys.map((key) => note(key, key)))
         for (const key of keys) assert.deepEqual((await all(log.read('turns', { key }))).map(textOf), [key])
@@ -164,7 +164,7 @@ export const eventLogFeatures = (
 
     describe('back-pressure', () => {
       feature(
-        'tells the caller when the queue is full and writes nothing of that call',
+        'refuses a call when the queue is full and writes none of it',
         async ({ log }) => {
           const outcomes = await Promise.allSettled(
             range(200).map((i) => log.append([note('k', `${i}a`), note('k', `${i}b`)])),
@@ -186,7 +186,7 @@ export const eventLogFeatures = (
       )
 
       feature(
-        'counts bytes as well as records',
+        'limits the queue by bytes and by records',
         async ({ log }) => {
           const outcomes = await Promise.allSettled(
             range(10).map((i) => log.append([note('k', String(i).repeat(40_000))])),
@@ -205,7 +205,7 @@ export const eventLogFeatures = (
       )
 
       feature(
-        'takes one call that is larger than the queue when nothing waits',
+        'accepts one call that is larger than the empty queue',
         async ({ log }) => {
           assert.equal((await log.append(range(100).map((i) => note('k', String(i))))).length, 100)
         },
@@ -214,7 +214,7 @@ export const eventLogFeatures = (
     })
 
     describe('reading', () => {
-      feature('gives one partition alone', async ({ log }) => {
+      feature('reads one partition alone', async ({ log }) => {
         const positions = await log.append(range(60).map((i) => note(`k${i % 11}`, String(i))))
         for (const partition of range(log.partitions('turns'))) {
           const here = positions.flatMap((position, i) => (position.partition === partition ? [i] : []))
@@ -225,7 +225,7 @@ export const eventLogFeatures = (
         }
       })
 
-      feature('replays from and to a position', async ({ log }) => {
+      feature('reads from and to a position', async ({ log }) => {
         const positions = await log.append(range(60).map((i) => note(`k${i % 5}`, String(i))))
         const key = 'k2'
         const mine = positions.map((position, i) => ({ position, text: String(i) })).filter((_, i) => i % 5 === 2)
@@ -247,7 +247,7 @@ export const eventLogFeatures = (
         )
       })
 
-      feature('ends a read where the log ended when it was asked for', async ({ log }) => {
+      feature('ends a read at the end that the log had when it was requested', async ({ log }) => {
         await log.append(range(30).map((i) => note(`k${i}`, 'before')))
         const reading = log.read('turns', { maxBatch: 7 })
         await log.append(range(30).map((i) => note(`k${i}`, 'after')))
@@ -258,7 +258,7 @@ export const eventLogFeatures = (
         )
       })
 
-      feature('replays from and to a time', async ({ log }) => {
+      feature('reads from and to a time', async ({ log }) => {
         const times = [100, 110, 105, 120, 130, 125, 140]
         for (const timestamp of times)
           await log.append([
@@ -275,7 +275,7 @@ export const eventLogFeatures = (
         }
       })
 
-      feature('shows a prefix of every partition while it is written', async ({ log }) => {
+      feature('shows a prefix of every partition during appends', async ({ log }) => {
         let writing = true
         const writers = Promise.all(
           range(8).map(async (caller) => {
@@ -314,7 +314,7 @@ export const eventLogFeatures = (
     })
 
     describe('subscribing', () => {
-      feature('delivers what was there and what comes, one partition at a time', async ({ log }) => {
+      feature('delivers stored and new records, one partition at a time', async ({ log }) => {
         const seen: LogRecord[] = []
         await log.append(range(40).map((i) => note(`k${i % 6}`, String(i))))
         const subscription = await log.subscribe({
@@ -349,7 +349,7 @@ export const eventLogFeatures = (
         await subscription.done
       })
 
-      feature('wakes a reader that has nothing to read', async ({ log }) => {
+      feature('wakes a waiting reader on an append', async ({ log }) => {
         const arrived = Promise.withResolvers<string>()
         const subscription = await log.subscribe({
           topics: ['weights'],
@@ -363,7 +363,7 @@ export const eventLogFeatures = (
         await subscription.stop()
       })
 
-      feature('resumes a group where it committed, and repeats what it did not', async (opened) => {
+      feature('resumes a group at its commits and repeats uncommitted records', async (opened) => {
         const { log } = opened
         await log.append(range(30).map((i) => note('k', String(i))))
         const first: string[] = []
@@ -415,7 +415,7 @@ export const eventLogFeatures = (
         await subscription.stop()
       })
 
-      feature('has caught up only when everything before the question was handled', async ({ log }) => {
+      feature('reports caughtUp after all earlier records are handled', async ({ log }) => {
         await log.append([note('k', 'first')])
         const gate = Promise.withResolvers<void>()
         const entered = Promise.withResolvers<void>()
@@ -444,7 +444,7 @@ export const eventLogFeatures = (
         await subscription.stop()
       })
 
-      feature('stops at the record whose handler throws, and says so', async ({ log }) => {
+      feature('stops at the record whose handler throws, with its error', async ({ log }) => {
         await log.append(range(9).map((i) => note('k', String(i))))
         const handled: string[] = []
         const broken = new Error('handler')
@@ -467,7 +467,7 @@ export const eventLogFeatures = (
         await subscription.stop()
       })
 
-      feature('lets the running handler finish when it is stopped, and calls no other', async ({ log }) => {
+      feature('lets a running handler finish on stop and calls no other', async ({ log }) => {
         await log.append(range(6).map((i) => note('k', String(i))))
         const gate = Promise.withResolvers<void>()
         const entered = Promise.withResolvers<void>()
@@ -494,7 +494,7 @@ export const eventLogFeatures = (
         await subscription.done
       })
 
-      feature('is not slowed down by a slow reader, and keeps nothing for it', async ({ log, elsewhere }) => {
+      feature('is not slowed by a slow reader and buffers nothing for it', async ({ log, elsewhere }) => {
         const gate = Promise.withResolvers<void>()
         const entered = Promise.withResolvers<void>()
         let handled = 0
@@ -534,7 +534,7 @@ export const eventLogFeatures = (
 
     describe('sharing work', () => {
       feature(
-        'gives everything to one who is alone in its group, and nothing after it left',
+        'gives all partitions to the only member of a group, and none after it leaves',
         async ({ log }) => {
           const one = await everything(log, 'workers')
           const other = await everything(log, 'others')
@@ -553,7 +553,7 @@ export const eventLogFeatures = (
         { partitions: { turns: 5 } },
       )
 
-      feature('leaves a group of the same name its commits', async ({ log }) => {
+      feature('keeps the commits of a group of the same name', async ({ log }) => {
         await log.append(range(4).map((i) => note('k', String(i))))
         await everything(log, 'g')
         const first = await log.subscribe({ topics: ['turns'], group: 'g', from: 'committed', handle: () => {} })
@@ -626,7 +626,7 @@ export const eventLogFeatures = (
         await repeated.caughtUp()
       })
 
-      feature('writes what waits before it closes, and refuses afterwards', async (opened) => {
+      feature('writes queued records before it closes, and refuses calls afterwards', async (opened) => {
         const pending = range(50).map((i) => opened.log.append([note('k', String(i))]))
         await opened.log.close()
         await Promise.all(pending)
@@ -641,9 +641,9 @@ export const eventLogFeatures = (
 
     if (survivesKill) {
       describe('with other processes', () => {
-        test('is read in another process while it is written', { timeout: 30_000 }, () => readingElsewhere(open))
+        test('another process reads the log while it is written', { timeout: 30_000 }, () => readingElsewhere(open))
         test(
-          'has every acknowledged record, in order, after kill -9 of the writer, 20 times',
+          'every acknowledged record is there in order after kill -9 of the writer, 20 times',
           { timeout: 120_000 },
           () => killingTheWriter(open, 20),
         )

@@ -32,13 +32,13 @@ const HERE = [
 ]
 const MOST = 60
 
-test('every mutant fits the source that it changes, and has a name of its own', () => {
+test('each mutant applies to its source and has a unique name', () => {
   for (const mutant of MUTANTS) checkPatch(mutant)
   assert.equal(new Set(MUTANTS.map(({ name }) => name)).size, MUTANTS.length)
   assert.ok(MUTANTS.length >= 30)
 })
 
-test('a patch that does not fit is refused, not left out', async () => {
+test('a patch that does not apply is an error', async () => {
   const mutant = {
     name: 'moved',
     file: 'packages/events/src/folds/chain.ts',
@@ -49,7 +49,7 @@ test('a patch that does not fit is refused, not left out', async () => {
   await assert.rejects(load(mutant), /holds 0 times, not once: no such text/)
 })
 
-test('docs/simulation.md lists the mutants that there are', () => {
+test('docs/simulation.md lists all mutants', () => {
   assert.deepEqual(
     namesIn(readFileSync(join(ROOT, 'docs/simulation.md'), 'utf8')),
     MUTANTS.map(({ name }) => name),
@@ -58,7 +58,7 @@ test('docs/simulation.md lists the mutants that there are', () => {
 
 for (const name of HERE) {
   const mutant = MUTANTS.find((one) => one.name === name)
-  test(`a schedule shows it when ${mutant?.breaks}`, { timeout: 120_000 }, async (t) => {
+  test(`a schedule detects the mutant: ${mutant?.breaks}`, { timeout: 120_000 }, async (t) => {
     assert.ok(mutant, `${name} is a mutant`)
     const { schedules, problem } = await kill(mutant, MOST)
     assert.ok(schedules !== null, `${MOST} schedules, and none broke`)

@@ -71,7 +71,7 @@ const differs =
   }
 
 describe('a copy of a log', () => {
-  test('holds the same bytes, times and order of each key, repeats too, on either adapter, and back', async () => {
+  test('has the same bytes, times and order of each key, repetitions included, between adapters and back', async () => {
     const source = openMemoryLog()
     await fill(source, 500)
     const embedded = await openEmbeddedLog({ folder: folder(), schemas: SCHEMAS })
@@ -91,7 +91,7 @@ describe('a copy of a log', () => {
     await embedded.close()
   })
 
-  test("a destination that setup has announced versions on takes the source's announcements beside its own, once", async () => {
+  test('adds the announced versions of the source to those that setup wrote in the destination, once', async () => {
     const source = openMemoryLog()
     await source.append([note('readers', 'up', { topic: 'upgrades' }), note('a', 'said')])
     for (const partitions of [undefined, { turns: 3 }]) {
@@ -118,7 +118,7 @@ describe('a copy of a log', () => {
     assert.deepEqual([copied, equal, topics.turns.records], [0, true, 0])
   })
 
-  test('keeps the order of each partition, so that a fold and a time say the same of both', async () => {
+  test('keeps the order of each partition, so that folds and times give the same', async () => {
     const source = openMemoryLog()
     await fill(source, 300)
     const to = openMemoryLog()
@@ -131,7 +131,7 @@ describe('a copy of a log', () => {
     }
   })
 
-  test('goes on behind what is there, and is brought up to a source that grew', async () => {
+  test('resumes behind existing records and follows a source that grew', async () => {
     const source = openMemoryLog()
     const to = openMemoryLog()
     await fill(source, 200)
@@ -148,7 +148,7 @@ describe('a copy of a log', () => {
     await assertSame(source, to)
   })
 
-  test('ends with the records that were there when it began', async () => {
+  test('ends with the records that existed when it began', async () => {
     const source = openMemoryLog()
     const to = openMemoryLog()
     await fill(source, 100)
@@ -165,7 +165,7 @@ describe('a copy of a log', () => {
     assert.deepEqual([report.copied, report.equal, report.sourceGrew], [100 * TOPICS.length, true, true])
   })
 
-  test('may have other numbers of partitions, also when it goes on', async () => {
+  test('may have other partition counts, also when it resumes', async () => {
     const source = openMemoryLog()
     await fill(source, 400)
     const partitions = { turns: 16, scores: 1, blobs: 3 }
@@ -190,7 +190,7 @@ describe('a copy of a log', () => {
     )
   })
 
-  test('tells how far it is: every topic, to its end, never back', async () => {
+  test('reports progress for each topic up to its end, never backwards', async () => {
     const source = openMemoryLog()
     await fill(source, 4000)
     const said: CopyProgress[] = []
@@ -222,7 +222,7 @@ const stopping = (log: EventLog, appends: number, halted: AbortController): Even
     },
   })
 
-describe('a destination that is not the beginning of the source', () => {
+describe('a destination that differs from the source', () => {
   const sourceOf = async (count = 50): Promise<EventLog> => {
     const log = openMemoryLog()
     await fill(log, count)
@@ -248,7 +248,7 @@ describe('a destination that is not the beginning of the source', () => {
       await assert.rejects(copyLog({ from: source, to }), differs(what, { ...TEXTS, ...details }))
       assert.deepEqual(await to.ends(TOPICS), ends)
     }
-    test(`is refused, and the first record that differs is named: ${name}`, async () => {
+    test(`is refused with the first differing record: ${name}`, async () => {
       const [a, b, c] = ['a', 'b', 'c'].map((text) => note('k', text)) as [Append, Append, Append]
       const offset = 50
       await refused([a, b, c], [a, c], /its bytes are others/, { offset: offset + 1 })
@@ -259,7 +259,7 @@ describe('a destination that is not the beginning of the source', () => {
     })
   }
 
-  test('written to by somebody else meanwhile: it is not said to be equal, and where is said', async () => {
+  test('a destination that another process writes during the copy is not reported equal, with the position', async () => {
     const source = await sourceOf()
     const to = openMemoryLog()
     const report = await copyLog({
@@ -276,7 +276,7 @@ describe('a destination that is not the beginning of the source', () => {
 })
 
 test(
-  'a copy that is killed again and again is finished by the next one, without a loss or a double',
+  'a copy that is killed repeatedly is completed by the next one without losses or duplicates',
   { timeout: 60_000 },
   async () => {
     const [from, into] = [folder(), folder()]

@@ -54,7 +54,7 @@ const feature = (title: string, body: (opened: Opened, folder: string) => Promis
 }
 
 describe('embedded log: blocks', () => {
-  feature('hold what was written before, during and after a reader looked', async (opened, folder) => {
+  feature('hold the records that were written before, during and after a read', async (opened, folder) => {
     await write(opened, 0, 1000)
     const reader = await openEmbeddedLog({ folder, readOnly: true })
     await checkReads(reader, 1000)
@@ -66,7 +66,7 @@ describe('embedded log: blocks', () => {
     await reader.close()
   })
 
-  feature('go on where the last opening ended, full or not', async (opened) => {
+  feature('continue at the end of the last opening, also in a partly filled block', async (opened) => {
     let log = opened.log
     for (const [from, to] of [
       [0, 700],
@@ -82,7 +82,7 @@ describe('embedded log: blocks', () => {
     }
   })
 
-  feature('find a time and a position in any of them', async (opened) => {
+  feature('find times and positions', async (opened) => {
     await write(opened, 0, RECORDS)
     const [key] = keys as [string]
     for (const i of [0, 1, 1000, 1023, 1024, 1025, 2500, RECORDS - 1]) {
@@ -100,7 +100,7 @@ describe('embedded log: blocks', () => {
     }
   })
 
-  feature('are made for a log of format 1, which only a writer reads', async (opened, folder) => {
+  feature('are made for a log of format 1 by a writer; readers refuse that format', async (opened, folder) => {
     await write(opened, 0, RECORDS)
     await opened.log.close()
     const db = new DatabaseSync(join(folder, 'log.db'))
@@ -121,7 +121,7 @@ describe('embedded log: blocks', () => {
     await reader.close()
   })
 
-  feature('that are gone are named, and nothing is made up', async (opened, folder) => {
+  feature('that are missing are named in an error', async (opened, folder) => {
     await write(opened, 0, RECORDS)
     await opened.log.close()
     const db = new DatabaseSync(join(folder, 'log.db'))

@@ -79,7 +79,7 @@ describe('the log in a second thread', () => {
     })
   }
 
-  feature('appends in order with the first thread, and both read all of it', async (folder) => {
+  feature('both threads append in order, and both read all records', async (folder) => {
     const holder = await openEmbeddedLog({ folder, schemas: SCHEMAS })
     const { port1, port2 } = new MessageChannel()
     holder.join(port1)
@@ -118,7 +118,7 @@ describe('the log in a second thread', () => {
     await exited
   })
 
-  feature('is refused with an error of its kind, and a closed holder ends it', async (folder) => {
+  feature('errors keep their codes, and a closed holder ends the joined log', async (folder) => {
     const holder = await openEmbeddedLog({ folder, schemas: SCHEMAS })
     const { port1, port2 } = new MessageChannel()
     holder.join(port1)

@@ -38,7 +38,7 @@ describe('embedded log: one folder', () => {
     })
   }
 
-  feature('is written by one opening at a time', async ({ log }, folder) => {
+  feature('allows one writing opening at a time', async ({ log }, folder) => {
     await assert.rejects(
       openEmbeddedLog({ folder }),
       (error) => refused('data_in_use')(error) && (error as Error).message.includes(`pid ${process.pid}`),
@@ -50,7 +50,7 @@ describe('embedded log: one folder', () => {
     await again.close()
   })
 
-  feature('is refused to another process that wants to write', async (_, folder) => {
+  feature('refuses a second writing process', async (_, folder) => {
     const child = spawn(
       process.execPath,
       run('writer', new URL('../../../../test/kit/event-log/embedded.ts', import.meta.url).href, folder, '0'),
@@ -62,7 +62,7 @@ describe('embedded log: one folder', () => {
     assert.match(errors, /code: 'data_in_use'/)
   })
 
-  feature('can be read, and nothing else, beside its writer', async ({ log }, folder) => {
+  feature('allows reading, and no writing, beside its writer', async ({ log }, folder) => {
     await log.append([note('k', 'one')])
     const reader = await openEmbeddedLog({ folder, readOnly: true })
     assert.deepEqual((await all(reader.read('turns'))).map(textOf), ['one'])
@@ -75,7 +75,7 @@ describe('embedded log: one folder', () => {
     await reader.close()
   })
 
-  feature('can be read when nobody writes', async ({ log }, folder) => {
+  feature('allows reading without a writer', async ({ log }, folder) => {
     await log.append([note('k', 'one')])
     await log.close()
     const reader = await openEmbeddedLog({ folder, readOnly: true })
@@ -84,7 +84,7 @@ describe('embedded log: one folder', () => {
     await reader.close()
   })
 
-  feature('holds its schemas, which are added to and never edited', async ({ log }, folder) => {
+  feature('keeps its schemas: new ones are added, and a changed one is refused', async ({ log }, folder) => {
     await assert.rejects(log.append([{ ...note('k', 'x'), schema: 'Other.v1' }]), refused('bad_record'))
     const reader = await openEmbeddedLog({ folder, readOnly: true })
     await log.close()
@@ -197,7 +197,7 @@ describe('a file that cannot be written', { skip: process.platform === 'win32' }
   }
 
   filled(
-    'callers are told to try again while it is opened anew, then that it is broken; what was acknowledged is there',
+    'callers get log_full while the file is opened again, then log_broken; acknowledged records are kept',
     false,
     async (opened, place, module) => {
       const { acknowledged, codes, ended } = await fill(module, place, () => {})
@@ -213,7 +213,7 @@ describe('a file that cannot be written', { skip: process.platform === 'win32' }
   )
 
   filled(
-    'the fault passes: the same log goes on by itself, nothing lost, nothing doubled',
+    'after a temporary fault the same log continues without losses or duplicates',
     !prlimit,
     async (opened, place, module) => {
       const { acknowledged, codes } = await fill(module, place, (pid) =>
@@ -229,7 +229,7 @@ describe('a file that cannot be written', { skip: process.platform === 'win32' }
 })
 
 test(
-  'the folder and its files are for their owner alone, made so or found otherwise; folders above are left alone',
+  'the folder and its files are private to their owner, created or found, and parent folders are not changed',
   { skip: process.platform === 'win32' },
   async () => {
     const above = await mkdtemp(join(tmpdir(), 'instar-log-'))
@@ -261,7 +261,7 @@ test(
   },
 )
 
-test('only a lock that another holds is called in use', async () => {
+test('only a lock of another process is reported as log_in_use', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'instar-log-'))
   try {
     await mkdir(join(folder, 'log.lock'))

@@ -13,7 +13,7 @@ import { LogSchemas } from './schemas.ts'
 const FEEDBACK = 'FeedbackGiven.v1'
 const schemas = schemaTexts()
 
-test('it is not waited for for ever, nor taken for one that says no; once it answers, it is heard', async () => {
+test('a silent registry is waited for up to the time limit, differs from one that refuses, and is used once it answers', async () => {
   const sockets = new Set<Socket>()
   let answers = false
   const server = createServer((socket) => {
@@ -59,7 +59,7 @@ test('it is not waited for for ever, nor taken for one that says no; once it ans
   }
 })
 
-test('its user is told to it; a wrong one is refused at once, by a message without the password', async () => {
+test('the registry gets the user; a wrong one is refused at once, by a message without the password', async () => {
   const server = createHttp((request, response) => {
     const right = request.headers.authorization === `Basic ${Buffer.from('instar:pä:ss').toString('base64')}`
     response.writeHead(right ? 200 : 401, { 'content-type': 'application/json' }).end(right ? '{"id":7}' : 'no')

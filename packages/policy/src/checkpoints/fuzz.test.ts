@@ -119,7 +119,7 @@ async function readAll(target: string): Promise<void> {
   model.decode(model.promptIds([{ role: 'user', content: 'Hi, <|im_end|> 12' }], {}))
 }
 
-test('GGUF files', async () => {
+test('damaged GGUF files are read or refused with an InstarError', async () => {
   const file = path.join(folder, 'model.gguf')
   const original = smallGguf({ ...LLAMA, layers: 1 }, 'q8_0')
   const refused = await refusals(original, 6000, async (bytes) => {
@@ -129,7 +129,7 @@ test('GGUF files', async () => {
   assert.ok(refused > MUTATIONS / 2, `${refused} refused`)
 })
 
-test('safetensors of a model folder', async () => {
+test('damaged safetensors of a model folder are read or refused with an InstarError', async () => {
   writeRandomModel(folder, { ...CONFIG, layers: 1 })
   const file = path.join(folder, 'model.safetensors')
   const original = new Uint8Array(readFileSync(file))
@@ -141,7 +141,7 @@ test('safetensors of a model folder', async () => {
   assert.ok(refused > MUTATIONS / 2, `${refused} refused`)
 })
 
-test('adapters', async () => {
+test('damaged adapters are read or refused with an InstarError', async () => {
   const config = { ...CONFIG, layers: 1 }
   const { weights } = randomAdapter(1, 4, config)
   const refused = await refusals(weights, 2500, async (bytes) => {
@@ -157,7 +157,7 @@ for (const name of [
   'generation_config.json',
   'chat_template.jinja',
 ]) {
-  test(`${name} of a model folder`, async () => {
+  test(`a damaged ${name} of a model folder is read or refused with an InstarError`, async () => {
     writeRandomModel(folder, { ...CONFIG, layers: 1 })
     const file = path.join(folder, name)
     const original = new Uint8Array(readFileSync(file))

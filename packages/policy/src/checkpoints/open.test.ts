@@ -35,7 +35,7 @@ for (const [name, config] of [
   ['qwen3', QWEN3],
 ] as const) {
   for (const type of ['f32', 'f16', 'q8_0', 'q4_1'] as const) {
-    test(`a ${name} in ${type} comes back under Hugging Face names, q and k in half-rotate order`, () => {
+    test(`a ${name} in ${type} has the tensor names of Hugging Face, with q and k in half-rotate order`, () => {
       const file = path.join(folder, `${name}-${type}.gguf`)
       const weights = smallWeights(config)
       writeFileSync(file, smallGguf(config, type, weights))
@@ -57,7 +57,7 @@ for (const [name, config] of [
   }
 }
 
-test('a GGUF file is a model: tokenizer, template, end of turn', async () => {
+test('a GGUF file gives tokenizer, template and end of turn', async () => {
   const file = path.join(folder, 'model.gguf')
   writeFileSync(file, smallGguf(LLAMA, 'q8_0'))
   const model = await openModel(file)
@@ -70,7 +70,7 @@ test('a GGUF file is a model: tokenizer, template, end of turn', async () => {
   )
 })
 
-test('a GGUF file under another name is the base that the versions of a log were made of; other bytes are not', async () => {
+test('a renamed GGUF file is still the base of the versions of a log, and other bytes are not', async () => {
   const [first, renamed, other] = ['first', 'renamed', 'other'].map((name) => path.join(folder, `${name}.gguf`)) as [
     string,
     string,
@@ -118,7 +118,7 @@ test('shards give the same model as one file', async () => {
   assert.throws(() => loadWeights(two), bad(/no safetensors file of this folder/))
 })
 
-test('the sha256 of a model changes with its weights, its template and nothing else', async () => {
+test('the sha256 of a model depends on its weights and its template alone', async () => {
   const at = writeRandomModel(path.join(folder, 'hashed'))
   const first = (await openModel(at)).sha256
   writeFileSync(path.join(at, 'README.md'), 'notes')
@@ -187,7 +187,7 @@ const edits: [string, (json: Record<string, unknown>) => void, RegExp][] = [
   ],
 ]
 for (const [name, edit, message] of edits) {
-  test(`refused: config.json with ${name}`, () => {
+  test(`config.json is refused with ${name}`, () => {
     const at = writeRandomModel(path.join(folder, 'edited'))
     const json = JSON.parse(readFileSync(path.join(at, 'config.json'), 'utf8')) as Record<string, unknown>
     edit(json)

@@ -64,7 +64,7 @@ async function batch(): Promise<TrainItem[]> {
   )
 }
 
-test('an update through the thread: figures are finite, the adapter loads, moves the policy and is made again bit for bit', async () => {
+test('an update in the thread has finite figures, gives an adapter that loads and changes the policy, and repeats bit for bit', async () => {
   const items = await batch()
   const first = await engine.step(items, settings, { adapter: null, state: null })
   for (const [name, value] of Object.entries(first.figures)) assert.ok(Number.isFinite(value), name)
@@ -94,7 +94,7 @@ test('an update through the thread: figures are finite, the adapter loads, moves
   await engine.unload(second.adapter.sha256)
 })
 
-test('samples depend on the seed and the prompt, not on the rows beside it', async () => {
+test('samples depend on the seed and the prompt, not on other rows', async () => {
   const all = await engine.evaluate({ prompts, adapter: null, references: [null], sampling })
   assert.equal(all.kl[0], 0)
   for (const at of [0, 4]) {
@@ -115,7 +115,7 @@ test('samples depend on the seed and the prompt, not on the rows beside it', asy
   assert.ok(greedy.completions.every(({ ids, reason }) => ids.length <= 3 && (reason === 'stop' || ids.length === 3)))
 })
 
-test('what cannot be done is an error of its kind, and the thread goes on', async () => {
+test('invalid calls give errors with codes, and the thread continues', async () => {
   const prompt = prompts[0] as number[]
   await assert.rejects(engine.score({ prompt, completion: [1], adapter: 'f'.repeat(64), temperature: 1 }), {
     code: 'unknown_adapter',

@@ -72,7 +72,7 @@ const lost =
     return true
   }
 
-test('a thread that dies in an update comes back: the update is made again bit for bit, adapters are there', async () => {
+test('a thread that dies in an update is replaced: adapters are loaded again, and the update repeats bit for bit', async () => {
   const engine = await start()
   await engine.load(adapter)
   await engine.load(randomAdapter(2))
@@ -100,7 +100,7 @@ test('a thread that dies in an update comes back: the update is made again bit f
     await assert.rejects(engine.score({ ...scored, adapter: randomAdapter(seed).sha256 }), { code: 'unknown_adapter' })
 })
 
-test('calls are performed in the order in which they came: nobody is overtaken, and none waits for a later one', async () => {
+test('calls are performed in the order of their arrival', async () => {
   const engine = await start()
   const order: string[] = []
   const note = async (name: string, call: Promise<unknown>): Promise<void> => {
@@ -130,7 +130,7 @@ test('calls are performed in the order in which they came: nobody is overtaken, 
   assert.deepEqual(order, wanted, 'held while the thread was away')
 })
 
-test('an item that does not fit is named before any arithmetic, and the others can be learned from', async () => {
+test('an item that does not fit is reported before any computation, and the others can be trained on', async () => {
   const engine = await start()
   const room = CONFIG.contextLength - 3
   const full = item(3, { prompt: Array.from({ length: room }, () => 1) })
@@ -166,7 +166,7 @@ const unbuilt = findBuilt() ? false : 'the engine tfjs-node is not built here (n
 
 for (const engineName of ['onnx', 'wasm', 'tfjs-node'] as const) {
   test(
-    `closing in the midst of an update cuts it after the grace period (${engineName})`,
+    `closing during an update ends it after the grace period (${engineName})`,
     { skip: engineName === 'tfjs-node' && unbuilt },
     async () => {
       const engine = await start({ engine: engineName, graceMs: 20 })
@@ -184,7 +184,7 @@ for (const engineName of ['onnx', 'wasm', 'tfjs-node'] as const) {
   )
 }
 
-test('closing lets what is short end', async () => {
+test('closing lets a short call end', async () => {
   const engine = await start({ graceMs: 60_000 })
   const worker = latest()
   const score = engine.score({ ...scored, adapter: null })
@@ -193,7 +193,7 @@ test('closing lets what is short end', async () => {
   assert.equal(logprobs.length, 3)
 })
 
-test('a start that is given up leaves no thread behind', async () => {
+test('an aborted start leaves no thread', async () => {
   const control = new AbortController()
   const count = threads.length
   const starting = start({ signal: control.signal })

@@ -23,7 +23,7 @@ writeFileSync(file, smallGguf(LLAMA, 'q4_1'))
 const { config, weights } = loadWeights(file)
 const constants = frozenConstants(config, weights)
 
-test('stacked blocks are the blocks of the parts, one under another', () => {
+test('stacked blocks are the concatenated blocks of the parts', () => {
   const packed = packedConstants(config, weights)
   for (const [name, { shape }] of constants) {
     const found = packed(name)
@@ -44,7 +44,7 @@ test('stacked blocks are the blocks of the parts, one under another', () => {
   assert.notEqual(mixed('model.layers.0.o.weight'), null)
 })
 
-test('token by token with blocks, base and adapter, equals the whole sequence in float32', async () => {
+test('decoding one token at a time with blocks, base and adapter equals the whole sequence in float32', async () => {
   const backend = await createOnnxBackend({ threads: 1, blocks: true })
   const [plain, blocks] = [
     await Decoder.create(backend, config, constants),

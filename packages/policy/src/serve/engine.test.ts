@@ -59,7 +59,7 @@ const code = (expected: string) => (error: unknown) => error instanceof InstarEr
 const ids = (tokens: readonly GeneratedToken[]) => tokens.map((token) => token.id)
 
 describe('serving on the real runtime', () => {
-  test('what a request gets does not depend on what else is in the batch', async () => {
+  test('a row of a batch does not depend on the other rows', async () => {
     const all = Array.from({ length: 20 }, (_, i) =>
       request(
         `${'word '.repeat(1 + ((i * 7) % 13))}${i}`,
@@ -81,7 +81,7 @@ describe('serving on the real runtime', () => {
     assert.notDeepEqual(ids(first.tokens), ids(second.tokens))
   })
 
-  test('the log-probs of the sampled tokens are those that score gives', async () => {
+  test('log-probs of sampled tokens equal those of score', async () => {
     for (const adapter of [null, adapters[0]!.sha256, adapters[3]!.sha256]) {
       const given = request('Tell me something long, please.', 7, adapter, 30)
       const { tokens } = await answer(given)
@@ -96,7 +96,7 @@ describe('serving on the real runtime', () => {
     }
   })
 
-  test('a conversation that goes on from the cache gives what a fresh engine gives', async () => {
+  test('a conversation from the cache gives the same as a new engine', async () => {
     const opening = request('one two three four five six seven', 1, adapters[2]!.sha256, 12)
     const { tokens } = await answer(opening)
     const next = {
@@ -115,7 +115,7 @@ describe('serving on the real runtime', () => {
     }
   })
 
-  test('a new adapter serves the next request; an answer under way keeps the old one, even unloaded', async () => {
+  test('a new adapter serves the next request, and a running answer keeps the old one, also after its unloading', async () => {
     const fifth = adapters[4]!
     const old = request('stay', 3, adapters[0]!.sha256, 120)
     const expected = await answer(old)
@@ -135,7 +135,7 @@ describe('serving on the real runtime', () => {
     await engine.load(adapters[0]!)
   })
 
-  test('an abort ends the iterator and frees the row; so does leaving the loop', async () => {
+  test('an abort or a break of the loop ends the iterator and frees the row', async () => {
     const control = new AbortController()
     let pieces = 0
     await assert.rejects(async () => {
@@ -151,7 +151,7 @@ describe('serving on the real runtime', () => {
     assert.ok(after.tokens.length > 0)
   })
 
-  test('the context ends an answer, and refuses a prompt that leaves no room', async () => {
+  test('the context size ends an answer, and a prompt without room for one is refused', async () => {
     const prompt = Array.from({ length: CONFIG.contextLength - 5 }, (_, i) => i % 256)
     const long = await answer({ ...request('', 1, null, 100), prompt })
     if (long.reason === 'length') assert.equal(long.tokens.length, 5)
@@ -163,7 +163,7 @@ describe('serving on the real runtime', () => {
     assert.throws(() => engine.generate({ ...request('', 1, null), prompt: [CONFIG.vocabulary] }), code('bad_request'))
   })
 
-  test('more than rows and queue hold is refused at once, the others are answered', async () => {
+  test('requests beyond rows and queue are refused at once, and the others are answered', async () => {
     const accepted: Promise<unknown>[] = []
     for (let i = 0; i < 64; i++) accepted.push(answer(request('crowd', i, null, 2)))
     assert.deepEqual(engine.pending(), { running: 4, waiting: 60 })
@@ -172,7 +172,7 @@ describe('serving on the real runtime', () => {
     assert.deepEqual(engine.pending(), { running: 0, waiting: 0 })
   })
 
-  test('a stop string is not shown, and characters come whole', async () => {
+  test('a stop string is not in the answer, and characters are complete', async () => {
     const plain = await answer(request('stop', 12, null, 60))
     assert.equal(plain.text, model.decode(ids(plain.tokens)))
     const at = Math.floor(plain.text.length / 2)
@@ -183,7 +183,7 @@ describe('serving on the real runtime', () => {
     assert.equal(stopped.reason, 'stop')
   })
 
-  test('a constraint is looked at in the thread: the caller goes on meanwhile, and is told by name what cannot be followed', async () => {
+  test('a constraint is checked in the thread without blocking the caller, and an unsupported keyword is named', async () => {
     const json = (schema: unknown): Constraint => ({
       json: { field: 'response_format', schema },
       calls: [],
@@ -241,7 +241,7 @@ describe('serving on the real runtime', () => {
     assert.match((await answer({ ...request('yes or no', 5, null), constraint: boolean })).text, /^\s*(true|false)/)
   })
 
-  test('damaged adapters are refused and nothing else is disturbed', async () => {
+  test('damaged adapters are refused without an effect on others', async () => {
     const good = randomAdapter(9)
     const weights = good.weights.slice()
     weights[weights.length - 1]! ^= 1
@@ -250,7 +250,7 @@ describe('serving on the real runtime', () => {
     assert.ok((await answer(request('still here', 1, null, 2))).tokens.length > 0)
   })
 
-  test('closing tells the open requests; a folder without a model does not start', async () => {
+  test('closing ends open requests with an error, and a folder without a model does not start', async () => {
     const other = await startServing({ model: folder, threads: 1 })
     const open = other.generate(request('open', 1, null, 200))[Symbol.asyncIterator]()
     await open.next()

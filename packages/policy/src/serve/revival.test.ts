@@ -55,7 +55,7 @@ const lost =
     return true
   }
 
-test('a thread that dies comes back with its adapters; what came meanwhile is answered as ever', async () => {
+test('a thread that dies is replaced with its adapters, and waiting requests are answered', async () => {
   const engine = await start()
   await engine.load(first)
   await engine.load(second)
@@ -117,7 +117,7 @@ test('a thread that dies comes back with its adapters; what came meanwhile is an
   assert.throws(() => engine.generate(request(randomAdapter(3).sha256)), { code: 'unknown_adapter' })
 })
 
-test('a thread that cannot start says why, tries again after growing pauses, and serves when it can', async () => {
+test('a thread that cannot start reports why, is retried with growing delays, and then serves', async () => {
   const engine = await start({ backoffMs: [1, 20, 40] })
   await engine.load(first)
   const expected = await answer(engine, request(first.sha256))
@@ -140,7 +140,7 @@ test('a thread that cannot start says why, tries again after growing pauses, and
   assert.deepEqual(await answer(engine, request(first.sha256)), expected)
 })
 
-test('another model in the same place is not served in its stead', async () => {
+test('another model at the same path is not served', async () => {
   const engine = await start()
   renameSync(model, away)
   writeRandomModel(model, { ...CONFIG, ropeTheta: 5000 })
@@ -153,14 +153,14 @@ test('another model in the same place is not served in its stead', async () => {
   }
 })
 
-test('nobody waits longer than the bound for a thread to come back', async () => {
+test('a request waits for a new thread up to the limit', async () => {
   const engine = await start({ backoffMs: [60_000], waitMs: 5 })
   await crash()
   await assert.rejects(answer(engine, request(null)), lost(/not back after 0\.005 s/))
   assert.throws(() => engine.generate(request(null)), lost(/not back/))
 })
 
-test('closing: a thread that is idle ends by itself, one that is busy beyond the grace period is cut, one that is away does not come back', async () => {
+test('closing ends an idle thread, cuts a busy one after the grace period, and starts none again', async () => {
   const idle = await start()
   const idles = latest()
   const [[code]] = await Promise.all([once(idles, 'exit'), idle.close()])
@@ -189,7 +189,7 @@ test('closing: a thread that is idle ends by itself, one that is busy beyond the
   await Promise.all([assert.rejects(waiting, lost(/was closed/)), gone.close()])
 })
 
-test('a start that is given up leaves no thread behind', async () => {
+test('an aborted start leaves no thread', async () => {
   const control = new AbortController()
   const before = threads.length
   const starting = start({ signal: control.signal })

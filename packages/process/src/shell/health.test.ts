@@ -2,7 +2,7 @@ import { equal, match } from 'node:assert/strict'
 import { test } from 'node:test'
 import { createMetrics, startHealth } from '../index.ts'
 
-test("a service's health port tells its metrics too", async () => {
+test('the health port of a service also serves its metrics', async () => {
   const metrics = createMetrics()
   metrics.count('instar_updates_total', { outcome: 'computed' })
   const server = await startHealth('127.0.0.1', 0, () => ({ status: 'ready', problem: null }), metrics)

@@ -18,7 +18,7 @@ const escape = (file: string): string => `do $$ begin
 end $$`
 
 test(
-  "no statement of `instar sql` reads a file or runs a program of the server, embedded or by a superuser's DATABASE_URL",
+  'no statement of `instar sql` reads a file or runs a program of the server, embedded or with a superuser in DATABASE_URL',
   { timeout: 60_000 },
   async (t) => {
     using folder = temporaryFolder()
@@ -54,7 +54,7 @@ test(
   },
 )
 
-test('a reader can hold no advisory lock, which a migration waits for', { timeout: 60_000 }, async (t) => {
+test('a reader cannot hold an advisory lock that a migration waits for', { timeout: 60_000 }, async (t) => {
   using folder = temporaryFolder()
   const server = await startPostgres({ folder: folder.path })
   t.after(() => server.stop())
@@ -67,35 +67,39 @@ test('a reader can hold no advisory lock, which a migration waits for', { timeou
     await assert.rejects(readOnlyQuery(server.reader, sql), { code: 'bad_sql', message: /permission denied/ }, sql)
 })
 
-test('a migration that another session keeps waiting ends, and names the session', { timeout: 60_000 }, async (t) => {
-  using folder = temporaryFolder()
-  const server = await startPostgres({ folder: folder.path })
-  t.after(() => server.stop())
-  await withClient(server.owner, (client) => migrate(client))
-  await withClient(server.owner, async (holder) => {
-    await holder.query("set application_name = 'somebody'; select pg_advisory_lock(7345120)")
-    await assert.rejects(
-      withClient(server.owner, (client) => migrate(client, null, 300)),
-      { code: 'postgres_failed', message: /for 0\.3 s; .*instar \(pid \d+, somebody\)/ },
-    )
-  })
-  // A reader's open transaction keeps a migration that changes tables waiting.
-  await withClient(server.owner, (client) => client.query("update instar_migrations set hash = 'of another history'"))
-  await withClient(server.reader, async (reader) => {
-    await reader.query('begin; select count(*) from turns')
-    await assert.rejects(
-      withClient(server.owner, (client) => migrate(client, null, 300)),
-      { code: 'postgres_failed', message: /instar_reader \(pid \d+/ },
-    )
-  })
-  assert.equal(await withClient(server.owner, (client) => migrate(client, null, 300)), true)
-  assert.deepEqual(await withClient(server.owner, async (client) => (await client.query('show lock_timeout')).rows), [
-    { lock_timeout: '0' },
-  ])
-})
+test(
+  'a migration that waits for another session ends with an error that names the session',
+  { timeout: 60_000 },
+  async (t) => {
+    using folder = temporaryFolder()
+    const server = await startPostgres({ folder: folder.path })
+    t.after(() => server.stop())
+    await withClient(server.owner, (client) => migrate(client))
+    await withClient(server.owner, async (holder) => {
+      await holder.query("set application_name = 'somebody'; select pg_advisory_lock(7345120)")
+      await assert.rejects(
+        withClient(server.owner, (client) => migrate(client, null, 300)),
+        { code: 'postgres_failed', message: /for 0\.3 s; .*instar \(pid \d+, somebody\)/ },
+      )
+    })
+    // A reader's open transaction keeps a migration that changes tables waiting.
+    await withClient(server.owner, (client) => client.query("update instar_migrations set hash = 'of another history'"))
+    await withClient(server.reader, async (reader) => {
+      await reader.query('begin; select count(*) from turns')
+      await assert.rejects(
+        withClient(server.owner, (client) => migrate(client, null, 300)),
+        { code: 'postgres_failed', message: /instar_reader \(pid \d+/ },
+      )
+    })
+    assert.equal(await withClient(server.owner, (client) => migrate(client, null, 300)), true)
+    assert.deepEqual(await withClient(server.owner, async (client) => (await client.query('show lock_timeout')).rows), [
+      { lock_timeout: '0' },
+    ])
+  },
+)
 
 test(
-  "a superuser's session is never asked: without a reader's login `instar sql` says no_reader",
+  '`instar sql` gives no_reader without a login of the reader, and never uses the session of a superuser',
   { timeout: 60_000 },
   async (t) => {
     using folder = temporaryFolder()
@@ -109,31 +113,35 @@ test(
   },
 )
 
-test("the services' role owns the tables and nothing else of the embedded server", { timeout: 60_000 }, async (t) => {
-  using folder = temporaryFolder()
-  const server = await startPostgres({ folder: folder.path })
-  t.after(() => server.stop())
-  await withClient(server.owner, async (client) => {
-    assert.deepEqual(
-      (
-        await client.query(
-          `select rolname::text as name from pg_roles where rolsuper or rolcreaterole or rolcreatedb or rolreplication or rolbypassrls`,
-        )
-      ).rows,
-      [{ name: 'postgres' }],
-    )
-    for (const sql of [
-      'create role mine',
-      "copy (select 1) to program 'cat'",
-      "select pg_read_file('/etc/passwd')",
-      'set role postgres',
-    ])
-      await assert.rejects(client.query(sql), { code: '42501' }, sql)
-  })
-})
+test(
+  'the role of the services owns the tables and nothing else of the embedded server',
+  { timeout: 60_000 },
+  async (t) => {
+    using folder = temporaryFolder()
+    const server = await startPostgres({ folder: folder.path })
+    t.after(() => server.stop())
+    await withClient(server.owner, async (client) => {
+      assert.deepEqual(
+        (
+          await client.query(
+            `select rolname::text as name from pg_roles where rolsuper or rolcreaterole or rolcreatedb or rolreplication or rolbypassrls`,
+          )
+        ).rows,
+        [{ name: 'postgres' }],
+      )
+      for (const sql of [
+        'create role mine',
+        "copy (select 1) to program 'cat'",
+        "select pg_read_file('/etc/passwd')",
+        'set role postgres',
+      ])
+        await assert.rejects(client.query(sql), { code: '42501' }, sql)
+    })
+  },
+)
 
 test(
-  'the embedded server lets in the user who runs Instar, by what the kernel says, and nobody else who reaches its socket',
+  'the embedded server accepts only the operating-system user who runs Instar',
   { timeout: 60_000, skip: process.getuid?.() !== 0 && 'needs root' },
   async (t) => {
     using folder = temporaryFolder()
@@ -154,7 +162,7 @@ test(
 )
 
 test(
-  'a cluster of an older build is brought to its roles where it stands, from any point at which that was cut off',
+  'a cluster of an older build gets its roles in place, also after an interruption at any point',
   { timeout: 120_000 },
   async (t) => {
     for (const cut of ['not', 'role', 'rename'] as const) {

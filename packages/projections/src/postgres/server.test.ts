@@ -49,7 +49,7 @@ const undisturbed = async (): Promise<Record<string, string>> => {
 }
 
 test(
-  'kill -9 of the owner, and of the server with it, at any moment: the next start goes on, the rows are the same',
+  'after kill -9 of the owner and the server at any moment the next start gives the same rows',
   { timeout: 180_000 },
   async () => {
     using folder = temporaryFolder()
@@ -76,7 +76,7 @@ test(
   },
 )
 
-test('a process number in a stale lock that another program has taken', { timeout: 60_000 }, async () => {
+test('a stale lock whose process id another program has is removed', { timeout: 60_000 }, async () => {
   using folder = temporaryFolder()
   const first = await startPostgres({ folder: folder.path })
   const place = existingPlace(folder.path)
@@ -90,7 +90,7 @@ test('a process number in a stale lock that another program has taken', { timeou
   await second.stop()
 })
 
-test('a first start that was cut off in initdb is begun again', { timeout: 60_000 }, async () => {
+test('an interrupted initdb is repeated', { timeout: 60_000 }, async () => {
   using folder = temporaryFolder()
   const first = await startPostgres({ folder: folder.path })
   await first.stop()
@@ -105,7 +105,7 @@ test('a first start that was cut off in initdb is begun again', { timeout: 60_00
 })
 
 test(
-  'the server alone is killed: it comes back under its owner and the projection goes on, telling of it once',
+  'a killed server is restarted by its owner, and the projection continues with one log line',
   { timeout: 60_000 },
   async (t) => {
     using folder = temporaryFolder()
@@ -169,7 +169,7 @@ test('the projection waits for a PostgreSQL that is not there yet', { timeout: 6
   )
 })
 
-test('two projections of one log at once write each row once', { timeout: 60_000 }, async (t) => {
+test('two concurrent projections of one log write each row once', { timeout: 60_000 }, async (t) => {
   using folder = temporaryFolder()
   const postgres = await startPostgres({ folder: folder.path })
   t.after(() => postgres.stop())
@@ -184,7 +184,7 @@ test('two projections of one log at once write each row once', { timeout: 60_000
   assert.deepEqual(await digests(postgres.owner), await expected())
 })
 
-test('the reader reads everything, writes nothing, and not for ever', { timeout: 60_000 }, async (t) => {
+test('the reader role reads all tables, writes nothing and has a time limit', { timeout: 60_000 }, async (t) => {
   using folder = temporaryFolder()
   const postgres = await startPostgres({ folder: folder.path })
   t.after(() => postgres.stop())
@@ -260,7 +260,7 @@ test('the reader reads everything, writes nothing, and not for ever', { timeout:
   })
 })
 
-test('a damaged database is made anew, and said so', { timeout: 60_000 }, async () => {
+test('a damaged database is created anew, with a log line', { timeout: 60_000 }, async () => {
   using folder = temporaryFolder()
   const first = await startPostgres({ folder: folder.path })
   await first.stop()
@@ -272,7 +272,7 @@ test('a damaged database is made anew, and said so', { timeout: 60_000 }, async 
   assert.match(said[0] ?? '', /pg_control[^]*Making the database anew/)
 })
 
-test('DATABASE_URL: a server that is not ours, by its URL, with the same rows', { timeout: 60_000 }, async (t) => {
+test('an external server in DATABASE_URL gets the same rows', { timeout: 60_000 }, async (t) => {
   using folder = temporaryFolder()
   const server = await startPostgres({ folder: folder.path })
   t.after(() => server.stop())
@@ -309,7 +309,7 @@ test('a folder too deep for a socket address gets a short, private one', { timeo
 })
 
 test(
-  'root, in a folder that nobody else may enter',
+  'root can run the server in a folder that no other user may enter',
   { timeout: 60_000, skip: process.getuid?.() !== 0 && 'needs root' },
   async (t) => {
     using folder = temporaryFolder()
@@ -335,7 +335,7 @@ test(
   },
 )
 
-test('where no programs are: no_postgres says what to set', { timeout: 60_000 }, async () => {
+test('without PostgreSQL programs no_postgres names the setting', { timeout: 60_000 }, async () => {
   using folder = temporaryFolder()
   await assert.rejects(startPostgres({ folder: join(folder.path, 'a'), bin: join(folder.path, 'nowhere') }), {
     code: 'no_postgres',

@@ -26,59 +26,55 @@ const all = async (said: AsyncGenerator<unknown>): Promise<unknown[]> => {
   return values
 }
 
-test(
-  'a replay and a promotion that say nothing for long send heartbeats, then their answer',
-  { timeout: 20_000 },
-  async () => {
-    const go = gate()
-    const rig = await startRig({
-      settings: { pingMs: 10 },
-      ports: {
-        replay: async function* () {
-          yield { done: 1 }
-          await go.passed
-          yield { done: 2 }
-        },
-        promote: async () => {
-          await go.passed
-          throw new InstarError('unknown_branch', 'There is no such branch.')
+test('a replay and a promotion send heartbeats during silence, then their answer', { timeout: 20_000 }, async () => {
+  const go = gate()
+  const rig = await startRig({
+    settings: { pingMs: 10 },
+    ports: {
+      replay: async function* () {
+        yield { done: 1 }
+        await go.passed
+        yield { done: 2 }
+      },
+      promote: async () => {
+        await go.passed
+        throw new InstarError('unknown_branch', 'There is no such branch.')
+      },
+    },
+  })
+  try {
+    const replay = lines(await send(rig.url, 'replay'))
+    const promotion = lines(await send(rig.url, 'promote'))
+    assert.deepEqual((await replay.next()).value, { done: 1 })
+    for (let i = 0; i < 3; i += 1)
+      assert.deepEqual(
+        [(await replay.next()).value, (await promotion.next()).value],
+        [{ heartbeat: true }, { heartbeat: true }],
+      )
+    go.open()
+    const rest = async (said: AsyncGenerator<unknown>): Promise<unknown[]> =>
+      (await all(said)).filter((line) => !(line as { heartbeat?: true }).heartbeat)
+    assert.deepEqual(await rest(replay), [{ done: 2 }])
+    assert.deepEqual(await rest(promotion), [
+      {
+        error: {
+          message: 'There is no such branch.',
+          type: 'invalid_request_error',
+          param: null,
+          code: 'unknown_branch',
         },
       },
-    })
-    try {
-      const replay = lines(await send(rig.url, 'replay'))
-      const promotion = lines(await send(rig.url, 'promote'))
-      assert.deepEqual((await replay.next()).value, { done: 1 })
-      for (let i = 0; i < 3; i += 1)
-        assert.deepEqual(
-          [(await replay.next()).value, (await promotion.next()).value],
-          [{ heartbeat: true }, { heartbeat: true }],
-        )
-      go.open()
-      const rest = async (said: AsyncGenerator<unknown>): Promise<unknown[]> =>
-        (await all(said)).filter((line) => !(line as { heartbeat?: true }).heartbeat)
-      assert.deepEqual(await rest(replay), [{ done: 2 }])
-      assert.deepEqual(await rest(promotion), [
-        {
-          error: {
-            message: 'There is no such branch.',
-            type: 'invalid_request_error',
-            param: null,
-            code: 'unknown_branch',
-          },
-        },
-      ])
-      const plain = await send(rig.url, 'promote', { headers: COMMANDING })
-      assert.equal(plain.status, 404, 'who does not ask for lines gets a status')
-    } finally {
-      await rig.stop()
-    }
-  },
-)
+    ])
+    const plain = await send(rig.url, 'promote', { headers: COMMANDING })
+    assert.equal(plain.status, 404, 'who does not ask for lines gets a status')
+  } finally {
+    await rig.stop()
+  }
+})
 
 for (const waits of [true, false]) {
   test(
-    `a client that leaves a replay ends it, ${waits ? 'while its next line is awaited' : 'while it says one line after the other'}`,
+    `a client that disconnects ends its replay, ${waits ? 'while the next line is awaited' : 'while lines are written'}`,
     { timeout: 20_000 },
     async () => {
       const returned = Promise.withResolvers<void>()
@@ -119,7 +115,7 @@ for (const waits of [true, false]) {
   )
 }
 
-test('a replay that is read to its end is not given up', async () => {
+test('a replay that is read to its end is not aborted', async () => {
   let aborted = false
   const rig = await startRig({
     ports: {
@@ -145,7 +141,7 @@ const readiness = async (url: string): Promise<[number, string]> => {
   return [response.status, ((await response.json()) as { status: string }).status]
 }
 
-test('a broken log: the answer ends in a fault, the gateway is not ready, its process is told', async () => {
+test('after a write error of the log the answer ends in an error, the gateway is not ready, and its process is notified', async () => {
   const fatal = Promise.withResolvers<Error>()
   const log = withAppend(openMemoryLog(), () =>
     Promise.reject(new InstarError('log_broken', 'the log cannot be written any more: disk I/O error')),
@@ -168,7 +164,7 @@ test('a broken log: the answer ends in a fault, the gateway is not ready, its pr
   }
 })
 
-test('a log that takes nothing for a while: not ready meanwhile, nobody is told', async () => {
+test('while the log refuses writes the gateway is not ready, and its process is not notified', async () => {
   let [clock, full] = [1000, true]
   const log = withAppend(openMemoryLog(), (_, next) =>
     full ? Promise.reject(new InstarError('log_unavailable', 'away')) : next(),
@@ -192,7 +188,7 @@ test('a log that takes nothing for a while: not ready meanwhile, nobody is told'
   }
 })
 
-test('feedback that names a turn and another session is refused, with nothing on the log', async () => {
+test('feedback that names a turn and another session is refused and not on the log', async () => {
   const rig = await startRig()
   try {
     const answer = await rig.fetch('/v1/chat/completions', {

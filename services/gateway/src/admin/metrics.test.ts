@@ -22,7 +22,7 @@ const reaches = async (rig: Rig, metric: string, value: number): Promise<void> =
     assert.ok(tries < 200, `${metric} is ${(await read(rig)).get(metric)}, not ${value}`)
 }
 
-test('what was asked, said and put on the log is counted', async () => {
+test('requests, answers and records are counted', async () => {
   const metrics = createMetrics()
   const log = openMemoryLog()
   const publisher = new Publisher(log)
@@ -90,7 +90,7 @@ test('what was asked, said and put on the log is counted', async () => {
   }
 })
 
-test('an answer that its client leaves counts as 499, a turn that was cut as aborted', async () => {
+test('a request whose client disconnects counts as 499, and its cut turn as aborted', async () => {
   const held = (token: number, signal: AbortSignal | undefined): Promise<void> =>
     token < 4 || signal?.aborted
       ? Promise.resolve()
@@ -119,7 +119,7 @@ test('an answer that its client leaves counts as 499, a turn that was cut as abo
   }
 })
 
-test('nothing that a person wrote or named is told, and what is told does not grow with what they send', async () => {
+test('metrics hold no text or name of a person, and their number does not grow with requests', async () => {
   const rig = await startRig({ script: () => 'A secret answer.' })
   const WORD = 'zanzibar'
   const ask = async (i: number): Promise<void> => {
@@ -150,7 +150,7 @@ test('nothing that a person wrote or named is told, and what is told does not gr
   }
 })
 
-test('with keys it is for admins, without them for the machine itself', async () => {
+test('metrics require an admin key with keys, and a local client without keys', async () => {
   const keys = [
     { id: 'anna', sha256: sha256(Buffer.from('secret-a')) },
     { id: 'ops', sha256: sha256(Buffer.from('secret-o')), scopes: ['admin' as const] },

@@ -149,7 +149,7 @@ const collect = async (work: () => Promise<void>): Promise<Kept[]> => {
 }
 const named = (all: readonly Kept[], name: string): Kept[] => all.filter((span) => span.name === name)
 
-test('a request is one span with its facts, what the engine generates and the append are its children', async () => {
+test('a request has one span with its attributes, and child spans for generation and append', async () => {
   let headers = new Headers()
   const all = await collect(async () => {
     const response = await rig.fetch('/v1/chat/completions', {
@@ -200,7 +200,7 @@ test('a request is one span with its facts, what the engine generates and the ap
   assert.ok(all.every(({ ended, status }) => ended === 1 && status.code === SpanStatusCode.UNSET))
 })
 
-test('the trace that a request names is gone on with; what is no traceparent begins one', async () => {
+test('the trace of a valid traceparent header is continued, and an invalid one begins a new trace', async () => {
   const ask = (traceparent: string) =>
     collect(async () => {
       await (
@@ -235,7 +235,7 @@ test('the trace that a request names is gone on with; what is no traceparent beg
     assert.equal((await ask(wrong))[0]!.parent, undefined, wrong)
 })
 
-test("what the engine asks of others while it generates carries the engine's span", async () => {
+test('requests to the engine carry the span of the generation', async () => {
   const asked: string[] = []
   const server = createServer((request, response) => {
     asked.push(String(request.headers['traceparent']))
@@ -268,7 +268,7 @@ test("what the engine asks of others while it generates carries the engine's spa
   }
 })
 
-test('a stream has one span until its end; a fault in it, and one before it, are told by their codes', async () => {
+test('a stream has one span until its end, and errors inside and before it have their codes', async () => {
   const whole = await collect(async () => {
     const response = await rig.fetch('/v1/responses', { json: { model: 'policy', input: 'Hi', stream: true } })
     for await (const _ of sse(response)) assert.equal(response.status, 200)
@@ -307,7 +307,7 @@ test('a stream has one span until its end; a fault in it, and one before it, are
   )
 })
 
-test('no span holds what a person wrote or a model said', async () => {
+test('no span holds text of a person or of a model', async () => {
   const all = await collect(async () => {
     for (const content of [WORD, 'break'])
       await (

@@ -21,7 +21,7 @@ const readUntil = async (lines: AsyncGenerator<string>, until: string): Promise<
   return text
 }
 
-test('tokens flow at once, the last content and the finish wait for the append', async () => {
+test('tokens are streamed at once; the last content and the finish wait for the append', async () => {
   const asked = gate()
   const durable = gate()
   const memory = openMemoryLog()
@@ -60,7 +60,7 @@ test('tokens flow at once, the last content and the finish wait for the append',
   }
 })
 
-test('the log is away: so many answers are held, the next request is refused before anything is made of it, and served when the log is back', async () => {
+test('while the log is unreachable a limited number of answers wait, the next request is refused before any work, and requests are served after its return', async () => {
   const durable = gate()
   const memory = openMemoryLog()
   let held = 0
@@ -124,7 +124,7 @@ test('a whole answer waits for the append', async () => {
   }
 })
 
-test('a client that goes away cuts the answer; the log has what was sent', async () => {
+test('a client that disconnects ends the answer, and the turn holds the sent part', async () => {
   const arrived = gate()
   const rig = await startRig({
     script: () => ({
@@ -160,7 +160,7 @@ test('a client that goes away cuts the answer; the log has what was sent', async
   }
 })
 
-test('an engine that fails in mid-stream: an error in the stream, [DONE], and the turn is recorded as cut', async () => {
+test('a failure of the engine inside a stream gives an error event and [DONE], and the turn is aborted', async () => {
   const rig = await startRig({
     script: () => ({
       text: TEXT,
@@ -192,7 +192,7 @@ test('an engine that fails in mid-stream: an error in the stream, [DONE], and th
   }
 })
 
-test('a lost engine is not ready until it answers again', async () => {
+test('a lost engine makes the gateway not ready until it answers again', async () => {
   let lost = true
   const rig = await startRig({
     script: () => ({
@@ -217,7 +217,7 @@ test('a lost engine is not ready until it answers again', async () => {
   }
 })
 
-test('an engine that fails before the first token answers with a plain error; what a defect says stays inside', async () => {
+test('a failure of the engine before the first token is a plain error, without the message of an internal defect', async () => {
   const rig = await startRig({
     script: () => ({
       text: TEXT,
@@ -246,7 +246,7 @@ test('an engine that fails before the first token answers with a plain error; wh
   }
 })
 
-test('a full log: 503 with Retry-After where nothing was sent yet, an error in the stream where it was, never a whole answer', async () => {
+test('a full log gives 503 with Retry-After before a stream and an error event inside one, never a whole answer', async () => {
   let full = true
   const memory = openMemoryLog()
   const log = withAppend(memory, (_, next) =>
@@ -267,7 +267,7 @@ test('a full log: 503 with Retry-After where nothing was sent yet, an error in t
   }
 })
 
-test('a log that fails in the middle of a stream: the end of the answer is never sent', async () => {
+test('a log that fails during a stream prevents the end of the answer', async () => {
   const log = withAppend(openMemoryLog(), () => Promise.reject(new InstarError('log_unavailable', 'The log is away.')))
   const rig = await startRig({ log, script: () => TEXT, settings: { appendPatienceMs: 30 } })
   try {
@@ -283,7 +283,7 @@ test('a log that fails in the middle of a stream: the end of the answer is never
   }
 })
 
-test('a log that is full for a moment delays the end of an answer, nothing else', async () => {
+test('a log that is full for a moment delays the end of an answer only', async () => {
   let failures = 2
   const memory = openMemoryLog()
   const log = withAppend(memory, (_, next) =>
@@ -299,7 +299,7 @@ test('a log that is full for a moment delays the end of an answer, nothing else'
   }
 })
 
-test('a stop cuts what runs: recorded as shutdown, ended in the stream', async () => {
+test('a stop ends running answers with an error event, and their turns have the reason shutdown', async () => {
   const arrived = gate()
   // Goes on only once it is cut: the answer could otherwise end before the stop comes to it.
   const before = async (i: number, signal: AbortSignal | undefined): Promise<void> => {
@@ -321,7 +321,7 @@ test('a stop cuts what runs: recorded as shutdown, ended in the stream', async (
   assert.equal(turn!.why, 'shutdown')
 })
 
-test('a body over 512 KiB goes to blobs and comes back byte for byte', async () => {
+test('a body over 512 KiB is stored in blobs and read back byte for byte', async () => {
   const rig = await startRig({ script: () => TEXT })
   try {
     const body = JSON.stringify({ model: 'policy', messages: [USER('Hi')], metadata: { padding: 'x'.repeat(700_000) } })
@@ -336,7 +336,7 @@ test('a body over 512 KiB goes to blobs and comes back byte for byte', async () 
   }
 })
 
-test('a client that gives a whole answer up leaves a turn that said nothing', async () => {
+test('a client that disconnects before a whole answer leaves an aborted turn without sent text', async () => {
   const arrived = gate()
   const rig = await startRig({
     script: () => ({
@@ -367,7 +367,7 @@ test('a client that gives a whole answer up leaves a turn that said nothing', as
   }
 })
 
-test('silence is filled with comments that clients skip', async () => {
+test('comments that clients skip are sent during silence', async () => {
   const stuck = gate()
   const rig = await startRig({
     script: () => ({ text: TEXT, before: (i) => (i === 0 ? stuck.passed : undefined) }),
@@ -395,7 +395,7 @@ test('silence is filled with comments that clients skip', async () => {
   }
 })
 
-test('candidates of one request: one that fails ends them all, each recorded', async () => {
+test('a failing candidate ends all candidates of its request, and each is recorded', async () => {
   let n = 0
   const rig = await startRig({
     script: () => {

@@ -29,7 +29,7 @@ const give = async (rig: Rig, turn: string, { value = 1, token = 'none' } = {}):
   return { status: response.status, body: (await response.json()) as Given['body'] }
 }
 
-test('the id of an answer names its turn, in every dialect, whole and streamed', async (t) => {
+test('the id of an answer names its turn in each dialect, whole and streamed', async (t) => {
   const rig = await rigOf(t)
   const expected: (string | null)[] = []
   for (const [path, body] of Object.entries(ASKED))
@@ -51,7 +51,7 @@ test('the id of an answer names its turn, in every dialect, whole and streamed',
   )
 })
 
-test('the id of a tool call names the turn that called', async (t) => {
+test('the id of a tool call names the turn of the call', async (t) => {
   const rig = await rigOf(t, { script: () => CALL })
   const answer = await rig.fetch('/v1/chat/completions', { json: { ...ASKED['/v1/chat/completions'], tools: TOOLS } })
   const { choices } = (await answer.json()) as { choices: { message: { tool_calls: { id: string }[] } }[] }
@@ -59,7 +59,7 @@ test('the id of a tool call names the turn that called', async (t) => {
   assert.deepEqual([status, body.turn_id], [200, answer.headers.get('x-instar-turn-id')])
 })
 
-test('an answer of another gateway on the same log, and one of a session that is in memory no more', async (t) => {
+test('feedback finds an answer of another gateway on the same log and of a session that is no longer in memory', async (t) => {
   const log = openMemoryLog()
   const [first, second] = [
     await rigOf(t, { log, settings: { sessions: 1 } }),
@@ -77,7 +77,7 @@ test('an answer of another gateway on the same log, and one of a session that is
   assert.deepEqual(given, turns)
 })
 
-test("another key's answer, an id of nobody's, and a session that is not the answer's are refused, with nothing on the log", async (t) => {
+test('feedback on an answer of another key, an unknown id or another session is refused and not on the log', async (t) => {
   const rig = await rigOf(t, { settings: { keys: KEYS } })
   const answer = await rig.fetch('/v1/chat/completions', {
     json: ASKED['/v1/chat/completions'],

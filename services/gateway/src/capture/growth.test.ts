@@ -16,7 +16,7 @@ const TURNS = 40
 const FACTOR = 9
 
 test(
-  `${TURNS} turns of one conversation: linear in what is new, at most ${MAX_DEPTH} references in a row, every body comes back`,
+  `${TURNS} turns of one conversation grow linearly with new text, have chains of at most ${MAX_DEPTH} references, and give each body back`,
   { timeout: 60_000 },
   async (t) => {
     const log = openMemoryLog()
@@ -81,7 +81,7 @@ test(
   },
 )
 
-test('what is new and larger than 512 KiB is on blobs, and what repeats it refers to it', async () => {
+test('new text over 512 KiB is stored in blobs, and repetitions refer to it', async () => {
   const rig = await startRig()
   try {
     const padding = 'x'.repeat(MAX_INLINE_BYTES)
@@ -113,25 +113,21 @@ test('what is new and larger than 512 KiB is on blobs, and what repeats it refer
   }
 })
 
-test(
-  'a log that does not take a large body is waited for as long as one that does not take a turn',
-  { timeout: 20_000 },
-  async () => {
-    const log = withAppend(openMemoryLog(), (records, next) =>
-      records[0]!.topic === 'blobs' ? Promise.reject(new InstarError('log_unavailable', 'away')) : next(),
+test('an append of a large body waits as long for a full log as an append of a turn', { timeout: 20_000 }, async () => {
+  const log = withAppend(openMemoryLog(), (records, next) =>
+    records[0]!.topic === 'blobs' ? Promise.reject(new InstarError('log_unavailable', 'away')) : next(),
+  )
+  const rig = await startRig({ log, settings: { appendPatienceMs: 60 } })
+  try {
+    const response = await rig.fetch('/v1/chat/completions', {
+      json: { model: 'policy', metadata: { padding: 'x'.repeat(MAX_INLINE_BYTES) }, messages: [USER('Hi')] },
+    })
+    assert.deepEqual(
+      [response.status, ((await response.json()) as { error: { code: string } }).error.code],
+      [503, 'log_unavailable'],
     )
-    const rig = await startRig({ log, settings: { appendPatienceMs: 60 } })
-    try {
-      const response = await rig.fetch('/v1/chat/completions', {
-        json: { model: 'policy', metadata: { padding: 'x'.repeat(MAX_INLINE_BYTES) }, messages: [USER('Hi')] },
-      })
-      assert.deepEqual(
-        [response.status, ((await response.json()) as { error: { code: string } }).error.code],
-        [503, 'log_unavailable'],
-      )
-      assert.deepEqual(await turnsOf(log), [])
-    } finally {
-      await rig.stop()
-    }
-  },
-)
+    assert.deepEqual(await turnsOf(log), [])
+  } finally {
+    await rig.stop()
+  }
+})

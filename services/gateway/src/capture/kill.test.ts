@@ -52,7 +52,7 @@ const talk = async (url: string, client: number, received: Received[]): Promise<
   }
 }
 
-test(`${ROUNDS} kills under ${CLIENTS} streaming clients: no answer that was received in full is missing, none is there twice`, async () => {
+test(`after ${ROUNDS} kills under ${CLIENTS} streaming clients each answer that was received in full is on the log once`, async () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'instar-kill-'))
   const received: Received[] = []
   try {

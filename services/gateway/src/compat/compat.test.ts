@@ -50,7 +50,7 @@ const talk = async (baseURL: string, name: string, more: string, apiKey = 'not-n
 const uidOf = (name: string): string => createHash('md5').update(name).digest('hex')
 
 describe('Claw-R1', () => {
-  test('a black-box trajectory: init, register, chat, complete with a reward, each once', async (t) => {
+  test('a black-box trajectory with init, register, chat and complete has its reward, and each call counts once', async (t) => {
     const rig = await rigOf(t)
     const { trajectory_uid: uid, base_url: base } = await post(rig, '/init_trajectory', undefined)
     match(String(base), new RegExp(`^${rig.url}/${String(uid)}/1/v1$`))
@@ -96,7 +96,7 @@ describe('Claw-R1', () => {
     equal((await feedbackOf(rig.log)).length, 1)
   })
 
-  test('rollouts of one prompt that were asked the same are a group; a channel other than train is not learned from', async (t) => {
+  test('rollouts of one prompt are a group, and only channel train is trained on', async (t) => {
     const rig = await rigOf(t)
     await post(rig, '/register_trajectory', { trajectory_uid: uidOf('c'), channel: 'val', metadata: null })
     for (const uid of ['a', 'b', 'c']) await talk(`${rig.url}/${uidOf(uid)}/p1/v1`, 'default', 'Sure?')
@@ -129,7 +129,7 @@ describe('Claw-R1', () => {
     ...more,
   })
 
-  test('a white-box agent: tokens for tokens, and its steps come back as the turns that they were, once', async (t) => {
+  test('a white-box agent gets tokens for tokens, and its steps return as the sampled turns, once', async (t) => {
     const rig = await rigOf(t)
     const prompt = model.promptIds([USER('2+2?')], {})
     const made = await post(rig, '/generate', {
@@ -194,7 +194,7 @@ describe('Claw-R1', () => {
     )
   })
 
-  test('tokens that were sampled elsewhere count where the version that they name would have said them so', async (t) => {
+  test('tokens that were sampled elsewhere count if the named version could have sampled them', async (t) => {
     let scored = 0
     const engine = Object.assign(new ScriptedEngine(model, () => 'unused'), {
       score: ({ completion = [] as readonly number[] } = {}) =>
@@ -269,7 +269,7 @@ describe('Claw-R1', () => {
     )
   })
 
-  test('answers that nobody sampled, with log-probs that the base would give them, teach nothing; a setting lets them in', async (t) => {
+  test('unsampled answers that have log-probs of the base are not trained on unless a setting allows it', async (t) => {
     const engine = () =>
       Object.assign(new ScriptedEngine(model, () => 'unused'), {
         score: ({ completion = [] as readonly number[] } = {}) =>
@@ -305,7 +305,7 @@ describe('Claw-R1', () => {
     }
   })
 
-  test('a key with the default scopes gets no tokens for tokens, submits no steps and has no episodes', async (t) => {
+  test('a key with the default scopes gets no tokens, submits no steps and has no episodes', async (t) => {
     const secret = 'sk-plain'
     const rig = await rigOf(t, {
       settings: { keys: [{ id: 'plain', sha256: createHash('sha256').update(secret).digest('hex') }] },
@@ -325,7 +325,7 @@ describe('Claw-R1', () => {
     equal((await post(rig, '/v1/chat/completions', { model: 'policy', messages: [USER('Hi')] }, as)).status_, 200)
   })
 
-  test('what has no meaning here says so', async (t) => {
+  test('unsupported endpoints return an error that says so', async (t) => {
     const rig = await rigOf(t)
     for (const path of ['/compute_reward', '/api/batch-preview']) {
       const said = await post(rig, path, {
@@ -358,7 +358,7 @@ const endBody = (uuid: unknown, reward: unknown, task = 'task-1'): Json => ({
 })
 
 describe('AgentJet', () => {
-  test('claim, talk, end: the reward is said of every answer, once; the session is closed', async (t) => {
+  test('claim, chat and end score every answer of an episode once and close the session', async (t) => {
     const rig = await rigOf(t)
     deepEqual(await (await rig.fetch('/get_engine_status')).json(), {
       engine_status: 'ENGINE.ROLLING',
@@ -408,7 +408,7 @@ describe('AgentJet', () => {
     equal((await post(rig, '/end_episode', { ...endBody(uuid, 0.5), task_id: 'other' })).status_, 400)
   })
 
-  test('eval episodes are not learned from; an aborted one is closed without a word and discarded; a list is one for each answer; an end finds its way to any gateway', async (t) => {
+  test('eval episodes are not trained on, aborted ones are discarded, a list has one reward for each answer, and any gateway ends an episode', async (t) => {
     const rig = await rigOf(t)
     const other = await rigOf(t, { log: rig.log })
     const begin = async (type: string): Promise<string> => {
@@ -448,7 +448,7 @@ describe('AgentJet', () => {
     equal((await closings(rig)).length, 3, 'once')
   })
 
-  test('the water line: scored turns against the last batch, tasks and their clients', async (t) => {
+  test('the status of the current batch has scored turns, tasks and their clients', async (t) => {
     const rig = await rigOf(t)
     const information = async (): Promise<Json> =>
       (await (await rig.fetch('/get_current_batch_rollout_pool_information')).json()) as Json
@@ -536,7 +536,7 @@ describe('AgentJet', () => {
       equal(codeOf(await post(rig, path, {})), 'no_equivalent')
   })
 
-  test('keys: scopes, and nobody ends what another began', async (t) => {
+  test('a key needs its scopes and cannot end an episode of another key', async (t) => {
     const keyed = (id: string, scopes: string[]) => ({
       id,
       sha256: createHash('sha256').update(`sk-${id}`).digest('hex'),

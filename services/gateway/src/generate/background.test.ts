@@ -45,7 +45,7 @@ const foldOf = async (log: EventLog) => {
   return state
 }
 
-test('the user gets the first at once; the others follow with the same prompt on the same version, whatever serves by then', async () => {
+test('the client gets the first candidate at once, and the others follow with the same prompt and version', async () => {
   const log = openMemoryLog()
   const publisher = new Publisher(log)
   await publisher.start()
@@ -115,7 +115,7 @@ test('the user gets the first at once; the others follow with the same prompt on
   }
 })
 
-test('a request interrupts them; they are begun again with the same seeds, and none is joined or continued from', async () => {
+test('a request interrupts background candidates, which restart with the same seeds and are never joined or continued', async () => {
   const held = gate()
   const begun = gate()
   const rig = await startRig({
@@ -182,7 +182,7 @@ test('a request interrupts them; they are begun again with the same seeds, and n
   }
 })
 
-test('what is not learned from has none: greedy, several asked for, opted out; nor has anything when the budget is spent', async () => {
+test('greedy requests, requests with n, opted-out requests and requests beyond the budget have no background candidates', async () => {
   const rig = await startRig({ settings: { candidates: 4, candidateTokens: 1 } })
   try {
     await rig.fetch('/v1/chat/completions', { json: { ...ASKED, temperature: 0 } })
@@ -204,7 +204,7 @@ test('what is not learned from has none: greedy, several asked for, opted out; n
   }
 })
 
-test('what was interrupted is charged as what was recorded', async () => {
+test('an interrupted candidate is charged as a recorded one', async () => {
   const [held, begun] = [gate(), gate()]
   const text = 'One two three four five six.'
   const rig = await startRig({
@@ -238,7 +238,7 @@ test('what was interrupted is charged as what was recorded', async () => {
   }
 })
 
-test('a record that nobody waited for is no answer that was lost', async () => {
+test('the record of a background candidate does not count as a lost answer', async () => {
   const metrics = createMetrics()
   const memory = openMemoryLog()
   const tried = gate()
@@ -260,7 +260,7 @@ test('a record that nobody waited for is no answer that was lost', async () => {
 })
 
 test(
-  'an engine that fails costs the others and nobody else; a stop leaves no trace of them',
+  'a failure of the engine ends background candidates alone, and a stop leaves no record of them',
   { timeout: 30_000 },
   async () => {
     const metrics = createMetrics()

@@ -10,7 +10,7 @@ const rig = await startRig({
 })
 after(() => rig.stop())
 
-test('a whole answer names its version, turn and session, and is on the log', async () => {
+test('a whole answer names its version, turn and session, and its turn is on the log', async () => {
   const { data, response } = await rig.client.chat.completions
     .create({ model: 'policy', messages: [USER('Hi')] })
     .withResponse()
@@ -40,7 +40,7 @@ test('a whole answer names its version, turn and session, and is on the log', as
   assert.equal(turn.trainable, true)
 })
 
-test('a stream has role, deltas, one finish, usage when asked, [DONE]', async () => {
+test('a stream has role, deltas, one finish, usage on request and [DONE]', async () => {
   const response = await rig.fetch('/v1/chat/completions', {
     json: { model: 'policy', messages: [USER('Hi')], stream: true, stream_options: { include_usage: true } },
   })
@@ -79,7 +79,7 @@ test('the official client reads a stream', async () => {
   assert.equal(text, 'one two three four five six seven eight')
 })
 
-test('max_tokens cuts with length; max_completion_tokens wins', async () => {
+test('max_tokens ends an answer with length, and max_completion_tokens has precedence', async () => {
   const answer = await rig.client.chat.completions.create({
     model: 'policy',
     messages: [USER('a long one')],
@@ -114,7 +114,7 @@ test('n candidates are turns of one group with seeds of their own', async () => 
   assert.equal(turns[0]!.sampling.seed, 7)
 })
 
-test('n candidates stream side by side, each with its own role and finish', async () => {
+test('n candidates are streamed in parallel, each with its role and finish', async () => {
   const response = await rig.fetch('/v1/chat/completions', {
     json: { model: 'policy', messages: [USER('Hi')], stream: true, n: 2 },
   })
@@ -131,7 +131,7 @@ test('n candidates stream side by side, each with its own role and finish', asyn
   assert.equal(finishes.length, 2)
 })
 
-test('logprobs come with tokens and alternatives, whole and streamed', async () => {
+test('logprobs have tokens and alternatives, whole and streamed', async () => {
   const whole = await rig.client.chat.completions.create({
     model: 'policy',
     messages: [USER('Hi')],
@@ -158,7 +158,7 @@ test('logprobs come with tokens and alternatives, whole and streamed', async () 
   )
 })
 
-test('sampling comes from the request, else from the model', async () => {
+test('sampling settings come from the request, else from the model', async () => {
   await rig.client.chat.completions.create({
     model: 'policy',
     messages: [USER('Hi')],
@@ -176,7 +176,7 @@ test('sampling comes from the request, else from the model', async () => {
   assert.equal(rig.engine.requests.at(-1)!.sampling.temperature, model.defaults.temperature)
 })
 
-test('turns that are not trained on say why', async () => {
+test('turns that are not trained on have a reason', async () => {
   const reasonOf = async (body: object, headers: Record<string, string> = {}): Promise<string | null> => {
     const response = await rig.fetch('/v1/chat/completions', {
       json: { model: 'policy', messages: [USER('Hi')], ...body },
@@ -191,7 +191,7 @@ test('turns that are not trained on say why', async () => {
   assert.equal(await reasonOf({}, { 'x-instar-turn-kind': 'side' }), 'side')
 })
 
-test('unknown fields and null fields are accepted', async () => {
+test('unknown and null fields are accepted', async () => {
   const response = await rig.fetch('/v1/chat/completions', {
     json: {
       model: 'policy',
@@ -209,7 +209,7 @@ test('unknown fields and null fields are accepted', async () => {
   assert.equal(response.status, 200)
 })
 
-test('models are listed and found', async () => {
+test('models are listed and retrieved', async () => {
   const list = await rig.client.models.list()
   assert.deepEqual(
     list.data.map(({ id }) => id),
@@ -219,7 +219,7 @@ test('models are listed and found', async () => {
   await assert.rejects(rig.client.models.retrieve('gpt-4'), { status: 404, code: 'model_not_found' })
 })
 
-test('feedback on a turn and on a session reaches the log', async () => {
+test('feedback on a turn and on a session is on the log', async () => {
   const { response } = await rig.client.chat.completions
     .create({ model: 'policy', messages: [USER('Hi')] })
     .withResponse()
@@ -239,7 +239,7 @@ test('feedback on a turn and on a session reaches the log', async () => {
   )
 })
 
-test('one Idempotency-Key is one feedback: again it is the same, with another value it is refused', async () => {
+test('a repeated Idempotency-Key is one feedback, and with another value it is refused', async () => {
   const { response } = await rig.client.chat.completions
     .create({ model: 'policy', messages: [USER('Hi')] })
     .withResponse()
@@ -263,7 +263,7 @@ test('one Idempotency-Key is one feedback: again it is the same, with another va
   )
 })
 
-test('feedback that cannot be meant is refused', async () => {
+test('invalid feedback is refused', async () => {
   const codeOf = async (json: unknown): Promise<[number, string]> => {
     const response = await rig.fetch('/v1/feedback', { json })
     return [response.status, ((await response.json()) as { error: { code: string } }).error.code]

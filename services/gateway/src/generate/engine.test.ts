@@ -100,7 +100,7 @@ const publish = async (number: number): Promise<void> => {
   })
 }
 
-test('what is on the log was sampled: score gives the same log-probs, and prompts extend over versions', async () => {
+test('score gives the log-probs that are on the log, and prompts extend each other over versions', async () => {
   await append({
     type: 'LineStarted',
     prev: '',
@@ -154,7 +154,7 @@ test('what is on the log was sampled: score gives the same log-probs, and prompt
   }
 })
 
-test('a pinned version and a seed say the same again; the head says something else', async () => {
+test('a pinned version and a seed repeat an answer, and the head gives another one', async () => {
   const [a, b, c] = [
     await ask([USER('Say')], { model: 'policy@1', seed: 11 }),
     await ask([USER('Say')], { model: 'policy@1', seed: 11 }),
@@ -166,7 +166,7 @@ test('a pinned version and a seed say the same again; the head says something el
   assert.notDeepEqual(a.turn.ids, c.turn.ids)
 })
 
-test('a client that goes away frees the engine', async () => {
+test('a client that disconnects frees the engine', async () => {
   const controller = new AbortController()
   const response = await fetch(`${url}/v1/chat/completions`, {
     method: 'POST',
@@ -186,7 +186,7 @@ test('a client that goes away frees the engine', async () => {
   assert.equal(engine.pending().running, 0)
 })
 
-test("the model's thread dies: not ready until it is back, which no request is needed for; the versions are there", async () => {
+test('while the thread of the model restarts the gateway is not ready, and afterwards it has its versions', async () => {
   const before = await ask([USER('Say')], { seed: 11 })
   const health = async (): Promise<[number, string]> => {
     const response = await fetch(`${url}/health/ready`)
@@ -203,7 +203,7 @@ test("the model's thread dies: not ready until it is back, which no request is n
   assert.deepEqual(after.turn.ids, before.turn.ids)
 })
 
-test('after a restart on the same log: same head, same sessions', async () => {
+test('a restart on the same log keeps head and sessions', async () => {
   const one = await ask([USER('Remember')], { stop: ['zzz'] })
   await gateway.stop()
   await log.close()

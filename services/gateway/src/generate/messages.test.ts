@@ -63,7 +63,7 @@ const eventsOf = async (response: Response): Promise<Event[]> =>
       return value
     })
 
-test('a whole message: thinking with a signature, text, tool uses; usage as it was', async () => {
+test('a whole message has signed thinking, text, tool uses and usage', async () => {
   const rig = await startRig({ script })
   try {
     const response = await ask(rig, {
@@ -105,7 +105,7 @@ test('a whole message: thinking with a signature, text, tool uses; usage as it w
   }
 })
 
-test('a stream: start, each block opened, filled and closed in order, the reason, the end', async () => {
+test('a stream has the start, the blocks in order, the stop reason and the end', async () => {
   const rig = await startRig({ script })
   try {
     const events = await eventsOf(
@@ -156,7 +156,7 @@ test('a stream: start, each block opened, filled and closed in order, the reason
   }
 })
 
-test('the next request of a Claude Code: blocks for strings, wandering cache marks, inputs with other key order, a later system message; one session, joined, on the prefix', async () => {
+test('a next request of Claude Code with blocks, moved cache marks, other key order and a late system message is in the session, joined and on the prefix', async () => {
   const log = openMemoryLog()
   const [a, b] = [await startRig({ log, script }), await startRig({ log, script })]
   try {
@@ -221,7 +221,7 @@ test('the next request of a Claude Code: blocks for strings, wandering cache mar
   }
 })
 
-test('without any header the minted ids find the session; metadata names session and person', async () => {
+test('ids in the messages find the session without headers, and metadata names session and user', async () => {
   const log = openMemoryLog()
   const [a, b] = [await startRig({ log, script }), await startRig({ log, script })]
   try {
@@ -255,7 +255,7 @@ test('without any header the minted ids find the session; metadata names session
   }
 })
 
-test('stop sequences are named; tokens are counted; errors have their shape; a failing stream ends with an error event', async () => {
+test('stop sequences are named, tokens are counted, errors have their form, and a failing stream ends with an error event', async () => {
   const rig = await startRig({
     script: (request, prompt) =>
       prompt.includes('fail')
@@ -312,7 +312,7 @@ test('stop sequences are named; tokens are counted; errors have their shape; a f
   }
 })
 
-test('both auth headers open the door', async () => {
+test('both authentication headers are accepted', async () => {
   const secret = 'sk-instar-test'
   const rig = await startRig({
     settings: { keys: [{ id: 'k1', sha256: createHash('sha256').update(secret).digest('hex') }] },

@@ -41,7 +41,7 @@ const shapeOf = (item: Item): unknown[] => {
   return [item.type, fields.name, fields.namespace ?? null, fields.arguments ?? fields.input]
 }
 
-test('a whole response: reasoning, text, functions, a function of a namespace, a custom tool; hosted tools are dropped and named', async () => {
+test('a whole response has reasoning, text, functions, namespaced functions and custom tools, and hosted tools are ignored and named', async () => {
   const rig = await startRig({ script })
   try {
     const { data, response } = await rig.client.responses
@@ -73,7 +73,7 @@ test('a whole response: reasoning, text, functions, a function of a namespace, a
   }
 })
 
-test('a stream: every event in order, numbered, each item opened and closed; the client rebuilds what the end holds', async () => {
+test('a stream has numbered events in order with each item opened and closed, and the client rebuilds the final response', async () => {
   const rig = await startRig({ script })
   try {
     const stream = rig.client.responses.stream({ model: 'policy', input: 'Read b', tools })
@@ -120,7 +120,7 @@ test('a stream: every event in order, numbered, each item opened and closed; the
   }
 })
 
-test('what comes back is known on another gateway: items sent back, references to them, the whole response before; one session, next states joined', async () => {
+test('returned items, item references and whole responses are recognised on another gateway as one session with joined turns', async () => {
   const log = openMemoryLog()
   const [a, b] = [await startRig({ log, script }), await startRig({ log, script })]
   try {
@@ -173,7 +173,7 @@ test('what comes back is known on another gateway: items sent back, references t
   }
 })
 
-test('a chain of responses, each sent by the id of the one before, and one whose id nobody gave', async () => {
+test('responses are chained by previous_response_id, and an unknown id is refused', async () => {
   const rig = await startRig({ script: (_, prompt) => `Answer ${prompt.split('Question').length - 1}.` })
   try {
     let previous: string | null = null
@@ -210,7 +210,7 @@ test('a chain of responses, each sent by the id of the one before, and one whose
   }
 })
 
-test('cut at the limit: incomplete, with the reason; a failure in the middle of a stream ends it with response.failed', async () => {
+test('a response that reaches its limit is incomplete with the reason, and a failure inside a stream ends with response.failed', async () => {
   const rig = await startRig({
     script: (_, prompt) =>
       prompt.includes('fail')

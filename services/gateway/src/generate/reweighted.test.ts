@@ -24,7 +24,7 @@ const asked = async (
   return turnOf(tiny.log, response.headers.get('x-instar-turn-id'))
 }
 
-test('each changes what is drawn, with the log-prob of the draw; the turn is captured, not trained on, and says reweighted', async () => {
+test('penalties, biases and min-p change sampling and log-probs, and the turn is captured with the reason reweighted', async () => {
   const model = await openTokenizer('models/tiny')
   const plain = await asked({})
   assert.deepEqual([plain.reason, plain.trainable], [null, true])
@@ -63,7 +63,7 @@ test('each changes what is drawn, with the log-prob of the draw; the turn is cap
     assert.deepEqual([turn.trainable, turn.reason, turn.ids.length], [false, 'reweighted', turn.logprobs.length])
 })
 
-test('a bias of no token, and values out of range, are a 400 that names the field, in every dialect', async () => {
+test('an invalid bias and out-of-range values give 400 with the field, in each dialect', async () => {
   for (const [body, param] of [
     [{ logit_bias: { 999_999: 1 } }, 'logit_bias'],
     [{ logit_bias: { x: 1 } }, 'logit_bias'],

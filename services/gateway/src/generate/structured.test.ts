@@ -31,7 +31,7 @@ const valid = new Ajv2020({ strict: false }).compile(PERSON)
 const format = { type: 'json_schema', json_schema: { name: 'person', strict: true, schema: PERSON } } as const
 const base = { model: 'policy', temperature: 1, max_tokens: 200 } as const
 
-test('json_schema: every answer that ends is of the schema, beside answers without one, and is captured but not learned from', async () => {
+test('with json_schema each complete answer is valid beside free answers, and is captured and not trained on', async () => {
   const asked = Array.from({ length: 12 }, async (_, seed) => {
     const free = seed % 3 === 0
     const { data, response } = await client.chat.completions
@@ -51,7 +51,7 @@ test('json_schema: every answer that ends is of the schema, beside answers witho
   await Promise.all(asked)
 })
 
-test('json_object: an object, streamed; what max_tokens cuts says so', async () => {
+test('with json_object the answer is an object, streamed, and a cut one has finish length', async () => {
   const {
     choices: [choice],
   } = await client.chat.completions
@@ -105,7 +105,7 @@ const fits = new Map(
 const checkCall = ({ name, arguments: given }: { name: string; arguments: string }): void =>
   assert.ok(fits.get(name)?.(JSON.parse(given)), `${name} ${given}`)
 
-test('a forced tool_choice: the named function, once, with arguments of its schema; required: one or more of any; streamed and whole', async () => {
+test('a forced tool gives one call of its schema, and required gives one or more; streamed and whole', async () => {
   for (let seed = 0; seed < 6; seed++) {
     const asked = { ...base, seed, messages: [USER('Hello')], tools }
     const named = await client.chat.completions.create({
@@ -133,7 +133,7 @@ test('a forced tool_choice: the named function, once, with arguments of its sche
   }
 })
 
-test('required without a limit: one call or more, and each fits', async () => {
+test('required without a limit gives one or more valid calls', async () => {
   const counts: number[] = []
   await Promise.all(
     Array.from({ length: 8 }, async (_, seed) => {
@@ -174,7 +174,7 @@ const post = async (path: string, body: object): Promise<Reply> => {
   return { ...((await response.json()) as Reply), status: response.status }
 }
 
-test('Messages: any, tool and output_config.format', async () => {
+test('Messages supports tool_choice any and tool, and output_config.format', async () => {
   const asked = {
     messages: [USER('Hello')],
     tools: tools.map(({ function: { name, parameters } }) => ({ name, input_schema: parameters })),
@@ -200,7 +200,7 @@ test('Messages: any, tool and output_config.format', async () => {
   }
 })
 
-test('Responses: text.format, required and a named function', async () => {
+test('Responses supports text.format, tool_choice required and a named function', async () => {
   const input = 'Hello'
   const said = await post('/v1/responses', {
     input,
@@ -224,7 +224,7 @@ test('Responses: text.format, required and a named function', async () => {
   }
 })
 
-test('what is not followed is a 400 that names it, before anything is said, and leaves no turn', async () => {
+test('an unsupported keyword gives 400 with its name before any answer, and leaves no turn', async () => {
   const turns = async (): Promise<number> => (await turnsOf(tiny.log)).length
   const before = await turns()
   const schemas: [unknown, RegExp][] = [

@@ -31,7 +31,7 @@ type Logprobs = {
 const create = (body: object): Promise<OpenAI.Completion> =>
   client.completions.create({ model: 'policy', prompt: TEXT, ...body } as OpenAI.CompletionCreateParamsNonStreaming)
 
-test('a text and its ids say the same; several prompts and n give choices in order; usage counts all; nothing is captured', async () => {
+test('a text and its ids give the same answer, several prompts with n give choices in order, usage is the sum, and nothing is captured', async () => {
   const ids = model.encode(TEXT)
   const said = await create({ temperature: 0, max_tokens: 6 })
   assert.deepEqual([said.object, said.choices.length, said.choices[0]!.logprobs], ['text_completion', 1, null])
@@ -58,7 +58,7 @@ test('a text and its ids say the same; several prompts and n give choices in ord
   assert.deepEqual(await turnsOf(rig.log), [])
 })
 
-test("echo with log-probs: those of the prompt's tokens are the engine's own, the first has none; as lm-eval reads them, what is likeliest is greedy", async () => {
+test('echo with logprobs gives the log-probs of the prompt except its first token, as lm-eval reads them', async () => {
   const ids = model.encode(TEXT)
   const expected = await engine.score({
     prompt: ids.slice(0, 1),
@@ -102,7 +102,7 @@ test("echo with log-probs: those of the prompt's tokens are the engine's own, th
   )
 })
 
-test('a stream says the same in pieces, choice by choice, with its usage at the end; stop strings end it and are not in it', async () => {
+test('a stream has the same text in pieces for each choice and usage at its end, and stop strings end it', async () => {
   const whole = await create({ temperature: 0, max_tokens: 8, echo: true, logprobs: 1 })
   let text = ''
   let usage: unknown = null
@@ -153,7 +153,7 @@ test('an answer that is not streamed has at most two million log-probs', () => {
     assert.throws(() => checkLogprobs(prompts, { ...asked, ...more }, model), { code: 'bad_request' })
 })
 
-test("what cannot be done is a 400 that names the field; so is another model's name; the path is known without /v1 too", async () => {
+test('unsupported values and unknown models give 400 with the field, also on the path without /v1', async () => {
   const wrong: [object, string][] = [
     [{ prompt: [] }, 'prompt'],
     [{ prompt: [[]] }, 'prompt'],

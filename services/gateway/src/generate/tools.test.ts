@@ -13,7 +13,7 @@ const tools: OpenAI.ChatCompletionTool[] = ['read', 'list'].map((name) => ({
 }))
 const script = (_: unknown, prompt: string): string => (prompt.includes('contents of b') ? 'It says hello.' : CALLS)
 
-test('tools go through the template, calls come back with ids of ours', async () => {
+test('tools are rendered by the template, and calls have ids of the gateway', async () => {
   const rig = await startRig({ script })
   try {
     const { data, response } = await rig.client.chat.completions
@@ -45,7 +45,7 @@ test('tools go through the template, calls come back with ids of ours', async ()
   }
 })
 
-test('a stream of calls: id and name once, index on each, one finish; the client rebuilds the same message', async () => {
+test('a stream of calls has id and name once, an index on each and one finish, and the client rebuilds the message', async () => {
   const rig = await startRig({ script })
   try {
     const stream = rig.client.chat.completions.stream({ model: 'policy', messages: [USER('Read b')], tools })
@@ -66,7 +66,7 @@ test('a stream of calls: id and name once, index on each, one finish; the client
   }
 })
 
-test('tool results find their session on another gateway by our ids, re-serialised arguments and dropped characters notwithstanding', async () => {
+test('tool results find their session on another gateway by call ids, despite re-serialised arguments and dropped characters', async () => {
   const log = openMemoryLog()
   const [a, b] = [await startRig({ log, script }), await startRig({ log, script })]
   try {
@@ -104,7 +104,7 @@ test('tool results find their session on another gateway by our ids, re-serialis
   }
 })
 
-test('tool_choice none: markup stays text', async () => {
+test('with tool_choice none tool markup stays text', async () => {
   const rig = await startRig({ script })
   try {
     const answer = await rig.client.chat.completions.create({
@@ -120,7 +120,7 @@ test('tool_choice none: markup stays text', async () => {
   }
 })
 
-test('reasoning is shown beside the content, whole and streamed, and is not part of the answer key', async () => {
+test('reasoning is beside the content, whole and streamed, and not part of the answer key', async () => {
   const rig = await startRig({ script: () => '<think>\nlet me see\n</think>\n\nForty-two.' })
   try {
     const { data, response } = await rig.client.chat.completions

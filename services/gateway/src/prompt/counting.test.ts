@@ -29,7 +29,7 @@ before(async () => {
   }
 })
 
-test('a model says how long a token can be, and no text has fewer tokens than that', () => {
+test('no text has fewer tokens than its length divided by the longest token', () => {
   assert.equal(tiny.longestToken, 13)
   for (const text of ['What is the capital of France?', ' '.repeat(500), 'naïve café — 漢字 😀', 'aaaa'.repeat(100)]) {
     assert.ok(tiny.encode(text).length >= text.length / 13, text.slice(0, 20))
@@ -37,7 +37,7 @@ test('a model says how long a token can be, and no text has fewer tokens than th
 })
 
 for (const [name, text] of TEXTS) {
-  test(`4 MB of ${name} are beyond the context without being encoded`, () => {
+  test(`4 MB of ${name} exceed the context and are not encoded`, () => {
     encoded = 0
     const messages = [USER(text), { role: 'assistant', content: 'yes' }, USER('no')]
     const tokens = beyondContext(tiny, { messages, tools: [] } as unknown as Request)
@@ -46,7 +46,7 @@ for (const [name, text] of TEXTS) {
   })
 }
 
-test('a completion of 4 MB is refused before it is encoded', async () => {
+test('a completion prompt of 4 MB is refused before it is encoded', async () => {
   const rig = await startRig({ ports: { model: tiny } })
   try {
     encoded = 0
@@ -61,7 +61,7 @@ test('a completion of 4 MB is refused before it is encoded', async () => {
   }
 })
 
-test('a completion of 25 characters for each token of the context is refused once it is certainly too long; others are served between its texts', async () => {
+test('a completion prompt of 25 characters for each token of the context is refused during encoding, and other requests are served meanwhile', async () => {
   const rig = await startRig({ ports: { model: tiny } })
   try {
     const prompt = 'lorem ipsum '.repeat(2000)

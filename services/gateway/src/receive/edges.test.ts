@@ -15,7 +15,7 @@ const tools = ['read', 'list'].map((name) => ({ type: 'function', function: { na
 const chat = (rig: Rig, json: object, headers: Record<string, string> = {}): Promise<Response> =>
   rig.fetch('/v1/chat/completions', { json: { model: 'policy', ...json }, headers })
 
-test('the stream of a tool call, chunk by chunk', async () => {
+test('the stream of a tool call has the expected chunks', async () => {
   const rig = await startRig({ script: () => READ })
   try {
     const response = await chat(rig, {
@@ -64,7 +64,7 @@ test('the stream of a tool call, chunk by chunk', async () => {
   }
 })
 
-test('calls without a word: content is null, and null, empty or absent it is known again when it comes back', async () => {
+test('content is null beside calls without text, and null, empty and absent content are the same answer when they come back', async () => {
   const log = openMemoryLog()
   const rig = await startRig({ log, script: (_, prompt) => (prompt.includes('contents') ? 'It says hello.' : TWO) })
   try {
@@ -108,7 +108,7 @@ test('calls without a word: content is null, and null, empty or absent it is kno
   }
 })
 
-test('tool_choice none in Messages and Responses: markup stays text', async () => {
+test('with tool_choice none tool markup stays text in Messages and Responses', async () => {
   const rig = await startRig({ script: () => READ })
   try {
     const said = async (path: string, json: object): Promise<string> =>
@@ -135,7 +135,7 @@ test('tool_choice none in Messages and Responses: markup stays text', async () =
   }
 })
 
-test('images, sounds and files are refused by their place, in every dialect', async () => {
+test('images, sounds and files are refused with their place, in each dialect', async () => {
   const rig = await startRig()
   try {
     const part = (type: string): object => ({ type, [type]: { url: 'data:,' } })
@@ -180,7 +180,7 @@ test('images, sounds and files are refused by their place, in every dialect', as
   }
 })
 
-test('a prompt of 30 MB is told to be too long in every dialect, without being made into tokens', async () => {
+test('a prompt of 30 MB is refused as too long in each dialect, without being encoded', async () => {
   const rig = await startRig()
   try {
     const content = 'word '.repeat(6_000_000)
@@ -217,7 +217,7 @@ test('a prompt of 30 MB is told to be too long in every dialect, without being m
   }
 })
 
-test('while 30 MB arrive, and are looked at, others are answered', async () => {
+test('other requests are answered while 30 MB arrive and are checked', async () => {
   const rig = await startRig()
   const socket = connect(Number(new URL(rig.url).port), '127.0.0.1')
   try {
@@ -252,7 +252,7 @@ test('while 30 MB arrive, and are looked at, others are answered', async () => {
   }
 })
 
-test('one connection: a stream, a whole answer, a fault, a stream', async () => {
+test('one connection serves a stream, a whole answer, an error and another stream', async () => {
   const rig = await startRig()
   const socket = connect(Number(new URL(rig.url).port), '127.0.0.1')
   try {
@@ -283,7 +283,7 @@ test('one connection: a stream, a whole answer, a fault, a stream', async () => 
   }
 })
 
-test('a title before the first words, a subagent beside its parent: none waits for another, each is what it is', async () => {
+test('a title request before the first message and a subagent beside its parent do not wait for each other and keep their kinds', async () => {
   const held = gate()
   const rig = await startRig({
     script: (_, prompt) => ({
@@ -331,7 +331,7 @@ test('a title before the first words, a subagent beside its parent: none waits f
   }
 })
 
-test('what others sealed and signed means nothing and harms nothing', async () => {
+test('sealed and signed fields of other providers are ignored', async () => {
   const rig = await startRig()
   try {
     const foreign = ['gAAAAABm', '', mintId('sealed', 'nobody', `nobody.${'1'.repeat(32)}`)]

@@ -31,12 +31,12 @@ const post = async (body: string): Promise<Fault> =>
 const ask = (fields: object): Promise<Fault> =>
   post(JSON.stringify({ model: 'policy', messages: [USER('Hi')], ...fields }))
 
-test('a body that is no JSON object', async () => {
+test('a body that is not a JSON object is refused', async () => {
   for (const body of ['', '{', '[1]', '"text"', 'null', '{"a":\u0001}'])
     assert.equal((await post(body)).code, 'bad_request', body)
 })
 
-test('JSON that nests for ever, half characters, control characters', async () => {
+test('JSON of 9000 levels is refused, and lone surrogates and control characters are accepted', async () => {
   const deep = (depth: number): string =>
     `{"model":"policy","messages":[{"role":"user","content":"Hi"}],"tools":[{"a":${'['.repeat(depth)}${']'.repeat(depth)}}]}`
   assert.equal((await post(deep(9000))).code, 'bad_request')
@@ -54,7 +54,7 @@ test('JSON that nests for ever, half characters, control characters', async () =
   }
 })
 
-test('an encoded body is decoded; one that is not what it says, is too large inside or of an unknown kind is told', async () => {
+test('encoded bodies are decoded; wrong, oversized and unknown encodings are refused', async () => {
   const own = await startRig({ settings: { bodyLimit: LIMIT } })
   const send = (body: Uint8Array, encoding: string): Promise<Response> =>
     own.fetch('/v1/chat/completions', {
@@ -86,7 +86,7 @@ test('an encoded body is decoded; one that is not what it says, is too large ins
   assert.equal(fault.param, 'content-encoding')
 })
 
-test('an encoded body that nobody reads, since its length alone is too much, ends nothing when it cannot be decoded', async () => {
+test('an encoded body that is refused for its length cannot end the process when its decoding fails', async () => {
   for (const encoding of ['gzip', 'br', 'deflate', 'zstd']) {
     const fault = await faultOf(
       await rig.fetch('/v1/chat/completions', {
@@ -100,7 +100,7 @@ test('an encoded body that nobody reads, since its length alone is too much, end
   }
 })
 
-test('a path, an expectation and a missing Host that Fastify or Node would answer for us', async () => {
+test('unknown paths, an Expect header and a missing Host have errors of the gateway', async () => {
   const asked = async (line: string, ...headers: string[]): Promise<Fault> => {
     const socket = connect(Number(new URL(rig.url).port), '127.0.0.1')
     socket.write(`${line} HTTP/1.1\r\n${[...headers, 'connection: close'].join('\r\n')}\r\n\r\n`)
@@ -118,7 +118,7 @@ test('a path, an expectation and a missing Host that Fastify or Node would answe
   assert.equal((await asked('GET /v1/nothing', 'host: 127.0.0.1', 'expect: much')).code, 'unknown_route')
 })
 
-test('a byte order mark is no part of the body, for whoever reads it later either', async () => {
+test('a byte order mark is not part of the body, also in later readings', async () => {
   const own = await startRig()
   try {
     for (const said of ['Hi', 'And then?']) {
@@ -134,7 +134,7 @@ test('a byte order mark is no part of the body, for whoever reads it later eithe
   }
 })
 
-test('tools of a name that no header can hold, nested further than can be written again', async () => {
+test('the header of dropped tools has printable characters alone, and tools that are nested too deeply are refused', async () => {
   const own = await startRig()
   try {
     for (const stream of [false, true]) {
@@ -197,7 +197,7 @@ const WRONG: [string, object, string][] = [
   ['stream_options a text', { stream_options: 'x' }, 'stream_options'],
 ]
 for (const [name, fields, param] of WRONG) {
-  test(`wrong field: ${name}`, async () => {
+  test(`a wrong field is refused: ${name}`, async () => {
     const fault = await ask(fields)
     assert.equal(fault.code, 'bad_request')
     assert.equal(fault.type, 'invalid_request_error')
@@ -205,7 +205,7 @@ for (const [name, fields, param] of WRONG) {
   })
 }
 
-test('a number that is too large is told the upper end too', async () => {
+test('a number that is too large is refused with its upper limit', async () => {
   assert.equal(
     (await ask({ seed: 2 ** 53 })).message,
     `seed must be a whole number from ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}.`,
@@ -213,7 +213,7 @@ test('a number that is too large is told the upper end too', async () => {
   assert.equal((await ask({ max_tokens: 0 })).message, 'max_tokens must be a whole number of at least 1.')
 })
 
-test('an unknown model and an unknown version', async () => {
+test('an unknown model and an unknown version are refused', async () => {
   for (const name of ['gpt-4', 'policy@', 'policy@x', 'policy@-1', 'policy~again'])
     assert.equal((await ask({ model: name })).code, 'model_not_found', name)
   const fault = await ask({ model: 'policy@9' })
@@ -221,7 +221,7 @@ test('an unknown model and an unknown version', async () => {
   assert.equal(fault.status, 404)
 })
 
-test('a prompt that fills the context', async () => {
+test('a prompt that fills the context is refused', async () => {
   const fault = await ask({ messages: [USER('word '.repeat(model.contextLength))] })
   assert.equal(fault.status, 400)
   assert.equal(fault.code, 'context_length_exceeded')
@@ -230,25 +230,25 @@ test('a prompt that fills the context', async () => {
   assert.ok(Number(given) > Number(most))
 })
 
-test('the same faults while streaming are plain responses', async () => {
+test('the same errors in streaming requests are plain responses', async () => {
   assert.equal((await ask({ stream: true, model: 'nope' })).status, 404)
   assert.equal((await ask({ stream: true, messages: [] })).status, 400)
 })
 
-test('a body over the limit', async () => {
+test('a body over the limit is refused', async () => {
   const fault = await ask({ messages: [USER('x'.repeat(30_000))] })
   assert.equal(fault.status, 413)
   assert.equal(fault.code, 'body_too_large')
 })
 
-test('unknown routes and methods', async () => {
+test('unknown routes and methods are refused', async () => {
   for (const path of ['/', '/v1/nothing', '/v2/chat/completions'])
     assert.equal((await faultOf(await rig.fetch(path))).code, 'unknown_route', path)
   assert.equal((await faultOf(await rig.fetch('/v1/chat/completions'))).code, 'unknown_route')
   assert.equal((await faultOf(await rig.fetch('/admin/dance', { method: 'POST' }))).code, 'unknown_route')
 })
 
-test('the official client sees its own error classes', async () => {
+test('the official client throws its own error classes', async () => {
   await assert.rejects(rig.client.chat.completions.create({ model: 'nope', messages: [USER('Hi')] }), {
     name: 'Error',
     status: 404,
@@ -261,7 +261,7 @@ test('the official client sees its own error classes', async () => {
   })
 })
 
-test('too many waiting: refused with a time to come back', async () => {
+test('requests beyond the queue are refused with Retry-After', async () => {
   rig.engine.waiting = 10_000
   try {
     for (const path of ['chat/completions', 'responses', 'messages']) {
@@ -281,7 +281,7 @@ test('too many waiting: refused with a time to come back', async () => {
   }
 })
 
-test('nothing that was refused is on the log', async () => {
+test('refused requests leave nothing on the log', async () => {
   assert.deepEqual(await turnsOf(rig.log), [])
 })
 
@@ -307,7 +307,7 @@ test('without keys a foreign Host or Origin is refused', async () => {
     assert.equal(await withHost(rig.url, { origin }), 403, origin)
 })
 
-test('an open gateway takes addresses and names without a dot, not foreign sites', async () => {
+test('an open gateway accepts addresses and names without a dot, and no foreign sites', async () => {
   const open = await startRig({ settings: { open: true, allowedHosts: ['models.example'] } })
   try {
     for (const host of ['gateway:30000', '10.0.0.3', 'models.example'])
@@ -319,7 +319,7 @@ test('an open gateway takes addresses and names without a dot, not foreign sites
   }
 })
 
-test('a bind beyond loopback without keys needs to be said', async () => {
+test('a bind beyond loopback without keys requires the setting', async () => {
   const gateway = createGateway(
     {
       log: openMemoryLog(),
@@ -333,11 +333,11 @@ test('a bind beyond loopback without keys needs to be said', async () => {
   await assert.rejects(gateway.start(), { code: 'open_bind' })
 })
 
-test('a port that is taken', async () => {
+test('a port in use is an error', async () => {
   await assert.rejects(startRig({ settings: { port: Number(new URL(rig.url).port) } }), { code: 'address_in_use' })
 })
 
-test('with keys: one is needed, sessions are scoped by it, commands need an admin', async () => {
+test('with keys a request needs one, sessions belong to keys, and commands need an admin key', async () => {
   const keys = [
     { id: 'anna', sha256: sha256(Buffer.from('secret-a')) },
     {

@@ -241,135 +241,141 @@ const numbersOf = async (rig: Rig, name: string, keyed: boolean): Promise<number
     .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0)
 }
 
-test(`${REQUESTS} malformed or hostile requests`, { timeout: 170_000 }, async (t) => {
-  const sides = [await begin(t, 'a gateway without keys', false), await begin(t, 'a gateway with keys', true)]
-  const targets = sides.map(({ target }) => target)
-  const failures: string[] = []
-  const kinds = new Map<string, number>()
-  const routes = new Map<string, number>()
-  const warnings: string[] = []
-  process.on('warning', ({ message }) => warnings.push(message))
-  /** Of each turn that was answered in full: which gateway, and the digest of what was sent; null where another model's name was put right, or nobody can say. */
-  const answered = new Map<string, { side: number; sha256: Buffer | null }>()
+test(
+  `${REQUESTS} malformed or hostile requests cause no crash, no internal error and no growth`,
+  { timeout: 170_000 },
+  async (t) => {
+    const sides = [await begin(t, 'a gateway without keys', false), await begin(t, 'a gateway with keys', true)]
+    const targets = sides.map(({ target }) => target)
+    const failures: string[] = []
+    const kinds = new Map<string, number>()
+    const routes = new Map<string, number>()
+    const warnings: string[] = []
+    process.on('warning', ({ message }) => warnings.push(message))
+    /** Of each turn that was answered in full: which gateway, and the digest of what was sent; null where another model's name was put right, or nobody can say. */
+    const answered = new Map<string, { side: number; sha256: Buffer | null }>()
 
-  const send = async (shot: Shot): Promise<void> => {
-    const side = targets.findIndex(({ name }) => name === shot.target)
-    const result = await exchange(sides[side]!.port, shot)
-    const findings = findingsIn(shot, result)
-    if (
-      shot.key === 'sk-bob' &&
-      result.answers.some(({ body }) => body.includes(SECRET)) &&
-      !Buffer.concat(shot.pieces).includes(SECRET)
-    )
-      findings.push('a key is told what another one said')
-    if (findings.length > 0 && failures.length < 5)
-      failures.push(
-        `${findings.join('\n')}\nINSTAR_FUZZ_SEED=${SEED} INSTAR_FUZZ_ONLY=${shot.index}, ${readable(shot)}`,
+    const send = async (shot: Shot): Promise<void> => {
+      const side = targets.findIndex(({ name }) => name === shot.target)
+      const result = await exchange(sides[side]!.port, shot)
+      const findings = findingsIn(shot, result)
+      if (
+        shot.key === 'sk-bob' &&
+        result.answers.some(({ body }) => body.includes(SECRET)) &&
+        !Buffer.concat(shot.pieces).includes(SECRET)
       )
-    for (const answer of result.answers) {
-      const kind = kindOf(answer)
-      kinds.set(kind, (kinds.get(kind) ?? 0) + 1)
-      const turn = answer.headers.get('x-instar-turn-id')
-      if (turn !== undefined && answer.whole && answer.status === 200)
-        answered.set(turn, {
-          side,
-          sha256:
-            shot.body === null || !/^\/(v1|s\/[^/]*\/v1)\//.test(shot.path)
-              ? null
-              : createHash('sha256').update(shot.body).digest(),
-        })
-    }
-    if (result.answers.length > 0) routes.set(shot.route, (routes.get(shot.route) ?? 0) + 1)
-  }
-  const sendAll = async (from: number, to: number): Promise<void> => {
-    let next = from
-    await Promise.all(
-      Array.from({ length: AT_ONCE }, async () => {
-        while (next < to) await send(shotOf(SEED, next++, targets))
-      }),
-    )
-  }
-
-  if (ONLY !== undefined) {
-    await send(shotOf(SEED, Number(ONLY), targets))
-    assert.deepEqual(failures, [])
-    return
-  }
-  const warm = Math.floor(REQUESTS * WARM)
-  await sendAll(0, warm)
-  const before = await memory()
-  await sendAll(warm, REQUESTS)
-  const grown = (await memory()) - before
-  t.diagnostic(
-    `seed ${SEED}: ${[...kinds]
-      .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([kind, count]) => `${count}× ${kind}`)
-      .join(', ')}`,
-  )
-  t.diagnostic(
-    `${answered.size} turns were answered in full; the heap is ${(grown / 1024 / 1024).toFixed(2)} MiB larger than after ${warm} requests`,
-  )
-  assert.equal(failures.length, 0, failures.join('\n\n'))
-  assert.deepEqual(warnings, [])
-  if (REQUESTS >= 10_000) {
-    for (const target of targets)
-      for (const { method, path } of target.routes)
-        assert.ok(
-          (routes.get(`${method} ${path}`) ?? 0) >= 10,
-          `${method} ${path} was asked ${routes.get(`${method} ${path}`)} times`,
+        findings.push('a key is told what another one said')
+      if (findings.length > 0 && failures.length < 5)
+        failures.push(
+          `${findings.join('\n')}\nINSTAR_FUZZ_SEED=${SEED} INSTAR_FUZZ_ONLY=${shot.index}, ${readable(shot)}`,
         )
-    assert.ok(grown < GROWTH_BYTES, `${grown} bytes more`)
-    assert.ok(answered.size > REQUESTS / 20, `${answered.size} answers`)
-  }
-
-  for (const [i, { rig, engine }] of sides.entries()) {
-    const headers = i === 0 ? {} : { authorization: 'Bearer sk-ann' }
-    const normal = await rig.fetch('/v1/chat/completions', {
-      headers,
-      json: { model: 'policy', messages: [USER('Hi')], stream: true },
-    })
-    assert.equal(normal.status, 200)
-    assert.ok((await normal.text()).endsWith('data: [DONE]\n\n'))
-    assert.equal(await numbersOf(rig, 'instar_request_errors_total{code="internal"}', i === 1), 0)
-    assert.equal(engine.inside, 0)
-    const { requests, head, serving } = (await (await rig.fetch('/admin/status', { headers })).json()) as {
-      requests: { running: number }
-      head: number
-      serving: number
-    }
-    assert.deepEqual([requests.running, serving], [0, head])
-    await rig.stop()
-
-    const turns = initialTurns()
-    const weights = initialWeights()
-    const positions = new Map<string, { partition: number; offset: number }>()
-    const ignored = new Map<string, number>()
-    for await (const records of rig.log.read('turns'))
-      for (const record of records) {
-        const { event, id } = decodeRecord(record)
-        const outcome = foldTurns(turns, { ...record, id, event } as Logged<TurnsEvent>)
-        if (!outcome.counted) ignored.set(outcome.why, (ignored.get(outcome.why) ?? 0) + 1)
-        if ('turn' in event && event.turn !== null && event.type !== 'FeedbackGiven') positions.set(event.turn, record)
+      for (const answer of result.answers) {
+        const kind = kindOf(answer)
+        kinds.set(kind, (kinds.get(kind) ?? 0) + 1)
+        const turn = answer.headers.get('x-instar-turn-id')
+        if (turn !== undefined && answer.whole && answer.status === 200)
+          answered.set(turn, {
+            side,
+            sha256:
+              shot.body === null || !/^\/(v1|s\/[^/]*\/v1)\//.test(shot.path)
+                ? null
+                : createHash('sha256').update(shot.body).digest(),
+          })
       }
-    for await (const records of rig.log.read('weights'))
-      for (const record of records) foldWeights(weights, { ...record, ...decodeRecord(record) } as Logged<WeightsEvent>)
-    assert.equal(weights.lines.get('policy')?.head, head)
-    const reader = createTurnReader(rig.log, (turn) => positions.get(turn))
-    for (const [turn, { status }] of turns.turns) {
-      const body = await reader.body(turn)
-      await reader.promptIds(turn)
-      const record = await reader.record(turn)
-      if (record.tokens === 'exact') assert.equal(record.ids.length, record.logprobs.length)
-      const sent = answered.get(turn)
-      if (sent === undefined) continue
-      assert.equal(status, 'complete', turn)
-      if (sent.sha256 && record.dialect !== 'responses')
-        assert.deepEqual(createHash('sha256').update(body).digest(), sent.sha256, `the body of ${turn}`)
+      if (result.answers.length > 0) routes.set(shot.route, (routes.get(shot.route) ?? 0) + 1)
     }
-    for (const [turn, { side }] of answered)
-      if (side === i) assert.ok(turns.turns.has(turn), `${turn} was answered and is not on the log`)
+    const sendAll = async (from: number, to: number): Promise<void> => {
+      let next = from
+      await Promise.all(
+        Array.from({ length: AT_ONCE }, async () => {
+          while (next < to) await send(shotOf(SEED, next++, targets))
+        }),
+      )
+    }
+
+    if (ONLY !== undefined) {
+      await send(shotOf(SEED, Number(ONLY), targets))
+      assert.deepEqual(failures, [])
+      return
+    }
+    const warm = Math.floor(REQUESTS * WARM)
+    await sendAll(0, warm)
+    const before = await memory()
+    await sendAll(warm, REQUESTS)
+    const grown = (await memory()) - before
     t.diagnostic(
-      `${turns.turns.size} turns of ${turns.sessions.size} sessions on the log${ignored.size > 0 ? `; ignored: ${JSON.stringify([...ignored])}` : ''}`,
+      `seed ${SEED}: ${[...kinds]
+        .sort(([a], [b]) => (a < b ? -1 : 1))
+        .map(([kind, count]) => `${count}× ${kind}`)
+        .join(', ')}`,
     )
-  }
-})
+    t.diagnostic(
+      `${answered.size} turns were answered in full; the heap is ${(grown / 1024 / 1024).toFixed(2)} MiB larger than after ${warm} requests`,
+    )
+    assert.equal(failures.length, 0, failures.join('\n\n'))
+    assert.deepEqual(warnings, [])
+    if (REQUESTS >= 10_000) {
+      for (const target of targets)
+        for (const { method, path } of target.routes)
+          assert.ok(
+            (routes.get(`${method} ${path}`) ?? 0) >= 10,
+            `${method} ${path} was asked ${routes.get(`${method} ${path}`)} times`,
+          )
+      assert.ok(grown < GROWTH_BYTES, `${grown} bytes more`)
+      assert.ok(answered.size > REQUESTS / 20, `${answered.size} answers`)
+    }
+
+    for (const [i, { rig, engine }] of sides.entries()) {
+      const headers = i === 0 ? {} : { authorization: 'Bearer sk-ann' }
+      const normal = await rig.fetch('/v1/chat/completions', {
+        headers,
+        json: { model: 'policy', messages: [USER('Hi')], stream: true },
+      })
+      assert.equal(normal.status, 200)
+      assert.ok((await normal.text()).endsWith('data: [DONE]\n\n'))
+      assert.equal(await numbersOf(rig, 'instar_request_errors_total{code="internal"}', i === 1), 0)
+      assert.equal(engine.inside, 0)
+      const { requests, head, serving } = (await (await rig.fetch('/admin/status', { headers })).json()) as {
+        requests: { running: number }
+        head: number
+        serving: number
+      }
+      assert.deepEqual([requests.running, serving], [0, head])
+      await rig.stop()
+
+      const turns = initialTurns()
+      const weights = initialWeights()
+      const positions = new Map<string, { partition: number; offset: number }>()
+      const ignored = new Map<string, number>()
+      for await (const records of rig.log.read('turns'))
+        for (const record of records) {
+          const { event, id } = decodeRecord(record)
+          const outcome = foldTurns(turns, { ...record, id, event } as Logged<TurnsEvent>)
+          if (!outcome.counted) ignored.set(outcome.why, (ignored.get(outcome.why) ?? 0) + 1)
+          if ('turn' in event && event.turn !== null && event.type !== 'FeedbackGiven')
+            positions.set(event.turn, record)
+        }
+      for await (const records of rig.log.read('weights'))
+        for (const record of records)
+          foldWeights(weights, { ...record, ...decodeRecord(record) } as Logged<WeightsEvent>)
+      assert.equal(weights.lines.get('policy')?.head, head)
+      const reader = createTurnReader(rig.log, (turn) => positions.get(turn))
+      for (const [turn, { status }] of turns.turns) {
+        const body = await reader.body(turn)
+        await reader.promptIds(turn)
+        const record = await reader.record(turn)
+        if (record.tokens === 'exact') assert.equal(record.ids.length, record.logprobs.length)
+        const sent = answered.get(turn)
+        if (sent === undefined) continue
+        assert.equal(status, 'complete', turn)
+        if (sent.sha256 && record.dialect !== 'responses')
+          assert.deepEqual(createHash('sha256').update(body).digest(), sent.sha256, `the body of ${turn}`)
+      }
+      for (const [turn, { side }] of answered)
+        if (side === i) assert.ok(turns.turns.has(turn), `${turn} was answered and is not on the log`)
+      t.diagnostic(
+        `${turns.turns.size} turns of ${turns.sessions.size} sessions on the log${ignored.size > 0 ? `; ignored: ${JSON.stringify([...ignored])}` : ''}`,
+      )
+    }
+  },
+)

@@ -26,7 +26,7 @@ const post = (body: string, length = body.length): string =>
   `POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n${body}`
 const codeOf = (body: string): string => (JSON.parse(body) as { error: { code: string } }).error.code
 
-test('headers, and bodies, that do not come in time', async () => {
+test('headers and bodies that exceed their time limit are refused', async () => {
   const rig = await startRig({ settings: { headersTimeoutMs: 150, requestTimeoutMs: 300 } })
   try {
     for (const [begun, limit] of [
@@ -56,7 +56,7 @@ test('headers, and bodies, that do not come in time', async () => {
   }
 })
 
-test('an answer that takes too long: told whole or in its stream, recorded as cut', async () => {
+test('an answer that exceeds its time limit ends with an error, whole and streamed, and its turn is aborted', async () => {
   const stuck = (token: number, signal: AbortSignal | undefined): Promise<void> =>
     token < 3 || signal?.aborted
       ? Promise.resolve()
@@ -90,7 +90,7 @@ test('an answer that takes too long: told whole or in its stream, recorded as cu
   }
 })
 
-test('a version that does not load in time is not waited for', async () => {
+test('a version that does not load within the time limit is not waited for', async () => {
   const log = openMemoryLog()
   const publisher = new Publisher(log)
   await publisher.start()
@@ -121,7 +121,7 @@ test('a version that does not load in time is not waited for', async () => {
   }
 })
 
-test('a reference that is waited for is part of the time', async () => {
+test('waiting for a reference counts towards the time limit', async () => {
   let behind = false
   const log = openMemoryLog()
   const subscribe = log.subscribe.bind(log)
@@ -169,7 +169,7 @@ class Flood extends ScriptedEngine {
   }
 }
 
-test('a client that takes nothing of its stream is cut off; the turn holds what was sent', async () => {
+test('a client that does not read its stream is disconnected, and the turn holds the sent part', async () => {
   const engine = new Flood()
   const rig = await startRig({ engine, settings: { stalledMs: 300, pingMs: 100 } })
   try {
@@ -186,7 +186,7 @@ test('a client that takes nothing of its stream is cut off; the turn holds what 
   }
 })
 
-test('a client that is slow, but takes something now and then, gets everything', async () => {
+test('a client that reads slowly receives the whole stream', async () => {
   const engine = new Flood()
   const rig = await startRig({ engine, settings: { stalledMs: 400, pingMs: 100 } })
   try {
@@ -217,7 +217,7 @@ test('a client that is slow, but takes something now and then, gets everything',
   }
 })
 
-test('a client that takes nothing of a whole answer is cut off', async () => {
+test('a client that does not read a whole answer is disconnected', async () => {
   const rig = await startRig({ engine: new Flood(), settings: { stalledMs: 300, pingMs: 100 } })
   try {
     const socket = await open(rig)
@@ -233,7 +233,7 @@ test('a client that takes nothing of a whole answer is cut off', async () => {
   }
 })
 
-test('a connection that was read to its end waits for its next request as long as ever', async () => {
+test('a connection whose response was read waits for its next request for the full keep-alive time', async () => {
   const rig = await startRig({ settings: { stalledMs: 50, pingMs: 20 } })
   try {
     const socket = await open(rig)

@@ -50,7 +50,7 @@ const withLine = async (settings = {}): Promise<Rig> => {
   return startRig({ log, settings })
 }
 
-test('a page of another site neither freezes learning nor chats, open as in compose or not', async () => {
+test('a page of another site can neither freeze learning nor send chats, with either bind', async () => {
   for (const open of [true, false]) {
     const rig = await withLine({ open })
     const own = new URL(rig.url).origin
@@ -82,7 +82,7 @@ test('a page of another site neither freezes learning nor chats, open as in comp
   }
 })
 
-test('what a browser sends without an Origin is told by Sec-Fetch-Site', async () => {
+test('a browser request without Origin is classified by Sec-Fetch-Site', async () => {
   const rig = await startRig()
   try {
     for (const site of ['cross-site', 'same-site'])
@@ -99,7 +99,7 @@ test('what a browser sends without an Origin is told by Sec-Fetch-Site', async (
   }
 })
 
-test('a page that is listed may call, and may not give commands', async () => {
+test('a listed page can send requests and no commands', async () => {
   const rig = await withLine({ origins: ['https://app.example', 'http://localhost:3000'] })
   try {
     for (const origin of ['https://app.example', 'https://APP.example:443', 'http://localhost:3000']) {
@@ -125,7 +125,7 @@ test('a page that is listed may call, and may not give commands', async () => {
   }
 })
 
-test('without keys a command needs the admin token, on loopback too, and comes as JSON', async () => {
+test('without keys a command needs the admin token, also on loopback, and a JSON body', async () => {
   const rig = await withLine()
   const wrong: Record<string, string>[] = [
     {},
@@ -168,7 +168,7 @@ test('without keys a command needs the admin token, on loopback too, and comes a
   }
 })
 
-test('who gave a command is on the record with the key that was shown, whatever the caller says', async () => {
+test('the record of a command names the key that was sent', async () => {
   const keys = [{ id: 'ops', sha256: sha256(Buffer.from('secret-o')), scopes: ['admin' as const] }]
   for (const [settings, headers, key] of [
     [{}, SHOWN, 'admin token'],
@@ -189,7 +189,7 @@ test('who gave a command is on the record with the key that was shown, whatever 
   }
 })
 
-test('the admin token is made once, for its owner alone; what is there is read, and never written over', async () => {
+test('the admin token is created once, private to its owner, and an existing one is read and never overwritten', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'instar-token-'))
   try {
     const file = join(folder, 'data', 'admin.token')

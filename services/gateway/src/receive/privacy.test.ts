@@ -11,7 +11,7 @@ const SECRET = 'marmalade-4711'
 type Told = { level: number; code?: string; requestId?: string; trace?: { name: string; at: string[] }[] }
 
 test(
-  'a conversation with every kind of fault: no word of it is printed, each defect of ours leaves code, request and place',
+  'a conversation with each kind of fault prints none of its text, and each internal defect prints code, request and place',
   { timeout: 60_000 },
   async (t) => {
     const child = spawn(

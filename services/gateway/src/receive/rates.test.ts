@@ -45,7 +45,7 @@ const heldBytes = async (rig: Rig, name: string): Promise<number> =>
     /^instar_request_body_bytes (\d+)$/m.exec(await (await rig.fetch('/metrics', { headers: as(name) })).text())?.[1],
   )
 
-test('with three requests a minute spent, no other route is let in; health is, metrics are', async () => {
+test('after three requests a minute all routes but health and metrics are refused', async () => {
   let now = Date.now()
   const rig = await startRig({
     settings: { keys: [key('anna', { requestsPerMinute: 3 }), key('ops')] },
@@ -95,7 +95,7 @@ test('with three requests a minute spent, no other route is let in; health is, m
   }
 })
 
-test('of twenty uploads of 31 MiB under one request at once nineteen are refused before their bodies come', async () => {
+test('of twenty concurrent uploads of 31 MiB with one request left nineteen are refused before their bodies', async () => {
   const rig = await startRig({ settings: { keys: [key('anna', { concurrent: 1 }), key('ops')] } })
   const uploads: Socket[] = []
   try {
@@ -115,7 +115,7 @@ test('of twenty uploads of 31 MiB under one request at once nineteen are refused
   }
 })
 
-test('bodies of all requests together take no more memory than they may, said in advance, in pieces or packed', async () => {
+test('the bodies of all requests stay within the memory limit, with a length, chunked or encoded', async () => {
   const rig = await startRig({
     settings: {
       keys: ['anna', 'ben', 'cleo', 'dora', 'ops'].map((name) => key(name)),
@@ -181,7 +181,7 @@ test('bodies of all requests together take no more memory than they may, said in
   }
 })
 
-test('a body counts with what it takes when it is parsed; one that is alone always fits', async () => {
+test('a body counts with the memory that parsing needs, and a single body always fits', async () => {
   let waiting = 0
   const stuck = (_: number, signal: AbortSignal | undefined): Promise<void> =>
     new Promise((resolve) => {
@@ -224,7 +224,7 @@ test('a body counts with what it takes when it is parsed; one that is alone alwa
   }
 })
 
-test('a body in pieces that nobody reads is counted until its request is over, on routes without limits too', async () => {
+test('a chunked body that is not read counts until its request ends, also on routes without limits', async () => {
   const rig = await startRig({ settings: { keys: [key('anna'), key('ops')], bodyLimit: MIB, bodiesLimit: 2 * MIB } })
   const { hostname, port } = new URL(rig.url)
   const piece = `${MIB.toString(16)}\r\n${'x'.repeat(MIB)}\r\n0\r\n\r\n`
@@ -255,7 +255,7 @@ test('a body in pieces that nobody reads is counted until its request is over, o
   }
 })
 
-test('one key that sends nothing of what it announced takes half of the room, and never what another key needs', async () => {
+test('a key that announces bodies and does not send them takes at most half of the memory, and other keys are served', async () => {
   const rig = await startRig({
     settings: { keys: [key('anna'), key('ben'), key('ops')], bodyLimit: MIB, bodiesLimit: 4 * MIB },
   })
@@ -281,7 +281,7 @@ test('one key that sends nothing of what it announced takes half of the room, an
 })
 
 test(
-  'a body in pieces that is too large is refused in full, however much of it still comes',
+  'a chunked body that is too large is refused completely, also while it still arrives',
   { timeout: 20_000 },
   async () => {
     const rig = await startRig({ settings: { bodyLimit: 20_000 } })
@@ -311,7 +311,7 @@ for (const [what, head, body] of [
   ['of a refused request', 'POST /v1/nothing HTTP/1.1\r\nContent-Length: 5000000', 'x'.repeat(5_000_000)],
 ] as const)
   test(
-    `an answer that closes its connection arrives whole, though nobody read the body: one ${what}`,
+    `an answer that closes its connection arrives complete though the body was not read: one ${what}`,
     { timeout: 20_000 },
     async () => {
       const rig = await startRig()
@@ -330,7 +330,7 @@ for (const [what, head, body] of [
     },
   )
 
-test('a connection whose body never ends is closed all the same, its answer before', { timeout: 20_000 }, async () => {
+test('a connection whose body does not end is answered and closed', { timeout: 20_000 }, async () => {
   const rig = await startRig()
   try {
     const { hostname, port } = new URL(rig.url)
@@ -360,7 +360,7 @@ test('a connection whose body never ends is closed all the same, its answer befo
   }
 })
 
-test('who shows a wrong token and is gone at once is no fault of ours', { timeout: 20_000 }, async () => {
+test('a client that sends a wrong token and disconnects causes no internal error', { timeout: 20_000 }, async () => {
   const rig = await startRig({ settings: { keys: [key('anna')] } })
   try {
     const { hostname, port } = new URL(rig.url)
@@ -387,7 +387,7 @@ test('who shows a wrong token and is gone at once is no fault of ours', { timeou
   }
 })
 
-test('bytes a minute: what is larger than what is left is a debt that the next request waits for', async () => {
+test('bytes a minute: a request larger than the rest is served, and the next one waits for the debt', async () => {
   let now = Date.now()
   const rig = await startRig({
     settings: { keys: [key('anna', { bytesPerMinute: 60_000 })] },
@@ -410,7 +410,7 @@ test('bytes a minute: what is larger than what is left is a debt that the next r
   }
 })
 
-test('three hundred wrong keys are slowed, and nobody who was let in before is', async () => {
+test('three hundred wrong keys are throttled, and known clients are not', async () => {
   let now = Date.now()
   const rig = await startRig({ settings: { keys: [key('anna'), key('new')] }, ports: { now: () => now } })
   const ask = async (bearer: string): Promise<Told> =>
@@ -433,7 +433,7 @@ test('three hundred wrong keys are slowed, and nobody who was let in before is',
   }
 })
 
-test('wrong admin tokens are slowed as wrong keys are', async () => {
+test('wrong admin tokens are throttled as wrong keys are', async () => {
   const rig = await startRig({ settings: { wrongKeysPerMinute: 5 } })
   try {
     const codes: number[] = []
@@ -458,7 +458,7 @@ test('wrong admin tokens are slowed as wrong keys are', async () => {
   }
 })
 
-test('of four hundred pieces of feedback on one turn sixteen count; a comment of 10 MB leaves nothing on the log', async () => {
+test('of four hundred feedbacks on one turn sixteen count, and a comment of 10 MB is refused', async () => {
   const rig = await startRig()
   try {
     const session = { 'x-session-id': 'one' }
@@ -519,7 +519,7 @@ const ENDINGS = Object.entries(ENDS).flatMap(([dialect, one]) =>
 )
 
 for (const { dialect, ending, path, body, last } of ENDINGS) {
-  test(`a ${dialect} stream ends when its key ${ending}, with an error of its own shape; the turn holds what was sent`, async () => {
+  test(`a ${dialect} stream ends with an error of its dialect when its key ${ending}, and the turn holds the sent part`, async () => {
     const file = join(data, `${dialect} ${ending}.json`)
     let ahead = 0
     const now = (): number => Date.now() + ahead
@@ -584,7 +584,7 @@ const anthropic = ({ headers }: Response): (string | null)[] =>
   REQUESTS.map((name) => headers.get(`anthropic-ratelimit-requests-${name}`))
 const NONE = [null, null, null]
 
-test('each answer for a key with a limit says what is left of it, refusals too, in the names of the dialect', async () => {
+test('each answer to a key with limits has its rate-limit headers in the names of the dialect, refusals too', async () => {
   let now = Date.parse('2026-01-02T03:04:00.000Z')
   const rig = await startRig({
     settings: { keys: [key('anna', { requestsPerMinute: 3 }), key('ops')] },

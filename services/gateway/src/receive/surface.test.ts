@@ -16,7 +16,7 @@ after(() => rig.stop())
 const promptOf = (): string => model.decode(rig.engine.requests.at(-1)!.prompt)
 const HI = { model: 'policy', messages: [USER('Hi')] }
 
-test('a path without /v1, with it twice, with slashes at its end or doubled, is the same path', async () => {
+test('paths without /v1, with it twice and with extra slashes are the same path', async () => {
   for (const path of [
     '/chat/completions',
     '/v1/chat/completions/',
@@ -44,7 +44,7 @@ test('a path without /v1, with it twice, with slashes at its end or doubled, is 
   )
 })
 
-test('functions and function_call, as before there were tools: offered, called once, answered under the old names, streamed and whole', async () => {
+test('functions and function_call are converted to tools, and the call is returned in the old fields, streamed and whole', async () => {
   const functions = [
     { name: 'add', description: 'Adds', parameters: { type: 'object', properties: { a: { type: 'number' } } } },
   ]
@@ -104,7 +104,7 @@ test('functions and function_call, as before there were tools: offered, called o
     await assert.rejects(rig.client.chat.completions.create({ ...asked, ...wrong } as never), { status: 400, param })
 })
 
-test("Anthropic's client gets Anthropic's errors where it asks for models, and models with a lifecycle", async () => {
+test('the client of Anthropic gets errors and models in the form of Anthropic', async () => {
   const missing = await rig.fetch('/v1/models/nobody', { headers: { 'anthropic-version': '2023-06-01' } })
   const said = (await missing.json()) as { type: string; error: { type: string }; request_id: string }
   assert.deepEqual(
@@ -124,7 +124,7 @@ test("Anthropic's client gets Anthropic's errors where it asks for models, and m
   )
 })
 
-test("plain-text documents are texts, with their title and context, in a message and in a tool's result; others are refused by name", async () => {
+test('plain-text documents become text with title and context, in messages and tool results, and other documents are refused', async () => {
   const ask = (content: unknown): Promise<Response> =>
     rig.fetch('/v1/messages', { json: { model: 'policy', max_tokens: 5, messages: [{ role: 'user', content }] } })
   const text = {
@@ -150,7 +150,7 @@ test("plain-text documents are texts, with their title and context, in a message
   )
 })
 
-test('a part that says it is an image, a sound or a file is refused by name, a text beside it or not; other parts are their texts', async () => {
+test('parts with the type of an image, sound or file are refused, and unknown parts become their text', async () => {
   const kinds = [
     'image',
     'image_url',
@@ -213,7 +213,7 @@ test('a part that says it is an image, a sound or a file is refused by name, a t
   assert.match(promptOf(), /assistant\nSeen/)
 })
 
-test("a response says what was sampled with: the model's own defaults where the request names none", async () => {
+test('a response has the sampling settings in use, those of the model where the request has none', async () => {
   const { temperature, topP } = model.defaults
   const plain = await rig.client.responses.create({ model: 'policy', input: 'Hi' })
   assert.deepEqual([plain.temperature, plain.top_p], [temperature, topP])

@@ -24,7 +24,7 @@ const messages = (rig: Rig, json: object, headers: Record<string, string> = {}):
   rig.fetch('/v1/messages?beta=true', { json: { model: 'policy', max_tokens: 100, ...json }, headers })
 const promptOf = (rig: Rig): string => model.decode(rig.engine.requests.at(-1)!.prompt)
 
-test('a message thread goes on from the response it names, on another gateway too: system, tools and messages before are those of the log', async () => {
+test('a message thread continues from the named response, also on another gateway, with system text, tools and messages of the log', async () => {
   const log = openMemoryLog()
   const [a, b] = [await startRig({ log, script }), await startRig({ log, script })]
   try {
@@ -83,7 +83,7 @@ test('a message thread goes on from the response it names, on another gateway to
   }
 })
 
-test('a thread whose response is not here: 404 thread_not_found, at which a client sends everything again; of a kind that there is not: 400 thread_unsupported_request', async () => {
+test('a thread of an unknown response gives 404 thread_not_found, and an unsupported kind gives 400 thread_unsupported_request', async () => {
   const rig = await startRig({ script, settings: { tailWaitMs: 100 } })
   try {
     const said = async (thread: unknown): Promise<[number, Fault['error']['type'], Fault['error']['details']]> => {
@@ -116,7 +116,7 @@ test('a thread whose response is not here: 404 thread_not_found, at which a clie
   }
 })
 
-test('a turn of another API, a conversation and a stored prompt are refused by name: nothing is answered without them', async () => {
+test('references to a turn of another API, a conversation or a stored prompt are refused with their name', async () => {
   const rig = await startRig({ script })
   try {
     const message = (await (await messages(rig, { messages: [{ role: 'user', content: 'Hi' }] })).json()) as Said
@@ -138,7 +138,7 @@ test('a turn of another API, a conversation and a stored prompt are refused by n
   }
 })
 
-test('what is accepted and means nothing here is named in x-instar-ignored; absent where there is none', async () => {
+test('ignored fields are named in x-instar-ignored, which is absent without any', async () => {
   const rig = await startRig({ script })
   try {
     const ignored = (response: Response): string | null => response.headers.get('x-instar-ignored')

@@ -12,7 +12,7 @@ const tools = [
 ]
 const QUICK = { settings: { tailWaitMs: 100 } }
 
-test('a response is read again as it was given, on another gateway too, with the items that it answers, page by page', async () => {
+test('a response is returned unchanged with its input items in pages, also by another gateway', async () => {
   const log = openMemoryLog()
   const [a, b] = [await startRig({ log, script: () => CALL, ...QUICK }), await startRig({ log, ...QUICK })]
   try {
@@ -67,7 +67,7 @@ test('a response is read again as it was given, on another gateway too, with the
   }
 })
 
-test('a response that was asked for with store: false is not there afterwards: not by its id, not to go on from, not by an item', async () => {
+test('a response with store: false is not found by its id, by previous_response_id or by an item', async () => {
   const rig = await startRig(QUICK)
   try {
     const { id, output } = await rig.client.responses.create({ model: 'policy', input: 'Hi', store: false })
@@ -100,7 +100,7 @@ test('a response that was asked for with store: false is not there afterwards: n
 const deletedOn = async (log: EventLog): Promise<Event[]> =>
   (await eventsOf(log)).filter(({ type }) => type === 'ResponseDeleted')
 
-test('a response that was deleted is given by no id, by any gateway of the log, after a restart as well; the log keeps its turn', async () => {
+test('a deleted response is not found on any gateway of the log, also after a restart, and its turn stays on the log', async () => {
   const log = openMemoryLog()
   const [a, b] = [await startRig({ log, ...QUICK }), await startRig({ log, ...QUICK })]
   try {
@@ -150,7 +150,7 @@ test('a response that was deleted is given by no id, by any gateway of the log, 
   }
 })
 
-test('two deletions of one response at once leave it deleted, and a session that is no longer in memory is read with its deletions', async () => {
+test('two concurrent deletions of a response delete it, and a session that is no longer in memory is read with its deletions', async () => {
   const rig = await startRig({ settings: { tailWaitMs: 100, sessions: 1 } })
   const { client } = rig
   try {
@@ -166,7 +166,7 @@ test('two deletions of one response at once leave it deleted, and a session that
   }
 })
 
-test('on a log that older builds read a deletion is refused until the log says that all readers know its record', async () => {
+test('on a log with older readers a deletion is refused until the log announces that all readers know its record', async () => {
   const memory = openMemoryLog()
   const log: EventLog = new Proxy(memory, {
     get(target, name) {
@@ -190,7 +190,7 @@ test('on a log that older builds read a deletion is refused until the log says t
   }
 })
 
-test("another key's response is not there; one that was cut says so; what cannot be done with a response is said, not feigned", async () => {
+test('a response of another key is not found, a cut one has its status, and unsupported operations are errors', async () => {
   const keys = ['one', 'two'].map((id) => ({ id, sha256: sha256(Buffer.from(`token-${id}`)) }))
   const rig = await startRig({
     settings: { keys, tailWaitMs: 100 },

@@ -47,7 +47,7 @@ const readBack = async (log: EventLog, turn: string): Promise<{ body: string; pr
   }
 }
 
-test('label by x-session-id: readable ids stay, others are hashed, ours are recognised', async () => {
+test('x-session-id labels a session: readable ids stay, others are hashed, and ids of the gateway are recognised', async () => {
   const rig = await startRig({ script: counting() })
   try {
     const first = await ask(rig, [USER('Hi')], { headers: { 'x-session-id': 'desk-1' } })
@@ -70,7 +70,7 @@ test('label by x-session-id: readable ids stay, others are hashed, ours are reco
   }
 })
 
-test('label by what agents send already', async () => {
+test('headers and fields that agents send label a session', async () => {
   const rig = await startRig({ script: counting() })
   try {
     const labelled: [Record<string, string>, object, string][] = [
@@ -122,7 +122,7 @@ for (const key of [
   'user-0194f0c2-5a77-7d3e-9c3b-111122223333',
   'agents-sdk:run:0194f0c25a777d3e9c3b111122223333',
 ]) {
-  test(`conversations that share the prompt_cache_key ${key} are sessions of their own, each joined by its own answers`, async () => {
+  test(`conversations with the shared prompt_cache_key ${key} are separate sessions, each joined by its own answers`, async () => {
     const rig = await startRig({ script: () => 'Done.' })
     try {
       const body = { prompt_cache_key: key }
@@ -142,7 +142,7 @@ for (const key of [
   })
 }
 
-test('two people with the same first question are two sessions', async () => {
+test('two users with the same first message are two sessions', async () => {
   const rig = await startRig({ script: () => 'Paris.' })
   try {
     const [a, b] = [await ask(rig, [USER('Capital of France?')]), await ask(rig, [USER('Capital of France?')])]
@@ -165,7 +165,7 @@ test('two people with the same first question are two sessions', async () => {
   }
 })
 
-test('a short answer that others gave too does not join a conversation that shares nothing else', async () => {
+test('a short answer that other conversations have too does not join a conversation that shares nothing else', async () => {
   const rig = await startRig({ script: () => 'Yes.' })
   try {
     const mine = await ask(rig, [USER('Is water wet?')])
@@ -177,7 +177,7 @@ test('a short answer that others gave too does not join a conversation that shar
   }
 })
 
-test('a conversation whose answers are not ours keeps one name, from its beginning', async () => {
+test('a conversation with foreign answers keeps one session, found by its beginning', async () => {
   const rig = await startRig({ script: counting() })
   try {
     const begin: Message[] = [
@@ -206,7 +206,7 @@ test('a conversation whose answers are not ours keeps one name, from its beginni
   }
 })
 
-test('examples before the first words make no two conversations one; the same request again is one', async () => {
+test('few-shot examples before the first message do not merge conversations, and a repeated request is the same session', async () => {
   const rig = await startRig({ script: counting() })
   try {
     const examples: Message[] = [
@@ -233,7 +233,7 @@ test('examples before the first words make no two conversations one; the same re
   }
 })
 
-test('a conversation that hops between two gateways is one session, and its prompts extend exactly', async () => {
+test('a conversation that alternates between two gateways is one session, and its prompts extend each other exactly', async () => {
   const log = openMemoryLog()
   const script = counting()
   const [a, b] = [await startRig({ log, script }), await startRig({ log, script })]
@@ -273,7 +273,7 @@ test('a conversation that hops between two gateways is one session, and its prom
   }
 })
 
-test('the other gateway waits until its tail has the answer that a request continues', async () => {
+test('the other gateway waits until it has read the answer that a request continues', async () => {
   const log = openMemoryLog()
   const held = gate()
   let reading = false
@@ -312,7 +312,7 @@ test('the other gateway waits until its tail has the answer that a request conti
   }
 })
 
-test('forty people are told the same: each goes on in his own conversation, on the other gateway', async () => {
+test('forty users with the same answer continue in their own sessions on the other gateway', async () => {
   const log = openMemoryLog()
   const [a, b] = [
     await startRig({ log, script: () => 'I do not know.' }),
@@ -332,7 +332,7 @@ test('forty people are told the same: each goes on in his own conversation, on t
   }
 })
 
-test('an unlabelled request does not wait for a tail that never comes', async () => {
+test('an unlabelled request does not wait for a log that is behind without end', async () => {
   const log = openMemoryLog()
   const never = gate()
   const stuck = withSubscribe(log, never.passed)
@@ -375,7 +375,7 @@ const withSubscribe = (log: EventLog, passed: Promise<void>): { log: EventLog; h
   }
 }
 
-test('an answer sent back with other blanks is still recognised; one that was rewritten makes the turn off-prefix', async () => {
+test('an answer with other blanks is recognised, and a rewritten one makes the turn off-prefix', async () => {
   const rig = await startRig({ script: counting() })
   try {
     const headers = { 'x-session-id': 'blanks' }
@@ -399,7 +399,7 @@ test('an answer sent back with other blanks is still recognised; one that was re
   }
 })
 
-test('a retry is the same session and the same digest, whatever the sampling', async () => {
+test('a retry has the same session and digest, whatever its sampling settings', async () => {
   const rig = await startRig({ script: counting() })
   try {
     const first = await ask(rig, [USER('Hi')], { headers: { 'x-session-id': 'retry' } })
@@ -412,7 +412,7 @@ test('a retry is the same session and the same digest, whatever the sampling', a
   }
 })
 
-test('after a cut answer the same continuation goes to the same session', async () => {
+test('after a cut answer the same continuation is in the same session', async () => {
   let fail = true
   const rig = await startRig({
     script: (_, prompt) =>
@@ -441,7 +441,7 @@ test('after a cut answer the same continuation goes to the same session', async 
   }
 })
 
-test('a first request that was cut and is sent again without any label is one session; of a person of another name it is not', async () => {
+test('a first request that was cut and is repeated without a label is one session, and of another user it is not', async () => {
   let lives = 2
   const rig = await startRig({
     script: () =>
@@ -470,7 +470,7 @@ test('a first request that was cut and is sent again without any label is one se
   }
 })
 
-test('subject: the user field, else the key, else the session', async () => {
+test('the subject is the user field, else the key, else the session', async () => {
   const rig = await startRig({ script: counting() })
   try {
     const [ann, annAgain, bob, none] = [
@@ -487,7 +487,7 @@ test('subject: the user field, else the key, else the session', async () => {
   }
 })
 
-test('a request without tools in a session that had them is a side turn', async () => {
+test('a request without tools in a session with tools is a side turn', async () => {
   const rig = await startRig({ script: counting() })
   try {
     const tools = [{ type: 'function', function: { name: 'read', parameters: { type: 'object', properties: {} } } }]
@@ -510,7 +510,7 @@ test('a request without tools in a session that had them is a side turn', async 
   }
 })
 
-test('a session that the index forgot is read again from the log', async () => {
+test('a session that the index evicted is read from the log again', async () => {
   const rig = await startRig({ script: counting(), settings: { sessions: 3 } })
   try {
     const headers = { 'x-session-id': 'old' }
@@ -532,7 +532,7 @@ test('a session that the index forgot is read again from the log', async () => {
   }
 })
 
-test('a body on the log has the digest of what was sent', async () => {
+test('a body on the log has the digest of the sent body', async () => {
   const rig = await startRig({ script: counting() })
   try {
     const { turn, body } = await ask(rig, [USER('Größe — naïve 🙂')])

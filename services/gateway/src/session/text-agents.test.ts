@@ -60,7 +60,7 @@ const SAID = (content: string): Message => ({ role: 'assistant', content })
 const QUESTION = [{ role: 'system', content: 'Act.' }, USER('How many are there?')]
 const STEP = 'Thought: I look.\nAction: read\nAction Input: {"lines":  2}'
 
-test('with a result behind it, a thought before it, written anew: the answer is known, and the request its next state', async (t) => {
+test('an answer with a result behind it, reasoning before it or new wording is recognised, and the request is its next state', async (t) => {
   for (const [name, wrote] of [
     ['behind', `${STEP}\nObservation: 3`],
     ['tag put back', `${STEP}\n</code>\nCalling tools:\n[{'id': 'call_1'}]`],
@@ -80,7 +80,7 @@ test('with a result behind it, a thought before it, written anew: the answer is 
     }
 })
 
-test('a result behind the answer is a next state though no message follows; the bare answer sent back is none', async (t) => {
+test('a result behind an answer is a next state without a following message, and the answer alone is none', async (t) => {
   const rig = await rigOf(t, { script: saying(STEP, 'Three.', 'Three.') })
   const one = await ask(rig, QUESTION)
   await ask(rig, [...QUESTION, SAID(STEP.replaceAll('"', "'"))])
@@ -89,7 +89,7 @@ test('a result behind the answer is a next state though no message follows; the 
   assert.equal((await nextOf(rig.log)).get(one.turn.turn), two.turn.turn)
 })
 
-test('all steps in one message: each request goes on from the last of them', async (t) => {
+test('with all steps in one message each request continues from the last step', async (t) => {
   const steps = [1, 2, 3].map((i) => `Thought: step ${i}.\nAction: read\nAction Input: {"file": ${i}}`)
   const rig = await rigOf(t, { script: saying(...steps, 'Bye.') })
   const turns: Asked[] = []
@@ -107,7 +107,7 @@ test('all steps in one message: each request goes on from the last of them', asy
   assert.equal(new Set(turns.map(({ turn }) => turn.session)).size, 1)
 })
 
-test('steps that were messages of their own come back as one: the next prompt follows the last (LlamaIndex)', async (t) => {
+test('steps that come back merged into one message continue from the last one (LlamaIndex)', async (t) => {
   const rig = await rigOf(t, { script: saying(STEP, 'Thought: I know.\nAnswer: three', 'Bye.') })
   const one = await ask(rig, QUESTION)
   const two = await ask(rig, [...QUESTION, SAID(STEP.replaceAll('"', "'")), USER('Observation: 3')])
@@ -151,7 +151,7 @@ const withReading = (log: EventLog): { log: EventLog; hold: () => () => void } =
   }
 }
 
-test('a gateway that has read only a shorter answer of another conversation takes it for none', async (t) => {
+test('a gateway that has read only a shorter answer of another conversation does not take the request for its continuation', async (t) => {
   const log = openMemoryLog()
   const reading = withReading(log)
   const first = await rigOf(t, { log, script: saying('Three', 'Three\nObservation: five') })
@@ -171,7 +171,7 @@ test('a gateway that has read only a shorter answer of another conversation take
   assert.deepEqual([went.turn.session, other.turn.session], [long.turn.session, short.turn.session])
 })
 
-test('twenty rollouts of one prompt that act alike until they differ: each goes on from its own', async (t) => {
+test('twenty rollouts of one prompt that are alike at first continue each from its own turns', async (t) => {
   const script = (): (() => string) => {
     let i = 0
     return () => `Thought: try ${i++}.\nAction: read`
@@ -185,7 +185,7 @@ test('twenty rollouts of one prompt that act alike until they differ: each goes 
   }
 })
 
-test('more conversations that are alike than can be compared, all gone on from: none of them is taken', async (t) => {
+test('among more alike conversations than the comparison limit no continuation is assumed', async (t) => {
   const rig = await rigOf(t, { script: () => STEP })
   const sessions = new Set<string>()
   for (let i = 0; i < 9; i += 1) sessions.add((await ask(rig, QUESTION)).turn.session)
@@ -196,7 +196,7 @@ test('more conversations that are alike than can be compared, all gone on from: 
   assert.equal(sessions.has(lost.turn.session), false)
 })
 
-test('a session that is named holds its own turns alone', async (t) => {
+test('a named session has its own turns alone', async (t) => {
   const rig = await rigOf(t, { script: saying(STEP, 'Three.') })
   const one = await ask(rig, QUESTION, {}, { 'x-session-id': 'desk' })
   const wrote = `${STEP}\nObservation: 3`
@@ -205,7 +205,7 @@ test('a session that is named holds its own turns alone', async (t) => {
   assert.deepEqual([two.turn.session, two.turn.body.from], ['sofa', null])
 })
 
-test('what is not ours is not joined: words that go on, another key, another question, an answer in the middle', async (t) => {
+test('foreign texts are not joined: continued words, another key, another question, an answer in the middle', async (t) => {
   const keys = ['anna', 'bert'].map((id) => ({ id, sha256: sha256(Buffer.from(`sk-${id}`)) }))
   const rig = await rigOf(t, { script: saying('Three', 'x', 'x', 'x', 'x', 'x'), settings: { keys } })
   const [anna, bert] = keys.map(({ id }) => ({ authorization: `Bearer sk-${id}` }))
@@ -224,7 +224,7 @@ test('what is not ours is not joined: words that go on, another key, another que
   assert.equal((await nextOf(rig.log)).get(one.turn.turn), null)
 })
 
-test('ids of ours in the text of an answer name its turn (smolagents)', async (t) => {
+test('ids of the gateway in the text of an answer name its turn (smolagents)', async (t) => {
   const tools = [{ type: 'function', function: { name: 'read', parameters: { type: 'object', properties: {} } } }]
   const rig = await rigOf(t, {
     script: saying('<tool_call>\n{"name": "read", "arguments": {"path": "a.txt"}}\n</tool_call>', 'Red.'),
@@ -239,7 +239,7 @@ test('ids of ours in the text of an answer name its turn (smolagents)', async (t
   assert.equal((await nextOf(rig.log)).get(one.turn.turn), two.turn.turn)
 })
 
-test('results of our calls are main without tools, and so is what comes after; a title is not (AutoGen)', async (t) => {
+test('results of calls are main turns without tools, and so are their continuations; a title request is not (AutoGen)', async (t) => {
   const tools = [{ type: 'function', function: { name: 'read', parameters: { type: 'object', properties: {} } } }]
   const called = '<tool_call>\n{"name": "read", "arguments": {"path": "a.txt"}}\n</tool_call>'
   const rig = await rigOf(t, { script: saying(called, 'It is red.', 'A title', 'Bye.') })
@@ -259,7 +259,7 @@ test('results of our calls are main without tools, and so is what comes after; a
   assert.equal((await nextOf(rig.log)).get(two.turn.turn), three.turn.turn)
 })
 
-test('a result names the call that it is of, whatever stands between: a thought as an item of its own (pydantic-ai)', async (t) => {
+test('a result names its call, also with a reasoning item between them (pydantic-ai)', async (t) => {
   const tools = [{ type: 'function', name: 'read', parameters: { type: 'object', properties: {} } }]
   const called =
     '<think>\nLook.\n</think>\n\n<tool_call>\n{"name": "read", "arguments": {"path": "a.txt"}}\n</tool_call>'

@@ -5,7 +5,7 @@ import { encodeEvent, InstarError } from '@instar/events'
 import { openMemoryLog } from '@instar/log'
 import { model, startRig } from '../../../../test/kit/gateway.ts'
 
-test('a line of another base that begins after the gateway has ends it', async () => {
+test('a line of another base that begins after the start of the gateway ends it', async () => {
   const log = openMemoryLog()
   const fatal = Promise.withResolvers<Error>()
   const rig = await startRig({ log, ports: { base: model, onFatal: fatal.resolve } })

@@ -63,7 +63,7 @@ test('before a line exists the base is version 0', async () => {
   }
 })
 
-test('a gateway that starts folds the topic, loads the head and serves it', async () => {
+test('a gateway that starts reads the topic, loads the head and serves it', async () => {
   const log = openMemoryLog()
   const publisher = new Publisher(log)
   await publisher.start()
@@ -85,7 +85,7 @@ test('a gateway that starts folds the topic, loads the head and serves it', asyn
   }
 })
 
-test('a published version serves the next request in under a second; a request keeps the version that it began with', async () => {
+test('a published version serves the next request within a second, and a running request keeps its version', async () => {
   const log = openMemoryLog()
   const publisher = new Publisher(log)
   await publisher.start()
@@ -129,7 +129,7 @@ test('a published version serves the next request in under a second; a request k
   }
 })
 
-test('the last K versions stay loaded; a pinned one is loaded on demand', async () => {
+test('the last K versions stay loaded, and a pinned one is loaded on demand', async () => {
   const log = openMemoryLog()
   const publisher = new Publisher(log)
   await publisher.start()
@@ -151,7 +151,7 @@ test('the last K versions stay loaded; a pinned one is loaded on demand', async 
   }
 })
 
-test('rollback: one record with its freeze, served when it answers, frozen until thaw; repeats change nothing', async () => {
+test('a rollback writes one record with a freeze, serves before its answer, and a repetition changes nothing', async () => {
   const log = openMemoryLog()
   const publisher = new Publisher(log)
   await publisher.start()
@@ -189,7 +189,7 @@ test('rollback: one record with its freeze, served when it answers, frozen until
   }
 })
 
-test('a rollback while answers stream cuts none of them', async () => {
+test('a rollback during streams ends none of them', async () => {
   const log = openMemoryLog()
   const publisher = new Publisher(log)
   await publisher.start()
@@ -228,7 +228,7 @@ test('a rollback while answers stream cuts none of them', async () => {
   }
 })
 
-test('a lost race is decided again, and the command counts once', async () => {
+test('a command that loses a race is decided again and counts once', async () => {
   const memory = openMemoryLog()
   const publisher = new Publisher(memory)
   await publisher.start()
@@ -251,7 +251,7 @@ test('a lost race is decided again, and the command counts once', async () => {
   }
 })
 
-test('a race that is lost for ever is given up', async () => {
+test('a command that loses every race fails', async () => {
   const memory = openMemoryLog()
   const publisher = new Publisher(memory)
   await publisher.start()
@@ -268,7 +268,7 @@ test('a race that is lost for ever is given up', async () => {
   }
 })
 
-test('a head whose bytes are missing: the one before goes on serving, and status says so; the bytes come, it serves', async () => {
+test('a head with missing bytes is reported in the status, the previous version serves, and the head serves once its bytes arrive', async () => {
   const log = openMemoryLog()
   const publisher = new Publisher(log)
   await publisher.start()
@@ -310,7 +310,7 @@ test('a gateway that starts on such a head serves its nearest ancestor', async (
   }
 })
 
-test('bytes with another sha than the record names are not served', async () => {
+test('bytes with another sha256 than the record has are not served', async () => {
   const log = openMemoryLog()
   const publisher = new Publisher(log)
   await publisher.start()
@@ -327,7 +327,7 @@ test('bytes with another sha than the record names are not served', async () => 
   }
 })
 
-test('requests go on while a version loads, however long that takes', async () => {
+test('requests are served while a version loads', async () => {
   const log = openMemoryLog()
   const publisher = new Publisher(log)
   await publisher.start()
@@ -350,7 +350,7 @@ test('requests go on while a version loads, however long that takes', async () =
   }
 })
 
-test("promote is the publisher's; it answers when the result serves here", async () => {
+test('promote is decided by the publisher and answers when the result serves', async () => {
   const log = openMemoryLog()
   const publisher = new Publisher(log)
   await publisher.start()
@@ -395,7 +395,7 @@ test("promote is the publisher's; it answers when the result serves here", async
 })
 
 for (const topic of ['turns', 'weights'] as const) {
-  test(`a record of ${topic} that this build cannot read ends the process: it is told, and is not ready meanwhile`, async () => {
+  test(`an unreadable record of ${topic} ends the process, which is not ready meanwhile and reports it`, async () => {
     const log = openMemoryLog()
     const fatal = Promise.withResolvers<Error>()
     const rig = await startRig({ log, ports: { onFatal: fatal.resolve } })

@@ -117,7 +117,7 @@ class Rig {
 
 const range = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, i) => from + i)
 
-test('the newest turn is judged first; beyond the bound the oldest are skipped as overloaded, none waits for ever', async () => {
+test('the newest turn is judged first, and beyond the limit the oldest are skipped as overloaded', async () => {
   const rig = new Rig()
   await rig.say(...range(0, 40).flatMap((n) => thanked(n)))
   await rig.start()
@@ -178,7 +178,7 @@ const versions = (head: number): Event[] => {
   return events
 }
 
-test('what no batch will take any more is not put before a slow judge; turns of elsewhere and of other lines are', async () => {
+test('turns that are too stale for a batch are not given to a slow judge; turns of other lines are', async () => {
   const rig = new Rig()
   await rig.say(
     ...versions(6),
@@ -197,7 +197,7 @@ test('what no batch will take any more is not put before a slow judge; turns of 
   await rig.scorer?.stop()
 })
 
-test('the rules, which take no time, judge all that waits, however much and however old', async () => {
+test('the rules, which are fast, judge all waiting turns of any age', async () => {
   const rig = new Rig()
   const count = 3000
   await rig.say(...versions(6), ...range(0, count).flatMap((n) => thanked(n)))
@@ -226,7 +226,7 @@ class Scene {
   }
 }
 
-test('what was touched is kept up to a bound; beyond it, and after a restart, all that is needed is found, once', () => {
+test('touched turns are kept up to a limit, and beyond it and after a restart open turns are found again, once', () => {
   const scene = new Scene()
   const count = 2 * MOST_TOUCHED + 100
   for (let n = 0; n < count; n += 1) {
@@ -243,7 +243,7 @@ test('what was touched is kept up to a bound; beyond it, and after a restart, al
   assert.deepEqual([turns(again), again.length], [count, count])
 })
 
-test('a session with more open turns than a record names is closed by several records, each bounded', () => {
+test('a session with more open turns than fit in a record is closed by several records within the limit', () => {
   const scene = new Scene()
   const open = 2 * MOST_CLOSED + 5
   for (let n = 0; n < open; n += 1) {
@@ -264,7 +264,7 @@ test('a session with more open turns than a record names is closed by several re
   assert.equal(scene.all().length, open, 'each turn is skipped')
 })
 
-test('as many sessions are closed at a time as there is room for, the rest at the next look', () => {
+test('sessions are closed up to the limit in one decision, and the rest in the next', () => {
   const scene = new Scene()
   for (let n = 0; n < 50; n += 1) scene.read(captured({ session: `q${n}`, messages: [user('hi')], answer: 'A', at: n }))
   const first = closeIdle(scene.state, RULES, 1e6, () => true, 20)
@@ -273,7 +273,7 @@ test('as many sessions are closed at a time as there is room for, the rest at th
 })
 
 test(
-  'turns beyond the bound on background work are scored once it is done, also when its records were read back before',
+  'turns beyond the limit of running work are scored after it, also when their records were read back before',
   { timeout: 20_000 },
   async () => {
     const COUNT = 1500

@@ -98,7 +98,7 @@ test('a turn is judged once, when its next state is there', () => {
   assert.deepEqual(scene.decide(), [])
 })
 
-test('the score is found whether scores or turns are read first', () => {
+test('the score is found in either order of scores and turns', () => {
   const author = new Scene()
   author.read(first, second)
   const score = author.score(GOOD)
@@ -110,7 +110,7 @@ test('the score is found whether scores or turns are read first', () => {
   assert.deepEqual(early.decide(), [])
 })
 
-test('the loser of a race drops its own', () => {
+test('a scorer that loses a race drops its own verdict', () => {
   const [a, b] = [new Scene(), new Scene()]
   for (const scene of [a, b]) scene.read(first, second)
   const mine = judged(a.state, a.request(), GOOD, 100)
@@ -124,7 +124,7 @@ test('the loser of a race drops its own', () => {
   }
 })
 
-test('a judge that failed leaves a skip with its reason, never a zero', () => {
+test('a failed judge gives a skip with its reason, never a zero', () => {
   const scene = new Scene()
   scene.read(first, second)
   const event = scene.score(NOTHING)
@@ -135,7 +135,7 @@ test('a judge that failed leaves a skip with its reason, never a zero', () => {
   assert.deepEqual(scene.decide(), [])
 })
 
-test('explicit feedback revises, the later one wins, an earlier one does not', () => {
+test('explicit feedback revises a score, and the latest one counts', () => {
   const scene = new Scene()
   scene.read(first, second)
   scene.score(BAD)
@@ -151,7 +151,7 @@ test('explicit feedback revises, the later one wins, an earlier one does not', (
   assert.equal(scoreOf(scene.state, first.turn)?.revision, 2)
 })
 
-test('a revision downwards keeps the hint that is in force', () => {
+test('a lower revision keeps the current hint', () => {
   const scene = new Scene()
   scene.read(first, second)
   scene.score(BAD)
@@ -162,7 +162,7 @@ test('a revision downwards keeps the hint that is in force', () => {
   assert.equal(event.hintJudge, 'j')
 })
 
-test('feedback does not wait for judges that are at work, and overtakes them', () => {
+test('feedback does not wait for running judges and precedes them', () => {
   const scene = new Scene()
   scene.read(first, second)
   const slow = scene.request()
@@ -174,7 +174,7 @@ test('feedback does not wait for judges that are at work, and overtakes them', (
   assert.ok(output?.do === 'append' && output.event.type === 'TurnScored' && output.event.rank?.id === 'f')
 })
 
-test('side turns, aborted ones and those that cannot train are not judged, but feedback on them is recorded', () => {
+test('side turns, aborted turns and untrainable turns are not judged, but feedback on them is recorded', () => {
   for (const odd of [{ kind: 'side' as const }, { trainable: false, reason: 'off_prefix' }]) {
     const scene = new Scene()
     scene.read({ ...first, ...odd }, second)
@@ -188,7 +188,7 @@ test('side turns, aborted ones and those that cannot train are not judged, but f
   assert.deepEqual(scene.decide(), [])
 })
 
-test('a quiet session is closed with the turns that are open, and each is skipped when that is read back', () => {
+test('an idle session is closed with its open turns, and each is skipped when the record is read back', () => {
   const scene = new Scene()
   scene.read(first, second)
   scene.score(GOOD)
@@ -207,14 +207,14 @@ test('a quiet session is closed with the turns that are open, and each is skippe
   assert.deepEqual(closeIdle(scene.state, RULES, 9000).outputs, [])
 })
 
-test('a judge of answers alone is asked about a closed turn', () => {
+test('a judge of answers alone judges a closed turn', () => {
   const scene = new Scene()
   scene.read(first, { type: 'SessionClosed', session: 's', open: [first.turn], why: 'client', at: 30 })
   const request = scene.request({ ...RULES, judgesAlone: true, staleness: null })
   assert.equal(request.next, null)
 })
 
-test('of candidates the continued one gets the next state, the others are skipped at the close', () => {
+test('of several candidates the continued one gets the next state, and the others are skipped at the close', () => {
   const group = { group: 'g', candidates: 2 }
   const one = captured({
     session: 's',
@@ -244,7 +244,7 @@ test('of candidates the continued one gets the next state, the others are skippe
   assert.ok(skips[0]?.do === 'append' && skips[0].event.type === 'TurnSkipped' && skips[0].event.turn === one.turn)
 })
 
-test('candidates that nobody saw are judged by what was said to the one that was shown, whichever comes first', () => {
+test('candidates that were not shown are judged by the next state of the shown one, in either order', () => {
   const shown = { ...first, candidates: 3 }
   const beside = (name: string, candidate: number): Event => ({
     ...captured({
@@ -304,7 +304,7 @@ test('a retry of the same request is not its next state', () => {
   assert.deepEqual(scene.decide(), [])
 })
 
-test('what a branch says of a turn leaves its trunk alone', () => {
+test('scores of a branch do not change its trunk', () => {
   const scene = new Scene()
   scene.read(first, second)
   const output = judged(scene.state, scene.request(), GOOD, 100)
@@ -315,7 +315,7 @@ test('what a branch says of a turn leaves its trunk alone', () => {
   assert.equal(scoreOf(scene.state, first.turn)?.reward, 1)
 })
 
-test('turns that wait for a judge are not looked at again by what happens to others', () => {
+test('turns that wait for a judge are not examined again by other events', () => {
   const WAITING = 10_000
   let looks = 0
   const scene = new Scene()
@@ -351,7 +351,7 @@ test('turns that wait for a judge are not looked at again by what happens to oth
   )
 })
 
-test('what was asked for before a restart is asked for again', () => {
+test('judgements that were requested before a restart are requested again', () => {
   const scene = new Scene()
   scene.read(first, second)
   const before = scene.request()
@@ -361,7 +361,7 @@ test('what was asked for before a restart is asked for again', () => {
   assert.equal(judged(scene.state, before, GOOD, 100), null)
 })
 
-test('a session that is discarded is not judged: what has no score gets none and says so', () => {
+test('turns of a discarded session are skipped with that reason', () => {
   const scene = new Scene()
   scene.read(first, second)
   assert.equal(scene.decide().length, 1, 'a judge is asked')

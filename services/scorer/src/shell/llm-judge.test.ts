@@ -69,7 +69,7 @@ const bySeed =
   (asked: Asked): Reply =>
     votes[asked.seed - 1]!
 
-test('a strict majority of the votes decides, with the shortest hint of its side', async (t) => {
+test('a strict majority of votes decides, with the shortest hint of its side', async (t) => {
   const { url, asked, keys } = await endpoint(
     t,
     bySeed(
@@ -83,7 +83,7 @@ test('a strict majority of the votes decides, with the shortest hint of its side
   assert.ok(keys.every((key) => key === 'Bearer secret'))
 })
 
-test('half is no majority, and unclear is no opinion', async (t) => {
+test('half of the votes is no majority, and unclear is no vote', async (t) => {
   const { url } = await endpoint(
     t,
     bySeed({ verdict: 'bad' }, { verdict: 'good' }, { verdict: 'bad' }, { verdict: 'unclear' }),
@@ -96,19 +96,19 @@ test('half is no majority, and unclear is no opinion', async (t) => {
   })
 })
 
-test('nonsense is a failed vote, never a zero', async (t) => {
+test('an invalid reply is a failed vote, never a zero', async (t) => {
   const { url } = await endpoint(t, () => ({
     body: { choices: [{ message: { content: 'I would say it was fine.' } }] },
   }))
   assert.deepEqual(await judge(url), { value: null, note: 'nonsense nonsense nonsense', hint: null, failed: true })
 })
 
-test('hints that name what to leave out are not used', async (t) => {
+test('hints that only name what to avoid are not used', async (t) => {
   const { url } = await endpoint(t, () => ({ verdict: 'bad', hint: 'Do not use bold text.' }))
   assert.deepEqual(await judge(url, { votes: 1 }), { value: -1, note: 'bad', hint: null })
 })
 
-test('the evidence stands in a fence that cannot be closed from inside, with a new name each time', async (t) => {
+test('the evidence is in a fence with a random name, which its text cannot close', async (t) => {
   const { url, asked } = await endpoint(t, () => ({ verdict: 'good' }))
   await judge(url, { votes: 2 })
   const fences = asked.map(({ messages }) => {
@@ -123,7 +123,7 @@ test('the evidence stands in a fence that cannot be closed from inside, with a n
   assert.notEqual(fences[0], fences[1])
 })
 
-test('what stood in wrappers is shown beside the words, its two ends where it is long; nothing of it where there is none', async (t) => {
+test('text in wrappers is given beside the message, shortened in the middle, and absent without a wrapper', async (t) => {
   const { url, asked } = await endpoint(t, () => ({ verdict: 'good' }))
   const wrapped = `<system-reminder>${'x'.repeat(5000)}was wrong</system-reminder>`
   await judge(url, { votes: 1 })
@@ -147,13 +147,13 @@ test('an overloaded or failing endpoint is asked again until it answers', async 
   assert.equal(asked.length, 4)
 })
 
-test('a reply that does not come in time is asked for again', async (t) => {
+test('a reply that exceeds its time limit is requested again', async (t) => {
   const { url, asked } = await endpoint(t, (_, i) => (i === 0 ? null : { verdict: 'good' }))
   assert.equal((await judge(url, { votes: 1, timeoutMs: 50 })).value, 1)
   assert.equal(asked.length, 2)
 })
 
-test('an outage beyond the bound, or a refusal, is a failed judge', async (t) => {
+test('an outage beyond the limit, or a refusal, is a failed judge', async (t) => {
   const down = await endpoint(t, () => ({ status: 503, body: {} }))
   const given = await judge(down.url, { votes: 1, giveUpMs: 30 })
   assert.deepEqual([given.value, given.failed], [null, true])
@@ -184,7 +184,7 @@ test('an endpoint without structured output is asked without it', async (t) => {
   assert.equal(asked.length, 2)
 })
 
-test('who watches is told once that it gives no verdicts, and once that it does again; never what was asked', async (t) => {
+test('the log has one line when the judge fails and one when it works again, without conversation text', async (t) => {
   const replies: Reply[] = [
     { status: 503 },
     { status: 503 },
@@ -206,7 +206,7 @@ test('who watches is told once that it gives no verdicts, and once that it does 
   ])
 })
 
-test('a judge that is not there is told by the name of the fault', async () => {
+test('an unreachable judge is reported with the code of the fault', async () => {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
@@ -223,7 +223,7 @@ test('a judge that is not there is told by the name of the fault', async () => {
   assert.deepEqual(said, [`The judge at http://127.0.0.1:${port} gives no verdict: ECONNREFUSED; turns wait for it.`])
 })
 
-test('a reply without an end is not read to its end, and a conversation is not sent on to where a judge points', async (t) => {
+test('a reply without end is cut at the limit, and redirects of a judge are not followed', async (t) => {
   let sent = 0
   const flood = createServer((request, response) => {
     request.resume()

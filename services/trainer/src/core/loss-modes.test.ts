@@ -159,7 +159,7 @@ const byHand = async (runtime: Runtime, items: readonly TrainItem[], { loss, set
   return { policyLoss: policy / tokens, opdLoss, klLoss: (settings.klWeight! * share * toBase) / tokens }
 }
 
-test('hybrid, binary and opd are the sums that their names say, each with the KL to the base', async () => {
+test('hybrid, binary and opd are the sums of their parts, each with the KL to the base', async () => {
   const { runtime, trainer, of } = await open()
   const first = await trainer.step(
     await of('hybrid'),
@@ -194,7 +194,7 @@ test('hybrid, binary and opd are the sums that their names say, each with the KL
   await runtime.close()
 })
 
-test('a batch of the loss opd that was sealed before is computed as it was then, without the KL', async () => {
+test('a batch of loss opd that was sealed by an older build is computed without the KL', async () => {
   const { trainer, runtime, of } = await open()
   const first = await trainer.step(await of('hybrid'), exampleSettings, { adapter: null, state: null })
   const { figures } = await trainer.step(await of('opd'), stepSettings(sealed('opd', 1)), {
@@ -206,7 +206,7 @@ test('a batch of the loss opd that was sealed before is computed as it was then,
   await runtime.close()
 })
 
-test('a batch has signal by its own loss: binary sees no hints, opd no advantages', () => {
+test('the signal of a batch depends on its loss: binary uses no hints, and opd no advantages', () => {
   const item = { advantage: 0, reward: -1, hint: null } as BatchItem
   const signal = (loss: string, changes: Partial<BatchItem>): boolean =>
     hasSignal({ loss, items: [{ ...item, ...changes }] })

@@ -8,7 +8,7 @@ import { decide } from './decide.ts'
 import { countPending } from './pending.ts'
 import { idOf, Line, OPTIONS } from '../../../../test/kit/trainer-line.ts'
 
-test('130,000 turns of a frozen weekend: no record is large, each turn is trained once or dropped once', () => {
+test('130,000 turns during a freeze: records stay small, and each turn is trained or dropped once', () => {
   const line = new Line()
   line.freeze(true)
   const count = 130_000
@@ -37,7 +37,7 @@ test('130,000 turns of a frozen weekend: no record is large, each turn is traine
   assert.equal(gone.size + countPending(line.state), next)
 })
 
-test('what a decision costs does not hang on how many turns are stale, unusable or of another policy', () => {
+test('the cost of a decision does not depend on the number of stale, unusable and foreign turns', () => {
   const costs = [100, 20_000].map((stale) => {
     const line = new Line()
     for (let number = 1; number <= 6; number += 1) {
@@ -65,7 +65,7 @@ test('what a decision costs does not hang on how many turns are stale, unusable 
   assert.ok(costs[1]!.sealing < 4 * MOST_DROPPED, `${costs[1]!.sealing} look-ups`)
 })
 
-test('the largest record of a batch fits a log, whatever turns, sessions, subjects and hints are called', () => {
+test('the largest record of a batch fits the log, whatever the lengths of ids, subjects and hints', () => {
   const line = new Line()
   const options = { ...OPTIONS, batchSize: MOST_ITEMS }
   const long = (i: number, bytes: number): string => `${'é'.repeat(bytes / 2)}.${String(i).padStart(32, '0')}`
@@ -87,7 +87,7 @@ test('the largest record of a batch fits a log, whatever turns, sessions, subjec
   assert.ok(!line.state.pending.get('0 ')?.has(long(5e6, 4000)), 'one that is called too much is in no batch')
 })
 
-test("a scored turn whose own record has not been read is in no batch, and in no other's way", () => {
+test('a scored turn whose own record has not been read is in no batch and does not block others', () => {
   const line = new Line()
   const event: Event = {
     type: 'TurnScored',

@@ -46,7 +46,7 @@ const keysOf = (line: Line, sealed: BatchSealed | null): Record<string, number> 
   return counts
 }
 
-test('96 turns of one key under ever new subjects are at most half of each batch, and wait while nobody else speaks', () => {
+test('96 turns of one key with changing subjects are at most half of a batch, and wait while there are no others', () => {
   const line = new Line()
   say(line, 'b', 20)
   say(line, 'a', 96)
@@ -60,7 +60,7 @@ test('96 turns of one key under ever new subjects are at most half of each batch
   assert.deepEqual(keysOf(line, line.seal()), { b: 8, a: 8 })
 })
 
-test('one key alone, or a person without keys, fills a batch alone', () => {
+test('a single key, or a user without keys, fills a batch alone', () => {
   for (const key of ['a', null]) {
     const line = new Line()
     say(line, key, 16, { subject: 'u' })
@@ -68,7 +68,7 @@ test('one key alone, or a person without keys, fills a batch alone', () => {
   }
 })
 
-test('a key that was heard long ago holds nobody back, and keyShare 1 never does', () => {
+test('a key without recent turns limits no other, and with keyShare 1 none does', () => {
   const line = new Line()
   say(line, 'b', 1, { at: 5 })
   say(line, 'a', 40, { at: 1500 })
@@ -78,14 +78,14 @@ test('a key that was heard long ago holds nobody back, and keyShare 1 never does
   assert.deepEqual(keysOf(line, line.seal(OPTIONS, 1006)), { a: 16 })
 })
 
-test('many keys take turns, none waits behind another', () => {
+test('many keys take turns', () => {
   const line = new Line()
   say(line, 'a', 500)
   for (const key of ['b', 'c', 'd']) say(line, key, 4)
   assert.deepEqual(keysOf(line, line.seal()), { a: 4, b: 4, c: 4, d: 4 })
 })
 
-test('a subject beyond its share goes behind the others of its key, and fills what they leave', () => {
+test('turns of a subject beyond its share follow the others of its key and fill what they leave', () => {
   const line = new Line()
   say(line, null, 100, { subject: 'loud' })
   say(line, null, 5, { subject: 'quiet' })
@@ -95,7 +95,7 @@ test('a subject beyond its share goes behind the others of its key, and fills wh
   assert.deepEqual(new Set(line.seal()?.items.map(({ subject }) => subject)), new Set(['loud']))
 })
 
-test('two keys with turns enough fill a batch, whatever its size, the share and the candidates of a request', () => {
+test('two keys with enough turns fill a batch, whatever its size, the share and the candidates', () => {
   for (const [batchSize, keyShare] of [
     [5, 0.5],
     [16, 0.25],
@@ -117,7 +117,7 @@ test('two keys with turns enough fill a batch, whatever its size, the share and 
   }
 })
 
-test('a key whose requests go beyond its share has one of them more at most, and waits for others all the same', () => {
+test('a key whose requests exceed its share has at most one more in a batch and still waits for others', () => {
   const line = new Line()
   sample(line, 'a', 3)
   say(line, 'b', 1)
@@ -126,14 +126,14 @@ test('a key whose requests go beyond its share has one of them more at most, and
   assert.deepEqual(keysOf(line, line.seal({ ...OPTIONS, batchSize: 14 })), { a: 9, b: 7 })
 })
 
-test('a key with thousands of turns of one subject leaves the others their part of what a decision looks at', () => {
+test('a key with thousands of turns of one subject leaves other keys their part of those that a decision examines', () => {
   const line = new Line()
   say(line, 'a', 5000, { subject: 'same' })
   say(line, 'b', 50, { subject: 'same' })
   assert.deepEqual(keysOf(line, line.seal()), { a: 8, b: 8 })
 })
 
-test('a decision costs the same however many turns of a key or a subject are beyond its share', () => {
+test('the cost of a decision does not depend on the number of turns beyond the share of a key or subject', () => {
   const costs = [100, 20_000].map((count) => {
     const line = new Line()
     say(line, 'a', count)
@@ -157,7 +157,7 @@ test('a decision costs the same however many turns of a key or a subject are bey
   assert.ok(costs[1]!.loud < 10_000, `${costs[1]!.loud} look-ups`)
 })
 
-test('praise of a key for everything is worth nothing soon, under whatever names it comes', () => {
+test('the advantage of constant praise by a key falls to zero, whatever subjects it names', () => {
   const worth = (rules: number): number[] => {
     let baselines = new Map<string, { value: number; count: number }>()
     return Array.from({ length: 4 }, (_, batch) => {
@@ -176,7 +176,7 @@ test('praise of a key for everything is worth nothing soon, under whatever names
   assert.ok(worth(1)[3]! > 0.2, worth(1).join())
 })
 
-test("a key's mean is kept beside those of subjects; a subject that is known keeps its own", () => {
+test('the mean of a key is kept beside those of subjects, and a known subject keeps its own', () => {
   const known = new Map([['s', { value: 0.25, count: 3 }]])
   const { items, after } = advantages([{ subject: 's', key: 'k', group: '1', reward: 1 }], known)
   assert.deepEqual(items, [{ baseline: 0.25, advantage: 0.75 }])
@@ -190,7 +190,7 @@ test("a key's mean is kept beside those of subjects; a subject that is known kee
   )
 })
 
-test('a batch is audited under the rules that it was sealed under: those of today, and those before', () => {
+test('a batch is audited by the rules it was sealed under, current or earlier', () => {
   for (const settings of [{ rules: RULES }, {}] as Settings[]) {
     const line = new Line()
     say(line, 'a', 8, { subject: 'u' })

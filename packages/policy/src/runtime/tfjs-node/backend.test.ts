@@ -73,7 +73,7 @@ async function gradients(
   return result
 }
 
-test("gradients are the reference's within 1e-5 of each matrix's length", where, async (t) => {
+test('gradients equal those of the reference within 1e-5 of the norm of each matrix', where, async (t) => {
   const batch = microBatch()
   const found = []
   for (const engine of ['tfjs-node', 'wasm'] as const) {
@@ -95,7 +95,7 @@ test("gradients are the reference's within 1e-5 of each matrix's length", where,
   assert.ok(worst <= 1e-5, `${worst}`)
 })
 
-test("an update is the reference's within 2e-5 on 99 % of the numbers", where, async () => {
+test('an update equals that of the reference within 2e-5 in 99 % of the numbers', where, async () => {
   const made = []
   for (const engine of ['tfjs-node', 'wasm'] as const) {
     const runtime = await open(engine)
@@ -124,7 +124,7 @@ test("an update is the reference's within 2e-5 on 99 % of the numbers", where, a
   assert.notEqual(native.fingerprint.build, wasm.fingerprint.build)
 })
 
-test('updates and decoding leave no tensors behind, neither in JavaScript nor in the library', where, async () => {
+test('updates and decoding leave no tensors in JavaScript or in the library', where, async () => {
   const runtime = await open('tfjs-node')
   const native = loadNative(built?.folder ?? '', built?.kind ?? 'cpu', 1)
   const trainer = new Trainer(runtime, 'example')
@@ -153,13 +153,13 @@ async function oneStep(environment: Record<string, string>): Promise<string> {
   return text.trim()
 }
 
-test('two processes make the same adapter and state, whatever the number of threads', where, async () => {
+test('two processes give the same adapter and state, whatever the number of threads', where, async () => {
   const [one, two] = await Promise.all([oneStep({}), oneStep({ TF_NUM_INTRAOP_THREADS: '2' })])
   assert.match(one, /^[0-9a-f]{64} [0-9a-f]{64}$/)
   assert.equal(two, one)
 })
 
-test('the learning thread runs on it, says so, comes to the same bits again, and closes', where, async () => {
+test('the learning thread runs on tfjs-node, reports it, repeats its bits, and closes', where, async () => {
   const model = fileURLToPath(new URL('../../../../../models/tiny', import.meta.url))
   const opened = await openModel(model)
   const prompt = opened.promptIds([{ role: 'user', content: 'Name three fruits.' }], {})
@@ -191,7 +191,7 @@ test('the learning thread runs on it, says so, comes to the same bits again, and
   assert.equal(shas.size, 1)
 })
 
-test('asked for and not built: the error names the command', async () => {
+test('tfjs-node that is not built gives an error that names the command', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'instar-unbuilt-'))
   try {
     await assert.rejects(createTfjsNodeBackend({ threads: 1, folder }), (error: unknown) => {

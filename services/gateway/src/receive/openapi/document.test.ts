@@ -41,7 +41,7 @@ const inPlace = (schema: Schema): Schema =>
   JSON.parse(JSON.stringify(schema).replaceAll('#/components/schemas/', '#/$defs/')) as Schema
 const validator = (schema: Schema) => ajv.compile({ ...inPlace(schema), $defs: document.components['schemas'] })
 
-test('every path of ours is described, and nothing that there is not', () => {
+test('the document describes exactly the paths of the gateway', () => {
   assert.match(document.openapi, /^3\.1\.\d+$/)
   const named = operations
     .filter(({ operation }) => !operation.tags.includes('other'))
@@ -52,7 +52,7 @@ test('every path of ours is described, and nothing that there is not', () => {
     if (operation.tags.includes('other')) assert.doesNotMatch(path, /^\/(v1|admin|health\/|metrics|openapi)/, path)
 })
 
-test('it is well formed: references, ids, parameters, schemas', () => {
+test('the document has valid references, unique ids, parameters and schemas', () => {
   const text = JSON.stringify(document)
   for (const [, group, name] of text.matchAll(/"\$ref":"#\/components\/(\w+)\/([\w-]+)"/g))
     assert.ok(document.components[group!]?.[name!], `${group} ${name}`)
@@ -70,7 +70,7 @@ test('it is well formed: references, ids, parameters, schemas', () => {
   }
 })
 
-test('every path that is described is there', async () => {
+test('each described path exists', async () => {
   for (const { path, method } of operations) {
     const response = await rig.fetch(path.replace(/\{\w+\}/g, 'abcdef0123456789'), {
       method: method.toUpperCase(),
@@ -86,7 +86,7 @@ test('every path that is described is there', async () => {
   }
 })
 
-test('replies are as described', async () => {
+test('replies match their schemas', async () => {
   const answer = await rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('Hi')] } })
   await answer.text()
   const turn = answer.headers.get('x-instar-turn-id')!
@@ -162,7 +162,7 @@ const FIELDS: Readonly<Record<string, readonly string[]>> = {
 }
 
 for (const [path, names] of Object.entries(FIELDS)) {
-  test(`what ${path} accepts is what its schema accepts`, async () => {
+  test(`${path} accepts exactly the requests that its schema accepts`, async () => {
     const random = dice()
     const validate = validator(document.paths[path]!['post']!.requestBody!.content!['application/json']!.schema)
     const seen = { accepted: 0, refused: 0 }

@@ -70,7 +70,7 @@ const refused =
 const wanted = { kind: 'cpu', force: false, wheels: null } as const
 
 describe('engine:tfjs-node', { skip: process.platform === 'win32' }, () => {
-  test('--help says what is needed; a word that is no option is refused', async () => {
+  test('--help prints the requirements, and an unknown option is refused', async () => {
     const { code, out } = await command('--help')
     assert.equal(code, 0)
     assert.match(out, /--gpu[\s\S]*--download FOLDER[\s\S]*--wheels FOLDER[\s\S]*Linux on x64, g\+\+/)
@@ -80,7 +80,7 @@ describe('engine:tfjs-node', { skip: process.platform === 'win32' }, () => {
   })
 
   test(
-    'no compiler, no Python, no pip, no npm: each is named with what to do, and nothing is touched',
+    'a missing compiler, Python, pip or npm is named with what to do, and nothing is changed',
     { skip: process.platform !== 'linux' || process.arch !== 'x64' },
     async () => {
       const before = builtOf('cpu')
@@ -101,7 +101,7 @@ describe('engine:tfjs-node', { skip: process.platform === 'win32' }, () => {
     },
   )
 
-  test('another machine than Linux x64 is told so, and which engines it has', async () => {
+  test('a platform other than Linux x64 is refused with the engines that it has', async () => {
     await assert.rejects(
       build(world('darwin-arm64'), wanted),
       refused(/Linux x64 only \(this is darwin-arm64\).*onnx and wasm/),
@@ -109,7 +109,7 @@ describe('engine:tfjs-node', { skip: process.platform === 'win32' }, () => {
     assert.equal(existsSync(join(folder, 'engines')), false)
   })
 
-  test('a folder of files that lacks some lists them by name', async () => {
+  test('a folder with missing files lists them', async () => {
     const wheels = join(folder, 'wheels')
     mkdirSync(wheels)
     const [first] = partsOf('cpu')
@@ -125,7 +125,7 @@ describe('engine:tfjs-node', { skip: process.platform === 'win32' }, () => {
     assert.equal(existsSync(join(folder, 'engines')), false)
   })
 
-  test('a registry that does not answer, and one that gives something else', async () => {
+  test('a registry that does not answer or sends other bytes is an error', async () => {
     const [part] = partsOf('cpu')
     assert.ok(part)
     const client = (line: string): Program => ({ file: program('npm', line), args: [] })
@@ -138,7 +138,7 @@ describe('engine:tfjs-node', { skip: process.platform === 'win32' }, () => {
     assert.deepEqual(readdirSync(folder), ['programs'])
   })
 
-  test('what is there and whole is not fetched again', async () => {
+  test('complete downloads are not fetched again', async () => {
     const bytes = 'whole'
     const part = {
       name: 'p',
@@ -154,13 +154,13 @@ describe('engine:tfjs-node', { skip: process.platform === 'win32' }, () => {
     assert.equal(await fetchPart(part, folder, { python: never, npm: never }, false), join(folder, part.file))
   })
 
-  test('a disk without room is told how much is needed', async () => {
+  test('a full disk gives an error with the space needed', async () => {
     const small = { ...world(), folder: '/dev/shm/instar-engine-nowhere', freeMegabytes: () => 12 }
     await assert.rejects(download(small, 'gpu', small.folder), refused(/12 MB free, and \d{4} MB are needed/))
     assert.equal(existsSync(small.folder), false)
   })
 
-  test('half a build is none; of two whole ones that for GPUs is used', () => {
+  test('an incomplete build is not found, and of two complete ones that for GPUs is used', () => {
     const engines = join(folder, 'engines')
     const place = (kind: string, paths: string[]): void => {
       for (const path of paths) {
