@@ -124,6 +124,42 @@ test('an engine that stays busy gives 429 with Retry-After', async (t) => {
   assert.equal(await textOf(await chat(rig)), TEXT)
 })
 
+test('a step that the engine does not score: busy is 429, a failure 503, and nothing is recorded', async (t) => {
+  const {
+    servers: [server],
+    rig,
+  } = await opened(t, 1)
+  const steps = [
+    {
+      trajectory_uid: 'one',
+      policy_version: 0,
+      prompt_ids: model.promptIds([USER('Hi')], {}),
+      response_ids: model.encode(TEXT),
+      rollout_log_probs: model.encode(TEXT).map(() => -1),
+      metadata: { temperature: 1 },
+    },
+  ]
+  for (const [trouble, status, code] of [
+    [429, 429, 'overloaded'],
+    [500, 503, 'engine_lost'],
+    ['cut', 503, 'engine_lost'],
+  ] as const) {
+    server!.behaviour = {
+      ...PLAIN,
+      admitScore: () => {
+        if (trouble === 'cut') throw new Cut()
+        return trouble
+      },
+    }
+    const response = await rig.fetch('/submit_steps', { json: { steps } })
+    assert.deepEqual(
+      [trouble, response.status, ((await response.json()) as { error: { code: string } }).error.code],
+      [trouble, status, code],
+    )
+  }
+  assert.deepEqual(await turnsOf(rig.log), [])
+})
+
 const DIALECTS = [
   ['/v1/chat/completions', { messages: [USER('Hi')] }, /"error":/, /\[DONE\]/],
   ['/v1/responses', { input: 'Hi' }, /response\.failed/, /response\.failed/],

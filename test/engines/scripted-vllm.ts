@@ -115,6 +115,8 @@ export class ScriptedVllm extends ScriptedServer {
       )
     if (body['prompt_logprobs'] === 0 && this.answering > 0) return this.kill()
     if (body['prompt_logprobs'] === 0) {
+      const status = this.behaviour.admitScore?.() ?? 200
+      if (status !== 200) return json(response, status, fault(status, `scripted ${status}`, 'Scripted'))
       const entries = prompt.map((id, at) =>
         at === 0
           ? null

@@ -15,6 +15,8 @@ export type Behaviour = {
   before?: (token: number, seen: Seen) => Promise<void> | void
   /** Awaited before anything is answered to a generation. A status other than 200 is the answer. */
   admit?: (seen: Seen) => Promise<number | null> | number | null
+  /** As `admit`, of a request for the log-probs of given tokens. */
+  admitScore?: () => number
   withoutIds?: boolean
   withoutLogprobs?: boolean
   /** What is claimed of the number of tokens. */

@@ -138,9 +138,9 @@ export interface ServingEngine {
   /** Rejects with `bad_request` for a constraint that it does not support. Absent: constraints are not supported. */
   check?(constraint: Constraint): Promise<void>
   /** Log-probs at `temperature` of given tokens under a prompt, one per completion token. */
-  score(request: ScoreRequest): Promise<Float32Array>
+  score(request: ScoreRequest, signal?: AbortSignal): Promise<Float32Array>
   /** As `score`, with the `topLogprobs` most likely tokens of each position. Absent: not supported. */
-  scoreWithTop?(request: ScoreRequest & { topLogprobs: number }): Promise<Scores>
+  scoreWithTop?(request: ScoreRequest & { topLogprobs: number }, signal?: AbortSignal): Promise<Scores>
   /** OpenAI's `/v1/embeddings`; `bodyFor` makes the body for the model's name at the engine. Absent: not supported. */
   embed?(bodyFor: (served: string) => Readonly<Record<string, unknown>>, signal?: AbortSignal): Promise<unknown>
   pending(): Load

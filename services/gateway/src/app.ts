@@ -7,7 +7,6 @@ import { DIALECTS } from '@instar/dialects'
 import { createMetrics, type Metrics } from '@instar/process'
 import type { FastifyInstance } from 'fastify'
 import type { AddressInfo } from 'node:net'
-import { setTimeout as delay } from 'node:timers/promises'
 import type { GatewayConfig } from './config.ts'
 import { checkBind } from './receive/core/guard.ts'
 import { RecentRequests } from './session/core/recent-requests.ts'
@@ -18,6 +17,7 @@ import { Capture } from './capture/capture.ts'
 import { Cancelled } from './generate/candidate.ts'
 import { answer } from './generate/completion.ts'
 import type { AnswerCall, AnswerPorts, AnswerReply } from './generate/context.ts'
+import { within } from './generate/deadline.ts'
 import { createEntrance, type Entrance } from './receive/entrance.ts'
 import { RecentFeedback } from './capture/feedback.ts'
 import { createCompatRoutes } from './compat/index.ts'
@@ -27,6 +27,7 @@ import { openSnapshot } from './session/snapshot.ts'
 import { createMeter, watchGateway } from './admin/metrics.ts'
 import { createRoutes } from './routes.ts'
 import { Pool } from './versions/pool.ts'
+import { requesting } from './generate/request.ts'
 import { Running } from './generate/running.ts'
 import { startTail, type Tail } from './session/tail.ts'
 
@@ -63,12 +64,6 @@ export type Gateway = { start(): Promise<{ url: string }>; stop(): Promise<void>
 const KEPT_BODY_BYTES = 32 * 1024
 /** How long open responses may take to finish after the server stops. */
 const LAST_BYTES_MS = 500
-
-const within = async (done: Promise<void>, ms: number): Promise<void> => {
-  const stop = new AbortController()
-  await Promise.race([done, delay(ms, undefined, { signal: stop.signal }).catch(() => undefined)])
-  stop.abort()
-}
 
 export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gateway => {
   const { log, engine, model, now, random } = ports
@@ -175,10 +170,12 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     unready: unready(),
   })
 
-  const answerNow = async (call: AnswerCall): Promise<AnswerReply> => {
+  /** Throws `stopping`. */
+  const admitting = (): AnswerPorts => {
     if (stopping) throw new InstarError('stopping', 'The gateway is shutting down.')
-    return answer(answerPorts(), call)
+    return answerPorts()
   }
+  const answerNow = async (call: AnswerCall): Promise<AnswerReply> => answer(admitting(), call)
 
   /** On Kafka, the version line may be created after the gateway has started. */
   const onWeights = (): void => {
@@ -208,6 +205,8 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
       tailWaitMs,
       unready,
       answer: answerNow,
+      requesting: async (call, work) =>
+        requesting(admitting(), { response: call.response(), revoked: call.revoked() }, work),
       dialects: DIALECTS,
     })
     const token = config.adminToken ?? (config.adminTokenFile === null ? null : adminToken(config.adminTokenFile))
@@ -218,7 +217,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
       createRoutes({
         ports: answerPorts,
         answer: answerNow,
-        isStopping: () => stopping,
+        admitting,
         log,
         line,
         report,

@@ -20,7 +20,8 @@ export type RoutePorts = Pick<CommandPorts, 'log' | 'line' | 'adminWaitMs' | 'pr
   /** Called for each request, since some ports exist only after the start. */
   ports: () => AnswerPorts
   answer: (call: AnswerCall) => Promise<AnswerReply>
-  isStopping: () => boolean
+  /** As `ports`, for requests to the model. Throws `stopping`. */
+  admitting: () => AnswerPorts
   report: () => Parameters<typeof statusOf>[0]
   unready: () => { status: string; problem: unknown } | null
   metrics: Metrics
@@ -31,7 +32,7 @@ export type RoutePorts = Pick<CommandPorts, 'log' | 'line' | 'adminWaitMs' | 'pr
 export const createRoutes = ({
   ports,
   answer,
-  isStopping,
+  admitting,
   log,
   line,
   report,
@@ -46,10 +47,7 @@ export const createRoutes = ({
   const { engine, model, policy, pool, index, meter, recentRequests } = ports()
   return {
     answer,
-    complete(call) {
-      if (isStopping()) throw new InstarError('stopping', 'The gateway is shutting down.')
-      return complete(ports(), call)
-    },
+    complete: async (call) => complete(admitting(), call),
     embed(body, gone) {
       const asked = parseJson(body)
       if (!engine.embed)

@@ -12,12 +12,14 @@ import type {
   ServingEngine,
 } from '../port.ts'
 import { setTimeout as delay } from 'node:timers/promises'
+import { isBusy } from '../protocols/faults.ts'
 import { routeOf } from '../protocols/routing.ts'
 import type { Protocol } from '../protocols/wire.ts'
 import type { AdapterFiles } from './adapter-files.ts'
 import { Attempts } from './attempts.ts'
 import { Grammars } from './grammars.ts'
 import type { StoredAdapter } from './held-adapters.ts'
+import { EngineFault } from './http.ts'
 import type { Replica } from './replica.ts'
 
 export type RetryPolicy = {
@@ -30,6 +32,15 @@ export type RetryPolicy = {
 
 /** Concurrent requests of a server that does not report its limit. */
 const CONCURRENT_DEFAULT = 256
+
+const asScoreError = (fault: EngineFault): InstarError =>
+  isBusy(fault.status)
+    ? new InstarError(
+        'overloaded',
+        `The engine takes no more requests: ${fault.message}.`,
+        fault.retryAfterMs === null ? {} : { retryAfterMs: fault.retryAfterMs },
+      )
+    : new InstarError('engine_lost', `No log-probs came: ${fault.message}.`, {}, { cause: fault })
 
 export class RemoteEngine implements ServingEngine {
   private readonly protocol: Protocol
@@ -160,15 +171,21 @@ export class RemoteEngine implements ServingEngine {
     throw attempts.error()
   }
 
-  async score({ prompt, completion, adapter, temperature }: ScoreRequest): Promise<Float32Array> {
-    if (temperature !== 1)
+  async score(request: ScoreRequest, signal?: AbortSignal): Promise<Float32Array> {
+    const { adapter } = request
+    if (request.temperature !== 1)
       throw new InstarError(
         'not_available',
         'An engine behind HTTP gives log-probs of given tokens at temperature 1 only.',
       )
     const replica = this.replicas.find((one) => one.up() && one.holds(adapter))
     if (!replica) throw new InstarError('unknown_adapter', `No engine holds ${adapter}.`, { adapter })
-    return Float32Array.from(await replica.score(prompt, completion, adapter))
+    try {
+      return Float32Array.from(await replica.score(request, signal))
+    } catch (error) {
+      if (signal?.aborted) throw new InstarError('aborted', 'The request was given up.', {}, { cause: signal.reason })
+      throw error instanceof EngineFault ? asScoreError(error) : error
+    }
   }
 
   /** Throws `not_available` for an engine that takes token ids: it runs the policy, which has no embeddings. */

@@ -126,10 +126,11 @@ export const scoreOf = async (
   http: EngineHttp,
   protocol: Protocol,
   given: { model: string; adapter: string | null; prompt: readonly number[]; completion: readonly number[] },
+  signal?: AbortSignal,
 ): Promise<number[]> => {
   if (!protocol.score) throw new InstarError('not_available', `${protocol.kind} gives no log-probs of given tokens.`)
   const { path, body } = protocol.score.call(given)
-  const answer = await http.json('POST', path, body)
+  const answer = await http.json('POST', path, body, signal)
   const logprobs = answer.status === 200 && answer.body ? protocol.score.read(answer.body, given) : null
   if (logprobs) return logprobs
   if (isTransient(answer.status)) throw new EngineFault('status', quoted(answer.text), answer.status)

@@ -1,6 +1,6 @@
 /** One server: its state (up, or down and reopened with back-off), its adapters and its requests. */
 import { InstarError } from '@instar/events'
-import type { GeneratedPiece, GenerateRequest, Model } from '../port.ts'
+import type { GeneratedPiece, GenerateRequest, Model, ScoreRequest } from '../port.ts'
 import { isBusy } from '../protocols/faults.ts'
 import { FAILURES_IN_A_ROW_MAX, reopenDelayMs } from '../protocols/routing.ts'
 import type { JsonObject } from '@instar/events/json'
@@ -181,14 +181,10 @@ export class Replica {
   }
 
   /** Log-probs at temperature 1. */
-  score(prompt: readonly number[], completion: readonly number[], adapter: string | null): Promise<number[]> {
+  score({ prompt, completion, adapter }: ScoreRequest, signal: AbortSignal | undefined): Promise<number[]> {
     const { http, protocol } = this.ports
-    return scoreOf(http, protocol, {
-      model: this.info!.model,
-      adapter: this.adapters.nameOf(adapter),
-      prompt,
-      completion,
-    })
+    const given = { model: this.info!.model, adapter: this.adapters.nameOf(adapter), prompt, completion }
+    return scoreOf(http, protocol, given, signal)
   }
 
   /** Counts a failed request. After FAILURES_IN_A_ROW_MAX of them the replica is down until it can be reopened. */

@@ -151,6 +151,18 @@ describe('serving on the real runtime', () => {
     assert.ok(after.tokens.length > 0)
   })
 
+  test('an abort rejects a score, whether it runs or waits, and its row is free', async () => {
+    const given = { prompt: [1], completion: Array.from({ length: 100 }, () => 2), adapter: null, temperature: 1 }
+    const control = new AbortController()
+    const scores = Array.from({ length: 6 }, () => engine.score(given, control.signal))
+    assert.deepEqual(engine.pending(), { running: 4, waiting: 2 })
+    control.abort()
+    for (const score of scores) await assert.rejects(score, code('aborted'))
+    await assert.rejects(engine.score(given, control.signal), code('aborted'))
+    assert.deepEqual(engine.pending(), { running: 0, waiting: 0 })
+    assert.equal((await engine.score(given)).length, 100)
+  })
+
   test('the context size ends an answer, and a prompt without room for one is refused', async () => {
     const prompt = Array.from({ length: CONFIG.contextLength - 5 }, (_, i) => i % 256)
     const long = await answer({ ...request('', 1, null, 100), prompt })

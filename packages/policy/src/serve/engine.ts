@@ -47,7 +47,7 @@ const CHECKED = 64
 type Ready = Extract<FromWorker, { type: 'ready' }>
 type OpenRequest = { request: JobRequest } & (
   | { type: 'generate'; queue: PieceQueue; detach(): void }
-  | { type: 'score'; resolve(scores: Scores): void; reject(error: InstarError): void }
+  | { type: 'score'; resolve(scores: Scores): void; reject(error: InstarError): void; detach(): void }
 )
 type PendingCall = { message: Extract<ToWorker, { call: number }>; resolve(): void; reject(error: InstarError): void }
 
@@ -134,27 +134,9 @@ class EmbeddedServing implements ServingEngine {
     this.admit(request.adapter)
     checkGenerate(request, this.capabilities())
     const key = this.next++
-    const giveUp = () => {
-      if (!this.open.delete(key)) return
-      signal?.removeEventListener('abort', onAbort)
-      this.thread.post({ type: 'abort', key })
-    }
-    const queue = new PieceQueue(giveUp)
-    const onAbort = () => {
-      giveUp()
-      queue.fail(new InstarError('aborted', 'The request was given up.', {}, { cause: signal?.reason }))
-    }
-    if (signal?.aborted) {
-      onAbort()
-      return queue
-    }
-    signal?.addEventListener('abort', onAbort)
-    this.submit(key, {
-      type: 'generate',
-      request: { kind: 'generate', ...request },
-      queue,
-      detach: () => signal?.removeEventListener('abort', onAbort),
-    })
+    const queue = new PieceQueue(() => this.giveUp(key))
+    const detach = this.onAbort(key, signal, (error) => queue.fail(error))
+    if (detach) this.submit(key, { type: 'generate', request: { kind: 'generate', ...request }, queue, detach })
     return queue
   }
 
@@ -167,17 +149,18 @@ class EmbeddedServing implements ServingEngine {
     if (this.checked.size > CHECKED) this.checked.clear()
   }
 
-  async score(request: ScoreRequest): Promise<Float32Array> {
-    return (await this.scoreWithTop({ ...request, topLogprobs: 0 })).logprobs
+  async score(request: ScoreRequest, signal?: AbortSignal): Promise<Float32Array> {
+    return (await this.scoreWithTop({ ...request, topLogprobs: 0 }, signal)).logprobs
   }
 
-  async scoreWithTop(request: ScoreRequest & { topLogprobs: number }): Promise<Scores> {
+  async scoreWithTop(request: ScoreRequest & { topLogprobs: number }, signal?: AbortSignal): Promise<Scores> {
     this.admit(request.adapter)
     checkScore(request, this.capabilities())
     if (request.completion.length === 0) return { logprobs: new Float32Array(0), top: [] }
     const key = this.next++
     return new Promise((resolve, reject) => {
-      this.submit(key, { type: 'score', request: { kind: 'score', ...request }, resolve, reject })
+      const detach = this.onAbort(key, signal, reject)
+      if (detach) this.submit(key, { type: 'score', request: { kind: 'score', ...request }, resolve, reject, detach })
     })
   }
 
@@ -212,6 +195,33 @@ class EmbeddedServing implements ServingEngine {
       })
   }
 
+  /** Ends an open request. Its answer, if it comes, is dropped. */
+  private giveUp(key: number): void {
+    const open = this.open.get(key)
+    if (!open) return
+    this.open.delete(key)
+    open.detach()
+    this.thread.post({ type: 'abort', key })
+  }
+
+  /** Returns a function that removes the listener; null if `signal` is aborted already. */
+  private onAbort(
+    key: number,
+    signal: AbortSignal | undefined,
+    fail: (error: InstarError) => void,
+  ): (() => void) | null {
+    const onAbort = (): void => {
+      this.giveUp(key)
+      fail(new InstarError('aborted', 'The request was given up.', {}, { cause: signal?.reason }))
+    }
+    if (signal?.aborted) {
+      onAbort()
+      return null
+    }
+    signal?.addEventListener('abort', onAbort)
+    return () => signal?.removeEventListener('abort', onAbort)
+  }
+
   private submit(key: number, open: OpenRequest): void {
     this.open.set(key, open)
     this.thread.post({ type: 'submit', key, request: open.request })
@@ -244,14 +254,10 @@ class EmbeddedServing implements ServingEngine {
     if (!open) return
     if (event.type === 'error') {
       this.open.delete(event.key)
-      const error = fromPlain(event)
-      if (open.type === 'score') open.reject(error)
-      else {
-        open.detach()
-        open.queue.fail(error)
-      }
+      fail(open, fromPlain(event))
     } else if (event.type === 'score' && open.type === 'score') {
       this.open.delete(event.key)
+      open.detach()
       open.resolve(event.scores)
     } else if (event.type === 'pieces' && open.type === 'generate') {
       if (event.tokens.length > 0) open.queue.push({ type: 'tokens', tokens: event.tokens })
@@ -264,17 +270,17 @@ class EmbeddedServing implements ServingEngine {
   }
 
   private failAll(error: InstarError): void {
-    for (const open of this.open.values()) {
-      if (open.type === 'score') open.reject(error)
-      else {
-        open.detach()
-        open.queue.fail(error)
-      }
-    }
+    for (const open of this.open.values()) fail(open, error)
     this.open.clear()
     for (const call of this.calls.values()) call.reject(error)
     this.calls.clear()
   }
+}
+
+const fail = (open: OpenRequest, error: InstarError): void => {
+  open.detach()
+  if (open.type === 'score') open.reject(error)
+  else open.queue.fail(error)
 }
 
 /** Resolves when the model is in memory; rejects with the reason, or with `aborted` if `signal` is. */

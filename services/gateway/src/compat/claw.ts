@@ -10,6 +10,7 @@ import { answered, rewardTurn, sessionAt } from './rewarding.ts'
 import { json, type CompatCall, type CompatRoute } from './route.ts'
 import { completeInSession } from './session-completion.ts'
 import { createSteps } from './steps.ts'
+import { createTokenCompletions } from './token-completions.ts'
 
 const OK = { status: 'ok' }
 /** Claw-R1's trajectory uids are UUIDs with or without dashes. Other path segments are not trajectories. */
@@ -18,7 +19,8 @@ const UID = '^[0-9a-fA-F-]{16,64}$'
 const MOST = 10_000
 
 export const clawRoutes = (ports: CompatPorts): CompatRoute[] => {
-  const steps = createSteps(ports)
+  const completions = createTokenCompletions(ports)
+  const submit = createSteps(ports, completions)
   /** Trajectories whose channel is not `train`. Their turns are not trainable. */
   const untrained = new Set<string>()
   const nameOf = (key: string | null, trajectory: string): string => `${key ?? ''} ${trajectory}`
@@ -103,8 +105,8 @@ export const clawRoutes = (ports: CompatPorts): CompatRoute[] => {
       scope: 'feedback',
       handle: (call) => complete(call, at(call)),
     },
-    { method: 'POST', url: '/submit_steps', scope: 'steps', handle: steps.submit },
-    { method: 'POST', url: '/generate', scope: 'steps', handle: steps.generate },
+    { method: 'POST', url: '/submit_steps', scope: 'steps', handle: async (call) => submit(call) },
+    { method: 'POST', url: '/generate', scope: 'steps', handle: async (call) => completions.complete(call) },
     {
       method: 'GET',
       url: '/ready',

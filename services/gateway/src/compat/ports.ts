@@ -3,10 +3,12 @@ import type { DIALECTS } from '@instar/dialects'
 import type { Model, ServingEngine } from '@instar/engine/port'
 import type { WeightLine } from '@instar/events'
 import type { AnswerCall, AnswerReply } from '../generate/context.ts'
+import type { ModelRequest } from '../generate/request.ts'
 import type { Capture } from '../capture/capture.ts'
 import type { SessionIndex } from '../session/core/session-index.ts'
 import type { Pool } from '../versions/pool.ts'
 import type { Tail } from '../session/tail.ts'
+import type { CompatCall } from './route.ts'
 
 export type CompatPorts = {
   log: EventLog
@@ -27,5 +29,7 @@ export type CompatPorts = {
   /** Null while the gateway is ready. */
   unready: () => { status: string } | null
   answer: (call: AnswerCall) => Promise<AnswerReply>
+  /** Runs `work` with the time limit, the cancellation and the place in the engine's queue that an answer has. */
+  requesting: <T>(call: CompatCall, work: (request: ModelRequest) => Promise<T>) => Promise<T>
   dialects: typeof DIALECTS
 }

@@ -1,5 +1,6 @@
 /** Limits a request's duration: it ends after its time limit or when its API key is revoked. */
 import { InstarError } from '@instar/events'
+import { setTimeout as delay } from 'node:timers/promises'
 import { Cancelled } from './candidate.ts'
 
 export type Deadline = {
@@ -41,4 +42,11 @@ export const startDeadline = (ms: number, controller: AbortController, revoked: 
       revoked.removeEventListener('abort', refused)
     },
   }
+}
+
+/** Resolves when `done` does, or after `ms`. */
+export const within = async (done: Promise<void>, ms: number): Promise<void> => {
+  const stop = new AbortController()
+  await Promise.race([done, delay(ms, undefined, { signal: stop.signal }).catch(() => undefined)])
+  stop.abort()
 }

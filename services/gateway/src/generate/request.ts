@@ -27,7 +27,9 @@ export type ModelRequest = {
   before: Deadline['before']
   /** Aborted with a `Cancelled` when the request ends early. */
   controller: AbortController
-  /** Leases a version until the request ends. Throws `overloaded` if too many requests wait. */
+  /** Takes a place among the requests of the engine until the request ends. Throws `overloaded` if too many wait. */
+  takePlace(): void
+  /** Takes a place and leases a version until the request ends. Throws as `takePlace`. */
   enter(version: number | null): Promise<Lease>
 }
 
@@ -48,14 +50,20 @@ export const requesting = async <T>(
   if (response.destroyed) gone()
   const deadline = startDeadline(ports.answerTimeoutMs, controller, revoked)
   let lease: Lease | null = null
-  const enter = async (version: number | null): Promise<Lease> => {
+  let placed = false
+  const takePlace = (): void => {
+    if (placed) return
     ports.background.yield()
     checkQueue(ports)
     ports.running.add(controller)
+    placed = true
+  }
+  const enter = async (version: number | null): Promise<Lease> => {
+    takePlace()
     return (lease = await deadline.before(ports.pool.lease(version), (late) => late.release()))
   }
   try {
-    return await work({ before: deadline.before, controller, enter })
+    return await work({ before: deadline.before, controller, takePlace, enter })
   } catch (error) {
     controller.abort(new Cancelled('engine_failed'))
     // An engine reports a cancellation as `aborted`. The signal's reason is more specific.

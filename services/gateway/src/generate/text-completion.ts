@@ -117,7 +117,9 @@ const sampleChoice = async (
   if (echo)
     await emit(
       model.decode([...prompt]),
-      logprobs === null ? [] : await promptTokens(engine, prompt, lease.adapter, logprobs),
+      logprobs === null
+        ? []
+        : await promptTokens(engine, { prompt, adapter: lease.adapter, topLogprobs: logprobs }, signal),
       maxTokens === 0 ? 'length' : null,
     )
   if (maxTokens === 0) return 0
@@ -148,18 +150,14 @@ const scored = ({ id, logprob, top }: GeneratedToken): ScoredToken => ({ id, log
 /** The prompt's tokens with their log-probs; the first has none. */
 const promptTokens = async (
   engine: Ports['engine'],
-  prompt: readonly number[],
-  adapter: string | null,
-  topLogprobs: number,
+  { prompt, adapter, topLogprobs }: { prompt: readonly number[]; adapter: string | null; topLogprobs: number },
+  signal: AbortSignal,
 ): Promise<ScoredToken[]> => {
   const rest = prompt.slice(1)
-  const { logprobs, top } = await engine.scoreWithTop!({
-    prompt: prompt.slice(0, 1),
-    completion: rest,
-    adapter,
-    temperature: 1,
-    topLogprobs,
-  })
+  const { logprobs, top } = await engine.scoreWithTop!(
+    { prompt: prompt.slice(0, 1), completion: rest, adapter, temperature: 1, topLogprobs },
+    signal,
+  )
   return [
     { id: prompt[0]!, logprob: null, top: [] },
     ...rest.map((id, at) => ({ id, logprob: logprobs[at]!, top: top[at] ?? [] })),
