@@ -9,7 +9,7 @@
  * - Inside a node_modules folder we are the built package (tools/pack): npm installed what we need beside us, so that only
  *   the right Node is looked for, and each script is the .js beside its .ts.
  * - A child whose parent was killed (its IPC channel closes), or its npm, gets SIGTERM. A signal to the whole
- *   group reaches a child twice: handlers must count one of two within a second (cli/src/stopping.ts does).
+ *   group reaches a child twice: handlers must count one of two within a second (cli/src/stop-signal.ts does).
  */
 'use strict'
 const { spawn } = require('node:child_process')

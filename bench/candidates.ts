@@ -11,10 +11,10 @@ import { join, resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
 import OpenAI from 'openai'
-import { firstFault } from '../cli/src/demo/first-fault.ts'
+import { createFirstError } from '../cli/src/demo/first-error.ts'
 import { Demo, DEMO } from '../cli/src/demo/protocol.ts'
 import { USERS, WRONG, type User } from '../cli/src/demo/users.ts'
-import { startPipeline, type Running } from '../cli/src/pipeline.ts'
+import { startPipeline, type Pipeline } from '../cli/src/pipeline.ts'
 import { machine, rounded } from './machine.ts'
 
 const MODEL = resolve(import.meta.dirname, '../models/tiny')
@@ -87,7 +87,7 @@ const startJudge = async (): Promise<Server> => {
 }
 
 /** Nobody is asking: what was said is scored and learned from, candidates that were to come with it. */
-const settled = async (pipeline: Running): Promise<void> => {
+const settled = async (pipeline: Pipeline): Promise<void> => {
   const waiting = async (): Promise<number> =>
     ((await (await fetch(`${pipeline.url}/admin/status`)).json()) as { requests: { candidatesWaiting: number } })
       .requests.candidatesWaiting
@@ -104,7 +104,7 @@ const trial = async (
 ): Promise<CandidatesRow> => {
   const began = performance.now()
   const data = mkdtempSync(join(tmpdir(), 'instar-candidates-'))
-  const fault = firstFault()
+  const firstError = createFirstError()
   const pipeline = await startPipeline(
     {
       data,
@@ -116,17 +116,17 @@ const trial = async (
       trainer: {},
       publisher: {},
     },
-    { say: () => undefined, onFatal: fault.onFatal },
+    { say: () => undefined, onFatal: firstError.onFatal },
   )
   try {
     const client = new OpenAI({ baseURL: `${pipeline.url}/v1`, apiKey: 'none', maxRetries: 0 })
     const demo = new Demo(
-      { client, settled: () => fault.before(settled(pipeline)) },
+      { client, settled: () => firstError.orFatal(settled(pipeline)) },
       { ...DEMO, seed, sessions, fresh, evaluation: fresh },
     )
     const mean = async (model: string): Promise<number> => {
       let sum = 0
-      for (const { user } of demo.users) sum += await demo.rule(user, model)
+      for (const { user } of demo.users) sum += await demo.satisfaction(user, model)
       return sum / demo.users.length
     }
     await settled(pipeline)
@@ -138,10 +138,10 @@ const trial = async (
       candidates,
       seed,
       sessions: demo.sessions,
-      converged: demo.users.map(({ toConverge }) => toConverge ?? '–').join(' / '),
+      converged: demo.users.map(({ sessionsToConverge }) => sessionsToConverge ?? '–').join(' / '),
       before: rounded(before),
       after: rounded(after),
-      content: rounded(await demo.correct('policy')),
+      content: rounded(await demo.correctness('policy')),
       versions: (await pipeline.line())?.head ?? 0,
       requests: demo.requests,
       failed: demo.failed,

@@ -11,7 +11,7 @@ import type { Topic } from '@instar/events/flow'
 import { adminToken } from '../services/gateway/src/receive/admin-token.ts'
 import type { EventLog } from '@instar/log'
 import { adminTokenIn } from '@instar/process'
-import { startPipeline, type Running } from '../cli/src/pipeline.ts'
+import { startPipeline, type Pipeline } from '../cli/src/pipeline.ts'
 import { machine, median, quantile, rounded } from './machine.ts'
 import { ask, crowd, type Asked } from './people.ts'
 
@@ -73,7 +73,7 @@ const untilServed = async (log: EventLog, asked: readonly Asked[]): Promise<numb
 }
 
 /** From the command to the first token of the version gone back to, by one who asks when the command has returned. */
-const rollbacks = async ({ url }: Running, token: string, count: number, latest: number): Promise<number[]> => {
+const rollbacks = async ({ url }: Pipeline, token: string, count: number, latest: number): Promise<number[]> => {
   const found: number[] = []
   for (let at = 0; at < count; at++) {
     const version = at % 2 === 0 ? Math.max(0, latest - 1 - (at % latest)) : latest

@@ -1,113 +1,113 @@
-/** What a command is: a name, its options, and what it does with them. One file for each under commands/. */
+/** Defines a command: its usage, its options and its action. Each file in commands/ exports one command as default. */
 import { parseArgs, type ParseArgsOptionsConfig } from 'node:util'
 import { readSettings } from '@instar/process'
 import { OVERRIDES, type Config, type Environment } from './config.ts'
 
-/** The world as a command sees it. */
-export type World = {
+/** The process of a command, as its inputs and outputs. */
+export type CommandContext = {
   env: Environment
   cwd: string
-  /** For people and for `--json`'s last line. */
+  /** Writes to standard output: the result, or under `--json` one JSON value as the last line. */
   out(text: string): void
-  /** What is not the answer: progress, remarks, errors. */
+  /** Writes to standard error: progress, warnings, errors. */
   err(text: string): void
+  /** Standard output is a terminal. */
   terminal: boolean
-  /** Aborted by SIGINT or SIGTERM: the command ends in good order. */
+  /** Aborted by SIGINT, SIGTERM or SIGHUP. */
   stop: AbortSignal
 }
 
-export type Values<O extends ParseArgsOptionsConfig> = ReturnType<
+export type OptionValues<O extends ParseArgsOptionsConfig> = ReturnType<
   typeof parseArgs<{ options: O; allowPositionals: true; strict: true }>
 >['values']
 
-export type Call<O extends ParseArgsOptionsConfig> = World & {
+/** One call of a command, with its arguments parsed. */
+export type Invocation<O extends ParseArgsOptionsConfig> = CommandContext & {
   config: Config
   json: boolean
-  values: Values<O>
+  values: OptionValues<O>
   positionals: string[]
-  /** One value for scripts under `--json`, else the text for people. */
-  answer(value: unknown, text: () => string): void
+  /** Prints `value` as one line of JSON under `--json`, else the text. */
+  print(value: unknown, text: () => string): void
 }
 
-/** False: what was asked does not hold; the exit code is 1. */
-export type Command = { usage: string; run(args: readonly string[], world: World): Promise<boolean> }
+/** `run` resolves with false where what the command checks does not hold: exit code 1. Throws `UsageError`. */
+export type Command = { usage: string; run(args: readonly string[], context: CommandContext): Promise<boolean> }
 
-/** The command line is not understood: told with the command's usage, exit code 2. */
+/** The command line is invalid. It is printed with the command's usage; exit code 2. */
 export class UsageError extends Error {}
 
 type Definition<O extends ParseArgsOptionsConfig> = {
-  /** Arguments and options behind the command's name. */
+  /** Arguments and options, as they follow the name of the command. */
   usage: string
-  /** Rest of `--help`: what it does, each option, what `--json` prints. */
+  /** The rest of `--help`: what the command does, each option, the fields of `--json`. */
   help: string
   options: O
-  /** Which of the shared options it takes. */
+  /** The options that override a variable of the environment. */
   overrides?: readonly (keyof typeof OVERRIDES)[]
-  positionals?: readonly [least: number, most: number]
-  run(call: Call<O>): Promise<boolean | void>
+  /** Number of positional arguments. Default: none. */
+  positionals?: readonly [min: number, max: number]
+  run(invocation: Invocation<O>): Promise<boolean | void>
 }
 
-const SHARED = { json: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } } as const
+const COMMON = { json: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } } as const
 
 export const command = <O extends ParseArgsOptionsConfig>(name: string, definition: Definition<O>): Command => {
-  const { options, overrides = [], positionals: [least, most] = [0, 0] } = definition
-  const shared = Object.fromEntries(overrides.map((key) => [key, { type: 'string' as const }]))
+  const { options, overrides = [], positionals: [min, max] = [0, 0] } = definition
+  const overrideOptions = Object.fromEntries(overrides.map((key) => [key, { type: 'string' as const }]))
   const lines = [
-    ...overrides.map((key) => `  --${key}  ${OVERRIDES[key].what} (${OVERRIDES[key].variable})`),
-    '  --json  one JSON value as the last line',
+    ...overrides.map((key) => `  --${key}  ${OVERRIDES[key].summary} (${OVERRIDES[key].variable})`),
+    '  --json  print one JSON value as the last line',
   ]
   const usage = `usage: instar ${`${name} ${definition.usage}`.trim()}\n\n${definition.help.trim()}\n\n${lines.join('\n')}\n`
   return {
     usage,
-    async run(args, world) {
-      const { values, positionals } = understood(() =>
+    async run(args, context) {
+      const { values, positionals } = parse(() =>
         parseArgs({
           args: [...args],
-          options: { ...options, ...shared, ...SHARED },
+          options: { ...options, ...overrideOptions, ...COMMON },
           allowPositionals: true,
           strict: true,
         }),
       )
-      const given = values as Record<string, string | boolean | undefined>
-      if (given.help) {
-        world.out(usage)
+      const commonValues = values as Record<string, string | boolean | undefined>
+      if (commonValues.help) {
+        context.out(usage)
         return true
       }
-      if (positionals.length < least || positionals.length > most)
-        throw new UsageError(
-          positionals.length < least ? 'something is missing' : `not understood: ${positionals.slice(most).join(' ')}`,
-        )
-      const env = { ...world.env }
-      for (const key of overrides) if (typeof given[key] === 'string') env[OVERRIDES[key].variable] = given[key]
-      const json = given.json === true
-      const answer = (value: unknown, text: () => string): void =>
-        world.out(json ? `${JSON.stringify(value)}\n` : text())
-      return (
-        (await definition.run({
-          ...world,
-          config: readSettings(env, world.cwd),
-          json,
-          values: values as Values<O>,
-          positionals,
-          answer,
-        })) !== false
-      )
+      if (positionals.length < min) throw new UsageError('an argument is missing')
+      if (positionals.length > max) throw new UsageError(`unexpected argument: ${positionals.slice(max).join(' ')}`)
+      const env = { ...context.env }
+      for (const key of overrides)
+        if (typeof commonValues[key] === 'string') env[OVERRIDES[key].variable] = commonValues[key]
+      const json = commonValues.json === true
+      const holds = await definition.run({
+        ...context,
+        config: readSettings(env, context.cwd),
+        json,
+        values: values as OptionValues<O>,
+        positionals,
+        print: (value, text) => context.out(json ? `${JSON.stringify(value)}\n` : text()),
+      })
+      return holds !== false
     },
   }
 }
 
-const understood = <T>(parse: () => T): T => {
+/** Turns the `TypeError` of `parseArgs` into a `UsageError`. */
+const parse = <T>(parser: () => T): T => {
   try {
-    return parse()
+    return parser()
   } catch (error) {
     if (error instanceof TypeError) throw new UsageError(error.message)
     throw error
   }
 }
 
-/** A version's number as a person types it: `3` or `v3`. */
-export const versionNumber = (text: string): number => {
+/** Parses a version number: `3` or `v3`. Throws `UsageError`. */
+export const parseVersion = (text: string): number => {
   const match = /^v?(\d{1,9})$/.exec(text)
-  if (!match) throw new UsageError(`${text} is not the number of a version`)
+  if (!match) throw new UsageError(`${text} is not a version number (3 or v3)`)
   return Number(match[1])
 }

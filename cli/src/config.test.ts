@@ -7,16 +7,16 @@ import { InstarError } from '@instar/events/errors'
 import { readSettings } from '@instar/process'
 import { gatewayUrl, requireEmbedded } from './config.ts'
 
-const fails =
+const hasCode =
   (code: string, field: string) =>
   (error: unknown): boolean =>
     error instanceof InstarError && error.code === code && error.details.field === field
 
-const NOBODY = { username: null, password: null, passwordFile: null, ca: null }
-const PLAIN = { ssl: false, ca: null, cert: null, key: null, sasl: null }
+const NO_CREDENTIALS = { username: null, password: null, passwordFile: null, ca: null }
+const NO_SECURITY = { ssl: false, ca: null, cert: null, key: null, sasl: null }
 
-describe('configuration', () => {
-  test('defaults are those that scripts may rely on', () => {
+describe('settings', () => {
+  test('the defaults', () => {
     const { model, ...rest } = readSettings({}, '/here')
     deepEqual(rest, {
       host: '127.0.0.1',
@@ -33,8 +33,8 @@ describe('configuration', () => {
       registry: null,
       partitions: {},
       replication: 1,
-      registryUser: NOBODY,
-      kafka: PLAIN,
+      registryUser: NO_CREDENTIALS,
+      kafka: NO_SECURITY,
       judge: null,
       open: false,
       keyFile: '/here/.instar/keys.json',
@@ -52,7 +52,7 @@ describe('configuration', () => {
     equal(model.endsWith('/models/tiny'), true)
   })
 
-  test('each variable is heard, relative folders are of the working directory', () => {
+  test('each variable has an effect; relative folders are resolved against the working directory', () => {
     const config = readSettings(
       {
         INSTAR_PORT: '8080',
@@ -99,8 +99,8 @@ describe('configuration', () => {
       registry: 'http://registry',
       partitions: { turns: 16, scores: 8 },
       replication: 3,
-      registryUser: NOBODY,
-      kafka: PLAIN,
+      registryUser: NO_CREDENTIALS,
+      kafka: NO_SECURITY,
       limits: {
         bodyLimit: 1000,
         requestTimeoutMs: 2500,
@@ -125,7 +125,7 @@ describe('configuration', () => {
     equal(Object.isFrozen(config), true)
   })
 
-  test('a password in a file belongs to the URL that names none; what cannot be read is told by its variable', (t) => {
+  test('a password file is used if the URL has no password; the error of an unreadable file names its variable', (t) => {
     const folder = mkdtempSync(path.join(tmpdir(), 'instar-test-'))
     t.after(() => rmSync(folder, { recursive: true }))
     const file = path.join(folder, 'password')
@@ -141,40 +141,40 @@ describe('configuration', () => {
     })
   })
 
-  test('a variable that is empty is one that is not set', () =>
+  test('an empty variable counts as not set', () =>
     equal(readSettings({ INSTAR_PORT: '', INSTAR_JUDGE_URL: '' }, '/').port, 30000))
 
-  test('what is not understood names its variable', () => {
-    throws(() => readSettings({ INSTAR_PORT: 'x' }, '/'), fails('bad_request', 'INSTAR_PORT'))
-    throws(() => readSettings({ INSTAR_PORT: '70000' }, '/'), fails('bad_request', 'INSTAR_PORT'))
-    throws(() => readSettings({ INSTAR_LOG: 'redis://x' }, '/'), fails('bad_request', 'INSTAR_LOG'))
-    throws(() => readSettings({ INSTAR_PARTITIONS: 'rows=3' }, '/'), fails('bad_request', 'INSTAR_PARTITIONS'))
-    throws(() => readSettings({ INSTAR_ENGINE: 'http://x/v1' }, '/'), fails('bad_request', 'INSTAR_ENGINE'))
+  test('the error of an invalid value names its variable', () => {
+    throws(() => readSettings({ INSTAR_PORT: 'x' }, '/'), hasCode('bad_request', 'INSTAR_PORT'))
+    throws(() => readSettings({ INSTAR_PORT: '70000' }, '/'), hasCode('bad_request', 'INSTAR_PORT'))
+    throws(() => readSettings({ INSTAR_LOG: 'redis://x' }, '/'), hasCode('bad_request', 'INSTAR_LOG'))
+    throws(() => readSettings({ INSTAR_PARTITIONS: 'rows=3' }, '/'), hasCode('bad_request', 'INSTAR_PARTITIONS'))
+    throws(() => readSettings({ INSTAR_ENGINE: 'http://x/v1' }, '/'), hasCode('bad_request', 'INSTAR_ENGINE'))
     throws(
       () => readSettings({ INSTAR_ENGINE: 'openai+http://x/v1', INSTAR_ENGINE_ACCEPTS: 'images,sounds' }, '/'),
-      fails('bad_request', 'INSTAR_ENGINE_ACCEPTS'),
+      hasCode('bad_request', 'INSTAR_ENGINE_ACCEPTS'),
     )
     throws(
       () => readSettings({ INSTAR_ENGINE: 'vllm+http://x/v1', INSTAR_ENGINE_ACCEPTS: 'images' }, '/'),
-      fails('bad_request', 'INSTAR_ENGINE_ACCEPTS'),
-      'it takes ids',
+      hasCode('bad_request', 'INSTAR_ENGINE_ACCEPTS'),
+      'INSTAR_ENGINE_ACCEPTS is for engines that take messages',
     )
     deepEqual(
       readSettings({ INSTAR_ENGINE: 'openai+http://x/v1', INSTAR_ENGINE_ACCEPTS: 'images, files' }, '/').engineAccepts,
       ['images', 'files'],
     )
-    throws(() => readSettings({ INSTAR_LEARN_ENGINE: 'cuda' }, '/'), fails('bad_request', 'INSTAR_LEARN_ENGINE'))
-    throws(() => readSettings({ INSTAR_JUDGE_URL: 'nowhere' }, '/'), fails('bad_request', 'INSTAR_JUDGE_URL'))
-    throws(() => readSettings({ INSTAR_OPEN: 'yes please' }, '/'), fails('bad_request', 'INSTAR_OPEN'))
-    throws(() => readSettings({ INSTAR_CANDIDATES: '17' }, '/'), fails('bad_request', 'INSTAR_CANDIDATES'))
+    throws(() => readSettings({ INSTAR_LEARN_ENGINE: 'cuda' }, '/'), hasCode('bad_request', 'INSTAR_LEARN_ENGINE'))
+    throws(() => readSettings({ INSTAR_JUDGE_URL: 'nowhere' }, '/'), hasCode('bad_request', 'INSTAR_JUDGE_URL'))
+    throws(() => readSettings({ INSTAR_OPEN: 'yes please' }, '/'), hasCode('bad_request', 'INSTAR_OPEN'))
+    throws(() => readSettings({ INSTAR_CANDIDATES: '17' }, '/'), hasCode('bad_request', 'INSTAR_CANDIDATES'))
     throws(
       () => readSettings({ INSTAR_CANDIDATES: '4' }, '/'),
-      fails('bad_request', 'INSTAR_CANDIDATES'),
-      'nobody could judge them',
+      hasCode('bad_request', 'INSTAR_CANDIDATES'),
+      'candidates need a judge',
     )
   })
 
-  test('how Kafka and the registry are reached: files are of the working directory, and a file of TLS says that it is wanted', () => {
+  test('security of Kafka and the registry: relative files are resolved, and a TLS file enables TLS', () => {
     const secured = readSettings(
       {
         INSTAR_KAFKA_CA: 'ca.pem',
@@ -198,37 +198,40 @@ describe('configuration', () => {
     equal(readSettings({ INSTAR_KAFKA_SSL: '1' }, '/').kafka.ssl, true)
     throws(
       () => readSettings({ INSTAR_KAFKA_SASL_MECHANISM: 'gssapi' }, '/'),
-      fails('bad_request', 'INSTAR_KAFKA_SASL_MECHANISM'),
+      hasCode('bad_request', 'INSTAR_KAFKA_SASL_MECHANISM'),
     )
     throws(
       () => readSettings({ INSTAR_KAFKA_SASL_MECHANISM: 'plain' }, '/'),
-      fails('bad_request', 'INSTAR_KAFKA_USERNAME'),
+      hasCode('bad_request', 'INSTAR_KAFKA_USERNAME'),
     )
     throws(
       () => readSettings({ INSTAR_KAFKA_SASL_MECHANISM: 'plain', INSTAR_KAFKA_USERNAME: 'u' }, '/'),
-      fails('bad_request', 'INSTAR_KAFKA_PASSWORD'),
+      hasCode('bad_request', 'INSTAR_KAFKA_PASSWORD'),
     )
     throws(
       () => readSettings({ INSTAR_KAFKA_USERNAME: 'u', INSTAR_KAFKA_PASSWORD: 'p' }, '/'),
-      fails('bad_request', 'INSTAR_KAFKA_SASL_MECHANISM'),
+      hasCode('bad_request', 'INSTAR_KAFKA_SASL_MECHANISM'),
     )
-    throws(() => readSettings({ INSTAR_KAFKA_CERT: 'c.pem' }, '/'), fails('bad_request', 'INSTAR_KAFKA_KEY'))
-    throws(() => readSettings({ INSTAR_REGISTRY_USERNAME: 'u' }, '/'), fails('bad_request', 'INSTAR_REGISTRY_PASSWORD'))
+    throws(() => readSettings({ INSTAR_KAFKA_CERT: 'c.pem' }, '/'), hasCode('bad_request', 'INSTAR_KAFKA_KEY'))
+    throws(
+      () => readSettings({ INSTAR_REGISTRY_USERNAME: 'u' }, '/'),
+      hasCode('bad_request', 'INSTAR_REGISTRY_PASSWORD'),
+    )
   })
 
-  test('what a command does not do is refused, not passed over', () => {
+  test('requireEmbedded refuses a log on Kafka and an engine behind HTTP', () => {
     throws(
       () => requireEmbedded(readSettings({ INSTAR_LOG: 'kafka://broker:9092' }, '/')),
-      fails('not_available', 'INSTAR_LOG'),
+      hasCode('not_available', 'INSTAR_LOG'),
     )
     throws(
       () => requireEmbedded(readSettings({ INSTAR_ENGINE: 'vllm+http://gpu:8000/v1' }, '/')),
-      fails('not_available', 'INSTAR_ENGINE'),
+      hasCode('not_available', 'INSTAR_ENGINE'),
     )
     requireEmbedded(readSettings({}, '/'))
   })
 
-  test('a gateway that listens everywhere is reached on this machine', () => {
+  test('gatewayUrl of an unspecified address is the loopback address', () => {
     equal(gatewayUrl({ host: '0.0.0.0', port: 1 }), 'http://127.0.0.1:1')
     equal(gatewayUrl({ host: '::', port: 1 }), 'http://[::1]:1')
     equal(gatewayUrl({ host: '127.0.0.1', port: 1 }), 'http://127.0.0.1:1')

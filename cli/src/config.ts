@@ -1,34 +1,36 @@
-/** The environment as the CLI sees it: which options stand for which variable, and where the gateway is. */
+/** The settings of the CLI: options that override variables, and the address of the gateway. */
 import { InstarError } from '@instar/events/errors'
 import { logTarget, type Settings } from '@instar/process'
 
 export type { Environment } from '@instar/process'
 export type Config = Settings
 
-/** Options that the commands share with the environment, as parseArgs takes them, and the variable of each. */
+/** Options that override a variable of the environment. */
 export const OVERRIDES = {
-  port: { variable: 'INSTAR_PORT', what: 'port of the gateway' },
-  host: { variable: 'INSTAR_HOST', what: 'address of the gateway' },
-  data: { variable: 'INSTAR_DATA', what: 'folder of the log and the database' },
-  model: { variable: 'INSTAR_MODEL', what: 'Hugging Face folder or .gguf file' },
+  port: { variable: 'INSTAR_PORT', summary: 'port of the gateway' },
+  host: { variable: 'INSTAR_HOST', summary: 'address of the gateway' },
+  data: { variable: 'INSTAR_DATA', summary: 'folder of the log and the database' },
+  model: { variable: 'INSTAR_MODEL', summary: 'Hugging Face folder or .gguf file' },
 } as const
 
-/** Where a gateway of this configuration answers, for a client on this machine. */
-export const gatewayUrl = ({ host, port: number }: Pick<Config, 'host' | 'port'>): string => {
+/** The URL of the gateway for a client on this machine. */
+export const gatewayUrl = ({ host, port }: Pick<Config, 'host' | 'port'>): string => {
   const reachable = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
-  return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${number}`
+  return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`
 }
 
-/** What the command does on the embedded log and engine alone. */
+/** Throws `not_available` unless the log and the engine are the embedded ones. */
 export const requireEmbedded = (config: Pick<Config, 'log' | 'data' | 'engine'>): void => {
   if (logTarget(config).manyWriters)
-    throw new InstarError('not_available', `INSTAR_LOG=${config.log}: this command is for the embedded log only.`, {
-      field: 'INSTAR_LOG',
-    })
+    throw new InstarError(
+      'not_available',
+      `This command needs the embedded log; INSTAR_LOG is ${config.log}. Unset INSTAR_LOG.`,
+      { field: 'INSTAR_LOG' },
+    )
   if (config.engine !== 'embedded')
     throw new InstarError(
       'not_available',
-      `INSTAR_ENGINE=${config.engine}: this command is for the embedded engine only.`,
+      `This command needs the embedded engine; INSTAR_ENGINE is ${config.engine}. Unset INSTAR_ENGINE.`,
       { field: 'INSTAR_ENGINE' },
     )
 }

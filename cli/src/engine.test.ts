@@ -1,21 +1,21 @@
 import { equal, throws } from 'node:assert/strict'
 import { test } from 'node:test'
 import { UsageError } from './command.ts'
-import { engineOf, learnEngineOf } from './engine.ts'
+import { parseEngine, parseLearnEngine } from './engine.ts'
 
-test('what learns: its own option, then INSTAR_LEARN_ENGINE, then the option for both', () => {
-  equal(learnEngineOf('wasm', 'tfjs-node', 'onnx'), 'wasm')
-  equal(learnEngineOf('auto', 'tfjs-node', 'onnx'), 'auto')
-  equal(learnEngineOf(undefined, 'tfjs-node', 'onnx'), 'tfjs-node')
-  equal(learnEngineOf(undefined, 'auto', 'wasm'), 'wasm')
-  equal(learnEngineOf(undefined, 'auto', undefined), 'auto')
+test('--learn-engine precedes INSTAR_LEARN_ENGINE, which precedes --engine', () => {
+  equal(parseLearnEngine('wasm', 'tfjs-node', 'onnx'), 'wasm')
+  equal(parseLearnEngine('auto', 'tfjs-node', 'onnx'), 'auto')
+  equal(parseLearnEngine(undefined, 'tfjs-node', 'onnx'), 'tfjs-node')
+  equal(parseLearnEngine(undefined, 'auto', 'wasm'), 'wasm')
+  equal(parseLearnEngine(undefined, 'auto', undefined), 'auto')
 })
 
-test('an engine that there is not names its option', () => {
+test('the error of an unknown engine names the option and the engines', () => {
   throws(
-    () => engineOf('cuda'),
+    () => parseEngine('cuda'),
     (error: unknown) =>
-      error instanceof UsageError && /--engine cuda: one of auto, onnx, wasm, tfjs-node/.test(error.message),
+      error instanceof UsageError && /--engine cuda: must be one of auto, onnx, wasm, tfjs-node/.test(error.message),
   )
-  throws(() => learnEngineOf('cuda', 'auto', undefined), /--learn-engine cuda/)
+  throws(() => parseLearnEngine('cuda', 'auto', undefined), /--learn-engine cuda/)
 })

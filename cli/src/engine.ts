@@ -1,22 +1,23 @@
+/** Parses the options that select an engine. */
 import { ENGINES, type EngineChoice } from '@instar/policy/runtime/engines'
 import { UsageError } from './command.ts'
 
-/** `option`: as the user wrote it, for the message. */
-export const engineOf = (name: string, option = '--engine'): EngineChoice => {
+/** `option`: its name, for the error. Throws `UsageError`. */
+export const parseEngine = (name: string, option = '--engine'): EngineChoice => {
   const engine = ENGINES.find((one) => one === name)
-  if (!engine) throw new UsageError(`${option} ${name}: one of ${ENGINES.join(', ')}`)
+  if (!engine) throw new UsageError(`${option} ${name}: must be one of ${ENGINES.join(', ')}`)
   return engine
 }
 
 /**
- * What learns where somebody may have said so in three ways: its own option, INSTAR_LEARN_ENGINE, or the option for
- * both.
+ * The engine that computes updates: `learnOption` (--learn-engine), else `learnVariable` (INSTAR_LEARN_ENGINE) unless
+ * it is auto, else `engineOption` (--engine). Throws `UsageError`.
  */
-export const learnEngineOf = (
-  option: string | undefined,
-  variable: EngineChoice,
-  both: string | undefined,
+export const parseLearnEngine = (
+  learnOption: string | undefined,
+  learnVariable: EngineChoice,
+  engineOption: string | undefined,
 ): EngineChoice => {
-  if (option !== undefined) return engineOf(option, '--learn-engine')
-  return variable === 'auto' && both !== undefined ? engineOf(both) : variable
+  if (learnOption !== undefined) return parseEngine(learnOption, '--learn-engine')
+  return learnVariable === 'auto' && engineOption !== undefined ? parseEngine(engineOption) : learnVariable
 }

@@ -1,4 +1,4 @@
-/** The file of API keys as the CLI changes it: under a lock, whole or not at all, and only over what was read. */
+/** Changes the file of API keys: under a lock, atomically, and only if no other process has changed it. */
 import { InstarError } from '@instar/events/errors'
 import { markLocked } from '@instar/gateway/keyring'
 import type { Scope } from '@instar/gateway/keys'
@@ -7,7 +7,7 @@ import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** As the file holds it: everything but the secret, of which only the hash of the whole token is kept. */
+/** A key as the file stores it. `sha256`: of the whole token; the token itself is not stored. */
 export type StoredKey = {
   id: string
   name: string
@@ -20,22 +20,24 @@ export type StoredKey = {
   concurrent: number | null
 }
 
-/** What the file holds, and its bytes: nothing is written over that was not read. */
+/** `bytes`: the content from which `keys` was read; null if there is no file. */
 export type KeyFile = { keys: StoredKey[]; bytes: Buffer | null }
 
+/** Throws `data_unreadable`. */
 export const readKeyFile = (file: string): KeyFile => {
-  const bytes = bytesOf(file)
+  const bytes = readBytes(file)
   if (bytes === null) return { keys: [], bytes }
   try {
     const { keys } = JSON.parse(bytes.toString('utf8')) as { keys?: StoredKey[] }
     if (Array.isArray(keys)) return { keys, bytes }
-    throw new TypeError('it has no list of keys')
+    throw new TypeError('the field keys is not an array')
   } catch (cause) {
     throw new InstarError('data_unreadable', `${file} is not a file of API keys.`, { file }, { cause })
   }
 }
 
-const bytesOf = (file: string): Buffer | null => {
+/** Null if there is no file. Throws `data_unreadable`. */
+const readBytes = (file: string): Buffer | null => {
   try {
     return readFileSync(file)
   } catch (cause) {
@@ -44,12 +46,13 @@ const bytesOf = (file: string): Buffer | null => {
   }
 }
 
+/** SQLITE_BUSY. */
 const BUSY = 5
-const LOOK_AGAIN_MS = 25
-const WAIT_MS = 10_000
+const RETRY_MS = 25
+const LOCK_TIMEOUT_MS = 10_000
 
-/** What the disk refuses is told as that. */
-const changing = <T>(file: string, change: () => T): T => {
+/** Turns an error of the file system into `data_unreadable`. */
+const changeFile = <T>(file: string, change: () => T): T => {
   try {
     return change()
   } catch (cause) {
@@ -64,34 +67,39 @@ const changing = <T>(file: string, change: () => T): T => {
 }
 
 /**
- * A file that its owner alone can open: whoever can open it can lock it, and so keep a key from being revoked. One that others
- * could open, as earlier builds made it, is taken away: they may have it open still.
+ * Creates the lock file with mode 0600: a process that can open the file can lock it and so prevent a key from being
+ * revoked. A file that other users can open, as earlier builds made it, is replaced, since they may have it open.
  */
-const ownFile = (file: string): void => {
-  const there = statSync(file, { throwIfNoEntry: false })
-  if (there && (there.mode & 0o077) !== 0) rmSync(file)
+const createLockFile = (file: string): void => {
+  const stats = statSync(file, { throwIfNoEntry: false })
+  if (stats && (stats.mode & 0o077) !== 0) rmSync(file)
   closeSync(openSync(file, 'a', 0o600))
 }
 
 /**
- * Until it is closed no other process changes the file; a lock of the operating system, which ends with its process. Null where
- * somebody holds it for too long and `must` says that it is not to be waited for. Throws `data_in_use`, `data_unreadable`.
+ * Locks the key file until the returned database is closed or this process ends. Waits up to LOCK_TIMEOUT_MS; then
+ * resolves with null if `optional`, else throws `data_in_use`. Throws `data_unreadable` if the lock file cannot be
+ * created.
  */
-export const lockKeyFile = async (file: string, must: boolean, signal: AbortSignal): Promise<DatabaseSync | null> => {
-  const lock = changing(file, () => {
+export const lockKeyFile = async (
+  file: string,
+  optional: boolean,
+  signal: AbortSignal,
+): Promise<DatabaseSync | null> => {
+  const lock = changeFile(file, () => {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
-    ownFile(`${file}.lock`)
+    createLockFile(`${file}.lock`)
     return new DatabaseSync(`${file}.lock`, { timeout: 0 })
   })
-  for (const until = performance.now() + WAIT_MS; ;) {
+  for (const deadline = performance.now() + LOCK_TIMEOUT_MS; ;) {
     try {
       lock.exec('BEGIN EXCLUSIVE')
       return lock
     } catch (cause) {
       const { errcode, message } = cause as Error & { errcode?: number }
-      if (errcode !== BUSY || performance.now() > until) {
+      if (errcode !== BUSY || performance.now() > deadline) {
         lock.close()
-        if (errcode === BUSY && must) return null
+        if (errcode === BUSY && optional) return null
         throw new InstarError(
           errcode === BUSY ? 'data_in_use' : 'data_unreadable',
           `${file}.lock cannot be locked: ${message}`,
@@ -100,24 +108,27 @@ export const lockKeyFile = async (file: string, must: boolean, signal: AbortSign
         )
       }
     }
-    await delay(LOOK_AGAIN_MS, undefined, { signal })
+    await delay(RETRY_MS, undefined, { signal })
   }
 }
 
 /**
- * Whole or not at all, for its owner's eyes, and only over what was read. Throws `data_in_use` where another has
- * changed it meanwhile.
+ * Replaces the file atomically, with mode 0600. `before`: what the file held when it was read; throws `data_in_use` if
+ * it holds something else now. `open`: a gateway may serve without a key. Throws `data_unreadable`.
  */
 export const writeKeyFile = (file: string, before: KeyFile, keys: readonly StoredKey[], open = false): void => {
   const next = `${file}.${process.pid}.new`
-  changing(file, () => {
+  changeFile(file, () => {
     writeFileSync(next, `${JSON.stringify({ keys, ...(open ? { open } : {}) }, null, 2)}\n`, { mode: 0o600 })
-    const there = bytesOf(file)
-    if (there === null ? before.bytes !== null : before.bytes === null || !there.equals(before.bytes)) {
+    const current = readBytes(file)
+    const unchanged = current === null ? before.bytes === null : before.bytes !== null && current.equals(before.bytes)
+    if (!unchanged) {
       rmSync(next)
-      throw new InstarError('data_in_use', `${file} was changed by another process meanwhile; nothing is written.`, {
-        file,
-      })
+      throw new InstarError(
+        'data_in_use',
+        `Another process changed ${file} during this command; nothing is written. Run the command again.`,
+        { file },
+      )
     }
     renameSync(next, file)
     if (!open) markLocked(file)

@@ -1,6 +1,6 @@
-/** `instar`: the one reader of the environment in the CLI. */
+/** Runs `instar`: the only file of the CLI that reads the environment. */
 import { runCli } from './cli.ts'
-import { stopSignal } from './stopping.ts'
+import { createStopSignal } from './stop-signal.ts'
 
 const err = (text: string): void => void process.stderr.write(text)
 
@@ -10,5 +10,5 @@ process.exitCode = await runCli(process.argv.slice(2), {
   out: (text) => void process.stdout.write(text),
   err,
   terminal: process.stdout.isTTY,
-  stop: stopSignal(err),
+  stop: createStopSignal(err),
 })

@@ -1,4 +1,4 @@
-/** What `startPipeline` is given, as plain data: a part of it goes to the thread of the services. */
+/** The configuration of `startPipeline`, as plain data: a part of it is sent to the services' thread. */
 import type { GatewaySettings } from '@instar/gateway'
 import type { RemoteSettings } from '@instar/gateway/open-remote'
 import type { EngineChoice } from '@instar/policy'
@@ -8,24 +8,26 @@ import type { scorerConfig } from '@instar/scorer'
 import type { trainerConfig } from '@instar/trainer'
 
 export type PipelineConfig = {
+  /** The data folder. */
   data: string
-  /** The log that INSTAR_LOG names; default: the embedded one. */
+  /** The log of INSTAR_LOG. Default: the embedded log. */
   log?: Pick<Settings, 'log' | 'partitions' | 'registry' | 'registryUser' | 'kafka'>
+  /** A Hugging Face folder or a .gguf file. */
   model: string
-  /** What serves. */
+  /** The serving engine. */
   engine: EngineChoice
   /**
-   * What serves in its place: an engine behind HTTP. Learning then needs the weights in `model`; else turns are
-   * captured only.
+   * An engine behind HTTP, which serves instead of `engine`. Learning needs the weights in `model`; without them turns
+   * are captured only.
    */
   remote?: RemoteSettings
-  /** What learns and measures candidates; default: what serves. */
+  /** The engine that computes updates and measures candidates. Default: `engine`. */
   learnEngine?: EngineChoice
-  /** A database of one's own; null: the embedded one. False: none (the demo). */
+  /** URL of a PostgreSQL; null: the embedded one; false: none. */
   database: string | null | false
-  /** Of its reader; null or absent: what follows from the URL's. */
+  /** Password of the reader's role; null or absent: derived from the URL's password. */
   databaseReaderPassword?: string | null
-  /** INSTAR_PG_BIN: the folder of `postgres` and `initdb`, instead of the npm package's. */
+  /** INSTAR_PG_BIN: the folder of `postgres` and `initdb`. Default: the npm package's. */
   postgresPrograms?: string | null
   gateway: GatewaySettings
   scorer: Parameters<typeof scorerConfig.parse>[0]

@@ -1,6 +1,6 @@
 /**
- * The one place that starts services in-process: the gateway in this thread, scorer, trainer, publisher and projections in
- * another, on the embedded log and the embedded PostgreSQL unless the environment names others.
+ * Starts all services in one process: the gateway in this thread, the others in the services' thread. Uses the embedded
+ * log and the embedded PostgreSQL unless the configuration names others.
  */
 import { join } from 'node:path'
 import { MessageChannel } from 'node:worker_threads'
@@ -20,25 +20,29 @@ import type { LineState, ThreadData } from './services-thread/protocol.ts'
 import { startThread, type ServicesThread } from './services-thread/thread.ts'
 
 type PipelineHooks = {
-  /** Gives up a start that is under way: it rejects with `aborted`. */
+  /** Aborts the start, which then rejects with `aborted`. No effect on a pipeline that runs. */
   signal?: AbortSignal
+  /** A service has ended with an error. */
   onFatal: (error: Error) => void
+  /** Receives the lines that the services log. */
   say: (line: string) => void
   onTraining?: TrainerPorts['onProgress']
   onVerdict?: PublisherPorts['onProgress']
 }
 
-export type Running = {
+export type Pipeline = {
   url: string
   model: Model
+  /** Description of the serving engine. */
   serving: string
-  /** Null: turns are captured, nothing is learned. */
+  /** Description of the learning engine; null: turns are captured only. */
   learning: string | null
+  /** A shell command that opens psql; null: there is no database. */
   psql: string | null
   log: EventLog
-  /** Where the policy's line stands; null where nothing is learned. */
+  /** State of the policy's version line; null where nothing is learned. */
   line(): Promise<LineState | null>
-  /** Resolves when everything said so far is scored, learned from and settled. */
+  /** Resolves when every turn on the log is scored, and every batch has its update and its verdict. */
   settled(): Promise<void>
   stop(): Promise<void>
 }
@@ -51,77 +55,80 @@ const startServicesThread = (
   hooks: PipelineHooks,
 ): ServicesThread => {
   const { data, model, engine, learnEngine, scorer, trainer, publisher } = config
-  const joined = 'join' in log ? new MessageChannel() : null
-  if (joined) (log as EmbeddedLog).join(joined.port1)
-  const plain = { data, model, engine, scorer, trainer, publisher, ...(learnEngine ? { learnEngine } : {}) }
-  return startThread({ config: plain, log: settings, port: joined?.port2 ?? null, learns }, hooks)
+  const channel = 'join' in log ? new MessageChannel() : null
+  if (channel) (log as EmbeddedLog).join(channel.port1)
+  const threadConfig = { data, model, engine, scorer, trainer, publisher, ...(learnEngine ? { learnEngine } : {}) }
+  return startThread({ config: threadConfig, log: settings, port: channel?.port2 ?? null, learns }, hooks)
 }
 
-/** A step of the services' start; rejects with `aborted` when somebody asks to stop before it is done. */
+/** Stops the services when `signal` is aborted before `step` is done, and rejects with `aborted`. */
 const unlessAborted = async <T>(
   signal: AbortSignal | undefined,
   services: ServicesThread,
   step: Promise<T>,
 ): Promise<T> => {
-  const giveUp = (): void => void services.stop().catch(() => undefined)
-  if (signal?.aborted) giveUp()
-  signal?.addEventListener('abort', giveUp)
+  const stopServices = (): void => void services.stop().catch(() => undefined)
+  if (signal?.aborted) stopServices()
+  signal?.addEventListener('abort', stopServices)
   try {
     return await step
   } catch (error) {
-    if (signal?.aborted) throw new InstarError('aborted', 'the start was given up', {}, { cause: error })
+    if (signal?.aborted) throw new InstarError('aborted', 'The start was aborted.', {}, { cause: error })
     throw error
   } finally {
-    signal?.removeEventListener('abort', giveUp)
+    signal?.removeEventListener('abort', stopServices)
   }
 }
 
-/** `model`: where the engine's own is not that of the weights. */
+/** `model`: of an engine behind HTTP; null for the embedded engine, which serves `PipelineConfig.model`. */
 type Serving = { engine: ServingEngine; line: string; model: Model | null; adapterFault: string | null }
 
 const EMBEDDED = readSettings({}, '.')
 const now = (): number => Date.now()
 
-export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks): Promise<Running> => {
-  const started: (() => Promise<unknown>)[] = []
+export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks): Promise<Pipeline> => {
+  const stops: (() => Promise<unknown>)[] = []
   const stop = async (): Promise<void> => {
-    const faults: unknown[] = []
-    for (const end of started.splice(0).reverse()) await end().catch((fault: unknown) => faults.push(fault))
-    if (faults.length > 0) throw faults[0]
+    const errors: unknown[] = []
+    for (const stopPart of stops.splice(0).reverse()) await stopPart().catch((error: unknown) => errors.push(error))
+    if (errors.length > 0) throw errors[0]
   }
-  const keep = <T>(part: T, end: (part: T) => Promise<unknown>): T => {
-    started.push(() => end(part))
+  const stopLater = <T>(part: T, stopPart: (part: T) => Promise<unknown>): T => {
+    stops.push(() => stopPart(part))
     return part
   }
   try {
     const metrics = createMetrics()
-    const { log: named, partitions, registry, registryUser, kafka } = config.log ?? EMBEDDED
-    const settings = { log: named, partitions, registry, registryUser, kafka }
-    const opened = keep(await openLog({ ...settings, data: config.data }, { name: 'instar', say: hooks.say }), (l) =>
-      l.close(),
+    const { log: address, partitions, registry, registryUser, kafka } = config.log ?? EMBEDDED
+    const settings = { log: address, partitions, registry, registryUser, kafka }
+    const opened = stopLater(
+      await openLog({ ...settings, data: config.data }, { name: 'instar', say: hooks.say }),
+      (part) => part.close(),
     )
     const log = measuredLog(opened, metrics)
-    // Nobody else writes here while this process holds the folder; the record tells whoever gets a copy of the log.
+    // This process is the only writer of an embedded log; the record is for readers of a copy of the log.
     if (log.sole) await announceUpgrade(log, 'up', now(), hooks.signal ?? new AbortController().signal)
     const snapshots = openSnapshots(join(config.data, 'snapshots'), { say: hooks.say })
-    const giveUp = hooks.signal ? { signal: hooks.signal } : {}
+    const abortable = hooks.signal ? { signal: hooks.signal } : {}
     const learns = !config.remote || (givesIds(config.remote) && holdsWeights(config.model))
-    const embedded = async (): Promise<Serving> => {
-      const engine = await startServing({ model: config.model, engine: config.engine, ...giveUp })
+    const startEmbedded = async (): Promise<Serving> => {
+      const engine = await startServing({ model: config.model, engine: config.engine, ...abortable })
       return { engine, line: engine.capabilities().fingerprint, model: null, adapterFault: null }
     }
     const services = startServicesThread(config, settings, opened, learns, hooks)
     const [base, serving, learning, postgres] = await allOrNone([
       learns ? openModel(config.model) : Promise.resolve(null),
-      (config.remote ? openRemote(config.remote, { say: hooks.say, ...giveUp }) : embedded()).then((started): Serving =>
-        keep(started, ({ engine }) => engine.close()),
+      (config.remote ? openRemote(config.remote, { say: hooks.say, ...abortable }) : startEmbedded()).then(
+        (started): Serving => stopLater(started, ({ engine }) => engine.close()),
       ),
       unlessAborted(hooks.signal, services, services.loaded),
       config.database === false
         ? Promise.resolve(null)
-        : database(config, hooks).then((p) => (p ? keep<Postgres>(p, (it) => it.stop()) : null)),
-    ]).finally(() => keep(services, (thread) => thread.stop()))
-    // What serves has a context and defaults of its own; whatever is recorded of the base is of the weights.
+        : startDatabase(config, hooks).then((started) =>
+            started ? stopLater<Postgres>(started, (part) => part.stop()) : null,
+          ),
+    ]).finally(() => stopLater(services, (thread) => thread.stop()))
+    // The context and the sampling defaults are the serving engine's; records of the base describe the weights.
     const { contextLength, defaults } = serving.model ?? base!
     const model = base ? { ...base, contextLength, defaults } : serving.model!
     if (!learns)
@@ -129,7 +136,7 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
         `Turns are captured only: ${config.remote && givesIds(config.remote) ? `${config.model} holds no weights to learn with` : 'this engine gives no token ids'}.`,
       )
     else if (serving.adapterFault !== null)
-      hooks.say(`New versions are learned, but not served: ${serving.adapterFault}.`)
+      hooks.say(`New versions are trained, but not served: ${serving.adapterFault}.`)
     metrics.join(() => services.metrics())
     const ports: GatewayPorts = {
       log: serviceLog(log, 'gateway'),
@@ -143,11 +150,11 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
       ...(learns
         ? {
             promote: (branch: string) => services.promote(branch),
-            replay: (fields, gone) => services.replay(fields, gone),
+            replay: (fields, signal) => services.replay(fields, signal),
           }
         : {}),
     }
-    const gateway = keep<Gateway>(
+    const gateway = stopLater<Gateway>(
       createGateway(
         ports,
         gatewayConfig({
@@ -156,10 +163,10 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
           ...(learns ? {} : { learning: false }),
         }),
       ),
-      (g) => g.stop(),
+      (part) => part.stop(),
     )
-    const begin = { model: { contextLength, defaults }, database: postgres?.owner ?? null }
-    await unlessAborted(hooks.signal, services, services.begin(begin))
+    const options = { model: { contextLength, defaults }, database: postgres?.owner ?? null }
+    await unlessAborted(hooks.signal, services, services.start(options))
     const { url } = await gateway.start()
     return {
       url,
@@ -178,8 +185,8 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
   }
 }
 
-/** Null, and said, where PostgreSQL cannot be had: everything but SQL works without it. */
-const database = async (config: PipelineConfig, hooks: PipelineHooks): Promise<Postgres | null> => {
+/** Null, with the reason logged, where PostgreSQL does not start: only the SQL read model needs it. */
+const startDatabase = async (config: PipelineConfig, hooks: PipelineHooks): Promise<Postgres | null> => {
   try {
     return await startPostgres({
       folder: join(config.data, 'postgres'),
@@ -191,17 +198,17 @@ const database = async (config: PipelineConfig, hooks: PipelineHooks): Promise<P
     })
   } catch (error) {
     if (!(error instanceof InstarError)) throw error
-    hooks.say(`No PostgreSQL, so no SQL: ${error.message} ${ERRORS[error.code].todo}`)
+    hooks.say(`PostgreSQL has not started, so \`instar sql\` has no data: ${error.message} ${ERRORS[error.code].todo}`)
     return null
   }
 }
 
-/** Waits for all, so that what did start is known and can be stopped when another did not. */
-const allOrNone = async <T extends readonly unknown[]>(starting: {
+/** Waits for every promise before it rejects, so that each part that has started is known and can be stopped. */
+const allOrNone = async <T extends readonly unknown[]>(promises: {
   readonly [K in keyof T]: Promise<T[K]>
 }): Promise<T> => {
-  const outcomes = await Promise.allSettled(starting)
-  const fault = outcomes.find((outcome) => outcome.status === 'rejected')
-  if (fault) throw fault.reason
+  const outcomes = await Promise.allSettled(promises)
+  const failure = outcomes.find((outcome) => outcome.status === 'rejected')
+  if (failure) throw failure.reason
   return outcomes.map((outcome) => (outcome as PromiseFulfilledResult<unknown>).value) as unknown as T
 }

@@ -1,8 +1,8 @@
 import { equal } from 'node:assert/strict'
 import { test } from 'node:test'
-import { minute, rowsTable, table } from './table.ts'
+import { minuteText, rowsTable, table } from './table.ts'
 
-test('numbers stand right, text left, what is missing is a dash', () => {
+test('numbers are right-aligned, text is left-aligned, null is a dash', () => {
   const rows = [
     { n: 1, name: 'one', x: 0.5 },
     { n: 12, name: 'a', x: null },
@@ -20,19 +20,19 @@ test('numbers stand right, text left, what is missing is a dash', () => {
   )
 })
 
-test('rows of SQL, their columns in order, objects as JSON', () => {
+test('query results keep the order of their columns; objects are JSON', () => {
   equal(rowsTable([{ a: 1, b: { c: true } }]), 'a  b\n─  ──────────\n1  {"c":true}\n(1 row)\n')
   equal(rowsTable([]), '(0 rows)\n')
 })
 
-test('a cell is one line, whatever somebody wrote', () => {
+test('control characters in a cell are escaped', () => {
   equal(
     rowsTable([{ hint: 'two\nlines\t\u001b[2J\u009b' }]),
     `hint\n${'─'.repeat(23)}\ntwo\\nlines\\t\\x1b[2J\\x9b\n(1 row)\n`,
   )
 })
 
-test('times to the minute, UTC', () => {
-  equal(minute(Date.UTC(2026, 10, 21, 9, 5, 59)), '2026-11-21 09:05')
-  equal(minute(null), null)
+test('minuteText is UTC, to the minute', () => {
+  equal(minuteText(Date.UTC(2026, 10, 21, 9, 5, 59)), '2026-11-21 09:05')
+  equal(minuteText(null), null)
 })

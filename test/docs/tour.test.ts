@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
-import { folder, instar } from '../kit/cli-world.ts'
+import { folder, instar } from '../kit/cli.ts'
 import { ROOT } from '../../tools/tree.ts'
 
 const bash = ['bash', 'curl', 'seq', 'grep'].every((program) => spawnSync(program, ['--version']).status === 0)

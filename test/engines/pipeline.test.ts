@@ -4,7 +4,7 @@ import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { startPipeline, type Running } from '../../cli/src/pipeline.ts'
+import { startPipeline, type Pipeline } from '../../cli/src/pipeline.ts'
 import type { PipelineConfig } from '../../cli/src/pipeline-config.ts'
 import type { Model } from '@instar/engine/port'
 import { openModel } from '@instar/policy'
@@ -27,7 +27,7 @@ const running = async (
   engine: string,
   model: string,
   modelNamed = true,
-): Promise<{ pipeline: Running; said: string[] }> => {
+): Promise<{ pipeline: Pipeline; said: string[] }> => {
   const said: string[] = []
   const data = join(folder, name)
   const config: PipelineConfig = {
@@ -52,7 +52,7 @@ const running = async (
   }
 }
 
-const ask = async ({ url, log }: Running): Promise<{ text: string; trainable: boolean; reason: string | null }> => {
+const ask = async ({ url, log }: Pipeline): Promise<{ text: string; trainable: boolean; reason: string | null }> => {
   const response = await fetch(`${url}/v1/chat/completions`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },

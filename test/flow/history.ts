@@ -3,11 +3,11 @@ import { deepEqual } from 'node:assert/strict'
 import OpenAI from 'openai'
 import { adminToken } from '../../services/gateway/src/receive/admin-token.ts'
 import { adminTokenIn, readSettings } from '@instar/process'
-import { startPipeline, type Running } from '../../cli/src/pipeline.ts'
+import { startPipeline, type Pipeline } from '../../cli/src/pipeline.ts'
 import type { PipelineConfig } from '../../cli/src/pipeline-config.ts'
 import { ask, sessions, type Session } from '../kit/people.ts'
 
-export type Place = Running & {
+export type Place = Pipeline & {
   client: OpenAI
   /** An admin command over HTTP; of a command that streams, the last line. */
   order<T>(path: string, body: unknown): Promise<T>

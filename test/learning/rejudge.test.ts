@@ -15,7 +15,7 @@ import { openMemoryLog, type MemoryLog } from '@instar/log'
 import type { Model } from '@instar/engine/port'
 import { createPublisher, publisherConfig } from '@instar/publisher'
 import { createTrainer, trainerConfig } from '@instar/trainer'
-import { runReplay, type ReplayLine } from '../../cli/src/replays.ts'
+import { runReplay, type ReplayLine } from '../../cli/src/replay.ts'
 import { captured, type Said } from '../kit/scored-history.ts'
 import { ScriptedLearner } from '../kit/scripted-learner.ts'
 

@@ -1,17 +1,18 @@
 import { deepEqual, equal, match } from 'node:assert/strict'
+import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { encodeEvent, schemaTexts, written, type UpdatesEvent, type WeightsEvent } from '@instar/events'
 import { openEmbeddedLog, type EmbeddedLog } from '@instar/log'
 import { VERSION } from '@instar/process'
 import { COMMANDS } from './index.ts'
-import { folder, instar } from '../../../test/kit/cli-world.ts'
+import { folder, instar } from '../../../test/kit/cli.ts'
 
 const AT = Date.UTC(2026, 0, 1)
 const SHA = (digit: number): string => String(digit).repeat(64)
 
-/** A base, two accepted versions, a rollback to 1: what the commands have to say is known. */
-const history = async (log: EmbeddedLog): Promise<void> => {
+/** Appends the base, two accepted versions and a rollback to version 1. */
+const appendHistory = async (log: EmbeddedLog): Promise<void> => {
   const tips = { updates: '', weights: '' }
   const add = async (topic: 'updates' | 'weights', event: UpdatesEvent | WeightsEvent): Promise<string> => {
     const { id, ...record } = encodeEvent({ ...event, prev: tips[topic] })
@@ -104,15 +105,15 @@ const history = async (log: EmbeddedLog): Promise<void> => {
   })
 }
 
-/** `meanwhile` runs while the log is open for writing. */
+/** `whileOpen` runs while the log is open for writing. */
 const withHistory = async (
-  meanwhile: (env: Record<string, string>) => Promise<void> = async () => undefined,
+  whileOpen: (env: Record<string, string>) => Promise<void> = async () => undefined,
 ): Promise<Record<string, string>> => {
   const env = { INSTAR_DATA: folder() }
   const log = await openEmbeddedLog({ folder: join(env.INSTAR_DATA, 'log'), schemas: schemaTexts() })
   try {
-    await history(log)
-    await meanwhile(env)
+    await appendHistory(log)
+    await whileOpen(env)
   } finally {
     await log.close()
   }
@@ -120,7 +121,7 @@ const withHistory = async (
 }
 
 describe('the command line', () => {
-  test('help lists each command, and each command has its own help', async () => {
+  test('help lists every command, and every command has its own help', async () => {
     for (const args of [[], ['help'], ['--help']]) {
       const { code, out } = await instar(args, {})
       equal(code, 0)
@@ -138,14 +139,24 @@ describe('the command line', () => {
     }
   })
 
-  test('--version prints the version alone', async () => {
+  test('every file of a command is in the table', () =>
+    deepEqual(
+      readdirSync(import.meta.dirname)
+        .filter((file) => !/^index\.ts$|\.test\.ts$/.test(file))
+        .toSorted(),
+      Object.keys(COMMANDS)
+        .map((name) => `${name}.ts`)
+        .toSorted(),
+    ))
+
+  test('--version prints the version and nothing else', async () => {
     for (const option of ['--version', '-v']) {
       const { code, out, err } = await instar([option], {})
       deepEqual([code, out, err], [0, `${VERSION}\n`, ''])
     }
   })
 
-  test('unknown commands and options exit with 2 and name the known ones', async () => {
+  test('an invalid command line exits with 2 and prints the usage', async () => {
     for (const args of [
       ['nope'],
       ['versions', '--nope'],
@@ -164,14 +175,14 @@ describe('the command line', () => {
     }
   })
 
-  test('an error has its code, what happened and what to do; with --json it is also the last line', async () => {
+  test('an error prints its code, its message and what to do; with --json also as the last line', async () => {
     const { code, err, json } = await instar(['show', '3', '--json'], { INSTAR_DATA: folder() })
     equal(code, 1)
     match(err, /^instar show: unknown_version: The policy has no version 3\.\nUse a version/)
     deepEqual(json, { error: { code: 'unknown_version', message: 'The policy has no version 3.' } })
   })
 
-  test('commands that write report that no pipeline runs', async () => {
+  test('commands to a gateway fail with not_running if no pipeline runs', async () => {
     for (const args of [['rollback', '1'], ['thaw'], ['promote', 'again']]) {
       const { code, json } = await instar([...args, '--json'], { INSTAR_PORT: '9' })
       equal(code, 1)
@@ -179,7 +190,7 @@ describe('the command line', () => {
     }
   })
 
-  test('invalid settings stop every command', async () => {
+  test('an invalid setting stops a command', async () => {
     const { code, err } = await instar(['versions'], { INSTAR_PORT: 'x' })
     equal(code, 1)
     match(err, /bad_request: INSTAR_PORT=x/)
@@ -187,7 +198,7 @@ describe('the command line', () => {
 })
 
 describe('versions and show, from the log', () => {
-  test('before the first start versions shows the base', async () => {
+  test('before the first start the policy has its base version only', async () => {
     const { code, json, err } = await instar(['versions', '--json'], { INSTAR_DATA: folder() })
     equal(code, 0)
     deepEqual(json, [
@@ -206,7 +217,7 @@ describe('versions and show, from the log', () => {
     match(err, /no log in/)
   })
 
-  test('versions shows parent, status and batch of each version', async () => {
+  test('versions: parent, status, batch figures', async () => {
     const env = await withHistory()
     const { code, json } = await instar(['versions', '--json'], env)
     equal(code, 0)
@@ -239,7 +250,7 @@ describe('versions and show, from the log', () => {
     match(out, /learning is frozen/)
   })
 
-  test('show gives the turns, the figures and the serving times of a version', async () => {
+  test('show: turns, figures, served intervals', async () => {
     const env = await withHistory()
     const { json } = await instar(['show', '1', '--json'], env)
     const shown = json as Record<string, unknown>
@@ -264,7 +275,7 @@ describe('versions and show, from the log', () => {
     match((await instar(['show', 'v1'], env)).out, /^version 1: serving, update, from version 0/)
   })
 
-  test('versions reads a log that another process writes', async () => {
+  test('a log that is open for writing can be read', async () => {
     await withHistory(async (env) => {
       equal(((await instar(['versions', '--json'], env)).json as unknown[]).length, 3)
     })
@@ -272,7 +283,7 @@ describe('versions and show, from the log', () => {
 })
 
 describe('sql without a pipeline', () => {
-  test('sql starts the database, brings it to the end of the log, and stops it', async () => {
+  test('starts the database, updates it from the log, stops it', async () => {
     const env = await withHistory()
     const { code, json } = await instar(
       ['sql', 'select version, parent, sha256, status from versions order by version', '--json'],
@@ -289,7 +300,7 @@ describe('sql without a pipeline', () => {
     equal((refused.json as { error: { code: string } }).error.code, 'bad_sql')
   })
 
-  test('sql without a log is an error', async () => {
+  test('without a log it fails with data_unreadable', async () => {
     const { code, json } = await instar(['sql', 'select 1', '--json'], { INSTAR_DATA: folder() })
     equal(code, 1)
     equal((json as { error: { code: string } }).error.code, 'data_unreadable')

@@ -1,35 +1,26 @@
-/** The commands in the order in which help lists them; each is loaded when it is called. */
+/** The commands, in the order of `instar help`. Each is one file, which is loaded when the command is called. */
 import type { Command } from '../command.ts'
 
-export type Entry = { summary: string; load(): Promise<{ default: Command }> }
+type Entry = { summary: string; load(): Promise<{ default: Command }> }
 
 export const COMMANDS: Readonly<Record<string, Entry>> = {
-  up: {
-    summary: 'start the pipeline: gateway, scorer, trainer, publisher, projections',
-    load: () => import('./up.ts'),
-  },
+  up: { summary: 'start the pipeline: all services in one process', load: () => import('./up.ts') },
   setup: { summary: 'prepare Kafka, the schema registry and PostgreSQL', load: () => import('./setup.ts') },
-  demo: {
-    summary: 'see it learn: three simulated people talk to it in a folder of its own',
-    load: () => import('./demo.ts'),
-  },
+  demo: { summary: 'train on three simulated users, in a temporary folder', load: () => import('./demo.ts') },
   versions: { summary: 'list the versions of the policy', load: () => import('./versions.ts') },
-  show: { summary: 'one version: its turns, figures and times', load: () => import('./show.ts') },
-  sql: { summary: 'ask the read model', load: () => import('./sql.ts') },
-  rollback: { summary: 'serve an earlier version again', load: () => import('./rollback.ts') },
-  thaw: { summary: 'let learning go on after a rollback', load: () => import('./thaw.ts') },
-  verify: { summary: 'is every version what the log says?', load: () => import('./verify.ts') },
+  show: { summary: 'show one version: its turns, figures and times', load: () => import('./show.ts') },
+  sql: { summary: 'query the read model', load: () => import('./sql.ts') },
+  rollback: { summary: 'serve an earlier version, and freeze learning', load: () => import('./rollback.ts') },
+  thaw: { summary: 'resume learning after a rollback', load: () => import('./thaw.ts') },
+  verify: { summary: 'recompute the versions and compare them with the log', load: () => import('./verify.ts') },
   replay: { summary: 'train again from the log, onto a branch', load: () => import('./replay.ts') },
-  promote: { summary: 'serve the result of a branch, through the gate', load: () => import('./promote.ts') },
-  export: { summary: 'the turns of the log as lines that import reads', load: () => import('./export.ts') },
-  import: {
-    summary: 'recorded conversations onto the log: OpenAI logs, conversations, Claw-R1 steps',
-    load: () => import('./import.ts'),
-  },
+  promote: { summary: 'serve the result of a branch, if it passes the gate', load: () => import('./promote.ts') },
+  export: { summary: 'write the turns of the log as JSON lines', load: () => import('./export.ts') },
+  import: { summary: 'add recorded conversations to the log', load: () => import('./import.ts') },
   log: {
-    summary: 'copy a log: embedded to Kafka, back, or with other partitions; set a record aside',
+    summary: 'copy a log to another backend; set a record aside',
     load: () => import('./log.ts'),
   },
-  keys: { summary: 'API keys: who may call the gateway, and for what', load: () => import('./keys.ts') },
-  doctor: { summary: 'look at everything that could be wrong', load: () => import('./doctor.ts') },
+  keys: { summary: 'manage the API keys of the gateway', load: () => import('./keys.ts') },
+  doctor: { summary: 'check the installation, the log and the services', load: () => import('./doctor.ts') },
 }

@@ -1,4 +1,4 @@
-/** `instar keys` and a gateway that runs meanwhile. */
+/** `instar keys` with a running gateway. */
 import assert from 'node:assert/strict'
 import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -8,13 +8,13 @@ import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { readSettings } from '@instar/process'
 import { runCli } from '../cli.ts'
-import { looksOf } from '../diagnosis.ts'
+import { gatewayCheck } from '../doctor/local-checks.ts'
 import { startRig, turnOf, USER } from '../../../test/kit/gateway.ts'
-import { folder, instar, type Said } from '../../../test/kit/cli-world.ts'
+import { folder, instar, type CliResult } from '../../../test/kit/cli.ts'
 
-type Made = { id: string; token: string; scopes: string[]; expires_at: string | null }
+type KeyResult = { id: string; token: string; scopes: string[]; expires_at: string | null }
 
-test('keys are created, limited, rotated and revoked, a running gateway follows, and the file holds no secret', async () => {
+test('a running gateway applies keys that are added, limited, rotated and revoked; the file holds no token', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'instar-keys-'))
   const file = join(folder, 'keys.json')
   const keys = async (...args: string[]): Promise<unknown> => {
@@ -37,28 +37,28 @@ test('keys are created, limited, rotated and revoked, a running gateway follows,
       json: path.startsWith('/admin') ? {} : { model: 'policy', messages: [USER('Hello')] },
       ...(token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } }),
     })
-  const later = (): void => {
+  const reload = (): void => {
     now += 1001
   }
   try {
     assert.equal((await call()).status, 200)
-    const anna = (await keys('add', 'anna')) as Made
-    assert.match(anna.token, /^sk-instar-[0-9a-f]{12}-[A-Za-z0-9]{43}$/)
-    later()
+    const first = (await keys('add', 'first')) as KeyResult
+    assert.match(first.token, /^sk-instar-[0-9a-f]{12}-[A-Za-z0-9]{43}$/)
+    reload()
     assert.deepEqual(
       [
         (await call()).status,
-        (await call(anna.token)).status,
-        (await call(`${anna.token}x`)).status,
-        (await call(anna.token, '/admin/thaw')).status,
+        (await call(first.token)).status,
+        (await call(`${first.token}x`)).status,
+        (await call(first.token, '/admin/thaw')).status,
       ],
       [401, 200, 401, 403],
     )
     assert.equal((await stat(file)).mode & 0o777, 0o600)
-    assert.doesNotMatch(await readFile(file, 'utf8'), new RegExp(anna.token.split('-').at(-1)!))
+    assert.doesNotMatch(await readFile(file, 'utf8'), new RegExp(first.token.split('-').at(-1)!))
 
-    const guest = (await keys('add', 'guest', '--scopes', 'inference', '--rpm', '2', '--days', '1')) as Made
-    later()
+    const guest = (await keys('add', 'guest', '--scopes', 'inference', '--rpm', '2', '--days', '1')) as KeyResult
+    reload()
     const answers = [await call(guest.token), await call(guest.token), await call(guest.token)]
     assert.deepEqual(
       answers.map(({ status }) => status),
@@ -68,22 +68,22 @@ test('keys are created, limited, rotated and revoked, a running gateway follows,
     const turn = await turnOf(rig.log, answers[0]!.headers.get('x-instar-turn-id'))
     assert.deepEqual([turn.key, turn.trainable, turn.reason], [guest.id, false, 'opted_out'])
 
-    const next = (await keys('rotate', anna.id, '--overlap', '1')) as Made
-    later()
-    assert.deepEqual([(await call(anna.token)).status, (await call(next.token)).status], [200, 200])
+    const rotated = (await keys('rotate', first.id, '--overlap', '1')) as KeyResult
+    reload()
+    assert.deepEqual([(await call(first.token)).status, (await call(rotated.token)).status], [200, 200])
     now += 3600 * 1000
-    assert.deepEqual([(await call(anna.token)).status, (await call(next.token)).status], [401, 200])
-    await keys('revoke', next.id)
-    later()
-    assert.equal((await call(next.token)).status, 401)
+    assert.deepEqual([(await call(first.token)).status, (await call(rotated.token)).status], [401, 200])
+    await keys('revoke', rotated.id)
+    reload()
+    assert.equal((await call(rotated.token)).status, 401)
     assert.deepEqual(
-      ((await keys('list')) as Made[]).map(({ id }) => id),
-      [anna.id, guest.id],
+      ((await keys('list')) as KeyResult[]).map(({ id }) => id),
+      [first.id, guest.id],
     )
 
     const before = await readFile(file)
     await writeFile(file, '{"keys": [')
-    later()
+    reload()
     assert.equal((await call(guest.token)).status, 200)
     await writeFile(file, before)
   } finally {
@@ -92,14 +92,14 @@ test('keys are created, limited, rotated and revoked, a running gateway follows,
   }
 })
 
-test('commands send the key in INSTAR_KEY, and doctor without one names what it cannot check', async () => {
+test('commands send the key in INSTAR_KEY; without one the gateway check of doctor is unsure', async () => {
   const data = folder()
-  const made = async (scopes: string): Promise<string> =>
-    ((await instar(['keys', 'add', 'me', '--scopes', scopes, '--json'], { INSTAR_DATA: data })).json as Made).token
-  const [admin, guest] = [await made('admin'), await made('inference')]
+  const addKey = async (scopes: string): Promise<string> =>
+    ((await instar(['keys', 'add', 'me', '--scopes', scopes, '--json'], { INSTAR_DATA: data })).json as KeyResult).token
+  const [admin, guest] = [await addKey('admin'), await addKey('inference')]
   const rig = await startRig({ settings: { keyFile: join(data, 'keys.json') } })
   const env = { INSTAR_DATA: data, INSTAR_PORT: new URL(rig.url).port }
-  const said = async (args: readonly string[], key: string): Promise<[number, string | undefined]> => {
+  const run = async (args: readonly string[], key: string): Promise<[number, string | undefined]> => {
     const { code, json } = await instar([...args, '--json'], { ...env, INSTAR_KEY: key })
     return [code, (json as { error?: { code: string } }).error?.code]
   }
@@ -111,52 +111,50 @@ test('commands send the key in INSTAR_KEY, and doctor without one names what it 
       ['replay', '--branch', 'b'],
       ['doctor', 'agent'],
     ]) {
-      assert.deepEqual(await said(args, ''), [1, 'invalid_api_key'], args.join(' '))
-      assert.deepEqual(await said(args, guest), [1, 'missing_scope'], args.join(' '))
+      assert.deepEqual(await run(args, ''), [1, 'invalid_api_key'], args.join(' '))
+      assert.deepEqual(await run(args, guest), [1, 'missing_scope'], args.join(' '))
     }
     for (const args of [['thaw'], ['rollback', '7']])
-      assert.deepEqual(await said(args, admin), [1, 'no_line'], args.join(' '))
-    assert.deepEqual(await said(['doctor', 'agent'], admin), [0, undefined])
-    const [refused] = await looksOf(readSettings(env, '/'))
-      .looks.find(({ name }) => name === 'gateway')!
-      .of(readSettings(env, '/'))
+      assert.deepEqual(await run(args, admin), [1, 'no_line'], args.join(' '))
+    assert.deepEqual(await run(['doctor', 'agent'], admin), [0, undefined])
+    const [refused] = await gatewayCheck.run(readSettings(env, '/'))
     assert.deepEqual([refused?.level, refused?.todo?.includes('INSTAR_KEY')], ['unsure', true])
-    assert.match(refused!.found, /^http:\/\/127\.0\.0\.1:\d+ answers, and says no more without an API key/)
+    assert.match(refused!.found, /^http:\/\/127\.0\.0\.1:\d+ answers, but its status needs an API key/)
   } finally {
     await rig.stop()
   }
 })
 
-test('without keys a command sends the token of its data folder or of INSTAR_ADMIN_TOKEN; without a token it is refused', async () => {
-  const [data, elsewhere] = [folder(), folder()]
+test('without keys a command sends the admin token of its data folder or of INSTAR_ADMIN_TOKEN; without one it is refused', async () => {
+  const [data, otherData] = [folder(), folder()]
   const rig = await startRig({ settings: { adminToken: null, adminTokenFile: join(data, 'admin.token') } })
   const INSTAR_PORT = new URL(rig.url).port
-  const said = async (env: Record<string, string>): Promise<string | undefined> =>
+  const errorCode = async (env: Record<string, string>): Promise<string | undefined> =>
     ((await instar(['thaw', '--json'], { INSTAR_PORT, ...env })).json as { error?: { code: string } }).error?.code
   try {
     assert.equal((await stat(join(data, 'admin.token'))).mode & 0o777, 0o600)
     const token = (await readFile(join(data, 'admin.token'), 'utf8')).trim()
-    const good: Record<string, string>[] = [
+    const accepted: Record<string, string>[] = [
       { INSTAR_DATA: data },
-      { INSTAR_DATA: data, INSTAR_KEY: 'sk-of-before' },
-      { INSTAR_DATA: elsewhere, INSTAR_ADMIN_TOKEN: token },
-      { INSTAR_DATA: elsewhere, INSTAR_ADMIN_TOKEN_FILE: join(data, 'admin.token') },
+      { INSTAR_DATA: data, INSTAR_KEY: 'sk-old' },
+      { INSTAR_DATA: otherData, INSTAR_ADMIN_TOKEN: token },
+      { INSTAR_DATA: otherData, INSTAR_ADMIN_TOKEN_FILE: join(data, 'admin.token') },
     ]
-    for (const env of good) {
-      assert.equal(await said(env), 'no_line', JSON.stringify(Object.keys(env)))
+    for (const env of accepted) {
+      assert.equal(await errorCode(env), 'no_line', JSON.stringify(Object.keys(env)))
     }
-    const wrong: Record<string, string>[] = [
-      { INSTAR_DATA: elsewhere },
-      { INSTAR_DATA: elsewhere, INSTAR_ADMIN_TOKEN: `${token}x` },
+    const refused: Record<string, string>[] = [
+      { INSTAR_DATA: otherData },
+      { INSTAR_DATA: otherData, INSTAR_ADMIN_TOKEN: `${token}x` },
     ]
-    for (const env of wrong) assert.equal(await said(env), 'invalid_api_key')
-    assert.equal(await said({ INSTAR_DATA: elsewhere, INSTAR_ADMIN_TOKEN: 'short' }), 'bad_request')
+    for (const env of refused) assert.equal(await errorCode(env), 'invalid_api_key')
+    assert.equal(await errorCode({ INSTAR_DATA: otherData, INSTAR_ADMIN_TOKEN: 'short' }), 'bad_request')
   } finally {
     await rig.stop()
   }
 })
 
-test('concurrent changes of the file wait for each other, and an expired key has no successor', async () => {
+test('a command waits while another one changes the file; an expired key cannot be rotated', async () => {
   const data = folder()
   const file = join(data, 'keys.json')
   const stored = (id: string, expires: string | null): object => ({
@@ -190,62 +188,67 @@ test('concurrent changes of the file wait for each other, and an expired key has
   assert.match(rotated.err, /key over has expired/)
 })
 
-test('a gateway refuses requests after its last key is revoked or its file is gone, also after a restart, until `keys open`; health is served', async () => {
+test('a gateway stays closed after its last key is revoked or the file is deleted, also after a restart, until `keys open`; /health/ready answers', async () => {
   const data = folder()
   const file = join(data, 'keys.json')
-  const keys = (...args: string[]): Promise<Said> => instar(['keys', ...args, '--json'], { INSTAR_DATA: data })
-  const { id } = (await keys('add', 'one')).json as Made
+  const keys = (...args: string[]): Promise<CliResult> => instar(['keys', ...args, '--json'], { INSTAR_DATA: data })
+  const { id } = (await keys('add', 'one')).json as KeyResult
   let now = Date.now()
   const start = (): ReturnType<typeof startRig> =>
     startRig({ settings: { host: '0.0.0.0', open: true, keyFile: file, adminToken: null }, ports: { now: () => now } })
-  const later = (): void => {
+  const reload = (): void => {
     now += 1001
   }
   let rig = await start()
-  const at = async (path: string): Promise<number> =>
+  const statusOf = async (path: string): Promise<number> =>
     (await fetch(`http://127.0.0.1:${new URL(rig.url).port}${path}`)).status
-  const again = async (): Promise<void> => {
+  const restart = async (): Promise<void> => {
     await rig.stop()
     rig = await start()
   }
   try {
-    assert.equal(await at('/v1/models'), 401)
-    assert.equal((await keys('open')).code, 2, 'there is a key')
+    assert.equal(await statusOf('/v1/models'), 401)
+    assert.equal((await keys('open')).code, 2, 'the file holds a key')
     assert.equal((await keys('revoke', id)).code, 0)
-    later()
+    reload()
     assert.deepEqual(
-      [await at('/v1/models'), await at('/admin/status'), await at('/metrics'), await at('/health/ready')],
+      [
+        await statusOf('/v1/models'),
+        await statusOf('/admin/status'),
+        await statusOf('/metrics'),
+        await statusOf('/health/ready'),
+      ],
       [401, 401, 401, 200],
     )
-    await again()
-    assert.equal(await at('/v1/models'), 401, 'after a restart')
+    await restart()
+    assert.equal(await statusOf('/v1/models'), 401, 'after a restart')
     for (const emptied of ['{"keys": []}', '']) {
       await writeFile(file, emptied)
-      later()
-      assert.equal(await at('/v1/models'), 401, emptied)
+      reload()
+      assert.equal(await statusOf('/v1/models'), 401, emptied)
     }
     await rm(file)
-    later()
-    assert.equal(await at('/v1/models'), 401, 'without the file')
-    await again()
-    assert.equal(await at('/v1/models'), 401, 'without the file, after a restart')
+    reload()
+    assert.equal(await statusOf('/v1/models'), 401, 'without the file')
+    await restart()
+    assert.equal(await statusOf('/v1/models'), 401, 'without the file, after a restart')
     assert.deepEqual((await keys('open')).json, { open: true })
-    later()
-    assert.equal(await at('/v1/models'), 200)
-    await again()
-    assert.equal(await at('/v1/models'), 200)
+    reload()
+    assert.equal(await statusOf('/v1/models'), 200)
+    await restart()
+    assert.equal(await statusOf('/v1/models'), 200)
     await rm(file)
-    later()
-    assert.equal(await at('/v1/models'), 200)
+    reload()
+    assert.equal(await statusOf('/v1/models'), 200)
     await keys('add', 'two')
-    later()
-    assert.equal(await at('/v1/models'), 401)
+    reload()
+    assert.equal(await statusOf('/v1/models'), 401)
   } finally {
     await rig.stop()
   }
 })
 
-test('keys that another program removes lock a running gateway as well, and a marker beside the file records that keys existed', async () => {
+test('a gateway that had keys at its start stays closed after the file is deleted, also after a restart', async () => {
   const data = folder()
   const file = join(data, 'keys.json')
   await writeFile(
@@ -263,46 +266,46 @@ test('keys that another program removes lock a running gateway as well, and a ma
   }
 })
 
-test('the lock belongs to its owner, and a lock that is never released does not block a revocation', async () => {
+test('the lock file has mode 0600; a held lock does not prevent a key from being revoked', async () => {
   const data = folder()
   const file = join(data, 'keys.json')
   await writeFile(`${file}.lock`, '', { mode: 0o644 })
-  const theirs = new DatabaseSync(`${file}.lock`, { readOnly: true })
-  theirs.exec('BEGIN; SELECT * FROM sqlite_schema')
-  const keys = (...args: string[]): Promise<Said> => instar(['keys', ...args, '--json'], { INSTAR_DATA: data })
-  const made = (await keys('add', 'one')).json as Made
+  const foreign = new DatabaseSync(`${file}.lock`, { readOnly: true })
+  foreign.exec('BEGIN; SELECT * FROM sqlite_schema')
+  const keys = (...args: string[]): Promise<CliResult> => instar(['keys', ...args, '--json'], { INSTAR_DATA: data })
+  const key = (await keys('add', 'one')).json as KeyResult
   assert.equal((await stat(`${file}.lock`)).mode & 0o777, 0o600)
-  theirs.close()
+  foreign.close()
   const held = new DatabaseSync(`${file}.lock`)
   held.exec('BEGIN EXCLUSIVE')
   try {
-    const [revoked, added] = await Promise.all([keys('revoke', made.id), keys('add', 'two')])
-    assert.deepEqual([revoked.code, (revoked.json as Made).id, added.code], [0, made.id, 1])
-    assert.match(revoked.err, /revoked without it/)
+    const [revoked, added] = await Promise.all([keys('revoke', key.id), keys('add', 'two')])
+    assert.deepEqual([revoked.code, (revoked.json as KeyResult).id, added.code], [0, key.id, 1])
+    assert.match(revoked.err, /revoked without the lock/)
     assert.deepEqual((await keys('list')).json, [])
   } finally {
     held.close()
   }
 })
 
-test('faults of the disk, a file that is no key file and an unknown subcommand have their own errors', async () => {
+test('errors of the file system, a file that holds no keys, and unknown subcommands have errors of their own', async () => {
   const data = folder()
   const file = join(data, 'keys.json')
-  const said = async (args: readonly string[], keys: string): Promise<[number, string]> => {
+  const run = async (args: readonly string[], keys: string): Promise<[number, string]> => {
     const { code, err } = await instar(['keys', ...args], { INSTAR_DATA: data, INSTAR_KEYS: keys })
     return [code, err.split('\n')[0]!]
   }
   await writeFile(file, '{}')
   for (const args of [['list'], ['add', 'x']])
-    assert.deepEqual(await said(args, file), [1, `instar keys: data_unreadable: ${file} is not a file of API keys.`])
-  const [code, err] = await said(['add', 'x'], join(file, 'keys.json'))
+    assert.deepEqual(await run(args, file), [1, `instar keys: data_unreadable: ${file} is not a file of API keys.`])
+  const [code, err] = await run(['add', 'x'], join(file, 'keys.json'))
   assert.deepEqual(
     [code, err.startsWith(`instar keys: data_unreadable: ${file}/keys.json cannot be changed: `)],
     [1, true],
   )
   await rm(file)
   await mkdir(`${file}.${process.pid}.new`)
-  assert.match((await said(['add', 'x'], file))[1], /^instar keys: data_unreadable: .* cannot be changed: EISDIR/)
-  assert.deepEqual(await said(['remove', 'x'], file), [2, 'instar keys: there is no `keys remove`'])
-  assert.deepEqual(await said(['list', 'x'], file), [2, 'instar keys: not understood: x'])
+  assert.match((await run(['add', 'x'], file))[1], /^instar keys: data_unreadable: .* cannot be changed: EISDIR/)
+  assert.deepEqual(await run(['remove', 'x'], file), [2, 'instar keys: unknown subcommand: keys remove'])
+  assert.deepEqual(await run(['list', 'x'], file), [2, 'instar keys: unexpected argument: x'])
 })

@@ -1,15 +1,33 @@
 import { InstarError } from '@instar/events/errors'
 import { SCOPES, tokenFor, type Scope } from '@instar/gateway/keys'
 import { randomBytes, createHash } from 'node:crypto'
-import { command, UsageError } from '../command.ts'
-import { lockKeyFile, readKeyFile, writeKeyFile, type StoredKey } from '../key-file.ts'
+import { command, UsageError, type Invocation } from '../command.ts'
+import { lockKeyFile, readKeyFile, writeKeyFile, type KeyFile, type StoredKey } from '../key-file.ts'
 import { table } from '../table.ts'
 
 const DAY_MS = 24 * 3600 * 1000
-/** How long the old key of a rotation goes on. */
+const HOUR_MS = 3600 * 1000
+/** Default of --overlap. */
 const OVERLAP_HOURS = 24
 
-const mint = (
+const OPTIONS = {
+  scopes: { type: 'string', default: 'inference,feedback,train' },
+  days: { type: 'string' },
+  rpm: { type: 'string' },
+  bytes: { type: 'string' },
+  concurrent: { type: 'string' },
+  overlap: { type: 'string' },
+} as const
+
+/** `argument`: NAME or ID; '' for list and open. `now`: ms since the epoch. */
+type KeysInvocation = Pick<Invocation<typeof OPTIONS>, 'values' | 'print'> & {
+  file: string
+  keyFile: KeyFile
+  argument: string
+  now: number
+}
+
+const createKey = (
   settings: Omit<StoredKey, 'id' | 'sha256' | 'created_at'>,
   now: number,
 ): { key: StoredKey; token: string } => {
@@ -26,150 +44,159 @@ const mint = (
   }
 }
 
-const count = (text: string | undefined, name: string): number | null => {
+const parseCount = (text: string | undefined, name: string): number | null => {
   if (text === undefined) return null
-  if (!/^[1-9]\d{0,8}$/.test(text)) throw new UsageError(`--${name} ${text} is not a number`)
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new UsageError(`--${name} ${text} is not a whole number from 1 to 999999999`)
   return Number(text)
 }
 
-const scopesOf = (text: string): Scope[] =>
+const parseScopes = (text: string): Scope[] =>
   text.split(',').map((name) => {
     const scope = SCOPES.find((one) => one === name.trim())
-    if (!scope) throw new UsageError(`${name} is no scope; there are ${SCOPES.join(', ')}`)
+    if (!scope) throw new UsageError(`${name} is not a scope; the scopes are ${SCOPES.join(', ')}`)
     return scope
   })
 
-/** Without the hash: it is of no use to a person. */
-const shown = ({ sha256: _, ...key }: StoredKey) => key
+/** The fields of a key without its hash. */
+const publicFields = ({ sha256: _, ...key }: StoredKey) => key
+
+const findKey = ({ file, keyFile, argument: id }: KeysInvocation): StoredKey => {
+  const key = keyFile.keys.find((one) => one.id === id)
+  if (!key) throw new InstarError('unknown_key', `${file} holds no key ${id}.`, { id })
+  return key
+}
+
+const minuteOf = (isoTime: string): string => isoTime.slice(0, 16).replace('T', ' ')
+
+const list = ({ keyFile: { keys }, print }: KeysInvocation): void =>
+  print(keys.map(publicFields), () =>
+    table(
+      [
+        { name: 'id', of: (key) => key.id },
+        { name: 'name', of: (key) => key.name },
+        { name: 'scopes', of: (key) => key.scopes.join(',') },
+        { name: 'created', of: (key) => key.created_at.slice(0, 10) },
+        { name: 'expires', of: (key) => (key.expires_at ? minuteOf(key.expires_at) : 'never') },
+        { name: 'per minute', of: (key) => key.requests_per_minute },
+        { name: 'at once', of: (key) => key.concurrent },
+      ],
+      keys,
+    ),
+  )
+
+const open = ({ file, keyFile, print }: KeysInvocation): void => {
+  const { length } = keyFile.keys
+  if (length > 0) throw new UsageError(`${file} holds ${length} key${length === 1 ? '' : 's'}; revoke them first`)
+  writeKeyFile(file, keyFile, [], true)
+  print({ open: true }, () => 'the gateway serves this machine without a key\n')
+}
+
+const add = ({ file, keyFile, argument: name, values, now, print }: KeysInvocation): void => {
+  const days = parseCount(values.days, 'days')
+  const { key, token } = createKey(
+    {
+      name,
+      scopes: parseScopes(values.scopes),
+      expires_at: days === null ? null : new Date(now + days * DAY_MS).toISOString(),
+      requests_per_minute: parseCount(values.rpm, 'rpm'),
+      bytes_per_minute: parseCount(values.bytes, 'bytes'),
+      concurrent: parseCount(values.concurrent, 'concurrent'),
+    },
+    now,
+  )
+  writeKeyFile(file, keyFile, [...keyFile.keys, key])
+  print(
+    { ...publicFields(key), token },
+    () => `${token}\n\nkey ${key.id} (${key.scopes.join(', ')}); the token is not shown again\n`,
+  )
+}
+
+const revoke = (invocation: KeysInvocation): void => {
+  const { file, keyFile, print } = invocation
+  const key = findKey(invocation)
+  const others = keyFile.keys.filter((one) => one !== key)
+  writeKeyFile(file, keyFile, others)
+  const noKeyLeft =
+    others.length > 0
+      ? ''
+      : '; no key is left: the gateway serves no request until `instar keys add` or `instar keys open`'
+  print(publicFields(key), () => `key ${key.id} (${key.name}) is revoked${noKeyLeft}\n`)
+}
+
+/** Creates a key with the rights of the old one, which expires after the overlap. */
+const rotate = (invocation: KeysInvocation): void => {
+  const { file, keyFile, values, now, print } = invocation
+  const old = findKey(invocation)
+  const overlapHours = parseCount(values.overlap, 'overlap') ?? OVERLAP_HOURS
+  const overlapEnd = new Date(now + overlapHours * HOUR_MS).toISOString()
+  if (old.expires_at !== null && Date.parse(old.expires_at) <= now)
+    throw new UsageError(`key ${old.id} has expired, and so would its successor; \`instar keys add\` creates a new key`)
+  const oldExpires = old.expires_at !== null && old.expires_at < overlapEnd ? old.expires_at : overlapEnd
+  const { key, token } = createKey(
+    {
+      name: old.name,
+      scopes: old.scopes,
+      expires_at: old.expires_at,
+      requests_per_minute: old.requests_per_minute,
+      bytes_per_minute: old.bytes_per_minute ?? null,
+      concurrent: old.concurrent,
+    },
+    now,
+  )
+  writeKeyFile(file, keyFile, [
+    ...keyFile.keys.map((one) => (one === old ? { ...one, expires_at: oldExpires } : one)),
+    key,
+  ])
+  print(
+    { ...publicFields(key), token },
+    () => `${token}\n\nkey ${key.id} replaces ${old.id}, which expires ${minuteOf(oldExpires)} UTC\n`,
+  )
+}
+
+const SUBCOMMANDS: Readonly<Record<string, { run(invocation: KeysInvocation): void; argument: boolean }>> = {
+  list: { run: list, argument: false },
+  add: { run: add, argument: true },
+  revoke: { run: revoke, argument: true },
+  rotate: { run: rotate, argument: true },
+  open: { run: open, argument: false },
+}
 
 export default command('keys', {
   usage: 'list | add NAME | revoke ID | rotate ID | open',
   help: `
-API keys of the gateway. With one key or more every request needs one, and the gateway may listen beyond loopback. It stays so
-when the last one is revoked, or the file is gone: \`instar keys open\` alone lets a gateway that had keys do without.
-A running gateway hears of changes within a second. The token is shown once; the file (INSTAR_KEYS, default keys.json in
-the data folder) holds its hash alone. Commands that ask the gateway show it the key in INSTAR_KEY, which needs the scope admin.
+Manages the API keys of the gateway. Once there is a key, every request needs one, and the gateway may listen beyond
+loopback. This stays so when the last key is revoked or the file is deleted, until \`instar keys open\`. A running gateway
+applies changes within a second. The token is shown once; the file (INSTAR_KEYS, default keys.json in the data folder)
+holds its hash only. Commands that call the gateway send the key in INSTAR_KEY, which needs the scope admin.
 
-  add NAME       a new key
-  revoke ID      it opens nothing any more
-  rotate ID      a new key with the same rights; the old one goes on for --overlap hours
-  open           without keys the gateway is open again: to this machine, and beyond it only with INSTAR_OPEN=1
+  list           print the keys
+  add NAME       create a key
+  revoke ID      remove a key
+  rotate ID      create a key with the same rights; the old one expires after --overlap hours
+  open           serve without keys again: this machine, and other machines only with INSTAR_OPEN=1
   --scopes S     of inference, feedback, admin, train, steps (default inference,feedback,train)
-  --days N       it expires after so many days (default: never)
-  --rpm N        requests a minute; --concurrent N  requests at once; --bytes N  bytes of bodies a minute
+  --days N       days until the key expires (default: never)
+  --rpm N        requests per minute
+  --concurrent N concurrent requests
+  --bytes N      bytes of request bodies per minute
   --overlap N    hours (default ${OVERLAP_HOURS})
 
---json: list: an array of {id, name, scopes, created_at, expires_at, requests_per_minute,
-bytes_per_minute, concurrent}; add and rotate: that
-of the new key, with \`token\`.`,
-  options: {
-    scopes: { type: 'string', default: 'inference,feedback,train' },
-    days: { type: 'string' },
-    rpm: { type: 'string' },
-    bytes: { type: 'string' },
-    concurrent: { type: 'string' },
-    overlap: { type: 'string' },
-  },
+--json of list: an array of {id, name, scopes, created_at, expires_at, requests_per_minute, bytes_per_minute,
+concurrent}; of add and rotate: the same fields of the new key, with \`token\``,
+  options: OPTIONS,
   overrides: ['data'],
   positionals: [1, 2],
-  async run({ config, positionals: [what, which], values, answer, err, stop }) {
-    if (!['list', 'add', 'revoke', 'rotate', 'open'].includes(what!))
-      throw new UsageError(`there is no \`keys ${what}\``)
-    if ((what === 'list' || what === 'open') && which !== undefined) throw new UsageError(`not understood: ${which}`)
-    const now = Date.now()
+  async run({ config, positionals: [name, argument], values, print, err, stop }) {
+    const subcommand = Object.hasOwn(SUBCOMMANDS, name!) ? SUBCOMMANDS[name!] : undefined
+    if (!subcommand) throw new UsageError(`unknown subcommand: keys ${name}`)
+    if (!subcommand.argument && argument !== undefined) throw new UsageError(`unexpected argument: ${argument}`)
+    if (subcommand.argument && argument === undefined)
+      throw new UsageError(`keys ${name}: ${name === 'add' ? 'NAME' : 'ID'} is missing`)
     const file = config.keyFile
-    using lock = what === 'list' ? null : await lockKeyFile(file, what === 'revoke', stop)
-    if (what === 'revoke' && !lock) err(`somebody holds ${file}.lock; revoked without it\n`)
-    const held = readKeyFile(file)
-    const { keys } = held
-    if (what === 'list') {
-      answer(keys.map(shown), () =>
-        table(
-          [
-            { name: 'id', of: (key) => key.id },
-            { name: 'name', of: (key) => key.name },
-            { name: 'scopes', of: (key) => key.scopes.join(',') },
-            { name: 'created', of: (key) => key.created_at.slice(0, 10) },
-            { name: 'expires', of: (key) => key.expires_at?.slice(0, 16).replace('T', ' ') ?? 'never' },
-            { name: 'per minute', of: (key) => key.requests_per_minute },
-            { name: 'at once', of: (key) => key.concurrent },
-          ],
-          keys,
-        ),
-      )
-      return
-    }
-    if (what === 'open') {
-      if (keys.length > 0)
-        throw new UsageError(`${file} holds ${keys.length} key${keys.length === 1 ? '' : 's'}: revoke them first`)
-      writeKeyFile(file, held, [], true)
-      answer({ open: true }, () => 'without keys the gateway is open to this machine\n')
-      return
-    }
-    if (which === undefined) throw new UsageError(`${what} needs a name or an id`)
-    if (what === 'add') {
-      const days = count(values.days, 'days')
-      const { key, token } = mint(
-        {
-          name: which,
-          scopes: scopesOf(values.scopes),
-          expires_at: days === null ? null : new Date(now + days * DAY_MS).toISOString(),
-          requests_per_minute: count(values.rpm, 'rpm'),
-          bytes_per_minute: count(values.bytes, 'bytes'),
-          concurrent: count(values.concurrent, 'concurrent'),
-        },
-        now,
-      )
-      writeKeyFile(file, held, [...keys, key])
-      answer(
-        { ...shown(key), token },
-        () => `${token}\n\nkey ${key.id} (${key.scopes.join(', ')}); the token is not shown again\n`,
-      )
-      return
-    }
-    const found = keys.find(({ id }) => id === which)
-    if (!found) throw new InstarError('unknown_key', `${file} holds no key ${which}.`, { id: which })
-    if (what === 'revoke') {
-      writeKeyFile(
-        file,
-        held,
-        keys.filter((key) => key !== found),
-      )
-      const last =
-        keys.length === 1 ? '; no key is left, and nothing is served until `instar keys add` or `instar keys open`' : ''
-      answer(shown(found), () => `key ${found.id} (${found.name}) is revoked${last}\n`)
-      return
-    }
-    const overlap = new Date(now + (count(values.overlap, 'overlap') ?? OVERLAP_HOURS) * 3600 * 1000).toISOString()
-    const ends = found.expires_at !== null && found.expires_at < overlap ? found.expires_at : overlap
-    if (found.expires_at !== null && Date.parse(found.expires_at) <= now)
-      throw new UsageError(
-        `key ${found.id} has expired: its successor would have, too; \`instar keys add\` makes a new one`,
-      )
-    const {
-      name,
-      scopes,
-      expires_at: expires,
-      requests_per_minute: perMinute,
-      bytes_per_minute: bytesPerMinute = null,
-      concurrent,
-    } = found
-    const { key, token } = mint(
-      {
-        name,
-        scopes,
-        expires_at: expires,
-        requests_per_minute: perMinute,
-        bytes_per_minute: bytesPerMinute,
-        concurrent,
-      },
-      now,
-    )
-    writeKeyFile(file, held, [...keys.map((one) => (one === found ? { ...one, expires_at: ends } : one)), key])
-    answer(
-      { ...shown(key), token },
-      () =>
-        `${token}\n\nkey ${key.id} takes over from ${found.id}, which ends ${ends.slice(0, 16).replace('T', ' ')} UTC\n`,
-    )
+    // A key can be revoked without the lock: a process that holds the lock must not prevent it.
+    using lock = name === 'list' ? null : await lockKeyFile(file, name === 'revoke', stop)
+    if (name === 'revoke' && !lock)
+      err(`${file}.lock is locked by another process; the key is revoked without the lock\n`)
+    subcommand.run({ file, keyFile: readKeyFile(file), argument: argument ?? '', values, now: Date.now(), print })
   },
 })

@@ -1,19 +1,19 @@
+import { weightLine } from '@instar/events'
 import { InstarError } from '@instar/events/errors'
 import { openModel, startLearning } from '@instar/policy'
 import { logTarget } from '@instar/process'
 import { createPublisher, probesOf, publisherConfig } from '@instar/publisher'
-import { weightLine } from '@instar/events'
+import { streamAdmin, waitForGateways, type HeadReply } from '../admin-client.ts'
 import { command } from '../command.ts'
 import type { Config } from '../config.ts'
-import { askEveryGateway, askLines, type Reply } from '../gateway.ts'
-import { openWritable, POLICY } from '../lines.ts'
+import { openWritable, POLICY } from '../log-access.ts'
 
-type Promotion = Reply & { accepted?: boolean; reason?: string | null }
+type PromoteReply = HeadReply & { accepted?: boolean; reason?: string | null }
 
-/** On Kafka any process may put a branch through the gate: this one does, as a publisher that decides nothing else. */
-const alone = async (config: Config, branch: string, stop: AbortSignal): Promise<Promotion> => {
-  const fault = Promise.withResolvers<never>()
-  fault.promise.catch(() => undefined)
+/** Runs a publisher that decides on this promotion only. For a log on Kafka, to which any process may write. */
+const promoteHere = async (config: Config, branch: string, stop: AbortSignal): Promise<PromoteReply> => {
+  const fatal = Promise.withResolvers<never>()
+  fatal.promise.catch(() => undefined)
   const log = await openWritable(config)
   try {
     const [model, learner] = await Promise.all([
@@ -28,14 +28,15 @@ const alone = async (config: Config, branch: string, stop: AbortSignal): Promise
           model,
           probes: probesOf(config.model),
           now: Date.now,
-          onFatal: fault.reject,
+          onFatal: fatal.reject,
           promotionsOnly: true,
         },
         publisherConfig.parse({ policy: POLICY }),
       )
       try {
         await publisher.start()
-        const verdict = await Promise.race([publisher.promote(`${POLICY}~${branch}`), fault.promise, aborted(stop)])
+        const promotion = publisher.promote(`${POLICY}~${branch}`)
+        const verdict = await Promise.race([promotion, fatal.promise, rejectWhenAborted(stop)])
         const line = weightLine(publisher.state.weights, POLICY)
         return { head: line.head, version: line.head, frozen: line.frozen, ...verdict }
       } finally {
@@ -49,38 +50,40 @@ const alone = async (config: Config, branch: string, stop: AbortSignal): Promise
   }
 }
 
-const aborted = (stop: AbortSignal): Promise<never> =>
+const rejectWhenAborted = (stop: AbortSignal): Promise<never> =>
   new Promise((_, reject) => {
-    stop.addEventListener('abort', () => reject(new InstarError('aborted', 'The command was given up.')), {
+    stop.addEventListener('abort', () => reject(new InstarError('aborted', 'The command was aborted.')), {
       once: true,
     })
   })
 
+/** Sends the promotion to the gateway, and resolves with the last line of its reply. */
+const promoteByGateway = async (config: Config, branch: string, stop: AbortSignal): Promise<PromoteReply> => {
+  let reply: PromoteReply | null = null
+  for await (const line of streamAdmin<PromoteReply>(config, '/admin/promote', { branch }, stop)) reply = line
+  if (!reply) throw new InstarError('no_reply', 'The gateway ended its reply before the verdict.')
+  return reply
+}
+
 export default command('promote', {
   usage: 'NAME',
   help: `
-Puts the last version of a branch (made by \`instar replay --branch NAME\`) through the gate and, if it passes,
-makes it the next version of the policy.
+Puts the last version of a branch (made by \`instar replay --branch NAME\`) through the gate. If it passes, it becomes the
+next version of the policy.
 
---json: {accepted, reason, head, version, frozen}`,
+--json: {accepted, reason, head, version, frozen}. Exit code 0 if accepted`,
   options: {},
   overrides: ['host', 'port', 'model'],
   positionals: [1, 1],
-  async run({ config, positionals, answer, stop }) {
-    let said: Promotion | null = null
+  async run({ config, positionals: [branch], print, stop }) {
     const { manyWriters } = logTarget(config)
-    if (manyWriters) said = await alone(config, positionals[0]!, stop)
-    else
-      for await (const line of askLines<Promotion>(config, '/admin/promote', { branch: positionals[0]! }, stop))
-        said = line
-    const reply = said as Promotion | null
-    if (!reply) throw new InstarError('no_reply', 'The gateway ended its answer before the verdict.')
+    const reply = await (manyWriters ? promoteHere : promoteByGateway)(config, branch!, stop)
     const accepted = reply.accepted !== false
-    if (accepted && manyWriters) await askEveryGateway(config)
-    answer(reply, () =>
+    if (accepted && manyWriters) await waitForGateways(config)
+    print(reply, () =>
       accepted
-        ? `version ${reply.version} serves, promoted from ${positionals[0]}\n`
-        : `refused by the gate: ${reply.reason ?? 'see its figures in the log'}\n`,
+        ? `version ${reply.version} serves, promoted from ${branch}\n`
+        : `rejected by the gate: ${reply.reason ?? 'the log holds its figures'}\n`,
     )
     return accepted
   },

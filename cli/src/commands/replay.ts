@@ -2,23 +2,30 @@ import { initialTurns, InstarError, foldTurns, decodeReadable, type Logged, type
 import { openModel, startLearning, type EngineChoice } from '@instar/policy'
 import { logTarget } from '@instar/process'
 import type { ReplayOptions, ReplayProgress, ReplayReport } from '@instar/trainer'
-import { command, UsageError, type World } from '../command.ts'
+import { streamAdmin } from '../admin-client.ts'
+import { command, UsageError, type CommandContext } from '../command.ts'
 import type { Config } from '../config.ts'
-import { bar } from '../demo/show.ts'
-import { learnEngineOf } from '../engine.ts'
-import { askLines } from '../gateway.ts'
-import { openWritable, POLICY } from '../lines.ts'
-import { boundOf, runReplay, settingsOf, type ReplayLine } from '../replays.ts'
+import { parseLearnEngine } from '../engine.ts'
+import { openWritable, POLICY } from '../log-access.ts'
+import { progressBar } from '../progress-bar.ts'
+import { parseBound, parseSettings, runReplay, type ReplayLine } from '../replay.ts'
 
-const seconds = (ms: number): string => (ms < 90_000 ? `${Math.round(ms / 1000)} s` : `${Math.round(ms / 60_000)} min`)
+const durationText = (ms: number): string =>
+  ms < 90_000 ? `${Math.round(ms / 1000)} s` : `${Math.round(ms / 60_000)} min`
 
-const show = (world: World, { phase, done, total, equal, elapsedMs, remainingMs }: ReplayProgress): void =>
-  world.err(
-    `${world.terminal ? '\r\x1b[2K' : ''}${bar(total > 0 ? done / total : 1)} ${phase === 'judging' ? 'turn' : 'batch'} ${done}/${total}  ${equal === null ? '' : equal ? 'equal so far  ' : 'DIFFERENT  '}${seconds(elapsedMs)}, ${seconds(remainingMs)} left${world.terminal ? '' : '\n'}`,
-  )
+const showProgress = (
+  { err, terminal }: CommandContext,
+  { phase, done, total, equal, elapsedMs, remainingMs }: ReplayProgress,
+): void => {
+  const bar = progressBar(total > 0 ? done / total : 1)
+  const unit = phase === 'judging' ? 'turn' : 'batch'
+  const comparison = equal === null ? '' : equal ? 'equal so far  ' : 'DIFFERENT  '
+  const line = `${bar} ${unit} ${done}/${total}  ${comparison}${durationText(elapsedMs)}, ${durationText(remainingMs)} left`
+  err(terminal ? `\r\x1b[2K${line}` : `${line}\n`)
+}
 
-/** In this process: the embedded log's only writer, for when no pipeline runs; one of many on Kafka. */
-const alone = async function* (
+/** Replays in this process. For an embedded log without a running pipeline, and for a log on Kafka. */
+const replayHere = async function* (
   config: Config,
   engine: EngineChoice,
   options: ReplayOptions,
@@ -48,23 +55,33 @@ const alone = async function* (
   }
 }
 
+const comparisonText = ({ apart, equal, first }: ReplayReport): string => {
+  if (apart)
+    return `computed by another engine than recorded, so not compared bit for bit; the largest relative difference between the adapters is ${apart.distance.toPrecision(2)}, in batch ${apart.batch}`
+  if (equal === null) return 'not compared, since settings or judge were changed'
+  return equal ? 'equal, bit for bit' : `DIFFERENT from batch ${first?.batch} on`
+}
+
+const reportText = (report: ReplayReport): string =>
+  `branch ${report.branch}: ${report.batches} batches, ${report.versions} versions in ${durationText(report.wallMs)}; ${comparisonText(report)}\n`
+
 export default command('replay', {
   usage: '--branch NAME [--from VERSION|TIME] [--until VERSION|TIME] [--set NAME=VALUE]… [--judge signals|llm]',
   help: `
-Trains again from the log, onto a branch that never touches the version that serves. With unchanged settings the
-recorded batches are computed again, and every adapter must come out bit for bit as it was. With changed settings, or
-another judge, the turns are scored and sealed anew in log order.
+Trains again from the log, onto a branch; the served version does not change. With the recorded settings, the recorded
+batches are computed again, and each adapter must equal the recorded one bit for bit. With changed settings or another
+judge, the turns are scored and sealed again in the order of the log.
 
   --branch NAME  name of the branch (letters, digits, dots, dashes); \`instar promote NAME\` serves its result
-  --from X       begin at this version, or at the version that served at this time (default: the base)
+  --from X       start at this version, or at the version that served at this time (default: the base)
   --until X      stop after this version, or at this time
-  --set N=V      another setting: lr, epochs, opdWeight, klWeight, batchSize, …, loss=hybrid|binary|opd
+  --set N=V      change a setting: lr, epochs, opdWeight, klWeight, batchSize, …, loss=hybrid|binary|opd
   --judge J      score the joined turns again with this judge
-  --engine E     onnx, wasm or tfjs-node (default INSTAR_LEARN_ENGINE, else auto), where no pipeline runs
+  --engine E     onnx, wasm or tfjs-node (default INSTAR_LEARN_ENGINE, else auto); only if no pipeline runs
 
---json: {branch, equal, mode, batches, versions, first, apart, adapter, wallMs}; equal is null with changed settings, and
-where this engine is not the recorded one: mode is then tolerance, and apart says how far the adapters are.
-Exit code 0 unless equal is false.`,
+--json: {branch, equal, mode, batches, versions, first, apart, adapter, wallMs}. equal is null with changed settings, and
+with another engine than the recorded one: mode is then tolerance, and apart holds the difference of the adapters.
+Exit code 0 unless equal is false`,
   options: {
     branch: { type: 'string' },
     from: { type: 'string' },
@@ -74,17 +91,17 @@ Exit code 0 unless equal is false.`,
     engine: { type: 'string' },
   },
   overrides: ['host', 'port', 'data', 'model'],
-  async run(call) {
-    const { config, values, answer } = call
-    if (values.branch === undefined) throw new UsageError('--branch NAME is missing')
+  async run(invocation) {
+    const { config, values, print, stop } = invocation
+    if (values.branch === undefined) throw new UsageError('--branch NAME is required')
     const options: ReplayOptions = {
       branch: values.branch,
-      from: boundOf(values.from, 'from'),
-      until: boundOf(values.until, 'until'),
-      set: settingsOf(values.set ?? []),
+      from: parseBound(values.from, 'from'),
+      until: parseBound(values.until, 'until'),
+      set: parseSettings(values.set ?? []),
       judge: values.judge ?? null,
     }
-    const sent = {
+    const body = {
       branch: values.branch,
       from: values.from,
       until: values.until,
@@ -92,33 +109,25 @@ Exit code 0 unless equal is false.`,
       judge: values.judge,
     }
     let report = null as ReplayReport | null
-    const take = (line: ReplayLine): void => {
-      if ('progress' in line) show(call, line.progress)
+    const handle = (line: ReplayLine): void => {
+      if ('progress' in line) showProgress(invocation, line.progress)
       else report = line.report
     }
     let here = logTarget(config).manyWriters
     try {
-      if (!here) for await (const line of askLines<ReplayLine>(config, '/admin/replay', sent, call.stop)) take(line)
+      if (!here) for await (const line of streamAdmin<ReplayLine>(config, '/admin/replay', body, stop)) handle(line)
     } catch (error) {
       if (!(error instanceof InstarError) || error.code !== 'not_running') throw error
       here = true
     }
-    if (here)
-      for await (const line of alone(
-        config,
-        learnEngineOf(values.engine, config.learnEngine, undefined),
-        options,
-        call.stop,
-      ))
-        take(line)
-    if (call.terminal) call.err('\n')
-    const done = report
-    if (!done) throw new InstarError('no_reply', 'The replay ended without a report.')
-    answer(
-      done,
-      () =>
-        `branch ${done.branch}: ${done.batches} batches, ${done.versions} versions in ${seconds(done.wallMs)}; ${done.apart ? `another engine than the recorded one: no bits to compare; what the adapters learned is within ${done.apart.distance.toPrecision(2)} of the record (relative, farthest in batch ${done.apart.batch})` : done.equal === null ? 'settings changed, nothing to compare' : done.equal ? 'equal, bit for bit' : `DIFFERENT from batch ${done.first?.batch} on`}\n`,
-    )
-    return done.equal !== false
+    if (here) {
+      const engine = parseLearnEngine(values.engine, config.learnEngine, undefined)
+      for await (const line of replayHere(config, engine, options, stop)) handle(line)
+    }
+    if (invocation.terminal) invocation.err('\n')
+    const result = report
+    if (!result) throw new InstarError('no_reply', 'The replay ended without a report.')
+    print(result, () => reportText(result))
+    return result.equal !== false
   },
 })

@@ -1,33 +1,31 @@
-import { command, versionNumber } from '../command.ts'
-import { ask, askEveryGateway, type Reply } from '../gateway.ts'
+import { requestAdmin, waitForGateways, type HeadReply } from '../admin-client.ts'
+import { command, parseVersion } from '../command.ts'
 
 export default command('rollback', {
   usage: 'N [--why TEXT] [--keep-learning]',
   help: `
-Moves the head to version N; returns when every gateway that answers at INSTAR_HOST serves it. Nothing is edited: it is a new record, and
-numbers go on. Learning freezes in the same record, or the turns that still wait would undo it.
+Moves the head to version N, and returns when every gateway that answers at INSTAR_HOST serves it. The move is a new
+record; no version is changed or deleted. The same record freezes learning, since otherwise the next update would
+replace the version.
 
-  --why TEXT       recorded with it
-  --keep-learning  do not freeze
+  --why TEXT       reason, stored in the record
+  --keep-learning  do not freeze learning
 
---json: {head, version, frozen}: as it is then; with --keep-learning a newer version may serve already`,
+--json: {head, version, frozen} after the move; with --keep-learning a newer version may already serve`,
   options: { why: { type: 'string' }, 'keep-learning': { type: 'boolean' } },
   overrides: ['host', 'port'],
   positionals: [1, 1],
-  async run({ config, positionals, values, answer }) {
-    const version = versionNumber(positionals[0]!)
-    const reply = await ask<Reply>(config, '/admin/rollback', {
+  async run({ config, positionals, values, print }) {
+    const version = parseVersion(positionals[0]!)
+    const reply = await requestAdmin<HeadReply>(config, '/admin/rollback', {
       version,
       ...(values.why === undefined ? {} : { why: values.why }),
       keepLearning: values['keep-learning'] === true,
     })
-    await askEveryGateway(config)
-    // It was answered, so it counted; where learning goes on, a newer version may have followed already.
+    await waitForGateways(config)
+    // The gateway replies after the move has taken effect; with --keep-learning a newer version may follow before that.
     const moved = reply.version === version ? '' : `moved to version ${version}; since then `
-    answer(
-      reply,
-      () =>
-        `${moved}version ${reply.version} serves; ${reply.frozen ? 'learning is frozen (`instar thaw` lets it go on)' : 'learning goes on'}\n`,
-    )
+    const learning = reply.frozen ? 'learning is frozen (`instar thaw` resumes it)' : 'learning continues'
+    print(reply, () => `${moved}version ${reply.version} serves; ${learning}\n`)
   },
 })

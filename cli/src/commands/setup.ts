@@ -7,7 +7,12 @@ import { setupDatabase } from '@instar/projections'
 import { command } from '../command.ts'
 import { table } from '../table.ts'
 
-const announce = async (config: LogSettings, signal: AbortSignal): Promise<Record<string, number> | null> => {
+const REGISTRY_TIMEOUT_MS = 60_000
+
+/** Record type → the version that is written from now on. Null: this build was announced before. */
+type Announced = Record<string, number> | null
+
+const announce = async (config: LogSettings, signal: AbortSignal): Promise<Announced> => {
   const log = await openKafka(config, { name: 'setup' })
   try {
     return await announceUpgrade(log, 'setup', Date.now(), signal)
@@ -16,89 +21,106 @@ const announce = async (config: LogSettings, signal: AbortSignal): Promise<Recor
   }
 }
 
+type SetupResult = {
+  topics: SetupReport
+  schemas: { count: number; report: SchemasReport }
+  database: boolean
+  announced: Announced
+  /** The option --upgraded was given. */
+  upgraded: boolean
+}
+
+const announcedText = ({ announced, upgraded }: SetupResult): string => {
+  if (!announced) return upgraded ? 'this build was announced before\n' : ''
+  const versions = Object.entries(announced).map(([name, version]) => `${name} v${version}`)
+  return `announced that all readers know ${versions.join(', ')}\n`
+}
+
+const resultText = (result: SetupResult): string => {
+  const { created, differing } = result.topics
+  const { restored, moved } = result.schemas.report
+  const topics = created.length === 0 ? 'no topic was missing' : `created ${created.join(', ')}`
+  const database = result.database ? '; the database is ready' : ''
+  const movedSchemas = moved.map(({ schema, was, is }) => `${schema} (${was}, now ${is})`)
+  return [
+    `${topics}; ${result.schemas.count} schemas registered${database}\n`,
+    announcedText(result),
+    restored.length === 0
+      ? ''
+      : `the registry had lost ${restored.length} schemas of the log: restored under the same ids\n`,
+    moved.length === 0
+      ? ''
+      : `registered under other ids than before, so that only Instar can read the old records: ${movedSchemas.join(', ')}\n`,
+    differing.length === 0
+      ? ''
+      : `\nsettings that differ; setup does not change existing topics:\n${table(
+          [
+            { name: 'topic', of: (row) => row.topic },
+            { name: 'setting', of: (row) => row.setting },
+            { name: 'is', of: (row) => row.is },
+            { name: 'should be', of: (row) => row.should },
+          ],
+          differing,
+        )}`,
+  ].join('')
+}
+
 export default command('setup', {
   usage: '[--upgraded]',
   help: `
-Prepares what the services need and do not make themselves: the topics of INSTAR_LOG with their settings, our schemas
-in INSTAR_REGISTRY with BACKWARD_TRANSITIVE compatibility, the tables and the reader's role in DATABASE_URL. Waits a
-minute for each to answer. Safe to run again, and by several at once: what is there stays as it is.
+Prepares what the services do not create themselves: the topics of INSTAR_LOG with their settings, the schemas in
+INSTAR_REGISTRY with BACKWARD_TRANSITIVE compatibility, the tables and the reader's role in DATABASE_URL. Waits up to a
+minute for each to answer. Changes nothing that exists, so it is safe to run again and several times at once.
 
-The numbers that the registry gives are written to the log, with the schemas. A registry that was lost (empty) is
-filled from there, under the same numbers; one that means something else by a number of the log is refused.
+The schema ids of the registry are written to the log, with the schemas. An empty registry is filled from the log, under
+the same ids. A registry that has another schema under an id of the log is refused.
 
-INSTAR_REPLICATION says how many copies Kafka keeps of a record (default 1; 3 on three brokers), INSTAR_PARTITIONS how
-many partitions topics have where not as many as usual (turns=16): for ever, and every service must be told the same.
+INSTAR_REPLICATION is the number of replicas of each partition (default 1; use 3 with three brokers). INSTAR_PARTITIONS
+sets partition counts other than the defaults (turns=16). They cannot be changed later, and every service needs the same
+value.
 
-  --upgraded   every process that reads this log runs this build or a newer one now: from here on records are written
-               in its versions. Until then they are written as every build reads them, so that processes of two builds
-               can work side by side. On a log that has just been made it goes without saying.
+  --upgraded   announce that every process that reads this log runs this build or a newer one: from now on records are
+               written in its versions. Before, they are written in versions that every build reads, so that processes
+               of two builds can run side by side. For a new log this is announced without the option.
 
 --json: {topics: {created: […], differing: [{topic, setting, is, should}]}, schemas, restored: […],
-moved: [{schema, was, is}], database, upgraded: {TYPE: version}}
-Exit code 1 where a topic that was there has other settings than ours.`,
+moved: [{schema, was, is}], database, upgraded: {TYPE: version}}. Exit code 1 if an existing topic has other settings`,
   options: { upgraded: { type: 'boolean', default: false } },
-  async run({ config, values, answer, err, stop }) {
+  async run({ config, values, print, err, stop }) {
     if (!logTarget(config).needsSetup)
       throw new InstarError(
         'bad_request',
-        'INSTAR_LOG is the embedded log, which needs no setup: `npx instar up` is enough.',
+        'INSTAR_LOG is the embedded log, which needs no setup. Start the pipeline with `npx instar up`.',
         { field: 'INSTAR_LOG' },
       )
     const schemas = schemaTexts()
     const registry = registryOf(config)
-    err(
-      `topics on ${config.log}, schemas in ${registry.url}${config.database === null ? '' : ', tables in DATABASE_URL'} …\n`,
-    )
+    const database = config.database !== null
+    err(`topics on ${config.log}, schemas in ${registry.url}${database ? ', tables in DATABASE_URL' : ''} …\n`)
     const security = kafkaSecurity(config)
     const kafka = { brokers: brokersOf(config.log), ...(security ? { security } : {}) }
-    const prepareLog = async (): Promise<[SetupReport, SchemasReport]> => {
-      const made = await setupKafka({ ...kafka, replication: config.replication, partitions: config.partitions })
-      return [made, await setupSchemas({ ...kafka, registry, schemas, patience: 60_000 })]
+    const setupLog = async (): Promise<[SetupReport, SchemasReport]> => {
+      const topics = await setupKafka({ ...kafka, replication: config.replication, partitions: config.partitions })
+      return [topics, await setupSchemas({ ...kafka, registry, schemas, patience: REGISTRY_TIMEOUT_MS })]
     }
-    const [[topics, { restored, moved }]] = await Promise.all([
-      prepareLog(),
+    const [[topics, report]] = await Promise.all([
+      setupLog(),
       config.database === null ? null : setupDatabase(config.database, config.databaseReaderPassword),
     ])
-    const { created, differing } = topics
-    const upgraded = values.upgraded || created.includes('turns') ? await announce(config, stop) : null
-    answer(
+    const isNew = topics.created.includes('turns')
+    const announced = values.upgraded || isNew ? await announce(config, stop) : null
+    const count = Object.keys(schemas).length
+    print(
       {
         topics,
-        schemas: Object.keys(schemas).length,
-        restored,
-        moved,
-        database: config.database !== null,
-        upgraded: upgraded ?? {},
+        schemas: count,
+        restored: report.restored,
+        moved: report.moved,
+        database,
+        upgraded: announced ?? {},
       },
-      () =>
-        [
-          `${created.length === 0 ? 'all topics were there' : `made ${created.join(', ')}`}; ${Object.keys(schemas).length} schemas registered${config.database === null ? '' : '; the database is ready'}\n`,
-          upgraded
-            ? `announced: all readers know ${Object.entries(upgraded)
-                .map(([name, version]) => `${name} v${version}`)
-                .join(', ')}\n`
-            : values.upgraded
-              ? 'this build was announced before\n'
-              : '',
-          restored.length === 0
-            ? ''
-            : `the registry had lost ${restored.length} schemas of the log: restored under the same numbers\n`,
-          moved.length === 0
-            ? ''
-            : `under other numbers than before, so that only Instar can read their old records: ${moved.map(({ schema, was, is }) => `${schema} (${was}, now ${is})`).join(', ')}\n`,
-          differing.length === 0
-            ? ''
-            : `\nother settings than ours, which setup leaves alone:\n${table(
-                [
-                  { name: 'topic', of: (row) => row.topic },
-                  { name: 'setting', of: (row) => row.setting },
-                  { name: 'is', of: (row) => row.is },
-                  { name: 'should be', of: (row) => row.should },
-                ],
-                differing,
-              )}`,
-        ].join(''),
+      () => resultText({ topics, schemas: { count, report }, database, announced, upgraded: values.upgraded }),
     )
-    return differing.length === 0
+    return topics.differing.length === 0
   },
 })

@@ -8,44 +8,44 @@ import {
 } from '@instar/projections'
 import { command, UsageError } from '../command.ts'
 import type { Config } from '../config.ts'
-import { hasLog, postgresFolder, withLog } from '../lines.ts'
+import { hasLog, postgresFolder, withLog } from '../log-access.ts'
 import { rowsTable } from '../table.ts'
 
 export default command('sql', {
-  usage: '"SELECT …"',
+  usage: '"SELECT …" [--timeout SECONDS]',
   help: `
-One statement in a READ ONLY transaction on the read model. The database is that of DATABASE_URL, else the
-embedded one of the running pipeline; when that does not run, it is started for the question and brought up to
+Runs one statement on the read model, in a READ ONLY transaction. The database is that of DATABASE_URL, else the embedded
+one of the running pipeline. Without a running pipeline the embedded one is started for the statement and updated from
 the log first. Tables: sessions, turns, scores, updates, versions, version_turns, head_moves, version_metrics.
 
-  --timeout SECONDS  how long the statement may take (default 30)
+  --timeout SECONDS  time limit of the statement (default 30)
 
 --json: an array of rows`,
   options: { timeout: { type: 'string', default: '30' } },
   overrides: ['data'],
   positionals: [1, 1],
-  async run({ config, positionals, values, answer, err }) {
+  async run({ config, positionals: [statement], values, print, err }) {
     const timeoutMs = 1000 * Number(values.timeout)
-    if (!(timeoutMs > 0)) throw new UsageError(`--timeout ${values.timeout} is not a number of seconds`)
-    const ask = (connection: ReaderLogin): Promise<QueryRow[]> =>
-      readOnlyQuery(connection, positionals[0]!, { timeoutMs })
-    const rows = await withDatabase(config, err, ask)
-    answer(rows, () => rowsTable(rows))
+    if (!(timeoutMs > 0)) throw new UsageError(`--timeout ${values.timeout} is not a positive number of seconds`)
+    const query = (connection: ReaderLogin): Promise<QueryRow[]> => readOnlyQuery(connection, statement!, { timeoutMs })
+    const rows = await withDatabase(config, err, query)
+    print(rows, () => rowsTable(rows))
   },
 })
 
+/** Connects to the database of the read model; starts the embedded one while `use` runs, if it does not run. */
 const withDatabase = async <T>(
   config: Config,
   err: (text: string) => void,
   use: (reader: ReaderLogin) => Promise<T>,
 ): Promise<T> => {
   if (config.database !== null) {
-    const own = await startPostgres({
+    const external = await startPostgres({
       folder: postgresFolder(config),
       url: config.database,
       readerPassword: config.databaseReaderPassword,
     })
-    return use(own.reader)
+    return use(external.reader)
   }
   const running = hasLog(config) ? await runningPostgres(postgresFolder(config)) : undefined
   if (running) return use(running.reader)

@@ -1,4 +1,4 @@
-/** `instar up` as a process: what it says, the commands beside it, how it stops, that it goes on where it was. */
+/** `instar up` as a process: its output, other commands while it runs, how it stops and starts again. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { deepEqual, equal, match, ok, rejects } from 'node:assert/strict'
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
@@ -7,9 +7,9 @@ import { appendFileSync, cpSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { ROOT } from '../../../tools/tree.ts'
-import { folder, instar } from '../../../test/kit/cli-world.ts'
+import { folder, instar } from '../../../test/kit/cli.ts'
 
-/** Takes a running process the right to let a file grow. */
+/** Whether prlimit is installed, which limits the file size of a running process. */
 const prlimit = spawnSync('prlimit', ['--version']).status === 0
 
 type Ready = { url: string; data: string; psql: string; engine: string; version: number; frozen: boolean }
@@ -21,17 +21,17 @@ type Up = {
   err: () => string
 }
 
-const left: ChildProcess[] = []
-after(() => left.forEach((child) => child.kill('SIGKILL')))
+const children: ChildProcess[] = []
+after(() => children.forEach((child) => child.kill('SIGKILL')))
 
-/** In a process group of its own, as a shell would start it. */
+/** Starts a process group, as a shell does; resolves when the pipeline runs. */
 const up = async (data: string, args: readonly string[] = []): Promise<Up> => {
   const child = spawn(
     process.execPath,
     [join(ROOT, 'cli/instar.cjs'), 'up', '--port', '0', '--data', data, '--json', ...args],
     { detached: true, stdio: ['ignore', 'pipe', 'pipe'] },
   )
-  left.push(child)
+  children.push(child)
   const ended = once(child, 'exit')
   let out = ''
   let err = ''
@@ -42,12 +42,12 @@ const up = async (data: string, args: readonly string[] = []): Promise<Up> => {
       const line = out.split('\n').find((one) => one.startsWith('{"url"'))
       if (line) resolve(JSON.parse(line) as Ready)
     })
-    void ended.then(() => reject(new Error(`ended before it was up: ${out}${err}`)))
+    void ended.then(() => reject(new Error(`the process ended before the pipeline ran: ${out}${err}`)))
   })
   return { child, ready, env: { INSTAR_DATA: data, INSTAR_PORT: new URL(ready.url).port }, ended, err: () => err }
 }
 
-const say = async (url: string, session: string, content: string): Promise<Response> => {
+const ask = async (url: string, session: string, content: string): Promise<Response> => {
   const response = await fetch(`${url}/v1/chat/completions`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', 'x-session-id': session },
@@ -60,17 +60,17 @@ const say = async (url: string, session: string, content: string): Promise<Respo
 const turns = async (env: Record<string, string>): Promise<unknown> =>
   (await instar(['sql', 'select session_id, status from turns order by started_at', '--json'], env)).json
 
-/** What is measured, once it has the line: the trainer, in a thread of its own, reads of a rollback a moment after the gateway. */
+/** Polls /metrics until it holds the line, for 10 s at most: the trainer reads a rollback after the gateway. */
 const metricsWith = async (url: string, line: string): Promise<string> => {
-  for (const until = Date.now() + 10_000; ;) {
-    const told = await (await fetch(`${url}/metrics`)).text()
-    if (told.split('\n').includes(line) || Date.now() > until) return told
+  for (const deadline = Date.now() + 10_000; ;) {
+    const metrics = await (await fetch(`${url}/metrics`)).text()
+    if (metrics.split('\n').includes(line) || Date.now() > deadline) return metrics
     await pause(20)
   }
 }
 
 describe('instar up', () => {
-  test('up refuses a model that is not the base of the versions before it listens, and doctor and replay report the same', async () => {
+  test('another base model than that of the versions on the log is refused by up, doctor and replay', async () => {
     const data = folder()
     const other = join(folder(), 'other')
     cpSync(join(ROOT, 'models/tiny'), other, { recursive: true })
@@ -78,27 +78,27 @@ describe('instar up', () => {
     const first = await up(data)
     first.child.kill('SIGTERM')
     await first.ended
-    const words =
+    const message =
       /other_base: The versions on this log were made of tiny \(sha256 [0-9a-f]{12} over config, tokenizer, chat template and weights\); the model that is given is other \(/
-    await rejects(up(data, ['--model', other]), words)
+    await rejects(up(data, ['--model', other]), message)
     const doctor = await instar(['doctor', '--json'], { INSTAR_DATA: data, INSTAR_MODEL: other, INSTAR_PORT: '9' })
     match(
       (doctor.json as { checks: { name: string; found: string }[] }).checks.find(({ name }) => name === 'model')!.found,
-      words,
+      message,
     )
     match(
       (await instar(['replay', '--branch', 'b'], { INSTAR_DATA: data, INSTAR_MODEL: other, INSTAR_PORT: '9' })).err,
-      words,
+      message,
     )
     const again = await up(data)
     again.child.kill('SIGTERM')
     equal((await again.ended)[0], 0)
   })
 
-  test('up serves requests and commands, stops on SIGTERM to its group, and continues after a restart', async () => {
+  test('serves requests and commands, stops on SIGTERM to its process group, continues after a restart and after SIGKILL', async () => {
     const data = folder()
     const first = await up(data)
-    const reply = await say(first.ready.url, 'one', 'Hello')
+    const reply = await ask(first.ready.url, 'one', 'Hello')
     equal(reply.headers.get('x-instar-version'), '0')
 
     const versions = (await instar(['versions', '--json'], first.env)).json as { version: number; status: string }[]
@@ -109,7 +109,7 @@ describe('instar up', () => {
     const rolled = await instar(['rollback', '0', '--why', 'a test', '--json'], first.env)
     deepEqual([rolled.code, rolled.json], [0, { head: 0, version: 0, frozen: true }])
     equal((await instar(['rollback', '7', '--json'], first.env)).code, 1)
-    const told = await metricsWith(first.ready.url, 'instar_trainer_waits{for="frozen"} 1')
+    const metrics = await metricsWith(first.ready.url, 'instar_trainer_waits{for="frozen"} 1')
     for (const line of [
       'instar_turns_total{status="complete",kind="main",label_source="header",trainable="yes",reason="none"} 1',
       'instar_trainer_waits{for="frozen"} 1',
@@ -121,9 +121,9 @@ describe('instar up', () => {
       'instar_log_append_duration_seconds_count{topic="weights"} ',
     ]) {
       equal(
-        told.split('\n').some((one) => one.startsWith(line)),
+        metrics.split('\n').some((one) => one.startsWith(line)),
         !line.includes('blobs'),
-        `${line}\n${told}`,
+        `${line}\n${metrics}`,
       )
     }
     const thawed = await instar(['thaw', '--json'], first.env)
@@ -144,12 +144,12 @@ describe('instar up', () => {
     deepEqual(await turns(first.env), [{ session_id: 'one', status: 'complete' }])
 
     const again = await up(data)
-    await say(again.ready.url, 'two', 'Hello again')
+    await ask(again.ready.url, 'two', 'Hello again')
     process.kill(again.child.pid!, 'SIGKILL')
     deepEqual(await again.ended, [null, 'SIGKILL'])
     const third = await up(data)
     deepEqual(((await instar(['versions', '--json'], third.env)).json as unknown[]).length, 1)
-    await say(third.ready.url, 'three', 'Still there?')
+    await ask(third.ready.url, 'three', 'Still there?')
     process.kill(third.child.pid!, 'SIGINT')
     deepEqual(await third.ended, [0, null])
     deepEqual(
@@ -158,10 +158,10 @@ describe('instar up', () => {
     )
   })
 
-  test('up exits with the reason when its log cannot be written', { skip: !prlimit }, async () => {
+  test('a log that cannot be written any more ends the process with log_broken', { skip: !prlimit }, async () => {
     const { child, ready, ended, err } = await up(folder())
-    const stays = `--fsize=${statSync(join(ready.data, 'log', 'log.db-wal')).size}`
-    equal(spawnSync('prlimit', ['--pid', String(child.pid), stays]).status, 0)
+    const limit = `--fsize=${statSync(join(ready.data, 'log', 'log.db-wal')).size}`
+    equal(spawnSync('prlimit', ['--pid', String(child.pid), limit]).status, 0)
     const codes: unknown[] = []
     for (let i = 0; i < 10 && child.exitCode === null; i += 1) {
       const response = await fetch(`${ready.url}/v1/chat/completions`, {
@@ -187,7 +187,7 @@ describe('instar up', () => {
     match(err(), /Check the disk/)
   })
 
-  test('up refuses a missing model and an open bind before it starts anything', async () => {
+  test('a missing model and an open bind are refused before anything is started', async () => {
     const data = folder()
     const absent = await instar(['up', '--data', data, '--model', './absent', '--json'], {})
     deepEqual([absent.code, (absent.json as { error: { code: string } }).error.code], [1, 'bad_checkpoint'])
@@ -195,12 +195,12 @@ describe('instar up', () => {
     deepEqual([open.code, (open.json as { error: { code: string } }).error.code], [1, 'open_bind'])
   })
 
-  test('up on a terminal prints its addresses, its folder and its model', async () => {
+  test('prints the gateway, the model, psql and the data folder', async () => {
     const data = folder()
     const child = spawn(process.execPath, [join(ROOT, 'cli/instar.cjs'), 'up', '--port', '0', '--data', data], {
       stdio: ['ignore', 'pipe', 'ignore'],
     })
-    left.push(child)
+    children.push(child)
     const ended = once(child, 'exit')
     let out = ''
     for await (const text of child.stdout as AsyncIterable<Buffer>) {
@@ -210,8 +210,8 @@ describe('instar up', () => {
     child.kill('SIGTERM')
     deepEqual(await ended, [0, null])
     match(out, /gateway +http:\/\/127\.0\.0\.1:\d+\/v1/)
-    match(out, /model +.*small model.*does not drive a\s+coding agent/s)
-    match(out, /look +psql "/)
+    match(out, /model +.*small model.*cannot drive a\s+coding agent/s)
+    match(out, /SQL +psql "/)
     match(out, new RegExp(`data +${data}`))
     match(out, /import OpenAI from 'openai'/)
   })

@@ -8,71 +8,69 @@ import { statSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { command } from '../command.ts'
 import { OVERRIDES, type Config } from '../config.ts'
-import { engineOf, learnEngineOf } from '../engine.ts'
-import { readLines } from '../lines.ts'
-import { startPipeline, type Running } from '../pipeline.ts'
+import { parseEngine, parseLearnEngine } from '../engine.ts'
+import { startPipeline, type Pipeline } from '../pipeline.ts'
+import { readVersionHistory } from '../versions.ts'
 
-/** The same model as the default of INSTAR_MODEL, whatever the environment says now. */
-const isTiny = (config: Config): boolean => config.model === readSettings({}, '/').model
+/** The shipped model: the default of INSTAR_MODEL without an environment. */
+const isShippedModel = (config: Config): boolean => config.model === readSettings({}, '/').model
 
-const modelLine = (config: Config, running: Running): string =>
+const modelText = (config: Config, { model }: Pipeline): string =>
   isRemote(config)
-    ? running.model.name
-    : isTiny(config)
-      ? `${running.model.name}: a small model that we trained to show the loop. It answers short questions; it does not drive a\n           coding agent, whose prompts alone are longer than its context of ${running.model.contextLength} tokens. --model takes a real one.`
-      : `${running.model.name} (${config.model}), context ${running.model.contextLength} tokens`
+    ? model.name
+    : isShippedModel(config)
+      ? `${model.name}: a small model that shows the training loop. It answers short questions. It cannot drive a\n           coding agent, whose prompts exceed its context of ${model.contextLength} tokens; --model selects another one.`
+      : `${model.name} (${config.model}), context ${model.contextLength} tokens`
 
-/** A line of its own where another engine learns. */
-const learnsApart = ({ serving, learning }: Running): string =>
+/** Empty where the serving engine also computes the updates. */
+const learningLine = ({ serving, learning }: Pipeline): string =>
   learning === null
-    ? '\n  learns   nothing: turns are captured only'
+    ? '\n  learning none: turns are captured only'
     : serving.split(';')[0] === learning.split(' ')[0]
       ? ''
-      : `\n  learns   ${learning}`
+      : `\n  learning ${learning}`
 
-const welcome = (config: Config, running: Running, head: number, frozen: boolean): string => `
-Instar is up: version ${head} of the policy serves${frozen ? '; learning is frozen (`instar thaw` lets it go on)' : ''}.
+const welcome = (config: Config, pipeline: Pipeline, { head, frozen }: HeadState): string => `
+Instar is running. Version ${head} of the policy serves${frozen ? '; learning is frozen (`instar thaw` resumes it)' : ''}.
 
-  gateway  ${running.url}/v1   (any OpenAI client; model: policy)
-  engine   ${running.serving}${learnsApart(running)}
-  model    ${modelLine(config, running)}
+  gateway  ${pipeline.url}/v1   (any OpenAI client; model: policy)
+  engine   ${pipeline.serving}${learningLine(pipeline)}
+  model    ${modelText(config, pipeline)}
   data     ${config.data}
-  look     ${running.psql ?? 'no database'}
+  SQL      ${pipeline.psql ?? 'no database'}
            npx instar sql "select * from version_metrics"
 
-  Talk to it:
+  Send a request:
     import OpenAI from 'openai'
-    const client = new OpenAI({ baseURL: '${running.url}/v1', apiKey: 'none' })
+    const client = new OpenAI({ baseURL: '${pipeline.url}/v1', apiKey: 'none' })
     const answer = await client.chat.completions.create({
       model: 'policy', messages: [{ role: 'user', content: 'What is the capital of France?' }],
     })
     console.log(answer.choices[0].message.content)
-  Thank or correct it in the next message, or POST /v1/feedback {"session_id": "…", "value": true}:
-  ${running.learning === null ? 'it is on the log.' : 'every 16 scored turns become an update.'} Ctrl-C stops.
+  Give feedback in the next message, or POST /v1/feedback {"session_id": "…", "value": true}:
+  ${pipeline.learning === null ? 'it is written to the log.' : 'every 16 scored turns become an update.'} Ctrl-C stops Instar.
 `
 
-const LOOK_AGAIN_MS = 25
+const POLL_MS = 25
+
+type HeadState = { head: number; frozen: boolean }
 
 /**
- * Waits for the policy's line, which the publisher begins at the very first start: commands need it. Null: asked to
- * stop.
+ * Waits for the first record of the policy's version line, which the publisher writes at the first start: other
+ * commands need it. Null: `stop` was aborted.
  */
-const lineStarted = async (
-  config: Config,
-  running: Running,
-  stop: AbortSignal,
-): Promise<{ head: number; frozen: boolean } | null> => {
+const waitForLine = async (config: Config, pipeline: Pipeline, stop: AbortSignal): Promise<HeadState | null> => {
   while (!stop.aborted) {
-    const line = await running.line()
-    if (!line) return (await readLines(config)).weights
+    const line = await pipeline.line()
+    if (!line) return (await readVersionHistory(config)).weights
     if (line.started) return line
-    await delay(LOOK_AGAIN_MS)
+    await delay(POLL_MS)
   }
   return null
 }
 
-/** Null where the start was given up because somebody asked to stop. */
-const unlessStopped = async (stop: AbortSignal, starting: Promise<Running>): Promise<Running | null> => {
+/** Null: the start was aborted by `stop`. */
+const nullIfAborted = async (stop: AbortSignal, starting: Promise<Pipeline>): Promise<Pipeline | null> => {
   try {
     return await starting
   } catch (error) {
@@ -84,24 +82,27 @@ const unlessStopped = async (stop: AbortSignal, starting: Promise<Running>): Pro
 export default command('up', {
   usage: '[--engine auto|onnx|wasm|tfjs-node] [--learn-engine E]',
   help: `
-Starts gateway, scorer, trainer, publisher and projections in this process, on the log of INSTAR_LOG (default: the
-embedded one) and the PostgreSQL of DATABASE_URL (default: an embedded one), and goes on where it stopped the last time. SIGINT or SIGTERM stops it in good order.
+Starts gateway, scorer, trainer, publisher and projections in one process, on the log of INSTAR_LOG (default: the
+embedded one) and the PostgreSQL of DATABASE_URL (default: an embedded one). Continues from what is on the log. SIGINT or
+SIGTERM stops it gracefully.
 
-  --engine E        onnx or wasm (default auto: the fastest that loads); tfjs-node where it is built, for experiments: it
-                    decodes slowly
-  --learn-engine E  another one to learn with: tfjs-node (default INSTAR_LEARN_ENGINE, else as --engine)
+  --engine E        onnx or wasm (default auto: the faster one that loads); tfjs-node where it is built, for
+                    experiments, since it decodes slowly
+  --learn-engine E  engine that computes the updates: tfjs-node (default INSTAR_LEARN_ENGINE, else as --engine)
 
---json: one object {url, data, psql, engine, learning, model, version, frozen} when it is up`,
+--json: one object {url, data, psql, engine, learning, model, version, frozen} when the pipeline runs`,
   options: { engine: { type: 'string', default: 'auto' }, 'learn-engine': { type: 'string' } },
   overrides: Object.keys(OVERRIDES) as (keyof typeof OVERRIDES)[],
-  async run({ config, values, answer, err, stop }) {
-    const engine = engineOf(values.engine)
-    const learnEngine = learnEngineOf(values['learn-engine'], config.learnEngine, values.engine)
+  async run({ config, values, print, err, stop }) {
+    const engine = parseEngine(values.engine)
+    const learnEngine = parseLearnEngine(values['learn-engine'], config.learnEngine, values.engine)
     if (!statSync(config.model, { throwIfNoEntry: false }))
-      throw new InstarError('bad_checkpoint', `There is no model at ${config.model}.`, { file: config.model })
+      throw new InstarError('bad_checkpoint', `${config.model} does not exist. Set INSTAR_MODEL or --model.`, {
+        file: config.model,
+      })
     checkBind(config.host, readKeyState(config.keyFile).locked, config.open)
-    const fault = Promise.withResolvers<Error>()
-    const running = await unlessStopped(
+    const fatal = Promise.withResolvers<Error>()
+    const pipeline = await nullIfAborted(
       stop,
       startPipeline(
         {
@@ -128,35 +129,35 @@ embedded one) and the PostgreSQL of DATABASE_URL (default: an embedded one), and
           trainer: {},
           publisher: {},
         },
-        { say: (line) => err(`${line}\n`), onFatal: fault.resolve, signal: stop },
+        { say: (line) => err(`${line}\n`), onFatal: fatal.resolve, signal: stop },
       ),
     )
-    if (!running) return
+    if (!pipeline) return
     try {
-      const failed = fault.promise.then((error) => {
+      const failed = fatal.promise.then((error) => {
         throw error
       })
-      const weights = await Promise.race([lineStarted(config, running, stop), failed])
-      if (weights) {
-        answer(
+      const line = await Promise.race([waitForLine(config, pipeline, stop), failed])
+      if (line) {
+        print(
           {
-            url: running.url,
+            url: pipeline.url,
             data: config.data,
-            psql: running.psql,
-            engine: running.serving,
-            learning: running.learning,
-            model: running.model.name,
-            version: weights.head,
-            frozen: weights.frozen,
+            psql: pipeline.psql,
+            engine: pipeline.serving,
+            learning: pipeline.learning,
+            model: pipeline.model.name,
+            version: line.head,
+            frozen: line.frozen,
           },
-          () => welcome(config, running, weights.head, weights.frozen),
+          () => welcome(config, pipeline, line),
         )
       }
       if (!stop.aborted) await Promise.race([failed, once(stop, 'abort')])
       err('stopping …\n')
     } finally {
-      await running.stop()
+      await pipeline.stop()
     }
-    err(`stopped; ${logTarget(config).address} holds everything\n`)
+    err(`stopped; the log is ${logTarget(config).address}\n`)
   },
 })

@@ -1,6 +1,6 @@
 /**
- * The evaluation: sessions until the first reply meets the user's rule three times in a row, the share of
- * such replies, and whether the content is still right. All traffic is HTTP through an OpenAI client.
+ * The sessions and the measurements of the demo: sessions until three satisfying first replies in a row, the share of
+ * satisfying first replies, and the correctness of the content. All requests go through an OpenAI client over HTTP.
  */
 import type OpenAI from 'openai'
 import type { Question } from '../../../models/tiny/recipe/families/family.ts'
@@ -8,16 +8,29 @@ import { isCorrect, questions } from '../../../models/tiny/recipe/questions.ts'
 import { integer, pick, seeded, type Random } from '../../../models/tiny/recipe/random.ts'
 import { USERS, WRONG, type User } from './users.ts'
 
-export type DemoSettings = { seed: number; sessions: number; evaluation: number; fresh: number; stopShare: number }
+export type DemoSettings = {
+  seed: number
+  /** Maximum number of sessions. */
+  sessions: number
+  /** Questions of a measurement of correctness. */
+  evaluation: number
+  /** Questions of a measurement of satisfaction, for each user. */
+  fresh: number
+  /** Satisfying first replies within the last WINDOW sessions at which a user's sessions end. */
+  stopShare: number
+}
 export const DEMO: DemoSettings = { seed: 1, sessions: 300, evaluation: 300, fresh: 96, stopShare: 23 }
 
-/** Convergence: this many first replies in a row. The share is over the last WINDOW sessions. */
+/** Convergence: this many satisfying first replies in a row. The share is over the last WINDOW sessions. */
 const IN_A_ROW = 3
 const WINDOW = 24
+/** Corrections that a user gives in one session at most. */
 const CORRECTIONS = 2
-const PARALLEL = 8
+/** Concurrent requests of a measurement. */
+const CONCURRENCY = 8
 
-type UserRecord = { user: User; random: Random; firstReplies: boolean[]; toConverge: number | null }
+/** `firstReplies`: for each session, whether its first reply satisfied the user. */
+type UserRecord = { user: User; random: Random; firstReplies: boolean[]; sessionsToConverge: number | null }
 type DemoProgress = {
   sessions: number
   users: { name: string; share: number; converged: number | null }[]
@@ -27,7 +40,7 @@ type DemoProgress = {
 
 type DemoPorts = {
   client: OpenAI
-  /** Resolves when everything said so far has been scored and learned from. */
+  /** Resolves when every turn so far is scored and every batch has its verdict. */
   settled: () => Promise<void>
   onProgress?: (progress: DemoProgress) => void
 }
@@ -48,7 +61,7 @@ export class Demo {
       user,
       random: seeded(settings.seed * 1_000 + i),
       firstReplies: [],
-      toConverge: null,
+      sessionsToConverge: null,
     }))
     this.questions = questions({ heldOut: true, split: 'demo', seed: settings.seed, count: settings.sessions })
   }
@@ -57,11 +70,11 @@ export class Demo {
     return this.users.reduce((total, record) => total + record.firstReplies.length, 0)
   }
 
-  /** Users in turn, three sessions at a time, until everyone is content or the sessions are used up. */
+  /** Runs a session of each user at a time, until the users are satisfied or the sessions are used up. */
   async run(): Promise<void> {
     while (
       this.sessions + this.users.length <= this.settings.sessions &&
-      !this.users.every((record) => this.content(record))
+      !this.users.every((record) => this.isSatisfied(record))
     ) {
       const first = this.sessions
       await Promise.all(this.users.map((record, i) => this.session(record, this.questions[first + i] as Question)))
@@ -70,23 +83,22 @@ export class Demo {
         sessions: this.sessions,
         requests: this.requests,
         failed: this.failed,
-        users: this.users.map((r) => ({
-          name: r.user.name,
-          share: lastShare(r.firstReplies),
-          converged: r.toConverge,
+        users: this.users.map(({ user, firstReplies, sessionsToConverge }) => ({
+          name: user.name,
+          share: recentShare(firstReplies),
+          converged: sessionsToConverge,
         })),
       })
     }
   }
 
-  private content(record: UserRecord): boolean {
+  private isSatisfied({ firstReplies }: UserRecord): boolean {
     return (
-      record.firstReplies.length >= WINDOW &&
-      record.firstReplies.slice(-WINDOW).filter(Boolean).length >= this.settings.stopShare
+      firstReplies.length >= WINDOW && firstReplies.slice(-WINDOW).filter(Boolean).length >= this.settings.stopShare
     )
   }
 
-  /** One conversation: ask, correct at most twice, thank. */
+  /** One conversation: a question, at most CORRECTIONS corrections, thanks. */
   private async session(record: UserRecord, question: Question): Promise<void> {
     const { user } = record
     const messages: OpenAI.ChatCompletionMessageParam[] = [
@@ -94,37 +106,37 @@ export class Demo {
       { role: 'user', content: question.question },
     ]
     for (let attempt = 0; attempt <= CORRECTIONS; attempt += 1) {
-      const answer = await this.ask(messages, { user: user.who, seed: seedFrom(record.random) })
+      const answer = await this.complete(messages, { user: user.who, seed: seedFrom(record.random) })
       if (answer === null) return
-      if (attempt === 0) this.note(record, user.satisfied(answer))
-      const right = isCorrect(question, answer)
-      const content = right && user.satisfied(answer)
-      const reaction = pick(record.random, content ? user.thanks : user.satisfied(answer) ? WRONG : user.complaints)
+      const satisfied = user.satisfied(answer)
+      if (attempt === 0) this.addFirstReply(record, satisfied)
+      const done = satisfied && isCorrect(question, answer)
+      const reaction = pick(record.random, done ? user.thanks : satisfied ? WRONG : user.complaints)
       messages.push({ role: 'assistant', content: answer }, { role: 'user', content: reaction })
-      if (content || attempt === CORRECTIONS) {
-        await this.ask(messages, { user: user.who, seed: seedFrom(record.random) })
+      if (done || attempt === CORRECTIONS) {
+        await this.complete(messages, { user: user.who, seed: seedFrom(record.random) })
         return
       }
     }
   }
 
-  private note(record: UserRecord, ok: boolean): void {
-    record.firstReplies.push(ok)
+  private addFirstReply(record: UserRecord, satisfied: boolean): void {
+    record.firstReplies.push(satisfied)
     if (
-      record.toConverge === null &&
+      record.sessionsToConverge === null &&
       record.firstReplies.length >= IN_A_ROW &&
       record.firstReplies.slice(-IN_A_ROW).every(Boolean)
     )
-      record.toConverge = record.firstReplies.length
+      record.sessionsToConverge = record.firstReplies.length
   }
 
-  /** Streams one answer; null when the request failed. */
-  private async ask(
+  /** Streams one answer. Null if the request failed. */
+  private async complete(
     messages: OpenAI.ChatCompletionMessageParam[],
-    extra: { user?: string; model?: string; temperature?: number; seed?: number; noTrain?: boolean },
+    options: { user?: string; model?: string; temperature?: number; seed?: number; noTrain?: boolean },
   ): Promise<string | null> {
     this.requests += 1
-    const { model = 'policy', temperature, user, seed, noTrain } = extra
+    const { model = 'policy', temperature, user, seed, noTrain } = options
     try {
       const stream = await this.ports.client.chat.completions.create(
         {
@@ -148,26 +160,26 @@ export class Demo {
     }
   }
 
-  /** Share of `questions` that nobody asked answered rightly by a version, greedy. */
-  async correct(model: string): Promise<number> {
-    const asked = questions({ heldOut: true, split: 'evaluation', seed: 1, count: this.settings.evaluation })
-    const right = await this.each(asked, async (question) => {
-      const answer = await this.ask([{ role: 'user', content: question.question }], {
+  /** Share of held-out questions that the model answers correctly, with greedy decoding. */
+  async correctness(model: string): Promise<number> {
+    const heldOut = questions({ heldOut: true, split: 'evaluation', seed: 1, count: this.settings.evaluation })
+    const correct = await this.each(heldOut, async (question) => {
+      const answer = await this.complete([{ role: 'user', content: question.question }], {
         model,
         temperature: 0,
         noTrain: true,
       })
       return answer !== null && isCorrect(question, answer)
     })
-    return share(right)
+    return shareOf(correct)
   }
 
-  /** Share of first replies of a version that meet the user's rule, sampled, on questions that nobody asked. */
-  async rule(user: User, model: string): Promise<number> {
-    const asked = questions({ heldOut: true, split: 'evaluation', seed: 2, count: this.settings.fresh })
-    return share(
-      await this.each(asked, async (question, i) => {
-        const answer = await this.ask(
+  /** Share of first replies to held-out questions that satisfy the user, sampled with fixed seeds. */
+  async satisfaction(user: User, model: string): Promise<number> {
+    const heldOut = questions({ heldOut: true, split: 'evaluation', seed: 2, count: this.settings.fresh })
+    return shareOf(
+      await this.each(heldOut, async (question, i) => {
+        const answer = await this.complete(
           [
             { role: 'system', content: user.system },
             { role: 'user', content: question.question },
@@ -179,8 +191,8 @@ export class Demo {
     )
   }
 
-  /** One answer each of two versions, side by side. */
-  async sideBySide(user: User, models: readonly string[]): Promise<{ question: string; answers: string[] }> {
+  /** The answers of several models to one question, with greedy decoding. */
+  async compareAnswers(user: User, models: readonly string[]): Promise<{ question: string; answers: string[] }> {
     const question = questions({
       heldOut: true,
       split: 'evaluation',
@@ -192,24 +204,28 @@ export class Demo {
       { role: 'user', content: question.question },
     ]
     const answers = await Promise.all(
-      models.map((model) => this.ask(messages, { model, temperature: 0, noTrain: true })),
+      models.map((model) => this.complete(messages, { model, temperature: 0, noTrain: true })),
     )
     return { question: question.question, answers: answers.map((answer) => answer ?? '') }
   }
 
+  /** Maps items with CONCURRENCY calls at a time. */
   private async each<T, R>(items: readonly T[], work: (item: T, index: number) => Promise<R>): Promise<R[]> {
     const results: R[] = []
     let next = 0
-    const lane = async (): Promise<void> => {
+    const runNext = async (): Promise<void> => {
       for (let i = next++; i < items.length; i = next++) results[i] = await work(items[i] as T, i)
     }
-    await Promise.all(Array.from({ length: PARALLEL }, lane))
+    await Promise.all(Array.from({ length: CONCURRENCY }, runNext))
     return results
   }
 }
 
-/** Everything random about a session comes from the demo's seed. */
 const seedFrom = (random: Random): number => integer(random, 1, 2 ** 31 - 1)
 
-const share = (list: readonly boolean[]): number => (list.length === 0 ? 0 : list.filter(Boolean).length / list.length)
-export const lastShare = (list: readonly boolean[]): number => share(list.slice(-WINDOW))
+/** 0 for an empty list. */
+const shareOf = (list: readonly boolean[]): number =>
+  list.length === 0 ? 0 : list.filter(Boolean).length / list.length
+
+/** Share over the last WINDOW sessions. */
+export const recentShare = (firstReplies: readonly boolean[]): number => shareOf(firstReplies.slice(-WINDOW))

@@ -1,28 +1,31 @@
-/** `npm run demo`: the pipeline in a folder of its own, three people talking, figures before and after. */
+/** Runs the demo: a pipeline in a temporary folder, three simulated users, measurements before and after. */
 import { existsSync, readdirSync, rmSync, statSync, mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import OpenAI from 'openai'
 import type { EngineChoice } from '@instar/policy'
-import { startPipeline, type Running } from '../pipeline.ts'
-import { firstFault } from './first-fault.ts'
-import { Demo, DEMO, lastShare, type DemoSettings } from './protocol.ts'
+import { startPipeline, type Pipeline } from '../pipeline.ts'
+import { createFirstError } from './first-error.ts'
+import { answersText, createProgressLine, summaryText, versionTable, type VersionRow } from './output.ts'
+import { Demo, DEMO, recentShare, type DemoSettings } from './protocol.ts'
 import type { DemoResult } from './result.ts'
-import { progressBar, sideBySide, summary, versionTable, type VersionRow } from './show.ts'
 
+/** Absent `sessions` and `evaluation`: those of DEMO. */
 type DemoOptions = {
   seed: number
   model: string
   engine: EngineChoice
   sessions?: number
   evaluation?: number
+  /** Keep the temporary folder. */
   keep: boolean
+  /** Write no text. */
   json: boolean
   write: (text: string) => void
 }
 
 export const runDemo = async (options: DemoOptions): Promise<DemoResult> => {
-  const began = Date.now()
+  const startedAt = Date.now()
   const data = mkdtempSync(join(tmpdir(), 'instar-demo-'))
   const settings: DemoSettings = {
     ...DEMO,
@@ -30,20 +33,20 @@ export const runDemo = async (options: DemoOptions): Promise<DemoResult> => {
     sessions: options.sessions ?? DEMO.sessions,
     evaluation: options.evaluation ?? DEMO.evaluation,
   }
-  const say = (line: string): void => options.write(`${line}\n`)
-  const fault = firstFault()
+  const writeLine = (line: string): void => options.write(`${line}\n`)
+  const firstError = createFirstError()
   const rows: VersionRow[] = []
   let figures: Record<string, number> = {}
-  const live = options.json ? () => undefined : progressBar(options.write)
-  let line = {
+  const showProgress = options.json ? () => undefined : createProgressLine(options.write)
+  let state = {
     sessions: 0,
     version: 0,
     loss: Number.NaN,
     users: [] as { name: string; share: number; converged: number | null }[],
   }
-  const redraw = (changes: Partial<typeof line>): void => {
-    line = { ...line, ...changes }
-    live({ ...line, total: settings.sessions })
+  const update = (changes: Partial<typeof state>): void => {
+    state = { ...state, ...changes }
+    showProgress({ ...state, total: settings.sessions })
   }
   const pipeline = await startPipeline(
     {
@@ -57,60 +60,65 @@ export const runDemo = async (options: DemoOptions): Promise<DemoResult> => {
       publisher: {},
     },
     {
-      say,
-      onFatal: fault.onFatal,
-      onTraining: (what) => {
-        if (what.phase !== 'computed') return
-        figures = what.figures ?? {}
-        redraw({ loss: figures.loss ?? Number.NaN })
+      say: writeLine,
+      onFatal: firstError.onFatal,
+      onTraining: (progress) => {
+        if (progress.phase !== 'computed') return
+        figures = progress.figures ?? {}
+        update({ loss: figures.loss ?? Number.NaN })
       },
-      onVerdict: (what) => {
+      onVerdict: (verdict) => {
         rows.push({
-          version: what.version,
-          reason: what.reason,
+          version: verdict.version,
+          reason: verdict.reason,
           loss: figures.loss ?? Number.NaN,
           advantage: figures.meanAbsAdvantage ?? Number.NaN,
-          klParent: what.figures.kl_parent ?? Number.NaN,
-          klBase: what.figures.kl_base ?? Number.NaN,
-          content: what.figures.content ?? Number.NaN,
-          sessions: line.sessions,
+          klParent: verdict.figures.kl_parent ?? Number.NaN,
+          klBase: verdict.figures.kl_base ?? Number.NaN,
+          content: verdict.figures.content ?? Number.NaN,
+          sessions: state.sessions,
         })
-        if (what.version !== null) redraw({ version: what.version })
+        if (verdict.version !== null) update({ version: verdict.version })
       },
     },
   )
-  const settled = (): Promise<void> => fault.before(pipeline.settled())
+  const settled = (): Promise<void> => firstError.orFatal(pipeline.settled())
   try {
     if (!options.json)
-      say(`engine ${pipeline.serving}; ${settings.sessions} sessions at most, seed ${options.seed}; data in ${data}`)
+      writeLine(
+        `engine ${pipeline.serving}; at most ${settings.sessions} sessions, seed ${options.seed}; data in ${data}`,
+      )
     const client = new OpenAI({ baseURL: `${pipeline.url}/v1`, apiKey: 'none', maxRetries: 0 })
     const demo = new Demo(
-      { client, settled, onProgress: (p) => redraw({ sessions: p.sessions, users: p.users }) },
+      { client, settled, onProgress: ({ sessions, users }) => update({ sessions, users }) },
       settings,
     )
+    const satisfactionOf = async (model: string): Promise<number[]> => {
+      const shares: number[] = []
+      for (const { user } of demo.users) shares.push(await demo.satisfaction(user, model))
+      return shares
+    }
     await settled()
-    if (!options.json) say('measuring the base …')
-    const correctBefore = await demo.correct('policy@0')
-    const before: number[] = []
-    for (const { user } of demo.users) before.push(await demo.rule(user, 'policy@0'))
+    if (!options.json) writeLine('measuring the base model …')
+    const correctBefore = await demo.correctness('policy@0')
+    const before = await satisfactionOf('policy@0')
     await demo.run()
     await settled()
-    if (!options.json) say('\nmeasuring what was learned …')
+    if (!options.json) writeLine('\nmeasuring the trained model …')
     const head = await headOf(pipeline)
-    const correctAfter = await demo.correct('policy')
-    const after: number[] = []
-    for (const { user } of demo.users) after.push(await demo.rule(user, 'policy'))
+    const correctAfter = await demo.correctness('policy')
+    const after = await satisfactionOf('policy')
     const pairs = []
     for (const { user } of demo.users)
-      pairs.push({ name: user.name, ...(await demo.sideBySide(user, ['policy@0', 'policy'])) })
+      pairs.push({ name: user.name, ...(await demo.compareAnswers(user, ['policy@0', 'policy'])) })
     const result: DemoResult = {
       engine: pipeline.serving,
       seed: options.seed,
       users: demo.users.map((record, i) => ({
         name: record.user.name,
-        sessions_to_converge: record.toConverge,
+        sessions_to_converge: record.sessionsToConverge,
         sessions: record.firstReplies.length,
-        last_24: lastShare(record.firstReplies),
+        last_24: recentShare(record.firstReplies),
         first_reply_ok_before: before[i] ?? 0,
         first_reply_ok_after: after[i] ?? 0,
       })),
@@ -119,11 +127,11 @@ export const runDemo = async (options: DemoOptions): Promise<DemoResult> => {
       failed_requests: demo.failed,
       correct_before: correctBefore,
       correct_after: correctAfter,
-      wall_s: (Date.now() - began) / 1000,
+      wall_s: (Date.now() - startedAt) / 1000,
       log_bytes: folderBytes(join(data, 'log')),
     }
-    if (!options.json) say(`${versionTable(rows)}\n\n${sideBySide(pairs)}\n\n${summary(result)}`)
-    if (demo.lastError && !options.json) say(`last failed request: ${demo.lastError.message}`)
+    if (!options.json) writeLine(`${versionTable(rows)}\n\n${answersText(pairs)}\n\n${summaryText(result)}`)
+    if (demo.lastError && !options.json) writeLine(`error of the last failed request: ${demo.lastError.message}`)
     return result
   } finally {
     await pipeline.stop()
@@ -131,7 +139,7 @@ export const runDemo = async (options: DemoOptions): Promise<DemoResult> => {
   }
 }
 
-const headOf = async (running: Running): Promise<number> => (await running.line())?.head ?? 0
+const headOf = async (pipeline: Pipeline): Promise<number> => (await pipeline.line())?.head ?? 0
 
 const folderBytes = (folder: string): number =>
   existsSync(folder) ? readdirSync(folder).reduce((total, name) => total + statSync(join(folder, name)).size, 0) : 0

@@ -1,17 +1,18 @@
 /**
- * Three people with tastes, after the protocol of OpenClaw-RL's second paper at small scale: a student who
- * dislikes bold, numbered lists and boxed answers; a teaching assistant who wants at least 20 words; a
- * teacher who wants warmth. They say what people say and never touch the model; nothing here is shared
- * with the scorer.
+ * Three simulated users, after the protocol of the second OpenClaw-RL paper at small scale: a student who dislikes bold
+ * text, numbered lists and boxed answers; a teaching assistant who wants at least 20 words; a teacher who wants a warm
+ * tone. The scorer uses none of these texts.
  */
 import { isPlain, isWarm, isWordy } from '../../../models/tiny/recipe/style.ts'
 
 export type User = {
+  /** The role, which figures and tables show. */
   name: string
+  /** The request's field `user`. */
   who: string
-  /** The system line that their app sends. */
+  /** The system message. */
   system: string
-  /** The rule that the first reply is held against. */
+  /** Whether an answer has the style that the user wants. */
   satisfied(answer: string): boolean
   complaints: readonly string[]
   thanks: readonly string[]
@@ -32,6 +33,7 @@ const THANKS = [
   'Good, that is clear now, thanks.',
 ] as const
 
+/** Replies to an answer whose content is incorrect. */
 export const WRONG = [
   'No, that is not right, have another look.',
   'I do not think that is correct.',

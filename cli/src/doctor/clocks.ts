@@ -1,42 +1,42 @@
-/** Clocks of other machines against ours. */
-import { duration, fine, note, wrong, type Finding } from './finding.ts'
+/** Compares the clocks of other machines with the clock of this one. */
+import { durationText, note, ok, wrong, type Finding } from './finding.ts'
 
-/** A time that somebody told, between two of ours, all ms since the epoch. `resolution`: what he rounds down to. */
-export type Told = { who: string; before: number; theirs: number; after: number; resolution?: number }
+/**
+ * The time of another machine (`remote`), read between two times of this one (`before`, `after`); ms since the epoch.
+ * `resolution`: `remote` is rounded down to a multiple of it, ms; default 0.
+ */
+export type ClockReading = { source: string; before: number; remote: number; after: number; resolution?: number }
 
-/** What is sure of the difference, ms; 0 where all of it may be the way there and back. Positive: they are ahead. */
-export const skewOf = ({
-  before,
-  theirs,
-  after,
-  resolution = 0,
-}: Pick<Told, 'before' | 'theirs' | 'after' | 'resolution'>): number =>
-  theirs > after ? theirs - after : theirs + resolution < before ? theirs + resolution - before : 0
+/**
+ * The least difference of the clocks that explains the reading, ms; 0 if the duration of the request and the resolution
+ * explain it. Positive: the remote clock is ahead.
+ */
+export const skewOf = ({ before, remote, after, resolution = 0 }: Omit<ClockReading, 'source'>): number =>
+  remote > after ? remote - after : remote + resolution < before ? remote + resolution - before : 0
 
-const NOTED_MS = 1000
+const NOTE_MS = 1000
 const WRONG_MS = 60_000
-const WHAT_TO_DO =
-  'Let NTP set the clocks of both machines. Records carry the time of who wrote them: order never hangs on it, but idle sessions, ranges of time and figures do, and a blob is looked for from ten minutes before the record that names it.'
+const TODO =
+  'Synchronize the clocks of both machines with NTP. Records carry the time of the machine that wrote them. The order of records does not depend on it; idle sessions, time ranges, figures, and the search for a blob (from ten minutes before the record that names it) do.'
 
-export const clocksFound = (clocks: readonly Told[]): Finding[] => {
-  const off = clocks.flatMap((told): Finding[] => {
-    const skew = skewOf(told)
-    if (Math.abs(skew) < NOTED_MS) return []
+export const clockFindings = (readings: readonly ClockReading[]): Finding[] => {
+  const skewed = readings.flatMap((reading): Finding[] => {
+    const skew = skewOf(reading)
+    if (Math.abs(skew) < NOTE_MS) return []
     return [
       (Math.abs(skew) >= WRONG_MS ? wrong : note)(
-        `${told.who} is ${duration(skew)} ${skew > 0 ? 'ahead of' : 'behind'} this machine`,
-        WHAT_TO_DO,
+        `${reading.source} is ${durationText(skew)} ${skew > 0 ? 'ahead of' : 'behind'} this machine`,
+        TODO,
       ),
     ]
   })
-  const same = clocks.filter((told) => Math.abs(skewOf(told)) < NOTED_MS)
-  const said =
-    same.length > 0
-      ? [
-          fine(
-            `within a second of this machine: ${same.map(({ who }) => who).join(', ')} (Kafka tells no time; nothing hangs on its brokers' clocks)`,
-          ),
-        ]
-      : []
-  return [...off, ...said]
+  const synchronized = readings.filter((reading) => Math.abs(skewOf(reading)) < NOTE_MS)
+  return synchronized.length === 0
+    ? skewed
+    : [
+        ...skewed,
+        ok(
+          `within a second of this machine: ${synchronized.map(({ source }) => source).join(', ')} (Kafka has no request for the time; nothing depends on the clocks of its brokers)`,
+        ),
+      ]
 }

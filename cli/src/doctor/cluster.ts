@@ -1,19 +1,20 @@
-/** Brokers, topics and their settings: what was found, and what to do about it. */
+/** Findings about brokers, topics and their settings. */
 import { FLOW, TOPICS, type Topic } from '@instar/events/flow'
 import type { ClusterFound, GroupLag, TopicFound } from '@instar/log/kafka/index'
-import { counted, fine, note, wrong, type Finding } from './finding.ts'
+import { countText, note, ok, wrong, type Finding } from './finding.ts'
 
-export const brokersFound = ({ brokers, kafka, clusterId }: ClusterFound): Finding[] => {
-  const said = `${counted(brokers.length, 'broker')} (${brokers.map(({ id, address, controller }) => `${id}${controller ? ' controller' : ''} ${address}`).join(', ')}), Kafka ${kafka}, cluster ${clusterId}`
+export const brokerFindings = ({ brokers, kafka, clusterId }: ClusterFound): Finding[] => {
+  const list = brokers.map(({ id, address, controller }) => `${id}${controller ? ' controller' : ''} ${address}`)
+  const found = `${countText(brokers.length, 'broker')} (${list.join(', ')}), Kafka ${kafka}, cluster ${clusterId}`
   return [
     kafka === 'older than 4.0'
-      ? note(said, 'Instar is tested with Kafka 4.3.1; this one may do, a newer one is known to.')
-      : fine(said),
+      ? note(found, 'Instar is tested with Kafka 4.3.1. Upgrade the brokers, or test with this version.')
+      : ok(found),
   ]
 }
 
 /** `replication`: INSTAR_REPLICATION; `partitions`: INSTAR_PARTITIONS. */
-export const topicsFound = (
+export const topicFindings = (
   { topics, missing, brokers }: ClusterFound,
   replication: number,
   partitions: Partial<Record<string, number>> = {},
@@ -21,84 +22,85 @@ export const topicsFound = (
   const findings: Finding[] = []
   if (missing.length > 0)
     findings.push(wrong(`missing: ${missing.join(', ')}`, 'Run `instar setup`; it is safe to run again.'))
-  for (const topic of topics) findings.push(...topicFound(topic, replication, brokers.length, partitions[topic.name]))
-  const sound = TOPICS.flatMap((topic) =>
+  for (const topic of topics) findings.push(...topicFinding(topic, replication, brokers.length, partitions[topic.name]))
+  if (findings.length > 0) return findings
+  const counts = TOPICS.flatMap((topic) =>
     topics
       .filter(({ name }) => name === topic)
-      .map(({ name, partitions, replicas }) => `${name} ${partitions}${replicas > 1 ? ` ×${replicas}` : ''}`),
+      .map(({ name, partitions: count, replicas }) => `${name} ${count}${replicas > 1 ? ` ×${replicas}` : ''}`),
   )
-  return findings.length > 0
-    ? findings
-    : [fine(`partitions: ${sound.join(', ')}; every one has a leader and all of its copies`)]
+  return [ok(`partitions: ${counts.join(', ')}; each has a leader and all replicas in sync`)]
 }
 
-const topicFound = (
+/** `brokers`: their number. `configured`: partitions of the topic by INSTAR_PARTITIONS. */
+const topicFinding = (
   { name, partitions, replicas, leaderless, behind }: TopicFound,
   replication: number,
   brokers: number,
-  told?: number,
+  configured?: number,
 ): Finding[] => {
   const findings: Finding[] = []
-  const configured = told ?? (Object.hasOwn(FLOW, name) ? FLOW[name as Topic].partitions : 1)
-  if (partitions !== configured)
+  const expected = configured ?? (Object.hasOwn(FLOW, name) ? FLOW[name as Topic].partitions : 1)
+  if (partitions !== expected)
     findings.push(
       wrong(
-        `${name} has ${partitions} partitions, ${configured} are configured`,
-        `If the log was made so, tell every service with INSTAR_PARTITIONS=${name}=${partitions}. A number of partitions is changed only by a copy, since a key's records must stay in one: \`instar log copy --partitions ${name}=${configured}\` into another log.`,
+        `${name} has ${partitions} partitions, ${expected} are configured`,
+        `If ${partitions} is intended, set INSTAR_PARTITIONS=${name}=${partitions} for every service. Otherwise copy the log into another one: \`instar log copy --partitions ${name}=${expected}\`. Adding partitions to a topic would distribute the records of a key over several.`,
       ),
     )
   if (leaderless > 0)
     findings.push(
       wrong(
-        `${name}: ${counted(leaderless, 'partition')} without a leader`,
-        'Start the broker that is away: nothing of these partitions can be read or written until then. Do not allow an unclean election: it loses records.',
+        `${name}: ${countText(leaderless, 'partition')} without a leader`,
+        'Start the broker that is down: until then these partitions can be neither read nor written. Do not allow an unclean leader election: it loses records.',
       ),
     )
   if (behind > 0)
     findings.push(
       note(
-        `${name}: ${counted(behind, 'partition')} with fewer copies in step than there are`,
-        'A broker is away or catching up. See that it comes back: with one copy left, the next failure stops writes.',
+        `${name}: ${countText(behind, 'partition')} with fewer in-sync replicas than replicas`,
+        'A broker is down or catching up. Start it: with one replica in sync, the next failure stops writes.',
       ),
     )
   if (replicas < replication)
     findings.push(
       note(
-        `${name} is kept in ${counted(replicas, 'copy', 'copies')}, INSTAR_REPLICATION says ${replication}`,
-        `Add copies with kafka-reassign-partitions.sh (there ${brokers === 1 ? 'is 1 broker' : `are ${brokers} brokers`}), then set min.insync.replicas; setup makes new topics only.`,
+        `${name} has ${countText(replicas, 'replica')}, INSTAR_REPLICATION is ${replication}`,
+        `Add replicas with kafka-reassign-partitions.sh (the cluster has ${countText(brokers, 'broker')}), then set min.insync.replicas. \`instar setup\` sets the replication of new topics only.`,
       ),
     )
   return findings
 }
 
-/** What each setting of ours is for: what another value does. */
-const AT_STAKE: Readonly<Record<string, string>> = {
-  'cleanup.policy': 'anything but `delete` removes earlier records of a key',
-  'retention.ms': 'records older than that are deleted, and the log is the only truth',
-  'retention.bytes': 'records beyond that are deleted, and the log is the only truth',
-  'compression.type': 'the broker compresses again, into what our reader may not know',
+/** Setting → the effect of a value other than that of `instar setup`. */
+const EFFECTS: Readonly<Record<string, string>> = {
+  'cleanup.policy': 'a value other than `delete` removes earlier records of a key',
+  'retention.ms': 'older records are deleted, and the log is the only copy of them',
+  'retention.bytes': 'records beyond this size are deleted, and the log is the only copy of them',
+  'compression.type': 'the broker compresses records again, with a codec that Instar may not read',
   'max.message.bytes': 'larger records are refused',
-  'message.timestamp.type': 'records get the time of the broker instead of their own',
+  'message.timestamp.type': "records get the broker's time instead of their own",
   'message.timestamp.after.max.ms': 'records of a machine whose clock is ahead are refused',
-  'unclean.leader.election.enable': 'a broker that lacks acknowledged records may lead',
-  'min.insync.replicas': 'a record is acknowledged with fewer or more copies than it should',
-  'flush.messages': 'with one copy, what is acknowledged may be lost with the power',
+  'unclean.leader.election.enable': 'a broker that lacks acknowledged records may become leader',
+  'min.insync.replicas': 'records are acknowledged by more or fewer replicas than intended',
+  'flush.messages': 'with one replica, acknowledged records may be lost in a power failure',
 }
 
-/** `bootstrap`: of the brokers, as Kafka's own tools take it. Dead letters are copies, so theirs are worth a remark. */
-export const settingsFound = (differing: ClusterFound['differing'], bootstrap: string): Finding[] => {
-  if (differing.length === 0) return [fine('as `instar setup` makes them: kept for ever, in order, as they were given')]
+/** `bootstrap`: the brokers, as Kafka's tools take them. Dead letters are copies, so their settings are notes. */
+export const settingFindings = (differing: ClusterFound['differing'], bootstrap: string): Finding[] => {
+  if (differing.length === 0) return [ok('as `instar setup` sets them: records are kept forever')]
   return differing.map(({ topic, setting, is, should }) => {
-    const found = `${topic}: ${setting} is ${is}, should be ${should}: ${AT_STAKE[setting] ?? 'not as setup makes it'}`
-    const todo = `kafka-configs.sh --bootstrap-server ${bootstrap} --alter --entity-type topics --entity-name ${topic} --add-config ${setting}=${should}   (changes this one alone; setup changes nothing that is there)`
+    const effect = EFFECTS[setting] ?? '`instar setup` sets another value'
+    const found = `${topic}: ${setting} is ${is}, should be ${should}: ${effect}`
+    const todo = `kafka-configs.sh --bootstrap-server ${bootstrap} --alter --entity-type topics --entity-name ${topic} --add-config ${setting}=${should}   (changes this setting only; \`instar setup\` changes no existing topic)`
     return topic.startsWith('dlq.') ? note(found, todo) : wrong(found, todo)
   })
 }
 
-export const groupsFound = (lags: readonly GroupLag[]): Finding[] => [
-  fine(
+export const groupFindings = (lags: readonly GroupLag[]): Finding[] => [
+  ok(
     lags.length === 0
-      ? 'no group has committed a position: ours only divide work, and where each reader is, it knows itself'
+      ? 'no group has committed an offset (the groups of Instar only assign partitions)'
       : lags.map(({ group, topic, behind }) => `${group} ${topic}: ${behind} behind`).join(', '),
   ),
 ]

@@ -1,131 +1,135 @@
-/** The read model: its tables, how far it is behind the log, what the services have not done yet. */
+/** Findings about the read model: its tables, its lag behind the log, and the unfinished work of the services. */
 import type { Topic } from '@instar/events/flow'
 import type { DatabaseFound, Migrations, StoredMark, PendingWork } from '@instar/projections'
-import { counted, duration, fine, note, wrong, type Finding } from './finding.ts'
+import { countText, durationText, note, ok, wrong, type Finding } from './finding.ts'
 
-export const migrationsFound = ({ state, applied, ours }: Migrations): Finding[] => {
-  if (state === 'current') return [fine(`all ${ours} migrations of this build`)]
+export const migrationFindings = ({ state, applied, ours }: Migrations): Finding[] => {
+  if (state === 'current') return [ok(`all ${ours} migrations of this build`)]
   if (state === 'none')
     return [
-      wrong('the database holds no tables of ours', 'Run `instar setup`; the projections fill them from the log.'),
+      wrong('the database has no tables of Instar', 'Run `instar setup`; the projections fill them from the log.'),
     ]
   if (state === 'older')
     return [
       wrong(
         `${applied} of ${ours} migrations are applied`,
-        'Run `instar setup` of this build, or start its projections: both bring the tables up to it.',
+        'Run `instar setup` of this build, or start its projections: both apply the others.',
       ),
     ]
   if (applied > ours)
     return [
       wrong(
-        `${counted(applied, 'migration')}, those of a newer build`,
-        `Look with that build's \`instar doctor\`. Projections of this build leave the tables alone: they stand by while the newer ones fill them, and end where nobody does.`,
+        `${countText(applied, 'migration')}, those of a newer build`,
+        `Run \`instar doctor\` of that build. Projections of this build do not change the tables: they wait while newer projections run, and end if there are none.`,
       ),
     ]
   return [
     wrong(
-      `${counted(applied, 'migration')} of another build`,
-      'Start the projections of one build only. This build makes the tables anew and fills them from the log, which costs time, nothing else.',
+      `${countText(applied, 'migration')} of another build`,
+      'Run the projections of one build only. This build recreates the tables and fills them from the log; no record is lost.',
     ),
   ]
 }
 
 /**
- * How far a partition of the log goes beyond what is projected. `oldest`: time of the first record that is not, ms
- * since the epoch. `other`: the record before the mark is another one.
+ * Lag of a partition, in records. `oldest`: time of the first record that is not projected, ms since the epoch; null if
+ * unknown. `otherLog`: the rows come from another log. `current`: this build wrote the rows.
  */
 export type Lag = {
   topic: Topic
   partition: number
   behind: number
   oldest: number | null
-  other: boolean
+  otherLog: boolean
   current: boolean
 }
 
-/** Records are projected within a fraction of a second. */
-const PATIENT_MS = 60_000
+/** Records are normally projected within a second. */
+const MAX_AGE_MS = 60_000
 
-export const lagFound = (lags: readonly Lag[], now: number): Finding[] => {
-  if (lags.some(({ other }) => other))
+const total = (lags: readonly Lag[]): number => lags.reduce((sum, { behind }) => sum + behind, 0)
+
+/** `now`: ms since the epoch. */
+export const lagFindings = (lags: readonly Lag[], now: number): Finding[] => {
+  if (lags.some(({ otherLog }) => otherLog))
     return [
       wrong(
-        'the database was filled from another log',
-        'Check INSTAR_LOG and DATABASE_URL. If both are meant, start the projections: they empty the tables and fill them from this log.',
+        'the rows in the database come from another log',
+        'Check INSTAR_LOG and DATABASE_URL. If both are right, start the projections: they empty the tables and fill them from this log.',
       ),
     ]
   if (lags.some(({ current }) => !current))
     return [
       wrong(
-        'rows were written by the rules of another build',
-        'Start the projections of this build: they fill the tables anew from the log.',
+        'the rows were written by another build',
+        'Start the projections of this build: they fill the tables again from the log.',
       ),
     ]
   const late = lags.filter(({ behind }) => behind > 0)
-  if (late.length === 0) return [fine('every record of the log is in PostgreSQL')]
-  const said = `${counted(
-    late.reduce((sum, { behind }) => sum + behind, 0),
-    'record',
-  )} behind (${[...Map.groupBy(late, ({ topic }) => topic)].map(([topic, of]) => `${topic} ${of.reduce((sum, { behind }) => sum + behind, 0)}`).join(', ')})`
-  // A partition may wait at a record that nobody can read, which has no time.
+  if (late.length === 0) return [ok('every record of the log is in PostgreSQL')]
+  const topics = [...Map.groupBy(late, ({ topic }) => topic)].map(([topic, ofTopic]) => `${topic} ${total(ofTopic)}`)
+  const found = `${countText(total(late), 'record')} behind (${topics.join(', ')})`
+  // A record that cannot be decoded has no time.
   const age = Math.max(0, ...late.flatMap(({ oldest }) => (oldest === null ? [] : [now - oldest])))
-  if (age <= PATIENT_MS) return [fine(`${said}, the oldest written ${duration(age)} ago`)]
+  if (age <= MAX_AGE_MS) return [ok(`${found}, the oldest written ${durationText(age)} ago`)]
   return [
     wrong(
-      `${said}; the oldest was written ${duration(age)} ago`,
-      'Start the projections (`docker compose up -d projections`), or look at what they say: while they fill an empty database, or wait for PostgreSQL, this is normal and falls.',
+      `${found}; the oldest was written ${durationText(age)} ago`,
+      'Start the projections (`docker compose up -d projections`), or read their log. While they fill an empty database or wait for PostgreSQL, the lag is expected and decreases.',
     ),
   ]
 }
 
 /**
- * Where marks and log meet. `ends`: the next offset of each partition; `first`: what stands at a mark; `before`: the
- * id of the record before it, null if there is none.
+ * Compares a projection's position with the log. `end`: the next offset of the partition; `next`: the record at the
+ * position; `beforeId`: id of the record before the position, null if there is none.
  */
 export const lagOf = (
   mark: Pick<StoredMark, 'topic' | 'partition' | 'next' | 'last' | 'current'>,
   end: number,
-  first: { timestamp: number } | undefined,
-  before: string | null,
+  next: { timestamp: number } | undefined,
+  beforeId: string | null,
 ): Lag => ({
   topic: mark.topic,
   partition: mark.partition,
   current: mark.current,
   behind: Math.max(0, end - mark.next),
-  oldest: end > mark.next ? (first?.timestamp ?? null) : null,
-  other: mark.next > end || (mark.next > 0 && before !== mark.last),
+  oldest: end > mark.next ? (next?.timestamp ?? null) : null,
+  otherLog: mark.next > end || (mark.next > 0 && beforeId !== mark.last),
 })
 
-const WAITS: Readonly<Record<PendingWork['what'], { one: string; many: string; patientMs: number; todo: string }>> = {
+/** `maxAgeMs`: age of the oldest work beyond which it is noted. */
+const WORK: Readonly<
+  Record<PendingWork['what'], { singular: string; plural: string; maxAgeMs: number; todo: string }>
+> = {
   scores: {
-    one: 'turn waits for its score',
-    many: 'turns wait for their scores',
-    patientMs: 120_000,
-    todo: 'The scorer is away, or its judge is slow: see its /health/ready and what it logs.',
+    singular: 'turn has no score yet',
+    plural: 'turns have no score yet',
+    maxAgeMs: 120_000,
+    todo: 'The scorer is down, or its judge is slow. Check its /health/ready and its log.',
   },
   updates: {
-    one: 'sealed batch waits for its update',
-    many: 'sealed batches wait for their updates',
-    patientMs: 900_000,
-    todo: 'The trainer is away or at work: see its /health/ready and what it logs.',
+    singular: 'sealed batch has no update yet',
+    plural: 'sealed batches have no update yet',
+    maxAgeMs: 900_000,
+    todo: 'The trainer is down or computing. Check its /health/ready and its log.',
   },
   verdicts: {
-    one: 'update waits for its verdict',
-    many: 'updates wait for their verdicts',
-    patientMs: 900_000,
-    todo: 'The publisher is away or at work: see its /health/ready and what it logs.',
+    singular: 'update has no verdict yet',
+    plural: 'updates have no verdict yet',
+    maxAgeMs: 900_000,
+    todo: 'The publisher is down or measuring. Check its /health/ready and its log.',
   },
 }
 
-/** From the read model, so as of what is projected. */
-export const waitingFound = (waiting: DatabaseFound['waiting'], now: number): Finding[] => {
-  const said = waiting.flatMap(({ what, count, since }): Finding[] => {
+/** Unfinished work by the read model, hence as of the last projected record. `now`: ms since the epoch. */
+export const workFindings = (waiting: DatabaseFound['waiting'], now: number): Finding[] => {
+  const findings = waiting.flatMap(({ what, count, since }): Finding[] => {
     if (count === 0) return []
-    const { one, many, patientMs, todo } = WAITS[what]
+    const { singular, plural, maxAgeMs, todo } = WORK[what]
     const age = since === null ? 0 : now - since
-    const found = `${count} ${count === 1 ? one : many}, the oldest for ${duration(age)}`
-    return [age > patientMs ? note(found, todo) : fine(found)]
+    const found = `${countText(count, singular, plural)}, the oldest for ${durationText(age)}`
+    return [age > maxAgeMs ? note(found, todo) : ok(found)]
   })
-  return said.length > 0 ? said : [fine('nothing waits for the scorer, the trainer or the publisher')]
+  return findings.length > 0 ? findings : [ok('the scorer, the trainer and the publisher have no unfinished work')]
 }

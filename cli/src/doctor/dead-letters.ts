@@ -1,41 +1,45 @@
-/** What nobody can read: what each is, and what to do about it. */
+/** Findings about records that cannot be decoded. */
 import type { Topic } from '@instar/events/flow'
 import type { DeadLetter } from '@instar/log/kafka/index'
-import { counted, fine, note, type Finding } from './finding.ts'
+import { countText, note, ok, type Finding } from './finding.ts'
 
-const LISTED = 5
+/** Records listed in one finding. */
+const MAX_LISTED = 5
 
-type Kind = { of: RegExp; todo: string }
+type Cause = { reason: RegExp; todo: string }
 
-const KINDS: readonly Kind[] = [
+/** By the reason of a dead letter. */
+const CAUSES: readonly Cause[] = [
   {
-    of: /there is no schema \d+/,
-    todo: 'The registry does not know the schema: check that INSTAR_REGISTRY is the one that the log was written with, and restore its storage if it lost ids. The records stand where they were; services and projections read them when they start from the beginning (delete their snapshots).',
+    reason: /there is no schema \d+/,
+    todo: 'The registry does not hold the schema. Check that INSTAR_REGISTRY is the one that the log was written with; restore its storage if it lost schemas. The records stay in their topic; services and projections read them when they start from the beginning of the log (delete their snapshots).',
   },
   {
-    of: /does not begin with a schema id|has no key|key is not UTF-8/,
-    todo: "Something other than Instar writes to this topic: find it by the record's key and time, and take its right to write. The records stay where they are and disturb nobody.",
+    reason: /does not begin with a schema id|has no key|key is not UTF-8/,
+    todo: 'A program other than Instar writes to this topic. Find it by the key and the time of the record, and remove its permission to write. The records stay in their topic and are skipped.',
   },
 ]
-const OTHER =
-  'Its bytes break the schema of its type: a faulty or foreign writer. Compare it with a copy of the log. It stays where it is and nothing waits for it; a turn or score that it was meant to be is lost.'
+const OTHER_CAUSE =
+  'The bytes do not match the schema of the record type. Compare the record with a copy of the log. It stays in its topic and is skipped; the turn or score that it should hold is lost.'
 
-export const deadLettersFound = (
+/** One finding for each topic and cause. */
+export const deadLetterFindings = (
   letters: readonly Pick<DeadLetter, 'topic' | 'partition' | 'offset' | 'reason'>[],
 ): Finding[] => {
-  if (letters.length === 0) return [fine('none')]
+  if (letters.length === 0) return [ok('none')]
   const groups = Map.groupBy(letters, ({ topic, reason }) => `${topic}\n${todoOf(reason)}`)
-  return [...groups.values()].map((of) => {
-    const topic: Topic = of[0]!.topic
-    const listed = of
-      .slice(0, LISTED)
+  return [...groups.values()].map((group) => {
+    const topic: Topic = group[0]!.topic
+    const listed = group
+      .slice(0, MAX_LISTED)
       .map(({ partition, offset, reason }) => `${partition}@${offset} (${reason})`)
       .join(', ')
+    const more = group.length > MAX_LISTED ? ` and ${group.length - MAX_LISTED} more` : ''
     return note(
-      `${topic}: ${counted(of.length, 'record')} that nobody can read: ${listed}${of.length > LISTED ? ` and ${of.length - LISTED} more` : ''}; what a service met has a copy in dlq.${topic}`,
-      todoOf(of[0]!.reason),
+      `${topic}: ${countText(group.length, 'record')} that cannot be decoded: ${listed}${more}; those that a service has read are copied to dlq.${topic}`,
+      todoOf(group[0]!.reason),
     )
   })
 }
 
-const todoOf = (reason: string): string => KINDS.find(({ of }) => of.test(reason))?.todo ?? OTHER
+const todoOf = (reason: string): string => CAUSES.find((cause) => cause.reason.test(reason))?.todo ?? OTHER_CAUSE

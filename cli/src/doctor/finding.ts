@@ -1,27 +1,29 @@
-/** What a look of `instar doctor` found. */
+/** Findings of the checks of `instar doctor`. */
 import { ERRORS, InstarError } from '@instar/events/errors'
 import type { Config } from '../config.ts'
 
 /**
- * `wrong`: it does not work, or will not for long. `note`: it works, and somebody should know. `unsure`: nothing is
- * known to be wrong, but it could not be looked at.
+ * `wrong`: it does not work, or will soon stop working. `note`: it works, but needs attention. `unsure`: the check could
+ * not be made. `todo`: what to do; null where nothing is to be done.
  */
 export type Finding = { level: 'ok' | 'note' | 'unsure' | 'wrong'; found: string; todo: string | null }
 
-export type Look = { name: string; of(config: Config): Promise<readonly Finding[]> }
+/** `run`: an error that it throws is a finding of level `wrong`. */
+export type Check = { name: string; run(config: Config): Promise<readonly Finding[]> }
 
-export const fine = (found: string): Finding => ({ level: 'ok', found, todo: null })
+export const ok = (found: string): Finding => ({ level: 'ok', found, todo: null })
 export const note = (found: string, todo: string): Finding => ({ level: 'note', found, todo })
 export const unsure = (found: string, todo: string | null = null): Finding => ({ level: 'unsure', found, todo })
 export const wrong = (found: string, todo: string): Finding => ({ level: 'wrong', found, todo })
 
-/** The fault that a look threw. */
-export const faultOf = (error: unknown, todo?: string): Finding => {
+/** The finding of an error that a check threw. `todo` default: that of the error code. */
+export const errorFinding = (error: unknown, todo?: string): Finding => {
   const code = error instanceof InstarError ? error.code : 'internal'
   return wrong(`${code}: ${error instanceof Error ? error.message : String(error)}`, todo ?? ERRORS[code].todo)
 }
 
-export const duration = (ms: number): string => {
+/** The length of an interval, without its sign. */
+export const durationText = (ms: number): string => {
   const seconds = Math.abs(ms) / 1000
   return seconds < 10
     ? `${seconds.toFixed(1)} s`
@@ -34,4 +36,6 @@ export const duration = (ms: number): string => {
           : `${Math.round(seconds / 86_400)} days`
 }
 
-export const counted = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`
+/** `1 broker`, `3 brokers`. */
+export const countText = (count: number, singular: string, plural = `${singular}s`): string =>
+  `${count} ${count === 1 ? singular : plural}`

@@ -1,47 +1,46 @@
-/** What each gateway says of itself. */
+/** Findings about gateways, from their /admin/status. */
 import { InstarError } from '@instar/events/errors'
-import { fine, note, unsure, wrong, type Finding } from './finding.ts'
-import type { GatewayFound } from './stack.ts'
+import { note, ok, unsure, wrong, type Finding } from './finding.ts'
+import type { GatewayFound } from './deployment.ts'
 
-/** A gateway that answers, and not to us: it works, and is not looked at. Null: another fault. */
-export const refusedBy = (address: string, fault: unknown): Finding | null =>
-  fault instanceof InstarError && (fault.code === 'invalid_api_key' || fault.code === 'missing_scope')
+/** The finding of a gateway that answers but refuses the API key. Null for another error. */
+export const refusedKeyFinding = (address: string, error: unknown): Finding | null =>
+  error instanceof InstarError && (error.code === 'invalid_api_key' || error.code === 'missing_scope')
     ? unsure(
-        `${address} answers, and says no more without an API key: ${fault.message}`,
+        `${address} answers, but its status needs an API key: ${error.message}`,
         'Set INSTAR_KEY to a key with the scope admin (`instar keys add NAME --scopes admin`).',
       )
     : null
 
-/** `url`: where INSTAR_HOST and INSTAR_PORT say that they are; behind a name there may be several. */
-export const gatewaysFound = (gateways: readonly GatewayFound[], url: string): readonly Finding[] => {
-  const answering = gateways.filter(({ address, status, fault }) => status !== null || refusedBy(address, fault))
+/** `url`: of INSTAR_HOST and INSTAR_PORT; its host name may resolve to several gateways. */
+export const gatewayFindings = (gateways: readonly GatewayFound[], url: string): readonly Finding[] => {
+  const answering = gateways.filter(
+    ({ address, status, error }) => status !== null || refusedKeyFinding(address, error),
+  )
   if (answering.length === 0)
     return [
       unsure(
         `no gateway answers at ${url}`,
-        'If one should: `docker compose up -d gateway`; INSTAR_HOST and INSTAR_PORT say where.',
+        'If one should run: `docker compose up -d gateway`. INSTAR_HOST and INSTAR_PORT give its address.',
       ),
     ]
-  return gateways.map(({ address, status, fault }) => {
+  return gateways.map(({ address, status, error }) => {
     if (!status)
       return (
-        refusedBy(address, fault) ??
+        refusedKeyFinding(address, error) ??
         note(
-          `${address}: ${String(fault?.message)}`,
-          "Another gateway answers. See this one's /health/ready and what it logs.",
+          `${address}: ${String(error?.message)}`,
+          'Another gateway answers. Check the /health/ready and the log of this one.',
         )
       )
-    const said = `${address} serves version ${String(status.serving)}${status.frozen ? ', learning is frozen' : ''}, ${status.log.pending} answers wait for the log`
+    const found = `${address} serves version ${String(status.serving)}${status.frozen ? ', learning is frozen' : ''}, ${status.log.pending} answers are waiting for the log`
     if (status.status !== 'ready')
       return wrong(
-        `${said}; it is ${status.status}: ${status.problem?.message ?? 'see /health/ready'}`,
-        'See what it logs; while the log or the engine is away it holds requests and comes back by itself.',
+        `${found}; it is ${status.status}: ${status.problem?.message ?? 'see /health/ready'}`,
+        'Read its log. While the log or the engine is unavailable, the gateway holds requests; it recovers by itself.',
       )
     if (status.serving !== status.head)
-      return note(
-        `${said}, the head is ${status.head}`,
-        'It fetches the new version; if it stays so, see what it logs.',
-      )
-    return fine(said)
+      return note(`${found}, the head is ${status.head}`, 'It loads the new version. If this persists, read its log.')
+    return ok(found)
   })
 }

@@ -1,4 +1,4 @@
-/** Every record of the log, decoded and folded. */
+/** Reads, decodes and folds every record of the log. */
 import {
   decodeRecord,
   FLOW,
@@ -27,10 +27,10 @@ type Folds = Partial<Record<Topic, (logged: Logged) => FoldOutcome>>
 export type Unreadable = { topic: Topic; partition: number; offset: number; reason: string }
 
 /**
- * `unreadable`: records outside the chains whose bytes break their schema. Throws what a gap in a chain, a damaged
- * record of one, or an unknown record is.
+ * `summary`: records of each topic. `unreadable`: records of topics without a chain whose bytes do not match their
+ * schema. Throws for a gap in a chain, a damaged record of a chained topic, or a record of an unknown type.
  */
-export const readRecords = async (log: EventLog): Promise<{ said: string; unreadable: Unreadable[] }> => {
+export const readRecords = async (log: EventLog): Promise<{ summary: string; unreadable: Unreadable[] }> => {
   const [turns, scores, updates, weights] = [initialTurns(), initialScores(), initialUpdates(), initialWeights()]
   const folds: Folds = {
     turns: (logged) => foldTurns(turns, logged as Logged<TurnsEvent>),
@@ -38,7 +38,7 @@ export const readRecords = async (log: EventLog): Promise<{ said: string; unread
     updates: (logged) => foldUpdates(updates, logged as Logged<UpdatesEvent>),
     weights: (logged) => foldWeights(weights, logged as Logged<WeightsEvent>),
   }
-  const said: string[] = []
+  const counts: string[] = []
   const unreadable: Unreadable[] = []
   let ignored = 0
   for (const topic of TOPICS) {
@@ -54,7 +54,7 @@ export const readRecords = async (log: EventLog): Promise<{ said: string; unread
         }
       }
     }
-    said.push(`${count} ${topic}${FLOW[topic].chain ? ' (chain whole)' : ''}`)
+    counts.push(`${count} ${topic}${FLOW[topic].chain ? ' (chain complete)' : ''}`)
   }
-  return { said: `${said.join(', ')}; ${ignored} ignored`, unreadable }
+  return { summary: `${counts.join(', ')}; ${ignored} ignored`, unreadable }
 }

@@ -1,4 +1,4 @@
-/** Turns of a log as lines that `instar import` reads: one for each answer, with what somebody said of it. */
+/** Writes turns of a log as JSON lines that `instar import` reads: one line for each answer, with its feedback. */
 import {
   decodeReadable,
   foldTurns,
@@ -16,14 +16,16 @@ import { parseAnswer } from '@instar/dialects'
 export type ExportReport = {
   sessions: number
   turns: number
-  /** Answers that were cut, which are left out. */ aborted: number
-  /** Candidates that nobody was shown, likewise. */ unshown: number
+  /** Incomplete answers; not exported. */
+  aborted: number
+  /** Candidates that were not sent to the client; not exported. */
+  unshown: number
   feedback: number
 }
 
 /**
- * `session`: that one alone; throws `unknown_turn` where nobody said anything in it. Lines come session by session, in
- * the order of the log.
+ * Yields lines session by session, in the order of the log, and counts them in `report`. `session`: export this session
+ * only; throws `unknown_turn` if it has no turn. Null: export all sessions.
  */
 export const exportLines = async (
   log: EventLog,
@@ -36,31 +38,31 @@ export const exportLines = async (
       foldTurns(turns, record as Logged<TurnsEvent>)
   }
   if (session !== null && !turns.sessions.get(session)?.turns.length)
-    throw new InstarError('unknown_turn', `There is no session ${session} on the log.`, { session })
-  return linesOf(log, turns, report)
+    throw new InstarError('unknown_turn', `The log has no session ${session}.`, { session })
+  return exportedLines(log, turns, report)
 }
 
-const linesOf = async function* (
+const exportedLines = async function* (
   log: EventLog,
   turns: ReturnType<typeof initialTurns>,
   report: ExportReport,
 ): AsyncGenerator<string> {
   const reader = createTurnReader(log, (turn) => turns.turns.get(turn))
-  for (const { turns: said } of turns.sessions.values()) {
-    if (said.length > 0) report.sessions += 1
-    for (const turn of said) {
+  for (const session of turns.sessions.values()) {
+    if (session.turns.length > 0) report.sessions += 1
+    for (const turn of session.turns) {
       if (turn.status === 'aborted') report.aborted += 1
       else if (!turn.shown) report.unshown += 1
       else {
         report.turns += 1
         report.feedback += turn.feedback.length
-        yield `${JSON.stringify(await lineOf(reader, turn))}\n`
+        yield `${JSON.stringify(await exportTurn(reader, turn))}\n`
       }
     }
   }
 }
 
-const lineOf = async (reader: TurnReader, state: TurnState): Promise<object> => {
+const exportTurn = async (reader: TurnReader, state: TurnState): Promise<object> => {
   const turn = await reader.record(state.turn)
   const text = readWritten(turn.text)
   const { content, reasoning, toolCalls } = parseAnswer(text)

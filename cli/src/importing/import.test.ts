@@ -1,4 +1,4 @@
-/** `instar import` and `instar export`: what comes onto the log, joined and scored as if it had been said here. */
+/** `instar import` and `instar export`: the imported turns are joined and scored like captured ones. */
 import {
   decodeRecord,
   foldTurns,
@@ -19,7 +19,7 @@ import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
 import { model, startRig, USER } from '../../../test/kit/gateway.ts'
-import { folder, instar } from '../../../test/kit/cli-world.ts'
+import { folder, instar } from '../../../test/kit/cli.ts'
 
 type Report = {
   lines: number
@@ -40,13 +40,13 @@ const file = (lines: readonly unknown[]): string => {
   return path
 }
 
-const load = async (data: string, path: string, ...options: string[]): Promise<Report & { code: number }> => {
+const importFile = async (data: string, path: string, ...options: string[]): Promise<Report & { code: number }> => {
   const { code, json, err } = await instar(['import', path, '--json', ...options], { INSTAR_DATA: data })
   ok(json !== undefined && !('error' in (json as object)), err)
   return { code, ...(json as Report) }
 }
 
-type Seen = {
+type LogContents = {
   log: EmbeddedLog
   events: TurnsEvent[]
   turns: TurnState[]
@@ -55,7 +55,7 @@ type Seen = {
   records: number
 }
 
-const look = async (t: TestContext, data: string): Promise<Seen> => {
+const readLog = async (t: TestContext, data: string): Promise<LogContents> => {
   const log = await openEmbeddedLog({ folder: join(data, 'log'), readOnly: true })
   t.after(() => log.close())
   const state = initialTurns()
@@ -77,13 +77,13 @@ const look = async (t: TestContext, data: string): Promise<Seen> => {
   }
 }
 
-/** Three turns and feedback, said to a real gateway. */
-const conversation = async (data: string): Promise<void> => {
+/** Captures three turns and feedback with a real gateway. */
+const captureConversation = async (data: string): Promise<void> => {
   const log = await openEmbeddedLog({ folder: join(data, 'log'), schemas: schemaTexts() })
-  let said = 0
+  let answers = 0
   const rig = await startRig({
     log,
-    script: () => `Answer ${(said += 1)} <tool_call>{"name": "look", "arguments": {"at":  ${said}}}</tool_call>`,
+    script: () => `Answer ${(answers += 1)} <tool_call>{"name": "look", "arguments": {"at":  ${answers}}}</tool_call>`,
   })
   const messages: { role: string; [key: string]: unknown }[] = [USER('Where is it?')]
   for (const next of ['Not there.', 'Thank you!', null]) {
@@ -115,9 +115,9 @@ const conversation = async (data: string): Promise<void> => {
 }
 
 describe('instar export and import', () => {
-  test('a conversation is the same on another log: ids, tokens, texts, joins, feedback; a second import adds nothing', async (t) => {
+  test('an imported conversation equals the exported one: ids, tokens, text, joins, feedback; a repeated import adds nothing', async (t) => {
     const [from, to] = [folder(), folder()]
-    await conversation(from)
+    await captureConversation(from)
     const path = join(folder(), 'desk.jsonl')
     const exported = await instar(['export', path, '--json'], { INSTAR_DATA: from })
     deepEqual(
@@ -128,25 +128,21 @@ describe('instar export and import', () => {
     equal(
       (await instar(['export', path, '--json'], { INSTAR_DATA: from })).code,
       1,
-      'a file that is there is not written over',
+      'an existing file is not overwritten',
     )
 
-    const dry = await load(to, path, '--dry-run')
+    const dry = await importFile(to, path, '--dry-run')
     deepEqual([dry.turns, dry.exact, dry.feedback], [3, 3, 1])
-    const unvouched = folder()
-    const { trainable, not_trainable: why } = await load(unvouched, path)
-    deepEqual(
-      [trainable, why],
-      [0, { not_sampled: 3 }],
-      'a file may say anything: nothing of it is learned from until somebody vouches for it',
-    )
+    const withoutOption = folder()
+    const { trainable, not_trainable: why } = await importFile(withoutOption, path)
+    deepEqual([trainable, why], [0, { not_sampled: 3 }], 'without --own-versions no turn of a file is trainable')
 
-    const { code, ...first } = await load(to, path, '--own-versions')
+    const { code, ...first } = await importFile(to, path, '--own-versions')
     deepEqual(
       [code, first.lines, first.sessions, first.turns, first.exact, first.trainable, first.feedback, first.there],
       [0, 3, 1, 3, 3, 3, 1, 0],
     )
-    const [a, b] = [await look(t, from), await look(t, to)]
+    const [a, b] = [await readLog(t, from), await readLog(t, to)]
     equal(b.turns.length, 3)
     equal(b.of(b.turns[0]!.turn).userTurn, 'prompt-1')
     for (const [i, before] of a.turns.entries()) {
@@ -190,24 +186,24 @@ describe('instar export and import', () => {
       deepEqual(await b.reader.promptIds(before.turn), await a.reader.promptIds(before.turn))
       deepEqual(await b.reader.body(before.turn), await a.reader.body(before.turn))
     }
-    ok(b.of(b.turns[2]!.turn).body.from !== null, 'what a request repeats is a reference here too')
+    ok(b.of(b.turns[2]!.turn).body.from !== null, 'a repeated part of a request is stored as a reference')
 
     for (const data of [from, to]) {
-      const before = (await look(t, data)).records
-      const again = await load(data, path)
+      const before = (await readLog(t, data)).records
+      const again = await importFile(data, path)
       deepEqual([again.code, again.turns, again.feedback, again.there], [0, 0, 0, 3])
-      equal((await look(t, data)).records, before)
+      equal((await readLog(t, data)).records, before)
     }
   })
 
-  test('an unknown session is an error and leaves no file; a file of another format is refused', async () => {
+  test('an unknown session is an error and creates no file; a file that cannot be read is refused', async () => {
     const data = folder()
-    await conversation(data)
+    await captureConversation(data)
     const path = join(folder(), 'none.jsonl')
     for (const to of [path, '-']) {
       const { code, err, out } = await instar(['export', to, '--session', 'desk-2'], { INSTAR_DATA: data })
       deepEqual([code, out, existsSync(path)], [1, '', false])
-      match(err, /^instar export: unknown_turn: There is no session desk-2 on the log\./)
+      match(err, /^instar export: unknown_turn: The log has no session desk-2\./)
     }
     deepEqual(
       (await instar(['export', join(folder(), 'desk.jsonl'), '--session', 'desk', '--json'], { INSTAR_DATA: data }))
@@ -215,7 +211,7 @@ describe('instar export and import', () => {
       { sessions: 1, turns: 3, aborted: 0, unshown: 0, feedback: 1 },
     )
     for (const [from, why] of [
-      [data, 'it is no regular file'],
+      [data, 'it is not a regular file'],
       [path, 'ENOENT'],
     ] as const) {
       const { code, err } = await instar(['import', from], { INSTAR_DATA: data })
@@ -224,12 +220,12 @@ describe('instar export and import', () => {
     }
   })
 
-  test('the scorer judges imported turns by their next states', async (t) => {
+  test('the scorer judges imported turns by their next state', async (t) => {
     const [from, to] = [folder(), folder()]
-    await conversation(from)
+    await captureConversation(from)
     const path = join(folder(), 'desk.jsonl')
     await instar(['export', path], { INSTAR_DATA: from })
-    await load(to, path, '--own-versions')
+    await importFile(to, path, '--own-versions')
     const log = await openEmbeddedLog({ folder: join(to, 'log'), schemas: schemaTexts() })
     t.after(() => log.close())
     const third = Promise.withResolvers<void>()
@@ -254,13 +250,13 @@ describe('instar export and import', () => {
         const { event } = decodeRecord(record)
         if (event.type === 'TurnScored') rewards[event.turn] = event.reward
       }
-    const { turns } = await look(t, to)
+    const { turns } = await readLog(t, to)
     equal(rewards[turns[1]!.turn], 1, 'thanked')
     equal(rewards[turns[2]!.turn], 0.5, 'explicit feedback')
   })
 })
 
-const ask = (messages: object[], answer: string, more: object = {}) => ({
+const exchange = (messages: object[], answer: string, more: object = {}) => ({
   request: { model: 'gpt', messages },
   response: {
     created: 1_700_000_000,
@@ -268,20 +264,20 @@ const ask = (messages: object[], answer: string, more: object = {}) => ({
   },
   ...more,
 })
-const SAID = (content: string) => ({ role: 'assistant', content })
+const ASSISTANT = (content: string) => ({ role: 'assistant', content })
 
 describe('instar import: logs of requests', () => {
-  test('unlabelled requests find their conversation, a bad line is reported and skipped, and a grown file adds its new lines', async (t) => {
+  test('requests without a session id are joined; an invalid line is skipped; a file that has grown adds what is new', async (t) => {
     const data = folder()
     const lines: unknown[] = [
-      ask([USER('Name a river.')], 'The Aare.'),
+      exchange([USER('Name a river.')], 'The Aare.'),
       '{"request": {',
-      ask([USER('Name a river.'), SAID('The Aare.'), USER('Longer!')], 'The Rhine, then.', { reward: false }),
-      ask([{ role: 'user', content: [{ type: 'image_url', image_url: {} }] }], 'A cat.'),
-      { ...ask([USER('x')], ''), response: { status_code: 500, body: { error: { message: 'down' } } } },
-      ask([USER('Name a river.')], 'The Aare.'),
+      exchange([USER('Name a river.'), ASSISTANT('The Aare.'), USER('Longer!')], 'The Rhine, then.', { reward: false }),
+      exchange([{ role: 'user', content: [{ type: 'image_url', image_url: {} }] }], 'A cat.'),
+      { ...exchange([USER('x')], ''), response: { status_code: 500, body: { error: { message: 'down' } } } },
+      exchange([USER('Name a river.')], 'The Aare.'),
     ]
-    const { code, ...report } = await load(data, file(lines))
+    const { code, ...report } = await importFile(data, file(lines))
     equal(code, 1)
     deepEqual(
       [report.lines, report.sessions, report.turns, report.exact, report.trainable, report.feedback, report.repeated],
@@ -293,7 +289,7 @@ describe('instar import: logs of requests', () => {
       [2, 4, 5],
     )
     match(report.skipped[1]!.reason, /messages\[0\]\.content\[0\] is of type image_url/)
-    const { turns, events, of } = await look(t, data)
+    const { turns, events, of } = await readLog(t, data)
     deepEqual([turns[0]!.next, turns[1]!.follows], [turns[1]!.turn, turns[0]!.turn])
     const feedback = events.find((event): event is FeedbackGiven => event.type === 'FeedbackGiven')!
     deepEqual([feedback.turn, feedback.value, feedback.at], [turns[1]!.turn, -1, 1_700_000_000_000])
@@ -303,13 +299,19 @@ describe('instar import: logs of requests', () => {
       [-1, null, 'none', 'no_ids', 1_700_000_000_000, 'main'],
     )
 
-    const longer = [USER('Name a river.'), SAID('The Aare.'), USER('Longer!'), SAID('The Rhine, then.'), USER('Thanks')]
-    const grown = await load(data, file([...lines, ask(longer, 'Welcome.')]))
+    const longer = [
+      USER('Name a river.'),
+      ASSISTANT('The Aare.'),
+      USER('Longer!'),
+      ASSISTANT('The Rhine, then.'),
+      USER('Thanks'),
+    ]
+    const grown = await importFile(data, file([...lines, exchange(longer, 'Welcome.')]))
     deepEqual([grown.turns, grown.there, grown.feedback], [1, 2, 0])
-    equal((await look(t, data)).turns[2]!.follows, turns[1]!.turn)
+    equal((await readLog(t, data)).turns[2]!.follows, turns[1]!.turn)
   })
 
-  test('a turn is token-exact where ids, log-probs and its version agree, else it has the reason', async (t) => {
+  test('a turn is token-exact if ids, log-probs and version are present and agree; otherwise it has a reason', async (t) => {
     const data = folder()
     const messages = [USER('Say it.')]
     const prompt = model.promptIds(messages, {})
@@ -329,7 +331,7 @@ describe('instar import: logs of requests', () => {
         choices: [
           {
             index: 0,
-            message: SAID('It is said.'),
+            message: ASSISTANT('It is said.'),
             token_ids: ids,
             logprobs: { content: logprobs.map((logprob) => ({ logprob })) },
             finish_reason: 'stop',
@@ -348,7 +350,7 @@ describe('instar import: logs of requests', () => {
       ['foreign', line('foreign', { response: { system_fingerprint: 'fp_1' }, policy_version: 0 }), 'foreign_version'],
       ['unknown', line('unknown', { response: { system_fingerprint: 'instar-policy@7' } }), 'unknown_version'],
       ['adapter', line('adapter', { adapter: 'ab'.repeat(32) }), 'other_adapter'],
-      ['text', line('text', { choice: { message: SAID('It is not said.') } }), 'text_differs'],
+      ['text', line('text', { choice: { message: ASSISTANT('It is not said.') } }), 'text_differs'],
       [
         'vocabulary',
         line('vocabulary', { response: { prompt_token_ids: [...prompt, 151_643] } }),
@@ -369,14 +371,14 @@ describe('instar import: logs of requests', () => {
       ['private', line('private', { no_train: true }), 'opted_out'],
     ]
     const foreign = cases.filter(([session]) => session === 'foreign').map(([, one]) => one)
-    equal((await load(data, file(foreign))).turns, 1)
-    const { code, ...report } = await load(
+    equal((await importFile(data, file(foreign))).turns, 1)
+    const { code, ...report } = await importFile(
       data,
       file(cases.filter(([session]) => session !== 'foreign').map(([, one]) => one)),
       '--own-versions',
     )
     deepEqual([code, report.turns, report.exact, report.trainable], [0, 14, 5, 1])
-    const { turns, of } = await look(t, data)
+    const { turns, of } = await readLog(t, data)
     for (const [session, , reason] of cases)
       equal(turns.find((turn) => turn.session === session)!.reason, reason, session)
     const good = of(turns.find(({ session }) => session === 'good')!.turn)
@@ -388,7 +390,7 @@ describe('instar import: logs of requests', () => {
 })
 
 describe('instar import: conversations', () => {
-  test('each answer is a turn, calls and results are next states, and rewards are scaled to their range', async (t) => {
+  test('each answer is a turn; tool results are next states; rewards are scaled to −1…1', async (t) => {
     const data = folder()
     const call = { id: 'c1', type: 'function', function: { name: 'f', arguments: '{"a":1}' } }
     const lines = [
@@ -398,9 +400,9 @@ describe('instar import: conversations', () => {
           USER('Do it'),
           { role: 'assistant', content: null, tool_calls: [call] },
           { role: 'tool', tool_call_id: 'c1', content: 'exit code 1' },
-          SAID('Failed.'),
+          ASSISTANT('Failed.'),
           USER('No, wrong.'),
-          { ...SAID('Sorry.'), reward: 1 },
+          { ...ASSISTANT('Sorry.'), reward: 1 },
         ],
         tools: [{ type: 'function', function: { name: 'f' } }],
       },
@@ -414,12 +416,12 @@ describe('instar import: conversations', () => {
       },
       { messages: [USER('nobody answers')] },
     ]
-    const { code, ...report } = await load(data, file(lines), '--rewards', '0:1')
+    const { code, ...report } = await importFile(data, file(lines), '--rewards', '0:1')
     deepEqual(
       [code, report.sessions, report.turns, report.feedback, report.skipped.map(({ line }) => line)],
       [1, 2, 4, 2, [3]],
     )
-    const { turns, events, of } = await look(t, data)
+    const { turns, events, of } = await readLog(t, data)
     deepEqual(
       turns.map(({ follows, next }) => [
         turns.findIndex(({ turn }) => turn === follows),
@@ -446,37 +448,37 @@ describe('instar import: conversations', () => {
     equal(turns[3]!.session, 'mine')
     deepEqual(
       [
-        (await load(data, file(lines), '--rewards', '0:1')).turns,
-        (await load(data, file(lines), '--rewards', '0:1')).feedback,
+        (await importFile(data, file(lines), '--rewards', '0:1')).turns,
+        (await importFile(data, file(lines), '--rewards', '0:1')).feedback,
       ],
       [0, 0],
     )
   })
 })
 
-test('a long request is stored in blobs and referenced by repetitions; all line lengths and endings are read; invalid UTF-8 is reported and not changed', async (t) => {
+test('a long request is stored in blobs and repeated by reference; long lines, CRLF and a BOM are read; invalid UTF-8 is skipped', async (t) => {
   const data = folder()
   const long = 'A river. '.repeat(100_000)
   const path = join(folder(), 'long.jsonl')
   const line = JSON.stringify({
-    messages: [USER(long), SAID('Noted.'), USER('Again!'), SAID('Noted again.')],
+    messages: [USER(long), ASSISTANT('Noted.'), USER('Again!'), ASSISTANT('Noted again.')],
     session_id: 'long',
   })
-  const accents = JSON.stringify({ messages: [USER('é'), SAID('ü')] })
+  const accents = JSON.stringify({ messages: [USER('é'), ASSISTANT('ü')] })
   writeFileSync(
     path,
     Buffer.concat([Buffer.from(`\ufeff\r\n${line}\r\n\n${accents}\n`), Buffer.from(accents, 'latin1')]),
   )
-  const { code, ...report } = await load(data, path)
+  const { code, ...report } = await importFile(data, path)
   deepEqual([code, report.lines, report.turns], [1, 3, 3])
   deepEqual(
     report.skipped.map(({ line: number, reason }) => [number, reason]),
     [[5, 'The line is not a JSON object in UTF-8.']],
   )
-  const { turns, of, reader } = await look(t, data)
+  const { turns, of, reader } = await readLog(t, data)
   ok(of(turns[0]!.turn).body.blob !== null && of(turns[1]!.turn).body.from === turns[0]!.turn)
   deepEqual(JSON.parse(Buffer.from(await reader.body(turns[1]!.turn)).toString()), {
-    messages: [USER(long), SAID('Noted.'), USER('Again!')],
+    messages: [USER(long), ASSISTANT('Noted.'), USER('Again!')],
   })
   equal(readWritten(of(turns[2]!.turn).text), 'ü')
 })
@@ -484,9 +486,9 @@ test('a long request is stored in blobs and referenced by repetitions; all line 
 describe('instar import: steps of Claw-R1', () => {
   const steps = () => {
     const first = model.promptIds([USER('2+2?')], {})
-    const said = [...model.encode('Five.'), model.endOfTurn[0]!]
+    const firstIds = [...model.encode('Five.'), model.endOfTurn[0]!]
     const then = model.promptIds(
-      [USER('2+2?'), { role: 'assistant', content: 'Five.', token_ids: said }, USER('No.')],
+      [USER('2+2?'), { role: 'assistant', content: 'Five.', token_ids: firstIds }, USER('No.')],
       {},
     )
     const step = (index: number, prompt: number[], ids: number[], more: object = {}) => ({
@@ -503,34 +505,34 @@ describe('instar import: steps of Claw-R1', () => {
       ...more,
     })
     return {
-      said,
+      firstIds,
       step,
       all: [
         step(1, then, [...model.encode('Four.'), model.endOfTurn[0]!], { reward: 1, is_last: true }),
-        step(0, first, said),
+        step(0, first, firstIds),
       ],
     }
   }
 
-  test('a trajectory is a session in the order of its steps, joined by tokens and closed at its end; its versions count only with the option', async (t) => {
-    const { all, step, said } = steps()
-    const foreign = folder()
-    const plain = await load(foreign, file([...all, all[1]]))
+  test('a trajectory is a session ordered by step index, joined by token ids, closed by its last step; --own-versions applies', async (t) => {
+    const { all, step, firstIds } = steps()
+    const otherData = folder()
+    const plain = await importFile(otherData, file([...all, all[1]]))
     deepEqual(
       [plain.sessions, plain.turns, plain.exact, plain.repeated, plain.not_trainable],
       [1, 2, 0, 1, { foreign_version: 2 }],
     )
     const data = folder()
-    const { code, ...report } = await load(data, file([{ steps: all }]), '--own-versions')
+    const { code, ...report } = await importFile(data, file([{ steps: all }]), '--own-versions')
     deepEqual([code, report.turns, report.exact, report.trainable, report.feedback], [0, 2, 2, 2, 1])
-    const { turns, events, of, reader } = await look(t, data)
+    const { turns, events, of, reader } = await readLog(t, data)
     deepEqual([turns[0]!.session, turns[0]!.next, turns[1]!.follows], ['traj-1', turns[1]!.turn, turns[0]!.turn])
     deepEqual(
       [of(turns[1]!.turn).offPrefix, of(turns[0]!.turn).ids, await reader.promptIds(turns[1]!.turn)],
-      [false, said, all[0]!.prompt_ids],
+      [false, firstIds, all[0]!.prompt_ids],
     )
     deepEqual(JSON.parse(Buffer.from(await reader.body(turns[1]!.turn)).toString()), {
-      messages: [USER('2+2?'), SAID('Five.'), USER('No.')],
+      messages: [USER('2+2?'), ASSISTANT('Five.'), USER('No.')],
     })
     deepEqual(
       events
@@ -538,17 +540,17 @@ describe('instar import: steps of Claw-R1', () => {
         .map(({ open, why }) => [open, why]),
       [[turns.map(({ turn }) => turn), 'client']],
     )
-    equal((await load(data, file(all), '--own-versions')).turns, 0)
+    equal((await importFile(data, file(all), '--own-versions')).turns, 0)
 
     const sibling = { ...step(0, all[1]!.prompt_ids, model.encode('4')), trajectory_uid: 'traj-2' }
     const other = { ...step(0, model.promptIds([USER('3+3?')], {}), model.encode('6')), trajectory_uid: 'traj-3' }
-    await load(data, file([sibling, other, { ...sibling, prompt_ids: 'x' }]), '--own-versions')
-    const groups = new Map((await look(t, data)).turns.map(({ session, group }) => [`${session}`, group]))
+    await importFile(data, file([sibling, other, { ...sibling, prompt_ids: 'x' }]), '--own-versions')
+    const groups = new Map((await readLog(t, data)).turns.map(({ session, group }) => [`${session}`, group]))
     const first = of(turns[0]!.turn).group
     deepEqual(
       [groups.get('traj-2') === first, groups.get('traj-3') === first],
       [true, false],
-      'rollouts of the same prompt are one group, whatever their prompt_uid says',
+      'rollouts of the same prompt are one group, also with different prompt_uid',
     )
   })
 })

@@ -1,4 +1,4 @@
-/** Messages between the thread of the gateway and that of the other services. Everything in them is plain data. */
+/** Messages between the gateway's thread and the services' thread. Every field is structured-cloneable. */
 import type { PlainError } from '@instar/events/plain-error'
 import type { Model } from '@instar/engine/port'
 import type { MetricValues, Settings } from '@instar/process'
@@ -8,47 +8,50 @@ import type { TrainerPorts } from '@instar/trainer'
 import type { MessagePort } from 'node:worker_threads'
 import type { PipelineConfig } from '../pipeline-config.ts'
 
-/** `port`: the way to the embedded log, which the gateway's thread holds; null where the log is Kafka. */
 export type ThreadData = {
   config: Pick<PipelineConfig, 'data' | 'model' | 'engine' | 'learnEngine' | 'scorer' | 'trainer' | 'publisher'>
   log: Pick<Settings, 'log' | 'partitions' | 'registry' | 'registryUser' | 'kafka'>
+  /** Appends to the embedded log, which the gateway's thread has open; null where the log is on Kafka. */
   port: MessagePort | null
+  /** The trainer and the publisher run too. */
   learns: boolean
 }
 
-/** What is known once the engine that serves and PostgreSQL are up. */
-export type Begin = { model: Pick<Model, 'contextLength' | 'defaults'>; database: DatabaseConnection | null }
+/** What the services need from the serving engine and from PostgreSQL. `database` null: there is none. */
+export type StartOptions = { model: Pick<Model, 'contextLength' | 'defaults'>; database: DatabaseConnection | null }
 
-/** Where the line stands, as this thread has read it. */
+/** State of the policy's version line, as far as this thread has read it. */
 export type LineState = { started: boolean; head: number; frozen: boolean }
 
-/** What the gateway's thread asks for; `replay` answers with lines before its end. */
+export type ReplayFields = Readonly<Record<string, unknown>>
+
+/** Calls to the services' thread. `replay` sends items before its result. */
 export type Calls = {
-  settled: { given: null; answer: null }
-  line: { given: null; answer: LineState | null }
-  metrics: { given: null; answer: MetricValues }
-  promote: { given: string; answer: unknown }
-  replay: { given: Readonly<Record<string, unknown>>; answer: null }
-  stop: { given: null; answer: null }
+  settled: { params: null; result: null }
+  line: { params: null; result: LineState | null }
+  metrics: { params: null; result: MetricValues }
+  promote: { params: string; result: unknown }
+  replay: { params: ReplayFields; result: null }
+  stop: { params: null; result: null }
 }
 export type CallName = keyof Calls
 
 export type ToServices =
-  | { type: 'begin'; begin: Begin }
-  | { type: 'call'; call: number; name: CallName; given: unknown }
-  /** Whoever asked for this replay has left. */
-  | { type: 'leave'; call: number }
+  | { type: 'start'; options: StartOptions }
+  | { type: 'call'; id: number; name: CallName; params: unknown }
+  /** Ends a replay whose items are no longer read. */
+  | { type: 'cancel'; id: number }
 
 export type FromServices =
-  /** `learning`: what learns, in words; null where nothing does. */
+  /** `learning`: description of the engine that computes updates; null where nothing is learned. */
   | { type: 'loaded'; learning: string | null }
   | { type: 'ready' }
-  /** The start failed, or was given up. */
-  | { type: 'refused'; error: PlainError }
-  | { type: 'line'; call: number; line: unknown }
-  | { type: 'answer'; call: number; answer: unknown }
-  | { type: 'error'; call: number; error: PlainError }
-  | { type: 'say'; text: string }
+  /** The start failed or was aborted. */
+  | { type: 'startFailed'; error: PlainError }
+  | { type: 'item'; id: number; item: unknown }
+  | { type: 'result'; id: number; result: unknown }
+  | { type: 'error'; id: number; error: PlainError }
+  | { type: 'logLine'; text: string }
   | { type: 'fatal'; error: PlainError }
-  | { type: 'training'; what: Parameters<NonNullable<TrainerPorts['onProgress']>>[0] }
-  | { type: 'verdict'; what: Parameters<NonNullable<PublisherPorts['onProgress']>>[0] }
+  | { type: 'training'; progress: Parameters<NonNullable<TrainerPorts['onProgress']>>[0] }
+  | { type: 'verdict'; progress: Parameters<NonNullable<PublisherPorts['onProgress']>>[0] }

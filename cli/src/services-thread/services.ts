@@ -1,4 +1,4 @@
-/** Scorer, trainer, publisher and projections side by side, on a log that is given. */
+/** Runs scorer, trainer, publisher and projections on one log. */
 import { InstarError, weightLine } from '@instar/events'
 import { openSnapshots, type EventLog } from '@instar/log'
 import type { Fingerprint, LearningEngine, Model } from '@instar/engine/port'
@@ -9,8 +9,8 @@ import { createPublisher, probesOf, publisherConfig, type Publisher, type Publis
 import { createScorer, scorerConfig, type Scorer } from '@instar/scorer'
 import { createTrainer, trainerConfig, type Trainer, type TrainerPorts } from '@instar/trainer'
 import { join } from 'node:path'
-import { replayOptionsOf, runReplay } from '../replays.ts'
-import type { Begin, LineState, ThreadData } from './protocol.ts'
+import { parseReplayOptions, runReplay } from '../replay.ts'
+import type { LineState, ReplayFields, StartOptions, ThreadData } from './protocol.ts'
 
 export type ServicesPorts = {
   log: EventLog
@@ -20,21 +20,26 @@ export type ServicesPorts = {
   onTraining: NonNullable<TrainerPorts['onProgress']>
   onVerdict: NonNullable<PublisherPorts['onProgress']>
 }
-/** What learns: the weights are read before anything else is known. */
+/** The base model, and the engine that computes updates. */
 export type Learning = { model: Model; learner: LearningEngine }
 export type Services = {
+  /** Resolves when every joined turn is scored, and every batch has its update and its verdict. */
   settled(): Promise<void>
+  /** Null where nothing is learned. */
   line(): LineState | null
+  /** Throws `not_available` where nothing is learned. */
   promote(branch: string): Promise<unknown>
-  replay(fields: Readonly<Record<string, unknown>>, gone: AbortSignal): AsyncIterable<unknown>
+  /** Throws `not_available` where nothing is learned, `bad_request`. */
+  replay(fields: ReplayFields, signal: AbortSignal): AsyncIterable<unknown>
   stop(): Promise<void>
 }
 
 type Learners = Learning & { trainer: Trainer; publisher: Publisher }
 
 const now = (): number => Date.now()
-const SETTLE_POLL_MS = 15
+const SETTLED_POLL_MS = 15
 
+/** Null where nothing is learned. Rejects with `aborted` after `signal`. */
 export const loadLearning = async ({ config, learns }: ThreadData, signal: AbortSignal): Promise<Learning | null> => {
   if (!learns) return null
   const learner = await startLearning({ model: config.model, engine: config.learnEngine ?? config.engine, signal })
@@ -46,56 +51,57 @@ export const loadLearning = async ({ config, learns }: ThreadData, signal: Abort
   }
 }
 
-export const lineOf = ({ engine, build, isa, threads }: Fingerprint): string =>
+export const describeFingerprint = ({ engine, build, isa, threads }: Fingerprint): string =>
   `${engine} ${build} (${isa}, ${threads} thread${threads === 1 ? '' : 's'})`
 
 /**
- * Rejects with `aborted` when `signal` comes before all services have read the log to its end; none of them runs then.
+ * Resolves when all services have read the log to its end. If `signal` is aborted before, stops them and rejects with
+ * `aborted`.
  */
 export const startServices = async (
   ports: ServicesPorts,
   { config }: ThreadData,
   learning: Learning | null,
-  begin: Begin,
+  options: StartOptions,
   signal: AbortSignal,
 ): Promise<Services> => {
   const { log, metrics, say, onFatal } = ports
   const snapshots = openSnapshots(join(config.data, 'snapshots'), { say })
-  const over = new AbortController()
-  const started: (() => Promise<void>)[] = []
+  const stopped = new AbortController()
+  const stops: (() => Promise<void>)[] = []
   const stop = async (): Promise<void> => {
-    over.abort()
-    const faults: unknown[] = []
-    for (const end of started.splice(0).reverse()) await end().catch((fault: unknown) => faults.push(fault))
-    if (faults.length > 0) throw faults[0]
+    stopped.abort()
+    const errors: unknown[] = []
+    for (const stopPart of stops.splice(0).reverse()) await stopPart().catch((error: unknown) => errors.push(error))
+    if (errors.length > 0) throw errors[0]
   }
   const shared = { log, snapshots, metrics, now, onFatal }
-  const giveUp = (): void => void stop().catch(() => undefined)
-  signal.addEventListener('abort', giveUp)
+  const abortStart = (): void => void stop().catch(() => undefined)
+  signal.addEventListener('abort', abortStart)
   try {
     signal.throwIfAborted()
-    if (begin.database) started.push(fillDatabase(ports, begin.database, snapshots))
+    if (options.database) stops.push(startDatabase(ports, options.database, snapshots))
     const learners =
-      learning && learnersOf(shared, config, { ...learning, model: { ...learning.model, ...begin.model } }, ports)
+      learning && createLearners(shared, config, { ...learning, model: { ...learning.model, ...options.model } }, ports)
     if (learners)
-      started.push(
+      stops.push(
         () => learners.trainer.stop(),
         () => learners.publisher.stop(),
       )
     const scorer = createScorer({ ...shared, say }, scorerConfig.parse(config.scorer))
-    started.push(() => scorer.stop())
+    stops.push(() => scorer.stop())
     await Promise.all([scorer.start(), learners?.trainer.start(), learners?.publisher.start()])
     signal.throwIfAborted()
     return {
       stop,
-      settled: () => settled(scorer, learners?.trainer ?? null, over.signal),
-      line: () => (learners ? stateOf(learners.publisher) : null),
+      settled: () => settled(scorer, learners?.trainer ?? null, stopped.signal),
+      line: () => (learners ? lineState(learners.publisher) : null),
       async promote(branch) {
-        const { publisher } = learnersIn(learners)
+        const { publisher } = requireLearners(learners)
         return publisher.promote(`${publisher.state.policy}~${branch}`)
       },
-      replay(fields, gone) {
-        const { trainer, learner, model } = learnersIn(learners)
+      replay(fields, replaySignal) {
+        const { trainer, learner, model } = requireLearners(learners)
         const run = {
           log,
           learner,
@@ -104,7 +110,7 @@ export const startServices = async (
           turns: trainer.state.turns,
           scorer: config.scorer,
         }
-        return runReplay(run, replayOptionsOf(fields), AbortSignal.any([over.signal, gone]))
+        return runReplay(run, parseReplayOptions(fields), AbortSignal.any([stopped.signal, replaySignal]))
       },
     }
   } catch (error) {
@@ -112,12 +118,15 @@ export const startServices = async (
     signal.throwIfAborted()
     throw error
   } finally {
-    signal.removeEventListener('abort', giveUp)
+    signal.removeEventListener('abort', abortStart)
   }
 }
 
-/** The read model is a cache of the log: a database of a newer build ends the filling alone. */
-const fillDatabase = (
+/**
+ * Starts the projections; returns what stops them. The database is a cache of the log: one of a newer build ends the
+ * projections, not the pipeline.
+ */
+const startDatabase = (
   { log, metrics, say, onFatal }: ServicesPorts,
   connection: DatabaseConnection,
   snapshots: ReturnType<typeof openSnapshots>,
@@ -126,16 +135,16 @@ const fillDatabase = (
   watchProjections(metrics, log, projections, now)
   projections.done.catch((error: unknown) => {
     if (error instanceof InstarError && error.code === 'database_newer')
-      say(`PostgreSQL is no longer filled: ${error.message}`)
+      say(`The projections have ended, PostgreSQL is no longer updated: ${error.message}`)
     else onFatal(error as Error)
   })
   return () => projections.stop()
 }
 
-type Shared = Pick<TrainerPorts, 'log' | 'snapshots' | 'now' | 'onFatal'> & { metrics: Metrics }
+type SharedPorts = Pick<TrainerPorts, 'log' | 'snapshots' | 'now' | 'onFatal'> & { metrics: Metrics }
 
-const learnersOf = (
-  shared: Shared,
+const createLearners = (
+  shared: SharedPorts,
   config: ThreadData['config'],
   learning: Learning,
   { onTraining, onVerdict }: ServicesPorts,
@@ -148,25 +157,27 @@ const learnersOf = (
   ),
 })
 
-const learnersIn = (learners: Learners | null): Learners => {
-  if (!learners) throw new InstarError('not_available', 'Nothing learns in this process.')
+const requireLearners = (learners: Learners | null): Learners => {
+  if (!learners)
+    throw new InstarError('not_available', 'This process has no trainer and no publisher: turns are captured only.')
   return learners
 }
 
-const stateOf = ({ state }: Publisher): LineState => {
+const lineState = ({ state }: Publisher): LineState => {
   const { started, head, frozen } = weightLine(state.weights, state.policy)
   return { started: started !== null, head, frozen }
 }
 
-/** From the services' own view of the log: every joined turn scored, no batch in the making, none unsettled. */
-const settled = async (scorer: Scorer, trainer: Trainer | null, over: AbortSignal): Promise<void> => {
+/** Polls the services' own states. Rejects with `stopping` when they are stopped. */
+const settled = async (scorer: Scorer, trainer: Trainer | null, stopped: AbortSignal): Promise<void> => {
   for (;;) {
-    const scored = await scorer.settled()
-    const still = trainer ? await trainer.settled() : true
-    if (over.aborted) throw new InstarError('stopping', 'The pipeline has stopped.')
-    if (still && scored && (!trainer || weightLine(trainer.state.weights, trainer.state.policy).started)) return
+    const scorerSettled = await scorer.settled()
+    const trainerSettled = trainer ? await trainer.settled() : true
+    if (stopped.aborted) throw new InstarError('stopping', 'The pipeline has stopped.')
+    const lineStarted = !trainer || weightLine(trainer.state.weights, trainer.state.policy).started !== null
+    if (trainerSettled && scorerSettled && lineStarted) return
     await new Promise((resolve) => {
-      setTimeout(resolve, SETTLE_POLL_MS)
+      setTimeout(resolve, SETTLED_POLL_MS)
     })
   }
 }

@@ -1,4 +1,4 @@
-/** The thread of the services that `instar up` starts, asked to stop at any moment. */
+/** The services' thread of `instar up`: a stop during its start, its priority. */
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import { createMetrics } from '@instar/process'
 import type { ThreadData } from './protocol.ts'
 import { startServices, type ServicesPorts } from './services.ts'
 import { startThread } from './thread.ts'
-import { folder } from '../../../test/kit/cli-world.ts'
+import { folder } from '../../../test/kit/cli.ts'
 
 const start = async (data: string) => {
   const log = await openEmbeddedLog({ folder: join(data, 'log'), schemas: schemaTexts() })
@@ -32,54 +32,50 @@ const start = async (data: string) => {
   await thread.loaded
   return { log, thread, faults }
 }
-const BEGIN = { model: { contextLength: 1, defaults: {} } as never, database: null }
+const OPTIONS = { model: { contextLength: 1, defaults: {} } as never, database: null }
 
-test(
-  'a stop while the services read the log ends their start before the end of the log',
-  { timeout: 20_000 },
-  async () => {
-    const data = folder()
-    const log = openMemoryLog()
-    const reading = Promise.withResolvers<void>()
-    const subscribe = log.subscribe.bind(log)
-    // A log of which more always comes: its reader has not caught up before it is stopped.
-    log.subscribe = async (options) => {
-      const subscription = await subscribe(options)
-      reading.resolve()
-      const stopped = Promise.withResolvers<never>()
-      stopped.promise.catch(() => undefined)
-      return {
-        done: subscription.done,
-        commit: (positions) => subscription.commit(positions),
-        caughtUp: () => stopped.promise,
-        async stop() {
-          await subscription.stop()
-          stopped.reject(new InstarError('stopping', 'the reader was stopped'))
-        },
-      }
+test('a stop while the services read the log aborts their start', { timeout: 20_000 }, async () => {
+  const data = folder()
+  const log = openMemoryLog()
+  const reading = Promise.withResolvers<void>()
+  const subscribe = log.subscribe.bind(log)
+  // The reader never catches up, as on a log that grows faster than it is read.
+  log.subscribe = async (options) => {
+    const subscription = await subscribe(options)
+    reading.resolve()
+    const stopped = Promise.withResolvers<never>()
+    stopped.promise.catch(() => undefined)
+    return {
+      done: subscription.done,
+      commit: (positions) => subscription.commit(positions),
+      caughtUp: () => stopped.promise,
+      async stop() {
+        await subscription.stop()
+        stopped.reject(new InstarError('stopping', 'The reader was stopped.'))
+      },
     }
-    const ignore = (): void => undefined
-    const faults: Error[] = []
-    const ports: ServicesPorts = {
-      log,
-      metrics: createMetrics(),
-      say: ignore,
-      onFatal: (error) => faults.push(error),
-      onTraining: ignore,
-      onVerdict: ignore,
-    }
-    const stop = new AbortController()
-    const config = { data, model: '', engine: 'auto', scorer: {}, trainer: {}, publisher: {} }
-    const starting = startServices(ports, { config } as unknown as ThreadData, null, BEGIN, stop.signal)
-    await reading.promise
-    stop.abort(new InstarError('aborted', 'the start was given up'))
-    await assert.rejects(starting, { code: 'aborted' })
-    assert.deepEqual(faults, [])
-    rmSync(data, { recursive: true })
-  },
-)
+  }
+  const ignore = (): void => undefined
+  const faults: Error[] = []
+  const ports: ServicesPorts = {
+    log,
+    metrics: createMetrics(),
+    say: ignore,
+    onFatal: (error) => faults.push(error),
+    onTraining: ignore,
+    onVerdict: ignore,
+  }
+  const stop = new AbortController()
+  const config = { data, model: '', engine: 'auto', scorer: {}, trainer: {}, publisher: {} }
+  const starting = startServices(ports, { config } as unknown as ThreadData, null, OPTIONS, stop.signal)
+  await reading.promise
+  stop.abort(new InstarError('aborted', 'The start was aborted.'))
+  await assert.rejects(starting, { code: 'aborted' })
+  assert.deepEqual(faults, [])
+  rmSync(data, { recursive: true })
+})
 
-/** Of a thread of this process, by its number. */
+/** The nice value of a thread of this process, by its id. */
 const niceOf = (thread: string): number =>
   Number(
     readFileSync(`/proc/self/task/${thread}/stat`, 'utf8')
@@ -87,26 +83,26 @@ const niceOf = (thread: string): number =>
       .split(' ')[16],
   )
 
-test('a stop while the services start ends the thread', { timeout: 20_000 }, async () => {
+test('a stop during the start ends the thread', { timeout: 20_000 }, async () => {
   const data = folder()
   const { log, thread, faults } = await start(data)
-  const begun = assert.rejects(thread.begin(BEGIN), { code: 'aborted' })
+  const started = assert.rejects(thread.start(OPTIONS), { code: 'aborted' })
   await thread.stop()
-  await begun
+  await started
   assert.deepEqual(faults, [])
   await log.close()
   rmSync(data, { recursive: true })
 })
 
 test(
-  'on busy cores the thread of the services has a lower priority than the serving thread',
+  "the services' thread has nice value 5, the other threads keep theirs",
   { timeout: 20_000, skip: process.platform !== 'linux' },
   async () => {
     const data = folder()
     const own = niceOf(String(process.pid))
     const { log, thread, faults } = await start(data)
     try {
-      await thread.begin(BEGIN)
+      await thread.start(OPTIONS)
       const others = readdirSync('/proc/self/task').map(niceOf)
       assert.equal(niceOf(String(process.pid)), own)
       assert.equal(others.filter((nice) => nice === Math.max(own, 5)).length, own >= 5 ? others.length : 1)

@@ -1,33 +1,50 @@
-/** The thread of the other services, as the gateway's thread has it. */
+/** Starts the services' thread and calls it from the gateway's thread. */
 import { InstarError } from '@instar/events'
 import { fromPlain } from '@instar/events/plain-error'
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
-import type { Begin, CallName, Calls, FromServices, LineState, ThreadData, ToServices } from './protocol.ts'
+import type {
+  CallName,
+  Calls,
+  FromServices,
+  LineState,
+  ReplayFields,
+  StartOptions,
+  ThreadData,
+  ToServices,
+} from './protocol.ts'
 
 type ThreadHooks = {
   onFatal: (error: Error) => void
   say: (line: string) => void
-  onTraining?: ((what: (FromServices & { type: 'training' })['what']) => void) | undefined
-  onVerdict?: ((what: (FromServices & { type: 'verdict' })['what']) => void) | undefined
+  onTraining?: ((progress: (FromServices & { type: 'training' })['progress']) => void) | undefined
+  onVerdict?: ((progress: (FromServices & { type: 'verdict' })['progress']) => void) | undefined
 }
 
+/** Calls reject with `stopping` once the thread has ended. */
 export type ServicesThread = {
-  /** Resolves when what learns is loaded: in words, null where nothing learns. */
+  /** Resolves with a description of the learning engine once it is loaded; null where nothing is learned. */
   loaded: Promise<string | null>
-  /** Resolves when all services have read the log to its end. */
-  begin(begin: Begin): Promise<void>
+  /** Resolves when all services have read the log to its end. Rejects with `aborted` after `stop`. */
+  start(options: StartOptions): Promise<void>
   settled(): Promise<void>
   /** Null where nothing is learned. */
   line(): Promise<LineState | null>
-  metrics(): Promise<Calls['metrics']['answer']>
+  metrics(): Promise<Calls['metrics']['result']>
   promote(branch: string): Promise<unknown>
-  replay(fields: Readonly<Record<string, unknown>>, gone: AbortSignal): AsyncIterable<unknown>
+  /** Aborting `signal` or returning from the iterator ends the replay. */
+  replay(fields: ReplayFields, signal: AbortSignal): AsyncIterable<unknown>
   /** Resolves when the thread has ended. */
   stop(): Promise<void>
 }
 
-type Call = { resolve(answer: unknown): void; reject(error: Error): void; onLine?: (line: unknown) => void }
+type PendingCall = {
+  resolve(result: unknown): void
+  reject(error: Error): void
+  onItem?: (item: unknown) => void
+}
+
+const stoppedError = (): InstarError => new InstarError('stopping', 'The pipeline has stopped.')
 
 export const startThread = (data: ThreadData, hooks: ThreadHooks): ServicesThread => {
   const worker = new Worker(new URL('./worker.ts', import.meta.url), {
@@ -35,30 +52,30 @@ export const startThread = (data: ThreadData, hooks: ThreadHooks): ServicesThrea
     name: 'instar services',
     transferList: data.port ? [data.port] : [],
   })
-  const calls = new Map<number, Call>()
+  const pending = new Map<number, PendingCall>()
   const loaded = Promise.withResolvers<string | null>()
   const ready = Promise.withResolvers<void>()
   const exited = once(worker, 'exit').catch(() => undefined)
-  let number = 0
-  let begun = false
+  let lastId = 0
+  let started = false
   let stopping = false
-  let over = false
+  let ended = false
 
-  /** Whatever waits for the thread waits in vain. */
+  /** Rejects everything that waits for the thread. */
   const end = (error: Error): void => {
-    over = true
+    ended = true
     loaded.reject(error)
     ready.reject(error)
-    for (const call of calls.values()) call.reject(error)
-    calls.clear()
+    for (const call of pending.values()) call.reject(error)
+    pending.clear()
   }
   for (const { promise } of [loaded, ready]) promise.catch(() => undefined)
 
-  const answered = (message: FromServices & { type: 'line' | 'answer' | 'error' }): void => {
-    const call = calls.get(message.call)
-    if (message.type === 'line') return call?.onLine?.(message.line)
-    calls.delete(message.call)
-    if (message.type === 'answer') call?.resolve(message.answer)
+  const settleCall = (message: FromServices & { type: 'item' | 'result' | 'error' }): void => {
+    const call = pending.get(message.id)
+    if (message.type === 'item') return call?.onItem?.(message.item)
+    pending.delete(message.id)
+    if (message.type === 'result') call?.resolve(message.result)
     else call?.reject(fromPlain(message.error))
   }
 
@@ -67,28 +84,28 @@ export const startThread = (data: ThreadData, hooks: ThreadHooks): ServicesThrea
       case 'loaded':
         return loaded.resolve(message.learning)
       case 'ready':
-        begun = true
+        started = true
         return ready.resolve()
-      case 'refused':
+      case 'startFailed':
         return end(fromPlain(message.error))
-      case 'say':
+      case 'logLine':
         return hooks.say(message.text)
       case 'fatal':
         return hooks.onFatal(fromPlain(message.error))
       case 'training':
-        return hooks.onTraining?.(message.what)
+        return hooks.onTraining?.(message.progress)
       case 'verdict':
-        return hooks.onVerdict?.(message.what)
-      case 'line':
-      case 'answer':
+        return hooks.onVerdict?.(message.progress)
+      case 'item':
+      case 'result':
       case 'error':
-        return answered(message)
+        return settleCall(message)
     }
   })
   worker.on('error', (cause) => {
     const error = new InstarError(
       'internal',
-      `the thread of the services failed: ${cause instanceof Error ? cause.message : String(cause)}`,
+      `The services' thread failed: ${cause instanceof Error ? cause.message : String(cause)}`,
       {},
       { cause },
     )
@@ -96,80 +113,73 @@ export const startThread = (data: ThreadData, hooks: ThreadHooks): ServicesThrea
     if (!stopping) hooks.onFatal(error)
   })
   worker.on('exit', () => {
-    if (!over && !stopping) hooks.onFatal(new InstarError('internal', 'the thread of the services has ended'))
-    end(new InstarError('stopping', 'The pipeline has stopped.'))
+    if (!ended && !stopping) hooks.onFatal(new InstarError('internal', "The services' thread has ended."))
+    end(stoppedError())
   })
 
   const post = (message: ToServices): void => worker.postMessage(message)
 
-  const ask = <N extends CallName>(
+  const call = <N extends CallName>(
     name: N,
-    given: Calls[N]['given'],
-    onLine?: (line: unknown) => void,
-  ): { call: number; answer: Promise<Calls[N]['answer']> } => {
-    const call = ++number
-    if (over)
-      return {
-        call,
-        answer: Promise.reject<Calls[N]['answer']>(new InstarError('stopping', 'The pipeline has stopped.')),
-      }
-    const { promise, resolve, reject } = Promise.withResolvers<Calls[N]['answer']>()
-    calls.set(call, { resolve: resolve as (answer: unknown) => void, reject, ...(onLine ? { onLine } : {}) })
-    post({ type: 'call', call, name, given })
-    return { call, answer: promise }
+    params: Calls[N]['params'],
+    onItem?: (item: unknown) => void,
+  ): { id: number; result: Promise<Calls[N]['result']> } => {
+    const id = ++lastId
+    if (ended) return { id, result: Promise.reject<Calls[N]['result']>(stoppedError()) }
+    const { promise, resolve, reject } = Promise.withResolvers<Calls[N]['result']>()
+    pending.set(id, { resolve: resolve as (result: unknown) => void, reject, ...(onItem ? { onItem } : {}) })
+    post({ type: 'call', id, name, params })
+    return { id, result: promise }
   }
 
-  const replay = async function* (
-    fields: Readonly<Record<string, unknown>>,
-    gone: AbortSignal,
-  ): AsyncGenerator<unknown> {
-    const lines: unknown[] = []
+  const replay = async function* (fields: ReplayFields, signal: AbortSignal): AsyncGenerator<unknown> {
+    const items: unknown[] = []
     let wake = (): void => undefined
-    const { call, answer } = ask('replay', fields, (line) => {
-      lines.push(line)
+    const { id, result } = call('replay', fields, (item) => {
+      items.push(item)
       wake()
     })
-    const leave = (): void => post({ type: 'leave', call })
-    gone.addEventListener('abort', leave)
-    let ended = false
-    const done = answer.finally(() => {
-      ended = true
+    const cancel = (): void => post({ type: 'cancel', id })
+    signal.addEventListener('abort', cancel)
+    let done = false
+    const completed = result.finally(() => {
+      done = true
       wake()
     })
-    done.catch(() => undefined)
+    completed.catch(() => undefined)
     try {
-      while (!ended || lines.length > 0) {
-        if (lines.length > 0) yield lines.shift()
+      while (!done || items.length > 0) {
+        if (items.length > 0) yield items.shift()
         else
           await new Promise<void>((resolve) => {
             wake = resolve
           })
       }
-      await done
+      await completed
     } finally {
-      gone.removeEventListener('abort', leave)
-      if (!ended) leave()
+      signal.removeEventListener('abort', cancel)
+      if (!done) cancel()
     }
   }
 
   return {
     loaded: loaded.promise,
-    async begin(begin) {
-      post({ type: 'begin', begin })
+    async start(options) {
+      post({ type: 'start', options })
       await ready.promise
     },
     async settled() {
-      await ask('settled', null).answer
+      await call('settled', null).result
     },
-    line: () => ask('line', null).answer,
-    metrics: () => ask('metrics', null).answer,
-    promote: (branch) => ask('promote', branch).answer,
+    line: () => call('line', null).result,
+    metrics: () => call('metrics', null).result,
+    promote: (branch) => call('promote', branch).result,
     replay,
     async stop() {
       stopping = true
-      const { answer } = ask('stop', null)
-      // A start that is given up has nothing more to say.
-      await Promise.race([begun ? answer : answer.catch(() => undefined), exited])
+      const { result } = call('stop', null)
+      // A start that is aborted answers no call.
+      await Promise.race([started ? result : result.catch(() => undefined), exited])
       await exited
     },
   }

@@ -1,6 +1,6 @@
 /**
- * The thread of scorer, trainer, publisher and projections: whatever they do, the event loop that answers people turns.
- * Begins to load at once, starts the services when it is told what they run beside, then answers calls.
+ * The services' thread: scorer, trainer, publisher and projections, apart from the event loop that answers requests.
+ * Loads the learning engine at once, starts the services at the message `start`, then answers calls.
  */
 import { InstarError, schemaTexts } from '@instar/events'
 import { plainError } from '@instar/events/plain-error'
@@ -8,40 +8,47 @@ import { openJoinedLog, type EventLog } from '@instar/log'
 import { yieldToOthers } from '@instar/policy/learn/priority'
 import { createMetrics, logFolder, measuredLog, openLog } from '@instar/process'
 import { parentPort, workerData } from 'node:worker_threads'
-import type { CallName, FromServices, ThreadData, ToServices } from './protocol.ts'
-import { lineOf, loadLearning, startServices, type Learning, type Services, type ServicesPorts } from './services.ts'
+import type { CallName, FromServices, ReplayFields, ThreadData, ToServices } from './protocol.ts'
+import {
+  describeFingerprint,
+  loadLearning,
+  startServices,
+  type Learning,
+  type Services,
+  type ServicesPorts,
+} from './services.ts'
 
-/** The nice value of this thread where the cores are all in use: requests go first, and learning, at 10, last. */
-const BEHIND_REQUESTS = 5
+/** Nice value of this thread. Requests have the priority of the process; computing an update has nice value 10. */
+const SERVICES_NICE = 5
 
 const data = workerData as ThreadData
 const port = parentPort!
-const say = (message: FromServices): void => port.postMessage(message)
+const send = (message: FromServices): void => port.postMessage(message)
 const metrics = createMetrics()
 
-const openIt = async (): Promise<EventLog> => {
+const openThreadLog = async (): Promise<EventLog> => {
   const settings = { ...data.log, data: data.config.data }
   const log = data.port
     ? openJoinedLog(logFolder(settings), schemaTexts(), data.port)
-    : await openLog(settings, { name: 'instar-services', say: (text) => say({ type: 'say', text }) })
+    : await openLog(settings, { name: 'instar-services', say: (text) => send({ type: 'logLine', text }) })
   return measuredLog(log, metrics)
 }
 
-/** Lines of replays whose readers are still there. */
-const reading = new Map<number, AbortController>()
+/** Id of the call → cancels its replay. */
+const replays = new Map<number, AbortController>()
 
-const stream = async (services: Services, call: number, fields: Readonly<Record<string, unknown>>): Promise<null> => {
-  const gone = new AbortController()
-  reading.set(call, gone)
+const streamReplay = async (services: Services, id: number, fields: ReplayFields): Promise<null> => {
+  const cancel = new AbortController()
+  replays.set(id, cancel)
   try {
-    for await (const line of services.replay(fields, gone.signal)) say({ type: 'line', call, line })
+    for await (const item of services.replay(fields, cancel.signal)) send({ type: 'item', id, item })
     return null
   } finally {
-    reading.delete(call)
+    replays.delete(id)
   }
 }
 
-const answer = async (services: Services, call: number, name: CallName, given: unknown): Promise<unknown> => {
+const call = async (services: Services, id: number, name: CallName, params: unknown): Promise<unknown> => {
   switch (name) {
     case 'settled':
       return services.settled()
@@ -50,9 +57,9 @@ const answer = async (services: Services, call: number, name: CallName, given: u
     case 'metrics':
       return metrics.values()
     case 'promote':
-      return services.promote(given as string)
+      return services.promote(params as string)
     case 'replay':
-      return stream(services, call, given as Record<string, unknown>)
+      return streamReplay(services, id, params as ReplayFields)
     case 'stop':
       return services.stop()
   }
@@ -61,39 +68,40 @@ const answer = async (services: Services, call: number, name: CallName, given: u
 const ports = (log: EventLog): ServicesPorts => ({
   log,
   metrics,
-  onFatal: (error) => say({ type: 'fatal', error: plainError(error) }),
-  say: (text) => say({ type: 'say', text }),
-  onTraining: (what) => say({ type: 'training', what }),
-  onVerdict: (what) => say({ type: 'verdict', what }),
+  onFatal: (error) => send({ type: 'fatal', error: plainError(error) }),
+  say: (text) => send({ type: 'logLine', text }),
+  onTraining: (progress) => send({ type: 'training', progress }),
+  onVerdict: (progress) => send({ type: 'verdict', progress }),
 })
 
-const serve = (services: Services, ended: () => void): void => {
+/** Answers calls; `onStopped`: the call `stop` has ended. */
+const answerCalls = (services: Services, onStopped: () => void): void => {
   port.on('message', (message: ToServices) => {
-    if (message.type === 'leave') reading.get(message.call)?.abort()
+    if (message.type === 'cancel') replays.get(message.id)?.abort()
     else if (message.type === 'call') {
-      const { call, name, given } = message
-      answer(services, call, name, given)
+      const { id, name, params } = message
+      call(services, id, name, params)
         .then(
-          (value) => say({ type: 'answer', call, answer: value ?? null }),
-          (error: unknown) => say({ type: 'error', call, error: plainError(error) }),
+          (result) => send({ type: 'result', id, result: result ?? null }),
+          (error: unknown) => send({ type: 'error', id, error: plainError(error) }),
         )
         .finally(() => {
-          if (name === 'stop') ended()
+          if (name === 'stop') onStopped()
         })
     }
   })
 }
 
-const told = Promise.withResolvers<ToServices & { type: 'begin' }>()
-told.promise.catch(() => undefined)
-/** A stop that comes before the start is over gives it up. */
-const givenUp = new AbortController()
-const beginning = (message: ToServices): void => {
-  if (message.type === 'begin') told.resolve(message)
+const startMessage = Promise.withResolvers<ToServices & { type: 'start' }>()
+startMessage.promise.catch(() => undefined)
+/** A stop before the services have started aborts the start. */
+const startAborted = new AbortController()
+const receiveBeforeStart = (message: ToServices): void => {
+  if (message.type === 'start') startMessage.resolve(message)
   else if (message.type === 'call' && message.name === 'stop') {
-    const reason = new InstarError('aborted', 'the start was given up')
-    givenUp.abort(reason)
-    told.reject(reason)
+    const reason = new InstarError('aborted', 'The start was aborted.')
+    startAborted.abort(reason)
+    startMessage.reject(reason)
   }
 }
 
@@ -101,25 +109,25 @@ const run = async (): Promise<void> => {
   let log: EventLog | null = null
   let learning: Learning | null = null
   try {
-    learning = await loadLearning(data, givenUp.signal)
-    say({ type: 'loaded', learning: learning && lineOf(learning.learner.fingerprint()) })
-    const { begin } = await told.promise
-    log = await openIt()
-    // After what was loaded: threads that the whole process uses were started by then, with the usual priority.
-    yieldToOthers(BEHIND_REQUESTS)
-    const services = await startServices(ports(log), data, learning, begin, givenUp.signal)
-    port.off('message', beginning)
-    const over = Promise.withResolvers<void>()
-    serve(services, over.resolve)
-    say({ type: 'ready' })
-    await over.promise
+    learning = await loadLearning(data, startAborted.signal)
+    send({ type: 'loaded', learning: learning && describeFingerprint(learning.learner.fingerprint()) })
+    const { options } = await startMessage.promise
+    log = await openThreadLog()
+    // After the learning engine has loaded: the threads that it shares with the process keep the normal priority.
+    yieldToOthers(SERVICES_NICE)
+    const services = await startServices(ports(log), data, learning, options, startAborted.signal)
+    port.off('message', receiveBeforeStart)
+    const stopped = Promise.withResolvers<void>()
+    answerCalls(services, stopped.resolve)
+    send({ type: 'ready' })
+    await stopped.promise
   } finally {
     await learning?.learner.close()
     await log?.close()
   }
 }
 
-port.on('message', beginning)
+port.on('message', receiveBeforeStart)
 run()
-  .catch((error: unknown) => say({ type: 'refused', error: plainError(error) }))
+  .catch((error: unknown) => send({ type: 'startFailed', error: plainError(error) }))
   .finally(() => port.close())

@@ -1,4 +1,4 @@
-/** `instar doctor agent`: what the last requests carried, how they were understood, and no word of what was said. */
+/** `instar doctor agent`: the session and its source, joins and training of the last requests, without their content. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { runCli } from '../cli.ts'
@@ -20,7 +20,7 @@ type Row = {
   off_prefix: boolean
 }
 
-test('doctor agent shows the fields, the session and the training reason of each request', async () => {
+test('each request is listed with its session, the fields that identified it, and whether it is trained on', async () => {
   const rig = await startRig()
   const { port } = new URL(rig.url)
   const run = async (...args: string[]): Promise<string> => {
@@ -52,9 +52,9 @@ test('doctor agent shows the fields, the session and the training reason of each
     return body.choices?.[0]?.message.content ?? ''
   }
   try {
-    assert.match(await run(), /Nobody has asked/)
-    const said = await ask({ messages: [USER('My secret question')] })
-    await ask({ messages: [USER('My secret question'), { role: 'assistant', content: said }, USER('Thanks')] })
+    assert.match(await run(), /has had no request for an answer/)
+    const answer = await ask({ messages: [USER('My secret question')] })
+    await ask({ messages: [USER('My secret question'), { role: 'assistant', content: answer }, USER('Thanks')] })
     await ask(
       { messages: [USER('Hi')], max_tokens: 20, metadata: { user_id: 'me' } },
       {
@@ -94,7 +94,7 @@ test('doctor agent shows the fields, the session and the training reason of each
       ['fingerprint', null, [], second!.turn],
     )
     const table = await run()
-    assert.match(table, /agent\/1\.0 +messages +c-1 +what the agent sends by itself +00000000-0000 +side/)
+    assert.match(table, /agent\/1\.0 +messages +c-1 +header or field of the agent +00000000-0000 +side/)
     for (const text of [table, JSON.stringify(rows)]) assert.doesNotMatch(text, /secret|Thanks/)
   } finally {
     await rig.stop()

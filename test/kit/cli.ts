@@ -1,4 +1,4 @@
-/** The CLI as a function: what it prints and its exit code, in a folder of its own. */
+/** Runs the CLI as a function and returns its output and its exit code. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,16 +6,17 @@ import { after } from 'node:test'
 import { runCli } from '../../cli/src/cli.ts'
 import type { Environment } from '../../cli/src/config.ts'
 
-export type Said = { code: number; out: string; err: string; json: unknown }
+/** `json`: the last line of standard output, if `--json` was given and it is JSON. */
+export type CliResult = { code: number; out: string; err: string; json: unknown }
 
+/** A temporary folder, which is deleted after the tests of the file. */
 export const folder = (): string => {
-  const made = mkdtempSync(join(tmpdir(), 'instar-cli-'))
-  after(() => rmSync(made, { recursive: true, force: true }))
-  return made
+  const path = mkdtempSync(join(tmpdir(), 'instar-cli-'))
+  after(() => rmSync(path, { recursive: true, force: true }))
+  return path
 }
 
-/** `json`: the last line of what was printed, if it is JSON. */
-export const instar = async (args: readonly string[], env: Environment, cwd = '/'): Promise<Said> => {
+export const instar = async (args: readonly string[], env: Environment, cwd = '/'): Promise<CliResult> => {
   let out = ''
   let err = ''
   const code = await runCli(args, {

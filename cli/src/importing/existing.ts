@@ -1,25 +1,31 @@
-/** What a log holds already of the sessions that are imported, and which versions its policy has. */
+/** Reads what the log already holds of the sessions of an import, and the versions of the policy. */
 import { decodeReadable, foldWeights, initialWeights, weightLine, type Logged, type WeightsEvent } from '@instar/events'
 import { readUpgrades, type EventLog } from '@instar/log'
 
-export type Known = {
+export type ExistingRecords = {
+  /** Ids of turns. */
   turns: ReadonlySet<string>
+  /** Ids of feedback. */
   feedback: ReadonlySet<string>
-  /** Version → its adapter, null for the base. */
+  /** Version → sha256 of its adapter, null for the base. */
   versions: ReadonlyMap<number, string | null>
-  /** The line's base model; null: the line has not begun. */
+  /** The policy's base model; null before its first record. */
   base: { name: string; sha256: string } | null
 }
 
-/** Before anything was ever started: the policy begins with its base. */
-export const NOTHING_KNOWN: Known = {
+/** Before the first start the policy has its base version alone. */
+export const NO_RECORDS: ExistingRecords = {
   turns: new Set(),
   feedback: new Set(),
   versions: new Map([[0, null]]),
   base: null,
 }
 
-export const knownOf = async (log: EventLog, policy: string, sessions: ReadonlySet<string>): Promise<Known> => {
+export const readExisting = async (
+  log: EventLog,
+  policy: string,
+  sessions: ReadonlySet<string>,
+): Promise<ExistingRecords> => {
   const turns = new Set<string>()
   const feedback = new Set<string>()
   const weights = initialWeights()
@@ -39,6 +45,6 @@ export const knownOf = async (log: EventLog, policy: string, sessions: ReadonlyS
   const line = weightLine(weights, policy)
   const versions = line.started
     ? new Map([...line.versions].map(([version, { adapter }]) => [version, adapter]))
-    : NOTHING_KNOWN.versions
+    : NO_RECORDS.versions
   return { turns, feedback, versions, base: line.started?.base ?? null }
 }

@@ -1,4 +1,4 @@
-/** A replay as its progress and its report, in this process: for `instar replay` and for a gateway that runs one. */
+/** Runs a replay in this process and parses its options: for `instar replay` and for the gateway's /admin/replay. */
 import { InstarError, type TurnsState } from '@instar/events'
 import { createTurnReader, type EventLog } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/engine/port'
@@ -12,26 +12,29 @@ import {
   type ReplayReport,
 } from '@instar/trainer'
 
+/** An element of the stream of a replay; the report is the last one. */
 export type ReplayLine = { progress: ReplayProgress } | { report: ReplayReport }
+
 type ReplayRun = {
   log: EventLog
   learner: LearningEngine
   model: Model
   policy: string
+  /** Every turn of the log. */
   turns: TurnsState
   scorer: Parameters<typeof scorerConfig.parse>[0]
 }
 
 const now = (): number => Date.now()
 
-/** Ends the work, too, when whoever reads the lines leaves. */
+/** Aborting `stop` or returning from the generator ends the replay. Throws as `replay`. */
 export const runReplay = async function* (
   run: ReplayRun,
   options: ReplayOptions,
-  stopped: AbortSignal,
+  stop: AbortSignal,
 ): AsyncGenerator<ReplayLine> {
-  const left = new AbortController()
-  const signal = AbortSignal.any([stopped, left.signal])
+  const returned = new AbortController()
+  const signal = AbortSignal.any([stop, returned.signal])
   const lines: ReplayLine[] = []
   let wake = (): void => undefined
   const ports: ReplayPorts = {
@@ -40,18 +43,18 @@ export const runReplay = async function* (
     model: run.model,
     now,
     signal,
-    rescore: rescoring(run, signal),
+    rescore: createRescore(run, signal),
     onProgress: (progress) => {
       lines.push({ progress })
       wake()
     },
   }
   let ended = false
-  const work = replay(ports, run.policy, options).finally(() => {
+  const report = replay(ports, run.policy, options).finally(() => {
     ended = true
     wake()
   })
-  work.catch(() => undefined)
+  report.catch(() => undefined)
   try {
     while (!ended || lines.length > 0) {
       const line = lines.shift()
@@ -62,57 +65,62 @@ export const runReplay = async function* (
           if (ended || lines.length > 0) resolve()
         })
     }
-    yield { report: await work }
+    yield { report: await report }
   } finally {
-    left.abort()
+    returned.abort()
   }
 }
 
-/** `--judge signals` and `--judge llm`: the scorer's own judges on what the log holds. */
-const rescoring =
+/** Scores turns with the scorer's own judges: `--judge signals` and `--judge llm`. Null for an unknown judge. */
+const createRescore =
   (run: ReplayRun, signal: AbortSignal): NonNullable<ReplayPorts['rescore']> =>
   (name) => {
     const config = scorerConfig.parse(run.scorer)
-    const known = JUDGE_NAMES.find((one) => one === name)
-    const judges = known ? createJudges({ ...config, judges: [known] }, { now }) : []
+    const judge = JUDGE_NAMES.find((one) => one === name)
+    const judges = judge ? createJudges({ ...config, judges: [judge] }, { now }) : []
     if (judges.length === 0) return null
     const reader = createTurnReader(run.log, (turn) => run.turns.turns.get(turn))
-    return async (turn, said) => judgeTurn(judges, { feedback: null }, await readEvidence(reader, turn, said), signal)
+    return async (turn, related) =>
+      judgeTurn(judges, { feedback: null }, await readEvidence(reader, turn, related), signal)
   }
 
-/** A version (`3`, `v3`) or a time that Date understands. */
-export const boundOf = (text: string | undefined, name: string): Bound => {
+/** Parses a version (`3`, `v3`) or a date that `Date.parse` accepts. `name`: of the option. Throws `bad_request`. */
+export const parseBound = (text: string | undefined, name: string): Bound => {
   if (text === undefined) return null
   if (/^v?\d{1,9}$/.test(text)) return { version: Number(text.replace('v', '')) }
   const time = Date.parse(text)
   if (Number.isNaN(time))
-    throw new InstarError('bad_request', `--${name} ${text}: neither a version nor a time`, { field: name })
+    throw new InstarError('bad_request', `--${name} ${text} is neither a version (3) nor a time (2026-01-31T12:00Z)`, {
+      field: name,
+    })
   return { time }
 }
 
-/** `name=value`, each name once. */
-export const settingsOf = (given: readonly string[]): Record<string, string> =>
+/** Parses `NAME=VALUE`; of two settings with one name, the last counts. Throws `bad_request`. */
+export const parseSettings = (settings: readonly string[]): Record<string, string> =>
   Object.fromEntries(
-    given.map((one) => {
-      const at = one.indexOf('=')
-      if (at < 1) throw new InstarError('bad_request', `--set ${one}: name=value is expected`, { field: 'set' })
-      return [one.slice(0, at), one.slice(at + 1)]
+    settings.map((setting) => {
+      const equals = setting.indexOf('=')
+      if (equals < 1)
+        throw new InstarError('bad_request', `--set ${setting} is not of the form NAME=VALUE`, { field: 'set' })
+      return [setting.slice(0, equals), setting.slice(equals + 1)]
     }),
   )
 
-/** What a gateway was sent, checked: the same fields as the command's. */
-export const replayOptionsOf = (fields: Readonly<Record<string, unknown>>): ReplayOptions => {
+/** Parses the body of /admin/replay, which has the names of the command's options. Throws `bad_request`. */
+export const parseReplayOptions = (fields: Readonly<Record<string, unknown>>): ReplayOptions => {
   const text = (name: string): string | undefined => (typeof fields[name] === 'string' ? fields[name] : undefined)
   const branch = text('branch')
-  if (branch === undefined) throw new InstarError('bad_request', 'branch: a name is expected', { field: 'branch' })
+  if (branch === undefined)
+    throw new InstarError('bad_request', 'branch must be the name of the branch, a string', { field: 'branch' })
   const set =
     typeof fields.set === 'object' && fields.set !== null
       ? Object.fromEntries(Object.entries(fields.set).map(([name, value]) => [name, String(value)]))
       : {}
   return {
     branch,
-    from: boundOf(text('from'), 'from'),
-    until: boundOf(text('until'), 'until'),
+    from: parseBound(text('from'), 'from'),
+    until: parseBound(text('until'), 'until'),
     set,
     judge: text('judge') ?? null,
   }

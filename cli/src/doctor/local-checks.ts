@@ -1,0 +1,190 @@
+/** The checks of `instar doctor` for one machine; those of Node, data folder, model, engine and judge also for Kafka. */
+import { InstarError, requireBase } from '@instar/events'
+import { givesIds, isRemote, openRemote } from '@instar/gateway/open-remote'
+import { holdsWeights, openModel, openTokenizer, startServing } from '@instar/policy'
+import { readOnlyQuery, runningPostgres, startPostgres } from '@instar/projections'
+import { mkdtemp, rm, stat, statfs, access, constants } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { logTarget } from '@instar/process'
+import { requestAdmin } from '../admin-client.ts'
+import { gatewayUrl } from '../config.ts'
+import { hasLog, postgresFolder, withLog } from '../log-access.ts'
+import { readVersionHistory } from '../versions.ts'
+import { note, ok, unsure, wrong, type Check } from './finding.ts'
+import { refusedKeyFinding } from './gateways.ts'
+import { readRecords } from './records.ts'
+
+/** How long an engine or a judge behind HTTP, or a gateway, may take to answer. */
+const TIMEOUT_MS = 5000
+const MIN_FREE_BYTES = 2 ** 30
+
+export const nodeCheck: Check = {
+  name: 'node',
+  run: async () => [ok(`${process.version} on ${process.platform}-${process.arch}`)],
+}
+
+/** Checks the nearest existing folder where the data folder does not exist yet. */
+export const dataFolderCheck: Check = {
+  name: 'data folder',
+  async run(config) {
+    let folder = config.data
+    while (!(await stat(folder).catch(() => null)) && dirname(folder) !== folder) folder = dirname(folder)
+    await access(folder, constants.W_OK).catch((cause: unknown) => {
+      throw new InstarError('data_unreadable', `${folder} is not writable.`, { folder }, { cause })
+    })
+    const { bavail, bsize } = await statfs(folder)
+    const free = `${((bavail * bsize) / 2 ** 30).toFixed(1)} GiB free`
+    if (bavail * bsize < MIN_FREE_BYTES)
+      return [
+        wrong(
+          `${config.data}: only ${free}`,
+          'Free some space, or set INSTAR_DATA to a folder on another disk. The gateway answers no request that it cannot write to the log.',
+        ),
+      ]
+    return [ok(`${config.data}${folder === config.data ? '' : ' (created by the first start)'}, ${free}`)]
+  },
+}
+
+/** Throws for a gap in a chain, and for a damaged or unknown record. */
+export const logCheck: Check = {
+  name: 'log',
+  async run(config) {
+    if (!hasLog(config)) return [ok('none yet')]
+    return withLog(config, async (log) => {
+      const {
+        summary,
+        unreadable: [first],
+      } = await readRecords(log)
+      if (first) throw new InstarError('bad_record', first.reason, first)
+      return [ok(summary)]
+    })
+  },
+}
+
+export const modelCheck: Check = {
+  name: 'model',
+  async run(config) {
+    if (isRemote(config) && !givesIds(config)) return [ok('none: the engine takes messages; turns are captured only')]
+    const learns = holdsWeights(config.model)
+    const model = await (learns || !isRemote(config) ? openModel(config.model) : openTokenizer(config.model))
+    const { name, contextLength, vocabulary } = model
+    if (!learns && isRemote(config))
+      return [
+        note(
+          `${name}, tokenizer and chat template (${config.model})`,
+          'To learn, add the weights to this folder; without them turns are captured only.',
+        ),
+      ]
+    if (!logTarget(config).manyWriters) requireBase((await readVersionHistory(config)).weights, model)
+    return [ok(`${name}, context ${contextLength}, vocabulary ${vocabulary} (${config.model})`)]
+  },
+}
+
+export const engineCheck: Check = {
+  name: 'engine',
+  async run(config) {
+    if (isRemote(config)) {
+      const { engine, line } = await openRemote(config, { startMs: TIMEOUT_MS })
+      await engine.close()
+      return [ok(line)]
+    }
+    const engine = await startServing({ model: config.model, engine: 'auto' })
+    try {
+      return [ok(engine.capabilities().fingerprint)]
+    } finally {
+      await engine.close()
+    }
+  },
+}
+
+/** Starts the embedded PostgreSQL in a temporary folder unless one runs. */
+export const databaseCheck: Check = {
+  name: 'PostgreSQL',
+  async run(config) {
+    const version = async (connection: Parameters<typeof readOnlyQuery>[0]): Promise<string> =>
+      String((await readOnlyQuery(connection, 'select version()'))[0]?.version).split(' on ')[0]!
+    const running = config.database === null ? await runningPostgres(postgresFolder(config)) : undefined
+    if (running) return [ok(`${await version(running.reader)}, embedded, running`)]
+    const folder = await mkdtemp(join(tmpdir(), 'instar-doctor-'))
+    try {
+      const postgres = await startPostgres({
+        folder,
+        ...(config.database === null ? {} : { url: config.database, readerPassword: config.databaseReaderPassword }),
+        ...(config.postgresPrograms === null ? {} : { bin: config.postgresPrograms }),
+      })
+      try {
+        return [
+          ok(`${await version(postgres.reader)}, ${config.database === null ? 'embedded, starts' : 'by DATABASE_URL'}`),
+        ]
+      } finally {
+        await postgres.stop()
+      }
+    } finally {
+      await rm(folder, { recursive: true, force: true })
+    }
+  },
+}
+
+const tryListen = (host: string, port: number): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const server = createServer()
+    server.once('error', reject)
+    server.listen({ host, port }, () => server.close(() => resolve()))
+  })
+
+/** Where no gateway runs, checks that its port is free. */
+export const gatewayCheck: Check = {
+  name: 'gateway',
+  async run(config) {
+    const url = gatewayUrl(config)
+    try {
+      const status = await requestAdmin<{
+        status: string
+        problem: { message?: string } | null
+        serving: number
+        frozen: boolean
+      }>(config, '/admin/status', undefined, { timeoutMs: TIMEOUT_MS })
+      if (status.status !== 'ready')
+        throw new InstarError(
+          'not_served',
+          `The gateway at ${url} is ${status.status}: ${status.problem?.message ?? 'see /health/ready'}`,
+        )
+      return [ok(`${url} serves version ${status.serving}${status.frozen ? ', learning is frozen' : ''}`)]
+    } catch (error) {
+      const refused = refusedKeyFinding(url, error)
+      if (refused) return [refused]
+      if (!(error instanceof InstarError) || error.code !== 'not_running') throw error
+      const address = `${config.host}:${config.port}`
+      await tryListen(config.host, config.port).catch((cause: unknown) => {
+        throw new InstarError('address_in_use', `${address}: ${(cause as Error).message}`, {}, { cause })
+      })
+      return [ok(`not running; ${address} is free`)]
+    }
+  },
+}
+
+export const judgeCheck: Check = {
+  name: 'judge',
+  async run({ judge }) {
+    if (judge === null) return [ok('rules on the next message (INSTAR_JUDGE_URL selects a model instead)')]
+    const response = await fetch(`${judge.url.replace(/\/$/, '')}/models`, {
+      headers: judge.key === null ? {} : { authorization: `Bearer ${judge.key}` },
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    }).catch((cause: unknown) => {
+      throw new InstarError('not_running', `No judge answers at ${judge.url}.`, { url: judge.url }, { cause })
+    })
+    await response.body?.cancel()
+    if (response.status === 401 || response.status === 403)
+      throw new InstarError('invalid_api_key', `The judge at ${judge.url} refuses the key (HTTP ${response.status}).`)
+    // Not every endpoint for chat completions lists its models.
+    if (!response.ok)
+      return [
+        unsure(
+          `${judge.url} answers, but lists no models (HTTP ${response.status}); the first scored turn will show whether ${judge.model} answers`,
+        ),
+      ]
+    return [ok(`${judge.model} at ${judge.url}`)]
+  },
+}

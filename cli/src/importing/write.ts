@@ -1,0 +1,98 @@
+/** The second pass of an import: builds the records of each session and appends those that the log lacks. */
+import { encodeEvent, type SessionClosed } from '@instar/events'
+import {
+  newSessionSoFar,
+  turnsOf,
+  type ImportedRequest,
+  type Line as VersionLine,
+  type Reading,
+} from '@instar/gateway/imported'
+import { blobChunks } from '@instar/log'
+import { createAppender } from './appender.ts'
+import type { ExistingRecords } from './existing.ts'
+import { readLineAt } from './jsonl.ts'
+import { createNewRecords } from './new-records.ts'
+import type { ImportPorts } from './ports.ts'
+import { countTurn, type ImportReport } from './report.ts'
+import { parseLine, type LineRequest, type RequestEntry } from './requests.ts'
+import type { ImportFile } from './scan.ts'
+
+type Write = {
+  files: readonly ImportFile[]
+  /** Session → its requests in order. */
+  sessions: ReadonlyMap<string, readonly RequestEntry[]>
+  existing: ExistingRecords
+  versions: VersionLine
+  reading: Reading
+  ports: Pick<ImportPorts, 'log' | 'now' | 'onProgress' | 'signal'>
+  /** Turns and feedback are counted in it. */
+  report: ImportReport
+}
+
+type Closing = Omit<SessionClosed, 'open'>
+
+/** Rejects with the reason of `ports.signal`; the sessions that were appended before stay on the log. */
+export const writeSessions = async ({
+  files,
+  sessions,
+  existing,
+  versions,
+  reading,
+  ports,
+  report,
+}: Write): Promise<void> => {
+  const appender = createAppender(ports.log, ports.signal)
+  const newRecords = createNewRecords(existing, report)
+  const requestAt = createRequestReader(files, reading)
+  const total = [...sessions.values()].reduce((sum, entries) => sum + entries.length, 0)
+  let done = 0
+  for (const entries of sessions.values()) {
+    const session = newSessionSoFar()
+    const added: string[] = []
+    let closing: Closing | null = null
+    for (const entry of entries) {
+      ports.signal.throwIfAborted()
+      const request = await requestAt(entry)
+      const { made, blob } = turnsOf(request, session, versions, reading, newRecords.hasTurn, ports.now())
+      const turns = made.map(({ turn }) => turn).filter(({ turn }) => newRecords.addTurn(turn))
+      if (blob && turns[0]) {
+        for (const chunk of blobChunks(blob.bytes, blob.sha256, turns[0].at, appender.versions))
+          await appender.add(chunk)
+        await appender.flush()
+      }
+      for (const turn of turns) {
+        added.push(turn.turn)
+        countTurn(report, turn)
+        await appender.add(encodeEvent(turn, appender.versions))
+      }
+      for (const feedback of made.flatMap((one) => one.feedback))
+        if (newRecords.addFeedback(feedback.id)) await appender.add(encodeEvent(feedback, appender.versions))
+      if (request.last && made[0]) closing = closingOf(request, made[0].turn.finishedAt)
+      done += 1
+      ports.onProgress({ phase: 'writing', share: done / total, count: `${report.turns} turns` })
+    }
+    if (closing && added.length > 0) await appender.add(encodeEvent({ ...closing, open: added }, appender.versions))
+    await appender.endSession()
+  }
+  await appender.flush()
+}
+
+const closingOf = ({ session }: ImportedRequest, at: number): Closing => ({
+  type: 'SessionClosed',
+  session,
+  why: 'client',
+  at,
+})
+
+/** Reads a line again and parses it; holds the requests of the last line, since a line may hold several. */
+const createRequestReader = (
+  files: readonly ImportFile[],
+  reading: Reading,
+): ((entry: RequestEntry) => Promise<ImportedRequest>) => {
+  let last: { key: string; requests: LineRequest[] } | null = null
+  return async ({ file, line, part }) => {
+    const key = `${file} ${line.number}`
+    if (last?.key !== key) last = { key, requests: parseLine(await readLineAt(files[file]!.handle, line), reading) }
+    return last.requests[part]!.request
+  }
+}
