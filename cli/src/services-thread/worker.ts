@@ -5,7 +5,7 @@
 import { InstarError, schemaTexts } from '@instar/events'
 import { plainError } from '@instar/events/plain-error'
 import { openJoinedLog, type EventLog } from '@instar/log'
-import { yieldToOthers } from '@instar/policy/learn/priority'
+import { lowerPriority } from '@instar/policy/learn/priority'
 import { createMetrics, logFolder, measuredLog, openLog } from '@instar/process'
 import { parentPort, workerData } from 'node:worker_threads'
 import type { CallName, FromServices, ReplayFields, ThreadData, ToServices } from './protocol.ts'
@@ -114,7 +114,7 @@ const run = async (): Promise<void> => {
     const { options } = await startMessage.promise
     log = await openThreadLog()
     // After the learning engine has loaded: the threads that it shares with the process keep the normal priority.
-    yieldToOthers(SERVICES_NICE)
+    lowerPriority(SERVICES_NICE)
     const services = await startServices(ports(log), data, learning, options, startAborted.signal)
     port.off('message', receiveBeforeStart)
     const stopped = Promise.withResolvers<void>()

@@ -1,9 +1,10 @@
-/** Adam on plain arrays, in a fixed order of operations, and its state as safetensors bytes. */
+/** Adam on plain arrays with a fixed order of operations, and its state as safetensors bytes. */
 import { readSafetensorsWithMetadata, writeSafetensors } from './checkpoints/safetensors.ts'
 import type { Tensor } from './checkpoints/safetensors.ts'
 import { InstarError } from '@instar/events/errors'
 import type { WeightTensor } from './weights.ts'
 
+/** `step`: steps taken. `first`, `second`: moments by tensor name, each of the size of its tensor. */
 export type AdamState = { step: number; first: Map<string, Float32Array>; second: Map<string, Float32Array> }
 export type AdamSettings = { learningRate: number; beta1: number; beta2: number }
 
@@ -15,7 +16,7 @@ export function initialAdam(tensors: ReadonlyMap<string, WeightTensor>): AdamSta
   return { step: 0, first: zeros(), second: zeros() }
 }
 
-/** The 2-norm of all gradients together. */
+/** The 2-norm of all gradients, taken as one vector. */
 export function globalNorm(gradients: ReadonlyMap<string, Float32Array>): number {
   let sum = 0
   for (const gradient of gradients.values()) for (const value of gradient) sum += value * value
@@ -23,8 +24,8 @@ export function globalNorm(gradients: ReadonlyMap<string, Float32Array>): number
 }
 
 /**
- * One step, in place: tensors −= lr · m̂ / (√v̂ + 1e-8) with bias-corrected moments (Kingma and Ba 2015,
- * algorithm 1) of gradients × `scale`. Moments are kept in float32; each element is computed in float64.
+ * One step, in place: tensors −= lr · m̂ / (√v̂ + 1e-8) with the bias-corrected moments of gradients · `scale` (Kingma
+ * and Ba 2015, arXiv 1412.6980, algorithm 1). Moments are stored in float32; each element is computed in float64.
  */
 export function adamStep(
   tensors: ReadonlyMap<string, WeightTensor>,
@@ -41,7 +42,7 @@ export function adamStep(
     const gradient = gradients.get(name)
     const first = state.first.get(name)
     const second = state.second.get(name)
-    if (!gradient || !first || !second) throw new Error(`no gradient or moments of ${name}`)
+    if (!gradient || !first || !second) throw new Error(`gradient or moments of ${name} are missing`)
     const { data } = tensor
     for (let at = 0; at < data.length; at++) {
       const g = (gradient[at] as number) * scale
@@ -54,7 +55,7 @@ export function adamStep(
   }
 }
 
-/** safetensors: `first:<name>`, `second:<name>`; the step count in the metadata. */
+/** The state as safetensors: tensors `first:<name>` and `second:<name>`, metadata `step`. */
 export function writeAdam(state: AdamState, tensors: ReadonlyMap<string, WeightTensor>): Uint8Array {
   const out = new Map<string, Tensor>()
   for (const [name, tensor] of tensors) {
@@ -63,18 +64,19 @@ export function writeAdam(state: AdamState, tensors: ReadonlyMap<string, WeightT
       ['second', state.second],
     ] as const) {
       const data = moments.get(name)
-      if (!data) throw new Error(`no moments of ${name}`)
+      if (!data) throw new Error(`moments of ${name} are missing`)
       out.set(`${kind}:${name}`, { dtype: 'F32', shape: tensor.shape, data })
     }
   }
   return writeSafetensors(out, new Map([['step', String(state.step)]]))
 }
 
-/** Throws `bad_checkpoint` where the bytes are not the state of these tensors. */
+/** Throws `bad_checkpoint` if `bytes` is not a state of these tensors. */
 export function readAdam(bytes: Uint8Array, tensors: ReadonlyMap<string, WeightTensor>): AdamState {
   const { metadata, tensors: found } = readSafetensorsWithMetadata(bytes, 'optimizer state')
   const step = Number(metadata.get('step'))
-  if (!Number.isSafeInteger(step) || step < 0) throw new InstarError('bad_checkpoint', 'optimizer state: no step count')
+  if (!Number.isSafeInteger(step) || step < 0)
+    throw new InstarError('bad_checkpoint', 'optimizer state: metadata "step" is missing or not a count')
   const state = initialAdam(tensors)
   state.step = step
   for (const [name, tensor] of tensors) {
@@ -86,9 +88,9 @@ export function readAdam(bytes: Uint8Array, tensors: ReadonlyMap<string, WeightT
       if (!(data instanceof Float32Array) || data.length !== tensor.data.length)
         throw new InstarError(
           'bad_checkpoint',
-          `optimizer state: ${kind} moments of ${name} are missing or of another shape`,
+          `optimizer state: ${kind} moments of ${name} are missing or have another size`,
         )
-      // Copied: a step changes the moments in place, and the bytes belong to the caller.
+      // A copy, since a step changes the moments in place and the bytes belong to the caller.
       moments.set(name, data.slice())
     }
   }

@@ -1,34 +1,34 @@
 /**
- * Loss weights of the response tokens of a batch, from recorded and recomputed log-probabilities (in nats), as plain
- * numbers. Importance weights: decoupled PPO (Hilton et al. 2021), truncated.
+ * Loss weights of the response tokens of a batch, computed from recorded and recomputed log-probabilities (nats) on
+ * plain numbers. The importance weights p_old/q are those of the decoupled PPO objective (Hilton et al., arXiv
+ * 2110.00641, section 2), truncated from above (truncated importance sampling, Ionides 2008,
+ * doi 10.1198/106186008X320456).
  */
 import type { StepSettings } from '@instar/engine/port'
 
-/** Log-ratios are clamped to ± this before exp. */
+/** Bound of log-ratios in nats; they are clamped to ± this before exp. */
 export const MAX_LOG_RATIO = 20
 
-/**
- * Margin in nats: a hint is dropped unless it lowers the log-probability of its turn's whole answer by more than
- * this.
- */
+/** In nats. A hint is dropped unless it lowers the log-probability of the whole answer of its turn by more than this. */
 export const HINT_MARGIN = 0.1
 
-/** The per-token inputs of one turn, computed before the first gradient. */
+/** The advantage of one turn, and log-probabilities of its response tokens, computed before the first gradient. */
 export type TurnTokens = {
   advantage: number
-  /** Recorded by the engine that sampled: q. */
+  /** log q, recorded by the engine that sampled. */
   behaviour: ArrayLike<number>
-  /** The learner's, on the parent adapter: p_old. */
+  /** log p_old, of the learner with the parent adapter. */
   old: ArrayLike<number>
-  /** The base model's, without and with the hint in the prompt; null without a hint. */
+  /** Of the base model, without and with the hint in the prompt; null for a turn without a hint. */
   hint: { without: ArrayLike<number>; with: ArrayLike<number> } | null
 }
 
 export type TurnWeights = {
-  /** Per token: truncated importance over the number of response tokens in the batch; zeros where masked. */
+  /** w, one per token: the truncated importance weight over the number of response tokens in the batch; 0 if masked. */
   policy: Float32Array
-  /** Per token, alike for all tokens of a turn. */
+  /** o, the same for all tokens of the turn. */
   opd: number
+  /** k, the same for all tokens of the turn. */
   kl: number
   masked: boolean
   hintDropped: boolean
@@ -43,15 +43,15 @@ const mean = (values: ArrayLike<number>): number => (values.length === 0 ? 0 : t
 
 /**
  * Weights w, o and k of loss.ts:
- * - Policy: the mean over all response tokens of the batch. Importance min(p_old/q, tisCap) per token; a turn whose
- *   geometric mean of p_old/q leaves [1/sequenceMask, sequenceMask] gets zeros but counts in the denominator.
- * - OPD: the mean over the tokens of turns with a hint, times opdWeight. The probabilities of one answer do not show
- *   whether a hint raises compliance; they show whether it argues against the answer. When the base model with the
- *   hint finds the answer of the failed turn as likely as without it (within HINT_MARGIN), or likelier, the hint is
- *   dropped: its teacher would equal the base model. The sum over the answer is compared, not the mean per token,
- *   since a hint may be about one token in forty.
- * - KL: the mean over all response tokens, times klWeight · min(1, mean|A| / klFullAtAdvantage). Without this factor
- *   a batch without signal would be an update of KL alone, to which Adam gives full steps.
+ * - Policy: the mean over all response tokens of the batch, each with the importance weight min(p_old/q, tisCap). A
+ *   turn whose geometric mean of p_old/q is outside [1/sequenceMask, sequenceMask] has weight 0 and still counts in
+ *   the denominator.
+ * - OPD: the mean over the tokens of turns with a hint, times opdWeight. A hint is dropped unless it lowers the base
+ *   model's log-probability of the failed answer by more than HINT_MARGIN: otherwise distillation would not reduce the
+ *   probability of that answer. The comparison uses the sum over the answer instead of the mean per token, since a hint
+ *   may concern one token in forty.
+ * - KL: the mean over all response tokens, times klWeight · min(1, mean|A| / klFullAtAdvantage). Without this factor a
+ *   batch of zero advantages would be an update by the KL term alone, and Adam would take full-size steps on it.
  */
 export function tokenWeights(turns: readonly TurnTokens[], settings: StepSettings): TurnWeights[] {
   const dropped = turns.map(({ hint }) => hint !== null && total(hint.with) >= total(hint.without) - HINT_MARGIN)

@@ -1,6 +1,6 @@
-/** Rows of logits as distributions, on plain arrays. All in nats. */
+/** Distributions given by rows of logits, on plain arrays. Log-probabilities, entropy and KL divergence are in nats. */
 
-/** In place: row · inverseTemperature − log Σ exp. `data` is [rows, V]. */
+/** Replaces `data` [rows, V] by log softmax(row · inverseTemperature(row)), row by row. */
 export function logSoftmaxRows(
   data: Float32Array,
   rows: number,
@@ -22,7 +22,7 @@ export function logSoftmaxRows(
   }
 }
 
-/** −Σ p log p of the distribution of logits · inverseTemperature: log Σ e^z − Σ z e^z / Σ e^z. */
+/** Entropy of softmax(z) with z = logits · inverseTemperature: log Σ e^z − Σ z e^z / Σ e^z. */
 export function entropyOf(logits_V: Float32Array, inverseTemperature: number): number {
   let max = -Infinity
   for (let v = 0; v < logits_V.length; v++) if ((logits_V[v] as number) > max) max = logits_V[v] as number
@@ -37,7 +37,7 @@ export function entropyOf(logits_V: Float32Array, inverseTemperature: number): n
   return Math.log(sum) - weighted / sum
 }
 
-/** KL(p ‖ q) of row `row` of two arrays of log-probabilities [·, V]. */
+/** KL(p ‖ q) of row `row`; `p` and `q` are arrays of log-probabilities [rows, V]. */
 export function klOf(p: Float32Array, q: Float32Array, row: number, V: number): number {
   let sum = 0
   for (let at = row * V; at < (row + 1) * V; at++)
@@ -45,7 +45,7 @@ export function klOf(p: Float32Array, q: Float32Array, row: number, V: number): 
   return sum
 }
 
-/** Greedy sampling (temperature 0) is scored as the distribution of temperature 1. */
+/** 1 / temperature; 1 for temperature 0: a greedily sampled token is scored at temperature 1. */
 export function inverseTemperature(temperature: number): number {
   return temperature === 0 ? 1 : 1 / temperature
 }

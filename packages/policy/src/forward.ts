@@ -1,7 +1,8 @@
-/** Log-probabilities, in nats, that a policy assigns to given completions: references, teachers, scores. */
+/** Log-probabilities (nats) that a policy assigns to given completions, without gradients. */
 import { inverseTemperature, logSoftmaxRows } from './distribution.ts'
 import type { Runtime } from './runtime/runtime.ts'
 
+/** A completion to score after its prompt (token ids). `slot`: adapter slot; null is the base model. */
 export type ScoredSequence = {
   prompt: readonly number[]
   completion: readonly number[]
@@ -10,7 +11,8 @@ export type ScoredSequence = {
 }
 
 /**
- * Groups sequences, longest together, into at most `limit` positions after padding (at least one row). Deterministic.
+ * Groups sequences by descending length into micro-batches of at most `limit` positions each, padding included; a
+ * longer sequence forms a micro-batch of its own. The order of equal lengths is that of `items`.
  */
 export function microBatches<T>(items: readonly T[], length: (item: T) => number, limit: number): T[][] {
   const sorted = items
@@ -31,7 +33,10 @@ export function microBatches<T>(items: readonly T[], length: (item: T) => number
   return groups
 }
 
-/** Right-padded ids of prompt + completion without the last token, whose prediction is not used. */
+/**
+ * Token ids of prompt + completion [rows · T], padded on the right. The last token is left out, since its prediction is
+ * not used. `counts`: ids per row; `places`: for each completion token the index in `ids` whose logits predict it.
+ */
 export function padded(rows: readonly { prompt: readonly number[]; completion: readonly number[] }[]): {
   ids: Int32Array
   T: number
@@ -50,7 +55,10 @@ export function padded(rows: readonly { prompt: readonly number[]; completion: r
   return { ids, T, counts, places }
 }
 
-/** Log-probabilities [completion length, V] of each row, at its temperature. One forward pass for all rows. */
+/**
+ * For each row the log-probabilities [completion length, V] at its temperature. One forward pass for all rows. Throws
+ * `RangeError` for a row beyond the context length.
+ */
 export async function completionLogprobs(runtime: Runtime, rows: readonly ScoredSequence[]): Promise<Float32Array[]> {
   if (rows.length === 0) return []
   const { ids, T, counts, places } = padded(rows)
@@ -73,7 +81,7 @@ export async function completionLogprobs(runtime: Runtime, rows: readonly Scored
   })
 }
 
-/** Of the completion's own tokens in `completionLogprobs`. */
+/** Log-probabilities [completion length] of the completion's own tokens, from those of the whole vocabulary. */
 export function ownLogprobs(logp: Float32Array, completion: readonly number[]): Float32Array {
   const V = completion.length === 0 ? 0 : logp.length / completion.length
   return Float32Array.from(completion, (id, at) => logp[at * V + id] as number)

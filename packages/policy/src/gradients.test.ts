@@ -4,7 +4,7 @@ import * as tf from './tensors.ts'
 import { uniform } from './random.ts'
 import { createWasmBackend } from './runtime/wasm.ts'
 
-/** Inputs keep a distance of 0.05 from every kink. */
+/** The random inputs are at least 0.05 away from points where an operation is not differentiable. */
 type Case = { of: string; shapes: number[][]; op: (...inputs: tf.Tensor[]) => tf.Tensor }
 
 const ids = (values: number[]): tf.Tensor1D => tf.tensor1d(values, 'int32')
@@ -101,7 +101,7 @@ const CASES: Case[] = [
 ]
 
 const next = uniform(11)
-/** Away from 0, the limits of clipByValue, and from the other input of minimum. */
+/** Random values, away from 0, from the limits of clipByValue and from the other input of minimum. */
 const values = (shape: number[], input: number): Float32Array =>
   Float32Array.from({ length: tf.util.sizeFromShape(shape) }, () => {
     const drawn = Math.round((2 * next() - 1) * 8) / 8 + 0.06 * (input + 1)
@@ -114,15 +114,15 @@ before(async () => {
 })
 
 for (const { of, shapes, op } of CASES) {
-  test(`the gradient of ${of} is what finite differences say`, () => {
+  test(`the gradient of ${of} matches finite differences`, () => {
     const inputs = shapes.map(values)
     const tensors = (): tf.Tensor[] => inputs.map((data, input) => tf.tensor(data, shapes[input]!))
     const weights = values(
       tf.tidy(() => op(...tensors()).shape),
       1,
     )
-    const loss = (...given: tf.Tensor[]): tf.Scalar => {
-      const result = op(...given)
+    const loss = (...operands: tf.Tensor[]): tf.Scalar => {
+      const result = op(...operands)
       return tf.sum(tf.mul(result, tf.tensor(weights, result.shape)))
     }
     const value = (): number => tf.tidy(() => loss(...tensors()).dataSync()[0]!)
@@ -132,25 +132,25 @@ for (const { of, shapes, op } of CASES) {
     inputs.forEach((data, input) => {
       assert.deepEqual(gradients[input]!.shape, shapes[input])
       for (let at = 0; at < data.length; at++) {
-        const kept = data[at]!
+        const original = data[at]!
         const step = 0.01
-        data[at] = kept + step
+        data[at] = original + step
         const above = value()
-        data[at] = kept - step
+        data[at] = original - step
         const below = value()
-        data[at] = kept
+        data[at] = original
         const expected = (above - below) / (2 * step)
         const found = gradients[input]!.data[at]!
         assert.ok(
           Math.abs(found - expected) < 2e-3 * Math.max(1, Math.abs(expected)),
-          `input ${input}[${at}]: ${found}, not ${expected}`,
+          `input ${input}[${at}]: ${found}, expected ${expected}`,
         )
       }
     })
   })
 }
 
-test('where both are equal, minimum gives the whole gradient to the first', () => {
+test('for equal inputs, minimum passes the gradient to the first input only', () => {
   const [a, b] = tf.grads((x: tf.Tensor, y: tf.Tensor) => tf.sum(tf.minimum(x, y)))([
     tf.tensor1d([1, 2]),
     tf.tensor1d([1, 3]),
@@ -164,12 +164,12 @@ test('where both are equal, minimum gives the whole gradient to the first', () =
   )
 })
 
-test('on its limits clipByValue passes the gradient on', () => {
+test('clipByValue passes the gradient of values that equal a limit', () => {
   const gradient = tf.grad((x) => tf.sum(tf.clipByValue(x, -1, 1)))(tf.tensor1d([-1, 1, 1.5, -2]))
   assert.deepEqual([...gradient.dataSync()], [1, 1, 0, 0])
 })
 
-test('an operation without a gradient is named when it is differentiated', () => {
+test('the error for an operation without a gradient names the operation', () => {
   assert.throws(() => tf.grad((x) => tf.sum(tf.sin(x)))(tf.tensor1d([1])), /gradient function not found for Sin/)
-  assert.throws(() => tf.grad((x) => tf.sum(tf.gather(x, ids([0]), 1)))(tf.ones([2, 2])), /not for axis 1/)
+  assert.throws(() => tf.grad((x) => tf.sum(tf.gather(x, ids([0]), 1)))(tf.ones([2, 2])), /not axis 1/)
 })

@@ -1,10 +1,10 @@
 /**
- * The gradients of the operations through which the loss is differentiated, registered with TensorFlow.js. Its core
- * package registers none in Node; its umbrella package does, and brings five packages (222 MB) that nothing here
- * uses. An operation that is not listed here fails when it is differentiated, with its name.
+ * Registers the gradients of the operations through which the loss is differentiated. The core package of
+ * TensorFlow.js registers none in Node; its umbrella package does, at the cost of five packages (222 MB) that are not
+ * used otherwise. Differentiating an operation that is not listed here throws an error with its name.
  *
- * In each, dy is the loss's derivative with respect to the result and has the result's shape; what is returned has
- * the shape of the input it is named for. Products of matrices may not broadcast their batch dimensions.
+ * dy is the derivative of the loss with respect to the result, in the result's shape. Each returned tensor has the
+ * shape of the input under whose name it is returned. Matrix products must not broadcast their batch dimensions.
  */
 import * as tf from '@tensorflow/tfjs-core'
 
@@ -22,7 +22,7 @@ const unbroadcast = (dy: tf.Tensor, shape: number[]): tf.Tensor => {
 
 const at = (saved: readonly tf.Tensor[], index: number): tf.Tensor => {
   const tensor = saved[index]
-  if (!tensor) throw new Error(`a gradient was given ${saved.length} tensors and needs number ${index}`)
+  if (!tensor) throw new Error(`the gradient needs saved tensor ${index}; ${saved.length} tensors were saved`)
   return tensor
 }
 
@@ -52,7 +52,7 @@ const RULES: Readonly<Record<string, GradientRule>> = {
       b: () => unbroadcast(tf.mul(dy, at(saved, 0)), at(saved, 1).shape),
     }),
   },
-  /** Where both are equal, the first input gets dy. Shapes are equal. */
+  /** Inputs of equal shape. Where their values are equal, `a` gets dy and `b` zero. */
   Minimum: {
     ...AB,
     gradient: (dy, saved) => ({
@@ -62,7 +62,7 @@ const RULES: Readonly<Record<string, GradientRule>> = {
   },
   Neg: { gradient: (dy) => ({ x: () => tf.neg(dy) }) },
   Exp: { ...RESULT, gradient: (dy, saved) => ({ x: () => tf.mul(dy, at(saved, 0)) }) },
-  /** Zero outside of the limits, dy on them and between. */
+  /** dy within the limits, both included; zero outside. */
   ClipByValue: {
     ...X,
     gradient: (dy, saved, { clipValueMin, clipValueMax }) => ({
@@ -82,12 +82,12 @@ const RULES: Readonly<Record<string, GradientRule>> = {
       x: () => {
         const { shape } = at(saved, 0)
         const axes = tf.util.parseAxisParam(axis as number | number[], shape)
-        const kept = shape.map((size, dimension) => (axes.includes(dimension) ? 1 : size))
-        return tf.mul(tf.reshape(dy, kept), tf.ones(shape, 'float32'))
+        const keepDimsShape = shape.map((size, dimension) => (axes.includes(dimension) ? 1 : size))
+        return tf.mul(tf.reshape(dy, keepDimsShape), tf.ones(shape, 'float32'))
       },
     }),
   },
-  /** dL/dz = y ∘ dy − (Σ y ∘ dy) ∘ y, over the last axis. */
+  /** y ∘ dy − (Σ y ∘ dy) ∘ y, the sum over the last axis. */
   Softmax: {
     ...RESULT,
     gradient: (dy, saved, { dim }) => ({
@@ -120,11 +120,11 @@ const RULES: Readonly<Record<string, GradientRule>> = {
   Concat: {
     saveAllInputs: true,
     gradient: (dy, saved, { axis }) => {
-      const along = tf.util.parseAxisParam(axis as number, at(saved, 0).shape)[0] ?? 0
+      const concatAxis = tf.util.parseAxisParam(axis as number, at(saved, 0).shape)[0] ?? 0
       const parts = tf.split(
         dy,
-        saved.map(({ shape }) => shape[along] ?? 0),
-        along,
+        saved.map(({ shape }) => shape[concatAxis] ?? 0),
+        concatAxis,
       )
       return Object.fromEntries(parts.map((part, index) => [index, () => part]))
     },
@@ -132,25 +132,25 @@ const RULES: Readonly<Record<string, GradientRule>> = {
   SplitV: {
     gradient: (dy, _saved, { axis }) => ({ x: () => tf.concat(dy as unknown as tf.Tensor[], axis as number) }),
   },
-  /** Rows of x by index: a row that was taken more than once gets the sum. */
+  /** Rows of x by index: a row with several indices gets the sum of their gradients. */
   GatherV2: {
     inputsToSave: ['x', 'indices'],
     gradient: (dy, saved, { axis, batchDims }) => {
       const [x, indices] = [at(saved, 0), at(saved, 1)]
       if (axis !== 0 || batchDims !== 0 || indices.rank !== 1) {
-        const asked = `axis ${JSON.stringify(axis)}, indices of rank ${indices.rank}`
-        throw new Error(`gather has a gradient for rows by a vector of indices, not for ${asked}`)
+        const form = `axis ${JSON.stringify(axis)}, indices of rank ${indices.rank}`
+        throw new Error(`the gradient of gather supports axis 0 and indices of rank 1 only, not ${form}`)
       }
       return { x: () => tf.unsortedSegmentSum(dy, indices as tf.Tensor1D, x.shape[0] ?? 0), indices: () => indices }
     },
   },
 }
 
-for (const [kernelName, { gradient, ...kept }] of Object.entries(RULES)) {
+for (const [kernelName, { gradient, ...config }] of Object.entries(RULES)) {
   if (tf.getGradient(kernelName)) continue
   tf.registerGradient({
     kernelName,
-    ...kept,
+    ...config,
     gradFunc: (dy, saved, attributes) => gradient(dy as tf.Tensor, saved, attributes),
   })
 }

@@ -1,9 +1,12 @@
-/** Weights before any training. */
+/** Initial weights of a model that is trained from scratch. */
 import { normal } from './random.ts'
 import { weightShapes } from './weights.ts'
 import type { ModelConfig, WeightTensor } from './weights.ts'
 
-/** Matrices N(0, 1/in) (the embedding N(0, 0.02²)), norms 1, biases 0; drawn in the order of `weightShapes`. */
+/**
+ * Matrices [out, in] are N(0, 1/in), the embedding N(0, 0.02²), norms 1, biases 0. Random numbers are drawn in the
+ * order of `weightShapes`; equal seeds give equal weights.
+ */
 export function initialWeights(config: ModelConfig, seed: number): Map<string, WeightTensor> {
   const next = normal(seed)
   return new Map(

@@ -1,6 +1,6 @@
 /**
- * A LoRA adapter (Hu et al. 2021, section 4.1) before its first update, and as bytes: y += (alpha / rank) · B(A x) on
- * all seven projections.
+ * LoRA adapters on all seven projections: y += (alpha / rank) · B(A x), arXiv 2106.09685, section 4.1. Initial values,
+ * and conversion to and from the inputs of a training program.
  */
 import type { Lora } from './checkpoints/peft.ts'
 import { loraKey } from './parameters.ts'
@@ -9,8 +9,8 @@ import { PROJECTIONS, projectionPath, projectionShape } from './weights.ts'
 import type { ModelConfig, WeightTensor } from './weights.ts'
 
 /**
- * A is uniform in ±1/√in (Kaiming with a = √5, as PEFT draws it), B is zero: the adapted model is the base
- * model. Equal seeds give equal adapters.
+ * A [rank, in] is uniform in ±1/√in: Kaiming uniform with a = √5, PEFT's default, where the paper uses a Gaussian.
+ * B [out, rank] is zero, as in the paper, so the adapted model equals the base model. Equal seeds give equal adapters.
  */
 export function initialLora(config: ModelConfig, rank: number, alpha: number, seed: number): Lora {
   const next = uniform(seed)
@@ -29,7 +29,7 @@ export function initialLora(config: ModelConfig, rank: number, alpha: number, se
   return { rank, alpha, modules }
 }
 
-/** The matrices by the names of a training program's inputs; zeros where the adapter leaves a projection out. */
+/** The matrices by input name of the training program (`loraKey`); zeros for a projection without matrices. */
 export function loraTensors(config: ModelConfig, lora: Lora): Map<string, WeightTensor> {
   const tensors = new Map<string, WeightTensor>()
   for (let layer = 0; layer < config.layers; layer++) {
@@ -50,7 +50,7 @@ export function loraTensors(config: ModelConfig, lora: Lora): Map<string, Weight
   return tensors
 }
 
-/** The inverse of `loraTensors`. */
+/** The inverse of `loraTensors`. Throws where a matrix is missing. */
 export function loraFrom(
   config: ModelConfig,
   rank: number,
@@ -62,7 +62,7 @@ export function loraFrom(
     for (const projection of PROJECTIONS) {
       const a = tensors.get(loraKey(layer, projection, 'A'))
       const b = tensors.get(loraKey(layer, projection, 'B'))
-      if (!a || !b) throw new Error(`no matrices for ${projection} of layer ${layer}`)
+      if (!a || !b) throw new Error(`LoRA matrices of ${projection} in layer ${layer} are missing`)
       modules.set(`model.layers.${layer}.${projectionPath(projection)}`, { a, b })
     }
   }

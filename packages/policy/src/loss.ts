@@ -1,32 +1,33 @@
 /**
- * The hybrid loss of one update, a function of log-probabilities alone. N response tokens of a batch, V
- * vocabulary; all log-probabilities are of logits divided by the token's sampling temperature, since the
- * policy *is* the distribution that was sampled from.
+ * The hybrid loss of one update, computed from log-probabilities (nats). N response tokens in the batch, V tokens in
+ * the vocabulary. Each log-probability is that of the logits divided by the sampling temperature of its token: the
+ * policy is the distribution that was sampled.
  *
- *   loss = Σ_n w_n · max(−r_n A_n, −clip(r_n, 1 − εl, 1 + εh) A_n)                       policy (GRPO / PPO)
- *        + Σ_n o_n · Σ_v p(v) · (log p(v) − log p_teacher(v))                            OPD (from hints)
- *        + Σ_n k_n · Σ_v p(v) · (log p(v) − log p_base(v))                               KL to the base
+ *   loss = Σ_n w_n · max(−r_n A_n, −clip(r_n, 1 − εl, 1 + εh) A_n)     policy term: PPO's clipped surrogate
+ *        + Σ_n o_n · Σ_v p(v) · (log p(v) − log p_teacher(v))          OPD term: reverse KL to base + hint
+ *        + Σ_n k_n · Σ_v p(v) · (log p(v) − log p_base(v))             KL term: reverse KL to the base
  *
- * r_n = p/p_old, p_old the learner's own probability when the update began. The importance of a token against
- * the behaviour that sampled it, p/q = (p_old/q)·(p/p_old), has its first factor truncated in w_n and its
- * second clipped here, so a batch from an older version, or from an engine that rounds otherwise, weighs
- * what it should and no more (PPO with a decoupled behaviour policy, truncated importance sampling).
- * A_n is the turn's advantage. Reverse KL over the whole vocabulary, where a single sampled token would have
- * a heavy tail (one token of log-ratio 8 has been seen to own a clipped gradient). Each of the three sums has
- * a denominator of its own, folded into w, o and k by `tokenWeights`.
+ * r_n = p / p_old, where p_old is the learner's probability of the token before the first gradient step. A_n is the
+ * advantage of the turn. The importance weight of a token is p/q = (p_old/q) · (p/p_old), with q the probability
+ * recorded at sampling: `tokenWeights` truncates the first factor and includes it in w_n; the second factor is the
+ * ratio that is clipped here. Both KL terms sum over the whole vocabulary: an estimate from the sampled token alone
+ * has a heavy tail (a single token with a log-ratio of 8 dominated a clipped gradient). Each term has a denominator of
+ * its own, which `tokenWeights` includes in w, o and k.
  *
- * Sources: clipped surrogate, PPO (Schulman et al. 2017, section 3) with separate limits, DAPO (Yu et al. 2025,
- * section 3.1); decoupled behaviour policy, Hilton et al. 2021.
+ * Sources: the clipped surrogate is PPO, arXiv 1707.06347, section 3, eq. 7; the separate limits εl and εh are
+ * "Clip-Higher" of DAPO, arXiv 2503.14476, section 3.1; p_old separate from q is the decoupled objective of Hilton
+ * et al., arXiv 2110.00641, section 2.
  */
 import * as tf from './tensors.ts'
 import { MAX_LOG_RATIO } from './credit.ts'
 
-/** Inputs of one divergence: rows of log-probabilities, their reference and their weights. */
+/** Inputs of one KL term: R rows of log-probabilities of the policy and of its reference, and the weight of each row. */
 export type Divergence = { student_RV: tf.Tensor2D; reference_RV: tf.Tensor2D; weight_R: tf.Tensor1D }
 
 export type HybridInputs = {
-  /** Of the sampled tokens, now. */
+  /** log p of the sampled tokens, with gradient. */
   logp_N: tf.Tensor1D
+  /** log p_old of the same tokens, constant. */
   old_N: tf.Tensor1D
   advantage_N: tf.Tensor1D
   weight_N: tf.Tensor1D
@@ -42,7 +43,7 @@ export function weightedKl({ student_RV, reference_RV, weight_R }: Divergence): 
   return tf.sum(tf.mul(each_R, weight_R))
 }
 
-/** Σ_n weight_n · max(−r A, −clip(r) A). */
+/** The policy term, as a scalar. The log-ratio is clamped to ± MAX_LOG_RATIO before exp. */
 export function clippedPolicyLoss(inputs: Omit<HybridInputs, 'opd' | 'kl'>): tf.Scalar {
   const { logp_N, old_N, advantage_N, weight_N, clipLow, clipHigh } = inputs
   const ratio_N = tf.exp(tf.clipByValue(tf.sub(logp_N, old_N), -MAX_LOG_RATIO, MAX_LOG_RATIO))
@@ -51,7 +52,7 @@ export function clippedPolicyLoss(inputs: Omit<HybridInputs, 'opd' | 'kl'>): tf.
   return tf.neg(tf.sum(tf.mul(tf.minimum(plain_N, clipped_N), weight_N)))
 }
 
-/** The three parts; their sum is the loss. */
+/** The three terms and their sum, as scalars. */
 export function hybridLoss(inputs: HybridInputs): {
   policy: tf.Scalar
   opd: tf.Scalar

@@ -46,7 +46,7 @@ const program: Program = {
 }
 
 for (const engine of ['onnx', 'wasm'] as const) {
-  test(`${engine}: a row padded on the left, on the right or not at all has the same logits`, async () => {
+  test(`${engine}: padding on the left or on the right does not change the logits of a row`, async () => {
     const { backend } = await openBackend(engine, 1)
     const compiled = await backend.compile(program)
     const table = ropeTable(config, config.contextLength)
@@ -95,7 +95,7 @@ for (const engine of ['onnx', 'wasm'] as const) {
   })
 }
 
-test('a traced program whose constant has a named dimension is refused', async () => {
+test('tracing a program whose constant has a named dimension fails', async () => {
   const { backend } = await openBackend('onnx', 1)
   const wrong: Program = {
     ...program,

@@ -1,9 +1,9 @@
 /**
- * The decoder, once, in TensorFlow.js: RMSNorm, half-rotate RoPE, grouped-query attention, SwiGLU, with
- * QK-norm, attention biases and a tied head as flags. Both runtimes and both directions use this text.
+ * The decoder in TensorFlow.js: RMSNorm, half-rotate RoPE, grouped-query attention and SwiGLU; QK-norm, attention
+ * biases and a tied head are options. All runtimes use this source, for inference and for training.
  *
- * Shapes: B rows, T new positions, C cached positions, N = B·T (or picked rows of it), D hidden, H heads,
- * G key-value heads, d head dimension, F feed-forward, V vocabulary. Projections are [out, in] as on disk.
+ * Shapes: B rows, T new positions, C cached positions, N = B·T (or selected positions), D hidden size, H query heads,
+ * G key-value heads, d head size, F feed-forward size, V vocabulary. Projections are [out, in], as in checkpoints.
  */
 import * as tf from './tensors.ts'
 import type { ModelConfig, Projection } from './weights.ts'
@@ -17,14 +17,14 @@ export const GROUPS = {
 } as const satisfies Record<string, readonly Projection[]>
 export type Group = keyof typeof GROUPS
 
-/** Added to masked scores: finite, so that a row with nothing to see stays finite. */
+/** Added to masked attention scores. It is finite, so that the softmax of a fully masked row is finite. */
 export const MASKED = -1e9
 
-/** Where the decoder gets what it multiplies by; this is where frozen, trained and adapted weights differ. */
+/** The weights as the decoder reads them; implementations are frozen, adapted and trained weights (parameters.ts). */
 export type Parameters = {
   /** A tensor by its Hugging Face name. */
   weight(name: string): tf.Tensor
-  /** The group's projections of x [N, in], one result [N, out] each, biases and adapters included. */
+  /** Applies the projections of `group` to x [N, in]; one result [N, out] each, biases and adapters included. */
   project(layer: number, group: Group, x_NI: tf.Tensor2D): tf.Tensor2D[]
 }
 
@@ -55,15 +55,13 @@ export function rmsNorm(x: tf.Tensor, weight_D: tf.Tensor, eps: number): tf.Tens
   return op(x, weight_D)
 }
 
-/** Exchanges the two halves of the last axis. */
+/** Swaps the two halves of the last axis. */
 function swapHalves(x: tf.Tensor): tf.Tensor {
   const [low, high] = tf.split(x, 2, -1) as [tf.Tensor, tf.Tensor]
   return tf.concat([high, low], -1)
 }
 
-/**
- * Rotation of x [B, H, T, d] by cos and sin [·, 1, T, d]; the first half of sin carries its minus sign (`ropeTable`).
- */
+/** Rotates x [B, H, T, d] by cos and sin [1 or B, 1, T, d]. The first half of `sin` is negated (`ropeTable`). */
 export function rope(x: tf.Tensor, cos: tf.Tensor, sin: tf.Tensor): tf.Tensor {
   const op = tf.customGrad((...args: (tf.Tensor | Save)[]) => {
     const a = args[0] as tf.Tensor
@@ -95,8 +93,8 @@ export function swiglu(gate: tf.Tensor2D, up: tf.Tensor2D): tf.Tensor2D {
 }
 
 /**
- * cos and sin of the rotation angles, [contextLength, d] each: angle(p, i) = p · theta^(−2i/d) for i < d/2, both
- * halves alike, and the first half of sin negated, so that `rope` needs no sign of its own.
+ * cos and sin of the rotation angles, [positions, d] each: angle(p, i) = p · theta^(−2i/d) for i < d/2, repeated in
+ * both halves. The first half of sin is negated, as `rope` expects.
  */
 export function ropeTable(config: ModelConfig, positions: number): { cos: Float32Array; sin: Float32Array } {
   const d = config.headDim
@@ -120,14 +118,14 @@ function toHeads(x: tf.Tensor2D, B: number, T: number, heads: number, d: number)
 }
 
 /**
- * What one layer attends to. `q` is [B, H, T, d] and already scaled by d^−½; `k`, `v` are [B, G, T, d].
- * Returns [B, H, T, d].
+ * The attention of one layer. `q` is [B, H, T, d], already scaled by d^−½; `k` and `v` are [B, G, T, d]. Returns
+ * [B, H, T, d].
  */
 export type Attend = (layer: number, q: tf.Tensor4D, k: tf.Tensor4D, v: tf.Tensor4D) => tf.Tensor4D
 
 export type Sequence = { config: ModelConfig; B: number; T: number; cos: tf.Tensor; sin: tf.Tensor }
 
-/** Token ids [B, T] → hidden states before the head, normalised, [B·T, D]. */
+/** Token ids [B, T] to hidden states after the final norm [B·T, D]. */
 export function decode(ids_BT: tf.Tensor, sequence: Sequence, parameters: Parameters, attend: Attend): tf.Tensor2D {
   const { config, B, T, cos, sin } = sequence
   const { heads: H, kvHeads: G, headDim: d, hiddenSize: D, rmsEps: eps } = config
@@ -156,17 +154,17 @@ export function decode(ids_BT: tf.Tensor, sequence: Sequence, parameters: Parame
   return tf.reshape(rmsNorm(x_ND, parameters.weight('model.norm.weight'), eps), [B * T, D]) as tf.Tensor2D
 }
 
-/** Hidden rows [N, D] → logits [N, V]. */
+/** Hidden states [N, D] to logits [N, V]. */
 export function head(hidden_ND: tf.Tensor2D, config: ModelConfig, parameters: Parameters): tf.Tensor2D {
   const weight = parameters.weight(config.tiedHead ? 'model.embed_tokens.weight' : 'lm_head.weight')
   return tf.matMul(hidden_ND, weight as tf.Tensor2D, false, true)
 }
 
 /**
- * Causal attention within the sequence. Rows are padded on the right (a padded key stands after every real
- * query) and then need no mask of their own; `keys_BT`, 0 where a key may be seen and `MASKED` where not,
- * is for rows padded on the left. The H/G query heads of one key head are folded into its rows, since
- * gradients of broadcasting products are wrong in TensorFlow.js.
+ * Causal attention within the sequence. Rows padded on the right need no mask, since the padding follows every valid
+ * query. Rows padded on the left need `keys_BT`: 0 for a valid key, `MASKED` for padding. The H/G query heads of one
+ * key-value head are stacked along the query axis, since the gradient of a broadcasting matrix product is not supported
+ * (gradients.ts).
  */
 export function attendWithin(sequence: Sequence, causal_TT: tf.Tensor, keys_BT: tf.Tensor | null): Attend {
   const { config, B, T } = sequence
@@ -181,12 +179,12 @@ export function attendWithin(sequence: Sequence, causal_TT: tf.Tensor, keys_BT: 
   }
 }
 
-/** One layer's cache: keys transposed, so that one new query is a row times a matrix. */
+/** The KV cache of one layer. Keys are stored transposed, so that scores are a matrix product without transposition. */
 export type LayerCache = { keys_BGdC: tf.Tensor; values_BGCd: tf.Tensor }
 
 /**
- * Attention to C cached positions and causally to T new ones. `cached_BC` is 0 where a row's cache is filled,
- * else `MASKED`. The new keys and values of each layer go to `keep`; nothing is appended to the cache here.
+ * Attention to C cached positions and causal attention to T new ones. `cached_BC` is 0 where the cache of a row is
+ * filled and `MASKED` elsewhere. The new keys and values of each layer are passed to `output`; the cache is not changed.
  */
 export function attendCached(
   sequence: Sequence,
@@ -194,33 +192,33 @@ export function attendCached(
   cache: (layer: number) => LayerCache,
   cached_BC: tf.Tensor,
   causal_TT: tf.Tensor,
-  keep: (layer: number, k_BGTd: tf.Tensor4D, v_BGTd: tf.Tensor4D) => void,
+  output: (layer: number, k_BGTd: tf.Tensor4D, v_BGTd: tf.Tensor4D) => void,
 ): Attend {
   const { config, B, T } = sequence
   const { heads: H, kvHeads: G, headDim: d } = config
   const rows = (H / G) * T
   return (layer, q, k, v) => {
-    keep(layer, k, v)
+    output(layer, k, v)
     const past = cache(layer)
     const q_grouped = tf.reshape(q, [B * G, rows, d]) as tf.Tensor3D
-    const old = tf.matMul(q_grouped, tf.reshape(past.keys_BGdC, [B * G, d, C]) as tf.Tensor3D)
-    const fresh = tf.matMul(q_grouped, tf.reshape(k, [B * G, T, d]) as tf.Tensor3D, false, true)
+    const pastScores = tf.matMul(q_grouped, tf.reshape(past.keys_BGdC, [B * G, d, C]) as tf.Tensor3D)
+    const newScores = tf.matMul(q_grouped, tf.reshape(k, [B * G, T, d]) as tf.Tensor3D, false, true)
     const scores = tf.concat(
       [
-        tf.add(tf.reshape(old, [B, H, T, C]), tf.reshape(cached_BC, [B, 1, 1, C])),
-        tf.add(tf.reshape(fresh, [B, H, T, T]), tf.reshape(causal_TT, [1, 1, T, T])),
+        tf.add(tf.reshape(pastScores, [B, H, T, C]), tf.reshape(cached_BC, [B, 1, 1, C])),
+        tf.add(tf.reshape(newScores, [B, H, T, T]), tf.reshape(causal_TT, [1, 1, T, T])),
       ],
       -1,
     )
-    const [toOld, toFresh] = tf.split(tf.softmax(scores), [C, T], -1) as [tf.Tensor, tf.Tensor]
-    const fromOld = tf.matMul(
-      tf.reshape(toOld, [B * G, rows, C]) as tf.Tensor3D,
+    const [pastWeights, newWeights] = tf.split(tf.softmax(scores), [C, T], -1) as [tf.Tensor, tf.Tensor]
+    const fromPast = tf.matMul(
+      tf.reshape(pastWeights, [B * G, rows, C]) as tf.Tensor3D,
       tf.reshape(past.values_BGCd, [B * G, C, d]) as tf.Tensor3D,
     )
-    const fromFresh = tf.matMul(
-      tf.reshape(toFresh, [B * G, rows, T]) as tf.Tensor3D,
+    const fromNew = tf.matMul(
+      tf.reshape(newWeights, [B * G, rows, T]) as tf.Tensor3D,
       tf.reshape(v, [B * G, T, d]) as tf.Tensor3D,
     )
-    return tf.reshape(tf.add(fromOld, fromFresh), [B, H, T, d]) as tf.Tensor4D
+    return tf.reshape(tf.add(fromPast, fromNew), [B, H, T, d]) as tf.Tensor4D
   }
 }

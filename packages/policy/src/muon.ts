@@ -1,7 +1,9 @@
 /**
- * Muon for matrices and Adam for everything else, as part of the training graph: one run of the session
- * yields the next weights and moments. Muon: momentum, then the nearest (semi-)orthogonal matrix by five
- * Newton–Schulz steps of the quintic with Jordan's coefficients; its gain is √max(1, rows/columns).
+ * Muon for hidden matrices and Adam for all other weights, as part of the training graph: one run of the graph returns
+ * the next weights and moments. Muon applies Nesterov momentum, replaces the result by an approximation of the nearest
+ * (semi-)orthogonal matrix (five Newton–Schulz steps of a quintic polynomial) and scales it by √max(1, rows/columns).
+ * Source: Keller Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks", which gives the
+ * coefficients A, B, C.
  */
 import * as tf from './tensors.ts'
 import type { TracedUpdate } from './pretraining.ts'
@@ -24,15 +26,15 @@ function orthogonalize(matrix: tf.Tensor2D): tf.Tensor2D {
 
 export type MuonSettings = { momentum: number; beta1: number; beta2: number; eps: number }
 
-/** The hidden matrices: Muon's. The embedding, the head, norms and biases are Adam's. */
+/** Whether Muon updates the weight: it is a matrix and neither the embedding nor the head. Adam updates the others. */
 export function isMuon(name: string, shape: readonly number[]): boolean {
   return shape.length === 2 && name !== 'model.embed_tokens.weight' && name !== 'lm_head.weight'
 }
 
 /**
- * Inputs besides the weights: `muon.rate`, `adam.rate` (scalars; Adam's with its bias correction folded in by
- * `adamRate`), and one or two moments for each weight (`first:<name>`, `second:<name>`), zeros at the start.
- * Outputs: `weight:<name>`, `first:<name>`, `second:<name>`.
+ * Inputs besides the weights: the learning rates `muon.rate` and `adam.rate` (scalars; `adamRate` includes the bias
+ * correction), and the moments of each weight (`first:<name>`, for Adam also `second:<name>`; `zeroMoments` at the
+ * start). Outputs: `weight:<name>`, `first:<name>`, `second:<name>`.
  */
 export function muonAdam(config: ModelConfig, settings: MuonSettings): TracedUpdate {
   const shapes = weightShapes(config)
@@ -80,7 +82,7 @@ export function muonAdam(config: ModelConfig, settings: MuonSettings): TracedUpd
   }
 }
 
-/** Adam's rate at step 1, 2, …: the correction of both moments for having started at zero. */
+/** Adam's learning rate at step 1, 2, …, times the bias correction √(1 − β2^step) / (1 − β1^step). */
 export function adamRate(rate: number, step: number, settings: MuonSettings): number {
   return (rate * Math.sqrt(1 - settings.beta2 ** step)) / (1 - settings.beta1 ** step)
 }

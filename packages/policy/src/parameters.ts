@@ -1,6 +1,6 @@
 /**
- * Three ways of handing weights to the decoder: frozen (fused constants, with or without adapters) and
- * trained (every tensor an input). Names of graph inputs are made here and nowhere else.
+ * Implementations of `Parameters` (model.ts) and the tensors that they need: frozen weights (fused constants), frozen
+ * weights with adapters, and trained weights (every tensor is an input). Defines the names of these graph inputs.
  */
 import * as tf from './tensors.ts'
 import { GROUPS } from './model.ts'
@@ -19,7 +19,7 @@ export function groupSizes(config: ModelConfig, group: Group): number[] {
 
 function concatRows(parts: readonly TensorData[]): TensorData {
   const [first] = parts
-  if (!first) throw new Error('nothing to concatenate')
+  if (!first) throw new Error('concatRows needs at least one tensor')
   if (parts.length === 1) return first
   const rows = parts.reduce((sum, part) => sum + (part.shape[0] ?? 0), 0)
   const data = new Float32Array(parts.reduce((sum, part) => sum + part.data.length, 0))
@@ -39,20 +39,23 @@ const fusedKey = (layer: number, group: Group, kind: 'weight' | 'bias'): string 
   `model.layers.${layer}.${group}.${kind}`
 const hasBias = (config: ModelConfig, group: Group): boolean => config.attentionBias && group === 'qkv'
 
-/** Frozen weights as a program's constants: projections of one group stacked along their outputs, the rest by name. */
+/**
+ * The frozen weights as constants of a program. Projections of one group are stacked along their output axis; the other
+ * tensors keep their Hugging Face names.
+ */
 export function frozenConstants(config: ModelConfig, weights: Weights): Map<string, TensorData> {
   const constants = new Map<string, TensorData>()
-  const keep = (name: string): void => {
+  const copy = (name: string): void => {
     constants.set(name, weights.get(name))
   }
-  keep('model.embed_tokens.weight')
+  copy('model.embed_tokens.weight')
   for (let layer = 0; layer < config.layers; layer++) {
     const at = `model.layers.${layer}.`
-    keep(`${at}input_layernorm.weight`)
-    keep(`${at}post_attention_layernorm.weight`)
+    copy(`${at}input_layernorm.weight`)
+    copy(`${at}post_attention_layernorm.weight`)
     if (config.qkNorm) {
-      keep(`${at}self_attn.q_norm.weight`)
-      keep(`${at}self_attn.k_norm.weight`)
+      copy(`${at}self_attn.q_norm.weight`)
+      copy(`${at}self_attn.k_norm.weight`)
     }
     for (const group of GROUP_NAMES) {
       constants.set(
@@ -66,14 +69,14 @@ export function frozenConstants(config: ModelConfig, weights: Weights): Map<stri
         )
     }
   }
-  keep('model.norm.weight')
-  if (!config.tiedHead) keep('lm_head.weight')
+  copy('model.norm.weight')
+  if (!config.tiedHead) copy('lm_head.weight')
   return constants
 }
 
 /**
- * Stacked projections by the names of `frozenConstants`, read on demand: null unless the checkpoint holds all of a
- * group in blocks.
+ * The stacked projections of `frozenConstants` in 4-bit blocks, read on demand by name. Null unless the checkpoint
+ * stores every projection of the group in blocks.
  */
 export function packedConstants(config: ModelConfig, weights: Weights): (name: string) => PackedTensor | null {
   const groups = new Map<string, string[]>()
@@ -111,12 +114,13 @@ export function packedConstants(config: ModelConfig, weights: Weights): (name: s
 }
 
 type Lookup = (name: string) => tf.Tensor
-/** What an adapter adds to a group's stacked output [N, ΣO], or to each projection; null adds nothing. */
+/** What adapters add to the stacked output [N, ΣO] of a group, or to the output of each projection; null: nothing. */
 export type Delta = {
   stacked(layer: number, group: Group, x_NI: tf.Tensor2D): tf.Tensor2D | null
   each(layer: number, group: Group, x_NI: tf.Tensor2D): tf.Tensor2D[] | null
 }
 
+/** Frozen weights from the constants of `frozenConstants`, plus the output of `delta`. */
 export function frozenParameters(config: ModelConfig, constant: Lookup, delta: Partial<Delta> = {}): Parameters {
   return {
     weight: constant,
@@ -133,7 +137,7 @@ export function frozenParameters(config: ModelConfig, constant: Lookup, delta: P
   }
 }
 
-/** Every weight an input, gradients wanted for each. */
+/** Trained weights: each tensor is a graph input with a gradient. */
 export function trainedParameters(config: ModelConfig, input: Lookup): Parameters {
   return {
     weight: input,
@@ -164,9 +168,10 @@ const maskKey = (group: Group): string => `lora.mask${GROUPS[group].length}`
 const rankName = (group: Group): string => `R${GROUPS[group].length}`
 
 /**
- * Inputs of several adapters side by side. A group of P projections and slots of ranks r_s has one row per
- * (projection, slot, rank): A [P·Σr, in], B [P·Σr, ΣO] (zero outside its projection's columns). `mask` [B, P·Σr]
- * holds alpha/r in the columns of the row's own slot and 0 elsewhere; all zero is the base model.
+ * Graph inputs of several adapters in one batch. A group of P projections and slots of ranks r_s has one row per
+ * (projection, slot, rank): A [P·Σr, in] and B [P·Σr, ΣO], which is zero outside the columns of its projection. The
+ * mask [B, P·Σr] holds alpha/r in the columns of the slot of each batch row and 0 elsewhere; a row of zeros is the base
+ * model.
  */
 export function packedInputs(config: ModelConfig): InputSpec[] {
   const specs: InputSpec[] = [1, 2, 3].map((count) => ({
@@ -192,17 +197,18 @@ export function packedInputs(config: ModelConfig): InputSpec[] {
   return specs
 }
 
+/** The output of the adapters of `packedInputs` for B rows of T positions. */
 export function packedDelta(input: Lookup, B: number, T: number): Partial<Delta> {
   const masks = new Map<string, tf.Tensor2D>()
-  /** The mask of every position instead of every row, made once for all layers. */
+  /** The mask per position instead of per row; computed once for all layers. */
   const mask_NR = (key: string): tf.Tensor2D => {
-    const known = masks.get(key)
-    if (known) return known
+    const cached = masks.get(key)
+    if (cached) return cached
     const mask_BR = input(key)
     const R = mask_BR.shape[1] ?? 1
-    const made = tf.reshape(tf.mul(tf.reshape(mask_BR, [B, 1, R]), tf.ones([B, T, 1])), [B * T, R]) as tf.Tensor2D
-    masks.set(key, made)
-    return made
+    const repeated = tf.reshape(tf.mul(tf.reshape(mask_BR, [B, 1, R]), tf.ones([B, T, 1])), [B * T, R]) as tf.Tensor2D
+    masks.set(key, repeated)
+    return repeated
   }
   return {
     stacked(layer, group, x_NI) {
@@ -217,19 +223,16 @@ export function packedDelta(input: Lookup, B: number, T: number): Partial<Delta>
 
 const moduleName = (layer: number, projection: Projection): string =>
   `model.layers.${layer}.${projectionPath(projection)}`
-/** Name of an adapter's matrix, as input of a training program. */
+/** Name of an adapter's matrix as an input of the training program. */
 export const loraKey = (layer: number, projection: Projection, side: 'A' | 'B'): string =>
   `${moduleName(layer, projection)}.lora_${side}`
 
-/**
- * Feeds for `packedInputs` but the masks: adapters of the slots side by side, in slot order (null slots take no
- * room).
- */
+/** Values of the A and B inputs of `packedInputs`: the adapters in slot order; a null slot has no rows. */
 export function packAdapters(config: ModelConfig, slots: readonly (Lora | null)[]): Record<string, TensorData> {
-  const taken = slots.filter((slot): slot is Lora => slot !== null)
+  const adapters = slots.filter((slot): slot is Lora => slot !== null)
   const total = Math.max(
     1,
-    taken.reduce((sum, slot) => sum + slot.rank, 0),
+    adapters.reduce((sum, adapter) => sum + adapter.rank, 0),
   )
   const feeds: Record<string, TensorData> = {}
   for (let layer = 0; layer < config.layers; layer++) {
@@ -244,16 +247,15 @@ export function packAdapters(config: ModelConfig, slots: readonly (Lora | null)[
       for (const [part, projection] of projections.entries()) {
         const out = projectionShape(config, projection)[0]
         let row = part * total
-        for (const slot of taken) {
-          const module = slot.modules.get(moduleName(layer, projection))
+        for (const { rank, modules } of adapters) {
+          const module = modules.get(moduleName(layer, projection))
           if (module) {
             a.set(module.a.data, row * inSize)
-            for (let j = 0; j < slot.rank; j++) {
-              for (let o = 0; o < out; o++)
-                b[(row + j) * columns + column + o] = module.b.data[o * slot.rank + j] as number
+            for (let j = 0; j < rank; j++) {
+              for (let o = 0; o < out; o++) b[(row + j) * columns + column + o] = module.b.data[o * rank + j] as number
             }
           }
-          row += slot.rank
+          row += rank
         }
         column += out
       }
@@ -264,7 +266,7 @@ export function packAdapters(config: ModelConfig, slots: readonly (Lora | null)[
   return feeds
 }
 
-/** The three masks for rows on the given slots (null: base model). */
+/** Values of the three mask inputs of `packedInputs` for batch rows on the given slots (null: base model). */
 export function packedMasks(
   slots: readonly (Lora | null)[],
   rowSlots: readonly (number | null)[],
@@ -284,7 +286,7 @@ export function packedMasks(
     const data = new Float32Array(rowSlots.length * count * total)
     rowSlots.forEach((index, row) => {
       const slot = index === null ? null : slots[index]
-      if (index !== null && !slot) throw new Error(`slot ${index} holds no adapter`)
+      if (index !== null && !slot) throw new Error(`adapter slot ${index} is empty`)
       if (!slot || index === null) return
       for (let part = 0; part < count; part++) {
         const from = row * count * total + part * total + (starts[index] ?? 0)
@@ -296,7 +298,7 @@ export function packedMasks(
   return feeds
 }
 
-/** One adapter to be trained: its PEFT tensors are inputs as they are. */
+/** Graph inputs of the adapter that is trained: A [rank, in] and B [out, rank] of each projection, as in PEFT. */
 export function trainedInputs(config: ModelConfig, rank: number): InputSpec[] {
   const specs: InputSpec[] = []
   for (let layer = 0; layer < config.layers; layer++) {
@@ -311,19 +313,20 @@ export function trainedInputs(config: ModelConfig, rank: number): InputSpec[] {
   return specs
 }
 
+/** The output of the adapter of `trainedInputs`. */
 export function trainedDelta(input: Lookup, rank: number, alpha: number): Partial<Delta> {
   return {
     each(layer, group, x_NI) {
       const projections = GROUPS[group]
-      const downs = projections.map((projection) => input(loraKey(layer, projection, 'A')) as tf.Tensor2D)
-      const low = tf.mul(
-        tf.matMul(x_NI, (downs.length === 1 ? downs[0] : tf.concat(downs, 0)) as tf.Tensor2D, false, true),
+      const a = projections.map((projection) => input(loraKey(layer, projection, 'A')) as tf.Tensor2D)
+      const scaled_NR = tf.mul(
+        tf.matMul(x_NI, (a.length === 1 ? a[0] : tf.concat(a, 0)) as tf.Tensor2D, false, true),
         tf.scalar(alpha / rank),
       ) as tf.Tensor2D
-      const lows = downs.length === 1 ? [low] : tf.split(low, downs.length, 1)
+      const parts_NR = a.length === 1 ? [scaled_NR] : tf.split(scaled_NR, a.length, 1)
       return projections.map((projection, at) =>
         tf.matMul<tf.Tensor2D>(
-          lows[at] as tf.Tensor2D,
+          parts_NR[at] as tf.Tensor2D,
           input(loraKey(layer, projection, 'B')) as tf.Tensor2D,
           false,
           true,

@@ -22,8 +22,8 @@ const base: ModelConfig = {
   tiedHead: false,
 }
 
-/** Weights away from their special starting points: biases not 0, norms not 1. */
-function shaken(config: ModelConfig): Map<string, WeightTensor> {
+/** Initial weights with noise, so that biases are not 0 and norms are not 1. */
+function noisyWeights(config: ModelConfig): Map<string, WeightTensor> {
   const next = uniform(5)
   const weights = initialWeights(config, 3)
   for (const tensor of weights.values())
@@ -36,10 +36,10 @@ for (const [name, config] of [
   ['Qwen2.5', { ...base, attentionBias: true, tiedHead: true }],
   ['Qwen3', { ...base, qkNorm: true, tiedHead: true }],
 ] as const) {
-  test(`${name}: the gradient of every weight is what finite differences say`, async () => {
+  test(`${name}: the gradient of every weight matches finite differences`, async () => {
     const backend = await createOnnxBackend({ threads: 1 })
     const training = await compilePretraining(backend, config)
-    const weights = shaken(config)
+    const weights = noisyWeights(config)
     const next = uniform(9)
     for (const [B, T] of [
       [3, 7],
@@ -56,9 +56,9 @@ for (const [name, config] of [
         const gradient = outputs[key]
         assert.ok(gradient, key)
         assert.deepEqual(gradient.shape, tensor.shape, key)
-        // Along the gradient the loss must change by its squared length.
-        const length = Math.hypot(...gradient.data)
-        const step = 4e-3 / length
+        // The derivative of the loss along the gradient is its squared norm.
+        const norm = Math.hypot(...gradient.data)
+        const step = 4e-3 / norm
         const at = async (sign: number): Promise<number> => {
           const moved = new Map(weights)
           moved.set(key, {
@@ -67,11 +67,11 @@ for (const [name, config] of [
           })
           return (await training.step(moved, batch)).loss
         }
-        // Four points: the error is of fourth order in the step, and a float32 loss allows no small step.
+        // The four-point formula has an error of fourth order; the loss in float32 does not allow a small step.
         const slope = (8 * ((await at(1)) - (await at(-1))) - ((await at(2)) - (await at(-2)))) / (12 * step)
         assert.ok(
-          Math.abs(slope / length ** 2 - 1) < 5e-3 + 1e-4 / length,
-          `${key} [${B}, ${T}]: ${slope} against ${length ** 2}`,
+          Math.abs(slope / norm ** 2 - 1) < 5e-3 + 1e-4 / norm,
+          `${key} [${B}, ${T}]: ${slope}, expected ${norm ** 2}`,
         )
       }
     }

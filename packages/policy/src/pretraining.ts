@@ -1,4 +1,4 @@
-/** Training of all weights by next-token cross-entropy: how the small base model is made. */
+/** Training of all weights by next-token cross-entropy (used to make models/tiny). */
 import * as tf from './tensors.ts'
 import { MASKED, attendWithin, decode, head, ropeTable } from './model.ts'
 import { trainedParameters } from './parameters.ts'
@@ -6,7 +6,7 @@ import type { Backend, Compiled, Feeds, InputSpec, Program, TensorData } from '.
 import { weightShapes } from './weights.ts'
 import type { ModelConfig, WeightTensor } from './weights.ts'
 
-/** Σ_n weight_n · −log softmax(logits_n)[target_n]; gradient to the logits only. */
+/** Σ_n weight_n · −log softmax(logits_n)[target_n], in nats; differentiable with respect to the logits only. */
 export function crossEntropy(logits_NV: tf.Tensor2D, targets_N: tf.Tensor1D, weights_N: tf.Tensor1D): tf.Scalar {
   const V = logits_NV.shape[1]
   const op = tf.customGrad((...args: (tf.Tensor | tf.GradSaveFunc)[]) => {
@@ -15,13 +15,13 @@ export function crossEntropy(logits_NV: tf.Tensor2D, targets_N: tf.Tensor1D, wei
     const exp = tf.exp(shifted)
     const total = tf.sum(exp, 1, true)
     const picked = tf.gather(shifted, tf.reshape(targets_N, [-1, 1]) as tf.Tensor2D, 1, 1)
-    const surprise_N = tf.reshape(tf.sub(tf.log(total), picked), [-1])
+    const nll_N = tf.reshape(tf.sub(tf.log(total), picked), [-1])
     save([tf.div(exp, total)])
     return {
-      value: tf.sum(tf.mul(surprise_N, weights_N)),
+      value: tf.sum(tf.mul(nll_N, weights_N)),
       gradFunc: (dy: tf.Tensor, saved: tf.Tensor[]) => {
-        const wrong = tf.sub(saved[0] as tf.Tensor2D, tf.oneHot(targets_N, V, 1, 0, 'float32'))
-        return tf.mul(wrong, tf.mul(tf.reshape(weights_N, [-1, 1]), dy))
+        const difference = tf.sub(saved[0] as tf.Tensor2D, tf.oneHot(targets_N, V, 1, 0, 'float32'))
+        return tf.mul(difference, tf.mul(tf.reshape(weights_N, [-1, 1]), dy))
       },
     }
   })
@@ -29,8 +29,8 @@ export function crossEntropy(logits_NV: tf.Tensor2D, targets_N: tf.Tensor1D, wei
 }
 
 /**
- * An optimizer that runs in the same graph: it sees the weights and their gradients and returns what the step
- * should output instead of the gradients. `inputs` may use fixed sizes only.
+ * An optimizer that runs in the same graph. `build` gets the weights and their gradients and returns the outputs of the
+ * step, in place of the gradients. `inputs` must have fixed sizes.
  */
 export type TracedUpdate = {
   inputs: readonly InputSpec[]
@@ -42,12 +42,12 @@ export type TracedUpdate = {
 }
 
 /**
- * Rows are right-padded to T. `tokenWeights` [B·T] weighs the prediction of the *next* token at each position
- * (0: not trained, last position of each row must be 0); they are divided by their sum here.
+ * `ids` [B·T], rows padded on the right. `tokenWeights` [B·T]: the weight of the prediction of the next token at each
+ * position (0: not trained; ignored at the last position of a row). The weights are divided by their sum.
  */
 export type PretrainingBatch = { B: number; T: number; ids: Int32Array; tokenWeights: Float32Array }
 
-/** `outputs`: gradients by weight name, or what the traced update returns. `loss`: mean weighted nats per token. */
+/** `outputs`: gradients by weight name, or the outputs of the traced update. `loss`: weighted mean in nats per token. */
 export type PretrainingResult = {
   loss: number
   tokens: number
@@ -103,14 +103,14 @@ function program(config: ModelConfig, update: TracedUpdate | null): Program {
   }
 }
 
-/** Additive causal mask [T, T]. */
+/** Additive causal mask [T, T]: 0 on and below the diagonal, `MASKED` above. */
 export function causalMask(T: number): TensorData {
   const data = new Float32Array(T * T)
   for (let t = 0; t < T; t++) data.fill(MASKED, t * T + t + 1, (t + 1) * T)
   return { shape: [T, T], data }
 }
 
-/** One compilation serves batches of any B and T. */
+/** Compiles the program; one compilation serves batches of any B and T. */
 export async function compilePretraining(
   backend: Backend,
   config: ModelConfig,

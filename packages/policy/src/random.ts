@@ -1,6 +1,6 @@
-/** Seeded randomness: equal seeds give equal numbers on every machine. */
+/** Seeded random numbers: equal seeds give equal numbers on every machine. */
 
-/** mulberry32: uniform in [0, 1) from 32 bits of state. */
+/** mulberry32: uniform in [0, 1), with 32 bits of state. */
 export function uniform(seed: number): () => number {
   let state = seed >>> 0
   return () => {
@@ -11,7 +11,7 @@ export function uniform(seed: number): () => number {
   }
 }
 
-/** Standard normal by Box and Muller, one value a call. */
+/** Standard normal (Box–Muller transform), one value per call. */
 export function normal(seed: number): () => number {
   const next = uniform(seed)
   return () => Math.sqrt(-2 * Math.log(1 - next())) * Math.cos(2 * Math.PI * next())

@@ -24,7 +24,7 @@ async function logprobs(runtime: Runtime, item: TrainItem, slot: number | null):
   return ownLogprobs(rows as Float32Array, item.completion).reduce((sum, value) => sum + value, 0)
 }
 
-test('an update raises what was rewarded and lowers what was not, and keeps the frozen weights', async () => {
+test('an update increases the advantage-weighted log-probability and does not change the frozen weights', async () => {
   const { runtime, trainer } = await open()
   const items = await exampleItems(runtime)
   const digest = (): string => {
@@ -47,16 +47,16 @@ test('an update raises what was rewarded and lowers what was not, and keeps the 
   assert.equal(result.figures.steps, settings.epochs)
   assert.ok(result.figures.behaviourGap < 1e-5, 'sampled on-policy')
   assert.equal(result.figures.maskedTurns, 0)
-  // On-policy the first epoch's ratio is 1, and its policy loss −mean A over tokens.
+  // On-policy, the ratio in the first epoch is 1, and the policy loss is −mean A over the tokens.
   const tokens = items.reduce((sum, item) => sum + item.completion.length, 0)
   assert.equal(result.figures.tokens, tokens)
   const one = await trainer.step(items, { ...settings, epochs: 1, klWeight: 0, opdWeight: 0 }, none)
   const expected = -items.reduce((sum, item) => sum + item.advantage * item.completion.length, 0) / tokens
-  assert.ok(Math.abs(one.figures.policyLoss - expected) < 1e-5, `${one.figures.policyLoss} against ${expected}`)
+  assert.ok(Math.abs(one.figures.policyLoss - expected) < 1e-5, `${one.figures.policyLoss}, expected ${expected}`)
   await runtime.close()
 })
 
-test('micro-batches of any size give the same update within 2e-6; the same size the same bytes', async () => {
+test('updates with different micro-batch sizes differ by less than 2e-6; equal sizes give equal bytes', async () => {
   const { runtime, trainer } = await open()
   const items = await exampleItems(runtime)
   const shas = new Set<string>()
@@ -68,7 +68,7 @@ test('micro-batches of any size give the same update within 2e-6; the same size 
       [...readAdapter(adapter, config).modules.values()].flatMap(({ a, b }) => [...a.data, ...b.data]),
     )
     reference ??= values
-    // Adam's first steps are ±learning rate whatever the gradient's size, so a gradient of nearly zero may flip.
+    // The first Adam steps are ±learning rate for any size of the gradient; a gradient near zero may change its sign.
     const apart = values.map((value, at) => Math.abs(value - ((reference as Float32Array)[at] as number))).sort()
     assert.ok((apart[Math.floor(apart.length * 0.99)] as number) < 2e-6, `${apart[Math.floor(apart.length * 0.99)]}`)
   }
@@ -76,14 +76,14 @@ test('micro-batches of any size give the same update within 2e-6; the same size 
   await runtime.close()
 })
 
-test('a second update continues the optimizer; without its state it is another update', async () => {
+test('a second update continues from the optimizer state; without the state its result differs', async () => {
   const { runtime, trainer } = await open()
   const items = await exampleItems(runtime)
   const first = await trainer.step(items, settings, none)
   const second = await trainer.step(items, settings, { adapter: first.adapter, state: first.state })
-  const forgotten = await trainer.step(items, settings, { adapter: first.adapter, state: null })
+  const withoutState = await trainer.step(items, settings, { adapter: first.adapter, state: null })
   assert.notEqual(second.adapter.sha256, first.adapter.sha256)
-  assert.notEqual(second.adapter.sha256, forgotten.adapter.sha256)
+  assert.notEqual(second.adapter.sha256, withoutState.adapter.sha256)
   assert.notEqual(second.stateSha256, first.stateSha256)
   const again = await trainer.step(items, settings, { adapter: first.adapter, state: first.state })
   assert.equal(again.adapter.sha256, second.adapter.sha256)
@@ -94,19 +94,19 @@ test('a second update continues the optimizer; without its state it is another u
   await runtime.close()
 })
 
-test('a batch without signal leaves the parent as it was', async () => {
+test('a batch with zero advantages and no hints does not change adapter and optimizer state', async () => {
   const { runtime, trainer } = await open()
   const items = await exampleItems(runtime)
   const first = await trainer.step(items, settings, none)
-  const quiet = items.map((item) => ({ ...item, advantage: 0, hintPrompt: null }))
-  const result = await trainer.step(quiet, settings, { adapter: first.adapter, state: first.state })
+  const zeroItems = items.map((item) => ({ ...item, advantage: 0, hintPrompt: null }))
+  const result = await trainer.step(zeroItems, settings, { adapter: first.adapter, state: first.state })
   assert.equal(result.adapter.sha256, first.adapter.sha256)
   assert.equal(result.stateSha256, first.stateSha256)
   assert.deepEqual([result.figures.steps, result.figures.gradNorm, result.figures.loss], [0, 0, 0])
   await runtime.close()
 })
 
-test('a batch whose ratios are far from what was recorded is masked', async () => {
+test('a turn whose recorded log-probabilities differ too much from the learner is masked', async () => {
   const { runtime, trainer } = await open()
   const items = (await exampleItems(runtime)).map((item, at) => ({
     ...item,
@@ -119,17 +119,17 @@ test('a batch whose ratios are far from what was recorded is masked', async () =
   await runtime.close()
 })
 
-test('items that no loss can be made of are refused', async () => {
+test('invalid items are refused with bad_request, too long ones with context_length_exceeded', async () => {
   const { runtime, trainer } = await open()
   const [item] = (await exampleItems(runtime)) as [TrainItem]
-  for (const spoiled of [
+  for (const invalid of [
     { ...item, completion: [] },
     { ...item, behaviourLogprobs: item.behaviourLogprobs.slice(1) },
     { ...item, advantage: Number.NaN },
     { ...item, prompt: [config.vocabulary] },
     { ...item, behaviourLogprobs: item.behaviourLogprobs.map(() => -Infinity) },
   ])
-    await assert.rejects(trainer.step([spoiled], settings, none), { code: 'bad_request' })
+    await assert.rejects(trainer.step([invalid], settings, none), { code: 'bad_request' })
   await assert.rejects(
     trainer.step([{ ...item, prompt: new Array<number>(config.contextLength).fill(1) }], settings, none),
     { code: 'context_length_exceeded' },
@@ -137,7 +137,7 @@ test('items that no loss can be made of are refused', async () => {
   await runtime.close()
 })
 
-test('two processes make the same adapter and the same state', async () => {
+test('two processes compute the same adapter and optimizer state', async () => {
   const once = async (): Promise<string> => {
     const child = spawn(
       process.execPath,
@@ -153,31 +153,31 @@ test('two processes make the same adapter and the same state', async () => {
   assert.match(a, /^[0-9a-f]{64} [0-9a-f]{64}$/)
   assert.equal(a, b)
   const { runtime, trainer } = await open()
-  const mine = await trainer.step(await exampleItems(runtime), settings, none)
-  assert.equal(`${mine.adapter.sha256} ${mine.stateSha256}`, a)
+  const own = await trainer.step(await exampleItems(runtime), settings, none)
+  assert.equal(`${own.adapter.sha256} ${own.stateSha256}`, a)
   await runtime.close()
 })
 
-test('onnx and wasm make updates that agree within 2e-5 on 99 % of the numbers', async () => {
-  const made = []
+test('99 % of the numbers of updates by onnx and wasm differ by less than 2e-5', async () => {
+  const updates = []
   for (const engine of ['onnx', 'wasm'] as const) {
     const { runtime, trainer } = await open(engine)
     const items = await exampleItems(runtime)
     const { adapter, figures } = await trainer.step(items, settings, none)
-    made.push({
+    updates.push({
       figures,
       values: [...readAdapter(adapter, config).modules.values()].flatMap(({ a, b }) => [...a.data, ...b.data]),
     })
     await runtime.close()
   }
-  const [onnx, wasm] = made as [(typeof made)[number], (typeof made)[number]]
+  const [onnx, wasm] = updates as [(typeof updates)[number], (typeof updates)[number]]
   assert.ok(Math.abs(onnx.figures.loss - wasm.figures.loss) < 1e-4)
   assert.ok(Math.abs(onnx.figures.gradNorm / wasm.figures.gradNorm - 1) < 1e-4)
   const apart = onnx.values.map((value, at) => Math.abs(value - (wasm.values[at] as number))).sort((a, b) => a - b)
   assert.ok((apart[Math.floor(apart.length * 0.99)] as number) < 2e-5, `${apart[Math.floor(apart.length * 0.99)]}`)
 })
 
-test('weights of tokens: truncation, mask, own denominators, dropped hints, KL scaled by the signal', () => {
+test('token weights: truncation, masks, a denominator per term, dropped hints, KL scaled by the advantages', () => {
   const turns = [
     { advantage: 1, behaviour: [-1, -1], old: [-0.9, -1.2], hint: null },
     { advantage: -1, behaviour: [-1, -1], old: [-1, -1], hint: { without: [-1, -2], with: [-3, -4] } },
@@ -189,7 +189,7 @@ test('weights of tokens: truncation, mask, own denominators, dropped hints, KL s
     },
     { advantage: 0, behaviour: [-1, -1], old: [-3, -3], hint: null },
   ]
-  const [first, failed, contrary, far] = tokenWeights(turns, {
+  const [first, failed, unhelpful, masked] = tokenWeights(turns, {
     ...settings,
     tisCap: 2,
     sequenceMask: 2,
@@ -199,15 +199,15 @@ test('weights of tokens: truncation, mask, own denominators, dropped hints, KL s
   })
   const near = (actual: ArrayLike<number> | undefined, expected: number[]): void => {
     expected.forEach((value, at) =>
-      assert.ok(Math.abs((actual?.[at] ?? NaN) - value) < 1e-7, `${at}: ${actual?.[at]} against ${value}`),
+      assert.ok(Math.abs((actual?.[at] ?? NaN) - value) < 1e-7, `${at}: ${actual?.[at]}, expected ${value}`),
     )
   }
   near(first?.policy, [Math.exp(0.1) / 10, Math.exp(-0.2) / 10])
-  near(contrary?.policy, [2 / 10, Math.exp(-3.8) / 10, 0.1, 0.1])
-  near(far?.policy, [0, 0])
-  assert.deepEqual([first?.masked, far?.masked], [false, true])
-  assert.deepEqual([failed?.hintDropped, contrary?.hintDropped], [false, true])
-  // Two tokens have a hint in force; ten tokens share the KL, at half strength since mean|A| is 0.625.
-  assert.deepEqual([first?.opd, failed?.opd, contrary?.opd], [0, 0.5, 0])
+  near(unhelpful?.policy, [2 / 10, Math.exp(-3.8) / 10, 0.1, 0.1])
+  near(masked?.policy, [0, 0])
+  assert.deepEqual([first?.masked, masked?.masked], [false, true])
+  assert.deepEqual([failed?.hintDropped, unhelpful?.hintDropped], [false, true])
+  // Two tokens have a hint that is not dropped. Ten tokens share the KL weight, which is halved: mean|A| is 0.625.
+  assert.deepEqual([first?.opd, failed?.opd, unhelpful?.opd], [0, 0.5, 0])
   near([first?.kl ?? NaN], [(0.1 * 0.5) / 10])
 })

@@ -1,6 +1,6 @@
 /**
- * One update of one adapter: gradients of the hybrid loss (loss.ts) summed over micro-batches, and one clipped Adam
- * step per epoch. Deterministic: it uses no random numbers and no clock, so equal inputs on an equal fingerprint give
+ * One update of one adapter: the gradient of the hybrid loss (loss.ts) summed over micro-batches, its norm clipped, and
+ * one Adam step per epoch. It uses no random numbers and no clock: equal inputs on engines with equal fingerprints give
  * equal bytes.
  */
 import { createHash } from 'node:crypto'
@@ -18,13 +18,16 @@ import { compileTraining } from './training.ts'
 import type { MicroBatch, Training } from './training.ts'
 import type { ModelConfig } from './weights.ts'
 
-/** Reference distributions of a whole batch are kept between epochs up to this many bytes, else computed again. */
-const KEEP_BYTES = 128 * 1024 * 1024
+/** Reference distributions of a batch are cached between epochs up to this many bytes; beyond it they are recomputed. */
+const REFERENCE_CACHE_BYTES = 128 * 1024 * 1024
 
-/** The learner's slot for the adapter that the update starts from; other slots are the caller's. */
+/** The adapter slot of the adapter that the update starts from. The caller may use all other slots. */
 export const PARENT_SLOT = 0
 
-/** A turn of the batch with the results of the forward passes before the first gradient. */
+/**
+ * A turn of the batch with the results of the forward passes before the first gradient. `base`, `teacher`: cached
+ * log-probabilities [completion length, V]; null: recomputed for each micro-batch.
+ */
 type BatchTurn = {
   item: TrainItem
   tokens: TurnTokens
@@ -33,7 +36,7 @@ type BatchTurn = {
   teacher: Float32Array | null
 }
 
-/** Programs by their constants: one update after another uses the same. */
+/** Computes updates; compiled training programs are reused. `base`: sha256 of the base model. */
 export class Trainer {
   private readonly runtime: Runtime
   private readonly base: string
@@ -57,11 +60,11 @@ export class Trainer {
   }
 
   /**
-   * `settings.rank`, `alpha` and `seed` define a line's first adapter; a parent keeps its own. A batch without signal
-   * (every advantage zero, no hint in force) takes no step. Figures are means over the epochs; each loss figure
-   * includes its weight. Throws `bad_request` for items without a loss and `context_length_exceeded` for items that
-   * do not fit (both before any arithmetic, with the index as `item`; `field` is `prompt` or `hintPrompt`), and
-   * `update_not_finite` on overflow.
+   * `settings.rank`, `alpha` and `seed` apply to the first adapter of a line only; an update keeps the rank and alpha of
+   * its parent. A batch in which every advantage is zero and every hint is absent or dropped takes no Adam step. Loss
+   * figures include their weights and are means over the epochs. Throws `bad_request` for an invalid item and
+   * `context_length_exceeded` for one that does not fit the context (both before any computation, with the index as
+   * `item`; `field` is `prompt` or `hintPrompt`), and `update_not_finite` if the loss or the gradient is not finite.
    */
   async step(items: readonly TrainItem[], settings: StepSettings, parent: Parent): Promise<StepResult> {
     const { config } = this.runtime
@@ -94,7 +97,7 @@ export class Trainer {
           figures.policyLoss += result.policyLoss / settings.epochs
           figures.opdLoss += result.opdLoss / settings.epochs
           figures.klLoss += result.klLoss / settings.epochs
-          figures.clipFraction += clipped(batch, result.logp, settings) / (figures.tokens * settings.epochs)
+          figures.clipFraction += clippedTokens(batch, result.logp, settings) / (figures.tokens * settings.epochs)
         }
         const norm = globalNorm(gradients)
         if (!Number.isFinite(norm) || !Number.isFinite(figures.loss))
@@ -117,20 +120,19 @@ export class Trainer {
     }
   }
 
-  /** Computes the log-probs of the learner, the base and the teachers, and from them every token's weight. */
+  /** Computes the log-probabilities of the learner, the base and the teachers, and from them the weight of each token. */
   private async prepare(items: readonly TrainItem[], settings: StepSettings): Promise<BatchTurn[]> {
     const { vocabulary } = this.runtime.config
-    const keep =
+    const cached =
       items.reduce((sum, item) => sum + item.completion.length * (item.hintPrompt ? 2 : 1), 0) * vocabulary * 4 <=
-      KEEP_BYTES
+      REFERENCE_CACHE_BYTES
     const turns = items.map((item): Omit<BatchTurn, 'weights'> => ({
       item,
       tokens: { advantage: item.advantage, behaviour: item.behaviourLogprobs, old: [], hint: null },
       base: null,
       teacher: null,
     }))
-    const plain = (turn: Omit<BatchTurn, 'weights'>): number => turn.item.prompt.length + turn.item.completion.length
-    for (const group of microBatches(turns, plain, settings.microBatchTokens)) {
+    for (const group of microBatches(turns, lengthOf, settings.microBatchTokens)) {
       const students = await completionLogprobs(
         this.runtime,
         group.map(({ item }) => ({ ...item, slot: PARENT_SLOT })),
@@ -139,8 +141,8 @@ export class Trainer {
         turn.tokens.old = ownLogprobs(students[at] as Float32Array, turn.item.completion)
       })
     }
-    const based = turns.filter(({ item }) => item.hintPrompt !== null || (keep && settings.klWeight > 0))
-    for (const group of microBatches(based, plain, settings.microBatchTokens)) {
+    const withBase = turns.filter(({ item }) => item.hintPrompt !== null || (cached && settings.klWeight > 0))
+    for (const group of microBatches(withBase, lengthOf, settings.microBatchTokens)) {
       const bases = await completionLogprobs(
         this.runtime,
         group.map(({ item }) => ({ ...item, slot: null })),
@@ -148,7 +150,7 @@ export class Trainer {
       group.forEach((turn, at) => {
         const rows = bases[at] as Float32Array
         if (turn.item.hintPrompt) turn.tokens.hint = { without: ownLogprobs(rows, turn.item.completion), with: [] }
-        if (keep) turn.base = rows
+        if (cached) turn.base = rows
       })
     }
     const hinted = turns.filter(({ item }) => item.hintPrompt !== null)
@@ -157,11 +159,11 @@ export class Trainer {
       ({ item }) => (item.hintPrompt?.length ?? 0) + item.completion.length,
       settings.microBatchTokens,
     )) {
-      const teachers = await this.teach(group.map(({ item }) => item))
+      const teachers = await this.teacherLogprobs(group.map(({ item }) => item))
       group.forEach((turn, at) => {
         const rows = teachers[at] as Float32Array
         if (turn.tokens.hint) turn.tokens.hint.with = ownLogprobs(rows, turn.item.completion)
-        if (keep) turn.teacher = rows
+        if (cached) turn.teacher = rows
       })
     }
     const weights = tokenWeights(
@@ -171,8 +173,8 @@ export class Trainer {
     return turns.map((turn, at) => ({ ...turn, weights: weights[at] as TurnWeights }))
   }
 
-  /** The base model on prompt + hint. */
-  private teach(items: readonly TrainItem[]): Promise<Float32Array[]> {
+  /** Log-probabilities [completion length, V] of the base model with the hint in the prompt. */
+  private teacherLogprobs(items: readonly TrainItem[]): Promise<Float32Array[]> {
     return completionLogprobs(
       this.runtime,
       items.map((item) => ({
@@ -199,20 +201,23 @@ export class Trainer {
       opd: { places: [], reference_RV: new Float32Array(), weight_R: [] },
       kl: { places: [], reference_RV: new Float32Array(), weight_R: [] },
     }
-    const taught = turns.filter((turn) => turn.weights.opd > 0)
-    const held = turns.filter((turn) => turn.weights.kl > 0)
-    const lacking = taught.filter((turn) => !turn.teacher)
-    const bare = held.filter((turn) => !turn.base)
+    const opdTurns = turns.filter((turn) => turn.weights.opd > 0)
+    const klTurns = turns.filter((turn) => turn.weights.kl > 0)
+    const withoutTeacher = opdTurns.filter((turn) => !turn.teacher)
+    const withoutBase = klTurns.filter((turn) => !turn.base)
     const teachers = new Map(
-      (await this.teach(lacking.map((turn) => turn.item))).map((rows, at) => [lacking[at], rows]),
+      (await this.teacherLogprobs(withoutTeacher.map((turn) => turn.item))).map((rows, at) => [
+        withoutTeacher[at],
+        rows,
+      ]),
     )
     const bases = new Map(
       (
         await completionLogprobs(
           this.runtime,
-          bare.map((turn) => ({ ...turn.item, slot: null })),
+          withoutBase.map((turn) => ({ ...turn.item, slot: null })),
         )
-      ).map((rows, at) => [bare[at], rows]),
+      ).map((rows, at) => [withoutBase[at], rows]),
     )
     for (const turn of turns) {
       const { item, tokens, weights } = turn
@@ -233,27 +238,27 @@ export class Trainer {
         }
       })
     }
-    batch.opd.reference_RV = joined(taught.map((turn) => turn.teacher ?? teachers.get(turn)))
-    batch.kl.reference_RV = joined(held.map((turn) => turn.base ?? bases.get(turn)))
+    batch.opd.reference_RV = concatenate(opdTurns.map((turn) => turn.teacher ?? teachers.get(turn)))
+    batch.kl.reference_RV = concatenate(klTurns.map((turn) => turn.base ?? bases.get(turn)))
     return batch
   }
 }
 
-const lengthOf = (turn: BatchTurn): number => turn.item.prompt.length + turn.item.completion.length
+const lengthOf = ({ item }: Pick<BatchTurn, 'item'>): number => item.prompt.length + item.completion.length
 
-function joined(parts: readonly (Float32Array | undefined)[]): Float32Array {
+function concatenate(parts: readonly (Float32Array | undefined)[]): Float32Array {
   const out = new Float32Array(parts.reduce((sum, part) => sum + (part?.length ?? 0), 0))
   let at = 0
   for (const part of parts) {
-    if (!part) throw new Error('a reference is missing')
+    if (!part) throw new Error('the reference log-probabilities of a turn are missing')
     out.set(part, at)
     at += part.length
   }
   return out
 }
 
-/** The number of tokens whose gradient the clip set to zero. */
-function clipped(batch: MicroBatch, logp: Float32Array, settings: StepSettings): number {
+/** The number of tokens whose policy gradient is zero because their ratio was clipped. */
+function clippedTokens(batch: MicroBatch, logp: Float32Array, settings: StepSettings): number {
   return batch.advantage.filter((advantage, at) => {
     const ratio = Math.exp((logp[at] as number) - (batch.old[at] as number))
     return (advantage > 0 && ratio > 1 + settings.clipHigh) || (advantage < 0 && ratio < 1 - settings.clipLow)
@@ -288,12 +293,12 @@ function check(item: TrainItem, at: number, config: ModelConfig): void {
   const bad = (problem: string): never => {
     throw new InstarError('bad_request', `turn ${at} of the batch ${problem}`, { item: at })
   }
-  if (item.prompt.length === 0 || item.completion.length === 0) bad('has no prompt or no completion')
+  if (item.prompt.length === 0 || item.completion.length === 0) bad('has an empty prompt or completion')
   if (item.behaviourLogprobs.length !== item.completion.length)
-    bad(`has ${item.completion.length} tokens and ${item.behaviourLogprobs.length} log-probs`)
+    bad(`has ${item.completion.length} completion tokens and ${item.behaviourLogprobs.length} log-probabilities`)
   if (!item.behaviourLogprobs.every(Number.isFinite) || !Number.isFinite(item.advantage))
-    bad('holds a log-prob or advantage that is not finite')
-  if (!(item.temperature >= 0)) bad('has no temperature')
+    bad('has a log-probability or an advantage that is not finite')
+  if (!(item.temperature >= 0)) bad(`has the temperature ${item.temperature}, which is not 0 or more`)
   for (const [field, prompt] of [
     ['prompt', item.prompt],
     ['hintPrompt', item.hintPrompt ?? []],
@@ -303,13 +308,13 @@ function check(item: TrainItem, at: number, config: ModelConfig): void {
       const what = field === 'prompt' ? '' : ' with its hint'
       throw new InstarError(
         'context_length_exceeded',
-        `turn ${at} of the batch${what} has ${tokens} tokens, the context is ${config.contextLength}`,
+        `turn ${at} of the batch${what} has ${tokens} tokens; the model's context has ${config.contextLength}`,
         { item: at, field, tokens, context: config.contextLength },
       )
     }
     for (const ids of [prompt, item.completion])
       if (ids.some((id) => !Number.isSafeInteger(id) || id < 0 || id >= config.vocabulary))
-        bad('holds an id that is no token')
+        bad(`has a token id outside the vocabulary of ${config.vocabulary}`)
   }
   if (item.hintPrompt !== null && item.hintPrompt.length === 0) bad('has an empty hint prompt')
 }

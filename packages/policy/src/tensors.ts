@@ -1,4 +1,4 @@
-/** TensorFlow.js as the model uses it: the operations of its core, with the gradients that it needs. */
+/** The operations of TensorFlow.js core, with the gradients of those that the loss uses. */
 import './gradients.ts'
 
 export * from '@tensorflow/tfjs-core'

@@ -1,4 +1,4 @@
-/** The gradient of the hybrid loss with respect to one adapter, for batches of any size: one program, compiled once. */
+/** The hybrid loss and its gradient with respect to one adapter, as one program for micro-batches of any size. */
 import * as tf from './tensors.ts'
 import { hybridLoss } from './loss.ts'
 import { attendWithin, decode, head, ropeTable } from './model.ts'
@@ -7,15 +7,15 @@ import { causalMask } from './pretraining.ts'
 import type { Backend, Compiled, Feeds, InputSpec, Program, TensorData } from './runtime/backend.ts'
 import type { ModelConfig, WeightTensor } from './weights.ts'
 
-/** Constants of the program; other values need another compilation. */
+/** Values that are compiled into the program; each combination needs a compilation of its own. */
 export type TrainingConstants = { rank: number; alpha: number; clipLow: number; clipHigh: number }
 
-/** Rows of a divergence: places in the batch's N tokens, reference log-probs [R, V], weights [R]. */
+/** Rows of a KL term: indices into the N tokens of the micro-batch, reference log-probabilities [R, V], weights [R]. */
 export type ReferenceRows = { places: number[]; reference_RV: Float32Array; weight_R: number[] }
 
 /**
- * A micro-batch. `ids` [B·T] right-padded; per response token (N): `rows` the place in [B·T] that predicts it,
- * `targets` its id, `inverseTemperature`, `old`, `advantage`, `weight` as in loss.ts.
+ * A micro-batch. `ids` [B·T] is padded on the right. Per response token (N): `rows`, the index in [B·T] whose logits
+ * predict it; `targets`, its id; `inverseTemperature`; `old`, `advantage` and `weight` as in loss.ts.
  */
 export type MicroBatch = {
   B: number
@@ -36,9 +36,9 @@ export type MicroBatchResult = {
   policyLoss: number
   opdLoss: number
   klLoss: number
-  /** Log-probs of the targets, [N]. */
+  /** Log-probabilities [N] of the targets. */
   logp: Float32Array
-  /** By input name (`loraKey`). */
+  /** By name of the graph input (`loraKey`). */
   gradients: Map<string, Float32Array>
 }
 
@@ -110,7 +110,7 @@ function program(config: ModelConfig, constants: ReadonlyMap<string, TensorData>
         return parts.loss
       }
       const { value, grads } = tf.valueAndGrads(forward)(names.map((name) => input(name)))
-      // Kept: the tape would dispose the tensor. Clones belong to the caller's scope again.
+      // `figures` were kept, since valueAndGrads disposes the tensors of its scope; clones belong to the outer scope.
       const out: Record<string, tf.Tensor> = { loss: value }
       for (const [name, tensor] of Object.entries(figures)) {
         out[name] = tf.clone(tensor)
@@ -124,7 +124,7 @@ function program(config: ModelConfig, constants: ReadonlyMap<string, TensorData>
   }
 }
 
-/** values_NV[n, ids_n] → [N]; the gradient is a one-hot row. */
+/** values_NV[n, ids_n], [N]. The gradient is dy · one-hot(ids). */
 function pick(values_NV: tf.Tensor2D, ids_N: tf.Tensor1D): tf.Tensor1D {
   const V = values_NV.shape[1]
   const op = tf.customGrad((...args: (tf.Tensor | tf.GradSaveFunc)[]) => ({
@@ -134,7 +134,7 @@ function pick(values_NV: tf.Tensor2D, ids_N: tf.Tensor1D): tf.Tensor1D {
   return op(values_NV) as tf.Tensor1D
 }
 
-/** A divergence over no rows is computed as one row of weight zero: the graph must have no dimension of size zero. */
+/** A KL term without rows becomes one row of weight zero, since no dimension of the graph may have size zero. */
 function referenceFeeds(kind: string, rows: ReferenceRows, V: number): Feeds {
   const none = rows.places.length === 0
   const R = none ? 1 : rows.places.length
@@ -145,6 +145,7 @@ function referenceFeeds(kind: string, rows: ReferenceRows, V: number): Feeds {
   }
 }
 
+/** Compiles the training program; its graph has named dimensions, so one compilation serves micro-batches of any size. */
 export async function compileTraining(
   backend: Backend,
   config: ModelConfig,
@@ -179,7 +180,7 @@ export async function compileTraining(
       const gradients = new Map<string, Float32Array>()
       for (const name of adapter.keys()) {
         const gradient = out[`gradient:${name}`]
-        if (!gradient) throw new Error(`no gradient of ${name}`)
+        if (!gradient) throw new Error(`the training program returned no gradient of ${name}`)
         gradients.set(name, gradient.data)
       }
       return {

@@ -1,11 +1,11 @@
 /**
- * What a decoder is made of, without saying where it came from. Readers of checkpoints produce these two
- * types; the model, the runtimes and the exporters consume them.
+ * Model configuration and weights, independent of the checkpoint format. Readers of checkpoints produce them; the
+ * model, the runtimes and the exporters use them.
  */
 
 /**
- * The shape of a Llama-like decoder: RMSNorm, half-rotate RoPE, grouped-query attention, SwiGLU.
- * Llama: both flags false; Qwen2.5: `attentionBias`; Qwen3: `qkNorm`.
+ * The configuration of a Llama-like decoder: RMSNorm, half-rotate RoPE, grouped-query attention, SwiGLU. Llama has
+ * neither `attentionBias` nor `qkNorm`, Qwen2.5 has `attentionBias`, Qwen3 has `qkNorm`.
  */
 export type ModelConfig = {
   hiddenSize: number
@@ -13,7 +13,7 @@ export type ModelConfig = {
   layers: number
   heads: number
   kvHeads: number
-  /** Not always hiddenSize / heads. */
+  /** May differ from hiddenSize / heads. */
   headDim: number
   vocabulary: number
   contextLength: number
@@ -21,9 +21,9 @@ export type ModelConfig = {
   rmsEps: number
   /** RMSNorm over the head dimension of q and k, before RoPE. */
   qkNorm: boolean
-  /** Bias on q, k and v (never on o). */
+  /** Biases on q, k and v; o has none. */
   attentionBias: boolean
-  /** The head is the embedding; no `lm_head.weight`. */
+  /** The output head shares the embedding matrix; there is no `lm_head.weight`. */
   tiedHead: boolean
 }
 
@@ -31,9 +31,9 @@ export type ModelConfig = {
 export type WeightTensor = { shape: readonly number[]; data: Float32Array }
 
 /**
- * A projection [out, in] in blocks of 32 inputs, w = scale · code + minimum with codes of 4 bits. `codes` [out,
- * in/32, 16]: byte i of a block holds the code of its input 2i in the low half, of 2i + 1 in the high half. `scales`
- * and `minima` [out, in/32].
+ * A projection [out, in] in blocks of 32 inputs with 4-bit codes: w = scale · code + minimum. `codes` is
+ * [out, in/32, 16]; byte i of a block holds the code of input 2i in its low and of input 2i + 1 in its high four bits.
+ * `scales` and `minima` are [out, in/32].
  */
 export type PackedTensor = {
   shape: readonly [number, number]
@@ -44,8 +44,8 @@ export type PackedTensor = {
 export const PACKED_BLOCK = 32
 
 /**
- * Tensors by their Hugging Face names (`model.layers.0.self_attn.q_proj.weight`). `get` throws where the name is
- * missing. `packed`: the same values as the checkpoint holds them, where it holds them so; else null.
+ * Tensors by Hugging Face name (`model.layers.0.self_attn.q_proj.weight`). `get` throws if there is no such tensor.
+ * `packed` returns the tensor in 4-bit blocks, or null if the checkpoint stores it in another type.
  */
 export interface Weights {
   names(): readonly string[]
@@ -53,11 +53,11 @@ export interface Weights {
   packed?(name: string): PackedTensor | null
 }
 
-/** The seven projections that carry LoRA, in the order of every list that runs over them. */
+/** The seven projections that have LoRA matrices, in the order of every list of projections. */
 export const PROJECTIONS = ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'] as const
 export type Projection = (typeof PROJECTIONS)[number]
 
-/** `self_attn.q_proj`, `mlp.up_proj`: a projection's path inside its layer. */
+/** The name of a projection inside its layer: `self_attn.q_proj`, `mlp.up_proj`. */
 export function projectionPath(projection: Projection): string {
   return projection === 'gate_proj' || projection === 'up_proj' || projection === 'down_proj'
     ? `mlp.${projection}`
@@ -84,7 +84,7 @@ export function projectionShape(config: ModelConfig, projection: Projection): [n
   }
 }
 
-/** Every tensor that a model of this shape has, with its shape, in a fixed order. */
+/** Name and shape of every tensor of the model, in a fixed order. */
 export function weightShapes(config: ModelConfig): [string, number[]][] {
   const shapes: [string, number[]][] = [['model.embed_tokens.weight', [config.vocabulary, config.hiddenSize]]]
   for (let layer = 0; layer < config.layers; layer++) {
@@ -109,13 +109,13 @@ export function weightShapes(config: ModelConfig): [string, number[]][] {
   return shapes
 }
 
-/** Weights held in memory. */
+/** Weights in memory. */
 export function weightsFrom(tensors: ReadonlyMap<string, WeightTensor>): Weights {
   return {
     names: () => [...tensors.keys()],
     get(name) {
       const tensor = tensors.get(name)
-      if (!tensor) throw new Error(`no tensor named ${name}`)
+      if (!tensor) throw new Error(`there is no tensor ${name}`)
       return tensor
     },
   }

@@ -1,7 +1,7 @@
 /**
- * Runs a chat template and counts its work: expressions, passes through loops, and what filters, methods and
- * operators go through at once. The count is the same on every machine; at the limit the template is given up, before
- * the work is done.
+ * An interpreter of chat templates with a limit of work. Work is counted in steps: for expressions, for loop iterations,
+ * and for the sizes of the operands of filters, methods and operators. The count does not depend on the machine; a
+ * template that reaches the limit fails before it does the work.
  */
 import { Interpreter, type Environment } from '@huggingface/jinja'
 import { InstarError } from '@instar/events/errors'
@@ -24,8 +24,8 @@ type TemplateFunction = (args: TemplateValue[], scope: unknown) => TemplateValue
 type TemplateValue = { type: string; value: unknown; builtins?: ReadonlyMap<string, TemplateValue> }
 type Arguments = [positional: TemplateValue[], named: Map<string, TemplateValue>]
 
-/** The members of the library's class used here, most of them private: a test fails when one is missing. */
-const Runner = Interpreter as unknown as new (environment: Environment) => {
+/** The members of the library's class that are overridden or called here, most of them private (covered by tests). */
+const BaseInterpreter = Interpreter as unknown as new (environment: Environment) => {
   run(program: unknown): TemplateValue
   evaluate(node: TemplateNode | undefined, scope: unknown): TemplateValue
   evaluateBlock(statements: TemplateNode[], scope: unknown): TemplateValue
@@ -40,11 +40,11 @@ const Runner = Interpreter as unknown as new (environment: Environment) => {
   applyFilter(operand: TemplateValue, filter: TemplateNode, scope: unknown): TemplateValue
 }
 
-/** Steps of one pass through a loop, beside what is in it. */
-const PASS = 8
-/** Steps for an undefined name: the library finds it undefined by throwing an error. */
-const UNKNOWN = 4
-/** Characters to a step of what goes through a text at once, by filter and method; of those not named here. */
+/** Steps of one iteration of a loop, in addition to those of its body. */
+const ITERATION = 8
+/** Steps of an undefined name, for which the library throws and catches an error. */
+const UNDEFINED_NAME = 4
+/** Characters per step of filters and methods that process a whole text, by name. */
 const CHARACTERS: ReadonlyMap<string, number> = new Map(
   [
     { names: ['upper', 'lower', 'capitalize', 'trim', 'strip', 'lstrip', 'rstrip'], characters: 64 },
@@ -52,53 +52,55 @@ const CHARACTERS: ReadonlyMap<string, number> = new Map(
     { names: ['sort', 'dictsort'], characters: 1 },
   ].flatMap(({ names, characters }) => names.map((name) => [name, characters] as const)),
 )
+/** Characters per step of all other operations. */
 const OTHER_CHARACTERS = 8
-/** Operations that read the entries of a collection, not their contents. */
+/** Filters and methods that read the number or the references of a collection's entries, not their contents. */
 const SHALLOW: ReadonlySet<string> = new Set(
   (
     'length first last list reverse safe default get items keys values map selectattr rejectattr ' +
     'startswith endswith'
   ).split(' '),
 )
-/** Characters per step where two texts are processed together: a search of one in the other, or a join. */
+/** Product of two lengths in characters per step, for operations on two texts: a search of one in the other, a join. */
 const PAIRS = 256
-/** What an entry of a collection counts beside its own text, in characters. */
+/** Characters that an entry of a collection counts in addition to its text. */
 const ENTRY = 8
 
-export class BoundedInterpreter extends Runner {
-  private left: number
+export class BoundedInterpreter extends BaseInterpreter {
+  private remaining: number
   private depth = 0
   private readonly limit: number
-  /** Nodes whose values loops go through. */
+  /** Nodes over whose values loops iterate. */
   private readonly iterated = new WeakSet<object>()
-  /** Nodes whose values are written out. */
+  /** Nodes whose values are part of the output. */
   private readonly printed = new WeakSet<object>()
   private readonly blocks = new WeakSet<object>()
-  private readonly known = new WeakMap<object, { node: TemplateNode; values: TemplateValue[] }>()
+  /** Copies of nodes for `withEvaluated`, by node. */
+  private readonly copies = new WeakMap<object, TemplateNode>()
   private readonly sizes = new WeakMap<object, number>()
-  /** The filter whose arguments are evaluated next, and what it is applied to. */
+  /** The filter whose arguments are evaluated next, and its operand. */
   private filtered: { name: string; operand: TemplateValue; args: TemplateNode[] } | null = null
 
   constructor(environment: Environment, limit: number) {
     super(environment)
     this.limit = limit
-    this.left = limit
+    this.remaining = limit
   }
 
-  /** Throws `bad_request` where nothing is left. */
-  spend(work: number): void {
-    this.left -= work
-    if (!(this.left >= 0))
+  /** Counts steps. Throws `bad_request` when the limit is exceeded. */
+  spend(steps: number): void {
+    this.remaining -= steps
+    if (!(this.remaining >= 0))
       throw new InstarError(
         'bad_request',
-        `The model's chat template does more than ${this.limit} steps on these messages.`,
+        `The model's chat template takes more than ${this.limit} steps for these messages.`,
       )
   }
 
   override evaluate(node: TemplateNode | undefined, scope: unknown): TemplateValue {
     if (node instanceof EvaluatedNode) return node.value as TemplateValue
     if (node?.type === 'For' && node.iterable)
-      for (const one of [node.iterable, node.iterable.lhs]) if (one) this.iterated.add(one)
+      for (const iterable of [node.iterable, node.iterable.lhs]) if (iterable) this.iterated.add(iterable)
     this.spend(1)
     this.depth += 1
     let result: TemplateValue
@@ -110,9 +112,9 @@ export class BoundedInterpreter extends Runner {
     const { value } = result
     if (typeof value === 'string') this.spend(value.length / 256)
     else if (typeof value === 'object' && node) {
-      if (this.iterated.has(node)) this.spend(PASS * entriesOf(result))
+      if (this.iterated.has(node)) this.spend(ITERATION * entriesOf(result))
       else if (Array.isArray(value)) this.spend(value.length / (node.type === 'CallExpression' ? 2 : 16))
-      if (this.printed.has(node)) this.spend(this.weigh(result) / OTHER_CHARACTERS)
+      if (this.printed.has(node)) this.spend(this.charactersIn(result) / OTHER_CHARACTERS)
     }
     return result
   }
@@ -128,7 +130,7 @@ export class BoundedInterpreter extends Runner {
   override evaluateIdentifier(node: TemplateNode, scope: unknown): TemplateValue {
     this.spend(this.depth / 32)
     const result = super.evaluateIdentifier(node, scope)
-    if (result.value === undefined) this.spend(UNKNOWN)
+    if (result.value === undefined) this.spend(UNDEFINED_NAME)
     return result
   }
 
@@ -137,19 +139,19 @@ export class BoundedInterpreter extends Runner {
     if (operator === 'and' || operator === 'or') return super.evaluateBinaryExpression(node, scope)
     const left = this.evaluate(node.left, scope)
     const right = this.evaluate(node.right, scope)
-    this.compare(operator, left, right)
-    return super.evaluateBinaryExpression(this.with(node, ['left', 'right'], [left, right]), scope)
+    this.spendOperator(operator, left, right)
+    return super.evaluateBinaryExpression(this.withEvaluated(node, ['left', 'right'], [left, right]), scope)
   }
 
   override evaluateTestExpression(node: TemplateNode, scope: unknown): TemplateValue {
     const operand = this.evaluate(node.operand, scope)
-    if (node.test && CHARACTERS.has(node.test.value)) this.charge(node.test.value, operand, [])
-    return super.evaluateTestExpression(this.with(node, ['operand'], [operand]), scope)
+    if (node.test && CHARACTERS.has(node.test.value)) this.spendCall(node.test.value, operand, [])
+    return super.evaluateTestExpression(this.withEvaluated(node, ['operand'], [operand]), scope)
   }
 
   override evaluateMemberExpression(node: TemplateNode, scope: unknown): TemplateValue {
     const object = this.evaluate(node.object, scope)
-    const member = super.evaluateMemberExpression(this.with(node, ['object'], [object]), scope)
+    const member = super.evaluateMemberExpression(this.withEvaluated(node, ['object'], [object]), scope)
     if (member.type !== 'FunctionValue') return member
     for (const [name, method] of object.builtins ?? []) if (method === member) return this.counted(name, object, method)
     return member
@@ -163,13 +165,14 @@ export class BoundedInterpreter extends Runner {
   override evaluateArguments(args: TemplateNode[], scope: unknown): Arguments {
     const filtered = this.filtered?.args === args ? this.filtered : null
     this.filtered = null
-    const found = super.evaluateArguments(args, scope)
-    this.spend(found[0].length + found[1].size)
-    if (filtered) this.chargePairs(filtered.name, filtered.operand, [...found[0], ...found[1].values()])
-    return found
+    const evaluated = super.evaluateArguments(args, scope)
+    const [positional, named] = evaluated
+    this.spend(positional.length + named.size)
+    if (filtered) this.spendPairs(filtered.name, filtered.operand, [...positional, ...named.values()])
+    return evaluated
   }
 
-  /** The library goes through a macro's text each time that it comes to it. */
+  /** The library traverses the nodes of a macro whenever it evaluates its definition. */
   override evaluateMacro(node: TemplateNode, scope: unknown): TemplateValue {
     this.spend(this.nodesIn(node))
     return super.evaluateMacro(node, scope)
@@ -183,51 +186,53 @@ export class BoundedInterpreter extends Runner {
   override applyFilter(operand: TemplateValue, filter: TemplateNode, scope: unknown): TemplateValue {
     const { args } = filter
     const name = String((filter.callee ?? filter).value)
-    if (!args) this.charge(name, operand, [])
+    if (!args) this.spendCall(name, operand, [])
     else if (name === 'selectattr' || name === 'rejectattr') {
-      // Its arguments are texts of the template, and are not evaluated as arguments.
-      this.charge(args.some(({ value }) => CHARACTERS.has(String(value))) ? 'lower' : name, operand, [])
-      this.chargePairs(name, operand, args as TemplateValue[])
+      // The library reads the arguments of these filters as literals and does not call evaluateArguments.
+      this.spendCall(args.some(({ value }) => CHARACTERS.has(String(value))) ? 'lower' : name, operand, [])
+      this.spendPairs(name, operand, args as TemplateValue[])
     } else {
-      this.charge(name, operand, [])
+      this.spendCall(name, operand, [])
       this.filtered = { name, operand, args }
     }
     return super.applyFilter(operand, filter, scope)
   }
 
-  /** The method, which is charged for wherever it is called. */
+  /** The method, with its steps counted at every call. */
   private counted(name: string, object: TemplateValue, method: TemplateValue): TemplateValue {
     const call = method.value as TemplateFunction
     return new (method.constructor as new (value: TemplateFunction) => TemplateValue)((args, scope) => {
-      this.charge(name, object, args)
+      this.spendCall(name, object, args)
       return call(args, scope)
     })
   }
 
-  private charge(name: string, operand: TemplateValue, args: readonly TemplateValue[]): void {
-    const characters = SHALLOW.has(name) ? entriesOf(operand) : this.weigh(operand)
+  /** Counts the steps of a filter or method call. */
+  private spendCall(name: string, operand: TemplateValue, args: readonly TemplateValue[]): void {
+    const characters = SHALLOW.has(name) ? entriesOf(operand) : this.charactersIn(operand)
     const per = CHARACTERS.get(name) ?? OTHER_CHARACTERS
     this.spend((characters / per) * (per === 1 ? 1 + Math.log2(1 + entriesOf(operand)) : 1))
-    this.chargePairs(name, operand, args)
+    this.spendPairs(name, operand, args)
   }
 
-  /** What the arguments make of it: each of them may come with each part of the operand. */
-  private chargePairs(name: string, operand: TemplateValue, args: readonly TemplateValue[]): void {
+  /** Counts the steps of the arguments: each of them may be combined with each part of the operand. */
+  private spendPairs(name: string, operand: TemplateValue, args: readonly TemplateValue[]): void {
     if (args.length === 0) return
-    const characters = 1 + (SHALLOW.has(name) ? entriesOf(operand) : this.weigh(operand))
+    const characters = 1 + (SHALLOW.has(name) ? entriesOf(operand) : this.charactersIn(operand))
     for (const { type, value } of args.flatMap(unpacked))
       if (typeof value === 'number' || typeof value === 'string' || Array.isArray(value)) {
-        const wide =
+        const width =
           typeof value === 'number'
             ? widthOf(name, value)
             : typeof value === 'string'
               ? value.length
-              : this.weigh({ type, value })
-        this.spend((characters * wide) / PAIRS)
+              : this.charactersIn({ type, value })
+        this.spend((characters * width) / PAIRS)
       }
   }
 
-  private compare(operator: string, left: TemplateValue, right: TemplateValue): void {
+  /** Counts the steps of a binary operator. */
+  private spendOperator(operator: string, left: TemplateValue, right: TemplateValue): void {
     const [a, b] = [left.value, right.value]
     if (typeof a === 'string' && typeof b === 'string') {
       if (operator.endsWith('in')) this.spend(b.length / 64 + (a.length * b.length) / PAIRS / 4)
@@ -236,45 +241,49 @@ export class BoundedInterpreter extends Runner {
       this.spend(entriesOf(right) / OTHER_CHARACTERS)
       if (typeof a === 'string') this.spend((a.length * entriesOf(right)) / PAIRS)
     } else
-      for (const one of [left, right]) if (typeof one.value === 'object') this.spend(this.weigh(one) / OTHER_CHARACTERS)
+      for (const operand of [left, right])
+        if (typeof operand.value === 'object') this.spend(this.charactersIn(operand) / OTHER_CHARACTERS)
   }
 
-  /** Characters of all that is in it, as it would be written; of what is beyond the limit, a number beyond it. */
-  private weigh(value: TemplateValue): number {
-    const most = this.left * 64
-    let weight = 0
-    const waiting: TemplateValue[] = [value]
-    for (let one = waiting.pop(); one !== undefined && weight <= most; one = waiting.pop()) {
-      const inner = one.value
-      weight += ENTRY
-      if (typeof inner === 'string') weight += inner.length
+  /** The length of a value as text, nested values included; Infinity if counting it would exceed the remaining steps. */
+  private charactersIn(value: TemplateValue): number {
+    const most = this.remaining * 64
+    let characters = 0
+    const pending: TemplateValue[] = [value]
+    for (let next = pending.pop(); next !== undefined && characters <= most; next = pending.pop()) {
+      const inner = next.value
+      characters += ENTRY
+      if (typeof inner === 'string') characters += inner.length
       else if (Array.isArray(inner)) {
-        if (weight + ENTRY * inner.length > most) return Infinity
-        for (const entry of inner as TemplateValue[]) waiting.push(entry)
+        if (characters + ENTRY * inner.length > most) return Infinity
+        for (const entry of inner as TemplateValue[]) pending.push(entry)
       } else if (inner instanceof Map) {
         for (const [key, entry] of inner as Map<string, TemplateValue>) {
-          weight += key.length
-          waiting.push(entry)
+          characters += key.length
+          pending.push(entry)
         }
       }
     }
-    return weight > most ? Infinity : weight
+    return characters > most ? Infinity : characters
   }
 
-  /** The node with these parts of it evaluated. The library asks for them before it evaluates anything else of it. */
-  private with(
+  /**
+   * A copy of the node in which `parts` have the given values, so that they are not evaluated twice. The copy is reused;
+   * this is safe since the library reads these parts before it evaluates others.
+   */
+  private withEvaluated(
     node: TemplateNode,
     parts: readonly ('left' | 'right' | 'operand' | 'object')[],
     values: TemplateValue[],
   ): TemplateNode {
-    let known = this.known.get(node)
-    if (!known) {
-      known = { node: { ...node }, values: [] }
-      this.known.set(node, known)
-      for (const part of parts) known.node[part] = new EvaluatedNode()
+    let copy = this.copies.get(node)
+    if (!copy) {
+      copy = { ...node }
+      this.copies.set(node, copy)
+      for (const part of parts) copy[part] = new EvaluatedNode()
     }
-    parts.forEach((part, i) => ((known.node[part] as EvaluatedNode).value = values[i]!))
-    return known.node
+    for (const [i, part] of parts.entries()) (copy[part] as EvaluatedNode).value = values[i]!
+    return copy
   }
 
   private nodesIn(node: object): number {
@@ -289,18 +298,18 @@ export class BoundedInterpreter extends Runner {
   }
 }
 
-/** A node replaced by its evaluated value. */
+/** A node that stands for an evaluated value. */
 class EvaluatedNode {
-  readonly type = 'Known'
+  readonly type = 'Evaluated'
   value: unknown
 }
 
 const entriesOf = ({ value }: TemplateValue): number =>
   Array.isArray(value) ? value.length : value instanceof Map ? value.size : 0
 
-/** Named arguments come to methods as one value. */
+/** The library passes named arguments to methods as one value. */
 const unpacked = (argument: TemplateValue): TemplateValue[] =>
   argument.type === 'KeywordArgumentsValue' ? [...(argument.value as Map<string, TemplateValue>).values()] : [argument]
 
-/** The output width that an argument asks for, per line or entry. */
+/** The characters of indentation per line or entry that a number requests. */
 const widthOf = (name: string, value: number): number => (name === 'indent' || name === 'tojson' ? Math.abs(value) : 0)

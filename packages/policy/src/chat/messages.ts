@@ -1,20 +1,20 @@
-/** Chat messages in the one form that chat templates take: string content, one system message, and that first. */
+/** Normalises chat messages for chat templates: string contents, and at most one system message, at the start. */
 import { InstarError } from '@instar/events/errors'
 import { isJsonObject } from '@instar/events/json'
 import type { ChatMessage } from '@instar/engine/port'
 
-/** A string as it is, null as '', a list of text parts joined. Other parts are a `bad_request`. */
+/** The text of a content: a string, null as '', or the concatenation of text parts. Throws `bad_request` for others. */
 export function textOf(content: unknown, where: string): string {
   if (typeof content === 'string') return content
   if (content === null || content === undefined) return ''
   if (!Array.isArray(content))
-    throw new InstarError('bad_request', `${where}.content is neither text nor a list of parts.`, {
+    throw new InstarError('bad_request', `${where}.content is neither a string nor an array of parts.`, {
       field: `${where}.content`,
     })
   return content
     .map((part: unknown, i) => {
       if (isJsonObject(part) && typeof part['text'] === 'string') return part['text']
-      const type = isJsonObject(part) && typeof part['type'] === 'string' ? part['type'] : 'of no type'
+      const type = isJsonObject(part) && typeof part['type'] === 'string' ? part['type'] : 'a part without a type'
       throw new InstarError('bad_request', `${where}.content[${i}] is ${type}; this model takes text only.`, {
         field: `${where}.content[${i}]`,
       })
@@ -22,7 +22,7 @@ export function textOf(content: unknown, where: string): string {
     .join('')
 }
 
-/** Templates write arguments with tojson, so a JSON text has to become the value first. What is not JSON stays text. */
+/** Parses arguments given as JSON text, since templates serialise them with tojson. Other text is left unchanged. */
 function parsedArguments(value: unknown): unknown {
   if (typeof value !== 'string') return value
   try {
@@ -42,19 +42,19 @@ function toolCalls(value: unknown): unknown {
   })
 }
 
-/** Marks a system message that the client's protocol places after an answer. No other text can contain the mark. */
-const PLACED = 'system-message'
-const BREAK = '\u200b'
-const SPELLED = new RegExp(`<(?=[\\s/]*${PLACED})`, 'giu')
+/** The tag around a system message that follows an answer. `escapeTag` keeps other texts from containing it. */
+const TAG = 'system-message'
+const ZERO_WIDTH_SPACE = '\u200b'
+const TAG_START = new RegExp(`<(?=[\\s/]*${TAG})`, 'giu')
 
-/** The text, with a zero-width space in each mark of a placed system message that it spells, opening or closing. */
-const unplaced = (text: string): string => text.replace(SPELLED, `<${BREAK}`)
+/** Inserts a zero-width space after `<` in each opening or closing tag `system-message`. */
+const escapeTag = (text: string): string => text.replace(TAG_START, `<${ZERO_WIDTH_SPACE}`)
 
 /**
- * System and developer texts, in order and with a blank line between, lead as one system message. One that comes
- * after an answer stays where it is, as a marked message of the user's: led to the front, it would change the
- * beginning of a conversation that goes on, and templates know no second system message. What anybody else says, and
- * such a text itself, cannot spell that mark: of an answer alone every character stays, for it is what was sampled.
+ * Joins the system and developer messages before the first answer with blank lines into one system message at the start.
+ * A later one stays at its position, as a user message within the tag `system-message`: moving it to the start would
+ * change the prefix of the conversation, and templates support one system message only. All texts except answers are
+ * escaped so that they cannot contain the tag; answers are unchanged, since their tokens were sampled.
  */
 export function normalise(messages: readonly ChatMessage[]): ChatMessage[] {
   const system: string[] = []
@@ -64,16 +64,15 @@ export function normalise(messages: readonly ChatMessage[]): ChatMessage[] {
     const content = textOf(message.content, `messages[${i}]`)
     if (message.role === 'system' || message.role === 'developer') {
       if (content === '') continue
-      if (answered) rest.push({ role: 'user', content: `<${PLACED}>\n${unplaced(content)}\n</${PLACED}>` })
+      if (answered) rest.push({ role: 'user', content: `<${TAG}>\n${escapeTag(content)}\n</${TAG}>` })
       else system.push(content)
       continue
     }
     answered ||= message.role === 'assistant'
     const calls = message['tool_calls']
-    const said = message.role === 'assistant' ? content : unplaced(content)
     rest.push({
       ...message,
-      content: said,
+      content: message.role === 'assistant' ? content : escapeTag(content),
       ...(calls === undefined || calls === null ? {} : { tool_calls: toolCalls(calls) }),
     })
   }

@@ -1,7 +1,7 @@
 /**
- * Messages → prompt ids. The template's control tokens are recognised, the same characters inside a message
- * are not. An assistant message may carry `token_ids`, the ids as they were sampled: they go into the prompt
- * as they are, in place of its content, reasoning and tool calls, and are never encoded again.
+ * Renders messages and encodes them to prompt ids. Control tokens written by the template are recognised; the same
+ * characters inside a message are plain text. The sampled ids of an assistant message (`token_ids`) are inserted into
+ * the prompt unchanged, in place of its content, reasoning and tool calls.
  */
 import { InstarError } from '@instar/events/errors'
 import type { ChatMessage } from '@instar/engine/port'
@@ -11,7 +11,7 @@ import type { ChatTemplate } from './template.ts'
 
 export type PromptOptions = { tools?: readonly unknown[]; addGenerationPrompt: boolean; now?: number }
 
-/** Characters that occur nowhere in `text`: Unicode's noncharacters first, then private use. */
+/** `count` characters that do not occur in `text`: Unicode noncharacters first, then private-use characters. */
 function unused(text: string, count: number): string[] {
   const found: string[] = []
   for (let point = 0xfdd0; found.length < count && point < 0xf1000; point = point === 0xfdef ? 0xf0000 : point + 1) {
@@ -19,11 +19,11 @@ function unused(text: string, count: number): string[] {
     if (!text.includes(character)) found.push(character)
   }
   if (found.length < count)
-    throw new InstarError('bad_request', 'The messages use every private character that there is.')
+    throw new InstarError('bad_request', 'The messages contain every noncharacter and private-use character.')
   return found
 }
 
-/** Every string and key inside a JSON value, mapped. */
+/** Applies `map` to every string and key inside a JSON value. */
 function mapStrings(value: unknown, map: (text: string) => string): unknown {
   if (typeof value === 'string') return map(value)
   if (Array.isArray(value)) return value.map((entry: unknown) => mapStrings(entry, map))
@@ -39,9 +39,13 @@ function tokenIds(message: ChatMessage, where: string): readonly number[] | null
     !Array.isArray(ids) ||
     !ids.every((id): id is number => Number.isSafeInteger(id) && Number(id) >= 0)
   ) {
-    throw new InstarError('bad_request', `${where}.token_ids is not a list of ids on an assistant message.`, {
-      field: `${where}.token_ids`,
-    })
+    throw new InstarError(
+      'bad_request',
+      `${where}.token_ids must be an array of token ids, and is allowed on assistant messages only.`,
+      {
+        field: `${where}.token_ids`,
+      },
+    )
   }
   return ids
 }
@@ -87,7 +91,7 @@ export class Prompter {
     const guarded = normal.map((message, i) => {
       const ids = tokenIds(message, `messages[${i}]`)
       if (ids) {
-        // The template closes the turn itself.
+        // The template adds the end-of-turn token.
         const last = ids.at(-1)
         spliced.set(i, last !== undefined && this.endOfTurn.has(last) ? ids.slice(0, -1) : ids)
         return { role: 'assistant', content: `${splice}${i}${splice}` }

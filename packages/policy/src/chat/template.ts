@@ -1,4 +1,4 @@
-/** A chat template (Jinja, as Hugging Face writes them), rendered with nothing taken from the clock. */
+/** Chat templates (Jinja, as in Hugging Face checkpoints), rendered with limited work and without the system clock. */
 import { Environment, Template } from '@huggingface/jinja'
 import { InstarError } from '@instar/events/errors'
 import { BoundedInterpreter } from './bounded.ts'
@@ -10,8 +10,8 @@ export type TemplateInput = {
   bosToken: string
   eosToken: string
   /**
-   * Milliseconds since the epoch for `strftime_now`, in UTC. Null: the function is undefined and the template takes
-   * its fallback.
+   * The time that `strftime_now` formats, in milliseconds since the epoch. Null: the function is undefined, and a
+   * template uses its fallback.
    */
   now: number | null
 }
@@ -32,13 +32,10 @@ const MONTHS = [
 ]
 const DAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday']
 const MAX_RANGE = 100_000
-/** Characters of what a template gives as a reason, or as the form of a date. */
-const MOST_SAID = 1000
+/** Most characters of a template's exception message and of a date format. */
+const MAX_TEXT = 1000
 
-/**
- * The directives of Python's strftime that templates use; others stay as they are. English and UTC, whatever the
- * host.
- */
+/** Python's strftime for the directives below; others are left unchanged. Names are English, the time zone is UTC. */
 export function strftime(format: string, now: number): string {
   const date = new Date(now)
   const two = (n: number) => String(n).padStart(2, '0')
@@ -62,14 +59,15 @@ export function strftime(format: string, now: number): string {
 
 function range(start: number, stop?: number, step = 1): number[] {
   const [from, to] = stop === undefined ? [0, start] : [start, stop]
-  if (![from, to, step].every(Number.isSafeInteger)) throw new Error('range() takes whole numbers')
-  if (step === 0 || Math.abs((to - from) / step) > MAX_RANGE) throw new Error('range() has no step or too many')
+  if (![from, to, step].every(Number.isSafeInteger)) throw new Error('the arguments of range() must be integers')
+  if (step === 0 || Math.abs((to - from) / step) > MAX_RANGE)
+    throw new Error(`range() must have a step other than 0 and at most ${MAX_RANGE} numbers`)
   const out: number[] = []
   for (let i = from; step > 0 ? i < to : i > to; i += step) out.push(i)
   return out
 }
 
-/** What a template may name besides its input. The library's own set would bring in the host's clock. */
+/** The global names of a template. The library's default set is not used, since it provides the system clock. */
 function globals(input: TemplateInput): Environment {
   const environment = new Environment()
   const values: Record<string, unknown> = {
@@ -81,8 +79,8 @@ function globals(input: TemplateInput): Environment {
     None: null,
     range,
     raise_exception(message: unknown) {
-      const said = typeof message === 'string' ? message.slice(0, MOST_SAID) : 'it does not say why'
-      throw new InstarError('bad_request', `The model's chat template refuses these messages: ${said}`)
+      const reason = typeof message === 'string' ? message.slice(0, MAX_TEXT) : 'no reason given'
+      throw new InstarError('bad_request', `The model's chat template refuses these messages: ${reason}`)
     },
     messages: input.messages,
     add_generation_prompt: input.addGenerationPrompt,
@@ -93,7 +91,8 @@ function globals(input: TemplateInput): Environment {
   const { now } = input
   if (now !== null)
     values['strftime_now'] = (format: unknown) => {
-      if (typeof format !== 'string' || format.length > MOST_SAID) throw new Error('strftime_now() takes a short text')
+      if (typeof format !== 'string' || format.length > MAX_TEXT)
+        throw new Error(`the argument of strftime_now() must be a string of at most ${MAX_TEXT} characters`)
       return strftime(format, now)
     }
   for (const [name, value] of Object.entries(values)) environment.set(name, value)
@@ -101,23 +100,23 @@ function globals(input: TemplateInput): Environment {
 }
 
 /**
- * Steps that a template may do: so many, so many more for each message, call of a tool and tool, and one for so many
- * characters of them; in all never more than the most, which takes a second at the worst that is known
- * (docs/decisions.md).
+ * The limit of steps of a template (bounded.ts): BASE_STEPS, STEPS_PER_PART more for each message, tool call and tool,
+ * and one more for CHARACTERS_PER_STEP characters of them, but at most MAX_STEPS, which take a second in the worst known
+ * case (docs/decisions.md).
  */
-const WORK = 200_000
-const WORK_PER_PART = 500
+const BASE_STEPS = 200_000
+const STEPS_PER_PART = 500
 const CHARACTERS_PER_STEP = 4
-const MOST_WORK = 2_000_000
+const MAX_STEPS = 2_000_000
 
-const workOf = ({ messages, tools }: TemplateInput): number => {
+const stepLimit = ({ messages, tools }: TemplateInput): number => {
   const calls = messages.reduce<number>(
     (sum, message) => sum + ((message as { tool_calls?: unknown[] } | null)?.tool_calls?.length ?? 0),
     0,
   )
   const parts = messages.length + calls + (tools?.length ?? 0)
-  const work = WORK + WORK_PER_PART * parts + Math.floor(charactersIn([messages, tools]) / CHARACTERS_PER_STEP)
-  return Math.min(work, MOST_WORK)
+  const steps = BASE_STEPS + STEPS_PER_PART * parts + Math.floor(charactersIn([messages, tools]) / CHARACTERS_PER_STEP)
+  return Math.min(steps, MAX_STEPS)
 }
 
 const charactersIn = (value: unknown): number => {
@@ -144,11 +143,11 @@ export class ChatTemplate {
     }
   }
 
-  /** Throws `bad_request` where the template refuses the messages, fails on them or does not end within its steps. */
+  /** Throws `bad_request` if the template refuses the messages, fails on them, or exceeds its limit of steps. */
   render(input: TemplateInput): string {
     try {
-      const value = new BoundedInterpreter(globals(input), workOf(input)).run(this.template.parsed)
-      if (typeof value.value !== 'string') throw new Error('it gave no text')
+      const value = new BoundedInterpreter(globals(input), stepLimit(input)).run(this.template.parsed)
+      if (typeof value.value !== 'string') throw new Error('the result is not a string')
       return value.value
     } catch (error) {
       if (error instanceof InstarError) throw error

@@ -1,4 +1,4 @@
-/** `config.json` of Hugging Face → ModelConfig, and the checks that every source of a ModelConfig passes. */
+/** Converts Hugging Face's config.json to a ModelConfig, and validates a ModelConfig from any source. */
 import { InstarError } from '@instar/events/errors'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 import { weightShapes, type ModelConfig } from '../weights.ts'
@@ -7,7 +7,7 @@ function bad(file: string, problem: string): InstarError {
   return new InstarError('bad_checkpoint', `${file}: ${problem}`, { file })
 }
 
-/** Architectures of config.json and what each adds to a Llama. */
+/** Supported values of model_type and their options. */
 const ARCHITECTURES: Record<string, { qkNorm: boolean; attentionBias: boolean }> = {
   llama: { qkNorm: false, attentionBias: false },
   qwen2: { qkNorm: false, attentionBias: true },
@@ -16,7 +16,7 @@ const ARCHITECTURES: Record<string, { qkNorm: boolean; attentionBias: boolean }>
 
 const MAX_PARAMETERS = 2 ** 33
 
-/** Throws `bad_checkpoint` unless the numbers make a decoder that can be built. */
+/** Throws `bad_checkpoint` if a value is out of range or the values contradict each other. */
 export function checkConfig(config: ModelConfig, file: string): ModelConfig {
   const counts = [
     'hiddenSize',
@@ -31,28 +31,28 @@ export function checkConfig(config: ModelConfig, file: string): ModelConfig {
   for (const name of counts) {
     const value = config[name]
     if (!Number.isSafeInteger(value) || value < 1 || value > 2 ** 26)
-      throw bad(file, `${name} of ${value} makes no decoder`)
+      throw bad(file, `${name} is ${value}, not an integer from 1 to ${2 ** 26}`)
   }
-  if (config.layers > 1024) throw bad(file, `${config.layers} layers are more than the 1024 allowed`)
-  if (config.headDim % 2 !== 0) throw bad(file, `headDim of ${config.headDim} is odd`)
+  if (config.layers > 1024) throw bad(file, `layers is ${config.layers}; at most 1024 are supported`)
+  if (config.headDim % 2 !== 0) throw bad(file, `headDim is ${config.headDim}, which is odd`)
   if (config.heads % config.kvHeads !== 0)
-    throw bad(file, `${config.heads} heads do not divide over ${config.kvHeads} kvHeads`)
+    throw bad(file, `heads is ${config.heads}, which is not a multiple of kvHeads, ${config.kvHeads}`)
   if (!(config.ropeTheta > 0) || !(config.rmsEps > 0 && config.rmsEps < 1))
-    throw bad(file, `ropeTheta ${config.ropeTheta} or rmsEps ${config.rmsEps} makes no decoder`)
+    throw bad(file, `ropeTheta is ${config.ropeTheta} (must be above 0) and rmsEps ${config.rmsEps} (between 0 and 1)`)
   const parameters = weightShapes(config).reduce((sum, [, shape]) => sum + shape.reduce((a, b) => a * b, 1), 0)
   if (parameters > MAX_PARAMETERS)
-    throw bad(file, `${parameters} parameters are more than the ${MAX_PARAMETERS} allowed`)
+    throw bad(file, `the model has ${parameters} parameters; at most ${MAX_PARAMETERS} are supported`)
   return config
 }
 
-/** `tied` when config.json does not say: whether `lm_head.weight` is missing from the files. */
+/** `tied`: the value of `tiedHead` if config.json has none. Throws `bad_checkpoint` for what is not supported. */
 export function configFromJson(json: JsonObject, file: string, tied: boolean): ModelConfig {
   const type = json['model_type']
   const flags = typeof type === 'string' && Object.hasOwn(ARCHITECTURES, type) ? ARCHITECTURES[type] : undefined
   if (!flags)
     throw bad(
       file,
-      `model_type ${typeof type === 'string' ? JSON.stringify(type.slice(0, 100)) : 'missing'}; supported are ${Object.keys(ARCHITECTURES).join(', ')}`,
+      `model_type is ${typeof type === 'string' ? JSON.stringify(type.slice(0, 100)) : 'missing'}; supported are ${Object.keys(ARCHITECTURES).join(', ')}`,
     )
   const number = (name: string, fallback?: number): number => {
     const value = json[name] ?? fallback
@@ -70,7 +70,7 @@ export function configFromJson(json: JsonObject, file: string, tied: boolean): M
   if (json['mlp_bias'] === true) throw bad(file, 'mlp_bias is not supported')
   if (json['hidden_act'] !== undefined && json['hidden_act'] !== 'silu')
     throw bad(file, 'hidden_act other than silu is not supported')
-  // A Llama with attention_bias has one on o_proj as well, which the decoder lacks; so has such a Qwen3.
+  // With attention_bias a Llama or Qwen3 also has a bias on o_proj, which the decoder does not support.
   if (json['attention_bias'] === true && !flags.attentionBias)
     throw bad(file, 'attention_bias is not supported for this model_type')
   const hiddenSize = number('hidden_size')

@@ -1,12 +1,12 @@
 /**
- * IEEE binary16 and bfloat16 to and from float32. Decoding is exact; encoding rounds to nearest, ties to
- * even (IEEE 754-2019 §4.3.1), overflow to infinity, NaN stays NaN.
+ * Conversion between float32 and IEEE binary16 or bfloat16. Decoding is exact. Encoding rounds to nearest, ties to even
+ * (IEEE 754-2019, section 4.3.1); overflow gives infinity, and NaN stays NaN.
  */
 
 const scratchF32 = new Float32Array(1)
 const scratchU32 = new Uint32Array(scratchF32.buffer)
 
-/** All 65536 binary16 values as float32; built at the first use (256 KiB). */
+/** The float32 values of all 65536 binary16 codes (256 KiB); computed at the first use. */
 let table: Float32Array | null = null
 
 function binary16Table(): Float32Array {
@@ -49,14 +49,14 @@ export function f32ToF16(value: number): number {
   if (exponent === 255) return sign | 0x7c00 | (fraction ? 0x200 : 0)
   const e = exponent - 127 + 15
   if (e >= 31) return sign | 0x7c00
-  // Below the normal range the significand (with its hidden one) is shifted right, the lost bits rounded.
+  // A subnormal result: the significand with its implicit leading bit is shifted right and rounded.
   const significand = e > 0 ? (e << 23) | fraction : fraction | 0x800000
   const shift = e > 0 ? 13 : 14 - e
   if (shift > 24) return sign
-  const kept = significand >>> shift
-  const lost = significand & ((1 << shift) - 1)
+  const truncated = significand >>> shift
+  const remainder = significand & ((1 << shift) - 1)
   const half = 1 << (shift - 1)
-  return sign | (kept + (lost > half || (lost === half && (kept & 1) === 1) ? 1 : 0))
+  return sign | (truncated + (remainder > half || (remainder === half && (truncated & 1) === 1) ? 1 : 0))
 }
 
 export function encodeF16(values: Float32Array): Uint16Array {

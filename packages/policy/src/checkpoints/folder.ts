@@ -1,7 +1,7 @@
 /**
- * A model on disk, either a folder as Hugging Face lays it out (config.json, tokenizer.json,
- * tokenizer_config.json or chat_template.jinja, generation_config.json, model.safetensors or its shards with
- * an index) or one GGUF file. Only headers and small files are read here; tensors are read one at a time.
+ * Reads a model from disk: a folder in the layout of Hugging Face (config.json, tokenizer.json, tokenizer_config.json or
+ * chat_template.jinja, generation_config.json, model.safetensors or shards with an index), or one GGUF file. Opening
+ * reads headers and small files only; tensors are read one at a time, on demand.
  */
 import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
 import path from 'node:path'
@@ -14,7 +14,7 @@ import { ggufConfig, ggufTensors, isPermuted, unpermute, unpermuteBlocks } from 
 import { ggufTokenizer, type TokenizerFiles } from './gguf-tokenizer.ts'
 import { decodeTensor, headerLength, parseHeader, type TensorEntry } from './safetensors.ts'
 
-/** `files`: all files that affect the model's output, in the order in which they are hashed. */
+/** `files`: all files that determine the model's output, in the order in which they are hashed. */
 export type Checkpoint = {
   name: string
   files: string[]
@@ -35,7 +35,7 @@ function sizeOf(file: string): number | null {
   return statSync(file, { throwIfNoEntry: false })?.size ?? null
 }
 
-/** `length` bytes from `begin` on; short only at the end of the file. */
+/** `length` bytes from byte `begin`; fewer at the end of the file. */
 function readRange(file: string, begin: number, length: number): Uint8Array {
   const bytes = new Uint8Array(length)
   const handle = openSync(file, 'r')
@@ -55,7 +55,7 @@ function readRange(file: string, begin: number, length: number): Uint8Array {
 function readText(file: string): string | null {
   const size = sizeOf(file)
   if (size === null) return null
-  if (size > MAX_SMALL_FILE) throw bad(file, `${size} bytes, more than the ${MAX_SMALL_FILE} allowed`)
+  if (size > MAX_SMALL_FILE) throw bad(file, `has ${size} bytes; at most ${MAX_SMALL_FILE} are allowed`)
   return readFileSync(file, 'utf8')
 }
 
@@ -71,7 +71,7 @@ function readJson(file: string): JsonObject | null {
   throw bad(file, 'is not a JSON object')
 }
 
-/** Refuses missing tensors and wrong shapes before anything is computed with them. */
+/** Throws `bad_checkpoint` for missing tensors and wrong shapes. */
 function checkShapes(
   config: ModelConfig,
   shapeOf: (name: string) => readonly number[] | undefined,
@@ -81,11 +81,14 @@ function checkShapes(
     const found = shapeOf(name)
     if (!found) throw bad(file, `tensor ${JSON.stringify(name)} is missing`)
     if (found.length !== shape.length || found.some((n, i) => n !== shape[i]))
-      throw bad(file, `tensor ${JSON.stringify(name)} is [${found.join(', ')}], config says [${shape.join(', ')}]`)
+      throw bad(
+        file,
+        `tensor ${JSON.stringify(name)} has shape [${found.join(', ')}]; the configuration requires [${shape.join(', ')}]`,
+      )
   }
 }
 
-/** A Weights that reads one tensor at a time and caches none. */
+/** Weights that are read one tensor at a time and are not cached. */
 function lazyWeights(names: readonly string[], read: (name: string) => WeightTensor | null): Weights {
   return {
     names: () => names,
@@ -111,19 +114,19 @@ function weightFiles(folder: string): string[] {
   if (sizeOf(single) !== null) return [single]
   const indexFile = path.join(folder, 'model.safetensors.index.json')
   const index = readJson(indexFile)
-  if (!index) throw bad(folder, 'holds neither model.safetensors nor its index')
+  if (!index) throw bad(folder, 'contains neither model.safetensors nor model.safetensors.index.json')
   const map = index['weight_map']
   if (!isJsonObject(map)) throw bad(indexFile, 'weight_map is missing')
   const names = new Set<string>()
   for (const name of Object.values(map)) {
     if (typeof name !== 'string' || path.basename(name) !== name || !name.endsWith('.safetensors'))
-      throw bad(indexFile, 'weight_map names something that is no safetensors file of this folder')
+      throw bad(indexFile, 'weight_map contains a name that is not a safetensors file in this folder')
     names.add(name)
   }
   return [...names].sort((a, b) => (a < b ? -1 : 1)).map((name) => path.join(folder, name))
 }
 
-/** A string, or the object that Hugging Face writes for an added token. */
+/** The chat template of tokenizer_config.json: a string, or the entry `default` of a list of named templates. */
 function templateOf(config: JsonObject): string | null {
   const template = config['chat_template']
   if (typeof template === 'string') return template
@@ -132,7 +135,7 @@ function templateOf(config: JsonObject): string | null {
   return typeof named === 'string' ? named : null
 }
 
-/** What a folder holds besides weights. */
+/** The contents of a folder without its weights. `json`: config.json. */
 export type CheckpointMetadata = Pick<Checkpoint, 'name' | 'files' | 'tokenizer' | 'generation'> & { json: JsonObject }
 
 export function openMetadata(folder: string): CheckpointMetadata {
@@ -191,7 +194,7 @@ export function openFolder(folder: string): Checkpoint {
   return { ...light, files: [...small, ...shards], config, weights }
 }
 
-/** The header's length is not written anywhere: ever longer prefixes are tried. */
+/** Parses increasingly long prefixes of the file, since the format does not state the length of the header. */
 function readGgufHeader(file: string, size: number): Gguf {
   for (let prefix = Math.min(size, 4 << 20); ; prefix = Math.min(size, prefix * 4, MAX_GGUF_HEADER)) {
     try {
@@ -240,9 +243,9 @@ export function openGguf(file: string): Checkpoint {
   }
 }
 
-/** A folder, or a .gguf file. */
+/** `target`: path of a folder or of a .gguf file. Throws `bad_checkpoint`. */
 export function openCheckpoint(target: string): Checkpoint {
   const stat = statSync(target, { throwIfNoEntry: false })
-  if (!stat) throw bad(target, 'there is no such file or folder')
+  if (!stat) throw bad(target, 'the file or folder does not exist')
   return stat.isDirectory() ? openFolder(target) : openGguf(target)
 }

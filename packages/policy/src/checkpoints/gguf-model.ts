@@ -1,6 +1,6 @@
 /**
- * A GGUF file as a decoder: metadata → ModelConfig, ggml tensor names → Hugging Face names, and the rows of
- * q and k put back into half-rotate order for `llama` (its converter stores them for interleaved RoPE).
+ * Maps a GGUF file to the decoder: metadata to a ModelConfig, tensor names to Hugging Face names, and, for `llama`, the
+ * rows of q and k to half-rotate order (llama.cpp's converter stores them for interleaved RoPE).
  */
 import { InstarError } from '@instar/events/errors'
 import type { ModelConfig, WeightTensor } from '../weights.ts'
@@ -12,7 +12,7 @@ function bad(file: string, problem: string): InstarError {
   return new InstarError('bad_checkpoint', `${file}: ${problem}`, { file })
 }
 
-/** A metadata entry as a finite number; `fallback` undefined means that it must be there. */
+/** A metadata entry as a finite number. Throws `bad_checkpoint` if it is missing and has no fallback. */
 function number(gguf: Gguf, file: string, key: string, fallback?: number): number {
   const value: GgufValue | undefined = gguf.metadata.get(key)
   if (value === undefined && fallback !== undefined) return fallback
@@ -22,12 +22,13 @@ function number(gguf: Gguf, file: string, key: string, fallback?: number): numbe
   return result
 }
 
+/** Throws `bad_checkpoint` for missing metadata and architectures that are not supported. */
 export function ggufConfig(gguf: Gguf, file: string): ModelConfig {
   const arch = gguf.metadata.get('general.architecture')
   if (typeof arch !== 'string' || !ARCHITECTURES.includes(arch))
     throw bad(
       file,
-      `architecture ${typeof arch === 'string' ? JSON.stringify(arch.slice(0, 100)) : 'missing'}; supported are ${ARCHITECTURES.join(', ')}`,
+      `the architecture is ${typeof arch === 'string' ? JSON.stringify(arch.slice(0, 100)) : 'missing'}; supported are ${ARCHITECTURES.join(', ')}`,
     )
   const field = (name: string, fallback?: number) => number(gguf, file, `${arch}.${name}`, fallback)
   const scaling = gguf.metadata.get(`${arch}.rope.scaling.type`)
@@ -54,6 +55,7 @@ export function ggufConfig(gguf: Gguf, file: string): ModelConfig {
   }
 }
 
+/** Hugging Face names of tensors outside the layers, and inside a layer, by ggml name. */
 const OUTER: Record<string, string> = { token_embd: 'model.embed_tokens', output_norm: 'model.norm', output: 'lm_head' }
 const INNER: Record<string, string> = {
   attn_norm: 'input_layernorm',
@@ -69,7 +71,7 @@ const INNER: Record<string, string> = {
   ffn_down: 'mlp.down_proj',
 }
 
-/** `blk.3.attn_q.weight` → `model.layers.3.self_attn.q_proj.weight`; null for a tensor of no known part. */
+/** `blk.3.attn_q.weight` becomes `model.layers.3.self_attn.q_proj.weight`; null for an unknown name. */
 export function huggingFaceName(name: string): string | null {
   const parts = /^(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)$/.exec(name)
   if (!parts) return null
@@ -79,19 +81,18 @@ export function huggingFaceName(name: string): string | null {
   return `${layer === undefined ? '' : `model.layers.${layer}.`}${names[part]}.${kind}`
 }
 
-/** Tensors of the file by their Hugging Face names. A tensor that the decoder would not use is a fault. */
+/** The tensors of the file by Hugging Face name. Throws `bad_checkpoint` for a tensor that the decoder does not use. */
 export function ggufTensors(gguf: Gguf, file: string): Map<string, GgufTensor> {
   const out = new Map<string, GgufTensor>()
   for (const [name, tensor] of gguf.tensors) {
     const mapped = huggingFaceName(name)
-    if (mapped === null)
-      throw bad(file, `tensor ${JSON.stringify(name.slice(0, 200))} belongs to no part of the decoder`)
+    if (mapped === null) throw bad(file, `tensor ${JSON.stringify(name.slice(0, 200))} is not supported by the decoder`)
     out.set(mapped, tensor)
   }
   return out
 }
 
-/** Row h·d + j·d/2 + i of the result is row h·d + 2i + j of the file (i < d/2, j < 2). */
+/** Row h·d + j·d/2 + i of `into` is row h·d + 2i + j of `data`, for head h, i < d/2 and j < 2. */
 function unpermuteRows(
   data: Float32Array | Uint8Array,
   into: Float32Array | Uint8Array,
@@ -116,14 +117,14 @@ export function unpermute(tensor: WeightTensor, headDim: number): WeightTensor {
   return { shape: tensor.shape, data }
 }
 
-/** The same for rows as the file's blocks hold them. */
+/** `unpermute` for rows of quantised blocks. */
 export function unpermuteBlocks(bytes: Uint8Array, rows: number, headDim: number): Uint8Array {
   const out = new Uint8Array(bytes.length)
   unpermuteRows(bytes, out, rows, headDim)
   return out
 }
 
-/** Whether a projection's rows (and bias) are stored permuted. */
+/** Whether the file stores the rows of this weight or bias permuted. */
 export function isPermuted(gguf: Gguf, name: string): boolean {
   return gguf.metadata.get('general.architecture') === 'llama' && /\.self_attn\.[qk]_proj\.(weight|bias)$/.test(name)
 }

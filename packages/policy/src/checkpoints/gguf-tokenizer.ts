@@ -1,12 +1,12 @@
 /**
- * The tokenizer inside a GGUF file (byte-level BPE, `tokenizer.ggml.model` = gpt2) as the objects that a
- * Hugging Face folder holds in tokenizer.json and tokenizer_config.json.
+ * Converts the tokenizer of a GGUF file (byte-level BPE, `tokenizer.ggml.model` gpt2) to the contents of tokenizer.json
+ * and tokenizer_config.json of a Hugging Face folder.
  */
 import { InstarError } from '@instar/events/errors'
 import type { Gguf, GgufValue } from './gguf.ts'
 import type { JsonObject } from '@instar/events/json'
 
-/** Qwen2's pre-tokeniser; llama.cpp calls it `qwen2`. */
+/** The pattern of Qwen2's pre-tokenizer, named `qwen2` in llama.cpp. */
 const QWEN2_SPLIT =
   "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
@@ -17,8 +17,8 @@ const byteLevel = (useRegex: boolean): JsonObject => ({
   use_regex: useRegex,
 })
 
-/** By the name in `tokenizer.ggml.pre`. */
-const PRE_TOKENISERS: Record<string, { normalizer: JsonObject | null; pre_tokenizer: JsonObject }> = {
+/** Pre-tokenizers by their name in `tokenizer.ggml.pre`. */
+const PRE_TOKENIZERS: Record<string, { normalizer: JsonObject | null; pre_tokenizer: JsonObject }> = {
   'gpt-2': { normalizer: null, pre_tokenizer: byteLevel(true) },
   smollm: {
     normalizer: null,
@@ -46,32 +46,34 @@ function bad(file: string, problem: string): InstarError {
 
 function strings(value: GgufValue | undefined, key: string, file: string): string[] {
   if (!Array.isArray(value) || !value.every((entry): entry is string => typeof entry === 'string'))
-    throw bad(file, `metadata ${key} is not a list of strings`)
+    throw bad(file, `metadata ${key} is not an array of strings`)
   return value
 }
 
+/** Contents of tokenizer.json and tokenizer_config.json, and the source of the chat template if there is one. */
 export type TokenizerFiles = { tokenizer: JsonObject; config: JsonObject; template: string | null }
 
+/** Throws `bad_checkpoint` if the tokenizer is incomplete or its kind is not supported. */
 export function ggufTokenizer(gguf: Gguf, file: string): TokenizerFiles {
   const get = (key: string) => gguf.metadata.get(`tokenizer.${key}`)
   const model = get('ggml.model')
   if (model !== 'gpt2')
     throw bad(
       file,
-      `tokenizer ${typeof model === 'string' ? JSON.stringify(model.slice(0, 100)) : 'missing'}; supported is gpt2 (byte-level BPE)`,
+      `tokenizer ${typeof model === 'string' ? JSON.stringify(model.slice(0, 100)) : 'of unknown kind'} is not supported, only gpt2 (byte-level BPE)`,
     )
   const pre = get('ggml.pre') ?? 'gpt-2'
-  const split = typeof pre === 'string' && Object.hasOwn(PRE_TOKENISERS, pre) ? PRE_TOKENISERS[pre] : undefined
+  const split = typeof pre === 'string' && Object.hasOwn(PRE_TOKENIZERS, pre) ? PRE_TOKENIZERS[pre] : undefined
   if (!split)
     throw bad(
       file,
-      `pre-tokeniser ${typeof pre === 'string' ? JSON.stringify(pre.slice(0, 100)) : 'of no name'}; supported are ${Object.keys(PRE_TOKENISERS).join(', ')}`,
+      `pre-tokenizer ${typeof pre === 'string' ? JSON.stringify(pre.slice(0, 100)) : 'of unknown kind'} is not supported, only ${Object.keys(PRE_TOKENIZERS).join(', ')}`,
     )
   const tokens = strings(get('ggml.tokens'), 'tokenizer.ggml.tokens', file)
   const merges = strings(get('ggml.merges'), 'tokenizer.ggml.merges', file)
   const kinds = get('ggml.token_type')
   if (!Array.isArray(kinds) || kinds.length !== tokens.length)
-    throw bad(file, 'metadata tokenizer.ggml.token_type does not match the tokens')
+    throw bad(file, `metadata tokenizer.ggml.token_type is not an array of ${tokens.length} values, one per token`)
   const vocabulary = new Map<string, number>()
   const added: JsonObject[] = []
   for (const [id, token] of tokens.entries()) {
@@ -91,7 +93,7 @@ export function ggufTokenizer(gguf: Gguf, file: string): TokenizerFiles {
     })
   }
   if (!merges.every((merge) => /^\S+ \S+$/u.test(merge)))
-    throw bad(file, 'metadata tokenizer.ggml.merges holds something that is no pair')
+    throw bad(file, 'metadata tokenizer.ggml.merges contains an entry that is not a pair of tokens')
   const token = (key: string): string | null => {
     const id = get(`ggml.${key}`)
     return typeof id === 'number' ? (tokens[id] ?? null) : null

@@ -1,19 +1,22 @@
 /**
- * The GGUF container (versions 2 and 3, little-endian): metadata, tensor table, tensors in f32, f16, bf16,
- * q8_0, q4_0 and q4_1. Everything is checked before a tensor is read; a fault is an InstarError
- * `bad_checkpoint`. https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+ * The GGUF format (versions 2 and 3, little-endian): metadata, the table of tensors, and tensors of the types f32, f16,
+ * bf16, q8_0, q4_0 and q4_1. A file that violates the format is refused with `bad_checkpoint` before a tensor is read.
+ * https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
  */
 import { InstarError } from '@instar/events/errors'
 import { PACKED_BLOCK, type PackedTensor } from '../weights.ts'
 import { decodeBF16, decodeF16, f16ToF32 } from './float16.ts'
 
 export type GgufValue = number | bigint | boolean | string | GgufValue[]
-/** `shape` is row-major (GGUF stores the fastest dimension first); `begin` and `end` count from byte 0 of the file. */
+/**
+ * `shape` is row-major; GGUF stores the dimensions in the opposite order. `begin` and `end` (exclusive) are offsets from
+ * the first byte of the file.
+ */
 export type GgufTensor = { type: GgufType; shape: number[]; begin: number; end: number }
 export type Gguf = { metadata: Map<string, GgufValue>; tensors: Map<string, GgufTensor> }
 export type GgufType = 'f32' | 'f16' | 'bf16' | 'q8_0' | 'q4_0' | 'q4_1'
 
-/** ggml type number → name, values in a block, bytes of a block. */
+/** By ggml type number: name, values per block, bytes per block. */
 const TYPES = new Map<number, { name: GgufType; block: number; bytes: number }>([
   [0, { name: 'f32', block: 1, bytes: 4 }],
   [1, { name: 'f16', block: 1, bytes: 2 }],
@@ -34,9 +37,7 @@ function quoted(name: string): string {
   return JSON.stringify(name.slice(0, 200))
 }
 
-/**
- * Reads forward; running out of bytes is a fault with `truncated: true`, so that a reader of a prefix can fetch more.
- */
+/** Reads values in order. At the end of the bytes it throws with `truncated: true`, so that the caller can read more. */
 class Cursor {
   at = 0
   private readonly bytes: Uint8Array
@@ -50,7 +51,7 @@ class Cursor {
     this.file = file
   }
 
-  /** Start of the next `size` bytes. */
+  /** Advances by `size` bytes and returns the offset of the first one. */
   take(size: number): number {
     const from = this.at
     if (size > this.bytes.length - from)
@@ -68,7 +69,7 @@ class Cursor {
 
   count(limit: number, what: string): number {
     const value = this.view.getBigUint64(this.take(8), true)
-    if (value > BigInt(limit)) throw bad(this.file, `${what} of ${value}, more than the ${limit} allowed`)
+    if (value > BigInt(limit)) throw bad(this.file, `${what} is ${value}; at most ${limit} is allowed`)
     return Number(value)
   }
 
@@ -105,7 +106,7 @@ class Cursor {
         return this.view.getFloat32(this.take(4), true)
       case 7: {
         const value = this.view.getUint8(this.take(1))
-        if (value > 1) throw bad(this.file, `${what} is a truth value of ${value}`)
+        if (value > 1) throw bad(this.file, `${what} is a boolean with the value ${value}`)
         return value === 1
       }
       case 8:
@@ -137,7 +138,8 @@ function readTensor(
 ): { name: string; type: GgufType; shape: number[]; offset: number; size: number } {
   const name = cursor.string('a tensor name')
   const rank = cursor.u32()
-  if (rank > 4) throw bad(file, `tensor ${quoted(name)} has ${rank} dimensions`, { tensor: name })
+  if (rank > 4)
+    throw bad(file, `tensor ${quoted(name)} has ${rank} dimensions; at most 4 are allowed`, { tensor: name })
   const dims: number[] = []
   for (let i = 0; i < rank; i++) dims.push(cursor.count(2 ** 40, `dimension ${i} of tensor ${quoted(name)}`))
   const typeNumber = cursor.u32()
@@ -145,19 +147,23 @@ function readTensor(
   if (!type)
     throw bad(
       file,
-      `tensor ${quoted(name)} is quantised as ggml type ${typeNumber}, which is not supported; take an f32, f16, bf16, q8_0, q4_0 or q4_1 file`,
+      `tensor ${quoted(name)} has ggml type ${typeNumber}, which is not supported; use a file of type f32, f16, bf16, q8_0, q4_0 or q4_1`,
       { tensor: name },
     )
   const offset = cursor.count(2 ** 50, `offset of tensor ${quoted(name)}`)
   const values = dims.reduce((product, n) => product * n, 1)
   if ((dims[0] ?? 1) % type.block !== 0)
-    throw bad(file, `tensor ${quoted(name)}: rows of ${dims[0]} values do not fill blocks of ${type.block}`, {
-      tensor: name,
-    })
+    throw bad(
+      file,
+      `tensor ${quoted(name)} has rows of ${dims[0]} values, not a multiple of its blocks of ${type.block}`,
+      {
+        tensor: name,
+      },
+    )
   return { name, type: type.name, shape: dims.reverse(), offset, size: (values / type.block) * type.bytes }
 }
 
-/** `bytes` is the file or a prefix that holds all of its header; `fileSize` the length of the whole file. */
+/** `bytes`: the file, or a prefix of it that contains the whole header. `fileSize`: length of the whole file in bytes. */
 export function parseGguf(bytes: Uint8Array, fileSize: number, file = 'gguf'): Gguf {
   const cursor = new Cursor(bytes, file)
   if (cursor.u32() !== 0x46554747) throw bad(file, 'is not a GGUF file')
@@ -171,11 +177,11 @@ export function parseGguf(bytes: Uint8Array, fileSize: number, file = 'gguf'): G
     if (metadata.has(key)) throw bad(file, `metadata key ${quoted(key)} occurs twice`)
     metadata.set(key, cursor.value(cursor.u32(), `metadata ${quoted(key)}`))
   }
-  const listed = new Map<string, ReturnType<typeof readTensor>>()
+  const table = new Map<string, ReturnType<typeof readTensor>>()
   for (let i = 0; i < tensorCount; i++) {
     const tensor = readTensor(cursor, file)
-    if (listed.has(tensor.name)) throw bad(file, `tensor ${quoted(tensor.name)} occurs twice`, { tensor: tensor.name })
-    listed.set(tensor.name, tensor)
+    if (table.has(tensor.name)) throw bad(file, `tensor ${quoted(tensor.name)} occurs twice`, { tensor: tensor.name })
+    table.set(tensor.name, tensor)
   }
   const alignment = metadata.get('general.alignment') ?? 32
   if (
@@ -185,26 +191,28 @@ export function parseGguf(bytes: Uint8Array, fileSize: number, file = 'gguf'): G
     alignment > 65536 ||
     alignment % 8 !== 0
   )
-    throw bad(file, 'general.alignment is not a multiple of 8 up to 65536')
+    throw bad(file, 'metadata general.alignment is not a multiple of 8 from 8 to 65536')
   const dataStart = Math.ceil(cursor.at / alignment) * alignment
   const tensors = new Map<string, GgufTensor>()
   let free = dataStart
-  for (const { name, type, shape, offset, size } of [...listed.values()].sort(
+  for (const { name, type, shape, offset, size } of [...table.values()].sort(
     (a, b) => a.offset - b.offset || a.size - b.size,
   )) {
     const begin = dataStart + offset
     if (offset % alignment !== 0)
       throw bad(file, `tensor ${quoted(name)} is not aligned to ${alignment} bytes`, { tensor: name })
-    if (begin < free) throw bad(file, `tensor ${quoted(name)} overlaps the one before it`, { tensor: name })
+    if (begin < free) throw bad(file, `tensor ${quoted(name)} overlaps the previous tensor`, { tensor: name })
     if (begin + size > fileSize)
-      throw bad(file, `tensor ${quoted(name)} ends at byte ${begin + size} of a file of ${fileSize}`, { tensor: name })
+      throw bad(file, `tensor ${quoted(name)} ends at byte ${begin + size}; the file has ${fileSize} bytes`, {
+        tensor: name,
+      })
     free = begin + size
     tensors.set(name, { type, shape, begin, end: begin + size })
   }
   return { metadata, tensors }
 }
 
-/** Block layouts: ggml-quants. `bytes` are the tensor's own; values come in file order, exact in float32. */
+/** The values of a tensor in file order, rounded to float32 once. `bytes`: its data. Block layouts: ggml-quants.h. */
 export function dequantise(type: GgufType, bytes: Uint8Array): Float32Array {
   const own = bytes.byteOffset % 4 === 0 ? bytes : bytes.slice()
   const { buffer, byteOffset, byteLength } = own
@@ -224,7 +232,7 @@ export function dequantise(type: GgufType, bytes: Uint8Array): Float32Array {
   }
 }
 
-/** f16 scale d, 32 signed bytes q: d·q. */
+/** Blocks of an f16 scale d and 32 signed bytes q; the values are d·q. */
 function dequantiseQ8(bytes: Uint8Array): Float32Array {
   const signed = new Int8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const blocks = bytes.length / 34
@@ -237,9 +245,9 @@ function dequantiseQ8(bytes: Uint8Array): Float32Array {
 }
 
 /**
- * 32 four-bit values q after the f16 scale d: low nibbles are values 0-15, high nibbles 16-31.
- * 18-byte blocks (q4_0): d·(q - 8). 20-byte blocks (q4_1), with an f16 minimum m: d·q + m. Products and
- * sums are exact in a double, so the one rounding is that of float32.
+ * Blocks of an f16 scale d, for q4_1 an f16 minimum m, and 32 four-bit codes q: values 0 to 15 in the low, 16 to 31 in
+ * the high four bits. Blocks of 18 bytes (q4_0) have the values d·(q − 8), blocks of 20 bytes (q4_1) d·q + m. These are
+ * exact in float64 and rounded once, to float32.
  */
 function dequantiseQ4(bytes: Uint8Array, width: 18 | 20): Float32Array {
   const blocks = bytes.length / width
@@ -256,7 +264,7 @@ function dequantiseQ4(bytes: Uint8Array, width: 18 | 20): Float32Array {
   return out
 }
 
-/** The blocks of a q4_1 matrix [out, in] with their codes two inputs a byte; d and m are exact in float32. */
+/** The blocks of a q4_1 matrix [out, in], with the codes of two neighbouring inputs per byte (weights.ts). */
 export function packQ4(bytes: Uint8Array, shape: readonly [number, number]): PackedTensor {
   const blocks = (shape[0] * shape[1]) / PACKED_BLOCK
   const codes = new Uint8Array(blocks * 16)

@@ -115,7 +115,7 @@ test('shards give the same model as one file', async () => {
     path.join(two, 'model.safetensors.index.json'),
     JSON.stringify({ weight_map: { x: '../one/model.safetensors' } }),
   )
-  assert.throws(() => loadWeights(two), bad(/no safetensors file of this folder/))
+  assert.throws(() => loadWeights(two), bad(/not a safetensors file in this folder/))
 })
 
 test('the sha256 of a model depends on its weights and its template alone', async () => {
@@ -141,7 +141,7 @@ const edits: [string, (json: Record<string, unknown>) => void, RegExp][] = [
     (json) => {
       json['model_type'] = 'mamba'
     },
-    /model_type "mamba"; supported are llama, qwen2, qwen3/,
+    /model_type is "mamba"; supported are llama, qwen2, qwen3/,
   ],
   [
     'scaled RoPE',
@@ -162,7 +162,7 @@ const edits: [string, (json: Record<string, unknown>) => void, RegExp][] = [
     (json) => {
       json['intermediate_size'] = 65
     },
-    /gate_proj.weight" is \[64, 32\], config says \[65, 32\]/,
+    /gate_proj.weight" has shape \[64, 32\]; the configuration requires \[65, 32\]/,
   ],
   [
     'more layers than there are',
@@ -183,7 +183,7 @@ const edits: [string, (json: Record<string, unknown>) => void, RegExp][] = [
     (json) => {
       json['head_dim'] = 7.5
     },
-    /headDim of 7.5/,
+    /headDim is 7.5/,
   ],
 ]
 for (const [name, edit, message] of edits) {

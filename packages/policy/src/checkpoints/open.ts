@@ -1,4 +1,4 @@
-/** `Model` (port.ts) over a checkpoint on disk, and the weights of the same checkpoint for a worker. */
+/** Opens a checkpoint: as a `Model` (tokenizer, template and metadata), or its weights or its tokenizer alone. */
 import { createHash } from 'node:crypto'
 import { createReadStream, statSync } from 'node:fs'
 import path from 'node:path'
@@ -12,7 +12,7 @@ import type { ModelConfig, Weights } from '../weights.ts'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 import { openCheckpoint, openMetadata, type Checkpoint } from './folder.ts'
 
-/** ChatML, for checkpoints that bring no template but know its tokens. */
+/** The ChatML template, for checkpoints that have its tokens and no template. */
 const CHATML =
   "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 
@@ -23,8 +23,8 @@ async function hashFile(file: string): Promise<string> {
 }
 
 /**
- * sha256 over `name␀sha256 of the bytes\n` of each file in order. `named`: the same hash for a model of that name;
- * the files of a folder have their own names.
+ * sha256 of the lines `name␀sha256 of the bytes\n` of all files, in order. `named(name)`: the same hash if a single file
+ * were named `<name>.gguf`; the hash of a folder does not depend on its name.
  */
 async function hashFiles(files: readonly string[]): Promise<{ sha256: string; named(name: string): string }> {
   const hashes: string[] = []
@@ -35,17 +35,18 @@ async function hashFiles(files: readonly string[]): Promise<{ sha256: string; na
   return { sha256, named: (name) => (files.length === 1 ? over([`${name}.gguf`]) : sha256) }
 }
 
-/** The text of a token entry: a string, or an object with `content`. */
+/** The text of a token in tokenizer_config.json, which is a string or an object with `content`. */
 function tokenText(value: unknown): string {
   if (typeof value === 'string') return value
   return isJsonObject(value) && typeof value['content'] === 'string' ? value['content'] : ''
 }
 
-/** Ids that end a turn: those of generation_config (or config), and the tokenizer's eos token. */
+/** Ids that end a turn: `eos_token_id` of generation_config.json (or config.json), and the tokenizer's eos token. */
 function endOfTurn(generation: JsonObject, tokenizer: TextTokenizer, eosToken: string): number[] {
-  const given = generation['eos_token_id']
+  const configured = generation['eos_token_id']
   const ids = new Set<number>()
-  for (const id of Array.isArray(given) ? given : [given]) if (Number.isSafeInteger(id)) ids.add(Number(id))
+  for (const id of Array.isArray(configured) ? configured : [configured])
+    if (Number.isSafeInteger(id)) ids.add(Number(id))
   const eos = eosToken === '' ? undefined : tokenizer.id(eosToken)
   if (eos !== undefined) ids.add(eos)
   return [...ids].sort((a, b) => a - b)
@@ -68,13 +69,13 @@ function modelOf(checkpoint: ModelSource, { sha256, named }: Awaited<ReturnType<
   if (highest >= config.vocabulary)
     throw new InstarError(
       'bad_checkpoint',
-      `${checkpoint.name}: token ${highest} is beyond the vocabulary of ${config.vocabulary}`,
+      `${checkpoint.name}: token id ${highest} is outside the vocabulary of ${config.vocabulary}`,
     )
   const eosToken = tokenText(files.config['eos_token'])
   const source =
     files.template ??
     (tokenizer.id('<|im_start|>') !== undefined && tokenizer.id('<|im_end|>') !== undefined ? CHATML : null)
-  if (source === null) throw new InstarError('bad_checkpoint', `${checkpoint.name}: has no chat template`)
+  if (source === null) throw new InstarError('bad_checkpoint', `${checkpoint.name}: the chat template is missing`)
   const ends = endOfTurn(generation, tokenizer, eosToken)
   const prompter = new Prompter(tokenizer, new ChatTemplate(source, `${checkpoint.name}: chat template`), {
     bosToken: tokenText(files.config['bos_token']),
@@ -99,23 +100,23 @@ function modelOf(checkpoint: ModelSource, { sha256, named }: Awaited<ReturnType<
   }
 }
 
-/** `Model.sha256` without the rest of the model. */
+/** `Model.sha256` of a checkpoint. */
 export async function hashCheckpoint(target: string): Promise<string> {
   return (await hashFiles(openCheckpoint(target).files)).sha256
 }
 
-/** The light part: no tensor is kept. Reads the whole of the weights once, streaming, for `sha256`. */
+/** A `Model` without weights in memory. Reads all files once, as a stream, to compute `sha256`. */
 export async function openModel(target: string): Promise<Model> {
   const checkpoint = openCheckpoint(target)
   return modelOf(checkpoint, await hashFiles(checkpoint.files))
 }
 
-/** The context of a model whose folder does not say: the engine that serves it does. */
-const UNSAID_CONTEXT = 1_000_000
+/** The context length if config.json has none; the serving engine enforces the actual one. */
+const UNKNOWN_CONTEXT = 1_000_000
 
 /**
- * For a model that somebody else serves: its folder without the weights, of any architecture. `sha256` is then of
- * the small files alone. A GGUF file is read whole.
+ * A `Model` for a model that a remote engine serves: a folder of any architecture, weights not required. `sha256` then
+ * covers the small files only. A GGUF file is opened as by `openModel`.
  */
 export async function openTokenizer(target: string): Promise<Model> {
   if (!statSync(target, { throwIfNoEntry: false })?.isDirectory()) return openModel(target)
@@ -124,23 +125,23 @@ export async function openTokenizer(target: string): Promise<Model> {
     ? light.tokenizer.tokenizer['added_tokens'].filter(isJsonObject)
     : []
   const highest = added.reduce((max, { id }) => Math.max(max, Number(id)), 0)
-  // Multimodal models keep what their text part is in a part of its own.
+  // Multimodal models store the configuration of the text model in `text_config`.
   const text = isJsonObject(json['text_config']) ? { ...json, ...json['text_config'] } : json
   const number = (key: string) => (typeof text[key] === 'number' ? text[key] : 0)
   const config = {
-    contextLength: number('max_position_embeddings') || UNSAID_CONTEXT,
+    contextLength: number('max_position_embeddings') || UNKNOWN_CONTEXT,
     vocabulary: Math.max(number('vocab_size'), highest + 1),
   }
   return modelOf({ ...light, config }, await hashFiles(files))
 }
 
-/** What an engine's worker needs. Tensors are read when asked for and not kept. */
+/** The configuration and weights of a checkpoint. Tensors are read on demand and not cached. */
 export function loadWeights(target: string): { config: ModelConfig; weights: Weights } {
   const { config, weights } = openCheckpoint(target)
   return { config, weights }
 }
 
-/** What a serving worker needs to turn ids into text: the tokenizer alone. */
+/** The tokenizer of a checkpoint and the ids that end a turn. */
 export function loadTokenizer(target: string): { tokenizer: TextTokenizer; endOfTurn: number[] } {
   const checkpoint = openCheckpoint(target)
   const tokenizer = new TextTokenizer(

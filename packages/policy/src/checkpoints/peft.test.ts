@@ -50,24 +50,24 @@ function lora(rank = 2): Lora {
 const bad = (message: RegExp) => (error: unknown) =>
   error instanceof InstarError && error.code === 'bad_checkpoint' && message.test(error.message)
 
-test('an adapter comes back from its two files, and from its weights alone', () => {
-  const given = lora()
-  const adapter = writeAdapter(given, 'tiny')
+test('an adapter is read from its two files, and restored from its weights file', () => {
+  const original = lora()
+  const adapter = writeAdapter(original, 'tiny')
   assert.equal(adapter.sha256, sha256(adapter.weights))
-  assert.deepEqual(readAdapter(adapter, config), given)
+  assert.deepEqual(readAdapter(adapter, config), original)
   assert.deepEqual(adapterFromWeights(adapter.weights), adapter)
 })
 
-test('the same numbers give the same bytes, in whatever order', () => {
-  const given = lora()
+test('equal numbers give equal bytes in any order of the modules', () => {
+  const original = lora()
   assert.deepEqual(
-    writeAdapter({ ...given, modules: new Map([...given.modules].reverse()) }, 'tiny'),
-    writeAdapter(given, 'tiny'),
+    writeAdapter({ ...original, modules: new Map([...original.modules].reverse()) }, 'tiny'),
+    writeAdapter(original, 'tiny'),
   )
-  assert.notEqual(writeAdapter({ ...given, alpha: 8 }, 'tiny').sha256, writeAdapter(given, 'tiny').sha256)
+  assert.notEqual(writeAdapter({ ...original, alpha: 8 }, 'tiny').sha256, writeAdapter(original, 'tiny').sha256)
 })
 
-test('names and fields are those of PEFT', () => {
+test('tensor names and config fields are those of PEFT', () => {
   const adapter = writeAdapter(lora(), 'tiny')
   const names = [...readSafetensors(adapter.weights).keys()]
   assert.equal(names.length, 2 * 7 * 2)
@@ -88,9 +88,9 @@ test('names and fields are those of PEFT', () => {
   ])
 })
 
-test('projections that an adapter leaves out are left out', () => {
-  const given = lora()
-  const some = { ...given, modules: new Map([...given.modules].filter(([name]) => name.endsWith('q_proj'))) }
+test('an adapter may have matrices for some projections only', () => {
+  const original = lora()
+  const some = { ...original, modules: new Map([...original.modules].filter(([name]) => name.endsWith('q_proj'))) }
   assert.deepEqual(readAdapter(writeAdapter(some, 'tiny'), config), some)
 })
 
@@ -102,14 +102,14 @@ function edited(edit: (tensors: Map<string, Tensor>) => void): () => unknown {
 }
 const Q = 'base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight'
 
-test('refused: what does not fit the model, is not finite, or is not what its name says', () => {
+test('an adapter with wrong shapes, values, tensors or sha256 is refused', () => {
   assert.throws(
     edited((tensors) => tensors.delete(Q)),
     bad(/q_proj.lora_A.weight" is missing/),
   )
   assert.throws(
     edited((tensors) => tensors.set(Q, { dtype: 'F32', shape: [2, 7], data: new Float32Array(14) })),
-    bad(/\[2, 7\], this model takes \[2, 8\]/),
+    bad(/\[2, 7\]; the model requires \[2, 8\]/),
   )
   assert.throws(
     edited((tensors) => tensors.set(Q, { dtype: 'F32', shape: [2, 8], data: new Float32Array(16).fill(NaN) })),
@@ -117,16 +117,16 @@ test('refused: what does not fit the model, is not finite, or is not what its na
   )
   assert.throws(
     edited((tensors) => tensors.set('extra', { dtype: 'F32', shape: [1], data: new Float32Array(1) })),
-    bad(/"extra" has no place/),
+    bad(/"extra" belongs to no projection/),
   )
   assert.throws(
     edited((tensors) => tensors.clear()),
-    bad(/no matrices/),
+    bad(/no LoRA matrices/),
   )
   const adapter = writeAdapter(lora(), 'tiny')
   assert.throws(
     () => readAdapter({ ...adapter, sha256: '0'.repeat(64) }, config),
-    bad(/named 0{64}, but its weights have sha256/),
+    bad(/the weights of 0{64} have sha256/),
   )
   const dora = new TextEncoder().encode(
     new TextDecoder().decode(adapter.config).replace('"use_dora": false', '"use_dora": true'),
@@ -134,7 +134,7 @@ test('refused: what does not fit the model, is not finite, or is not what its na
   assert.throws(() => readAdapter({ ...adapter, config: dora }, config), bad(/use_dora is not supported/))
 })
 
-test('the distance of two adapters is that of what they learned', () => {
+test('the distance of two adapters is the relative distance of their B matrices', () => {
   const learned = (scale: number): Uint8Array => {
     const matrix = (rows: number, columns: number, value: number) => ({
       shape: [rows, columns],

@@ -1,7 +1,7 @@
 /**
- * LoRA adapters in PEFT's layout: adapter_config.json and adapter_model.safetensors with
- * `base_model.model.<module>.lora_A.weight` [r, in] and `.lora_B.weight` [out, r]; y += (alpha / r)·B(A x).
- * The same numbers give the same bytes; the sha256 of the weights file is the adapter's name.
+ * LoRA adapters in the format of PEFT: adapter_config.json, and adapter_model.safetensors with the tensors
+ * `base_model.model.<module>.lora_A.weight` [r, in] and `.lora_B.weight` [out, r]; y += (alpha / r) · B(A x). Equal
+ * numbers give equal bytes; an adapter is identified by the sha256 of its weights file.
  */
 import { createHash } from 'node:crypto'
 import { InstarError } from '@instar/events/errors'
@@ -17,7 +17,7 @@ import {
 import { isJsonObject } from '@instar/events/json'
 import { headerLength, parseHeader, readSafetensors, writeSafetensors, type Tensor } from './safetensors.ts'
 
-/** Keys of `modules` are `model.layers.0.self_attn.q_proj`; `a` is [rank, in], `b` [out, rank]. */
+/** `modules`: by name such as `model.layers.0.self_attn.q_proj`; `a` is [rank, in], `b` is [out, rank]. */
 export type Lora = { rank: number; alpha: number; modules: ReadonlyMap<string, { a: WeightTensor; b: WeightTensor }> }
 
 const PREFIX = 'base_model.model.'
@@ -31,7 +31,7 @@ export function sha256(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex')
 }
 
-/** `base` goes into `base_model_name_or_path`. Targets are the last parts of the modules' names, sorted. */
+/** The files of an adapter. `base` becomes `base_model_name_or_path`. */
 export function writeAdapter(lora: Lora, base: string): Adapter {
   const tensors = new Map<string, Tensor>()
   for (const [module, { a, b }] of lora.modules) {
@@ -50,8 +50,8 @@ export function writeAdapter(lora: Lora, base: string): Adapter {
 }
 
 /**
- * The whole adapter from its weights file alone: the log stores nothing else. Rank and targets are read off
- * the matrices, alpha and base off the metadata that `writeAdapter` puts there.
+ * The adapter of a weights file, which is all that the log stores. Rank and target modules are those of the tensors;
+ * alpha and base are in the metadata that `writeAdapter` writes. Throws `bad_checkpoint`.
  */
 export function adapterFromWeights(weights: Uint8Array): Adapter {
   const { metadata, tensors } = parseHeader(
@@ -61,8 +61,8 @@ export function adapterFromWeights(weights: Uint8Array): Adapter {
   )
   const alpha = Number(metadata.get('lora_alpha') ?? Number.NaN)
   const first = [...tensors].find(([name]) => name.endsWith('.lora_A.weight'))
-  if (!Number.isFinite(alpha)) throw bad('adapter_model.safetensors does not say its lora_alpha')
-  if (!first) throw bad('holds no matrices')
+  if (!Number.isFinite(alpha)) throw bad('metadata lora_alpha of adapter_model.safetensors is missing or not a number')
+  if (!first) throw bad('contains no LoRA matrices')
   const targets = [...new Set([...tensors.keys()].map((name) => name.split('.').at(-3) ?? ''))].sort()
   const config = {
     base_model_name_or_path: metadata.get('base_model_name_or_path') ?? '',
@@ -83,7 +83,7 @@ export function adapterFromWeights(weights: Uint8Array): Adapter {
   return { sha256: sha256(weights), weights, config: new TextEncoder().encode(`${JSON.stringify(config, null, 2)}\n`) }
 }
 
-/** Options of PEFT that change the arithmetic and that the decoder does not have. */
+/** Options of PEFT that change the computation and are not supported, and the values that enable them. */
 const REFUSED: [string, (value: unknown) => boolean][] = [
   ['use_dora', (value) => value === true],
   ['use_rslora', (value) => value === true],
@@ -101,13 +101,14 @@ function readConfig(bytes: Uint8Array): { rank: number; alpha: number } {
   } catch (error) {
     throw new InstarError('bad_checkpoint', 'adapter: adapter_config.json is not JSON', {}, { cause: error })
   }
-  if (!isJsonObject(json) || json['peft_type'] !== 'LORA') throw bad('adapter_config.json is not that of a LoRA')
+  if (!isJsonObject(json) || json['peft_type'] !== 'LORA') throw bad('peft_type in adapter_config.json is not LORA')
   for (const [name, refused] of REFUSED) if (refused(json[name])) throw bad(`${name} is not supported`, { field: name })
   const rank = json['r']
   const alpha = json['lora_alpha']
   if (typeof rank !== 'number' || !Number.isSafeInteger(rank) || rank < 1 || rank > MAX_RANK)
-    throw bad(`r is not a rank from 1 to ${MAX_RANK}`)
-  if (typeof alpha !== 'number' || !Number.isFinite(alpha)) throw bad('lora_alpha is not a number')
+    throw bad(`r in adapter_config.json is not an integer from 1 to ${MAX_RANK}`)
+  if (typeof alpha !== 'number' || !Number.isFinite(alpha))
+    throw bad('lora_alpha in adapter_config.json is not a number')
   return { rank, alpha }
 }
 
@@ -115,25 +116,26 @@ function matrix(tensors: Map<string, Tensor>, name: string, shape: [number, numb
   const tensor = tensors.get(name)
   if (!tensor) throw bad(`tensor ${JSON.stringify(name)} is missing`, { tensor: name })
   const { data } = tensor
-  if (!(data instanceof Float32Array)) throw bad(`tensor ${JSON.stringify(name)} is ${tensor.dtype}`, { tensor: name })
+  if (!(data instanceof Float32Array))
+    throw bad(`tensor ${JSON.stringify(name)} is ${tensor.dtype}, not a float of 16 or 32 bits`, { tensor: name })
   if (tensor.shape.length !== 2 || tensor.shape[0] !== shape[0] || tensor.shape[1] !== shape[1])
     throw bad(
-      `tensor ${JSON.stringify(name)} is [${tensor.shape.join(', ')}], this model takes [${shape.join(', ')}]`,
+      `tensor ${JSON.stringify(name)} has shape [${tensor.shape.join(', ')}]; the model requires [${shape.join(', ')}]`,
       { tensor: name },
     )
   if (!data.every(Number.isFinite))
-    throw bad(`tensor ${JSON.stringify(name)} holds a value that is not finite`, { tensor: name })
+    throw bad(`tensor ${JSON.stringify(name)} contains a value that is not finite`, { tensor: name })
   return { shape, data }
 }
 
 /**
- * Checks the name against the bytes and every matrix against the model. A projection that the adapter
- * leaves out is left out of `modules`; a tensor that the model has no place for is a fault.
+ * The matrices of an adapter. Throws `bad_checkpoint` if its sha256, a shape or a value is wrong, or if a tensor belongs
+ * to no projection of the model. `modules` contains only projections that the adapter has matrices for.
  */
 export function readAdapter(adapter: Adapter, model: ModelConfig): Lora {
   const found = sha256(adapter.weights)
   if (found !== adapter.sha256)
-    throw bad(`named ${adapter.sha256}, but its weights have sha256 ${found}`, { expected: adapter.sha256, found })
+    throw bad(`the weights of ${adapter.sha256} have sha256 ${found}`, { expected: adapter.sha256, found })
   const { rank, alpha } = readConfig(adapter.config)
   const tensors = readSafetensors(adapter.weights, 'adapter_model.safetensors')
   const modules = new Map<string, { a: WeightTensor; b: WeightTensor }>()
@@ -148,40 +150,42 @@ export function readAdapter(adapter: Adapter, model: ModelConfig): Lora {
       tensors.delete(b)
     }
   }
-  const left = tensors.keys().next()
-  if (!left.done)
-    throw bad(`tensor ${JSON.stringify(left.value.slice(0, 200))} has no place in this model`, { tensor: left.value })
-  if (modules.size === 0) throw bad('holds no matrices')
+  const unused = tensors.keys().next()
+  if (!unused.done)
+    throw bad(`tensor ${JSON.stringify(unused.value.slice(0, 200))} belongs to no projection of the model`, {
+      tensor: unused.value,
+    })
+  if (modules.size === 0) throw bad('contains no LoRA matrices')
   return { rank, alpha, modules }
 }
 
 /**
- * How far what one adapter has learned is from what another has, as ‖B − B'‖ / ‖B'‖ over all B matrices: they begin
- * at zero. Infinity where the two are not of one shape.
+ * The relative distance ‖B − B'‖ / ‖B'‖ between the B matrices of `weights` and `reference`, which are zero before
+ * training. Infinity if their shapes differ.
  */
 export function adapterDistance(weights: Uint8Array, reference: Uint8Array): number {
-  const [mine, theirs] = [weights, reference].map(
+  const [matrices, references] = [weights, reference].map(
     (bytes) =>
       new Map(
         [...readSafetensors(bytes, 'adapter_model.safetensors')].filter(([name]) => name.endsWith('.lora_B.weight')),
       ),
   )
-  let apart = 0
-  let length = 0
-  if (mine?.size !== theirs?.size) return Infinity
-  for (const [name, { data }] of theirs ?? []) {
-    const other = mine?.get(name)?.data
+  let difference = 0
+  let norm = 0
+  if (matrices?.size !== references?.size) return Infinity
+  for (const [name, { data }] of references ?? []) {
+    const other = matrices?.get(name)?.data
     if (!(data instanceof Float32Array) || !(other instanceof Float32Array) || other.length !== data.length)
       return Infinity
     for (let at = 0; at < data.length; at++) {
-      apart += ((other[at] as number) - (data[at] as number)) ** 2
-      length += (data[at] as number) ** 2
+      difference += ((other[at] as number) - (data[at] as number)) ** 2
+      norm += (data[at] as number) ** 2
     }
   }
-  return apart === 0 ? 0 : Math.sqrt(apart / length)
+  return difference === 0 ? 0 : Math.sqrt(difference / norm)
 }
 
-/** All B matrices are zero, as in the first adapter of a line: the model is the base model. */
+/** Whether all B matrices are zero, as in the first adapter of a line, so that the model equals the base model. */
 export function isNeutral({ weights }: Adapter): boolean {
   return [...readSafetensors(weights, 'adapter_model.safetensors')].every(
     ([name, { data }]) => !name.endsWith('.lora_B.weight') || data.every((value) => Number(value) === 0),

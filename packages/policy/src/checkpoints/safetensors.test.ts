@@ -16,7 +16,7 @@ function file(header: string, data = new Uint8Array(0)): Uint8Array {
   return out
 }
 
-test('what was written is read back, whatever the order it was given in', () => {
+test('tensors and metadata are read as written; the bytes do not depend on their order', () => {
   const tensors = new Map<string, Tensor>([
     ['b', f32([3], [1.5, -2, 3e-38])],
     ['step', { dtype: 'I64', shape: [], data: BigInt64Array.of(-7n) }],
@@ -43,14 +43,14 @@ test('what was written is read back, whatever the order it was given in', () => 
   assert.equal((8 + Number(new DataView(bytes.buffer).getBigUint64(0, true))) % 8, 0)
 })
 
-test('a file at an odd address is read all the same', () => {
+test('a file at an unaligned offset of a buffer is read', () => {
   const bytes = writeSafetensors(new Map([['w', f32([2], [1, 2])]]))
   const shifted = new Uint8Array(bytes.length + 1)
   shifted.set(bytes, 1)
   assert.deepEqual(readSafetensors(shifted.subarray(1)).get('w')?.data, Float32Array.of(1, 2))
 })
 
-test('binary16: every value decodes and encodes to itself, rounding is to even', () => {
+test('binary16: every code is decoded and encoded to itself; rounding is to nearest, ties to even', () => {
   for (let h = 0; h < 65536; h++) {
     const value = f16ToF32(h)
     if (Number.isNaN(value)) assert.ok(Number.isNaN(f16ToF32(f32ToF16(value))))
@@ -63,7 +63,7 @@ test('binary16: every value decodes and encodes to itself, rounding is to even',
   assert.equal(f32ToF16(65520), 0x7c00)
 })
 
-test('bf16 and f16 come as float32', () => {
+test('BF16 and F16 are read as float32', () => {
   const values = Float32Array.of(1, -0.5, 3.140625, 65280)
   for (const dtype of ['BF16', 'F16'] as const) {
     const bytes = writeSafetensors(new Map([['w', { dtype, shape: [4], data: values }]]))
@@ -77,16 +77,20 @@ const entry = (offsets: string, shape = '[1]', dtype = 'F32') =>
   `{"dtype":"${dtype}","shape":${shape},"data_offsets":${offsets}}`
 const faults: [string, Uint8Array, RegExp][] = [
   ['too short', new Uint8Array(7), /too short/],
-  ['header longer than the file', Uint8Array.of(200, 0, 0, 0, 0, 0, 0, 0, 123), /header of 200 bytes in a file of 9/],
-  ['huge header', Uint8Array.of(0, 0, 0, 0, 0, 0, 0, 255), /more than the/],
+  [
+    'header longer than the file',
+    Uint8Array.of(200, 0, 0, 0, 0, 0, 0, 0, 123),
+    /header has 200 bytes, the whole file 9/,
+  ],
+  ['huge header', Uint8Array.of(0, 0, 0, 0, 0, 0, 0, 255), /at most \d+ are allowed/],
   ['not JSON', file('{nonsense'), /not JSON/],
   ['not an object', file('[]'), /not a JSON object/],
   ['leading space', file(' {}'), /not a JSON object/],
   ['overlap', file(`{"a":${entry('[0,4]')},"b":${entry('[0,4]')}}`, new Uint8Array(4)), /"b": overlaps/],
-  ['hole', file(`{"a":${entry('[4,8]')}}`, new Uint8Array(8)), /"a": leaves 4 bytes unused/],
-  ['bytes left', file(`{"a":${entry('[0,4]')}}`, new Uint8Array(8)), /4 bytes after the last tensor/],
-  ['out of range', file(`{"a":${entry('[0,8]', '[2]')}}`, new Uint8Array(4)), /"a": data_offsets \[0, 8\] outside/],
-  ['wrong size', file(`{"a":${entry('[0,4]', '[2]')}}`, new Uint8Array(4)), /takes 8 bytes, data_offsets give 4/],
+  ['hole', file(`{"a":${entry('[4,8]')}}`, new Uint8Array(8)), /"a": follows 4 unused bytes/],
+  ['bytes left', file(`{"a":${entry('[0,4]')}}`, new Uint8Array(8)), /4 bytes follow the last tensor/],
+  ['out of range', file(`{"a":${entry('[0,8]', '[2]')}}`, new Uint8Array(4)), /"a": data_offsets \[0, 8\] are outside/],
+  ['wrong size', file(`{"a":${entry('[0,4]', '[2]')}}`, new Uint8Array(4)), /has 8 bytes; data_offsets span 4/],
   ['size overflow', file(`{"a":${entry('[0,4]', '[4294967296,4294967296]')}}`, new Uint8Array(4)), /"a"/],
   ['negative', file(`{"a":${entry('[0,4]', '[-1]')}}`, new Uint8Array(4)), /shape/],
   ['dtype', file(`{"a":${entry('[0,4]', '[1]', 'toString')}}`, new Uint8Array(4)), /dtype/],
@@ -121,6 +125,6 @@ for (const [name, bytes, message] of faults) {
   })
 }
 
-test('refused on writing: a shape that the data does not fill', () => {
-  assert.throws(() => writeSafetensors(new Map([['w', f32([3], [1, 2])]])), /"w": shape \[3\] holds 3 values, data 2/)
+test('a tensor whose data does not match its shape is not written', () => {
+  assert.throws(() => writeSafetensors(new Map([['w', f32([3], [1, 2])]])), /"w": shape \[3\] has 3 values, the data 2/)
 })

@@ -1,7 +1,7 @@
 /**
- * The safetensors container: u64 little-endian header length, JSON header
- * `{name: {dtype, shape, data_offsets: [begin, end)}}`, then the data. Strict: everything that the format
- * forbids is an InstarError `bad_checkpoint` that names the file and the tensor, before any tensor is read.
+ * The safetensors format: a 64-bit little-endian header length, the JSON header
+ * `{name: {dtype, shape, data_offsets: [begin, end]}}` (`end` exclusive), and the data. A file that violates the format
+ * is refused before a tensor is read, with a `bad_checkpoint` that names the file and the tensor.
  * https://huggingface.co/docs/safetensors
  */
 import { InstarError } from '@instar/events/errors'
@@ -25,7 +25,7 @@ const WIDTH = {
 } as const
 export type Dtype = keyof typeof WIDTH
 
-/** F32, F16 and BF16 come as Float32Array (exact); the others as the array of their own type, BOOL as bytes. */
+/** Values of F32, F16 and BF16 are Float32Array (exact), of BOOL Uint8Array, of other dtypes their typed array. */
 export type TensorValues =
   | Float32Array
   | Float64Array
@@ -39,7 +39,7 @@ export type TensorValues =
   | BigUint64Array
 export type Tensor = { dtype: Dtype; shape: readonly number[]; data: TensorValues }
 
-/** Where one tensor lies; `begin` and `end` count from the first byte of the file. */
+/** Position of a tensor in the file; `begin` and `end` (exclusive) are offsets from the first byte of the file. */
 export type TensorEntry = { dtype: Dtype; shape: readonly number[]; begin: number; end: number }
 export type SafetensorsHeader = { metadata: Map<string, string>; tensors: Map<string, TensorEntry> }
 
@@ -56,24 +56,24 @@ function bad(file: string, problem: string, tensor?: string): InstarError {
 
 /** Length of the header in bytes, from the first 8 bytes of a file of `fileSize` bytes. */
 export function headerLength(start: Uint8Array, fileSize: number, file = 'safetensors'): number {
-  if (start.length < 8 || fileSize < 8) throw bad(file, `is ${fileSize} bytes long, too short for a header`)
+  if (start.length < 8 || fileSize < 8) throw bad(file, `has ${fileSize} bytes, which is too short for a header`)
   const length = new DataView(start.buffer, start.byteOffset, 8).getBigUint64(0, true)
-  if (length > BigInt(MAX_HEADER)) throw bad(file, `header of ${length} bytes, more than the ${MAX_HEADER} allowed`)
-  if (Number(length) > fileSize - 8) throw bad(file, `header of ${length} bytes in a file of ${fileSize}`)
+  if (length > BigInt(MAX_HEADER)) throw bad(file, `the header has ${length} bytes; at most ${MAX_HEADER} are allowed`)
+  if (Number(length) > fileSize - 8) throw bad(file, `the header has ${length} bytes, the whole file ${fileSize}`)
   return Number(length)
 }
 
-/** JSON.parse keeps the last of two equal keys without a word; this refuses them, at any depth. */
+/** Throws for an object with two equal keys, at any depth; JSON.parse would silently use the last one. */
 function refuseRepeatedKeys(text: string, file: string): void {
   const open: (Set<string> | null)[] = []
-  const marks = /"(?:[^"\\]|\\.)*"|[{}[\]]/g
-  for (let mark = marks.exec(text); mark; mark = marks.exec(text)) {
-    const token = mark[0]
+  const tokens = /"(?:[^"\\]|\\.)*"|[{}[\]]/g
+  for (let match = tokens.exec(text); match; match = tokens.exec(text)) {
+    const token = match[0]
     if (token === '{') open.push(new Set())
     else if (token === '[') open.push(null)
     else if (token === '}' || token === ']') open.pop()
     else {
-      let next = marks.lastIndex
+      let next = tokens.lastIndex
       while (text.charCodeAt(next) <= 32) next++
       if (text[next] !== ':') continue
       const key = String(JSON.parse(token))
@@ -99,24 +99,26 @@ function readEntry(value: unknown, name: string, dataStart: number, fileSize: nu
   if (typeof dtype !== 'string' || !Object.hasOwn(WIDTH, dtype))
     throw bad(
       file,
-      `dtype ${typeof dtype === 'string' ? JSON.stringify(dtype.slice(0, 60)) : 'that is no string'} is not supported`,
+      typeof dtype === 'string'
+        ? `dtype ${JSON.stringify(dtype.slice(0, 60))} is not supported`
+        : 'dtype is not a string',
       name,
     )
   if (!Array.isArray(shape) || shape.length > MAX_RANK || !shape.every(isCount))
-    throw bad(file, 'shape is not a list of at most 16 counts', name)
+    throw bad(file, `shape is not an array of at most ${MAX_RANK} non-negative integers`, name)
   if (!Array.isArray(offsets) || offsets.length !== 2 || !offsets.every(isCount))
-    throw bad(file, 'data_offsets is not a pair of counts', name)
+    throw bad(file, 'data_offsets is not a pair of non-negative integers', name)
   const [begin, end] = offsets as [number, number]
   if (begin > end || end > fileSize - dataStart)
-    throw bad(file, `data_offsets [${begin}, ${end}] outside the ${fileSize - dataStart} bytes of data`, name)
+    throw bad(file, `data_offsets [${begin}, ${end}] are outside the ${fileSize - dataStart} bytes of data`, name)
   const width = WIDTH[dtype as Dtype]
   const size = shape.reduce<number>((product, n) => product * n, width)
   if (size !== end - begin)
-    throw bad(file, `${dtype} [${shape.join(', ')}] takes ${size} bytes, data_offsets give ${end - begin}`, name)
+    throw bad(file, `${dtype} [${shape.join(', ')}] has ${size} bytes; data_offsets span ${end - begin}`, name)
   return { dtype: dtype as Dtype, shape, begin: dataStart + begin, end: dataStart + end }
 }
 
-/** `header` is the JSON alone (headerLength bytes from byte 8 on). Tensors come in the order of their data. */
+/** `header`: the JSON header (`headerLength` bytes from byte 8). The tensors are returned in the order of their data. */
 export function parseHeader(header: Uint8Array, fileSize: number, file = 'safetensors'): SafetensorsHeader {
   let parsed: unknown
   let text: string
@@ -148,12 +150,12 @@ export function parseHeader(header: Uint8Array, fileSize: number, file = 'safete
     if (entry.begin !== at)
       throw bad(
         file,
-        entry.begin < at ? 'overlaps the tensor before it' : `leaves ${entry.begin - at} bytes unused before it`,
+        entry.begin < at ? 'overlaps the previous tensor' : `follows ${entry.begin - at} unused bytes`,
         name,
       )
     at = entry.end
   }
-  if (at !== fileSize) throw bad(file, `${fileSize - at} bytes after the last tensor`)
+  if (at !== fileSize) throw bad(file, `${fileSize - at} bytes follow the last tensor`)
   return { metadata, tensors: new Map(tensors) }
 }
 
@@ -193,7 +195,7 @@ export function decodeTensor(entry: TensorEntry, bytes: Uint8Array): Tensor {
   }
 }
 
-/** The whole file. `file` names it in errors. */
+/** The tensors of a whole file. `file`: its name in errors. */
 export function readSafetensors(bytes: Uint8Array, file = 'safetensors'): Map<string, Tensor> {
   return readSafetensorsWithMetadata(bytes, file).tensors
 }
@@ -213,7 +215,7 @@ function encodeTensor(name: string, tensor: Tensor): Uint8Array {
   const { dtype, data } = tensor
   const size = tensor.shape.reduce((product, n) => product * n, 1)
   if (data.length !== size)
-    throw bad('safetensors', `shape [${tensor.shape.join(', ')}] holds ${size} values, data ${data.length}`, name)
+    throw bad('safetensors', `shape [${tensor.shape.join(', ')}] has ${size} values, the data ${data.length}`, name)
   const stored =
     data instanceof Float32Array && dtype === 'F16'
       ? encodeF16(data)
@@ -221,18 +223,18 @@ function encodeTensor(name: string, tensor: Tensor): Uint8Array {
         ? encodeBF16(data)
         : data
   if (stored.BYTES_PER_ELEMENT !== WIDTH[dtype])
-    throw bad('safetensors', `${dtype} given as ${data.constructor.name}`, name)
+    throw bad('safetensors', `dtype ${dtype} cannot be written from a ${data.constructor.name}`, name)
   return new Uint8Array(stored.buffer, stored.byteOffset, stored.byteLength)
 }
 
-/** By code unit, so that the order does not depend on the locale. */
+/** Compares by code unit, independently of the locale. */
 function byName(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0
 }
 
 /**
- * The same tensors and metadata give the same bytes: wider dtypes first (which keeps every tensor
- * aligned to its width), then by name; metadata by key; header padded with spaces to 8 bytes.
+ * Equal tensors and metadata give equal bytes: tensors are sorted by descending width of the dtype (which aligns each to
+ * its width) and then by name, metadata by key. The header is padded with spaces to a multiple of 8 bytes.
  */
 export function writeSafetensors(
   tensors: ReadonlyMap<string, Tensor>,
@@ -245,12 +247,12 @@ export function writeSafetensors(
     header.push(['__metadata__', Object.fromEntries([...metadata].sort(([a], [b]) => byName(a, b)))])
   let at = 0
   for (const [i, [name, tensor]] of sorted.entries()) {
-    if (name === '__metadata__') throw bad('safetensors', 'this name is reserved', name)
+    if (name === '__metadata__') throw bad('safetensors', 'the name is reserved', name)
     const end = at + parts[i]!.length
     header.push([name, { dtype: tensor.dtype, shape: tensor.shape, data_offsets: [at, end] }])
     at = end
   }
-  // Not Object.fromEntries: names that look like integers would move to the front.
+  // Not Object.fromEntries, which would move integer-like names to the front.
   const json = new TextEncoder().encode(
     `{${header.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`).join(',')}}`,
   )

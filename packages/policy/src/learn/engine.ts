@@ -1,4 +1,4 @@
-/** The embedded `LearningEngine`: the model runs in a worker thread; calls are messages. */
+/** The embedded `LearningEngine`: the model runs in a worker thread, to which calls are posted as messages. */
 import { Worker } from 'node:worker_threads'
 import { InstarError } from '@instar/events/errors'
 import type {
@@ -18,7 +18,7 @@ import { Thread, THREAD_DEFAULTS, type ThreadSettings } from '../serve/thread.ts
 import type { CallName, Calls, FromLearner, LearnWorkerData, LearnWorkerOptions, ToLearner } from './protocol.ts'
 
 /**
- * One thread is the default: the number is part of the fingerprint, and serving uses the other cores. `signal` aborts
+ * `threads`: default 1, since the number is part of the fingerprint and serving uses the other cores. `signal` aborts
  * the start only.
  */
 export type LearningOptions = { model: string; signal?: AbortSignal } & Partial<
@@ -33,14 +33,14 @@ type PendingCall = {
 }
 
 /**
- * Calls run one at a time, first in, first out. If the thread dies, unfinished calls reject with `engine_lost`; later
- * ones wait for the next thread, which starts with the loaded adapters.
+ * Calls run one at a time, in order. If the thread ends unexpectedly, unfinished calls reject with `engine_lost`; later
+ * calls wait for the next thread, which starts with the loaded adapters.
  */
 class EmbeddedLearning implements LearningEngine {
   private readonly thread: Thread<ToLearner, FromLearner, Ready>
   private ready: Ready | null = null
   private readonly adapters = new Map<string, Adapter>()
-  /** The adapters that the thread was started with. */
+  /** The adapters that were passed to the current thread at its start. */
   private startAdapters: Adapter[] = []
   /** In the order of the calls. */
   private readonly pending = new Map<number, PendingCall>()
@@ -49,7 +49,7 @@ class EmbeddedLearning implements LearningEngine {
   constructor(options: LearnWorkerOptions, settings: ThreadSettings) {
     this.thread = new Thread(
       {
-        name: 'The thread that learns',
+        name: 'The learning thread',
         spawn: () => {
           this.startAdapters = [...this.adapters.values()]
           return new Worker(new URL('./worker.ts', import.meta.url), {
@@ -67,7 +67,7 @@ class EmbeddedLearning implements LearningEngine {
         differs: (first, again) =>
           JSON.stringify(first.fingerprint) === JSON.stringify(again.fingerprint)
             ? null
-            : `The model or its engine has changed since the start: ${JSON.stringify(again.fingerprint)}, was ${JSON.stringify(first.fingerprint)}.`,
+            : `The model or its engine has changed since the start: the fingerprint was ${JSON.stringify(first.fingerprint)} and is now ${JSON.stringify(again.fingerprint)}.`,
         up: () => {
           for (const { sha256 } of this.startAdapters)
             if (!this.adapters.has(sha256)) this.thread.post({ type: 'unload', call: 0, request: { sha256 } })
@@ -88,7 +88,7 @@ class EmbeddedLearning implements LearningEngine {
     return this.ready
   }
 
-  /** One line: the engine and the reason for its choice. */
+  /** One line that names the engine and the reason for its choice. */
   get choice(): string {
     return this.started().choice
   }
@@ -97,7 +97,7 @@ class EmbeddedLearning implements LearningEngine {
     return this.started().fingerprint
   }
 
-  /** The bytes are kept for the next thread, so they must not change. */
+  /** The bytes must not change afterwards, since they are also passed to the next thread. */
   async load(adapter: Adapter): Promise<void> {
     await this.call('load', { adapter })
     this.adapters.set(adapter.sha256, adapter)
@@ -107,7 +107,7 @@ class EmbeddedLearning implements LearningEngine {
     try {
       await this.call('unload', { sha256 })
     } catch (error) {
-      // A thread that has ended holds no adapter.
+      // A thread that has ended has no adapters.
       if (!(error instanceof InstarError && error.code === 'engine_lost')) throw error
     } finally {
       this.adapters.delete(sha256)
@@ -135,7 +135,7 @@ class EmbeddedLearning implements LearningEngine {
     const refusal = this.thread.refusal()
     if (refusal) return Promise.reject(refusal)
     const call = this.next++
-    // Name and request belong together, which the union type cannot express.
+    // The type of `request` depends on `type`; the union type cannot express this for a generic name.
     const message = { type, call, request } as ToLearner
     return new Promise<Calls[Name]['result']>((resolve, reject) => {
       this.pending.set(call, {
@@ -158,7 +158,7 @@ class EmbeddedLearning implements LearningEngine {
   }
 }
 
-/** Resolves when the model is in memory; rejects with the reason, or with `aborted` if `signal` is. */
+/** Resolves when the model is loaded. Rejects with the error of the start, or with `aborted` when `signal` aborts. */
 export async function startLearning(options: LearningOptions): Promise<LearningEngine & { readonly choice: string }> {
   const { signal, backoffMs, waitMs, graceMs, ...rest } = { ...THREAD_DEFAULTS, ...options }
   const engine = new EmbeddedLearning({ engine: 'auto', threads: 1, ...rest }, { backoffMs, waitMs, graceMs })

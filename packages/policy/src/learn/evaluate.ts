@@ -1,4 +1,4 @@
-/** Samples of one adapter on fixed prompts, and the KL divergence to other adapters on these samples. */
+/** Samples completions of one adapter for given prompts, and computes its KL divergence to other adapters on them. */
 import { entropyOf, inverseTemperature, klOf } from '../distribution.ts'
 import { completionLogprobs, microBatches } from '../forward.ts'
 import type { EvaluateRequest, Evaluation, FinishReason } from '@instar/engine/port'
@@ -6,15 +6,19 @@ import type { Runtime } from '../runtime/runtime.ts'
 import { Generation } from '../serve/job.ts'
 import type { TextTokenizer } from '../tokenizer/tokenizer.ts'
 
-/** Rows decoded together, and positions prefilled in one pass: about 50 ms with the model that ships. */
+/** Most rows that are decoded together. */
 const ROWS = 32
+/** Most positions in one forward pass of prefill or scoring; about 50 ms with models/tiny. */
 const POSITIONS = 512
 
-/** `entropy`: of the distributions that the tokens were sampled from, summed, in nats. */
+/** `entropy`: the sum over the tokens of the entropy of the distribution they were sampled from, in nats. */
 export type Completion = { ids: number[]; text: string; reason: FinishReason; entropy: number }
 export type Sampler = { runtime: Runtime; tokenizer: Pick<TextTokenizer, 'bytesOf'>; endOfTurn: ReadonlySet<number> }
 
-/** Prompt i samples with seed + i, independently of the other rows. Ids include the end-of-turn token. */
+/**
+ * One completion per prompt. Prompt i is sampled with seed + i, independently of the other rows. `ids` includes the
+ * end-of-turn token. `slot`: adapter slot; null is the base model.
+ */
 export async function generateAll(
   sampler: Sampler,
   request: EvaluateRequest,
@@ -44,8 +48,8 @@ export async function generateAll(
     ),
   }))
   const scale = inverseTemperature(request.sampling.temperature)
-  /** Samples a token for every row of `logits`; returns the rows that are not finished. */
-  const draw = (group: readonly GenerationRow[], logits: Float32Array): number[] => {
+  /** Samples one token per row from `logits` [rows, V]; returns the indices of the rows that are not finished. */
+  const sampleRows = (group: readonly GenerationRow[], logits: Float32Array): number[] => {
     const V = runtime.config.vocabulary
     return group.flatMap((row, at) => {
       const own = logits.subarray(at * V, (at + 1) * V)
@@ -65,7 +69,7 @@ export async function generateAll(
     while (running.length < ROWS) {
       const group = waiting.shift()
       if (!group) break
-      const fresh = runtime.createCache(group.length)
+      const groupCache = runtime.createCache(group.length)
       const T = Math.max(...group.map((row) => row.prompt.length))
       const ids = new Int32Array(group.length * T)
       group.forEach((row, at) => {
@@ -74,14 +78,14 @@ export async function generateAll(
       const { logits } = await runtime.decodeStep({
         ids,
         T,
-        cache: fresh,
+        cache: groupCache,
         rowSlots: group.map(() => slot),
         counts: group.map((row) => row.prompt.length),
       })
-      const stay = draw(group, logits)
-      fresh.keep(stay)
-      cache.append(fresh)
-      running.push(...stay.map((at) => group[at] as GenerationRow))
+      const unfinished = sampleRows(group, logits)
+      groupCache.keep(unfinished)
+      cache.append(groupCache)
+      running.push(...unfinished.map((at) => group[at] as GenerationRow))
     }
     if (running.length === 0) continue
     const { logits } = await runtime.decodeStep({
@@ -90,15 +94,15 @@ export async function generateAll(
       cache,
       rowSlots: running.map(() => slot),
     })
-    const stay = filled(draw(running, logits))
-    if (stay.length < running.length) cache.keep(stay)
-    running = stay.map((at) => running[at] as GenerationRow)
+    const remaining = fewestMoves(sampleRows(running, logits))
+    if (remaining.length < running.length) cache.keep(remaining)
+    running = remaining.map((at) => running[at] as GenerationRow)
   }
   return done
 }
 
-/** Reorders the rows so that the last ones fill the gaps: fewer rows of the cache move. */
-function filled(rows: readonly number[]): number[] {
+/** Reorders ascending row indices so that the last ones fill the gaps, so that fewer rows of the cache move. */
+function fewestMoves(rows: readonly number[]): number[] {
   const out: number[] = []
   let last = rows.length
   for (let place = 0, at = 0; out.length < rows.length; place++) {
@@ -108,7 +112,10 @@ function filled(rows: readonly number[]): number[] {
   return out
 }
 
-/** `slots`: of the adapter, then of each reference. */
+/**
+ * KL and entropy are means per token, in nats; `length` is the mean number of tokens. `slots`: adapter slots of the
+ * adapter and of each reference; null is the base model.
+ */
 export async function evaluate(
   sampler: Sampler,
   request: EvaluateRequest,
@@ -152,7 +159,7 @@ export async function evaluate(
   }
 }
 
-/** Share of 4-grams that occur earlier in the same completion. */
+/** The share of 4-grams that occurred earlier in the same completion. */
 export function repetition(completions: readonly (readonly number[])[]): number {
   let all = 0
   let repeated = 0

@@ -15,7 +15,7 @@ test('the learning thread alone has a lower priority', { skip: process.platform 
   const module = JSON.stringify(import.meta.resolve('@instar/policy/learn/priority'))
   const before = nice(process.pid)
   const worker = new Worker(
-    `import(${module}).then(({ yieldToOthers }) => { require('node:worker_threads').parentPort.postMessage(yieldToOthers()) }); setInterval(() => {}, 1000)`,
+    `import(${module}).then(({ lowerPriority }) => { require('node:worker_threads').parentPort.postMessage(lowerPriority()) }); setInterval(() => {}, 1000)`,
     { eval: true },
   )
   const [thread] = (await once(worker, 'message')) as [number]

@@ -1,4 +1,4 @@
-/** Messages between the main thread and the learning thread, all plain data. */
+/** Messages between the main thread and the learning thread. They contain plain data only. */
 import type {
   Adapter,
   EvaluateRequest,
@@ -15,16 +15,16 @@ import type { PlainError } from '@instar/events/plain-error'
 import type { Exit } from '../serve/protocol.ts'
 
 export type LearnWorkerOptions = {
-  /** Folder or .gguf file. */
+  /** Path of a folder or of a .gguf file. */
   model: string
   engine: EngineChoice
   threads: number
 }
 
-/** `adapters`: loaded before `ready`; those of the thread before this one. */
+/** `adapters`: loaded before `ready`; in a restarted thread, those that were loaded in the previous one. */
 export type LearnWorkerData = LearnWorkerOptions & { adapters: Adapter[] }
 
-/** The calls with their requests and results. */
+/** The calls by name, with the types of their requests and results. */
 export type Calls = {
   load: { request: { adapter: Adapter }; result: null }
   unload: { request: { sha256: string }; result: null }

@@ -1,4 +1,4 @@
-/** The learning thread: one call at a time, first in, first out. */
+/** The learning thread. It performs one call at a time, in the order of arrival. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { InstarError } from '@instar/events/errors'
 import { hashCheckpoint, loadTokenizer, loadWeights } from '../checkpoints/open.ts'
@@ -10,7 +10,7 @@ import { createRuntime } from '../runtime/runtime.ts'
 import { plainError } from '@instar/events/plain-error'
 import { PARENT_SLOT, Trainer } from '../step.ts'
 import { evaluate } from './evaluate.ts'
-import { yieldToOthers } from './priority.ts'
+import { lowerPriority } from './priority.ts'
 import type { Calls, CallName, FromLearner, LearnWorkerData, ToLearner } from './protocol.ts'
 
 const port = parentPort
@@ -18,37 +18,39 @@ if (!port) throw new Error('worker.ts runs in a worker thread')
 const post = (message: FromLearner): void => {
   port.postMessage(message)
 }
-// Received between two steps, and while the model is loaded.
+// `exit` is received between two native calls, and while the model is being loaded.
 port.on('message', (message: ToLearner) => {
   if (message.type === 'exit') process.exit(1)
 })
 
 async function main(options: LearnWorkerData): Promise<void> {
-  yieldToOthers()
+  lowerPriority()
   const { config, weights } = loadWeights(options.model)
   const { tokenizer, endOfTurn } = loadTokenizer(options.model)
   const base = await hashCheckpoint(options.model)
   const runtime = await createRuntime({ config, weights, base, engine: options.engine, threads: options.threads })
   const trainer = new Trainer(runtime, base)
   const sampler = { runtime, tokenizer, endOfTurn: new Set(endOfTurn) }
-  // The copies are no longer needed.
+  // `splice` releases the copies of the bytes.
   const adapters = new Map<string, Lora>(
     options.adapters.splice(0).map((adapter) => [adapter.sha256, readAdapter(adapter, config)]),
   )
 
-  /** Installs the adapters in slots besides the learner's own; equal ones share a slot. Null (the base) needs none. */
+  /** Runs `body` with the adapters installed in slots above PARENT_SLOT, one per distinct adapter; null is the base. */
   const withSlots = async <T>(
-    wanted: readonly AdapterSha[],
+    requested: readonly AdapterSha[],
     body: (slots: (number | null)[]) => Promise<T>,
   ): Promise<T> => {
-    const distinct = [...new Set(wanted.filter((sha256): sha256 is string => sha256 !== null))]
+    const distinct = [...new Set(requested.filter((sha256): sha256 is string => sha256 !== null))]
     distinct.forEach((sha256, at) => {
       const lora = adapters.get(sha256)
-      if (!lora) throw new InstarError('unknown_adapter', `No adapter ${sha256} is loaded.`, { adapter: sha256 })
+      if (!lora) throw new InstarError('unknown_adapter', `The adapter ${sha256} is not loaded.`, { adapter: sha256 })
       runtime.setAdapterSlot(PARENT_SLOT + 1 + at, lora)
     })
     try {
-      return await body(wanted.map((sha256) => (sha256 === null ? null : PARENT_SLOT + 1 + distinct.indexOf(sha256))))
+      return await body(
+        requested.map((sha256) => (sha256 === null ? null : PARENT_SLOT + 1 + distinct.indexOf(sha256))),
+      )
     } finally {
       distinct.forEach((_, at) => {
         runtime.setAdapterSlot(PARENT_SLOT + 1 + at, null)
@@ -56,16 +58,16 @@ async function main(options: LearnWorkerData): Promise<void> {
     }
   }
 
-  /** `item`: index of the prompt in the call. */
-  const room = (prompt: readonly number[], completion: readonly number[], item = 0): void => {
+  /** Throws unless the prompt is not empty and both fit the context. `item`: index of the prompt in the call. */
+  const checkLength = (prompt: readonly number[], completion: readonly number[], item = 0): void => {
     const tokens = prompt.length + completion.length
     if (prompt.length === 0) throw new InstarError('bad_request', 'The prompt is empty.', { item })
     if (tokens > config.contextLength)
-      throw new InstarError('context_length_exceeded', `${tokens} tokens, the context is ${config.contextLength}`, {
-        item,
-        tokens,
-        context: config.contextLength,
-      })
+      throw new InstarError(
+        'context_length_exceeded',
+        `The sequence has ${tokens} tokens; the model's context has ${config.contextLength}.`,
+        { item, tokens, context: config.contextLength },
+      )
   }
 
   const perform = async (
@@ -89,7 +91,7 @@ async function main(options: LearnWorkerData): Promise<void> {
       case 'evaluate': {
         const { request } = message
         request.prompts.forEach((prompt, item) => {
-          room(prompt, [0], item)
+          checkLength(prompt, [0], item)
         })
         return withSlots([request.adapter, ...request.references], ([adapter = null, ...references]) =>
           evaluate(sampler, request, { adapter, references }),
@@ -97,7 +99,7 @@ async function main(options: LearnWorkerData): Promise<void> {
       }
       case 'score': {
         const { request } = message
-        room(request.prompt, request.completion)
+        checkLength(request.prompt, request.completion)
         if (request.completion.length === 0) return new Float32Array()
         return withSlots([request.adapter], async ([slot = null]) => {
           const [rows] = await completionLogprobs(runtime, [

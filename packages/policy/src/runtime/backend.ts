@@ -1,20 +1,21 @@
 /**
- * What the model needs of something that computes: a program of TensorFlow.js operations, compiled once
- * and run many times on plain arrays. `onnx.ts` traces it into a graph, `wasm.ts` and `tfjs-node/` run it as it stands.
+ * The interface of the arithmetic backends: a program of TensorFlow.js operations is compiled once and run many times
+ * on plain arrays. `onnx.ts` traces it into an ONNX graph; `wasm.ts` and `tfjs-node/` run it operation by operation.
  */
 import type * as tf from '../tensors.ts'
 import type { PackedTensor } from '../weights.ts'
 
+/** `data` is row-major in `shape`. */
 export type TensorData = { shape: readonly number[]; data: Float32Array | Int32Array }
 
-/** A name in `shape` is a dimension that may differ from run to run; equal names are equal sizes within one run. */
+/** A name in `shape` is a dimension whose size may differ between runs; within a run equal names have equal sizes. */
 export type InputSpec = { name: string; dtype: 'float32' | 'int32'; shape: readonly (number | string)[] }
 
 /**
- * `build` is written in TensorFlow.js alone and may use its gradients. It may not read tensors back, and no
- * number in it may depend on a named dimension except as a shape: a traced program is built once.
- * `constants` are frozen: uploaded once and shared by all programs of a backend that hold the same array. `packed`
- * gives some of them a second time, in blocks of 4 bits: a runtime may multiply by either.
+ * `build` uses operations and gradients of TensorFlow.js only. It must not read tensors, and must use the size of a
+ * named dimension in shapes only, since a traced program is built once for all sizes. `constants` do not change: a
+ * backend uploads each array once and shares it between programs. `packed` returns a constant in 4-bit blocks, if there
+ * is such a form; a backend may use either form.
  */
 export type Program = {
   name: string
@@ -28,8 +29,8 @@ export type Feeds = Record<string, TensorData>
 
 export interface Compiled {
   /**
-   * Outputs by name, all or those of `only`; the arrays belong to the caller. Inputs are not changed and may be
-   * reused once it resolves.
+   * Returns the outputs by name: all, or those in `only`. The returned arrays belong to the caller. The feeds are not
+   * changed; they must stay unchanged until the promise resolves.
    */
   run(feeds: Feeds, only?: readonly string[]): Promise<Record<string, { shape: number[]; data: Float32Array }>>
   dispose(): Promise<void>
@@ -37,7 +38,7 @@ export interface Compiled {
 
 export interface Backend {
   readonly name: 'onnx' | 'wasm' | 'tfjs-node'
-  /** Versions of what does the arithmetic, and whatever else decides its bits. */
+  /** Versions of the libraries and settings that determine the bits of the results; part of the fingerprint. */
   readonly build: string
   readonly threads: number
   compile(program: Program): Promise<Compiled>

@@ -1,30 +1,33 @@
 /**
- * Keys and values of what rows have already read, in plain arrays that a runtime reads in place. Rows join
- * and leave between steps; each row has its own length, and what lies beyond it is masked, so a row may
- * also be cut back to an earlier length (`rewind`) to continue from a shared prefix.
+ * The KV cache of a batch, in plain arrays that a runtime reads without copying. Rows are added and removed between
+ * steps. Each row has a length of its own; positions beyond it are masked, so a row can be truncated (`rewind`) to
+ * continue from a shared prefix.
  */
 import type { ModelConfig } from '../weights.ts'
 
+/** Capacities are multiples of this many positions. */
 const BLOCK = 64
-const blocks = (positions: number): number => Math.max(1, Math.ceil(positions / BLOCK)) * BLOCK
+const roundUp = (positions: number): number => Math.max(1, Math.ceil(positions / BLOCK)) * BLOCK
 
-/** Shapes per layer: keys [rows, G, d, C], values [rows, G, C, d]; G key heads, d head size, C capacity. */
+/** Shapes per layer: keys [rows, G, d, C], values [rows, G, C, d]; G key-value heads, d head size, C capacity. */
 export class KvCache {
   readonly config: ModelConfig
-  /** Filled positions of each row; its length is the number of rows. */
+  /** Filled positions of each row. */
   readonly lengths: number[] = []
+  /** Positions that each row has room for. */
   capacity: number
-  private room: number
-  /** Empty until something is written or asked for. */
+  /** Rows that the arrays have room for. */
+  private rowCapacity: number
+  /** Empty until the first write or read. */
   private keys: Float32Array[] = []
   private values: Float32Array[] = []
   private views: { keys: Float32Array[]; values: Float32Array[] } | null = null
 
-  /** `rows` empty rows; `positions` is how many they will probably need. */
+  /** `rows` empty rows; `positions`: expected positions per row, the initial capacity. */
   constructor(config: ModelConfig, rows = 0, positions = 0) {
     this.config = config
-    this.capacity = blocks(positions)
-    this.room = Math.max(1, rows)
+    this.capacity = roundUp(positions)
+    this.rowCapacity = Math.max(1, rows)
     for (let row = 0; row < rows; row++) this.lengths.push(0)
   }
 
@@ -32,7 +35,7 @@ export class KvCache {
     return this.lengths.length
   }
 
-  /** Bytes held. */
+  /** Bytes of the arrays. */
   get bytes(): number {
     return [...this.keys, ...this.values].reduce((sum, data) => sum + data.byteLength, 0)
   }
@@ -47,11 +50,11 @@ export class KvCache {
 
   private ensure(): void {
     if (this.keys.length > 0) return
-    this.keys = this.allocate(this.room, this.capacity)
-    this.values = this.allocate(this.room, this.capacity)
+    this.keys = this.allocate(this.rowCapacity, this.capacity)
+    this.values = this.allocate(this.rowCapacity, this.capacity)
   }
 
-  /** The arrays of one layer, cut to the rows there are. Equal arrays until rows, capacity or room change. */
+  /** The arrays of one layer, limited to the present rows. The array objects change only with rows or capacity. */
   layer(layer: number): { keys: Float32Array; values: Float32Array } {
     if (!this.views) {
       this.ensure()
@@ -64,7 +67,7 @@ export class KvCache {
     return { keys: this.views.keys[layer] as Float32Array, values: this.views.values[layer] as Float32Array }
   }
 
-  /** Copies one row, whatever the two capacities. */
+  /** Copies one row between arrays whose capacities may differ. */
   private static copyRow(
     from: KvCache,
     row: number,
@@ -91,16 +94,17 @@ export class KvCache {
     }
   }
 
-  private rebuild(source: readonly { cache: KvCache; row: number }[], room: number, capacity: number): void {
+  /** Replaces all rows by `source`, in new arrays. */
+  private rebuild(source: readonly { cache: KvCache; row: number }[], rowCapacity: number, capacity: number): void {
     const lengths = source.map(({ cache, row }) => cache.lengths[row] ?? 0)
     const filled = lengths.some((length) => length > 0)
-    const keys = filled ? this.allocate(room, capacity) : []
-    const values = filled ? this.allocate(room, capacity) : []
+    const keys = filled ? this.allocate(rowCapacity, capacity) : []
+    const values = filled ? this.allocate(rowCapacity, capacity) : []
     source.forEach(({ cache, row }, to) => KvCache.copyRow(cache, row, keys, values, to, capacity))
     this.keys = keys
     this.values = values
     this.lengths.splice(0, this.lengths.length, ...lengths)
-    this.room = room
+    this.rowCapacity = rowCapacity
     this.capacity = capacity
     this.views = null
   }
@@ -109,18 +113,19 @@ export class KvCache {
     return this.lengths.map((_, row) => ({ cache: this, row }))
   }
 
-  /** Room for `positions` in every row. */
+  /** Ensures a capacity of at least `positions` per row. */
   reserve(positions: number): void {
-    if (positions > this.capacity) this.rebuild(this.all(), this.room, blocks(positions))
+    if (positions > this.capacity) this.rebuild(this.all(), this.rowCapacity, roundUp(positions))
   }
 
-  /** The rows of `other` follow this cache's own; `other` is left as it is. */
+  /** Appends copies of the rows of `other`. */
   append(other: KvCache): void {
     const total = this.rows + other.rows
-    const capacity = Math.max(this.capacity, blocks(Math.max(0, ...other.lengths)))
-    if (total > this.room || capacity > this.capacity) {
-      const room = total > this.room ? Math.max(total, Math.min(this.room * 2, total + 4)) : this.room
-      this.rebuild([...this.all(), ...other.lengths.map((_, row) => ({ cache: other, row }))], room, capacity)
+    const capacity = Math.max(this.capacity, roundUp(Math.max(0, ...other.lengths)))
+    if (total > this.rowCapacity || capacity > this.capacity) {
+      const rowCapacity =
+        total > this.rowCapacity ? Math.max(total, Math.min(this.rowCapacity * 2, total + 4)) : this.rowCapacity
+      this.rebuild([...this.all(), ...other.lengths.map((_, row) => ({ cache: other, row }))], rowCapacity, capacity)
       return
     }
     this.ensure()
@@ -132,16 +137,16 @@ export class KvCache {
   }
 
   /**
-   * Keeps these rows, in this order; a row may be given once. Cheap where rows only move to the front (drop row 2
-   * of 5: `[0, 1, 4, 3]`, or `[0, 1, 3, 4]` to keep the order).
+   * Keeps the given rows, in the given order, and removes the others; a row must not occur twice. Rows are moved in
+   * place if none moves to a higher index: to remove row 2 of 5, `[0, 1, 4, 3]` moves one row, `[0, 1, 3, 4]` two.
    */
   keep(rows: readonly number[]): void {
     const longest = Math.max(0, ...rows.map((row) => this.lengths[row] ?? 0))
-    const shrunk = blocks(longest) * 2 <= this.capacity ? blocks(longest) : this.capacity
+    const shrunk = roundUp(longest) * 2 <= this.capacity ? roundUp(longest) : this.capacity
     if (shrunk < this.capacity || rows.some((row, at) => row < at)) {
       this.rebuild(
         rows.map((row) => ({ cache: this, row })),
-        Math.max(1, shrunk < this.capacity ? rows.length : this.room),
+        Math.max(1, shrunk < this.capacity ? rows.length : this.rowCapacity),
         shrunk,
       )
       return
@@ -156,25 +161,28 @@ export class KvCache {
     this.views = null
   }
 
-  /** A new cache of these rows; a row may be given more than once. */
+  /** A new cache with copies of the given rows; a row may occur more than once. */
   copy(rows: readonly number[]): KvCache {
     const out = new KvCache(this.config, 0, 0)
     out.rebuild(
       rows.map((row) => ({ cache: this, row })),
       Math.max(1, rows.length),
-      blocks(Math.max(0, ...rows.map((row) => this.lengths[row] ?? 0))),
+      roundUp(Math.max(0, ...rows.map((row) => this.lengths[row] ?? 0))),
     )
     return out
   }
 
-  /** Forgets everything after the first `length` positions of a row. */
+  /** Truncates a row to its first `length` positions. Throws `RangeError` if it has fewer. */
   rewind(row: number, length: number): void {
     if (length < 0 || length > (this.lengths[row] ?? 0))
-      throw new RangeError(`row ${row} holds ${this.lengths[row] ?? 0} positions, not ${length}`)
+      throw new RangeError(`row ${row} has ${this.lengths[row] ?? 0} positions and cannot be rewound to ${length}`)
     this.lengths[row] = length
   }
 
-  /** Appends the first `counts[row]` of T new positions of each row; k, v are [rows, G, T, d] of one layer. */
+  /**
+   * Writes the first `counts[row]` of T new positions of each row after its filled positions, for one layer; `k` and
+   * `v` are [rows, G, T, d]. `advance` must follow after all layers.
+   */
   write(layer: number, k: Float32Array, v: Float32Array, T: number, counts: readonly number[]): void {
     const { kvHeads: G, headDim: d } = this.config
     this.ensure()
@@ -194,7 +202,7 @@ export class KvCache {
     }
   }
 
-  /** Counts the positions that `write` has appended in every layer. */
+  /** Adds the positions that `write` wrote in every layer to the lengths of the rows. */
   advance(T: number, counts: readonly number[]): void {
     for (let row = 0; row < this.rows; row++) this.lengths[row] = (this.lengths[row] ?? 0) + (counts[row] ?? T)
   }

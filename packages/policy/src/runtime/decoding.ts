@@ -1,6 +1,4 @@
-/**
- * The decode step: prefill and generation are one program, with any batch, any number of new positions and any cache.
- */
+/** The decode step. One program serves prefill and generation, for any numbers of rows, new and cached positions. */
 import type * as tf from '../tensors.ts'
 import * as tfjs from '../tensors.ts'
 import { MASKED, attendCached, decode, head, ropeTable } from '../model.ts'
@@ -11,21 +9,21 @@ import type { ModelConfig, PackedTensor } from '../weights.ts'
 import type { Backend, Compiled, Feeds, InputSpec, Program, TensorData } from './backend.ts'
 import type { KvCache } from './cache.ts'
 
-/** `ids` [B·T] right-padded; `counts`: the number of valid ids per row (default T). */
+/** `ids` [B·T], rows padded on the right; `counts`: valid ids per row, default T for each. */
 export type DecodeRequest = {
   ids: Int32Array
   T: number
   cache: KvCache
-  /** The adapter slot of each row; null is the base model. */
+  /** Adapter slot of each row; null is the base model. */
   rowSlots: readonly (number | null)[]
   counts?: readonly number[]
-  /** `all`: logits of every real position instead of each row's last; or those of these places in [B·T]. */
+  /** Positions whose logits are returned: the last valid one of each row (default), all valid ones, or indices in [B·T]. */
   logits?: 'last' | 'all' | readonly number[]
-  /** False: the sequence ends here, and the cache is not updated. */
+  /** False: the cache is not updated, since no further step follows. Default true. */
   keep?: boolean
 }
 
-/** `logits` [N, V]: one row for each batch row, real position or asked place, in that order. */
+/** `logits` [rows, vocabulary]: one row per requested position, in the order of the request. */
 export type DecodeResult = { logits: Float32Array; rows: number; vocabulary: number }
 
 type Packed = (name: string) => PackedTensor | null
@@ -71,13 +69,13 @@ function program(config: ModelConfig, constants: ReadonlyMap<string, TensorData>
         },
       )
       const hidden_ND = decode(ids, sequence, parameters, attend)
-      const picked_ND = tfjs.gather(hidden_ND, input('rows') as tf.Tensor1D) as tf.Tensor2D
-      return { logits: head(picked_ND, config, parameters), ...out }
+      const selected_ND = tfjs.gather(hidden_ND, input('rows') as tf.Tensor1D) as tf.Tensor2D
+      return { logits: head(selected_ND, config, parameters), ...out }
     },
   }
 }
 
-/** Decodes with up to any number of adapters side by side. */
+/** Decodes batches whose rows may use different adapters. */
 export class Decoder {
   private readonly config: ModelConfig
   private readonly compiled: Compiled
@@ -85,8 +83,8 @@ export class Decoder {
   private readonly slots: (Lora | null)[] = []
   private packed: Feeds | null = null
   private readonly causal = new Map<number, TensorData>()
-  /** Keys or values of one masked position, by number of rows: what a step without a past attends to. */
-  private readonly nothing = new Map<number, Float32Array>()
+  /** By number of rows: zeros for one masked position, in place of an empty cache. */
+  private readonly emptyPast = new Map<number, Float32Array>()
 
   private constructor(config: ModelConfig, compiled: Compiled) {
     this.config = config
@@ -94,7 +92,7 @@ export class Decoder {
     this.table = ropeTable(config, config.contextLength)
   }
 
-  /** `packed`: constants that the checkpoint holds in blocks of 4 bits, so (backend.ts). */
+  /** `packed`: constants in 4-bit blocks (backend.ts). */
   static async create(
     backend: Backend,
     config: ModelConfig,
@@ -104,12 +102,14 @@ export class Decoder {
     return new Decoder(config, await backend.compile(program(config, constants, packed)))
   }
 
+  /** Sets or clears (null) the adapter of a slot for later steps. */
   setAdapterSlot(slot: number, adapter: Lora | null): void {
     while (this.slots.length <= slot) this.slots.push(null)
     this.slots[slot] = adapter
     this.packed = null
   }
 
+  /** Throws `RangeError` if sizes do not match or a row exceeds the context length. */
   async step(request: DecodeRequest): Promise<DecodeResult> {
     const { config, table } = this
     const { ids, T, cache, rowSlots } = request
@@ -118,29 +118,29 @@ export class Decoder {
     const counts = request.counts ?? new Array<number>(B).fill(T)
     if (ids.length !== B * T || rowSlots.length !== B || counts.length !== B)
       throw new RangeError(
-        `${B} rows of ${T} positions: ${ids.length} ids, ${rowSlots.length} slots, ${counts.length} counts`,
+        `a step of ${B} rows and ${T} positions got ${ids.length} ids, ${rowSlots.length} slots, ${counts.length} counts`,
       )
     const needed = Math.max(...cache.lengths.map((length, row) => length + (counts[row] ?? T)))
     if (needed > config.contextLength)
-      throw new RangeError(`${needed} positions do not fit the context of ${config.contextLength}`)
+      throw new RangeError(`a row of ${needed} positions exceeds the context length of ${config.contextLength}`)
     if (request.keep !== false) cache.reserve(needed)
-    // A fresh prompt need not look at a cache full of nothing.
-    const fresh = cache.lengths.every((length) => length === 0)
-    const C = fresh ? 1 : cache.capacity
+    // With empty caches, attention reads one masked position instead of the whole capacity.
+    const empty = cache.lengths.every((length) => length === 0)
+    const C = empty ? 1 : cache.capacity
     const cos = new Float32Array(B * T * d)
     const sin = new Float32Array(B * T * d)
     const cached = new Float32Array(B * C).fill(MASKED)
-    const wanted = request.logits ?? 'last'
-    const rows: number[] = typeof wanted === 'string' ? [] : [...wanted]
+    const requested = request.logits ?? 'last'
+    const rows: number[] = typeof requested === 'string' ? [] : [...requested]
     for (let row = 0; row < B; row++) {
       const start = cache.lengths[row] ?? 0
-      const real = Math.min(T, config.contextLength - start)
-      cos.set(table.cos.subarray(start * d, (start + real) * d), row * T * d)
-      sin.set(table.sin.subarray(start * d, (start + real) * d), row * T * d)
+      const positions = Math.min(T, config.contextLength - start)
+      cos.set(table.cos.subarray(start * d, (start + positions) * d), row * T * d)
+      sin.set(table.sin.subarray(start * d, (start + positions) * d), row * T * d)
       cached.fill(0, row * C, row * C + start)
       const count = counts[row] ?? T
-      if (wanted === 'all') for (let t = 0; t < count; t++) rows.push(row * T + t)
-      else if (wanted === 'last') rows.push(row * T + count - 1)
+      if (requested === 'all') for (let t = 0; t < count; t++) rows.push(row * T + t)
+      else if (requested === 'last') rows.push(row * T + count - 1)
     }
     let causal = this.causal.get(T)
     if (!causal) {
@@ -158,30 +158,30 @@ export class Decoder {
       ...packedMasks(this.slots, rowSlots),
     }
     for (let layer = 0; layer < config.layers; layer++) {
-      const { keys, values } = fresh ? this.past(B) : cache.layer(layer)
+      const { keys, values } = empty ? this.emptyLayer(B) : cache.layer(layer)
       feeds[`keys.${layer}`] = { shape: [B, config.kvHeads, d, C], data: keys }
       feeds[`values.${layer}`] = { shape: [B, config.kvHeads, C, d], data: values }
     }
     if (request.keep === false) {
       const { logits } = await this.compiled.run(feeds, ['logits'])
-      if (!logits) throw new Error('no logits')
+      if (!logits) throw new Error('the decode program returned no logits')
       return { logits: logits.data, rows: rows.length, vocabulary: config.vocabulary }
     }
     const out = await this.compiled.run(feeds)
     for (let layer = 0; layer < config.layers; layer++) {
       const k = out[`k.${layer}`]
       const v = out[`v.${layer}`]
-      if (!k || !v) throw new Error(`no keys of layer ${layer}`)
+      if (!k || !v) throw new Error(`the decode program returned no keys or values of layer ${layer}`)
       cache.write(layer, k.data, v.data, T, counts)
     }
     cache.advance(T, counts)
-    if (!out.logits) throw new Error('no logits')
+    if (!out.logits) throw new Error('the decode program returned no logits')
     return { logits: out.logits.data, rows: rows.length, vocabulary: config.vocabulary }
   }
 
-  private past(B: number): { keys: Float32Array; values: Float32Array } {
-    let zeros = this.nothing.get(B)
-    if (!zeros) this.nothing.set(B, (zeros = new Float32Array(B * this.config.kvHeads * this.config.headDim)))
+  private emptyLayer(B: number): { keys: Float32Array; values: Float32Array } {
+    let zeros = this.emptyPast.get(B)
+    if (!zeros) this.emptyPast.set(B, (zeros = new Float32Array(B * this.config.kvHeads * this.config.headDim)))
     return { keys: zeros, values: zeros }
   }
 

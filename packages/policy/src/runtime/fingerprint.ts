@@ -1,11 +1,11 @@
-/** What must be the same for the same arithmetic to give the same bits. */
+/** The fingerprint of an engine: equal inputs on engines with equal fingerprints give equal bits. */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { arch, cpus, platform } from 'node:os'
 import type { Fingerprint } from '@instar/engine/port'
 import type { Backend } from './backend.ts'
 
-/** The sources of the arithmetic that determines an adapter. A digest replaces a version number maintained by hand. */
+/** The sources that determine the numbers of an adapter. Their digest replaces a version number maintained by hand. */
 const SOURCES = [
   'adam',
   'credit',
@@ -36,8 +36,8 @@ const SOURCES = [
 ]
 
 /**
- * Digest of the arithmetic's sources without comments and white space: a change there may change bits, so it is
- * another build.
+ * A digest of `SOURCES`: 12 hexadecimal digits of sha256. Block comments, lines that are comments, and the length of
+ * white space do not count; comments at the end of a line of code, names and texts do. `read`: the text of a source.
  */
 export function arithmetic(read: (name: string) => string = source): string {
   const hash = createHash('sha256')
@@ -52,10 +52,10 @@ export function arithmetic(read: (name: string) => string = source): string {
 
 const source = (name: string): string => readFileSync(new URL(`../${name}.ts`, import.meta.url), 'utf8')
 
-/** Vector extensions that decide which kernels run, widest first. */
+/** Vector extensions by which libraries select kernels, widest first. */
 const EXTENSIONS = ['amx_tile', 'avx512_bf16', 'avx512_vnni', 'avx512f', 'avx2', 'avx', 'sve2', 'sve', 'asimd']
 
-/** Architecture and vector extensions; where they cannot be read, the processor's name. */
+/** Architecture and vector extensions; on systems other than Linux, the name of the processor. */
 export function instructionSet(): string {
   if (platform() !== 'linux') return `${platform()}-${arch()} ${cpus()[0]?.model ?? 'unknown'}`
   const line = /^(?:flags|Features)\s*:(.*)$/m.exec(readFileSync('/proc/cpuinfo', 'utf8'))?.[1] ?? ''

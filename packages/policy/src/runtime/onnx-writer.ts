@@ -1,15 +1,12 @@
-/**
- * Writes an ONNX model: protobuf by hand, only the fields that a graph of tensors needs. Field numbers are
- * those of onnx.proto3 (IR version 9).
- */
+/** Serialises an ONNX model as protobuf. Field numbers are those of onnx.proto3 (IR version 9). */
 
 export type OnnxType = 'float32' | 'uint8' | 'int32' | 'int64' | 'bool'
 const TYPE_CODE: Record<OnnxType, number> = { float32: 1, uint8: 2, int32: 6, int64: 7, bool: 9 }
 
-/** A branch of an If: no inputs of its own, it sees every value of the graph around it. */
+/** A branch of an If node. It has no inputs; its nodes may use every value of the enclosing graph. */
 export type OnnxBranch = { name: string; nodes: readonly OnnxNode[]; output: OnnxValue }
 
-/** Integers are written as `ints` or `i`; a number that stands for a float is wrapped. */
+/** A plain number is an integer attribute (`i`, `ints`); a float attribute is given as `{ float }`. */
 export type Attribute = number | string | readonly number[] | { float: number } | { branch: OnnxBranch }
 
 export type OnnxNode = {
@@ -20,7 +17,7 @@ export type OnnxNode = {
   attributes: Readonly<Record<string, Attribute>>
 }
 export type OnnxValue = { name: string; type: OnnxType; shape: readonly (number | string)[] }
-/** `external`: where the bytes lie in a file beside the model, instead of inside it. */
+/** `external`: the file and offset of the bytes, if they are stored outside the model. */
 export type OnnxInitializer = {
   name: string
   type: OnnxType
@@ -36,7 +33,7 @@ export type OnnxGraph = {
   initializers: readonly OnnxInitializer[]
 }
 
-/** A message under construction: pieces that are copied once, at the end. */
+/** A protobuf message under construction; its pieces are copied once, by `finish`. */
 class ProtobufMessage {
   readonly pieces: Uint8Array[] = []
   length = 0
@@ -147,7 +144,7 @@ function initializer(value: OnnxInitializer): ProtobufMessage {
   return out.integer(14, 1)
 }
 
-/** The bytes of a ModelProto with default opset 18 and the fused operators of onnxruntime's own domain. */
+/** A serialised ModelProto with opset 18 of the default domain and version 1 of onnxruntime's domain com.microsoft. */
 export function writeOnnx(graph: OnnxGraph): Uint8Array {
   const body = new ProtobufMessage()
   for (const item of graph.nodes) body.message(1, node(item))

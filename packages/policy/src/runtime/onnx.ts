@@ -1,4 +1,4 @@
-/** Programs traced once into an ONNX graph and run by onnxruntime-node on the CPU. */
+/** The backend `onnx`: traces programs into ONNX graphs and runs them with onnxruntime-node on the CPU. */
 import { createRequire } from 'node:module'
 import { closeSync, mkdtempSync, openSync, readdirSync, rmSync, writeFileSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,23 +11,23 @@ import { writeOnnx } from './onnx-writer.ts'
 import type { OnnxGraph, OnnxInitializer } from './onnx-writer.ts'
 
 /**
- * Constants above this many bytes in all go to a file beside the model: a protobuf ends at 2 GB and is copied when
- * read.
+ * If the constants of a model have at least this many bytes in total, they are stored as external data: a protobuf
+ * message is limited to 2 GB and is copied when it is read.
  */
 const EXTERNAL_BYTES = 64 * 1024 * 1024
-/** Smaller constants stay inside the model even then. */
+/** Constants of at most this many bytes always stay inside the model. */
 const EXTERNAL_EACH = 4096
 
 /**
- * Platforms where onnxruntime's float32 product with 4-bit blocks is fast (measured); without a kernel it takes ten
- * times as long as reading float32.
+ * Whether onnxruntime has a fast kernel for float32 times 4-bit blocks on this CPU (measured); without one the product
+ * takes ten times as long as with a float32 matrix.
  */
 const FAST_BLOCKS = /^linux-x64 .*\bavx512f\b/.test(instructionSet())
 
 const FOLDER = 'instar-onnx-'
 
-/** Removes what processes that were killed have left in the temporary folder; the name holds the process id. */
-function sweep(): void {
+/** Removes the temporary folders of processes that no longer run; the folder name contains the process id. */
+function removeStaleFolders(): void {
   for (const name of readdirSync(tmpdir())) {
     const pid = Number(new RegExp(`^${FOLDER}(\\d+)-`).exec(name)?.[1] ?? Number.NaN)
     if (Number.isSafeInteger(pid) && !isRunning(pid)) rmSync(join(tmpdir(), name), { recursive: true, force: true })
@@ -42,7 +42,7 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** A file of frozen weights that all sessions of one backend map: each array is written once. */
+/** A file of constants that all sessions of a backend map into memory; each array is written once. */
 class WeightFile {
   readonly folder: string
   private readonly file: number
@@ -51,12 +51,13 @@ class WeightFile {
   readonly name = 'weights.bin'
 
   constructor() {
-    sweep()
+    removeStaleFolders()
     this.folder = mkdtempSync(join(tmpdir(), `${FOLDER}${process.pid}-`))
     this.file = openSync(join(this.folder, this.name), 'w')
   }
 
-  place(item: OnnxInitializer): OnnxInitializer {
+  /** Writes the bytes, unless they are in the file already, and returns the initializer with a reference to them. */
+  write(item: OnnxInitializer): OnnxInitializer {
     let views = this.offsets.get(item.bytes.buffer)
     if (!views) this.offsets.set(item.bytes.buffer, (views = new Map<number, number>()))
     let offset = views.get(item.bytes.byteOffset)
@@ -77,8 +78,8 @@ class WeightFile {
 }
 
 /**
- * `prepack: false` keeps one copy of the weights in memory instead of two, at some cost in speed. `blocks`: multiply
- * by 4-bit blocks where a program has them; default: where that is fast.
+ * `prepack: false` keeps one copy of the weights in memory instead of two and is slower. `blocks`: multiply by 4-bit
+ * blocks where a program has them; default: if the CPU has a fast kernel.
  */
 export type OnnxOptions = { threads: number; prepack?: boolean; blocks?: boolean }
 
@@ -108,33 +109,32 @@ class OnnxBackend implements Backend {
     const outputs = graph.outputs.map((output) => output.name)
     const specs = new Map(program.inputs.map((input) => [input.name, input]))
     const ort = this.ort
-    // Tensor objects are kept while the caller keeps passing the same array: adapters and caches do not change
-    // identity.
+    // A tensor object is reused while the caller passes the same array, as it does for adapters and caches.
     const tensors = new Map<string, { data: unknown; key: string; tensor: Ort.Tensor }>()
     const compiled: Compiled = {
       async run(feeds: Feeds, only?: readonly string[]) {
-        const given: Record<string, Ort.Tensor> = {}
+        const inputs: Record<string, Ort.Tensor> = {}
         for (const [name, spec] of specs) {
           const value = feeds[name]
-          if (!value) throw new Error(`${program.name}: no input ${name}`)
+          if (!value) throw new Error(`${program.name}: the input ${name} is missing`)
           const key = value.shape.join()
-          let held = tensors.get(name)
-          if (!held || held.data !== value.data || held.key !== key) {
+          let cached = tensors.get(name)
+          if (!cached || cached.data !== value.data || cached.key !== key) {
             const tensor =
               spec.dtype === 'float32'
                 ? new ort.Tensor('float32', value.data as Float32Array, value.shape)
                 : new ort.Tensor('int32', value.data as Int32Array, value.shape)
-            held = { data: value.data, key, tensor }
-            tensors.set(name, held)
+            cached = { data: value.data, key, tensor }
+            tensors.set(name, cached)
           }
-          given[name] = held.tensor
+          inputs[name] = cached.tensor
         }
-        const wanted = only ? only.map((name) => `${OUTPUT}${name}`) : outputs
-        const results = await session.run(given, wanted)
+        const fetches = only ? only.map((name) => `${OUTPUT}${name}`) : outputs
+        const results = await session.run(inputs, fetches)
         const out: Record<string, { shape: number[]; data: Float32Array }> = {}
-        for (const name of wanted) {
+        for (const name of fetches) {
           const tensor = results[name]
-          if (!tensor) throw new Error(`${program.name}: no output ${name}`)
+          if (!tensor) throw new Error(`${program.name}: the output ${name} is missing`)
           out[name.slice(OUTPUT.length)] = { shape: [...tensor.dims], data: tensor.data as Float32Array }
         }
         return out
@@ -168,7 +168,7 @@ class OnnxBackend implements Backend {
     const bytes = graph.initializers.reduce((sum, item) => sum + item.bytes.length, 0)
     if (bytes < EXTERNAL_BYTES) return this.ort.InferenceSession.create(writeOnnx(graph), options)
     const file = (this.weights ??= new WeightFile())
-    const initializers = graph.initializers.map((item) => (item.bytes.length > EXTERNAL_EACH ? file.place(item) : item))
+    const initializers = graph.initializers.map((item) => (item.bytes.length > EXTERNAL_EACH ? file.write(item) : item))
     const path = join(file.folder, `${graph.name}.onnx`)
     writeFileSync(path, writeOnnx({ ...graph, initializers }))
     return this.ort.InferenceSession.create(path, options)
@@ -181,7 +181,7 @@ class OnnxBackend implements Backend {
   }
 }
 
-/** Throws where onnxruntime-node is not installed or its binary does not load here. */
+/** Throws if onnxruntime-node is not installed or its binary does not load. */
 export async function createOnnxBackend(options: OnnxOptions): Promise<Backend> {
   return new OnnxBackend(await import('onnxruntime-node'), options)
 }

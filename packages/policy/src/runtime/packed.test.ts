@@ -1,4 +1,4 @@
-/** Products with weights in 4-bit blocks: the values are those of the same weights in float32. */
+/** Matrix products with weights in 4-bit blocks. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import * as tf from '../tensors.ts'
@@ -12,8 +12,8 @@ import { createOnnxBackend } from './onnx.ts'
 const [N, K] = [21, 96]
 const LARGEST = 65504
 
-/** [scale, minimum] of blocks that a file may hold: none, negative, the largest and the smallest of f16. */
-const ODD: readonly [number, number][] = [
+/** [scale, minimum] of unusual blocks: zero, negative, and the largest and smallest numbers of f16. */
+const UNUSUAL: readonly [number, number][] = [
   [0, 0],
   [0, -3.5],
   [0.01, -0.08],
@@ -24,13 +24,13 @@ const ODD: readonly [number, number][] = [
   [1, LARGEST],
 ]
 
-/** Q4_1 blocks of [N, K]: the odd ones first, then ordinary ones. */
-function blocks(seed: number, odd = ODD): Uint8Array {
+/** Q4_1 blocks of [N, K]: the unusual ones first, then random ones. */
+function blocks(seed: number, unusual = UNUSUAL): Uint8Array {
   const next = uniform(seed)
   const bytes = new Uint8Array(((N * K) / 32) * 20)
   const view = new DataView(bytes.buffer)
   for (let block = 0; block * 20 < bytes.length; block++) {
-    const [scale, minimum] = odd[block] ?? [0.005 + 0.01 * next(), -0.15 * next()]
+    const [scale, minimum] = unusual[block] ?? [0.005 + 0.01 * next(), -0.15 * next()]
     view.setUint16(block * 20, f32ToF16(scale), true)
     view.setUint16(block * 20 + 2, f32ToF16(minimum), true)
     for (let i = 4; i < 20; i++) bytes[block * 20 + i] = Math.floor(next() * 256)
@@ -38,7 +38,7 @@ function blocks(seed: number, odd = ODD): Uint8Array {
   return bytes
 }
 
-/** x [M, K] · Wᵀ by onnxruntime, reading blocks where M is 1. */
+/** A program for x [M, K] · Wᵀ on onnxruntime, which uses the blocks if M is 1. */
 async function product(
   weights: Float32Array,
   packed: PackedTensor,
@@ -61,7 +61,7 @@ const inputs = (seed: number, M: number): Float32Array => {
   return Float32Array.from({ length: M * K }, () => 4 * next() - 2)
 }
 
-test('blocks hold the values that the file holds, odd scales included', () => {
+test('packed blocks have exactly the values of the file, for unusual scales as well', () => {
   const bytes = blocks(1)
   const { codes, scales, minima } = packQ4(bytes, [N, K])
   const values = Float32Array.from(
@@ -71,7 +71,7 @@ test('blocks hold the values that the file holds, odd scales included', () => {
   assert.deepEqual(values, dequantise('q4_1', bytes))
 })
 
-test('one row by blocks is the exact product, to the rounding of float32', async () => {
+test('the product of one row with blocks is exact up to the rounding of float32', async () => {
   const bytes = blocks(2)
   const weights = dequantise('q4_1', bytes)
   const packed = packQ4(bytes, [N, K])
@@ -94,12 +94,12 @@ test('one row by blocks is the exact product, to the rounding of float32', async
       worst = Math.max(worst, Math.abs(y!.data[n]! - exact) / size)
     }
   }
-  // A float32 sum of 96 products, in any order, may be off by 96 · 2⁻²⁴ of the sum of its sizes; found: 1 · 2⁻²⁴.
+  // The error bound of a float32 sum of 96 products is 96 · 2⁻²⁴ times the sum of their absolute values; measured: 1.
   assert.ok(worst < 8 * 2 ** -24, `off by ${worst * 2 ** 24} · 2⁻²⁴ of the terms`)
   await close()
 })
 
-test('one row reads the blocks, several rows the matrix', async () => {
+test('a product of one row uses the blocks, of several rows the matrix', async () => {
   const matrix = dequantise('q4_1', blocks(3, []))
   const other = blocks(4, [])
   const { compiled, close } = await product(matrix, packQ4(other, [N, K]))

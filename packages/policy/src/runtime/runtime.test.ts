@@ -51,14 +51,14 @@ async function open(engine: 'onnx' | 'wasm'): Promise<Runtime> {
   return createRuntime({ config, weights, base: 'test', engine, threads: 1 })
 }
 
-/** Logits of every position, the whole sequence at once. */
-async function whole(runtime: Runtime, ids: Int32Array, slot: number | null): Promise<Float32Array> {
+/** Logits of every position, computed in one step. */
+async function allLogits(runtime: Runtime, ids: Int32Array, slot: number | null): Promise<Float32Array> {
   return (
     await runtime.decodeStep({ ids, T: ids.length, cache: runtime.createCache(1), rowSlots: [slot], logits: 'all' })
   ).logits
 }
 
-function worst(a: ArrayLike<number>, b: ArrayLike<number>): number {
+function maxDifference(a: ArrayLike<number>, b: ArrayLike<number>): number {
   assert.equal(a.length, b.length)
   let out = 0
   for (let i = 0; i < a.length; i++) out = Math.max(out, Math.abs((a[i] as number) - (b[i] as number)))
@@ -66,10 +66,10 @@ function worst(a: ArrayLike<number>, b: ArrayLike<number>): number {
 }
 
 for (const engine of ['onnx', 'wasm'] as const) {
-  test(`${engine}: a decode with a cache equals the whole sequence, in chunks of any size`, async () => {
+  test(`${engine}: decoding with a cache in chunks of any size gives the logits of the allLogits sequence`, async () => {
     const runtime = await open(engine)
     const ids = tokens(1, 150)
-    const expected = await whole(runtime, ids, null)
+    const expected = await allLogits(runtime, ids, null)
     const cache = runtime.createCache(1)
     let at = 0
     for (const T of [1, 40, 1, 1, 60, 3, 44]) {
@@ -81,7 +81,7 @@ for (const engine of ['onnx', 'wasm'] as const) {
         logits: 'all',
       })
       assert.ok(
-        worst(logits, expected.subarray(at * config.vocabulary, (at + T) * config.vocabulary)) < 2e-5,
+        maxDifference(logits, expected.subarray(at * config.vocabulary, (at + T) * config.vocabulary)) < 2e-5,
         `${at}+${T}`,
       )
       at += T
@@ -90,20 +90,21 @@ for (const engine of ['onnx', 'wasm'] as const) {
     await runtime.close()
   })
 
-  test(`${engine}: rows on three adapters, of different lengths, joining and leaving, equal each alone`, async () => {
+  test(`${engine}: rows that join and leave a batch with three adapters have the logits of separate runs`, async () => {
     const runtime = await open(engine)
     runtime.setAdapterSlot(0, randomLora(11, 4, 8))
     runtime.setAdapterSlot(1, randomLora(12, 2, 4))
     runtime.setAdapterSlot(2, randomLora(13, 4, 2))
     const slots = [0, 2, null, 1, 0]
     const rows = slots.map((slot, row) => ({ slot, ids: tokens(20 + row, 30 + row * 17) }))
-    const alone = await Promise.all(rows.map(({ slot, ids }) => whole(runtime, ids, slot)))
+    const alone = await Promise.all(rows.map(({ slot, ids }) => allLogits(runtime, ids, slot)))
     assert.ok(
-      worst(alone[0] as Float32Array, await whole(runtime, (rows[0] as { ids: Int32Array }).ids, null)) > 1e-2,
+      maxDifference(alone[0] as Float32Array, await allLogits(runtime, (rows[0] as { ids: Int32Array }).ids, null)) >
+        1e-2,
       'an adapter changes the logits',
     )
     const V = config.vocabulary
-    // Prefill two together (right-padded), the others alone, then all in one batch; the rest token by token.
+    // Two rows are prefilled together (padded on the right), the others separately; then all are decoded in one batch.
     const prefix = [9, 21, 50, 33, 5]
     const cache = runtime.createCache(2)
     const T = 21
@@ -120,7 +121,7 @@ for (const engine of ['onnx', 'wasm'] as const) {
         rowSlots: [slot],
       })
       assert.ok(
-        worst(
+        maxDifference(
           logits,
           (alone[row] as Float32Array).subarray(((prefix[row] as number) - 1) * V, (prefix[row] as number) * V),
         ) < 1e-4,
@@ -141,7 +142,7 @@ for (const engine of ['onnx', 'wasm'] as const) {
       })
       running.forEach((row, i) => {
         const place = places[i] as number
-        const difference = worst(
+        const difference = maxDifference(
           logits.subarray(i * V, (i + 1) * V),
           (alone[row] as Float32Array).subarray(place * V, (place + 1) * V),
         )
@@ -160,19 +161,20 @@ for (const engine of ['onnx', 'wasm'] as const) {
   })
 }
 
-test('onnx and wasm agree within 2e-5 on logits', async () => {
+test('the logits of onnx and wasm differ by less than 2e-5', async () => {
   const onnx = await open('onnx')
   const wasm = await open('wasm')
   const lora = randomLora(31, 4, 8)
   for (const runtime of [onnx, wasm]) runtime.setAdapterSlot(0, lora)
   const ids = tokens(2, 80)
-  for (const slot of [null, 0]) assert.ok(worst(await whole(onnx, ids, slot), await whole(wasm, ids, slot)) < 2e-5)
-  assert.match(onnx.choice, /^engine onnx \(onnxruntime-node 1\.\d+\.\d+.*1 thread\): as asked$/)
+  for (const slot of [null, 0])
+    assert.ok(maxDifference(await allLogits(onnx, ids, slot), await allLogits(wasm, ids, slot)) < 2e-5)
+  assert.match(onnx.choice, /^engine onnx \(onnxruntime-node 1\.\d+\.\d+.*1 thread\): as configured$/)
   await onnx.close()
   await wasm.close()
 })
 
-test('wasm: decoding leaves no tensors behind', async () => {
+test('wasm: decoding leaks no tensors', async () => {
   const runtime = await open('wasm')
   const cache = runtime.createCache(1)
   const step = (): Promise<unknown> => runtime.decodeStep({ ids: tokens(3, 5), T: 5, cache, rowSlots: [null] })
@@ -184,7 +186,7 @@ test('wasm: decoding leaves no tensors behind', async () => {
   assert.ok(tf.memory().numTensors < before)
 })
 
-test('a cache is copied and rewound: a second continuation from a shared prefix equals its own whole sequence', async () => {
+test('a copied and rewound cache continues from a shared prefix like a new one', async () => {
   const runtime = await open('onnx')
   const shared = tokens(5, 70)
   const cache = runtime.createCache(1)
@@ -202,9 +204,9 @@ test('a cache is copied and rewound: a second continuation from a shared prefix 
     [0, 70],
     [1, 40],
   ] as const) {
-    const expected = await whole(runtime, Int32Array.from([...shared.subarray(0, length), ...other]), null)
+    const expected = await allLogits(runtime, Int32Array.from([...shared.subarray(0, length), ...other]), null)
     assert.ok(
-      worst(
+      maxDifference(
         logits.subarray(row * config.vocabulary, (row + 1) * config.vocabulary),
         expected.subarray(-config.vocabulary),
       ) < 2e-5,

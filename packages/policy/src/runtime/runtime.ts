@@ -1,4 +1,4 @@
-/** The one door to the arithmetic: picks what runs it, and holds one base model with its decode program. */
+/** Selects the arithmetic backend and holds one base model with its decode program. */
 import { InstarError } from '@instar/events/errors'
 import type { Lora } from '../checkpoints/peft.ts'
 import { frozenConstants, packedConstants } from '../parameters.ts'
@@ -20,25 +20,28 @@ export type RuntimeOptions = {
   threads?: number
 }
 
-/** Calls may overlap; they take effect one after another, in their order. */
+/** Concurrent calls are executed one after another, in the order of the calls. */
 export interface Runtime {
   readonly config: ModelConfig
-  /** One line for the start: which engine, and why. */
+  /** One line that names the engine and the reason for its choice. */
   readonly choice: string
   fingerprint(): Fingerprint
-  /** Room for rows of a decode batch; see cache.ts for joining, leaving, copying and rewinding rows. */
+  /** A KV cache of `rows` empty rows with a capacity of at least `positions` each (cache.ts). */
   createCache(rows?: number, positions?: number): KvCache
-  /** Puts an adapter (or nothing) into a slot, for the steps that are called after this. */
+  /** Sets or clears (null) the adapter of a slot for the decode steps that are called later. */
   setAdapterSlot(slot: number, adapter: Lora | null): void
-  /** Reads `ids` after what the cache holds, extends the cache, returns logits. */
+  /** Processes `ids` after the cached positions, appends them to the cache and returns logits. */
   decodeStep(request: DecodeRequest): Promise<DecodeResult>
   readonly backend: Backend
-  /** The frozen base weights as constants for further programs. */
+  /** The frozen base weights, as constants for other programs on this backend. */
   readonly constants: ReadonlyMap<string, TensorData>
   close(): Promise<void>
 }
 
-/** Picks an engine: the forced one or, for `auto`, onnx where it loads and else wasm. */
+/**
+ * Loads the named engine; for `auto`, onnx or, if it does not load, wasm. Throws `engine_lost` or `engine_not_built` if
+ * the named engine does not load.
+ */
 export async function openBackend(
   engine: EngineChoice,
   threads: number,
@@ -52,12 +55,12 @@ export async function openBackend(
   if (engine !== 'auto') {
     try {
       const backend = await { onnx, wasm, 'tfjs-node': tfjsNode }[engine]()
-      return { backend, choice: describe(backend, 'as asked') }
+      return { backend, choice: describe(backend, 'as configured') }
     } catch (error) {
       if (error instanceof InstarError) throw error
       throw new InstarError(
         'engine_lost',
-        `the engine ${engine} was asked for and does not load here: ${String(error)}`,
+        `the configured engine ${engine} does not load on this machine: ${String(error)}`,
         { engine },
         { cause: error },
       )
@@ -65,11 +68,11 @@ export async function openBackend(
   }
   try {
     const backend = await onnx()
-    return { backend, choice: describe(backend, 'the fastest that loads here') }
+    return { backend, choice: describe(backend, 'the fastest engine that loads on this machine') }
   } catch (error) {
     const backend = await wasm()
     const reason = error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error)
-    return { backend, choice: describe(backend, `onnxruntime-node does not load here (${reason})`) }
+    return { backend, choice: describe(backend, `onnxruntime-node does not load on this machine (${reason})`) }
   }
 }
 
@@ -80,7 +83,6 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   const slots: (Lora | null)[] = []
   let decoder: Decoder | null = null
   let last: Promise<unknown> = Promise.resolve()
-  /** Steps and changes of slots take effect in the order of the calls. */
   const inOrder = <T>(work: () => T | Promise<T>): Promise<T> => {
     const result = last.then(work)
     last = result.catch(() => undefined)

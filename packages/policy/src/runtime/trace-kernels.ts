@@ -1,4 +1,4 @@
-/** The kernels of the tracing backend: each appends ONNX nodes (opset 18) and says what shape comes out. */
+/** The kernels of the tracing backend: each appends ONNX nodes (opset 18) and returns the shape of the result. */
 import * as tf from '../tensors.ts'
 import { PACKED_BLOCK } from '../weights.ts'
 import type { PackedTensor } from '../weights.ts'
@@ -11,7 +11,7 @@ const { broadcast_util, backend_util, util } = tf
 
 function input(inputs: Inputs, name: string): tf.TensorInfo {
   const value = inputs[name]
-  if (!value) throw new Error(`kernel without its input ${name}`)
+  if (!value) throw new Error(`the kernel input ${name} is missing`)
   return value
 }
 
@@ -19,7 +19,7 @@ function named(name: string, shape: readonly number[], dtype: tf.DataType): tf.T
   return { dataId: tracer().define({ name, constant: null }), shape: [...shape], dtype }
 }
 
-/** The same value under another tensor. */
+/** A tensor with the value of `of`. */
 function alias(of: tf.TensorInfo, shape: readonly number[] = of.shape): tf.TensorInfo {
   return { dataId: tracer().define(tracer().traced(of.dataId)), shape: [...shape], dtype: of.dtype }
 }
@@ -63,26 +63,24 @@ function unary(op: string): (params: { inputs: Inputs }) => tf.TensorInfo {
   }
 }
 
-/**
- * `neutral`: the constant that leaves the other operand as it is, on the right or, where `commutes`, on either side.
- */
+/** `neutral`: the constant right operand (with `commutes`, either operand) for which the other operand is the result. */
 function binary(
   op: string,
   result: 'same' | 'bool',
   neutral: number | null = null,
   commutes = false,
 ): (params: { inputs: Inputs }) => tf.TensorInfo {
-  const absorbed = (kept: tf.TensorInfo, shape: readonly number[]): tf.TensorInfo => {
-    if (sameShape(kept.shape, shape)) return alias(kept)
+  const expanded = (operand: tf.TensorInfo, shape: readonly number[]): tf.TensorInfo => {
+    if (sameShape(operand.shape, shape)) return alias(operand)
     const graph = tracer()
-    return named(graph.emit('Expand', [graph.nameOf(kept), graph.shapeTensor(shape)], {}), shape, kept.dtype)
+    return named(graph.emit('Expand', [graph.nameOf(operand), graph.shapeTensor(shape)], {}), shape, operand.dtype)
   }
   return ({ inputs }) => {
     const a = input(inputs, 'a')
     const b = input(inputs, 'b')
     const shape = broadcast_util.assertAndGetBroadcastShape(a.shape, b.shape)
-    if (neutral !== null && uniform(b) === neutral) return absorbed(a, shape)
-    if (neutral !== null && commutes && uniform(a) === neutral) return absorbed(b, shape)
+    if (neutral !== null && uniform(b) === neutral) return expanded(a, shape)
+    if (neutral !== null && commutes && uniform(a) === neutral) return expanded(b, shape)
     return emit(op, [a, b], shape, result === 'bool' ? 'bool' : a.dtype)
   }
 }
@@ -90,12 +88,12 @@ function binary(
 function reduction(op: string): (params: { inputs: Inputs; attrs?: Attrs }) => tf.TensorInfo {
   return ({ inputs, attrs }) => {
     const x = input(inputs, 'x')
-    const given = attrs?.['axis'] ?? attrs?.['reductionIndices']
-    const axes = util.parseAxisParam(given as number | number[], x.shape)
+    const axis = attrs?.['axis'] ?? attrs?.['reductionIndices']
+    const axes = util.parseAxisParam(axis as number | number[], x.shape)
     const keepDims = attrs?.['keepDims'] === true
-    const [kept, reduced] = backend_util.computeOutAndReduceShapes(x.shape, axes)
+    const [outShape, reduced] = backend_util.computeOutAndReduceShapes(x.shape, axes)
     if (reduced.length === 0) return alias(x)
-    const shape = keepDims ? backend_util.expandShapeToKeepDim(kept, axes) : kept
+    const shape = keepDims ? backend_util.expandShapeToKeepDim(outShape, axes) : outShape
     const graph = tracer()
     const output =
       op === 'ReduceMax' || op === 'ReduceMin' || op === 'ReduceMean' || op === 'ReduceSum'
@@ -130,24 +128,25 @@ function matMul({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.Tensor
 }
 
 /**
- * x [N, in] · Wᵀ where W [out, in] is there in blocks too. One row reads the blocks, an eighth of the bytes:
- * w = s·q + m = s·(q − 8) + (m + 8s), so a product with the codes, whose zero is 8, and the sums of x over each block
- * times the rest; all in float32, nothing rounded that was not before. More rows take W itself: unpacking it costs
- * them what reading it does.
+ * x [N, in] · Wᵀ for a W [out, in] that is also available in 4-bit blocks. For N = 1 the graph multiplies by the blocks,
+ * which have an eighth of the bytes: w = s·q + m = s·(q − 8) + (m + 8s), hence MatMulNBits on the codes (zero point 8)
+ * plus the sum of x over each block times (m + 8s), in float32 and without further quantisation. For N > 1 it multiplies
+ * by the float32 matrix, since unpacking the blocks then costs as much as reading it.
  */
 function packedMatMul(x: tf.TensorInfo, w: tf.TensorInfo, packed: PackedTensor): string {
   const graph = tracer()
   const name = graph.nameOf(w)
-  const given = graph.nameOf(x)
+  const inputName = graph.nameOf(x)
   const [N, K] = packed.shape
   const blocks = K / PACKED_BLOCK
-  const rest = new Float32Array(blocks * N)
+  const offsetValues = new Float32Array(blocks * N)
   for (let n = 0; n < N; n++)
     for (let k = 0; k < blocks; k++)
-      rest[k * N + n] = (packed.minima[n * blocks + k] as number) + 8 * (packed.scales[n * blocks + k] as number)
+      offsetValues[k * N + n] =
+        (packed.minima[n * blocks + k] as number) + 8 * (packed.scales[n * blocks + k] as number)
   const codes = graph.initializer(`${name}.codes`, [N, blocks, PACKED_BLOCK / 2], packed.codes)
   const scales = graph.initializer(`${name}.scales`, [N * blocks], packed.scales)
-  const offsets = graph.initializer(`${name}.offsets`, [blocks, N], rest)
+  const offsets = graph.initializer(`${name}.offsets`, [blocks, N], offsetValues)
   const oneRow = graph.emit('Equal', [graph.shapeTensor([x.shape[0] as number]), graph.int64([1])], {})
   return graph.choose(
     oneRow,
@@ -155,18 +154,18 @@ function packedMatMul(x: tf.TensorInfo, w: tf.TensorInfo, packed: PackedTensor):
     () => {
       const product = graph.emit(
         'MatMulNBits',
-        [given, codes, scales],
+        [inputName, codes, scales],
         { K, N, bits: 4, block_size: PACKED_BLOCK, accuracy_level: 1 },
         'com.microsoft',
       )
       const sums = graph.emit(
         'ReduceSum',
-        [graph.emit('Reshape', [given, graph.int64([1, blocks, PACKED_BLOCK])], {}), graph.int64([2])],
+        [graph.emit('Reshape', [inputName, graph.int64([1, blocks, PACKED_BLOCK])], {}), graph.int64([2])],
         { keepdims: 0 },
       )
       return graph.emit('Gemm', [sums, offsets, product], {})
     },
-    () => graph.emit('Gemm', [given, name], { transA: 0, transB: 1 }),
+    () => graph.emit('Gemm', [inputName, name], { transA: 0, transB: 1 }),
   )
 }
 
@@ -190,7 +189,7 @@ function transpose({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.Ten
 function concat({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.TensorInfo {
   const parts = Object.values(inputs).filter((item): item is tf.TensorInfo => item !== undefined)
   const first = parts[0]
-  if (!first) throw new Error('concat of nothing')
+  if (!first) throw new Error('concat has no inputs')
   const axis = util.parseAxisParam(attrs?.['axis'] as number, first.shape)[0] ?? 0
   const shape = backend_util.computeOutShape(
     parts.map((item) => item.shape),
@@ -253,21 +252,22 @@ function gather({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.Tensor
     )
   if (batchDims === 1 && axis === 1 && x.shape.length === 2 && indices.shape.length === 2)
     return emit('GatherElements', [x, indices], indices.shape, x.dtype, { axis: 1 })
-  throw new Error('this form of gather is not traced')
+  throw new Error(`tracing of gather with axis ${axis} and batchDims ${batchDims} is not supported`)
 }
 
 function oneHot({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.TensorInfo {
   const indices = input(inputs, 'indices')
   const depth = Number(attrs?.['depth'])
   const dtype = (attrs?.['dtype'] as tf.DataType | undefined) ?? 'int32'
-  const values = filled2(Number(attrs?.['offValue'] ?? 0), Number(attrs?.['onValue'] ?? 1))
+  const values = pair(Number(attrs?.['offValue'] ?? 0), Number(attrs?.['onValue'] ?? 1))
   const hot = emit('OneHot', [indices, filled(depth, [], 'int32'), values], [...indices.shape, depth], 'float32', {
     axis: -1,
   })
   return dtype === 'float32' ? hot : castTo(hot, dtype)
 }
 
-function filled2(off: number, on: number): tf.TensorInfo {
+/** A constant [2] with the values of OneHot. */
+function pair(off: number, on: number): tf.TensorInfo {
   return {
     dataId: tracer().define({ name: null, constant: { data: Float32Array.of(off, on), uniform: null } }),
     shape: [2],
@@ -278,19 +278,19 @@ function filled2(off: number, on: number): tf.TensorInfo {
 function castTo(x: tf.TensorInfo, dtype: tf.DataType): tf.TensorInfo {
   if (x.dtype === dtype) return alias(x)
   const code = { float32: 1, int32: 6, bool: 9 }[dtype as string]
-  if (code === undefined) throw new Error(`cast to ${dtype} is not traced`)
+  if (code === undefined) throw new Error(`tracing of a cast to ${dtype} is not supported`)
   const value = uniform(x)
   return value !== null ? filled(value, x.shape, dtype) : emit('Cast', [x], x.shape, dtype, { to: code })
 }
 
 /**
- * out[segment] = Σ rows with that segment: the gradient of a gather. Sequential in onnxruntime, hence the same on
- * every run.
+ * out[segment] = Σ of the rows with that segment id: the gradient of gather. onnxruntime adds sequentially, so the
+ * result is the same in every run.
  */
 function segmentSum({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.TensorInfo {
   const x = input(inputs, 'x')
   const ids = input(inputs, 'segmentIds')
-  if (x.shape.length !== 2) throw new Error('segment sums are traced for matrices only')
+  if (x.shape.length !== 2) throw new Error(`tracing of segment sums supports rank 2 only, not ${x.shape.length}`)
   const shape = [Number(attrs?.['numSegments']), ...x.shape.slice(1)]
   const graph = tracer()
   const column = graph.emit('Reshape', [graph.nameOf(ids), graph.int64([-1, 1])], {})

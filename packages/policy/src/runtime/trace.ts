@@ -1,11 +1,11 @@
 /**
- * A TensorFlow.js backend that computes nothing: every kernel appends nodes to an ONNX graph. A program
- * that runs on it, gradients included, leaves behind the graph of what it would have computed.
+ * A TensorFlow.js backend that computes no values: each kernel appends nodes to an ONNX graph. Running a program on it,
+ * gradients included, yields the graph of the program.
  *
- * Named dimensions. TensorFlow.js wants numbers for sizes, so a named dimension is traced as a prime that
- * divides no fixed size of the program; wherever a size is needed at run time, its prime factors say which
- * of the run's dimensions it is made of. Sums of named dimensions cannot be recognised and must not be
- * reshaped (concatenation along an axis and splitting it again is fine).
+ * Named dimensions: TensorFlow.js requires numeric sizes, so a named dimension is traced as a prime that divides no
+ * fixed size of the program. Where the graph needs a size at run time, the prime factors of the traced size give the
+ * named dimensions to multiply. A sum of named dimensions has no such factors: it may come from a concatenation and be
+ * split again, but must not be reshaped.
  */
 import * as tf from '../tensors.ts'
 import type { Attribute, OnnxGraph, OnnxNode, OnnxValue } from './onnx-writer.ts'
@@ -16,14 +16,14 @@ import type { Dtype } from './tracer.ts'
 
 export const TRACE_BACKEND = 'instar-trace'
 
-/** Before the names of a graph's outputs, which may be called like its inputs. */
+/** Prefix of the graph's outputs, since an output may have the name of an input. */
 export const OUTPUT = 'out:'
 
 const PRIMES = [11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97]
 
 class TraceBackend extends tf.KernelBackend {
   override write(values: tf.backend_util.BackendValues, _shape: number[], dtype: tf.DataType): object {
-    if (!values) throw new Error('a traced tensor needs its values')
+    if (!values) throw new Error('a tensor cannot be traced without values')
     let data: Float32Array | Int32Array | Uint8Array
     if (dtype === 'float32')
       data = values instanceof Float32Array ? values : Float32Array.from(values as ArrayLike<number>)
@@ -59,10 +59,10 @@ class TraceBackend extends tf.KernelBackend {
   }
   override dispose(): void {}
   override readSync(): never {
-    throw new Error('a traced program may not read tensors')
+    throw new Error('a program that is traced must not read tensors')
   }
   override read(): never {
-    throw new Error('a traced program may not read tensors')
+    throw new Error('a program that is traced must not read tensors')
   }
 }
 
@@ -75,14 +75,14 @@ function register(): void {
     tf.registerKernel({ kernelName, backendName: TRACE_BACKEND, kernelFunc })
 }
 
-/** What a node reads, its branches included. */
-function reads(node: OnnxNode): string[] {
-  const inside = (value: Attribute): string[] =>
-    typeof value === 'object' && 'branch' in value ? value.branch.nodes.flatMap(reads) : []
-  return [...node.inputs, ...Object.values(node.attributes).flatMap(inside)]
+/** The names of the values that a node uses, those used in its branches included. */
+function inputsOf(node: OnnxNode): string[] {
+  const branchInputs = (value: Attribute): string[] =>
+    typeof value === 'object' && 'branch' in value ? value.branch.nodes.flatMap(inputsOf) : []
+  return [...node.inputs, ...Object.values(node.attributes).flatMap(branchInputs)]
 }
 
-/** Removes nodes and initializers whose outputs are not used. */
+/** Removes nodes and initializers that no output depends on. */
 function prune(graph: OnnxGraph): OnnxGraph {
   const needed = new Set(graph.outputs.map((output) => output.name))
   const nodes: OnnxNode[] = []
@@ -90,7 +90,7 @@ function prune(graph: OnnxGraph): OnnxGraph {
     const node = graph.nodes[at]
     if (!node || !node.outputs.some((output) => needed.has(output))) continue
     nodes.push(node)
-    for (const input of reads(node)) needed.add(input)
+    for (const input of inputsOf(node)) needed.add(input)
   }
   return {
     ...graph,
@@ -100,7 +100,7 @@ function prune(graph: OnnxGraph): OnnxGraph {
   }
 }
 
-/** Primes for the named dimensions that divide none of the fixed sizes. */
+/** Assigns to each named dimension a prime that divides no fixed size. */
 function choosePrimes(program: Program): Map<string, { prime: number; input: string; axis: number }> {
   const fixed: number[] = []
   const names = new Map<string, { input: string; axis: number }>()
@@ -112,37 +112,39 @@ function choosePrimes(program: Program): Map<string, { prime: number; input: str
     })
   }
   const free = PRIMES.filter((prime) => fixed.every((size) => size % prime !== 0))
+  const count = free.length
   const out = new Map<string, { prime: number; input: string; axis: number }>()
-  for (const [name, place] of names) {
+  for (const [name, position] of names) {
     const prime = free.shift()
-    if (prime === undefined) throw new Error('too many named dimensions')
-    out.set(name, { prime, ...place })
+    if (prime === undefined)
+      throw new Error(`${program.name} has ${names.size} named dimensions; ${count} primes divide no fixed size`)
+    out.set(name, { prime, ...position })
   }
   return out
 }
 
 /**
- * Runs the program once on symbols and returns its graph. Every input of the program is an input of the graph, used
- * or not. `packed`: use what the program holds in blocks.
+ * Traces the program and returns its graph. Every input of the program is an input of the graph, even if unused.
+ * `packed`: use the 4-bit blocks of the program's constants.
  */
 export async function trace(program: Program, packed = false): Promise<OnnxGraph> {
   register()
   await tf.setBackend(TRACE_BACKEND)
-  const mine = new Tracer(packed && program.packed ? program.packed : () => null)
-  for (const [name, dimension] of choosePrimes(program)) mine.dimensions.set(name, dimension)
-  setTracer(mine)
+  const graph = new Tracer(packed && program.packed ? program.packed : () => null)
+  for (const [name, dimension] of choosePrimes(program)) graph.dimensions.set(name, dimension)
+  setTracer(graph)
   const outputs: OnnxValue[] = []
   try {
     tf.tidy(() => {
       const inputs = new Map<string, tf.Tensor>()
       for (const input of program.inputs) {
         const shape = input.shape.map((size) =>
-          typeof size === 'number' ? size : (mine.dimensions.get(size)?.prime ?? 0),
+          typeof size === 'number' ? size : (graph.dimensions.get(size)?.prime ?? 0),
         )
         inputs.set(
           input.name,
           tf.engine().makeTensorFromTensorInfo({
-            dataId: mine.define({ name: input.name, constant: null }),
+            dataId: graph.define({ name: input.name, constant: null }),
             shape,
             dtype: input.dtype,
           }),
@@ -153,9 +155,9 @@ export async function trace(program: Program, packed = false): Promise<OnnxGraph
         let tensor = constants.get(name)
         if (!tensor) {
           const value = program.constants.get(name)
-          if (!value) throw new Error(`no constant ${name}`)
+          if (!value) throw new Error(`${program.name}: there is no constant ${name}`)
           tensor = tf.engine().makeTensorFromTensorInfo({
-            dataId: mine.frozen(name, value),
+            dataId: graph.frozen(name, value),
             shape: [...value.shape],
             dtype: value.data instanceof Float32Array ? 'float32' : 'int32',
           })
@@ -165,19 +167,19 @@ export async function trace(program: Program, packed = false): Promise<OnnxGraph
       }
       const input = (name: string): tf.Tensor => {
         const tensor = inputs.get(name)
-        if (!tensor) throw new Error(`no input ${name}`)
+        if (!tensor) throw new Error(`${program.name}: there is no input ${name}`)
         return tensor
       }
       for (const [name, tensor] of Object.entries(program.build(input, constant))) {
-        mine.nodes.push({
+        graph.nodes.push({
           op: 'Identity',
           domain: '',
-          inputs: [mine.nameOf(tensor)],
+          inputs: [graph.nameOf(tensor)],
           outputs: [`${OUTPUT}${name}`],
           attributes: {},
         })
         const shape = tensor.shape.map((size, axis) => {
-          const { names } = mine.factors(size)
+          const { names } = graph.factors(size)
           return names.length === 0 ? size : `${name}_${axis}`
         })
         outputs.push({ name: `${OUTPUT}${name}`, type: tensor.dtype as Dtype, shape })
@@ -191,10 +193,10 @@ export async function trace(program: Program, packed = false): Promise<OnnxGraph
     }))
     return prune({
       name: program.name,
-      nodes: mine.nodes,
+      nodes: graph.nodes,
       inputs,
       outputs,
-      initializers: [...mine.initializers.values()],
+      initializers: [...graph.initializers.values()],
     })
   } finally {
     setTracer(null)

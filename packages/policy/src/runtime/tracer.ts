@@ -1,4 +1,4 @@
-/** The graph under construction that the kernels of the tracing backend append to; see trace.ts. */
+/** The ONNX graph under construction, to which the kernels of the tracing backend append nodes (trace.ts). */
 import * as tf from '../tensors.ts'
 import type { PackedTensor } from '../weights.ts'
 import type { Attribute, OnnxBranch, OnnxInitializer, OnnxNode, OnnxType } from './onnx-writer.ts'
@@ -6,22 +6,25 @@ import type { TensorData } from './backend.ts'
 
 export type Dtype = 'float32' | 'int32' | 'bool'
 
-/** What a traced tensor is: the name of a graph value, or a constant that has not been named yet. */
+/**
+ * A traced tensor: the name of a graph value, or a constant that has no name yet. `uniform`: the value of all elements
+ * if they are equal; `data` then may hold one element only.
+ */
 export type Traced = {
   name: string | null
   constant: { data: Float32Array | Int32Array | Uint8Array; uniform: number | null } | null
 }
 
-/** One graph under construction. */
+/** The builder of one graph. */
 export class Tracer {
   nodes: OnnxNode[] = []
-  /** Frozen constants in blocks of 4 bits, by name. */
+  /** Constants in 4-bit blocks by name; null for a constant without that form. */
   readonly packed: (name: string) => PackedTensor | null
   readonly initializers = new Map<string, OnnxInitializer>()
   private readonly values = new WeakMap<object, Traced>()
   private readonly shared = new Map<string, string>()
   private count = 0
-  /** Named dimension → its prime, and where the run's size can be read: [input, axis]. */
+  /** By name of the dimension: the prime that stands for its size, and the input and axis that have this size in a run. */
   readonly dimensions = new Map<string, { prime: number; input: string; axis: number }>()
 
   constructor(packed: (name: string) => PackedTensor | null) {
@@ -40,18 +43,19 @@ export class Tracer {
 
   traced(dataId: object): Traced {
     const value = this.values.get(dataId)
-    if (!value) throw new Error('a tensor of another backend reached the traced program')
+    if (!value) throw new Error('the traced program uses a tensor of another backend')
     return value
   }
 
   /**
-   * The graph value of a tensor; a constant becomes an initializer (or an Expand where its shape is not fixed) here.
+   * The name of the graph value of a tensor. A constant is added to the graph here, as an initializer, or as an Expand
+   * node if it is uniform and has more than one element.
    */
   nameOf(info: tf.TensorInfo): string {
     const value = this.traced(info.dataId)
     if (value.name !== null) return value.name
     const constant = value.constant
-    if (!constant) throw new Error('a traced tensor without name or value')
+    if (!constant) throw new Error('a traced tensor has neither a name nor a value')
     const dtype = info.dtype as Dtype
     if (constant.uniform !== null && info.shape.length > 0 && tf.util.sizeFromShape(info.shape) > 1) {
       const scalar = this.small(dtype, [], Float32Array.of(constant.uniform), dtype)
@@ -60,13 +64,13 @@ export class Tracer {
       )
     } else {
       if (info.shape.some((size) => this.factors(size).names.length > 0))
-        throw new Error(`a constant may not have a named dimension: [${info.shape.join()}]`)
+        throw new Error(`a constant of shape [${info.shape.join()}] has a named dimension, which is not supported`)
       value.name = this.small(dtype, info.shape, constant.data, dtype)
     }
     return value.name
   }
 
-  /** A small initializer, equal ones shared. */
+  /** An initializer for a small constant; equal constants share one. */
   private small(type: Dtype, shape: readonly number[], data: ArrayLike<number>, key: string): string {
     return this.once(`${key}:${shape.join()}:${Array.from(data).join()}`, () => {
       const name = this.fresh('const')
@@ -94,16 +98,17 @@ export class Tracer {
     })
   }
 
-  private once(key: string, make: () => string): string {
+  /** Returns the value that was created under `key`; creates it at the first call. */
+  private once(key: string, create: () => string): string {
     let name = this.shared.get(key)
     if (name === undefined) {
-      name = make()
+      name = create()
       this.shared.set(key, name)
     }
     return name
   }
 
-  /** A large initializer that keeps the caller's bytes. */
+  /** An initializer for a large constant; it references the caller's bytes and does not copy them. */
   initializer(name: string, shape: readonly number[], data: Float32Array | Int32Array | Uint8Array): string {
     const type: OnnxType = data instanceof Float32Array ? 'float32' : data instanceof Int32Array ? 'int32' : 'uint8'
     this.initializers.set(name, {
@@ -126,14 +131,14 @@ export class Tracer {
   }
 
   /**
-   * Selects one of two values [*, columns] at run time. A branch returns the name of its value; the nodes that it
-   * emits are local to the branch and must not be shared.
+   * An If node that selects one of two values [*, columns] at run time. A branch returns the name of its value; nodes
+   * emitted by a branch are local to it and must not be used outside.
    */
   choose(condition: string, columns: number, then: () => string, otherwise: () => string): string {
-    const around = this.nodes
-    const branch = (make: () => string): { branch: OnnxBranch } => {
+    const outerNodes = this.nodes
+    const branch = (build: () => string): { branch: OnnxBranch } => {
       this.nodes = []
-      const name = make()
+      const name = build()
       return {
         branch: {
           name: this.fresh('branch'),
@@ -144,10 +149,10 @@ export class Tracer {
     }
     try {
       const branches = { then_branch: branch(then), else_branch: branch(otherwise) }
-      this.nodes = around
+      this.nodes = outerNodes
       return this.emit('If', [condition], branches)
     } finally {
-      this.nodes = around
+      this.nodes = outerNodes
     }
   }
 
@@ -157,7 +162,7 @@ export class Tracer {
     return outputs
   }
 
-  /** A traced size as fixed factor × named dimensions. */
+  /** A traced size as a fixed factor times named dimensions. */
   factors(size: number): { fixed: number; names: string[] } {
     let fixed = size
     const names: string[] = []
@@ -171,25 +176,25 @@ export class Tracer {
     return { fixed, names }
   }
 
-  /** int64[1] holding the run's value of a traced size. */
+  /** An int64[1] value: the size at run time that a traced size stands for. */
   private sizeTensor(size: number): string {
     const { fixed, names } = this.factors(size)
     return this.once(`size:${size}`, () => {
       let value = fixed === 1 && names.length > 0 ? null : this.int64([fixed])
       for (const name of names) {
         const dimension = this.dimensions.get(name)
-        if (!dimension) throw new Error(`no dimension ${name}`)
-        const one = this.once(`dim:${name}`, () =>
+        if (!dimension) throw new Error(`there is no dimension ${name}`)
+        const runSize = this.once(`dim:${name}`, () =>
           this.emit('Shape', [dimension.input], { start: dimension.axis, end: dimension.axis + 1 }),
         )
-        value = value === null ? one : this.emit('Mul', [value, one], {})
+        value = value === null ? runSize : this.emit('Mul', [value, runSize], {})
       }
-      if (value === null) throw new Error('unreachable: a size without factors')
+      if (value === null) throw new Error(`unreachable: the size ${size} has no factors`)
       return value
     })
   }
 
-  /** int64[rank]: sizes as they will be at run time. */
+  /** An int64[rank] value: the shape at run time. */
   shapeTensor(sizes: readonly number[]): string {
     if (sizes.every((size) => this.factors(size).names.length === 0)) return this.int64(sizes)
     if (sizes.length === 1 && sizes[0] !== undefined) return this.sizeTensor(sizes[0])
@@ -202,7 +207,7 @@ export class Tracer {
     )
   }
 
-  /** Target of a Reshape: like `shapeTensor`, but one unknown size may be left to be inferred. */
+  /** The shape input of a Reshape: like `shapeTensor`, but a single unknown size becomes −1, which Reshape infers. */
   reshapeTarget(sizes: readonly number[]): string {
     const unknown = sizes.filter((size) => this.factors(size).names.length > 0).length
     if (unknown === 1) return this.int64(sizes.map((size) => (this.factors(size).names.length > 0 ? -1 : size)))
@@ -212,14 +217,14 @@ export class Tracer {
 
 let current: Tracer | null = null
 
-/** Makes `next` the graph that kernels append to; null when the trace is over. */
+/** Sets the graph that kernels append to; null ends the trace. Traces cannot be nested. */
 export function setTracer(next: Tracer | null): void {
-  if (next && current) throw new Error('traces cannot be nested')
+  if (next && current) throw new Error('a trace is already running; traces cannot be nested')
   current = next
 }
 
-/** The graph that is being traced. */
+/** The graph of the running trace. */
 export function tracer(): Tracer {
-  if (!current) throw new Error('a kernel of the tracing backend ran outside of a trace')
+  if (!current) throw new Error('a kernel of the tracing backend was called outside a trace')
   return current
 }

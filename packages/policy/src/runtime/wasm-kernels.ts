@@ -1,7 +1,8 @@
 /**
- * Kernels of the WebAssembly backend, replaced or added. Its matrix product is fast only for one matrix that is not
- * transposed (XNNPACK), and gradients are made of the other forms; cutting a tensor copies the whole of it for every
- * part; sums over segments, which the gradient of a gather needs, are missing; one-hot rows of floats are wrong.
+ * Kernels that replace or extend those of the WebAssembly backend, for four reasons: its matrix product is fast only
+ * for unbatched matrices that are not transposed (XNNPACK), and gradients use the other forms; slices and splits copy
+ * the whole input for each part; segment sums, which the gradient of gather needs, are missing; one-hot with type
+ * float32 returns wrong values.
  */
 import * as tf from '../tensors.ts'
 import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm'
@@ -11,14 +12,14 @@ const { backend_util, util, slice_util } = tf
 
 function input(params: KernelArguments, name: string): tf.TensorInfo {
   const value = params.inputs[name]
-  if (!value) throw new Error(`kernel without its input ${name}`)
+  if (!value) throw new Error(`the kernel input ${name} is missing`)
   return value
 }
 
 const heap = (backend: BackendWasm, info: tf.TensorInfo): Float32Array | Int32Array =>
   backend.typedArrayFromHeap(info) as Float32Array | Int32Array
 
-/** [rows, columns] → [columns, rows], in blocks that stay in the cache. */
+/** Transposes [rows, columns] to [columns, rows], in blocks that fit the CPU cache. */
 function transposeInto(
   from: Float32Array | Int32Array,
   start: number,
@@ -40,7 +41,7 @@ function transposeInto(
   }
 }
 
-/** The last two axes exchanged; `shape` is the result's. */
+/** Transposes the last two axes of x [batch, rows, columns]; `shape` is the shape of the result. */
 function transposed(
   backend: BackendWasm,
   x: tf.TensorInfo,
@@ -58,23 +59,23 @@ function transposed(
 
 type StockKernel = tf.KernelFunc
 
-/** Frozen tensors, and their transposes where a product has wanted one; both stay in XNNPACK's own packing too. */
+/** Frozen tensors by data id, with their cached transpose; null until a product needs it. */
 const frozen = new Map<object, tf.TensorInfo | null>()
 
-/** Promises that a tensor keeps its values until `thaw`. */
+/** Marks a tensor whose values do not change until `unfreeze`, so that its transpose may be cached. */
 export function freeze(tensor: tf.Tensor): void {
   frozen.set(tensor.dataId, null)
 }
 
-export function thaw(tensor: tf.Tensor): void {
-  const turned = frozen.get(tensor.dataId)
+export function unfreeze(tensor: tf.Tensor): void {
+  const cached = frozen.get(tensor.dataId)
   frozen.delete(tensor.dataId)
   const backend: unknown = tf.backend()
-  if (turned) (backend as BackendWasm).disposeData(turned.dataId)
+  if (cached) (backend as BackendWasm).disposeData(cached.dataId)
 }
 
-/** The transpose of a matrix: kept for a frozen one, else the caller's to dispose. */
-function turn(
+/** The transpose of a matrix, cached for a frozen tensor. `own`: the caller disposes it. */
+function transposeOf(
   backend: BackendWasm,
   x: tf.TensorInfo,
   batch: number,
@@ -82,14 +83,14 @@ function turn(
   columns: number,
 ): { info: tf.TensorInfo; own: boolean } {
   const shape = [batch, columns, rows]
-  const kept = frozen.get(x.dataId)
-  if (kept) return { info: { ...kept, shape }, own: false }
+  const cached = frozen.get(x.dataId)
+  if (cached) return { info: { ...cached, shape }, own: false }
   const info = transposed(backend, x, batch, rows, columns, shape)
-  if (kept === null) frozen.set(x.dataId, info)
-  return { info, own: kept !== null }
+  if (cached === null) frozen.set(x.dataId, info)
+  return { info, own: cached !== null }
 }
 
-/** Transposes what the product would have to, then multiplies matrix by matrix on views of the operands. */
+/** Transposes the operands where required, then multiplies matrix by matrix on views of them. */
 function matMul(stock: StockKernel): tf.KernelFunc {
   return (params) => {
     const backend = params.backend as BackendWasm
@@ -107,8 +108,8 @@ function matMul(stock: StockKernel): tf.KernelFunc {
     const [br, bc] = dims(b)
     const [M, K] = transA ? [ac, ar] : [ar, ac]
     const N = transB ? br : bc
-    const left = transA ? turn(backend, a, batch, ar, ac) : { info: a, own: false }
-    const right = transB ? turn(backend, b, batch, br, bc) : { info: b, own: false }
+    const left = transA ? transposeOf(backend, a, batch, ar, ac) : { info: a, own: false }
+    const right = transB ? transposeOf(backend, b, batch, br, bc) : { info: b, own: false }
     const multiply = (x: tf.TensorInfo, y: tf.TensorInfo): tf.TensorInfo =>
       stock({
         inputs: { a: { ...x, shape: [1, M, K] }, b: { ...y, shape: [1, K, N] } },
@@ -136,12 +137,12 @@ function matMul(stock: StockKernel): tf.KernelFunc {
   }
 }
 
-/** A tensor over `size` elements of another's memory, from element `start` on. */
+/** A tensor that shares `size` elements of the memory of `of`, from element `start`. */
 function makeView(backend: BackendWasm, of: tf.TensorInfo, start: number, size: number): tf.TensorInfo {
   return backend.makeOutput([size], 'float32', backend.getMemoryOffset(of.dataId) + start * 4)
 }
 
-/** Forgets a view without freeing the memory under it. */
+/** Removes a view without freeing the memory that it shares. */
 function dropView(backend: BackendWasm, dataId: object): void {
   const { id } = backend.dataIdMap.get(dataId)
   backend.wasm.tfjs.disposeData(id)
@@ -159,21 +160,21 @@ function sliceOut(
   const to = heap(backend, out)
   const strides = [...util.computeStrides(x.shape), 1]
   const rank = x.shape.length
-  // Whole trailing axes are copied in one piece.
+  // Trailing axes that are taken whole are copied in one run.
   let inner = rank - 1
   while (inner > 0 && size[inner] === x.shape[inner]) inner--
   const run = util.sizeFromShape(size.slice(Math.max(inner, 0)))
   const start = begin.reduce((sum, at, axis) => sum + at * (strides[axis] ?? 1), 0)
   let at = 0
-  const walk = (axis: number, offset: number): void => {
+  const copyFrom = (axis: number, offset: number): void => {
     if (axis >= inner) {
       to.set(from.subarray(offset, offset + run), at)
       at += run
       return
     }
-    for (let i = 0; i < (size[axis] ?? 1); i++) walk(axis + 1, offset + i * (strides[axis] ?? 1))
+    for (let i = 0; i < (size[axis] ?? 1); i++) copyFrom(axis + 1, offset + i * (strides[axis] ?? 1))
   }
-  if (util.sizeFromShape([...size]) > 0) walk(0, start)
+  if (util.sizeFromShape([...size]) > 0) copyFrom(0, start)
   return out
 }
 
@@ -244,7 +245,7 @@ function segmentSum(params: KernelArguments): tf.TensorInfo {
   return out
 }
 
-/** gather with one index list for each row: out[n, k] = x[n, indices[n, k]]. */
+/** Gather with batchDims 1 on matrices: out[n, k] = x[n, indices[n, k]]. */
 function gather(stock: StockKernel): tf.KernelFunc {
   return (params) => {
     if (Number(params.attrs?.['batchDims'] ?? 0) !== 1) return stock(params)
@@ -261,7 +262,7 @@ function gather(stock: StockKernel): tf.KernelFunc {
   }
 }
 
-/** The stock kernel writes the bits of integers whatever the type. */
+/** Replaces the stock kernel, which writes int32 bit patterns for every dtype. */
 function oneHot(params: KernelArguments): tf.TensorInfo {
   const backend = params.backend as BackendWasm
   const indices = input(params, 'indices')
@@ -278,12 +279,12 @@ function oneHot(params: KernelArguments): tf.TensorInfo {
   return out
 }
 
-let done = false
+let overridden = false
 
-/** Once, after the WebAssembly backend has started. */
+/** Registers the kernels above. Call it after the WebAssembly backend has started; later calls have no effect. */
 export function overrideKernels(): void {
-  if (done) return
-  done = true
+  if (overridden) return
+  overridden = true
   const replace = (kernelName: string, make: (stock: StockKernel) => tf.KernelFunc): void => {
     const stock = tf.getKernel(kernelName, 'wasm')
     tf.unregisterKernel(kernelName, 'wasm')

@@ -1,10 +1,10 @@
-/** TensorFlow.js on its WebAssembly backend, one thread: always there, the reference. */
+/** TensorFlow.js on its WebAssembly backend with one thread. It runs on every platform. */
 import { createRequire } from 'node:module'
 import * as tf from '../tensors.ts'
 import { setThreadsCount } from '@tensorflow/tfjs-backend-wasm'
 import type { Backend } from './backend.ts'
 import { EagerBackend } from './eager.ts'
-import { freeze, overrideKernels, thaw } from './wasm-kernels.ts'
+import { freeze, overrideKernels, unfreeze } from './wasm-kernels.ts'
 
 let ready: Promise<void> | null = null
 
@@ -26,7 +26,7 @@ export async function createWasmBackend(): Promise<Backend> {
     library: 'wasm',
     threads: 1,
     build: `tfjs-backend-wasm ${version}`,
-    frozen: freeze,
-    thawed: thaw,
+    onFreeze: freeze,
+    onUnfreeze: unfreeze,
   })
 }

@@ -15,9 +15,15 @@ import { AdapterSlots } from './slots.ts'
 export type BatchSettings = { prefillBusy: number; prefillIdle: number }
 
 type BatchWork = { kind: 'generate'; generation: Generation } | { kind: 'score'; scoring: Scoring; firstLogits: number }
-/** `ids`: the tokens that the row's cache must hold before the next token; a generation appends to them. */
+/**
+ * `ids`: prompt and completion so far; all of them must be in the cache of the row before the next token is sampled.
+ * `mayReuse`: how many of the first ids may come from the cache of an earlier job.
+ */
 type Job = { key: number; adapter: AdapterSha; ids: number[]; mayReuse: number; work: BatchWork }
-/** `cached`: the ids whose keys and values are in the row's cache, computed with `adapter`. */
+/**
+ * `cached`: the ids whose keys and values are in the cache of the row, computed with `adapter`. `used`: logical time at
+ * which the last job ended.
+ */
 type CacheRow = {
   index: number
   cached: number[]
@@ -70,8 +76,8 @@ export class Batcher {
   }
 
   /**
-   * Queues a request; the queue is first in, first out. Emits `unknown_adapter` for an adapter that is not loaded,
-   * `bad_request` for a constraint that is not supported.
+   * Adds a request to the end of the queue. Emits the error `unknown_adapter` if its adapter is not loaded, and
+   * `bad_request` if its constraint is not supported.
    */
   submit(key: number, request: JobRequest): void {
     const { adapter, prompt } = request
@@ -83,7 +89,7 @@ export class Batcher {
       return this.fail(key, error)
     }
     if (adapter !== null && !this.adapters.has(adapter))
-      return this.fail(key, new InstarError('unknown_adapter', `No adapter ${adapter} is loaded.`, { adapter }))
+      return this.fail(key, new InstarError('unknown_adapter', `The adapter ${adapter} is not loaded.`, { adapter }))
     if (adapter !== null) this.adapters.join(adapter)
     if (request.kind === 'generate') {
       this.waiting.push({
@@ -105,7 +111,7 @@ export class Batcher {
     }
   }
 
-  /** Emits no further event for this key. */
+  /** Ends a request, queued or running; no further event has its key. */
   abort(key: number): void {
     const at = this.waiting.findIndex((job) => job.key === key)
     const [job] = at < 0 ? [] : this.waiting.splice(at, 1)
@@ -118,7 +124,7 @@ export class Batcher {
     return this.waiting.length === 0 && this.events.length === 0 && this.rows.every((row) => row.job === null)
   }
 
-  /** Admits requests, prefills at most one chunk, then samples one token for every row that is ready. */
+  /** Assigns queued requests to free rows, prefills one set of chunks, and samples a token for every row that is ready. */
   async step(): Promise<BatchEvent[]> {
     await this.admit()
     await this.prefill()
@@ -129,11 +135,11 @@ export class Batcher {
   }
 
   private fail(key: number, error: unknown): void {
-    const known =
+    const { code, message, details } =
       error instanceof InstarError
         ? error
         : new InstarError('internal', error instanceof Error ? error.message : String(error))
-    this.events.push({ key, type: 'error', code: known.code, message: known.message, details: { ...known.details } })
+    this.events.push({ key, type: 'error', code, message, details: { ...details } })
   }
 
   private free(row: CacheRow): void {
@@ -144,7 +150,10 @@ export class Batcher {
     row.used = ++this.clock
   }
 
-  /** In order: a request without a free slot for its adapter blocks those after it, since it might starve otherwise. */
+  /**
+   * In the order of the queue. A request for whose adapter no slot is free blocks the requests behind it; otherwise it
+   * could wait indefinitely.
+   */
   private async admit(): Promise<void> {
     for (let job = this.waiting[0]; job; job = this.waiting[0]) {
       const row = this.bestRow(job)
@@ -158,7 +167,7 @@ export class Batcher {
           this.fail(job.key, error)
           continue
         }
-        // Aborted while the adapter was being installed.
+        // The request was aborted while the adapter was being installed.
         if (this.waiting[0] !== job) {
           if (slot !== null) this.adapters.release(slot)
           continue
@@ -174,7 +183,7 @@ export class Batcher {
     }
   }
 
-  /** The free row whose cache shares the longest prefix with the prompt, else the least recently used. */
+  /** The free row whose cache has the longest common prefix with the prompt; among equals the least recently used. */
   private bestRow(job: Job): CacheRow | null {
     let best: CacheRow | null = null
     let bestReuse = -1
@@ -186,19 +195,21 @@ export class Batcher {
     return best
   }
 
-  private isReading(row: CacheRow): boolean {
+  private isPrefilling(row: CacheRow): boolean {
     return row.job !== null && (row.job.work.kind === 'score' || row.job.ids.length - row.cached.length > 1)
   }
 
-  /** Takes rows while the padded batch (rows × longest chunk) is within the budget. */
+  /** Takes rows in the order of their requests while the padded batch (rows × longest chunk) is within the budget. */
   private async prefill(): Promise<void> {
-    const reading = this.rows.filter((row) => this.isReading(row)).sort((a, b) => (a.job?.key ?? 0) - (b.job?.key ?? 0))
-    if (reading.length === 0) return
-    const busy = this.rows.some((row) => row.job && !this.isReading(row))
+    const prefilling = this.rows
+      .filter((row) => this.isPrefilling(row))
+      .sort((a, b) => (a.job?.key ?? 0) - (b.job?.key ?? 0))
+    if (prefilling.length === 0) return
+    const busy = this.rows.some((row) => row.job && !this.isPrefilling(row))
     const budget = busy ? this.settings.prefillBusy : this.settings.prefillIdle
     const chunks: { row: CacheRow; length: number }[] = []
     let longest = 0
-    for (const row of reading) {
+    for (const row of prefilling) {
       const length = Math.min((row.job?.ids.length ?? 0) - row.cached.length, budget)
       if (chunks.length > 0 && (chunks.length + 1) * Math.max(longest, length) > budget) break
       longest = Math.max(longest, length)
@@ -208,7 +219,7 @@ export class Batcher {
   }
 
   private async decode(): Promise<void> {
-    const ready = this.rows.filter((row) => row.job !== null && !this.isReading(row))
+    const ready = this.rows.filter((row) => row.job !== null && !this.isPrefilling(row))
     if (ready.length > 0) await this.run(ready.map((row) => ({ row, length: 1 })))
   }
 
@@ -243,7 +254,7 @@ export class Batcher {
     for (const [i, { row, length }] of chunks.entries()) {
       const job = row.job
       const logits = outputs[i]
-      // The row was aborted during the step, even if no other request has taken it.
+      // The request was aborted during the step; the row may already have another one.
       if (!job || job !== jobs[i] || !logits) {
         row.cached = []
         continue

@@ -9,10 +9,10 @@ function refuse(field: string, problem: string): never {
 function checkIds(field: string, ids: readonly number[], vocabulary: number): void {
   for (const id of ids)
     if (!Number.isInteger(id) || id < 0 || id >= vocabulary)
-      refuse(field, `holds ${id}, which is no token of this model`)
+      refuse(field, `contains ${id}, which is not a token id of this model (0 to ${vocabulary - 1})`)
 }
 
-/** `total`: positions that must fit into the context. */
+/** `total`: number of positions that must fit the context. */
 function checkLength(length: number, total: number, context: number): void {
   if (total > context)
     throw new InstarError(
@@ -25,26 +25,31 @@ function checkLength(length: number, total: number, context: number): void {
 function checkSampling(sampling: Sampling): void {
   const { temperature, topP, topK, seed, maxTokens, stop } = sampling
   if (!(temperature >= 0 && temperature <= 100)) refuse('temperature', 'is not between 0 and 100')
-  if (!(topP > 0 && topP <= 1)) refuse('top_p', 'is not above 0 and up to 1')
-  if (!Number.isSafeInteger(topK) || topK < 0) refuse('top_k', 'is not a count')
-  if (!Number.isSafeInteger(seed)) refuse('seed', 'is not a whole number')
-  if (!Number.isSafeInteger(maxTokens) || maxTokens < 1) refuse('max_tokens', 'is not a count above 0')
+  if (!(topP > 0 && topP <= 1)) refuse('top_p', 'is not greater than 0 and at most 1')
+  if (!Number.isSafeInteger(topK) || topK < 0) refuse('top_k', 'is not an integer of 0 or more')
+  if (!Number.isSafeInteger(seed)) refuse('seed', 'is not an integer')
+  if (!Number.isSafeInteger(maxTokens) || maxTokens < 1) refuse('max_tokens', 'is not an integer of 1 or more')
   if (stop.length > 64 || stop.some((text) => text.length > 1000))
-    refuse('stop', 'has more than 64 texts or one longer than 1000 characters')
+    refuse('stop', 'has more than 64 strings or a string longer than 1000 characters')
 }
 
-/** At least one new token must fit after the prompt. */
+/**
+ * Throws `bad_request` for invalid values, and `context_length_exceeded` unless the prompt and one more token fit the
+ * context.
+ */
 export function checkGenerate(request: GenerateRequest, { contextLength, vocabulary }: Capabilities): void {
   checkSampling(request.sampling)
   if (request.prompt.length === 0) refuse('prompt', 'is empty')
   checkIds('prompt', request.prompt, vocabulary)
   checkLength(request.prompt.length, request.prompt.length + 1, contextLength)
   const biased = request.reweighting?.logitBias.find(([id]) => id >= vocabulary)
-  if (biased) refuse('logit_bias', `holds ${biased[0]}, which is no token of this model`)
+  if (biased)
+    refuse('logit_bias', `contains ${biased[0]}, which is not a token id of this model (0 to ${vocabulary - 1})`)
   if (!Number.isSafeInteger(request.topLogprobs) || request.topLogprobs < 0 || request.topLogprobs > 100)
     refuse('top_logprobs', 'is not between 0 and 100')
 }
 
+/** Throws like `checkGenerate`; prompt and completion must fit the context. */
 export function checkScore(
   request: { prompt: readonly number[]; completion: readonly number[]; temperature: number },
   { contextLength, vocabulary }: Capabilities,

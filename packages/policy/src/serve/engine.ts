@@ -1,4 +1,4 @@
-/** The embedded `ServingEngine`: the model runs in a worker thread; requests and pieces are messages. */
+/** The embedded `ServingEngine`: the model runs in a worker thread, to which requests are posted as messages. */
 import { createHash } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import { InstarError } from '@instar/events/errors'
@@ -23,7 +23,7 @@ import type { FromWorker, ToWorker, WorkerData, WorkerOptions } from './protocol
 import { Thread, THREAD_DEFAULTS, type ThreadSettings } from './thread.ts'
 
 /**
- * `rows`: requests in one batch. `slots`: adapters in one batch. `queue`: requests that may wait beyond `rows`.
+ * `rows`: most requests in a batch. `slots`: most adapters in a batch. `queue`: most requests that wait for a row.
  * `signal` aborts the start only.
  */
 export type ServingOptions = { model: string; signal?: AbortSignal } & Partial<
@@ -41,8 +41,8 @@ const DEFAULTS = {
   queue: 256,
 } as const
 
-/** Cached results of `check`. */
-const CHECKED = 64
+/** Most constraints whose successful `check` is cached. */
+const MOST_CHECKED = 64
 
 type Ready = Extract<FromWorker, { type: 'ready' }>
 type OpenRequest = { request: JobRequest } & (
@@ -52,20 +52,20 @@ type OpenRequest = { request: JobRequest } & (
 type PendingCall = { message: Extract<ToWorker, { call: number }>; resolve(): void; reject(error: InstarError): void }
 
 /**
- * If the thread dies, open requests end with `engine_lost`. Later requests wait for the next thread, which starts with
- * the loaded adapters.
+ * If the thread ends unexpectedly, open requests fail with `engine_lost`. Later requests are queued for the next thread,
+ * which starts with the loaded adapters.
  */
 class EmbeddedServing implements ServingEngine {
   private readonly thread: Thread<ToWorker, FromWorker, Ready>
-  private capable: Capabilities | null = null
+  private readyCapabilities: Capabilities | null = null
   private readonly rows: number
   private readonly limit: number
   private readonly adapters = new Map<string, Adapter>()
-  /** The adapters that the thread was started with. */
+  /** The adapters that were passed to the current thread at its start. */
   private startAdapters: Adapter[] = []
   private readonly open = new Map<number, OpenRequest>()
   private readonly calls = new Map<number, PendingCall>()
-  /** Constraints that were accepted, by sha256. */
+  /** sha256 of the keys of constraints that passed `check`. */
   private readonly checked = new Set<string>()
   private next = 1
 
@@ -75,7 +75,7 @@ class EmbeddedServing implements ServingEngine {
     this.limit = options.rows + queue
     this.thread = new Thread(
       {
-        name: 'The thread of the model',
+        name: 'The model thread',
         spawn: () => {
           this.startAdapters = [...this.adapters.values()]
           return new Worker(new URL('./worker.ts', import.meta.url), {
@@ -92,7 +92,7 @@ class EmbeddedServing implements ServingEngine {
         differs: (first, again) =>
           first.base === again.base
             ? null
-            : `The model in ${options.model} has changed since the start: its sha256 is ${again.base}, was ${first.base}.`,
+            : `The model in ${options.model} has changed since the start: its sha256 was ${first.base} and is now ${again.base}.`,
         up: () => {
           this.postQueued()
         },
@@ -102,12 +102,12 @@ class EmbeddedServing implements ServingEngine {
   }
 
   async start(signal?: AbortSignal): Promise<void> {
-    this.capable = (await this.thread.start(signal)).capabilities
+    this.readyCapabilities = (await this.thread.start(signal)).capabilities
   }
 
   capabilities(): Capabilities {
-    if (!this.capable) throw new Error('the engine was not started')
-    return this.capable
+    if (!this.readyCapabilities) throw new Error('the engine was not started')
+    return this.readyCapabilities
   }
 
   lost(): string | null {
@@ -118,9 +118,9 @@ class EmbeddedServing implements ServingEngine {
     return { running: Math.min(this.open.size, this.rows), waiting: Math.max(0, this.open.size - this.rows) }
   }
 
-  /** The bytes are kept for the next thread, so they must not change. */
+  /** The bytes must not change afterwards, since they are also passed to the next thread. */
   async load(adapter: Adapter): Promise<void> {
-    if (this.adapters.has(adapter.sha256)) return this.up()
+    if (this.adapters.has(adapter.sha256)) return this.requireThread()
     await this.call((call) => ({ type: 'load', call, adapter }))
     this.adapters.set(adapter.sha256, adapter)
   }
@@ -129,24 +129,24 @@ class EmbeddedServing implements ServingEngine {
     if (this.adapters.delete(sha256)) this.thread.post({ type: 'unload', sha256 })
   }
 
-  /** Throws for a request that is refused; later errors come from the iterator. */
+  /** Throws if the request is refused; later errors are thrown by the iterator. */
   generate(request: GenerateRequest, signal?: AbortSignal): AsyncIterable<GeneratedPiece> {
     this.admit(request.adapter)
     checkGenerate(request, this.capabilities())
     const key = this.next++
-    const queue = new PieceQueue(() => this.giveUp(key))
+    const queue = new PieceQueue(() => this.abort(key))
     const detach = this.onAbort(key, signal, (error) => queue.fail(error))
     if (detach) this.submit(key, { type: 'generate', request: { kind: 'generate', ...request }, queue, detach })
     return queue
   }
 
-  /** Compiled in the thread, which caches the result: it may take 0.1 s. */
+  /** Compiles the constraint in the thread, which caches the result; this may take 0.1 s. */
   async check(constraint: Constraint): Promise<void> {
     const key = createHash('sha256').update(keyOf(constraint)).digest('hex')
     if (this.checked.has(key)) return
     await this.call((call) => ({ type: 'check', call, constraint }))
     this.checked.add(key)
-    if (this.checked.size > CHECKED) this.checked.clear()
+    if (this.checked.size > MOST_CHECKED) this.checked.clear()
   }
 
   async score(request: ScoreRequest, signal?: AbortSignal): Promise<Float32Array> {
@@ -164,20 +164,21 @@ class EmbeddedServing implements ServingEngine {
     })
   }
 
-  /** Open requests end with `engine_lost` at once. */
+  /** Open requests fail with `engine_lost` immediately. */
   close(): Promise<void> {
     const closed = this.thread.close({ type: 'close' })
     this.failAll(this.thread.refusal() ?? new InstarError('engine_lost', 'The engine was closed.'))
     return closed
   }
 
-  private up(): void {
+  /** Throws the reason for which requests are currently refused, if any. */
+  private requireThread(): void {
     const refusal = this.thread.refusal()
     if (refusal) throw refusal
   }
 
   private call(messageOf: (call: number) => PendingCall['message']): Promise<void> {
-    this.up()
+    this.requireThread()
     const message = messageOf(this.next++)
     return new Promise((resolve, reject) => {
       this.calls.set(message.call, { message, resolve, reject })
@@ -186,17 +187,17 @@ class EmbeddedServing implements ServingEngine {
   }
 
   private admit(adapter: AdapterSha): void {
-    this.up()
+    this.requireThread()
     if (adapter !== null && !this.adapters.has(adapter))
-      throw new InstarError('unknown_adapter', `No adapter ${adapter} is loaded.`, { adapter })
+      throw new InstarError('unknown_adapter', `The adapter ${adapter} is not loaded.`, { adapter })
     if (this.open.size >= this.limit)
-      throw new InstarError('overloaded', `${this.open.size} requests are before this one.`, {
+      throw new InstarError('overloaded', `The engine has ${this.open.size} open requests, its limit.`, {
         waiting: this.open.size - this.rows,
       })
   }
 
   /** Ends an open request. Its answer, if it comes, is dropped. */
-  private giveUp(key: number): void {
+  private abort(key: number): void {
     const open = this.open.get(key)
     if (!open) return
     this.open.delete(key)
@@ -211,8 +212,8 @@ class EmbeddedServing implements ServingEngine {
     fail: (error: InstarError) => void,
   ): (() => void) | null {
     const onAbort = (): void => {
-      this.giveUp(key)
-      fail(new InstarError('aborted', 'The request was given up.', {}, { cause: signal?.reason }))
+      this.abort(key)
+      fail(new InstarError('aborted', 'The request was aborted.', {}, { cause: signal?.reason }))
     }
     if (signal?.aborted) {
       onAbort()
@@ -228,8 +229,8 @@ class EmbeddedServing implements ServingEngine {
   }
 
   /**
-   * Posts the requests that arrived while there was no thread, then the unloads: an earlier request may use the
-   * adapter.
+   * Posts the calls and requests that arrived while no thread was running, and then the unloads, since a request may use
+   * an adapter that was unloaded after it.
    */
   private postQueued(): void {
     for (const { message } of this.calls.values()) this.thread.post(message)
@@ -283,7 +284,7 @@ const fail = (open: OpenRequest, error: InstarError): void => {
   else open.queue.fail(error)
 }
 
-/** Resolves when the model is in memory; rejects with the reason, or with `aborted` if `signal` is. */
+/** Resolves when the model is loaded. Rejects with the error of the start, or with `aborted` when `signal` aborts. */
 export async function startServing(options: ServingOptions): Promise<ServingEngine> {
   const { signal, backoffMs, waitMs, graceMs, ...rest } = { ...DEFAULTS, ...options }
   const engine = new EmbeddedServing(rest, { backoffMs, waitMs, graceMs })

@@ -1,4 +1,4 @@
-/** The requests of a batch and the events that they emit. */
+/** Requests of a batch, their state, and the events that they emit. */
 import type { FinishReason, GenerateRequest, GeneratedToken, ScoreRequest, Scores } from '@instar/engine/port'
 import type { ErrorCode } from '@instar/events/errors'
 import { Detokenizer } from '../tokenizer/detokenizer.ts'
@@ -9,12 +9,13 @@ import { Reweighter } from './reweight.ts'
 import { highest, logprobOf, logSumExp, sample } from './sample.ts'
 import { StopStrings } from '@instar/engine/stop'
 
-/** `topLogprobs`: most likely tokens to report for each position. */
+/** `topLogprobs`: number of most likely tokens that are reported for each position. */
 export type ScoreWithTop = ScoreRequest & { topLogprobs?: number }
 export type JobRequest = ({ kind: 'generate' } & GenerateRequest) | ({ kind: 'score' } & ScoreWithTop)
 
 /**
- * `key`: the caller's id of the request. `score`, `error` and `pieces` with an `end` are the last event of a request.
+ * `key`: the caller's id of the request. `score`, `error`, and `pieces` with an `end`, are each the last event of a
+ * request.
  */
 export type BatchEvent =
   | { key: number; type: 'pieces'; tokens: GeneratedToken[]; end: { reason: FinishReason; text: string } | null }
@@ -23,7 +24,7 @@ export type BatchEvent =
 
 export type Ending = { reason: FinishReason; text: string }
 
-/** Turns rows of logits into the tokens of one answer. */
+/** Samples the tokens of one completion from rows of logits. */
 export class Generation {
   readonly request: GenerateRequest
   private readonly detokenizer: Detokenizer
@@ -48,12 +49,12 @@ export class Generation {
     this.reweighter = reweighting ? new Reweighter(reweighting, sampling.temperature, prompt) : null
   }
 
-  /** `room`: positions left in the context, including this one. */
+  /** Samples the next token. `room`: free positions in the context, that of this token included. */
   next(logits_V: Float32Array, room: number): { token: GeneratedToken; end: Ending | null } {
     const { sampling, topLogprobs } = this.request
-    const possible = this.constraint?.masked(logits_V) ?? logits_V
+    const masked_V = this.constraint?.masked(logits_V) ?? logits_V
     const { id, logprob, top } = sample(
-      this.reweighter?.apply(possible) ?? possible,
+      this.reweighter?.apply(masked_V) ?? masked_V,
       sampling,
       uniform(sampling.seed, this.count),
       topLogprobs,
@@ -63,10 +64,10 @@ export class Generation {
     this.constraint?.push(id)
     this.reweighter?.push(id)
     const { text, stopped } = this.stops.push(this.detokenizer.push(id))
-    const full = this.count >= sampling.maxTokens || room <= 1
+    const atLimit = this.count >= sampling.maxTokens || room <= 1
     return {
       token: { id, logprob, text, top },
-      end: stopped ? { reason: 'stop', text: '' } : full ? this.end('length') : null,
+      end: stopped ? { reason: 'stop', text: '' } : atLimit ? this.end('length') : null,
     }
   }
 
@@ -76,7 +77,7 @@ export class Generation {
   }
 }
 
-/** Collects the log-probs of a completion, position by position. */
+/** Collects the log-probabilities of the tokens of a given completion. */
 export class Scoring {
   readonly logprobs: Float32Array
   private readonly top: Scores['top'] = []
@@ -87,7 +88,7 @@ export class Scoring {
     this.logprobs = new Float32Array(request.completion.length)
   }
 
-  /** `logits` [n, V] are those of positions `from`, `from` + 1, … of prompt + completion. */
+  /** `logits` [n, V]: the logits at the positions `from`, `from` + 1, … of prompt + completion. */
   add(logits: Float32Array, from: number, vocabulary: number): void {
     const { prompt, completion, temperature, topLogprobs = 0 } = this.request
     for (let i = 0; i * vocabulary < logits.length; i++) {

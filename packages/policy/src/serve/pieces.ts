@@ -1,4 +1,4 @@
-/** A queue that one reader drains as an async iterator. */
+/** A queue of generated pieces with one reader, which uses it as an async iterator. */
 import type { InstarError } from '@instar/events/errors'
 import type { GeneratedPiece } from '@instar/engine/port'
 
@@ -9,7 +9,7 @@ export class PieceQueue implements AsyncIterableIterator<GeneratedPiece> {
   private ended = false
   private readonly onReturn: () => void
 
-  /** `onReturn`: the reader left before the end. */
+  /** `onReturn` is called when the reader stops before the end. */
   constructor(onReturn: () => void) {
     this.onReturn = onReturn
   }
@@ -26,7 +26,7 @@ export class PieceQueue implements AsyncIterableIterator<GeneratedPiece> {
     for (const reader of this.readers.splice(0)) reader.resolve({ done: true, value: undefined })
   }
 
-  /** What is queued is still read first. */
+  /** Ends the queue with an error, which the reader gets after the queued pieces. */
   fail(error: InstarError): void {
     if (this.ended) return
     this.ended = true

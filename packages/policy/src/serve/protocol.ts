@@ -1,11 +1,11 @@
-/** Messages between the main thread and the thread that runs the model. Everything in them is plain data. */
+/** Messages between the main thread and the model thread. They contain plain data only. */
 import type { PlainError } from '@instar/events/plain-error'
 import type { Adapter, Capabilities, Constraint } from '@instar/engine/port'
 import type { EngineChoice } from '../runtime/engines.ts'
 import type { BatchEvent, JobRequest } from './job.ts'
 
 export type WorkerOptions = {
-  /** Folder or .gguf file. */
+  /** Path of a folder or of a .gguf file. */
   model: string
   engine: EngineChoice
   threads: number
@@ -15,10 +15,10 @@ export type WorkerOptions = {
   prefillIdle: number
 }
 
-/** `adapters`: loaded before `ready`; those of the thread before this one. */
+/** `adapters`: loaded before `ready`; in a restarted thread, those that were loaded in the previous one. */
 export type WorkerData = WorkerOptions & { adapters: Adapter[] }
 
-/** To either thread: exit at once, without finishing the current work. */
+/** Message to the model thread or the learning thread: exit without finishing the current work. */
 export type Exit = { type: 'exit' }
 
 export type ToWorker =
@@ -30,10 +30,7 @@ export type ToWorker =
   | { type: 'unload'; sha256: string }
   | { type: 'close' }
 
-/**
- * `events`: all events of one step. `base`: sha256 of the model's files. `done`: the result of a call; `error` null:
- * it succeeded.
- */
+/** `base`: sha256 of the model's files. `events`: all events of one step. `done`: a call ended; `error` null: it succeeded. */
 export type FromWorker =
   | { type: 'ready'; capabilities: Capabilities; base: string }
   | { type: 'events'; events: BatchEvent[] }

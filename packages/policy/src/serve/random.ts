@@ -1,7 +1,6 @@
 /**
- * Counter-based random numbers (Philox4x32-10; Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
- * SC 2011). The number depends on (seed, index) alone, so a row samples the same tokens regardless of the other rows in
- * its batch.
+ * Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+ * A number depends on (seed, index) only, so the tokens of a row do not depend on the other rows of its batch.
  */
 
 const M0 = 0xd2511f53
@@ -9,7 +8,7 @@ const M1 = 0xcd9e8d57
 const W0 = 0x9e3779b9
 const W1 = 0xbb67ae85
 
-/** High and low word of a 32×32-bit product. */
+/** High and low 32-bit word of the product of two 32-bit words. */
 function multiply(a: number, b: number): [number, number] {
   const aHigh = a >>> 16
   const aLow = a & 0xffff
@@ -22,7 +21,7 @@ function multiply(a: number, b: number): [number, number] {
   return [high >>> 0, Math.imul(a, b) >>> 0]
 }
 
-/** Ten rounds on a counter of four words under a key of two. */
+/** Ten rounds on a counter of four 32-bit words with a key of two. */
 export function philox(
   counter: readonly [number, number, number, number],
   key: readonly [number, number],
@@ -42,7 +41,7 @@ export function philox(
   return [c0, c1, c2, c3]
 }
 
-/** Uniform in [0, 1) with 53 bits. `seed` is any integer that a double holds exactly. */
+/** Uniform in [0, 1), with 53 random bits. `seed`: a safe integer. */
 export function uniform(seed: number, index: number): number {
   const whole = BigInt.asUintN(64, BigInt(Math.trunc(seed)))
   const [a, b] = philox([index >>> 0, 0, 0, 0], [Number(whole & 0xffffffffn), Number(whole >> 32n)])

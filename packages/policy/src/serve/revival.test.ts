@@ -124,10 +124,10 @@ test('a thread that cannot start reports why, is retried with growing delays, an
   const before = threads.length
   renameSync(model, away)
   await crash()
-  await assert.rejects(answer(engine, request(null)), lost(/does not start again: .*model/))
-  assert.throws(() => engine.generate(request(null)), lost(/does not start again/))
-  await assert.rejects(engine.load(second), lost(/does not start again/))
-  assert.match(engine.lost?.() ?? '', /does not start again/)
+  await assert.rejects(answer(engine, request(null)), lost(/could not be restarted: .*model/))
+  assert.throws(() => engine.generate(request(null)), lost(/could not be restarted/))
+  await assert.rejects(engine.load(second), lost(/could not be restarted/))
+  assert.match(engine.lost?.() ?? '', /could not be restarted/)
   await started(before + 4)
   const pauses = threads.slice(before).map(({ at }, i, all) => at - (all[i - 1]?.at ?? at))
   for (const [i, pause] of [0, 20, 40, 40].entries()) assert.ok(pauses[i]! >= pause - 1, `pause ${i}: ${pauses[i]} ms`)
@@ -156,8 +156,8 @@ test('another model at the same path is not served', async () => {
 test('a request waits for a new thread up to the limit', async () => {
   const engine = await start({ backoffMs: [60_000], waitMs: 5 })
   await crash()
-  await assert.rejects(answer(engine, request(null)), lost(/not back after 0\.005 s/))
-  assert.throws(() => engine.generate(request(null)), lost(/not back/))
+  await assert.rejects(answer(engine, request(null)), lost(/not been restarted after 0\.005 s/))
+  assert.throws(() => engine.generate(request(null)), lost(/not been restarted/))
 })
 
 test('closing ends an idle thread, cuts a busy one after the grace period, and starts none again', async () => {

@@ -1,26 +1,27 @@
 /**
- * Changes of the logits before sampling: bias, penalties, min-p, in the order of vLLM. The repetition penalty counts
- * tokens of prompt and answer (Keskar et al., CTRL, 2019), the other two those of the answer.
+ * Changes to the logits before sampling: bias, penalties and min-p, in the order of vLLM. The repetition penalty (Keskar
+ * et al. 2019, CTRL, arXiv 1909.05858; negative logits are multiplied, as in Hugging Face) applies to tokens of prompt
+ * and completion, the frequency and presence penalties to tokens of the completion.
  */
 import type { Reweighting } from '@instar/engine/port'
 
 export class Reweighter {
-  private readonly how: Reweighting
+  private readonly settings: Reweighting
   private readonly temperature: number
   private readonly inPrompt: ReadonlySet<number>
-  /** Counts of the answer's tokens so far. */
+  /** Number of occurrences of each token in the completion so far. */
   private readonly counts = new Map<number, number>()
 
-  /** `temperature`: min-p applies to the distribution after it; at 0 (greedy) min-p has no effect. */
-  constructor(how: Reweighting, temperature: number, prompt: readonly number[]) {
-    this.how = how
+  /** `temperature`: min-p applies to the distribution at this temperature; it has no effect at 0 (greedy). */
+  constructor(settings: Reweighting, temperature: number, prompt: readonly number[]) {
+    this.settings = settings
     this.temperature = temperature
-    this.inPrompt = new Set(how.repetitionPenalty === 1 ? [] : prompt)
+    this.inPrompt = new Set(settings.repetitionPenalty === 1 ? [] : prompt)
   }
 
-  /** Returns a new row; -∞ stays -∞. */
+  /** Returns a new row of logits; −∞ stays −∞. */
   apply(logits_V: Float32Array): Float32Array {
-    const { logitBias, repetitionPenalty, frequencyPenalty, presencePenalty, minP } = this.how
+    const { logitBias, repetitionPenalty, frequencyPenalty, presencePenalty, minP } = this.settings
     const out = Float32Array.from(logits_V)
     for (const [id, bias] of logitBias) out[id]! += bias
     if (repetitionPenalty !== 1)

@@ -1,6 +1,7 @@
 /**
- * The runtime decodes all rows of one cache together; this class lets any set of rows be in a step. Decoding rows share
- * one cache, which is rebuilt only when a row joins or leaves; every other row (prefilling, or finished) has its own.
+ * Steps over any set of rows, on a runtime that decodes all rows of a cache together. Rows that sample one token per
+ * step share one cache, which is rebuilt only when a row is added or removed; each of the other rows (in prefill, or
+ * finished) has a cache of its own.
  */
 import type { Lora } from '../checkpoints/peft.ts'
 import type { KvCache } from '../runtime/cache.ts'
@@ -13,10 +14,10 @@ export class RowCaches implements Decoder {
   readonly rows: number
   readonly slots: number
   private readonly runtime: Runtime
-  /** Rows in `together`, in its order. */
-  private side: number[] = []
-  private together: KvCache
-  private readonly apart = new Map<number, KvCache>()
+  /** The rows of the shared cache, in its order. */
+  private sharedRows: number[] = []
+  private shared: KvCache
+  private readonly own = new Map<number, KvCache>()
 
   constructor(runtime: Runtime, limits: { rows: number; slots: number }) {
     this.runtime = runtime
@@ -24,7 +25,7 @@ export class RowCaches implements Decoder {
     this.contextLength = runtime.config.contextLength
     this.rows = limits.rows
     this.slots = limits.slots
-    this.together = runtime.createCache()
+    this.shared = runtime.createCache()
   }
 
   async setAdapter(slot: number, lora: Lora | null): Promise<void> {
@@ -32,62 +33,62 @@ export class RowCaches implements Decoder {
   }
 
   async step(rows: readonly DecodeRow[]): Promise<Float32Array[]> {
-    if (rows.every((row) => row.ids.length === 1 && row.logits === 1)) return this.draw(rows)
-    return this.read(rows)
+    if (rows.every((row) => row.ids.length === 1 && row.logits === 1)) return this.decodeShared(rows)
+    return this.prefill(rows)
   }
 
-  /** Moves rows from `together` into caches of their own. */
-  private part(leaving: ReadonlySet<number>): void {
+  /** Moves rows from the shared cache into caches of their own. */
+  private separate(leaving: ReadonlySet<number>): void {
     const staying: number[] = []
-    for (const [at, row] of this.side.entries()) {
-      if (leaving.has(row)) this.apart.set(row, this.together.copy([at]))
+    for (const [at, row] of this.sharedRows.entries()) {
+      if (leaving.has(row)) this.own.set(row, this.shared.copy([at]))
       else staying.push(at)
     }
-    if (staying.length === this.side.length) return
-    this.together.keep(staying)
-    this.side = staying.map((at) => this.side[at] ?? 0)
+    if (staying.length === this.sharedRows.length) return
+    this.shared.keep(staying)
+    this.sharedRows = staying.map((at) => this.sharedRows[at] ?? 0)
   }
 
-  /** One id per row. */
-  private async draw(rows: readonly DecodeRow[]): Promise<Float32Array[]> {
-    const wanted = new Map(rows.map((row) => [row.row, row]))
-    this.part(new Set(this.side.filter((row) => !wanted.has(row))))
+  /** One id per row, in the shared cache. */
+  private async decodeShared(rows: readonly DecodeRow[]): Promise<Float32Array[]> {
+    const byRow = new Map(rows.map((row) => [row.row, row]))
+    this.separate(new Set(this.sharedRows.filter((row) => !byRow.has(row))))
     for (const { row } of rows) {
-      if (this.side.includes(row)) continue
-      this.together.append(this.own(row))
-      this.side.push(row)
-      this.apart.delete(row)
+      if (this.sharedRows.includes(row)) continue
+      this.shared.append(this.ownCache(row))
+      this.sharedRows.push(row)
+      this.own.delete(row)
     }
-    const order = this.side.map((row) => wanted.get(row)).filter((row): row is DecodeRow => row !== undefined)
+    const order = this.sharedRows.map((row) => byRow.get(row)).filter((row): row is DecodeRow => row !== undefined)
     for (const [at, { keep }] of order.entries())
-      if (keep < (this.together.lengths[at] ?? 0)) this.together.rewind(at, keep)
+      if (keep < (this.shared.lengths[at] ?? 0)) this.shared.rewind(at, keep)
     const { logits } = await this.runtime.decodeStep({
       ids: Int32Array.from(order, (row) => row.ids[0] ?? 0),
       T: 1,
-      cache: this.together,
+      cache: this.shared,
       rowSlots: order.map((row) => row.slot),
     })
     const V = this.vocabulary
-    const place = new Map(this.side.map((row, at) => [row, at]))
+    const positions = new Map(this.sharedRows.map((row, at) => [row, at]))
     return rows.map(({ row }) => {
-      const at = place.get(row) ?? 0
+      const at = positions.get(row) ?? 0
       return logits.subarray(at * V, (at + 1) * V)
     })
   }
 
-  private own(row: number): KvCache {
-    return this.apart.get(row) ?? this.runtime.createCache(1)
+  private ownCache(row: number): KvCache {
+    return this.own.get(row) ?? this.runtime.createCache(1)
   }
 
   /** Any number of ids per row, padded on the right to the longest. */
-  private async read(rows: readonly DecodeRow[]): Promise<Float32Array[]> {
-    this.part(new Set(rows.map((row) => row.row)))
+  private async prefill(rows: readonly DecodeRow[]): Promise<Float32Array[]> {
+    this.separate(new Set(rows.map((row) => row.row)))
     const [first, ...others] = rows
     if (!first) return []
-    const cache = this.own(first.row)
-    for (const { row } of others) cache.append(this.own(row))
-    // The state of these rows is undefined until the step is done.
-    for (const { row } of rows) this.apart.delete(row)
+    const cache = this.ownCache(first.row)
+    for (const { row } of others) cache.append(this.ownCache(row))
+    // If the step fails, these rows have no cache.
+    for (const { row } of rows) this.own.delete(row)
     for (const [at, { keep }] of rows.entries()) if (keep < (cache.lengths[at] ?? 0)) cache.rewind(at, keep)
     const T = Math.max(...rows.map((row) => row.ids.length))
     const ids = new Int32Array(rows.length * T)
@@ -96,7 +97,7 @@ export class RowCaches implements Decoder {
     const places = rows.flatMap(({ ids: { length }, logits }, at) =>
       Array.from({ length: logits }, (_, i) => at * T + length - logits + i),
     )
-    // The graph needs at least one position; its output is not used.
+    // The graph requires at least one position, even if no logits are requested.
     const { logits } = await this.runtime.decodeStep({
       ids,
       T,
@@ -105,7 +106,7 @@ export class RowCaches implements Decoder {
       counts,
       logits: places.length > 0 ? places : [0],
     })
-    for (const [at, { row }] of rows.entries()) this.apart.set(row, rows.length === 1 ? cache : cache.copy([at]))
+    for (const [at, { row }] of rows.entries()) this.own.set(row, rows.length === 1 ? cache : cache.copy([at]))
     const V = this.vocabulary
     let next = 0
     return rows.map((row) => {

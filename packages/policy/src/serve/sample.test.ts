@@ -6,7 +6,7 @@ import { highest, logprobOf, sample } from './sample.ts'
 const logits = Float32Array.of(1.2, -0.3, 2.5, 0.1, 2.5, -4, 0.9, 1.7)
 const hex = (words: readonly number[]) => words.map((word) => word.toString(16).padStart(8, '0')).join(' ')
 
-test('Philox4x32-10 gives the known answers of its authors', () => {
+test("Philox4x32-10 gives the known-answer vectors of its authors' library", () => {
   assert.equal(hex(philox([0, 0, 0, 0], [0, 0])), '6627e8d5 e169c58d bc57ac4c 9b00dbd8')
   const ones = 0xffffffff
   assert.equal(hex(philox([ones, ones, ones, ones], [ones, ones])), '408f276d 41c83b0e a20bc7c6 6d5451fd')
@@ -16,7 +16,7 @@ test('Philox4x32-10 gives the known answers of its authors', () => {
   )
 })
 
-test('uniform numbers depend on seed and index alone and fill [0, 1)', () => {
+test('uniform numbers depend on seed and index only, are in [0, 1) and have mean 0.5', () => {
   assert.equal(uniform(7, 3), uniform(7, 3))
   assert.notEqual(uniform(7, 3), uniform(7, 4))
   assert.notEqual(uniform(7, 3), uniform(-7, 3))
@@ -29,23 +29,23 @@ test('uniform numbers depend on seed and index alone and fill [0, 1)', () => {
   assert.ok(Math.abs(sum / 10000 - 0.5) < 0.01)
 })
 
-/** Probabilities by the definition: temperature, top-k, top-p, renormalise. */
+/** Probabilities by definition: temperature, top-k, top-p, renormalisation. */
 function expected(temperature: number, topK: number, topP: number): Map<number, number> {
   const ids = [...logits.keys()].sort((a, b) => logits[b]! - logits[a]! || a - b)
-  let kept = topK > 0 ? ids.slice(0, topK) : ids
+  let filtered = topK > 0 ? ids.slice(0, topK) : ids
   const mass = (list: number[]) => list.map((id) => Math.exp(logits[id]! / temperature))
-  const total = mass(kept).reduce((a, b) => a + b, 0)
+  const total = mass(filtered).reduce((a, b) => a + b, 0)
   let sum = 0
-  kept = kept.filter((_, i) => {
+  filtered = filtered.filter((_, i) => {
     const before = sum
-    sum += mass(kept)[i]! / total
+    sum += mass(filtered)[i]! / total
     return topP === 1 || before < topP
   })
-  const rest = mass(kept).reduce((a, b) => a + b, 0)
-  return new Map(kept.map((id, i) => [id, mass(kept)[i]! / rest]))
+  const rest = mass(filtered).reduce((a, b) => a + b, 0)
+  return new Map(filtered.map((id, i) => [id, mass(filtered)[i]! / rest]))
 }
 
-/** Upper 0.1 % point of chi-square by Wilson and Hilferty. */
+/** The upper 0.1 % quantile of chi-square, by the Wilson–Hilferty approximation. */
 const critical = (df: number) => df * (1 - 2 / (9 * df) + 3.09 * Math.sqrt(2 / (9 * df))) ** 3
 
 for (const [temperature, topK, topP] of [
@@ -56,23 +56,23 @@ for (const [temperature, topK, topP] of [
   [0.9, 5, 0.9],
   [2, 1, 1],
 ] as const) {
-  test(`20,000 draws at temperature ${temperature}, top-k ${topK}, top-p ${topP} follow the exact probabilities`, () => {
+  test(`20,000 samples with temperature ${temperature}, top-k ${topK}, top-p ${topP} have the exact probabilities`, () => {
     const exact = expected(temperature, topK, topP)
     const counts = new Map<number, number>()
-    const draws = 20000
-    for (let i = 0; i < draws; i++) {
-      const drawn = sample(logits, { temperature, topK, topP }, uniform(11, i), 3)
-      const p = exact.get(drawn.id)
-      assert.ok(p !== undefined, `token ${drawn.id} was filtered out`)
-      assert.ok(Math.abs(drawn.logprob - Math.log(p)) < 1e-9)
-      counts.set(drawn.id, (counts.get(drawn.id) ?? 0) + 1)
+    const samples = 20000
+    for (let i = 0; i < samples; i++) {
+      const sampled = sample(logits, { temperature, topK, topP }, uniform(11, i), 3)
+      const p = exact.get(sampled.id)
+      assert.ok(p !== undefined, `token ${sampled.id} was filtered out`)
+      assert.ok(Math.abs(sampled.logprob - Math.log(p)) < 1e-9)
+      counts.set(sampled.id, (counts.get(sampled.id) ?? 0) + 1)
       assert.deepEqual(
-        drawn.top.map(({ id }) => id),
+        sampled.top.map(({ id }) => id),
         [...exact.keys()].slice(0, 3),
       )
     }
     let chi = 0
-    for (const [id, p] of exact) chi += ((counts.get(id) ?? 0) - draws * p) ** 2 / (draws * p)
+    for (const [id, p] of exact) chi += ((counts.get(id) ?? 0) - samples * p) ** 2 / (samples * p)
     assert.ok(
       exact.size === 1 || chi < critical(exact.size - 1),
       `chi-square ${chi} with ${exact.size - 1} degrees of freedom`,
@@ -80,17 +80,17 @@ for (const [temperature, topK, topP] of [
   })
 }
 
-test('greedy takes the lower id of a tie and reports the log-prob of temperature 1', () => {
-  const drawn = sample(logits, { temperature: 0, topK: 3, topP: 0.1 }, 0.99, 2)
-  assert.equal(drawn.id, 2)
-  assert.ok(Math.abs(drawn.logprob - logprobOf(logits, 2, 1)) < 1e-12)
+test('greedy sampling takes the lowest id of equal logits and reports the log-probability at temperature 1', () => {
+  const sampled = sample(logits, { temperature: 0, topK: 3, topP: 0.1 }, 0.99, 2)
+  assert.equal(sampled.id, 2)
+  assert.ok(Math.abs(sampled.logprob - logprobOf(logits, 2, 1)) < 1e-12)
   assert.deepEqual(
-    drawn.top.map(({ id }) => id),
+    sampled.top.map(({ id }) => id),
     [2, 4],
   )
 })
 
-test('log-probs of all tokens sum to one, also for large logits', () => {
+test('the probabilities of all tokens sum to one, for large logits as well', () => {
   const large = Float32Array.from({ length: 5000 }, (_, i) => 300 * Math.sin(i))
   for (const temperature of [0.5, 1]) {
     let sum = 0
@@ -99,19 +99,19 @@ test('log-probs of all tokens sum to one, also for large logits', () => {
   }
 })
 
-test('the k highest come in order whatever the length', () => {
+test('the k highest ids are sorted for any k', () => {
   const values = Float32Array.from({ length: 1000 }, (_, i) => Math.floor(uniform(3, i) * 50))
   const sorted = [...values.keys()].sort((a, b) => values[b]! - values[a]! || a - b)
   for (const k of [1, 2, 7, 64, 999, 1000, 2000]) assert.deepEqual(highest(values, k), sorted.slice(0, k))
 })
 
-test('top-p over a flat row of 3,000 keeps as many as it needs', () => {
+test('top-p 0.5 of 3,000 equal logits keeps 1,500 tokens', () => {
   const flat = new Float32Array(3000)
-  const drawn = sample(flat, { temperature: 1, topK: 0, topP: 0.5 }, 0.9999, 0)
-  assert.ok(Math.abs(drawn.logprob + Math.log(1500)) < 1e-3)
+  const sampled = sample(flat, { temperature: 1, topK: 0, topP: 0.5 }, 0.9999, 0)
+  assert.ok(Math.abs(sampled.logprob + Math.log(1500)) < 1e-3)
 })
 
-test('logits that are not finite are an error, not a token', () => {
+test('sampling from logits that are not finite fails', () => {
   assert.throws(() => sample(Float32Array.of(1, NaN), { temperature: 1, topK: 0, topP: 1 }, 0.5, 0), /not finite/)
   assert.throws(() => sample(Float32Array.of(1, Infinity), { temperature: 0, topK: 0, topP: 1 }, 0.5, 0), /not finite/)
 })

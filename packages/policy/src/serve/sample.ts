@@ -1,37 +1,37 @@
-/** Samples one token from a row of logits. Pure: the caller gives the random number. */
+/** Sampling of one token from a row of logits. The functions are pure: the caller passes the random number. */
 import { InstarError } from '@instar/events/errors'
 import type { Sampling } from '@instar/engine/port'
 
 export type TokenCandidate = { id: number; logprob: number }
-/** `logprob`: natural log of the probability of `id` in the sampled distribution, after filters and renormalisation. */
-export type Drawn = { id: number; logprob: number; top: TokenCandidate[] }
+/** `logprob`: natural log of the probability of `id` in the distribution after filters and renormalisation. */
+export type SampledToken = { id: number; logprob: number; top: TokenCandidate[] }
 
-/** log Σ exp(x / temperature), in double. Throws `internal` on logits without a sum. */
+/** log Σ exp(x / temperature), in float64. Throws `internal` if the logits contain NaN or +∞, or only −∞. */
 export function logSumExp(logits_V: Float32Array, temperature: number): number {
   let max = -Infinity
   for (let id = 0; id < logits_V.length; id++) if (logits_V[id]! > max) max = logits_V[id]!
   let sum = 0
   for (let id = 0; id < logits_V.length; id++) sum += Math.exp((logits_V[id]! - max) / temperature)
-  // A NaN anywhere, or nothing but -∞, makes the sum NaN.
+  // The sum is NaN if a logit is NaN or all are −∞.
   if (!(sum > 0) || !Number.isFinite(max))
-    throw new InstarError('internal', 'The model gave logits that are not finite.')
+    throw new InstarError('internal', 'The model returned logits that are not finite.')
   return max / temperature + Math.log(sum)
 }
 
-/** Log-prob of one token at `temperature` (0 counts as 1), no filters. */
+/** Log-probability of one token at `temperature` (0 is treated as 1), without filters. */
 export function logprobOf(logits_V: Float32Array, id: number, temperature: number): number {
   const t = temperature === 0 ? 1 : temperature
   return logits_V[id]! / t - logSumExp(logits_V, t)
 }
 
-/** Higher logits first, ties by lower id: the order of greedy, top-k and top-p. */
+/** The order of greedy sampling, top-k and top-p: higher logits first, lower ids first among equals. */
 function before(logits_V: Float32Array, a: number, b: number): boolean {
   const x = logits_V[a]!
   const y = logits_V[b]!
   return x > y || (x === y && a < b)
 }
 
-/** Ids of the `k` highest logits in order, by a heap whose root is the worst of them: V log k. */
+/** Ids of the `k` highest logits in that order. Uses a heap whose root is the last of them: O(V log k). */
 export function highest(logits_V: Float32Array, k: number): number[] {
   const size = Math.min(k, logits_V.length)
   if (size === 1) {
@@ -62,8 +62,8 @@ export function highest(logits_V: Float32Array, k: number): number[] {
 }
 
 /**
- * The fewest of the most likely tokens that hold `topP` of the mass (of all tokens, or of `among`), in order.
- * Grows the sorted prefix until it suffices, since it is short for most rows.
+ * The shortest prefix of the tokens by descending probability whose total reaches `topP` of the mass of all tokens, or
+ * of `among`. Sorts increasingly long prefixes, since the result is short for most rows.
  */
 function nucleus(logits_V: Float32Array, temperature: number, topP: number, among: readonly number[] | null): number[] {
   const total = among
@@ -83,20 +83,20 @@ function nucleus(logits_V: Float32Array, temperature: number, topP: number, amon
   }
 }
 
-/** Fewer than requested if the constraint allows fewer tokens. */
-const possible = (top: TokenCandidate[]): TokenCandidate[] => top.filter(({ logprob }) => logprob > -Infinity)
+/** Removes tokens of probability zero, such as those that a constraint masks. */
+const withoutMasked = (top: TokenCandidate[]): TokenCandidate[] => top.filter(({ logprob }) => logprob > -Infinity)
 
 /**
- * Temperature, then top-k, then top-p, renormalised (the order of vLLM and of Hugging Face). `u` in [0, 1)
- * picks by the inverse of the cumulative distribution. Temperature 0 is greedy with the log-prob of
- * temperature 1. `top` are the `topLogprobs` most likely tokens of that same distribution.
+ * Applies temperature, top-k and top-p in this order (that of vLLM and Hugging Face), renormalises, and samples by
+ * inverse transform with `u` in [0, 1). Temperature 0 is greedy and reports the log-probability at temperature 1. `top`:
+ * the `topLogprobs` most likely tokens of the same distribution.
  */
 export function sample(
   logits_V: Float32Array,
   sampling: Pick<Sampling, 'temperature' | 'topK' | 'topP'>,
   u: number,
   topLogprobs: number,
-): Drawn {
+): SampledToken {
   const { temperature, topK, topP } = sampling
   if (temperature === 0) {
     const total = logSumExp(logits_V, 1)
@@ -105,22 +105,23 @@ export function sample(
     return {
       id,
       logprob: logits_V[id]! - total,
-      top: possible(ids.slice(0, topLogprobs).map((other) => ({ id: other, logprob: logits_V[other]! - total }))),
+      top: withoutMasked(ids.slice(0, topLogprobs).map((other) => ({ id: other, logprob: logits_V[other]! - total }))),
     }
   }
-  let kept: number[] | null = topK > 0 && topK < logits_V.length ? highest(logits_V, topK) : null
-  if (topP < 1) kept = nucleus(logits_V, temperature, topP, kept)
-  const total = kept
+  /** Ids after the filters, by descending probability; null: all. */
+  let filtered: number[] | null = topK > 0 && topK < logits_V.length ? highest(logits_V, topK) : null
+  if (topP < 1) filtered = nucleus(logits_V, temperature, topP, filtered)
+  const total = filtered
     ? logSumExp(
-        Float32Array.from(kept, (id) => logits_V[id]!),
+        Float32Array.from(filtered, (id) => logits_V[id]!),
         temperature,
       )
     : logSumExp(logits_V, temperature)
-  const count = kept ? kept.length : logits_V.length
+  const count = filtered ? filtered.length : logits_V.length
   let mass = 0
   let id = -1
   for (let i = 0; i < count; i++) {
-    const candidate = kept ? kept[i]! : i
+    const candidate = filtered ? filtered[i]! : i
     const p = Math.exp(logits_V[candidate]! / temperature - total)
     if (p === 0) continue
     id = candidate
@@ -130,9 +131,9 @@ export function sample(
   const top =
     topLogprobs === 0
       ? []
-      : (kept ? kept.slice(0, topLogprobs) : highest(logits_V, topLogprobs)).map((other) => ({
+      : (filtered ? filtered.slice(0, topLogprobs) : highest(logits_V, topLogprobs)).map((other) => ({
           id: other,
           logprob: logits_V[other]! / temperature - total,
         }))
-  return { id, logprob: logits_V[id]! / temperature - total, top: possible(top) }
+  return { id, logprob: logits_V[id]! / temperature - total, top: withoutMasked(top) }
 }

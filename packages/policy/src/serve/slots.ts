@@ -1,6 +1,6 @@
 /**
- * Adapters in memory and in the decoder's slots. An adapter is freed when it is unloaded and no request uses it. A slot
- * in use by a row is never reassigned; the least recently used one is reassigned first.
+ * The adapters in memory and their assignment to the decoder's slots. An adapter is released when it is unloaded and no
+ * request uses it. Of the slots that no row uses, the least recently used one is reassigned first.
  */
 import type { Lora } from '../checkpoints/peft.ts'
 import type { Decoder } from './decoder.ts'
@@ -10,7 +10,7 @@ type Slot = { sha256: string | null; rows: number; used: number }
 
 export class AdapterSlots {
   private readonly decoder: Pick<Decoder, 'slots' | 'setAdapter'>
-  private readonly held = new Map<string, LoadedAdapter>()
+  private readonly adapters = new Map<string, LoadedAdapter>()
   private readonly slots: Slot[]
   private clock = 0
 
@@ -20,45 +20,48 @@ export class AdapterSlots {
   }
 
   load(sha256: string, lora: Lora): void {
-    const held = this.held.get(sha256)
-    if (held) held.loaded = true
-    else this.held.set(sha256, { lora, loaded: true, requests: 0 })
+    const adapter = this.adapters.get(sha256)
+    if (adapter) adapter.loaded = true
+    else this.adapters.set(sha256, { lora, loaded: true, requests: 0 })
   }
 
-  /** Running requests keep it. */
+  /** New requests may no longer use the adapter; running ones still do. */
   unload(sha256: string): void {
-    const held = this.held.get(sha256)
-    if (!held) return
-    held.loaded = false
-    this.forget(sha256, held)
+    const adapter = this.adapters.get(sha256)
+    if (!adapter) return
+    adapter.loaded = false
+    this.releaseUnused(sha256, adapter)
   }
 
-  /** Whether new requests may use it. */
+  /** Whether new requests may use the adapter. */
   has(sha256: string): boolean {
-    return this.held.get(sha256)?.loaded ?? false
+    return this.adapters.get(sha256)?.loaded ?? false
   }
 
-  /** Marks the adapter as used by a request until `leave`. */
+  /** Counts a request that uses the adapter, until `leave`. */
   join(sha256: string): void {
-    const held = this.held.get(sha256)
-    if (held) held.requests++
+    const adapter = this.adapters.get(sha256)
+    if (adapter) adapter.requests++
   }
 
   leave(sha256: string): void {
-    const held = this.held.get(sha256)
-    if (!held) return
-    held.requests--
-    this.forget(sha256, held)
+    const adapter = this.adapters.get(sha256)
+    if (!adapter) return
+    adapter.requests--
+    this.releaseUnused(sha256, adapter)
   }
 
-  private forget(sha256: string, held: LoadedAdapter): void {
-    if (!held.loaded && held.requests === 0) this.held.delete(sha256)
+  private releaseUnused(sha256: string, adapter: LoadedAdapter): void {
+    if (!adapter.loaded && adapter.requests === 0) this.adapters.delete(sha256)
   }
 
-  /** The adapter's slot, for one more row; null while all slots are used by other adapters. */
+  /**
+   * Assigns a row to the slot of the adapter, which is installed if necessary, until `release`. Null while rows use all
+   * slots for other adapters.
+   */
   async take(sha256: string): Promise<number | null> {
-    const held = this.held.get(sha256)
-    if (!held) throw new Error(`adapter ${sha256} was never joined`)
+    const adapter = this.adapters.get(sha256)
+    if (!adapter) throw new Error(`take() of adapter ${sha256} without join()`)
     let best = this.slots.findIndex((slot) => slot.sha256 === sha256)
     if (best < 0) {
       for (const [i, slot] of this.slots.entries()) {
@@ -69,7 +72,7 @@ export class AdapterSlots {
     if (!slot) return null
     if (slot.sha256 !== sha256) {
       slot.sha256 = null
-      await this.decoder.setAdapter(best, held.lora)
+      await this.decoder.setAdapter(best, adapter.lora)
       slot.sha256 = sha256
     }
     slot.rows++

@@ -1,6 +1,6 @@
-/** The worker thread that runs the model; it posts one message per step of the batch. */
+/** The worker thread that runs the model. It posts one message per step of the batch. */
 import { parentPort, workerData } from 'node:worker_threads'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import { plainError } from '@instar/events/plain-error'
 import { hashCheckpoint, loadTokenizer, loadWeights } from '../checkpoints/open.ts'
 import { readAdapter } from '../checkpoints/peft.ts'
@@ -13,7 +13,7 @@ import { RowCaches } from './row-caches.ts'
 const port = parentPort
 if (!port) throw new Error('worker.ts runs in a worker thread')
 const post = (message: FromWorker) => port.postMessage(message)
-// Received between two steps, and while the model is loaded.
+// `exit` is received between two steps, and while the model is being loaded.
 port.on('message', (message: ToWorker) => {
   if (message.type === 'exit') process.exit(1)
 })
@@ -24,23 +24,23 @@ async function main(options: WorkerData): Promise<void> {
   const base = await hashCheckpoint(options.model)
   const runtime = await createRuntime({ config, weights, base, engine: options.engine, threads: options.threads })
   const decoder = new RowCaches(runtime, options)
-  // Compiles the program, so that the first request does not wait and a model that cannot run fails the start.
+  // Compiles the program now: the first request does not wait for it, and a model that cannot run fails the start.
   await decoder.step([{ row: 0, keep: 0, ids: [0], slot: null, logits: 1 }])
   const constrainer = new Constrainer(tokenizer, config.vocabulary, endOfTurn)
   const batcher = new Batcher(decoder, tokenizer, endOfTurn, options, constrainer)
-  // The copies are no longer needed.
+  // `splice` releases the copies of the bytes.
   for (const adapter of options.adapters.splice(0)) batcher.adapters.load(adapter.sha256, readAdapter(adapter, config))
   let running = false
   let closing = false
 
-  /** Yields to the event loop between steps, so that new requests and aborts are received. */
+  /** Runs steps until the batch is idle. Between steps new requests and aborts are received. */
   const run = async () => {
     if (running) return
     running = true
     while (!closing && !batcher.idle()) {
       const events = await batcher.step()
       if (events.length > 0) post({ type: 'events', events })
-      await nextTurn()
+      await yieldToEventLoop()
     }
     running = false
     if (closing) {
@@ -49,9 +49,9 @@ async function main(options: WorkerData): Promise<void> {
     }
   }
 
-  const called = (call: number, what: () => unknown) => {
+  const respond = (call: number, perform: () => unknown) => {
     try {
-      what()
+      perform()
       post({ type: 'done', call, error: null })
     } catch (error) {
       post({ type: 'done', call, error: plainError(error) })
@@ -75,10 +75,10 @@ async function main(options: WorkerData): Promise<void> {
         closing = true
         break
       case 'load':
-        called(message.call, () => batcher.adapters.load(message.adapter.sha256, readAdapter(message.adapter, config)))
+        respond(message.call, () => batcher.adapters.load(message.adapter.sha256, readAdapter(message.adapter, config)))
         break
       case 'check':
-        called(message.call, () => constrainer.compile(message.constraint))
+        respond(message.call, () => constrainer.compile(message.constraint))
         break
     }
     run().catch((error: unknown) => post({ type: 'failed', error: plainError(error) }))

@@ -1,6 +1,9 @@
-/** How the entries of a vocabulary spell bytes. */
+/** Conversion of vocabulary entries to bytes. */
 
-/** `byteLevel`: each character is one byte in GPT-2's alphabet. `byteFallback`: `<0x0A>` is one byte. */
+/**
+ * `byteLevel`: each character stands for one byte, by GPT-2's alphabet. `byteFallback`: an entry such as `<0x0A>` stands
+ * for one byte. `replace`: texts to replace and their replacements, in order.
+ */
 export type ByteForm = {
   byteLevel: boolean
   byteFallback: boolean
@@ -9,8 +12,8 @@ export type ByteForm = {
 }
 
 /**
- * GPT-2's alphabet of 256 visible characters: printable Latin-1 bytes stand for themselves, the others in
- * order for U+0100 and on (encoder.py, bytes_to_unicode).
+ * GPT-2's alphabet, by byte: a printable Latin-1 byte is represented by its own character, the others in order by the
+ * characters from U+0100 (encoder.py, bytes_to_unicode).
  */
 export function byteAlphabet(): string[] {
   const visible = (b: number) => (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || (b >= 174 && b <= 255)
@@ -21,7 +24,7 @@ export function byteAlphabet(): string[] {
 const byteOf = new Map(byteAlphabet().map((character, byte) => [character, byte]))
 const utf8 = new TextEncoder()
 
-/** Characters outside the alphabet stand for their own UTF-8. */
+/** The bytes of a vocabulary entry. A character outside the alphabet stands for its UTF-8 bytes. */
 export function tokenBytes(token: string, form: ByteForm): Uint8Array {
   if (form.byteLevel) {
     const out: number[] = []

@@ -1,9 +1,9 @@
-/** Streaming decoding of one answer: what comes out is whole characters, and all of it equals `decode` of all ids. */
+/** Streaming detokenisation of one completion: emits whole characters, in total the same text as `decode` of all ids. */
 import type { TextTokenizer } from './tokenizer.ts'
 
 export class Detokenizer {
   private readonly tokenizer: Pick<TextTokenizer, 'bytesOf'>
-  // Holds back the bytes of an unfinished character; bytes that can begin none become U+FFFD at once.
+  // Buffers the bytes of an incomplete character; invalid bytes become U+FFFD immediately.
   private readonly decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
   constructor(tokenizer: Pick<TextTokenizer, 'bytesOf'>) {
@@ -14,7 +14,7 @@ export class Detokenizer {
     return this.decoder.decode(this.tokenizer.bytesOf(id), { stream: true })
   }
 
-  /** The end: an unfinished character becomes U+FFFD. */
+  /** The rest of the text; an incomplete character becomes U+FFFD. */
   end(): string {
     return this.decoder.decode()
   }

@@ -4,38 +4,38 @@ import { TokenCache } from './token-cache.ts'
 
 const text = (i: number) => `${i}`.padEnd(36, '.')
 
-test('the longest unused text goes first, when the characters of all are more than the limit', () => {
-  const recent = new TokenCache(1000)
-  for (let i = 0; i < 10; i++) recent.put(text(i), [i])
-  assert.deepEqual(recent.get(text(0)), [0], 'ten of 100 characters fit, what they cost beside the text included')
-  recent.put(text(10), [10])
-  assert.equal(recent.get(text(1)), undefined)
+test('over the limit of characters, the least recently used texts are removed first', () => {
+  const cache = new TokenCache(1000)
+  for (let i = 0; i < 10; i++) cache.add(text(i), [i])
+  assert.deepEqual(cache.get(text(0)), [0], 'ten entries of 100 characters each, overhead included, fit')
+  cache.add(text(10), [10])
+  assert.equal(cache.get(text(1)), undefined)
   assert.deepEqual(
-    [0, 2, 10].map((i) => recent.get(text(i))),
+    [0, 2, 10].map((i) => cache.get(text(i))),
     [[0], [2], [10]],
   )
-  recent.put('x'.repeat(700), [])
+  cache.add('x'.repeat(700), [])
   assert.deepEqual(
-    [2, 10].map((i) => recent.get(text(i))),
+    [2, 10].map((i) => cache.get(text(i))),
     [[2], [10]],
   )
   assert.deepEqual(
-    [3, 8, 9, 0].map((i) => recent.get(text(i))),
+    [3, 8, 9, 0].map((i) => cache.get(text(i))),
     [undefined, undefined, undefined, undefined],
   )
 })
 
-test('a text longer than the limit is not held and drives nothing out', () => {
-  const recent = new TokenCache(1000)
-  recent.put('a', [1])
-  recent.put('x'.repeat(1000), [2])
-  assert.deepEqual([recent.get('a'), recent.get('x'.repeat(1000))], [[1], undefined])
+test('a text longer than the limit is not cached and removes no other text', () => {
+  const cache = new TokenCache(1000)
+  cache.add('a', [1])
+  cache.add('x'.repeat(1000), [2])
+  assert.deepEqual([cache.get('a'), cache.get('x'.repeat(1000))], [[1], undefined])
 })
 
-test('any text is found again: lone surrogates too', () => {
-  const recent = new TokenCache(1000)
+test('lone surrogates, the empty string and control characters are found again', () => {
+  const cache = new TokenCache(1000)
   for (const [i, odd] of ['\ud83c', '🎉', '', '\u0000', '\ufeffa'].entries()) {
-    recent.put(odd, [i])
-    assert.deepEqual(recent.get(odd), [i])
+    cache.add(odd, [i])
+    assert.deepEqual(cache.get(odd), [i])
   }
 })

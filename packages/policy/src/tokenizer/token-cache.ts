@@ -1,15 +1,19 @@
-/** A least-recently-used cache of encoded texts: a conversation sends its earlier messages with every request. */
+/**
+ * A least-recently-used cache of the ids of encoded texts. It saves work because a conversation sends its earlier
+ * messages again with every request.
+ */
 
-/** Overhead of an entry, counted in characters: short texts are not free. */
+/** Overhead of an entry, in characters, in addition to its text. */
 const ENTRY = 64
 
 export class TokenCache {
   /** Ordered by last use, oldest first. */
   private readonly ids = new Map<string, readonly number[]>()
   private readonly limit: number
-  private held = 0
+  /** Characters of all texts, overhead included. */
+  private size = 0
 
-  /** `limit`: characters of all texts together, overhead included. */
+  /** `limit`: most characters of all texts, overhead included. */
   constructor(limit: number) {
     this.limit = limit
   }
@@ -22,17 +26,17 @@ export class TokenCache {
     return ids
   }
 
-  /** `text` must not be held already. */
-  put(text: string, ids: readonly number[]): void {
+  /** Adds a text that is not in the cache. A text that exceeds the limit by itself is not added. */
+  add(text: string, ids: readonly number[]): void {
     const cost = text.length + ENTRY
     if (cost > this.limit) return
-    // Copied: a slice of a longer string would keep all of that string in memory.
+    // A copy: a slice of a longer string would keep the whole string in memory.
     this.ids.set(Buffer.from(text, 'utf16le').toString('utf16le'), ids)
-    this.held += cost
+    this.size += cost
     for (const oldest of this.ids.keys()) {
-      if (this.held <= this.limit) return
+      if (this.size <= this.limit) return
       this.ids.delete(oldest)
-      this.held -= oldest.length + ENTRY
+      this.size -= oldest.length + ENTRY
     }
   }
 }

@@ -50,7 +50,7 @@ function json(): Record<string, unknown> {
 }
 const tokenizer = new TextTokenizer(json(), {})
 
-/** Any Unicode text, surrogate pairs and all; no lone surrogates. */
+/** Random Unicode text, surrogate pairs included, without lone surrogates. */
 function randomText(seed: number, length: number): string {
   const ranges = [
     [32, 127],
@@ -70,7 +70,7 @@ function randomText(seed: number, length: number): string {
   return text
 }
 
-test('500 texts come back from their ids, all at once and token by token', () => {
+test('500 texts are decoded from their ids unchanged, at once and token by token', () => {
   for (let seed = 0; seed < 500; seed++) {
     const text = randomText(seed, 1 + (seed % 60))
     const ids = tokenizer.encode(text)
@@ -80,12 +80,12 @@ test('500 texts come back from their ids, all at once and token by token', () =>
     assert.equal(pieces.join('') + detokenizer.end(), text)
     assert.ok(
       pieces.every((piece) => !piece.includes('�')),
-      'no half of a character is shown',
+      'no piece contains part of a character',
     )
   }
 })
 
-test("a text encoded before is not split and merged again, and its ids are the caller's own", (t) => {
+test('ids of an encoded text are cached, and each caller gets a copy', (t) => {
   const library = t.mock.method(Library.prototype, 'encode')
   const first = tokenizer.encode('the ab of it')
   const calls = library.mock.callCount()
@@ -97,12 +97,12 @@ test("a text encoded before is not split and merged again, and its ids are the c
   assert.deepEqual(tokenizer.encode('the ab of it'), first)
 })
 
-test('merges are by rank', () => {
+test('merges are applied in the order of their ranks', () => {
   assert.deepEqual(tokenizer.encode('the the'), [257, 258])
   assert.deepEqual(tokenizer.encode('é'), [259])
 })
 
-test('an unfinished character is held back, then shown whole; a broken one is one U+FFFD', () => {
+test('the bytes of an incomplete character are buffered until it is complete; an invalid one becomes one U+FFFD', () => {
   const bytes = [...new TextEncoder().encode('🎉')]
   const detokenizer = new Detokenizer(tokenizer)
   assert.deepEqual(
@@ -116,13 +116,13 @@ test('an unfinished character is held back, then shown whole; a broken one is on
   assert.equal(tokenizer.decode([bytes[0]!, bytes[1]!, 65]), '�A')
 })
 
-test('plain text never becomes a control token, even where merges spell one', () => {
+test('plain text never becomes a control token, even if merges produce one', () => {
   const ids = tokenizer.encode('x<|end|><tool>ab')
   assert.ok(ids.every((id) => id < 256))
   assert.deepEqual(ids.slice(-2), [97, 98])
 })
 
-test('rendered text: control tokens are found, longest first; marked ones are not and leave no mark', () => {
+test('in rendered text added tokens are recognised, longest first; marked ones are plain text, and marks are removed', () => {
   const mark = '\ufdd0'
   const splice = '\ufdd1'
   const encode = (text: string, spliced = new Map<number, number[]>()) =>
@@ -136,11 +136,11 @@ test('rendered text: control tokens are found, longest first; marked ones are no
   assert.deepEqual(encode(`a${splice}7${splice}<|end|>`, new Map([[7, [1, 2, 260]]])), [97, 1, 2, 260, 300])
 })
 
-test('special tokens are hidden when decoding, other added ones and unknown ids are not in the way', () => {
+test('decoding omits special tokens and unknown ids, and keeps other added tokens', () => {
   assert.equal(tokenizer.decode([97, 300, 301, 9999, 98]), 'a<tool>b')
 })
 
-test('byte fallback and metaspace decoders', () => {
+test('byte fallback and metaspace decoders are supported', () => {
   const vocab = { '<unk>': 0, '▁': 1, a: 2, '▁a': 3, '<0xF0>': 4, '<0x9F>': 5, '<0x8E>': 6, '<0x89>': 7 }
   const sentencePiece = new TextTokenizer(
     {

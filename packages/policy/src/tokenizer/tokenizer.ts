@@ -1,7 +1,7 @@
 /**
- * Text ↔ token ids over @huggingface/tokenizers. The library splits and merges; which stretches of text may
- * become control tokens, and which bytes an id stands for, is decided here, so that what a person writes
- * is never read as a control token and decoding works byte by byte.
+ * Tokenisation with @huggingface/tokenizers. The library splits texts and applies merges. This module decides which
+ * parts of a text become control tokens, so that the text of a message never does, and maps ids to bytes, so that
+ * decoding can stream.
  */
 import { Tokenizer as Library } from '@huggingface/tokenizers'
 import { InstarError } from '@instar/events/errors'
@@ -10,14 +10,14 @@ import { tokenBytes, type ByteForm } from './bytes.ts'
 import { TokenCache } from './token-cache.ts'
 
 /**
- * A token outside the merges. `special` ones are hidden when decoding. `lstrip` and `rstrip` eat the white space
- * beside it.
+ * A token that is not produced by merges. Decoding omits it if it is `special`. `lstrip`, `rstrip`: encoding drops white
+ * space to its left or right.
  */
 export type AddedToken = { id: number; content: string; special: boolean; lstrip: boolean; rstrip: boolean }
 
 function readAdded(json: JsonObject, file: string): AddedToken[] {
   const list = json['added_tokens'] ?? []
-  if (!Array.isArray(list)) throw new InstarError('bad_checkpoint', `${file}: added_tokens is not a list`, { file })
+  if (!Array.isArray(list)) throw new InstarError('bad_checkpoint', `${file}: added_tokens is not an array`, { file })
   return list.map((entry: unknown) => {
     if (
       !isJsonObject(entry) ||
@@ -41,16 +41,16 @@ function escaped(text: string): string {
   return text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
 }
 
-/** Characters of the texts whose ids are held: about a hundred long conversations, some 20 MB. */
-const RECENT = 4_000_000
+/** Characters of the texts whose ids are cached: about a hundred long conversations, some 20 MB. */
+const CACHED_CHARACTERS = 4_000_000
 
 export class TextTokenizer {
   readonly added: readonly AddedToken[]
-  /** Ids that decoding hides. */
+  /** Ids that decoding omits. */
   readonly specialIds: ReadonlySet<number>
   /**
-   * UTF-16 units of the longest text that one id stands for; 0 when ids may stand for more text than they hold
-   * (normalised, trimmed).
+   * UTF-16 code units of the longest text that one id represents; 0 if normalisation or trimming lets an id represent
+   * more text than its vocabulary entry.
    */
   readonly longest: number
   private readonly library: Library
@@ -58,7 +58,7 @@ export class TextTokenizer {
   private readonly byId: ReadonlyMap<number, AddedToken>
   private readonly form: ByteForm
   private readonly bytes = new Map<number, Uint8Array>()
-  private readonly recent = new TokenCache(RECENT)
+  private readonly cache = new TokenCache(CACHED_CHARACTERS)
 
   /** `json` is tokenizer.json, `config` tokenizer_config.json (or {}). Throws `bad_checkpoint`. */
   constructor(json: unknown, config: unknown, file = 'tokenizer.json') {
@@ -71,7 +71,7 @@ export class TextTokenizer {
     this.longest = this.longestText(json)
     try {
       this.library = new Library(
-        { ...json, added_tokens: [], pre_tokenizer: likeHuggingFace(json['pre_tokenizer']) },
+        { ...json, added_tokens: [], pre_tokenizer: withUnicodeSplits(json['pre_tokenizer']) },
         isJsonObject(config) ? config : {},
       )
     } catch (error) {
@@ -94,13 +94,13 @@ export class TextTokenizer {
     return longest
   }
 
-  /** Ids of plain text: no stretch of it becomes a control token, whatever it spells. */
+  /** Ids of plain text; no part of it becomes a control token. Throws `bad_request` for characters without a token. */
   encode(text: string): number[] {
     if (text === '') return []
-    const recent = this.recent.get(text)
-    if (recent) return [...recent]
+    const cached = this.cache.get(text)
+    if (cached) return [...cached]
     const ids = this.merge(text)
-    this.recent.put(text, ids)
+    this.cache.add(text, ids)
     return [...ids]
   }
 
@@ -109,16 +109,16 @@ export class TextTokenizer {
     const out: number[] = []
     for (const id of ids) {
       if (!Number.isInteger(id))
-        throw new InstarError('bad_request', 'The text has a character that the tokenizer of this model lacks.')
+        throw new InstarError('bad_request', "The text contains a character that the model's tokenizer cannot encode.")
       const control = this.byId.get(id)
       if (!control) out.push(id)
       else {
-        // The merges spelled a control token: take it apart at its first character.
+        // Merges produced a control token: its first character and the rest are encoded separately.
         const first = String.fromCodePoint(control.content.codePointAt(0) ?? 0)
         if (first === control.content)
           throw new InstarError(
             'bad_request',
-            `The text ${JSON.stringify(first)} has no token of its own in this model.`,
+            `The model's tokenizer cannot encode ${JSON.stringify(first)} as plain text.`,
           )
         out.push(...this.merge(first), ...this.merge(control.content.slice(first.length)))
       }
@@ -126,7 +126,7 @@ export class TextTokenizer {
     return out
   }
 
-  /** A pattern of the added tokens' texts, longest first; null where there is none. */
+  /** A pattern that matches the texts of the tokens, longest first; null if there are no tokens. */
   private pattern(tokens: readonly AddedToken[]): string | null {
     if (tokens.length === 0) return null
     return tokens
@@ -136,15 +136,15 @@ export class TextTokenizer {
       .join('|')
   }
 
-  /** Puts `mark` before each stretch of `text` that spells an added token (a special one, with `specialOnly`). */
+  /** Inserts `mark` before each occurrence of an added token's text; with `specialOnly`, before special tokens only. */
   guard(text: string, mark: string, specialOnly: boolean): string {
     const pattern = this.pattern(specialOnly ? this.added.filter((token) => token.special) : this.added)
     return pattern === null ? text : text.replace(new RegExp(`(?=${pattern})`, 'gu'), mark)
   }
 
   /**
-   * Ids of rendered text in which added tokens are recognised, except where `mark` stands right before one.
-   * Marks leave no trace. `splice` + number + `splice` stands for the ids given under that number.
+   * Ids of rendered text in which added tokens are recognised, except directly after `mark`. Marks are removed.
+   * `splice` + number + `splice` is replaced by the ids of that number in `spliced`.
    */
   encodeMarked(text: string, mark: string, splice: string, spliced: ReadonlyMap<number, readonly number[]>): number[] {
     const tokens = this.pattern(this.added)
@@ -156,7 +156,7 @@ export class TextTokenizer {
       let rest = segment.replaceAll(mark, '')
       if (trimStart) rest = rest.trimStart()
       if (trimEnd) rest = rest.trimEnd()
-      // One by one: a long text has more ids than a call takes arguments.
+      // Not push(...ids): a long text has more ids than a call may have arguments.
       for (const id of this.encode(rest)) out.push(id)
     }
     for (const match of text.matchAll(border)) {
@@ -171,12 +171,12 @@ export class TextTokenizer {
     return out
   }
 
-  /** Id of an added or ordinary token by its text in the vocabulary. */
+  /** Id of a token, added or ordinary, by its text in the vocabulary. */
   id(content: string): number | undefined {
     return this.byContent.get(content)?.id ?? this.library.token_to_id(content)
   }
 
-  /** UTF-8 bytes of `id`: none for special tokens and for ids outside the vocabulary. May be part of a character. */
+  /** UTF-8 bytes of `id`, possibly a part of a character; none for special tokens and ids outside the vocabulary. */
   bytesOf(id: number): Uint8Array {
     let bytes = this.bytes.get(id)
     if (!bytes) {
@@ -199,8 +199,8 @@ export class TextTokenizer {
 }
 
 /**
- * GPT-2's split (encoder.py). As a Split it goes through the library's translation to JavaScript, where \s differs
- * (NEL, BOM).
+ * GPT-2's pattern (encoder.py). As a Split step the library translates it to JavaScript's syntax and corrects \s, which
+ * differs there (NEL, BOM).
  */
 const GPT2_SPLIT = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
@@ -212,22 +212,20 @@ const split = (regex: string): JsonObject => ({
 })
 
 /**
- * Pre-tokenisers in a form that the library splits as Hugging Face's does: its `Digits` knows ASCII digits
- * alone, the other every number in Unicode; and the white space of its `ByteLevel` is JavaScript's.
+ * Rewrites pre-tokenizers so that this library splits texts like Hugging Face's Rust library. Its `Digits` matches ASCII
+ * digits only instead of all Unicode numbers, and its `ByteLevel` uses JavaScript's definition of white space.
  */
-function likeHuggingFace(step: unknown): unknown {
+function withUnicodeSplits(step: unknown): unknown {
   if (!isJsonObject(step)) return step
   if (step['type'] === 'Digits') return split(step['individual_digits'] === true ? '\\p{N}' : '\\p{N}+')
   if (step['type'] === 'ByteLevel' && step['use_regex'] !== false && step['add_prefix_space'] !== true) {
     return { type: 'Sequence', pretokenizers: [split(GPT2_SPLIT), { ...step, use_regex: false }] }
   }
   const steps = step['pretokenizers']
-  return Array.isArray(steps) ? { ...step, pretokenizers: steps.map(likeHuggingFace) } : step
+  return Array.isArray(steps) ? { ...step, pretokenizers: steps.map(withUnicodeSplits) } : step
 }
 
-/**
- * Which decoders of tokenizer.json are understood: ByteLevel, or a sequence of Replace, ByteFallback, Fuse and Strip.
- */
+/** Reads the decoder of tokenizer.json. Supported: ByteLevel, or a sequence of Replace, ByteFallback, Fuse and Strip. */
 function byteForm(decoder: unknown, file: string): ByteForm {
   const form: ByteForm = { byteLevel: false, byteFallback: false, replace: [], stripLeadingSpace: false }
   const steps =
@@ -235,7 +233,7 @@ function byteForm(decoder: unknown, file: string): ByteForm {
       ? decoder['decoders']
       : [decoder]
   for (const step of steps) {
-    if (!isJsonObject(step)) throw new InstarError('bad_checkpoint', `${file}: has no decoder`, { file })
+    if (!isJsonObject(step)) throw new InstarError('bad_checkpoint', `${file}: the decoder is missing`, { file })
     const pattern = step['pattern']
     if (step['type'] === 'ByteLevel') form.byteLevel = true
     else if (step['type'] === 'ByteFallback') form.byteFallback = true

@@ -130,15 +130,15 @@ test('updates and decoding leave no tensors in JavaScript or in the library', wh
   const trainer = new Trainer(runtime, 'example')
   const items = await exampleItems(runtime)
   await trainer.step(items, exampleSettings, none)
-  const before = native.held()
+  const before = native.usage()
   assert.ok(before.handles > 0)
   for (let round = 0; round < 3; round++) {
     await trainer.step(items, exampleSettings, none)
     await exampleItems(runtime)
   }
-  assert.deepEqual(native.held(), before)
+  assert.deepEqual(native.usage(), before)
   await runtime.close()
-  assert.ok(native.held().handles < before.handles)
+  assert.ok(native.usage().handles < before.handles)
 })
 
 async function oneStep(environment: Record<string, string>): Promise<string> {
@@ -166,7 +166,7 @@ test('the learning thread runs on tfjs-node, reports it, repeats its bits, and c
   const shas = new Set<string>()
   for (let round = 0; round < 2; round++) {
     const engine = await startLearning({ model, engine: 'tfjs-node' })
-    assert.match(engine.choice, /^engine tfjs-node \(tfjs-node 4\.22\.0, TensorFlow 2\.21\.0, .*\): as asked$/)
+    assert.match(engine.choice, /^engine tfjs-node \(tfjs-node 4\.22\.0, TensorFlow 2\.21\.0, .*\): as configured$/)
     const { completions } = await engine.evaluate({
       prompts: [prompt, prompt],
       adapter: null,

@@ -1,7 +1,7 @@
 /**
- * TensorFlow.js on TensorFlow itself, by the native addon of @tensorflow/tfjs-node-gpu that `npm run engine:tfjs-node`
- * builds. Meant for learning: an operation costs tens of microseconds before it computes, so that steps with large
- * batches are fast and decoding a token at a time is not.
+ * The backend `tfjs-node`: TensorFlow.js on the TensorFlow library, through the native addon of
+ * @tensorflow/tfjs-node-gpu that `npm run engine:tfjs-node` builds. It is meant for learning: each operation has an
+ * overhead of tens of microseconds, so training steps with large batches are fast and token-by-token decoding is slow.
  */
 import { InstarError } from '@instar/events/errors'
 import * as tf from '../../tensors.ts'
@@ -12,13 +12,13 @@ import { ENGINES_FOLDER, findBuilt } from './place.ts'
 
 const BUILD_COMMAND = 'npm run engine:tfjs-node'
 
-/** `engine_not_built` where it is not there, or does not load. */
+/** Throws `engine_not_built` if the engine is not built or does not load. `folder`: the folder of the builds. */
 export async function createTfjsNodeBackend(options: { threads: number; folder?: string }): Promise<Backend> {
   const built = findBuilt(options.folder)
   if (!built)
     throw new InstarError(
       'engine_not_built',
-      `The engine tfjs-node is not built here (nothing in ${options.folder ?? ENGINES_FOLDER}). Build it with \`${BUILD_COMMAND}\`, for a GPU with \`${BUILD_COMMAND} -- --gpu\`.`,
+      `The engine tfjs-node is not built (no build in ${options.folder ?? ENGINES_FOLDER}). Build it with \`${BUILD_COMMAND}\`, for a GPU with \`${BUILD_COMMAND} -- --gpu\`.`,
       { engine: 'tfjs-node' },
     )
   try {

@@ -1,4 +1,4 @@
-/** The native addon in this thread: the TensorFlow.js backend `tensorflow`, and what it computes with. */
+/** Loads the native addon into this thread and registers it as the TensorFlow.js backend `tensorflow`. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
@@ -6,8 +6,8 @@ import * as tf from '../../tensors.ts'
 import { LAYOUT, type Kind } from './place.ts'
 
 /**
- * `gpu`: the name of the GPU that computes; null: the CPU. `held`: live tensors of this thread, and the library's
- * handles of them.
+ * `gpu`: the name of the GPU in use; null: the CPU. `threads`: intra-op threads. `usage`: live tensors of this thread,
+ * and tensor handles of the library.
  */
 export type Native = {
   tensorflow: string
@@ -15,7 +15,7 @@ export type Native = {
   oneDnn: boolean
   tf32: boolean
   threads: number
-  held(): { tensors: number; handles: number }
+  usage(): { tensors: number; handles: number }
 }
 
 type Environment = { claim(name: string, value: string): string }
@@ -26,9 +26,9 @@ type Kernels = { NodeJSKernelBackend: new (binding: Binding, packageName: string
 export const LIBRARY = 'tensorflow'
 
 /**
- * What the libraries are told when they load, unless the process's environment says otherwise. They load once in
- * a process: the first thread decides. `NVIDIA_TF32_OVERRIDE=0`: products in float32 as everywhere else, not in
- * ten bits. `TF_DETERMINISTIC_OPS`: sums in one order.
+ * Environment variables that are set before the libraries load, unless the process's environment has them already. The
+ * libraries load once per process, so the settings of the first thread apply. `NVIDIA_TF32_OVERRIDE=0`: matrix products
+ * in float32 instead of TF32 (10-bit mantissa). `TF_DETERMINISTIC_OPS=1`: sums in a fixed order.
  */
 const settings = (kind: Kind, threads: number): Readonly<Record<string, string>> => ({
   TF_CPP_MIN_LOG_LEVEL: '2',
@@ -45,8 +45,8 @@ const settings = (kind: Kind, threads: number): Readonly<Record<string, string>>
     : {}),
 })
 
-/** As the driver names its first card; `unnamed` where it does not say. */
-function card(): string {
+/** The model name of the driver's first GPU; `unnamed` if the driver does not report one. */
+function gpuName(): string {
   const folder = '/proc/driver/nvidia/gpus'
   try {
     for (const id of readdirSync(folder)) {
@@ -61,14 +61,18 @@ function card(): string {
 
 let loaded: { home: string; native: Native } | null = null
 
-/** `home`: the folder of a kind. Throws the error of the system's loader or of the package. */
+/**
+ * `home`: the folder of the build. A thread can load one build; a second call returns the first result. Throws the error
+ * of the system's loader or of the package.
+ */
 export function loadNative(home: string, kind: Kind, threads: number): Native {
   if (loaded?.home === home) return loaded.native
-  if (loaded) throw new Error(`this thread has loaded ${loaded.home} already`)
+  if (loaded) throw new Error(`this thread has already loaded ${loaded.home} and cannot load ${home}`)
   const require = createRequire(join(home, LAYOUT.package, 'package.json'))
-  const mine = createRequire(import.meta.url).resolve('@tensorflow/tfjs-core')
-  const theirs = createRequire(require.resolve('@tensorflow/tfjs')).resolve('@tensorflow/tfjs-core')
-  if (mine !== theirs) throw new Error(`the addon would use ${theirs}, the model uses ${mine}`)
+  const modelCore = createRequire(import.meta.url).resolve('@tensorflow/tfjs-core')
+  const addonCore = createRequire(require.resolve('@tensorflow/tfjs')).resolve('@tensorflow/tfjs-core')
+  if (modelCore !== addonCore)
+    throw new Error(`the addon resolves @tensorflow/tfjs-core to ${addonCore}, the model to ${modelCore}`)
   const { claim } = require(join(home, LAYOUT.environment)) as Environment
   const inForce = new Map(Object.entries(settings(kind, threads)).map(([name, value]) => [name, claim(name, value)]))
   const binding = require(join(home, LAYOUT.binding)) as Binding
@@ -77,11 +81,11 @@ export function loadNative(home: string, kind: Kind, threads: number): Native {
   tf.registerBackend(LIBRARY, () => new NodeJSKernelBackend(binding, '@tensorflow/tfjs-node-gpu'))
   const native: Native = {
     tensorflow: binding.TF_Version,
-    gpu: binding.isUsingGpuDevice() ? card() : null,
+    gpu: binding.isUsingGpuDevice() ? gpuName() : null,
     oneDnn: inForce.get('TF_ENABLE_ONEDNN_OPTS') !== '0',
     tf32: inForce.get('NVIDIA_TF32_OVERRIDE') !== '0',
     threads: Number(inForce.get('TF_NUM_INTRAOP_THREADS')),
-    held: () => ({ tensors: tf.memory().numTensors, handles: binding.getNumOfTensors() }),
+    usage: () => ({ tensors: tf.memory().numTensors, handles: binding.getNumOfTensors() }),
   }
   loaded = { home, native }
   return native

@@ -5,7 +5,7 @@ import { partsOf, roomFor } from './parts.ts'
 import { patched, PATCHES } from './patches.ts'
 import { compilations, recipeText } from './recipe.ts'
 
-test('options, and what is not one', () => {
+test('options are parsed; unknown options, missing values and contradictions are refused', () => {
   assert.deepEqual(optionsOf([]), { kind: 'cpu', help: false, force: false, wheels: null, download: null })
   assert.deepEqual(optionsOf(['--gpu', '--force', '--wheels', 'there']), {
     kind: 'gpu',
@@ -28,7 +28,7 @@ test('options, and what is not one', () => {
     assert.ok(help().includes(word), word)
 })
 
-test('every part has a digest of its kind; the room covers what is fetched', () => {
+test('every part has a digest in the format of its registry; a build that downloads requires more free space', () => {
   for (const part of [...partsOf('cpu'), ...partsOf('gpu')])
     assert.match(
       part.digest,
@@ -38,8 +38,8 @@ test('every part has a digest of its kind; the room covers what is fetched', () 
   for (const kind of ['cpu', 'gpu'] as const) assert.ok(roomFor(kind, false) > roomFor(kind, true))
 })
 
-test('a patch changes its text once, and refuses another text', () => {
-  const patch = { file: 'f.cc', find: /take\(\w+\)/, put: 'copy($&)', why: 'test' }
+test('a patch is refused unless its pattern matches exactly once', () => {
+  const patch = { file: 'f.cc', pattern: /take\(\w+\)/, replacement: 'copy($&)', why: 'test' }
   assert.equal(patched('a take(b) c', patch), 'a copy($&) c')
   for (const text of ['a', 'take(a) take(b)']) assert.throws(() => patched(text, patch), RangeError)
   assert.deepEqual(
@@ -48,7 +48,7 @@ test('a patch changes its text once, and refuses another text', () => {
   )
 })
 
-test("the addon finds its libraries beside itself; for a GPU it is linked with CUDA's", () => {
+test('library search paths are relative to the addon; the GPU build is linked with the CUDA libraries', () => {
   const paths = { headers: '/h', package: '/p', site: '/s', addon: '/a', environmentSource: '/e.cc' }
   const of = (kind: 'cpu' | 'gpu'): string =>
     compilations(kind, paths)
@@ -60,7 +60,7 @@ test("the addon finds its libraries beside itself; for a GPU it is linked with C
   assert.doesNotMatch(of('cpu'), /nvidia/)
 })
 
-test('another source, kind or part is another recipe', () => {
+test('the recipe depends on the kind and on the source of the addon', () => {
   const texts = [recipeText('cpu', 'a'), recipeText('cpu', 'b'), recipeText('gpu', 'a')]
   assert.equal(new Set(texts).size, 3)
   assert.equal(recipeText('cpu', 'a'), texts[0])

@@ -1,4 +1,4 @@
-/** The words of the command line. */
+/** The command line options of the build. */
 import { InstarError } from '@instar/events/errors'
 import { partsOf, roomFor, type Kind } from './parts.ts'
 
@@ -9,22 +9,22 @@ const gigabytes = (megabytes: number): string => `${(megabytes / 1000).toFixed(1
 export const help = (): string => `npm run engine:tfjs-node [-- OPTIONS]
 
 Builds the engine tfjs-node: the native addon of @tensorflow/tfjs-node-gpu against the TensorFlow library of the Python
-package index, into .cache/tfjs-node of this checkout. Nothing else of Instar needs it; nothing is installed elsewhere.
-Afterwards INSTAR_LEARN_ENGINE=tfjs-node learns with it (\`npx instar up\`, \`instar verify --engine tfjs-node\`, …).
+package index, into .cache/tfjs-node of this checkout. The other engines do not need it; nothing is installed elsewhere.
+Set INSTAR_LEARN_ENGINE=tfjs-node to learn with it (\`npx instar up\`, \`instar verify --engine tfjs-node\`, …).
 
-  --gpu              TensorFlow with CUDA 12 and its libraries (${gigabytes(roomFor('gpu', false))} while it builds, ${gigabytes(roomFor('gpu', true))} after); needs an
-                     NVIDIA driver of 555 or newer when it runs, and computes on the CPU where there is none. The one
-                     for the CPU takes ${gigabytes(roomFor('cpu', false))}, then ${gigabytes(roomFor('cpu', true))}. Of both, the one for GPUs is used
-  --download FOLDER  only fetch the ${partsOf('cpu').length} files (with --gpu: ${partsOf('gpu').length}) into FOLDER, to be carried to a machine without a network
-  --wheels FOLDER    take the files from FOLDER; no network is used
-  --force            build again although it is there
-  --help             this text
+  --gpu              build for CUDA 12, with its libraries (${gigabytes(roomFor('gpu', false))} during the build, ${gigabytes(roomFor('gpu', true))} afterwards). It needs an
+                     NVIDIA driver of version 555 or newer; without a driver it computes on the CPU. The build for
+                     the CPU takes ${gigabytes(roomFor('cpu', false))}, then ${gigabytes(roomFor('cpu', true))}. If both are built, the one for GPUs is used
+  --download FOLDER  only download the ${partsOf('cpu').length} files (with --gpu: ${partsOf('gpu').length}) into FOLDER, for a machine without a network
+  --wheels FOLDER    read the files from FOLDER instead of the network
+  --force            build again even if the build is up to date
+  --help             print this text
 
-Needs Linux on x64, g++ (or what CXX names) and python3, whose pip fetches the wheels; no Python is used afterwards.
-Every file is held against a digest. A second run sees what is there and takes a second.
+Requires Linux on x64, g++ (or the compiler in CXX) and python3 with pip; only the build uses Python.
+The digest of every file is verified. A build that is up to date is not repeated.
 `
 
-/** Throws `bad_request` for words that are not options. */
+/** Throws `bad_request` for unknown options and missing values. */
 export function optionsOf(words: readonly string[]): Options {
   const options: Options = { kind: 'cpu', help: false, force: false, wheels: null, download: null }
   for (let at = 0; at < words.length; at++) {
@@ -33,7 +33,7 @@ export function optionsOf(words: readonly string[]): Options {
     const folder = (): string => {
       const value = joined ?? words[++at]
       if (value === undefined || value === '' || value.startsWith('--'))
-        throw new InstarError('bad_request', `${name} needs a folder`, { option: name })
+        throw new InstarError('bad_request', `${name} requires a folder`, { option: name })
       return value
     }
     if (word === '--gpu') options.kind = 'gpu'
@@ -41,11 +41,15 @@ export function optionsOf(words: readonly string[]): Options {
     else if (word === '--force') options.force = true
     else if (name === '--wheels') options.wheels = folder()
     else if (name === '--download') options.download = folder()
-    else throw new InstarError('bad_request', `${word} is not an option; --help lists them`, { option: word })
+    else throw new InstarError('bad_request', `${word} is not an option; --help lists the options`, { option: word })
   }
   if (options.wheels !== null && options.download !== null)
-    throw new InstarError('bad_request', '--wheels takes files from a folder, --download puts them there: choose one', {
-      option: '--wheels',
-    })
+    throw new InstarError(
+      'bad_request',
+      '--wheels and --download exclude each other: the first reads files from a folder, the second writes them',
+      {
+        option: '--wheels',
+      },
+    )
   return options
 }

@@ -1,8 +1,8 @@
-/** What the engine is built of: exact versions and digests, as a lockfile has them. */
+/** The files that the engine is built from, with exact versions and digests. */
 
 export type Kind = 'cpu' | 'gpu'
 
-/** A file of a registry. `bytes` is about what is fetched; `digest` is `<algorithm>-<base64 or hex>`. */
+/** A file of a registry. `megabytes`: approximate size of the download; `digest`: `<algorithm>-<base64 or hex>`. */
 export type Part = {
   name: string
   version: string
@@ -38,14 +38,14 @@ export const SOURCES = npm(
   PACKAGE.version,
   'p//NN6DGiN4hInUmIkRffaFVMcdTREUMjPyjW04J7OXvB2zBlQimj61eFKSgRrH3f5TnOfKzb0n56he/B6a4bw==',
 )
-/** The C headers of Node-API, whatever Node this is. */
+/** The C headers of Node-API, which do not depend on the version of Node. */
 export const HEADERS = npm(
   'node-api-headers',
   '1.9.0',
   '2oNILP4jXwRB4ywnYKjVk1YyJ96n2D4EOVJO6S3oYZ5PtbJrw3Yt9TpAuX3nBLMuzn74rnfGQrv13pS9vC+YiA==',
 )
 
-/** Any Python's wheel will do: only its C++ libraries and headers are used. */
+/** The wheel of any Python version serves, since only its C++ libraries and headers are used. */
 const PLAIN = wheel(
   'tensorflow-cpu',
   TENSORFLOW,
@@ -54,7 +54,7 @@ const PLAIN = wheel(
   274,
 )
 
-/** The libraries that eager kernels ask for, in the newest versions that TensorFlow's own metadata allows. */
+/** The libraries that eager kernels load, in the newest versions that TensorFlow's package metadata allows. */
 const CUDA: readonly Part[] = [
   wheel(
     'tensorflow',
@@ -125,8 +125,8 @@ export const wheelsOf = (kind: Kind): readonly Part[] => (kind === 'gpu' ? CUDA 
 export const partsOf = (kind: Kind): readonly Part[] => [SOURCES, HEADERS, ...wheelsOf(kind)]
 
 /**
- * Of the wheels, what is unpacked (a star stands for slashes too): libraries, and the headers that the addon
- * includes.
+ * Patterns of the files that are unpacked from the wheels (`*` matches slashes as well): libraries, and the headers that
+ * the addon includes.
  */
 export const UNPACKED = [
   'tensorflow/libtensorflow_*',
@@ -136,16 +136,17 @@ export const UNPACKED = [
   'nvidia/*/lib/*',
 ] as const
 
-/** Megabytes on disk when it is done. A wheel is removed when it is unpacked, so the peak is one wheel more. */
-const KEPT = { cpu: 900, gpu: 4800 } as const
+/** Megabytes on disk after the build. A wheel is removed after it is unpacked. */
+const BUILT_MEGABYTES = { cpu: 900, gpu: 4800 } as const
 
-/** Megabytes that must be free; wheels that are in `given` already are not fetched, and not removed. */
+/** Free megabytes that the build requires. `offline`: the wheels are read from a folder and need no room. */
 export const roomFor = (kind: Kind, offline: boolean): number =>
-  KEPT[kind] + (offline ? 0 : wheelsOf(kind).reduce((sum, { megabytes }) => sum + megabytes, 0)) + 100
+  BUILT_MEGABYTES[kind] + (offline ? 0 : wheelsOf(kind).reduce((sum, { megabytes }) => sum + megabytes, 0)) + 100
 
 /**
- * TensorFlow opens CUDA's libraries by name, from a place whose search path lacks one of them; what the addon
- * itself is linked with is found already. Name of the wheel's folder, and of the library in it.
+ * Folder of the wheel and name of the library, for each CUDA library that the addon is linked with. TensorFlow opens
+ * them by name, and its own search path does not contain all of their folders; a library that the addon is linked with
+ * is already loaded then.
  */
 export const CUDA_LIBRARIES: readonly (readonly [folder: string, library: string])[] = [
   ['cublas', 'libcublas.so.12'],

@@ -1,64 +1,68 @@
-/** What is changed in the package's copy. Each pattern must be found exactly once: another text is another package. */
+/** Patches to the copy of the package. Each pattern must match exactly once; otherwise the package has changed. */
 
-export type Patch = { file: string; find: RegExp; put: string; why: string }
+export type Patch = { file: string; pattern: RegExp; replacement: string; why: string }
 
 const LEGACY = 'var util_1 = { isNullOrUndefined: (x) => x === null || x === undefined, isArray: Array.isArray };'
 const legacy = (file: string): Patch => ({
   file,
-  find: /var util_1 = require\("util"\);/,
-  put: LEGACY,
+  pattern: /var util_1 = require\("util"\);/,
+  replacement: LEGACY,
   why: 'Node 23 removed these two functions of node:util',
 })
 
 /**
- * The binding lends typed arrays to TensorFlow and takes them back on whichever thread drops the last use, where
- * Node-API may not be called (an event thread of a GPU, the end of a worker). Here they are copied.
+ * The unpatched binding shares the memory of typed arrays with TensorFlow and releases its reference on the thread that
+ * frees the tensor, where calls to Node-API are not allowed (an event thread of a GPU, a worker that exits). The
+ * patched binding copies them.
  */
-const COPY = 'typed arrays are copied, not lent'
+const COPY = 'typed arrays are copied instead of shared'
 
 export const PATCHES: readonly Patch[] = [
   legacy('dist/nodejs_kernel_backend.js'),
   legacy('dist/kernels/TopK.js'),
   {
     file: 'dist/nodejs_kernel_backend.js',
-    find: /var messages = require\('\.\/proto\/api_pb'\);/,
-    put: 'var messages = null;',
-    why: 'summaries for TensorBoard, which nothing here writes, want another package',
+    pattern: /var messages = require\('\.\/proto\/api_pb'\);/,
+    replacement: 'var messages = null;',
+    why: 'only summaries for TensorBoard, which are not used, need this package',
   },
-  { file: 'binding/tfjs_backend.cc', find: /static void DeallocTensor\([\s\S]*?\n\}\n/, put: '', why: COPY },
+  { file: 'binding/tfjs_backend.cc', pattern: /static void DeallocTensor\([\s\S]*?\n\}\n/, replacement: '', why: COPY },
   {
     file: 'binding/tfjs_backend.cc',
-    find: /NapiAutoRef \*auto_ref = new NapiAutoRef\(\);\s+nstatus = auto_ref->Init[\s\S]*?ENSURE_NAPI_OK_RETVAL\(env, nstatus, nullptr\);/,
-    put: '',
+    pattern:
+      /NapiAutoRef \*auto_ref = new NapiAutoRef\(\);\s+nstatus = auto_ref->Init[\s\S]*?ENSURE_NAPI_OK_RETVAL\(env, nstatus, nullptr\);/,
+    replacement: '',
     why: COPY,
   },
   {
     file: 'binding/tfjs_backend.cc',
-    find: /TF_NewTensor\(dtype, shape, shape_length, array_data,\s+byte_size, DeallocTensor, auto_ref\)\);/,
-    put: 'TF_AllocateTensor(dtype, shape, shape_length, byte_size));\n  if (byte_size > 0) memcpy(TF_TensorData(tensor.tensor), array_data, byte_size);',
+    pattern: /TF_NewTensor\(dtype, shape, shape_length, array_data,\s+byte_size, DeallocTensor, auto_ref\)\);/,
+    replacement:
+      'TF_AllocateTensor(dtype, shape, shape_length, byte_size));\n  if (byte_size > 0) memcpy(TF_TensorData(tensor.tensor), array_data, byte_size);',
     why: COPY,
   },
   {
     file: 'binding/tfjs_backend.cc',
-    find: /if \(TF_GetCode\(tf_status\.status\) != TF_OK\) \{\s+delete auto_ref;\s+TFE_DeleteTensorHandle\(tfe_tensor_handle\);\s+\}/,
-    put: '',
+    pattern:
+      /if \(TF_GetCode\(tf_status\.status\) != TF_OK\) \{\s+delete auto_ref;\s+TFE_DeleteTensorHandle\(tfe_tensor_handle\);\s+\}/,
+    replacement: '',
     why: COPY,
   },
 ]
 
 /**
- * What the package's JavaScript takes from `@tensorflow/tfjs` is all in its core, which the model uses: a package of
- * that name in the copy's own `node_modules` hands on the checkout's core. Files by path inside the copy.
+ * Files that are added to the copy, by path. The package's JavaScript imports `@tensorflow/tfjs` and uses only its core;
+ * a package of that name in the copy's `node_modules` re-exports the core package of the checkout.
  */
 export const ADDED: Readonly<Record<string, string>> = {
   'node_modules/@tensorflow/tfjs/package.json': '{ "name": "@tensorflow/tfjs", "main": "index.js" }\n',
   'node_modules/@tensorflow/tfjs/index.js': "module.exports = require('@tensorflow/tfjs-core')\n",
 }
 
-/** Throws `RangeError` with the patch's file where its text is not there exactly once. */
+/** Applies a patch. Throws `RangeError` if its pattern does not match exactly once. */
 export function patched(text: string, patch: Patch): string {
-  const found = [...text.matchAll(new RegExp(patch.find, 'g'))].length
+  const found = [...text.matchAll(new RegExp(patch.pattern, 'g'))].length
   if (found !== 1)
-    throw new RangeError(`${patch.file}: the text to be changed stands there ${found} times, not once (${patch.why})`)
-  return text.replace(patch.find, () => patch.put)
+    throw new RangeError(`${patch.file}: the pattern of a patch matches ${found} times instead of once (${patch.why})`)
+  return text.replace(patch.pattern, () => patch.replacement)
 }

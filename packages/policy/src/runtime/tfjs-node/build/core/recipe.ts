@@ -1,14 +1,14 @@
-/** How the addons are compiled, and what makes one build another. */
+/** Compiler arguments of the addons, and the recipe that identifies a build. */
 import { CUDA_LIBRARIES, partsOf, UNPACKED, type Kind } from './parts.ts'
 import { ADDED, PATCHES } from './patches.ts'
 
-/** Paths of one build; `addon` is one level below the folder that holds `site`. */
+/** Paths of one build; `addon` and `site` are in the same folder. */
 export type Paths = { headers: string; package: string; site: string; addon: string; environmentSource: string }
 
-/** Search paths inside the addons are relative to them, so that the folder can be moved and copied. */
+/** Library search paths are relative to the addon, so that the folder can be moved and copied. */
 const ORIGIN = '$ORIGIN/../site'
 
-/** Arguments of the compiler for each addon. */
+/** Output file and compiler arguments of each addon. */
 export function compilations(
   kind: Kind,
   { headers, package: source, site, addon, environmentSource }: Paths,
@@ -39,7 +39,7 @@ export function compilations(
   ]
 }
 
-/** All that the build is made by, as text: its digest is the recipe. `environment`: the source of our own addon. */
+/** All inputs of a build as text; its digest is the recipe. `environment`: the source of the addon `environment`. */
 export function recipeText(kind: Kind, environment: string): string {
   const places: Paths = {
     headers: 'headers',
@@ -48,6 +48,6 @@ export function recipeText(kind: Kind, environment: string): string {
     addon: 'addon',
     environmentSource: 'environment.cc',
   }
-  const patches = PATCHES.map(({ file, find, put }) => [file, find.source, put])
+  const patches = PATCHES.map(({ file, pattern, replacement }) => [file, pattern.source, replacement])
   return JSON.stringify([partsOf(kind), UNPACKED, patches, ADDED, compilations(kind, places), environment])
 }

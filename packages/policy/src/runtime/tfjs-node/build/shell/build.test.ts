@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { InstarError } from '@instar/events/errors'
-import { fetchPart, isWhole } from './fetch.ts'
+import { fetchPart, isIntact } from './fetch.ts'
 import { build, download, type BuildPorts } from './build.ts'
 import type { Program } from './programs.ts'
 import { partsOf } from '../core/parts.ts'
@@ -27,7 +27,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true })
 })
 
-/** A program that does what the line of shell says. */
+/** A shell script with one line. */
 const program = (name: string, line: string): string => {
   const file = join(programs, name)
   writeFileSync(file, `#!/bin/sh\n${line}\n`)
@@ -35,29 +35,29 @@ const program = (name: string, line: string): string => {
   return file
 }
 
-/** The command, with no programs but those made here. */
+/** Runs the command with a PATH that contains only the programs of this test. */
 async function command(...words: string[]): Promise<{ code: number | null; out: string; err: string }> {
   const child = spawn(process.execPath, [MAIN, ...words], {
     env: { PATH: programs },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
-  const said = { out: '', err: '' }
+  const output = { out: '', err: '' }
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    said.out += text
+    output.out += text
   })
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    said.err += text
+    output.err += text
   })
   const code = await new Promise<number | null>((resolve) => {
     child.once('close', resolve)
   })
-  return { code, ...said }
+  return { code, ...output }
 }
 
-const world = (machine = 'linux-x64'): BuildPorts => ({
+const ports = (machine = 'linux-x64'): BuildPorts => ({
   folder: join(folder, 'engines'),
   machine,
-  say: () => undefined,
+  print: () => undefined,
   terminal: false,
 })
 const refused =
@@ -67,10 +67,10 @@ const refused =
     assert.match(error.message, pattern)
     return true
   }
-const wanted = { kind: 'cpu', force: false, wheels: null } as const
+const request = { kind: 'cpu', force: false, wheels: null } as const
 
 describe('engine:tfjs-node', { skip: process.platform === 'win32' }, () => {
-  test('--help prints the requirements, and an unknown option is refused', async () => {
+  test('--help lists the options and requirements; an unknown option is refused', async () => {
     const { code, out } = await command('--help')
     assert.equal(code, 0)
     assert.match(out, /--gpu[\s\S]*--download FOLDER[\s\S]*--wheels FOLDER[\s\S]*Linux on x64, g\+\+/)
@@ -80,7 +80,7 @@ describe('engine:tfjs-node', { skip: process.platform === 'win32' }, () => {
   })
 
   test(
-    'a missing compiler, Python, pip or npm is named with what to do, and nothing is changed',
+    'a missing compiler, Python, pip or npm is named with the command that installs it, and no build is changed',
     { skip: process.platform !== 'linux' || process.arch !== 'x64' },
     async () => {
       const before = builtOf('cpu')
@@ -90,34 +90,34 @@ describe('engine:tfjs-node', { skip: process.platform === 'win32' }, () => {
         assert.match(err, pattern)
         assert.ok(err.startsWith('instar: ') && !err.includes('    at '), err)
       }
-      await fails(/no C\+\+ compiler.*Install g\+\+/)
+      await fails(/No C\+\+ compiler.*Install g\+\+/)
       program('g++', 'exit 0')
-      await fails(/no Python.*apt-get install python3 python3-pip/)
+      await fails(/No Python.*apt-get install python3 python3-pip/)
       program('python3', 'case "$*" in *pip*) exit 1;; esac; exit 0')
       await fails(/python3 has no pip.*--wheels FOLDER/)
       program('python3', 'exit 0')
-      await fails(/npm was not found/)
+      await fails(/npm, .* was not found/)
       assert.deepEqual(builtOf('cpu'), before)
     },
   )
 
-  test('a platform other than Linux x64 is refused with the engines that it has', async () => {
+  test('the build fails on other machines than Linux x64; the message names the engines that run there', async () => {
     await assert.rejects(
-      build(world('darwin-arm64'), wanted),
-      refused(/Linux x64 only \(this is darwin-arm64\).*onnx and wasm/),
+      build(ports('darwin-arm64'), request),
+      refused(/Linux x64 only; this machine is darwin-arm64.*onnx or wasm/),
     )
     assert.equal(existsSync(join(folder, 'engines')), false)
   })
 
-  test('a folder with missing files lists them', async () => {
+  test('the error for a --wheels folder lists missing and altered files by name', async () => {
     const wheels = join(folder, 'wheels')
     mkdirSync(wheels)
     const [first] = partsOf('cpu')
     writeFileSync(join(wheels, first?.file ?? ''), 'not it')
     await assert.rejects(
-      build({ ...world(), compiler: program('g++', 'exit 0') }, { ...wanted, wheels }),
+      build({ ...ports(), compiler: program('g++', 'exit 0') }, { ...request, wheels }),
       (error: unknown) => {
-        refused(/bytes are others/)(error)
+        refused(/its digest differs/)(error)
         for (const { file } of partsOf('cpu')) assert.ok((error as Error).message.includes(file), file)
         return true
       },
@@ -125,20 +125,20 @@ describe('engine:tfjs-node', { skip: process.platform === 'win32' }, () => {
     assert.equal(existsSync(join(folder, 'engines')), false)
   })
 
-  test('a registry that does not answer or sends other bytes is an error', async () => {
+  test('the build fails if a client fetches nothing, and if it fetches a file with another digest', async () => {
     const [part] = partsOf('cpu')
     assert.ok(part)
     const client = (line: string): Program => ({ file: program('npm', line), args: [] })
     const fetched = (npm: Program): Promise<string> => fetchPart(part, folder, { python: npm, npm }, false)
     await assert.rejects(
       fetched(client('echo getaddrinfo ENOTFOUND; exit 1')),
-      refused(/could not be fetched[\s\S]*ENOTFOUND[\s\S]*--download FOLDER/),
+      refused(/could not fetch[\s\S]*ENOTFOUND[\s\S]*--download FOLDER/),
     )
-    await assert.rejects(fetched(client('echo other > other.tgz')), refused(/not the file that this build knows/))
+    await assert.rejects(fetched(client('echo other > other.tgz')), refused(/expected .* with digest/))
     assert.deepEqual(readdirSync(folder), ['programs'])
   })
 
-  test('complete downloads are not fetched again', async () => {
+  test('a file with the right digest is not fetched again', async () => {
     const bytes = 'whole'
     const part = {
       name: 'p',
@@ -149,18 +149,18 @@ describe('engine:tfjs-node', { skip: process.platform === 'win32' }, () => {
       megabytes: 1,
     } as const
     writeFileSync(join(folder, part.file), bytes)
-    assert.equal(await isWhole(join(folder, part.file), part), true)
+    assert.equal(await isIntact(join(folder, part.file), part), true)
     const never: Program = { file: program('npm', 'exit 1'), args: [] }
     assert.equal(await fetchPart(part, folder, { python: never, npm: never }, false), join(folder, part.file))
   })
 
-  test('a full disk gives an error with the space needed', async () => {
-    const small = { ...world(), folder: '/dev/shm/instar-engine-nowhere', freeMegabytes: () => 12 }
-    await assert.rejects(download(small, 'gpu', small.folder), refused(/12 MB free, and \d{4} MB are needed/))
+  test('the error for a full disk says how much space is free and how much the build needs', async () => {
+    const small = { ...ports(), folder: '/dev/shm/instar-engine-nowhere', freeMegabytes: () => 12 }
+    await assert.rejects(download(small, 'gpu', small.folder), refused(/needs \d{4} MB in .* has 12 MB free/))
     assert.equal(existsSync(small.folder), false)
   })
 
-  test('an incomplete build is not found, and of two complete ones that for GPUs is used', () => {
+  test('an incomplete build is ignored; of two complete builds the one for GPUs is used', () => {
     const engines = join(folder, 'engines')
     const place = (kind: string, paths: string[]): void => {
       for (const path of paths) {

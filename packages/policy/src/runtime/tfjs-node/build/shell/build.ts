@@ -1,4 +1,4 @@
-/** The build, step by step; each step sees what an earlier run has done. */
+/** The steps of the build. A step that an earlier run has completed is skipped. */
 import { createHash } from 'node:crypto'
 import {
   existsSync,
@@ -16,29 +16,31 @@ import { builtOf, LAYOUT, type Built, type Kind, type Manifest } from '../../pla
 import { HEADERS, PACKAGE, partsOf, roomFor, SOURCES, UNPACKED, wheelsOf, type Part } from '../core/parts.ts'
 import { ADDED, patched, PATCHES } from '../core/patches.ts'
 import { compilations, recipeText } from '../core/recipe.ts'
-import { fetchPart, givenParts, type Clients } from './fetch.ts'
-import { findCompiler, findNpm, findPython, missing, runProgram, type Program } from './programs.ts'
+import { fetchPart, providedParts, type Clients } from './fetch.ts'
+import { buildFailed, findCompiler, findNpm, findPython, runProgram, type Program } from './programs.ts'
 import { unpack } from './unpack.ts'
 
 /**
- * `machine`: as Node names it, `linux-x64`. `npm`, `compiler`: npm_execpath and CXX of the environment. `terminal`:
- * progress of downloads may be drawn. `freeMegabytes`: what can be written under a path; default: what its disk says.
+ * `machine`: platform and architecture of Node, such as `linux-x64`. `npm`, `compiler`: npm_execpath and CXX of the
+ * environment. `print`: writes a line of progress. `terminal`: whether downloads may draw their progress.
+ * `freeMegabytes`: free disk space under a path; default: from statfs.
  */
 export type BuildPorts = {
   folder: string
   machine: string
   npm?: string | undefined
   compiler?: string | undefined
-  say: (line: string) => void
+  print: (line: string) => void
   terminal: boolean
   freeMegabytes?: (path: string) => number
 }
 export type BuildRequest = { kind: Kind; force: boolean; wheels: string | null }
-export type BuildOutcome = Built & { gpu: string | null; again: boolean }
+/** `upToDate`: a build from the same recipe was there already. */
+export type BuildOutcome = Built & { gpu: string | null; upToDate: boolean }
 
 const ENVIRONMENT_SOURCE = fileURLToPath(new URL('../../native/environment.cc', import.meta.url))
 const TRY = fileURLToPath(new URL('./try.ts', import.meta.url))
-/** In `site`: one empty file for each wheel that is unpacked whole. */
+/** A folder in `site` with an empty file for each wheel that has been unpacked completely. */
 const UNPACKED_MARKS = '.unpacked'
 
 const recipeOf = (kind: Kind): string =>
@@ -49,13 +51,13 @@ const recipeOf = (kind: Kind): string =>
 
 function checkMachine(machine: string): void {
   if (machine === 'linux-x64') return
-  throw missing(
-    `The engine tfjs-node can be built on Linux x64 only (this is ${machine}): elsewhere TensorFlow's wheels have another layout, which nobody has tried. The engines onnx and wasm run here.`,
+  throw buildFailed(
+    `The engine tfjs-node can be built on Linux x64 only; this machine is ${machine}, where TensorFlow's wheels have another layout. Use the engine onnx or wasm.`,
     { machine },
   )
 }
 
-/** Megabytes that can be written under a path that may not exist yet. */
+/** Free megabytes on the disk of a path, which may not exist yet. */
 function freeIn(path: string): number {
   let at = path
   while (!existsSync(at)) at = dirname(at)
@@ -66,63 +68,64 @@ function freeIn(path: string): number {
 function checkRoom({ freeMegabytes = freeIn }: BuildPorts, folder: string, needed: number): void {
   const free = freeMegabytes(folder)
   if (free < needed)
-    throw missing(
-      `${folder} has ${free} MB free, and ${needed} MB are needed. Make room, or give .cache another place (a link to a folder on a larger disk will do).`,
+    throw buildFailed(
+      `The build needs ${needed} MB in ${folder}, which has ${free} MB free. Free disk space, or make .cache a link to a folder on a larger disk.`,
       { free, needed },
     )
 }
 
-/** `--download`: the files alone. */
-export async function download(world: BuildPorts, kind: Kind, folder: string): Promise<string[]> {
+/** Downloads the files of a build into `folder` (`--download`) and returns their paths. */
+export async function download(ports: BuildPorts, kind: Kind, folder: string): Promise<string[]> {
   checkRoom(
-    world,
+    ports,
     folder,
     partsOf(kind).reduce((sum, { megabytes }) => sum + megabytes, 100),
   )
-  const clients: Clients = { python: await findPython(true), npm: await findNpm(world.npm) }
+  const clients: Clients = { python: await findPython(true), npm: await findNpm(ports.npm) }
   mkdirSync(folder, { recursive: true })
   const files: string[] = []
   for (const part of partsOf(kind)) {
-    world.say(`fetching ${part.file} (${part.megabytes} MB)`)
-    files.push(await fetchPart(part, folder, clients, world.terminal))
+    ports.print(`fetching ${part.file} (${part.megabytes} MB)`)
+    files.push(await fetchPart(part, folder, clients, ports.terminal))
   }
   return files
 }
 
-/** `again`: it was there already, from this very recipe. */
-export async function build(world: BuildPorts, wanted: BuildRequest): Promise<BuildOutcome> {
-  const { kind } = wanted
-  checkMachine(world.machine)
-  const home = join(world.folder, kind)
+/** Builds the engine, unless a build from the same recipe is there. Throws `engine_build_failed`. */
+export async function build(ports: BuildPorts, request: BuildRequest): Promise<BuildOutcome> {
+  const { kind } = request
+  checkMachine(ports.machine)
+  const home = join(ports.folder, kind)
   const recipe = recipeOf(kind)
-  const there = builtOf(kind, world.folder)
-  if (there?.recipe === recipe && !wanted.force) return { ...there, gpu: (await tryIt(home, kind)).gpu, again: true }
+  const built = builtOf(kind, ports.folder)
+  if (built?.recipe === recipe && !request.force)
+    return { ...built, gpu: (await tryEngine(home, kind)).gpu, upToDate: true }
 
-  const offline = wanted.wheels !== null
-  const compiler = await findCompiler(world.compiler)
+  const offline = request.wheels !== null
+  const compiler = await findCompiler(ports.compiler)
   const clients: Clients = {
     python: await findPython(!offline),
-    npm: offline ? { file: 'npm', args: [] } : await findNpm(world.npm),
+    npm: offline ? { file: 'npm', args: [] } : await findNpm(ports.npm),
   }
-  const given = wanted.wheels === null ? null : await givenParts(partsOf(kind), wanted.wheels)
+  const provided = request.wheels === null ? null : await providedParts(partsOf(kind), request.wheels)
   const site = join(home, LAYOUT.site)
   const marks = join(site, UNPACKED_MARKS)
   const wheels = wheelsOf(kind)
-  const done = existsSync(marks) ? readdirSync(marks) : []
-  // Other wheels than ours, or an incomplete download: none of the files is used.
-  if (existsSync(site) && done.some((name) => !wheels.some(({ file }) => file === name)))
+  const unpacked = existsSync(marks) ? readdirSync(marks) : []
+  // Files of wheels that this build does not use: all are removed.
+  if (existsSync(site) && unpacked.some((name) => !wheels.some(({ file }) => file === name)))
     rmSync(site, { recursive: true })
-  const rest = wheels.filter(({ file }) => !existsSync(join(marks, file)))
-  if (rest.length > 0) checkRoom(world, home, roomFor(kind, offline))
+  const remaining = wheels.filter(({ file }) => !existsSync(join(marks, file)))
+  if (remaining.length > 0) checkRoom(ports, home, roomFor(kind, offline))
   rmSync(join(home, LAYOUT.manifest), { force: true })
 
   const downloads = join(home, 'downloads')
   mkdirSync(marks, { recursive: true })
   mkdirSync(downloads, { recursive: true })
   const fileOf = async (part: Part): Promise<string> =>
-    given?.get(part) ?? fetchPart(part, downloads, clients, world.terminal)
+    provided?.get(part) ?? fetchPart(part, downloads, clients, ports.terminal)
 
-  world.say(`1/4 ${PACKAGE.name} ${PACKAGE.version} and the headers of Node-API`)
+  ports.print(`1/4 ${PACKAGE.name} ${PACKAGE.version} and the headers of Node-API`)
   const sources = join(home, 'sources')
   rmSync(sources, { recursive: true, force: true })
   await unpack(clients.python, await fileOf(SOURCES), sources, [
@@ -135,27 +138,27 @@ export async function build(world: BuildPorts, wanted: BuildRequest): Promise<Bu
   rmSync(join(home, LAYOUT.package), { recursive: true, force: true })
   renameSync(join(sources, 'package'), join(home, LAYOUT.package))
 
-  for (const [at, part] of rest.entries()) {
-    world.say(
-      `2/4 ${part.name} ${part.version}, ${part.megabytes} MB${rest.length > 1 ? ` (${at + 1} of ${rest.length})` : ''}`,
+  for (const [at, part] of remaining.entries()) {
+    ports.print(
+      `2/4 ${part.name} ${part.version}, ${part.megabytes} MB${remaining.length > 1 ? ` (${at + 1} of ${remaining.length})` : ''}`,
     )
     const file = await fileOf(part)
     const count = await unpack(clients.python, file, site, UNPACKED)
-    if (count === 0) throw missing(`${file} holds nothing of what is needed`, { part: part.name })
+    if (count === 0) throw buildFailed(`${file} contains none of the files that the build needs`, { part: part.name })
     writeFileSync(join(marks, part.file), '')
     if (!offline) rmSync(file)
   }
 
-  world.say(`3/4 compiling with ${compiler.file}`)
+  ports.print(`3/4 compiling with ${compiler.file}`)
   await compile(compiler, kind, home)
 
-  world.say('4/4 trying it')
-  const { tensorflow, gpu } = await tryIt(home, kind)
+  ports.print('4/4 testing the engine')
+  const { tensorflow, gpu } = await tryEngine(home, kind)
   const manifest: Manifest = { kind, recipe, tensorflow, package: PACKAGE.version }
   writeFileSync(join(home, `${LAYOUT.manifest}.new`), JSON.stringify(manifest))
   renameSync(join(home, `${LAYOUT.manifest}.new`), join(home, LAYOUT.manifest))
   for (const name of ['downloads', 'sources', 'headers']) rmSync(join(home, name), { recursive: true, force: true })
-  return { ...manifest, folder: home, gpu, again: false }
+  return { ...manifest, folder: home, gpu, upToDate: false }
 }
 
 function applyPatches(folder: string): void {
@@ -169,7 +172,7 @@ function applyPatches(folder: string): void {
   }
 }
 
-/** A process may be running the addons that are there: they are replaced, not written over. */
+/** Replaces the addon files by renaming instead of overwriting them, since a process may have loaded them. */
 async function compile(compiler: Program, kind: Kind, home: string): Promise<void> {
   const addon = join(home, 'addon')
   mkdirSync(addon, { recursive: true })
@@ -181,22 +184,23 @@ async function compile(compiler: Program, kind: Kind, home: string): Promise<voi
     environmentSource: ENVIRONMENT_SOURCE,
   }
   for (const { name, output, args } of compilations(kind, paths)) {
-    const { code, output: said } = await runProgram(compiler, [...args, '-o', `${output}.new`])
+    const { code, output: messages } = await runProgram(compiler, [...args, '-o', `${output}.new`])
     if (code !== 0)
-      throw missing(`${compiler.file} could not compile ${name}:\n${said.trim().split('\n').slice(0, 20).join('\n')}`, {
-        compiler: compiler.file,
-      })
+      throw buildFailed(
+        `${compiler.file} could not compile ${name}:\n${messages.trim().split('\n').slice(0, 20).join('\n')}`,
+        { compiler: compiler.file },
+      )
     renameSync(`${output}.new`, output)
   }
 }
 
-/** In a process of its own: what does not load may not take this one with it. */
-async function tryIt(home: string, kind: Kind): Promise<{ tensorflow: string; gpu: string | null }> {
+/** Loads the engine in a process of its own, since a failure in native code may end the process. */
+async function tryEngine(home: string, kind: Kind): Promise<{ tensorflow: string; gpu: string | null }> {
   const { code, output } = await runProgram({ file: process.execPath, args: [] }, [TRY, home, kind])
   const json = output.split('\n').at(-1) ?? ''
   if (code === 0 && json.startsWith('{')) return JSON.parse(json) as { tensorflow: string; gpu: string | null }
-  throw missing(
-    `What was built does not load:\n${output
+  throw buildFailed(
+    `The engine was built and does not load:\n${output
       .trim()
       .split('\n')
       .filter((line) => line.trim() !== '')

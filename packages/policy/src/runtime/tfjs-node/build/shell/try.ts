@@ -1,4 +1,4 @@
-/** `node try.ts FOLDER cpu|gpu`: loads what was built, multiplies two matrices, prints what computed as JSON. */
+/** `node try.ts FOLDER cpu|gpu`: loads the built engine, multiplies two matrices, prints version and device as JSON. */
 import * as tf from '../../../../tensors.ts'
 import { LIBRARY, loadNative } from '../../native.ts'
 
@@ -14,6 +14,7 @@ const product = tf
     tf.tensor2d([[5], [6]]),
   )
   .dataSync()
-if (product.join() !== '17,39') throw new Error(`[[1, 2], [3, 4]] · [5, 6] is ${product.join()} there`)
+if (product.join() !== '17,39')
+  throw new Error(`[[1, 2], [3, 4]] · [5, 6] is 17,39; the engine returned ${product.join()}`)
 const { tensorflow, gpu } = native
 process.stdout.write(JSON.stringify({ tensorflow, gpu }))

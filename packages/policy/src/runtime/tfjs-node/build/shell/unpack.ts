@@ -1,15 +1,15 @@
-/** Archives of npm and of the Python package index, by Python's own library. */
+/** Unpacks archives of npm and of the Python package index with Python's standard library. */
 import { mkdirSync } from 'node:fs'
-import { missing, runProgram, type Program } from './programs.ts'
+import { buildFailed, runProgram, type Program } from './programs.ts'
 
-/** argv: archive, destination, patterns of names. Names that lead out of the destination are refused. */
+/** argv: archive, destination, name patterns. A name that resolves to a path outside the destination is an error. */
 const SCRIPT = `
 import fnmatch, os, shutil, sys, tarfile, zipfile
 archive, destination, patterns = sys.argv[1], os.path.realpath(sys.argv[2]), sys.argv[3:]
 def place(name):
     path = os.path.realpath(os.path.join(destination, name))
     if not path.startswith(destination + os.sep):
-        sys.exit(name + ' leads out of the archive')
+        sys.exit(name + ' resolves to a path outside the destination')
     os.makedirs(os.path.dirname(path), exist_ok=True)
     return path
 count = 0
@@ -32,7 +32,7 @@ else:
 print(count)
 `
 
-/** Writes the archive's files whose names match into `destination`; returns how many. */
+/** Extracts the files whose names match a pattern into `destination`; returns their number. */
 export async function unpack(
   python: Program,
   archive: string,
@@ -42,6 +42,6 @@ export async function unpack(
   mkdirSync(destination, { recursive: true })
   const { code, output } = await runProgram(python, ['-', archive, destination, ...patterns], { input: SCRIPT })
   if (code !== 0)
-    throw missing(`${archive} could not be unpacked: ${output.trim().split('\n').at(-1) ?? ''}`, { archive })
+    throw buildFailed(`${archive} could not be unpacked: ${output.trim().split('\n').at(-1) ?? ''}`, { archive })
   return Number(output)
 }
