@@ -14,7 +14,7 @@ import type { Program } from './programs.ts'
 import { partsOf } from '../core/parts.ts'
 import { builtOf, findBuilt, LAYOUT } from '../../place.ts'
 
-const MAIN = fileURLToPath(import.meta.resolve('@instar/policy/runtime/tfjs-node/build/main'))
+const MAIN = fileURLToPath(new URL('../main.ts', import.meta.url))
 
 let folder: string
 let programs: string
