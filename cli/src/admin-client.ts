@@ -154,12 +154,14 @@ const adminHeaders = ({ adminToken, adminTokenFile }: GatewayAccess): Record<str
   return token === null ? {} : { [ADMIN_TOKEN_HEADER]: token }
 }
 
-/** Null for a file that cannot be read: the gateway may be on another machine, or have keys. */
+/**
+ * Null for a file that cannot be read: the gateway may be on another machine, or have keys. Throws `file_not_private`.
+ */
 const readTokenFile = (file: string | undefined): string | null => {
   try {
     return file === undefined ? null : readAdminToken(file)
   } catch (error) {
-    if (error instanceof InstarError) return null
+    if (error instanceof InstarError && error.code !== 'file_not_private') return null
     throw error
   }
 }

@@ -1,6 +1,6 @@
 /** `instar keys` with a running gateway. */
 import assert from 'node:assert/strict'
-import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -149,6 +149,9 @@ test('without keys a command sends the admin token of its data folder or of INST
     ]
     for (const env of refused) assert.equal(await errorCode(env), 'invalid_api_key')
     assert.equal(await errorCode({ INSTAR_DATA: otherData, INSTAR_ADMIN_TOKEN: 'short' }), 'bad_request')
+    await chmod(join(data, 'admin.token'), 0o644)
+    assert.equal(await errorCode({ INSTAR_DATA: data }), 'file_not_private')
+    assert.equal(await errorCode({ INSTAR_DATA: data, INSTAR_ADMIN_TOKEN: token }), 'no_line')
   } finally {
     await rig.stop()
   }

@@ -138,6 +138,13 @@ export const ERRORS = {
     meaning: 'The data folder has no log, or one that this build cannot read. The message names the folder.',
     todo: 'Check that INSTAR_DATA is the intended folder, writable, and that its disk is not full. Otherwise start the build that wrote the log, or a newer one.',
   },
+  file_not_private: {
+    status: 500,
+    retryable: false,
+    meaning:
+      'The file with the admin token can be read or changed by other users, belongs to another user, or is a symbolic link. The message names the file and its mode or owner; the process does not start, or the command is not sent.',
+    todo: 'Run `chmod 600` on the file as its owner. If others may have read it, delete it instead: the next start of the gateway makes another. On a file system without modes, set INSTAR_ADMIN_TOKEN, or INSTAR_ADMIN_TOKEN_FILE to a file elsewhere.',
+  },
   partition_count_changed: {
     status: 409,
     retryable: false,

@@ -1,12 +1,8 @@
 /** Without API keys: pages in a browser, other users of the machine, and who may give commands. */
 import assert from 'node:assert/strict'
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
-import { adminToken } from './admin-token.ts'
 import { openMemoryLog } from '@instar/log'
 import {
   ADMIN_TOKEN,
@@ -186,22 +182,5 @@ test('the record of a command names the key that was sent', async () => {
     } finally {
       await rig.stop()
     }
-  }
-})
-
-test('the admin token is created once, private to its owner, and an existing one is read and never overwritten', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'instar-token-'))
-  try {
-    const file = join(folder, 'data', 'admin.token')
-    const [one, two] = [adminToken(file), adminToken(file)]
-    assert.match(one, /^instar-admin-[A-Za-z0-9_-]{43}$/)
-    assert.equal(two, one)
-    assert.deepEqual([(await stat(file)).mode & 0o777, (await stat(join(folder, 'data'))).mode & 0o777], [0o600, 0o700])
-    assert.equal((await readFile(file, 'utf8')).trim(), one)
-    await writeFile(file, 'short\n')
-    assert.throws(() => adminToken(file), { code: 'data_unreadable' })
-    assert.equal(await readFile(file, 'utf8'), 'short\n')
-  } finally {
-    await rm(folder, { recursive: true, force: true })
   }
 })
