@@ -27,8 +27,8 @@ export const importFiles = async (
     const tokenizer = reading.decode === null ? null : await ports.tokenizer()
     // Token ids of another checkpoint have another meaning, even where they are in the range of this vocabulary.
     const sameBase = tokenizer !== null && (existing.base === null || isBase(existing.base, tokenizer))
-    const versions = { versions: existing.versions, vocabulary: sameBase ? tokenizer.vocabulary : null }
-    await writeSessions({ files, sessions, existing, versions, reading, ports, report })
+    const line = { versions: existing.versions, vocabulary: sameBase ? tokenizer.vocabulary : null }
+    await writeSessions({ files, sessions, existing, line, reading, ports, report })
     return report
   } finally {
     await closeFiles(files)

@@ -22,7 +22,8 @@ type Write = {
   /** Session → its requests in order. */
   sessions: ReadonlyMap<string, readonly RequestEntry[]>
   existing: ExistingRecords
-  versions: VersionLine
+  /** The versions of the policy, and the vocabulary of its base. */
+  line: VersionLine
   reading: Reading
   ports: Pick<ImportPorts, 'log' | 'now' | 'onProgress' | 'signal'>
   /** Turns and feedback are counted in it. */
@@ -36,12 +37,13 @@ export const writeSessions = async ({
   files,
   sessions,
   existing,
-  versions,
+  line,
   reading,
   ports,
   report,
 }: Write): Promise<void> => {
   const appender = createAppender(ports.log, ports.signal)
+  const { versions } = appender
   const newRecords = createNewRecords(existing, report)
   const requestAt = createRequestReader(files, reading)
   const total = [...sessions.values()].reduce((sum, entries) => sum + entries.length, 0)
@@ -53,25 +55,24 @@ export const writeSessions = async ({
     for (const entry of entries) {
       ports.signal.throwIfAborted()
       const request = await requestAt(entry)
-      const { made, blob } = turnsOf(request, session, versions, reading, newRecords.hasTurn, ports.now())
+      const { made, blob } = turnsOf(request, session, line, reading, newRecords.hasTurn, ports.now())
       const turns = made.map(({ turn }) => turn).filter(({ turn }) => newRecords.addTurn(turn))
       if (blob && turns[0]) {
-        for (const chunk of blobChunks(blob.bytes, blob.sha256, turns[0].at, appender.versions))
-          await appender.add(chunk)
+        for (const chunk of blobChunks(blob.bytes, blob.sha256, turns[0].at, versions)) await appender.add(chunk)
         await appender.flush()
       }
       for (const turn of turns) {
         added.push(turn.turn)
         countTurn(report, turn)
-        await appender.add(encodeEvent(turn, appender.versions))
+        await appender.add(encodeEvent(turn, versions))
       }
       for (const feedback of made.flatMap((one) => one.feedback))
-        if (newRecords.addFeedback(feedback.id)) await appender.add(encodeEvent(feedback, appender.versions))
+        if (newRecords.addFeedback(feedback.id)) await appender.add(encodeEvent(feedback, versions))
       if (request.last && made[0]) closing = closingOf(request, made[0].turn.finishedAt)
       done += 1
       ports.onProgress({ phase: 'writing', share: done / total, count: `${report.turns} turns` })
     }
-    if (closing && added.length > 0) await appender.add(encodeEvent({ ...closing, open: added }, appender.versions))
+    if (closing && added.length > 0) await appender.add(encodeEvent({ ...closing, open: added }, versions))
     await appender.endSession()
   }
   await appender.flush()
