@@ -1,6 +1,6 @@
 /**
  * `npm run check`: types (tsc), lint with type-aware rules (oxlint), format (oxfmt), layout rules (check/rules.ts).
- * Prints what each found; exit code 1 if anything was.
+ * Prints the findings of each; exit code 1 if there is one.
  */
 import { spawn } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
@@ -8,20 +8,20 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { check, type Workspace } from './check/rules.ts'
 import { scan } from './check/scan.ts'
-import { committable, ROOT } from './tree.ts'
+import { sourceFiles, ROOT } from './tree.ts'
 
 const require = createRequire(import.meta.url)
 
-/** Runs the bin of an installed package; resolves with what it said and whether it passed. */
-function tool(name: string, bin: string, args: readonly string[]): Promise<{ ok: boolean; output: string }> {
+/** Runs the bin of an installed package; resolves with its output and whether its exit code was 0. */
+function runTool(name: string, bin: string, args: readonly string[]): Promise<{ ok: boolean; output: string }> {
   const script = join(dirname(require.resolve(`${name}/package.json`)), bin)
   const child = spawn(process.execPath, [script, ...args], { cwd: ROOT, stdio: ['ignore', 'pipe', 'pipe'] })
-  const said: Buffer[] = []
-  child.stdout.on('data', (bytes: Buffer) => said.push(bytes))
-  child.stderr.on('data', (bytes: Buffer) => said.push(bytes))
+  const chunks: Buffer[] = []
+  child.stdout.on('data', (bytes: Buffer) => chunks.push(bytes))
+  child.stderr.on('data', (bytes: Buffer) => chunks.push(bytes))
   return new Promise((resolve, reject) => {
     child.once('error', reject)
-    child.once('close', (code) => resolve({ ok: code === 0, output: Buffer.concat(said).toString('utf8').trim() }))
+    child.once('close', (code) => resolve({ ok: code === 0, output: Buffer.concat(chunks).toString('utf8').trim() }))
   })
 }
 
@@ -29,7 +29,7 @@ type Manifest = { name: string } & Partial<
   Record<'dependencies' | 'optionalDependencies' | 'peerDependencies' | 'devDependencies', Record<string, string>>
 >
 
-async function workspaces(paths: readonly string[]): Promise<Workspace[]> {
+async function readWorkspaces(paths: readonly string[]): Promise<Workspace[]> {
   const manifests = paths.filter((path) => /^((services|packages)\/[^/]+|cli)\/package\.json$/.test(path))
   return Promise.all(
     manifests.map(async (path) => {
@@ -44,14 +44,14 @@ async function workspaces(paths: readonly string[]): Promise<Workspace[]> {
   )
 }
 
-async function layout(): Promise<{ ok: boolean; output: string }> {
-  const paths = committable()
+async function checkLayout(): Promise<{ ok: boolean; output: string }> {
+  const paths = sourceFiles()
   const sources = await Promise.all(
     paths
       .filter((path) => /\.(ts|cjs|mjs|js)$/.test(path) && !path.startsWith('web/'))
       .map(async (path) => scan(path, await readFile(join(ROOT, path), 'utf8'))),
   )
-  const findings = check({ sources, workspaces: await workspaces(paths) })
+  const findings = check({ sources, workspaces: await readWorkspaces(paths) })
   return {
     ok: findings.length === 0,
     output: findings.map(({ rule, path, line, message }) => `${path}:${line} ${rule}: ${message}`).join('\n'),
@@ -59,10 +59,10 @@ async function layout(): Promise<{ ok: boolean; output: string }> {
 }
 
 const STEPS = [
-  ['types', () => tool('typescript', 'bin/tsc', ['--noEmit'])],
-  ['lint', () => tool('oxlint', 'bin/oxlint', ['--type-aware', '--deny-warnings', '--format=unix'])],
-  ['format', () => tool('oxfmt', 'bin/oxfmt', ['--check', '**/*.{ts,cjs,mjs,js}'])],
-  ['layout', layout],
+  ['types', () => runTool('typescript', 'bin/tsc', ['--noEmit'])],
+  ['lint', () => runTool('oxlint', 'bin/oxlint', ['--type-aware', '--deny-warnings', '--format=unix'])],
+  ['format', () => runTool('oxfmt', 'bin/oxfmt', ['--check', '**/*.{ts,cjs,mjs,js}'])],
+  ['layout', checkLayout],
 ] as const
 
 const results = await Promise.all(STEPS.map(async ([name, run]) => ({ name, ...(await run()) })))

@@ -1,11 +1,11 @@
-/** What the suites share: test files by Node's runner, told as they go; a signal stops them. */
+/** Runs test files with Node's test runner and prints their results; a signal stops them. */
 import { run } from 'node:test'
 import { spec } from 'node:test/reporters'
 
 type Options = Omit<NonNullable<Parameters<typeof run>[0]>, 'files' | 'signal'>
 type Reporter = Parameters<ReturnType<typeof run>['compose']>[0]
 
-/** Whether all passed. An exit code of 130 is set where a signal came. */
+/** Resolves with whether all tests passed. After a signal the exit code is set to 130. */
 export const runTests = async (
   files: readonly string[],
   options: Options = {},

@@ -1,9 +1,9 @@
-/** Loaded into each test file's process: one that does not end (a handle left open, an event that never comes) fails. */
+/** Loaded into the process of each test file: fails a file that does not end, by an open handle or a missing event. */
 const LIMIT_MS = 180_000
 
 setTimeout(() => {
   process.stderr.write(
-    `still running after ${LIMIT_MS / 1000} s; open: ${process.getActiveResourcesInfo().join(', ')}\n`,
+    `the test file is still running after ${LIMIT_MS / 1000} s; open handles: ${process.getActiveResourcesInfo().join(', ')}\n`,
   )
   process.exit(1)
 }, LIMIT_MS).unref()

@@ -2,7 +2,7 @@ import { deepEqual } from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { committable, ROOT } from '../../tools/tree.ts'
+import { sourceFiles, ROOT } from '../../tools/tree.ts'
 
 const KINDS = ['dependencies', 'optionalDependencies', 'peerDependencies', 'devDependencies'] as const
 type Manifest = Partial<Record<(typeof KINDS)[number], Record<string, string>>>
@@ -10,7 +10,7 @@ type Manifest = Partial<Record<(typeof KINDS)[number], Record<string, string>>>
 /** `name version` of everything that a package.json of this repository asks for from outside. */
 async function asked(): Promise<string[]> {
   const manifests = await Promise.all(
-    committable()
+    sourceFiles()
       .filter((path) => /(^|\/)package\.json$/.test(path))
       .map(async (path) => JSON.parse(await readFile(join(ROOT, path), 'utf8')) as Manifest),
   )

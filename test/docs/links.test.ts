@@ -2,10 +2,10 @@ import { deepEqual, ok } from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { test } from 'node:test'
-import { committable, ROOT } from '../../tools/tree.ts'
+import { sourceFiles, ROOT } from '../../tools/tree.ts'
 import { linksOf, namedFiles, placesOf } from './links.ts'
 
-const pages = committable().filter((path) => path.endsWith('.md') && existsSync(join(ROOT, path)))
+const pages = sourceFiles().filter((path) => path.endsWith('.md') && existsSync(join(ROOT, path)))
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
 
 test('links and their anchors are found, and a heading has the anchor that GitHub gives it', () => {

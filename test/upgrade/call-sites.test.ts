@@ -2,13 +2,13 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { committable, ROOT } from '../../tools/tree.ts'
+import { sourceFiles, ROOT } from '../../tools/tree.ts'
 
 const WRITERS = /^(services|cli\/src|packages\/(?:log|process)\/src)\/.*(?<!\.test)\.ts$/
 
 test('each writer of records passes the versions that the readers of the log have', () => {
   let calls = 0
-  for (const path of committable().filter((one) => WRITERS.test(one))) {
+  for (const path of sourceFiles().filter((one) => WRITERS.test(one))) {
     for (const [call] of readFileSync(join(ROOT, path), 'utf8').matchAll(
       /(?<!type )\b(encodeEvent|encodeRecord)\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)/g,
     )) {

@@ -18,20 +18,20 @@ const WORKSPACES: Workspace[] = [
   { name: '@instar/cli', folder: 'cli', dependencies: ['@instar/gateway', '@instar/scorer', 'pg'] },
 ]
 
-/** `rule:line` of every finding in files given as path → text. */
+/** `rule:line` of each finding. `files`: path → text. */
 const findings = (files: Record<string, string>): string[] =>
   check({ sources: Object.entries(files).map(([path, text]) => scan(path, text)), workspaces: WORKSPACES }).map(
     ({ rule, line }) => `${rule}:${line}`,
   )
 
-const bad: [name: string, files: Record<string, string>, found: string[]][] = [
+const forbidden: [name: string, files: Record<string, string>, found: string[]][] = [
   [
     'core imports the shell',
     { 'services/gateway/src/core/a.ts': "import { x } from '../shell/http.ts'\n" },
     ['core-imports:1'],
   ],
   [
-    'core imports a builtin',
+    'core imports a built-in module',
     { 'services/gateway/src/core/a.ts': "\nimport { createHash } from 'node:crypto'\n" },
     ['core-imports:2'],
   ],
@@ -41,19 +41,19 @@ const bad: [name: string, files: Record<string, string>, found: string[]][] = [
     ['core-imports:1'],
   ],
   [
-    'core imports at run time',
+    'core uses import()',
     { 'services/gateway/src/core/a.ts': "export const x = () => import('fastify')\n" },
     ['core-imports:1', 'clients:1'],
   ],
   [
-    'core imports an engine, and more than types of its port',
+    'core imports an engine, and values of its port',
     {
       'services/gateway/src/core/a.ts': "import type { Remote } from '@instar/engine'\nimport '@instar/engine/port'\n",
     },
     ['core-imports:1', 'core-imports:2'],
   ],
   [
-    'a wire protocol imports what sends it',
+    'a wire protocol imports its transport',
     { 'packages/engine/src/protocols/a.ts': "import '../remote/http.ts'\nimport '../port.ts'\nDate.now()\n" },
     ['core-imports:1', 'core-imports:2', 'purity:3'],
   ],
@@ -64,7 +64,7 @@ const bad: [name: string, files: Record<string, string>, found: string[]][] = [
     ['layers:1', 'declared:1'],
   ],
   [
-    'a service reaches into a service by path',
+    'a service imports a service by path',
     { 'services/scorer/src/app.ts': "import '../../gateway/src/app.ts'\n" },
     ['layers:1'],
   ],
@@ -75,12 +75,12 @@ const bad: [name: string, files: Record<string, string>, found: string[]][] = [
   ],
   ['a service imports the CLI', { 'services/scorer/src/app.ts': "import '@instar/cli'\n" }, ['layers:1', 'declared:1']],
   [
-    'tensors outside of the policy',
+    'a tensor library outside packages/policy',
     { 'services/gateway/src/shell/a.ts': "import '@tensorflow/tfjs-core'\nconst t = require('onnxruntime-node')\n" },
     ['tensors:1', 'tensors:2', 'declared:1', 'declared:2'],
   ],
   [
-    'a client outside of the shell',
+    'a client outside the shell',
     { 'services/gateway/src/app.ts': "import { fastify } from 'fastify'\n" },
     ['clients:1'],
   ],
@@ -97,7 +97,7 @@ const bad: [name: string, files: Record<string, string>, found: string[]][] = [
   ['the environment by destructuring', { 'cli/src/a.ts': 'const { env } = process\n' }, ['environment:1']],
   ['the environment by import', { 'cli/src/a.ts': "import { env } from 'node:process'\n" }, ['environment:1']],
   [
-    'clock, chance and process in a core',
+    'clock, randomness and process in a core',
     {
       'services/gateway/src/core/a.ts':
         'a = Date.now()\nb = new Date()\nc = Math.random()\nd = process.pid\ne = performance.now()\nf = crypto.randomUUID()\ng = new Date\nsetTimeout(a, 1)\n',
@@ -105,7 +105,7 @@ const bad: [name: string, files: Record<string, string>, found: string[]][] = [
     [1, 2, 3, 4, 5, 6, 7, 8].map((line) => `purity:${line}`),
   ],
   ['a clock in a shared fold', { 'packages/events/src/folds/a.ts': 'const now = `${Date.now()}`\n' }, ['purity:1']],
-  ['a folder without a name', { 'packages/log/src/utils/a.ts': '' }, ['folders:1']],
+  ['a folder named utils', { 'packages/log/src/utils/a.ts': '' }, ['folders:1']],
   [
     'leftovers',
     { 'packages/log/src/a.ts': '// TODO later\nx() // @ts-ignore\n/* eslint-disable */\n' },
@@ -113,15 +113,15 @@ const bad: [name: string, files: Record<string, string>, found: string[]][] = [
   ],
   ['an undeclared dependency', { 'packages/log/src/a.ts': "import 'zod'\n" }, ['declared:1']],
   [
-    'a ring of packages',
+    'a cycle of packages',
     { 'packages/events/src/a.ts': "import '@instar/log'\n", 'packages/log/src/a.ts': "import '@instar/events'\n" },
     ['declared:1', 'cycles:1'],
   ],
 ]
 
-const good: [name: string, files: Record<string, string>][] = [
+const allowed: [name: string, files: Record<string, string>][] = [
   [
-    'core imports its core and the events',
+    'core imports its core and @instar/events',
     { 'services/gateway/src/core/a/b.ts': "import '../c.ts'\nimport type { Event } from '@instar/events/records'\n" },
   ],
   [
@@ -134,14 +134,14 @@ const good: [name: string, files: Record<string, string>][] = [
   ],
   ['an HTTP client in the remote engines', { 'packages/engine/src/remote/a.ts': "import { Pool } from 'undici'\n" }],
   [
-    'words in strings, comments, templates and expressions',
+    'forbidden code in strings, comments, templates and regular expressions',
     {
       'services/gateway/src/core/a.ts':
         "// Date.now()\n/* Math.random() */\nconst a = 'process.env'\nconst b = `Date.now() ${a}`\nconst c = /new Date()'/.test(a)\nconst d = \"import 'fastify'\"\n",
     },
   ],
   [
-    'a date from a time that was recorded',
+    'a Date of a given time',
     {
       'services/gateway/src/core/a.ts':
         'export const day = (at: number) => new Date(at).toISOString()\ntype T = { process: string }\n',
@@ -152,7 +152,7 @@ const good: [name: string, files: Record<string, string>][] = [
     { 'services/gateway/src/core/a.test.ts': "import { test } from 'node:test'\nconst now = Date.now()\n" },
   ],
   [
-    'a client in the shell, its type anywhere',
+    'a client in the shell, its type in any file',
     {
       'services/gateway/src/receive/http.ts': "import { fastify } from 'fastify'\n",
       'services/gateway/src/app.ts': "import type { FastifyInstance } from 'fastify'\n",
@@ -167,11 +167,11 @@ const good: [name: string, files: Record<string, string>][] = [
 ]
 
 describe('layout rules', () => {
-  for (const [name, files, found] of bad)
-    test(`found: ${name}`, () => deepEqual(findings(files).toSorted(), found.toSorted()))
-  for (const [name, files] of good) test(`passes: ${name}`, () => deepEqual(findings(files), []))
-  test('every rule has a snippet that it finds', () => {
-    const found = new Set(bad.flatMap(([, , lines]) => lines.map((line) => line.split(':')[0])))
+  for (const [name, files, found] of forbidden)
+    test(`forbidden: ${name}`, () => deepEqual(findings(files).toSorted(), found.toSorted()))
+  for (const [name, files] of allowed) test(`allowed: ${name}`, () => deepEqual(findings(files), []))
+  test('each rule has forbidden code in this test', () => {
+    const found = new Set(forbidden.flatMap(([, , lines]) => lines.map((line) => line.split(':')[0])))
     const names = Object.keys(RULES).map(
       (name) => ({ coreImports: 'core-imports', environmentImport: 'environment' })[name] ?? name,
     )

@@ -1,9 +1,10 @@
 /**
- * A TypeScript file as the rules see it: the code without comments and literals (same length, so that
- * offsets and lines hold), and its imports. TypeScript 7 has no parser for JavaScript to call; this
- * scanner knows strings, templates with `${}`, comments and regular expressions, which is enough.
+ * Splits a TypeScript file into code and comments, and lists its imports. TypeScript 7 has no parser that JavaScript can
+ * call; this scanner recognizes strings, templates with `${}`, comments and regular expressions.
  */
+/** `line` counts from 1. */
 export type Import = { specifier: string; line: number; typeOnly: boolean }
+/** `code`, `comments`: the text with everything else replaced by spaces, so that offsets and lines are the same. */
 export type Source = { path: string; text: string; code: string; comments: string; imports: Import[] }
 
 const REGEX_AFTER_WORD = /(?:^|[^\w$.])(?:return|typeof|case|in|of|delete|void|throw|new|else|do|yield|await)\s*$/
@@ -11,7 +12,7 @@ const REGEX_AFTER_SIGN = /[([{,;:=!&|?+\-*%~^<>]\s*$/
 
 const blank = (text: string): string => text.replace(/[^\n]/g, ' ')
 
-/** Index behind the quoted text that begins at `start`. */
+/** Index after the string that begins at `start`. */
 function endOfQuote(text: string, start: number): number {
   const quote = text[start]
   let at = start + 1
@@ -19,7 +20,7 @@ function endOfQuote(text: string, start: number): number {
   return Math.min(at + 1, text.length)
 }
 
-/** Index behind the regular expression that begins at `start`, flags included. */
+/** Index after the regular expression that begins at `start`, with its flags. */
 function endOfRegex(text: string, start: number): number {
   let at = start + 1
   let inClass = false
@@ -38,51 +39,51 @@ function mask(text: string): { code: string; comments: string } {
   let code = ''
   let comments = ''
   let at = 0
-  /** Depth of braces inside each template substitution that is open. */
+  /** For each open template substitution, the depth of braces inside it. */
   const templates: number[] = []
-  const take = (end: number, keep: 'code' | 'comment' | 'nothing'): void => {
-    const piece = text.slice(at, end)
-    code += keep === 'code' ? piece : blank(piece)
-    comments += keep === 'comment' ? piece : blank(piece)
+  const advance = (end: number, kind: 'code' | 'comment' | 'literal'): void => {
+    const part = text.slice(at, end)
+    code += kind === 'code' ? part : blank(part)
+    comments += kind === 'comment' ? part : blank(part)
     at = end
   }
-  const inTemplate = (): void => {
+  const scanTemplate = (): void => {
     let end = at
     while (end < text.length && text[end] !== '`' && !(text[end] === '$' && text[end + 1] === '{'))
       end += text[end] === '\\' ? 2 : 1
-    take(Math.min(end, text.length), 'nothing')
-    if (text[at] === '`') return take(at + 1, 'code')
+    advance(Math.min(end, text.length), 'literal')
+    if (text[at] === '`') return advance(at + 1, 'code')
     templates.push(0)
-    take(Math.min(at + 2, text.length), 'code')
+    advance(Math.min(at + 2, text.length), 'code')
   }
-  const ends = (index: number): number => (index === -1 ? text.length : index)
+  const orEnd = (index: number): number => (index === -1 ? text.length : index)
   while (at < text.length) {
     const char = text[at]
     const two = text.slice(at, at + 2)
     const open = templates.length - 1
-    if (two === '//') take(ends(text.indexOf('\n', at)), 'comment')
-    else if (two === '/*') take(ends(text.indexOf('*/', at)) + 2, 'comment')
+    if (two === '//') advance(orEnd(text.indexOf('\n', at)), 'comment')
+    else if (two === '/*') advance(orEnd(text.indexOf('*/', at)) + 2, 'comment')
     else if (char === "'" || char === '"') {
       const end = endOfQuote(text, at)
-      take(at + 1, 'code')
-      take(Math.max(at, end - 1), 'nothing')
-      take(end, 'code')
+      advance(at + 1, 'code')
+      advance(Math.max(at, end - 1), 'literal')
+      advance(end, 'code')
     } else if (char === '`') {
-      take(at + 1, 'code')
-      inTemplate()
+      advance(at + 1, 'code')
+      scanTemplate()
     } else if (char === '}' && templates[open] === 0) {
       templates.pop()
-      take(at + 1, 'code')
-      inTemplate()
+      advance(at + 1, 'code')
+      scanTemplate()
     } else if (
       char === '/' &&
       (REGEX_AFTER_SIGN.test(code.slice(-40)) || REGEX_AFTER_WORD.test(code.slice(-40)) || code.trim() === '')
     ) {
-      take(endOfRegex(text, at), 'nothing')
+      advance(endOfRegex(text, at), 'literal')
     } else {
       if (open >= 0 && char === '{') templates[open]!++
       if (open >= 0 && char === '}') templates[open]!--
-      take(at + 1, 'code')
+      advance(at + 1, 'code')
     }
   }
   return { code, comments }

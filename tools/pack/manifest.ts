@@ -1,4 +1,4 @@
-/** The package's own package.json, made from the repository's and its lock. */
+/** Builds the package.json of the package from that of the repository and its lockfile. */
 import type { Manifest } from './contents.ts'
 
 export type Lock = {
@@ -11,10 +11,10 @@ export type Lock = {
 const FOLDER = 'node_modules/'
 
 /**
- * The packages that the repository runs with, each at the version of the lock: npm reads no lock out of a tarball, so every one that
- * lies at the top of node_modules is asked for by name.
+ * The dependencies at the top of node_modules, each at the version of the lockfile: npm does not read a lockfile from a
+ * tarball.
  */
-export function locked(lock: Lock): Required<Pick<Manifest, 'dependencies' | 'optionalDependencies'>> {
+export function lockedDependencies(lock: Lock): Required<Pick<Manifest, 'dependencies' | 'optionalDependencies'>> {
   const dependencies: Record<string, string> = {}
   const optionalDependencies: Record<string, string> = {}
   for (const [path, { version, link, dev, devOptional, optional, peer }] of Object.entries(lock.packages)) {
@@ -26,7 +26,7 @@ export function locked(lock: Lock): Required<Pick<Manifest, 'dependencies' | 'op
   return { dependencies, optionalDependencies }
 }
 
-/** `root`: the repository's package.json, which alone has the version. Private, so that `npm publish` refuses it. */
+/** `root`: package.json of the repository. Private, so that `npm publish` refuses the package. */
 export const packedManifest = (root: Manifest, lock: Lock): Manifest & { private: true; type: 'module' } => ({
   name: root.name,
   version: root.version,
@@ -36,5 +36,5 @@ export const packedManifest = (root: Manifest, lock: Lock): Manifest & { private
   type: 'module',
   engines: root.engines,
   bin: root.bin,
-  ...locked(lock),
+  ...lockedDependencies(lock),
 })

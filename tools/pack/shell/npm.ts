@@ -1,4 +1,4 @@
-/** `npm pack`, by the npm that the bootstrap finds. */
+/** Runs `npm pack` with the npm that bootstrap.cjs finds. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createRequire } from 'node:module'
@@ -9,13 +9,13 @@ const { npmCommand } = createRequire(import.meta.url)('../../../bootstrap.cjs') 
 
 export type Packed = { filename: string; size: number; unpackedSize: number; entryCount: number }
 
-/** Packs `folder` into one tarball in `destination`. */
+/** Packs `folder` into one tarball in `destination`. Throws if npm fails. */
 export async function npmPack(folder: string, destination: string): Promise<Packed> {
   const { file, args, shell } = npmCommand()
-  const words = [...args, 'pack', '--json', '--ignore-scripts', '--pack-destination', destination]
-  const child = spawn(file, words, { cwd: folder, shell, stdio: ['ignore', 'pipe', 'inherit'] })
+  const packArgs = [...args, 'pack', '--json', '--ignore-scripts', '--pack-destination', destination]
+  const child = spawn(file, packArgs, { cwd: folder, shell, stdio: ['ignore', 'pipe', 'inherit'] })
   const [output, [code]] = await Promise.all([text(child.stdout), once(child, 'close') as Promise<[number | null]>])
-  if (code !== 0) throw new Error(`npm pack ended with ${code}\n${output}`)
-  const answer = JSON.parse(output) as Packed[] | Record<string, Packed>
-  return Object.values(answer)[0]!
+  if (code !== 0) throw new Error(`npm pack failed with exit code ${code}:\n${output}`)
+  const packed = JSON.parse(output) as Packed[] | Record<string, Packed>
+  return Object.values(packed)[0]!
 }
