@@ -1,6 +1,6 @@
 /**
- * Delays between retries: `firstMs`, then doubled (`linear`: plus `firstMs`), up to `longestMs`. No jitter: each loop
- * retries its own work in one process, and tests rely on the delays.
+ * Delays between retries: `firstMs`, then doubled (`linear`: plus `firstMs`), up to `longestMs`. Without jitter, since each
+ * loop retries the work of one process, and tests depend on the delays.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 
@@ -15,12 +15,12 @@ export class Backoff {
     this.#nextMs = options.firstMs
   }
 
-  /** Call after a success: the next delay is the first again. */
+  /** Resets the next delay to `firstMs`. Call it after a success. */
   reset(): void {
     this.#nextMs = this.#options.firstMs
   }
 
-  /** How long to wait now, ms; the next call gives a longer wait. */
+  /** Returns the delay in milliseconds and increases the next one. */
   next(): number {
     const { firstMs, longestMs, growth } = this.#options
     const wait = Math.min(this.#nextMs, longestMs)
@@ -28,13 +28,13 @@ export class Backoff {
     return wait
   }
 
-  /** Ends early, without an error, when the signal is aborted. */
+  /** Waits for the next delay. Resolves early when the signal is aborted. */
   wait(signal: AbortSignal): Promise<void> {
     return sleep(this.next(), signal)
   }
 }
 
-/** Milliseconds; ends early, without an error, when the signal is aborted. */
+/** Waits for `ms` milliseconds. Resolves early when the signal is aborted. */
 export const sleep = async (ms: number, signal: AbortSignal): Promise<void> => {
   try {
     await delay(ms, undefined, { signal })

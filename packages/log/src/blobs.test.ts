@@ -21,7 +21,7 @@ const addChunk = async (log: EventLog, chunk: Omit<BlobChunk, 'type' | 'at'>): P
 
 const missing = (error: unknown): boolean => error instanceof InstarError && error.code === 'missing_blob'
 
-test('comes back byte for byte, whatever its size: none, one chunk to the byte, one more, several', async () => {
+test('a blob of 0 bytes, one full chunk, one byte more and three chunks is read unchanged', async () => {
   for (const [length, chunks] of [
     [0, 1],
     [1, 1],
@@ -38,7 +38,7 @@ test('comes back byte for byte, whatever its size: none, one chunk to the byte, 
   }
 })
 
-test('chunks that do not belong never hide those that do: other bytes, another count, an index beyond it', async () => {
+test('chunks with other bytes, another count or an invalid index do not hide valid chunks', async () => {
   const log = openMemoryLog()
   const bytes = bytesOf(2 * CHUNK_BYTES + 9)
   const sha256 = contentSha(bytes)
@@ -51,7 +51,7 @@ test('chunks that do not belong never hide those that do: other bytes, another c
   assert.deepEqual(Buffer.from(await getBlob(log, sha256, AT)), Buffer.from(bytes))
 })
 
-test('however many chunks do not belong, a whole put after them is found', async () => {
+test('a complete blob is found among 30 invalid chunks', async () => {
   const log = openMemoryLog()
   const bytes = bytesOf(3 * CHUNK_BYTES)
   const sha256 = contentSha(bytes)
@@ -65,7 +65,7 @@ test('however many chunks do not belong, a whole put after them is found', async
   assert.deepEqual(Buffer.from(await getBlob(late, sha256, AT)), Buffer.from(bytes))
 })
 
-test('a blob of which a chunk is missing, or that nobody put there, is missing', async () => {
+test('a blob without one of its chunks, and one that was never written, throw missing_blob', async () => {
   const log = openMemoryLog()
   const bytes = bytesOf(2 * CHUNK_BYTES)
   const sha256 = contentSha(bytes)
@@ -73,10 +73,10 @@ test('a blob of which a chunk is missing, or that nobody put there, is missing',
   await assert.rejects(getBlob(log, sha256, AT), missing)
   await assert.rejects(getBlob(log, contentSha(bytesOf(3)), AT), missing)
   await addChunk(log, { sha256, index: 0, count: 2, bytes: bytes.slice(0, CHUNK_BYTES) })
-  assert.deepEqual(Buffer.from(await getBlob(log, sha256, AT)), Buffer.from(bytes), 'chunks may come in any order')
+  assert.deepEqual(Buffer.from(await getBlob(log, sha256, AT)), Buffer.from(bytes), 'chunks in any order')
 })
 
-test('put twice it is the same blob; half of it before a kill does no harm', async () => {
+test('a blob that is written again, in part or whole, is read unchanged', async () => {
   const log = openMemoryLog()
   const bytes = bytesOf(CHUNK_BYTES + 1)
   const sha256 = contentSha(bytes)
@@ -87,7 +87,7 @@ test('put twice it is the same blob; half of it before a kill does no harm', asy
   assert.deepEqual(Buffer.from(await getBlob(log, sha256, AT)), Buffer.from(bytes))
 })
 
-test('is looked for from the time that its record names, less what clocks may differ by', async () => {
+test('a blob is searched from ten minutes before the given time', async () => {
   const log = openMemoryLog()
   const bytes = bytesOf(100)
   const sha256 = await putBlob(log, bytes, AT)

@@ -1,7 +1,6 @@
 /**
- * Bytes on the log: chunks of at most 512 KiB under the key of their sha256, appended before the record
- * that names them. A blob is looked for by that name and from the time that the naming record gives, which its chunks
- * have as well.
+ * Blobs on the log: chunks of at most 512 KiB with the blob's SHA-256 as key, appended before the record that refers to the
+ * blob. Chunks have the timestamp of that record, so a search starts there.
  */
 import { contentSha, decodeReadable, encodeRecord, InstarError, type Versions } from '@instar/events'
 import { persist } from './persist.ts'
@@ -9,16 +8,16 @@ import type { EventLog } from './port.ts'
 import { versionsOn } from './upgrades.ts'
 
 export const CHUNK_BYTES = 512 * 1024
-/** Tolerance between the time in the naming record and that of the chunks: the allowed clock skew. */
+/** Maximum difference between the time of the referring record and that of the chunks: the allowed clock skew. */
 const CLOCK_SKEW_MS = 10 * 60_000
-/** Fetch size: one whole chunk and little beyond it. */
+/** Bytes per fetch: small, since a batch of the writer is returned whole and usually contains one chunk. */
 const READ_BYTES = 32 * 1024
 
 const NEVER = new AbortController().signal
 
 /**
- * Appends the blob and returns its sha256; durable when it resolves. Retries while the log is unavailable. Appending
- * the same bytes twice is harmless.
+ * Appends a blob and resolves with its SHA-256 when it is durable. Retries while the log is unavailable. Idempotent.
+ * `at`: milliseconds since 1970, the time of the referring record.
  */
 export const putBlob = async (
   log: EventLog,
@@ -31,7 +30,7 @@ export const putBlob = async (
   return sha256
 }
 
-/** The records of a blob whose sha256 is known. */
+/** The chunk records of a blob. */
 export const blobChunks = function* (
   bytes: Uint8Array,
   sha256: string,
@@ -55,18 +54,17 @@ export const blobChunks = function* (
 }
 
 /**
- * Assembles the blob from any chunks that hash to its name; a bad chunk never hides a good one. `at`: ms, the time
- * that `putBlob` was given. Throws `missing_blob` when the log, read to its end as of this call, does not hold it, from
- * ten minutes before that time on.
+ * Reads a blob. Chunks with wrong bytes do not hide valid ones. `at`: the time passed to `putBlob`. Searches from ten
+ * minutes before `at` to the end of the log as of this call; throws `missing_blob` if the blob is not there.
  */
 export const getBlob = async (log: EventLog, sha256: string, at: number): Promise<Uint8Array> => {
   const found =
     (await search(log, sha256, at)) ?? (at > 0 ? await search(log, sha256, Math.max(0, at - CLOCK_SKEW_MS)) : null)
   if (found) return found
-  throw new InstarError('missing_blob', `the log does not hold the blob ${sha256}`, { sha256 })
+  throw new InstarError('missing_blob', `the log does not contain the blob ${sha256}`, { sha256 })
 }
 
-/** From the first record of that time or a later one: no record of that time stands before it. */
+/** Searches from the first record whose timestamp is at least `time`. */
 const search = async (log: EventLog, sha256: string, time: number): Promise<Uint8Array | null> => {
   const chunks = new Map<string, Uint8Array[]>()
   for await (const records of log.read('blobs', { key: sha256, from: { time }, maxBytes: READ_BYTES })) {
@@ -85,12 +83,13 @@ const search = async (log: EventLog, sha256: string, time: number): Promise<Uint
   return null
 }
 
-/** More combinations than this are not tried. */
-const MOST_TRIES = 64
+/** Maximum number of combinations of chunks to try. */
+const MAX_COMBINATIONS = 64
 
 /**
- * `chunks`: what each slot holds, the latest last. First the latest of each, which is what a whole `putBlob`
- * leaves whatever came before it; then the combinations: more than one per slot is rare (a corrupt copy).
+ * Joins chunks to the blob with this SHA-256; null if none match. `chunks`: the candidates by `count/index`, the latest
+ * last. Tries the latest of each index first, which a complete `putBlob` wrote, then all combinations. An index has
+ * several candidates only after a corrupt copy.
  */
 const assemble = (chunks: ReadonlyMap<string, Uint8Array[]>, count: number, sha256: string): Uint8Array | null => {
   const slots: Uint8Array[][] = []
@@ -103,7 +102,7 @@ const assemble = (chunks: ReadonlyMap<string, Uint8Array[]>, count: number, sha2
     slots.map((options) => options.at(-1)!),
     sha256,
   )
-  if (latest || slots.reduce((product, options) => product * options.length, 1) > MOST_TRIES) return latest
+  if (latest || slots.reduce((product, options) => product * options.length, 1) > MAX_COMBINATIONS) return latest
   let candidates: Uint8Array[][] = [[]]
   for (const options of slots) candidates = candidates.flatMap((before) => options.map((bytes) => [...before, bytes]))
   for (const parts of candidates) {

@@ -1,4 +1,4 @@
-/** One subscription over a `Store`: pages in, batches of one partition out, one handler call at a time. */
+/** A subscription on a `Store`: reads pages and passes batches of one partition to the handler, one call at a time. */
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
 import type { LogRecord, Position, SubscribeOptions, Subscription } from './port.ts'
@@ -8,9 +8,9 @@ import type { Store } from './store.ts'
 
 type TopicProgress = {
   topic: Topic
-  /** Per partition: records below it were handled before this subscription. */
+  /** The start offset of each partition. */
   starts: readonly number[]
-  /** Every record of the topic below it has been handled. */
+  /** All records of the topic below this offset were handled. */
   cursor: number
 }
 
@@ -18,23 +18,23 @@ type CaughtUpWaiter = { ends: ReadonlyMap<Topic, number>; resolve(): void; rejec
 
 type DeliveryParts = {
   store: Store
-  /** Lets the event loop turn between two pages. */
-  breathe(): Promise<void>
+  /** Yields to the event loop between two pages. */
+  yieldToLoop(): Promise<void>
   commit(group: string, positions: readonly Position[]): Promise<void>
 }
 
 export class Delivery implements Subscription {
   readonly done: Promise<void>
-  /** Raised by the adapter when records were committed. */
+  /** The adapter raises it when new records are readable. */
   readonly changed = new Signal()
   readonly #parts: DeliveryParts
   readonly #options: SubscribeOptions
-  readonly #readings: TopicProgress[]
+  readonly #progress: TopicProgress[]
   readonly #maxBatch: number
   #waiters: CaughtUpWaiter[] = []
   #stopping = false
   #failed: { cause: unknown } | undefined
-  /** The error of the log that ended the subscription. */
+  /** The log's error that ended the subscription. */
   #ended: { cause: unknown } | undefined
   readonly #idle: Promise<void>
 
@@ -43,7 +43,7 @@ export class Delivery implements Subscription {
     this.#parts = parts
     this.#options = options
     this.#maxBatch = options.maxBatch ?? PAGE_RECORDS
-    this.#readings = options.topics.map((topic) => {
+    this.#progress = options.topics.map((topic) => {
       const ends = store.ends(topic)
       const end = Math.max(0, ...ends)
       const starts =
@@ -62,9 +62,9 @@ export class Delivery implements Subscription {
       .then(() => this.#leave())
   }
 
-  /** Per topic, every record below it has been handled. */
+  /** The offset of each topic below which all records were handled. */
   get cursors(): readonly { readonly topic: Topic; readonly cursor: number }[] {
-    return this.#readings
+    return this.#progress
   }
 
   commit(positions: readonly Position[]): Promise<void> {
@@ -75,7 +75,7 @@ export class Delivery implements Subscription {
     const failure = this.#failed ?? this.#ended
     if (failure) return Promise.reject(failure.cause)
     if (this.#stopping) return Promise.reject(stopped())
-    const ends = new Map(this.#readings.map(({ topic }) => [topic, this.#parts.store.end(topic)]))
+    const ends = new Map(this.#progress.map(({ topic }) => [topic, this.#parts.store.end(topic)]))
     return new Promise((resolve, reject) => {
       this.#waiters.push({ ends, resolve, reject })
       this.changed.raise()
@@ -88,7 +88,7 @@ export class Delivery implements Subscription {
     await this.#idle
   }
 
-  /** Ends the subscription with `cause`, as if a handler had thrown it. For a failure of the log itself. */
+  /** Ends the subscription with an error of the log: `done` rejects with `cause`. */
   fail(cause: unknown): void {
     if (this.#stopping) return
     this.#ended = { cause }
@@ -97,23 +97,23 @@ export class Delivery implements Subscription {
   }
 
   async #run(): Promise<void> {
-    await this.#parts.breathe()
+    await this.#parts.yieldToLoop()
     while (!this.#stopping) {
       let more = false
-      for (const reading of this.#readings) more = (await this.#page(reading)) || more
+      for (const progress of this.#progress) more = (await this.#page(progress)) || more
       this.#settle()
-      await (more ? this.#parts.breathe() : this.changed.wait())
+      await (more ? this.#parts.yieldToLoop() : this.changed.wait())
     }
     if (this.#ended) throw this.#ended.cause
   }
 
-  /** False when the topic had nothing left. */
-  async #page(reading: TopicProgress): Promise<boolean> {
-    const { topic, starts } = reading
+  /** Handles one page of a topic. Returns false if there was none. */
+  async #page(progress: TopicProgress): Promise<boolean> {
+    const { topic, starts } = progress
     const end = this.#parts.store.end(topic)
-    if (reading.cursor >= end || this.#stopping) return false
+    if (progress.cursor >= end || this.#stopping) return false
     const page = this.#parts.store.scan(topic, {
-      from: reading.cursor,
+      from: progress.cursor,
       to: end,
       maxRecords: Math.max(this.#maxBatch, PAGE_RECORDS),
       maxBytes: PAGE_BYTES,
@@ -131,12 +131,12 @@ export class Delivery implements Subscription {
         await this.#options.handle(records.slice(i, i + this.#maxBatch))
       }
     }
-    reading.cursor = page.next
+    progress.cursor = page.next
     return true
   }
 
   #settle(): void {
-    const handled = new Map(this.#readings.map(({ topic, cursor }) => [topic, cursor]))
+    const handled = new Map(this.#progress.map(({ topic, cursor }) => [topic, cursor]))
     this.#waiters = this.#waiters.filter(({ ends, resolve }) => {
       const waits = [...ends].some(([topic, end]) => handled.get(topic)! < end)
       if (!waits) resolve()

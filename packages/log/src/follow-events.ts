@@ -1,9 +1,9 @@
-/** Decoded subscription to topics, with the one rule for unreadable records. */
+/** A subscription that decodes events and skips unreadable records. */
 import { decodeRecord, InstarError, type Logged } from '@instar/events'
 import type { Topic } from '@instar/events/flow'
 import { follow, type Follower } from './follow.ts'
 import type { EventLog, LogRecord, Offsets } from './port.ts'
-import { heardUpgrade } from './upgrades.ts'
+import { applyUpgrade } from './upgrades.ts'
 
 type FollowEventsOptions = {
   name: string
@@ -11,15 +11,15 @@ type FollowEventsOptions = {
   /** Default: the start of the log. */
   from?: Offsets
   onEvent(logged: Logged): Promise<void> | void
-  /** Called for a record that no build can read; it stays on the log and is skipped. */
+  /** Called for a record that no build can decode. The record stays on the log and is skipped. */
   onBad?(record: LogRecord, error: InstarError): void
 }
 
 /**
- * Delivers events in order per partition. A record that no build can read is skipped and, where the log has dead
- * letters, copied to them first. On a chain the reader then fails at the successor of a skipped record that counted
- * (`log_gap`). `done` rejects for a type that only a newer build supports. The topic `upgrades` is always read from
- * its start, so that `versionsOn(log)` is correct once the follower has caught up.
+ * Delivers events in order per partition. A record that no build can decode is skipped and, if the log has dead letters,
+ * copied to them first. If the skipped record was part of a chain, the fold fails at its successor (`log_gap`). `done`
+ * rejects at a record type that only a newer build supports. The topic `upgrades` is always read from its start, so that
+ * `versionsOn(log)` is complete once the follower has caught up.
  */
 export const followEvents = (log: EventLog, options: FollowEventsOptions): Promise<Follower> =>
   follow<Logged | Unreadable>(log, {
@@ -34,15 +34,17 @@ export const followEvents = (log: EventLog, options: FollowEventsOptions): Promi
         throw error
       }
     },
-    async onEvent(read, record) {
-      if (!('unreadable' in read)) {
-        if (read.event.type === 'ReadersUpgraded') heardUpgrade(log, read.event)
-        return record.topic === 'upgrades' && !options.topics.includes('upgrades') ? undefined : options.onEvent(read)
+    async onEvent(decoded, record) {
+      if (!('unreadable' in decoded)) {
+        if (decoded.event.type === 'ReadersUpgraded') applyUpgrade(log, decoded.event)
+        return record.topic === 'upgrades' && !options.topics.includes('upgrades')
+          ? undefined
+          : options.onEvent(decoded)
       }
-      options.onBad?.(record, read.unreadable)
+      options.onBad?.(record, decoded.unreadable)
       await log.deadLetter?.(
         { topic: record.topic, partition: record.partition, offset: record.offset },
-        read.unreadable.message,
+        decoded.unreadable.message,
       )
     },
   })

@@ -15,7 +15,7 @@ const record = (key: string, text: string): Append => ({
 const decode = ({ payload }: LogRecord): string => Buffer.from(payload).toString()
 const numbers = (n: number): string[] => Array.from({ length: n }, (_, i) => String(i))
 
-test('hands every event on in order, and knows where it stands', async () => {
+test('delivers every event in order and returns its positions', async () => {
   const log = openMemoryLog()
   const positions = await log.append(numbers(100).map((text) => record('k', text)))
   const events: string[] = []
@@ -37,7 +37,7 @@ test('hands every event on in order, and knows where it stands', async () => {
   await log.close()
 })
 
-test('lets the event loop turn every `burst` events', async () => {
+test('yields to the event loop every `burst` events', async () => {
   const log = openMemoryLog()
   await log.append(numbers(100).map((text) => record('k', text)))
   let turns = 0
@@ -68,7 +68,7 @@ test('lets the event loop turn every `burst` events', async () => {
   await log.close()
 })
 
-test('waits for an event before the next one', async () => {
+test('waits for the handler of an event before the next event', async () => {
   const log = openMemoryLog()
   await log.append(numbers(5).map((text) => record('k', text)))
   const gate = Promise.withResolvers<void>()
@@ -93,7 +93,7 @@ test('waits for an event before the next one', async () => {
   await log.close()
 })
 
-test('stops with what a handler or the decoding throws, at that record', async () => {
+test('stops at the record whose handler or decoding throws, with that error', async () => {
   for (const at of ['decode', 'onEvent'] as const) {
     const log = openMemoryLog()
     await log.append(numbers(5).map((text) => record('k', text)))
@@ -122,7 +122,7 @@ test('stops with what a handler or the decoding throws, at that record', async (
   }
 })
 
-test('continues after what it committed', async () => {
+test('continues from the committed position', async () => {
   const log = openMemoryLog()
   await log.append(numbers(5).map((text) => record('k', text)))
   const options = { name: 'f', topics: ['turns'] as const, from: 'committed' as const, decode }

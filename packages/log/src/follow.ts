@@ -1,6 +1,6 @@
 /**
- * Subscribes a service to topics: decodes every record and passes it on in order. Yields to the event loop every
- * `burst` records, whatever the adapter's batch size is.
+ * Subscribes a service to topics: decodes every record and passes it to the handler in order. Yields to the event loop
+ * every `burst` records, independent of the adapter's batch size.
  */
 import { setImmediate } from 'node:timers/promises'
 import type { Topic } from '@instar/events/flow'
@@ -11,40 +11,40 @@ type FollowOptions<E> = {
   name: string
   topics: readonly Topic[]
   from: SubscribeOptions['from']
-  /** What it throws stops the following. */
+  /** An error stops the follower. */
   decode(record: LogRecord): E
-  /** Called in order per partition; the next event waits for the returned promise. An error stops the follower. */
+  /** Called in order per partition; the next event waits for the promise. An error stops the follower. */
   onEvent(event: E, record: LogRecord): Promise<void> | void
-  /** At most so many events between two turns of the event loop. Default 64. */
+  /** Maximum number of events between two turns of the event loop. Default 64. */
   burst?: number
 }
 
 export type Follower = {
-  /** Resolves when all that was on the log when it is called has been handled. Rejects once stopped. */
+  /** Resolves when all records that were on the log at the call have been handled. Rejects once stopped. */
   caughtUp(): Promise<void>
-  /** The next offset to handle of each partition from which something was handled. */
+  /** The next offset to handle of each partition of which a record was handled. */
   positions(): Offsets
   /** Commits `positions()` for the group; durable when it resolves. */
   commit(): Promise<void>
   /** Resolves when the last running handler has returned. */
   stop(): Promise<void>
-  /** Rejects with what `decode` or `onEvent` threw. Resolves after `stop`. */
+  /** Rejects with an error of `decode` or `onEvent`. Resolves after `stop`. */
   readonly done: Promise<void>
 }
 
 export const follow = async <E>(log: EventLog, options: FollowOptions<E>): Promise<Follower> => {
   const { name, topics, from, decode, onEvent, burst = 64 } = options
   const next = new Map<Topic, Map<number, number>>(topics.map((topic) => [topic, new Map()]))
-  let inARow = 0
+  let consecutive = 0
   const subscription = await log.subscribe({
     topics,
     group: name,
     from,
     async handle(records) {
       for (const record of records) {
-        if (inARow++ >= burst) {
+        if (consecutive++ >= burst) {
           await setImmediate()
-          inARow = 1
+          consecutive = 1
         }
         const pending = onEvent(decode(record), record)
         if (pending) await pending

@@ -1,20 +1,20 @@
 import { LruMap } from '@instar/events'
 
 /**
- * A least-recently-used cache, limited to `most` values and `bytes` in all. A value larger than `bytes` is not
- * cached.
+ * A least-recently-used cache of at most `maxValues` values and `maxBytes` bytes. A value larger than `maxBytes` is not
+ * cached. `sizeOf`: a value's size in bytes.
  */
 export class LruCache<T> {
   private readonly values = new LruMap<string, T>()
-  private readonly most: number
-  private readonly bytes: number
-  private readonly weigh: (value: T) => number
-  private held = 0
+  private readonly maxValues: number
+  private readonly maxBytes: number
+  private readonly sizeOf: (value: T) => number
+  private usedBytes = 0
 
-  constructor(most: number, bytes: number, weigh: (value: T) => number) {
-    this.most = most
-    this.bytes = bytes
-    this.weigh = weigh
+  constructor(maxValues: number, maxBytes: number, sizeOf: (value: T) => number) {
+    this.maxValues = maxValues
+    this.maxBytes = maxBytes
+    this.sizeOf = sizeOf
   }
 
   get(key: string): T | undefined {
@@ -25,17 +25,17 @@ export class LruCache<T> {
 
   set(key: string, value: T): void {
     this.delete(key)
-    if (this.weigh(value) > this.bytes) return
-    this.held += this.weigh(value)
+    if (this.sizeOf(value) > this.maxBytes) return
+    this.usedBytes += this.sizeOf(value)
     this.values.set(key, value)
-    while (this.values.size > 0 && (this.values.size > this.most || this.held > this.bytes))
+    while (this.values.size > 0 && (this.values.size > this.maxValues || this.usedBytes > this.maxBytes))
       this.delete(this.values.oldest()!)
   }
 
   private delete(key: string): void {
     const value = this.values.get(key)
     if (value === undefined) return
-    this.held -= this.weigh(value)
+    this.usedBytes -= this.sizeOf(value)
     this.values.delete(key)
   }
 }

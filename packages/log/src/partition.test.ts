@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { murmur2, partitionCounts, partitionOf } from './partition.ts'
 
-test('murmur2 gives the figures of the Java client', () => {
+test('murmur2 returns the values of the Java client', () => {
   // org.apache.kafka.common.utils.UtilsTest.testMurmur2
   const figures: [string, number][] = [
     ['21', -973932308],
@@ -16,7 +16,7 @@ test('murmur2 gives the figures of the Java client', () => {
   for (const [text, hash] of figures) assert.equal(murmur2(Buffer.from(text)), hash, text)
 })
 
-test('a partition is the hash without its sign, modulo the count', () => {
+test('a partition is the hash without its sign bit modulo the count', () => {
   assert.equal(partitionOf('21', 100), (-973932308 & 0x7fffffff) % 100)
   assert.equal(partitionOf('abc', 8), 479470107 % 8)
   const used = new Set(Array.from({ length: 1000 }, (_, i) => partitionOf(`session-${i}`, 8)))
@@ -26,7 +26,7 @@ test('a partition is the hash without its sign, modulo the count', () => {
   )
 })
 
-test('counts come from the flow table unless they are configured', () => {
+test('partition counts are those of the flow table unless configured', () => {
   assert.deepEqual(partitionCounts(), Object.fromEntries(TOPICS.map((topic) => [topic, FLOW[topic].partitions])))
   assert.equal(partitionCounts({ turns: 3 }).turns, 3)
   for (const count of [0, -1, 1.5, NaN, 70_000]) assert.throws(() => partitionCounts({ turns: count }), /cannot have/)

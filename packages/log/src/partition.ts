@@ -1,6 +1,6 @@
 /**
- * Which partition a key is in: Kafka's default for keyed records, so that a log can be copied either way
- * and every adapter agrees on what stands in one order.
+ * The partition of a key, by Kafka's default partitioner (murmur2). All adapters use it, so that the order of records is the
+ * same on each and logs can be copied between them.
  */
 import { FLOW, TOPICS, type Topic } from '@instar/events/flow'
 import { InstarError } from '@instar/events/errors'
@@ -31,11 +31,11 @@ export const murmur2 = (data: Uint8Array, from = 0, to = data.length): number =>
   return h ^ (h >>> 15)
 }
 
-/** 0 ≤ partition < count, from the key's UTF-8 bytes. */
+/** The partition of a key, 0 ≤ partition < count, by the hash of its UTF-8 bytes. */
 export const partitionOf = (key: string, count: number): number =>
   (murmur2(Buffer.from(key, 'utf8')) & 0x7fffffff) % count
 
-/** The flow table's counts with those that a caller configures otherwise. */
+/** The partition counts of the flow table, overridden by `configured`. Throws `bad_request` unless 1 to 65535. */
 export const partitionCounts = (configured: Partial<Record<Topic, number>> = {}): PartitionCounts => {
   const counts = Object.fromEntries(
     TOPICS.map((topic) => [topic, configured[topic] ?? FLOW[topic].partitions]),
@@ -43,7 +43,11 @@ export const partitionCounts = (configured: Partial<Record<Topic, number>> = {})
   for (const topic of TOPICS) {
     const count = counts[topic]
     if (!Number.isInteger(count) || count < 1 || count > 0xffff)
-      throw new InstarError('bad_request', `${topic} cannot have ${count} partitions`, { topic, count })
+      throw new InstarError(
+        'bad_request',
+        `${topic} cannot have ${count} partitions: the number must be an integer from 1 to 65535`,
+        { topic, count },
+      )
   }
   return counts
 }

@@ -18,28 +18,28 @@ const feedback = (id: string): FeedbackGiven => ({
 })
 const records = [encodeEvent(feedback('one')), encodeEvent(feedback('two'))]
 
-/** Fails with each of `faults` in turn, then appends; `given`: what each call was given. */
-const failing = (faults: readonly Error[], given: Append[][], failed = (): void => undefined): EventLog => {
+/** A log that rejects one append with each of `errors`, then appends. `calls`: the records of each call. */
+const failingLog = (errors: readonly Error[], calls: Append[][], failed = (): void => undefined): EventLog => {
   const log = openMemoryLog()
   const append = async (appended: readonly Append[]) => {
-    given.push([...appended])
-    const fault = faults[given.length - 1]
-    if (fault === undefined) return log.append(appended)
+    calls.push([...appended])
+    const error = errors[calls.length - 1]
+    if (error === undefined) return log.append(appended)
     failed()
-    throw fault
+    throw error
   }
   return Object.assign(Object.create(log) as EventLog, { append, read: log.read.bind(log) })
 }
 
-const fault = (code: ErrorCode): InstarError => new InstarError(code, code)
+const errorOf = (code: ErrorCode): InstarError => new InstarError(code, code)
 const never = new AbortController().signal
 
-test('faults that pass are tried again with the same bytes until it is done', async () => {
-  const given: Append[][] = []
-  const log = failing([fault('log_full'), fault('log_unavailable')], given)
+test('retryable errors are retried with the same bytes until the append succeeds', async () => {
+  const calls: Append[][] = []
+  const log = failingLog([errorOf('log_full'), errorOf('log_unavailable')], calls)
   await persist(log, records, never)
-  assert.equal(given.length, 3)
-  for (const call of given)
+  assert.equal(calls.length, 3)
+  for (const call of calls)
     assert.deepEqual(
       call,
       records.map(({ topic, key, schema, payload, timestamp }) => ({ topic, key, schema, payload, timestamp })),
@@ -52,29 +52,29 @@ test('faults that pass are tried again with the same bytes until it is done', as
   )
 })
 
-test('what does not pass is thrown at once: a broken log, a bad record, a defect', async () => {
-  for (const lasting of [fault('log_broken'), fault('bad_record'), new TypeError('a defect')]) {
-    const given: Append[][] = []
-    await assert.rejects(persist(failing([lasting], given), records, never), lasting)
-    assert.equal(given.length, 1)
+test('other errors are thrown at once: log_broken, bad_record, a TypeError', async () => {
+  for (const error of [errorOf('log_broken'), errorOf('bad_record'), new TypeError('a defect')]) {
+    const calls: Append[][] = []
+    await assert.rejects(persist(failingLog([error], calls), records, never), error)
+    assert.equal(calls.length, 1)
   }
 })
 
-test('an abort ends the waiting, and nothing is tried after it', async () => {
+test('an abort ends the retries', async () => {
   const stop = new AbortController()
-  const given: Append[][] = []
-  const faults = Array.from({ length: 100 }, () => fault('log_unavailable'))
+  const calls: Append[][] = []
+  const errors = Array.from({ length: 100 }, () => errorOf('log_unavailable'))
   await assert.rejects(
     persist(
-      failing(faults, given, () => {
-        if (given.length === 2) setImmediate(() => stop.abort())
+      failingLog(errors, calls, () => {
+        if (calls.length === 2) setImmediate(() => stop.abort())
       }),
       records,
       stop.signal,
     ),
     { name: 'AbortError' },
   )
-  assert.equal(given.length, 2)
-  await assert.rejects(persist(failing([], given), records, stop.signal), { name: 'AbortError' })
-  assert.equal(given.length, 2, 'aborted before it began')
+  assert.equal(calls.length, 2)
+  await assert.rejects(persist(failingLog([], calls), records, stop.signal), { name: 'AbortError' })
+  assert.equal(calls.length, 2, 'no append after the abort')
 })

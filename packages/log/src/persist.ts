@@ -1,4 +1,4 @@
-/** Appends until it is done: for services, whose records repeat harmlessly. */
+/** Appends with retries, for records whose duplicates are dropped by id. */
 import { InstarError, type Encoded } from '@instar/events'
 import { Backoff } from './backoff.ts'
 import type { EventLog } from './port.ts'
@@ -7,8 +7,8 @@ const FIRST_WAIT_MS = 50
 const LONGEST_WAIT_MS = 5_000
 
 /**
- * Resolves when the records are durable. A fault that passes (full queue, log away) is tried again with the
- * same bytes; anything else, or the signal, rejects.
+ * Resolves when the records are durable. Retries retryable errors (full queue, log unavailable) with the same bytes.
+ * Rejects with any other error, and with the reason of the signal.
  */
 export const persist = async (log: EventLog, records: readonly Encoded[], signal: AbortSignal): Promise<void> => {
   const backoff = new Backoff({ firstMs: FIRST_WAIT_MS, longestMs: LONGEST_WAIT_MS })

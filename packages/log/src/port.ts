@@ -1,18 +1,20 @@
 /**
- * The event log: topics of partitions of records, appended and never changed.
+ * The port of the event log: append-only topics, divided into partitions.
  *
- * Promises that every adapter keeps (test/kit/event-log/features.ts holds them to it):
- * - records of one key are in one partition, `murmur2(key) mod partitions`, and are read in the order
- *   in which one `append` call gave them, and calls that follow one another;
- * - `append` resolves when every record of it is durable (flushed to disk, or acked by the quorum); a
- *   batch is ordered per key but is NOT atomic: after a crash any prefix per partition may be there;
- * - offsets grow within a partition, they are not contiguous, and no record holds one;
- * - a reader sees a prefix: never a later record of a partition without the earlier ones;
- * - delivery to a subscriber is at least once; repeats are dropped by readers, by id.
+ * Guarantees of every adapter (tested by test/kit/event-log/features.ts):
+ * - all records of a key are in one partition, `murmur2(key) mod partitions`, in the order of their appends;
+ * - `append` resolves when all its records are durable (flushed to disk, or acknowledged by the quorum). A batch is
+ *   ordered per key and not atomic: after a crash the log may contain any prefix of it in each partition;
+ * - offsets increase within a partition and may have gaps; records do not contain their offset;
+ * - a reader sees a prefix of a partition: no record without all earlier ones;
+ * - delivery to a subscriber is at least once; readers drop duplicates by id.
  */
 import type { Topic } from '@instar/events/flow'
 
-/** `schema` names the record version (`TurnCaptured.v1`); the payload is its Avro binary. Timestamp: ms. */
+/**
+ * A record to append. `schema`: the record version (`TurnCaptured.v1`); `payload`: its Avro binary encoding; `timestamp`:
+ * milliseconds since 1970.
+ */
 export type Append = {
   topic: Topic
   key: string
@@ -21,24 +23,27 @@ export type Append = {
   timestamp: number
 }
 
-/** `id`: the record's hash, computed on first use. `avro`: the writer's schema, for a version newer than this build. */
+/**
+ * A stored record. `id`: its hash, computed on first use. `avro`: the writer's schema, set if the version is newer than
+ * this build.
+ */
 export type LogRecord = Append & { partition: number; offset: number; id?: string; avro?: string }
 
 export type Position = { topic: Topic; partition: number; offset: number }
 
-/** The next offset to read for each partition of a topic; a partition that is absent starts at 0. */
+/** The next offset to read of each partition of a topic; 0 for partitions that are absent. */
 export type Offsets = Partial<Record<Topic, Readonly<Record<number, number>>>>
 
 export type Subscription = {
-  /** Commits for the group: `offset` is the next one to read. Durable when it resolves. */
+  /** Commits positions for the group; `offset` is the next one to read. Durable when it resolves. */
   commit(positions: readonly Position[]): Promise<void>
-  /** Resolves when all that was on the log when it is called has been handled. */
+  /** Resolves when all records that were on the log at the call have been handled. */
   caughtUp(): Promise<void>
-  /** Resolves when the last running handler has returned; nothing is delivered afterwards. */
+  /** Resolves when the running handler has returned. No record is delivered afterwards. */
   stop(): Promise<void>
   /**
-   * Rejects when a handler threw, or with `log_broken` when the log failed; the subscription has then stopped at that
-   * record. Else pending until `stop`.
+   * Rejects with an error of the handler, or with `log_broken` if the log failed; the subscription has then stopped at that
+   * record. Resolves after `stop`.
    */
   readonly done: Promise<void>
 }
@@ -49,8 +54,8 @@ export type SubscribeOptions = {
   group: string
   from: 'start' | 'committed' | Offsets
   /**
-   * Called with records of one partition at a time, in order; the next batch of that partition waits for
-   * it. A slow handler slows the reading (nothing is buffered without bound), never a writer.
+   * Called with records of one partition, in order, one call at a time. A slow handler slows reading, and never writers;
+   * buffers are bounded.
    */
   handle(records: readonly LogRecord[]): Promise<void> | void
   maxBatch?: number
@@ -59,54 +64,55 @@ export type SubscribeOptions = {
 export type ReadOptions = {
   /** Default: the start. */
   from?: Offsets | { time: number }
-  /** Exclusive; default: the end as of the call. */
+  /** Exclusive. Default: the end as of the call. */
   to?: Offsets | { time: number }
-  /** Restrict to the partition of this key, and to its records. */
+  /** Only records of this key. */
   key?: string
-  /** Restrict to this partition. */
+  /** Only records of this partition. */
   partition?: number
   maxBatch?: number
-  /** Bytes per fetch; one batch of the writer's is always returned whole. Default: sized for a reader that reads on. */
+  /** Maximum bytes per fetch; a batch of the writer is returned whole. Default: sized for sequential reads. */
   maxBytes?: number
 }
 
 /**
- * The partitions of a topic that this process works on. The assignment divides work and gives no exclusion: for a
- * short time two processes may own one partition.
+ * The partitions of a topic that are assigned to this process. The assignment divides work without mutual exclusion: two
+ * processes may own a partition for a short time.
  */
 export type PartitionAssignment = {
   owns(partition: number): boolean
   /**
-   * Gives up all partitions: `owns` returns false afterwards. Resolves when the group has removed this member, or
-   * when the group cannot be reached.
+   * Leaves the group: `owns` returns false from now on. Resolves when the group has removed this member, or is
+   * unreachable.
    */
   leave(): Promise<void>
 }
 
-/** A log named by the settings, not opened yet. */
+/** A log of the settings that is not opened yet. */
 export type LogTarget = {
-  /** True: any number of processes may write. False: one process writes, and others ask it over HTTP. */
+  /** True: any number of processes may write. False: one process writes, others send it requests over HTTP. */
   readonly manyWriters: boolean
-  /** Topics and schemas are made before the first start, by `instar setup`. */
+  /** `instar setup` must create topics and schemas before the first start. */
   readonly needsSetup: boolean
-  /** Its address or folder. */
+  /** The URL or folder. */
   readonly address: string
-  /** False: nothing has been started there yet. True too where only opening it tells. */
+  /** False if there is no log yet; true if there is one or only opening can tell. */
   exists(): boolean
 }
 
 export interface EventLog {
   /**
-   * No process of another build follows or writes this log while it is open: the newest record versions may be
-   * written at once.
+   * True if no process of another build can read or write the log while it is open, so that the newest record versions
+   * may be written at once.
    */
   readonly sole?: boolean
   /**
-   * Positions in the order of the records. Rejects with `log_full` (retryable) when the bounded queue in front has no
-   * room: nothing of the batch was written. Rejects with `log_unavailable` when it is not known whether the records
-   * were written; ids make a second try harmless. Rejects with `log_broken` (not retryable) when no try of this
-   * process will succeed: the process has to end. Until it resolves, neither the list nor a payload may be changed;
-   * then they are the caller's again.
+   * Resolves with the positions in the order of the records. Rejects with
+   * - `log_full` (retryable): the queue has no room, and no record of the batch was written;
+   * - `log_unavailable` (retryable): it is unknown which records were written; a retry is safe, since duplicates are
+   *   dropped by id;
+   * - `log_broken`: this process cannot write any more and has to exit.
+   * The caller must not change the list or the payloads until the promise is settled.
    */
   append(records: readonly Append[]): Promise<Position[]>
   subscribe(options: SubscribeOptions): Promise<Subscription>

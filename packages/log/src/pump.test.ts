@@ -2,33 +2,33 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { createPump } from './pump.ts'
 
-test('one run at a time; wakes during a run are one more run', async () => {
+test('runs do not overlap; wake-ups during a run cause one more run', async () => {
   const runs: PromiseWithResolvers<void>[] = []
-  let [running, most] = [0, 0]
+  let [running, maxRunning] = [0, 0]
   const pump = createPump(async () => {
     running += 1
-    most = Math.max(most, running)
+    maxRunning = Math.max(maxRunning, running)
     const run = Promise.withResolvers<void>()
     runs.push(run)
     await run.promise
     running -= 1
   }, assert.fail)
   pump.wake()
-  assert.equal(runs.length, 1, 'it begins at once')
+  assert.equal(runs.length, 1, 'the first run starts at once')
   for (let i = 0; i < 5; i += 1) pump.wake()
   assert.equal(runs.length, 1)
   runs[0]!.resolve()
   while (runs.length < 2) await Promise.resolve()
   runs[1]!.resolve()
   await pump.idle()
-  assert.deepEqual([runs.length, most, running], [2, 1, 0])
+  assert.deepEqual([runs.length, maxRunning, running], [2, 1, 0])
   pump.wake()
-  assert.equal(runs.length, 3, 'idle, it can be woken again')
+  assert.equal(runs.length, 3, 'a wake-up when idle starts a run')
   runs[2]!.resolve()
   await pump.idle()
 })
 
-test('idle waits for the run that a wake during the last one asked for', async () => {
+test('idle waits for a run that was scheduled during the last run', async () => {
   let runs = 0
   const first = Promise.withResolvers<void>()
   const pump = createPump(async () => {
@@ -45,7 +45,7 @@ test('idle waits for the run that a wake during the last one asked for', async (
   assert.equal(runs, 2)
 })
 
-test('an error is told, and the next wake runs again; one during the failing run counts', async () => {
+test('an error is reported, and wake-ups during and after the failed run start a run', async () => {
   const errors: string[] = []
   let runs = 0
   const pump = createPump(

@@ -1,8 +1,8 @@
-/** Runs one piece of work at a time, again whenever something happened meanwhile. */
+/** Runs an asynchronous function once per wake-up, never concurrently. */
 export type Pump = {
-  /** Something happened: run, or run once more after the run in progress. */
+  /** Starts a run, or schedules one more after the run in progress. */
   wake: () => void
-  /** Resolves when nothing runs. */
+  /** Resolves when no run is in progress. */
   idle: () => Promise<void>
 }
 

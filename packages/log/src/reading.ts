@@ -1,46 +1,46 @@
-/** Bounded reads over a `Store`: where they begin and end, and the pages between. */
+/** Bounded reads of a `Store`, in pages. */
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
 import { partitionOf } from './partition.ts'
 import type { LogRecord, Offsets, ReadOptions } from './port.ts'
 import type { Store } from './store.ts'
 
-/** A page holds no more than this unless its first record alone does. */
+/** Maximum size of a page in payload bytes, unless it has a single record, and in records. */
 export const PAGE_BYTES = 1 << 20
 export const PAGE_RECORDS = 512
 
-/** Positions as one array per partition; refuses what cannot be a position of this log. */
+/** The start offset of each partition. Throws `position_unknown` for an offset or partition beyond the log. */
 export const startsOf = (store: Store, topic: Topic, from: Offsets, ends: readonly number[]): number[] => {
-  const given = from[topic] ?? {}
-  for (const [partition, offset] of Object.entries(given)) {
+  const starts = from[topic] ?? {}
+  for (const [partition, offset] of Object.entries(starts)) {
     const end = ends[Number(partition)]
     if (end === undefined || !Number.isSafeInteger(offset) || offset < 0 || offset > end) {
       throw new InstarError(
         'position_unknown',
-        `${topic} ${partition}@${offset} is no position of this log, whose end there is ${end ?? 'missing'}`,
+        `${topic} ${partition}@${offset} is not a position of this log: ${end === undefined ? 'there is no such partition' : `the partition ends at ${end}`}`,
         { topic, partition: Number(partition), offset, end: end ?? null },
       )
     }
   }
-  return ends.map((_, partition) => given[partition] ?? 0)
+  return ends.map((_, partition) => starts[partition] ?? 0)
 }
 
-/** The topic-wide offset below which nothing of `starts` is left to read. */
+/** The topic-wide offset of the first record at or after `starts`; `end` if there is none. */
 export const cursorOf = (store: Store, topic: Topic, starts: readonly number[], end: number): number =>
   starts.reduce((cursor, start, partition) => Math.min(cursor, store.firstAt(topic, partition, start) ?? end), end)
 
-/** As `EventLog.read`: the limits are taken when it is called, the records when they are asked for. */
+/** Implements `EventLog.read`: bounds are fixed at the call, records are read when they are requested. */
 export const readStore = (
   store: Store,
   topic: Topic,
   options: ReadOptions,
-  breathe: () => Promise<void>,
+  yieldToLoop: () => Promise<void>,
 ): AsyncIterable<LogRecord[]> => {
   const ends = store.ends(topic)
   const at = (time: number) => ends.map((end, partition) => store.firstSince(topic, partition, time) ?? end)
   const { from = {}, to, key } = options
   const starts = 'time' in from ? at(from.time) : startsOf(store, topic, from, ends)
-  const limits =
+  const bounds =
     to === undefined
       ? ends
       : 'time' in to
@@ -50,16 +50,16 @@ export const readStore = (
   const maxRecords = options.maxBatch ?? PAGE_RECORDS
   const maxBytes = Math.min(options.maxBytes ?? PAGE_BYTES, PAGE_BYTES)
   return (async function* () {
-    const end = partition === undefined ? Math.max(0, ...limits) : limits[partition]!
+    const end = partition === undefined ? Math.max(0, ...bounds) : bounds[partition]!
     let cursor = partition === undefined ? cursorOf(store, topic, starts, end) : starts[partition]!
     while (cursor < end) {
       const page = store.scan(topic, { from: cursor, to: end, partition, key, maxRecords, maxBytes })
       cursor = page.next
       const records = page.records.filter(
-        (record) => record.offset >= starts[record.partition]! && record.offset < limits[record.partition]!,
+        (record) => record.offset >= starts[record.partition]! && record.offset < bounds[record.partition]!,
       )
       if (records.length > 0) yield records
-      await breathe()
+      await yieldToLoop()
     }
   })()
 }

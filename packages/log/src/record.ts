@@ -1,23 +1,23 @@
-/** What every adapter refuses before it queues anything. */
+/** Validation of records before an append, for all adapters. */
 import { InstarError } from '@instar/events/errors'
 import { FLOW } from '@instar/events/flow'
 import type { Append } from './port.ts'
 
-/** Throws `bad_record` unless the record can be stored, and found again, on every adapter. */
+/** Throws `bad_record` unless every adapter can store the record and return it unchanged. */
 export const checkAppend = ({ topic, key, schema, payload, timestamp }: Append): void => {
   const fault = !Object.hasOwn(FLOW, topic)
-    ? 'there is no such topic'
+    ? 'the topic does not exist'
     : typeof key !== 'string' || key === ''
-      ? 'its key is empty'
+      ? 'the key must be a non-empty string'
       : !key.isWellFormed() || key.includes('\0')
-        ? 'its key is not plain text'
+        ? 'the key contains a lone surrogate or a NUL character'
         : typeof schema !== 'string' || schema === ''
-          ? 'it names no schema'
+          ? 'the schema must be a non-empty string'
           : !(payload instanceof Uint8Array)
-            ? 'its payload is not bytes'
+            ? 'the payload must be a Uint8Array'
             : !Number.isSafeInteger(timestamp) || timestamp < 0
-              ? 'its timestamp is not a whole number of milliseconds'
+              ? 'the timestamp must be a non-negative integer (milliseconds)'
               : undefined
   if (fault !== undefined)
-    throw new InstarError('bad_record', `a record for ${topic} was refused: ${fault}`, { topic, key, schema })
+    throw new InstarError('bad_record', `invalid record for topic ${topic}: ${fault}`, { topic, key, schema })
 }

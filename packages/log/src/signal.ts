@@ -1,4 +1,4 @@
-/** Wakes one waiter at a time about "something may be new"; a wake-up between two waits is not lost. */
+/** An auto-reset event for one waiter: a `raise` between two waits is not lost. */
 export class Signal {
   #raised = false
   #wake: (() => void) | undefined
@@ -9,7 +9,7 @@ export class Signal {
     this.#wake = undefined
   }
 
-  /** Resolves at the next `raise`, or at once if there was one since the last wait. */
+  /** Resolves at the next `raise`, at once if there was one since the last wait. */
   async wait(): Promise<void> {
     if (!this.#raised)
       await new Promise<void>((resolve) => {

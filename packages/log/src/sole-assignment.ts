@@ -1,6 +1,6 @@
 import type { PartitionAssignment } from './port.ts'
 
-/** The assignment on a log with a single writer: all partitions, until `leave`. */
+/** The assignment of a log with a single writer: all partitions until `leave`. */
 export const soleAssignment = (): PartitionAssignment => {
   let left = false
   return {

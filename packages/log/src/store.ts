@@ -1,15 +1,15 @@
 /**
- * What an adapter that keeps its records in one ordered place per topic gives to the shared reading code
- * (`reading.ts`, `delivery.ts`). All calls are synchronous and bounded; an offset is unique in its topic.
+ * The interface between adapters with one record sequence per topic and the shared reading code (`reading.ts`,
+ * `delivery.ts`). All methods are synchronous and bounded. Offsets are unique within a topic.
  */
 import type { Topic } from '@instar/events/flow'
 import type { LogRecord } from './port.ts'
 
 export type Scan = {
-  /** Offsets from (inclusive) and to (exclusive). */
+  /** Offsets: `from` inclusive, `to` exclusive. */
   from: number
   to: number
-  /** Only this partition, and of it only this key. */
+  /** Only records of this partition, and of it only this key. */
   partition?: number
   key?: string
   maxRecords: number
@@ -18,22 +18,22 @@ export type Scan = {
 
 export type Page = {
   records: LogRecord[]
-  /** Where to go on: everything of the scan below it is in `records`. It is `to` when the scan is through. */
+  /** The offset at which to continue the scan; `to` at its end. */
   next: number
 }
 
 export interface Store {
-  /** At least one record if there is one in reach, whatever its size. May return none and a `next` below `to`. */
+  /** Returns at least one record, of any size, if one is in reach. May return none with `next` below `to`. */
   scan(topic: Topic, scan: Scan): Page
-  /** Above the offset of every record of the topic. */
+  /** The next offset of the topic. */
   end(topic: Topic): number
-  /** The same for each partition; 0 for one that holds nothing. */
+  /** One above the last offset of each partition; 0 for an empty one. */
   ends(topic: Topic): number[]
-  /** The first offset at or after `offset` in a partition. */
+  /** The first offset of a partition that is at least `offset`. */
   firstAt(topic: Topic, partition: number, offset: number): number | undefined
-  /** The first offset whose record, or an earlier one, has a timestamp of at least `time`. */
+  /** The first offset of a partition up to which a record has a timestamp of at least `time` (milliseconds). */
   firstSince(topic: Topic, partition: number, time: number): number | undefined
   at(topic: Topic, partition: number, offset: number): LogRecord | undefined
-  /** What a group committed: the next offset to read of each partition, 0 where it never did. */
+  /** The committed offset of each partition for a group; 0 without a commit. */
   committed(group: string, topic: Topic): number[]
 }

@@ -25,9 +25,7 @@ const refused =
     error instanceof InstarError && error.code === code
 const nameOf = (i: number): string => turnId('s', contentSha(Buffer.from(`turn ${i}`)).slice(0, 32))
 
-/**
- * A session as a gateway stores it: every turn leans on the one before it, until MAX_DEPTH references stand in a row.
- */
+/** A session as a gateway stores it: every turn refers to the one before it, up to a chain of MAX_DEPTH references. */
 class Session {
   readonly log = openMemoryLog()
   readonly positions = new Map<string, { partition: number; offset: number }>()
@@ -49,7 +47,7 @@ class Session {
     return createTurnReader(log, (turn) => this.positions.get(turn), cacheSize)
   }
 
-  /** `change`: what the record says other than it should. */
+  /** Appends a turn. `change`: fields of the record that are overwritten. */
   async add(
     body: Uint8Array,
     prompt: number[],
@@ -59,7 +57,7 @@ class Session {
     const i = this.bodies.length
     const { storedBody, ...facts } = change
     const before = i === 0 ? null : nameOf(i - 1)
-    const kept = storeBody(
+    const reference = storeBody(
       body,
       before === null ? null : { turn: before, content: this.bodies[i - 1]!, depth: this.#depth.body },
     )
@@ -69,8 +67,8 @@ class Session {
         ? null
         : { turn: before, content: [...this.prompts[i - 1]!, ...this.answers[i - 1]!], depth: this.#depth.ids },
     )
-    this.#depth = { body: kept.depth, ids: ids.depth }
-    if (kept.stored.blob !== null) await putBlob(this.log, kept.middle, AT)
+    this.#depth = { body: reference.depth, ids: ids.depth }
+    if (reference.stored.blob !== null) await putBlob(this.log, reference.middle, AT)
     const event: TurnCaptured = {
       type: 'TurnCaptured',
       finish: 'stop',
@@ -89,7 +87,7 @@ class Session {
       subject: 's',
       key: null,
       digest: contentSha(body),
-      body: { ...kept.stored, ...storedBody },
+      body: { ...reference.stored, ...storedBody },
       after: null,
       stateFrom: 0,
       prompt: ids.stored,
@@ -118,8 +116,8 @@ class Session {
     return event.turn
   }
 
-  /** Each turn says what the one before it said, and more. */
-  async talk(turns: number): Promise<void> {
+  /** Adds turns; each contains the messages of the one before it and one more. */
+  async addTurns(turns: number): Promise<void> {
     let messages = 'hello '.repeat(20)
     let prompt = Array.from({ length: 30 }, (_, i) => i)
     for (let i = 0; i < turns; i += 1) {
@@ -135,9 +133,9 @@ class Session {
   }
 }
 
-test('bodies and ids come back through up to eight references, then stands a full copy, on which the next ones lean', async () => {
+test('bodies and ids are read through up to eight references; then a full copy starts the next chain', async () => {
   const session = new Session()
-  await session.talk(2 * (MAX_DEPTH + 1) + 3)
+  await session.addTurns(2 * (MAX_DEPTH + 1) + 3)
   const depths: number[] = []
   for (const cacheSize of [256, 1]) {
     const reader = session.reader(cacheSize)
@@ -152,15 +150,15 @@ test('bodies and ids come back through up to eight references, then stands a ful
   const round = Array.from({ length: MAX_DEPTH + 1 }, (_, i) => i)
   const expected = [...round, ...round, 0, 1, 2]
   assert.deepEqual(depths, [...expected, ...expected])
-  for (const [i, { from, written: kept, length }] of session.stored.entries()) {
-    if (expected[i] === 0) assert.deepEqual([from, kept.bytes.length], [null, length])
-    else assert.ok(kept.bytes.length < 20, `${kept.bytes.length} bytes are new in turn ${i}`)
+  for (const [i, { from, written: added, length }] of session.stored.entries()) {
+    if (expected[i] === 0) assert.deepEqual([from, added.bytes.length], [null, length])
+    else assert.ok(added.bytes.length < 20, `turn ${i} stores ${added.bytes.length} bytes`)
   }
 })
 
-test('one turn is read with at most eight others, each once while the cache holds them', async () => {
+test('reading a turn reads at most eight others, each once if the cache has room', async () => {
   const session = new Session()
-  await session.talk(MAX_DEPTH + 1)
+  await session.addTurns(MAX_DEPTH + 1)
   const reader = session.reader()
   await reader.body(nameOf(MAX_DEPTH))
   assert.equal(session.reads, MAX_DEPTH + 1)
@@ -169,9 +167,9 @@ test('one turn is read with at most eight others, each once while the cache hold
   assert.equal(session.reads, MAX_DEPTH + 1)
 })
 
-test('the cache keeps what was read last', async () => {
+test('the cache keeps the turns that were read last', async () => {
   const session = new Session()
-  await session.talk(3)
+  await session.addTurns(3)
   const reader = session.reader(2)
   for (const i of [0, 1, 0, 2]) await reader.record(nameOf(i))
   assert.equal(session.reads, 3)
@@ -181,7 +179,7 @@ test('the cache keeps what was read last', async () => {
   assert.equal(session.reads, 4)
 })
 
-test('a body above the limit comes from blobs, and what leans on it too; without the blob it is missing', async () => {
+test('a large body, and bodies that refer to it, are read from a blob; without the blob missing_blob is thrown', async () => {
   const session = new Session()
   const large = Buffer.from(`${'x'.repeat(MAX_INLINE_BYTES + 1)}`)
   await session.add(large, [1], [2])
@@ -195,7 +193,7 @@ test('a body above the limit comes from blobs, and what leans on it too; without
   await assert.rejects(other.reader().body(nameOf(0)), refused('missing_blob'))
 })
 
-test('a body that has not the digest, or a prompt that has not the length, of its record is refused, and what leans on it', async () => {
+test('a body with another digest, a prompt with another length, and turns that refer to them throw bad_record', async () => {
   const session = new Session()
   await session.add(Buffer.from('one '.repeat(40)), [1, 2, 3], [4], {
     storedBody: { sha256: contentSha(Buffer.from('another')) },
@@ -210,9 +208,9 @@ test('a body that has not the digest, or a prompt that has not the length, of it
   await assert.rejects(short.reader().promptIds(nameOf(0)), refused('bad_record'))
 })
 
-test('what is no turn on the log is an unknown turn', async () => {
+test('an id that is no turn on the log throws unknown_turn', async () => {
   const session = new Session()
-  await session.talk(1)
+  await session.addTurns(1)
   const reader = session.reader()
   await assert.rejects(reader.record('s.none'), refused('unknown_turn'))
   const [position] = await session.log.append([
@@ -224,10 +222,10 @@ test('what is no turn on the log is an unknown turn', async () => {
   await assert.rejects(reader.body('s.beyond'), refused('unknown_turn'))
 })
 
-test('bodies that are kept are given without the log, the latest up to so many bytes', async () => {
+test('cached bodies are returned without reading the log, the latest up to the byte limit', async () => {
   const reader = createTurnReader(openMemoryLog(), () => undefined, 1, 50_000)
   const bodies = [20_000, 20_000, 20_000, 50_001, 16_000].map((length, i) => Buffer.alloc(length, i))
-  for (const [i, body] of bodies.entries()) reader.keepBody(`s.${i}`, body)
+  for (const [i, body] of bodies.entries()) reader.cacheBody(`s.${i}`, body)
   for (const i of [1, 2]) assert.equal(await reader.body(`s.${i}`), bodies[i])
   for (const i of [0, 3, 4]) await assert.rejects(reader.body(`s.${i}`), { code: 'unknown_turn' })
 })

@@ -1,6 +1,6 @@
 /**
- * Reads turns back whole: the record by its position, body and prompt ids with their references followed.
- * A small cache serves the sessions that are being talked in; everything can be read again.
+ * Reads turns from the log: the record by its position, the request body and prompt ids with references to earlier turns
+ * resolved. Caches recent turns.
  */
 import {
   contentSha,
@@ -19,8 +19,8 @@ import { LruCache } from './lru-cache.ts'
 type TurnRecord = TurnCaptured | TurnAborted | TurnSampled
 type PositionOf = (turn: string) => { partition: number; offset: number } | undefined
 
-/** A shorter body is soon put together again. */
-const WORTH_KEEPING = 16 * 1024
+/** Shorter bodies are not cached, since they are reassembled quickly. */
+const MIN_CACHED_BODY_BYTES = 16 * 1024
 const BYTES_PER_RECORD = 32 * 1024
 
 export type TurnReader = {
@@ -28,29 +28,30 @@ export type TurnReader = {
   /** The request body as the client sent it. */
   body(turn: string): Promise<Uint8Array>
   /**
-   * Adds the body of a turn that is being appended, for the next turn of its session to refer to. The bytes must not
+   * Caches the body of a turn that is being appended, since the next turn of the session refers to it. The bytes must not
    * change afterwards.
    */
-  keepBody(turn: string, whole: Uint8Array): void
+  cacheBody(turn: string, whole: Uint8Array): void
   promptIds(turn: string): Promise<number[]>
-  /** How many references in a row lead from the turn to full copies (body, ids). */
+  /** The number of references to follow from the turn to a full copy, of the body and of the prompt ids. */
   depths(turn: string): Promise<{ body: number; ids: number }>
 }
 
-/** A record's bytes in memory, about: what people and the model wrote, ids and log-probs. */
-const weightOf = ({ body, text, prompt, ids }: TurnRecord): number =>
+/** The estimated bytes of a record in memory: texts, ids and log-probabilities. */
+const sizeOf = ({ body, text, prompt, ids }: TurnRecord): number =>
   1024 + body.written.bytes.length + text.bytes.length + 8 * (prompt.ids.length + 2 * ids.length)
 
 /**
- * So many records stay in memory, and of bytes so many that a record may have BYTES_PER_RECORD on average.
- * `bodyBytes`: of whole bodies so many besides, those of the turns that were put together or kept last.
+ * `records`: maximum number of cached records; their bytes are limited to `BYTES_PER_RECORD` for each. `bodyBytes`: maximum
+ * bytes of cached bodies. `positionOf`: the position of a turn's record. The methods throw `unknown_turn` for a turn that
+ * is not on the log and `bad_record` if a body or prompt does not match its record.
  */
 export const createTurnReader = (log: EventLog, positionOf: PositionOf, records = 256, bodyBytes = 0): TurnReader => {
-  const cache = new LruCache<TurnRecord>(records, records * BYTES_PER_RECORD, weightOf)
+  const cache = new LruCache<TurnRecord>(records, records * BYTES_PER_RECORD, sizeOf)
   const bodies = new LruCache<Uint8Array>(Infinity, bodyBytes, ({ length }) => length)
 
-  const keepBody = (turn: string, whole: Uint8Array): void => {
-    if (whole.length >= WORTH_KEEPING) bodies.set(turn, whole)
+  const cacheBody = (turn: string, whole: Uint8Array): void => {
+    if (whole.length >= MIN_CACHED_BODY_BYTES) bodies.set(turn, whole)
   }
 
   const record = async (turn: string): Promise<TurnRecord> => {
@@ -67,34 +68,38 @@ export const createTurnReader = (log: EventLog, positionOf: PositionOf, records 
   }
 
   const body = async (turn: string): Promise<Uint8Array> => {
-    const kept = bodies.get(turn)
-    if (kept) return kept
+    const cached = bodies.get(turn)
+    if (cached) return cached
     const event = await record(turn)
     const stored = event.body
     const middle = stored.blob === null ? stored.written.bytes : await getBlob(log, stored.blob, event.at)
     const whole = expandBody(stored, middle, stored.from === null ? null : await body(stored.from))
     if (contentSha(whole) !== stored.sha256)
-      throw new InstarError('bad_record', `the body of turn ${turn} does not have the digest that its record names`, {
+      throw new InstarError('bad_record', `the body of turn ${turn} does not match the SHA-256 in its record`, {
         turn,
         expected: stored.sha256,
       })
-    keepBody(turn, whole)
+    cacheBody(turn, whole)
     return whole
   }
 
   const promptIds = async (turn: string): Promise<number[]> => {
     const { prompt } = await record(turn)
-    const ids = expandIds(prompt, prompt.from === null ? null : await spokenIds(prompt.from))
+    const ids = expandIds(prompt, prompt.from === null ? null : await idsWithAnswer(prompt.from))
     if (ids.length !== prompt.length)
       throw new InstarError(
         'bad_record',
-        `the prompt of turn ${turn} has ${ids.length} ids, its record says ${prompt.length}`,
+        `the prompt of turn ${turn} has ${ids.length} ids, its record requires ${prompt.length}`,
         { turn },
       )
     return ids
   }
 
-  const spokenIds = async (turn: string): Promise<number[]> => [...(await promptIds(turn)), ...(await record(turn)).ids]
+  /** The prompt and answer ids of a turn. */
+  const idsWithAnswer = async (turn: string): Promise<number[]> => [
+    ...(await promptIds(turn)),
+    ...(await record(turn)).ids,
+  ]
 
   const depths = async (turn: string): Promise<{ body: number; ids: number }> => {
     const event = await record(turn)
@@ -104,5 +109,5 @@ export const createTurnReader = (log: EventLog, positionOf: PositionOf, records 
     }
   }
 
-  return { record, body, keepBody, promptIds, depths }
+  return { record, body, cacheBody, promptIds, depths }
 }

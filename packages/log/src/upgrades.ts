@@ -1,33 +1,34 @@
 /**
- * Which versions of records all readers of a log have. The topic `upgrades` says it, for good: of each type the highest
- * version that was announced. What is newer is not written, so that processes of two builds may work side by side.
+ * The record versions that all readers of a log support: for each type the highest version announced on the topic `upgrades`.
+ * Newer versions are not written, so that processes of two builds can use one log.
  */
 import { decodeReadable, encodeEvent, NEWEST, RELEASED, type ReadersUpgraded, type Versions } from '@instar/events'
 import { persist } from './persist.ts'
 import type { EventLog } from './port.ts'
 
-const held = new WeakMap<EventLog, Map<string, number>>()
+const versionsByLog = new WeakMap<EventLog, Map<string, number>>()
 
-const heldOf = (log: EventLog): Map<string, number> => {
-  let versions = held.get(log)
-  if (!versions) held.set(log, (versions = new Map(log.sole ? NEWEST : RELEASED)))
+const mutableVersionsOn = (log: EventLog): Map<string, number> => {
+  let versions = versionsByLog.get(log)
+  if (!versions) versionsByLog.set(log, (versions = new Map(log.sole ? NEWEST : RELEASED)))
   return versions
 }
 
-/** What may be written on this log, as far as this process has read `upgrades`; it grows while it is followed. */
-export const versionsOn = (log: EventLog): Versions => heldOf(log)
+/** The versions that may be written on this log, as far as this process has read `upgrades`. The map is live. */
+export const versionsOn = (log: EventLog): Versions => mutableVersionsOn(log)
 
 const raise = (versions: Map<string, number>, announced: ReadersUpgraded): void => {
   for (const [name, version] of Object.entries(announced.versions))
     if (NEWEST.has(name)) versions.set(name, Math.max(version, versions.get(name) ?? 0))
 }
 
-/** A record of `upgrades` was read. */
-export const heardUpgrade = (log: EventLog, announced: ReadersUpgraded): void => raise(heldOf(log), announced)
+/** Applies a record of `upgrades` to `versionsOn(log)`. */
+export const applyUpgrade = (log: EventLog, announced: ReadersUpgraded): void =>
+  raise(mutableVersionsOn(log), announced)
 
 /**
- * The record versions announced on the log as of the call; also stores them for `versionsOn`. For processes that do
- * not follow the log.
+ * Reads the announced versions to the end of the log as of the call and applies them to `versionsOn(log)`. For processes
+ * that do not follow the log.
  */
 export const readUpgrades = async (log: EventLog): Promise<Versions> => {
   const announced = new Map(RELEASED)
@@ -36,15 +37,15 @@ export const readUpgrades = async (log: EventLog): Promise<Versions> => {
       const event = decodeReadable(record)?.event
       if (event?.type !== 'ReadersUpgraded') continue
       raise(announced, event)
-      heardUpgrade(log, event)
+      applyUpgrade(log, event)
     }
   }
   return announced
 }
 
 /**
- * Announces that all readers of the log support this build's versions. Writes nothing and returns null when they are
- * announced already.
+ * Announces that all readers of the log support this build's versions. Returns the versions that were added; null, without
+ * a write, if all are announced. `who`: the announcer; `now`: milliseconds since 1970.
  */
 export const announceUpgrade = async (
   log: EventLog,
@@ -53,10 +54,10 @@ export const announceUpgrade = async (
   signal: AbortSignal,
 ): Promise<Record<string, number> | null> => {
   const announced = await readUpgrades(log)
-  const news = Object.fromEntries([...NEWEST].filter(([name, version]) => version > (announced.get(name) ?? 0)))
-  if (Object.keys(news).length === 0) return null
-  const event: ReadersUpgraded = { type: 'ReadersUpgraded', versions: news, who, at: now }
+  const added = Object.fromEntries([...NEWEST].filter(([name, version]) => version > (announced.get(name) ?? 0)))
+  if (Object.keys(added).length === 0) return null
+  const event: ReadersUpgraded = { type: 'ReadersUpgraded', versions: added, who, at: now }
   await persist(log, [encodeEvent(event, versionsOn(log))], signal)
-  heardUpgrade(log, event)
-  return news
+  applyUpgrade(log, event)
+  return added
 }

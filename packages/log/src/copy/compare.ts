@@ -1,35 +1,35 @@
-/** Compares the records of a destination with the beginning of the source. */
+/** Compares the records of a destination with a prefix of the source. */
 import { InstarError } from '@instar/events/errors'
 import { recordId } from '@instar/events/ids'
 import type { Topic } from '@instar/events/flow'
 import type { EventLog, LogRecord, Offsets } from '../port.ts'
-import { Chains } from './chains.ts'
-import { Lane } from './lane.ts'
+import { HashChains } from './hash-chains.ts'
+import { PartitionReader } from './partition-reader.ts'
 
 export type CopySide = { log: EventLog; ends: Offsets }
 
 /**
- * The first record of a key or partition in which two logs differ. The position is that of the source, else that of
- * the destination.
+ * The first record of a key or partition in which two logs differ. The position is that on the source, or on the destination
+ * if the source lacks the record.
  */
 export type Difference = { topic: Topic; key: string; partition: number; offset: number; what: string }
 
 /**
- * The part of a topic that is copied already: `from`, the source's next offsets, or `have`, the record count of each
- * key (`copyKey`).
+ * The part of a topic that is at the destination. `from`: the source's next offsets; `counts`: the number of records of each
+ * `copyKey`, if the partition counts differ.
  */
-export type CopiedPart = { records: number; from: Offsets; have: Pick<Chains, 'keys' | 'count'> | undefined }
+export type CopiedPart = { records: number; from: Offsets; counts: Pick<HashChains, 'keys' | 'count'> | undefined }
 
 /**
- * Records of one key are ordered. Announcements have no order, and the destination may have some of its own (setup
- * appends one to a new log): those stay, and missing ones of the source are added.
+ * The key whose records are compared: the record's key. Announcements (topic `upgrades`) are compared by record id, since
+ * the destination may have its own (setup appends one to a new log): those stay, and the source's are added.
  */
 export const copyKey = (record: LogRecord): string => (record.topic === 'upgrades' ? recordId(record) : record.key)
 
-/** Called with each record that is read. */
+/** Called with each record read, for progress. */
 type OnRead = (record: LogRecord) => void
 
-/** Throws `copy_differs` when the destination holds anything that is not the beginning of the source. */
+/** Throws `copy_differs` unless the destination's records are a prefix of the source's. */
 export const findCopied = (
   source: CopySide,
   destination: CopySide,
@@ -37,7 +37,7 @@ export const findCopied = (
   read: OnRead = () => undefined,
 ): Promise<CopiedPart> =>
   topic === 'upgrades'
-    ? announced(source, destination, read)
+    ? byRecord(source, destination, read)
     : source.log.partitions(topic) === destination.log.partitions(topic)
       ? byPartition(source, destination, topic, read)
       : byKey(source, destination, topic, read)
@@ -47,8 +47,8 @@ export const differs = (difference: Difference): InstarError => {
   return new InstarError('copy_differs', `${topic} ${partition}@${offset}, key ${key}: ${what}`, difference)
 }
 
-const MORE = 'the destination holds this record, the source holds none in its place'
-const MISSING = 'the destination does not hold this record'
+const MORE = 'the destination has this record, the source has none at its position'
+const MISSING = 'the destination does not have this record'
 
 const byPartition = async (
   source: CopySide,
@@ -61,13 +61,13 @@ const byPartition = async (
   for (let partition = 0; partition < source.log.partitions(topic); partition++) {
     if ((destination.ends[topic]?.[partition] ?? 0) === 0) continue
     const [ours, theirs] = [source, destination].map(
-      ({ log, ends }) => new Lane(log, topic, partition, { to: ends }),
-    ) as [Lane, Lane]
+      ({ log, ends }) => new PartitionReader(log, topic, partition, { to: ends }),
+    ) as [PartitionReader, PartitionReader]
     try {
       while (theirs.head || (await theirs.fill())) {
-        if (!ours.head && !(await ours.fill())) throw differs(placeOf(theirs.head!, MORE))
+        if (!ours.head && !(await ours.fill())) throw differs(differenceAt(theirs.head!, MORE))
         const what = difference(ours.head!, theirs.head!)
-        if (what !== undefined) throw differs(placeOf(ours.head!, what))
+        if (what !== undefined) throw differs(differenceAt(ours.head!, what))
         read(theirs.head!)
         from[partition] = ours.head!.offset + 1
         records++
@@ -78,35 +78,36 @@ const byPartition = async (
       await Promise.allSettled([ours.close(), theirs.close()])
     }
   }
-  return { records, from: { [topic]: from }, have: undefined }
+  return { records, from: { [topic]: from }, counts: undefined }
 }
 
-/** The same number of records of each key, hashed on both sides. */
+/** Compares, per key, the destination's records with as many of the source's, by hash. */
 const byKey = async (source: CopySide, destination: CopySide, topic: Topic, read: OnRead): Promise<CopiedPart> => {
-  const have = await chainsOf(destination, topic, read)
-  if (have.records === 0) return { records: 0, from: {}, have: undefined }
-  const ours = new Chains()
+  const copied = await chainsOf(destination, topic, read)
+  if (copied.records === 0) return { records: 0, from: {}, counts: undefined }
+  const sourceChains = new HashChains()
   for await (const records of source.log.read(topic, { to: source.ends })) {
-    for (const record of records) if (ours.count(record.key) < have.count(record.key)) ours.add(record)
+    for (const record of records)
+      if (sourceChains.count(record.key) < copied.count(record.key)) sourceChains.add(record)
   }
-  for (const key of have.keys()) {
-    if (!ours.sameKey(key, have)) throw differs((await firstOfKey(source, destination, topic, key))!)
+  for (const key of copied.keys()) {
+    if (!sourceChains.sameKey(key, copied)) throw differs((await firstOfKey(source, destination, topic, key))!)
   }
-  return { records: have.records, from: {}, have }
+  return { records: copied.records, from: {}, counts: copied }
 }
 
-/** How many of the source's announcements the destination has, each as often as both have it. */
-const announced = async (source: CopySide, destination: CopySide, read: OnRead): Promise<CopiedPart> => {
-  const theirs = await countsOf(destination, 'upgrades', read)
+/** Counts the announcements that both sides have, by record id. */
+const byRecord = async (source: CopySide, destination: CopySide, read: OnRead): Promise<CopiedPart> => {
+  const destinationCounts = await countsOf(destination, 'upgrades', read)
   const both = [...(await countsOf(source, 'upgrades'))].map(
-    ([id, count]) => [id, Math.min(count, theirs.get(id) ?? 0)] as const,
+    ([id, count]) => [id, Math.min(count, destinationCounts.get(id) ?? 0)] as const,
   )
-  const have = new Map(both.filter(([, count]) => count > 0))
-  const records = [...have.values()].reduce((sum, count) => sum + count, 0)
-  return { records, from: {}, have: { keys: () => have.keys(), count: (id) => have.get(id) ?? 0 } }
+  const copied = new Map(both.filter(([, count]) => count > 0))
+  const records = [...copied.values()].reduce((sum, count) => sum + count, 0)
+  return { records, from: {}, counts: { keys: () => copied.keys(), count: (id) => copied.get(id) ?? 0 } }
 }
 
-/** Of each of a topic's `copyKey`s, how many records there are up to the ends. */
+/** The number of records of each `copyKey` of a topic up to the ends. */
 export const countsOf = async (
   { log, ends }: CopySide,
   topic: Topic,
@@ -122,33 +123,33 @@ export const countsOf = async (
   return counts
 }
 
-/** Every record of a topic up to the ends that `counts`. */
+/** The hash chains of a topic's records up to the ends for which `includes` is true. */
 export const chainsOf = async (
   { log, ends }: CopySide,
   topic: Topic,
   read: OnRead = () => undefined,
-  counts: (record: LogRecord) => boolean = () => true,
-): Promise<Chains> => {
-  const chains = new Chains()
+  includes: (record: LogRecord) => boolean = () => true,
+): Promise<HashChains> => {
+  const chains = new HashChains()
   for await (const records of log.read(topic, { to: ends })) {
     for (const record of records) {
-      if (counts(record)) chains.add(record)
+      if (includes(record)) chains.add(record)
       read(record)
     }
   }
   return chains
 }
 
-/** The first of a topic's records in which a finished copy differs; in the order of the source's keys. */
+/** The first difference of a finished copy, in the order of the source's keys. */
 export const firstDifference = async (
   source: CopySide,
   destination: CopySide,
   topic: Topic,
 ): Promise<Difference | undefined> => {
-  const ours = await chainsOf(source, topic)
-  const theirs = await chainsOf(destination, topic)
-  for (const key of new Set([...ours.keys(), ...theirs.keys()])) {
-    if (!ours.sameKey(key, theirs)) return firstOfKey(source, destination, topic, key)
+  const sourceChains = await chainsOf(source, topic)
+  const destinationChains = await chainsOf(destination, topic)
+  for (const key of new Set([...sourceChains.keys(), ...destinationChains.keys()])) {
+    if (!sourceChains.sameKey(key, destinationChains)) return firstOfKey(source, destination, topic, key)
   }
   return undefined
 }
@@ -168,9 +169,9 @@ const firstOfKey = async (
       IteratorResult<LogRecord, undefined>,
       IteratorResult<LogRecord, undefined>,
     ]
-    if (!our) return their && placeOf(their, MORE)
+    if (!our) return their && differenceAt(their, MORE)
     const what = their ? difference(our, their) : MISSING
-    if (what !== undefined) return placeOf(our, what)
+    if (what !== undefined) return differenceAt(our, what)
   }
 }
 
@@ -178,7 +179,7 @@ async function* each(pages: AsyncIterable<LogRecord[]>): AsyncGenerator<LogRecor
   for await (const records of pages) yield* records
 }
 
-const placeOf = ({ topic, key, partition, offset }: LogRecord, what: string): Difference => ({
+const differenceAt = ({ topic, key, partition, offset }: LogRecord, what: string): Difference => ({
   topic,
   key,
   partition,
@@ -188,10 +189,11 @@ const placeOf = ({ topic, key, partition, offset }: LogRecord, what: string): Di
 
 const bytesOf = ({ payload }: LogRecord): Buffer => Buffer.from(payload.buffer, payload.byteOffset, payload.length)
 
+/** How a record of the source and that of the destination differ; undefined if they are equal. */
 const difference = (ours: LogRecord, theirs: LogRecord): string | undefined => {
-  if (ours.key !== theirs.key) return `the destination holds a record of the key ${theirs.key} in its place`
-  if (ours.schema !== theirs.schema) return `it is a ${ours.schema}, the destination holds a ${theirs.schema}`
+  if (ours.key !== theirs.key) return `the destination has a record of key ${theirs.key} at its position`
+  if (ours.schema !== theirs.schema) return `its schema is ${ours.schema}, at the destination ${theirs.schema}`
   if (ours.timestamp !== theirs.timestamp)
-    return `its time is ${ours.timestamp}, the destination's is ${theirs.timestamp}`
-  return bytesOf(ours).equals(bytesOf(theirs)) ? undefined : 'its bytes are others at the destination'
+    return `its timestamp is ${ours.timestamp}, at the destination ${theirs.timestamp}`
+  return bytesOf(ours).equals(bytesOf(theirs)) ? undefined : 'its bytes differ at the destination'
 }

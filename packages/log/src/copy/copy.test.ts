@@ -1,4 +1,4 @@
-/** Copies of a log: exact, finished after any end, refused where they could not be exact. */
+/** Tests of log copies: their content, interrupted copies, and destinations that are refused. */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import {
@@ -29,22 +29,22 @@ const folder = (): string => {
 
 const TEXT = 'x'.repeat(300)
 
-/** `count` records of 40 keys on each topic, repeats and equal times among them. */
-const fill = async (log: EventLog, count: number, first = 0): Promise<void> => {
+/** Appends `count` records of 40 keys to each topic, with repeated records and equal times. */
+const fill = async (log: EventLog, count: number, start = 0): Promise<void> => {
   const records: Append[] = range(count).flatMap((i) =>
     TOPICS.map((topic) =>
-      note(`k${((first + i) * 7) % 40}`, `${topic} ${first + i - (i % 5 === 0 ? 1 : 0)} ${TEXT}`, {
+      note(`k${((start + i) * 7) % 40}`, `${topic} ${start + i - (i % 5 === 0 ? 1 : 0)} ${TEXT}`, {
         topic,
-        timestamp: 1000 + Math.floor((first + i) / 3),
+        timestamp: 1000 + Math.floor((start + i) / 3),
       }),
     ),
   )
   for (let i = 0; i < records.length; i += 2000) await log.append(records.slice(i, i + 2000))
 }
 
-type Kept = Pick<LogRecord, 'key' | 'schema' | 'timestamp'> & { payload: string }
+type StoredRecord = Pick<LogRecord, 'key' | 'schema' | 'timestamp'> & { payload: string }
 
-const kept = async (log: EventLog, topic: Topic): Promise<Map<string, Kept[]>> =>
+const recordsByKey = async (log: EventLog, topic: Topic): Promise<Map<string, StoredRecord[]>> =>
   Map.groupBy(
     (await all(log.read(topic))).map(({ key, schema, timestamp, payload }) => ({
       key,
@@ -56,9 +56,9 @@ const kept = async (log: EventLog, topic: Topic): Promise<Map<string, Kept[]>> =
   )
 
 const assertSame = async (a: EventLog, b: EventLog): Promise<void> => {
-  // Whatever the order in which the keys are met.
+  // The order of the keys may differ.
   for (const topic of TOPICS)
-    assert.deepEqual(Object.fromEntries(await kept(b, topic)), Object.fromEntries(await kept(a, topic)))
+    assert.deepEqual(Object.fromEntries(await recordsByKey(b, topic)), Object.fromEntries(await recordsByKey(a, topic)))
 }
 
 const differs =
@@ -71,7 +71,7 @@ const differs =
   }
 
 describe('a copy of a log', () => {
-  test('has the same bytes, times and order of each key, repetitions included, between adapters and back', async () => {
+  test('has the same records, times and order per key, on both adapters and copied back', async () => {
     const source = openMemoryLog()
     await fill(source, 500)
     const embedded = await openEmbeddedLog({ folder: folder(), schemas: SCHEMAS })
@@ -91,7 +91,7 @@ describe('a copy of a log', () => {
     await embedded.close()
   })
 
-  test('adds the announced versions of the source to those that setup wrote in the destination, once', async () => {
+  test("adds the source's announcements to those of the destination, once", async () => {
     const source = openMemoryLog()
     await source.append([note('readers', 'up', { topic: 'upgrades' }), note('a', 'said')])
     for (const partitions of [undefined, { turns: 3 }]) {
@@ -113,12 +113,12 @@ describe('a copy of a log', () => {
     }
   })
 
-  test('of an empty log is empty', async () => {
+  test('of an empty log has no records', async () => {
     const { copied, equal, topics } = await copyLog({ from: openMemoryLog(), to: openMemoryLog() })
     assert.deepEqual([copied, equal, topics.turns.records], [0, true, 0])
   })
 
-  test('keeps the order of each partition, so that folds and times give the same', async () => {
+  test('has the same order in each partition, read from the start and from a time', async () => {
     const source = openMemoryLog()
     await fill(source, 300)
     const to = openMemoryLog()
@@ -131,7 +131,7 @@ describe('a copy of a log', () => {
     }
   })
 
-  test('resumes behind existing records and follows a source that grew', async () => {
+  test('skips records that were copied and adds records that were appended since', async () => {
     const source = openMemoryLog()
     const to = openMemoryLog()
     await fill(source, 200)
@@ -148,7 +148,7 @@ describe('a copy of a log', () => {
     await assertSame(source, to)
   })
 
-  test('ends with the records that existed when it began', async () => {
+  test('does not include records that are appended during the copy', async () => {
     const source = openMemoryLog()
     const to = openMemoryLog()
     await fill(source, 100)
@@ -165,14 +165,14 @@ describe('a copy of a log', () => {
     assert.deepEqual([report.copied, report.equal, report.sourceGrew], [100 * TOPICS.length, true, true])
   })
 
-  test('may have other partition counts, also when it resumes', async () => {
+  test('may have other partition counts, also when it is continued', async () => {
     const source = openMemoryLog()
     await fill(source, 400)
     const partitions = { turns: 16, scores: 1, blobs: 3 }
     const to = openMemoryLog({ partitions })
-    const halted = new AbortController()
+    const aborting = new AbortController()
     await assert.rejects(
-      copyLog({ from: source, to: stopping(to, 2, halted), signal: halted.signal }),
+      copyLog({ from: source, to: stopping(to, 2, aborting), signal: aborting.signal }),
       (error) => error instanceof InstarError && error.code === 'aborted',
     )
     await fill(source, 20, 400)
@@ -182,7 +182,7 @@ describe('a copy of a log', () => {
     await assertSame(source, to)
     const same = openMemoryLog()
     assert.deepEqual((await copyLog({ from: to, to: same })).topics, topics)
-    // Side by side by time: no partition of the copy has all of one source partition before another.
+    // The source's partitions are merged by time.
     const times = (await all(to.read('scores'))).map(({ timestamp }) => timestamp)
     assert.deepEqual(
       times,
@@ -190,12 +190,12 @@ describe('a copy of a log', () => {
     )
   })
 
-  test('reports progress for each topic up to its end, never backwards', async () => {
+  test('reports increasing progress of every topic up to 1', async () => {
     const source = openMemoryLog()
     await fill(source, 4000)
-    const said: CopyProgress[] = []
-    await copyLog({ from: source, to: openMemoryLog(), onProgress: (progress) => void said.push(progress) })
-    for (const [name, of] of Object.entries(Object.groupBy(said, ({ phase, topic }) => `${phase} ${topic}`))) {
+    const reports: CopyProgress[] = []
+    await copyLog({ from: source, to: openMemoryLog(), onProgress: (progress) => void reports.push(progress) })
+    for (const [name, of] of Object.entries(Object.groupBy(reports, ({ phase, topic }) => `${phase} ${topic}`))) {
       const shares = of!.map(({ share }) => share)
       assert.deepEqual(
         shares,
@@ -205,24 +205,26 @@ describe('a copy of a log', () => {
       assert.equal(shares.at(-1), 1)
       if (name.startsWith('copy') || name.startsWith('check')) assert.equal(of!.at(-1)!.records, 4000)
     }
-    assert.ok(said.filter(({ phase, topic, share }) => phase === 'copy' && topic === 'turns' && share < 1).length >= 2)
+    assert.ok(
+      reports.filter(({ phase, topic, share }) => phase === 'copy' && topic === 'turns' && share < 1).length >= 2,
+    )
   })
 })
 
-/** Raises the signal with the nth append, which is written. */
-const stopping = (log: EventLog, appends: number, halted: AbortController): EventLog =>
+/** Aborts the controller after the nth append. */
+const stopping = (log: EventLog, appends: number, aborting: AbortController): EventLog =>
   Object.assign(Object.create(log) as EventLog, {
     read: log.read.bind(log),
     ends: log.ends.bind(log),
     partitions: log.partitions.bind(log),
     async append(records: readonly Append[]) {
       const positions = await log.append(records)
-      if (--appends === 0) halted.abort()
+      if (--appends === 0) aborting.abort()
       return positions
     },
   })
 
-describe('a destination that differs from the source', () => {
+describe('a destination that is not a prefix of the source', () => {
   const sourceOf = async (count = 50): Promise<EventLog> => {
     const log = openMemoryLog()
     await fill(log, count)
@@ -248,18 +250,18 @@ describe('a destination that differs from the source', () => {
       await assert.rejects(copyLog({ from: source, to }), differs(what, { ...TEXTS, ...details }))
       assert.deepEqual(await to.ends(TOPICS), ends)
     }
-    test(`is refused with the first differing record: ${name}`, async () => {
+    test(`is refused with the first record that differs: ${name}`, async () => {
       const [a, b, c] = ['a', 'b', 'c'].map((text) => note('k', text)) as [Append, Append, Append]
       const offset = 50
-      await refused([a, b, c], [a, c], /its bytes are others/, { offset: offset + 1 })
-      await refused([a, b], [note('k', 'a', { timestamp: 5 })], /its time is 1700000000000/, { offset })
-      await refused([a], [a, a], /the destination holds this record, the source holds none/, { offset: offset + 1 })
-      await refused([a, b], [a, a, b], /its bytes are others/, { offset: offset + 1 })
-      await refused([], [a], /the source holds none/, { offset })
+      await refused([a, b, c], [a, c], /its bytes differ/, { offset: offset + 1 })
+      await refused([a, b], [note('k', 'a', { timestamp: 5 })], /its timestamp is 1700000000000/, { offset })
+      await refused([a], [a, a], /the destination has this record, the source has none/, { offset: offset + 1 })
+      await refused([a, b], [a, a, b], /its bytes differ/, { offset: offset + 1 })
+      await refused([], [a], /the source has none/, { offset })
     })
   }
 
-  test('a destination that another process writes during the copy is not reported equal, with the position', async () => {
+  test('is reported with its first difference if another process writes to it during the copy', async () => {
     const source = await sourceOf()
     const to = openMemoryLog()
     const report = await copyLog({
@@ -271,12 +273,12 @@ describe('a destination that differs from the source', () => {
     })
     assert.equal(report.equal, false)
     assert.deepEqual([report.first?.topic, report.first?.key], ['turns', 'k0'])
-    assert.match(report.first!.what, /the source holds none/)
+    assert.match(report.first!.what, /the source has none/)
   })
 })
 
 test(
-  'a copy that is killed repeatedly is completed by the next one without losses or duplicates',
+  'a copy that is killed four times is completed by the next one, without lost or duplicate records',
   { timeout: 60_000 },
   async () => {
     const [from, into] = [folder(), folder()]
@@ -290,7 +292,7 @@ test(
           stdio: ['ignore', 'pipe', 'inherit'],
         },
       )
-    // A page of records is written before the next one is counted: each is killed in the midst of a topic.
+    // A page is written before the next is counted, so each process is killed within a topic.
     for (const step of [
       /^copy\/blobs/,
       /^copy\/turns\/0\.[789]/,

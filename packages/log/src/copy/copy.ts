@@ -1,8 +1,8 @@
 /**
- * Copies one log to another: the same bytes, so the same ids and times, and the order of each key. Positions are not
- * copied, and the partition counts may differ. The destination must hold a prefix of the source (except for
- * announcements of versions, of which it may have its own); it is compared with the source first. A copy that was
- * interrupted is continued by the next one, and a finished copy is extended by what was appended to the source since.
+ * Copies one log to another. The copy has the same records, with the same ids and times, in the same order per key. Offsets
+ * and partition counts may differ. The destination must contain a prefix of the source, apart from announcements of
+ * versions; this is verified first. A second copy continues an interrupted one, and adds what was appended to the source
+ * since a finished one.
  */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
@@ -18,37 +18,39 @@ import {
   type CopiedPart,
   type CopySide,
 } from './compare.ts'
-import { inTimeOrder } from './lane.ts'
+import { inTimeOrder } from './partition-reader.ts'
 import { aborted, Meter, type CopyProgress, type CopyObserver } from './meter.ts'
 
 export type CopyOptions = {
   from: EventLog
-  /** No other process may write to it during the copy. */
+  /** No other process may write to this log during the copy. */
   to: EventLog
   onProgress?(progress: CopyProgress): void
-  /** Ends the copy with `aborted`; what was written stays. */
+  /** Ends the copy with `aborted`; records written so far stay. */
   signal?: AbortSignal
 }
 
+/** `bytes`: of payloads. `digest`: see `HashChains`. */
 export type TopicCopy = { records: number; bytes: number; digest: string }
 
 export type CopyReport = {
-  /** Of the source, as it was when the copy began. */
+  /** The source's topics as of the start of the copy. */
   topics: Record<Topic, TopicCopy>
-  /** Records that were written, and that were there. */
+  /** Records that this copy wrote. */
   copied: number
+  /** Records that were at the destination before. */
   skipped: number
-  /** By the digests of what was read back from both. */
+  /** Whether the digests of both logs, read after the copy, are equal. */
   equal: boolean
   first: Difference | null
-  /** The source has more than when the copy began. */
+  /** Whether records were appended to the source during the copy. */
   sourceGrew: boolean
 }
 
-/** What records name comes before them: blobs before all, versions last. */
+/** Topics in the order in which they are copied: `blobs` first, since records of other topics refer to blobs. */
 const ORDER: readonly Topic[] = ['blobs', ...TOPICS.filter((topic) => topic !== 'blobs')]
 
-/** Throws `copy_differs` before anything is written, `aborted`, and what the logs throw. */
+/** Throws `copy_differs` before a record is written, `aborted`, and errors of the logs. */
 export const copyLog = async ({ from, to, onProgress = () => undefined, signal }: CopyOptions): Promise<CopyReport> => {
   const observer: CopyObserver = { onProgress, signal }
   const source: CopySide = { log: from, ends: await from.ends(TOPICS) }
@@ -63,7 +65,7 @@ export const copyLog = async ({ from, to, onProgress = () => undefined, signal }
   if (!sameEnds(before.ends, await to.ends(TOPICS)))
     throw new InstarError(
       'copy_differs',
-      'the destination changed while it was compared: somebody else writes to it, or the last records of an earlier copy were still on their way. In the second case run it again.',
+      'the destination changed while it was compared: another process writes to it, or the last appends of an earlier copy finished meanwhile. In the second case run the copy again.',
     )
 
   let copied = 0
@@ -96,23 +98,26 @@ export const copyLog = async ({ from, to, onProgress = () => undefined, signal }
   }
 }
 
-/** One append at a time, so that what is there is a beginning whenever it ends; the next is read meanwhile. */
+/**
+ * Appends pages one at a time, so that the destination is a prefix of the source whenever the copy ends. The next page is
+ * read during an append. Returns the number of records appended.
+ */
 const copyTopic = async (
   source: CopySide,
   to: EventLog,
   topic: Topic,
-  { from, have }: CopiedPart,
+  { from, counts }: CopiedPart,
   observer: CopyObserver,
 ): Promise<number> => {
   const range = { from, to: source.ends }
   const meter = new Meter({ phase: 'copy', topic }, range, observer)
-  const left = have && new Map(Array.from(have.keys(), (key) => [key, have.count(key)]))
+  const skip = counts && new Map(Array.from(counts.keys(), (key) => [key, counts.count(key)]))
   let copied = 0
   let writing: Promise<unknown> = Promise.resolve()
   for await (const page of inTimeOrder(source.log, topic, range)) {
     await orAborted(writing, observer.signal)
     page.forEach(meter.read)
-    const records = left ? page.filter((record) => !taken(left, copyKey(record))) : page
+    const records = skip ? page.filter((record) => !consume(skip, copyKey(record))) : page
     if (records.length === 0) continue
     copied += records.length
     writing = to.append(byPartition(records, to.partitions(topic)).map(asAppend))
@@ -123,7 +128,7 @@ const copyTopic = async (
   return copied
 }
 
-/** `of`: these records alone, which the source has; the destination may have more. */
+/** Reads a topic and computes its digest. `of`: only these records, counted by `copyKey`. */
 const readBack = async (
   side: CopySide,
   topic: Topic,
@@ -132,14 +137,14 @@ const readBack = async (
   of?: Map<string, number>,
 ): Promise<TopicCopy> => {
   const meter = new Meter({ phase, topic }, { to: side.ends }, observer)
-  const chains = await chainsOf(side, topic, meter.read, (record) => !of || taken(of, copyKey(record)))
+  const chains = await chainsOf(side, topic, meter.read, (record) => !of || consume(of, copyKey(record)))
   meter.end()
   return { records: chains.records, bytes: chains.bytes, digest: chains.digest() }
 }
 
 /**
- * The order within a partition is all that readers see. Together, they are written in few large pieces: Kafka takes
- * and flushes each partition's by itself.
+ * Groups records by the destination's partition, for few large batches: Kafka writes and flushes each partition's batch on
+ * its own. Readers only see the order within a partition.
  */
 const byPartition = (records: readonly LogRecord[], count: number): LogRecord[] =>
   [...Map.groupBy(records, ({ key }) => partitionOf(key, count)).values()].flat()
@@ -152,12 +157,12 @@ const asAppend = ({ topic, key, schema, payload, timestamp }: LogRecord): Append
   timestamp,
 })
 
-/** One of the records of the `copyKey` that are at the destination. */
-const taken = (left: Map<string, number>, key: string): boolean => {
-  const count = left.get(key)
+/** Decrements the count of a key. Returns false if it is 0. */
+const consume = (counts: Map<string, number>, key: string): boolean => {
+  const count = counts.get(key)
   if (count === undefined) return false
-  if (count === 1) left.delete(key)
-  else left.set(key, count - 1)
+  if (count === 1) counts.delete(key)
+  else counts.set(key, count - 1)
   return true
 }
 
@@ -166,7 +171,7 @@ const sameEnds = (a: Offsets, b: Offsets): boolean =>
     Object.entries(b[topic] ?? {}).every(([partition, end]) => (a[topic]?.[Number(partition)] ?? 0) === end),
   )
 
-/** An append waits for as long as its log is away. */
+/** Waits for an append, which may take as long as its log is unavailable; throws `aborted` when the signal is aborted. */
 const orAborted = async (writing: Promise<unknown>, signal: AbortSignal | undefined): Promise<void> => {
   if (!signal) return void (await writing)
   const stop = Promise.withResolvers<never>()

@@ -1,28 +1,28 @@
-/** The calls that share a transaction. */
+/** The append and commit calls that share a transaction. */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS } from '@instar/events/flow'
 import type { Position } from '../port.ts'
 import { Frame } from './frame.ts'
-import type { Written } from './latest.ts'
+import type { WrittenCall } from './recent-records.ts'
 import type { GroupCommit } from './messages.ts'
 
 type Settle<T> = { resolve(value: T): void; reject(cause: unknown): void }
 
 export class Batch {
-  /** 0 or 1: the number of its frame. */
-  readonly number: number
+  /** The index of its frame, 0 or 1. */
+  readonly frameIndex: number
   readonly frame = new Frame()
-  /** The memory that the writer maps for this frame. */
-  known: SharedArrayBuffer | undefined
+  /** The frame's memory as the writing thread last received it. */
+  sharedWithWriter: SharedArrayBuffer | undefined
   transaction = 0
   /** Payload bytes. */
   bytes = 0
-  /** The offsets count from the transaction's first of their topic. */
-  calls: (Settle<Position[]> & Written & { positions: Position[] })[] = []
+  /** Offsets are relative to the transaction's first offset of their topic. */
+  calls: (Settle<Position[]> & WrittenCall & { positions: Position[] })[] = []
   commits: (Settle<void> & GroupCommit)[] = []
 
-  constructor(number: number) {
-    this.number = number
+  constructor(frameIndex: number) {
+    this.frameIndex = frameIndex
   }
 
   get empty(): boolean {
@@ -30,10 +30,10 @@ export class Batch {
   }
 
   /**
-   * Empties the batch. The returned function resolves or rejects its calls and returns what was written. `outcome`:
-   * each topic's first offset, or the error.
+   * Empties the batch. The returned function resolves or rejects its calls and returns the calls that were written.
+   * `outcome`: the transaction's first offset of each topic (in the order of TOPICS), or the error.
    */
-  take(outcome: Float64Array | InstarError): () => readonly Written[] {
+  take(outcome: Float64Array | InstarError): () => readonly WrittenCall[] {
     const { calls, commits } = this
     this.frame.clear()
     this.bytes = 0

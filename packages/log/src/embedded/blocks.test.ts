@@ -1,4 +1,4 @@
-/** Where the embedded log keeps which partition an offset is in: full blocks, the rows behind them, an earlier format. */
+/** The partition index of the embedded log: full blocks, the rows after them, and logs of format 1. */
 import { InstarError } from '@instar/events/errors'
 import { openEmbeddedLog, partitionOf } from '../index.ts'
 import assert from 'node:assert/strict'
@@ -12,7 +12,7 @@ const RECORDS = 3000
 const keys = range(40).map((i) => `k${i}`)
 const PARTITIONS = 8
 
-/** Record `i` is of key `i mod 40`, is called `i`, and came at time `10 i`. */
+/** Appends records from `from` to `to`: record `i` has key `i mod 40`, text `i` and timestamp `10 i`. */
 const write = async ({ log }: Opened, from: number, to: number): Promise<void> => {
   for (let i = from; i < to; i += 100)
     await log.append(
@@ -28,7 +28,7 @@ const of = (key: string, from = 0, to = RECORDS): string[] =>
     .filter((i) => i >= from && i < to && keys[i % keys.length] === key)
     .map(String)
 
-/** One above the last of each partition. */
+/** One above the last offset of each partition. */
 const endsOf = (records: number): Record<number, number> =>
   Object.fromEntries(
     range(PARTITIONS).map((partition) => [
@@ -53,8 +53,8 @@ const feature = (title: string, body: (opened: Opened, folder: string) => Promis
   })
 }
 
-describe('embedded log: blocks', () => {
-  feature('hold the records that were written before, during and after a read', async (opened, folder) => {
+describe('embedded log: the partition index', () => {
+  feature('finds records that are appended before and between reads of one reader', async (opened, folder) => {
     await write(opened, 0, 1000)
     const reader = await openEmbeddedLog({ folder, readOnly: true })
     await checkReads(reader, 1000)
@@ -66,7 +66,7 @@ describe('embedded log: blocks', () => {
     await reader.close()
   })
 
-  feature('continue at the end of the last opening, also in a partly filled block', async (opened) => {
+  feature('continues after a reopening, within and at the end of a block', async (opened) => {
     let log = opened.log
     for (const [from, to] of [
       [0, 700],
@@ -82,7 +82,7 @@ describe('embedded log: blocks', () => {
     }
   })
 
-  feature('find times and positions', async (opened) => {
+  feature('finds times and offsets in every block', async (opened) => {
     await write(opened, 0, RECORDS)
     const [key] = keys as [string]
     for (const i of [0, 1, 1000, 1023, 1024, 1025, 2500, RECORDS - 1]) {
@@ -100,7 +100,7 @@ describe('embedded log: blocks', () => {
     }
   })
 
-  feature('are made for a log of format 1 by a writer; readers refuse that format', async (opened, folder) => {
+  feature('is created by a writer for a log of format 1, which readers refuse', async (opened, folder) => {
     await write(opened, 0, RECORDS)
     await opened.log.close()
     const db = new DatabaseSync(join(folder, 'log.db'))
@@ -121,7 +121,7 @@ describe('embedded log: blocks', () => {
     await reader.close()
   })
 
-  feature('that are missing are named in an error', async (opened, folder) => {
+  feature('without one of its blocks throws data_unreadable with the block', async (opened, folder) => {
     await write(opened, 0, RECORDS)
     await opened.log.close()
     const db = new DatabaseSync(join(folder, 'log.db'))

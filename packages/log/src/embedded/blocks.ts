@@ -1,12 +1,13 @@
 /**
- * Which partition each offset of a topic is in: 2 bytes per offset, one row per `BLOCK` offsets, written when the
- * block is full; behind the last full block the topic's own rows say it. An SQL index on the partition would have
- * every transaction write a page for each partition that it touches: 70 % more pages for a group of 32 records.
+ * The partition index of the embedded log: a u16 (platform byte order) per offset, stored in one row per block of `BLOCK`
+ * offsets when the block is full. Offsets after the last full block are looked up in the topic's rows. With an SQL index on
+ * the partition, each transaction would write one page per partition: 70 % more pages for a transaction of 32 records.
  */
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 
+/** Offsets per block. */
 const BLOCK = 1024
 
 export const blockTable = (topic: Topic): string =>
@@ -14,12 +15,12 @@ export const blockTable = (topic: Topic): string =>
 
 const blockOf = (offset: number): number => Math.floor(offset / BLOCK)
 
-/** In the writing connection. */
+/** Writes the blocks of a topic, in the writing connection. */
 export class BlockWriter {
   readonly #insert: StatementSync
   readonly #partitions = new Uint16Array(BLOCK)
 
-  /** `next`: the offset that `add` is called with first; each of the following is one more. */
+  /** `next`: the first offset passed to `add`; each call must pass the offset after that of the previous one. */
   constructor(db: DatabaseSync, topic: Topic, next: number) {
     this.#insert = db.prepare(`INSERT INTO "${topic}_blocks" VALUES (?, ?)`)
     const rows = db
@@ -34,7 +35,7 @@ export class BlockWriter {
   }
 }
 
-/** The blocks of a topic that has records and no blocks yet. */
+/** Writes the blocks of a topic with records and without blocks. */
 export const fillBlocks = (db: DatabaseSync, topic: Topic): void => {
   const blocks = new BlockWriter(db, topic, 0)
   for (const { offset, partition } of db
@@ -45,29 +46,29 @@ export const fillBlocks = (db: DatabaseSync, topic: Topic): void => {
 
 type RecordLocation = { offset: number; partition: number }
 
-/** Of an offset that holds nothing yet; no partition has this number. */
+/** Marks an offset without a record; partition counts are at most 0xffff, so no partition has this number. */
 const NONE = 0xffff
 
 /**
- * In a reading connection. Every offset is looked at once in the life of the connection, for the partitions' ends
- * (9 ms for a million records, when it first asks); what else is asked for is read again from the file.
+ * Reads the blocks of a topic. `ends` reads each offset once in the life of the connection (9 ms for a million records at
+ * the first call); other queries read blocks from the file.
  */
 export class BlockReader {
   readonly #topic: Topic
   readonly #last: StatementSync
   readonly #full: StatementSync
-  readonly #places: StatementSync
+  readonly #rowsBetween: StatementSync
   readonly #ends: number[]
-  /** Offsets below it are in `#ends`. */
-  #seen = 0
-  /** The last block that was looked into, as far as it was known then. */
-  #held = { block: -1, until: 0, partitions: new Uint16Array() }
+  /** Offsets below it are counted in `#ends`. */
+  #scanned = 0
+  /** The last block that was read. `until`: the offset up to which its partitions are valid. */
+  #cachedBlock = { block: -1, until: 0, partitions: new Uint16Array() }
 
   constructor(db: DatabaseSync, topic: Topic, partitions: number) {
     this.#topic = topic
     this.#last = db.prepare(`SELECT max(offset) AS last FROM "${topic}"`)
     this.#full = db.prepare(`SELECT partitions FROM "${topic}_blocks" WHERE block = ?`)
-    this.#places = db.prepare(`SELECT offset, partition FROM "${topic}" WHERE offset >= ? AND offset < ?`)
+    this.#rowsBetween = db.prepare(`SELECT offset, partition FROM "${topic}" WHERE offset >= ? AND offset < ?`)
     this.#ends = new Array<number>(partitions).fill(0)
   }
 
@@ -76,30 +77,30 @@ export class BlockReader {
     return last === null ? 0 : last + 1
   }
 
-  /** One above the last offset of each partition; 0 for one that holds nothing. */
+  /** One above the last offset of each partition; 0 for an empty one. Throws `data_unreadable`. */
   ends(): readonly number[] {
     const end = this.end()
-    for (; blockOf(this.#seen) < blockOf(end); this.#seen = (blockOf(this.#seen) + 1) * BLOCK) {
-      const first = blockOf(this.#seen) * BLOCK
-      const partitions = this.#readFull(blockOf(this.#seen))
+    for (; blockOf(this.#scanned) < blockOf(end); this.#scanned = (blockOf(this.#scanned) + 1) * BLOCK) {
+      const first = blockOf(this.#scanned) * BLOCK
+      const partitions = this.#readFull(blockOf(this.#scanned))
       for (let i = 0; i < BLOCK; i++) this.#ends[partitions[i]!] = first + i + 1
     }
-    for (const { offset, partition } of this.#places.iterate(this.#seen, end) as Iterable<RecordLocation>)
+    for (const { offset, partition } of this.#rowsBetween.iterate(this.#scanned, end) as Iterable<RecordLocation>)
       this.#ends[partition] = offset + 1
-    this.#seen = end
+    this.#scanned = end
     return this.#ends
   }
 
-  /** The first offset at or after `offset` in a partition. */
+  /** The first offset of a partition that is at least `offset`. */
   firstAt(partition: number, offset: number): number | undefined {
     return this.within(partition, offset, this.ends()[partition]!, 1)[0]
   }
 
-  /** The partition's first `most` offsets from `from` up to, not with, `to`. */
-  within(partition: number, from: number, to: number, most = Infinity): number[] {
+  /** The first `limit` offsets of a partition from `from` (inclusive) to `to` (exclusive). */
+  within(partition: number, from: number, to: number, limit = Infinity): number[] {
     const end = Math.min(to, this.ends()[partition]!)
     const offsets: number[] = []
-    for (let at = from; at < end && offsets.length < most; at++) {
+    for (let at = from; at < end && offsets.length < limit; at++) {
       const i = this.#partitions(blockOf(at)).indexOf(partition, at % BLOCK)
       at = i === -1 ? (blockOf(at) + 1) * BLOCK - 1 : blockOf(at) * BLOCK + i
       if (i !== -1 && at < end) offsets.push(at)
@@ -108,14 +109,14 @@ export class BlockReader {
   }
 
   #partitions(block: number): Uint16Array {
-    const until = Math.min(this.#seen, (block + 1) * BLOCK)
-    if (this.#held.block !== block || this.#held.until !== until)
-      this.#held = {
+    const until = Math.min(this.#scanned, (block + 1) * BLOCK)
+    if (this.#cachedBlock.block !== block || this.#cachedBlock.until !== until)
+      this.#cachedBlock = {
         block,
         until,
         partitions: until % BLOCK === 0 ? this.#readFull(block) : this.#readTail(block, until),
       }
-    return this.#held.partitions
+    return this.#cachedBlock.partitions
   }
 
   #readFull(block: number): Uint16Array<ArrayBuffer> {
@@ -123,7 +124,7 @@ export class BlockReader {
     if (row?.partitions.length !== 2 * BLOCK)
       throw new InstarError(
         'data_unreadable',
-        `the log does not say where the records of block ${block} of ${this.#topic} are`,
+        `the partition index of the log lacks block ${block} of ${this.#topic}: restore the log from a copy`,
         { topic: this.#topic, block },
       )
     return new Uint16Array(row.partitions.slice().buffer)
@@ -131,7 +132,7 @@ export class BlockReader {
 
   #readTail(block: number, until: number): Uint16Array<ArrayBuffer> {
     const partitions = new Uint16Array(BLOCK).fill(NONE)
-    for (const { offset, partition } of this.#places.iterate(block * BLOCK, until) as Iterable<RecordLocation>)
+    for (const { offset, partition } of this.#rowsBetween.iterate(block * BLOCK, until) as Iterable<RecordLocation>)
       partitions[offset % BLOCK] = partition
     return partitions
   }

@@ -1,30 +1,31 @@
 /**
- * The shared words of the appending and the writing thread. The writer waits on one of them: waking it costs less
- * than a message, and it begins a transaction while its records are still being put. Rare events (commits, memory
- * that grew, the end) are messages on the port, counted by a word.
+ * Shared memory of the appending and the writing thread: eight Int32 words, then a Float64 per topic. The writer waits on a
+ * word (`Atomics.wait`), since waking it takes less time than a message, and it starts a transaction while records are still
+ * being added. Rare events (group commits, a larger frame, closing) are messages on the port; a word counts them.
  */
 import { TOPICS } from '@instar/events/flow'
 
-/** Raised with every other word. */
-const CALLED = 0
-/** How many transactions were opened. */
+/** Incremented after every change of another word; the writer waits on it. */
+const WAKEUPS = 0
+/** The number of transactions opened so far. */
 const OPENED = 1
-/** The number of the frame of the one that is open, how many of its bytes may be read, and whether that is all. */
+/** Of the open transaction: the index of its frame, the readable bytes of the frame, and 1 once no more will follow. */
 const FRAME = 2
 const PUBLISHED = 3
 const SEALED = 4
-/** Count of messages posted. */
-const LETTERS = 5
-const ASLEEP = 6
+/** The number of messages posted so far. */
+const MESSAGES = 5
+/** 1 while the writer blocks. */
+const SLEEPING = 6
 const WORDS = 8
 /** Polls between two reads of the clock. */
-const LOOKS = 50
+const POLLS = 50
 
 export type ControlMemory = SharedArrayBuffer
 
 const wordsOf = (memory: ControlMemory): Int32Array => new Int32Array(memory, 0, WORDS)
 
-/** For each topic the offset of the transaction's first record; the writer's until it has answered. */
+/** The offset of the transaction's first record per topic, valid once the writer has answered. */
 export const firstOffsets = (memory: ControlMemory): Float64Array => new Float64Array(memory, WORDS * 4, TOPICS.length)
 
 export const controlMemory = (): ControlMemory => new SharedArrayBuffer(WORDS * 4 + TOPICS.length * 8)
@@ -37,73 +38,73 @@ export class AppenderControl {
     this.#words = wordsOf(memory)
   }
 
-  /** Begins a transaction; the last one has been answered. Its number. */
+  /** Opens a transaction and returns its number. The writer must have answered the previous one. */
   open(frame: number): number {
     Atomics.store(this.#words, FRAME, frame)
     Atomics.store(this.#words, PUBLISHED, 0)
     Atomics.store(this.#words, SEALED, 0)
     const before = Atomics.add(this.#words, OPENED, 1)
-    this.#call()
+    this.#wake()
     return before + 1
   }
 
-  /** So many bytes of the frame, from its first on, are the writer's to read. */
+  /** Lets the writer read the first `bytes` bytes of the frame. */
   publish(bytes: number): void {
     Atomics.store(this.#words, PUBLISHED, bytes)
-    this.#call()
+    this.#wake()
   }
 
-  /** What has been published is all: it may be committed. */
+  /** Lets the writer commit: nothing more will be published. */
   seal(): void {
     Atomics.store(this.#words, SEALED, 1)
-    this.#call()
+    this.#wake()
   }
 
-  /** A message was posted on the port. */
-  letter(): void {
-    Atomics.add(this.#words, LETTERS, 1)
-    this.#call()
+  /** Call it after posting a message on the port. */
+  messagePosted(): void {
+    Atomics.add(this.#words, MESSAGES, 1)
+    this.#wake()
   }
 
-  #call(): void {
-    Atomics.add(this.#words, CALLED, 1)
-    if (Atomics.load(this.#words, ASLEEP) === 1) Atomics.notify(this.#words, CALLED)
+  #wake(): void {
+    Atomics.add(this.#words, WAKEUPS, 1)
+    if (Atomics.load(this.#words, SLEEPING) === 1) Atomics.notify(this.#words, WAKEUPS)
   }
 }
 
 /** The writing thread's side. */
 export class WriterControl {
   readonly #words: Int32Array
-  #letters = 0
-  /** The number of the transaction that was taken last. */
+  #messages = 0
+  /** The number of the last transaction that `takeOpened` returned. */
   transaction = 0
 
   constructor(memory: ControlMemory) {
     this.#words = wordsOf(memory)
   }
 
-  /** Read it before checking the condition that `sleep` waits for. */
-  get times(): number {
-    return Atomics.load(this.#words, CALLED)
+  /** The number of wake-ups. Read it before checking the condition that `sleep` waits for. */
+  get wakeups(): number {
+    return Atomics.load(this.#words, WAKEUPS)
   }
 
   /**
-   * Blocks until the word has changed more than `times`. Polls for `lookMs` before it blocks, because a wake-up takes
-   * longer than that.
+   * Returns when the number of wake-ups differs from `wakeups`. Polls for `pollMs` milliseconds before it blocks, since waking
+   * a blocked thread takes longer.
    */
-  sleep(times: number, lookMs: number): void {
-    if (lookMs > 0) {
-      const until = performance.now() + lookMs
+  sleep(wakeups: number, pollMs: number): void {
+    if (pollMs > 0) {
+      const until = performance.now() + pollMs
       do {
-        for (let i = 0; i < LOOKS; i++) if (this.times !== times) return
+        for (let i = 0; i < POLLS; i++) if (this.wakeups !== wakeups) return
       } while (performance.now() < until)
     }
-    Atomics.store(this.#words, ASLEEP, 1)
-    Atomics.wait(this.#words, CALLED, times)
-    Atomics.store(this.#words, ASLEEP, 0)
+    Atomics.store(this.#words, SLEEPING, 1)
+    Atomics.wait(this.#words, WAKEUPS, wakeups)
+    Atomics.store(this.#words, SLEEPING, 0)
   }
 
-  /** The frame of a transaction that was opened since the last was taken. */
+  /** The frame index of a transaction that was opened since the last call; undefined if there is none. */
   takeOpened(): number | undefined {
     const opened = Atomics.load(this.#words, OPENED)
     if (opened === this.transaction) return undefined
@@ -119,10 +120,10 @@ export class WriterControl {
     return Atomics.load(this.#words, SEALED) === 1
   }
 
-  /** True once per message posted. */
-  takeLetter(): boolean {
-    if (Atomics.load(this.#words, LETTERS) === this.#letters) return false
-    this.#letters++
+  /** Returns true once per message posted. */
+  takeMessage(): boolean {
+    if (Atomics.load(this.#words, MESSAGES) === this.#messages) return false
+    this.#messages++
     return true
   }
 }

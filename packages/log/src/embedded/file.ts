@@ -1,6 +1,6 @@
 /**
- * The file `log.db`: one table per topic, whose rowid is the offset, so that a topic is appended at one
- * place, read in one sweep, and its offsets grow within every partition.
+ * The SQLite file `log.db`: its tables, its checks at opening and its lock. Each topic is a table whose rowid is the
+ * offset, so that appends go to the end of one B-tree and a topic is read sequentially.
  */
 import { InstarError } from '@instar/events/errors'
 import { FLOW, TOPICS, type Topic } from '@instar/events/flow'
@@ -8,15 +8,16 @@ import { closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { blockTable, fillBlocks } from './blocks.ts'
-import { ownOnly } from '../own-only.ts'
+import { restrictMode } from '../permissions.ts'
 import type { PartitionCounts } from '../partition.ts'
 
+/** The version of the file format. */
 const FORMAT = '2'
 
 const logFile = (folder: string): string => join(folder, 'log.db')
 const lockFile = (folder: string): string => join(folder, 'log.lock')
 
-/** What the writing connection sets; the benchmark's raw SQLite sets the same. */
+/** The pragmas of the writing connection. The benchmark of raw SQLite uses the same. */
 export const WRITE_PRAGMAS = `
   PRAGMA page_size = 8192;
   PRAGMA journal_mode = WAL;
@@ -26,8 +27,8 @@ export const WRITE_PRAGMAS = `
 `
 
 /**
- * `reached` is the greatest timestamp of the partition up to and with the row: it never falls, so the first
- * record since a time is found by bisection, without an index on timestamps.
+ * `reached` is the greatest timestamp of the partition up to and including the row. It never decreases, so the first record
+ * since a time is found by binary search, without an index on timestamps.
  */
 const topicTable = (topic: Topic): string => `
   CREATE TABLE IF NOT EXISTS "${topic}" (
@@ -47,35 +48,36 @@ const TABLES = `
 `
 
 /**
- * Makes the folder, for its owner alone: conversations are in it. The folders above keep the permissions that
- * they have, since PostgreSQL's, beside this one, may belong to another user. Throws `data_unreadable`.
+ * Creates the folder with mode 0700, since it contains conversations. Parent folders keep their permissions: the folder of
+ * PostgreSQL in the same parent may belong to another user. Throws `data_unreadable`.
  */
-export const makeFolder = (folder: string): void => {
+export const createFolder = (folder: string): void => {
   try {
     mkdirSync(dirname(folder), { recursive: true })
     mkdirSync(folder, { recursive: true, mode: 0o700 })
-    ownOnly(folder, 0o700)
+    restrictMode(folder, 0o700)
   } catch (cause) {
     throw new InstarError(
       'data_unreadable',
-      `${folder} cannot be made: ${(cause as Error).message}`,
+      `the folder ${folder} cannot be created: ${(cause as Error).message}`,
       { folder },
       { cause },
     )
   }
 }
 
-/** SQLite gives the files beside a database the permissions of the database. */
+/** Creates the file with mode 0600. SQLite gives its -wal and -shm files the permissions of the database. */
 const makePrivate = (file: string): void => {
   closeSync(openSync(file, 'a', 0o600))
-  for (const path of [file, `${file}-wal`, `${file}-shm`]) if (existsSync(path)) ownOnly(path, 0o600)
+  for (const path of [file, `${file}-wal`, `${file}-shm`]) if (existsSync(path)) restrictMode(path, 0o600)
 }
 
+/** SQLITE_BUSY. */
 const BUSY = 5
 
 /**
- * Holds the folder for this process: a lock of the operating system, which ends with the process however it
- * ends. Throws `data_in_use` when another one has it, `data_unreadable` when it cannot be locked at all.
+ * Locks the folder for this process with a lock of the operating system, which is released when the process exits in any
+ * way. Throws `data_in_use` if another process has the lock, `data_unreadable` if the lock file cannot be used.
  */
 export const lockFolder = (folder: string): DatabaseSync => {
   let lock: DatabaseSync | undefined
@@ -90,7 +92,7 @@ export const lockFolder = (folder: string): DatabaseSync => {
     if (errcode !== undefined && (errcode & 0xff) === BUSY)
       throw new InstarError(
         'data_in_use',
-        `another process${writerOf(folder)} writes to ${folder}`,
+        `another process${writerOf(folder)} has ${folder} open for writing`,
         { folder },
         { cause },
       )
@@ -98,6 +100,7 @@ export const lockFolder = (folder: string): DatabaseSync => {
   }
 }
 
+/** ` (pid N)` of the process that last opened the log for writing; '' if unknown. */
 const writerOf = (folder: string): string => {
   try {
     using db = openReading(folder)
@@ -109,8 +112,8 @@ const writerOf = (folder: string): string => {
 }
 
 /**
- * Makes the file where there is none. Throws `partition_count_changed`, `schema_changed`, `log_truncated` or
- * `data_unreadable`.
+ * Opens the file for writing, creating or upgrading it. Throws `partition_count_changed`, `schema_changed`, `log_truncated`
+ * or `data_unreadable`.
  */
 export const openWriting = (
   folder: string,
@@ -135,7 +138,7 @@ export const openWriting = (
     const addCount = db.prepare('INSERT INTO partitions VALUES (?, ?) ON CONFLICT DO NOTHING')
     for (const topic of TOPICS) addCount.run(topic, counts[topic])
     checkCounts(storedCounts(db), counts)
-    checkBeginnings(db)
+    checkFirstOffsets(db)
     addSchemas(db, schemas)
     db.exec('COMMIT')
     return db
@@ -145,14 +148,14 @@ export const openWriting = (
   }
 }
 
-/** Throws `data_unreadable` when the folder holds no log of this format, `log_truncated` when its first records are gone. */
+/** Opens the file for reading. Throws `data_unreadable` if it is no log of this format, `log_truncated`. */
 export const openReading = (folder: string): DatabaseSync => {
   let db: DatabaseSync | undefined
   try {
     db = new DatabaseSync(logFile(folder), { readOnly: true, timeout: 5000 })
     checkFormat(db, folder)
-    standIn(db)
-    checkBeginnings(db)
+    addMissingTables(db)
+    checkFirstOffsets(db)
     return db
   } catch (cause) {
     db?.close()
@@ -160,8 +163,8 @@ export const openReading = (folder: string): DatabaseSync => {
   }
 }
 
-/** A file that no build with all of our topics has written to lacks tables, which a reader sees as empty. */
-const standIn = (db: DatabaseSync): void => {
+/** Adds empty temporary tables for topics that the file lacks because an earlier build wrote it. */
+const addMissingTables = (db: DatabaseSync): void => {
   const stored = new Set(
     (db.prepare('SELECT topic FROM partitions').all() as { topic: string }[]).map(({ topic }) => topic),
   )
@@ -169,15 +172,19 @@ const standIn = (db: DatabaseSync): void => {
     if (!stored.has(topic)) db.exec(topicTable(topic).replaceAll('CREATE TABLE', 'CREATE TEMP TABLE'))
 }
 
-/** Records are never deleted: a topic whose first offset is not 0 tells another history than all of it. */
-const checkBeginnings = (db: DatabaseSync): void => {
+/** Throws `log_truncated` if a topic's first offset is not 0: records are never deleted, and folds need all of them. */
+const checkFirstOffsets = (db: DatabaseSync): void => {
   for (const topic of TOPICS) {
     const { first } = db.prepare(`SELECT min(offset) AS first FROM "${topic}"`).get() as { first: number | null }
     if (first !== null && first > 0)
-      throw new InstarError('log_truncated', `${topic} begins at ${first}: the ${first} records before it are gone`, {
-        topic,
-        first,
-      })
+      throw new InstarError(
+        'log_truncated',
+        `${topic} starts at offset ${first}: its first ${first} records are missing; restore the log from a copy`,
+        {
+          topic,
+          first,
+        },
+      )
   }
 }
 
@@ -194,11 +201,15 @@ const formatOf = (db: DatabaseSync): string | undefined =>
 
 const checkFormat = (db: DatabaseSync, folder: string): void => {
   const format = formatOf(db)
-  if (format === '1') throw unreadable(folder, 'it is of an earlier build: start the pipeline on it once')
-  if (format !== FORMAT) throw unreadable(folder, `its format is ${format ?? 'not named'}, this build reads ${FORMAT}`)
+  if (format === '1')
+    throw unreadable(
+      folder,
+      'it has format 1 of an earlier build; open it for writing once (`instar up`) to upgrade it',
+    )
+  if (format !== FORMAT) throw unreadable(folder, `its format is ${format ?? 'unknown'}, this build reads ${FORMAT}`)
 }
 
-/** Format 1 had an SQL index on the partition where 2 has blocks. */
+/** Upgrades format 1, with an SQL index on the partition, to format 2, with blocks. */
 const upgrade = (db: DatabaseSync): void => {
   for (const topic of TOPICS) {
     fillBlocks(db, topic)
@@ -218,7 +229,7 @@ export const checkCounts = (stored: PartitionCounts, configured: PartitionCounts
     if (stored[topic] === configured[topic]) continue
     throw new InstarError(
       'partition_count_changed',
-      `${topic} has ${stored[topic]} partitions on this log, ${configured[topic]} are configured`,
+      `topic ${topic} has ${stored[topic]} partitions on this log, but ${configured[topic]} are configured`,
       { topic, stored: stored[topic], configured: configured[topic] },
     )
   }
@@ -231,7 +242,11 @@ const addSchemas = (db: DatabaseSync, schemas: Readonly<Record<string, string>>)
     const avro = JSON.stringify(JSON.parse(text))
     add.run(name, avro)
     if ((stored.get(name) as { avro: string }).avro !== avro)
-      throw new InstarError('schema_changed', `the log stores another schema as ${name}`, { schema: name })
+      throw new InstarError(
+        'schema_changed',
+        `the log has another schema named ${name}; a changed schema needs a new version`,
+        { schema: name },
+      )
   }
 }
 

@@ -1,9 +1,8 @@
 /**
- * Records on their way to the writing thread: memory that both threads see. What lies below the bytes that were
- * published is not touched by the appending thread until the writer has answered. Per record a header, the key's
- * UTF-8 and the payload:
+ * A frame: shared memory with the records of a transaction. The appending thread does not change published bytes until the
+ * writing thread has answered. Layout of a record (numbers big-endian), followed by the key in UTF-8 and the payload:
  *
- *   0 timestamp f64 · 8 schema u32 · 12 key bytes u32 · 16 payload bytes u32 · 20 partition u16
+ *   0 timestamp f64 · 8 schema id u32 · 12 key length u32 · 16 payload length u32 · 20 partition u16
  *   22 topic u8 (index into TOPICS) · 23 unused
  */
 import { TOPICS } from '@instar/events/flow'
@@ -11,18 +10,18 @@ import { murmur2, type PartitionCounts } from '../partition.ts'
 import type { Append, Position } from '../port.ts'
 
 const HEADER = 24
-/** Initial size of a frame, and its size again after it grew beyond `KEPT`. */
-const SMALL = 1 << 20
-const KEPT = 4 << 20
+/** Initial bytes of a frame. A frame that grew beyond `MAX_RETAINED_BYTES` shrinks to it after its transaction. */
+const INITIAL_BYTES = 1 << 20
+const MAX_RETAINED_BYTES = 4 << 20
 
 const topicNumber = new Map<string, number>(TOPICS.map((topic, i) => [topic, i]))
 
-/** An upper bound of what a record takes in a frame. */
+/** An upper bound of the bytes of a record in a frame. */
 export const framedBytes = ({ key, payload }: Append): number => HEADER + key.length * 3 + payload.length
 
 /** The appending thread's side. */
 export class Frame {
-  #memory = Buffer.from(new SharedArrayBuffer(SMALL))
+  #memory = Buffer.from(new SharedArrayBuffer(INITIAL_BYTES))
   #view = new DataView(this.#memory.buffer)
   /** Records of each topic. */
   readonly #counts = new Float64Array(TOPICS.length)
@@ -37,7 +36,7 @@ export class Frame {
     return this.used + bytes <= this.#memory.length
   }
 
-  /** Takes other memory when what it has is too small. */
+  /** Makes room for `bytes` more bytes, in new memory if required. */
   reserve(bytes: number): void {
     if (this.fits(bytes)) return
     const before = this.#memory
@@ -45,8 +44,8 @@ export class Frame {
     before.copy(this.#memory, 0, 0, this.used)
   }
 
-  /** The position's offset counts from the first record of the topic in this frame. There has to be room. */
-  put({ topic, key, payload, timestamp }: Append, schema: number, partitions: PartitionCounts): Position {
+  /** Adds a record, for which `reserve` made room. The returned offset is relative to the topic's first in this frame. */
+  add({ topic, key, payload, timestamp }: Append, schema: number, partitions: PartitionCounts): Position {
     const at = this.used
     const memory = this.#memory
     const keyBytes = memory.write(key, at + HEADER, 'utf8')
@@ -60,8 +59,8 @@ export class Frame {
     view.setUint32(at + 16, payload.length)
     view.setUint16(at + 20, partition)
     view.setUint8(at + 22, number)
-    // Copies the payload. Node's `fill` is one memcpy; V8's `set` copies word by word into shared memory, 5 to 17
-    // times slower.
+    // Copies the payload. Buffer.fill is one memcpy; TypedArray.set copies word by word into shared memory, 5 to 17 times
+    // slower.
     memory.fill(payload, end, end + payload.length)
     this.used = end + payload.length
     this.records++
@@ -72,7 +71,7 @@ export class Frame {
     this.used = 0
     this.records = 0
     this.#counts.fill(0)
-    if (this.#memory.length > KEPT) this.#allocate(SMALL)
+    if (this.#memory.length > MAX_RETAINED_BYTES) this.#allocate(INITIAL_BYTES)
   }
 
   #allocate(bytes: number): void {
@@ -100,7 +99,7 @@ export class FrameReader {
     this.#view = new DataView(shared)
   }
 
-  /** Each record from `from`, where one begins, up to `to`, where one ends. */
+  /** Calls `write` with each record between the byte offsets `from` and `to`, which must be boundaries of records. */
   each(from: number, to: number, write: WriteRecord): void {
     const view = this.#view
     for (let at = from; at < to;) {

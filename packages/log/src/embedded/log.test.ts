@@ -26,7 +26,7 @@ const run = (script: string, ...rest: string[]) => [
   ...rest,
 ]
 
-describe('embedded log: one folder', () => {
+describe('embedded log: a folder', () => {
   const feature = (title: string, body: (opened: Opened, folder: string) => Promise<void>): void => {
     test(title, { timeout: 30_000 }, async () => {
       const opened = await openEmbedded()
@@ -38,16 +38,16 @@ describe('embedded log: one folder', () => {
     })
   }
 
-  feature('allows one writing opening at a time', async ({ log }, folder) => {
+  feature('has one writer at a time', async ({ log }, folder) => {
     await assert.rejects(
       openEmbeddedLog({ folder }),
       (error) => refused('data_in_use')(error) && (error as Error).message.includes(`pid ${process.pid}`),
     )
     await log.append([note('k', 'still writing')])
     await log.close()
-    const again = await openEmbeddedLog({ folder, schemas: SCHEMAS })
-    await again.append([note('k', 'writing again')])
-    await again.close()
+    const reopened = await openEmbeddedLog({ folder, schemas: SCHEMAS })
+    await reopened.append([note('k', 'writing again')])
+    await reopened.close()
   })
 
   feature('refuses a second writing process', async (_, folder) => {
@@ -62,7 +62,7 @@ describe('embedded log: one folder', () => {
     assert.match(errors, /code: 'data_in_use'/)
   })
 
-  feature('allows reading, and no writing, beside its writer', async ({ log }, folder) => {
+  feature('can be read, and not written, by a reader beside the writer', async ({ log }, folder) => {
     await log.append([note('k', 'one')])
     const reader = await openEmbeddedLog({ folder, readOnly: true })
     assert.deepEqual((await all(reader.read('turns'))).map(textOf), ['one'])
@@ -75,7 +75,7 @@ describe('embedded log: one folder', () => {
     await reader.close()
   })
 
-  feature('allows reading without a writer', async ({ log }, folder) => {
+  feature('can be read without a writer', async ({ log }, folder) => {
     await log.append([note('k', 'one')])
     await log.close()
     const reader = await openEmbeddedLog({ folder, readOnly: true })
@@ -84,7 +84,7 @@ describe('embedded log: one folder', () => {
     await reader.close()
   })
 
-  feature('keeps its schemas: new ones are added, and a changed one is refused', async ({ log }, folder) => {
+  feature('stores its schemas; new ones are added, changed ones refused', async ({ log }, folder) => {
     await assert.rejects(log.append([{ ...note('k', 'x'), schema: 'Other.v1' }]), refused('bad_record'))
     const reader = await openEmbeddedLog({ folder, readOnly: true })
     await log.close()
@@ -103,7 +103,7 @@ describe('embedded log: one folder', () => {
     await more.close()
   })
 
-  feature('keeps its write-ahead file small while readers follow', async ({ log }, folder) => {
+  feature('keeps its write-ahead log below 32 MiB while readers follow', async ({ log }, folder) => {
     const reader = await openEmbeddedLog({ folder, readOnly: true })
     let handled = 0
     const count = (records: readonly unknown[]): void => {
@@ -128,7 +128,7 @@ describe('embedded log: one folder', () => {
   })
 })
 
-test('a folder without a log, or with another file, is refused to a reader', async () => {
+test('a folder without a log, or with a file of another format, throws data_unreadable', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'instar-log-'))
   try {
     await assert.rejects(openEmbeddedLog({ folder, readOnly: true }), refused('data_unreadable'))
@@ -140,7 +140,7 @@ test('a folder without a log, or with another file, is refused to a reader', asy
   }
 })
 
-test('a log whose first records are gone is refused to writers and readers', async () => {
+test('a log without its first records throws log_truncated for writers and readers', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'instar-log-'))
   try {
     const log = await openEmbeddedLog({ folder, schemas: SCHEMAS })
@@ -158,28 +158,28 @@ test('a log whose first records are gone is refused to writers and readers', asy
 
 type Filled = { acknowledged: number; codes: string[]; ended: string | null }
 
-/** A process whose files may not grow beyond 1500 KiB; `then` runs when its log has refused a record for the first time. */
+/** Appends in a process whose files cannot exceed 1500 KiB. `then` is called at the first append that fails. */
 const fill = async (module: string, place: string, then: (pid: number) => void): Promise<Filled> => {
   const child = spawn(
     'bash',
     ['-c', 'ulimit -S -f 1500; exec "$0" "$@"', process.execPath, ...run('filler', module, place)],
     { stdio: ['pipe', 'pipe', 'inherit'] },
   )
-  let said = ''
+  let output = ''
   for await (const piece of child.stdout as AsyncIterable<Buffer>) {
-    const waits = !said.includes('refused\n')
-    said += piece.toString()
-    if (!waits || !said.includes('refused\n')) continue
+    const waiting = !output.includes('refused\n')
+    output += piece.toString()
+    if (!waiting || !output.includes('refused\n')) continue
     then(child.pid!)
     child.stdin.write('go on\n')
   }
-  return JSON.parse(said.replace('refused\n', '')) as Filled
+  return JSON.parse(output.replace('refused\n', '')) as Filled
 }
 
 const prlimit = spawnSync('prlimit', ['--version']).status === 0
 
 describe('a file that cannot be written', { skip: process.platform === 'win32' }, () => {
-  const filled = (
+  const feature = (
     title: string,
     skip: boolean,
     body: (opened: Opened, folder: string, module: string) => Promise<void>,
@@ -196,8 +196,8 @@ describe('a file that cannot be written', { skip: process.platform === 'win32' }
     })
   }
 
-  filled(
-    'callers get log_full while the file is opened again, then log_broken; acknowledged records are kept',
+  feature(
+    'appends reject with log_unavailable while it is reopened, then with log_broken; acknowledged records are stored',
     false,
     async (opened, place, module) => {
       const { acknowledged, codes, ended } = await fill(module, place, () => {})
@@ -212,8 +212,8 @@ describe('a file that cannot be written', { skip: process.platform === 'win32' }
     },
   )
 
-  filled(
-    'after a temporary fault the same log continues without losses or duplicates',
+  feature(
+    'after a transient failure the log continues without lost or duplicate records',
     !prlimit,
     async (opened, place, module) => {
       const { acknowledged, codes } = await fill(module, place, (pid) =>
@@ -229,7 +229,7 @@ describe('a file that cannot be written', { skip: process.platform === 'win32' }
 })
 
 test(
-  'the folder and its files are private to their owner, created or found, and parent folders are not changed',
+  'the folder has mode 700 and its files 600, also if they had other modes; parent folders are not changed',
   { skip: process.platform === 'win32' },
   async () => {
     const above = await mkdtemp(join(tmpdir(), 'instar-log-'))
@@ -248,10 +248,10 @@ test(
       await log.close()
       await chmod(folder, 0o755)
       for (const name of ['log.db', 'log.lock']) await chmod(join(folder, name), 0o644)
-      const again = await openEmbeddedLog({ folder, schemas: SCHEMAS })
-      await again.append([note('k', 'private again')])
+      const reopened = await openEmbeddedLog({ folder, schemas: SCHEMAS })
+      await reopened.append([note('k', 'private again')])
       assert.deepEqual(await modes(folder), [' 700', '/log.db 600', '/log.db-wal 600', '/log.lock 600'])
-      await again.close()
+      await reopened.close()
       const other = process.umask()
       assert.equal((await stat(join(above, 'data'))).mode & 0o777, 0o777 & ~other)
       assert.equal((await stat(above)).mode & 0o777, 0o755)
@@ -261,7 +261,7 @@ test(
   },
 )
 
-test('only a lock of another process is reported as log_in_use', async () => {
+test('a lock file that cannot be used throws data_unreadable, not data_in_use', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'instar-log-'))
   try {
     await mkdir(join(folder, 'log.lock'))

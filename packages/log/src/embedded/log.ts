@@ -1,6 +1,6 @@
 /**
- * The event log in one SQLite file. The process that opens it for writing holds the folder; any number of
- * processes read it meanwhile, and follow it within `POLL_MS`.
+ * The event log in one SQLite file. One process at a time opens it for writing and locks the folder. Any number of processes
+ * may read it meanwhile; their subscriptions see new records within `POLL_MS`.
  */
 import { isLater } from '@instar/events/codec'
 import { InstarError } from '@instar/events/errors'
@@ -21,24 +21,24 @@ import type {
 } from '../port.ts'
 import { readStore } from '../reading.ts'
 import { soleAssignment } from '../sole-assignment.ts'
-import { checkCounts, makeFolder, openReading, storedCounts, storedSchemas } from './file.ts'
-import { Holder, RemoteAppender, type Appender } from './joined.ts'
-import { Latest, withLatest, type Written } from './latest.ts'
-import { Queue, type QueueLimits } from './queue.ts'
-import { Rows } from './rows.ts'
+import { checkCounts, createFolder, openReading, storedCounts, storedSchemas } from './file.ts'
+import { AppenderServer, RemoteAppender, type Appender } from './remote-appender.ts'
+import { RecentRecords, withRecentRecords, type WrittenCall } from './recent-records.ts'
+import { WriteQueue, type QueueLimits } from './write-queue.ts'
+import { SqliteStore } from './sqlite-store.ts'
 import type { DatabaseSync } from 'node:sqlite'
 import type { MessagePort } from 'node:worker_threads'
 
 export type EmbeddedOptions = {
-  /** Made when it does not exist; holds `log.db`. */
+  /** The folder of `log.db`, created if it does not exist. */
   folder: string
-  /** Where they differ from the flow table's. The first opening decides for ever. */
+  /** Partition counts that differ from the flow table's. Fixed when the log is created. */
   partitions?: Partial<Record<Topic, number>>
-  /** Schema name → Avro JSON of the records that may be appended. Stored in the file for readers. */
+  /** The schemas of records that may be appended: name → Avro JSON. Stored in the file for readers. */
   schemas?: Readonly<Record<string, string>>
-  /** Read while another process writes; `append` and `commit` are refused with `log_read_only`. */
+  /** Opens the log for reading, also while another process writes; `append` and `commit` throw `log_read_only`. */
   readOnly?: boolean
-  /** How much may wait to be written before `log_full`. Default: 16,384 records, 64 MiB. */
+  /** Limits of the records waiting to be written; beyond them `append` throws `log_full`. Default: 16,384 records, 64 MiB. */
   queue?: Partial<QueueLimits>
 }
 
@@ -46,16 +46,16 @@ export type EmbeddedLog = EventLog & {
   /** Every schema on the log: name → Avro JSON. */
   schemas(): Record<string, string>
   /**
-   * Lets another thread of this process use the log through the other end of the channel (`openJoinedLog`), until
-   * either side closes. Refused with `log_read_only` where this opening cannot write.
+   * Lets another thread of this process use the log through the other end of the channel (`openJoinedLog`) until either side
+   * closes. Throws `log_read_only` if the log was opened for reading.
    */
   join(port: MessagePort): void
 }
 
-/** Interval at which a read-only process polls for new records while it follows. */
+/** Interval in milliseconds at which a read-only process with subscriptions polls for new records. */
 const POLL_MS = 25
 
-/** Throws `data_in_use`, `data_unreadable`, `partition_count_changed` or `schema_changed`. */
+/** Throws `data_in_use`, `data_unreadable`, `log_truncated`, `partition_count_changed` or `schema_changed`. */
 export const openEmbeddedLog = async (options: EmbeddedOptions): Promise<EmbeddedLog> => {
   const { folder, partitions, schemas = {}, queue: limits } = options
   if (options.readOnly) {
@@ -69,31 +69,28 @@ export const openEmbeddedLog = async (options: EmbeddedOptions): Promise<Embedde
       throw cause
     }
   }
-  makeFolder(folder)
+  createFolder(folder)
   const counts = partitionCounts(partitions)
-  const queue = await Queue.open(
+  const queue = await WriteQueue.open(
     { folder, counts, schemas },
     { records: limits?.records ?? 16_384, bytes: limits?.bytes ?? 64 << 20 },
   )
   const db = openReading(folder)
-  queue.knowSchemas(new Map(storedSchemas(db).map(({ name, id }) => [name, id])))
+  queue.setSchemas(new Map(storedSchemas(db).map(({ name, id }) => [name, id])))
   const log = new SqliteLog(db, counts, schemas, queue)
-  queue.onWritten((what) => log.wrote(what))
-  queue.onBroken((error) => log.broke(error))
+  queue.onWritten((calls) => log.written(calls))
+  queue.onBroken((error) => log.broken(error))
   return log
 }
 
-/**
- * Opens the log that another thread of this process holds; that thread has passed the other end of `port` to `join`.
- * Reads the file itself.
- */
+/** Opens a log that another thread of this process has open. That thread passes the other end of `port` to `join`. */
 export const openJoinedLog = (
   folder: string,
   schemas: Readonly<Record<string, string>>,
   port: MessagePort,
 ): EmbeddedLog => {
   const db = openReading(folder)
-  const appender = new RemoteAppender(port, { onNews: () => log.changed(), onBroken: (error) => log.broke(error) })
+  const appender = new RemoteAppender(port, { onChanged: () => log.changed(), onBroken: (error) => log.broken(error) })
   const log = new SqliteLog(db, storedCounts(db), schemas, appender)
   return log
 }
@@ -103,12 +100,12 @@ const readOnly = (): InstarError => new InstarError('log_read_only', 'the log wa
 class SqliteLog implements EmbeddedLog {
   readonly #db: DatabaseSync
   readonly #counts: PartitionCounts
-  readonly #rows: Rows
+  readonly #store: SqliteStore
   readonly #appender: Appender | undefined
-  readonly #holders = new Set<Holder>()
+  readonly #servers = new Set<AppenderServer>()
   readonly #deliveries = new Set<Delivery>()
-  readonly #latest: Latest
-  /** The writing process holds the lock of the folder. */
+  readonly #recent: RecentRecords
+  /** True in the writing process, which has the lock of the folder. */
   readonly sole: boolean
   #poll: NodeJS.Timeout | undefined
   #version = 0
@@ -121,11 +118,11 @@ class SqliteLog implements EmbeddedLog {
     schemas: Readonly<Record<string, string>>,
     appender?: Appender,
   ) {
-    this.#latest = new Latest((schema) => (isLater(schema) ? schemas[schema] : undefined))
+    this.#recent = new RecentRecords((schema) => (isLater(schema) ? schemas[schema] : undefined))
     this.sole = appender !== undefined
     this.#db = db
     this.#counts = counts
-    this.#rows = new Rows(db, counts)
+    this.#store = new SqliteStore(db, counts)
     this.#appender = appender
   }
 
@@ -137,18 +134,18 @@ class SqliteLog implements EmbeddedLog {
     this.#check()
     const delivery = new Delivery(
       {
-        // Only the thread that holds the file is notified of every transaction.
-        store: this.#appender instanceof Queue ? withLatest(this.#rows, this.#latest) : this.#rows,
-        breathe: setImmediate,
+        // Only the thread with the queue is notified of every transaction.
+        store: this.#appender instanceof WriteQueue ? withRecentRecords(this.#store, this.#recent) : this.#store,
+        yieldToLoop: setImmediate,
         commit: (group, positions) => this.#appender?.commit(group, positions) ?? Promise.reject(readOnly()),
       },
       options,
     )
     this.#deliveries.add(delivery)
-    this.#watch()
+    this.#startOrStopPolling()
     const leave = (): void => {
       this.#deliveries.delete(delivery)
-      this.#watch()
+      this.#startOrStopPolling()
     }
     delivery.done.then(leave, leave)
     return delivery
@@ -156,7 +153,7 @@ class SqliteLog implements EmbeddedLog {
 
   read(topic: Topic, options: ReadOptions = {}): AsyncIterable<LogRecord[]> {
     this.#check()
-    return readStore(this.#rows, topic, options, async () => {
+    return readStore(this.#store, topic, options, async () => {
       await setImmediate()
       this.#check()
     })
@@ -164,12 +161,12 @@ class SqliteLog implements EmbeddedLog {
 
   async at({ topic, partition, offset }: Position): Promise<LogRecord | undefined> {
     this.#check()
-    return this.#rows.at(topic, partition, offset)
+    return this.#store.at(topic, partition, offset)
   }
 
   async ends(topics: readonly Topic[]): Promise<Offsets> {
     this.#check()
-    return Object.fromEntries(topics.map((topic) => [topic, { ...this.#rows.ends(topic) }]))
+    return Object.fromEntries(topics.map((topic) => [topic, { ...this.#store.ends(topic) }]))
   }
 
   async joinGroup(): Promise<PartitionAssignment> {
@@ -186,41 +183,41 @@ class SqliteLog implements EmbeddedLog {
     return Object.fromEntries(storedSchemas(this.#db).map(({ name, avro }) => [name, avro]))
   }
 
-  /** `what` null: it is not known what a transaction has written. */
-  wrote(what: readonly Written[] | null): void {
-    if (!what) {
-      this.#latest.clear()
+  /** A transaction ended. `calls`: the calls that it wrote; null: unknown. */
+  written(calls: readonly WrittenCall[] | null): void {
+    if (!calls) {
+      this.#recent.clear()
       return this.changed()
     }
     const reached = new Map<Topic, number>()
     for (const { cursors } of this.#deliveries)
       for (const { topic, cursor } of cursors) reached.set(topic, Math.min(cursor, reached.get(topic) ?? Infinity))
     const followed = new Set(reached.keys())
-    for (const call of what) this.#latest.add(call, followed)
-    for (const [topic, offset] of reached) this.#latest.forgetBelow(topic, offset)
+    for (const call of calls) this.#recent.add(call, followed)
+    for (const [topic, offset] of reached) this.#recent.forgetBelow(topic, offset)
     this.changed()
   }
 
-  /** Records may be new. */
+  /** New records may be readable. */
   changed(): void {
     for (const delivery of this.#deliveries) delivery.changed.raise()
-    for (const holder of this.#holders) holder.news()
+    for (const server of this.#servers) server.changed()
   }
 
   join(port: MessagePort): void {
     this.#check()
     if (!this.#appender) throw readOnly()
-    const holder = new Holder(port, this.#appender, () => this.#holders.delete(holder))
-    this.#holders.add(holder)
+    const server = new AppenderServer(port, this.#appender, () => this.#servers.delete(server))
+    this.#servers.add(server)
   }
 
-  /** Ends every subscription, also in a process that never writes: the process has to end. */
-  broke(error: InstarError): void {
+  /** Ends all subscriptions, also of a process that does not write, since the process must exit. */
+  broken(error: InstarError): void {
     for (const delivery of this.#deliveries) delivery.fail(error)
-    for (const holder of this.#holders) holder.broke(error)
+    for (const server of this.#servers) server.broken(error)
   }
 
-  /** Handlers that run may still read, append and commit. */
+  /** Stops subscriptions first, so that running handlers may still read, append and commit. */
   close(): Promise<void> {
     return (this.#closing ??= this.#close())
   }
@@ -231,22 +228,22 @@ class SqliteLog implements EmbeddedLog {
     clearInterval(this.#poll)
     this.#db.close()
     await this.#appender?.close()
-    for (const holder of this.#holders) holder.close()
+    for (const server of this.#servers) server.close()
   }
 
-  /** Only a read-only process polls, and only while it has subscribers. */
-  #watch(): void {
+  /** A read-only process polls while it has subscriptions. */
+  #startOrStopPolling(): void {
     if (this.#appender) return
     if (this.#deliveries.size === 0) {
       clearInterval(this.#poll)
       this.#poll = undefined
     } else {
-      this.#poll ??= setInterval(() => this.#look(), POLL_MS)
+      this.#poll ??= setInterval(() => this.#pollOnce(), POLL_MS)
     }
   }
 
-  #look(): void {
-    const version = this.#rows.version()
+  #pollOnce(): void {
+    const version = this.#store.version()
     if (version === this.#version) return
     this.#version = version
     this.changed()

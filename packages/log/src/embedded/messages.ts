@@ -1,4 +1,4 @@
-/** Messages between the appending and the writing thread, besides the words of `control.ts`. */
+/** The messages between the appending and the writing thread, besides the shared words of `control.ts`. */
 import type { ErrorCode } from '@instar/events/errors'
 import type { PartitionCounts } from '../partition.ts'
 import type { Position } from '../port.ts'
@@ -13,11 +13,11 @@ export type WriterData = {
 
 export type GroupCommit = { group: string; positions: Position[] }
 
-/** Posted before the words say that a transaction is open, or that it is whole. */
+/** Posted before the shared words open or seal the transaction that needs them. */
 export type ToWriter =
-  /** The memory of a frame from now on. */
+  /** The new memory of a frame. */
   | { kind: 'memory'; frame: number; shared: SharedArrayBuffer }
-  /** Part of the transaction of this number; nothing to a later one. */
+  /** The group commits of the transaction with this number. */
   | { kind: 'commits'; transaction: number; commits: GroupCommit[] }
   | { kind: 'close' }
 
@@ -25,11 +25,11 @@ export type FromWriter =
   | { kind: 'ready' }
   | { kind: 'refused'; code: ErrorCode; message: string; details: Record<string, unknown> }
   /**
-   * The transaction is durable and the words hold its first offsets; the next may be opened. A bare string, because
-   * it is sent after every transaction.
+   * The transaction is durable, its first offsets are in shared memory, and the next may be opened. A string, since it is
+   * sent after every transaction.
    */
   | 'written'
-  /** Not written, or the outcome is unknown. After `broken` no write succeeds: opening the file again failed. */
+  /** Not written, or the outcome is unknown. `broken`: no further write will succeed. */
   | Failed
 
 export type Failed = { kind: 'failed'; message: string; broken: boolean }

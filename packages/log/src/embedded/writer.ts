@@ -1,6 +1,6 @@
 /**
- * The thread that owns the writing connection and the folder's lock. It never returns to an event loop: it blocks on
- * a shared word, which costs less than a message, and reads messages when the words count some.
+ * The writing thread, with the writing connection and the lock of the folder. It never returns to its event loop: it blocks
+ * on a shared word, since waking it takes less time than a message, and reads messages when a shared word counts new ones.
  */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS } from '@instar/events/flow'
@@ -13,23 +13,23 @@ import { lockFolder, openWriting } from './file.ts'
 import { FrameReader, type WriteRecord } from './frame.ts'
 import type { FromWriter, GroupCommit, ToWriter, WriterData } from './messages.ts'
 
-/** SQLite result codes after which the file is as it was and the next try may succeed: busy, full. */
+/** SQLite result codes after which the file is unchanged and a retry may succeed: SQLITE_BUSY, SQLITE_FULL. */
 const TRANSIENT = new Set([5, 13])
-/** After which opening the file again does not help: corrupt, not a database. */
-const HOPELESS = new Set([11, 26])
-/** Consecutive failed transactions answered by opening the file again. */
-const REOPENINGS = 2
+/** SQLite result codes after which reopening the file cannot help: SQLITE_CORRUPT, SQLITE_NOTADB. */
+const UNRECOVERABLE = new Set([11, 26])
+/** Maximum number of consecutive failed transactions after which the file is reopened. */
+const MAX_REOPENINGS = 2
 /**
- * After a transaction this fast (a fast disk), the thread polls for the next one before it blocks: blocking and
- * waking would take 5 % of an append. It does not poll on a slow disk or a single core.
+ * After a transaction of less than `FAST_MS` (a fast disk) the thread polls for `POLL_MS` before it blocks, since blocking
+ * and waking would take 5 % of an append. It does not poll on a slow disk or a single core.
  */
-const QUICK_MS = 0.25
-const LOOK_MS = 0.03
-/** Between two tries of opening it again. */
+const FAST_MS = 0.25
+const POLL_MS = 0.03
+/** Milliseconds between two attempts to reopen the file. */
 const PAUSE_MS = 250
 
 const port = parentPort!
-const say = (message: FromWriter): void => port.postMessage(message)
+const send = (message: FromWriter): void => port.postMessage(message)
 
 /** `reached`: the greatest timestamp of each partition. */
 type TopicTable = { insert: StatementSync; next: number; reached: number[]; blocks: BlockWriter }
@@ -72,7 +72,7 @@ const pause = (ms: number): void => {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
 }
 
-/** A new connection in place of one that failed. Throws what the second try throws. */
+/** Replaces a failed connection. Throws the error of the second attempt. */
 const reconnect = (data: WriterData, failed: WriterConnection): WriterConnection => {
   failed.db.close()
   try {
@@ -85,21 +85,21 @@ const reconnect = (data: WriterData, failed: WriterConnection): WriterConnection
 
 const run = (data: WriterData): void => {
   const frames: FrameReader[] = []
-  const called = new WriterControl(data.control)
+  const control = new WriterControl(data.control)
   const first = firstOffsets(data.control)
   let commits: GroupCommit[] = []
   let closing = false
-  let lookMs = 0
+  let pollMs = 0
   let connection = connect(data)
-  /** Failures in a row that were answered by opening the file again. */
+  /** Consecutive failures after which the file was reopened. */
   let reopened = 0
 
-  const readLetters = (): void => {
-    while (called.takeLetter()) {
-      const letter = receiveMessageOnPort(port)!.message as ToWriter
-      if (letter.kind === 'close') closing = true
-      else if (letter.kind === 'memory') frames[letter.frame] = new FrameReader(letter.shared)
-      else if (letter.transaction === called.transaction) commits = letter.commits
+  const readMessages = (): void => {
+    while (control.takeMessage()) {
+      const message = receiveMessageOnPort(port)!.message as ToWriter
+      if (message.kind === 'close') closing = true
+      else if (message.kind === 'memory') frames[message.frame] = new FrameReader(message.shared)
+      else if (message.transaction === control.transaction) commits = message.commits
     }
   }
 
@@ -111,21 +111,21 @@ const run = (data: WriterData): void => {
     table.blocks.add(offset, partition)
   }
 
-  /** Inserts what is published while it is, and commits when that is all. */
+  /** Inserts records as they are published, and commits when the transaction is sealed. */
   const transaction = (frame: FrameReader): void => {
     connection.begin.run()
     connection.tables.forEach(({ next }, topic) => {
       first[topic] = next
     })
     for (let at = 0, sealed = false; !sealed;) {
-      const { times } = called
-      sealed = called.sealed
-      const { published } = called
+      const { wakeups } = control
+      sealed = control.sealed
+      const { published } = control
       frame.each(at, published, insert)
       at = published
-      if (!sealed && at === called.published) called.sleep(times, lookMs)
+      if (!sealed && at === control.published) control.sleep(wakeups, pollMs)
     }
-    readLetters()
+    readMessages()
     for (const { group, positions } of commits) {
       for (const { topic, partition, offset } of positions) connection.setCommit.run(group, topic, partition, offset)
     }
@@ -142,17 +142,20 @@ const run = (data: WriterData): void => {
       try {
         recover(cause as Error & { errcode?: number })
         return { kind: 'failed', message, broken: false }
-      } catch (lasting) {
+      } catch (unrecovered) {
         return {
           kind: 'failed',
-          message: lasting === cause ? message : `${message}; opening it again: ${(lasting as Error).message}`,
+          message:
+            unrecovered === cause
+              ? message
+              : `${message}; reopening the file failed: ${(unrecovered as Error).message}`,
           broken: true,
         }
       }
     }
   }
 
-  /** Makes the next transaction possible; throws when nothing here can. */
+  /** Prepares for the next transaction. Throws if no further transaction can succeed. */
   const recover = (cause: Error & { errcode?: number }): void => {
     const code = cause.errcode === undefined ? undefined : cause.errcode & 0xff
     if (code !== undefined && TRANSIENT.has(code)) {
@@ -161,22 +164,22 @@ const run = (data: WriterData): void => {
       connection.tables = openTables(db, data.counts)
       return
     }
-    if (code === undefined || HOPELESS.has(code) || reopened >= REOPENINGS) throw cause
+    if (code === undefined || UNRECOVERABLE.has(code) || reopened >= MAX_REOPENINGS) throw cause
     reopened += 1
     connection = reconnect(data, connection)
   }
 
-  say({ kind: 'ready' })
+  send({ kind: 'ready' })
   while (!closing) {
-    const { times } = called
-    const frame = called.takeOpened()
+    const { wakeups } = control
+    const frame = control.takeOpened()
     if (frame !== undefined) commits = []
-    readLetters()
+    readMessages()
     if (frame !== undefined) {
       const began = performance.now()
-      say(answer(frames[frame]!))
-      lookMs = performance.now() - began < QUICK_MS && availableParallelism() > 1 ? LOOK_MS : 0
-    } else if (!closing) called.sleep(times, lookMs)
+      send(answer(frames[frame]!))
+      pollMs = performance.now() - began < FAST_MS && availableParallelism() > 1 ? POLL_MS : 0
+    } else if (!closing) control.sleep(wakeups, pollMs)
   }
   if (connection.db.isOpen) connection.db.close()
 }
@@ -193,5 +196,5 @@ try {
 } catch (cause) {
   const error =
     cause instanceof InstarError ? cause : new InstarError('data_unreadable', (cause as Error).message, { folder })
-  say({ kind: 'refused', code: error.code, message: error.message, details: { ...error.details } })
+  send({ kind: 'refused', code: error.code, message: error.message, details: { ...error.details } })
 }

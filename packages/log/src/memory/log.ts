@@ -1,6 +1,6 @@
 /**
- * The event log in this process's memory, for unit tests and simulations: nothing survives the store, no
- * timer runs, and every step is a microtask, so that one order of calls gives one order of events.
+ * An event log in memory, for unit tests and simulations. Each step is a microtask and no timer runs, so that the order of
+ * calls determines the order of events.
  */
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
@@ -24,9 +24,9 @@ import { MemoryStore } from './store.ts'
 
 export type MemoryOptions = {
   partitions?: Partial<Record<Topic, number>>
-  /** Continue on what an earlier log left. Throws `partition_count_changed` if the counts differ. */
+  /** The records of an earlier log to continue. Throws `partition_count_changed` if the counts differ. */
   store?: MemoryStore
-  /** How many records may wait for the microtask that stores them. */
+  /** Limits of the records that wait for the microtask that stores them. Default: none. */
   queue?: { records?: number; bytes?: number }
 }
 
@@ -79,7 +79,7 @@ class ArrayLog implements MemoryLog {
       this.#records > 0 &&
       (this.#records + records.length > this.#limits.records || this.#bytes + bytes > this.#limits.bytes)
     ) {
-      throw new InstarError('log_full', `${this.#records} records (${this.#bytes} bytes) wait to be written`, {
+      throw new InstarError('log_full', `${this.#records} records (${this.#bytes} bytes) are waiting to be written`, {
         records: this.#records,
         bytes: this.#bytes,
       })
@@ -94,7 +94,7 @@ class ArrayLog implements MemoryLog {
   async subscribe(options: SubscribeOptions): Promise<Subscription> {
     this.#check()
     const delivery = new Delivery(
-      { store: this.store, breathe: microtask, commit: (group, positions) => this.#commit(group, positions) },
+      { store: this.store, yieldToLoop: microtask, commit: (group, positions) => this.#commit(group, positions) },
       options,
     )
     this.#deliveries.add(delivery)

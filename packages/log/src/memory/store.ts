@@ -1,4 +1,4 @@
-/** Records in arrays; the offset is the index in the topic. Outlives the log that was opened on it. */
+/** Records in arrays; the offset is the index in the topic. Several logs can be opened on it one after another. */
 import { TOPICS, type Topic } from '@instar/events/flow'
 import type { PartitionCounts } from '../partition.ts'
 import type { Append, LogRecord, Position } from '../port.ts'

@@ -7,7 +7,7 @@ import { InstarError, recordId, type Keys, type Logged, type Queue, type Queues,
 import type { Topic } from '@instar/events/flow'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { ownOnly } from '../own-only.ts'
+import { restrictMode } from '../permissions.ts'
 import type { EventLog, Offsets } from '../port.ts'
 import { isLocked, removeSnapshot, SnapshotFile, type FoldFile } from './file.ts'
 import { Mirror, type Mirrored } from './mirror.ts'
@@ -208,7 +208,7 @@ export class Snapshot {
     try {
       mkdirSync(folder, { recursive: true, mode: 0o700 })
       // A fold holds what people wrote with their feedback.
-      ownOnly(folder, 0o700)
+      restrictMode(folder, 0o700)
       for (let i = 1; i <= OPENINGS; i += 1) {
         const path = join(folder, i === 1 ? `${this.#name}.db` : `${this.#name}.${i}.db`)
         try {

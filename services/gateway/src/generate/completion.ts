@@ -67,7 +67,7 @@ const prepare = (ports: AnswerPorts, prompted: Prompted): Prepared => {
   const { admission, request, lease, at, raw } = prompted
   const { session } = admission.facts
   const turns = Array.from({ length: request.n }, () => turnId(session, hex(ports.random(16))))
-  for (const turn of turns) ports.reader.keepBody(turn, raw)
+  for (const turn of turns) ports.reader.cacheBody(turn, raw)
   observe(ports, prompted, turns)
   const sampling = samplingOf(request, ports.model, admission.prompt.length)
   return {

@@ -1,13 +1,14 @@
 /**
- * The records of each key as a chain of hashes: equal for two logs exactly when each key has the same records,
- * with the same times, in the same order, wherever the keys stand. About 150 bytes of memory for a key.
+ * A hash chain per key: two logs have equal chains exactly if each key has the same records with the same times in the same
+ * order, in whatever partition. Uses about 150 bytes of memory per key.
  */
 import { createHash } from 'node:crypto'
 import type { LogRecord } from '../port.ts'
 
+/** Bytes of a SHA-256. */
 const STATE = 32
 
-export class Chains {
+export class HashChains {
   readonly #slots = new Map<string, number>()
   #states = Buffer.alloc(64 * STATE)
   #counts = new Uint32Array(64)
@@ -15,7 +16,7 @@ export class Chains {
   bytes = 0
 
   add({ key, schema, timestamp, payload }: LogRecord): void {
-    const slot = this.#slots.get(key) ?? this.#open(key)
+    const slot = this.#slots.get(key) ?? this.#addSlot(key)
     const state = this.#states.subarray(slot * STATE, (slot + 1) * STATE)
     state.set(createHash('sha256').update(state).update(`${timestamp}\n${schema}\n`).update(payload).digest())
     this.#counts[slot]!++
@@ -27,17 +28,17 @@ export class Chains {
     return this.#slots.keys()
   }
 
-  /** How many records the key has. */
+  /** The number of records of the key. */
   count(key: string): number {
     const slot = this.#slots.get(key)
     return slot === undefined ? 0 : this.#counts[slot]!
   }
 
-  sameKey(key: string, other: Chains): boolean {
+  sameKey(key: string, other: HashChains): boolean {
     return this.#state(key).equals(other.#state(key))
   }
 
-  /** Hex; over the keys in the order of their text. */
+  /** The SHA-256 in hex over all keys, sorted, and their chains. */
   digest(): string {
     const hash = createHash('sha256')
     for (const key of [...this.#slots.keys()].toSorted()) hash.update(`${key}\0`).update(this.#state(key))
@@ -49,7 +50,7 @@ export class Chains {
     return slot === undefined ? Buffer.alloc(STATE) : this.#states.subarray(slot * STATE, (slot + 1) * STATE)
   }
 
-  #open(key: string): number {
+  #addSlot(key: string): number {
     const slot = this.#slots.size
     this.#slots.set(key, slot)
     if (slot === this.#counts.length) {

@@ -1,4 +1,4 @@
-/** Reading `log.db`: short statements only, so that no reader ever keeps the writer's log from being recycled. */
+/** The store of `log.db`. Statements are short, so that no reader delays the checkpoint of the write-ahead log. */
 import { InstarError } from '@instar/events/errors'
 import { isLater } from '@instar/events/codec'
 import { TOPICS, type Topic } from '@instar/events/flow'
@@ -18,12 +18,13 @@ type RecordRow = [
   payload: Uint8Array,
 ]
 
-/** Offsets that one scan of a partition may pass over: limits the time for which it blocks the event loop. */
+/** Maximum number of offsets that a scan of a partition passes over, to limit how long it blocks the event loop. */
 const FILTER_WINDOW = 8192
 
 type Statements = Record<'sweep' | 'among' | 'amongOfKey' | 'reached' | 'at', StatementSync>
 
-const ROWS = (topic: Topic): string => `SELECT offset, partition, timestamp, schema, key, payload FROM "${topic}"`
+const SELECT_ROWS = (topic: Topic): string =>
+  `SELECT offset, partition, timestamp, schema, key, payload FROM "${topic}"`
 
 const prepare = (db: DatabaseSync, topic: Topic): Statements => {
   const statement = (sql: string): StatementSync => {
@@ -32,17 +33,17 @@ const prepare = (db: DatabaseSync, topic: Topic): Statements => {
     return prepared
   }
   return {
-    sweep: statement(`${ROWS(topic)} WHERE offset >= ? AND offset < ? ORDER BY offset LIMIT ?`),
-    among: statement(`${ROWS(topic)} WHERE offset IN (SELECT value FROM json_each(?)) ORDER BY offset LIMIT ?`),
+    sweep: statement(`${SELECT_ROWS(topic)} WHERE offset >= ? AND offset < ? ORDER BY offset LIMIT ?`),
+    among: statement(`${SELECT_ROWS(topic)} WHERE offset IN (SELECT value FROM json_each(?)) ORDER BY offset LIMIT ?`),
     amongOfKey: statement(
-      `${ROWS(topic)} WHERE offset IN (SELECT value FROM json_each(?)) AND key = ? ORDER BY offset LIMIT ?`,
+      `${SELECT_ROWS(topic)} WHERE offset IN (SELECT value FROM json_each(?)) AND key = ? ORDER BY offset LIMIT ?`,
     ),
     reached: statement(`SELECT reached FROM "${topic}" WHERE offset = ?`),
-    at: statement(`${ROWS(topic)} WHERE offset = ? AND partition = ?`),
+    at: statement(`${SELECT_ROWS(topic)} WHERE offset = ? AND partition = ?`),
   }
 }
 
-export class Rows implements Store {
+export class SqliteStore implements Store {
   readonly #db: DatabaseSync
   readonly #counts: PartitionCounts
   readonly #statements: Record<Topic, Statements>
@@ -65,7 +66,7 @@ export class Rows implements Store {
     this.#version = db.prepare('PRAGMA data_version')
   }
 
-  /** Changes when another connection, of any process, has committed. */
+  /** Changes when another connection of any process has committed. */
   version(): number {
     return (this.#version.get() as { data_version: number }).data_version
   }
@@ -146,10 +147,18 @@ export class Rows implements Store {
 
   #loadSchema(id: number): { name: string; avro?: string } {
     this.#schemas = new Map(
-      storedSchemas(this.#db).map(({ id: one, name, avro }) => [one, isLater(name) ? { name, avro } : { name }]),
+      storedSchemas(this.#db).map(({ id: schemaId, name, avro }) => [
+        schemaId,
+        isLater(name) ? { name, avro } : { name },
+      ]),
     )
     const schema = this.#schemas.get(id)
-    if (schema === undefined) throw new InstarError('data_unreadable', `the log names no schema ${id}`, { schema: id })
+    if (schema === undefined)
+      throw new InstarError(
+        'data_unreadable',
+        `records of the log have schema id ${id}, which the log does not define`,
+        { schema: id },
+      )
     return schema
   }
 }

@@ -1,7 +1,7 @@
 /**
- * The bounded queue in front of the writing thread. All calls of one turn of the event loop share one transaction,
- * and one flush; those of later turns wait until it is answered and share the next. The writer inserts the records
- * of a turn while the turn still puts them.
+ * The bounded queue of the writing thread. All calls of one turn of the event loop share a transaction and its flush to
+ * disk. Calls of later turns wait until it is answered and share the next. The writer inserts records while the turn is
+ * still adding others.
  */
 import { InstarError } from '@instar/events/errors'
 import { Worker } from 'node:worker_threads'
@@ -10,25 +10,25 @@ import { checkAppend } from '../record.ts'
 import { Batch } from './batch.ts'
 import { AppenderControl, controlMemory, firstOffsets } from './control.ts'
 import { framedBytes } from './frame.ts'
-import type { Written } from './latest.ts'
+import type { WrittenCall } from './recent-records.ts'
 import type { Failed, FromWriter, ToWriter, WriterData } from './messages.ts'
 
 export type QueueLimits = { records: number; bytes: number }
 
-export class Queue {
+export class WriteQueue {
   readonly #worker: Worker
   readonly #data: WriterData
-  readonly #caller: AppenderControl
+  readonly #control: AppenderControl
   readonly #limits: QueueLimits
-  #written = (_what: readonly Written[] | null): void => {}
+  #onWritten = (_calls: readonly WrittenCall[] | null): void => {}
   #schemas: ReadonlyMap<string, number> = new Map()
-  /** What the writer has. `open`: calls still join it. `sealed`: they join `#waiting`. */
+  /** The writer's batch. In state `open` calls are added to it, in state `sealed` to `#waiting`. */
   #writing = new Batch(0)
   #waiting = new Batch(1)
   #state: 'idle' | 'open' | 'sealed' = 'idle'
   #closing = false
-  /** Why nothing can be written any more. */
-  #over: InstarError | undefined
+  /** The error of all further calls, once the queue is closed or broken. */
+  #failure: InstarError | undefined
   #onBroken = (_error: InstarError): void => {}
   #drained: (() => void) | undefined
   readonly #exited: Promise<void>
@@ -36,7 +36,7 @@ export class Queue {
   private constructor(worker: Worker, data: WriterData, limits: QueueLimits) {
     this.#worker = worker
     this.#data = data
-    this.#caller = new AppenderControl(data.control)
+    this.#control = new AppenderControl(data.control)
     this.#limits = limits
     const exited = Promise.withResolvers<void>()
     this.#exited = exited.promise
@@ -49,36 +49,36 @@ export class Queue {
     })
   }
 
-  /** Resolves when the folder is held and its file open; rejects with the writer's reason. */
-  static open(where: Omit<WriterData, 'control'>, limits: QueueLimits): Promise<Queue> {
+  /** Resolves when the folder is locked and the file open; rejects with the writer's error. */
+  static open(where: Omit<WriterData, 'control'>, limits: QueueLimits): Promise<WriteQueue> {
     const data = { ...where, control: controlMemory() }
     const worker = new Worker(new URL('./writer.ts', import.meta.url), { workerData: data, name: 'instar log' })
-    const queue = new Queue(worker, data, limits)
+    const queue = new WriteQueue(worker, data, limits)
     return new Promise((resolve, reject) => {
       worker.once('error', reject)
       worker.on('message', (message: FromWriter) => {
-        if (message === 'written') queue.#answered()
+        if (message === 'written') queue.#onAnswer()
         else if (message.kind === 'ready') resolve(queue)
         else if (message.kind === 'refused')
           void queue.#exited.then(() => reject(new InstarError(message.code, message.message, message.details)))
-        else queue.#answered(message)
+        else queue.#onAnswer(message)
       })
     })
   }
 
-  /** Names and numbers of the schemas that a record may have. */
-  knowSchemas(schemas: ReadonlyMap<string, number>): void {
+  /** The schemas that records may have: name → id in the file. */
+  setSchemas(schemas: ReadonlyMap<string, number>): void {
     this.#schemas = schemas
   }
 
-  /** Called after each transaction with what it wrote; null where that is not known. */
-  onWritten(written: (what: readonly Written[] | null) => void): void {
-    this.#written = written
+  /** Sets the listener that is called after each transaction with the calls that it wrote; null if unknown. */
+  onWritten(listener: (calls: readonly WrittenCall[] | null) => void): void {
+    this.#onWritten = listener
   }
 
-  /** Called once, when the file cannot be written any more. */
-  onBroken(told: (error: InstarError) => void): void {
-    this.#onBroken = told
+  /** Sets the listener that is called once, when the file cannot be written any more. */
+  onBroken(listener: (error: InstarError) => void): void {
+    this.#onBroken = listener
   }
 
   append(records: readonly Append[]): Promise<Position[]> {
@@ -89,27 +89,31 @@ export class Queue {
       for (const record of records) {
         checkAppend(record)
         if (!this.#schemas.has(record.schema))
-          throw new InstarError('bad_record', `the log was opened without the schema ${record.schema}`, {
-            schema: record.schema,
-          })
+          throw new InstarError(
+            'bad_record',
+            `the schema ${record.schema} is not among those that the log was opened with`,
+            {
+              schema: record.schema,
+            },
+          )
         bytes += record.payload.length
         framed += framedBytes(record)
       }
       if (records.length === 0) return resolve([])
-      this.#makeRoom(records.length, bytes)
-      const batch = this.#joined(framed)
+      this.#checkRoom(records.length, bytes)
+      const batch = this.#batchFor(framed)
       const { frame } = batch
-      const positions = records.map((record) => frame.put(record, this.#schemas.get(record.schema)!, this.#data.counts))
+      const positions = records.map((record) => frame.add(record, this.#schemas.get(record.schema)!, this.#data.counts))
       batch.bytes += bytes
       batch.calls.push({ records, positions, resolve, reject })
-      if (this.#state === 'open') this.#caller.publish(frame.used)
+      if (this.#state === 'open') this.#control.publish(frame.used)
     })
   }
 
   commit(group: string, positions: readonly Position[]): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#check()
-      this.#joined(0).commits.push({
+      this.#batchFor(0).commits.push({
         group,
         positions: positions.map(({ topic, partition, offset }) => ({ topic, partition, offset })),
         resolve,
@@ -118,41 +122,41 @@ export class Queue {
     })
   }
 
-  /** Writes what waits, then gives the folder back. */
+  /** Writes all waiting records, then closes the file and releases the lock. */
   async close(): Promise<void> {
     this.#closing = true
     if (this.#state !== 'idle')
       await new Promise<void>((resolve) => {
         this.#drained = resolve
       })
-    this.#over ??= unavailable(CLOSED)
+    this.#failure ??= unavailable(CLOSED)
     this.#post({ kind: 'close' })
     await this.#exited
   }
 
   #check(): void {
-    if (this.#over ?? this.#closing) throw this.#over ?? unavailable(CLOSED)
+    if (this.#failure ?? this.#closing) throw this.#failure ?? unavailable(CLOSED)
   }
 
-  #post(letter: ToWriter): void {
-    this.#worker.postMessage(letter)
-    this.#caller.letter()
+  #post(message: ToWriter): void {
+    this.#worker.postMessage(message)
+    this.#control.messagePosted()
   }
 
-  #makeRoom(records: number, bytes: number): void {
+  #checkRoom(records: number, bytes: number): void {
     const waiting = this.#writing.frame.records + this.#waiting.frame.records
     const waitingBytes = this.#writing.bytes + this.#waiting.bytes
     if (waiting > 0 && (waiting + records > this.#limits.records || waitingBytes + bytes > this.#limits.bytes)) {
-      throw new InstarError('log_full', `${waiting} records (${waitingBytes} bytes) wait to be written`, {
+      throw new InstarError('log_full', `${waiting} records (${waitingBytes} bytes) are waiting to be written`, {
         records: waiting,
         bytes: waitingBytes,
       })
     }
   }
 
-  /** The batch that a call joins, with room for it. */
-  #joined(framed: number): Batch {
-    // The writer reads the frame of an open batch: other memory cannot take its place.
+  /** The batch for a call that needs `framed` bytes, with room for them. */
+  #batchFor(framed: number): Batch {
+    // The writer reads the frame of an open batch, so its memory cannot be replaced.
     if (this.#state === 'open' && !this.#writing.frame.fits(framed)) this.#seal()
     if (this.#state === 'sealed') {
       this.#waiting.frame.reserve(framed)
@@ -173,12 +177,12 @@ export class Queue {
     this.#waiting = this.#writing
     this.#writing = batch
     const {
-      number,
+      frameIndex,
       frame: { shared },
     } = batch
-    if (shared !== batch.known) this.#post({ kind: 'memory', frame: number, shared })
-    batch.known = shared
-    batch.transaction = this.#caller.open(number)
+    if (shared !== batch.sharedWithWriter) this.#post({ kind: 'memory', frame: frameIndex, shared })
+    batch.sharedWithWriter = shared
+    batch.transaction = this.#control.open(frameIndex)
     this.#state = 'open'
   }
 
@@ -190,11 +194,11 @@ export class Queue {
         transaction,
         commits: commits.map(({ group, positions }) => ({ group, positions })),
       })
-    this.#caller.seal()
+    this.#control.seal()
     this.#state = 'sealed'
   }
 
-  #answered(failed?: Failed): void {
+  #onAnswer(failed?: Failed): void {
     const batch = this.#writing
     this.#state = 'idle'
     const failure = failed && (failed.broken ? broken(failed.message) : unavailable(failed.message))
@@ -202,17 +206,17 @@ export class Queue {
     if (failure?.code === 'log_broken') this.#break(failure)
     else if (!this.#waiting.empty) {
       this.#open()
-      this.#caller.publish(this.#writing.frame.used)
+      this.#control.publish(this.#writing.frame.used)
       this.#seal()
     }
-    const written = settle()
-    this.#written(failed ? null : written)
+    const writtenCalls = settle()
+    this.#onWritten(failed ? null : writtenCalls)
     if (this.#state === 'idle') this.#drained?.()
   }
 
   #break(reason: InstarError): void {
-    const first = this.#over === undefined
-    const failure = (this.#over ??= reason)
+    const first = this.#failure === undefined
+    const failure = (this.#failure ??= reason)
     this.#state = 'idle'
     for (const batch of [this.#writing, this.#waiting]) batch.take(failure)()
     this.#drained?.()

@@ -1,4 +1,4 @@
-/** The embedded log as the second thread of its process has it, held to the same contract. */
+/** The embedded log in a second thread of the writing process: the contract suite, and both threads together. */
 import { InstarError } from '@instar/events/errors'
 import { fromPlain, type PlainError } from '@instar/events/plain-error'
 import { openEmbeddedLog, openJoinedLog, type EventLog } from '../index.ts'
@@ -23,7 +23,7 @@ import {
 
 const HOLDER = fileURLToPath(new URL('../../../../test/kit/event-log/processes/holder-thread.ts', import.meta.url))
 
-/** The thread that writes is another one, so that it goes on while this one is busy. */
+/** Opens the log in a worker and joins it from this thread, so that the writer runs while this thread is busy. */
 const openJoined = async (options: OpenOptions = {}): Promise<Opened> => {
   const folder = await mkdtemp(join(tmpdir(), 'instar-log-'))
   const opened: EventLog[] = []
@@ -33,14 +33,14 @@ const openJoined = async (options: OpenOptions = {}): Promise<Opened> => {
       workerData: { options: { folder, schemas: SCHEMAS, ...options, ...again }, port: port1 },
       transferList: [port1],
     })
-    const gone = once(holder, 'exit')
+    const exited = once(holder, 'exit')
     const [error] = (await once(holder, 'message')) as [PlainError | null]
     if (error) throw fromPlain(error)
     const joined = openJoinedLog(folder, SCHEMAS, port2)
     const log: EventLog = {
       append: (records) => joined.append(records),
-      subscribe: (wanted) => joined.subscribe(wanted),
-      read: (topic, wanted) => joined.read(topic, wanted),
+      subscribe: (options) => joined.subscribe(options),
+      read: (topic, options) => joined.read(topic, options),
       joinGroup: (group, topic, onChange) => joined.joinGroup(group, topic, onChange),
       at: (position) => joined.at(position),
       ends: (topics) => joined.ends(topics),
@@ -48,7 +48,7 @@ const openJoined = async (options: OpenOptions = {}): Promise<Opened> => {
       async close() {
         await joined.close()
         holder.postMessage('close')
-        await gone
+        await exited
       },
     }
     opened.push(log)
@@ -79,7 +79,7 @@ describe('the log in a second thread', () => {
     })
   }
 
-  feature('both threads append in order, and both read all records', async (folder) => {
+  feature('appends in order, and both threads read the records of both', async (folder) => {
     const holder = await openEmbeddedLog({ folder, schemas: SCHEMAS })
     const { port1, port2 } = new MessageChannel()
     holder.join(port1)
@@ -91,19 +91,19 @@ describe('the log in a second thread', () => {
       },
     )
     const exited = once(worker, 'exit')
-    const heard: string[] = []
+    const delivered: string[] = []
     const subscription = await holder.subscribe({
       topics: ['turns'],
       group: 'g',
       from: 'start',
       handle: (records) => {
-        heard.push(...records.map(textOf))
+        delivered.push(...records.map(textOf))
       },
     })
     await once(worker, 'message')
     for (const i of range(50)) await holder.append([note('first', `first ${i}`)])
     worker.postMessage('go')
-    const [told] = (await once(worker, 'message')) as [string[]]
+    const [readByWorker] = (await once(worker, 'message')) as [string[]]
     await subscription.caughtUp()
     const stored = (await all(holder.read('turns'))).map(textOf)
     assert.deepEqual(
@@ -111,29 +111,32 @@ describe('the log in a second thread', () => {
       range(50).map((i) => `second ${i}`),
     )
     assert.equal(stored.length, 100)
-    assert.deepEqual([...told].sort(), [...stored].sort())
-    assert.deepEqual([...heard].sort(), [...stored].sort())
+    assert.deepEqual([...readByWorker].sort(), [...stored].sort())
+    assert.deepEqual([...delivered].sort(), [...stored].sort())
     await subscription.stop()
     await holder.close()
     await exited
   })
 
-  feature('errors keep their codes, and a closed holder ends the joined log', async (folder) => {
-    const holder = await openEmbeddedLog({ folder, schemas: SCHEMAS })
-    const { port1, port2 } = new MessageChannel()
-    holder.join(port1)
-    const joined = openJoinedLog(folder, SCHEMAS, port2)
-    const refused =
-      (code: string) =>
-      (error: unknown): boolean =>
-        error instanceof InstarError && error.code === code
-    await assert.rejects(joined.append([{ ...note('k', 'x'), schema: 'Unknown.v1' }]), refused('bad_record'))
-    await joined.append([note('k', 'one')])
-    await holder.close()
-    await assert.rejects(joined.append([note('k', 'two')]), refused('log_unavailable'))
-    await joined.close()
-    const reader = await openEmbeddedLog({ folder, readOnly: true })
-    assert.throws(() => reader.join(new MessageChannel().port1), refused('log_read_only'))
-    await reader.close()
-  })
+  feature(
+    'rejects with the error of the first thread, and with log_unavailable once that log is closed',
+    async (folder) => {
+      const holder = await openEmbeddedLog({ folder, schemas: SCHEMAS })
+      const { port1, port2 } = new MessageChannel()
+      holder.join(port1)
+      const joined = openJoinedLog(folder, SCHEMAS, port2)
+      const refused =
+        (code: string) =>
+        (error: unknown): boolean =>
+          error instanceof InstarError && error.code === code
+      await assert.rejects(joined.append([{ ...note('k', 'x'), schema: 'Unknown.v1' }]), refused('bad_record'))
+      await joined.append([note('k', 'one')])
+      await holder.close()
+      await assert.rejects(joined.append([note('k', 'two')]), refused('log_unavailable'))
+      await joined.close()
+      const reader = await openEmbeddedLog({ folder, readOnly: true })
+      assert.throws(() => reader.join(new MessageChannel().port1), refused('log_read_only'))
+      await reader.close()
+    },
+  )
 })

@@ -1,44 +1,46 @@
 /**
- * The embedded log in a second thread of the process that writes it. The second thread reads the file itself. It
- * sends appends and commits to the first thread, which answers once they are durable and notifies it of new records.
+ * The embedded log in a second thread of the writing process. The second thread reads the file itself. It sends appends and
+ * commits to the first thread, which responds once they are durable and notifies it of new records.
  */
 import { InstarError } from '@instar/events/errors'
 import { fromPlain, plainError, type PlainError } from '@instar/events/plain-error'
 import type { MessagePort } from 'node:worker_threads'
 import type { Append, Position } from '../port.ts'
 
-/** What takes appends and commits: the queue before the writing thread, or the way to the thread that has it. */
+/** Accepts appends and commits: the queue of the writing thread (`WriteQueue`), or a connection to the thread with it. */
 export type Appender = {
   append(records: readonly Append[]): Promise<Position[]>
   commit(group: string, positions: readonly Position[]): Promise<void>
   close(): Promise<void>
 }
 
-type ToHolder =
+type AppenderRequest =
   | { call: number; append: readonly Append[] }
   | { call: number; commit: readonly Position[]; group: string }
   /** The second thread has handled the last notification; the next may be sent. */
-  | 'heard'
-type FromHolder =
+  | 'notified'
+type AppenderResponse =
   | { call: number; positions: Position[] }
   | { call: number; error: PlainError }
   | { broken: PlainError }
-  | 'news'
+  /** New records are readable. */
+  | 'changed'
 
 /** The first thread's side: serves one other thread until its end of the port is closed. */
-export class Holder {
+export class AppenderServer {
   readonly #port: MessagePort
-  /** A notification is unhandled: the other thread will also see records committed after it. */
-  #told = false
-  #missed = false
+  /** A notification is outstanding. */
+  #notifying = false
+  /** Records were committed since it was sent. */
+  #changedSince = false
 
   constructor(port: MessagePort, appender: Appender, onClosed: () => void) {
     this.#port = port
-    port.on('message', (message: ToHolder) => {
-      if (message === 'heard') this.#heard()
-      else if ('append' in message) this.#answer(message.call, appender.append(message.append))
+    port.on('message', (message: AppenderRequest) => {
+      if (message === 'notified') this.#notified()
+      else if ('append' in message) this.#respond(message.call, appender.append(message.append))
       else
-        this.#answer(
+        this.#respond(
           message.call,
           appender.commit(message.group, message.commit).then(() => []),
         )
@@ -46,44 +48,45 @@ export class Holder {
     port.on('close', onClosed)
   }
 
-  /** New records were committed. At most one notification is outstanding. */
-  news(): void {
-    if (this.#told) {
-      this.#missed = true
+  /** Notifies the other thread of new records. At most one notification is outstanding. */
+  changed(): void {
+    if (this.#notifying) {
+      this.#changedSince = true
       return
     }
-    this.#told = true
-    this.#say('news')
+    this.#notifying = true
+    this.#send('changed')
   }
 
-  broke(error: InstarError): void {
-    this.#say({ broken: plainError(error) })
+  /** Notifies the other thread that the log cannot be written any more. */
+  broken(error: InstarError): void {
+    this.#send({ broken: plainError(error) })
   }
 
   close(): void {
     this.#port.close()
   }
 
-  #heard(): void {
-    this.#told = false
-    if (!this.#missed) return
-    this.#missed = false
-    this.news()
+  #notified(): void {
+    this.#notifying = false
+    if (!this.#changedSince) return
+    this.#changedSince = false
+    this.changed()
   }
 
-  #answer(call: number, work: Promise<Position[]>): void {
+  #respond(call: number, work: Promise<Position[]>): void {
     work.then(
-      (positions) => this.#say({ call, positions }),
-      (error: unknown) => this.#say({ call, error: plainError(error) }),
+      (positions) => this.#send({ call, positions }),
+      (error: unknown) => this.#send({ call, error: plainError(error) }),
     )
   }
 
-  #say(message: FromHolder): void {
+  #send(message: AppenderResponse): void {
     this.#port.postMessage(message)
   }
 }
 
-type AppenderListener = { onNews(): void; onBroken(error: InstarError): void }
+type AppenderListener = { onChanged(): void; onBroken(error: InstarError): void }
 
 const closed = (): InstarError => new InstarError('log_unavailable', 'the log cannot be written: it is closed')
 
@@ -94,12 +97,12 @@ export class RemoteAppender implements Appender {
   #number = 0
   #closed = false
 
-  constructor(port: MessagePort, { onNews, onBroken }: AppenderListener) {
+  constructor(port: MessagePort, { onChanged, onBroken }: AppenderListener) {
     this.#port = port
-    port.on('message', (message: FromHolder) => {
-      if (message === 'news') {
-        this.#say('heard')
-        onNews()
+    port.on('message', (message: AppenderResponse) => {
+      if (message === 'changed') {
+        this.#send('notified')
+        onChanged()
       } else if ('broken' in message) onBroken(fromPlain(message.broken))
       else this.#settle(message)
     })
@@ -111,8 +114,8 @@ export class RemoteAppender implements Appender {
   }
 
   append(records: readonly Append[]): Promise<Position[]> {
-    // Payloads of their own: a message takes the whole memory behind a view along.
-    return this.#ask((call) => ({
+    // Copies the payloads, since a message would contain the whole buffer behind a view.
+    return this.#request((call) => ({
       call,
       append: records.map((record) => ({ ...record, payload: new Uint8Array(record.payload) })),
     }))
@@ -120,23 +123,23 @@ export class RemoteAppender implements Appender {
 
   async commit(group: string, positions: readonly Position[]): Promise<void> {
     const plain = positions.map(({ topic, partition, offset }) => ({ topic, partition, offset }))
-    await this.#ask((call) => ({ call, group, commit: plain }))
+    await this.#request((call) => ({ call, group, commit: plain }))
   }
 
-  /** Waits for what was asked. The holder's log stays open. */
+  /** Waits for outstanding requests. The first thread's log stays open. */
   async close(): Promise<void> {
     this.#closed = true
     await Promise.allSettled([...this.#calls.values()].map(({ promise }) => promise))
     this.#port.close()
   }
 
-  #ask(message: (call: number) => ToHolder): Promise<Position[]> {
+  #request(message: (call: number) => AppenderRequest): Promise<Position[]> {
     if (this.#closed) return Promise.reject(closed())
     const call = ++this.#number
-    const answer = Promise.withResolvers<Position[]>()
-    this.#calls.set(call, answer)
-    this.#say(message(call))
-    return answer.promise
+    const response = Promise.withResolvers<Position[]>()
+    this.#calls.set(call, response)
+    this.#send(message(call))
+    return response.promise
   }
 
   #settle(message: { call: number; positions: Position[] } | { call: number; error: PlainError }): void {
@@ -146,7 +149,7 @@ export class RemoteAppender implements Appender {
     else call?.resolve(message.positions)
   }
 
-  #say(message: ToHolder): void {
+  #send(message: AppenderRequest): void {
     this.#port.postMessage(message)
   }
 }

@@ -1,0 +1,79 @@
+/** Sequential readers of partitions that prefetch one page. */
+import type { Topic } from '@instar/events/flow'
+import type { EventLog, LogRecord, Offsets } from '../port.ts'
+
+export type CopyRange = { from?: Offsets; to: Offsets }
+
+export class PartitionReader {
+  readonly #pages: AsyncIterator<LogRecord[]>
+  #nextPage: Promise<IteratorResult<LogRecord[], unknown>> | undefined
+  #page: readonly LogRecord[] = []
+  #at = 0
+
+  constructor(log: EventLog, topic: Topic, partition: number, range: CopyRange) {
+    this.#pages = log.read(topic, { ...range, partition })[Symbol.asyncIterator]()
+  }
+
+  /** The current record; undefined if `fill` must be called or at the end. */
+  get head(): LogRecord | undefined {
+    return this.#page[this.#at]
+  }
+
+  step(): void {
+    this.#at++
+  }
+
+  /** Loads the next page if there is no current record. Returns false at the end. */
+  async fill(): Promise<boolean> {
+    while (this.#at >= this.#page.length) {
+      const { done, value } = await (this.#nextPage ?? this.#pages.next())
+      if (done) return false
+      this.#page = value
+      this.#at = 0
+      this.#nextPage = this.#pages.next()
+      this.#nextPage.catch(() => undefined)
+    }
+    return true
+  }
+
+  async close(): Promise<void> {
+    await this.#pages.return?.()
+  }
+}
+
+/** Maximum size of a page in payload bytes, unless it has a single record, and in records. */
+const PAGE_BYTES = 8 << 20
+const PAGE_RECORDS = 8192
+
+/**
+ * Reads a topic in pages, merging its partitions by timestamp; the order within a partition stays. A destination with another
+ * partition count is then in order of time wherever the source is. Keeps two pages of each partition in memory.
+ */
+export async function* inTimeOrder(log: EventLog, topic: Topic, range: CopyRange): AsyncGenerator<LogRecord[]> {
+  const all = Array.from(
+    { length: log.partitions(topic) },
+    (_, partition) => new PartitionReader(log, topic, partition, range),
+  )
+  try {
+    const hasRecords = await Promise.all(all.map((reader) => reader.fill()))
+    let open = all.filter((_, i) => hasRecords[i])
+    let page: LogRecord[] = []
+    let bytes = 0
+    while (open.length > 0) {
+      let first = open[0]!
+      for (const reader of open) if (reader.head!.timestamp < first.head!.timestamp) first = reader
+      const record = first.head!
+      page.push(record)
+      bytes += record.payload.length
+      first.step()
+      if (!first.head && !(await first.fill())) open = open.filter((reader) => reader !== first)
+      if (bytes < PAGE_BYTES && page.length < PAGE_RECORDS) continue
+      yield page
+      page = []
+      bytes = 0
+    }
+    if (page.length > 0) yield page
+  } finally {
+    await Promise.allSettled(all.map((reader) => reader.close()))
+  }
+}
