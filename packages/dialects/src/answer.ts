@@ -1,4 +1,6 @@
 /** The types of an answer as the dialects return it: in pieces while it is sampled, or whole. */
+export type { TokenCounts } from '@instar/engine/port'
+
 export type Call = { name: string; arguments: string }
 
 /** `upTo`: offset in the sampled text, in UTF-16 code units, up to which this piece and the earlier ones cover it. */
@@ -20,18 +22,6 @@ export type Choice = {
   finish: FinishReason
   /** The stop string that ended the answer; null if none did. */ stop: string | null
   tokens: readonly Token[]
-}
-
-/**
- * Numbers of tokens. `cachedTokens` and `cacheWriteTokens` are included in `promptTokens`, `reasoningTokens` in
- * `completionTokens`; all three are set only if the engine reports them.
- */
-export type TokenCounts = {
-  promptTokens: number
-  completionTokens: number
-  cachedTokens?: number
-  cacheWriteTokens?: number
-  reasoningTokens?: number
 }
 
 /** The data of a turn that every response format needs. */

@@ -90,7 +90,10 @@ export type GeneratedPiece =
   | { type: 'text'; text: string }
   | { type: 'end'; reason: FinishReason; text: string; inexact?: string; counts?: TokenCounts }
 
-/** As an engine counts them; the last three, where it says, are part of the first two. */
+/**
+ * Numbers of tokens. `cachedTokens` and `cacheWriteTokens` are included in `promptTokens`, `reasoningTokens` in
+ * `completionTokens`; all three are set only if the engine reports them.
+ */
 export type TokenCounts = {
   promptTokens: number
   completionTokens: number

@@ -49,7 +49,7 @@ export class Delivery implements Subscription {
       const starts =
         options.from === 'committed'
           ? store.committed(options.group, topic)
-          : startsOf(store, topic, options.from === 'start' ? {} : options.from, ends)
+          : startsOf(topic, options.from === 'start' ? {} : (options.from[topic] ?? {}), ends)
       return { topic, starts, cursor: cursorOf(store, topic, starts, end) }
     })
     const ended = Promise.withResolvers<void>()

@@ -2,7 +2,7 @@
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
 import { partitionOf } from './partition.ts'
-import type { LogRecord, Offsets, ReadOptions } from './port.ts'
+import type { LogRecord, ReadOptions } from './port.ts'
 import type { Store } from './store.ts'
 
 /** Maximum size of a page in payload bytes, unless it has a single record, and in records. */
@@ -10,8 +10,7 @@ export const PAGE_BYTES = 1 << 20
 export const PAGE_RECORDS = 512
 
 /** The start offset of each partition. Throws `position_unknown` for an offset or partition beyond the log. */
-export const startsOf = (store: Store, topic: Topic, from: Offsets, ends: readonly number[]): number[] => {
-  const starts = from[topic] ?? {}
+export const startsOf = (topic: Topic, starts: Readonly<Record<number, number>>, ends: readonly number[]): number[] => {
   for (const [partition, offset] of Object.entries(starts)) {
     const end = ends[Number(partition)]
     if (end === undefined || !Number.isSafeInteger(offset) || offset < 0 || offset > end) {
@@ -39,7 +38,7 @@ export const readStore = (
   const ends = store.ends(topic)
   const at = (time: number) => ends.map((end, partition) => store.firstSince(topic, partition, time) ?? end)
   const { from = {}, to, key } = options
-  const starts = 'time' in from ? at(from.time) : startsOf(store, topic, from, ends)
+  const starts = 'time' in from ? at(from.time) : startsOf(topic, from[topic] ?? {}, ends)
   const bounds =
     to === undefined
       ? ends

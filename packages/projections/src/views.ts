@@ -25,8 +25,7 @@ export const scores = pgView('scores', {
 select turn_id, revision, reward, judge, hint, reason, hint_judge, policy, session_id, version, subject, explicit, verdicts, cause, at, record_id
 from all_scores where strpos(policy, '~') = 0`)
 
-/** Batches with what came of them. status: sealed, failed, computed (waits for the gate), accepted, rejected. */
-export const allUpdates = pgView('all_updates', {
+const updateColumns = () => ({
   policy: text(),
   number: integer(),
   batch_id: text(),
@@ -49,7 +48,10 @@ export const allUpdates = pgView('all_updates', {
   started_at: time(),
   finished_at: time(),
   decided_at: time(),
-}).as(sql`
+})
+
+/** Batches with what came of them. status: sealed, failed, computed (waits for the gate), accepted, rejected. */
+export const allUpdates = pgView('all_updates', updateColumns()).as(sql`
 select b.policy, b.number, b.batch_id, o.update_id,
   case when v.version is not null then 'accepted' when r.record_id is not null then 'rejected'
     when o.failure is not null then 'failed' when o.update_id is not null then 'computed' else 'sealed' end as status,
@@ -60,30 +62,9 @@ left join all_outcomes o on o.batch_id = b.batch_id and o.policy = b.policy
 left join all_versions v on v.update_id = o.update_id and v.policy = b.policy
 left join all_rejections r on r.update_id = o.update_id and r.policy = b.policy`)
 
-export const updates = pgView('updates', {
-  policy: text(),
-  number: integer(),
-  batch_id: text(),
-  update_id: text(),
-  status: text(),
-  reason: text(),
-  version: integer(),
-  parent_version: integer(),
-  sha256: text(),
-  items: integer(),
-  dropped: integer(),
-  mean_reward: doublePrecision(),
-  loss: text(),
-  seed: bigint({ mode: 'number' }),
-  settings: jsonb(),
-  figures: jsonb(),
-  gate_figures: jsonb(),
-  fingerprint: jsonb(),
-  sealed_at: time(),
-  started_at: time(),
-  finished_at: time(),
-  decided_at: time(),
-}).as(sql`select * from all_updates where strpos(policy, '~') = 0`)
+export const updates = pgView('updates', updateColumns()).as(
+  sql`select * from all_updates where strpos(policy, '~') = 0`,
+)
 
 /** The turns that the update behind a version was trained on. A promotion's are those of its branch's update. */
 export const versionTurns = pgView('version_turns', {

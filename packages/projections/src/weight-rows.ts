@@ -14,6 +14,8 @@ export const weightsRows = (
   const { policy } = event
   const at = timestampOf(event.at)
   const seq = weightLine(state, policy).moved
+  /** The columns that are the same in each move by a publisher. */
+  const published = { policy, who: 'publisher', froze: false, request: null, at, record_id: id }
   switch (event.type) {
     case 'LineStarted':
       rows.lines.push({
@@ -41,33 +43,11 @@ export const weightsRows = (
         published_at: at,
         record_id: id,
       })
-      rows.all_head_moves.push({
-        policy,
-        seq: 0,
-        from_version: null,
-        to_version: 0,
-        why: 'base',
-        who: 'publisher',
-        froze: false,
-        request: null,
-        at,
-        record_id: id,
-      })
+      rows.all_head_moves.push({ ...published, seq: 0, from_version: null, to_version: 0, why: 'base' })
       break
     case 'VersionPublished':
       rows.all_versions.push(versionRow(event, id))
-      rows.all_head_moves.push({
-        policy,
-        seq,
-        from_version: head,
-        to_version: event.number,
-        why: event.why,
-        who: 'publisher',
-        froze: false,
-        request: null,
-        at,
-        record_id: id,
-      })
+      rows.all_head_moves.push({ ...published, seq, from_version: head, to_version: event.number, why: event.why })
       break
     case 'VersionRejected':
       rows.all_rejections.push({

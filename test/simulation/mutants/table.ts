@@ -310,7 +310,7 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     otherFigures: [
       'figures of another update are used',
-      ['measured.update !== id || measured.head !== line.head)', 'measured.head !== line.head)'],
+      ['measured.update !== update || measured.head !== line.head)', 'measured.head !== line.head)'],
     ],
     promotedUnfinished: [
       'a branch is promoted before it is finished',

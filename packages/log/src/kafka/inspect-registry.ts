@@ -1,7 +1,6 @@
 /** Read-only inspection of a schema registry. */
 import { InstarError } from '@instar/events/errors'
-import { messageOf } from './client.ts'
-import { LEVEL, RegistryClient, type RegistryAccess, type RegistryAnswer } from './registry-client.ts'
+import { answerOf, LEVEL, RegistryClient, type RegistryAccess, type RegistryAnswer } from './registry-client.ts'
 import { canonical, fingerprintOf, subjectOf } from './schema-names.ts'
 import type { SchemaRow } from './schema-rows.ts'
 
@@ -32,19 +31,8 @@ export const inspectRegistry = async (
   rows: readonly SchemaRow[] = [],
 ): Promise<RegistryFound> => {
   const client = new RegistryClient(registry)
-  const ask = async (path: string, body?: unknown): Promise<RegistryAnswer> => {
-    try {
-      return await client.ask(body === undefined ? 'GET' : 'POST', path, body)
-    } catch (cause) {
-      if (cause instanceof InstarError) throw cause
-      throw new InstarError(
-        'log_unavailable',
-        `the schema registry at ${client.url} does not answer: ${messageOf(cause)}`,
-        { registry: client.url },
-        { cause },
-      )
-    }
-  }
+  const ask = (path: string, body?: unknown): Promise<RegistryAnswer> =>
+    answerOf(client, () => client.ask(body === undefined ? 'GET' : 'POST', path, body))
   const before = now()
   const first = await ask('/subjects')
   const after = now()

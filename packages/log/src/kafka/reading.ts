@@ -1,9 +1,8 @@
 /** Bounded reads: where they begin and end, and the pages between. */
-import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
 import { partitionOf } from '../partition.ts'
 import type { LogRecord, ReadOptions } from '../port.ts'
-import { PAGE_RECORDS } from '../reading.ts'
+import { startsOf, PAGE_RECORDS } from '../reading.ts'
 import type { Cluster, Fetchable } from './client.ts'
 import { byLeader, EARLIEST, fetchFrom, LATEST, offsetsAt, type TopicPartition } from './fetch.ts'
 import { truncated } from './opening.ts'
@@ -44,7 +43,7 @@ export const limitsOf = async (
   if (cut >= 0) throw truncated(topic, cut, first[cut]!)
   const orEnd = (offsets: readonly number[]): number[] =>
     offsets.map((offset, partition) => (offset < 0 ? ends[partition]! : offset))
-  const starts = since ? orEnd(since) : given(topic, 'time' in from ? {} : (from[topic] ?? {}), ends)
+  const starts = since ? orEnd(since) : startsOf(topic, 'time' in from ? {} : (from[topic] ?? {}), ends)
   const limits = until
     ? orEnd(until)
     : ends.map((end, partition) => Math.min(end, to && !('time' in to) ? (to[topic]?.[partition] ?? end) : end))
@@ -59,20 +58,6 @@ export const placesOf = (
   const only = key === undefined ? partition : partitionOf(key, count)
   const all = Array.from({ length: count }, (_, i) => ({ topic: name, partition: i }))
   return only === undefined ? all : all.filter((place) => place.partition === only)
-}
-
-const given = (topic: Topic, offsets: Readonly<Record<number, number>>, ends: readonly number[]): number[] => {
-  for (const [partition, offset] of Object.entries(offsets)) {
-    const end = ends[Number(partition)]
-    if (end === undefined || !Number.isSafeInteger(offset) || offset < 0 || offset > end) {
-      throw new InstarError(
-        'position_unknown',
-        `${topic} ${partition}@${offset} is no position of this log, whose end there is ${end ?? 'missing'}`,
-        { topic, partition: Number(partition), offset, end: end ?? null },
-      )
-    }
-  }
-  return ends.map((_, partition) => offsets[partition] ?? 0)
 }
 
 type PageParts = {

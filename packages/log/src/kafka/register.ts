@@ -3,9 +3,9 @@
  * the log.
  */
 import { InstarError } from '@instar/events/errors'
-import { KafkaConnection, messageOf, type ClientOptions } from './client.ts'
+import { KafkaConnection, type ClientOptions } from './client.ts'
 import { Producer } from './producer.ts'
-import { LEVEL, RegistryClient, type RegistryAccess } from './registry-client.ts'
+import { answerOf, LEVEL, RegistryClient, type RegistryAccess } from './registry-client.ts'
 import { canonical, fingerprintOf, subjectOf } from './schema-names.ts'
 import { readRows, SchemaTable, writeRows, type SchemaRow } from './schema-rows.ts'
 import { registryDiffers } from './schemas.ts'
@@ -117,7 +117,7 @@ const restore = async (
   const rows = table.all().toSorted((a, b) => a.id - b.id)
   const held = new Map<number, boolean>()
   for (const { id, schema, fingerprint } of rows) {
-    const { status, said } = await heard(client, () => client.ask('GET', `/schemas/ids/${id}`))
+    const { status, said } = await answerOf(client, () => client.ask('GET', `/schemas/ids/${id}`))
     const avro = (said as { schema?: unknown }).schema
     if (status === 200 && (typeof avro !== 'string' || fingerprintOf(avro) !== fingerprint))
       throw registryDiffers(client.url, id, schema, nameIn(avro))
@@ -177,7 +177,7 @@ const register = async (
     const row = table.get(id)
     if (row && row.fingerprint !== fingerprintOf(schemas[name]!))
       throw registryDiffers(client.url, id, row.schema, name)
-    const stands = await heard(client, () =>
+    const stands = await answerOf(client, () =>
       client.ask('GET', `/subjects/${encodeURIComponent(subject)}/versions/${version}`),
     )
     if ((stands.said as { id?: unknown }).id !== id) throw changed(name, 'another schema has its place')
@@ -188,36 +188,22 @@ const register = async (
 
 /** Its number. Throws `schema_changed` for a refusal. */
 const put = async (client: RegistryClient, subject: string, avro: string, schema = subject): Promise<number> => {
-  const given = await heard(client, () => client.register(subject, canonical(avro)))
+  const given = await answerOf(client, () => client.register(subject, canonical(avro)))
   if (typeof given === 'object') throw changed(schema, given.refused)
   return given
 }
 
 const level = async (client: RegistryClient, schema: string, subject: string): Promise<void> => {
   const path = `/config/${encodeURIComponent(subject)}`
-  const { said } = await heard(client, () => client.ask('GET', path))
+  const { said } = await answerOf(client, () => client.ask('GET', path))
   const set = (said as { compatibilityLevel?: unknown }).compatibilityLevel
   if (set === LEVEL) return
   // Some registries tell their default where a subject has no level of its own.
-  const usual = (await heard(client, () => client.ask('GET', '/config'))).said as { compatibilityLevel?: unknown }
+  const usual = (await answerOf(client, () => client.ask('GET', '/config'))).said as { compatibilityLevel?: unknown }
   if (set !== undefined && set !== usual.compatibilityLevel)
     throw changed(schema, `the compatibility of ${subject} is ${JSON.stringify(set)}, should be ${LEVEL}`)
-  const { status } = await heard(client, () => client.ask('PUT', path, { compatibility: LEVEL }))
+  const { status } = await answerOf(client, () => client.ask('PUT', path, { compatibility: LEVEL }))
   if (status !== 200) throw changed(schema, `the compatibility of ${subject} could not be set: HTTP ${status}`)
-}
-
-const heard = async <T>(client: RegistryClient, ask: () => Promise<T>): Promise<T> => {
-  try {
-    return await ask()
-  } catch (cause) {
-    if (cause instanceof InstarError) throw cause
-    throw new InstarError(
-      'log_unavailable',
-      `the schema registry at ${client.url} does not answer: ${messageOf(cause)}`,
-      { registry: client.url },
-      { cause },
-    )
-  }
 }
 
 const changed = (schema: string, why: string): InstarError =>

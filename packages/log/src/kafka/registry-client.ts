@@ -6,6 +6,7 @@
 import { request as plain } from 'node:http'
 import { Agent, request as secure } from 'node:https'
 import { InstarError } from '@instar/events/errors'
+import { messageOf } from './client.ts'
 import { COMPATIBILITY, SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry'
 
 export type RegistryAccess = {
@@ -169,5 +170,20 @@ export class RegistryClient {
       )
       sent.on('error', fail).end(content)
     })
+  }
+}
+
+/** What `ask` resolves with. Throws `log_unavailable` if the registry does not answer; InstarErrors pass. */
+export const answerOf = async <T>(client: RegistryClient, ask: () => Promise<T>): Promise<T> => {
+  try {
+    return await ask()
+  } catch (cause) {
+    if (cause instanceof InstarError) throw cause
+    throw new InstarError(
+      'log_unavailable',
+      `the schema registry at ${client.url} does not answer: ${messageOf(cause)}`,
+      { registry: client.url },
+      { cause },
+    )
   }
 }

@@ -1,6 +1,7 @@
 /** Chat templates (Jinja, as in Hugging Face checkpoints), rendered with limited work and without the system clock. */
 import { Environment, Template } from '@huggingface/jinja'
 import { InstarError } from '@instar/events/errors'
+import { unreadable } from '../checkpoints/bad-checkpoint.ts'
 import { BoundedInterpreter } from './bounded.ts'
 
 export type TemplateInput = {
@@ -134,12 +135,7 @@ export class ChatTemplate {
     try {
       this.template = new Template(source)
     } catch (error) {
-      throw new InstarError(
-        'bad_checkpoint',
-        `${file}: ${error instanceof Error ? error.message : 'cannot be read'}`,
-        { file },
-        { cause: error },
-      )
+      throw unreadable(file, error)
     }
   }
 

@@ -6,6 +6,7 @@
 import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { InstarError } from '@instar/events/errors'
+import { badCheckpoint } from './bad-checkpoint.ts'
 import { weightShapes, type ModelConfig, type PackedTensor, type WeightTensor, type Weights } from '../weights.ts'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 import { checkConfig, configFromJson } from './config.ts'
@@ -26,10 +27,6 @@ export type Checkpoint = {
 
 const MAX_SMALL_FILE = 64 * 1024 * 1024
 const MAX_GGUF_HEADER = 64 * 1024 * 1024
-
-function bad(file: string, problem: string, cause?: unknown): InstarError {
-  return new InstarError('bad_checkpoint', `${file}: ${problem}`, { file }, cause === undefined ? {} : { cause })
-}
 
 function sizeOf(file: string): number | null {
   return statSync(file, { throwIfNoEntry: false })?.size ?? null
@@ -55,7 +52,7 @@ function readRange(file: string, begin: number, length: number): Uint8Array {
 function readText(file: string): string | null {
   const size = sizeOf(file)
   if (size === null) return null
-  if (size > MAX_SMALL_FILE) throw bad(file, `has ${size} bytes; at most ${MAX_SMALL_FILE} are allowed`)
+  if (size > MAX_SMALL_FILE) throw badCheckpoint(file, `has ${size} bytes; at most ${MAX_SMALL_FILE} are allowed`)
   return readFileSync(file, 'utf8')
 }
 
@@ -66,9 +63,9 @@ function readJson(file: string): JsonObject | null {
     const value: unknown = JSON.parse(text)
     if (isJsonObject(value)) return value
   } catch (error) {
-    throw bad(file, 'is not JSON', error)
+    throw badCheckpoint(file, 'is not JSON', {}, error)
   }
-  throw bad(file, 'is not a JSON object')
+  throw badCheckpoint(file, 'is not a JSON object')
 }
 
 /** Throws `bad_checkpoint` for missing tensors and wrong shapes. */
@@ -79,9 +76,9 @@ function checkShapes(
 ): void {
   for (const [name, shape] of weightShapes(config)) {
     const found = shapeOf(name)
-    if (!found) throw bad(file, `tensor ${JSON.stringify(name)} is missing`)
+    if (!found) throw badCheckpoint(file, `tensor ${JSON.stringify(name)} is missing`)
     if (found.length !== shape.length || found.some((n, i) => n !== shape[i]))
-      throw bad(
+      throw badCheckpoint(
         file,
         `tensor ${JSON.stringify(name)} has shape [${found.join(', ')}]; the configuration requires [${shape.join(', ')}]`,
       )
@@ -103,7 +100,7 @@ function lazyWeights(names: readonly string[], read: (name: string) => WeightTen
 
 function readHeader(file: string): Map<string, TensorEntry> {
   const size = sizeOf(file)
-  if (size === null) throw bad(file, 'is missing')
+  if (size === null) throw badCheckpoint(file, 'is missing')
   const length = headerLength(readRange(file, 0, 8), size, file)
   return parseHeader(readRange(file, 8, length), size, file).tensors
 }
@@ -114,13 +111,13 @@ function weightFiles(folder: string): string[] {
   if (sizeOf(single) !== null) return [single]
   const indexFile = path.join(folder, 'model.safetensors.index.json')
   const index = readJson(indexFile)
-  if (!index) throw bad(folder, 'contains neither model.safetensors nor model.safetensors.index.json')
+  if (!index) throw badCheckpoint(folder, 'contains neither model.safetensors nor model.safetensors.index.json')
   const map = index['weight_map']
-  if (!isJsonObject(map)) throw bad(indexFile, 'weight_map is missing')
+  if (!isJsonObject(map)) throw badCheckpoint(indexFile, 'weight_map is missing')
   const names = new Set<string>()
   for (const name of Object.values(map)) {
     if (typeof name !== 'string' || path.basename(name) !== name || !name.endsWith('.safetensors'))
-      throw bad(indexFile, 'weight_map contains a name that is not a safetensors file in this folder')
+      throw badCheckpoint(indexFile, 'weight_map contains a name that is not a safetensors file in this folder')
     names.add(name)
   }
   return [...names].sort((a, b) => (a < b ? -1 : 1)).map((name) => path.join(folder, name))
@@ -141,9 +138,9 @@ export type CheckpointMetadata = Pick<Checkpoint, 'name' | 'files' | 'tokenizer'
 export function openMetadata(folder: string): CheckpointMetadata {
   const at = (name: string) => path.join(folder, name)
   const json = readJson(at('config.json'))
-  if (!json) throw bad(folder, 'holds no config.json')
+  if (!json) throw badCheckpoint(folder, 'holds no config.json')
   const tokenizer = readJson(at('tokenizer.json'))
-  if (!tokenizer) throw bad(folder, 'holds no tokenizer.json')
+  if (!tokenizer) throw badCheckpoint(folder, 'holds no tokenizer.json')
   const tokenizerConfig = readJson(at('tokenizer_config.json')) ?? {}
   return {
     name: path.basename(path.resolve(folder)),
@@ -174,7 +171,7 @@ export function openFolder(folder: string): Checkpoint {
   const entries = new Map<string, TensorEntry & { file: string }>()
   for (const file of shards) {
     for (const [name, entry] of readHeader(file)) {
-      if (entries.has(name)) throw bad(file, `tensor ${JSON.stringify(name)} is in another shard as well`)
+      if (entries.has(name)) throw badCheckpoint(file, `tensor ${JSON.stringify(name)} is in another shard as well`)
       entries.set(name, { ...entry, file })
     }
   }
@@ -187,7 +184,10 @@ export function openFolder(folder: string): Checkpoint {
       if (!entry) return null
       const { data } = decodeTensor(entry, readRange(entry.file, entry.begin, entry.end - entry.begin))
       if (!(data instanceof Float32Array))
-        throw bad(entry.file, `tensor ${JSON.stringify(name)} is ${entry.dtype}, not a float of 16 or 32 bits`)
+        throw badCheckpoint(
+          entry.file,
+          `tensor ${JSON.stringify(name)} is ${entry.dtype}, not a float of 16 or 32 bits`,
+        )
       return { shape: entry.shape, data }
     },
   )
@@ -208,7 +208,7 @@ function readGgufHeader(file: string, size: number): Gguf {
 
 export function openGguf(file: string): Checkpoint {
   const size = sizeOf(file)
-  if (size === null) throw bad(file, 'is missing')
+  if (size === null) throw badCheckpoint(file, 'is missing')
   const gguf = readGgufHeader(file, size)
   const config = checkConfig(ggufConfig(gguf, file), file)
   const tensors = ggufTensors(gguf, file)
@@ -246,6 +246,6 @@ export function openGguf(file: string): Checkpoint {
 /** `target`: path of a folder or of a .gguf file. Throws `bad_checkpoint`. */
 export function openCheckpoint(target: string): Checkpoint {
   const stat = statSync(target, { throwIfNoEntry: false })
-  if (!stat) throw bad(target, 'the file or folder does not exist')
+  if (!stat) throw badCheckpoint(target, 'the file or folder does not exist')
   return stat.isDirectory() ? openFolder(target) : openGguf(target)
 }

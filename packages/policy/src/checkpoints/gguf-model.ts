@@ -2,15 +2,11 @@
  * Maps a GGUF file to the decoder: metadata to a ModelConfig, tensor names to Hugging Face names, and, for `llama`, the
  * rows of q and k to half-rotate order (llama.cpp's converter stores them for interleaved RoPE).
  */
-import { InstarError } from '@instar/events/errors'
+import { badCheckpoint } from './bad-checkpoint.ts'
 import type { ModelConfig, WeightTensor } from '../weights.ts'
 import type { Gguf, GgufTensor, GgufValue } from './gguf.ts'
 
 const ARCHITECTURES = ['llama', 'qwen2', 'qwen3']
-
-function bad(file: string, problem: string): InstarError {
-  return new InstarError('bad_checkpoint', `${file}: ${problem}`, { file })
-}
 
 /** A metadata entry as a finite number. Throws `bad_checkpoint` if it is missing and has no fallback. */
 function number(gguf: Gguf, file: string, key: string, fallback?: number): number {
@@ -18,7 +14,7 @@ function number(gguf: Gguf, file: string, key: string, fallback?: number): numbe
   if (value === undefined && fallback !== undefined) return fallback
   const result = typeof value === 'bigint' ? Number(value) : value
   if (typeof result !== 'number' || !Number.isFinite(result))
-    throw bad(file, `metadata ${key} is ${value === undefined ? 'missing' : 'not a number'}`)
+    throw badCheckpoint(file, `metadata ${key} is ${value === undefined ? 'missing' : 'not a number'}`)
   return result
 }
 
@@ -26,18 +22,18 @@ function number(gguf: Gguf, file: string, key: string, fallback?: number): numbe
 export function ggufConfig(gguf: Gguf, file: string): ModelConfig {
   const arch = gguf.metadata.get('general.architecture')
   if (typeof arch !== 'string' || !ARCHITECTURES.includes(arch))
-    throw bad(
+    throw badCheckpoint(
       file,
       `the architecture is ${typeof arch === 'string' ? JSON.stringify(arch.slice(0, 100)) : 'missing'}; supported are ${ARCHITECTURES.join(', ')}`,
     )
   const field = (name: string, fallback?: number) => number(gguf, file, `${arch}.${name}`, fallback)
   const scaling = gguf.metadata.get(`${arch}.rope.scaling.type`)
   if ((scaling !== undefined && scaling !== 'none') || gguf.tensors.has('rope_freqs.weight'))
-    throw bad(file, 'RoPE scaling is not supported')
+    throw badCheckpoint(file, 'RoPE scaling is not supported')
   const hiddenSize = field('embedding_length')
   const heads = field('attention.head_count')
   const embedding = gguf.tensors.get('token_embd.weight')
-  if (!embedding) throw bad(file, 'tensor "token_embd.weight" is missing')
+  if (!embedding) throw badCheckpoint(file, 'tensor "token_embd.weight" is missing')
   return {
     hiddenSize,
     intermediateSize: field('feed_forward_length'),
@@ -86,7 +82,8 @@ export function ggufTensors(gguf: Gguf, file: string): Map<string, GgufTensor> {
   const out = new Map<string, GgufTensor>()
   for (const [name, tensor] of gguf.tensors) {
     const mapped = huggingFaceName(name)
-    if (mapped === null) throw bad(file, `tensor ${JSON.stringify(name.slice(0, 200))} is not supported by the decoder`)
+    if (mapped === null)
+      throw badCheckpoint(file, `tensor ${JSON.stringify(name.slice(0, 200))} is not supported by the decoder`)
     out.set(mapped, tensor)
   }
   return out

@@ -2,7 +2,7 @@
  * Converts the tokenizer of a GGUF file (byte-level BPE, `tokenizer.ggml.model` gpt2) to the contents of tokenizer.json
  * and tokenizer_config.json of a Hugging Face folder.
  */
-import { InstarError } from '@instar/events/errors'
+import { badCheckpoint } from './bad-checkpoint.ts'
 import type { Gguf, GgufValue } from './gguf.ts'
 import type { JsonObject } from '@instar/events/json'
 
@@ -40,13 +40,9 @@ const PRE_TOKENIZERS: Record<string, { normalizer: JsonObject | null; pre_tokeni
 const CONTROL = 3
 const USER_DEFINED = 4
 
-function bad(file: string, problem: string): InstarError {
-  return new InstarError('bad_checkpoint', `${file}: ${problem}`, { file })
-}
-
 function strings(value: GgufValue | undefined, key: string, file: string): string[] {
   if (!Array.isArray(value) || !value.every((entry): entry is string => typeof entry === 'string'))
-    throw bad(file, `metadata ${key} is not an array of strings`)
+    throw badCheckpoint(file, `metadata ${key} is not an array of strings`)
   return value
 }
 
@@ -58,14 +54,14 @@ export function ggufTokenizer(gguf: Gguf, file: string): TokenizerFiles {
   const get = (key: string) => gguf.metadata.get(`tokenizer.${key}`)
   const model = get('ggml.model')
   if (model !== 'gpt2')
-    throw bad(
+    throw badCheckpoint(
       file,
       `tokenizer ${typeof model === 'string' ? JSON.stringify(model.slice(0, 100)) : 'of unknown kind'} is not supported, only gpt2 (byte-level BPE)`,
     )
   const pre = get('ggml.pre') ?? 'gpt-2'
   const split = typeof pre === 'string' && Object.hasOwn(PRE_TOKENIZERS, pre) ? PRE_TOKENIZERS[pre] : undefined
   if (!split)
-    throw bad(
+    throw badCheckpoint(
       file,
       `pre-tokenizer ${typeof pre === 'string' ? JSON.stringify(pre.slice(0, 100)) : 'of unknown kind'} is not supported, only ${Object.keys(PRE_TOKENIZERS).join(', ')}`,
     )
@@ -73,15 +69,18 @@ export function ggufTokenizer(gguf: Gguf, file: string): TokenizerFiles {
   const merges = strings(get('ggml.merges'), 'tokenizer.ggml.merges', file)
   const kinds = get('ggml.token_type')
   if (!Array.isArray(kinds) || kinds.length !== tokens.length)
-    throw bad(file, `metadata tokenizer.ggml.token_type is not an array of ${tokens.length} values, one per token`)
+    throw badCheckpoint(
+      file,
+      `metadata tokenizer.ggml.token_type is not an array of ${tokens.length} values, one per token`,
+    )
   const vocabulary = new Map<string, number>()
   const added: JsonObject[] = []
   for (const [id, token] of tokens.entries()) {
-    if (vocabulary.has(token)) throw bad(file, `token ${JSON.stringify(token.slice(0, 200))} occurs twice`)
+    if (vocabulary.has(token)) throw badCheckpoint(file, `token ${JSON.stringify(token.slice(0, 200))} occurs twice`)
     vocabulary.set(token, id)
     const kind = kinds[id]
     if (kind !== CONTROL && kind !== USER_DEFINED) continue
-    if (token === '') throw bad(file, `control token ${id} is empty`)
+    if (token === '') throw badCheckpoint(file, `control token ${id} is empty`)
     added.push({
       id,
       content: token,
@@ -93,7 +92,7 @@ export function ggufTokenizer(gguf: Gguf, file: string): TokenizerFiles {
     })
   }
   if (!merges.every((merge) => /^\S+ \S+$/u.test(merge)))
-    throw bad(file, 'metadata tokenizer.ggml.merges contains an entry that is not a pair of tokens')
+    throw badCheckpoint(file, 'metadata tokenizer.ggml.merges contains an entry that is not a pair of tokens')
   const token = (key: string): string | null => {
     const id = get(`ggml.${key}`)
     return typeof id === 'number' ? (tokens[id] ?? null) : null

@@ -3,7 +3,7 @@
  * bf16, q8_0, q4_0 and q4_1. A file that violates the format is refused with `bad_checkpoint` before a tensor is read.
  * https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
  */
-import { InstarError } from '@instar/events/errors'
+import { badCheckpoint } from './bad-checkpoint.ts'
 import { PACKED_BLOCK, type PackedTensor } from '../weights.ts'
 import { decodeBF16, decodeF16, f16ToF32 } from './float16.ts'
 
@@ -29,10 +29,6 @@ const MAX_ARRAY = 1 << 24
 const MAX_TENSORS = 1 << 16
 const MAX_STRING = 1 << 24
 
-function bad(file: string, problem: string, details: Record<string, unknown> = {}): InstarError {
-  return new InstarError('bad_checkpoint', `${file}: ${problem}`, { file, ...details })
-}
-
 function quoted(name: string): string {
   return JSON.stringify(name.slice(0, 200))
 }
@@ -55,7 +51,7 @@ class Cursor {
   take(size: number): number {
     const from = this.at
     if (size > this.bytes.length - from)
-      throw bad(this.file, `ends at byte ${this.bytes.length}, inside its header`, { truncated: true })
+      throw badCheckpoint(this.file, `ends at byte ${this.bytes.length}, inside its header`, { truncated: true })
     this.at = from + size
     return from
   }
@@ -69,7 +65,7 @@ class Cursor {
 
   count(limit: number, what: string): number {
     const value = this.view.getBigUint64(this.take(8), true)
-    if (value > BigInt(limit)) throw bad(this.file, `${what} is ${value}; at most ${limit} is allowed`)
+    if (value > BigInt(limit)) throw badCheckpoint(this.file, `${what} is ${value}; at most ${limit} is allowed`)
     return Number(value)
   }
 
@@ -79,12 +75,7 @@ class Cursor {
     try {
       return this.text.decode(this.bytes.subarray(from, from + length))
     } catch (error) {
-      throw new InstarError(
-        'bad_checkpoint',
-        `${this.file}: ${what} is not UTF-8`,
-        { file: this.file },
-        { cause: error },
-      )
+      throw badCheckpoint(this.file, `${what} is not UTF-8`, {}, error)
     }
   }
 
@@ -106,7 +97,7 @@ class Cursor {
         return this.view.getFloat32(this.take(4), true)
       case 7: {
         const value = this.view.getUint8(this.take(1))
-        if (value > 1) throw bad(this.file, `${what} is a boolean with the value ${value}`)
+        if (value > 1) throw badCheckpoint(this.file, `${what} is a boolean with the value ${value}`)
         return value === 1
       }
       case 8:
@@ -118,7 +109,7 @@ class Cursor {
       case 12:
         return this.view.getFloat64(this.take(8), true)
       default:
-        throw bad(this.file, `${what} has the unknown value type ${type}`)
+        throw badCheckpoint(this.file, `${what} has the unknown value type ${type}`)
     }
   }
 
@@ -139,13 +130,13 @@ function readTensor(
   const name = cursor.string('a tensor name')
   const rank = cursor.u32()
   if (rank > 4)
-    throw bad(file, `tensor ${quoted(name)} has ${rank} dimensions; at most 4 are allowed`, { tensor: name })
+    throw badCheckpoint(file, `tensor ${quoted(name)} has ${rank} dimensions; at most 4 are allowed`, { tensor: name })
   const dims: number[] = []
   for (let i = 0; i < rank; i++) dims.push(cursor.count(2 ** 40, `dimension ${i} of tensor ${quoted(name)}`))
   const typeNumber = cursor.u32()
   const type = TYPES.get(typeNumber)
   if (!type)
-    throw bad(
+    throw badCheckpoint(
       file,
       `tensor ${quoted(name)} has ggml type ${typeNumber}, which is not supported; use a file of type f32, f16, bf16, q8_0, q4_0 or q4_1`,
       { tensor: name },
@@ -153,7 +144,7 @@ function readTensor(
   const offset = cursor.count(2 ** 50, `offset of tensor ${quoted(name)}`)
   const values = dims.reduce((product, n) => product * n, 1)
   if ((dims[0] ?? 1) % type.block !== 0)
-    throw bad(
+    throw badCheckpoint(
       file,
       `tensor ${quoted(name)} has rows of ${dims[0]} values, not a multiple of its blocks of ${type.block}`,
       {
@@ -166,21 +157,22 @@ function readTensor(
 /** `bytes`: the file, or a prefix of it that contains the whole header. `fileSize`: length of the whole file in bytes. */
 export function parseGguf(bytes: Uint8Array, fileSize: number, file = 'gguf'): Gguf {
   const cursor = new Cursor(bytes, file)
-  if (cursor.u32() !== 0x46554747) throw bad(file, 'is not a GGUF file')
+  if (cursor.u32() !== 0x46554747) throw badCheckpoint(file, 'is not a GGUF file')
   const version = cursor.u32()
-  if (version !== 2 && version !== 3) throw bad(file, `GGUF version ${version} is not supported`)
+  if (version !== 2 && version !== 3) throw badCheckpoint(file, `GGUF version ${version} is not supported`)
   const tensorCount = cursor.count(MAX_TENSORS, 'number of tensors')
   const pairCount = cursor.count(MAX_TENSORS, 'number of metadata entries')
   const metadata = new Map<string, GgufValue>()
   for (let i = 0; i < pairCount; i++) {
     const key = cursor.string('a metadata key')
-    if (metadata.has(key)) throw bad(file, `metadata key ${quoted(key)} occurs twice`)
+    if (metadata.has(key)) throw badCheckpoint(file, `metadata key ${quoted(key)} occurs twice`)
     metadata.set(key, cursor.value(cursor.u32(), `metadata ${quoted(key)}`))
   }
   const table = new Map<string, ReturnType<typeof readTensor>>()
   for (let i = 0; i < tensorCount; i++) {
     const tensor = readTensor(cursor, file)
-    if (table.has(tensor.name)) throw bad(file, `tensor ${quoted(tensor.name)} occurs twice`, { tensor: tensor.name })
+    if (table.has(tensor.name))
+      throw badCheckpoint(file, `tensor ${quoted(tensor.name)} occurs twice`, { tensor: tensor.name })
     table.set(tensor.name, tensor)
   }
   const alignment = metadata.get('general.alignment') ?? 32
@@ -191,7 +183,7 @@ export function parseGguf(bytes: Uint8Array, fileSize: number, file = 'gguf'): G
     alignment > 65536 ||
     alignment % 8 !== 0
   )
-    throw bad(file, 'metadata general.alignment is not a multiple of 8 from 8 to 65536')
+    throw badCheckpoint(file, 'metadata general.alignment is not a multiple of 8 from 8 to 65536')
   const dataStart = Math.ceil(cursor.at / alignment) * alignment
   const tensors = new Map<string, GgufTensor>()
   let free = dataStart
@@ -200,10 +192,10 @@ export function parseGguf(bytes: Uint8Array, fileSize: number, file = 'gguf'): G
   )) {
     const begin = dataStart + offset
     if (offset % alignment !== 0)
-      throw bad(file, `tensor ${quoted(name)} is not aligned to ${alignment} bytes`, { tensor: name })
-    if (begin < free) throw bad(file, `tensor ${quoted(name)} overlaps the previous tensor`, { tensor: name })
+      throw badCheckpoint(file, `tensor ${quoted(name)} is not aligned to ${alignment} bytes`, { tensor: name })
+    if (begin < free) throw badCheckpoint(file, `tensor ${quoted(name)} overlaps the previous tensor`, { tensor: name })
     if (begin + size > fileSize)
-      throw bad(file, `tensor ${quoted(name)} ends at byte ${begin + size}; the file has ${fileSize} bytes`, {
+      throw badCheckpoint(file, `tensor ${quoted(name)} ends at byte ${begin + size}; the file has ${fileSize} bytes`, {
         tensor: name,
       })
     free = begin + size

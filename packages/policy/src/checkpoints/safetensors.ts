@@ -4,7 +4,8 @@
  * is refused before a tensor is read, with a `bad_checkpoint` that names the file and the tensor.
  * https://huggingface.co/docs/safetensors
  */
-import { InstarError } from '@instar/events/errors'
+import type { InstarError } from '@instar/events/errors'
+import { badCheckpoint } from './bad-checkpoint.ts'
 import { isJsonObject } from '@instar/events/json'
 import { decodeBF16, decodeF16, encodeBF16, encodeF16 } from './float16.ts'
 
@@ -47,11 +48,8 @@ const MAX_HEADER = 25 * 1024 * 1024
 const MAX_RANK = 16
 
 function bad(file: string, problem: string, tensor?: string): InstarError {
-  return new InstarError(
-    'bad_checkpoint',
-    `${file}: ${tensor === undefined ? '' : `tensor ${JSON.stringify(tensor.slice(0, 200))}: `}${problem}`,
-    { file, ...(tensor === undefined ? {} : { tensor }) },
-  )
+  const where = tensor === undefined ? '' : `tensor ${JSON.stringify(tensor.slice(0, 200))}: `
+  return badCheckpoint(file, `${where}${problem}`, tensor === undefined ? {} : { tensor })
 }
 
 /** Length of the header in bytes, from the first 8 bytes of a file of `fileSize` bytes. */
@@ -126,7 +124,7 @@ export function parseHeader(header: Uint8Array, fileSize: number, file = 'safete
     text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(header)
     parsed = JSON.parse(text)
   } catch (error) {
-    throw new InstarError('bad_checkpoint', `${file}: header is not JSON`, { file }, { cause: error })
+    throw badCheckpoint(file, 'header is not JSON', {}, error)
   }
   if (text[0] !== '{' || !isJsonObject(parsed)) throw bad(file, 'header is not a JSON object')
   refuseRepeatedKeys(text, file)

@@ -5,6 +5,7 @@
  */
 import { Tokenizer as Library } from '@huggingface/tokenizers'
 import { InstarError } from '@instar/events/errors'
+import { badCheckpoint, unreadable } from '../checkpoints/bad-checkpoint.ts'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 import { tokenBytes, type ByteForm } from './bytes.ts'
 import { TokenCache } from './token-cache.ts'
@@ -17,7 +18,7 @@ export type AddedToken = { id: number; content: string; special: boolean; lstrip
 
 function readAdded(json: JsonObject, file: string): AddedToken[] {
   const list = json['added_tokens'] ?? []
-  if (!Array.isArray(list)) throw new InstarError('bad_checkpoint', `${file}: added_tokens is not an array`, { file })
+  if (!Array.isArray(list)) throw badCheckpoint(file, 'added_tokens is not an array')
   return list.map((entry: unknown) => {
     if (
       !isJsonObject(entry) ||
@@ -25,7 +26,7 @@ function readAdded(json: JsonObject, file: string): AddedToken[] {
       entry['content'] === '' ||
       !Number.isSafeInteger(entry['id'])
     ) {
-      throw new InstarError('bad_checkpoint', `${file}: an entry of added_tokens has no id or content`, { file })
+      throw badCheckpoint(file, 'an entry of added_tokens has no id or content')
     }
     return {
       id: Number(entry['id']),
@@ -62,7 +63,7 @@ export class TextTokenizer {
 
   /** `json` is tokenizer.json, `config` tokenizer_config.json (or {}). Throws `bad_checkpoint`. */
   constructor(json: unknown, config: unknown, file = 'tokenizer.json') {
-    if (!isJsonObject(json)) throw new InstarError('bad_checkpoint', `${file}: is not an object`, { file })
+    if (!isJsonObject(json)) throw badCheckpoint(file, 'is not an object')
     this.added = readAdded(json, file)
     this.specialIds = new Set(this.added.filter((token) => token.special).map((token) => token.id))
     this.byContent = new Map(this.added.map((token) => [token.content, token]))
@@ -75,12 +76,7 @@ export class TextTokenizer {
         isJsonObject(config) ? config : {},
       )
     } catch (error) {
-      throw new InstarError(
-        'bad_checkpoint',
-        `${file}: ${error instanceof Error ? error.message : 'cannot be read'}`,
-        { file },
-        { cause: error },
-      )
+      throw unreadable(file, error)
     }
   }
 
@@ -233,7 +229,7 @@ function byteForm(decoder: unknown, file: string): ByteForm {
       ? decoder['decoders']
       : [decoder]
   for (const step of steps) {
-    if (!isJsonObject(step)) throw new InstarError('bad_checkpoint', `${file}: the decoder is missing`, { file })
+    if (!isJsonObject(step)) throw badCheckpoint(file, 'the decoder is missing')
     const pattern = step['pattern']
     if (step['type'] === 'ByteLevel') form.byteLevel = true
     else if (step['type'] === 'ByteFallback') form.byteFallback = true

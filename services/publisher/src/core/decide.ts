@@ -44,15 +44,47 @@ export const decide = (
   if (!batch?.update) return { do: 'wait', why: 'updates' }
   const { id, event } = batch.update
   const parent = batch.sealed.parent.version
-  const candidate = { update: id, computed: event, parent }
   if (parent !== line.head)
-    return { do: 'append', event: rejected(state, { ...candidate, reason: 'stale_parent' }, now) }
+    return {
+      do: 'append',
+      event: rejected(state, { update: id, computed: event, parent, reason: 'stale_parent' }, now),
+    }
   if (line.frozen) return { do: 'wait', why: 'frozen' }
-  if (!measured || measured.update !== id || measured.head !== line.head)
-    return { do: 'evaluate', update: id, computed: event, sealed: batch.sealed }
+  const { sealed } = batch
+  return gated(
+    state,
+    { update: id, computed: event, sealed, parent, why: 'update', source: null },
+    measured,
+    limits,
+    now,
+  )
+}
+
+type Candidate = {
+  update: string
+  computed: UpdateComputed
+  sealed: BatchState['sealed']
+  /** The head that it would replace. */
+  parent: number
+} & Pick<VersionPublished, 'why' | 'source'>
+
+/** The gate's verdict on an update that may become the head, once it is measured against the head. */
+const gated = (
+  state: PublisherState,
+  { update, computed, sealed, parent, why, source }: Candidate,
+  measured: Measured | null,
+  limits: Thresholds,
+  now: number,
+): Exclude<Decision, { do: 'start' | 'wait' }> => {
+  const line = weightLine(state.weights, state.policy)
+  if (!measured || measured.update !== update || measured.head !== line.head)
+    return { do: 'evaluate', update, computed, sealed }
   const ruling = rule(measured.figures, line.bestContent, limits)
   if (!ruling.accepted)
-    return { do: 'append', event: rejected(state, { ...candidate, reason: ruling.reason, measured }, now) }
+    return {
+      do: 'append',
+      event: rejected(state, { update, computed, parent, reason: ruling.reason, measured }, now),
+    }
   return {
     do: 'append',
     event: {
@@ -60,14 +92,14 @@ export const decide = (
       prev: line.chain.tip,
       policy: state.policy,
       number: nextVersion(line),
-      update: id,
-      adapter: event.adapter,
-      adapterBytes: event.adapterBytes,
-      state: event.state,
-      blobsAt: event.blobsAt,
+      update,
+      adapter: computed.adapter,
+      adapterBytes: computed.adapterBytes,
+      state: computed.state,
+      blobsAt: computed.blobsAt,
       parent,
-      why: 'update',
-      source: null,
+      why,
+      source,
       figures: { ...measured.figures },
       at: now,
     },
@@ -112,44 +144,21 @@ export const decidePromotion = (
   const { published } = version
   const source = batchOfUpdate(made, published.update)
   if (!source?.update) return { do: 'refuse', why: 'empty_branch' }
-  if (!measured || measured.update !== published.update || measured.head !== line.head) {
-    return { do: 'evaluate', update: published.update, computed: source.update.event, sealed: source.sealed }
-  }
-  const ruling = rule(measured.figures, line.bestContent, limits)
-  if (!ruling.accepted)
-    return {
-      do: 'append',
-      event: rejected(
-        state,
-        {
-          update: published.update,
-          computed: source.update.event,
-          parent: line.head,
-          reason: ruling.reason,
-          measured,
-        },
-        now,
-      ),
-    }
-  return {
-    do: 'append',
-    event: {
-      type: 'VersionPublished',
-      prev: line.chain.tip,
-      policy: state.policy,
-      number: nextVersion(line),
+  const { event: computed } = source.update
+  return gated(
+    state,
+    {
       update: published.update,
-      adapter: published.adapter,
-      adapterBytes: published.adapterBytes,
-      state: published.state,
-      blobsAt: published.blobsAt,
+      computed,
+      sealed: source.sealed,
       parent: line.head,
       why: 'promotion',
       source: { policy: branch, version: version.version },
-      figures: { ...measured.figures },
-      at: now,
     },
-  }
+    measured,
+    limits,
+    now,
+  )
 }
 
 /** A candidate that cannot be measured (its bytes are missing or damaged) is rejected, and learning continues. */
