@@ -156,7 +156,7 @@ describe('a poisoned log', { timeout: 400_000 }, () => {
         await stopped(name, () => crashes.length > 0)
         equal(crashes[0]!.status, 1)
         ok(
-          /unknown_record: weights holds a record of the type HeadMovedFurther/.test(crashes[0]!.said),
+          /unknown_record: the topic weights has a record of type HeadMovedFurther/.test(crashes[0]!.said),
           crashes[0]!.said,
         )
       }

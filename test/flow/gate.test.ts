@@ -71,8 +71,8 @@ describe('the gate', { timeout: 170_000 }, () => {
   })
 
   test('learning continues after a rejection', async () => {
-    const batches = (await lineNow()).judged
+    const batches = (await lineNow()).verdictCount
     await talkTwice(place, 16)
-    ok((await lineNow()).judged > batches)
+    ok((await lineNow()).verdictCount > batches)
   })
 })

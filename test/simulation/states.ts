@@ -206,7 +206,7 @@ const line = (history: Past, state: WeightsState, policy: string, compare: Compa
       moves,
       Number.isFinite(content) ? content : null,
     ],
-    [held.chain.tip, held.head, held.frozen, held.last, held.judged, held.moved, held.bestContent],
+    [held.chain.tip, held.head, held.frozen, held.last, held.verdictCount, held.moveCount, held.bestContent],
   )
   for (const { number, parent, adapter, state: bytes, update, record } of versions) {
     const version = held.versions.get(number)

@@ -61,19 +61,17 @@ const updatesOf = (state: UpdatesState, history: History, policies: readonly str
 
 const weightsOf = (state: WeightsState, history: History, policies: readonly string[]) =>
   policies.map((policy) => {
-    const { chain, versions, verdicts, requests, started, last, head, frozen, judged, bestContent, moved } = weightLine(
-      state,
-      policy,
-    )
+    const { chain, versions, verdicts, requests, started, last, head, frozen, verdictCount, bestContent, moveCount } =
+      weightLine(state, policy)
     return {
       tip: chain.tip,
       started,
       last,
       head,
       frozen,
-      judged,
+      verdictCount,
       bestContent,
-      moved,
+      moveCount,
       versions: history.versions.map((version) => versions.get(version)),
       verdicts: history.updates.map((id) => verdicts.get(id)),
       requests: history.requests.filter((id) => requests.has(id)),

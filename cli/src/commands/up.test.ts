@@ -79,7 +79,7 @@ describe('instar up', () => {
     first.child.kill('SIGTERM')
     await first.ended
     const message =
-      /other_base: The versions on this log were made of tiny \(sha256 [0-9a-f]{12} over config, tokenizer, chat template and weights\); the model that is given is other \(/
+      /other_base: The versions on this log are based on tiny \(sha256 [0-9a-f]{12} of configuration, tokenizer, chat template and weights\); the configured model is other \(/
     await rejects(up(data, ['--model', other]), message)
     const doctor = await instar(['doctor', '--json'], { INSTAR_DATA: data, INSTAR_MODEL: other, INSTAR_PORT: '9' })
     match(

@@ -1,7 +1,7 @@
 /**
- * The key by which our own answer is found again in a later request. Clients move, trim and re-serialise
- * what they send back; what survives is the text and the tool calls as values. Two hashes: `strict` keeps
- * the text as it is, `loose` trims outer blanks. Ids, reasoning and annotations are not part of it.
+ * The key by which a recorded answer is found in a later request. Clients trim and re-serialise the messages that they
+ * send back; the text and the values of the tool calls are preserved. The key has two hashes: `strict` of the text as it
+ * is, `loose` of the text without leading and trailing white space. Ids, reasoning and annotations are not included.
  */
 import { derivedId } from './ids.ts'
 import type { AnswerKey } from './records.ts'
@@ -15,7 +15,7 @@ export const answerKey = (text: string, calls: readonly AnswerCall[]): AnswerKey
   return { strict, loose: trimmed === text ? strict : derivedId('answer', JSON.stringify([trimmed, tools])) }
 }
 
-/** Sorted-key JSON, or the text itself where it is not JSON. */
+/** Canonical JSON, or the text itself if it is not JSON. */
 const canonicalArguments = (text: string): string => {
   try {
     return canonicalJson(JSON.parse(text))
@@ -24,7 +24,7 @@ const canonicalArguments = (text: string): string => {
   }
 }
 
-/** JSON with object keys in code-unit order and no blanks. */
+/** JSON with object keys in code-unit order and without white space. */
 export const canonicalJson = (value: unknown): string => {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`
   if (value !== null && typeof value === 'object') {
@@ -36,7 +36,7 @@ export const canonicalJson = (value: unknown): string => {
   return JSON.stringify(value) ?? 'null'
 }
 
-/** The text of a message's content: a string, or the text parts of an array joined; null and absent are ''. */
+/** The text of a message's content: a string, or the concatenated text parts of an array; '' for other values. */
 export const contentText = (content: unknown): string => {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return ''

@@ -1,24 +1,24 @@
-/** A line's versions are adapters of one base model and have no meaning on another. */
+/** Checks that the configured model is the base model of a line, since its versions are adapters of that model. */
 import { InstarError } from './errors.ts'
 import type { WeightLine } from './folds/weights.ts'
 
 /**
- * The base of `LineStarted`. `sha256` covers config, tokenizer, chat template and weights; `sha256Named` is the hash
- * under a former name.
+ * A base model as in `LineStarted`. `sha256` covers configuration, tokenizer, chat template and weights;
+ * `sha256Named(name)` is the hash that the model has under another file name.
  */
 type Base = { name: string; sha256: string; sha256Named?: (name: string) => string }
 
 export const isBase = (base: Pick<Base, 'name' | 'sha256'>, { sha256, sha256Named }: Omit<Base, 'name'>): boolean =>
   base.sha256 === sha256 || base.sha256 === sha256Named?.(base.name)
 
-/** Throws `other_base`; nothing for a line that has not begun. */
+/** Throws `other_base` if the line has started with another base model. */
 export const requireBase = ({ started }: Pick<WeightLine, 'started'>, model: Base): void => {
   if (!started || isBase(started.base, model)) return
   const named = ({ name, sha256 }: { name: string; sha256: string }): string =>
-    `${name} (sha256 ${sha256.slice(0, 12)} over config, tokenizer, chat template and weights)`
+    `${name} (sha256 ${sha256.slice(0, 12)} of configuration, tokenizer, chat template and weights)`
   throw new InstarError(
     'other_base',
-    `The versions on this log were made of ${named(started.base)}; the model that is given is ${named(model)}.`,
+    `The versions on this log are based on ${named(started.base)}; the configured model is ${named(model)}.`,
     { expected: started.base.sha256, found: model.sha256 },
   )
 }

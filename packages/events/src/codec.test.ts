@@ -9,7 +9,7 @@ import type { BatchSealed, HeadMoved, SessionLinked } from './records.ts'
 type Field = { name: string; type: unknown; default?: unknown }
 type Schema = { name: string; namespace: string; fields: Field[] }
 
-test("a schema is there in every version, and the newest reads all before it by Avro's own rules", () => {
+test('every version of every record has a schema, and Avro resolves each into the newest version', () => {
   const texts = schemaTexts()
   const expected = TOPICS.flatMap((topic) =>
     FLOW[topic].records.flatMap((name) => Array.from({ length: newestVersion(name) }, (_, i) => `${name}.v${i + 1}`)),
@@ -23,14 +23,14 @@ test("a schema is there in every version, and the newest reads all before it by 
     const [name, version] = schema.split('.v') as [string, string]
     for (let before = 1; before < Number(version); before += 1)
       assert.ok(typeOf(schema).createResolver(typeOf(`${name}.v${before}`)), `${schema} reads v${before}`)
-    // No build that reads by the writer's schema stands at version 1 of the three whose second one added a symbol.
+    // Version 2 of these three adds an enum symbol; no build that reads with the writer's schema is at version 1 of them.
     const first = ['TurnCaptured', 'TurnAborted', 'TurnSampled'].includes(name) ? 2 : 1
     for (let before = first; before < Number(version); before += 1)
       assert.ok(typeOf(`${name}.v${before}`).createResolver(typeOf(schema)), `v${before} reads ${schema}`)
   }
 })
 
-test('what a version adds has a default, and nothing is taken away', () => {
+test('a new version adds fields with defaults and removes none', () => {
   const texts = schemaTexts()
   const fieldsOf = (schema: string): Map<string, { default?: unknown }> =>
     new Map((JSON.parse(texts[schema]!) as Schema).fields.map((field) => [field.name, field]))
@@ -45,10 +45,10 @@ test('what a version adds has a default, and nothing is taken away', () => {
   )
 })
 
-/** A record of a build that is newer than this one: `changed` makes its schema of ours. */
-const written = (schema: string, newer: string, changed: (schema: Schema) => void, event: object) => {
+/** A record of a newer build, in the schema `newer`; `change` derives it from `schema`. */
+const written = (schema: string, newer: string, change: (schema: Schema) => void, event: object) => {
   const parsed = JSON.parse(schemaTexts()[schema]!) as Schema
-  changed(parsed)
+  change(parsed)
   const avroText = JSON.stringify(parsed)
   const payload = avro.Type.forSchema(parsed as unknown as avro.Schema, { wrapUnions: false }).toBuffer(event)
   const topic = TOPICS.find((one) => parsed.namespace === `instar.${one}`)!
@@ -59,7 +59,7 @@ const LINKED = { session: 's', parent: 'r', at: 8 }
 const withNote = (schema: Schema): void =>
   void schema.fields.splice(1, 0, { name: 'note', type: ['null', 'string'], default: null })
 
-test("a version that only a newer build knows is read by its writer's schema: what it adds is dropped, its id is of its own bytes", () => {
+test("a newer version is read with its writer's schema: added fields are dropped, the id is that of its bytes", () => {
   const record = written('SessionLinked.v1', 'SessionLinked.v7', withNote, { ...LINKED, note: 'new' })
   const { id, event } = decodeRecord(record)
   assert.deepEqual({ ...event }, { type: 'SessionLinked', ...LINKED })
@@ -68,7 +68,7 @@ test("a version that only a newer build knows is read by its writer's schema: wh
   assert.notEqual(id, known.id)
 })
 
-test('records within a record may have more fields, too, and bytes come through', () => {
+test('a newer version may add fields to nested records; bytes are preserved', () => {
   const batch: BatchSealed = {
     type: 'BatchSealed',
     prev: 'p',
@@ -109,7 +109,7 @@ test('records within a record may have more fields, too, and bytes come through'
   assert.deepEqual(JSON.parse(JSON.stringify(event)), JSON.parse(JSON.stringify(batch)))
 })
 
-test('a type that is not known, a version that is no addition and one without its schema stop the reader', () => {
+test('an unknown type, an incompatible version and a version without its schema are unknown_record', () => {
   const stops = (record: Parameters<typeof decodeRecord>[0], why: RegExp): void =>
     assert.throws(
       () => decodeRecord(record),
@@ -117,7 +117,7 @@ test('a type that is not known, a version that is no addition and one without it
     )
   const good = written('SessionLinked.v1', 'SessionLinked.v8', withNote, { ...LINKED, note: null })
   stops({ ...good, schema: 'SessionRenamed.v1' }, /which this build does not know/)
-  stops({ ...good, avro: undefined } as unknown as typeof good, /neither this build nor the log has/)
+  stops({ ...good, avro: undefined } as unknown as typeof good, /neither in this build nor on the log/)
   stops(
     written(
       'SessionLinked.v1',
@@ -127,13 +127,13 @@ test('a type that is not known, a version that is no addition and one without it
       },
       LINKED,
     ),
-    /no addition to SessionLinked\.v1/,
+    /cannot be read as SessionLinked\.v1/,
   )
-  stops({ ...good, schema: 'SessionLinked.v10', avro: '{' }, /no addition/)
+  stops({ ...good, schema: 'SessionLinked.v10', avro: '{' }, /cannot be read as/)
   assert.throws(() => decodeRecord({ ...good, payload: Buffer.from([200]) }), { code: 'bad_record' })
 })
 
-test('two logs may mean different schemas by one name that this build does not know', () => {
+test('two logs may have different schemas under one name that this build does not know', () => {
   const one = written('SessionLinked.v1', 'SessionLinked.v11', withNote, { ...LINKED, note: 'a' })
   const other = written(
     'SessionLinked.v1',
@@ -160,7 +160,7 @@ const MOVED: HeadMoved = {
   at: 12,
 }
 
-test('a record is written in the version that readers have, and a type that they lack is refused', () => {
+test('a record is written in the version that all readers support; a type that they do not support is refused', () => {
   const before: Versions = new Map([
     ['TurnCaptured', 1],
     ['HeadMoved', 1],
@@ -173,7 +173,7 @@ test('a record is written in the version that readers have, and a type that they
   )
 })
 
-test('what was released is a constant: nothing may be written unannounced that the first builds do not read', () => {
+test('the record versions that may be written without an announcement do not change', () => {
   assert.deepEqual(Object.fromEntries(RELEASED), {
     TurnCaptured: 2,
     TurnAborted: 2,
@@ -198,8 +198,8 @@ test('what was released is a constant: nothing may be written unannounced that t
   for (const [name, version] of RELEASED) assert.ok((NEWEST.get(name) ?? 0) >= version, name)
 })
 
-test('a few bytes that say that they hold a billion items are refused at once, in every version of every record', () => {
-  // A billion as an Avro long, wherever a count may stand.
+test('a record that states a billion items in a few bytes is refused, in every version of every record', () => {
+  // A billion as an Avro long, at every position at which an item count may be.
   const billion = Buffer.from([0x80, 0xa8, 0xd6, 0xb9, 0x07])
   const began = performance.now()
   for (const schema of Object.keys(schemaTexts())) {
@@ -216,7 +216,7 @@ test('a few bytes that say that they hold a billion items are refused at once, i
       }
       const read = decodeReadable(record)?.event
       for (const list of Object.values(read ?? {}))
-        assert.ok(!Array.isArray(list) || list.length === 0, `${schema} behind ${zeros} bytes`)
+        assert.ok(!Array.isArray(list) || list.length === 0, `${schema} after ${zeros} bytes`)
     }
   }
   const ms = performance.now() - began

@@ -1,6 +1,6 @@
 /**
- * Avro codecs of every record version. The payload is the same on every log; only what stands before it
- * differs (an id in the embedded log, the registry's five bytes in Kafka).
+ * Avro codecs of all record versions. The payload is the same on every log; its prefix differs: a schema id in the
+ * embedded log, the registry's five bytes on Kafka.
  */
 import { readFileSync } from 'node:fs'
 import avro from 'avsc'
@@ -10,8 +10,8 @@ import { recordId } from './ids.ts'
 import type { Event, Logged } from './records.ts'
 
 /**
- * `resolver` reads this version into the newest one that this build supports, by Avro's schema resolution. Null for
- * the newest version.
+ * `text`: the schema as JSON. `resolver`: reads this version as the newest one that this build supports, by Avro schema
+ * resolution; null for the newest version.
  */
 type Codec = {
   schema: string
@@ -24,7 +24,7 @@ type Codec = {
 
 const folder = new URL('../../../schemas/', import.meta.url)
 
-/** Avro `bytes` from any Uint8Array: the library's own type takes Buffers alone. */
+/** Avro `bytes` that accepts any Uint8Array; the library's type accepts Buffers only. */
 class AnyBytes extends avro.types.LogicalType {
   protected override _fromValue(bytes: Buffer): Buffer {
     return bytes
@@ -37,31 +37,32 @@ class AnyBytes extends avro.types.LogicalType {
   }
 }
 
-/** What avsc reads from, and what its types read with: not among the types that it declares. */
+/** Internal types of avsc, which its declarations do not include. */
 type Tap = { buf: Buffer; pos: number; readLong(): number; skipLong(): void; readString(): string }
 type AvroReader = { _read(tap: Tap): unknown }
 
 /**
- * The item count of the next block, 0 at the end. Each item takes at least one byte, so a larger count is refused:
- * avsc would allocate a billion items for ten bytes that claim so many.
+ * The item count of the next block; 0 at the end. A count above the remaining bytes is an error, since each item has at
+ * least one byte: avsc would allocate memory for any count that the bytes state.
  */
-const blockOf = (tap: Tap): number => {
+const readBlockCount = (tap: Tap): number => {
   let count = tap.readLong()
   if (count < 0) {
     count = -count
     tap.skipLong()
   }
-  const left = tap.buf.length - tap.pos
-  if (count > left) throw new RangeError(`${count} items in ${Math.max(0, left)} bytes`)
+  const remaining = tap.buf.length - tap.pos
+  if (count > remaining) throw new RangeError(`a block of ${count} items has only ${Math.max(0, remaining)} bytes left`)
   return count
 }
 
 class BoundedArray extends avro.types.ArrayType {
   protected _read(tap: Tap): unknown[] {
     const items = this.itemsType as unknown as AvroReader
-    const read: unknown[] = []
-    for (let left = blockOf(tap); left > 0; left = blockOf(tap)) for (; left > 0; left -= 1) read.push(items._read(tap))
-    return read
+    const values: unknown[] = []
+    for (let count = readBlockCount(tap); count > 0; count = readBlockCount(tap))
+      for (; count > 0; count -= 1) values.push(items._read(tap))
+    return values
   }
   protected _skip(tap: Tap): void {
     this._read(tap)
@@ -71,10 +72,10 @@ class BoundedArray extends avro.types.ArrayType {
 class BoundedMap extends avro.types.MapType {
   protected _read(tap: Tap): Record<string, unknown> {
     const values = this.valuesType as unknown as AvroReader
-    const read: [string, unknown][] = []
-    for (let left = blockOf(tap); left > 0; left = blockOf(tap))
-      for (; left > 0; left -= 1) read.push([tap.readString(), values._read(tap)])
-    return Object.fromEntries(read)
+    const entries: [string, unknown][] = []
+    for (let count = readBlockCount(tap); count > 0; count = readBlockCount(tap))
+      for (; count > 0; count -= 1) entries.push([tap.readString(), values._read(tap)])
+    return Object.fromEntries(entries)
   }
   protected _skip(tap: Tap): void {
     this._read(tap)
@@ -98,7 +99,7 @@ const typeOf = (text: string): avro.Type =>
     typeHook: typeHook as (schema: avro.Schema, options: object) => avro.Type,
   })
 
-/** Codecs by schema (`TurnCaptured.v1`), and the newest supported version of each type. */
+/** Codecs by schema name (`TurnCaptured.v1`), and the codec of the newest supported version by record type. */
 const codecs = new Map<string, Codec>()
 const newest = new Map<string, Codec>()
 for (const topic of TOPICS) {
@@ -121,19 +122,19 @@ for (const topic of TOPICS) {
   }
 }
 
-/** Schema name → Avro JSON: what `openEmbeddedLog` stores and the registry registers. */
+/** Avro JSON by schema name, for the embedded log and for the schema registry. */
 export const schemaTexts = (): Record<string, string> =>
   Object.fromEntries([...codecs.values()].map((c) => [c.schema, c.text]))
 
 /**
- * Whether `schema` is a newer version of one of our types than this build supports. The log then has to give the
+ * Whether `schema` is a newer version of a supported record type than this build supports. The log must then return the
  * writer's schema with the record.
  */
 export const isLater = (schema: string): boolean => !codecs.has(schema) && newest.has(typeName(schema))
 
 const typeName = (schema: string): string => /^(.+)\.v[1-9]\d*$/.exec(schema)?.[1] ?? ''
 
-/** The key of an event on its topic, by the flow table. */
+/** The record key of an event, by the flow table. */
 export const keyOf = (event: Event): string => {
   const { key } = FLOW[topicOf(event)]
   return 'constant' in key ? key.constant : (event as unknown as Record<typeof key.field, string>)[key.field]
@@ -143,12 +144,12 @@ export const topicOf = (event: Event): Topic => newestOf(event.type).topic
 
 const newestOf = (type: string): Codec => {
   const codec = newest.get(type)
-  if (!codec) throw new InstarError('internal', `there is no record type ${type}`)
+  if (!codec) throw new InstarError('internal', `${type} is not a record type of this build`)
   return codec
 }
 
-/** The version to write when readers support `versions`: never newer than this build or the readers support. */
-const writtenBy = (type: string, versions: Versions): Codec => {
+/** The codec of the newest version that both this build and all readers (`versions`) support. Throws `not_announced`. */
+const writerOf = (type: string, versions: Versions): Codec => {
   const codec = newestOf(type)
   const version = versions.get(type) ?? 0
   if (version >= newestVersion(codec.name)) return codec
@@ -156,7 +157,7 @@ const writtenBy = (type: string, versions: Versions): Codec => {
   if (!older)
     throw new InstarError(
       'not_announced',
-      `${type} is not written yet: no record on the log says that all readers know it`,
+      `a record of type ${type} cannot be written: no record on this log states that all readers support it`,
       { type },
     )
   return older
@@ -164,25 +165,26 @@ const writtenBy = (type: string, versions: Versions): Codec => {
 
 export type Encoded = { topic: Topic; key: string; schema: string; payload: Uint8Array; timestamp: number }
 
-/** The record of `event` with its id, the hash of the whole record. `encodeRecord` leaves the id out. */
+/** The record of an event, with its id. */
 export const encodeEvent = (event: Event, versions: Versions = NEWEST): Encoded & { id: string } => {
   const record = encodeRecord(event, versions)
   return { ...record, id: recordId(record) }
 }
 
 /**
- * The record of `event`, in the version that all readers support; fields that only a newer version has are left out.
- * Throws `bad_record` when a field breaks the schema, `not_announced` for a type that some reader does not support.
+ * The record of an event without its id, in the newest version that all readers support; fields that only newer versions
+ * have are dropped. Throws `bad_record` for a field that violates the schema, and `not_announced` for a type that not
+ * all readers support.
  */
 export const encodeRecord = (event: Event, versions: Versions = NEWEST): Encoded => {
-  const codec = writtenBy(event.type, versions)
+  const codec = writerOf(event.type, versions)
   let payload: Uint8Array
   try {
     payload = codec.avro.toBuffer(event)
   } catch (cause) {
     throw new InstarError(
       'bad_record',
-      `${event.type} does not fit its schema: ${(cause as Error).message}`,
+      `the ${event.type} event violates its schema: ${(cause as Error).message}`,
       { type: event.type },
       { cause },
     )
@@ -190,7 +192,7 @@ export const encodeRecord = (event: Event, versions: Versions = NEWEST): Encoded
   return { topic: codec.topic, key: keyOf(event), schema: codec.schema, payload, timestamp: event.at }
 }
 
-/** `avro`: the writer's schema, which the log gives where this build does not know it. */
+/** `avro`: the writer's schema, if the log has it and this build does not. */
 type StoredRecord = {
   topic: Topic
   key: string
@@ -204,13 +206,13 @@ type StoredRecord = {
 }
 
 /**
- * Decodes a record. A version newer than this build is read by its writer's schema, without the fields that it adds.
- * Throws `unknown_record` for a type that this build does not support, or a version that does more than add fields
- * (the reader must stop), and `bad_record` for bytes that no build can read.
+ * Decodes a record. A newer version than this build supports is read with its writer's schema, without the fields that
+ * it adds. Throws `unknown_record` for an unknown type, or a version that changes more than it adds (the reader must
+ * stop), and `bad_record` for bytes that do not match their schema.
  */
 export const decodeRecord = (record: StoredRecord): Logged => {
-  const codec = codecs.get(record.schema) ?? foreign(record)
-  if (codec.topic !== record.topic) throw unknown(record, 'which this build does not know')
+  const codec = codecs.get(record.schema) ?? newerCodec(record)
+  if (codec.topic !== record.topic) throw unknown(record, 'which belongs to another topic')
   const payload = Buffer.from(record.payload.buffer, record.payload.byteOffset, record.payload.byteLength)
   let event: Event
   try {
@@ -221,7 +223,7 @@ export const decodeRecord = (record: StoredRecord): Logged => {
   } catch (cause) {
     throw new InstarError(
       'bad_record',
-      `${record.topic} ${record.partition}@${record.offset} is not a ${record.schema}: ${(cause as Error).message}`,
+      `the record at ${record.topic} ${record.partition}@${record.offset} does not match its schema ${record.schema}: ${(cause as Error).message}`,
       { topic: record.topic, offset: record.offset },
       { cause },
     )
@@ -240,22 +242,22 @@ export const decodeRecord = (record: StoredRecord): Logged => {
 const unknown = (record: StoredRecord, why: string, cause?: unknown): InstarError =>
   new InstarError(
     'unknown_record',
-    `${record.topic} holds a record of the type ${record.schema}, ${why}`,
+    `the topic ${record.topic} has a record of type ${record.schema}, ${why}`,
     { topic: record.topic, offset: record.offset, schema: record.schema },
     { cause },
   )
 
-/** Cached codecs of newer versions; the limit is far above what one log holds. */
-const foreigners = new Map<string, Codec>()
-const MOST_FOREIGNERS = 256
+/** Cached codecs of newer versions. A log has far fewer of them than the limit. */
+const newerCodecs = new Map<string, Codec>()
+const MOST_NEWER_CODECS = 256
 
-/** The codec of a newer version of a supported type, by its writer's schema. Throws `unknown_record`. */
-const foreign = (record: StoredRecord): Codec => {
-  const met = foreigners.get(record.schema)
-  if (met && met.text === record.avro) return met
+/** The codec of a newer version of a supported type, from its writer's schema. Throws `unknown_record`. */
+const newerCodec = (record: StoredRecord): Codec => {
+  const cached = newerCodecs.get(record.schema)
+  if (cached && cached.text === record.avro) return cached
   const known = newest.get(typeName(record.schema))
   if (!known) throw unknown(record, 'which this build does not know')
-  if (record.avro === undefined) throw unknown(record, 'whose schema neither this build nor the log has')
+  if (record.avro === undefined) throw unknown(record, 'whose schema is neither in this build nor on the log')
   try {
     const type = typeOf(record.avro)
     const codec = {
@@ -265,15 +267,15 @@ const foreign = (record: StoredRecord): Codec => {
       text: record.avro,
       resolver: known.avro.createResolver(type),
     }
-    if (foreigners.size >= MOST_FOREIGNERS) foreigners.clear()
-    foreigners.set(record.schema, codec)
+    if (newerCodecs.size >= MOST_NEWER_CODECS) newerCodecs.clear()
+    newerCodecs.set(record.schema, codec)
     return codec
   } catch (cause) {
-    throw unknown(record, `which is no addition to ${known.schema}: ${(cause as Error).message}`, cause)
+    throw unknown(record, `which cannot be read as ${known.schema}: ${(cause as Error).message}`, cause)
   }
 }
 
-/** As `decodeRecord`, but returns null for bytes that no build can read, which readers skip. */
+/** Like `decodeRecord`, but returns null instead of throwing `bad_record`: readers skip such records. */
 export const decodeReadable = (record: StoredRecord): Logged | null => {
   try {
     return decodeRecord(record)
@@ -283,11 +285,12 @@ export const decodeReadable = (record: StoredRecord): Logged | null => {
   }
 }
 
-const utf8 = new TextDecoder()
-const toUtf8 = new TextEncoder()
-/** Encodes and decodes a person's text as a record field. Encryption belongs here. */
+const decoder = new TextDecoder()
+const encoder = new TextEncoder()
+/** The record field (`Written`) of a text that a person or the model wrote. Encryption would be added here. */
 export const written = (text: string): { keyId: null; bytes: Uint8Array } => ({
   keyId: null,
-  bytes: Buffer.from(toUtf8.encode(text)),
+  bytes: Buffer.from(encoder.encode(text)),
 })
-export const readWritten = (field: { bytes: Uint8Array }): string => utf8.decode(field.bytes)
+/** The text of a `Written` field. */
+export const readWritten = (field: { bytes: Uint8Array }): string => decoder.decode(field.bytes)

@@ -1,11 +1,14 @@
 /**
- * Every topic: its record types, its key, its writers and readers. Topics, keys and Avro subjects derive from this
- * table, and `requireTopic` refuses a service a topic that the table does not give it. The topic `upgrades` holds the
- * record versions that all readers of the log support; newer versions are not written.
+ * The topics of the log: record types, key, writers, readers and partitions of each. Topics, record keys and Avro
+ * subjects derive from this table, and `requireTopic` refuses access that it does not list. The records of the topic
+ * `upgrades` state the record versions that all readers of the log support; newer versions are not written.
  */
 import { InstarError } from './errors.ts'
 
-/** `field`: of the event, whose value is the record's key. `constant`: one key for all records. */
+/**
+ * `key.field`: the field of the event whose value is the record's key; `key.constant`: one key for all records. `chain`:
+ * each record names its predecessor (folds/chain.ts). `partitions`: default number.
+ */
 export const FLOW = {
   turns: {
     key: { field: 'session' },
@@ -67,15 +70,15 @@ export const FLOW = {
 
 export type Topic = keyof typeof FLOW
 export const TOPICS = Object.keys(FLOW) as Topic[]
-/** The topics that the table lets a service read. */
+/** The topics that a service may read. */
 export type ReadBy<Service extends string> = {
   [T in Topic]: Service extends (typeof FLOW)[T]['readers'][number] ? T : never
 }[Topic]
 
-/** Who reads and writes each topic. */
+/** The services that read and write each topic. */
 export type TopicAccess = Readonly<Record<Topic, { readers: readonly string[]; writers: readonly string[] }>>
 
-/** Throws `internal` for a topic that the table does not give to this service. */
+/** Throws `internal` if the table does not list the service as a reader or writer of the topic. */
 export const requireTopic = (flow: TopicAccess, topic: Topic, side: 'readers' | 'writers', service: string): void => {
   if (!flow[topic][side].includes(service))
     throw new InstarError(
@@ -87,8 +90,8 @@ export const requireTopic = (flow: TopicAccess, topic: Topic, side: 'readers' | 
 export type RecordName = (typeof FLOW)[Topic]['records'][number]
 
 /**
- * The newest version of each record that this build supports; 1 where it is not listed. All earlier versions are
- * supported too, since a log is never rewritten.
+ * The newest version of each record type that this build supports; 1 for types that are not listed. All earlier versions
+ * are supported as well, since a log is never rewritten.
  */
 const NEWEST_VERSION: Readonly<Partial<Record<RecordName, number>>> = {
   TurnCaptured: 2,
@@ -98,7 +101,7 @@ const NEWEST_VERSION: Readonly<Partial<Record<RecordName, number>>> = {
 }
 export const newestVersion = (name: RecordName): number => NEWEST_VERSION[name] ?? 1
 
-/** Record type → version. What is absent may not be written. */
+/** Newest version by record type. Types that are absent must not be written. */
 export type Versions = ReadonlyMap<string, number>
 
 export const NEWEST: Versions = new Map(
@@ -106,8 +109,8 @@ export const NEWEST: Versions = new Map(
 )
 
 /**
- * The record versions that every build released before the topic `upgrades` existed supports, and the record of that
- * topic itself. They may be written on any log. Never add to this list: newer versions have to be announced.
+ * The record versions that all builds released before the topic `upgrades` support, and the record of that topic. They
+ * may be written to any log. This list must not be extended: newer versions must be announced on `upgrades`.
  */
 export const RELEASED: Versions = new Map(
   Object.entries({
@@ -133,6 +136,6 @@ export const RELEASED: Versions = new Map(
   }),
 )
 
-/** Whether this version of a record may be written: all readers of the log must support it. */
+/** Whether all readers of the log support this version of a record, so that it may be written. */
 export const isReadable = (versions: Versions, name: RecordName, version = 1): boolean =>
   (versions.get(name) ?? 0) >= version

@@ -204,7 +204,7 @@ for (const event of SAMPLES.filter((sample) => toWrite.includes(sample.type))) {
   )
 }
 
-/** What fields say that a version did not have yet. */
+/** Defaults of fields that an older version does not have. */
 const ADDED: Readonly<Record<string, object>> = {
   ...Object.fromEntries(
     ['TurnCaptured.v1', 'TurnAborted.v1', 'TurnSampled.v1'].map((schema) => [schema, { userTurn: null }]),

@@ -1,14 +1,14 @@
-/** Ids are hashes of their inputs; the only random ones come in from the shell. */
+/** Ids are hashes of their inputs. Random parts are passed in by the caller. */
 import { createHash, hash } from 'node:crypto'
 
 const sha256 = (bytes: string | Uint8Array): string => hash('sha256', bytes, 'hex')
 
-/** sha256 of bytes: the name of blobs, adapters, optimizer states. */
+/** The sha256 by which blobs, adapters and optimizer states are identified. */
 export const contentSha = (bytes: Uint8Array): string => sha256(bytes)
 
 /**
- * The id of a record: the hash of all that a copy of the log keeps. Timestamps and positions are not in it
- * (the record's own times are in its payload).
+ * The id of a record: the hash of everything that a copy of the log preserves. Timestamp and position are not included;
+ * the times of the event are part of the payload.
  */
 export const recordId = ({
   topic,
@@ -22,17 +22,18 @@ export const recordId = ({
   payload: Uint8Array
 }): string => {
   const head = `${topic}\n${key}\n${schema}\n`
-  // One call for a short one: an object of the hash costs more than its bytes.
+  // A single call for a short payload: creating a Hash object costs more than hashing it.
   return payload.length < SHORT
     ? sha256(Buffer.concat([Buffer.from(head), payload]))
     : createHash('sha256').update(head).update(payload).digest('hex')
 }
 const SHORT = 8192
 
-/** An id from named inputs; `kind` keeps two kinds of id apart that share inputs. Inputs may not hold newlines. */
+/** An id derived from inputs. `kind` separates ids of different kinds with equal inputs. Inputs must not contain newlines. */
 export const derivedId = (kind: string, ...inputs: (string | number)[]): string => sha256([kind, ...inputs].join('\n'))
 
-/** A turn's id: its session, a dot, 128 random bits in hex. Session ids hold no dot. */
+/** `<session>.<random>`; `random`: 128 random bits in hex. */
 export const turnId = (session: string, random: string): string => `${session}.${random}`
 
+/** The session of a turn id: the part before its last dot. */
 export const sessionOfTurn = (turn: string): string => turn.slice(0, turn.lastIndexOf('.'))

@@ -3,7 +3,7 @@ export type JsonObject = Readonly<Record<string, unknown>>
 export const isJsonObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** The object that a text is the JSON of; null for any other text. */
+/** Parses a JSON object; null for text that is not JSON or another value. */
 export const parseJsonObject = (json: string): JsonObject | null => {
   try {
     const value: unknown = JSON.parse(json)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { LruMap } from './lru-map.ts'
 
-test('entries stand in the order in which they were set last', () => {
+test('entries are ordered by their last set', () => {
   const entries = new LruMap<string, number>()
   assert.equal(entries.oldest(), undefined)
   for (const [i, key] of ['a', 'b', 'c'].entries()) entries.set(key, i)
@@ -19,7 +19,7 @@ test('entries stand in the order in which they were set last', () => {
   assert.deepEqual([entries.size, entries.oldest(), entries.has('a')], [0, undefined, false])
 })
 
-test('it is a Map that is set again and emptied from its front, over 20,000 random steps', () => {
+test('20,000 random operations give the same entries and order as a Map', () => {
   const entries = new LruMap<number, number>()
   const map = new Map<number, number>()
   let state = 1

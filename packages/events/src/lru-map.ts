@@ -1,9 +1,9 @@
-/**
- * A map ordered by the last `set`, oldest first. A `Map` whose first entry is deleted repeatedly has to skip the
- * slots of all deleted entries to find the next one: 10 µs per eviction with 20,000 sessions.
- */
 type Entry<K, V> = { key: K; value: V; older: Entry<K, V> | null; newer: Entry<K, V> | null }
 
+/**
+ * A map ordered by the last `set` of each key, oldest first, with eviction in constant time. In a `Map`, deleting the
+ * first entry repeatedly skips the slots of all deleted entries (10 µs per eviction with 20,000 entries).
+ */
 export class LruMap<K, V> {
   readonly #entries = new Map<K, Entry<K, V>>()
   #oldest: Entry<K, V> | null = null
@@ -21,13 +21,13 @@ export class LruMap<K, V> {
     return this.#entries.has(key)
   }
 
-  /** Sets the entry and makes it the newest, also when the key exists. */
+  /** Sets the value of a key, new or existing, and makes it the newest entry. */
   set(key: K, value: V): void {
     let entry = this.#entries.get(key)
     if (entry) {
       entry.value = value
       if (entry === this.#newest) return
-      this.#part(entry)
+      this.#unlink(entry)
     } else {
       entry = { key, value, older: null, newer: null }
       this.#entries.set(key, entry)
@@ -43,11 +43,11 @@ export class LruMap<K, V> {
     const entry = this.#entries.get(key)
     if (!entry) return false
     this.#entries.delete(key)
-    this.#part(entry)
+    this.#unlink(entry)
     return true
   }
 
-  /** The key that was set longest ago; undefined where there is none. */
+  /** The key whose last `set` is longest ago; undefined for an empty map. */
   oldest(): K | undefined {
     return this.#oldest?.key
   }
@@ -57,7 +57,7 @@ export class LruMap<K, V> {
     for (let entry = this.#oldest; entry; entry = entry.newer) yield entry.key
   }
 
-  #part({ older, newer }: Entry<K, V>): void {
+  #unlink({ older, newer }: Entry<K, V>): void {
     if (older) older.newer = newer
     else this.#oldest = newer
     if (newer) newer.older = older

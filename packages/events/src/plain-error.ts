@@ -1,17 +1,17 @@
-/** Errors as messages between two threads. */
+/** Errors as plain data, for messages between threads. */
 import { InstarError, type ErrorCode } from './errors.ts'
 
 export type PlainError = { code: ErrorCode; message: string; details: Record<string, unknown> }
 
-const CARRIED = ['string', 'number', 'boolean']
+const PLAIN_TYPES = ['string', 'number', 'boolean']
 
-/** Details that a message cannot carry (functions, sockets) are left behind. */
+/** Details that are not strings, numbers or booleans are dropped. Other errors than InstarError become `internal`. */
 export function plainError(error: unknown): PlainError {
   if (!(error instanceof InstarError)) {
     return { code: 'internal', message: error instanceof Error ? error.message : String(error), details: {} }
   }
   const details = Object.fromEntries(
-    Object.entries(error.details).filter(([, value]) => CARRIED.includes(typeof value)),
+    Object.entries(error.details).filter(([, value]) => PLAIN_TYPES.includes(typeof value)),
   )
   return { code: error.code, message: error.message, details }
 }

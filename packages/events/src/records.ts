@@ -1,18 +1,16 @@
 /**
- * The record types. Each is the newest version that this build supports (flow.ts). Its Avro schema is
- * `schemas/<topic>/<Name>.vN.avsc`; fields that older versions lack take the default given there, and fields that
- * newer versions add are dropped.
- * Times are milliseconds since the epoch; ids are lower-case hex sha256 unless stated otherwise. No field is an
- * offset.
+ * The record types, each in the newest version that this build supports (flow.ts). The Avro schema is
+ * `schemas/<topic>/<Name>.vN.avsc`: fields that an older version lacks get the default given there, and fields that a
+ * newer version adds are dropped. Times are milliseconds since the epoch; ids are sha256 in lower-case hex unless stated
+ * otherwise. No field is an offset of the log.
  */
 
-/** Text that a person wrote. `keyId` names the key that encrypts it; null: not encrypted. */
+/** Text of a person or a model. `keyId`: the key that encrypts it; null: not encrypted. */
 export type Written = { keyId: string | null; bytes: Uint8Array }
 
 /**
- * A request body as sent, less what it repeats of an earlier turn of its session: the first `prefix` and
- * the last `suffix` bytes are those of the body of `from`. `sha256` is of the whole body.
- * A `middle` above 512 KiB is in `blobs` under `blob`, and `written` is empty.
+ * A request body. Its first `prefix` and last `suffix` bytes are those of the body of the turn `from`; the bytes between
+ * are in `written` or, above 512 KiB, on `blobs` under the sha256 `blob`. `length` and `sha256` are of the whole body.
  */
 export type StoredBody = {
   from: string | null
@@ -24,16 +22,16 @@ export type StoredBody = {
   sha256: string
 }
 
-/** Prompt ids: the first `prefix` are those of `from`'s prompt followed by its completion. */
+/** Prompt ids. The first `prefix` are those of the prompt and completion of the turn `from`. `length`: of the whole. */
 export type StoredIds = { from: string | null; prefix: number; ids: number[]; length: number }
 
-/** Two hashes of an assistant answer (answer-key.ts): `strict` keeps outer blanks, `loose` trims them. */
+/** Two hashes of an assistant answer (answer-key.ts): `strict` of its text, `loose` of the trimmed text. */
 export type AnswerKey = { strict: string; loose: string }
 
 export const DIALECT_NAMES = ['chat', 'responses', 'messages'] as const
 export type DialectName = (typeof DIALECT_NAMES)[number]
 export type TurnKind = 'main' | 'side'
-/** How the session was found, strongest first. */
+/** How the session of a request was found, most reliable first. */
 export type LabelSource = 'header' | 'agent' | 'minted' | 'answer' | 'prompt' | 'fingerprint'
 
 export type RecordedSampling = {
@@ -45,75 +43,75 @@ export type RecordedSampling = {
   stop: string[]
 }
 
-/** What captured, aborted and sampled turns share. `turn` = session id + '.' + 32 hex digits, minted at admission. */
+/** The fields of captured, aborted and sampled turns. `turn`: session id, '.', 32 hex digits created at admission. */
 export type TurnFacts = {
   turn: string
   session: string
   policy: string
-  /** The version that sampled the answer; -1 for an imported turn of another model. */
+  /** The version that sampled the answer; −1 for an imported turn of another model. */
   version: number
-  /** sha256 of the adapter that answered; null: the base. */
+  /** sha256 of the adapter that sampled the answer; null: the base model. */
   adapter: string | null
-  /** One request; its candidates (`n`) share it. */
+  /** Id of the request, shared by its candidates (`n`). */
   group: string
   candidate: number
-  /** How many there are to be; those sampled in the background may stay away. */
+  /** Number of candidates that are planned; those sampled in the background may be missing. */
   candidates: number
   dialect: DialectName
   kind: TurnKind
   labelSource: LabelSource
   /**
-   * The agent's id of the user turn: all requests, subagents' included, that one message of the user caused. Null
-   * when the agent sends none.
+   * The agent's id of the user turn, that is, of all requests (subagents included) that one message of the user caused.
+   * Null if the agent sends none.
    */
   userTurn: string | null
-  /** Whose words these are: a hash of the request's `user`, else of the key, else the session. */
+  /** Identifies the person: a hash of the request's `user`, or else of the API key, or else the session. */
   subject: string
-  /** API key's public id, null without keys. */
+  /** Public id of the API key; null without keys. */
   key: string | null
-  /** sha256 of the canonical request, so that attempts at one thing are seen as such. */
+  /** sha256 of the canonical request; equal for repeated attempts. */
   digest: string
   body: StoredBody
   /**
-   * Key of the answer that the request continues: the last assistant answer in it, or the turn that an id in the
-   * request or the text of that answer identifies. Null when there is none, or when no message follows it.
+   * Key of the answer that the request continues: of its last assistant answer, or of the turn that an id in the request
+   * or the text of that answer identifies. Null if there is none, or if no message follows it.
    */
   after: AnswerKey | null
-  /** Index of the first message after that answer: the start of its next state. */
+  /** Index of the first message after that answer, where its next state begins. */
   stateFrom: number
   prompt: StoredIds
   sampling: RecordedSampling
-  /** `exact`: ids and log-probs are those that were sampled. `none`: not used for ratios. */
+  /** `exact`: `ids` and `logprobs` are those of the sampled tokens. `none`: they are not used for ratios. */
   tokens: 'exact' | 'none'
   ids: number[]
   logprobs: number[]
-  /** Raw text of the answer, control tokens out, tool-call markup in. */
+  /** Raw text of the answer, without control tokens, with the markup of tool calls. */
   text: Written
   toolCallIds: string[]
   answer: AnswerKey
   trainable: boolean
-  /** Why not trainable; null if it is. */
+  /** Why the turn is not trainable; null if it is. */
   reason: string | null
-  /** The prompt does not extend the tokens of the turn that it follows. */
+  /** True if the prompt does not begin with the tokens of the turn that it continues. */
   offPrefix: boolean
   engine: string
-  /** Admission, first token out, last token out. */
+  /** Times of admission, of the first token sent, and of the last token sent. */
   at: number
   firstTokenAt: number
   finishedAt: number
 }
 
 export type TurnCaptured = { type: 'TurnCaptured'; finish: 'stop' | 'length' | 'tool_calls' } & TurnFacts
-/** The answer was cut: `ids` and `text` are exactly what was flushed to the client. */
+/** An incomplete answer: `ids` and `text` are those that were sent to the client. */
 export type TurnAborted = { type: 'TurnAborted'; why: 'client_gone' | 'engine_failed' | 'shutdown' } & TurnFacts
 
 /**
- * One more candidate of a request that is answered already, sampled in the background and not shown. No turn
- * continues from it; the next state of the shown answer is used to judge it.
+ * A further candidate of an answered request, sampled in the background and not shown. No turn continues it; it is judged
+ * by the next state of the answer that was shown.
  */
 export type TurnSampled = { type: 'TurnSampled'; finish: TurnCaptured['finish'] } & TurnFacts
 
-/** `turn` null: the last turn before this record in the session that was shown. `value` −1…1. */
+/** `turn` null: the last turn of the session that was shown before this record. `value`: from −1 to 1. */
 export type FeedbackGiven = {
   type: 'FeedbackGiven'
   id: string
@@ -125,25 +123,25 @@ export type FeedbackGiven = {
   key: string | null
   at: number
 }
-/** Closes exactly the turns it lists; each one still without a next state gets none, for good. */
+/** Closes the turns that it lists: those without a next state never get one. */
 export type SessionClosed = {
   type: 'SessionClosed'
   session: string
   open: string[]
   why: 'idle' | 'client'
   at: number
-  /** True: the session's turns up to this record are not used for training. From version 2 on; absent: false. */
+  /** True: the turns of the session up to this record are not used for training. Since version 2; default false. */
   discarded?: boolean
 }
-/** A subagent's session and its parent session, as the client reports them. */
+/** The parent session of a subagent's session, as reported by the client. */
 export type SessionLinked = { type: 'SessionLinked'; session: string; parent: string; at: number }
 
-/** The turn's response was deleted through the API: it is no longer served by an id. The record stays on the log. */
+/** The response of the turn was deleted through the API and is no longer served by id. The turn stays on the log. */
 export type ResponseDeleted = { type: 'ResponseDeleted'; session: string; turn: string; at: number }
 
-/** One judge's verdict. `value` is null when the judge abstained or failed; `note` gives the reason. */
+/** The verdict of a judge. `value` is null if the judge abstained or failed; `note` gives the reason. */
 export type JudgeVerdict = { judge: string; value: number | null; note: string }
-/** Explicit feedback outranks; of two, the later (`at`, then `id`). Null: a judge, rank 0. */
+/** The rank of explicit feedback, ordered by `at` and then `id`. Null, the rank of a judge, is lower than any other. */
 export type Rank = { at: number; id: string }
 
 type ScoreFacts = {
@@ -154,7 +152,7 @@ type ScoreFacts = {
   version: number
   subject: string
   verdicts: JudgeVerdict[]
-  /** The turn, feedback or closing that gave rise to it. */
+  /** Id of the turn, feedback or closing that caused the score. */
   cause: string
   rank: Rank | null
   at: number
@@ -166,10 +164,10 @@ export type ScoreRevised = { type: 'ScoreRevised' } & Judged & ScoreFacts
 
 export type BatchItem = {
   turn: string
-  /** Record id of the turn: a later change of one byte of it is seen. */
+  /** Record id of the turn, which is a hash of its bytes, so that a later change is detected. */
   record: string
   session: string
-  /** Record id of the score that is used. */
+  /** Record id of the score. */
   score: string
   subject: string
   version: number
@@ -179,7 +177,7 @@ export type BatchItem = {
   hint: Written | null
 }
 type BaselineState = { subject: string; value: number; count: number }
-/** Number-valued settings of the update and of the trainer, by name (packages/policy StepSettings). */
+/** Numeric settings of the update and the trainer by name (`StepSettings` in packages/engine). */
 export type Settings = Record<string, number>
 export type BatchSealed = {
   type: 'BatchSealed'
@@ -189,7 +187,7 @@ export type BatchSealed = {
   parent: { version: number; adapter: string | null; state: string | null }
   items: BatchItem[]
   dropped: { turn: string; reason: string }[]
-  /** Baselines after this batch, of the subjects in it. */
+  /** Baselines of the subjects in the batch, after it. */
   baselines: BaselineState[]
   seed: number
   loss: string
@@ -208,7 +206,7 @@ export type UpdateComputed = {
   adapterBytes: number
   state: string
   stateBytes: number
-  /** When the blobs were appended: where to look for them. */
+  /** Time at which the blobs were appended, by which they are found on the log. */
   blobsAt: number
   fingerprint: RecordedFingerprint
   figures: Record<string, number>
@@ -231,7 +229,7 @@ export type LineStarted = {
   policy: string
   mode: 'live' | 'replay'
   base: { name: string; sha256: string }
-  /** Where a branch leaves its trunk; null: the base model. */
+  /** The version from which a branch starts; null: the base model. */
   parent: { policy: string; version: number; adapter: string | null; state: string | null } | null
   settings: Settings
   at: number
@@ -241,7 +239,7 @@ export type VersionPublished = {
   prev: string
   policy: string
   number: number
-  /** Record id of the UpdateComputed; for a promotion that of the branch's. */
+  /** Record id of the UpdateComputed; for a promotion, of the branch's UpdateComputed. */
   update: string
   adapter: string
   adapterBytes: number
@@ -265,7 +263,7 @@ export type VersionRejected = {
   evidence: string[]
   at: number
 }
-/** A rollback (or a move forward to a version already accepted). `freeze`: learning stops in the same record. */
+/** A rollback, or a move forward to an accepted version. `freeze`: the record also freezes learning. */
 export type HeadMoved = {
   type: 'HeadMoved'
   prev: string
@@ -298,7 +296,7 @@ export type BlobChunk = {
   at: number
 }
 
-/** All readers of this log know these record types up to these versions: from here on they are written. */
+/** All readers of the log support these record types up to these versions, which may be written from here on. */
 export type ReadersUpgraded = { type: 'ReadersUpgraded'; versions: Record<string, number>; who: string; at: number }
 
 export type TurnsEvent =
@@ -314,7 +312,7 @@ export type UpdatesEvent = BatchSealed | UpdateComputed | UpdateFailed
 export type WeightsEvent = LineStarted | VersionPublished | VersionRejected | HeadMoved | LearningFrozen
 export type Event = TurnsEvent | ScoresEvent | UpdatesEvent | WeightsEvent | BlobChunk | ReadersUpgraded
 
-/** A decoded record. `id` is the hash of the whole record (ids.ts), position is this log's own affair. */
+/** A decoded record. `id`: the hash of the record (ids.ts). Partition and offset are those in this log; a copy may differ. */
 export type Logged<E extends Event = Event> = {
   id: string
   topic: import('./flow.ts').Topic

@@ -5,7 +5,7 @@ import { expandBody, expandIds, MAX_DEPTH, MAX_INLINE_BYTES, storeBody, storeIds
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
 
 describe('bodies', () => {
-  it('stores what is new between the prefix and the suffix of an earlier one', () => {
+  it('store the bytes between the common prefix and suffix of an earlier body', () => {
     const tail = `],"tools":"${'x'.repeat(200)}"}`
     const first = bytes(`{"messages":[${'a'.repeat(300)}${tail}`)
     const second = bytes(`{"messages":[${'a'.repeat(300)},"new"${tail}`)
@@ -15,7 +15,7 @@ describe('bodies', () => {
     assert.deepEqual(expandBody(stored, stored.written.bytes, first), second)
   })
 
-  it('overlapping prefix and suffix do not count a byte twice', () => {
+  it('count no byte twice if prefix and suffix overlap', () => {
     const first = bytes('a'.repeat(100))
     const second = bytes('a'.repeat(150))
     const { stored } = storeBody(second, { turn: 't', content: first, depth: 0 })
@@ -23,7 +23,7 @@ describe('bodies', () => {
     assert.deepEqual(expandBody(stored, stored.written.bytes, first), second)
   })
 
-  it('makes a full copy behind MAX_DEPTH references, and a blob of a long middle', () => {
+  it('are stored in full after MAX_DEPTH references, and as a blob if the middle is long', () => {
     const body = bytes('b'.repeat(MAX_INLINE_BYTES + 1))
     const { stored, depth, middle } = storeBody(body, { turn: 't', content: body, depth: MAX_DEPTH })
     assert.equal(stored.from, null)
@@ -35,17 +35,17 @@ describe('bodies', () => {
 })
 
 describe('prompt ids', () => {
-  it('refer to what was said before, exactly', () => {
-    const spoken = Array.from({ length: 40 }, (_, i) => i)
-    const prompt = [...spoken, 100, 101]
-    const { stored } = storeIds(prompt, { turn: 't', content: spoken, depth: 2 })
+  it('reference prompt and completion of an earlier turn', () => {
+    const earlier = Array.from({ length: 40 }, (_, i) => i)
+    const prompt = [...earlier, 100, 101]
+    const { stored } = storeIds(prompt, { turn: 't', content: earlier, depth: 2 })
     assert.deepEqual(stored, { from: 't', prefix: 40, ids: [100, 101], length: 42 })
-    assert.deepEqual(expandIds(stored, spoken), prompt)
-    assert.equal(storeIds([9, 9], { turn: 't', content: spoken, depth: 0 }).stored.from, null)
+    assert.deepEqual(expandIds(stored, earlier), prompt)
+    assert.equal(storeIds([9, 9], { turn: 't', content: earlier, depth: 0 }).stored.from, null)
   })
 })
 
-it('what is repeated is found to the byte, however long it is', () => {
+it('common prefix and suffix are exact at block boundaries', () => {
   const base = Uint8Array.from({ length: 20_000 }, (_, i) => (i * 7919) % 251)
   for (const at of [0, 1, 63, 4095, 4096, 4097, 9000, 19_998]) {
     const other = base.slice()

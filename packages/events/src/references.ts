@@ -1,21 +1,24 @@
 /**
- * A conversation is sent again with every request. What a turn repeats of an earlier turn of its session is
- * stored as a reference to it, so that the log grows with what is new. At most MAX_DEPTH references in a
- * row, then a full copy, so that reading one turn reads at most MAX_DEPTH others.
+ * Storage of request bodies and prompt ids by reference. A client sends the whole conversation with every request; a
+ * turn therefore stores only what differs from an earlier turn of its session. A chain has at most MAX_DEPTH references,
+ * followed by a full copy, so that reading a turn requires at most MAX_DEPTH other turns.
  */
 import { contentSha } from './ids.ts'
 import type { StoredBody, StoredIds } from './records.ts'
 
 export const MAX_DEPTH = 8
-/** Bodies whose own part is longer go to `blobs`. */
+/** A longer `middle` is stored on `blobs`. */
 export const MAX_INLINE_BYTES = 512 * 1024
-/** Less than this repeated is not worth a reference. */
+/** Bytes that must be repeated for a reference to be stored. */
 const MIN_REPEAT = 64
 
-/** What a new turn can lean on: an earlier turn of the session, its whole content, its depth. */
+/** An earlier turn of the session that may be referenced: its whole content, and the length of its chain. */
 export type Earlier<T> = { turn: string; content: T; depth: number }
 
-/** `depth` of the result: 0 for a full copy. `middle` is what has to be stored, inline or as a blob. */
+/**
+ * `middle`: the bytes to store, inline or as a blob. `depth`: the length of the chain of references from this turn; 0 for
+ * a full copy.
+ */
 export const storeBody = (
   body: Uint8Array,
   earlier: Earlier<Uint8Array> | null,
@@ -39,7 +42,7 @@ export const storeBody = (
   return { stored, depth: from ? from.depth + 1 : 0, middle }
 }
 
-/** `middle`: the inline bytes, or the blob's. `earlier` is the whole body of `stored.from`. */
+/** The whole body. `middle`: the inline bytes, or those of the blob; `earlier`: the whole body of the turn `stored.from`. */
 export const expandBody = (stored: StoredBody, middle: Uint8Array, earlier: Uint8Array | null): Uint8Array => {
   if (stored.from === null || !earlier) return middle
   const body = new Uint8Array(stored.prefix + middle.length + stored.suffix)
@@ -49,7 +52,7 @@ export const expandBody = (stored: StoredBody, middle: Uint8Array, earlier: Uint
   return body
 }
 
-/** `earlier.content`: the prompt ids of the earlier turn followed by its completion's. */
+/** `earlier.content`: prompt ids and completion ids of the earlier turn. `depth`: as in `storeBody`. */
 export const storeIds = (
   ids: readonly number[],
   earlier: Earlier<readonly number[]> | null,
@@ -70,10 +73,11 @@ export const storeIds = (
   }
 }
 
+/** The whole prompt ids. `earlier`: prompt ids and completion ids of the turn `stored.from`. */
 export const expandIds = (stored: StoredIds, earlier: readonly number[] | null): number[] =>
   stored.from === null || !earlier ? stored.ids : [...earlier.slice(0, stored.prefix), ...stored.ids]
 
-/** Compared at a time, which is one call for all of them. */
+/** Bytes that are compared with one native call. */
 const BLOCK = 4096
 
 const commonPrefix = (a: Uint8Array, b: Uint8Array): number => {

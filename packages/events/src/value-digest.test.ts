@@ -5,11 +5,11 @@ import { ValueDigest } from './value-digest.ts'
 const digest = (value: unknown): string => new ValueDigest().add(value).end()
 const LONG = 'é words '.repeat(2000)
 
-test('equal values have one digest, whatever the order of keys and absent fields', () => {
+test('the digest does not depend on the order of keys or on undefined fields', () => {
   assert.equal(digest({ a: 1, b: [null, 'x', LONG] }), digest({ b: [null, 'x', LONG], a: 1, c: undefined }))
 })
 
-test('different values differ, also where their texts would read the same in a row', () => {
+test('different values have different digests, even if their concatenated texts are equal', () => {
   const values = [
     ['ab', 'c'],
     ['a', 'bc'],
@@ -34,7 +34,7 @@ test('different values differ, also where their texts would read the same in a r
   assert.equal(new Set(values.map(digest)).size, values.length)
 })
 
-test('a fork goes on from what was added, and leaves the other as it was', () => {
+test('a fork continues from the added values and does not change the original', () => {
   const one = new ValueDigest().add(LONG).add('b')
   const other = one.fork().add('c')
   assert.equal(one.add('d').end(), new ValueDigest().add(LONG).add('b').add('d').end())

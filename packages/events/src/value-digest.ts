@@ -1,69 +1,69 @@
 /**
- * sha256 of a JSON value: the same whatever the order of an object's keys and the blanks between them. Nothing is
- * serialised: texts go into the hash as they are, with their length before them, so that no two values run together.
+ * sha256 of a JSON value, independent of the order of object keys and of formatting. The value is not serialised:
+ * strings are hashed with their length in front, so that different values have different inputs.
  */
 import { createHash, hash, type Hash } from 'node:crypto'
 
-/** Small parts are gathered to so many characters before they are hashed. */
-const GATHERED = 4096
+/** Small parts are buffered up to this many characters before they are hashed. */
+const BUFFER_SIZE = 4096
 
 export class ValueDigest {
-  /** Of what was gathered before; null while everything is held. */
+  /** Hash of the input before the buffer; null before the first flush. */
   #hash: Hash | null
-  #held: string
+  #buffer: string
 
-  constructor(hash: Hash | null = null, held = '') {
+  constructor(hash: Hash | null = null, buffer = '') {
     this.#hash = hash
-    this.#held = held
+    this.#buffer = buffer
   }
 
-  /** One more value behind those before. */
+  /** Appends a value to the sequence of values. */
   add(value: unknown): this {
-    if (typeof value === 'string') this.#text(value)
+    if (typeof value === 'string') this.#addString(value)
     else if (Array.isArray(value)) {
-      this.#put('[')
-      for (const one of value as unknown[]) this.add(one)
-      this.#put(']')
+      this.#append('[')
+      for (const item of value as unknown[]) this.add(item)
+      this.#append(']')
     } else if (typeof value === 'object' && value !== null) {
-      this.#put('{')
+      this.#append('{')
       for (const key of Object.keys(value).sort()) {
         const field = (value as Record<string, unknown>)[key]
         if (field === undefined) continue
-        this.#text(key)
+        this.#addString(key)
         this.add(field)
       }
-      this.#put('}')
-    } else this.#put(`${String(value)};`)
+      this.#append('}')
+    } else this.#append(`${String(value)};`)
     return this
   }
 
-  /** What has been added so far, to go on from in another way. */
+  /** A copy with the values added so far. */
   fork(): ValueDigest {
-    return new ValueDigest(this.#hash?.copy() ?? null, this.#held)
+    return new ValueDigest(this.#hash?.copy() ?? null, this.#buffer)
   }
 
-  /** In hex; nothing can be added afterwards. */
+  /** The digest in hex. No value can be added afterwards. */
   end(): string {
-    return this.#hash === null ? hash('sha256', this.#held, 'hex') : this.#hash.update(this.#held).digest('hex')
+    return this.#hash === null ? hash('sha256', this.#buffer, 'hex') : this.#hash.update(this.#buffer).digest('hex')
   }
 
-  #text(text: string): void {
-    this.#put(`"${text.length}:`)
-    if (text.length < GATHERED) this.#put(text)
+  #addString(text: string): void {
+    this.#append(`"${text.length}:`)
+    if (text.length < BUFFER_SIZE) this.#append(text)
     else {
       this.#flush().update(text)
     }
   }
 
-  #put(text: string): void {
-    this.#held += text
-    if (this.#held.length >= GATHERED) this.#flush()
+  #append(text: string): void {
+    this.#buffer += text
+    if (this.#buffer.length >= BUFFER_SIZE) this.#flush()
   }
 
   #flush(): Hash {
     const hash = (this.#hash ??= createHash('sha256'))
-    hash.update(this.#held)
-    this.#held = ''
+    hash.update(this.#buffer)
+    this.#buffer = ''
     return hash
   }
 }

@@ -13,7 +13,7 @@ export const weightsRows = (
   const { event, id } = logged
   const { policy } = event
   const at = timestampOf(event.at)
-  const seq = weightLine(state, policy).moved
+  const seq = weightLine(state, policy).moveCount
   /** The columns that are the same in each move by a publisher. */
   const published = { policy, who: 'publisher', froze: false, request: null, at, record_id: id }
   switch (event.type) {

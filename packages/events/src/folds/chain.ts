@@ -1,17 +1,18 @@
-/** `updates` and `weights` are chains: a record counts iff its `prev` is the id of the last one that counted. */
+/** Chains (`updates`, `weights`): a record counts if its `prev` is the id of the last record that counted. */
 import { InstarError } from '../errors.ts'
 import { COUNTED, ignored, type FoldOutcome } from './outcome.ts'
 import type { Keys } from './table.ts'
 
-/** `tip` '' before the first record. `read` holds every id of this key, counted or not. */
+/** `tip`: id of the last record that counted; '' before the first. `read`: the ids of all records of this key. */
 export type Chain = { tip: string; read: Keys }
 export type MemoryChain = Chain & { read: Set<string> }
 
 export const emptyChain = (): MemoryChain => ({ tip: '', read: new Set() })
 
 /**
- * Advances the chain if the record counts. A `prev` that was read but is not the tip is a stale writer.
- * A `prev` that was never read means that this reader misses a record: throws `log_gap`.
+ * Advances the chain if the record counts. A `prev` that is not the tip but was read comes from a writer that had not
+ * read the latest record: the record is ignored as `stale`. Throws `log_gap` for a `prev` that was not read, since the
+ * reader then misses a record.
  */
 export const link = (
   chain: Chain,
@@ -21,7 +22,7 @@ export const link = (
   if (prev !== '' && !chain.read.has(prev)) {
     throw new InstarError(
       'log_gap',
-      `${record.topic} ${record.key}: record ${record.id.slice(0, 12)} follows ${prev.slice(0, 12)}, which was never read`,
+      `${record.topic}, key ${record.key}: record ${record.id.slice(0, 12)} follows ${prev.slice(0, 12)}, which has not been read`,
       { topic: record.topic, key: record.key, record: record.id, prev },
     )
   }

@@ -57,7 +57,7 @@ const sampled = (id: string, changes: Partial<TurnCaptured> = {}): TurnSampled =
 })
 
 describe('turns', () => {
-  it('joins on our own answer, the first continuation wins, a retry of it changes nothing', () => {
+  it('the first turn that continues an answer is its next state; a retry of it does not change that', () => {
     const state = initialTurns()
     foldTurns(state, logged(turn('a')))
     foldTurns(state, logged(turn('b', { after: answerKey('answer a', []) })))
@@ -68,7 +68,7 @@ describe('turns', () => {
     assert.deepEqual(openTurns(state.sessions.get('s')), ['s.b', 's.c'])
   })
 
-  it('finds a trimmed answer by the loose key and prefers the latest of equal answers', () => {
+  it('a trimmed answer is found by the loose key; of equal answers the latest counts', () => {
     const state = initialTurns()
     foldTurns(state, logged(turn('a', { answer: answerKey(' Yes.\n', []) })))
     foldTurns(state, logged(turn('b', { answer: answerKey('Yes.', []), after: answerKey('Yes.', []) })))
@@ -77,7 +77,7 @@ describe('turns', () => {
     assert.equal(state.turns.get('s.b')?.next, 's.c')
   })
 
-  it('a retry is not the next state of its own first attempt, which gave the same answer as the turn before', () => {
+  it('a retry is not the next state of its first attempt, even if that gave the same answer as the previous turn', () => {
     const state = initialTurns()
     foldTurns(state, logged(turn('a', { answer: answerKey('Yes.', []) })))
     foldTurns(state, logged(turn('b', { answer: answerKey('Yes.', []), after: answerKey('Yes.', []) })))
@@ -93,7 +93,7 @@ describe('turns', () => {
     assert.equal(state.turns.get('s.a')?.next, null)
   })
 
-  it('the same turn counts once; closing touches the listed turns alone and is final', () => {
+  it('a turn counts once; closing applies to the listed turns only and is final', () => {
     const state = initialTurns()
     const a = logged(turn('a'))
     assert.deepEqual(foldTurns(state, a), { counted: true })
@@ -121,7 +121,7 @@ describe('turns', () => {
     assert.deepEqual(foldTurns(state, logged({ ...discarding, open: [], at: 12 })), { counted: false, why: 'not_open' })
   })
 
-  it('a deletion counts once, of a turn that its session has, and changes nothing else of it', () => {
+  it('a deletion of a turn of the session counts once and sets `deleted` only', () => {
     const state = initialTurns()
     foldTurns(state, logged(turn('a')))
     const before = { ...state.turns.get('s.a')! }
@@ -138,7 +138,7 @@ describe('turns', () => {
     assert.deepEqual(foldTurns(state, deletion('s', 's.a')), { counted: false, why: 'repeat' })
   })
 
-  it('feedback without a turn is for the last one before it; an unknown turn and a repeat do not count', () => {
+  it('feedback without a turn id applies to the last turn shown; an unknown turn and a repeat do not count', () => {
     const state = initialTurns()
     foldTurns(state, logged(turn('a')))
     const feedback = {
@@ -165,8 +165,8 @@ describe('turns', () => {
   })
 })
 
-describe('a candidate that was shown to nobody', () => {
-  it('has no next state and gives none, though it reads like the answer that was shown', () => {
+describe('a candidate that was not shown', () => {
+  it('has no next state and is none, even if its text equals the shown answer', () => {
     const state = initialTurns()
     foldTurns(state, logged(turn('a', { candidates: 2 })))
     foldTurns(state, logged(turn('b', { after: answerKey('answer a', []) })))
@@ -188,8 +188,8 @@ describe('a candidate that was shown to nobody', () => {
       ],
     )
     assert.equal(state.turns.get('s.c')?.follows, 's.a')
-    assert.deepEqual(openTurns(session), ['s.b', 's.c'], 'a closing does not wait for it')
-    assert.equal(session?.lastAt, 3, 'nor does it keep the session awake')
+    assert.deepEqual(openTurns(session), ['s.b', 's.c'], 'it is not an open turn')
+    assert.equal(session?.lastAt, 3, 'it does not count as activity of the session')
     assert.deepEqual(
       unshownBeside(session, session!.turns[0]!).map((one) => one.turn),
       ['s.x'],
@@ -197,7 +197,7 @@ describe('a candidate that was shown to nobody', () => {
     assert.equal(shownOf(session, state.turns.get('s.x')!)?.turn, 's.a')
   })
 
-  it('is not what feedback without a turn is for; by its id it is', () => {
+  it('gets feedback with its id, but not feedback without a turn id', () => {
     const state = initialTurns()
     foldTurns(state, logged(turn('a', { candidates: 2 })))
     foldTurns(state, logged(sampled('x', { group: 'a' })))
@@ -247,7 +247,7 @@ describe('scores', () => {
     cause: 'c',
     at: 1,
   }
-  it('the first judge wins whatever its id; feedback outranks; of feedback the later', () => {
+  it('the first score of a judge counts; feedback outranks it; the latest feedback counts', () => {
     const state = initialScores()
     const fold = (event: Event): unknown => foldScores(state, logged(event) as never)
     assert.deepEqual(fold({ type: 'TurnSkipped', reason: 'abstained', rank: null, ...score }), { counted: true })
@@ -312,7 +312,7 @@ const sealed = (prev: string, number: number): Event => ({
 })
 
 describe('updates', () => {
-  it('a stale writer is ignored, a gap stops the reader', () => {
+  it('a record with a stale prev is ignored; a gap throws log_gap', () => {
     const state = initialUpdates()
     const first = logged(sealed('', 1))
     const rival = logged(sealed('', 2))
@@ -353,7 +353,7 @@ describe('weights', () => {
     figures: {},
     at: 1,
   })
-  it('a line starts once; publishing moves the head; a rollback freezes in the same record; numbers go on', () => {
+  it('a line starts once; publishing moves the head; a rollback may freeze learning; numbers are not reused', () => {
     const state = initialWeights()
     const fold = (event: Event): string => {
       const record = logged(event)

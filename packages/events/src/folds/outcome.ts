@@ -1,22 +1,23 @@
 /**
- * Whether a record counts is a function of the earlier records of its own topic and key, nothing else, and
- * it is final. One that does not count changes nothing but a metric and a row in `ignored`.
+ * Why a record does not count. Whether a record counts depends only on the earlier records of its topic and key, and
+ * does not change later. A record that does not count affects only a metric and a row of the table `ignored`.
  */
 export type IgnoredReason =
-  /** The same fact again. */
+  /** An earlier record states the same. */
   | 'repeat'
-  /** `prev` is not the tip: a writer that had not read the latest record. */
+  /** `prev` is not the tip of the chain: the writer had not read the latest record. */
   | 'stale'
-  /** It names a turn that is not on its session's log before it, or its own turn's id is not of its session. */
+  /** No earlier record of the session has the turn, or the id of the turn belongs to another session. */
   | 'unknown_turn'
-  /** The session has no turn before it. */
+  /** The session has no earlier turn. */
   | 'unknown_session'
-  /** The turn has a score of the same or a higher rank. */
+  /** The turn has a score of equal or higher rank. */
   | 'outranked'
-  /** None of the turns that it closes is still open. */
+  /** None of the turns that the record closes is open. */
   | 'not_open'
-  /** The line has not been started, or has been already. */
+  /** The line has not been started. */
   | 'no_line'
+  /** The line has already been started. */
   | 'line_exists'
 
 export type FoldOutcome = { counted: true } | { counted: false; why: IgnoredReason }

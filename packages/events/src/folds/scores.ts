@@ -1,6 +1,6 @@
 /**
- * The fold of `scores`, per policy. One score per turn: the first judge or skip wins, whatever its id; only
- * explicit feedback outranks it, and of two pieces of feedback the later one (`at`, then `id`).
+ * The fold of `scores`, per policy. A turn has one score: the first record of a judge or a skip, unless explicit feedback
+ * outranks it; of several feedback records the latest counts (by `at`, then `id`).
  */
 import type { Logged, Rank, ScoresEvent, Written } from '../records.ts'
 import { COUNTED, ignored, type FoldOutcome } from './outcome.ts'
@@ -12,7 +12,7 @@ export type ScoreState = {
   policy: string
   version: number
   subject: string
-  /** Record id of the score in force. */
+  /** Record id of the score that counts. */
   score: string
   /** Null: skipped. */
   reward: number | null
@@ -20,9 +20,9 @@ export type ScoreState = {
   reason: string | null
   hint: Written | null
   rank: Rank | null
-  /** How many scores of this turn counted before it. */
+  /** Number of earlier scores of the turn that counted. */
   revision: number
-  /** Time of the turn's first score: the order in which batches take turns. */
+  /** Time of the first score of the turn. Batches take turns in this order. */
   at: number
 }
 
@@ -57,9 +57,9 @@ export const foldScores = (state: ScoresState, logged: Logged<ScoresEvent>): Fol
   return COUNTED
 }
 
-/** Null is rank 0. */
-export const outranks = (rank: Rank | null, held: Rank | null): boolean => {
+/** Whether `rank` is higher than `current`; null is the lowest rank. */
+export const outranks = (rank: Rank | null, current: Rank | null): boolean => {
   if (rank === null) return false
-  if (held === null) return true
-  return rank.at > held.at || (rank.at === held.at && rank.id > held.id)
+  if (current === null) return true
+  return rank.at > current.at || (rank.at === current.at && rank.id > current.id)
 }

@@ -1,7 +1,7 @@
 /**
- * Keyed state of a fold. A `Map` and a `Set` implement it in memory; a service whose state exceeds memory passes a
- * stored implementation (packages/log/src/snapshots). A fold therefore looks entries up by key, never iterates over
- * all of them, and calls `set` after it changes a value in place.
+ * Interfaces of the keyed state of a fold. `Map` and `Set` implement them in memory; services with more state than
+ * memory use a stored implementation (packages/log/src/snapshots). A fold therefore looks up entries by key, does not
+ * iterate over all of them, and calls `set` after changing a value in place.
  */
 export type Table<K, V> = {
   get(key: K): V | undefined
@@ -12,10 +12,10 @@ export type Table<K, V> = {
 
 export type Keys<K = string> = { has(key: K): boolean; add(key: K): unknown; delete(key: K): unknown }
 
-/** Keys in the order in which they came; adding one again leaves it where it is. */
+/** Keys in the order in which they were added. Adding a key that is present does not move it. */
 export type Queue = Keys & Iterable<string> & { readonly size: number }
 
-/** Queues by name. A `Map` is one in memory; `keys` names at least those that hold something. */
+/** Queues by name. `Map` implements it in memory. `keys` returns at least the names of all queues that are not empty. */
 export type Queues = {
   get(name: string): Queue | undefined
   set(name: string, queue: Queue): unknown
@@ -23,5 +23,5 @@ export type Queues = {
   keys(): Iterable<string>
 }
 
-/** An append-only list that only tools which read a whole line need: a list in memory there, a no-op in services. */
+/** An append-only list for tools that read a whole line: an array in such tools, a no-op in services. */
 export type Journal<T> = { push(item: T): unknown }

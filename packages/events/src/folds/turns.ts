@@ -1,11 +1,10 @@
 /**
- * The fold of `turns`, per session: the turns, the next state of each (the join), and which are closed. The join uses
- * our own answer as its key: a main turn whose request's last assistant answer has the key of turn T's answer is T's
- * next state. The first such turn wins and the next state is final. A retry of the request that T answered is not a
- * next state, even when T's answer equals the one before it. A candidate that was not shown has no next state and is
- * none.
- * The fold owns its states and changes them in place. A session is one entry of `sessions`; a turn's id contains its
- * session.
+ * The fold of `turns`, per session: the turns, the next state of each, and which turns are closed. The next state of a
+ * turn T is the first main turn whose request contains T's answer as its last assistant answer (compared by answer key);
+ * it does not change later. A retry of the request that T answered is not a next state, even if T's answer equals the
+ * previous answer. A candidate that was not shown neither has a next state nor is one.
+ *
+ * The fold owns the states and changes them in place. The id of a turn contains the id of its session.
  */
 import { sessionOfTurn } from '../ids.ts'
 import type {
@@ -26,7 +25,7 @@ import type { Table } from './table.ts'
 
 export type TurnState = {
   turn: string
-  /** Id of its record. */
+  /** Id of the record of the turn. */
   record: string
   session: string
   policy: string
@@ -36,27 +35,28 @@ export type TurnState = {
   group: string
   candidate: number
   candidates: number
-  /** False: a candidate that was sampled in the background. */
+  /** False for a candidate that was sampled in the background. */
   shown: boolean
   subject: string
-  /** Public id of the API key that it came with; null without keys. */
+  /** Public id of the API key of the request; null without keys. */
   key: string | null
   trainable: boolean
   reason: string | null
-  /** 1 for the first request with this digest in the session, 2 for the next… */
+  /** 1 for the first request with this digest in the session, 2 for the second, and so on. */
   attempt: number
   digest: string
   answer: AnswerKey
-  /** The turn that it continues, as the join found it. */
+  /** The turn whose answer the request continues; null if there is none. */
   follows: string | null
-  /** The turn whose request holds the next state. */
+  /** The turn whose request contains the next state; null while there is none. */
   next: string | null
-  /** True once a SessionClosed listed it: it will have no next state. */
+  /** True after a SessionClosed listed the turn: it gets no next state. */
   closed: boolean
+  /** Record id of that SessionClosed. */
   closedBy: string | null
-  /** True once a SessionClosed discarded the turn: it is not used for training. */
+  /** Record id of the SessionClosed that excluded the turn from training; null: not excluded. */
   discardedBy: string | null
-  /** True once a ResponseDeleted named it: it is not given by an id of its answer. */
+  /** True after a ResponseDeleted named the turn: its response is no longer served by id. */
   deleted: boolean
   /** Feedback that counted, in log order. */
   feedback: { id: string; record: string; value: number; at: number; comment: Written | null }[]
@@ -68,15 +68,15 @@ export type TurnState = {
 
 export type SessionState = {
   session: string
-  /** The parent session, for a subagent's session. The first SessionLinked counts. */
+  /** The parent session of a subagent's session, from the first SessionLinked; null: none. */
   parent: string | null
   turns: TurnState[]
   byId: Map<string, TurnState>
   byStrict: Map<string, TurnState[]>
   byLoose: Map<string, TurnState[]>
-  /** digest → groups that asked it. */
+  /** Groups by digest of their request. */
   digests: Map<string, Set<string>>
-  /** Ids of feedback that counted. */
+  /** Ids of the feedback that counted. */
   feedback: Set<string>
   lastAt: number
 }
@@ -108,30 +108,30 @@ export const foldTurns = (state: TurnsState, logged: Logged<TurnsEvent>): FoldOu
   }
 }
 
-/** Shown, without a next state and not closed: what a closing lists. */
+/** The ids of the open turns, which a SessionClosed lists: shown, without a next state, not closed. */
 export const openTurns = (session: SessionState | undefined): string[] =>
   (session?.turns ?? []).flatMap(({ turn, shown, next, closed }) => (shown && next === null && !closed ? [turn] : []))
 
-/** Turns that one closing names: some 200 KiB with ids of ours. */
+/** Most turns in one SessionClosed: some 200 KiB with generated ids. */
 export const MOST_CLOSED = 2000
 const MOST_CLOSED_BYTES = 1 << 20
 
-/** The open turns of one session in parts, for a closing each: a record has a bound whatever they are called. */
+/** Splits the open turns of a session into parts, one per SessionClosed, so that the size of a record is limited. */
 export const closings = (open: readonly string[]): string[][] => {
   const longest = open.reduce((most, { length }) => Math.max(most, length), 1)
   const size = Math.max(1, Math.min(MOST_CLOSED, Math.floor(MOST_CLOSED_BYTES / (3 * longest))))
   return Array.from({ length: Math.ceil(open.length / size) }, (_, i) => open.slice(i * size, (i + 1) * size))
 }
 
-/** The turn that feedback without a turn id refers to: the last one shown. */
+/** The last turn that was shown, to which feedback without a turn id refers. */
 export const lastShown = (session: SessionState | undefined): TurnState | undefined =>
   session?.turns.findLast(({ shown }) => shown)
 
-/** The candidate of a turn's request that was shown: the turn itself, or another of its group. */
+/** The turn of the same request that was shown: `turn` itself, or another candidate of its group. */
 export const shownOf = (session: SessionState | undefined, turn: TurnState): TurnState | undefined =>
   turn.shown ? turn : session?.turns.find(({ shown, group }) => shown && group === turn.group)
 
-/** The candidates of a turn's request that were not shown. */
+/** The candidates of the same request that were not shown. */
 export const unshownBeside = (
   session: SessionState | undefined,
   { shown, group, candidates }: TurnState,
@@ -177,7 +177,7 @@ const foldDeleted = (state: TurnsState, event: ResponseDeleted): FoldOutcome => 
 
 const foldTurn = (state: TurnsState, logged: Logged<TurnCaptured | TurnAborted | TurnSampled>): FoldOutcome => {
   const { event } = logged
-  // A turn id of another session is refused: whether the record counts must not depend on the log of another key.
+  // Whether the record counts must not depend on records of another key, that is, of another session.
   if (sessionOfTurn(event.turn) !== event.session) return ignored('unknown_turn')
   if (state.turns.has(event.turn)) return ignored('repeat')
   const session = sessionOf(state, event.session)
@@ -242,19 +242,19 @@ const foldFeedback = (state: TurnsState, record: string, event: FeedbackGiven): 
 }
 
 /**
- * The turn of this session that gave the answer: by the strict key, else by the loose one; of several the
- * latest request's, and of its candidates the first. `not`: groups that it is not among.
+ * The turn of this session with the given answer: by the strict key, or else by the loose one. Of several, the first
+ * candidate of the latest request. `excluded`: groups to ignore.
  */
 export const findAnswer = (
   session: SessionState,
   key: AnswerKey,
-  not: ReadonlySet<string> = NONE,
+  excluded: ReadonlySet<string> = NONE,
 ): TurnState | undefined => {
-  const others = (turns: readonly TurnState[] = []): TurnState[] => turns.filter((turn) => !not.has(turn.group))
-  const strict = others(session.byStrict.get(key.strict))
-  const found = strict.length > 0 ? strict : others(session.byLoose.get(key.loose))
-  const last = found.at(-1)
-  return last && found.find((turn) => turn.group === last.group)
+  const allowed = (turns: readonly TurnState[] = []): TurnState[] => turns.filter((turn) => !excluded.has(turn.group))
+  const strict = allowed(session.byStrict.get(key.strict))
+  const matches = strict.length > 0 ? strict : allowed(session.byLoose.get(key.loose))
+  const last = matches.at(-1)
+  return last && matches.find((turn) => turn.group === last.group)
 }
 
 const NONE: ReadonlySet<string> = new Set()
@@ -292,7 +292,7 @@ export const addTurn = (session: SessionState, turn: TurnState): void => {
   session.lastAt = Math.max(session.lastAt, turn.finishedAt)
 }
 
-/** 1 for the first request with this digest; asking again in the same group is the same request. */
+/** The number of requests with this digest so far. Candidates of one group belong to one request. */
 const attemptOf = (session: SessionState, digest: string, group: string): number => {
   const groups = session.digests.get(digest) ?? new Set<string>()
   session.digests.set(digest, groups.add(group))

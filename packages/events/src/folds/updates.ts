@@ -1,4 +1,4 @@
-/** The fold of `updates`, per policy, a chain: batches, what came of them, baselines after each. */
+/** The fold of `updates`, a chain per policy: batches, their updates or failures, and the baselines after each. */
 import type { BatchSealed, Logged, UpdateComputed, UpdatesEvent } from '../records.ts'
 import { emptyChain, link, type Chain, type MemoryChain } from './chain.ts'
 import type { FoldOutcome } from './outcome.ts'
@@ -7,7 +7,7 @@ import type { Journal, Keys, Table } from './table.ts'
 export type BatchState = {
   id: string
   sealed: BatchSealed
-  /** `computed` waits for a verdict on `weights`; `failed` is settled. */
+  /** A `computed` update is followed by a verdict on `weights`; a `failed` batch is not. */
   status: 'sealed' | 'computed' | 'failed'
   update: { id: string; event: UpdateComputed } | null
   reason: string | null
@@ -15,16 +15,16 @@ export type BatchState = {
 
 export type UpdateLine = {
   chain: Chain
-  /** Batches sealed, and how many of them failed. */
+  /** Number of sealed batches, and of those that failed. */
   count: number
   failed: number
-  /** Id of the latest batch, '' before the first. */
+  /** Id of the latest batch; '' before the first. */
   last: string
   batches: Journal<BatchState>
   byId: Table<string, BatchState>
-  /** Record id of an UpdateComputed → that of its batch. */
+  /** Record id of the batch by record id of its UpdateComputed. */
   byUpdate: Table<string, string>
-  /** Turns of any batch, trained or dropped: spent for good. */
+  /** Turns of all batches, trained or dropped. They are not used again. */
   spent: Keys
   baselines: Table<string, { value: number; count: number }>
 }
@@ -77,7 +77,7 @@ const advance = (line: UpdateLine, { event, id }: Logged<UpdatesEvent>): void =>
   line.byId.set(batch.id, batch)
 }
 
-/** The batch behind an update; undefined where this line has none. */
+/** The batch of an update; undefined if the line has no such update. */
 export const batchOfUpdate = (line: UpdateLine, update: string): BatchState | undefined => {
   const batch = line.byUpdate.get(update)
   return batch === undefined ? undefined : line.byId.get(batch)

@@ -1,12 +1,13 @@
 /**
- * The fold of `weights`, per policy, a chain: the line's base, its accepted versions, its head, whether
- * learning is frozen. Version 0 is the base (of a branch: the version it leaves).
+ * The fold of `weights`, a chain per policy: the base of the line, its accepted versions, its head, and whether learning
+ * is frozen. Version 0 is the base model; of a branch, the version from which it starts.
  */
 import type { LineStarted, Logged, VersionPublished, VersionRejected, WeightsEvent } from '../records.ts'
 import { emptyChain, link, type Chain, type MemoryChain } from './chain.ts'
 import { ignored, type FoldOutcome } from './outcome.ts'
 import type { Journal, Keys, Table } from './table.ts'
 
+/** `adapter`, `state`: sha256 of the adapter and of the optimizer state. `record`: id of the record that added it. */
 export type VersionState = {
   version: number
   /** Null for version 0. */
@@ -27,21 +28,21 @@ export type WeightLine = {
   chain: Chain
   started: LineStarted | null
   versions: Table<number, VersionState>
-  /** The highest version. */
+  /** The highest version number. */
   last: number
   head: number
   frozen: boolean
-  /** Record id of an UpdateComputed → the gate's verdict. */
+  /** The gate's verdict by record id of the UpdateComputed. */
   verdicts: Table<string, GateVerdict>
-  /** How many of them. */
-  judged: number
-  /** Highest content figure of the base and of every accepted version; null while none has any. */
+  /** Number of verdicts. */
+  verdictCount: number
+  /** Highest content figure of the base and the accepted versions; null if none has one. */
   bestContent: number | null
   rejected: Journal<{ record: string; event: VersionRejected }>
   moves: Journal<Move>
-  /** How many moves there were. */
-  moved: number
-  /** Ids of admin requests that counted. */
+  /** Number of moves. */
+  moveCount: number
+  /** Ids of the admin requests whose records counted. */
   requests: Keys
 }
 export type MemoryWeightLine = WeightLine & {
@@ -91,7 +92,7 @@ const fold = (line: WeightLine, logged: Logged<WeightsEvent>): FoldOutcome => {
         record: id,
         published: null,
       })
-      raiseContent(line, event.settings.content)
+      updateBestContent(line, event.settings.content)
       break
     case 'VersionPublished':
       line.versions.set(event.number, {
@@ -106,12 +107,12 @@ const fold = (line: WeightLine, logged: Logged<WeightsEvent>): FoldOutcome => {
         published: event,
       })
       line.last = Math.max(line.last, event.number)
-      raiseContent(line, event.figures.content)
-      rule(line, event.update, { accepted: true, version: event.number })
+      updateBestContent(line, event.figures.content)
+      addVerdict(line, event.update, { accepted: true, version: event.number })
       moveHead(line, event.number, { why: event.why, who: 'publisher', at: event.at, record: id })
       break
     case 'VersionRejected':
-      rule(line, event.update, { accepted: false, reason: event.reason })
+      addVerdict(line, event.update, { accepted: false, reason: event.reason })
       line.rejected.push({ record: id, event })
       break
     case 'HeadMoved':
@@ -129,16 +130,16 @@ const fold = (line: WeightLine, logged: Logged<WeightsEvent>): FoldOutcome => {
 
 const moveHead = (line: WeightLine, to: number, move: Omit<Move, 'from' | 'to'>): void => {
   line.moves.push({ from: line.head, to, ...move })
-  line.moved += 1
+  line.moveCount += 1
   line.head = to
 }
 
-const rule = (line: WeightLine, update: string, verdict: GateVerdict): void => {
-  if (!line.verdicts.has(update)) line.judged += 1
+const addVerdict = (line: WeightLine, update: string, verdict: GateVerdict): void => {
+  if (!line.verdicts.has(update)) line.verdictCount += 1
   line.verdicts.set(update, verdict)
 }
 
-const raiseContent = (line: WeightLine, content: number | undefined): void => {
+const updateBestContent = (line: WeightLine, content: number | undefined): void => {
   if (content !== undefined)
     line.bestContent = line.bestContent === null ? content : Math.max(line.bestContent, content)
 }
@@ -151,11 +152,11 @@ const emptyLine = (): MemoryWeightLine => ({
   head: 0,
   frozen: false,
   verdicts: new Map(),
-  judged: 0,
+  verdictCount: 0,
   bestContent: null,
   rejected: [],
   moves: [],
-  moved: 0,
+  moveCount: 0,
   requests: new Set(),
 })
 
@@ -170,16 +171,16 @@ export function weightLine(state: WeightsState, policy: string): WeightLine {
   return line
 }
 
-/** The number that the next accepted version takes: numbers go on after a rollback. */
+/** The number of the next accepted version. Numbers are not reused after a rollback. */
 export const nextVersion = (line: WeightLine): number => line.last + 1
 
 /**
- * Staleness: the number of updates between the version that sampled the turn and the head, along the lineage. Null
- * when `version` is not an ancestor of `head` (it was rolled back). It is not the difference of the version numbers.
+ * Staleness: the number of updates from `version`, which sampled a turn, to `head` along the line of parents; after
+ * rollbacks it is less than the difference of the numbers. Null if `version` is not an ancestor of `head`.
  */
 export const lineageDistance = (line: WeightLine, version: number, head: number): number | null => {
   let distance = 0
-  // An ancestor has a lower number, so the walk ends at the first number below `version`.
+  // A parent has a lower number, so the loop ends at the first number below `version`.
   for (let at: number | null = head; at !== null && at >= version; at = parentOf(line, at)) {
     if (at === version) return distance
     distance += 1

@@ -126,7 +126,7 @@ export const storedUpdates = (snapshot: Snapshot, { training }: { training: bool
 })
 
 export const storedWeights = (snapshot: Snapshot): WeightsState => ({
-  lines: storedLine<WeightLine, 'started' | 'last' | 'head' | 'frozen' | 'judged' | 'bestContent' | 'moved'>(
+  lines: storedLine<WeightLine, 'started' | 'last' | 'head' | 'frozen' | 'verdictCount' | 'bestContent' | 'moveCount'>(
     snapshot.table('weights'),
     (policy, head) => ({
       chain: { tip: head?.tip ?? '', read: snapshot.keys(`weights read ${policy}`) },
@@ -134,23 +134,23 @@ export const storedWeights = (snapshot: Snapshot): WeightsState => ({
       last: head?.last ?? 0,
       head: head?.head ?? 0,
       frozen: head?.frozen ?? false,
-      judged: head?.judged ?? 0,
+      verdictCount: head?.verdictCount ?? 0,
       bestContent: head?.bestContent ?? null,
-      moved: head?.moved ?? 0,
+      moveCount: head?.moveCount ?? 0,
       versions: byNumber(snapshot.table<VersionState>(`versions ${policy}`)),
       verdicts: snapshot.table<GateVerdict>(`verdicts ${policy}`),
       rejected: NOWHERE,
       moves: NOWHERE,
       requests: snapshot.keys(`requests ${policy}`),
     }),
-    ({ started, last, head, frozen, judged, bestContent, moved }) => ({
+    ({ started, last, head, frozen, verdictCount, bestContent, moveCount }) => ({
       started,
       last,
       head,
       frozen,
-      judged,
+      verdictCount,
       bestContent,
-      moved,
+      moveCount,
     }),
   ),
 })

@@ -1,5 +1,5 @@
 /** Finds the session of a request. Reads the log where the index is not sufficient. */
-import { behindAnswer, contentOfAnswer, InstarError, readWritten, type TurnState } from '@instar/events'
+import { textAfterAnswer, contentOfAnswer, InstarError, readWritten, type TurnState } from '@instar/events'
 import type { TurnReader } from '@instar/log'
 import { dialectOf, parseJson } from '@instar/dialects'
 import { followedById, continuationsOf, textFrom, turnsInside } from './core/follow.ts'
@@ -70,7 +70,7 @@ const insideText = async (
   for (const first of firsts) {
     for (const turn of [...continuationsOf(index, first), first]) {
       const held = textFrom(await messagesOf(reader, turn.turn), last.at)
-      const put = behindAnswer(last.text, held, await contentOf(reader, turn.turn))
+      const put = textAfterAnswer(last.text, held, await contentOf(reader, turn.turn))
       if (put === null) continue
       if (!best || put.length < best.put.length) best = { turn, put }
       break

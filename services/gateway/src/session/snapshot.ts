@@ -49,7 +49,7 @@ type Extra = [
 const stateVersion = (): string =>
   foldVersion([
     ...['./core/session-index.ts', './snapshot.ts'].map((name) => new URL(name, import.meta.url)),
-    ...['@instar/dialects/minted', '@instar/events/text-behind'].map((name) => new URL(import.meta.resolve(name))),
+    ...['@instar/dialects/minted', '@instar/events/answer-in-text'].map((name) => new URL(import.meta.resolve(name))),
   ])
 
 /** Without a store there is no snapshot: the log is read from its start. */

@@ -139,7 +139,7 @@ export const decidePromotion = (
   if (!from.started) return { do: 'refuse', why: 'unknown_branch' }
   if (!version?.published) return { do: 'refuse', why: 'empty_branch' }
   const made = updateLine(state.updates, branch)
-  if (made.failed + from.judged < (from.started.settings.batches ?? 0))
+  if (made.failed + from.verdictCount < (from.started.settings.batches ?? 0))
     return { do: 'refuse', why: 'unfinished_branch' }
   const { published } = version
   const source = batchOfUpdate(made, published.update)

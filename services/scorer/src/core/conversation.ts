@@ -4,7 +4,7 @@
  */
 import { TEXT_PROTOCOLS, userWords } from '@instar/agents'
 import { dialectOf, parseJson, type Fields } from '@instar/dialects'
-import { behindAnswer, contentOfAnswer, contentText, InstarError } from '@instar/events'
+import { textAfterAnswer, contentOfAnswer, contentText, InstarError } from '@instar/events'
 
 export type ConversationMessage = { role: string; text: string }
 
@@ -52,7 +52,7 @@ const putBehindIt = ({ messages, text }: Answered, message: string, at: number):
     .slice(at)
     .map((earlier) => earlier.text)
     .join('\n')
-  return withoutRestatedCalls(behindAnswer(message, held, contentOfAnswer(text)) ?? '').trim()
+  return withoutRestatedCalls(textAfterAnswer(message, held, contentOfAnswer(text)) ?? '').trim()
 }
 
 /** A message in the user's name: a tool's result up to the user's next words, where a text agent put one there. */

@@ -1,9 +1,9 @@
 /**
  * Finds the turn that a request continues where the last answer differs from the recorded one: by an id of ours in the
- * request, or by the answer's words, as agents of a text protocol send them (text-behind.ts). The match is recorded as
+ * request, or by the answer's words, as agents of a text protocol send them (answer-in-text.ts). The match is recorded as
  * the answer that the request follows, so that all readers join the same turns.
  */
-import { beginningsIn, contentText, withoutThought, type SessionState, type TurnState } from '@instar/events'
+import { matchingPrefixes, contentText, withoutThought, type SessionState, type TurnState } from '@instar/events'
 import { mintedIdsIn, isFields, mintedIdsInText, turnIdPart, type MintedId } from '@instar/dialects'
 import type { SessionQuery } from './session-query.ts'
 import { sessionState, turnsByPrompt, type SessionIndex } from './session-index.ts'
@@ -46,10 +46,10 @@ export const turnsInside = (index: SessionIndex, asked: SessionQuery, session: s
     if (session !== null && turn.session !== session) continue
     byWords.set(extra.words, [...(byWords.get(extra.words) ?? []), turn])
   }
-  const [longest] = beginningsIn(withoutThought(last.text), new Set(byWords.keys()))
+  const [longest] = matchingPrefixes(withoutThought(last.text), new Set(byWords.keys()))
   if (!longest) return []
   const promise = (turn: TurnState): number => 2 * Number(isOpen(turn)) + Number(turn.subject === asked.subject)
-  const alike = byWords.get(longest.name)!.sort((a, b) => promise(b) - promise(a) || later(a, b))
+  const alike = byWords.get(longest.hash)!.sort((a, b) => promise(b) - promise(a) || later(a, b))
   return alike.length > COMPARED && !isOpen(alike[0]!) ? [] : alike.slice(0, COMPARED)
 }
 

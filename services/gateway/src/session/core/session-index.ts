@@ -10,7 +10,7 @@ import {
   initialTurns,
   LruMap,
   readWritten,
-  wordsName,
+  wordsHash,
   type AnswerKey,
   type Logged,
   type MemoryTurns,
@@ -144,7 +144,7 @@ const fold = (index: SessionIndex, logged: Logged<TurnsEvent>): FoldOutcome => {
     idsDepth: event.prompt.from === null ? 0 : 1 + (before(event.prompt.from)?.idsDepth ?? 0),
     tools: null,
     said: event.type !== 'TurnSampled' && (event.text.bytes.length > 0 || event.toolCallIds.length > 0),
-    words: event.type === 'TurnSampled' ? null : wordsName(contentOfAnswer(readWritten(event.text))),
+    words: event.type === 'TurnSampled' ? null : wordsHash(contentOfAnswer(readWritten(event.text))),
   })
   const turn = index.fold.turns.get(event.turn)
   if (turn && recent) lead(index, recent, event.turn, namesOf(index, turn))
