@@ -20,7 +20,7 @@ const HEAD = `# Metrics
 - No label contains a text, session, turn, user, key or model name. A label has the values listed here, or at most the given number of
   values; a metric has at most 500 combinations. Further values are \`other\`.
 
-The table is \`packages/process/src/metrics/table.ts\`; a test holds this page equal to it.
+The table is \`packages/process/src/metrics/table.ts\` (that of the gateway: \`gateway-table.ts\`); a test holds this page equal to it.
 
 `
 

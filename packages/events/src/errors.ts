@@ -393,6 +393,12 @@ export const ERRORS = {
     meaning: 'No API key has this id. The message names it.',
     todo: '`instar keys list` shows the existing keys.',
   },
+  idempotency_key_in_use: {
+    status: 409,
+    retryable: true,
+    meaning: 'A request with this Idempotency-Key is still in progress after the time that a repeat waits for it.',
+    todo: 'Retry later with the same Idempotency-Key: the answer is then that of the first request.',
+  },
   feedback_full: {
     status: 409,
     retryable: false,

@@ -20,6 +20,7 @@ import type { AnswerCall, AnswerPorts, AnswerReply } from './generate/context.ts
 import { within } from './generate/deadline.ts'
 import { createEntrance, type Entrance } from './receive/entrance.ts'
 import { RecentFeedback } from './capture/feedback.ts'
+import { RunningFeedback } from './capture/running-feedback.ts'
 import { createCompatRoutes } from './compat/index.ts'
 import { createServer } from './receive/http.ts'
 import { createKeyring } from './receive/keyring.ts'
@@ -97,7 +98,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     { candidates: config.candidates, tokensPerHour: config.candidateTokens, patienceMs: config.candidatePatienceMs },
   )
   const keyring = createKeyring(config.keys, config.keyFile, now)
-  const given = new RecentFeedback()
+  const given = { recent: new RecentFeedback(), running: new RunningFeedback(config.maxHeld) }
   let entrance: Entrance | null = null
   /**
    * The last error with which the engine reported that it is lost, null once it answers. Used for engines without a
@@ -166,6 +167,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     running: running.size,
     candidates: background.waiting(),
     bodies: entrance?.held() ?? 0,
+    feedback: given.running.size,
     bad: tail?.bad() ?? 0,
     unready: unready(),
   })

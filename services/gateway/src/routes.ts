@@ -4,7 +4,7 @@ import { parseJson } from '@instar/dialects'
 import type { Metrics } from '@instar/process'
 import { runCommand, type CommandPorts } from './admin/commands.ts'
 import { modelCard, modelList, statusOf } from './admin/core/report.ts'
-import { giveFeedback, type RecentFeedback } from './capture/feedback.ts'
+import { giveFeedback, type FeedbackPorts } from './capture/feedback.ts'
 import type { CompatRoute } from './compat/route.ts'
 import { embeddingRequest } from './generate/core/embeddings.ts'
 import type { AnswerCall, AnswerPorts, AnswerReply } from './generate/context.ts'
@@ -25,7 +25,7 @@ export type RoutePorts = Pick<CommandPorts, 'log' | 'line' | 'adminWaitMs' | 'pr
   report: () => Parameters<typeof statusOf>[0]
   unready: () => { status: string; problem: unknown } | null
   metrics: Metrics
-  feedbackGiven: RecentFeedback
+  feedbackGiven: FeedbackPorts['given']
   compat: readonly CompatRoute[]
 }
 

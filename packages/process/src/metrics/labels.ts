@@ -4,6 +4,16 @@ import { TOPICS } from '@instar/events/flow'
 /** The values of a label, or the maximum number of different ones. */
 export type LabelValues = readonly string[] | { readonly most: number }
 
+export type MetricEntry = {
+  type: 'counter' | 'gauge' | 'histogram'
+  /** The service that exports it; `process`: every one. */
+  of: 'gateway' | 'scorer' | 'trainer' | 'publisher' | 'projections' | 'process'
+  help: string
+  labels?: Readonly<Record<string, LabelValues>>
+  /** Upper bounds of a histogram, in the metric's unit. */
+  buckets?: readonly number[]
+}
+
 export const TOPIC = { topic: TOPICS } as const
 export const SERVICE = ['gateway', 'scorer', 'trainer', 'publisher'] as const
 /** Codes and reasons inside records: few, but not a closed list of this build. */

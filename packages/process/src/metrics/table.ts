@@ -3,130 +3,22 @@
  * maximum number of values, beyond which the value is `other`. Text, session, turn, user, key and model name are never labels.
  */
 import { ERRORS } from '@instar/events/errors'
-import { DIALECT_NAMES } from '@instar/events/records'
+import { GATEWAY_METRICS } from './gateway-table.ts'
 import {
   TOPIC,
   SERVICE,
   FEW,
   SHORT_SECONDS,
-  FIRST_TOKEN_SECONDS,
-  PER_TOKEN_SECONDS,
-  REQUEST_SECONDS,
   UPDATE_SECONDS,
   TRAINER_WAITS,
   PUBLISHER_WAITS,
-  type LabelValues,
+  type MetricEntry,
 } from './labels.ts'
 
-export type MetricEntry = {
-  type: 'counter' | 'gauge' | 'histogram'
-  /** The service that exports it; `process`: every one. */
-  of: 'gateway' | 'scorer' | 'trainer' | 'publisher' | 'projections' | 'process'
-  help: string
-  labels?: Readonly<Record<string, LabelValues>>
-  /** Upper bounds of a histogram, in the metric's unit. */
-  buckets?: readonly number[]
-}
+export type { MetricEntry }
 
 export const METRICS = {
-  instar_requests_total: {
-    type: 'counter',
-    of: 'gateway',
-    help: 'Requests answered, by route and HTTP status. A stream that failed after its first byte counts with the status of its error, one whose client disconnected as 499.',
-    labels: { route: { most: 64 }, dialect: [...DIALECT_NAMES, 'none'], status: { most: 48 } },
-  },
-  instar_request_errors_total: {
-    type: 'counter',
-    of: 'gateway',
-    help: 'Errors returned to clients, inside streams too, by code (docs/errors.md).',
-    labels: { code: Object.keys(ERRORS) },
-  },
-  instar_request_duration_seconds: {
-    type: 'histogram',
-    of: 'gateway',
-    help: "Time from the request's headers to the last byte of its answer, generation requests only.",
-    labels: { dialect: DIALECT_NAMES },
-    buckets: REQUEST_SECONDS,
-  },
-  instar_requests_running: { type: 'gauge', of: 'gateway', help: 'Generation requests in progress.' },
-  instar_request_body_bytes: {
-    type: 'gauge',
-    of: 'gateway',
-    help: 'Memory of the bodies of all requests in progress, raw and parsed, in bytes; the limit is INSTAR_BODIES_LIMIT.',
-  },
-  instar_time_to_first_token_seconds: {
-    type: 'histogram',
-    of: 'gateway',
-    help: "Time from the request to the engine's first token of a candidate.",
-    labels: { dialect: DIALECT_NAMES },
-    buckets: FIRST_TOKEN_SECONDS,
-  },
-  instar_time_per_output_token_seconds: {
-    type: 'histogram',
-    of: 'gateway',
-    help: 'Mean time between two tokens of a candidate.',
-    labels: { dialect: DIALECT_NAMES },
-    buckets: PER_TOKEN_SECONDS,
-  },
-  instar_prompt_tokens_total: {
-    type: 'counter',
-    of: 'gateway',
-    help: 'Prompt tokens, counted once per request, not per candidate.',
-    labels: { dialect: DIALECT_NAMES },
-  },
-  instar_generation_tokens_total: {
-    type: 'counter',
-    of: 'gateway',
-    help: 'Generated tokens of answers.',
-    labels: { dialect: DIALECT_NAMES },
-  },
-  instar_background_candidates_total: {
-    type: 'counter',
-    of: 'gateway',
-    help: 'Background candidates by outcome: `sampled`; `given_up` because the model was never idle; `failed` because of an engine or the log.',
-    labels: { outcome: ['sampled', 'given_up', 'failed'] },
-  },
-  instar_background_candidates_waiting: {
-    type: 'gauge',
-    of: 'gateway',
-    help: 'Background candidates that wait for the model to be idle.',
-  },
-  instar_turns_total: {
-    type: 'counter',
-    of: 'gateway',
-    help: 'Turns written to the log, by status, kind, how the session was found, whether it is trainable, and the reason if not (`none` if it is).',
-    labels: {
-      status: ['complete', 'aborted'],
-      kind: ['main', 'side'],
-      label_source: ['header', 'agent', 'minted', 'answer', 'prompt', 'fingerprint'],
-      trainable: ['yes', 'no'],
-      reason: FEW,
-    },
-  },
-  instar_answers_waiting: { type: 'gauge', of: 'gateway', help: 'Answers that wait for the log to be durable.' },
-  instar_answers_lost_total: {
-    type: 'counter',
-    of: 'gateway',
-    help: 'Records that the log did not accept within the request time limit; the request failed.',
-  },
-  instar_engine_requests_running: { type: 'gauge', of: 'gateway', help: 'Sequences that the engine generates now.' },
-  instar_engine_requests_waiting: { type: 'gauge', of: 'gateway', help: 'Sequences queued in the engine.' },
-  instar_ready: { type: 'gauge', of: 'gateway', help: '1 if /health/ready is 200.' },
-  instar_version_head: { type: 'gauge', of: 'gateway', help: 'Version number of the head.' },
-  instar_version_served: {
-    type: 'gauge',
-    of: 'gateway',
-    help: 'Version number that serves new requests.',
-  },
-  instar_learning_frozen: { type: 'gauge', of: 'gateway', help: '1 if learning is frozen.' },
-  instar_adapters_loaded: { type: 'gauge', of: 'gateway', help: 'Adapters loaded in the engine.' },
-  instar_sessions_known: { type: 'gauge', of: 'gateway', help: "Sessions in the gateway's index." },
-  instar_turns_known: { type: 'gauge', of: 'gateway', help: "Turns in the gateway's index." },
-  instar_records_unreadable_total: {
-    type: 'counter',
-    of: 'gateway',
-    help: 'Records of `turns` that cannot be decoded.',
-  },
+  ...GATEWAY_METRICS,
   instar_scores_total: {
     type: 'counter',
     of: 'scorer',

@@ -1,4 +1,4 @@
-/** The gateway's metrics. packages/process/src/metrics/table.ts documents each of them. */
+/** The gateway's metrics. packages/process/src/metrics/gateway-table.ts documents each of them. */
 import type { DialectName, InstarError, TurnAborted, TurnCaptured, TurnSampled } from '@instar/events'
 import type { Metrics } from '@instar/process'
 import type { GatewayState } from './core/report.ts'
@@ -72,6 +72,7 @@ export const watchGateway = (metrics: Metrics, known: () => GatewayState): void 
     })
   one('instar_requests_running', ({ running }) => running)
   one('instar_request_body_bytes', ({ bodies }) => bodies)
+  one('instar_feedback_running', ({ feedback }) => feedback)
   one('instar_background_candidates_waiting', ({ candidates }) => candidates)
   one('instar_answers_waiting', ({ capture }) => capture.queue().pending)
   one('instar_answers_lost_total', ({ capture }) => capture.queue().failed)
@@ -108,6 +109,7 @@ export const watchGateway = (metrics: Metrics, known: () => GatewayState): void 
 type Gauge =
   | 'instar_requests_running'
   | 'instar_request_body_bytes'
+  | 'instar_feedback_running'
   | 'instar_background_candidates_waiting'
   | 'instar_answers_waiting'
   | 'instar_answers_lost_total'

@@ -1,8 +1,17 @@
 /** Whose answer feedback is about: by the id that the answer's client was given, whatever dialect it came in. */
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
+import { InstarError } from '@instar/events'
 import { openMemoryLog } from '@instar/log'
-import { feedbackOf, sha256, startRig, USER, type Rig, type RigOptions } from '../../../../test/kit/gateway.ts'
+import {
+  feedbackOf,
+  sha256,
+  startRig,
+  USER,
+  withAppend,
+  type Rig,
+  type RigOptions,
+} from '../../../../test/kit/gateway.ts'
 
 const CALL = '<tool_call>\n{"name": "read", "arguments": {"path": "a.txt"}}\n</tool_call>'
 const TOOLS = [{ type: 'function', function: { name: 'read', parameters: { type: 'object', properties: {} } } }]
@@ -98,4 +107,140 @@ test('feedback on an answer of another key, an unknown id or another session is 
   assert.equal(response.status, 400)
   assert.deepEqual(await feedbackOf(rig.log), [])
   assert.deepEqual(await refused(id, 'sk-anna'), [200, undefined])
+})
+
+type Body = Record<string, unknown>
+type Told = { status: number; body: Body; code: unknown }
+const tell = async (rig: Rig, json: Body, key: string | null = null): Promise<Told> => {
+  const headers: Record<string, string> = key === null ? {} : { 'idempotency-key': key }
+  const response = await rig.fetch('/v1/feedback', { json, headers })
+  const body = (await response.json()) as Body
+  return { status: response.status, body, code: (body['error'] as { code?: string } | undefined)?.code }
+}
+const answered = async (rig: Rig, session?: string): Promise<string> => {
+  const answer = await rig.fetch('/v1/chat/completions', {
+    json: ASKED['/v1/chat/completions'],
+    headers: session === undefined ? {} : { 'x-session-id': session },
+  })
+  await answer.text()
+  return answer.headers.get('x-instar-turn-id')!
+}
+
+/** A log whose feedback waits for `release`; `appended` counts attempts. */
+const held = () => {
+  const waiting = Promise.withResolvers<void>()
+  const began = Promise.withResolvers<void>()
+  const twice = Promise.withResolvers<never>()
+  twice.promise.catch(() => undefined)
+  const state = { appended: 0 }
+  const log = withAppend(openMemoryLog(), async (records, next) => {
+    if (records.some((record) => record.schema.includes('FeedbackGiven'))) {
+      state.appended += 1
+      began.resolve()
+      if (state.appended > 1) twice.reject(new Error('two pieces of feedback are appended'))
+      await waiting.promise
+    }
+    return next()
+  })
+  return {
+    log,
+    state,
+    began: began.promise,
+    twice: twice.promise,
+    release: () => waiting.resolve(),
+    fail: (e: Error) => waiting.reject(e),
+  }
+}
+/** Waits until `count` feedback requests run, or another one is appended. */
+const running = async (rig: Rig, count: number, state: { appended: number }): Promise<void> => {
+  for (let metrics = ''; state.appended < 2 && !metrics.includes(`\ninstar_feedback_running ${count}\n`);)
+    metrics = await (await rig.fetch('/metrics')).text()
+}
+
+test('repeats of an Idempotency-Key that run at the same time are one record, and have its answer', async (t) => {
+  const { log, state, began, release } = held()
+  const rig = await rigOf(t, { log })
+  const turn = await answered(rig)
+  const first = tell(rig, { turn_id: turn, value: 1 }, 'one')
+  await began
+  const others = [tell(rig, { turn_id: turn, value: 1 }, 'one'), tell(rig, { turn_id: turn, value: true }, 'one')]
+  await running(rig, 3, state)
+  release()
+  const { status, body } = await first
+  assert.equal(status, 200)
+  for (const other of others) assert.deepEqual([(await other).status, (await other).body], [200, body])
+  assert.deepEqual([state.appended, (await feedbackOf(log)).map(({ id }) => id)], [1, [body['id']]])
+  assert.deepEqual((await tell(rig, { turn_id: turn, value: 1 }, 'one')).body, body)
+  assert.equal(state.appended, 1)
+})
+
+test('other feedback under an Idempotency-Key is refused, while the first is written and afterwards', async (t) => {
+  const { log, twice, began, release } = held()
+  const rig = await rigOf(t, { log })
+  const [turn, next] = [await answered(rig, 's'), await answered(rig, 's')]
+  const comment = 'Use plain text.'
+  const first = tell(rig, { turn_id: turn, value: 1, comment }, 'one')
+  await began
+  const others: Body[] = [
+    { turn_id: turn, value: -1, comment },
+    { turn_id: turn, value: 1, comment: 'Use a list.' },
+    { turn_id: turn, value: 1 },
+    { turn_id: next, value: 1, comment },
+  ]
+  const refused = async (): Promise<void> => {
+    for (const other of others) {
+      const { status, code, body } = await tell(rig, other, 'one')
+      assert.deepEqual([status, code], [400, 'bad_request'], JSON.stringify(other))
+      assert.equal((body['error'] as { param?: string }).param, 'idempotency-key')
+    }
+  }
+  await Promise.race([refused(), twice])
+  release()
+  assert.equal((await first).status, 200)
+  await refused()
+  assert.equal((await feedbackOf(log)).length, 1)
+})
+
+test('a repeat waits for a limited time, then its key is in use', async (t) => {
+  const { log, twice, began, release } = held()
+  const rig = await rigOf(t, { log, settings: { tailWaitMs: 100 } })
+  const turn = await answered(rig)
+  const first = tell(rig, { turn_id: turn, value: 1 }, 'one')
+  await began
+  const second = await Promise.race([tell(rig, { turn_id: turn, value: 1 }, 'one'), twice])
+  assert.deepEqual([second.status, second.code], [409, 'idempotency_key_in_use'])
+  release()
+  assert.equal((await first).status, 200)
+})
+
+test('a repeat has the error of the feedback that it repeats; later the key can be used again', async (t) => {
+  const { log, state, began, fail } = held()
+  const rig = await rigOf(t, { log })
+  const turn = await answered(rig)
+  const first = tell(rig, { turn_id: turn, value: 1 }, 'one')
+  await began
+  const second = tell(rig, { turn_id: turn, value: 1 }, 'one')
+  await running(rig, 2, state)
+  fail(new InstarError('bad_record', 'The test refuses this record.'))
+  for (const { status, code } of [await first, await second]) assert.deepEqual([status, code], [500, 'bad_record'])
+  assert.equal(state.appended, 1)
+  assert.equal((await tell(rig, { turn_id: turn, value: 1 }, 'one')).code, 'bad_record')
+  assert.equal(state.appended, 2)
+})
+
+test('feedback that waits for the log is limited', async (t) => {
+  const { log, state, began, release } = held()
+  const rig = await rigOf(t, { log, settings: { maxHeld: 2 } })
+  const turn = await answered(rig)
+  const first = [tell(rig, { turn_id: turn, value: 1 }), tell(rig, { turn_id: turn, value: 1 }, 'one')]
+  await began
+  while (state.appended < 2) await rig.fetch('/health/live')
+  assert.match(await (await rig.fetch('/metrics')).text(), /^instar_feedback_running 2$/m)
+  for (const key of [null, 'one', 'two']) {
+    const { status, code } = await tell(rig, { turn_id: turn, value: 1 }, key)
+    assert.deepEqual([status, code], [503, 'log_full'])
+  }
+  release()
+  for (const one of first) assert.equal((await one).status, 200)
+  assert.equal((await feedbackOf(log)).length, 2)
 })

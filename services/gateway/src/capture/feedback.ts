@@ -3,12 +3,22 @@
  * answer: the response's own (`chatcmpl-…`, `resp…`, `msg…`), an item's or a tool call's.
  */
 import { MOST_COMMENT } from './core/comment.ts'
-import { derivedId, InstarError, lastShown, sessionOfTurn, written, type FeedbackGiven } from '@instar/events'
+import {
+  derivedId,
+  InstarError,
+  lastShown,
+  readWritten,
+  sessionOfTurn,
+  written,
+  type FeedbackGiven,
+  type Written,
+} from '@instar/events'
 import { parseJson, text, wrong, type Fields } from '@instar/dialects'
 import { sessionOfLabel, subjectOf } from '../session/core/labels.ts'
 import { keyOfSession, sessionState, type SessionIndex } from '../session/core/session-index.ts'
 import { hex } from '../prompt/admission.ts'
 import type { Capture } from './capture.ts'
+import { otherFeedback, type RunningFeedback } from './running-feedback.ts'
 import { turnOfId } from '../session/references.ts'
 import type { Tail } from '../session/tail.ts'
 
@@ -19,7 +29,7 @@ export type FeedbackPorts = {
   now: () => number
   random: (bytes: number) => Uint8Array
   tailWaitMs: number
-  given: RecentFeedback
+  given: { recent: RecentFeedback; running: RunningFeedback }
 }
 export type FeedbackCall = { body: Uint8Array; key: string | null; idempotencyKey: string | null }
 
@@ -52,10 +62,15 @@ export class RecentFeedback {
   }
 }
 
-export const giveFeedback = async (
-  ports: FeedbackPorts,
-  call: FeedbackCall,
-): Promise<{ id: string; session_id: string; turn_id: string | null; value: number }> => {
+type FeedbackReply = { id: string; session_id: string; turn_id: string | null; value: number }
+
+export const giveFeedback = (ports: FeedbackPorts, call: FeedbackCall): Promise<FeedbackReply> =>
+  ports.given.running.run(() => {
+    ports.capture.admit()
+    return give(ports, call)
+  })
+
+const give = async (ports: FeedbackPorts, call: FeedbackCall): Promise<FeedbackReply> => {
   const body = parseJson(call.body)
   const named = text(body, 'turn_id')
   const turn = named === null ? null : ((await turnOfId(ports, call.key, named))?.turn ?? named)
@@ -87,8 +102,6 @@ export const giveFeedback = async (
     call.idempotencyKey === null
       ? hex(ports.random(16))
       : derivedId('feedback', call.key ?? '', session, Buffer.from(call.idempotencyKey).toString('base64')).slice(0, 32)
-  const reply = { id, session_id: session, turn_id: turn, value }
-  if (call.idempotencyKey !== null && (await isOnLog(ports, session, id, value))) return reply
   const event: FeedbackGiven = {
     type: 'FeedbackGiven',
     id,
@@ -100,8 +113,22 @@ export const giveFeedback = async (
     key: call.key,
     at: ports.now(),
   }
+  const reply = { id, session_id: session, turn_id: turn, value }
+  if (call.idempotencyKey === null) await write(ports, event)
+  else {
+    const content = JSON.stringify([turn, value, comment, event.subject])
+    await ports.given.running.once(id, content, ports.tailWaitMs, async () => {
+      if (!(await isOnLog(ports, event))) await write(ports, event)
+    })
+  }
+  return reply
+}
+
+/** Throws `feedback_full`. */
+const write = async (ports: FeedbackPorts, event: FeedbackGiven): Promise<void> => {
+  const { id, session, turn } = event
   const target = turn === null ? lastShown(sessionState(ports.index, session)) : ports.index.fold.turns.get(turn)
-  const takeBack = ports.given.take(target?.turn ?? session, id, target?.feedback.map((one) => one.id) ?? [])
+  const takeBack = ports.given.recent.take(target?.turn ?? session, id, target?.feedback.map((one) => one.id) ?? [])
   if (takeBack === null)
     throw new InstarError(
       'feedback_full',
@@ -112,31 +139,26 @@ export const giveFeedback = async (
     takeBack()
     throw error
   })
-  return reply
 }
 
-/**
- * Whether the log has feedback with this idempotency key: it is not written again. The first feedback of a key is final, so
- * a different one is refused. Throws `bad_request`.
- */
+/** Whether the log has this feedback. Throws `bad_request` if it has other feedback with the same id. */
 const isOnLog = async (
   { index, tail, tailWaitMs }: FeedbackPorts,
-  session: string,
-  id: string,
-  value: number,
+  { id, session, turn, value, comment }: FeedbackGiven,
 ): Promise<boolean> => {
   await tail.turnsWithin(tailWaitMs)
-  const before = sessionState(index, session)
-    ?.turns.flatMap(({ feedback }) => feedback)
-    .find((given) => given.id === id)
-  if (before && before.value !== value)
-    throw new InstarError(
-      'bad_request',
-      `This Idempotency-Key was sent with the value ${before.value} before; other feedback needs a key of its own.`,
-      { field: 'idempotency-key' },
-    )
-  return before !== undefined
+  for (const state of sessionState(index, session)?.turns ?? []) {
+    const before = state.feedback.find((given) => given.id === id)
+    if (!before) continue
+    // The turn of feedback on a session is not compared: a later answer may be the last one now.
+    if ((turn ?? state.turn) !== state.turn || before.value !== value || textOf(before.comment) !== textOf(comment))
+      throw otherFeedback()
+    return true
+  }
+  return false
 }
+
+const textOf = (comment: Written | null): string | null => (comment === null ? null : readWritten(comment))
 
 const valueOf = (body: Fields): number => {
   const { value } = body

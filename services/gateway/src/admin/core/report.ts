@@ -25,6 +25,8 @@ export type GatewayState = {
   candidates: number
   /** Bytes of memory that request bodies occupy. */
   bodies: number
+  /** Feedback requests in progress. */
+  feedback: number
   bad: number
   unready: { status: string; problem: unknown } | null
 }
