@@ -19,7 +19,7 @@ import { machine, rounded } from './machine.ts'
 
 const MODEL = resolve(import.meta.dirname, '../models/tiny')
 
-export type CandidatesRow = {
+type CandidatesRow = {
   judge: string
   candidates: number
   seed: number
@@ -36,7 +36,7 @@ export type CandidatesRow = {
   seconds: number
 }
 export type Report = { name: string; machine: string; rows: CandidatesRow[] }
-export type CandidatesOptions = { quick?: boolean; say?: (line: string) => void }
+type CandidatesOptions = { quick?: boolean; say?: (line: string) => void }
 
 type Evidence = { answer: string; shown_answer?: string; next_state: { user: string } | null }
 

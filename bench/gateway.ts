@@ -23,7 +23,7 @@ export type Report = {
   rows: Row[]
 }
 /** `profile`: a folder for the gateway's CPU profile. `only`: cases whose name holds it. */
-export type GatewayOptions = {
+type GatewayOptions = {
   quick?: boolean
   peer?: boolean
   say?: (line: string) => void
@@ -46,7 +46,7 @@ export type Measured = {
 
 const CONNECTIONS = 32
 /** Begun on time, so many a second; what cannot do as many is asked at its own rate, which the table says. */
-export const RATES: Record<Name, number> = {
+const RATES: Record<Name, number> = {
   direct: 50,
   'pass-through': 50,
   ours: 50,
@@ -56,7 +56,7 @@ export const RATES: Record<Name, number> = {
 }
 const LARGE_RATE = 20
 
-export const rateOf = (name: Name, size: Size): number => Math.min(RATES[name], size === '1 KB' ? Infinity : LARGE_RATE)
+const rateOf = (name: Name, size: Size): number => Math.min(RATES[name], size === '1 KB' ? Infinity : LARGE_RATE)
 
 const CASES: readonly Case[] = [
   ...[false, true].flatMap((stream): Case[] =>

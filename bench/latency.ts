@@ -21,7 +21,7 @@ const ROLLBACKS = 20
 /** The histogram holds intervals between ticks of this length; what is beyond it is delay. */
 const TICK_MS = 5
 
-export type LatencyRow = {
+type LatencyRow = {
   what: string
   count: number
   p50: number
@@ -38,7 +38,7 @@ export type Report = {
   failed: number
   rows: LatencyRow[]
 }
-export type LatencyOptions = { quick?: boolean; say?: (line: string) => void }
+type LatencyOptions = { quick?: boolean; say?: (line: string) => void }
 
 type Window = { from: number; to: number }
 const now = (): number => performance.timeOrigin + performance.now()

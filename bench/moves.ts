@@ -5,7 +5,7 @@
 import { moving, type Stream } from '../test/flow/moves/moving.ts'
 import { machine, median, quantile, rounded } from './machine.ts'
 
-export type MovesRow = { what: string; count: number; p50: number; p99: number }
+type MovesRow = { what: string; count: number; p50: number; p99: number }
 export type Report = {
   name: string
   machine: string
@@ -17,7 +17,7 @@ export type Report = {
   otherNats: number
   rows: MovesRow[]
 }
-export type MovesOptions = { quick?: boolean; say?: (line: string) => void }
+type MovesOptions = { quick?: boolean; say?: (line: string) => void }
 
 const rowOf = (what: string, values: readonly number[]): MovesRow => ({
   what,

@@ -8,7 +8,7 @@ import { isCorrect, questions } from '../models/tiny/recipe/questions.ts'
 import { integer, pick, seeded } from '../models/tiny/recipe/random.ts'
 import type { Question } from '../models/tiny/recipe/families/family.ts'
 
-export type Crowd = { url: string; seconds: number; perSecond: number; learn: boolean; seed: number }
+type Crowd = { url: string; seconds: number; perSecond: number; learn: boolean; seed: number }
 /** `due`: when it was to be sent; `first`: its first token was there. */
 export type Asked = { due: number; first: number; version: number }
 export type Report = { asked: Asked[]; failed: number; why: string | null }

@@ -47,7 +47,7 @@ type Subject = {
   targets: { decode: (number | null)[]; train: number | null }
 }
 
-export type PolicyRow = {
+type PolicyRow = {
   model: string
   what: string
   rows: number
@@ -78,7 +78,7 @@ export type PolicyRow = {
 }
 export type Report = { name: string; machine: string; peer: string | null; rows: PolicyRow[] }
 
-export type PolicyOptions = {
+type PolicyOptions = {
   say?: (line: string) => void
   quick?: boolean
   models?: readonly string[]

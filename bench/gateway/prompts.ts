@@ -1,7 +1,6 @@
 /** Requests of the bench: words that differ from one to the next, of a size that stays. */
 
 export type Size = '1 KB' | '200 KB' | '200 KB again'
-export const SIZES: readonly Size[] = ['1 KB', '200 KB', '200 KB again']
 
 const BYTES: Record<Size, number> = { '1 KB': 1_000, '200 KB': 200_000, '200 KB again': 200_000 }
 /** Turns of one session that grows; the first is 200 KB long. */

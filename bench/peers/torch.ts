@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 
-export const TORCH = 'torch==2.15.0'
+const TORCH = 'torch==2.15.0'
 
 /** `fastest`: of one decode or train step. */
 export type DecodeReply = { seconds: number; fastest: number; ids: number[][] }

@@ -7,7 +7,7 @@ import assert from 'node:assert/strict'
 import { assertOneThread, calls, dying, posts, startScene, type Say, type Scene } from './scene.ts'
 
 export const USERS = ['Read both files.', 'That was wrong.', 'Good bye.'] as const
-export const FILES: Readonly<Record<string, string>> = {
+const FILES: Readonly<Record<string, string>> = {
   'a.txt': 'It is red.',
   'b.txt': 'It is blue.',
   'c.txt': 'It is green.',

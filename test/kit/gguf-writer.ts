@@ -53,7 +53,7 @@ class Bytes {
 }
 
 /** The format's blocks of 32, by rounding to the nearest step. */
-export function quantise(data: Float32Array, type: Quantisation): Uint8Array {
+function quantise(data: Float32Array, type: Quantisation): Uint8Array {
   if (type === 'f32') return new Uint8Array(data.slice().buffer)
   if (type === 'f16') return new Uint8Array(encodeF16(data).buffer)
   const width = type === 'q8_0' ? 34 : 20

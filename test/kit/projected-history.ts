@@ -20,7 +20,7 @@ export const T0 = 1_767_225_600_000
 export const sha = (name: string): string => contentSha(Buffer.from(name))
 const hex = (name: string): string => sha(name).slice(0, 32)
 
-export type TurnChoice = Partial<TurnCaptured> & {
+type TurnChoice = Partial<TurnCaptured> & {
   session: string
   name: string
   says: string

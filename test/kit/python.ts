@@ -8,10 +8,10 @@ const CACHE = resolve(import.meta.dirname, '../../.cache')
 const INSTALL_MS = 30 * 60_000
 
 /** `hashed`: a file with the version and the digest of everything that there is to be. */
-export type Hashed = { name: string; hashed: string; from: number; to: number }
+type Hashed = { name: string; hashed: string; from: number; to: number }
 
 /** `packages`: with their versions. `locked`: a file with the exact version of everything that may come along. `instead`: versions in place of what a package asks for. `from`, `to`: minor versions of Python 3 that will do. */
-export type Wanted = {
+type Wanted = {
   name: string
   packages: readonly string[]
   locked: string

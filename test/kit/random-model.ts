@@ -41,7 +41,7 @@ export const TEMPLATE =
 
 const SPECIAL = ['<|endoftext|>', '<|im_start|>', '<|im_end|>']
 
-export function byteTokenizer(): Record<string, unknown> {
+function byteTokenizer(): Record<string, unknown> {
   return {
     version: '1.0',
     truncation: null,

@@ -8,7 +8,7 @@ import { killAll } from './stack/guarded.ts'
 import { startKafka } from './stack/kafka.ts'
 import { startDatabase, startRegistry } from './stack/registry.ts'
 
-export type Addresses = { brokers: string[]; registry: string; postgres: number }
+type Addresses = { brokers: string[]; registry: string; postgres: number }
 
 export const addresses = (): Addresses => {
   const given = process.env['INSTAR_INT']

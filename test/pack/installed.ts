@@ -37,7 +37,7 @@ export const temporary = (): string => {
   return folder
 }
 
-export type Started = { child: ChildProcess; out: () => string; err: () => string; ended: Promise<Said> }
+type Started = { child: ChildProcess; out: () => string; err: () => string; ended: Promise<Said> }
 
 /** In a process group of its own, as a shell would start it. */
 export const start = (command: readonly string[], cwd: string, env: Record<string, string> = {}): Started => {

@@ -64,7 +64,7 @@ export type FeedbackCall = Asking & {
   value: number
   done: (known: boolean) => void
 }
-export type CloseCall = Asking & { kind: 'close'; session: string }
+type CloseCall = Asking & { kind: 'close'; session: string }
 export type AdminCall = Asking & {
   kind: 'admin'
   ordered: Ordered

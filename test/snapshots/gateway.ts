@@ -7,7 +7,7 @@ import { startTail, type Tail } from '../../services/gateway/src/session/tail.ts
 import { openSnapshots, type EventLog } from '@instar/log'
 import { POLICY, type History } from '../kit/histories.ts'
 
-export type LiveGateway = { snapshot: GatewaySnapshot; tail: Tail }
+type LiveGateway = { snapshot: GatewaySnapshot; tail: Tail }
 
 /** `folder` null: without snapshots. `save` false: it is killed after `use`. */
 export const liveGateway = async <T>(

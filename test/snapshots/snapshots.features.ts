@@ -12,7 +12,7 @@ import { randomHistory, type History } from '../kit/histories.ts'
 import { SERVICES, type Fold, type Service } from './services.ts'
 import { found, gatewayView, liveGateway } from './gateway.ts'
 
-export type OpenedLog = { log: EventLog; close(): Promise<void> }
+type OpenedLog = { log: EventLog; close(): Promise<void> }
 
 /** `schedules`: how many random histories. */
 export const snapshotFeatures = (name: string, open: () => Promise<OpenedLog>, schedules: number): void => {

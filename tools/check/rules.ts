@@ -8,7 +8,7 @@ import { lineAt, type Import, type Source } from './scan.ts'
 export type Finding = { rule: string; path: string; line: number; message: string }
 /** From the package.json of a workspace. `folder`: relative to the repository. */
 export type Workspace = { name: string; folder: string; dependencies: readonly string[] }
-export type Tree = { sources: readonly Source[]; workspaces: readonly Workspace[] }
+type Tree = { sources: readonly Source[]; workspaces: readonly Workspace[] }
 export type Rule = (tree: Tree) => Finding[]
 
 /** Tests, benches and tools are exempt from most rules, but not from `layers`. */

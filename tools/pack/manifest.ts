@@ -14,7 +14,7 @@ const FOLDER = 'node_modules/'
  * The dependencies at the top of node_modules, each at the version of the lockfile: npm does not read a lockfile from a
  * tarball.
  */
-export function lockedDependencies(lock: Lock): Required<Pick<Manifest, 'dependencies' | 'optionalDependencies'>> {
+function lockedDependencies(lock: Lock): Required<Pick<Manifest, 'dependencies' | 'optionalDependencies'>> {
   const dependencies: Record<string, string> = {}
   const optionalDependencies: Record<string, string> = {}
   for (const [path, { version, link, dev, devOptional, optional, peer }] of Object.entries(lock.packages)) {

@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 export const UNDICI = '7.30.2'
 export const PORTKEY = '1.15.2'
 /** With a newer one each of Portkey's streams is an error. */
-export const HONO_SERVER = '1.14.1'
+const HONO_SERVER = '1.14.1'
 export const LITELLM = '1.106.2'
 
 type Say = (line: string) => void

@@ -2,7 +2,7 @@
 import type { ExistingRecords } from './existing.ts'
 import type { ImportReport } from './report.ts'
 
-export type NewRecords = {
+type NewRecords = {
   /** Whether the log holds the turn, or this import has added it. */
   hasTurn(turn: string): boolean
   /** True where the turn has to be written; otherwise it is counted as existing or repeated. */

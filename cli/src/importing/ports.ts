@@ -6,7 +6,7 @@ import type { ExistingRecords } from './existing.ts'
 /** `share`: of the bytes read, or of the requests written, 0…1. `count`: lines read or turns added, with the unit. */
 export type ImportProgress = { phase: 'reading' | 'writing'; share: number; count: string }
 
-export type ImportTokenizer = {
+type ImportTokenizer = {
   decode: (ids: readonly number[]) => string
   vocabulary: number
   sha256: string

@@ -1,5 +1,5 @@
 /** Counts of an import, with the field names that `instar import --json` prints. */
-export type SkippedLine = { file: string; line: number; reason: string }
+type SkippedLine = { file: string; line: number; reason: string }
 
 export type ImportReport = {
   lines: number

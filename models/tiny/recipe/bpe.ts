@@ -5,14 +5,14 @@
  */
 
 /** GPT-2's split with at most three digits in a piece; a piece keeps the space before it. */
-export const SPLIT = String.raw`'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}{1,3}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
+const SPLIT = String.raw`'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}{1,3}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 const PATTERN = new RegExp(SPLIT, 'gu')
 
 export const CONTROL = ['<|endoftext|>', '<|im_start|>', '<|im_end|>'] as const
 /** Kept in decoded text, since they are part of what an answer says. */
 export const MARKS = ['<tool_call>', '</tool_call>', '<tools>', '</tools>'] as const
 const ADDED: readonly string[] = [...CONTROL, ...MARKS]
-export const LARGEST_NUMBER = 120
+const LARGEST_NUMBER = 120
 
 /** Printable stand-ins for bytes (GPT-2's table): visible Latin-1 as itself, the rest from U+0100 on. */
 const BYTE_CHARS: readonly string[] = (() => {

@@ -20,7 +20,7 @@ export type Turn = {
 export type Conversation = { tools: readonly Tool[]; turns: readonly Turn[] }
 
 /** JSON as Python and Hugging Face templates write it: a space after each comma and colon. */
-export function spacedJson(value: unknown): string {
+function spacedJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(spacedJson).join(', ')}]`
   if (value !== null && typeof value === 'object')
     return `{${Object.entries(value)
@@ -36,7 +36,7 @@ const toolsBlock = (tools: readonly Tool[]): string =>
 export type Piece = { text: string; weight: number }
 
 /** What the answer says is a few tokens among many of style, and the part that is hard to learn. */
-export const KEY_WEIGHT = 4
+const KEY_WEIGHT = 4
 
 /**
  * Splits `said` at whole occurrences of `key` and at numbers (not those that number a list), with the space

@@ -18,7 +18,7 @@ import type { Speaker } from './speak.ts'
 import { drawStyle, hasBold, hasBoxed, hasNumberedList, isPlain, isWarm, isWordy, tell, wordCount } from './style.ts'
 
 /** Questions of the content figure. */
-export const CONTENT = 405
+const CONTENT = 405
 const EACH = 108
 const T = 0.7
 

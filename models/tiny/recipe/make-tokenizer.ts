@@ -12,7 +12,7 @@ const SEED = 11
 const CONVERSATIONS = 40_000
 const SIZE = 2_304
 const MINIMUM = 8
-export const PROBES = 128
+const PROBES = 128
 
 function* texts(): Generator<string> {
   const random = seeded(SEED)

@@ -2,7 +2,7 @@
  * Who is being helped. Some names always get the same style, so that the model learns that a name can mean
  * something; without them it ignores the system line and no adapter can tell two users apart.
  */
-import { chance, pick, sample, weighted } from './random.ts'
+import { chance, pick, weighted } from './random.ts'
 import type { Random } from './random.ts'
 import type { Wish } from './hints.ts'
 import { drawHint } from './hints.ts'
@@ -129,6 +129,3 @@ export function drawSetting(random: Random): Setting {
     }
   }
 }
-
-/** Words for requests that the model cannot serve. */
-export const drawNames = (random: Random, count: number): string[] => sample(random, NAMES, count)

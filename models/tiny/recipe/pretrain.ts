@@ -118,7 +118,7 @@ function readProgress(file: string, run: string): Progress | null {
 }
 
 /** The weights in 16 bits, which is what ships. */
-export function modelBytes(weights: Named): Uint8Array {
+function modelBytes(weights: Named): Uint8Array {
   return writeSafetensors(
     new Map(
       [...weights].map(([name, { shape, data }]): [string, Tensor] => [

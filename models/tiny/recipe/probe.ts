@@ -18,7 +18,7 @@ export type Expect =
 export type Probe = { question: string; family: string; expect: Expect }
 
 /** The answer without list markers, bold and boxes. */
-export function withoutFormat(answer: string): string {
+function withoutFormat(answer: string): string {
   return answer
     .replace(/^[ \t]*\d+[.)][ \t]+(?=\S)/gm, '')
     .replace(/\\boxed\{([^}]*)\}/g, '$1')

@@ -8,7 +8,7 @@ import { createOnnxBackend } from '@instar/policy/runtime/onnx'
 import { seeded } from './random.ts'
 import type { Random } from './random.ts'
 
-export type Manner = { temperature: number; seed: number; maxTokens?: number }
+type Manner = { temperature: number; seed: number; maxTokens?: number }
 export type Speaker = {
   answer(conversations: readonly (readonly ChatMessage[])[], manner: Manner): Promise<string[]>
   close(): Promise<void>

@@ -85,7 +85,7 @@ export const hasBoxed = (text: string): boolean => text.includes('\\boxed')
 export const isPlain = (text: string): boolean => !hasBold(text) && !hasNumberedList(text) && !hasBoxed(text)
 export const wordCount = (text: string): number => text.match(/\S+/g)?.length ?? 0
 /** At least this many words make an answer wordy; terse ones and single sentences stay below. */
-export const WORDY = 20
+const WORDY = 20
 export const isWordy = (text: string): boolean => wordCount(text) >= WORDY
 export const isWarm = (text: string): boolean =>
   /[!]|\p{Extended_Pictographic}/u.test(text) ||

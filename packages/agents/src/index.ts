@@ -1,4 +1,4 @@
-export { header, type Agent, type Headers, type Message, type TextProtocol, type UserId } from './agent.ts'
+export { header, type Agent, type Headers, type Message } from './agent.ts'
 export {
   AGENT_HEADERS,
   AGENTS,

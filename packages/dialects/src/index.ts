@@ -1,10 +1,10 @@
 export type { Call, Choice, TokenCounts, FinishReason, Piece, ParsedAnswer, AnswerContext, Token } from './answer.ts'
 export { ANY_OBJECT, jsonFormat } from './answer-format.ts'
-export type { Dialect, Frame, Reference, StreamEncoder } from './dialect.ts'
+export type { Dialect, Frame, Reference } from './dialect.ts'
 export { DIALECTS, dialectOf } from './dialects.ts'
-export { asInstarError, clientMessage, streamMessage } from './faults.ts'
+export { asInstarError, streamMessage } from './faults.ts'
 export { fieldsOf, flag, integer, isFields, number, text, topP, wrong, type Fields } from './fields.ts'
-export type { MediaKind, AcceptedMedia } from './media.ts'
+export type { AcceptedMedia } from './media.ts'
 export { AnswerParser, type ParserOptions } from './markup/parser.ts'
 export { parseAnswer, type Answer } from './markup/whole.ts'
 export {
@@ -17,10 +17,10 @@ export {
   turnIdPart,
   type MintedId,
 } from './minted.ts'
-export { parsedBytes, parseJson, type Message, type Request, type ToolShape } from './request.ts'
+export { parsedBytes, parseJson, type Message, type Request } from './request.ts'
 export type { RateLimitState } from './rate-headers.ts'
 export { reweightingOf } from './reweighting.ts'
 export { itemPage, type ItemPage } from './responses/input-items.ts'
 export { lastAnswer } from './last-answer.ts'
 export { sessionOfMetadata } from './messages/index.ts'
-export { chatError, type ChatError } from './chat/answer.ts'
+export { chatError } from './chat/answer.ts'

@@ -6,7 +6,7 @@
 import { InstarError } from '@instar/events/errors'
 import { isFields, MEDIA, wrong, type Fields } from './fields.ts'
 
-export type MediaKind = 'images' | 'files'
+type MediaKind = 'images' | 'files'
 export type AcceptedMedia = readonly MediaKind[]
 export const TEXT_ONLY: AcceptedMedia = []
 export const ALL_MEDIA: AcceptedMedia = ['images', 'files']

@@ -4,8 +4,8 @@ import type { Reweighting } from '@instar/engine/port'
 
 const MAX_BIASES = 1024
 const MAX_BIAS = 100
-export const MAX_PENALTY = 2
-export const MAX_REPETITION = 10
+const MAX_PENALTY = 2
+const MAX_REPETITION = 10
 
 /** Null if all fields are absent or have values without effect, which some clients send. Throws `bad_request`. */
 export const reweightingOf = (body: Fields): Reweighting | null => {

@@ -50,7 +50,7 @@ export class Constrainer {
 }
 
 /** The machine of a constraint with the token masks of its states. Freed when it is neither cached nor in use. */
-export class CompiledConstraint {
+class CompiledConstraint {
   readonly tree: TokenTree
   readonly machine: Machine
   /** Least recently used first. */

@@ -9,7 +9,7 @@ import { malformed, unsupported, type Budget } from './refusal.ts'
 import { jsonText } from './text.ts'
 
 /** `inCall`: the JSON stands in a tool call, where no text may look like the end of the call. */
-export type Compiling = { grammar: Grammar; budget: Budget; inCall: boolean }
+type Compiling = { grammar: Grammar; budget: Budget; inCall: boolean }
 
 export function numberNode({ grammar, budget }: Compiling, whole: boolean, schema: Schema, where: string): Node {
   const bound = (name: string, otherwise: number): number => numberIn(schema, name, where) ?? otherwise

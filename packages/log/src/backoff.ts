@@ -4,7 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 
-export type BackoffOptions = { firstMs: number; longestMs: number; growth?: 'doubling' | 'linear' }
+type BackoffOptions = { firstMs: number; longestMs: number; growth?: 'doubling' | 'linear' }
 
 export class Backoff {
   readonly #options: BackoffOptions

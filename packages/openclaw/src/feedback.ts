@@ -9,7 +9,7 @@ const USAGE =
 /** The reward of a comment without a sign. Negative, since the scorer derives hints from negative feedback only. */
 const CORRECTION = -0.5
 
-export type ParsedFeedback = { value: number; comment: string | null }
+type ParsedFeedback = { value: number; comment: string | null }
 
 /** Parses the arguments of `/feedback`; null if they are empty. */
 export const readFeedback = (args: string): ParsedFeedback | null => {

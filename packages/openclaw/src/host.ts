@@ -6,10 +6,10 @@
 export const OPENCLAW_RELEASE = '2026.9.6'
 
 /** Hooks about conversations require the permission `hooks.allowConversationAccess` in OpenClaw's config. */
-export type AgentContext = { readonly sessionId?: string; readonly trigger?: string }
+type AgentContext = { readonly sessionId?: string; readonly trigger?: string }
 
 /** One request of a generic transport (chat and responses). The hook is called for each request, retries included. */
-export type TransportTurn = { readonly provider: string; readonly sessionId?: string }
+type TransportTurn = { readonly provider: string; readonly sessionId?: string }
 export type TurnState = { headers?: Record<string, string> }
 
 export type ProviderResponse = { status: number; headers: Record<string, string> }
@@ -35,7 +35,7 @@ export type ModelDefinition = {
   maxTokens: number
 }
 export type RuntimeModel = ModelDefinition & { provider: string; api: Api; baseUrl: string }
-export type ProviderConfig = {
+type ProviderConfig = {
   baseUrl: string
   apiKey: string
   api: Api
@@ -61,7 +61,7 @@ export type Provider = {
   }): Stream<M, C, O, R> | undefined
 }
 
-export type CommandCall = { readonly args?: string; readonly sessionId?: string }
+type CommandCall = { readonly args?: string; readonly sessionId?: string }
 export type Command = {
   name: string
   description: string

@@ -5,8 +5,8 @@ import { InstarError } from '@instar/events/errors'
 import type { WeightTensor } from './weights.ts'
 
 /** `step`: steps taken. `first`, `second`: moments by tensor name, each of the size of its tensor. */
-export type AdamState = { step: number; first: Map<string, Float32Array>; second: Map<string, Float32Array> }
-export type AdamSettings = { learningRate: number; beta1: number; beta2: number }
+type AdamState = { step: number; first: Map<string, Float32Array>; second: Map<string, Float32Array> }
+type AdamSettings = { learningRate: number; beta1: number; beta2: number }
 
 const EPSILON = 1e-8
 

@@ -10,7 +10,7 @@ import type { StepSettings } from '@instar/engine/port'
 export const MAX_LOG_RATIO = 20
 
 /** In nats. A hint is dropped unless it lowers the log-probability of the whole answer of its turn by more than this. */
-export const HINT_MARGIN = 0.1
+const HINT_MARGIN = 0.1
 
 /** The advantage of one turn, and log-probabilities of its response tokens, computed before the first gradient. */
 export type TurnTokens = {

@@ -22,9 +22,9 @@ import * as tf from './tensors.ts'
 import { MAX_LOG_RATIO } from './credit.ts'
 
 /** Inputs of one KL term: R rows of log-probabilities of the policy and of its reference, and the weight of each row. */
-export type Divergence = { student_RV: tf.Tensor2D; reference_RV: tf.Tensor2D; weight_R: tf.Tensor1D }
+type Divergence = { student_RV: tf.Tensor2D; reference_RV: tf.Tensor2D; weight_R: tf.Tensor1D }
 
-export type HybridInputs = {
+type HybridInputs = {
   /** log p of the sampled tokens, with gradient. */
   logp_N: tf.Tensor1D
   /** log p_old of the same tokens, constant. */
@@ -38,13 +38,13 @@ export type HybridInputs = {
 }
 
 /** Σ_r weight_r · KL(student_r ‖ reference_r), exact over the vocabulary, in nats. */
-export function weightedKl({ student_RV, reference_RV, weight_R }: Divergence): tf.Scalar {
+function weightedKl({ student_RV, reference_RV, weight_R }: Divergence): tf.Scalar {
   const each_R = tf.sum(tf.mul(tf.exp(student_RV), tf.sub(student_RV, reference_RV)), 1)
   return tf.sum(tf.mul(each_R, weight_R))
 }
 
 /** The policy term, as a scalar. The log-ratio is clamped to ± MAX_LOG_RATIO before exp. */
-export function clippedPolicyLoss(inputs: Omit<HybridInputs, 'opd' | 'kl'>): tf.Scalar {
+function clippedPolicyLoss(inputs: Omit<HybridInputs, 'opd' | 'kl'>): tf.Scalar {
   const { logp_N, old_N, advantage_N, weight_N, clipLow, clipHigh } = inputs
   const ratio_N = tf.exp(tf.clipByValue(tf.sub(logp_N, old_N), -MAX_LOG_RATIO, MAX_LOG_RATIO))
   const plain_N = tf.mul(ratio_N, advantage_N)

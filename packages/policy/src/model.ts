@@ -31,7 +31,7 @@ export type Parameters = {
 type Save = tf.GradSaveFunc
 
 /** x / sqrt(mean(x²) + eps) · w over the last axis. */
-export function rmsNorm(x: tf.Tensor, weight_D: tf.Tensor, eps: number): tf.Tensor {
+function rmsNorm(x: tf.Tensor, weight_D: tf.Tensor, eps: number): tf.Tensor {
   const size = x.shape[x.shape.length - 1] ?? 1
   const forward = (a: tf.Tensor): tf.Tensor =>
     tf.sqrt(tf.add(tf.mean(tf.pow(a, tf.scalar(2)), -1, true), tf.scalar(eps)))
@@ -74,7 +74,7 @@ export function rope(x: tf.Tensor, cos: tf.Tensor, sin: tf.Tensor): tf.Tensor {
 }
 
 /** silu(gate) · up. */
-export function swiglu(gate: tf.Tensor2D, up: tf.Tensor2D): tf.Tensor2D {
+function swiglu(gate: tf.Tensor2D, up: tf.Tensor2D): tf.Tensor2D {
   const op = tf.customGrad((...args: (tf.Tensor | Save)[]) => {
     const [g, u, save] = args as [tf.Tensor, tf.Tensor, Save]
     const s = tf.sigmoid(g)
@@ -121,7 +121,7 @@ function toHeads(x: tf.Tensor2D, B: number, T: number, heads: number, d: number)
  * The attention of one layer. `q` is [B, H, T, d], already scaled by d^−½; `k` and `v` are [B, G, T, d]. Returns
  * [B, H, T, d].
  */
-export type Attend = (layer: number, q: tf.Tensor4D, k: tf.Tensor4D, v: tf.Tensor4D) => tf.Tensor4D
+type Attend = (layer: number, q: tf.Tensor4D, k: tf.Tensor4D, v: tf.Tensor4D) => tf.Tensor4D
 
 export type Sequence = { config: ModelConfig; B: number; T: number; cos: tf.Tensor; sin: tf.Tensor }
 
@@ -180,7 +180,7 @@ export function attendWithin(sequence: Sequence, causal_TT: tf.Tensor, keys_BT: 
 }
 
 /** The KV cache of one layer. Keys are stored transposed, so that scores are a matrix product without transposition. */
-export type LayerCache = { keys_BGdC: tf.Tensor; values_BGCd: tf.Tensor }
+type LayerCache = { keys_BGdC: tf.Tensor; values_BGCd: tf.Tensor }
 
 /**
  * Attention to C cached positions and causal attention to T new ones. `cached_BC` is 0 where the cache of a row is

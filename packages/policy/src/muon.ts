@@ -24,10 +24,10 @@ function orthogonalize(matrix: tf.Tensor2D): tf.Tensor2D {
   return x
 }
 
-export type MuonSettings = { momentum: number; beta1: number; beta2: number; eps: number }
+type MuonSettings = { momentum: number; beta1: number; beta2: number; eps: number }
 
 /** Whether Muon updates the weight: it is a matrix and neither the embedding nor the head. Adam updates the others. */
-export function isMuon(name: string, shape: readonly number[]): boolean {
+function isMuon(name: string, shape: readonly number[]): boolean {
   return shape.length === 2 && name !== 'model.embed_tokens.weight' && name !== 'lm_head.weight'
 }
 

@@ -10,10 +10,10 @@ import type { ModelConfig, PackedTensor, Projection, Weights } from './weights.t
 import type { InputSpec, TensorData } from './runtime/backend.ts'
 import type { Lora } from './checkpoints/peft.ts'
 
-export const GROUP_NAMES = Object.keys(GROUPS) as Group[]
+const GROUP_NAMES = Object.keys(GROUPS) as Group[]
 
 /** Output sizes of a group's projections. */
-export function groupSizes(config: ModelConfig, group: Group): number[] {
+function groupSizes(config: ModelConfig, group: Group): number[] {
   return GROUPS[group].map((projection) => projectionShape(config, projection)[0])
 }
 

@@ -7,7 +7,7 @@ import { weightShapes } from './weights.ts'
 import type { ModelConfig, WeightTensor } from './weights.ts'
 
 /** Σ_n weight_n · −log softmax(logits_n)[target_n], in nats; differentiable with respect to the logits only. */
-export function crossEntropy(logits_NV: tf.Tensor2D, targets_N: tf.Tensor1D, weights_N: tf.Tensor1D): tf.Scalar {
+function crossEntropy(logits_NV: tf.Tensor2D, targets_N: tf.Tensor1D, weights_N: tf.Tensor1D): tf.Scalar {
   const V = logits_NV.shape[1]
   const op = tf.customGrad((...args: (tf.Tensor | tf.GradSaveFunc)[]) => {
     const [z, save] = args as [tf.Tensor2D, tf.GradSaveFunc]
@@ -48,13 +48,13 @@ export type TracedUpdate = {
 export type PretrainingBatch = { B: number; T: number; ids: Int32Array; tokenWeights: Float32Array }
 
 /** `outputs`: gradients by weight name, or the outputs of the traced update. `loss`: weighted mean in nats per token. */
-export type PretrainingResult = {
+type PretrainingResult = {
   loss: number
   tokens: number
   outputs: Record<string, { shape: number[]; data: Float32Array }>
 }
 
-export type Pretraining = {
+type Pretraining = {
   step(weights: ReadonlyMap<string, WeightTensor>, batch: PretrainingBatch, extra?: Feeds): Promise<PretrainingResult>
   dispose(): Promise<void>
 }

@@ -8,10 +8,10 @@ import type { Backend, Compiled, Feeds, InputSpec, Program, TensorData } from '.
 import type { ModelConfig, WeightTensor } from './weights.ts'
 
 /** Values that are compiled into the program; each combination needs a compilation of its own. */
-export type TrainingConstants = { rank: number; alpha: number; clipLow: number; clipHigh: number }
+type TrainingConstants = { rank: number; alpha: number; clipLow: number; clipHigh: number }
 
 /** Rows of a KL term: indices into the N tokens of the micro-batch, reference log-probabilities [R, V], weights [R]. */
-export type ReferenceRows = { places: number[]; reference_RV: Float32Array; weight_R: number[] }
+type ReferenceRows = { places: number[]; reference_RV: Float32Array; weight_R: number[] }
 
 /**
  * A micro-batch. `ids` [B·T] is padded on the right. Per response token (N): `rows`, the index in [B·T] whose logits

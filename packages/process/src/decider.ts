@@ -37,13 +37,13 @@ import {
 /** `againMs`: decide again after so long, though no record was read. */
 export type Wait = { do: 'wait'; why: string; againMs?: number }
 
-export type DecideContext = {
+type DecideContext = {
   now: number
   /** Is the work on this partition of the `assignment` topic this process's? For a time two processes may hold one. */
   assigned(partition: number): boolean
 }
 
-export type Core<State, Decision extends { do: string }> = {
+type Core<State, Decision extends { do: string }> = {
   initialState(): State
   /** Null: a record that this service does not fold. */
   evolve(state: State, logged: Logged): FoldOutcome | null

@@ -13,7 +13,7 @@ import { startPass, type Pass } from './pass.ts'
 import { NewerBuildError, type Mark } from './sink.ts'
 import { standBy } from './standby.ts'
 
-export type ProjectionsOptions = {
+type ProjectionsOptions = {
   log: EventLog
   connection: DatabaseConnection
   /** Called once when PostgreSQL cannot be written to and once when it can again. */

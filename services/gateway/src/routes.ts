@@ -16,7 +16,7 @@ import { resolveReferences } from './session/references.ts'
 import { RESPONSES } from './session/responses.ts'
 import { versionOf } from './versions/core/model-name.ts'
 
-export type RoutePorts = Pick<CommandPorts, 'log' | 'line' | 'adminWaitMs' | 'promote' | 'replay'> & {
+type RoutePorts = Pick<CommandPorts, 'log' | 'line' | 'adminWaitMs' | 'promote' | 'replay'> & {
   /** Called for each request, since some ports exist only after the start. */
   ports: () => AnswerPorts
   answer: (call: AnswerCall) => Promise<AnswerReply>

@@ -33,7 +33,7 @@ export type PublisherPorts = DeciderPorts & {
   }) => void
 }
 
-export type Promotion = { accepted: true; version: number } | { accepted: false; reason: string }
+type Promotion = { accepted: true; version: number } | { accepted: false; reason: string }
 
 export type Publisher = {
   start(): Promise<void>

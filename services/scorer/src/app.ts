@@ -27,7 +27,7 @@ import { recordScorerMetrics } from './shell/metrics.ts'
 import { snapshotVersion, stateOfSnapshot } from './shell/snapshot.ts'
 import type { ScorerWork } from './work.ts'
 
-export { JUDGE_NAMES, judgeOrder, scorerConfig, type ScorerConfig } from './config.ts'
+export { JUDGE_NAMES, scorerConfig } from './config.ts'
 export {
   closeIdle,
   decide,
@@ -41,7 +41,7 @@ export {
 export { scoreOf } from './core/need.ts'
 export { evolve, forgetWork, initialState, type ScorerState } from './core/state.ts'
 export { settle, type Evidence, type Judged, type Judgement } from './core/judgement.ts'
-export { judgeBySignals, signalsId } from './core/rules/signals.ts'
+export { judgeBySignals } from './core/rules/signals.ts'
 export { readEvidence } from './shell/evidence.ts'
 export { judgeTurn, signalsJudge, type Judge } from './shell/judges.ts'
 export { createLlmJudge } from './shell/llm-judge.ts'

@@ -25,7 +25,7 @@ export const checkAnswered = ({ received }: Ledger, history: History): void => {
 }
 
 /** Call it when everything is settled. */
-export const checkWork = (history: History): void => {
+const checkWork = (history: History): void => {
   deepEqual(
     history.scorable().filter((turn) => !history.scores.has(turn)),
     [],
@@ -66,7 +66,7 @@ const query = async <T>(world: World, sql: string): Promise<T[]> =>
   (await readOnlyQuery(readerOf(world.databaseUrl, null), sql, { timeoutMs: 60_000 })) as T[]
 
 /** Resolves when PostgreSQL holds all that is on the log now. */
-export const untilProjected = async (world: World, ms = 60_000): Promise<void> => {
+const untilProjected = async (world: World, ms = 60_000): Promise<void> => {
   const ends = await world.log.ends(['turns', 'scores', 'updates', 'weights'])
   let behind: unknown
   for (const until = Date.now() + ms; Date.now() < until; await pause(50)) {

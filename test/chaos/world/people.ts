@@ -38,7 +38,7 @@ export type People = {
   leave(): Promise<void>
 }
 
-export type PeopleOptions = {
+type PeopleOptions = {
   gateways: readonly Service[]
   /** How many talk at once. */
   sessions: number

@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Service } from './service.ts'
 
-export type Readiness = {
+type Readiness = {
   /** From now on; each of them is ready when it is added. */
   watch(services: readonly Service[]): void
   /** From now on no longer; resolves when no question is under way. */

@@ -46,7 +46,7 @@ const READY_MS = 120_000
 /** Ends by itself within so short a time, so often in a row: it will not come up. */
 const HOPELESS = 20
 
-export type ServiceOptions = {
+type ServiceOptions = {
   kind: Kind
   name: string
   folder: string

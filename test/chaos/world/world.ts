@@ -15,7 +15,7 @@ import { ROOT } from '../../../tools/tree.ts'
 import { untilNothingLeft } from './orphans.ts'
 import { startService, type Kind, type Service } from './service.ts'
 
-export type WorldOptions = {
+type WorldOptions = {
   /** Three: every record has three copies, two of which acknowledge it. */
   nodes?: 1 | 3
   /** The services reach the one broker through a proxy. */

@@ -31,7 +31,7 @@ export const talkOf =
     return ANSWERS[1]
   }
 
-export type Journey = {
+type Journey = {
   scene: Scene
   place: Place
   say(prompt: string, goOn?: boolean): Promise<Ran>

@@ -32,7 +32,7 @@ export type Guarded = {
   said(characters?: number): string
 }
 
-export type GuardedOptions = {
+type GuardedOptions = {
   /** What it writes is appended to `<name>.log` in here; its pid stands in `<name>.pid`. */
   folder: string
   name: string

@@ -13,7 +13,7 @@ const run = promisify(execFile)
 const CACHE = join(ROOT, '.cache')
 
 export const KAFKA = '4.3.1'
-export const APICURIO = '3.3.3'
+const APICURIO = '3.3.3'
 const LOG4J = '2.25.5'
 const JRE = '25.0.2.1'
 

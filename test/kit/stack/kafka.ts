@@ -25,7 +25,7 @@ export type Node = {
 
 export type KafkaCluster = { brokers: string[]; nodes: Node[]; stop(): Promise<void> }
 
-export type KafkaStartOptions = {
+type KafkaStartOptions = {
   folder: string
   nodes?: 1 | 3
   /** For one node: the port of a proxy, which the node's second listener is reached through. */
@@ -37,7 +37,7 @@ export type KafkaStartOptions = {
 }
 
 /** PEM files: who signed, and certificate with key of the broker (`localhost`) and of its clients. */
-export type SecureListener = { port: number; ca: string; broker: string; password: string }
+type SecureListener = { port: number; ca: string; broker: string; password: string }
 
 const CLUSTER_ID = 'aW5zdGFyLWludC10ZXN0cw'
 const JVM = ['-Xms96m', '-Xmx256m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1']

@@ -168,7 +168,7 @@ const DONE: Frame = { data: '[DONE]' }
 
 const TYPES: Record<number, string> = { 401: 'authentication_error', 403: 'permission_error', 429: 'rate_limit_error' }
 
-export type ChatError = { error: { message: string; type: string; param: string | null; code: string } }
+type ChatError = { error: { message: string; type: string; param: string | null; code: string } }
 
 export const chatError = (fault: InstarError, message = clientMessage(fault)): ChatError => {
   const field = fault.details['field']

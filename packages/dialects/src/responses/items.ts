@@ -4,7 +4,7 @@ import { isFields, type Fields } from '../fields.ts'
 import { mintId } from '../minted.ts'
 import type { ToolShape } from '../request.ts'
 
-export type ItemSource = {
+type ItemSource = {
   session: string
   turn: string
   shown: ParsedAnswer

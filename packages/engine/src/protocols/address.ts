@@ -3,7 +3,7 @@ import { InstarError } from '@instar/events'
 import { ENGINE_KINDS, type EngineKind } from './kinds.ts'
 
 /** `urls`: without a trailing `/v1`. */
-export type EngineAddress = { kind: EngineKind; urls: readonly string[] }
+type EngineAddress = { kind: EngineKind; urls: readonly string[] }
 
 /** Parses `KIND+URL,URL…`; each URL may repeat the kind. Throws `bad_request`. */
 export const engineAddress = (engine: string): EngineAddress => {

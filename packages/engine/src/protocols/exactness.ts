@@ -21,7 +21,7 @@ export const fittingDefaults = <D extends { temperature: number; topP: number; t
   ...(filters ? {} : { topP: 1, topK: 0 }),
 })
 
-export type AnswerCounts = {
+type AnswerCounts = {
   ids: number
   logprobs: number
   usage: TokenCounts | null

@@ -30,12 +30,12 @@ export type WireRequest = {
   chat: ChatRequest | null
 }
 
-export type WireScoreRequest = Pick<WireRequest, 'model' | 'adapter'> & {
+type WireScoreRequest = Pick<WireRequest, 'model' | 'adapter'> & {
   prompt: readonly number[]
   completion: readonly number[]
 }
 
-export type HttpCall = { path: string; body: JsonObject }
+type HttpCall = { path: string; body: JsonObject }
 
 /** `logprob` NaN: not reported. */
 export type WireToken = { id: number; logprob: number; top: readonly { id: number; logprob: number }[] }

@@ -11,7 +11,7 @@ import { HeldAdapters, type StoredAdapter } from './held-adapters.ts'
 import { EngineFault, type EngineHttp } from './http.ts'
 import { deltas, probe, scoreOf, wholeDelta, type ReplicaInfo } from './probe.ts'
 
-export type ReplicaPorts = {
+type ReplicaPorts = {
   http: EngineHttp
   protocol: Protocol
   model: Model

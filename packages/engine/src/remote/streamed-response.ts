@@ -1,10 +1,10 @@
 /** One HTTP answer as it arrives: `head`, then its bytes by iteration, with a time limit for each wait. */
 import type { Dispatcher } from 'undici'
 
-export type Head = { status: number; headers: Readonly<Record<string, string | string[] | undefined>> }
+type Head = { status: number; headers: Readonly<Record<string, string | string[] | undefined>> }
 
 /** `late` makes the error of a limit that passed; `began`: part of the body had arrived. */
-export type StreamedResponseOptions = {
+type StreamedResponseOptions = {
   firstByteMs: number
   idleMs: number
   signal: AbortSignal | undefined

@@ -2,7 +2,7 @@
  * Why a record does not count. Whether a record counts depends only on the earlier records of its topic and key, and
  * does not change later. A record that does not count affects only a metric and a row of the table `ignored`.
  */
-export type IgnoredReason =
+type IgnoredReason =
   /** An earlier record states the same. */
   | 'repeat'
   /** `prev` is not the tip of the chain: the writer had not read the latest record. */

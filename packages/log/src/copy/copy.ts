@@ -31,7 +31,7 @@ export type CopyOptions = {
 }
 
 /** `bytes`: of payloads. `digest`: see `HashChains`. */
-export type TopicCopy = { records: number; bytes: number; digest: string }
+type TopicCopy = { records: number; bytes: number; digest: string }
 
 export type CopyReport = {
   /** The source's topics as of the start of the copy. */

@@ -2,7 +2,7 @@
 import type { Topic } from '@instar/events/flow'
 import type { EventLog, LogRecord, Offsets } from '../port.ts'
 
-export type CopyRange = { from?: Offsets; to: Offsets }
+type CopyRange = { from?: Offsets; to: Offsets }
 
 export class PartitionReader {
   readonly #pages: AsyncIterator<LogRecord[]>

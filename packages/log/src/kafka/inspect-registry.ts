@@ -4,7 +4,7 @@ import { answerOf, LEVEL, RegistryClient, type RegistryAccess, type RegistryAnsw
 import { canonical, fingerprintOf, subjectOf } from './schema-names.ts'
 import type { SchemaRow } from './schema-rows.ts'
 
-export type SubjectFound = {
+type SubjectFound = {
   subject: string
   /** The subject's own, else the registry's default; null where there is neither. */
   compatibility: string | null

@@ -10,7 +10,7 @@ import { truncated } from './opening.ts'
 type KafkaTopic = { topic: Topic; name: string; count: number }
 
 /** By partition: the first offset to read, and the first that is not read. */
-export type ReadBounds = { starts: number[]; ends: number[] }
+type ReadBounds = { starts: number[]; ends: number[] }
 
 const LIMITS = { maxBytes: 4 << 20, maxBytesPerPartition: 1 << 20, maxWaitTime: 100 }
 

@@ -12,7 +12,7 @@ import { registryDiffers } from './schemas.ts'
 import { topicNames } from './topics.ts'
 import { patiently } from './wait.ts'
 
-export type RegisterOptions = {
+type RegisterOptions = {
   /** Its Confluent-compatible address, or how to reach it. */
   registry: string | RegistryAccess
   /** Schema name → Avro JSON. */
@@ -21,7 +21,7 @@ export type RegisterOptions = {
   patience?: number
 }
 
-export type SetupSchemasOptions = RegisterOptions &
+type SetupSchemasOptions = RegisterOptions &
   Omit<ClientOptions, 'clientId'> & { clientId?: string; prefix?: string; now?: () => number }
 const PATIENCE = 60_000
 

@@ -3,8 +3,8 @@ import type { SASLOptions } from 'kafkajs'
 import { connect, isIP, type Socket } from 'node:net'
 import { connect as connectSecurely } from 'node:tls'
 
-export const SASL_MECHANISMS = ['plain', 'scram-sha-256', 'scram-sha-512'] as const
-export type SaslMechanism = (typeof SASL_MECHANISMS)[number]
+const SASL_MECHANISMS = ['plain', 'scram-sha-256', 'scram-sha-512'] as const
+type SaslMechanism = (typeof SASL_MECHANISMS)[number]
 
 export type Security = {
   /**

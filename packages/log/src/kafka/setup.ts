@@ -8,7 +8,7 @@ import { kafkajsSecurity, type Security } from './security.ts'
 import { topicNames, topicSettings } from './topics.ts'
 import { patiently } from './wait.ts'
 
-export type SetupOptions = {
+type SetupOptions = {
   brokers: readonly string[]
   clientId?: string
   /** Default: neither TLS nor a name. */

@@ -18,7 +18,7 @@ const LIMITS = { maxBytes: 2 << 20, maxBytesPerPartition: 1 << 20, maxWaitTime: 
 /** How long the other partitions are read before the leader of a partition without one is looked up again. */
 const LEADERLESS_MS = 2_000
 
-export type PartitionProgress = TopicPartition & {
+type PartitionProgress = TopicPartition & {
   of: Topic
   /** Everything below it has been handled. */
   next: number

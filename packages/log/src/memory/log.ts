@@ -22,7 +22,7 @@ import { checkAppend } from '../record.ts'
 import { soleAssignment } from '../sole-assignment.ts'
 import { MemoryStore } from './store.ts'
 
-export type MemoryOptions = {
+type MemoryOptions = {
   partitions?: Partial<Record<Topic, number>>
   /** The records of an earlier log to continue. Throws `partition_count_changed` if the counts differ. */
   store?: MemoryStore

@@ -1,4 +1,4 @@
-export { openSnapshots, type SnapshotOptions, type SnapshotStore } from './store.ts'
+export { openSnapshots, type SnapshotStore } from './store.ts'
 export type { FoldFile } from './file.ts'
 export { Snapshot } from './snapshot.ts'
 export { storedByPolicy, storedBySession, storedScores, storedTurns, storedUpdates, storedWeights } from './folds.ts'

@@ -6,7 +6,7 @@ export type SnapshotStore = {
   of(name: string, version: string): Snapshot
 }
 
-export type SnapshotOptions = Partial<Omit<SnapshotSettings, 'folder'>>
+type SnapshotOptions = Partial<Omit<SnapshotSettings, 'folder'>>
 
 /** Records between two snapshots: what a killed process reads again. */
 const RECORDS = 5_000

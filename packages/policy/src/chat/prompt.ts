@@ -9,7 +9,7 @@ import type { TextTokenizer } from '../tokenizer/tokenizer.ts'
 import { normalise } from './messages.ts'
 import type { ChatTemplate } from './template.ts'
 
-export type PromptOptions = { tools?: readonly unknown[]; addGenerationPrompt: boolean; now?: number }
+type PromptOptions = { tools?: readonly unknown[]; addGenerationPrompt: boolean; now?: number }
 
 /** `count` characters that do not occur in `text`: Unicode noncharacters first, then private-use characters. */
 function unused(text: string, count: number): string[] {

@@ -4,7 +4,7 @@ import { InstarError } from '@instar/events/errors'
 import { unreadable } from '../checkpoints/bad-checkpoint.ts'
 import { BoundedInterpreter } from './bounded.ts'
 
-export type TemplateInput = {
+type TemplateInput = {
   messages: readonly unknown[]
   tools: readonly unknown[] | null
   addGenerationPrompt: boolean

@@ -133,7 +133,7 @@ function templateOf(config: JsonObject): string | null {
 }
 
 /** The contents of a folder without its weights. `json`: config.json. */
-export type CheckpointMetadata = Pick<Checkpoint, 'name' | 'files' | 'tokenizer' | 'generation'> & { json: JsonObject }
+type CheckpointMetadata = Pick<Checkpoint, 'name' | 'files' | 'tokenizer' | 'generation'> & { json: JsonObject }
 
 export function openMetadata(folder: string): CheckpointMetadata {
   const at = (name: string) => path.join(folder, name)
@@ -164,7 +164,7 @@ export function holdsWeights(target: string): boolean {
   return ['model.safetensors', 'model.safetensors.index.json'].some((name) => sizeOf(path.join(target, name)) !== null)
 }
 
-export function openFolder(folder: string): Checkpoint {
+function openFolder(folder: string): Checkpoint {
   const at = (name: string) => path.join(folder, name)
   const { json: configJson, files: small, ...light } = openMetadata(folder)
   const shards = weightFiles(folder)
@@ -206,7 +206,7 @@ function readGgufHeader(file: string, size: number): Gguf {
   }
 }
 
-export function openGguf(file: string): Checkpoint {
+function openGguf(file: string): Checkpoint {
   const size = sizeOf(file)
   if (size === null) throw badCheckpoint(file, 'is missing')
   const gguf = readGgufHeader(file, size)

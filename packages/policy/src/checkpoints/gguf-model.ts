@@ -68,7 +68,7 @@ const INNER: Record<string, string> = {
 }
 
 /** `blk.3.attn_q.weight` becomes `model.layers.3.self_attn.q_proj.weight`; null for an unknown name. */
-export function huggingFaceName(name: string): string | null {
+function huggingFaceName(name: string): string | null {
   const parts = /^(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)$/.exec(name)
   if (!parts) return null
   const [, layer, part, kind] = parts as unknown as [string, string | undefined, string, string]

@@ -14,7 +14,7 @@ export type GgufValue = number | bigint | boolean | string | GgufValue[]
  */
 export type GgufTensor = { type: GgufType; shape: number[]; begin: number; end: number }
 export type Gguf = { metadata: Map<string, GgufValue>; tensors: Map<string, GgufTensor> }
-export type GgufType = 'f32' | 'f16' | 'bf16' | 'q8_0' | 'q4_0' | 'q4_1'
+type GgufType = 'f32' | 'f16' | 'bf16' | 'q8_0' | 'q4_0' | 'q4_1'
 
 /** By ggml type number: name, values per block, bytes per block. */
 const TYPES = new Map<number, { name: GgufType; block: number; bytes: number }>([

@@ -27,7 +27,7 @@ const WIDTH = {
 export type Dtype = keyof typeof WIDTH
 
 /** Values of F32, F16 and BF16 are Float32Array (exact), of BOOL Uint8Array, of other dtypes their typed array. */
-export type TensorValues =
+type TensorValues =
   | Float32Array
   | Float64Array
   | Int8Array
@@ -42,7 +42,7 @@ export type Tensor = { dtype: Dtype; shape: readonly number[]; data: TensorValue
 
 /** Position of a tensor in the file; `begin` and `end` (exclusive) are offsets from the first byte of the file. */
 export type TensorEntry = { dtype: Dtype; shape: readonly number[]; begin: number; end: number }
-export type SafetensorsHeader = { metadata: Map<string, string>; tensors: Map<string, TensorEntry> }
+type SafetensorsHeader = { metadata: Map<string, string>; tensors: Map<string, TensorEntry> }
 
 const MAX_HEADER = 25 * 1024 * 1024
 const MAX_RANK = 16

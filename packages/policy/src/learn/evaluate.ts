@@ -13,7 +13,7 @@ const POSITIONS = 512
 
 /** `entropy`: the sum over the tokens of the entropy of the distribution they were sampled from, in nats. */
 export type Completion = { ids: number[]; text: string; reason: FinishReason; entropy: number }
-export type Sampler = { runtime: Runtime; tokenizer: Pick<TextTokenizer, 'bytesOf'>; endOfTurn: ReadonlySet<number> }
+type Sampler = { runtime: Runtime; tokenizer: Pick<TextTokenizer, 'bytesOf'>; endOfTurn: ReadonlySet<number> }
 
 /**
  * One completion per prompt. Prompt i is sampled with seed + i, independently of the other rows. `ids` includes the

@@ -7,7 +7,7 @@ import type { Backend, Compiled, Feeds, Program, TensorData } from './backend.ts
  * `library`: the name of the backend in TensorFlow.js. `onFreeze` is called with each constant after its upload,
  * `onUnfreeze` before it is disposed.
  */
-export type EagerOptions = {
+type EagerOptions = {
   name: Backend['name']
   library: string
   build: string

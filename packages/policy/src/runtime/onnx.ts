@@ -81,7 +81,7 @@ class WeightFile {
  * `prepack: false` keeps one copy of the weights in memory instead of two and is slower. `blocks`: multiply by 4-bit
  * blocks where a program has them; default: if the CPU has a fast kernel.
  */
-export type OnnxOptions = { threads: number; prepack?: boolean; blocks?: boolean }
+type OnnxOptions = { threads: number; prepack?: boolean; blocks?: boolean }
 
 class OnnxBackend implements Backend {
   readonly name = 'onnx' as const

@@ -11,7 +11,7 @@ import type { DecodeRequest, DecodeResult } from './decoding.ts'
 import type { EngineChoice } from './engines.ts'
 import { fingerprintOf } from './fingerprint.ts'
 
-export type RuntimeOptions = {
+type RuntimeOptions = {
   config: ModelConfig
   weights: Weights
   /** sha256 of the base model. */

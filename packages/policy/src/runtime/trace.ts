@@ -14,7 +14,7 @@ import { TRACE_KERNELS } from './trace-kernels.ts'
 import { Tracer, setTracer, tracer } from './tracer.ts'
 import type { Dtype } from './tracer.ts'
 
-export const TRACE_BACKEND = 'instar-trace'
+const TRACE_BACKEND = 'instar-trace'
 
 /** Prefix of the graph's outputs, since an output may have the name of an input. */
 export const OUTPUT = 'out:'

@@ -10,7 +10,7 @@ export type Dtype = 'float32' | 'int32' | 'bool'
  * A traced tensor: the name of a graph value, or a constant that has no name yet. `uniform`: the value of all elements
  * if they are equal; `data` then may hold one element only.
  */
-export type Traced = {
+type Traced = {
   name: string | null
   constant: { data: Float32Array | Int32Array | Uint8Array; uniform: number | null } | null
 }

@@ -10,7 +10,7 @@ import { highest, logprobOf, logSumExp, sample } from './sample.ts'
 import { StopStrings } from '@instar/engine/stop'
 
 /** `topLogprobs`: number of most likely tokens that are reported for each position. */
-export type ScoreWithTop = ScoreRequest & { topLogprobs?: number }
+type ScoreWithTop = ScoreRequest & { topLogprobs?: number }
 export type JobRequest = ({ kind: 'generate' } & GenerateRequest) | ({ kind: 'score' } & ScoreWithTop)
 
 /**
@@ -22,7 +22,7 @@ export type BatchEvent =
   | { key: number; type: 'score'; scores: Scores }
   | { key: number; type: 'error'; code: ErrorCode; message: string; details: Record<string, unknown> }
 
-export type Ending = { reason: FinishReason; text: string }
+type Ending = { reason: FinishReason; text: string }
 
 /** Samples the tokens of one completion from rows of logits. */
 export class Generation {

@@ -2,9 +2,9 @@
 import { InstarError } from '@instar/events/errors'
 import type { Sampling } from '@instar/engine/port'
 
-export type TokenCandidate = { id: number; logprob: number }
+type TokenCandidate = { id: number; logprob: number }
 /** `logprob`: natural log of the probability of `id` in the distribution after filters and renormalisation. */
-export type SampledToken = { id: number; logprob: number; top: TokenCandidate[] }
+type SampledToken = { id: number; logprob: number; top: TokenCandidate[] }
 
 /** log Σ exp(x / temperature), in float64. Throws `internal` if the logits contain NaN or +∞, or only −∞. */
 export function logSumExp(logits_V: Float32Array, temperature: number): number {

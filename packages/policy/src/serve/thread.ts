@@ -23,7 +23,7 @@ const STABLE_MS = 60_000
 const EXIT_MS = 10_000
 
 /** The first message is `ready` or `failed`; a later `failed` is the last message. */
-export type ThreadPorts<Out, Ready> = {
+type ThreadPorts<Out, Ready> = {
   /** Name of the thread, as the subject of error messages. */
   name: string
   /** Starts a thread; a later one gets the adapters that are loaded at that time. */

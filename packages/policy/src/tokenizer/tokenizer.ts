@@ -14,7 +14,7 @@ import { TokenCache } from './token-cache.ts'
  * A token that is not produced by merges. Decoding omits it if it is `special`. `lstrip`, `rstrip`: encoding drops white
  * space to its left or right.
  */
-export type AddedToken = { id: number; content: string; special: boolean; lstrip: boolean; rstrip: boolean }
+type AddedToken = { id: number; content: string; special: boolean; lstrip: boolean; rstrip: boolean }
 
 function readAdded(json: JsonObject, file: string): AddedToken[] {
   const list = json['added_tokens'] ?? []

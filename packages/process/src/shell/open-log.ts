@@ -27,7 +27,7 @@ export const logTarget = (settings: Pick<Settings, 'log' | 'data'>): LogTarget =
 
 export type LogSettings = Pick<Settings, 'log' | 'data' | 'partitions' | 'registry' | 'registryUser' | 'kafka'>
 
-export type OpenLogOptions = {
+type OpenLogOptions = {
   /** What it calls itself at the brokers. */
   name: string
   /** The embedded log has one writer; others open it so. Kafka takes any number. */

@@ -82,7 +82,7 @@ const createDatabase = async (url: string): Promise<void> => {
   }
 }
 
-export type RolesWanted = {
+type RolesWanted = {
   /** How `postgres`, who may do anything, logs in. */
   admin: string
   passwords: Required<Passwords>

@@ -29,7 +29,7 @@ export type CommandPorts = {
  * when the caller disconnects.
  */
 export type AdminCall = { body: Uint8Array; who: string | null; key: string; gone: AbortSignal }
-export type CommandReply = { head: number; version: number; frozen: boolean }
+type CommandReply = { head: number; version: number; frozen: boolean }
 
 /** How often a command is decided again after another writer's event came first. */
 const TRIES = 16

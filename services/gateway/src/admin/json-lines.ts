@@ -6,9 +6,9 @@ import type { InstarError } from '@instar/events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { asInstarError, chatError } from '@instar/dialects'
 
-export const HEARTBEAT = { heartbeat: true } as const
+const HEARTBEAT = { heartbeat: true } as const
 
-export type LinesOptions = {
+type LinesOptions = {
   /** Silence in milliseconds after which a heartbeat is sent. */
   heartbeatMs: number
   /** Aborted when the client disconnects before the end. */

@@ -73,7 +73,7 @@ const remoteParent = (at: Context, parent: string | null, state: string | null):
 }
 
 /** Returns null if the request is not recorded. */
-export const requestSpan = (headers: Headers): RequestSpan | null => {
+const requestSpan = (headers: Headers): RequestSpan | null => {
   const parent = parentOf(headers)
   const span = tracer.startSpan(
     'chat',

@@ -34,7 +34,7 @@ export type FeedbackPorts = {
 export type FeedbackCall = { body: Uint8Array; key: string | null; idempotencyKey: string | null }
 
 /** Maximum feedback records per turn, from all keys together. */
-export const MOST_FEEDBACK = 16
+const MOST_FEEDBACK = 16
 
 /** Ids of feedback that this gateway accepted recently, by turn. Counts records that are still being appended. */
 export class RecentFeedback {

@@ -14,7 +14,7 @@ const AGREE = 0.05
 /** Errors that say nothing of a version. The step is not recorded, and may be sent again. */
 const TRANSIENT: ReadonlySet<ErrorCode> = new Set(['overloaded', 'engine_lost', 'log_full', 'log_unavailable'])
 
-export type Confirmed = Pick<ImportedRequest, 'claim' | 'sampling' | 'sampledHere'>
+type Confirmed = Pick<ImportedRequest, 'claim' | 'sampling' | 'sampledHere'>
 type Scored = { prompt: readonly number[]; completion: readonly number[]; logprobs: readonly number[] }
 
 /** Throws the error of an engine that is busy or lost, and the request's own end. */

@@ -6,7 +6,7 @@ import type { CompatPorts } from './ports.ts'
 import type { CompatCall } from './route.ts'
 
 /** `prompt`: a name that rollouts of one prompt share, so that they form one group. */
-export type SessionCompletion = {
+type SessionCompletion = {
   session: string
   dialect: keyof CompatPorts['dialects']
   learned: boolean

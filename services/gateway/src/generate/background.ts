@@ -11,7 +11,7 @@ import { hex } from '../prompt/admission.ts'
 import type { Pool } from '../versions/pool.ts'
 import type { Running } from './running.ts'
 
-export type BackgroundPorts = Pick<CandidatePorts, 'engine' | 'capture' | 'now'> & {
+type BackgroundPorts = Pick<CandidatePorts, 'engine' | 'capture' | 'now'> & {
   pool: Pick<Pool, 'lease'>
   running: Pick<Running, 'size'>
   random: (bytes: number) => Uint8Array
@@ -21,7 +21,7 @@ export type BackgroundPorts = Pick<CandidatePorts, 'engine' | 'capture' | 'now'>
  * `candidates`: per request, including the answer. `tokensPerHour`: budget for sampling. `patienceMs`: after this time,
  * a request's candidates are dropped.
  */
-export type BackgroundSettings = { candidates: number; tokensPerHour: number; patienceMs: number }
+type BackgroundSettings = { candidates: number; tokensPerHour: number; patienceMs: number }
 
 type Job = { shown: Task; left: Pick<Task, 'candidate'>['candidate'][]; at: number }
 

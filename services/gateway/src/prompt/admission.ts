@@ -36,7 +36,7 @@ export type AdmissionPorts = {
 }
 
 /** `raw`: the body after its references to the log were resolved. */
-export type Incoming = {
+type Incoming = {
   dialect: Dialect
   request: Request
   raw: Uint8Array

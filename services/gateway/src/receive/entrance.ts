@@ -40,7 +40,7 @@ export type Entrance = {
   stop(): void
 }
 
-export type EntrancePorts = {
+type EntrancePorts = {
   config: GatewayConfig
   keyring: Keyring
   now: () => number

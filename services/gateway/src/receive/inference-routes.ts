@@ -21,7 +21,7 @@ const STORED = [
   ['POST', '/cancel', 'cancel'],
 ] as const
 
-export type StreamFault = (fault: InstarError, request: FastifyRequest) => void
+type StreamFault = (fault: InstarError, request: FastifyRequest) => void
 
 export const addInferenceRoutes = (
   server: FastifyInstance,

@@ -74,7 +74,7 @@ const statOf = (file: string): Stats | undefined => {
 }
 
 /** `locked`: every request needs a key, even if no key is left. */
-export type KeyState = { keys: readonly Key[]; locked: boolean }
+type KeyState = { keys: readonly Key[]; locked: boolean }
 
 /** For a missing file, the marker tells whether there were keys before. Throws `data_unreadable`. */
 export const readKeyState = (file: string): KeyState => {

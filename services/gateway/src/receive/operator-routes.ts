@@ -14,7 +14,7 @@ import { bytesOf, goneSignal, SMALL_BODY } from './request-parts.ts'
 const LINES = 'application/x-ndjson'
 
 /** `served`: filled before the first request. */
-export type OperatorOptions = {
+type OperatorOptions = {
   pingMs: number
   served: readonly ServedRoute[]
   onFault: (fault: InstarError, request: FastifyRequest) => void

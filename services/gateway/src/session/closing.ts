@@ -8,8 +8,8 @@ import { keyOfSession, sessionState, type SessionIndex } from './core/session-in
 import type { Capture } from '../capture/capture.ts'
 import type { Tail } from './tail.ts'
 
-export type ClosingPorts = { index: SessionIndex; tail: Tail; capture: Capture; now: () => number; tailWaitMs: number }
-export type ClosingReply = { session_id: string; closed: string[] }
+type ClosingPorts = { index: SessionIndex; tail: Tail; capture: Capture; now: () => number; tailWaitMs: number }
+type ClosingReply = { session_id: string; closed: string[] }
 
 /**
  * `discarded`: the session's turns are not trainable. `label`: the session's id or the client's label. `closed`: the

@@ -14,7 +14,7 @@ import type { Model } from '@instar/engine/port'
 import type { Capture } from '../capture/capture.ts'
 import { isWithheld, referenceTo, turnOfId, type ReferencePorts } from './references.ts'
 
-export type StoredPorts = ReferencePorts & { model: Model; policy: string; capture: Capture; now: () => number }
+type StoredPorts = ReferencePorts & { model: Model; policy: string; capture: Capture; now: () => number }
 type ResponseRequest = { id: string; key: string | null; query: Readonly<Record<string, unknown>> }
 type Stored = { record: TurnCaptured | TurnAborted; reference: Awaited<ReturnType<typeof referenceTo>> }
 
@@ -34,7 +34,7 @@ const stored = async (ports: StoredPorts, { id, key }: ResponseRequest): Promise
   return { record, reference }
 }
 
-export const getResponse = async (ports: StoredPorts, asked: ResponseRequest): Promise<unknown> => {
+const getResponse = async (ports: StoredPorts, asked: ResponseRequest): Promise<unknown> => {
   if (asked.query['stream'] === 'true') throw wrong('stream', 'absent: a response that has ended is given whole')
   const { record, reference } = await stored(ports, asked)
   const { model, policy, reader } = ports
@@ -89,7 +89,7 @@ export const inputItems = async (ports: StoredPorts, asked: ResponseRequest): Pr
 }
 
 /** No response runs in the background. Closing the connection cancels one that is running. */
-export const cancelResponse = async (ports: StoredPorts, asked: ResponseRequest): Promise<never> => {
+const cancelResponse = async (ports: StoredPorts, asked: ResponseRequest): Promise<never> => {
   await stored(ports, asked)
   throw new InstarError(
     'bad_request',
@@ -102,7 +102,7 @@ export const cancelResponse = async (ports: StoredPorts, asked: ResponseRequest)
  * Makes a response unavailable by id; it stays on the log. Throws `not_announced` if older readers of the log would
  * reject the record.
  */
-export const deleteResponse = async (ports: StoredPorts, asked: ResponseRequest): Promise<unknown> => {
+const deleteResponse = async (ports: StoredPorts, asked: ResponseRequest): Promise<unknown> => {
   const { turn, session } = (await stored(ports, asked)).record
   const event: ResponseDeleted = { type: 'ResponseDeleted', session, turn, at: ports.now() }
   await ports.capture.write(event)

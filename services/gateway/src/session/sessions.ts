@@ -9,13 +9,13 @@ import type { SessionQuery } from './core/session-query.ts'
 import { sessionState, touch, type SessionIndex } from './core/session-index.ts'
 import type { Tail } from './tail.ts'
 
-export type SessionPorts = { index: SessionIndex; tail: Tail; reader: TurnReader; tailWaitMs: number }
+type SessionPorts = { index: SessionIndex; tail: Tail; reader: TurnReader; tailWaitMs: number }
 
 /**
  * `turns`: the turns of the request's answers, where they match; `follows`: the turn that the request continues; `put`:
  * whether the agent added text after its answer in the same message.
  */
-export type ResolvedSession = Resolved & {
+type ResolvedSession = Resolved & {
   turns: (TurnState | undefined)[]
   follows: TurnState | undefined
   put: boolean

@@ -8,7 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { evolveIndex, restore } from './core/session-index.ts'
 import type { GatewaySnapshot } from './snapshot.ts'
 
-export type TailPorts = {
+type TailPorts = {
   log: EventLog
   name: string
   snapshot: GatewaySnapshot

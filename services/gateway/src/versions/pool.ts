@@ -7,7 +7,7 @@ import { createPump, getBlob, type EventLog, type Pump } from '@instar/log'
 import type { Adapter, ServingEngine } from '@instar/engine/port'
 import { ancestors, servedVersion, surplus, type Served } from './core/pool-plan.ts'
 
-export type PoolPorts = {
+type PoolPorts = {
   log: EventLog
   engine: ServingEngine
   line: () => WeightLine

@@ -18,7 +18,7 @@ type EvaluatePorts = {
 }
 
 /** `parentLength`: mean length of the head's own samples as recorded; measured again where it is not. */
-export type CandidateVersion = {
+type CandidateVersion = {
   computed: UpdateComputed
   sealed: BatchSealed
   head: VersionState

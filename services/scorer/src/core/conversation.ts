@@ -6,7 +6,7 @@ import { TEXT_PROTOCOLS, userWords } from '@instar/agents'
 import { dialectOf, parseJson, type Fields } from '@instar/dialects'
 import { textAfterAnswer, contentOfAnswer, contentText, InstarError } from '@instar/events'
 
-export type ConversationMessage = { role: string; text: string }
+type ConversationMessage = { role: string; text: string }
 
 /** The messages of a request body in the dialect that the turn's record names, in order. */
 export const messagesOf = (dialect: string, body: Uint8Array): ConversationMessage[] =>
@@ -41,7 +41,7 @@ export const saidSince = (
   return said
 }
 
-export type NextStateText = { user: string; tools: string }
+type NextStateText = { user: string; tools: string }
 
 const calls = (answer: string): boolean => TEXT_PROTOCOLS.some(({ call }) => call.test(answer))
 const withoutRestatedCalls = (text: string): string =>

@@ -28,7 +28,7 @@ import {
 import { needOf, type ScoredTurns } from './need.ts'
 import { initialIdle, rebuild, unwatch, watch, watchAgain, type Idle } from './idle.ts'
 
-export type PendingStep =
+type PendingStep =
   /** Judges were asked about `cause`; an answer with another `ask` is too late. */
   | { step: 'judging'; ask: number; cause: string }
   /** The record with this id was appended and has not been read back. */

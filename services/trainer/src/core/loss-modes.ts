@@ -3,20 +3,20 @@
  * (packages/policy/src/loss.ts, weights of tokens in credit.ts); shell/compute.ts leaves out what a mode does not use.
  */
 
-export type LossMode = {
+type LossMode = {
   /** GRPO: advantages of rewards. */
   advantages: boolean
   /** OPD: a teacher with the hint in its prompt, for turns with a negative reward. */
   hints: boolean
 }
 
-export const LOSS_MODES = {
+const LOSS_MODES = {
   hybrid: { advantages: true, hints: true },
   binary: { advantages: true, hints: false },
   opd: { advantages: false, hints: true },
 } as const satisfies Record<string, LossMode>
 
-export type LossName = keyof typeof LOSS_MODES
+type LossName = keyof typeof LOSS_MODES
 export const LOSS_NAMES = Object.keys(LOSS_MODES) as [LossName, ...LossName[]]
 
 export const isLoss = (name: string): name is LossName => Object.hasOwn(LOSS_MODES, name)

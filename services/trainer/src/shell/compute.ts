@@ -13,7 +13,7 @@ import type { Computed } from '../core/decide.ts'
 import { withHint } from '../core/hint.ts'
 import type { TrainerState } from '../core/state.ts'
 
-export type ComputePorts = {
+type ComputePorts = {
   log: EventLog
   reader: TurnReader
   learner: LearningEngine
@@ -100,7 +100,7 @@ export const parentOf = async (
   }
 }
 
-export const loadAdapter = async (log: EventLog, sha256: string, at: number): Promise<Adapter> =>
+const loadAdapter = async (log: EventLog, sha256: string, at: number): Promise<Adapter> =>
   adapterFromWeights(await getBlob(log, sha256, at))
 
 /**

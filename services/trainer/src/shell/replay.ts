@@ -72,7 +72,7 @@ type Rescored = {
   verdicts: TurnScored['verdicts']
 }
 /** `shown`: the candidate to which `next` replied, when `turn` was not shown. */
-export type Rescore = (turn: string, said: { next: string; shown: string | null }) => Promise<Rescored>
+type Rescore = (turn: string, said: { next: string; shown: string | null }) => Promise<Rescored>
 
 export type ReplayPorts = {
   log: EventLog

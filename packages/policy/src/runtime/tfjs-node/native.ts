@@ -9,7 +9,7 @@ import { LAYOUT, type Kind } from './place.ts'
  * `gpu`: the name of the GPU in use; null: the CPU. `threads`: intra-op threads. `usage`: live tensors of this thread,
  * and tensor handles of the library.
  */
-export type Native = {
+type Native = {
   tensorflow: string
   gpu: string | null
   oneDnn: boolean

@@ -9,7 +9,7 @@ export type Ordered = { command: Command; policy: string; request: string; who: 
 export const actorOf = (said: string, key: string): string => (said === '' ? key : `${said} (${key})`)
 
 /** `done`: the command has already taken effect, or it changes nothing. */
-export type AdminStep = { do: 'append'; event: HeadMoved | LearningFrozen } | { do: 'done' }
+type AdminStep = { do: 'append'; event: HeadMoved | LearningFrozen } | { do: 'done' }
 
 export const decideAdmin = (line: WeightLine, ordered: Ordered, at: number): AdminStep => {
   const { command, policy, request, who, why } = ordered

@@ -63,7 +63,7 @@ export const optedOut = (headers: Headers): boolean => {
   return value !== null && value !== '0' && value.toLowerCase() !== 'false'
 }
 
-export type Learnable = {
+type Learnable = {
   kind: TurnKind
   tokens: 'exact' | 'none'
   inexact?: string | null

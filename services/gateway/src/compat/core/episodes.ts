@@ -37,7 +37,7 @@ export const touchEpisode = (episodes: Episodes, uuid: string, now: number): voi
   episode.calls += 1
 }
 
-export const isIdle = (episode: Episode, now: number): boolean => now - episode.lastAt > episode.idleMs
+const isIdle = (episode: Episode, now: number): boolean => now - episode.lastAt > episode.idleMs
 
 /** True for an episode that this client claimed, that has not ended and is not idle. */
 export const mayContinue = (episode: Episode | undefined, client: string, now: number): boolean =>

@@ -35,7 +35,7 @@ export type CompletionRequest = {
   reweighting: Reweighting | null
 }
 
-export const MOST_PROMPTS = 128
+const MOST_PROMPTS = 128
 const MOST_CHOICES = 16
 const MOST_LIKELY = 20
 const MOST_STOPS = 16

@@ -50,9 +50,9 @@ export const newSessionSoFar = (): SessionSoFar => ({ recent: [], hadTools: null
 /** Turns that a later one may follow; their contents are in memory. */
 const MAX_RECENT_TURNS = 16
 
-export type Made = { turn: TurnCaptured; feedback: FeedbackGiven[]; inexact: Inexact | null }
+type Made = { turn: TurnCaptured; feedback: FeedbackGiven[]; inexact: Inexact | null }
 /** `blob`: must be on the log before the turns. */
-export type MadeOf = { made: Made[]; blob: { bytes: Uint8Array; sha256: string } | null }
+type MadeOf = { made: Made[]; blob: { bytes: Uint8Array; sha256: string } | null }
 
 /**
  * `there`: ids of turns that are on the log; new turns do not share content with them. `now`: the time of records

@@ -3,7 +3,7 @@ import { InstarError } from '@instar/events'
 
 const LOOPBACK = /^(localhost|[a-z0-9-]+\.localhost|127(\.\d{1,3}){3}|\[::1\]|::1)$/i
 
-export const isLoopback = (host: string): boolean => LOOPBACK.test(host)
+const isLoopback = (host: string): boolean => LOOPBACK.test(host)
 
 /** Without keys, listening beyond loopback must be configured explicitly. */
 export const checkBind = (host: string, locked: boolean, open: boolean): void => {
@@ -27,9 +27,9 @@ const originOf = (text: string): string | null => {
 }
 
 /** `origins`: origins of other sites whose pages may call (INSTAR_ORIGINS), as browsers write them. */
-export type Local = { open: boolean; host: string; allowedHosts: readonly string[]; origins: readonly string[] }
+type Local = { open: boolean; host: string; allowedHosts: readonly string[]; origins: readonly string[] }
 
-export type CallerHeaders = { host?: string | undefined; origin?: string | undefined; site?: string | undefined }
+type CallerHeaders = { host?: string | undefined; origin?: string | undefined; site?: string | undefined }
 
 /**
  * Accepts loopback names, the bound address and the configured names. An open gateway also accepts addresses and names

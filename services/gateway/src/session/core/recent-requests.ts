@@ -28,7 +28,7 @@ export const carriedBy = (headers: Headers, body: Fields): string[] => [
   ).map((name) => `${name} (body)`),
 ]
 
-export type RecentRequest = {
+type RecentRequest = {
   at: number
   dialect: string
   /** Name and version of the program, from its user agent. */

@@ -38,7 +38,7 @@ export type TurnExtra = {
 }
 
 export type Limits = { sessions: number; turns: number }
-export type RecordPosition = { partition: number; offset: number }
+type RecordPosition = { partition: number; offset: number }
 /** The index keys of a turn: its answer, strict and loose, and its prompt. */
 export type Names = readonly [strict: string | null, loose: string | null, asked: string | null]
 /** A recent session's data besides its fold. `at`: when it was last touched; `place`: its first record. */

@@ -14,7 +14,7 @@ export type Complaint =
   | 'unclear'
   | 'missed'
   | 'poor'
-export type ComplaintRules = { judges: readonly RegExp[]; wishes: readonly RegExp[] }
+type ComplaintRules = { judges: readonly RegExp[]; wishes: readonly RegExp[] }
 
 const MARKS =
   '(?:bold\\w*|asterisks?|stars|bullet\\w*|lists?|listing|number(?:ing|ed|(?= (?:things|everything|it|them|each|the)))|numbers in front|enumerat\\w*|itemi[sz]\\w*|box(?:es|ed|ing)?|boxed|frames?|framed|markdown|mark-?up|formatt?ing|formatted|format\\w*|headings?|headers?|headlines?|emphasi\\w*|highlight\\w*|tables?|latex|symbols|markers?|decorat\\w*|ornament\\w*|typograph\\w*|layout|dashes|hash(?:es|tags?)|bullets?|points|steps|italics?|underlin\\w*|styling|special characters|capitals|thick letters|fat letters|curly br\\w+|backslash\\w*|outlines?|1 ?2 ?3)'

@@ -32,7 +32,7 @@ export const signalsId = (settings: SignalSettings): string => {
   return `signals-${derivedId('signals', VERSION, JSON.stringify([settings, lists.map(String)])).slice(0, 12)}`
 }
 
-export type ReactionSignals = {
+type ReactionSignals = {
   praise: number
   blame: number
   complaints: Set<Complaint>

@@ -1,6 +1,6 @@
 /** Patches to the copy of the package. Each pattern must match exactly once; otherwise the package has changed. */
 
-export type Patch = { file: string; pattern: RegExp; replacement: string; why: string }
+type Patch = { file: string; pattern: RegExp; replacement: string; why: string }
 
 const LEGACY = 'var util_1 = { isNullOrUndefined: (x) => x === null || x === undefined, isArray: Array.isArray };'
 const legacy = (file: string): Patch => ({

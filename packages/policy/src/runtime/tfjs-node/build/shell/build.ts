@@ -34,9 +34,9 @@ export type BuildPorts = {
   terminal: boolean
   freeMegabytes?: (path: string) => number
 }
-export type BuildRequest = { kind: Kind; force: boolean; wheels: string | null }
+type BuildRequest = { kind: Kind; force: boolean; wheels: string | null }
 /** `upToDate`: a build from the same recipe was there already. */
-export type BuildOutcome = Built & { gpu: string | null; upToDate: boolean }
+type BuildOutcome = Built & { gpu: string | null; upToDate: boolean }
 
 const ENVIRONMENT_SOURCE = fileURLToPath(new URL('../../native/environment.cc', import.meta.url))
 const TRY = fileURLToPath(new URL('./try.ts', import.meta.url))

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { InstarError } from '@instar/events/errors'
 
 export type Program = { file: string; args: readonly string[] }
-export type Finished = { code: number | null; output: string }
+type Finished = { code: number | null; output: string }
 
 export const buildFailed = (message: string, details: Record<string, unknown> = {}, cause?: unknown): InstarError =>
   new InstarError('engine_build_failed', message, details, { cause })
