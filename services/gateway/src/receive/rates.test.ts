@@ -470,18 +470,16 @@ test('of four hundred feedbacks on one turn sixteen count, and a comment of 10 M
     for (const comment of ['x'.repeat(10 * MIB), 'x'.repeat(8193)])
       assert.ok([400, 413].includes((await give({ turn_id: turn, comment })).status))
     assert.deepEqual(await feedbackOf(rig.log), [])
-    assert.equal((await give({ turn_id: turn, comment: 'x'.repeat(8192) }, { 'idempotency-key': 'first' })).status, 200)
+    const first = { turn_id: turn, comment: 'x'.repeat(8192) }
+    assert.equal((await give(first, { 'idempotency-key': 'first' })).status, 200)
     const many = await Promise.all(
       Array.from({ length: 400 }, (_, i) => give(i % 2 === 0 ? { turn_id: turn } : { session_id: 'one' })),
     )
     assert.equal(many.filter(({ status }) => status === 200).length, 15)
     assert.ok(many.every(({ status, code }) => status === 200 || code === 'feedback_full'))
     assert.equal((await feedbackOf(rig.log)).length, 16)
-    assert.equal(
-      (await give({ turn_id: turn }, { 'idempotency-key': 'first' })).status,
-      200,
-      'a repeat is no more of it',
-    )
+    assert.equal((await give(first, { 'idempotency-key': 'first' })).status, 200)
+    assert.equal((await feedbackOf(rig.log)).length, 16)
     assert.equal((await give({ session_id: 'one' })).code, 'feedback_full')
     const next = (await rig.fetch('/v1/chat/completions', { json: HELLO, headers: session })).headers.get(
       'x-instar-turn-id',
