@@ -534,3 +534,17 @@ test('what is kept of a constraint is kept within its room, and goes with it', (
   for (let i = 0; i < 16; i++) constrainer.compile(json({ type: 'string', maxLength: i + 1 }))
   assert.notEqual(constrainer.compile(json({ type: 'string', maxLength: 30 })), followed)
 })
+
+test('the work of one step has a limit whatever number of alternatives is nested', () => {
+  const items = { $ref: '#/$defs/a' }
+  const alike = Array.from({ length: 300 }, (_, i) => ({ type: 'array', items, maxItems: i + 1 }))
+  const machine = machineOf(json({ $defs: { a: { anyOf: alike } }, ...items }), new Map())
+  let state: State | null = machine.start
+  for (let depth = 1; depth <= 10; depth += 1) {
+    const before = machine.work
+    state = machine.step(state, '['.charCodeAt(0))
+    assert.ok(state)
+    // 128 threads are moved, 128 kept, and each takes a few nodes; 128 x 300 without the limit.
+    assert.ok(machine.work - before < 2000, `${machine.work - before} at depth ${depth}`)
+  }
+})

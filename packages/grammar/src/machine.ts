@@ -23,7 +23,7 @@ const MAX_STATES = 4000
 
 export class Machine {
   readonly start: State
-  /** Threads moved so far: the unit of work. */
+  /** Threads moved and nodes expanded so far: the unit of work. */
   work = 0
   private readonly grammar: Grammar
   private states = new Map<string, State>()
@@ -72,8 +72,8 @@ export class Machine {
   private close(fill: (closure: Closure) => void): State {
     const closure = new Closure(this, this.grammar)
     fill(closure)
-    const { threads, ends } = closure
-    this.work += threads.length
+    const { threads, ends, expanded } = closure
+    this.work += threads.length + expanded
     const key = `${ends ? '!' : ''}${threads.map(({ node, at, rest }) => `${node.id}.${at}.${rest?.id ?? -1}`).join(' ')}`
     let state = this.states.get(key)
     if (state) return state
@@ -93,6 +93,8 @@ export class Machine {
 class Closure {
   readonly threads: Thread[] = []
   ends = false
+  /** Nodes that were expanded. */
+  expanded = 0
   private readonly machine: Machine
   private readonly grammar: Grammar
   private readonly seen = new Set<string>()
@@ -112,8 +114,10 @@ class Closure {
     else this.expand(rest.node, rest.rest)
   }
 
+  /** Nodes beyond the limit of threads are not expanded: the product of nested alternatives has no limit of its own. */
   expand(node: Node, rest: Rest): void {
-    if (!node.productive) return
+    if (!node.productive || this.threads.length >= MAX_THREADS) return
+    this.expanded += 1
     if (node.kind === 'terminal') return this.add({ node, terminal: node.terminal, at: node.terminal.start, rest })
     if (!this.isNew(`${node.id}/${rest?.id ?? -1}`)) return
     switch (node.kind) {
