@@ -1,4 +1,4 @@
-/** A fifth service on the runtime of trainer, publisher and scorer: a core, an `act` and an entry in the flow table. */
+/** The runtime of scorer, trainer and publisher, tested with a further service of a core, an `act` and a flow table entry. */
 import assert from 'node:assert/strict'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -29,7 +29,7 @@ import {
 } from '@instar/log'
 import { runDecider, type Decider, type DeciderOptions } from './decider.ts'
 
-/** Freezes learning when the head's answers became longer than `LENGTH_LIMIT` tokens. */
+/** The service freezes learning if the mean length of the head's answers exceeds `LENGTH_LIMIT` tokens. */
 type Evaluate = { do: 'evaluate'; version: number; length: number }
 const LENGTH_LIMIT = 100
 const POLICY = 'policy'
@@ -85,7 +85,7 @@ const frozen = (state: WeightsState, why: string): LearningFrozen => ({
 
 const onePartition = (): MemoryLog => openMemoryLog({ partitions: { weights: 1 } })
 
-/** A line with one version for each length. */
+/** Writes a line with one version per length. */
 const publish = async (log: EventLog, ...lengths: readonly number[]): Promise<void> => {
   const base = { name: 'm', sha256: 'base' }
   let prev = ''
@@ -123,17 +123,18 @@ const publish = async (log: EventLog, ...lengths: readonly number[]): Promise<vo
     })
 }
 
+/** The reasons of the LearningFrozen records. */
 const freezes = async (log: EventLog): Promise<string[]> => {
-  const found: string[] = []
+  const reasons: string[] = []
   for await (const records of log.read('weights'))
     for (const record of records) {
       const { event } = decodeRecord(record)
-      if (event.type === 'LearningFrozen') found.push(event.why)
+      if (event.type === 'LearningFrozen') reasons.push(event.why)
     }
-  return found
+  return reasons
 }
 
-test('a core, an act and an entry in the flow table are a service: it reads, decides, appends once', async () => {
+test('a service reads the log, decides, and appends one record per decision', async () => {
   const log = onePartition()
   await publish(log, 40, 140)
   const service = evaluator(log)
@@ -146,7 +147,7 @@ test('a core, an act and an entry in the flow table are a service: it reads, dec
   await service.stop()
 })
 
-test('a topic that the flow table does not give to a service is neither read nor written by it', async () => {
+test('a service can neither read nor write a topic that the flow table does not list for it', async () => {
   const log = onePartition()
   await publish(log, 140)
   const { readers, writers } = EVALUATOR_FLOW.weights
@@ -165,7 +166,7 @@ test('a topic that the flow table does not give to a service is neither read nor
   await service.stop()
 })
 
-test('the next decision waits until the record of the last is read back', async () => {
+test('the next decision is made after the record of the last act has been read back', async () => {
   const log = onePartition()
   await publish(log, 140)
   const durable = Promise.withResolvers<void>()
@@ -195,11 +196,11 @@ test('the next decision waits until the record of the last is read back', async 
   await service.stop()
 })
 
-test('a fault that passes is tried again and its code is shown; one that stays is given up by a record', async () => {
+test('an act is repeated after a retryable error, whose code is reported; after another error giveUp writes a record', async () => {
   const log = onePartition()
   await publish(log, 140)
   const faults = [
-    new InstarError('engine_lost', 'the engine is away'),
+    new InstarError('engine_lost', 'the engine does not respond'),
     new InstarError('bad_record', 'the version cannot be read'),
   ]
   const codes: (string | null)[] = []
@@ -219,7 +220,7 @@ test('a fault that passes is tried again and its code is shown; one that stays i
   await service.stop()
 })
 
-test('without giveUp a fault that stays ends the service', async () => {
+test('without giveUp, an error that is not retryable is fatal', async () => {
   const log = onePartition()
   await publish(log, 140)
   const fatal = Promise.withResolvers<Error>()
@@ -230,7 +231,7 @@ test('without giveUp a fault that stays ends the service', async () => {
   await service.stop()
 })
 
-test('nothing is decided for partitions of others; it begins when they are assigned', async () => {
+test('no decision is made for partitions of other processes until they are assigned', async () => {
   const log = onePartition()
   await publish(log, 140)
   let owned = false
@@ -254,7 +255,7 @@ test('nothing is decided for partitions of others; it begins when they are assig
   await service.stop()
 })
 
-test('a decision that waits for time is made again without a record', async () => {
+test('after againMs a decision is made without a new record', async () => {
   const log = onePartition()
   await publish(log, 140)
   const waited = Promise.withResolvers<void>()
@@ -275,7 +276,7 @@ test('a decision that waits for time is made again without a record', async () =
   await service.stop()
 })
 
-test('it goes on from its snapshot: records before it are not folded again', async () => {
+test('a service starts from its snapshot: records before it are not folded again', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'instar-decider-'))
   try {
     const log = onePartition()
@@ -308,7 +309,7 @@ test('it goes on from its snapshot: records before it are not folded again', asy
   }
 })
 
-test('stop waits for work in the background and reports no fault of it', async () => {
+test('stop waits for background tasks and does not report their errors', async () => {
   const log = onePartition()
   const faults: Error[] = []
   const service = evaluator(log, {}, { onFatal: (error) => faults.push(error) })

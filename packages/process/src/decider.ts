@@ -1,14 +1,14 @@
 /**
- * The runtime of a service that folds topics, decides and acts. Trainer, publisher and scorer are each a core, an `act`
- * and their entry in the flow table (packages/events/src/flow.ts).
+ * The runtime of a service that folds topics, decides and acts. Scorer, trainer and publisher each consist of a core, an
+ * `act` and an entry in the flow table (packages/events/src/flow.ts).
  *
- * - The state is the fold of `topics`, continued from a snapshot or read from the start of the log. Nothing is decided
- *   before the log was read to its end.
- * - `decide` is called after each record, each act, each background work and each change of the partition assignment, until
- *   it returns `wait`. One act runs at a time.
- * - At most one record that `act` returned is unread: the next decision waits until it is read back in log order.
- * - A fault of `act` that passes (`retryable`) is tried again without end; any other InstarError goes to `giveUp`, and
- *   so does an unknown fault after TRIES acts. What `giveUp` throws, and every other fault, goes to `onFatal`.
+ * - The state is the fold of `topics`, from a snapshot or from the start of the log. The first decision is made after the
+ *   log has been read to its end.
+ * - `decide` is called after each record, act, background task and change of the partition assignment, until it returns
+ *   `wait`. One act runs at a time.
+ * - The next decision is made after the record of the last act has been read back in log order.
+ * - An act that fails with a retryable InstarError is repeated without limit. Any other InstarError is passed to `giveUp`,
+ *   as is an unknown error after TRIES attempts. Errors of `giveUp`, and all other errors, are passed to `onFatal`.
  */
 import {
   encodeEvent,
@@ -34,23 +34,26 @@ import {
   type SnapshotStore,
 } from '@instar/log'
 
-/** `againMs`: decide again after so long, though no record was read. */
+/** `why`: the reason, for `waits`. `againMs`: time after which to decide again even without a new record. */
 export type Wait = { do: 'wait'; why: string; againMs?: number }
 
 type DecideContext = {
   now: number
-  /** Is the work on this partition of the `assignment` topic this process's? For a time two processes may hold one. */
+  /**
+   * Whether this partition of the `assignment` topic is assigned to this process. During a rebalance it may be assigned
+   * to two processes.
+   */
   assigned(partition: number): boolean
 }
 
 type Core<State, Decision extends { do: string }> = {
   initialState(): State
-  /** Null: a record that this service does not fold. */
+  /** Folds a record into the state. Null: the service does not fold records of this type. */
   evolve(state: State, logged: Logged): FoldOutcome | null
   decide(state: State, context: DecideContext): Decision | Wait
 }
 
-/** What `decide` asks for: every decision but `wait`. */
+/** A decision that requires an act: all except `wait`. */
 export type Act<Decision extends { do: string }> = Exclude<Decision, { do: 'wait' }>
 
 type ActContext<State> = {
@@ -59,42 +62,41 @@ type ActContext<State> = {
   signal: AbortSignal
 }
 
-/** `code`: the InstarError's; `crashed` for an unknown error. */
+/** `code`: that of the InstarError; `crashed` for an unknown error. */
 export type Fault = { code: string; error: Error }
 
-/** What every service of this kind is given. */
 export type DeciderPorts = {
   log: EventLog
-  /** Where the state is kept between two runs; without it the log is read from its start each time. */
+  /** The store of the state between runs. Without it the log is read from its start at each start. */
   snapshots?: SnapshotStore | undefined
   now: () => number
-  /** Called with a fault that ends the service: the caller stops the process. */
+  /** Called with a fatal error; the caller must stop the service. */
   onFatal: (error: Error) => void
 }
 
 export type DeciderOptions<State, Decision extends { do: string }> = {
   ports: DeciderPorts
-  /** As the flow table names it. */
+  /** The name of the service in the flow table. */
   service: string
   policy: string
   core: Core<State, Decision>
-  /** Followed from the start or the snapshot. Throws `internal` for a topic that the service does not read by the flow table. */
+  /** The topics to fold. `runDecider` throws `internal` if the flow table does not list the service as a reader of one. */
   topics: readonly Topic[]
-  /** Several processes of this service divide their work by the partitions of this topic. */
+  /** The topic by whose partitions several processes of the service share the work. */
   assignment: Topic
-  /** `version` changes with the code of which the stored state is a function. */
+  /** `version` must change with the code that computes the state. */
   snapshot: { version(): string; state(snapshot: Snapshot): State }
-  /** The record to append, or null. */
+  /** Performs a decision. Returns the record to append, or null. */
   act(decision: Act<Decision>, context: ActContext<State>): Promise<Event | null>
-  /** The record that says that `decision` was given up, or null. Absent: the fault is fatal. */
+  /** Returns a record that states that the decision has failed, or null. If absent, the error is fatal. */
   giveUp?(decision: Act<Decision>, fault: Fault, state: State): Event | null
-  /** The log was read to its end; nothing was decided yet. What it throws rejects `start`. */
+  /** Called when the log has been read to its end, before the first decision. If it throws, `start` rejects. */
   onReady?(state: State): void
-  /** A record was folded after `onReady`. */
+  /** Called after each record that is folded after `onReady`. */
   onRead?(logged: Logged, outcome: FoldOutcome | null): void
-  /** A record of `act` or `giveUp` is durable. */
+  /** Called when a record of `act` or `giveUp` is durable. */
   onAppended?(event: Event): void
-  /** Partitions were assigned or revoked; `decide` is called next. */
+  /** Called when partitions were assigned or revoked, before the next decision. */
   onAssigned?(): void
   flow?: TopicAccess
 }
@@ -103,25 +105,28 @@ export type Decider<State> = {
   readonly state: State
   readonly signal: AbortSignal
   start(): Promise<void>
-  /** Resolves when nothing runs and the last snapshot is written. */
+  /** Resolves when no work is running and the last snapshot is written. */
   stop(): Promise<void>
-  /** Decide again: something changed that is not a record. */
+  /** Requests a decision after a change that is not a record. */
   wake(): void
-  /** What the last decision does, or why it waits; `starting` before the first. */
+  /** The name of the last decision, or the reason of a wait; `starting` before the first. */
   waits(): string
-  /** The code of the fault after which the last act is tried again; null otherwise. */
+  /** The code of the error after which the last act is being repeated; null otherwise. */
   retrying(): string | null
-  /** With the log read to its end as of the call: no act runs, and no record of this process is unread. */
+  /**
+   * Reads the log to its end as of the call and waits for running acts. False if the service is not ready, or if a record
+   * of this process has not been read back.
+   */
   settled(): Promise<boolean>
   assigned(partition: number): boolean
-  /** Resolves when the record is durable. For services whose core knows which of its records are unread. */
+  /** Resolves when the record is durable. The caller must keep track of records that have not been read back. */
   append(event: Event): Promise<void>
-  /** Runs beside the decisions; `stop` waits for it, and its fault is fatal. */
+  /** Adds a task that runs concurrently with decisions. `stop` waits for it; its errors are fatal. */
   background(work: Promise<void>): void
   backgroundCount(): number
 }
 
-/** An unknown fault is tried so often before the decision is given up. */
+/** Attempts of an act that fails with unknown errors. */
 const TRIES = 3
 const RETRY_MS = 250
 const LONGEST_RETRY_MS = 10_000
@@ -146,11 +151,11 @@ export const runDecider = <State, Decision extends { do: string }>(
   let tries = 0
   let retrying: string | null = null
   let waits = 'starting'
-  let again: NodeJS.Timeout | undefined
+  let decideTimer: NodeJS.Timeout | undefined
 
   const assigned = (partition: number): boolean => assignment?.owns(partition) ?? false
 
-  const onFault = (error: unknown): void => {
+  const onError = (error: unknown): void => {
     if (!signal.aborted) ports.onFatal(error as Error)
   }
 
@@ -160,16 +165,16 @@ export const runDecider = <State, Decision extends { do: string }>(
     return record
   }
 
-  const endTries = (): void => {
+  const resetTries = (): void => {
     tries = 0
     backoff.reset()
   }
 
-  /** The record of one act; null where it is to be tried again, or made none. */
+  /** The record of an act; null if the act returned none or has to be repeated. */
   const attempt = async (decision: Act<Decision>): Promise<Event | null> => {
     try {
       const event = await options.act(decision, { state, signal })
-      endTries()
+      resetTries()
       return event
     } catch (error) {
       signal.throwIfAborted()
@@ -180,20 +185,20 @@ export const runDecider = <State, Decision extends { do: string }>(
         await backoff.wait(signal)
         return null
       }
-      endTries()
+      resetTries()
       if (!options.giveUp) throw error
       return options.giveUp(decision, { code: known ? error.code : 'crashed', error: error as Error }, state)
     }
   }
 
   const decideAndAct = async (): Promise<void> => {
-    clearTimeout(again)
+    clearTimeout(decideTimer)
     while (ready && !signal.aborted && unread === null) {
       const decision = core.decide(state, { now: ports.now(), assigned })
       retrying = null
       waits = isWait(decision) ? decision.why : decision.do
       if (isWait(decision)) {
-        if (decision.againMs !== undefined) again = setTimeout(wake, decision.againMs)
+        if (decision.againMs !== undefined) decideTimer = setTimeout(wake, decision.againMs)
         return
       }
       const event = await attempt(decision as Act<Decision>)
@@ -205,7 +210,7 @@ export const runDecider = <State, Decision extends { do: string }>(
     }
   }
 
-  const { wake, idle } = createPump(decideAndAct, onFault)
+  const { wake, idle } = createPump(decideAndAct, onError)
 
   const onAssigned = (): void => {
     options.onAssigned?.()
@@ -222,7 +227,7 @@ export const runDecider = <State, Decision extends { do: string }>(
     backgroundCount: () => background.size,
     append: async (event) => persist(log, [encode(event)], signal),
     background(work) {
-      const tracked: Promise<void> = work.catch(onFault).finally(() => {
+      const tracked: Promise<void> = work.catch(onError).finally(() => {
         background.delete(tracked)
         wake()
       })
@@ -259,7 +264,7 @@ export const runDecider = <State, Decision extends { do: string }>(
     },
     async stop() {
       stopping.abort()
-      clearTimeout(again)
+      clearTimeout(decideTimer)
       await Promise.all([assignment?.leave(), follower?.stop()])
       await idle()
       await Promise.allSettled(background)

@@ -16,7 +16,7 @@ const FROZEN: Event = {
   at: 1,
 }
 
-test('a service appends to the topics that the flow table lets it write, and to no other', async () => {
+test('a service can append only to the topics that the flow table lists for it', async () => {
   const log = openMemoryLog()
   const scorer = serviceLog(log, 'scorer')
   await scorer.append([encodeEvent(CLOSED)])
@@ -29,11 +29,11 @@ test('a service appends to the topics that the flow table lets it write, and to 
       Object.values(Object.values(ends)[0]!).reduce((a, b) => a + b, 0),
     ),
     [1, 0],
-    'nothing of a refused batch is written',
+    'no record of a refused batch is written',
   )
 })
 
-test('a service reads the topics that the flow table lets it read, and no other', async () => {
+test('a service can read only the topics that the flow table lists for it', async () => {
   const projections = serviceLog(openMemoryLog(), 'projections')
   const refused = { code: 'internal', message: /projections is not among the readers of blobs/ }
   const subscribe = { group: 'g', from: 'start', handle: () => undefined } as const
@@ -45,7 +45,7 @@ test('a service reads the topics that the flow table lets it read, and no other'
   await subscription.stop()
 })
 
-test('everything else is the log itself', () => {
+test('all other properties are those of the log', () => {
   const log = openMemoryLog({ partitions: { turns: 3 } })
   assert.deepEqual([serviceLog(log, 'gateway').partitions('turns'), serviceLog(log, 'gateway').sole], [3, true])
 })

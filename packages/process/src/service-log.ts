@@ -1,9 +1,9 @@
-/** A log as one service may use it: of the topics, those that the flow table gives to it. */
+/** A log that is restricted to the topics that the flow table lists for a service. */
 import { FLOW, requireTopic, type TopicAccess } from '@instar/events/flow'
 import type { EventLog } from '@instar/log'
 import { logWith } from './log-with.ts'
 
-/** Appending to, or reading of, another topic rejects with `internal`; `read` throws it. */
+/** Other topics are refused with `internal`: `read` throws, the other methods reject. */
 export const serviceLog = (log: EventLog, service: string, flow: TopicAccess = FLOW): EventLog =>
   logWith<EventLog>(log, {
     async append(records) {

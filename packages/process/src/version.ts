@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 
-/** The version of Instar: that of the package.json at the root, and nowhere else. */
+/** The version of Instar, from the package.json at the root. */
 export const VERSION = (
   JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as { version: string }
 ).version

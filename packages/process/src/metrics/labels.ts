@@ -1,12 +1,12 @@
-/** What the table of metrics is written with: the values of labels and the bounds of histograms. */
+/** Label values and histogram bounds of the table of metrics. */
 import { TOPICS } from '@instar/events/flow'
 
-/** The values of a label, or the maximum number of different ones. */
+/** The values of a label, or the maximum number of its values. */
 export type LabelValues = readonly string[] | { readonly most: number }
 
 export type MetricEntry = {
   type: 'counter' | 'gauge' | 'histogram'
-  /** The service that exports it; `process`: every one. */
+  /** The service that exports it; `process`: all services. */
   of: 'gateway' | 'scorer' | 'trainer' | 'publisher' | 'projections' | 'process'
   help: string
   labels?: Readonly<Record<string, LabelValues>>
@@ -16,7 +16,7 @@ export type MetricEntry = {
 
 export const TOPIC = { topic: TOPICS } as const
 export const SERVICE = ['gateway', 'scorer', 'trainer', 'publisher'] as const
-/** Codes and reasons inside records: few, but not a closed list of this build. */
+/** For codes and reasons in records, which newer builds may extend. */
 export const FEW = { most: 32 } as const
 
 export const SHORT_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]

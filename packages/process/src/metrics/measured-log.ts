@@ -1,22 +1,22 @@
-/** A log whose appends are measured: how long, how many wait, what was refused. */
+/** A log that records the duration, the number and the failures of its appends as metrics. */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import type { EventLog } from '@instar/log'
 import { logWith } from '../log-with.ts'
 import type { Metrics } from './metrics.ts'
 
-/** Everything but `append` is the log's own. A batch of several topics counts for that of its first record. */
+/** All methods except `append` are those of `log`. A batch of several topics counts for the topic of its first record. */
 export const measuredLog = <L extends EventLog>(log: L, metrics: Metrics): L => {
-  const waiting = new Map<Topic, number>(TOPICS.map((topic) => [topic, 0]))
-  metrics.read('instar_log_append_waiting', () => [...waiting].map(([topic, count]) => [{ topic }, count]))
+  const pending = new Map<Topic, number>(TOPICS.map((topic) => [topic, 0]))
+  metrics.read('instar_log_append_waiting', () => [...pending].map(([topic, count]) => [{ topic }, count]))
   const append: EventLog['append'] = async (records) => {
     const topic = records[0]?.topic
     if (topic === undefined) return log.append(records)
-    const from = performance.now()
-    waiting.set(topic, waiting.get(topic)! + records.length)
+    const startedAt = performance.now()
+    pending.set(topic, pending.get(topic)! + records.length)
     try {
       const positions = await log.append(records)
-      metrics.observe('instar_log_append_duration_seconds', { topic }, (performance.now() - from) / 1000)
+      metrics.observe('instar_log_append_duration_seconds', { topic }, (performance.now() - startedAt) / 1000)
       return positions
     } catch (error) {
       metrics.count('instar_log_append_failures_total', {
@@ -25,7 +25,7 @@ export const measuredLog = <L extends EventLog>(log: L, metrics: Metrics): L => 
       })
       throw error
     } finally {
-      waiting.set(topic, waiting.get(topic)! - records.length)
+      pending.set(topic, pending.get(topic)! - records.length)
     }
   }
   return logWith(log, { append })

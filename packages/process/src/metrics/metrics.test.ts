@@ -26,7 +26,7 @@ const LABELS = [
   'of',
 ]
 
-/** The samples of our own metrics: `name{labels}` → value. */
+/** The values of Instar's metrics by `name{labels}`. */
 const samplesOf = (text: string): Map<string, number> =>
   new Map(
     text
@@ -35,7 +35,7 @@ const samplesOf = (text: string): Map<string, number> =>
       .map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]),
   )
 
-test('no label is one that a person fills, and each has few values', () => {
+test('labels are from a fixed list, and each has at most 128 values', () => {
   for (const [name, { labels = {} }] of ENTRIES) {
     for (const [label, values] of Object.entries(labels)) {
       ok(LABELS.includes(label), `${name} ${label}`)
@@ -44,7 +44,7 @@ test('no label is one that a person fills, and each has few values', () => {
   }
 })
 
-test('a metric tells 500 combinations of its labels apart, whatever comes', async () => {
+test('a metric has at most 500 series and one of other values', async () => {
   const metrics = createMetrics()
   for (let i = 0; i < 100_000; i += 1)
     metrics.count('instar_requests_total', { route: `/${i % 317}`, dialect: `d${i % 11}`, status: String(i % 97) })
@@ -57,7 +57,7 @@ test('a metric tells 500 combinations of its labels apart, whatever comes', asyn
   ok(samplesOf(await metrics.text()).get('instar_requests_total{route="other",dialect="other",status="other"}')! > 0)
 })
 
-test('names are as Prometheus wants them', () => {
+test('metric names follow the conventions of Prometheus', () => {
   for (const [name, { type, help, buckets }] of ENTRIES) {
     match(name, /^instar_[a-z][a-z0-9_]*$/)
     equal(name.endsWith('_total'), type === 'counter', name)
@@ -70,7 +70,7 @@ test('names are as Prometheus wants them', () => {
   }
 })
 
-test('what is not listed, and what is one too many, is told as other', async () => {
+test('label values that are not listed, or beyond the maximum number, are reported as other', async () => {
   const metrics = createMetrics()
   metrics.count('instar_updates_total', { outcome: 'exploded' })
   metrics.count('instar_updates_total', { outcome: 'computed' }, 3)
@@ -82,7 +82,7 @@ test('what is not listed, and what is one too many, is told as other', async () 
   equal(samples.get('instar_turns_skipped_total{reason="other"}'), 68)
 })
 
-test('what is kept elsewhere is read when it is asked for; totals of several readers and of counts add up', async () => {
+test('registered functions are called at each export; totals of several functions and counts are added', async () => {
   const metrics = createMetrics()
   let total = 2
   let waits = 'turns'
@@ -104,7 +104,7 @@ test('what is kept elsewhere is read when it is asked for; totals of several rea
   equal(samples.has('instar_trainer_waits{for="turns"}'), false)
 })
 
-test('a reader that fails is left out, the others are told', async () => {
+test('the samples of a function that fails are omitted; the others are exported', async () => {
   const metrics = createMetrics()
   metrics.read('instar_projections_lag_seconds', () => Promise.reject(new Error('away')))
   metrics.read('instar_turns_pending', () => [[{}, 4]])
@@ -113,7 +113,7 @@ test('a reader that fails is left out, the others are told', async () => {
   equal(text.includes('away'), false)
 })
 
-test('the text is what Prometheus reads: help and type before samples, every name once, a line feed at the end', async () => {
+test('the text format is valid: help and type before samples, each name once, a final line feed', async () => {
   const metrics = createMetrics()
   metrics.count('instar_updates_total', { outcome: 'computed' })
   metrics.observe('instar_reward', {}, -0.25)
@@ -141,7 +141,7 @@ test('the text is what Prometheus reads: help and type before samples, every nam
     ok(types.has(name), name)
 })
 
-test("appends are measured; everything else is the log's own", async () => {
+test('appends are measured; the other methods are those of the log', async () => {
   const metrics = createMetrics()
   const inner = openMemoryLog()
   const log = measuredLog(inner, metrics)

@@ -1,6 +1,7 @@
 /**
- * Every metric of an Instar process; docs/metrics.md is generated from it. Labels are bounded: each has listed values or a
- * maximum number of values, beyond which the value is `other`. Text, session, turn, user, key and model name are never labels.
+ * All metrics of Instar processes; docs/metrics.md is generated from this table. Each label has listed values or a maximum
+ * number of values; further values are reported as `other`. Texts, sessions, turns, users, keys and model names are never
+ * labels.
  */
 import { ERRORS } from '@instar/events/errors'
 import { GATEWAY_METRICS } from './gateway-table.ts'
@@ -148,5 +149,5 @@ export const METRICS = {
 
 export type MetricName = keyof typeof METRICS
 type LabelsOf<N extends MetricName> = (typeof METRICS)[N] extends { labels: infer L } ? L : Record<never, string>
-/** The labels of a metric; none where it has none. */
+/** The labels of a metric. */
 export type Labels<N extends MetricName> = Readonly<Record<keyof LabelsOf<N>, string>>

@@ -1,10 +1,10 @@
-/** How Kafka and the registry are reached: the settings, with the files that they name read. */
+/** Security and credentials for Kafka and the schema registry, from the settings and the files that they name. */
 import { InstarError } from '@instar/events'
 import type { RegistryAccess, Security } from '@instar/log/kafka/index'
 import { readFileSync } from 'node:fs'
-import type { Settings } from '../environment.ts'
+import type { Settings } from '../settings.ts'
 
-/** Undefined for a cluster that asks for nothing. Throws `bad_request` for a file that cannot be read. */
+/** Undefined for a cluster without TLS and SASL. Throws `bad_request` for a file that cannot be read. */
 export const kafkaSecurity = ({ kafka }: Pick<Settings, 'kafka'>): Security | undefined => {
   const { ssl, ca, cert, key, sasl } = kafka
   if (!ssl && !sasl) return undefined
@@ -30,7 +30,10 @@ export const kafkaSecurity = ({ kafka }: Pick<Settings, 'kafka'>): Security | un
   }
 }
 
-/** Kafka's records name their schemas by a number that a registry gave. Throws `bad_request` where none is named, or a file cannot be read. */
+/**
+ * Address and credentials of the schema registry, which records on Kafka require. Throws `bad_request` if no registry is
+ * configured, if its URL contains a user, or if a file cannot be read.
+ */
 export const registryOf = ({
   registry,
   registryUser,
@@ -39,14 +42,14 @@ export const registryOf = ({
   if (registry === null)
     throw new InstarError(
       'bad_request',
-      `INSTAR_LOG=${log} needs INSTAR_REGISTRY: the address of a Confluent-compatible schema registry.`,
+      `INSTAR_LOG=${log} requires INSTAR_REGISTRY, the URL of a Confluent-compatible schema registry.`,
       { field: 'INSTAR_REGISTRY' },
     )
   const { username, password, passwordFile, ca } = registryUser
   if (new URL(registry).username !== '')
     throw new InstarError(
       'bad_request',
-      'INSTAR_REGISTRY holds a user. Name it in INSTAR_REGISTRY_USERNAME and INSTAR_REGISTRY_PASSWORD: an address is shown in messages.',
+      'INSTAR_REGISTRY contains a user, and messages show this URL. Set INSTAR_REGISTRY_USERNAME and INSTAR_REGISTRY_PASSWORD instead.',
       { field: 'INSTAR_REGISTRY' },
     )
   return {
@@ -61,7 +64,7 @@ export const registryOf = ({
 const text = <K extends string>(name: K, variable: string, file: string | null): Partial<Record<K, string>> =>
   file === null ? {} : ({ [name]: read(variable, file) } as Record<K, string>)
 
-/** One line break at the end belongs to the file, not to the secret. */
+/** The content of the file without one line break at its end. */
 const secret = (variable: string, file: string): string => read(variable, file).replace(/\r?\n$/, '')
 
 const read = (variable: string, file: string): string => {

@@ -1,14 +1,14 @@
-/** `GET /health/live`, `/health/ready` and `/metrics` of a service that serves nothing else. */
+/** The HTTP server of a service without another one: `GET /health/live`, `/health/ready` and `/metrics`. */
 import { InstarError } from '@instar/events/errors'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { METRICS_TYPE, type Metrics } from '../metrics/metrics.ts'
 
-/** Null problem: ready. */
+/** `problem`: why the service is not ready; null: it is ready. */
 export type Health = { status: string; problem: string | null; [figure: string]: unknown }
 
-/** Throws `address_in_use`. */
+/** Throws `address_in_use` if it cannot listen on the port; port 0 selects a free one. */
 export const startHealth = async (
   host: string,
   port: number,
@@ -16,21 +16,21 @@ export const startHealth = async (
   metrics: Metrics,
 ): Promise<{ port: number; stop(): Promise<void> }> => {
   const server = createServer((request, response) => {
-    const asked = request.url?.split('?')[0]
-    if (asked === '/metrics') {
+    const path = request.url?.split('?')[0]
+    if (path === '/metrics') {
       void metrics.text().then(
         (text) => response.writeHead(200, { 'content-type': METRICS_TYPE, connection: 'close' }).end(text),
         (error: unknown) => response.destroy(error as Error),
       )
       return
     }
-    const known = asked === '/health/live' || asked === '/health/ready'
+    const known = path === '/health/live' || path === '/health/ready'
     const body =
-      asked === '/health/live'
+      path === '/health/live'
         ? { status: 'live' }
         : known
           ? health()
-          : { status: 'unknown path', problem: 'Ask for /health/live, /health/ready or /metrics.' }
+          : { status: 'unknown path', problem: 'The paths are /health/live, /health/ready and /metrics.' }
     const status = !known ? 404 : 'problem' in body && body.problem !== null ? 503 : 200
     response.writeHead(status, { 'content-type': 'application/json', connection: 'close' }).end(JSON.stringify(body))
   })

@@ -1,5 +1,5 @@
-/** This process as a Host; `env` comes from main.ts, the one reader of the environment. */
-import type { Environment } from '../environment.ts'
+/** The current process as a Host. `env` is passed by main.ts, which alone reads the environment. */
+import type { Environment } from '../settings.ts'
 import type { Host } from './run.ts'
 
 export const hostOf = (env: Environment): Host => {

@@ -1,18 +1,18 @@
-/** The log that the environment names. */
+/** Opens the configured log: embedded, or on Kafka. */
 import { InstarError, schemaTexts } from '@instar/events'
 import { openEmbeddedLog, type EventLog, type LogTarget } from '@instar/log'
 import { brokersOf, openKafkaLog, type KafkaLog } from '@instar/log/kafka/index'
 import { existsSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import type { Settings } from '../environment.ts'
+import type { Settings } from '../settings.ts'
 import { kafkaSecurity, registryOf } from './access.ts'
 
 const isKafka = ({ log }: Pick<Settings, 'log'>): boolean => log !== 'embedded'
 
 export const logFolder = ({ data }: Pick<Settings, 'data'>): string => join(data, 'log')
 
-/** What is known of the log before it is opened. */
+/** Properties of the configured log that are known before it is opened. */
 export const logTarget = (settings: Pick<Settings, 'log' | 'data'>): LogTarget => {
   const folder = logFolder(settings)
   return isKafka(settings)
@@ -28,14 +28,15 @@ export const logTarget = (settings: Pick<Settings, 'log' | 'data'>): LogTarget =
 export type LogSettings = Pick<Settings, 'log' | 'data' | 'partitions' | 'registry' | 'registryUser' | 'kafka'>
 
 type OpenLogOptions = {
-  /** What it calls itself at the brokers. */
+  /** The client id on Kafka, without host and process id. */
   name: string
-  /** The embedded log has one writer; others open it so. Kafka takes any number. */
+  /** Opens an embedded log, which has one writer, for reading. No effect on Kafka. */
   readOnly?: boolean
+  /** Receives lines for the process's log. */
   say?: (line: string) => void
 }
 
-/** Throws `log_unavailable`, `not_set_up`, or what the embedded log says of its folder. */
+/** Throws `log_unavailable`, `not_set_up`, and the errors of `openEmbeddedLog`. */
 export const openLog = async (settings: LogSettings, options: OpenLogOptions): Promise<EventLog> =>
   isKafka(settings)
     ? openKafka(settings, options)
@@ -45,11 +46,12 @@ export const openLog = async (settings: LogSettings, options: OpenLogOptions): P
         ...(options.readOnly ? { readOnly: true } : { schemas: schemaTexts() }),
       })
 
+/** Throws `bad_request` unless the configured log is on Kafka; otherwise like `openLog`. */
 export const openKafka = (settings: LogSettings, { name, say }: OpenLogOptions): Promise<KafkaLog> => {
   if (!isKafka(settings))
     throw new InstarError(
       'bad_request',
-      `A ${name} of its own needs INSTAR_LOG=kafka://host:port: the embedded log has one writer, \`npx instar up\`.`,
+      `A separate ${name} process requires INSTAR_LOG=kafka://host:port. The embedded log has one writer: \`npx instar up\` runs all services in one process.`,
       { field: 'INSTAR_LOG' },
     )
   const security = kafkaSecurity(settings)

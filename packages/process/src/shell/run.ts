@@ -1,40 +1,40 @@
 /**
- * A service as a process of its own: its environment, its log, its health, its end. SIGTERM or SIGINT stops
- * it in good order (exit code 0); a fault that it cannot outlive ends it (1), and whoever runs it starts it again.
+ * Runs a service as a process: settings, log, health port, shutdown. SIGTERM, SIGINT and SIGHUP stop it in order (exit
+ * code 0). A fatal error also stops it (exit code 1); the supervisor is expected to restart the process.
  */
 import { ERRORS, InstarError } from '@instar/events/errors'
 import { openSnapshots, type EventLog, type SnapshotStore } from '@instar/log'
 import { join } from 'node:path'
-import { readSettings, type Environment, type Settings } from '../environment.ts'
 import { measuredLog } from '../metrics/measured-log.ts'
 import { createMetrics, type Metrics } from '../metrics/metrics.ts'
 import { serviceLog } from '../service-log.ts'
+import { readSettings, type Environment, type Settings } from '../settings.ts'
 import { startHealth, type Health } from './health.ts'
 import { openKafka } from './open-log.ts'
 
 export type Service = {
-  /** What it says of itself once it is ready. */
+  /** A description for the line that is printed when the service is ready. */
   line: string
   health(): Health
   stop(): Promise<void>
 }
 
-export type World = {
+type ServiceContext = {
   settings: Settings
-  /** With the topics that the flow table gives to this service. */
+  /** Restricted to the topics that the flow table lists for this service; its appends are measured. */
   log: EventLog
-  /** In INSTAR_DATA. */
+  /** Snapshots in INSTAR_DATA. */
   snapshots: SnapshotStore
-  /** What `/metrics` tells; the log's part is in it. */
+  /** The metrics at `/metrics`. */
   metrics: Metrics
   now: () => number
   say: (line: string) => void
   onFatal: (error: Error) => void
-  /** Aborted when the process is asked to stop while it starts. */
+  /** Aborted when the process is asked to stop. */
   signal: AbortSignal
 }
 
-/** The process: what `main.ts` alone touches. */
+/** The process, which only `main.ts` accesses directly. */
 export type Host = {
   env: Environment
   cwd: string
@@ -44,22 +44,24 @@ export type Host = {
   stop: AbortSignal
 }
 
-/** A part that does not stop by itself is not waited for longer. */
+/** Time that shutdown may take before the process exits. */
 const STOP_MS = 20_000
 
+/** Resolves with the exit code when the service has stopped. `name`: as in the flow table. */
 export const runService = async (
   name: string,
   host: Host,
-  start: (world: World) => Promise<Service>,
+  start: (context: ServiceContext) => Promise<Service>,
 ): Promise<number> => {
   const say = (line: string): void => host.err(`${new Date().toISOString()} ${name}: ${line}\n`)
-  const fault = Promise.withResolvers<never>()
-  fault.promise.catch(() => undefined)
-  const asked = new Promise<null>((resolve) => {
+  const fatal = Promise.withResolvers<never>()
+  fatal.promise.catch(() => undefined)
+  const stopRequested = new Promise<null>((resolve) => {
     if (host.stop.aborted) resolve(null)
     else host.stop.addEventListener('abort', () => resolve(null), { once: true })
   })
-  const ends: (() => Promise<unknown>)[] = []
+  /** Closers of what was opened, called in reverse order. */
+  const closers: (() => Promise<unknown>)[] = []
   let service: Service | null = null
   const health = (): Health =>
     host.stop.aborted
@@ -67,16 +69,16 @@ export const runService = async (
       : service
         ? service.health()
         : { status: 'starting', problem: 'starting' }
-  const begin = async (): Promise<Service> => {
+  const startService = async (): Promise<Service> => {
     const settings = readSettings(host.env, host.cwd)
     const metrics = createMetrics()
     if (settings.healthPort !== null && name !== 'gateway') {
       const server = await startHealth(settings.host, settings.healthPort, health, metrics)
-      ends.push(() => server.stop())
+      closers.push(() => server.stop())
       say(`health on http://${settings.host}:${server.port}/health/ready`)
     }
     const log = serviceLog(measuredLog(await openKafka(settings, { name, say }), metrics), name)
-    ends.push(() => log.close())
+    closers.push(() => log.close())
     const snapshots = openSnapshots(join(settings.data, 'snapshots'), { say })
     const started = await start({
       settings,
@@ -85,42 +87,42 @@ export const runService = async (
       metrics,
       now: () => Date.now(),
       say,
-      onFatal: fault.reject,
+      onFatal: fatal.reject,
       signal: host.stop,
     })
-    ends.push(() => started.stop())
+    closers.push(() => started.stop())
     return started
   }
   let code = 0
-  const starting = begin()
+  const starting = startService()
   starting.catch(() => undefined)
   try {
-    service = await Promise.race([starting, fault.promise, asked])
+    service = await Promise.race([starting, fatal.promise, stopRequested])
     if (service) {
       host.out(`${name} ready: ${service.line}\n`)
-      await Promise.race([asked, fault.promise])
+      await Promise.race([stopRequested, fatal.promise])
     }
   } catch (error) {
     code = 1
-    logFault(say, error as Error)
+    logError(say, error as Error)
   }
-  const force = setTimeout(() => {
-    say('not waiting any longer for what does not stop')
+  const stopTimer = setTimeout(() => {
+    say(`exiting: shutdown has not finished after ${STOP_MS / 1000} s`)
     host.exit(1)
   }, STOP_MS)
   await starting.catch(() => undefined)
-  for (const end of ends.reverse()) {
-    await end().catch((error: unknown) => {
-      logFault(say, error as Error)
+  for (const close of closers.reverse()) {
+    await close().catch((error: unknown) => {
+      logError(say, error as Error)
       code = 1
     })
   }
-  clearTimeout(force)
-  say(code === 0 ? 'stopped' : 'ended by the fault above')
+  clearTimeout(stopTimer)
+  say(code === 0 ? 'stopped' : 'stopped because of the error above')
   return code
 }
 
-const logFault = (say: (line: string) => void, error: Error): void => {
+const logError = (say: (line: string) => void, error: Error): void => {
   if (error instanceof InstarError && error.code !== 'internal')
     say(`${error.code}: ${error.message} ${ERRORS[error.code].todo}`)
   else say(error.stack ?? error.message)
