@@ -1,8 +1,8 @@
 /** A log that one engine has learned, looked at by another: what it cannot compute again bit for bit, it says. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { test } from 'node:test'
-import { runCli } from '../../cli/src/cli.ts'
 import { findBuilt } from '@instar/policy/runtime/tfjs-node/place'
+import { instar } from '../kit/cli.ts'
 import { open, talkTwice } from './history.ts'
 import { dataFolder } from './process.ts'
 
@@ -23,23 +23,13 @@ const command = async <T>(
   words: string[],
   env: Record<string, string> = {},
 ): Promise<{ code: number; report: T }> => {
-  let out = ''
-  let err = ''
-  const code = await runCli([...words, '--json'], {
-    env: { INSTAR_DATA: data, INSTAR_PORT: '1', ...env },
-    cwd: '/',
-    out: (text) => {
-      out += text
-    },
-    err: (text) => {
-      err += text
-    },
-    terminal: false,
-    stop: new AbortController().signal,
+  const { code, out, err, json } = await instar([...words, '--json'], {
+    INSTAR_DATA: data,
+    INSTAR_PORT: '1',
+    ...env,
   })
-  const last = out.trimEnd().split('\n').at(-1) ?? ''
-  ok(last.startsWith('{'), `${out}${err}`)
-  return { code, report: JSON.parse(last) as T }
+  ok(json, `${out}${err}`)
+  return { code, report: json as T }
 }
 
 for (const [learnEngine, otherEngine] of [

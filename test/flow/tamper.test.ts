@@ -5,7 +5,7 @@ import { cpSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { join } from 'node:path'
 import { before, describe, test } from 'node:test'
-import { runCli } from '../../cli/src/cli.ts'
+import { instar } from '../kit/cli.ts'
 import { dataFolder } from './process.ts'
 import { open, talkTwice } from './history.ts'
 import { witness } from './witness.ts'
@@ -15,23 +15,9 @@ type Report = { ok: boolean; first: Difference | null; batches: { batch: number;
 type Row = { offset: number; partition: number; key: string; schema: string; payload: Uint8Array }
 
 const verify = async (data: string, ...args: string[]): Promise<{ code: number; report: Report }> => {
-  let out = ''
-  let err = ''
-  const code = await runCli(['verify', 'all', '--json', ...args], {
-    env: { INSTAR_DATA: data },
-    cwd: '/',
-    out: (text) => {
-      out += text
-    },
-    err: (text) => {
-      err += text
-    },
-    terminal: false,
-    stop: new AbortController().signal,
-  })
-  const report = JSON.parse(out.trimEnd().split('\n').at(-1)!) as Report
-  ok(report.batches, `${out}${err}`)
-  return { code, report }
+  const { code, out, err, json } = await instar(['verify', 'all', '--json', ...args], { INSTAR_DATA: data })
+  ok(json, `${out}${err}`)
+  return { code, report: json as Report }
 }
 
 describe('a log with one byte changed', { timeout: 170_000 }, () => {

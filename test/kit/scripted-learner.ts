@@ -5,6 +5,7 @@ import type {
   EvaluateRequest,
   Evaluation,
   LearningEngine,
+  Model,
   Parent,
   StepResult,
   StepSettings,
@@ -98,4 +99,19 @@ export class ScriptedLearner implements LearningEngine {
     const fault = this.faults.shift()
     if (fault) throw fault
   }
+}
+
+/** A model for services around a ScriptedLearner; a prompt has one token per character of its messages' JSON. */
+export const SCRIPTED_MODEL: Model = {
+  name: 'm',
+  sha256: 'base',
+  contextLength: 64,
+  vocabulary: 8,
+  defaults: { temperature: 1, topP: 1, topK: 0 },
+  endOfTurn: [0],
+  encode: () => [1],
+  decode: () => 'x',
+  detokenizer: () => ({ push: () => 'x', end: () => '' }),
+  render: () => 'x',
+  promptIds: (messages) => Array.from({ length: JSON.stringify(messages).length }, () => 1),
 }

@@ -12,26 +12,13 @@ import {
   type TurnsEvent,
 } from '@instar/events'
 import { openMemoryLog, type MemoryLog } from '@instar/log'
-import type { Model } from '@instar/engine/port'
 import { createPublisher, publisherConfig } from '@instar/publisher'
 import { createTrainer, trainerConfig } from '@instar/trainer'
 import { runReplay, type ReplayLine } from '../../cli/src/replay.ts'
 import { captured, type Said } from '../kit/scored-history.ts'
-import { ScriptedLearner } from '../kit/scripted-learner.ts'
+import { SCRIPTED_MODEL, ScriptedLearner } from '../kit/scripted-learner.ts'
 
-const model: Model = {
-  name: 'm',
-  sha256: 'base',
-  contextLength: 512,
-  vocabulary: 8,
-  defaults: { temperature: 1, topP: 1, topK: 0 },
-  endOfTurn: [0],
-  encode: () => [1],
-  decode: () => 'x',
-  detokenizer: () => ({ push: () => 'x', end: () => '' }),
-  render: () => 'x',
-  promptIds: (messages) => Array.from({ length: JSON.stringify(messages).length }, () => 1),
-}
+const model = { ...SCRIPTED_MODEL, contextLength: 512 }
 const now = (): number => 1000
 const user = (content: string): Said => ({ role: 'user', content })
 

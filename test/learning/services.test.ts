@@ -17,23 +17,10 @@ import {
 import { openMemoryLog, type MemoryLog } from '@instar/log'
 import { createPublisher, publisherConfig, type Publisher } from '@instar/publisher'
 import { createTrainer, trainerConfig, type Trainer } from '@instar/trainer'
-import type { Model } from '@instar/engine/port'
-import { ScriptedLearner } from '../kit/scripted-learner.ts'
+import { SCRIPTED_MODEL, ScriptedLearner } from '../kit/scripted-learner.ts'
 
 const BODY = Buffer.from(JSON.stringify({ messages: [{ role: 'user', content: 'q' }] }))
-const model: Model = {
-  name: 'm',
-  sha256: 'base',
-  contextLength: 64,
-  vocabulary: 8,
-  defaults: { temperature: 1, topP: 1, topK: 0 },
-  endOfTurn: [0],
-  encode: () => [1],
-  decode: () => 'x',
-  detokenizer: () => ({ push: () => 'x', end: () => '' }),
-  render: () => 'x',
-  promptIds: (messages) => Array.from({ length: JSON.stringify(messages).length }, () => 1),
-}
+const model = SCRIPTED_MODEL
 
 let clock = 1_000
 const now = (): number => (clock += 1)

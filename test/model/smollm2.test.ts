@@ -8,6 +8,7 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import type { GeneratedToken, Model, ServingEngine, StepSettings, TrainItem } from '@instar/engine/port'
 import { openModel, startLearning, startServing } from '@instar/policy'
+import { exampleSettings } from '../kit/golden/policy/example.ts'
 
 type Reference = {
   encodings: { text: string; ids: number[] }[]
@@ -51,21 +52,16 @@ async function ask(
 }
 
 const SETTINGS: StepSettings = {
+  ...exampleSettings,
   seed: 1,
   rank: 8,
   alpha: 16,
   learningRate: 1e-3,
   epochs: 1,
-  beta1: 0.9,
-  beta2: 0.95,
-  maxGradNorm: 1,
-  clipLow: 0.2,
   clipHigh: 0.2,
-  tisCap: 2,
   sequenceMask: 2,
   opdWeight: 0,
   klWeight: 0,
-  klFullAtAdvantage: 0.5,
   microBatchTokens: 256,
 }
 

@@ -7,7 +7,6 @@ import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { readSettings } from '@instar/process'
-import { runCli } from '../cli.ts'
 import { gatewayCheck } from '../doctor/local-checks.ts'
 import { startRig, turnOf, USER } from '../../../test/kit/gateway.ts'
 import { folder, instar, type CliResult } from '../../../test/kit/cli.ts'
@@ -18,17 +17,9 @@ test('a running gateway applies keys that are added, limited, rotated and revoke
   const folder = await mkdtemp(join(tmpdir(), 'instar-keys-'))
   const file = join(folder, 'keys.json')
   const keys = async (...args: string[]): Promise<unknown> => {
-    const out: string[] = []
-    const code = await runCli(['keys', ...args, '--json'], {
-      env: { INSTAR_DATA: folder },
-      cwd: folder,
-      out: (text) => void out.push(text),
-      err: () => undefined,
-      terminal: false,
-      stop: new AbortController().signal,
-    })
+    const { code, json } = await instar(['keys', ...args, '--json'], { INSTAR_DATA: folder }, folder)
     assert.equal(code, 0)
-    return JSON.parse(out.at(-1)!)
+    return json
   }
   let now = Date.now()
   const rig = await startRig({ settings: { keyFile: file }, ports: { now: () => now } })

@@ -1,7 +1,7 @@
 /** `instar doctor agent`: the session and its source, joins and training of the last requests, without their content. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { runCli } from '../cli.ts'
+import { instar } from '../../../test/kit/cli.ts'
 import { ADMIN_TOKEN, startRig, USER } from '../../../test/kit/gateway.ts'
 
 type Row = {
@@ -24,19 +24,11 @@ test('each request is listed with its session, the fields that identified it, an
   const rig = await startRig()
   const { port } = new URL(rig.url)
   const run = async (...args: string[]): Promise<string> => {
-    const out: string[] = []
-    assert.equal(
-      await runCli(['doctor', 'agent', '--port', port, ...args], {
-        env: { INSTAR_ADMIN_TOKEN: ADMIN_TOKEN },
-        cwd: '/',
-        out: (text) => void out.push(text),
-        err: () => undefined,
-        terminal: false,
-        stop: new AbortController().signal,
-      }),
-      0,
-    )
-    return out.join('')
+    const { code, out } = await instar(['doctor', 'agent', '--port', port, ...args], {
+      INSTAR_ADMIN_TOKEN: ADMIN_TOKEN,
+    })
+    assert.equal(code, 0)
+    return out
   }
   const ask = async (
     json: object,

@@ -12,7 +12,7 @@ import { createPublisher, publisherConfig } from '@instar/publisher'
 import { createScorer, scorerConfig, type Judge } from '@instar/scorer'
 import { createTrainer, trainerConfig } from '@instar/trainer'
 import { range } from '../../kit/event-log/harness.ts'
-import { ScriptedLearner } from '../../kit/scripted-learner.ts'
+import { SCRIPTED_MODEL, ScriptedLearner } from '../../kit/scripted-learner.ts'
 
 export type WorkerPlace = {
   role: 'scorer' | 'trainer' | 'publisher'
@@ -79,19 +79,7 @@ class Learner extends ScriptedLearner {
   }
 }
 
-const model: Model = {
-  name: 'm',
-  sha256: 'base',
-  contextLength: 64,
-  vocabulary: 8,
-  defaults: { temperature: 1, topP: 1, topK: 0 },
-  endOfTurn: [0],
-  encode: () => [1],
-  decode: () => 'x',
-  detokenizer: () => ({ push: () => 'x', end: () => '' }),
-  render: () => 'x',
-  promptIds: () => [1],
-}
+const model: Model = { ...SCRIPTED_MODEL, promptIds: () => [1] }
 const now = Date.now
 const onFatal = (error: Error): void => {
   throw error

@@ -5,25 +5,13 @@ import type { Model } from '@instar/engine/port'
 import { createPublisher, publisherConfig } from '@instar/publisher'
 import { createScorer, scorerConfig, type Judge } from '@instar/scorer'
 import { createTrainer, trainerConfig } from '@instar/trainer'
-import { ScriptedLearner } from '../../kit/scripted-learner.ts'
+import { SCRIPTED_MODEL, ScriptedLearner } from '../../kit/scripted-learner.ts'
 import { captured, type Said } from '../../kit/scored-history.ts'
 
 const [folder = '', from = '0'] = process.argv.slice(2)
 const log = await openEmbeddedLog({ folder, schemas: schemaTexts() })
 await announceUpgrade(log, 'up', Date.now(), new AbortController().signal)
-const model: Model = {
-  name: 'm',
-  sha256: 'base',
-  contextLength: 64,
-  vocabulary: 8,
-  defaults: { temperature: 1, topP: 1, topK: 0 },
-  endOfTurn: [0],
-  encode: () => [1],
-  decode: () => 'x',
-  detokenizer: () => ({ push: () => 'x', end: () => '' }),
-  render: () => 'x',
-  promptIds: () => [1],
-}
+const model: Model = { ...SCRIPTED_MODEL, promptIds: () => [1] }
 const judge: Judge = {
   id: 'scripted',
   alone: false,

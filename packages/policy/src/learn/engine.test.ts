@@ -3,26 +3,10 @@ import assert from 'node:assert/strict'
 import { fileURLToPath } from 'node:url'
 import { openModel, startLearning } from '../index.ts'
 import type { LearningEngine, Model, Sampling, StepSettings, TrainItem } from '@instar/engine/port'
+import { exampleSettings } from '../../../../test/kit/golden/policy/example.ts'
 
 const folder = fileURLToPath(new URL('../../../../models/tiny', import.meta.url))
-const settings: StepSettings = {
-  seed: 3,
-  rank: 4,
-  alpha: 8,
-  learningRate: 3e-3,
-  epochs: 2,
-  beta1: 0.9,
-  beta2: 0.95,
-  maxGradNorm: 1,
-  clipLow: 0.2,
-  clipHigh: 0.2,
-  tisCap: 2,
-  sequenceMask: 2,
-  opdWeight: 1,
-  klWeight: 0.03,
-  klFullAtAdvantage: 0.5,
-  microBatchTokens: 256,
-}
+const settings: StepSettings = { ...exampleSettings, seed: 3, clipHigh: 0.2, sequenceMask: 2, microBatchTokens: 256 }
 const sampling: Sampling = { temperature: 0.7, topP: 1, topK: 0, seed: 5, maxTokens: 24, stop: [] }
 const questions = [
   'How much is 2 plus 12?',

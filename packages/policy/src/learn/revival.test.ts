@@ -11,27 +11,11 @@ import { startLearning, type LearningOptions } from '../index.ts'
 import { findBuilt } from '../runtime/tfjs-node/place.ts'
 import { CONFIG, randomAdapter, writeRandomModel } from '../../../../test/kit/random-model.ts'
 import { crash, latest, started, threads } from '../../../../test/kit/threads.ts'
+import { exampleSettings } from '../../../../test/kit/golden/policy/example.ts'
 
 const model = mkdtempSync(path.join(tmpdir(), 'instar-learning-'))
 const adapter = randomAdapter(1)
-const settings: StepSettings = {
-  seed: 3,
-  rank: 4,
-  alpha: 8,
-  learningRate: 3e-3,
-  epochs: 2,
-  beta1: 0.9,
-  beta2: 0.95,
-  maxGradNorm: 1,
-  clipLow: 0.2,
-  clipHigh: 0.2,
-  tisCap: 2,
-  sequenceMask: 2,
-  opdWeight: 1,
-  klWeight: 0.03,
-  klFullAtAdvantage: 0.5,
-  microBatchTokens: 64,
-}
+const settings: StepSettings = { ...exampleSettings, seed: 3, microBatchTokens: 64 }
 const line = { adapter: null, state: null }
 const sampling: Sampling = { temperature: 1, topP: 1, topK: 0, seed: 5, maxTokens: 60, stop: [] }
 const item = (seed: number, more: Partial<TrainItem> = {}): TrainItem => ({
