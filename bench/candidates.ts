@@ -1,6 +1,6 @@
 /**
- * What a group of candidates in the background is worth: the demo's three people, with one answer to each request or
- * with four candidates of it, under the same judge. Counted are conversations, which do not depend on the machine.
+ * Effect of background candidates: the demo with one answer to each request and with four candidates, under the same
+ * judge. The result is a number of sessions, which does not depend on the speed of the machine.
  */
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -24,11 +24,12 @@ type CandidatesRow = {
   candidates: number
   seed: number
   sessions: number
-  /** Conversations of each person until three first replies in a row met the rule; null: never. */
+  /** Sessions of each user until three satisfying first replies in a row, separated by ` / `; –: never. */
   converged: string
-  /** Mean over the people of the share of first replies that met the rule, on fresh questions. */
+  /** Mean over the users of the share of satisfying first replies to held-out questions, by the base and by the head. */
   before: number
   after: number
+  /** Share of held-out questions that the head answers correctly. */
   content: number
   versions: number
   requests: number
@@ -36,39 +37,41 @@ type CandidatesRow = {
   seconds: number
 }
 export type Report = { name: string; machine: string; rows: CandidatesRow[] }
-type CandidatesOptions = { quick?: boolean; say?: (line: string) => void }
+export type CandidatesOptions = { quick?: boolean; logLine?: (line: string) => void }
 
+/** The fields of a judge's evidence that this judge uses. `shown_answer`: of a candidate that was not shown. */
 type Evidence = { answer: string; shown_answer?: string; next_state: { user: string } | null }
 
+/** Name of the user → the hint for its complaints. */
 const HINTS: Readonly<Record<string, string>> = {
   student: 'Answer in plain text.',
   ta: 'Answer in full detail with several sentences.',
   teacher: 'Answer in a warm and friendly way.',
 }
-const complains = (words: string): User | undefined => USERS.find(({ complaints }) => complaints.includes(words))
-const alike = (a: string, b: string): boolean => USERS.every(({ satisfied }) => satisfied(a) === satisfied(b))
+const userOfComplaint = (text: string): User | undefined => USERS.find(({ complaints }) => complaints.includes(text))
+const sameStyle = (a: string, b: string): boolean => USERS.every(({ satisfied }) => satisfied(a) === satisfied(b))
 
 /**
- * A judge that understands what people say and knows nothing else of them: who they are is not in its evidence. Of an
- * answer that was not shown it says whether a complaint about the one that was would hold for it too.
+ * A judge that recognizes the users' replies, and has no other information about the users. For an answer that was not
+ * shown it decides whether the complaint about the shown answer applies to it too.
  */
 const verdictOn = ({ answer, shown_answer: shown, next_state: next }: Evidence): { verdict: string; hint: string } => {
-  const words = next?.user ?? ''
-  const user = complains(words)
+  const reply = next?.user ?? ''
+  const user = userOfComplaint(reply)
   if (shown !== undefined)
     return {
       verdict: user
         ? user.satisfied(answer)
           ? 'good'
           : 'bad'
-        : USERS[0]!.thanks.includes(words) && alike(answer, shown)
+        : USERS[0]!.thanks.includes(reply) && sameStyle(answer, shown)
           ? 'good'
           : 'unclear',
       hint: '',
     }
-  if (user || WRONG.some((wrong) => wrong === words))
+  if (user || WRONG.some((wrong) => wrong === reply))
     return { verdict: 'bad', hint: user ? (HINTS[user.name] ?? '') : '' }
-  return { verdict: words === '' ? 'unclear' : 'good', hint: '' }
+  return { verdict: reply === '' ? 'unclear' : 'good', hint: '' }
 }
 
 const startJudge = async (): Promise<Server> => {
@@ -86,23 +89,23 @@ const startJudge = async (): Promise<Server> => {
   return server
 }
 
-/** Nobody is asking: what was said is scored and learned from, candidates that were to come with it. */
+/** Resolves when no candidate is pending and the pipeline is settled. */
 const settled = async (pipeline: Pipeline): Promise<void> => {
-  const waiting = async (): Promise<number> =>
+  const pendingCandidates = async (): Promise<number> =>
     ((await (await fetch(`${pipeline.url}/admin/status`)).json()) as { requests: { candidatesWaiting: number } })
       .requests.candidatesWaiting
-  while ((await waiting()) > 0) await pause(20)
+  while ((await pendingCandidates()) > 0) await pause(20)
   await pipeline.settled()
 }
 
-const trial = async (
+const runTrial = async (
   judge: string | null,
   candidates: number,
   seed: number,
   sessions: number,
   fresh: number,
 ): Promise<CandidatesRow> => {
-  const began = performance.now()
+  const startedAt = performance.now()
   const data = mkdtempSync(join(tmpdir(), 'instar-candidates-'))
   const firstError = createFirstError()
   const pipeline = await startPipeline(
@@ -124,15 +127,15 @@ const trial = async (
       { client, settled: () => firstError.orFatal(settled(pipeline)) },
       { ...DEMO, seed, sessions, fresh, evaluation: fresh },
     )
-    const mean = async (model: string): Promise<number> => {
+    const meanSatisfaction = async (model: string): Promise<number> => {
       let sum = 0
       for (const { user } of demo.users) sum += await demo.satisfaction(user, model)
       return sum / demo.users.length
     }
     await settled(pipeline)
-    const before = await mean('policy@0')
+    const before = await meanSatisfaction('policy@0')
     await demo.run()
-    const after = await mean('policy')
+    const after = await meanSatisfaction('policy')
     return {
       judge: judge === null ? 'rules' : 'listener',
       candidates,
@@ -145,7 +148,7 @@ const trial = async (
       versions: (await pipeline.line())?.head ?? 0,
       requests: demo.requests,
       failed: demo.failed,
-      seconds: Math.round((performance.now() - began) / 1000),
+      seconds: Math.round((performance.now() - startedAt) / 1000),
     }
   } finally {
     await pipeline.stop()
@@ -153,19 +156,19 @@ const trial = async (
   }
 }
 
-export const bench = async ({ quick = false, say = () => undefined }: CandidatesOptions = {}): Promise<Report> => {
+export const bench = async ({ quick = false, logLine = () => undefined }: CandidatesOptions = {}): Promise<Report> => {
   const judge = await startJudge()
   const url = `http://127.0.0.1:${(judge.address() as AddressInfo).port}/v1`
   const rows: CandidatesRow[] = []
   try {
     for (const seed of quick ? [1] : [1, 2, 3]) {
-      for (const [by, candidates] of [
+      for (const [judgeUrl, candidates] of [
         [null, 1],
         [url, 1],
         [url, 4],
       ] as const) {
-        const row = await trial(by, candidates, seed, quick ? 12 : DEMO.sessions, quick ? 12 : DEMO.fresh)
-        say(JSON.stringify(row))
+        const row = await runTrial(judgeUrl, candidates, seed, quick ? 12 : DEMO.sessions, quick ? 12 : DEMO.fresh)
+        logLine(JSON.stringify(row))
         rows.push(row)
       }
     }

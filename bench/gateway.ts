@@ -1,15 +1,16 @@
 /**
- * What the gateway adds to a call, and what it costs: against the engine itself, a bare pass-through, Portkey's gateway
- * and LiteLLM, in interleaved rounds of one run. Engine and client are processes of their own; the gateway captures
- * every turn, flushed to disk before its answer ends.
+ * Latency that the gateway adds to a request, and its CPU. Compared with the engine alone, a pass-through, Portkey's
+ * gateway and LiteLLM, in interleaved rounds of one run. Engine and client are separate processes; the gateway captures
+ * every turn, flushed to disk before the answer ends.
  */
 import { join } from 'node:path'
 import { openEmbeddedLog } from '@instar/log'
 import { temporaryFolder } from '../test/kit/stack.ts'
+import { caseName, type Case } from './gateway/cases.ts'
 import type { Load, Outcome } from './gateway/client.ts'
-import { startClient, startProgram, usedBy, type Client, type Server } from './gateway/process.ts'
+import { readUsage, startClient, startProgram, type Client, type Server } from './gateway/process.ts'
 import type { Size } from './gateway/prompts.ts'
-import { goalsOf, rowsOf, tableOf, type Row } from './gateway/report.ts'
+import { rowsOf, tableOf, targetsOf, type Row } from './gateway/report.ts'
 import { startSubjects, type Name, type Subject } from './gateway/subjects.ts'
 import { machine } from './machine.ts'
 
@@ -22,19 +23,18 @@ export type Report = {
   table: string
   rows: Row[]
 }
-/** `profile`: a folder for the gateway's CPU profile. `only`: cases whose name holds it. */
-type GatewayOptions = {
+/** `profile`: a folder for the CPU profile of the gateway. `only`: measure the cases whose name contains it. */
+export type GatewayOptions = {
   quick?: boolean
   peer?: boolean
-  say?: (line: string) => void
+  logLine?: (line: string) => void
   profile?: string
   only?: string
   rounds?: number
 }
 
-export type Case = { size: Size; stream: boolean; kind: 'busy' | 'steady' }
-/** One subject in one case of one round. `cpuMs`, `megabytes`: of its processes. */
-export type Measured = {
+/** One subject in one case of one round. `cpuMs`: of a request; `megabytes`: of its processes. */
+export type Measurement = {
   at: Case
   name: Name
   round: number
@@ -44,9 +44,10 @@ export type Measured = {
   outcome: Outcome
 }
 
+/** Connections of the closed loop. */
 const CONNECTIONS = 32
-/** Begun on time, so many a second; what cannot do as many is asked at its own rate, which the table says. */
-const RATES: Record<Name, number> = {
+/** Requests per second of the open loop; lower for a subject that cannot process more. */
+export const RATES: Record<Name, number> = {
   direct: 50,
   'pass-through': 50,
   ours: 50,
@@ -54,28 +55,27 @@ const RATES: Record<Name, number> = {
   Portkey: 50,
   LiteLLM: 10,
 }
+/** Requests per second of 200 KB. */
 const LARGE_RATE = 20
 
 const rateOf = (name: Name, size: Size): number => Math.min(RATES[name], size === '1 KB' ? Infinity : LARGE_RATE)
 
 const CASES: readonly Case[] = [
   ...[false, true].flatMap((stream): Case[] =>
-    (['busy', 'steady'] as const).map((kind) => ({ size: '1 KB', stream, kind })),
+    (['closed', 'open'] as const).map((kind) => ({ size: '1 KB', stream, kind })),
   ),
   ...[false, true].flatMap((stream): Case[] =>
-    (['busy', 'steady'] as const).map((kind) => ({ size: '200 KB', stream, kind })),
+    (['closed', 'open'] as const).map((kind) => ({ size: '200 KB', stream, kind })),
   ),
-  { size: '200 KB again', stream: false, kind: 'busy' },
+  { size: '200 KB again', stream: false, kind: 'closed' },
 ]
 
-export const nameOf = ({ size, stream, kind }: Case): string => `${size}, ${stream ? 'stream' : 'whole'}, ${kind}`
-
-/** Before the rounds: a program that has just started is compiled yet. */
-const WARM_SECONDS = 3
+/** Length of each case before the rounds, in which the programs are compiled. */
+const WARM_UP_SECONDS = 3
 
 const loadOf = ({ size, kind }: Case, name: Name, round: number, quick: boolean): Load => {
-  if (kind === 'steady') return { perSecond: rateOf(name, size), seconds: quick ? 1 : size === '1 KB' ? 4 : 2.5 }
-  return { connections: CONNECTIONS, seconds: quick ? 0.7 : round < 0 ? WARM_SECONDS : 2 }
+  if (kind === 'open') return { perSecond: rateOf(name, size), seconds: quick ? 1 : size === '1 KB' ? 4 : 2.5 }
+  return { connections: CONNECTIONS, seconds: quick ? 0.7 : round < 0 ? WARM_UP_SECONDS : 2 }
 }
 
 const measure = async (
@@ -84,7 +84,7 @@ const measure = async (
   at: Case,
   round: number,
   quick: boolean,
-): Promise<Measured> => {
+): Promise<Measurement> => {
   const {
     name,
     server: { port, pid },
@@ -94,10 +94,10 @@ const measure = async (
   const outcome = await client.run(
     { port, headers, size: at.size, stream: at.stream, load: loadOf(at, name, round, quick) },
     async () => {
-      before = (await usedBy(pid)).cpuMs
+      before = (await readUsage(pid)).cpuMs
     },
   )
-  const { cpuMs, megabytes } = await usedBy(pid)
+  const { cpuMs, megabytes } = await readUsage(pid)
   return {
     at,
     name,
@@ -109,7 +109,7 @@ const measure = async (
   }
 }
 
-/** Every answer that the gateway gave is on the log. */
+/** Number of turns on the log. */
 const countTurns = async (folder: string): Promise<number> => {
   const log = await openEmbeddedLog({ folder, readOnly: true })
   const { turns = {} } = await log.ends(['turns'])
@@ -120,7 +120,7 @@ const countTurns = async (folder: string): Promise<number> => {
 export const bench = async ({
   quick = false,
   peer = true,
-  say = () => undefined,
+  logLine = () => undefined,
   profile,
   only = '',
   rounds = quick ? 1 : 3,
@@ -130,37 +130,38 @@ export const bench = async ({
   try {
     const engine: Server = await startProgram(join(import.meta.dirname, 'gateway/mock.ts'))
     running.push(engine)
-    const subjects = await startSubjects({ engine, folder: folder.path, peer, profile: profile ?? null, say })
+    const subjects = await startSubjects({ engine, folder: folder.path, peer, profile: profile ?? null, logLine })
     running.unshift(...subjects.slice(1).map(({ server }) => server))
     const client = await startClient()
     running.push(client)
-    const found: Measured[] = []
+    const measurements: Measurement[] = []
     let answered = 0
-    const cases = CASES.filter((one) => nameOf(one).includes(only))
+    const cases = CASES.filter((one) => caseName(one).includes(only))
     for (let round = -1; round < rounds; round++) {
       for (const at of cases) {
-        // Each begins as often as the others.
-        const turned = subjects.map((_, i) => subjects[(i + Math.max(0, round)) % subjects.length]!)
-        for (const subject of turned) {
-          if (round < 0 && at.kind === 'steady') continue
-          const one = await measure(client, subject, at, round, quick)
-          if (subject.name === 'ours') answered += one.outcome.count
-          if (one.outcome.failed > 0) say(`${subject.name}, ${nameOf(at)}: ${one.outcome.failed} failed`)
-          if (round >= 0) found.push(one)
+        // Each subject is the first one equally often.
+        const rotated = subjects.map((_, i) => subjects[(i + Math.max(0, round)) % subjects.length]!)
+        for (const subject of rotated) {
+          if (round < 0 && at.kind === 'open') continue
+          const measurement = await measure(client, subject, at, round, quick)
+          if (subject.name === 'ours') answered += measurement.outcome.count
+          if (measurement.outcome.failed > 0)
+            logLine(`${subject.name}, ${caseName(at)}: ${measurement.outcome.failed} failed`)
+          if (round >= 0) measurements.push(measurement)
         }
       }
-      say(round < 0 ? 'warm' : `round ${round + 1} of ${rounds}`)
+      logLine(round < 0 ? 'warmed up' : `round ${round + 1} of ${rounds}`)
     }
     for (const one of running.splice(0)) await one.stop()
     const turns = await countTurns(join(folder.path, 'log'))
-    if (turns < answered) throw new Error(`${answered} answers were given and ${turns} turns are on the log`)
-    const rows = rowsOf(found)
+    if (turns < answered) throw new Error(`the gateway gave ${answered} answers, but the log has only ${turns} turns`)
+    const rows = rowsOf(measurements)
     return {
       name: 'gateway',
       machine: machine(),
-      load: `busy: ${CONNECTIONS} connections; steady: ${RATES.ours}/s with 1 KB, ${LARGE_RATE}/s with 200 KB, LiteLLM ${RATES.LiteLLM}/s; ${rounds} rounds`,
+      load: `closed loop: ${CONNECTIONS} connections; open loop: ${RATES.ours}/s with 1 KB, ${LARGE_RATE}/s with 200 KB, LiteLLM ${RATES.LiteLLM}/s; ${rounds} rounds`,
       captured: `${answered} answers counted, ${turns} turns on the log`,
-      targets: `\n${goalsOf(found).join('\n')}`,
+      targets: `\n${targetsOf(measurements).join('\n')}`,
       table: `\n${tableOf(rows)}\n`,
       rows,
     }
@@ -171,17 +172,17 @@ export const bench = async ({
 }
 
 if (import.meta.main) {
-  const value = (flag: string): string | undefined =>
+  const optionOf = (flag: string): string | undefined =>
     process.argv.find((word) => word.startsWith(`--${flag}=`))?.slice(flag.length + 3)
-  const profile = value('profile')
-  const rounds = value('rounds')
+  const profile = optionOf('profile')
+  const rounds = optionOf('rounds')
   const report = await bench({
     quick: process.argv.includes('--quick'),
     peer: !process.argv.includes('--no-peer'),
-    say: (line) => {
+    logLine: (line) => {
       console.error(line)
     },
-    only: value('only') ?? '',
+    only: optionOf('only') ?? '',
     ...(profile === undefined ? {} : { profile }),
     ...(rounds === undefined ? {} : { rounds: Number(rounds) }),
   })

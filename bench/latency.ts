@@ -1,6 +1,6 @@
 /**
- * The whole pipeline in one process with the tiny model, people who ask 4 times a second from a thread of their
- * own: how long until what was learned serves, how long a rollback takes, and what learning costs those who wait.
+ * The whole pipeline in one process with the tiny model, under 4 requests per second: time from a batch to its served
+ * version, time of a rollback, and the effect of learning on the time to the first token. Times in milliseconds.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
@@ -13,12 +13,12 @@ import type { EventLog } from '@instar/log'
 import { adminTokenIn } from '@instar/process'
 import { startPipeline, type Pipeline } from '../cli/src/pipeline.ts'
 import { machine, median, quantile, rounded } from './machine.ts'
-import { ask, crowd, type Asked } from './people.ts'
+import { runUserLoad, streamCompletion, type RequestTiming } from './simulated-users.ts'
 
 const MODEL = resolve(import.meta.dirname, '../models/tiny')
 const PER_SECOND = 4
 const ROLLBACKS = 20
-/** The histogram holds intervals between ticks of this length; what is beyond it is delay. */
+/** Interval of the event loop histogram, which is subtracted from its values. */
 const TICK_MS = 5
 
 type LatencyRow = {
@@ -38,57 +38,60 @@ export type Report = {
   failed: number
   rows: LatencyRow[]
 }
-type LatencyOptions = { quick?: boolean; say?: (line: string) => void }
+export type LatencyOptions = { quick?: boolean; logLine?: (line: string) => void }
 
-type Window = { from: number; to: number }
+type Interval = { from: number; to: number }
 const now = (): number => performance.timeOrigin + performance.now()
 
-async function* events(log: EventLog, topic: Topic): AsyncGenerator<{ id: string; event: Event }> {
+async function* readEvents(log: EventLog, topic: Topic): AsyncGenerator<{ id: string; event: Event }> {
   for await (const batch of log.read(topic)) for (const record of batch) yield decodeRecord(record)
 }
 
-/** For each version that an update made: from the end of the last turn that its batch needed to the first token it served. */
-const untilServed = async (log: EventLog, asked: readonly Asked[]): Promise<number[]> => {
+/** For each trained version: time from the end of the last turn of its batch to the first token that it served. */
+const turnToServed = async (log: EventLog, requests: readonly RequestTiming[]): Promise<number[]> => {
   const finished = new Map<string, number>()
   const causes = new Map<string, string>()
   const batches = new Map<string, number>()
   const updates = new Map<string, string>()
-  for await (const { event } of events(log, 'turns'))
+  for await (const { event } of readEvents(log, 'turns'))
     if (event.type === 'TurnCaptured') finished.set(event.turn, event.finishedAt)
-  for await (const { id, event } of events(log, 'scores')) if (event.type === 'TurnScored') causes.set(id, event.cause)
-  for await (const { id, event } of events(log, 'updates')) {
+  for await (const { id, event } of readEvents(log, 'scores'))
+    if (event.type === 'TurnScored') causes.set(id, event.cause)
+  for await (const { id, event } of readEvents(log, 'updates')) {
     if (event.type === 'BatchSealed')
       batches.set(id, Math.max(...event.items.map(({ score }) => finished.get(causes.get(score) ?? '') ?? Number.NaN)))
     if (event.type === 'UpdateComputed') updates.set(id, event.batch)
   }
-  const found: number[] = []
-  for await (const { event } of events(log, 'weights')) {
+  const times: number[] = []
+  for await (const { event } of readEvents(log, 'weights')) {
     if (event.type !== 'VersionPublished') continue
-    const last = batches.get(updates.get(event.update) ?? '')
-    const served = asked.filter(({ version }) => version === event.number).map(({ first }) => first)
-    if (last === undefined || !Number.isFinite(last)) throw new Error(`version ${event.number} has no last turn`)
-    if (served.length > 0) found.push(Math.min(...served) - last)
+    const lastTurnAt = batches.get(updates.get(event.update) ?? '')
+    const served = requests.filter(({ version }) => version === event.number).map(({ first }) => first)
+    if (lastTurnAt === undefined || !Number.isFinite(lastTurnAt))
+      throw new Error(`the log has no turns of the batch of version ${event.number}`)
+    if (served.length > 0) times.push(Math.min(...served) - lastTurnAt)
   }
-  return found
+  return times
 }
 
-/** From the command to the first token of the version gone back to, by one who asks when the command has returned. */
-const rollbacks = async ({ url }: Pipeline, token: string, count: number, latest: number): Promise<number[]> => {
-  const found: number[] = []
+/** Time from a rollback command to the first token of the earlier version, requested once the command has returned. */
+const measureRollbacks = async ({ url }: Pipeline, token: string, count: number, latest: number): Promise<number[]> => {
+  const times: number[] = []
   for (let at = 0; at < count; at++) {
     const version = at % 2 === 0 ? Math.max(0, latest - 1 - (at % latest)) : latest
-    const began = now()
+    const startedAt = now()
     const reply = await fetch(`${url}/admin/rollback`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'x-instar-admin-token': token },
       body: JSON.stringify({ version }),
     })
-    if (!reply.ok) throw new Error(`rollback to ${version}: HTTP ${reply.status} ${await reply.text()}`)
-    const answer = await ask(url, [{ role: 'user', content: 'What is 3 plus 4?' }])
+    if (!reply.ok)
+      throw new Error(`the rollback to version ${version} failed: HTTP ${reply.status} ${await reply.text()}`)
+    const answer = await streamCompletion(url, [{ role: 'user', content: 'What is 3 plus 4?' }])
     if (answer.version !== version) throw new Error(`version ${answer.version} answered after a rollback to ${version}`)
-    found.push(answer.first - began)
+    times.push(answer.first - startedAt)
   }
-  return found
+  return times
 }
 
 const row = (
@@ -107,7 +110,7 @@ const row = (
   }
 }
 
-const delays = (
+const delayRow = (
   what: string,
   histogram: ReturnType<typeof monitorEventLoopDelay>,
   limit: number | null,
@@ -127,19 +130,19 @@ const delays = (
 }
 
 export const bench = async (options: LatencyOptions = {}): Promise<Report> => {
-  const say = options.say ?? (() => undefined)
-  const where = machine()
+  const logLine = options.logLine ?? (() => undefined)
+  const measuredOn = machine()
   const data = mkdtempSync(join(tmpdir(), 'instar-bench-'))
   const [idleSeconds, learnSeconds] = options.quick ? [10, 40] : [60, 240]
   const idleDelay = monitorEventLoopDelay({ resolution: TICK_MS })
-  const busyDelay = monitorEventLoopDelay({ resolution: TICK_MS })
-  const windows: Window[] = []
+  const updateDelay = monitorEventLoopDelay({ resolution: TICK_MS })
+  const updates: Interval[] = []
   let fatal: Error | null = null
   let rejected = 0
-  const over = (): void => {
-    busyDelay.disable()
-    const last = windows.at(-1)
-    if (last) last.to = Math.min(last.to, now())
+  const endUpdate = (): void => {
+    updateDelay.disable()
+    const update = updates.at(-1)
+    if (update) update.to = Math.min(update.to, now())
   }
   const pipeline = await startPipeline(
     {
@@ -159,25 +162,31 @@ export const bench = async (options: LatencyOptions = {}): Promise<Report> => {
       },
       onTraining({ phase }) {
         if (phase === 'sealed') {
-          windows.push({ from: now(), to: Infinity })
-          busyDelay.enable()
-        } else if (phase === 'failed') over()
+          updates.push({ from: now(), to: Infinity })
+          updateDelay.enable()
+        } else if (phase === 'failed') endUpdate()
       },
       onVerdict({ version }) {
-        over()
+        endUpdate()
         if (version === null) rejected += 1
       },
     },
   )
   try {
     await pipeline.settled()
-    say(`${idleSeconds} s at ${PER_SECOND} requests/s without learning`)
-    await crowd({ url: pipeline.url, seconds: 5, perSecond: PER_SECOND, learn: false, seed: 1 })
+    logLine(`${idleSeconds} s at ${PER_SECOND} requests/s without learning`)
+    await runUserLoad({ url: pipeline.url, seconds: 5, perSecond: PER_SECOND, learn: false, seed: 1 })
     idleDelay.enable()
-    const idle = await crowd({ url: pipeline.url, seconds: idleSeconds, perSecond: PER_SECOND, learn: false, seed: 2 })
+    const idle = await runUserLoad({
+      url: pipeline.url,
+      seconds: idleSeconds,
+      perSecond: PER_SECOND,
+      learn: false,
+      seed: 2,
+    })
     idleDelay.disable()
-    say(`${learnSeconds} s at ${PER_SECOND} requests/s with learning`)
-    const learning = await crowd({
+    logLine(`${learnSeconds} s at ${PER_SECOND} requests/s with learning`)
+    const learning = await runUserLoad({
       url: pipeline.url,
       seconds: learnSeconds,
       perSecond: PER_SECOND,
@@ -186,43 +195,48 @@ export const bench = async (options: LatencyOptions = {}): Promise<Report> => {
     })
     await pipeline.settled()
     if (fatal) throw fatal as Error
-    const served = await untilServed(pipeline.log, learning.asked)
-    const latest = learning.asked.reduce((most, { version }) => Math.max(most, version), 0)
-    say(`${latest} versions; rollbacks at ${PER_SECOND} requests/s`)
+    const served = await turnToServed(pipeline.log, learning.requests)
+    const latest = learning.requests.reduce((most, { version }) => Math.max(most, version), 0)
+    logLine(`${latest} versions; rollbacks at ${PER_SECOND} requests/s`)
     const count = options.quick ? 6 : ROLLBACKS
-    const load = crowd({ url: pipeline.url, seconds: count, perSecond: PER_SECOND, learn: false, seed: 4 })
-    const back = latest > 0 ? await rollbacks(pipeline, adminToken(adminTokenIn(data)), count, latest) : []
+    const load = runUserLoad({ url: pipeline.url, seconds: count, perSecond: PER_SECOND, learn: false, seed: 4 })
+    const rollbacks = latest > 0 ? await measureRollbacks(pipeline, adminToken(adminTokenIn(data)), count, latest) : []
     const background = await load
-    const wait = ({ due, first }: Asked): number => first - due
-    const during = learning.asked.filter(({ due, first }) => windows.some(({ from, to }) => due < to && first > from))
-    const idleWaits = idle.asked.map(wait)
-    const limit = quantile(idleWaits, 0.99) + 100
+    const timeToFirstToken = ({ due, first }: RequestTiming): number => first - due
+    const duringUpdate = learning.requests.filter(({ due, first }) =>
+      updates.some(({ from, to }) => due < to && first > from),
+    )
+    const idleTimes = idle.requests.map(timeToFirstToken)
+    const limit = quantile(idleTimes, 0.99) + 100
     return {
       name: 'latency',
-      machine: where,
+      machine: measuredOn,
       versions: latest,
       rejected,
-      requests: [idle, learning, background].reduce((sum, { asked, failed }) => sum + asked.length + failed, 0),
+      requests: [idle, learning, background].reduce((sum, { requests, failed }) => sum + requests.length + failed, 0),
       failed: idle.failed + learning.failed + background.failed,
       rows: [
         row('last turn of a batch → first token of the new version', served, {
           text: 'p50 < 3000 ms',
           reached: (p50) => p50 < 3000,
         }),
-        row('rollback → first token of the old version', back, { text: 'p50 < 1000 ms', reached: (p50) => p50 < 1000 }),
-        row('time to first token, idle', idleWaits, null),
-        row('time to first token, while an update is computed or measured', during.map(wait), {
+        row('rollback → first token of the old version', rollbacks, {
+          text: 'p50 < 1000 ms',
+          reached: (p50) => p50 < 1000,
+        }),
+        row('time to first token, idle', idleTimes, null),
+        row('time to first token, while an update is computed or measured', duringUpdate.map(timeToFirstToken), {
           text: `p99 ≤ ${Math.round(limit)} ms (idle + 100)`,
           reached: (_, p99) => p99 <= limit,
         }),
-        row('time to first token, whole run with learning', learning.asked.map(wait), null),
+        row('time to first token, whole run with learning', learning.requests.map(timeToFirstToken), null),
         row(
           'update: sealed → verdict',
-          windows.map(({ from, to }) => to - from),
+          updates.map(({ from, to }) => to - from),
           null,
         ),
-        delays('event loop delay, idle', idleDelay, null),
-        delays('event loop delay, while an update is computed or measured', busyDelay, 50),
+        delayRow('event loop delay, idle', idleDelay, null),
+        delayRow('event loop delay, while an update is computed or measured', updateDelay, 50),
       ],
     }
   } finally {
@@ -234,7 +248,7 @@ export const bench = async (options: LatencyOptions = {}): Promise<Report> => {
 if (import.meta.main) {
   const report = await bench({
     quick: process.argv.includes('--quick'),
-    say: (line) => {
+    logLine: (line) => {
       console.error(line)
     },
   })

@@ -1,11 +1,16 @@
 /**
- * What it costs those who wait that weights move: 100 streams that are kept going in a gateway of its own process, a
- * minute with 20 publishes and 5 rollbacks between two half minutes without. Every stream is checked afterwards.
+ * Latency of 100 concurrent streams while the weights change: a minute with 20 publishes and 5 rollbacks between two half
+ * minutes without. The gateway is a separate process. Afterwards every stream is checked for tokens of other versions.
  */
 import { moving, type Stream } from '../test/flow/moves/moving.ts'
 import { machine, median, quantile, rounded } from './machine.ts'
 
-type MovesRow = { what: string; count: number; p50: number; p99: number }
+export type MovesRow = { what: string; count: number; p50: number; p99: number }
+/**
+ * `mixed`: streams with a token of another version. `worstNats`: largest difference between the log-prob of a streamed
+ * token and the one recomputed under the version of its header; `otherNats`: smallest difference that a stream has under
+ * a neighbouring version.
+ */
 export type Report = {
   name: string
   machine: string
@@ -17,7 +22,7 @@ export type Report = {
   otherNats: number
   rows: MovesRow[]
 }
-type MovesOptions = { quick?: boolean; say?: (line: string) => void }
+export type MovesOptions = { quick?: boolean; logLine?: (line: string) => void }
 
 const rowOf = (what: string, values: readonly number[]): MovesRow => ({
   what,
@@ -26,37 +31,37 @@ const rowOf = (what: string, values: readonly number[]): MovesRow => ({
   p99: rounded(quantile(values, 0.99)),
 })
 
-export const bench = async ({ quick = false, say = () => undefined }: MovesOptions = {}): Promise<Report> => {
-  const minute = quick ? 10 : 60
-  const quiet = { seconds: minute / 2, publishes: 0, rollbacks: 0 }
+export const bench = async ({ quick = false, logLine = () => undefined }: MovesOptions = {}): Promise<Report> => {
+  const seconds = quick ? 10 : 60
+  const constant = { seconds: seconds / 2, publishes: 0, rollbacks: 0 }
   const { streams, moves, mixed } = await moving(
     [
-      { ...quiet, seconds: minute / 6 },
-      quiet,
-      { seconds: minute, publishes: quick ? 4 : 20, rollbacks: quick ? 1 : 5 },
-      quiet,
+      { ...constant, seconds: seconds / 6 },
+      constant,
+      { seconds, publishes: quick ? 4 : 20, rollbacks: quick ? 1 : 5 },
+      constant,
     ],
-    say,
+    logLine,
   )
-  const well = streams.filter(({ fault }) => fault === null)
-  const begunIn = (...stretches: number[]): Stream[] => well.filter(({ stretch }) => stretches.includes(stretch))
+  const complete = streams.filter(({ fault }) => fault === null)
+  const startedIn = (...stretches: number[]): Stream[] => complete.filter(({ stretch }) => stretches.includes(stretch))
   const rows = (
     [
-      ['without moves', begunIn(1, 3)],
-      ['while they move', begunIn(2)],
+      ['weights constant', startedIn(1, 3)],
+      ['weights changing', startedIn(2)],
     ] as const
-  ).flatMap(([when, found]) => [
+  ).flatMap(([condition, group]) => [
     rowOf(
-      `first token, ms, ${when}`,
-      found.map(({ firstMs }) => firstMs),
+      `first token, ms, ${condition}`,
+      group.map(({ firstMs }) => firstMs),
     ),
     rowOf(
-      `whole answer, ms a token, ${when}`,
-      found.filter(({ tokens }) => tokens > 0).map(({ allMs, tokens }) => allMs / tokens),
+      `whole answer, ms per token, ${condition}`,
+      group.filter(({ tokens }) => tokens > 0).map(({ allMs, tokens }) => allMs / tokens),
     ),
     rowOf(
-      `whole answer, ms, ${when}`,
-      found.map(({ allMs }) => allMs),
+      `whole answer, ms, ${condition}`,
+      group.map(({ allMs }) => allMs),
     ),
   ])
   rows.push(
@@ -73,7 +78,7 @@ export const bench = async ({ quick = false, say = () => undefined }: MovesOptio
     name: 'serving while weights move',
     machine: machine(),
     streams: streams.length,
-    failed: streams.length - well.length,
+    failed: streams.length - complete.length,
     mixed: mixed.wrong.length,
     versions: mixed.versions,
     worstNats: rounded(mixed.worst),
@@ -85,7 +90,7 @@ export const bench = async ({ quick = false, say = () => undefined }: MovesOptio
 if (import.meta.main) {
   const { rows, ...report } = await bench({
     quick: process.argv.includes('--quick'),
-    say: (line) => {
+    logLine: (line) => {
       console.error(line)
     },
   })

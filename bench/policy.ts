@@ -1,7 +1,7 @@
 /**
- * Decoding and one train step on our engines against PyTorch with its best number of threads: the same weights,
- * adapter and shapes, one run, interleaved rounds. Both sides draw greedily; that they draw the same ids and find
- * the same loss and gradient norm is checked, and said. The engine tfjs-node takes part where it is built.
+ * Decoding and a train step of the engines, compared with PyTorch at its better number of threads: same weights, adapter
+ * and shapes, interleaved rounds of one run. Decoding is greedy; the report states whether the ids are the same, and the
+ * difference of the gradient norms. The engine tfjs-node is measured where it is built.
  */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -35,8 +35,9 @@ const BATCHES = [1, 4, 8]
 const MIN_ROUNDS = 3
 const CASE_MS = 30_000
 
-/** `turns` of `prompt` + `completion` tokens, gradients summed over micro-batches of at most `positions`. */
+/** `turns` of `prompt` + `completion` tokens; gradients are summed over micro-batches of at most `positions` tokens. */
 type TrainShape = { turns: number; prompt: number; completion: number; positions: number }
+/** `steps`: decoded tokens of a round. `targets`: least ratio to PyTorch, for each number of rows of BATCHES. */
 type Subject = {
   name: string
   path: string
@@ -47,7 +48,8 @@ type Subject = {
   targets: { decode: (number | null)[]; train: number | null }
 }
 
-type PolicyRow = {
+/** Rates in `unit`. */
+export type PolicyRow = {
   model: string
   what: string
   rows: number
@@ -63,34 +65,38 @@ type PolicyRow = {
   torchBf16: number | null
   /** Median over the rounds of onnx / torch in the same round. */
   ratio: number | null
-  /** Of the fastest single steps: what nobody interrupted, for a machine that is not idle. */
+  /** Ratio of the fastest steps, which other work on the machine affects least. */
   ratioFastest: number | null
   rounds: number
   ratioBf16: number | null
-  /** Reading the float32 weights once, the fastest of the same rounds, in ms: no step that reads them is faster where they fit no cache. One row of a model in 4-bit blocks reads less. */
+  /**
+   * Fastest read of the float32 weights in the same rounds, ms: a lower bound of a step if they do not fit in a cache. A
+   * step of one row with 4-bit weights reads less.
+   */
   floorMs: number | null
-  /** That floor / our fastest step. */
+  /** `floorMs` / fastest step of onnx. */
   ofFloor: number | null
-  /** What the target asks of a step, in ms, by the peer's fastest: below `floorMs` it is out of reach on this machine. */
+  /** Time of a step that reaches the target, by PyTorch's fastest step, ms; unreachable on this machine if below `floorMs`. */
   targetMs: number | null
   target: string | null
+  /** Whether ids or gradient norms agree with PyTorch's. */
   same: string | null
 }
 export type Report = { name: string; machine: string; peer: string | null; rows: PolicyRow[] }
 
-type PolicyOptions = {
-  say?: (line: string) => void
+export type PolicyOptions = {
+  logLine?: (line: string) => void
   quick?: boolean
   models?: readonly string[]
   peer?: boolean
 }
 
 const subjects = async (options: PolicyOptions): Promise<Subject[]> => {
-  const wanted = (name: string): boolean => !options.models || options.models.includes(name)
+  const isSelected = (name: string): boolean => !options.models || options.models.includes(name)
   const rounds = options.quick ? 3 : 9
   const native: EngineChoice[] = findBuilt() ? ['tfjs-node'] : []
   const list: Subject[] = []
-  if (wanted('tiny'))
+  if (isSelected('tiny'))
     list.push({
       name: 'tiny',
       path: join(ROOT, 'models/tiny'),
@@ -100,7 +106,7 @@ const subjects = async (options: PolicyOptions): Promise<Subject[]> => {
       train: { turns: 16, prompt: 49, completion: 32, positions: 256 },
       targets: { decode: [null, null, null], train: null },
     })
-  if (wanted('SmolLM2-135M'))
+  if (isSelected('SmolLM2-135M'))
     list.push({
       name: 'SmolLM2-135M',
       path: await fetchSmolLM2(CACHE),
@@ -113,7 +119,7 @@ const subjects = async (options: PolicyOptions): Promise<Subject[]> => {
   return list
 }
 
-/** An adapter with something in both matrices, so that both have a gradient. */
+/** An adapter with random values in both matrices, so that both have a gradient. */
 const adapterOf = (config: ModelConfig): Lora => {
   const next = normal(2)
   const lora = initialLora(config, RANK, ALPHA, 1)
@@ -133,8 +139,8 @@ const randomIds = (config: ModelConfig, seed: number, count: number): number[] =
   return Array.from({ length: count }, () => Math.floor(next() * config.vocabulary))
 }
 
-/** The weights as one float32 safetensors file, for a peer that reads no GGUF. */
-const exported = (name: string, sha256: string, config: ModelConfig, weights: Weights): string => {
+/** Writes the weights as one float32 safetensors file, since the peer does not read GGUF. Returns its path. */
+const exportWeights = (name: string, sha256: string, config: ModelConfig, weights: Weights): string => {
   const file = join(CACHE, `bench-${name}-${sha256.slice(0, 16)}.safetensors`)
   if (!existsSync(file)) {
     mkdirSync(CACHE, { recursive: true })
@@ -148,10 +154,11 @@ const exported = (name: string, sha256: string, config: ModelConfig, weights: We
   return file
 }
 
+/** Token ids, and for each token of the completion its old log-prob, advantage and weight. */
 type Turn = { prompt: number[]; completion: number[]; old: number[]; advantage: number[]; weight: number[] }
 
-/** Ours, one engine: seconds of greedy steps after a prompt, and of one train step. */
-class Ours {
+/** One engine of Instar. */
+class InstarEngine {
   readonly runtime: Runtime
   private training: Training | null = null
   private readonly lora: Lora
@@ -162,6 +169,7 @@ class Ours {
     runtime.setAdapterSlot(SLOT, lora)
   }
 
+  /** `steps` greedy steps after the prompts, which are not measured. */
   async decode(prompts: readonly number[][], steps: number, adapter: boolean): Promise<DecodeReply> {
     const { runtime } = this
     const B = prompts.length
@@ -169,22 +177,23 @@ class Ours {
     const rowSlots = prompts.map(() => (adapter ? SLOT : null))
     const step = async (ids: Int32Array, T: number): Promise<Int32Array> => {
       const { logits, vocabulary: V } = await runtime.decodeStep({ ids, T, cache, rowSlots })
-      return Int32Array.from(prompts, (_, row) => highest(logits.subarray(row * V, (row + 1) * V)))
+      return Int32Array.from(prompts, (_, row) => argmax(logits.subarray(row * V, (row + 1) * V)))
     }
     let last = await step(Int32Array.from(prompts.flat()), PROMPT)
     const ids = Array.from(last, (id) => [id])
     const seconds: number[] = []
     for (let at = 0; at < steps; at++) {
-      const began = performance.now()
+      const startedAt = performance.now()
       last = await step(last, 1)
-      seconds.push((performance.now() - began) / 1000)
+      seconds.push((performance.now() - startedAt) / 1000)
       last.forEach((id, row) => ids[row]?.push(id))
     }
     return { seconds: seconds.reduce((sum, value) => sum + value, 0), fastest: Math.min(...seconds), ids }
   }
 
-  async turns(config: ModelConfig, shape: TrainShape): Promise<Turn[]> {
-    const bare = Array.from({ length: shape.turns }, (_, at) => ({
+  /** Random turns with the log-probs of this engine. */
+  async createTurns(config: ModelConfig, shape: TrainShape): Promise<Turn[]> {
+    const prompts = Array.from({ length: shape.turns }, (_, at) => ({
       prompt: randomIds(config, 100 + at, shape.prompt),
       completion: randomIds(config, 200 + at, shape.completion),
       temperature: 1,
@@ -192,7 +201,7 @@ class Ours {
     }))
     const turns: Turn[] = []
     for (const group of microBatches(
-      bare,
+      prompts,
       ({ prompt, completion }) => prompt.length + completion.length,
       shape.positions,
     )) {
@@ -211,7 +220,7 @@ class Ours {
     return turns
   }
 
-  /** Forward, backward and one Adam step of a fresh copy of the adapter. */
+  /** Forward, backward and one Adam step on a new copy of the adapter. */
   async train(config: ModelConfig, turns: readonly Turn[], positions: number): Promise<TrainReply> {
     this.training ??= await compileTraining(this.runtime.backend, config, this.runtime.constants, {
       rank: RANK,
@@ -223,7 +232,7 @@ class Ours {
       [...loraTensors(config, this.lora)].map(([name, { shape, data }]) => [name, { shape, data: data.slice() }]),
     )
     const state = initialAdam(adapter)
-    const began = performance.now()
+    const startedAt = performance.now()
     const gradients = new Map([...adapter].map(([name, { data }]) => [name, new Float32Array(data.length)]))
     let loss = 0
     for (const group of microBatches(
@@ -254,29 +263,30 @@ class Ours {
     }
     const gradNorm = globalNorm(gradients)
     adamStep(adapter, gradients, gradNorm > 1 ? 1 / gradNorm : 1, state, ADAM)
-    const seconds = (performance.now() - began) / 1000
+    const seconds = (performance.now() - startedAt) / 1000
     return { seconds, fastest: seconds, loss, gradNorm }
   }
 }
 
-const highest = (values: Float32Array): number => {
+/** Index of the largest value. */
+const argmax = (values: Float32Array): number => {
   let best = 0
   for (let at = 1; at < values.length; at++) if (values[at]! > values[best]!) best = at
   return best
 }
 
-/** Who competes: a name, and one measurement of a case. */
+/** One implementation in one case. `name`: of the engine, or `DTYPE THREADS` of PyTorch. */
 type Entrant<Reply> = { name: string; run: () => Promise<Reply> }
 
-/** `seconds` and the fastest single step of each entrant, and its first reply. */
+/** By name of the entrant: seconds of each round, the fastest step, the first reply. */
 type Rounds<Reply> = { seconds: Map<string, number[]>; fastest: Map<string, number>; first: Map<string, Reply> }
 
 /**
- * Entrants in turn within a round; at least MIN_ROUNDS, then until there are `count` or the time is up. Of entrants
- * that are one engine with several settings (`float32 1`, `float32 2`) only the one that was fastest in a trial after
- * its warm-up goes on.
+ * Runs every entrant in each round: at least MIN_ROUNDS, at most `count` rounds, and no new round after CASE_MS. Of
+ * entrants that differ in their threads only (`float32 1`, `float32 2`) just the one that is faster in a trial is
+ * measured.
  */
-const rounds = async <Reply extends { seconds: number; fastest: number }>(
+const runRounds = async <Reply extends { seconds: number; fastest: number }>(
   entrants: readonly Entrant<Reply>[],
   count: number,
 ): Promise<Rounds<Reply>> => {
@@ -292,8 +302,8 @@ const rounds = async <Reply extends { seconds: number; fastest: number }>(
   )
   const seconds = new Map<string, number[]>(chosen.map(({ name }) => [name, []]))
   const fastest = new Map<string, number>()
-  const began = performance.now()
-  for (let round = 0; round < count && (round < MIN_ROUNDS || performance.now() - began < CASE_MS); round++) {
+  const startedAt = performance.now()
+  for (let round = 0; round < count && (round < MIN_ROUNDS || performance.now() - startedAt < CASE_MS); round++) {
     for (const { name, run } of chosen) {
       const reply = await run()
       seconds.get(name)!.push(reply.seconds)
@@ -303,97 +313,106 @@ const rounds = async <Reply extends { seconds: number; fastest: number }>(
   return { seconds, fastest, first }
 }
 
-/** The PyTorch entrant of one dtype, or of `read`, that went on. */
-const best = <Reply>(
+/** The measured entrant of PyTorch with this dtype, or `read`. */
+const torchEntrant = <Reply>(
   { seconds, fastest }: Rounds<Reply>,
   dtype: string,
 ): { threads: number; seconds: number[]; fastest: number } | null => {
-  const [found] = [...seconds].filter(([name]) => name.startsWith(`${dtype} `))
-  return found ? { threads: Number(found[0].split(' ')[1]), seconds: found[1], fastest: fastest.get(found[0])! } : null
+  const entrant = [...seconds].find(([name]) => name.startsWith(`${dtype} `))
+  if (!entrant) return null
+  const [name, rounds] = entrant
+  return { threads: Number(name.split(' ')[1]), seconds: rounds, fastest: fastest.get(name)! }
 }
 
 const row = <Reply>(
   fixed: Pick<PolicyRow, 'model' | 'what' | 'rows' | 'adapter' | 'unit' | 'same'>,
   amount: number,
-  found: Rounds<Reply>,
+  measured: Rounds<Reply>,
   target: number | null,
 ): PolicyRow => {
-  const ours = found.seconds.get('onnx')!
+  const onnx = measured.seconds.get('onnx')!
   const rate = (values: readonly number[] | null | undefined): number | null =>
     values ? rounded(amount / median(values)) : null
-  const fp32 = best(found, 'float32')
-  const bf16 = best(found, 'bfloat16')
-  const floor = best(found, 'read')
-  const against = (peer: { seconds: number[] } | null): number | null =>
-    peer ? rounded(median(ours.map((value, at) => peer.seconds[at]! / value))) : null
-  const native = found.seconds.get('tfjs-node')
+  const fp32 = torchEntrant(measured, 'float32')
+  const bf16 = torchEntrant(measured, 'bfloat16')
+  const floor = torchEntrant(measured, 'read')
+  const ratioTo = (peer: { seconds: number[] } | null): number | null =>
+    peer ? rounded(median(onnx.map((value, at) => peer.seconds[at]! / value))) : null
+  const tfjsNode = measured.seconds.get('tfjs-node')
   return {
     ...fixed,
-    onnx: rate(ours)!,
-    wasm: rate(found.seconds.get('wasm')),
-    tfjsNode: rate(native),
-    tfjsNodeToOnnx: native ? rounded(median(ours.map((value, at) => value / native[at]!))) : null,
+    onnx: rate(onnx)!,
+    wasm: rate(measured.seconds.get('wasm')),
+    tfjsNode: rate(tfjsNode),
+    tfjsNodeToOnnx: tfjsNode ? rounded(median(onnx.map((value, at) => value / tfjsNode[at]!))) : null,
     torch: rate(fp32?.seconds),
     torchThreads: fp32?.threads ?? null,
     torchBf16: rate(bf16?.seconds),
-    ratio: against(fp32),
-    ratioFastest: fp32 ? rounded(fp32.fastest / found.fastest.get('onnx')!) : null,
-    ratioBf16: against(bf16),
-    rounds: ours.length,
+    ratio: ratioTo(fp32),
+    ratioFastest: fp32 ? rounded(fp32.fastest / measured.fastest.get('onnx')!) : null,
+    ratioBf16: ratioTo(bf16),
+    rounds: onnx.length,
     floorMs: floor && rounded(1000 * floor.fastest),
-    ofFloor: floor && rounded(floor.fastest / found.fastest.get('onnx')!),
+    ofFloor: floor && rounded(floor.fastest / measured.fastest.get('onnx')!),
     targetMs: target !== null && fp32 && floor ? rounded((1000 * fp32.fastest) / target) : null,
     target: target === null ? null : `≥ ${target}`,
   }
 }
 
-const one = async (subject: Subject, peer: Peer | null, say: (line: string) => void): Promise<PolicyRow[]> => {
+const measureSubject = async (
+  subject: Subject,
+  peer: Peer | null,
+  logLine: (line: string) => void,
+): Promise<PolicyRow[]> => {
   const { config, weights } = loadWeights(subject.path)
   const { sha256 } = await openModel(subject.path)
   const lora = adapterOf(config)
-  const engines = new Map<string, Ours>()
+  const engines = new Map<string, InstarEngine>()
   for (const engine of subject.engines)
     engines.set(
       engine,
-      new Ours(await createRuntime({ config, weights, base: sha256, engine, threads: availableParallelism() }), lora),
+      new InstarEngine(
+        await createRuntime({ config, weights, base: sha256, engine, threads: availableParallelism() }),
+        lora,
+      ),
     )
   const file = join(CACHE, 'bench-adapter.safetensors')
   writeFileSync(file, writeAdapter(lora, 'bench').weights)
   if (peer)
     await peer.ask({
       op: 'load',
-      weights: exported(subject.name, sha256, config, weights),
+      weights: exportWeights(subject.name, sha256, config, weights),
       adapter: file,
       config: { ...config, positions: 512, rank: RANK, alpha: ALPHA },
     })
   const threads = [...new Set([1, availableParallelism()])]
-  const asked = <Reply>(name: string, theirs: Record<string, unknown>): Entrant<Reply>[] =>
+  const torchEntrants = <Reply>(name: string, request: Record<string, unknown>): Entrant<Reply>[] =>
     peer
       ? threads.map((count) => ({
           name: `${name} ${count}`,
-          run: async () => (await peer.ask({ ...theirs, threads: count })) as Reply,
+          run: async () => (await peer.ask({ ...request, threads: count })) as Reply,
         }))
       : []
   const entrants = <Reply>(
-    ours: (engine: Ours) => Promise<Reply>,
-    theirs: Record<string, unknown>,
+    run: (engine: InstarEngine) => Promise<Reply>,
+    request: Record<string, unknown>,
   ): Entrant<Reply>[] => [
-    ...[...engines].map(([name, engine]) => ({ name, run: () => ours(engine) })),
-    ...['float32', 'bfloat16'].flatMap((dtype) => asked<Reply>(dtype, { ...theirs, dtype })),
+    ...[...engines].map(([name, engine]) => ({ name, run: () => run(engine) })),
+    ...['float32', 'bfloat16'].flatMap((dtype) => torchEntrants<Reply>(dtype, { ...request, dtype })),
   ]
   const rows: PolicyRow[] = []
-  const note = (made: PolicyRow): void => {
-    rows.push(made)
-    say(
-      `  ${made.onnx} tokens/s${made.tfjsNode === null ? '' : `, tfjs-node ${made.tfjsNode}`}, PyTorch ${made.torch ?? 'not here'}; ratio ${made.ratio ?? '-'}, of the fastest steps ${made.ratioFastest ?? '-'}${made.ofFloor === null ? '' : `; ${made.ofFloor} of what reading the weights allows (${made.floorMs} ms)`}`,
+  const addRow = (added: PolicyRow): void => {
+    rows.push(added)
+    logLine(
+      `  ${added.onnx} tokens/s${added.tfjsNode === null ? '' : `, tfjs-node ${added.tfjsNode}`}, PyTorch ${added.torch ?? 'not measured'}; ratio ${added.ratio ?? '-'}, of the fastest steps ${added.ratioFastest ?? '-'}${added.ofFloor === null ? '' : `; reading the weights (${added.floorMs} ms) takes ${added.ofFloor} of the fastest step`}`,
     )
   }
   try {
     for (const adapter of [false, true]) {
       for (const [at, B] of BATCHES.entries()) {
-        say(`${subject.name}: decode, ${B} row${B === 1 ? '' : 's'}${adapter ? ', with an adapter' : ''}`)
+        logLine(`${subject.name}: decode, ${B} row${B === 1 ? '' : 's'}${adapter ? ', with an adapter' : ''}`)
         const prompts = Array.from({ length: B }, (_, which) => randomIds(config, 1 + which, PROMPT))
-        const found = await rounds<DecodeReply>(
+        const measured = await runRounds<DecodeReply>(
           [
             ...entrants((engine) => engine.decode(prompts, subject.steps, adapter), {
               op: 'decode',
@@ -401,30 +420,30 @@ const one = async (subject: Subject, peer: Peer | null, say: (line: string) => v
               steps: subject.steps,
               adapter,
             }),
-            ...asked<DecodeReply>('read', { op: 'read', steps: subject.steps }),
+            ...torchEntrants<DecodeReply>('read', { op: 'read', steps: subject.steps }),
           ],
           subject.rounds,
         )
-        const theirs = found.first.get('float32 1')
-        const same = theirs
-          ? JSON.stringify(theirs.ids) === JSON.stringify(found.first.get('onnx')?.ids)
+        const torch = measured.first.get('float32 1')
+        const same = torch
+          ? JSON.stringify(torch.ids) === JSON.stringify(measured.first.get('onnx')?.ids)
             ? 'same ids'
-            : 'other ids'
+            : 'different ids'
           : null
-        note(
+        addRow(
           row(
             { model: subject.name, what: 'decode', rows: B, adapter, unit: 'tokens/s', same },
             B * subject.steps,
-            found,
+            measured,
             adapter ? null : subject.targets.decode[at]!,
           ),
         )
       }
     }
     const { turns: count, prompt, completion, positions } = subject.train
-    say(`${subject.name}: train step, ${count} turns of ${prompt} + ${completion} tokens`)
-    const turns = await engines.get('onnx')!.turns(config, subject.train)
-    const theirs = {
+    logLine(`${subject.name}: train step, ${count} turns of ${prompt} + ${completion} tokens`)
+    const turns = await engines.get('onnx')!.createTurns(config, subject.train)
+    const request = {
       op: 'train',
       rows: turns.map((turn) => ({ ids: [...turn.prompt, ...turn.completion], start: turn.prompt.length })),
       old: turns.flatMap((turn) => turn.old),
@@ -434,20 +453,20 @@ const one = async (subject: Subject, peer: Peer | null, say: (line: string) => v
       learningRate: ADAM.learningRate,
       betas: [ADAM.beta1, ADAM.beta2],
     }
-    const found = await rounds<TrainReply>(
-      entrants((engine) => engine.train(config, turns, positions), theirs),
+    const measured = await runRounds<TrainReply>(
+      entrants((engine) => engine.train(config, turns, positions), request),
       subject.rounds,
     )
-    const [mine, other] = [found.first.get('onnx'), found.first.get('float32 1')]
+    const [onnx, torch] = [measured.first.get('onnx'), measured.first.get('float32 1')]
     const same =
-      mine && other
-        ? `gradient norm within ${rounded(Math.abs(mine.gradNorm / other.gradNorm - 1)).toExponential(0)}`
+      onnx && torch
+        ? `gradient norm within ${rounded(Math.abs(onnx.gradNorm / torch.gradNorm - 1)).toExponential(0)}`
         : null
-    note(
+    addRow(
       row(
         { model: subject.name, what: 'train step', rows: count, adapter: true, unit: 'tokens/s', same },
         count * (prompt + completion - 1),
-        found,
+        measured,
         subject.targets.train,
       ),
     )
@@ -458,30 +477,30 @@ const one = async (subject: Subject, peer: Peer | null, say: (line: string) => v
 }
 
 export const bench = async (options: PolicyOptions = {}): Promise<Report> => {
-  const say = options.say ?? (() => undefined)
-  const where = machine()
-  const peer = options.peer === false ? null : await startTorch(join(CACHE, 'torch'), say)
+  const logLine = options.logLine ?? (() => undefined)
+  const measuredOn = machine()
+  const peer = options.peer === false ? null : await startTorch(join(CACHE, 'torch'), logLine)
   try {
     const rows: PolicyRow[] = []
-    for (const subject of await subjects(options)) rows.push(...(await one(subject, peer, say)))
-    return { name: 'policy', machine: where, peer: peer?.version ?? null, rows }
+    for (const subject of await subjects(options)) rows.push(...(await measureSubject(subject, peer, logLine)))
+    return { name: 'policy', machine: measuredOn, peer: peer?.version ?? null, rows }
   } finally {
     peer?.stop()
   }
 }
 
 if (import.meta.main) {
-  const words = process.argv.slice(2)
-  const models = words.filter((word) => !word.startsWith('--'))
+  const args = process.argv.slice(2)
+  const models = args.filter((arg) => !arg.startsWith('--'))
   const report = await bench({
-    say: (line) => {
+    logLine: (line) => {
       console.error(line)
     },
-    quick: words.includes('--quick'),
-    peer: !words.includes('--no-peer'),
+    quick: args.includes('--quick'),
+    peer: !args.includes('--no-peer'),
     ...(models.length > 0 ? { models } : {}),
   })
-  if (words.includes('--json')) console.log(JSON.stringify(report))
+  if (args.includes('--json')) console.log(JSON.stringify(report))
   else {
     console.log(`${report.machine}; peer ${report.peer ?? 'none'}`)
     console.table(report.rows)

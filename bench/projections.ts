@@ -1,17 +1,20 @@
 /**
- * The read model: how long a long log takes to become rows, from nothing and when the rows are all there.
- * The embedded log holds the records as the services write them; PostgreSQL is the embedded one.
+ * Time to project a log into PostgreSQL: into an empty database, and at a restart with all rows present. The embedded log
+ * holds the records that the services write; PostgreSQL is the embedded one.
  */
 import { schemaTexts } from '@instar/events/codec'
 import { openEmbeddedLog } from '@instar/log'
 import { readOnlyQuery, startPostgres, startProjections } from '@instar/projections'
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
-import { availableParallelism, cpus, loadavg, tmpdir } from 'node:os'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { longHistory, records } from '../test/kit/projected-history.ts'
+import { machine } from './machine.ts'
 
 const TURNS = 100_000
+const APPEND_RECORDS = 2000
 
+/** `cpuSeconds`: of this process, without PostgreSQL. */
 export type Row = { what: string; seconds: number; perSecond: number; cpuSeconds: number }
 export type Report = { name: string; machine: string; turns: number; events: number; rows: Row[] }
 
@@ -22,20 +25,20 @@ export const bench = async (turns = TURNS): Promise<Report> => {
   const postgres = await startPostgres({ folder: join(folder, 'postgres') })
   try {
     let events = 0
-    let some = []
+    let pending = []
     for (const event of longHistory(turns)) {
-      some.push(event)
-      if (some.length < 2000) continue
-      events += (await log.append(records(some))).length
-      some = []
+      pending.push(event)
+      if (pending.length < APPEND_RECORDS) continue
+      events += (await log.append(records(pending))).length
+      pending = []
     }
-    events += (await log.append(records(some))).length
+    events += (await log.append(records(pending))).length
     const rows: Row[] = []
-    const timed = async (what: string, count: number, work: () => Promise<unknown>): Promise<void> => {
+    const measure = async (what: string, count: number, work: () => Promise<unknown>): Promise<void> => {
       const cpu = process.cpuUsage()
-      const started = performance.now()
+      const startedAt = performance.now()
       await work()
-      const seconds = (performance.now() - started) / 1000
+      const seconds = (performance.now() - startedAt) / 1000
       const { user, system } = process.cpuUsage(cpu)
       rows.push({ what, seconds, perSecond: count / seconds, cpuSeconds: (user + system) / 1e6 })
     }
@@ -44,15 +47,14 @@ export const bench = async (turns = TURNS): Promise<Report> => {
       await projections.caughtUp()
       await projections.stop()
     }
-    await timed('rows from nothing', events, project)
-    await timed('restart, all rows there', events, project)
-    await timed('select * from version_metrics', turns, () =>
+    await measure('all rows from the start of the log', events, project)
+    await measure('restart with all rows present', events, project)
+    await measure('select * from version_metrics', turns, () =>
       readOnlyQuery(postgres.reader, 'select * from version_metrics'),
     )
-    const [found] = await readOnlyQuery(postgres.reader, 'select count(*) as n from turns')
-    if (found?.['n'] !== turns) throw new Error(`${String(found?.['n'])} turns in PostgreSQL, ${turns} on the log`)
-    const machine = `${availableParallelism()} × ${cpus()[0]?.model ?? 'unknown CPU'}, Node ${process.versions.node}, load ${loadavg()[0]!.toFixed(1)}`
-    return { name: 'projections', machine, turns, events, rows }
+    const [row] = await readOnlyQuery(postgres.reader, 'select count(*) as n from turns')
+    if (row?.['n'] !== turns) throw new Error(`PostgreSQL has ${String(row?.['n'])} turns, the log has ${turns}`)
+    return { name: 'projections', machine: machine(), turns, events, rows }
   } finally {
     await postgres.stop()
     await log.close()

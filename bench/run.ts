@@ -1,6 +1,6 @@
-/** `npm run bench [-- log|policy|latency|projections|snapshots|kafka|services|gateway|candidates|poison|moves …] [--json] [--quick]`: every speed claim with its peer, in one run. */
-import * as gateway from './gateway.ts'
+/** `npm run bench [-- NAME …] [--json] [--quick] [--no-peer]`: runs the benches and prints a table of each. */
 import * as candidates from './candidates.ts'
+import * as gateway from './gateway.ts'
 import * as kafka from './kafka.ts'
 import * as latency from './latency.ts'
 import * as log from './log.ts'
@@ -8,82 +8,111 @@ import * as moves from './moves.ts'
 import * as poison from './poison.ts'
 import * as policy from './policy.ts'
 import * as projections from './projections.ts'
-import * as snapshots from './snapshots.ts'
 import * as services from './services.ts'
+import * as snapshots from './snapshots.ts'
 
 type Cell = string | number | boolean | null
 type Report = { name: string; machine: string; rows: object[] }
+type Bench = { summary: string; run(): Promise<Report> }
 
-const USAGE = `npm run bench [-- NAMES] [--json] [--quick] [--no-peer]
-
-  log          durable appends against raw SQLite and write + fdatasync; replay
-  policy       decoding and a train step against PyTorch, tiny model and SmolLM2-135M
-               (fetches a 93 MB model and, for the peer, a few GB of PyTorch into .cache, once)
-  latency      from a batch to the version that it made, rollback, waits while learning
-  candidates   what groups sampled in the background are worth: conversations of the demo's people until they are
-               content, with one answer to each request and with four candidates of it (10 minutes)
-  poison       what the gate lets pass of poisoned feedback, series by series, and what is left of the content (10 minutes)
-  moves        what it costs 100 streams that weights move under them: 20 publishes and 5 rollbacks in a minute
-  projections  100,000 turns into PostgreSQL
-  snapshots    how soon a service is ready on a log of 1,000,000 turns (4 GB in the temporary folder)
-  kafka        our adapter against Kafka's own tools and another client for Node (a broker is fetched once, as for
-               test:int, and the other client, into .cache)
-  services     on that broker: what each service bears, what capturing adds to an answer, bytes and CPU of a turn
-  gateway      what the gateway adds to a call, and its CPU, against the engine itself, a bare pass-through, Portkey's gateway
-               and LiteLLM (fetched into .cache, once)
-
-  --quick      fewer and shorter rounds: shows that it runs, not how fast
-  --no-peer    without what is fetched: PyTorch, Portkey's gateway and LiteLLM
-  --json       one JSON array on the last line`
-
-const words = process.argv.slice(2)
-const flags = words.filter((word) => word.startsWith('-'))
+const FLAGS = ['--json', '--quick', '--no-peer', '--help']
+const args = process.argv.slice(2)
+const flags = args.filter((arg) => arg.startsWith('-'))
+const names = args.filter((arg) => !arg.startsWith('-'))
 const quick = flags.includes('--quick')
-const say = (line: string): void => {
+const peer = !flags.includes('--no-peer')
+const logLine = (line: string): void => {
   process.stderr.write(`${line}\n`)
 }
 
-const BENCHES: Record<string, () => Promise<Report>> = {
-  log: () => log.bench({ quick }),
-  policy: () => policy.bench({ quick, say, peer: !flags.includes('--no-peer') }),
-  latency: () => latency.bench({ quick, say }),
-  kafka: () => kafka.bench({ quick, say }),
-  candidates: () => candidates.bench({ quick, say }),
-  poison: () => poison.bench({ quick, say }),
-  moves: () => moves.bench({ quick, say }),
-  services: () => services.bench({ quick, say }),
-  gateway: () => gateway.bench({ quick, say, peer: !flags.includes('--no-peer') }),
-  projections: () => (quick ? projections.bench(5_000) : projections.bench()),
-  snapshots: () => snapshots.bench({ say, ...(quick ? { turns: 20_000 } : {}) }),
+/** In the order in which they run. */
+const BENCHES: Readonly<Record<string, Bench>> = {
+  log: {
+    summary: 'durable appends, compared with raw SQLite and write + fdatasync; replay',
+    run: () => log.bench({ quick }),
+  },
+  policy: {
+    summary: `decoding and a train step, compared with PyTorch; tiny model and SmolLM2-135M (downloads the model,
+               93 MB, and for the peer PyTorch, a few GB, into .cache once)`,
+    run: () => policy.bench({ quick, logLine, peer }),
+  },
+  latency: {
+    summary: 'time from a batch to its served version, of a rollback, and to the first token during learning',
+    run: () => latency.bench({ quick, logLine }),
+  },
+  kafka: {
+    summary: `the log on Kafka, compared with Kafka's own tools and another client for Node (downloads a broker, as
+               test:int, and the client into .cache once)`,
+    run: () => kafka.bench({ quick, logLine }),
+  },
+  candidates: {
+    summary: `effect of background candidates: sessions until the demo's users are satisfied, with one answer to each
+               request and with four candidates (10 minutes)`,
+    run: () => candidates.bench({ quick, logLine }),
+  },
+  poison: {
+    summary: 'updates from poisoned feedback: verdicts of the gate, and the content afterwards (10 minutes)',
+    run: () => poison.bench({ quick, logLine }),
+  },
+  moves: {
+    summary: 'latency of 100 streams during 20 publishes and 5 rollbacks in a minute',
+    run: () => moves.bench({ quick, logLine }),
+  },
+  services: {
+    summary: 'throughput of each service on Kafka, latency of capturing, bytes and CPU of a turn',
+    run: () => services.bench({ quick, logLine }),
+  },
+  gateway: {
+    summary: `latency and CPU of the gateway, compared with the engine alone, a pass-through, Portkey's gateway and
+               LiteLLM (downloaded into .cache once)`,
+    run: () => gateway.bench({ quick, logLine, peer }),
+  },
+  projections: {
+    summary: '100,000 turns into PostgreSQL',
+    run: () => (quick ? projections.bench(5_000) : projections.bench()),
+  },
+  snapshots: {
+    summary: 'start of each service on a log of 1,000,000 turns (4 GB in the temporary folder)',
+    run: () => snapshots.bench({ logLine, ...(quick ? { turns: 20_000 } : {}) }),
+  },
 }
 
-const short = (value: Cell): Cell =>
+const USAGE = `npm run bench [-- NAME …] [--json] [--quick] [--no-peer]
+
+${Object.entries(BENCHES)
+  .map(([name, { summary }]) => `  ${name.padEnd(12)} ${summary}`)
+  .join('\n')}
+
+  --quick      fewer and shorter rounds: a smoke test, not a measurement
+  --no-peer    without PyTorch, Portkey's gateway and LiteLLM, which are downloaded
+  --json       print one JSON array as the last line`
+
+const cellText = (value: Cell): Cell =>
   typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(3)) : (value ?? '')
 
-const names = words.filter((word) => !word.startsWith('-'))
 const unknown = [
-  ...names.filter((name) => !(name in BENCHES)),
-  ...flags.filter((flag) => !['--json', '--quick', '--no-peer', '--help'].includes(flag)),
+  ...names.filter((name) => !Object.hasOwn(BENCHES, name)),
+  ...flags.filter((flag) => !FLAGS.includes(flag)),
 ]
 if (unknown.length > 0 || flags.includes('--help')) {
   process.stdout.write(`${unknown.length > 0 ? `unknown: ${unknown.join(' ')}\n\n` : ''}${USAGE}\n`)
   process.exit(unknown.length > 0 ? 2 : 0)
 }
 const reports: Report[] = []
-for (const [name, bench] of Object.entries(BENCHES)) {
+for (const [name, { run }] of Object.entries(BENCHES)) {
   if (names.length > 0 && !names.includes(name)) continue
-  say(`bench ${name}`)
-  const report = await bench()
+  logLine(`bench ${name}`)
+  const report = await run()
   reports.push(report)
   if (flags.includes('--json')) continue
-  const { rows, ...rest } = report
+  const { rows, ...fields } = report
   process.stdout.write(
-    `\n${Object.entries(rest)
+    `\n${Object.entries(fields)
       .map(([key, value]) => `${key}: ${String(value)}`)
       .join('; ')}\n`,
   )
   console.table(
-    rows.map((row) => Object.fromEntries(Object.entries(row).map(([key, value]) => [key, short(value as Cell)]))),
+    rows.map((row) => Object.fromEntries(Object.entries(row).map(([key, value]) => [key, cellText(value as Cell)]))),
   )
 }
 if (flags.includes('--json')) process.stdout.write(`${JSON.stringify(reports)}\n`)

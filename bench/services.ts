@@ -1,7 +1,7 @@
 /**
- * What each service bears on Kafka, and what capturing costs an answer there. Every service is a process of its own
- * on one broker (its topics flushed to disk at each batch, as `setup` makes them); the gateway's engine costs nothing,
- * the rest is real: model, judge, update, gate, PostgreSQL.
+ * Throughput of each service on Kafka, and the latency that capturing adds to an answer. Each service is a process, on
+ * one broker with the topic settings of `instar setup` (each batch flushed to disk). The gateway's engine does not
+ * compute; model, judge, update, gate and PostgreSQL are real.
  */
 import { glob, mkdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -13,13 +13,16 @@ import { FULL_JVM, startKafka } from '../test/kit/stack/kafka.ts'
 import { temporaryFolder } from '../test/kit/stack.ts'
 import { ROOT } from '../tools/tree.ts'
 import { machine, median, quantile, rounded } from './machine.ts'
-import { startService, type Place, type Running, type Service, type Used } from './services/process.ts'
-import { busily, steadily } from './services/talk.ts'
+import { runClosedLoop, runOpenLoop } from './services/load.ts'
+import { startService, type Service, type ServiceConfig, type ServiceProcess, type Usage } from './services/process.ts'
 
 const MODEL = join(ROOT, 'models/tiny')
+/** Concurrent conversations of the closed loop. */
 const CALLERS = 64
+/** Turns per second of the open loop. */
 const PER_SECOND = 20
 
+/** `count`: of turns, or of what the row names. `p50`, `p99`: ms. `megabytes`: largest resident set. */
 export type Row = {
   what: string
   count: number
@@ -31,13 +34,13 @@ export type Row = {
   bytesPerTurn: number | null
 }
 export type Report = { name: string; machine: string; rows: Row[] }
-type ServicesOptions = { quick?: boolean; say?: (line: string) => void }
+export type ServicesOptions = { quick?: boolean; logLine?: (line: string) => void }
 
-const none = { perSecond: null, cpuMsPerTurn: null, p50: null, p99: null, megabytes: null, bytesPerTurn: null }
+const EMPTY = { perSecond: null, cpuMsPerTurn: null, p50: null, p99: null, megabytes: null, bytesPerTurn: null }
 
-/** A service that works through what is on the log: from its start until it is done. */
-const backlog = (service: Service, turns: number, { seconds, cpuSeconds, megabytes }: Used): Row => ({
-  ...none,
+/** A service that processes the turns on the log, from its start until it is settled. */
+const backlogRow = (service: Service, turns: number, { seconds, cpuSeconds, megabytes }: Usage): Row => ({
+  ...EMPTY,
   what: `${service}: a backlog of turns`,
   count: turns,
   perSecond: rounded(turns / seconds),
@@ -45,76 +48,67 @@ const backlog = (service: Service, turns: number, { seconds, cpuSeconds, megabyt
   megabytes: Math.round(megabytes),
 })
 
-/** Milliseconds between the engine's last token and the end of the answer, in rounds that take turns. */
-const captureWaits = async (
-  gateways: ReadonlyMap<string, Running>,
+/** Time between the engine's last token and the end of the answer, ms, in interleaved rounds. */
+const measureCaptureLatency = async (
+  gateways: ReadonlyMap<string, ServiceProcess>,
   rounds: number,
   seconds: number,
-  say: (line: string) => void,
+  logLine: (line: string) => void,
 ): Promise<Row[]> => {
-  const waits = new Map<string, number[]>([...gateways.keys()].map((what) => [what, []]))
+  const latencies = new Map<string, number[]>([...gateways.keys()].map((what) => [what, []]))
   for (let round = -1; round < rounds; round++) {
     for (const [what, gateway] of gateways) {
-      const said = await steadily(gateway.url, PER_SECOND, seconds)
-      const tokens = await gateway.lastTokens()
-      const found = said.map(({ seed, endedAt }) => endedAt - tokens.get(seed)!)
-      say(
-        `${round < 0 ? 'warm-up' : `round ${round + 1}`}: ${what}: ${median(found).toFixed(1)} ms, p99 ${quantile(found, 0.99).toFixed(1)} ms`,
+      const timings = await runOpenLoop(gateway.url, PER_SECOND, seconds)
+      const lastTokens = await gateway.lastTokens()
+      const measured = timings.map(({ seed, endedAt }) => endedAt - lastTokens.get(seed)!)
+      logLine(
+        `${round < 0 ? 'warm-up' : `round ${round + 1}`}: ${what}: ${median(measured).toFixed(1)} ms, p99 ${quantile(measured, 0.99).toFixed(1)} ms`,
       )
-      if (round >= 0) waits.get(what)!.push(...found)
+      if (round >= 0) latencies.get(what)!.push(...measured)
     }
   }
-  return [...waits].map(([what, found]) => ({
-    ...none,
+  return [...latencies].map(([what, values]) => ({
+    ...EMPTY,
     what: `last token → end of the answer: ${what}`,
-    count: found.length,
-    p50: rounded(median(found)),
-    p99: rounded(quantile(found, 0.99)),
+    count: values.length,
+    p50: rounded(median(values)),
+    p99: rounded(quantile(values, 0.99)),
   }))
 }
 
-/** Rounds of as many turns as it can take from those who ask one after another. */
-const captures = async (
-  what: string,
-  gateway: Running,
-  rounds: number,
-  turns: number,
-): Promise<{ row: Row; said: number }> => {
+/** Turns captured per second in a closed loop; medians of the rounds. */
+const measureCapturing = async (what: string, gateway: ServiceProcess, rounds: number, turns: number): Promise<Row> => {
   const rates: number[] = []
   const cpu: number[] = []
-  let [said, megabytes] = [0, 0]
+  let [total, megabytes] = [0, 0]
   for (let round = -1; round < rounds; round++) {
-    const before = await gateway.used()
-    const count = (await busily(gateway.url, CALLERS, turns)).length
-    const after = await gateway.used()
-    said += count
+    const before = await gateway.usage()
+    const count = (await runClosedLoop(gateway.url, CALLERS, turns)).length
+    const after = await gateway.usage()
+    total += count
     megabytes = after.megabytes
     if (round < 0) continue
     rates.push(count / (after.seconds - before.seconds))
     cpu.push((1000 * (after.cpuSeconds - before.cpuSeconds)) / count)
   }
   return {
-    said,
-    row: {
-      ...none,
-      what: `gateway: turns captured, ${CALLERS} callers, ${what}`,
-      count: said,
-      perSecond: rounded(median(rates)),
-      cpuMsPerTurn: rounded(median(cpu)),
-      megabytes: Math.round(megabytes),
-    },
+    ...EMPTY,
+    what: `gateway: turns captured, ${CALLERS} callers, ${what}`,
+    count: total,
+    perSecond: rounded(median(rates)),
+    cpuMsPerTurn: rounded(median(cpu)),
+    megabytes: Math.round(megabytes),
   }
 }
 
-/** Resolves with when each verdict was given, and how many turns its batch had. */
-const verdicts = async (
-  log: EventLog,
-  wanted: number,
-): Promise<{ at: number; turns: number; sealedAt: number; computedAt: number }[]> => {
+type VerdictTiming = { at: number; turns: number; sealedAt: number; computedAt: number }
+
+/** Resolves with the times of the first `count` verdicts, ms since the epoch, and the turns of their batches. */
+const readVerdicts = async (log: EventLog, count: number): Promise<VerdictTiming[]> => {
   const batches = new Map<string, { at: number; turns: number }>()
   const updates = new Map<string, { batch: string; at: number }>()
-  const found: { update: string; at: number }[] = []
-  const enough = Promise.withResolvers<void>()
+  const verdicts: { update: string; at: number }[] = []
+  const complete = Promise.withResolvers<void>()
   const subscription = await log.subscribe({
     topics: ['updates', 'weights'],
     group: 'bench',
@@ -124,75 +118,75 @@ const verdicts = async (
         const { id, event } = decodeRecord(record)
         if (event.type === 'BatchSealed') batches.set(id, { at: event.at, turns: event.items.length })
         if (event.type === 'UpdateComputed') updates.set(id, { batch: event.batch, at: event.at })
-        if (event.type === 'UpdateFailed') enough.reject(new Error(`an update failed: ${event.reason}`))
+        if (event.type === 'UpdateFailed') complete.reject(new Error(`an update failed: ${event.reason}`))
         if (event.type === 'VersionPublished' || event.type === 'VersionRejected')
-          found.push({ update: event.update, at: event.at })
-        if (found.length >= wanted) enough.resolve()
+          verdicts.push({ update: event.update, at: event.at })
+        if (verdicts.length >= count) complete.resolve()
       }
     },
   })
-  await Promise.race([enough.promise, subscription.done])
+  await Promise.race([complete.promise, subscription.done])
   await subscription.stop()
-  return found.map(({ update, at }) => {
+  return verdicts.map(({ update, at }) => {
     const computed = updates.get(update)!
     const { at: sealedAt, turns } = batches.get(computed.batch)!
     return { at, turns, sealedAt, computedAt: computed.at }
   })
 }
 
-/** What the broker's files hold of a topic. */
+/** Size of the broker's files of a topic. */
 const bytesOf = async (folder: string, topic: string): Promise<number> => {
   let bytes = 0
   for await (const file of glob(`${topic}-*/*.log`, { cwd: folder })) bytes += (await stat(join(folder, file))).size
   return bytes
 }
 
-export const bench = async ({ quick = false, say = () => undefined }: ServicesOptions = {}): Promise<Report> => {
+export const bench = async ({ quick = false, logLine = () => undefined }: ServicesOptions = {}): Promise<Report> => {
   const [rounds, seconds, turns, batches] = quick ? [1, 4, 400, 2] : [5, 10, 2_000, 8]
   const folder = await temporaryFolder()
-  const running: Running[] = []
-  const started = async (service: Service, place: Place): Promise<Running> => {
-    const one = await startService(service, place)
-    running.push(one)
-    return one
+  const running: ServiceProcess[] = []
+  const start = async (service: Service, config: ServiceConfig): Promise<ServiceProcess> => {
+    const process = await startService(service, config)
+    running.push(process)
+    return process
   }
   try {
     const { brokers } = await startKafka({ folder: join(folder.path, 'kafka'), jvm: FULL_JVM })
     const prefix = 'bench.'
     await setupKafka({ brokers, prefix })
-    const scratch = async (name: string): Promise<string> => {
+    const createScratch = async (name: string): Promise<string> => {
       const path = join(folder.path, name)
       await mkdir(path, { mode: 0o711 })
       return path
     }
-    const kafka = async (name: string): Promise<Place> => ({
+    const onKafka = async (name: string): Promise<ServiceConfig> => ({
       log: 'kafka',
       brokers,
       prefix,
       model: MODEL,
-      scratch: await scratch(name),
+      scratch: await createScratch(name),
     })
     const rows: Row[] = []
-    const gateways = new Map<string, Running>([
+    const gateways = new Map<string, ServiceProcess>([
       [
         'a log in memory',
-        await started('gateway', { log: 'memory', model: MODEL, scratch: await scratch('gateway-memory') }),
+        await start('gateway', { log: 'memory', model: MODEL, scratch: await createScratch('gateway-memory') }),
       ],
       [
         'the embedded log',
-        await started('gateway', {
+        await start('gateway', {
           log: 'embedded',
-          folder: await scratch('embedded'),
+          folder: await createScratch('embedded'),
           model: MODEL,
-          scratch: await scratch('gateway-embedded'),
+          scratch: await createScratch('gateway-embedded'),
         }),
       ],
-      ['Kafka', await started('gateway', await kafka('gateway'))],
+      ['Kafka', await start('gateway', await onKafka('gateway'))],
     ])
-    rows.push(...(await captureWaits(gateways, rounds, seconds, say)))
+    rows.push(...(await measureCaptureLatency(gateways, rounds, seconds, logLine)))
     for (const [what, gateway] of gateways) {
-      const { row } = await captures(what, gateway, quick ? 1 : 3, turns)
-      say(`${row.what}: ${String(row.perSecond)}/s`)
+      const row = await measureCapturing(what, gateway, quick ? 1 : 3, turns)
+      logLine(`${row.what}: ${String(row.perSecond)}/s`)
       rows.push(row)
     }
     for (const gateway of running.splice(0)) await gateway.stop()
@@ -206,75 +200,75 @@ export const bench = async ({ quick = false, say = () => undefined }: ServicesOp
     })
     let captured = 0
     for await (const batch of log.read('turns')) captured += batch.length
-    const replica = await started('gateway', await kafka('gateway-again'))
+    const replica = await start('gateway', await onKafka('gateway-replica'))
     rows.push({
-      ...backlog('gateway', captured, await replica.used()),
-      what: 'gateway: that log from its start: what a replica reads',
+      ...backlogRow('gateway', captured, await replica.usage()),
+      what: 'gateway: start of a replica on the same log',
     })
     await replica.stop()
-    const scorer = await started('scorer', await kafka('scorer'))
-    rows.push(backlog('scorer', captured, await scorer.settled()))
+    const scorer = await start('scorer', await onKafka('scorer'))
+    rows.push(backlogRow('scorer', captured, await scorer.settled()))
     await scorer.stop()
-    say('scored')
-    const again = await started('scorer', await kafka('scorer-again'))
+    logLine('every turn is scored')
+    const scorerReplica = await start('scorer', await onKafka('scorer-replica'))
     rows.push({
-      ...backlog('scorer', captured, await again.settled()),
-      what: 'scorer: the same log, all scored: what a replica reads',
+      ...backlogRow('scorer', captured, await scorerReplica.settled()),
+      what: 'scorer: start of a replica on the same log, every turn scored',
     })
-    await again.stop()
-    const projections = await started('projections', await kafka('projections'))
-    rows.push(backlog('projections', captured, await projections.settled()))
+    await scorerReplica.stop()
+    const projections = await start('projections', await onKafka('projections'))
+    rows.push(backlogRow('projections', captured, await projections.settled()))
     await projections.stop()
-    say('in PostgreSQL')
+    logLine('every turn is in PostgreSQL')
     const learning = new Map([
-      ['trainer', await started('trainer', await kafka('trainer'))],
-      ['publisher', await started('publisher', await kafka('publisher'))],
+      ['trainer', await start('trainer', await onKafka('trainer'))],
+      ['publisher', await start('publisher', await onKafka('publisher'))],
     ] as const)
     const before = new Map(
-      await Promise.all([...learning].map(async ([name, one]) => [name, await one.used()] as const)),
+      await Promise.all([...learning].map(async ([name, process]) => [name, await process.usage()] as const)),
     )
-    const found = await verdicts(log, batches)
-    const learned = found.reduce((sum, verdict) => sum + verdict.turns, 0)
-    const took = {
-      trainer: found.map(({ sealedAt, computedAt }) => computedAt - sealedAt),
-      publisher: found.map(({ computedAt, at }) => at - computedAt),
+    const verdicts = await readVerdicts(log, batches)
+    const learned = verdicts.reduce((sum, verdict) => sum + verdict.turns, 0)
+    const times = {
+      trainer: verdicts.map(({ sealedAt, computedAt }) => computedAt - sealedAt),
+      publisher: verdicts.map(({ computedAt, at }) => at - computedAt),
     }
-    for (const [name, one] of learning) {
-      const used = await one.used()
-      const ms = took[name]
+    for (const [name, process] of learning) {
+      const usage = await process.usage()
+      const ms = times[name]
       rows.push({
-        ...none,
+        ...EMPTY,
         what: name === 'trainer' ? 'trainer: sealed → computed, a batch' : 'publisher: computed → verdict',
         count: ms.length,
         p50: rounded(median(ms)),
         p99: rounded(quantile(ms, 0.99)),
-        cpuMsPerTurn: rounded((1000 * (used.cpuSeconds - before.get(name)!.cpuSeconds)) / learned),
-        megabytes: Math.round(used.megabytes),
-        perSecond: rounded((1000 * learned) / ms.reduce((sum, one) => sum + one, 0)),
+        cpuMsPerTurn: rounded((1000 * (usage.cpuSeconds - before.get(name)!.cpuSeconds)) / learned),
+        megabytes: Math.round(usage.megabytes),
+        perSecond: rounded((1000 * learned) / ms.reduce((sum, value) => sum + value, 0)),
       })
     }
-    const span = found.at(-1)!.at - found[0]!.sealedAt
+    const elapsedMs = verdicts.at(-1)!.at - verdicts[0]!.sealedAt
     rows.push({
-      ...none,
-      what: 'trainer and publisher: turns learned from, end to end',
+      ...EMPTY,
+      what: 'trainer and publisher: trained turns, end to end',
       count: learned,
-      perSecond: rounded((1000 * learned) / span),
+      perSecond: rounded((1000 * learned) / elapsedMs),
     })
-    for (const one of running.splice(0)) await one.stop()
+    for (const process of running.splice(0)) await process.stop()
     await log.close()
     for (const topic of TOPICS) {
       const bytes = await bytesOf(join(folder.path, 'kafka/node-1/data'), `${prefix}${topic}`)
-      const per = topic === 'turns' || topic === 'scores' ? captured : learned
+      const turnCount = topic === 'turns' || topic === 'scores' ? captured : learned
       rows.push({
-        ...none,
-        what: `on disk, ${topic}: bytes of a turn ${per === captured ? 'captured' : 'learned from'}`,
-        count: per,
-        bytesPerTurn: Math.round(bytes / per),
+        ...EMPTY,
+        what: `on disk, ${topic}: bytes of a turn ${turnCount === captured ? 'captured' : 'trained on'}`,
+        count: turnCount,
+        bytesPerTurn: Math.round(bytes / turnCount),
       })
     }
     return { name: 'services on Kafka', machine: machine(), rows }
   } finally {
-    for (const one of running) await one.stop()
+    for (const process of running) await process.stop()
     await killAll()
     await folder.remove()
   }
@@ -283,7 +277,7 @@ export const bench = async ({ quick = false, say = () => undefined }: ServicesOp
 if (import.meta.main) {
   const report = await bench({
     quick: process.argv.includes('--quick'),
-    say: (line) => {
+    logLine: (line) => {
       console.error(line)
     },
   })

@@ -1,17 +1,24 @@
-/** One connection that is asked one thing at a time: HTTP/1.1 on a bare socket, so that the client costs little beside what it measures. */
+/**
+ * An HTTP/1.1 connection with one request at a time, on a TCP socket, so that the client uses little CPU compared with
+ * what it measures.
+ */
 import { connect, type Socket } from 'node:net'
 import { once } from 'node:events'
 
-/** `firstAt`: of the body. Milliseconds of this process. `text`: where it was kept. */
+/**
+ * `firstAt`: first byte of the body; `endedAt`: its end; `performance.now()` of this process. `ok`: status 200 and, for a
+ * stream, `[DONE]`. `body`: empty unless it was kept.
+ */
 export type Reply = { ok: boolean; firstAt: number; endedAt: number; body: string }
 
+/** Characters at the end of the body that are kept to find its end. */
 const TAIL = 64
 
 export class Connection {
   readonly #socket: Socket
   #head: string | null = null
-  #held: Buffer = Buffer.alloc(0)
-  #left = 0
+  #received: Buffer = Buffer.alloc(0)
+  #bytesLeft = 0
   #chunked = false
   #ok = false
   #firstAt = 0
@@ -37,10 +44,10 @@ export class Connection {
     return new Connection(socket)
   }
 
-  /** `keep`: the body is wanted. Never rejects: what went wrong is not `ok`. */
-  ask(request: Buffer, keep: boolean): Promise<Reply> {
+  /** `keep`: return the body. Never rejects: a failed request is not `ok`. */
+  send(request: Buffer, keep: boolean): Promise<Reply> {
     this.#head = null
-    this.#held = Buffer.alloc(0)
+    this.#received = Buffer.alloc(0)
     this.#tail = ''
     this.#firstAt = 0
     this.#body = keep ? [] : null
@@ -58,24 +65,24 @@ export class Connection {
   #read(bytes: Buffer): void {
     let body = bytes
     if (this.#head === null) {
-      this.#held = this.#held.length === 0 ? bytes : Buffer.concat([this.#held, bytes])
-      const end = this.#held.indexOf('\r\n\r\n')
+      this.#received = this.#received.length === 0 ? bytes : Buffer.concat([this.#received, bytes])
+      const end = this.#received.indexOf('\r\n\r\n')
       if (end < 0) return
-      this.#head = this.#held.toString('latin1', 0, end).toLowerCase()
+      this.#head = this.#received.toString('latin1', 0, end).toLowerCase()
       this.#ok = this.#head.startsWith('http/1.1 200')
       this.#chunked = this.#head.includes('transfer-encoding: chunked')
-      this.#left = Number(/\r\ncontent-length: (\d+)/.exec(this.#head)?.[1] ?? 0)
-      body = this.#held.subarray(end + 4)
-      if (body.length === 0 && (this.#chunked || this.#left > 0)) return
+      this.#bytesLeft = Number(/\r\ncontent-length: (\d+)/.exec(this.#head)?.[1] ?? 0)
+      body = this.#received.subarray(end + 4)
+      if (body.length === 0 && (this.#chunked || this.#bytesLeft > 0)) return
     }
     this.#firstAt ||= performance.now()
     this.#body?.push(Buffer.from(body))
-    this.#left -= body.length
+    this.#bytesLeft -= body.length
     this.#tail =
       body.length >= TAIL
         ? body.toString('latin1', body.length - TAIL)
         : (this.#tail + body.toString('latin1')).slice(-TAIL)
-    if (this.#chunked ? this.#tail.endsWith('\r\n0\r\n\r\n') : this.#left <= 0) this.#end(this.#ok)
+    if (this.#chunked ? this.#tail.endsWith('\r\n0\r\n\r\n') : this.#bytesLeft <= 0) this.#end(this.#ok)
   }
 
   #end(ok: boolean): void {

@@ -1,6 +1,9 @@
-/** An engine that answers at once: Chat Completions on a bare socket, whole or as 50 events that are written together. */
+/**
+ * An engine without computation: Chat Completions on a TCP socket. The answer is one body, or 50 events in one write.
+ */
 import { createServer, type AddressInfo, type Socket } from 'node:net'
 
+/** Placeholder that makes each answer different. */
 const STAMP = '000000000000'
 const EVENTS = 50
 const WORDS =
@@ -8,16 +11,16 @@ const WORDS =
     .split(' ')
     .slice(0, EVENTS - 1)
 
-const head = (type: string, more: string): string => `HTTP/1.1 200 OK\r\ncontent-type: ${type}\r\n${more}\r\n\r\n`
+const headOf = (type: string, header: string): string => `HTTP/1.1 200 OK\r\ncontent-type: ${type}\r\n${header}\r\n\r\n`
 const json = (value: unknown): Buffer => {
   const body = JSON.stringify(value)
-  return Buffer.from(`${head('application/json', `content-length: ${Buffer.byteLength(body)}`)}${body}`)
+  return Buffer.from(`${headOf('application/json', `content-length: ${Buffer.byteLength(body)}`)}${body}`)
 }
-const card = { id: 'mock', object: 'model', created: 1_700_000_000, owned_by: 'bench' }
+const modelCard = { id: 'mock', object: 'model', created: 1_700_000_000, owned_by: 'bench' }
 const id = `chatcmpl-${STAMP}`
 const usage = { prompt_tokens: 250, completion_tokens: EVENTS, total_tokens: 250 + EVENTS }
-const models = json({ object: 'list', data: [card] })
-const whole = json({
+const models = json({ object: 'list', data: [modelCard] })
+const body = json({
   id,
   object: 'chat.completion',
   created: 1_700_000_000,
@@ -51,62 +54,64 @@ const events = [
   'data: [DONE]\n\n',
 ].join('')
 const stream = Buffer.from(
-  `${head('text/event-stream', 'transfer-encoding: chunked')}${Buffer.byteLength(events).toString(16)}\r\n${events}\r\n0\r\n\r\n`,
+  `${headOf('text/event-stream', 'transfer-encoding: chunked')}${Buffer.byteLength(events).toString(16)}\r\n${events}\r\n0\r\n\r\n`,
 )
 
-const placesOf = (bytes: Buffer): number[] => {
-  const places: number[] = []
-  for (let at = bytes.indexOf(STAMP); at >= 0; at = bytes.indexOf(STAMP, at + STAMP.length)) places.push(at)
-  return places
+const stampOffsets = (bytes: Buffer): number[] => {
+  const offsets: number[] = []
+  for (let at = bytes.indexOf(STAMP); at >= 0; at = bytes.indexOf(STAMP, at + STAMP.length)) offsets.push(at)
+  return offsets
 }
-const places = new Map([
-  [whole, placesOf(whole)],
-  [stream, placesOf(stream)],
+const offsets = new Map([
+  [body, stampOffsets(body)],
+  [stream, stampOffsets(stream)],
 ])
 let answers = 0
 
-/** No two answers are the same. */
-const answer = (bytes: Buffer): Buffer => {
+/** A copy of the answer with a stamp of its own. */
+const stamped = (bytes: Buffer): Buffer => {
   const stamp = (++answers).toString(36).padStart(STAMP.length, 'a')
   const copy = Buffer.from(bytes)
-  for (const at of places.get(bytes)!) copy.write(stamp, at, 'latin1')
+  for (const at of offsets.get(bytes)!) copy.write(stamp, at, 'latin1')
   return copy
 }
 
 const serve = (socket: Socket): void => {
-  let pieces: Buffer[] = []
-  let have = 0
-  let wanted = 0
+  let chunks: Buffer[] = []
+  let receivedBytes = 0
+  /** Of the request; 0: its head is incomplete; Infinity: it is chunked. */
+  let requestBytes = 0
   socket.setNoDelay(true)
   socket.on('error', () => undefined)
   socket.on('data', (bytes: Buffer) => {
-    pieces.push(bytes)
-    have += bytes.length
-    if (wanted === 0) {
-      const all = Buffer.concat(pieces)
-      pieces = [all]
+    chunks.push(bytes)
+    receivedBytes += bytes.length
+    if (requestBytes === 0) {
+      const all = Buffer.concat(chunks)
+      chunks = [all]
       const end = all.indexOf('\r\n\r\n')
       if (end < 0) return
       const text = all.toString('latin1', 0, end)
       if (text.startsWith('GET ')) {
-        pieces = []
-        have = 0
+        chunks = []
+        receivedBytes = 0
         socket.write(models)
         return
       }
-      wanted = end + 4 + Number(/\r\ncontent-length: *(\d+)/i.exec(text)?.[1] ?? 0)
-      // Who sends in chunks ends with an empty one.
-      if (/\r\ntransfer-encoding: *chunked/i.test(text)) wanted = Infinity
+      requestBytes = end + 4 + Number(/\r\ncontent-length: *(\d+)/i.exec(text)?.[1] ?? 0)
+      if (/\r\ntransfer-encoding: *chunked/i.test(text)) requestBytes = Infinity
     }
-    if (wanted === Infinity ? !pieces.at(-1)!.subarray(-5).equals(LAST) : have < wanted) return
-    const streams = pieces.some((piece) => piece.includes('"stream":true') || piece.includes('"stream": true'))
-    pieces = []
-    have = 0
-    wanted = 0
-    socket.write(answer(streams ? stream : whole))
+    const complete =
+      requestBytes === Infinity ? chunks.at(-1)!.subarray(-5).equals(LAST_CHUNK) : receivedBytes >= requestBytes
+    if (!complete) return
+    const streams = chunks.some((chunk) => chunk.includes('"stream":true') || chunk.includes('"stream": true'))
+    chunks = []
+    receivedBytes = 0
+    requestBytes = 0
+    socket.write(stamped(streams ? stream : body))
   })
 }
-const LAST = Buffer.from('0\r\n\r\n')
+const LAST_CHUNK = Buffer.from('0\r\n\r\n')
 
 const server = createServer(serve)
 server.listen(0, '127.0.0.1', () => process.send!((server.address() as AddressInfo).port))

@@ -1,14 +1,14 @@
-/** Processes of the bench, and what they use by the kernel's own account. */
+/** Starts the processes of the gateway bench and reads their resource usage from /proc. */
 import { fork, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Outcome, Run } from './client.ts'
 
-/** Milliseconds of user and system time, and resident megabytes, of a process and those below it. */
-export type Used = { cpuMs: number; megabytes: number }
+/** User and system time, and resident memory, of a process and its descendants. */
+export type Usage = { cpuMs: number; megabytes: number }
 
-/** Ticks of /proc a second, on every Linux. */
+/** Clock ticks of /proc per second (USER_HZ). */
 const HERTZ = 100
 const PAGE_BYTES = 4096
 
@@ -17,7 +17,7 @@ type Stat = { pid: number; parent: number; ticks: number; pages: number }
 const statOf = async (pid: string): Promise<Stat | null> => {
   try {
     const text = await readFile(`/proc/${pid}/stat`, 'utf8')
-    // The name before may hold blanks.
+    // The fields after the command name, which may contain spaces.
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
     return {
       pid: Number(pid),
@@ -31,8 +31,8 @@ const statOf = async (pid: string): Promise<Stat | null> => {
   }
 }
 
-/** To 10 ms. */
-export const usedBy = async (pid: number): Promise<Used> => {
+/** Resolution of the CPU time: 10 ms. */
+export const readUsage = async (pid: number): Promise<Usage> => {
   const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
   const stats = (await Promise.all(pids.map(statOf))).filter((stat) => stat !== null)
   const tree = new Set([pid])
@@ -52,28 +52,28 @@ export type Server = { port: number; pid: number; stop(): Promise<void> }
 
 const ENV = { ...process.env, NODE_ENV: 'production', NODE_NO_WARNINGS: '1' }
 
-/** What has ended without being asked to fails whatever waits for it. */
-const ending = (child: ChildProcess, name: string): { exited: Promise<unknown>; failed: Promise<never> } => {
+/** `failed` rejects when the process ends. */
+const watchExit = (child: ChildProcess, name: string): { exited: Promise<unknown>; failed: Promise<never> } => {
   const exited = once(child, 'exit')
   const failed = exited.then(([code]) => {
-    throw new Error(`${name} ended with ${String(code)}`)
+    throw new Error(`${name} ended with exit code ${String(code)}`)
   })
   failed.catch(() => undefined)
   return { exited, failed }
 }
 
-/** One of this folder's programs, which tells its port and ends when it is disconnected. `flags`: Node's. */
+/** Starts a program of this bench, which sends its port by IPC and ends when it is disconnected. `flags`: of Node. */
 export const startProgram = async (
   file: string,
-  words: readonly string[] = [],
+  args: readonly string[] = [],
   flags: readonly string[] = [],
 ): Promise<Server> => {
-  const child = fork(file, words, {
+  const child = fork(file, args, {
     execArgv: [...process.execArgv, ...flags],
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     env: ENV,
   })
-  const { exited, failed } = ending(child, file)
+  const { exited, failed } = watchExit(child, file)
   const [port] = (await Promise.race([once(child, 'message'), failed])) as [number]
   return {
     port,
@@ -85,21 +85,21 @@ export const startProgram = async (
   }
 }
 
-/** Somebody else's program, which is there when `path` is answered. */
-export const startForeign = async (
+/** Starts another program; resolves when it answers at `path`. Throws if it does not within `ms`. */
+export const startExternal = async (
   command: string,
-  words: readonly string[],
+  args: readonly string[],
   { port, path, env, ms }: { port: number; path: string; env: Record<string, string>; ms: number },
 ): Promise<Server> => {
-  const child = spawn(command, words, { stdio: 'ignore', env: { ...ENV, ...env } })
-  const { exited, failed } = ending(child, command)
-  const there = async (): Promise<void> => {
-    for (const until = performance.now() + ms; performance.now() < until;) {
-      const answered = await fetch(`http://127.0.0.1:${port}${path}`).then(
+  const child = spawn(command, args, { stdio: 'ignore', env: { ...ENV, ...env } })
+  const { exited, failed } = watchExit(child, command)
+  const waitUntilReady = async (): Promise<void> => {
+    for (const deadline = performance.now() + ms; performance.now() < deadline;) {
+      const ready = await fetch(`http://127.0.0.1:${port}${path}`).then(
         (response) => response.status < 500,
         () => false,
       )
-      if (answered) return
+      if (ready) return
       await new Promise((resolve) => {
         setTimeout(resolve, 200)
       })
@@ -108,12 +108,12 @@ export const startForeign = async (
   }
   const stop = async (): Promise<void> => {
     child.kill('SIGTERM')
-    const force = setTimeout(() => child.kill('SIGKILL'), 5000)
+    const killTimer = setTimeout(() => child.kill('SIGKILL'), 5000)
     await exited
-    clearTimeout(force)
+    clearTimeout(killTimer)
   }
   try {
-    await Promise.race([there(), failed])
+    await Promise.race([waitUntilReady(), failed])
   } catch (error) {
     if (child.exitCode === null) await stop()
     throw error
@@ -121,24 +121,24 @@ export const startForeign = async (
   return { port, pid: child.pid!, stop }
 }
 
-/** `begin`: called just before the load begins, which waits for it. */
-export type Client = { run(run: Run, begin: () => Promise<void>): Promise<Outcome>; stop(): Promise<void> }
+/** `beforeLoad`: awaited before the first request. */
+export type Client = { run(run: Run, beforeLoad: () => Promise<void>): Promise<Outcome>; stop(): Promise<void> }
 
 export const startClient = async (): Promise<Client> => {
   const child = fork(join(import.meta.dirname, 'client.ts'), [], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     env: ENV,
   })
-  const { exited, failed } = ending(child, 'the client')
-  const heard = async <T>(): Promise<T> => ((await Promise.race([once(child, 'message'), failed])) as [T])[0]
-  await heard()
+  const { exited, failed } = watchExit(child, 'the client')
+  const nextMessage = async <T>(): Promise<T> => ((await Promise.race([once(child, 'message'), failed])) as [T])[0]
+  await nextMessage()
   return {
-    async run(run, begin) {
-      const began = heard()
+    async run(run, beforeLoad) {
+      const ready = nextMessage()
       child.send(run)
-      await began
-      await begin()
-      const outcome = heard<Outcome>()
+      await ready
+      await beforeLoad()
+      const outcome = nextMessage<Outcome>()
       child.send('go')
       return outcome
     },

@@ -1,21 +1,22 @@
-/** Requests of the bench: words that differ from one to the next, of a size that stays. */
+/** Requests of the gateway bench: of constant size, each with different text. */
 
+/** `200 KB again`: a session that grows, so that each request repeats the one before. */
 export type Size = '1 KB' | '200 KB' | '200 KB again'
 
 const BYTES: Record<Size, number> = { '1 KB': 1_000, '200 KB': 200_000, '200 KB again': 200_000 }
-/** Turns of one session that grows; the first is 200 KB long. */
+/** Turns of a session that grows; its first request is 200 KB long. */
 const TURNS = 10
-/** Replaced by what is different in each request. */
+/** Placeholder that is replaced in each request, so that no two are the same. */
 const STAMP = '0000000000000000'
-/** How far apart the stamps of a text are. */
-const APART = 4_000
+/** Characters between two stamps of a text. */
+const STAMP_INTERVAL = 4_000
 
 const WORDS =
   'river stone engine matrix letter paper open close under above window garden number silver carry follow measure record question answer turn session reward model weight version token sample gradient batch policy judge hint line head offset replay commit broker memory cache thread socket stream chunk frame byte hash digest field schema table index query result error retry limit budget seed prompt system user tool call output file path folder branch merge commit test build deploy'.split(
     ' ',
   )
 
-/** Words in a fixed random order, a stamp at the start and every 4 KB. */
+/** Words in a pseudo-random order, with a stamp at the start and every STAMP_INTERVAL characters. */
 const textOf = (bytes: number, seed: number): string => {
   let state = seed * 2_654_435_761 + 1
   let text = ''
@@ -23,7 +24,7 @@ const textOf = (bytes: number, seed: number): string => {
   while (text.length < bytes) {
     if (text.length >= stampAt) {
       text += `${STAMP} `
-      stampAt += APART
+      stampAt += STAMP_INTERVAL
     }
     state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff
     text += `${WORDS[(state >>> 8) % WORDS.length]!}${state % 17 === 0 ? '.\n' : ' '}`
@@ -40,7 +41,7 @@ const messagesOf = (size: Size, seed: number): Message[] => {
   const bytes = BYTES[size] - SYSTEM.length - 160
   const system = { role: 'system', content: SYSTEM }
   if (size !== '200 KB again') return [system, { role: 'user', content: textOf(bytes, seed) }]
-  // As an agent's conversation: calls and what the tools gave.
+  // Like an agent's conversation: tool calls and their results.
   const results = 40
   const steps = Array.from({ length: results }, (_, i): Message[] => {
     const id = `${STAMP}${i}`
@@ -67,23 +68,24 @@ const messagesOf = (size: Size, seed: number): Message[] => {
   ]
 }
 
-export type Asked = { size: Size; stream: boolean; host: string; headers: readonly string[] }
+export type RequestOptions = { size: Size; stream: boolean; host: string; headers: readonly string[] }
 
 let stamps = 0
 const newStamp = (): string => `${process.pid.toString(36)}${(++stamps).toString(36)}`.padStart(STAMP.length, 'x')
 
-/** The requests of one connection, one after another, as the bytes of HTTP/1.1. */
-export class Talk {
-  readonly #asked: Asked
+/** Generates the requests of one connection, as bytes of HTTP/1.1. */
+export class RequestGenerator {
+  readonly #options: RequestOptions
   readonly #body: Buffer
-  readonly #stampsAt: number[]
+  readonly #stampOffsets: number[]
   readonly #request: Buffer | null
-  #more: string[] = []
+  /** Messages after those of `#body`. */
+  #added: string[] = []
   #session = ''
 
-  constructor(asked: Asked, seed: number) {
-    this.#asked = asked
-    const { size, stream } = asked
+  constructor(options: RequestOptions, seed: number) {
+    this.#options = options
+    const { size, stream } = options
     const fields = {
       model: 'policy',
       stream,
@@ -97,44 +99,44 @@ export class Talk {
         ? null
         : Buffer.concat([this.#head(STAMP, this.#body.length + 2), this.#body, Buffer.from(']}')])
     this.#request = whole
-    this.#stampsAt = placesOf(whole ?? this.#body)
+    this.#stampOffsets = offsetsOf(whole ?? this.#body)
   }
 
-  /** Valid until the next is asked for. */
+  /** The next request; valid until the next call. */
   next(): Buffer {
-    const { size } = this.#asked
+    const { size } = this.#options
     if (size !== '200 KB again') {
       this.#stamp(this.#request!, newStamp())
       return this.#request!
     }
-    if (this.#more.length === 0 || this.#more.length >= 2 * TURNS) {
+    if (this.#added.length === 0 || this.#added.length >= 2 * TURNS) {
       this.#session = newStamp()
-      this.#more = []
+      this.#added = []
       this.#stamp(this.#body, this.#session)
     }
-    const rest = Buffer.from(`${this.#more.join('')}]}`)
+    const rest = Buffer.from(`${this.#added.join('')}]}`)
     return Buffer.concat([this.#head(this.#session, this.#body.length + rest.length), this.#body, rest])
   }
 
-  /** Whether `answered` has to be told the answers. */
+  /** Whether the next request depends on the answer, which `addAnswer` has to be given. */
   get grows(): boolean {
-    return this.#asked.size === '200 KB again'
+    return this.#options.size === '200 KB again'
   }
 
-  /** The conversation goes on behind this answer. */
-  answered(text: string): void {
-    this.#more.push(
+  /** Continues the conversation after this answer. */
+  addAnswer(text: string): void {
+    this.#added.push(
       `,${JSON.stringify({ role: 'assistant', content: text })}`,
       `,${JSON.stringify({ role: 'user', content: `${newStamp()} Go on, and say why.` })}`,
     )
   }
 
   #stamp(bytes: Buffer, stamp: string): void {
-    for (const at of this.#stampsAt) bytes.write(stamp, at, 'latin1')
+    for (const at of this.#stampOffsets) bytes.write(stamp, at, 'latin1')
   }
 
   #head(session: string, length: number): Buffer {
-    const { host, headers } = this.#asked
+    const { host, headers } = this.#options
     return Buffer.from(
       [
         'POST /v1/chat/completions HTTP/1.1',
@@ -150,8 +152,8 @@ export class Talk {
   }
 }
 
-const placesOf = (bytes: Buffer): number[] => {
-  const places: number[] = []
-  for (let at = bytes.indexOf(STAMP); at >= 0; at = bytes.indexOf(STAMP, at + STAMP.length)) places.push(at)
-  return places
+const offsetsOf = (bytes: Buffer): number[] => {
+  const offsets: number[] = []
+  for (let at = bytes.indexOf(STAMP); at >= 0; at = bytes.indexOf(STAMP, at + STAMP.length)) offsets.push(at)
+  return offsets
 }

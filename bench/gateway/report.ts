@@ -1,10 +1,14 @@
-/** What the rounds come to: a row for each subject and case, the targets, and a table for docs/performance.md. */
-import type { Case, Measured } from '../gateway.ts'
+/** Evaluates the rounds: a row for each subject and case, the targets, and a table for docs/performance.md. */
+import type { Measurement } from '../gateway.ts'
 import { median, quantile, rounded } from '../machine.ts'
+import { caseName, LOOPS, type Case } from './cases.ts'
 import type { Size } from './prompts.ts'
 import type { Name } from './subjects.ts'
 
-/** Milliseconds; `added`: to the same quantile of the engine itself. Null where the kind of load does not give it. */
+/**
+ * Times in ms. `ofFloor`: CPU relative to the pass-through. `added…`: difference to the same quantile of the engine alone.
+ * Null: the kind of load does not measure it.
+ */
 export type Row = {
   case: string
   who: Name
@@ -22,66 +26,73 @@ export type Row = {
   megabytes: number
 }
 
-const caseOf = ({ size, stream, kind }: Case): string => `${size}, ${stream ? 'stream' : 'whole'}, ${kind}`
+const groupBy = <T>(all: readonly T[], keyOf: (one: T) => string): T[][] => [...Map.groupBy(all, keyOf).values()]
 
-const grouped = <T>(all: readonly T[], keyOf: (one: T) => string): T[][] => [...Map.groupBy(all, keyOf).values()]
-
-/** Medians of the rounds; quantiles of all rounds' answers together. */
-export const rowsOf = (found: readonly Measured[]): Row[] =>
-  grouped(found, ({ at }) => caseOf(at)).flatMap((all) => {
+/** Rates and CPU are medians of the rounds; quantiles are of the answers of all rounds together. */
+export const rowsOf = (measurements: readonly Measurement[]): Row[] =>
+  groupBy(measurements, ({ at }) => caseName(at)).flatMap((all) => {
     const of = (name: Name) => all.filter((one) => one.name === name)
-    const floor = of('pass-through')
-    const quantiles = (some: readonly Measured[], which: 'totals' | 'firsts', share: number): number =>
+    const passThrough = of('pass-through')
+    const quantiles = (group: readonly Measurement[], which: 'totals' | 'firsts', share: number): number =>
       quantile(
-        some.flatMap(({ outcome }) => outcome[which]),
+        group.flatMap(({ outcome }) => outcome[which]),
         share,
       )
-    return grouped(all, ({ name }) => name).map((some): Row => {
-      const { at, name } = some[0]!
-      const steady = at.kind === 'steady'
-      const when = (wanted: boolean, value: () => number): number | null => (wanted ? rounded(value()) : null)
-      const cpuMs = median(some.map((one) => one.cpuMs))
+    return groupBy(all, ({ name }) => name).map((group): Row => {
+      const { at, name } = group[0]!
+      const openLoop = at.kind === 'open'
+      const when = (measured: boolean, value: () => number): number | null => (measured ? rounded(value()) : null)
+      const cpuMs = median(group.map((one) => one.cpuMs))
       return {
-        case: caseOf(at),
+        case: caseName(at),
         who: name,
-        count: some.reduce((sum, { outcome }) => sum + outcome.count, 0),
-        failed: some.reduce((sum, { outcome }) => sum + outcome.failed, 0),
+        count: group.reduce((sum, { outcome }) => sum + outcome.count, 0),
+        failed: group.reduce((sum, { outcome }) => sum + outcome.failed, 0),
         cpuMs: rounded(cpuMs),
-        ofFloor: when(name !== 'direct' && floor.length > 0, () => cpuMs / median(floor.map((one) => one.cpuMs))),
-        perSecond: when(!steady, () => median(some.map((one) => one.perSecond))),
-        p50: when(steady, () => quantiles(some, 'totals', 0.5)),
-        p99: when(steady, () => quantiles(some, 'totals', 0.99)),
+        ofFloor: when(
+          name !== 'direct' && passThrough.length > 0,
+          () => cpuMs / median(passThrough.map((one) => one.cpuMs)),
+        ),
+        perSecond: when(!openLoop, () => median(group.map((one) => one.perSecond))),
+        p50: when(openLoop, () => quantiles(group, 'totals', 0.5)),
+        p99: when(openLoop, () => quantiles(group, 'totals', 0.99)),
         addedP50: when(
-          steady && name !== 'direct',
-          () => quantiles(some, 'totals', 0.5) - quantiles(of('direct'), 'totals', 0.5),
+          openLoop && name !== 'direct',
+          () => quantiles(group, 'totals', 0.5) - quantiles(of('direct'), 'totals', 0.5),
         ),
         addedP99: when(
-          steady && name !== 'direct',
-          () => quantiles(some, 'totals', 0.99) - quantiles(of('direct'), 'totals', 0.99),
+          openLoop && name !== 'direct',
+          () => quantiles(group, 'totals', 0.99) - quantiles(of('direct'), 'totals', 0.99),
         ),
-        firstP50: when(steady && at.stream, () => quantiles(some, 'firsts', 0.5)),
-        firstP99: when(steady && at.stream, () => quantiles(some, 'firsts', 0.99)),
-        megabytes: Math.round(Math.max(...some.map(({ megabytes }) => megabytes))),
+        firstP50: when(openLoop && at.stream, () => quantiles(group, 'firsts', 0.5)),
+        firstP99: when(openLoop && at.stream, () => quantiles(group, 'firsts', 0.99)),
+        megabytes: Math.round(Math.max(...group.map(({ megabytes }) => megabytes))),
       }
     })
   })
 
-/** The targets, each with what was found: medians over the rounds of what was found within one. */
-export const goalsOf = (found: readonly Measured[]): string[] => {
-  const rounds = [...new Set(found.map(({ round }) => round))]
-  const one = (round: number, name: Name, size: Size, kind: Case['kind'], stream = false): Measured | undefined =>
-    found.find(
+/** A line for each target: whether it is reached, and the median of the rounds' own values. */
+export const targetsOf = (measurements: readonly Measurement[]): string[] => {
+  const rounds = [...new Set(measurements.map(({ round }) => round))]
+  const measurementOf = (
+    round: number,
+    name: Name,
+    size: Size,
+    kind: Case['kind'],
+    stream = false,
+  ): Measurement | undefined =>
+    measurements.find(
       (of) =>
         of.round === round && of.name === name && of.at.size === size && of.at.kind === kind && of.at.stream === stream,
     )
-  const over = (
-    ours: (round: number) => number | undefined,
-    theirs: (round: number) => number | undefined,
-    join: (a: number, b: number) => number,
+  const compare = (
+    value: (round: number) => number | undefined,
+    peer: (round: number) => number | undefined,
+    compared: (a: number, b: number) => number,
   ): number | null => {
     const values = rounds.flatMap((round) => {
-      const [a, b] = [ours(round), theirs(round)]
-      return a === undefined || b === undefined || Number.isNaN(a) || Number.isNaN(b) ? [] : [join(a, b)]
+      const [a, b] = [value(round), peer(round)]
+      return a === undefined || b === undefined || Number.isNaN(a) || Number.isNaN(b) ? [] : [compared(a, b)]
     })
     return values.length === 0 ? null : median(values)
   }
@@ -89,60 +100,60 @@ export const goalsOf = (found: readonly Measured[]): string[] => {
   const cpu =
     (name: Name, size: Size, stream = false) =>
     (round: number) =>
-      one(round, name, size, 'busy', stream)?.cpuMs
+      measurementOf(round, name, size, 'closed', stream)?.cpuMs
   const p99 =
     (name: Name, stream = false) =>
     (round: number) =>
-      quantile(one(round, name, '1 KB', 'steady', stream)?.outcome.totals ?? [], 0.99)
+      quantile(measurementOf(round, name, '1 KB', 'open', stream)?.outcome.totals ?? [], 0.99)
   const first = (name: Name) => (round: number) =>
-    quantile(one(round, name, '1 KB', 'steady', true)?.outcome.firsts ?? [], 0.5)
-  const goals: [what: string, value: number | null, limit: number, atMost: boolean, unit?: string][] = [
+    quantile(measurementOf(round, name, '1 KB', 'open', true)?.outcome.firsts ?? [], 0.5)
+  const targets: [what: string, value: number | null, limit: number, atMost: boolean, unit?: string][] = [
     [
       '1 KB: CPU of a request, of the pass-through’s',
-      over(cpu('ours', '1 KB'), cpu('pass-through', '1 KB'), ratio),
+      compare(cpu('ours', '1 KB'), cpu('pass-through', '1 KB'), ratio),
       3,
       true,
     ],
-    ['1 KB, stream: the same', over(cpu('ours', '1 KB', true), cpu('pass-through', '1 KB', true), ratio), 3, true],
-    ['1 KB: CPU of a request, of Portkey’s', over(cpu('ours', '1 KB'), cpu('Portkey', '1 KB'), ratio), 0.4, true],
-    ['1 KB, stream: the same', over(cpu('ours', '1 KB', true), cpu('Portkey', '1 KB', true), ratio), 0.4, true],
-    ['1 KB: first byte of a stream, p50, of Portkey’s', over(first('ours'), first('Portkey'), ratio), 0.1, true],
-    ['1 KB: p99 beyond the pass-through’s', over(p99('ours'), p99('pass-through'), (a, b) => a - b), 5, true, ' ms'],
-    ['1 KB, stream: the same', over(p99('ours', true), p99('pass-through', true), (a, b) => a - b), 5, true, ' ms'],
+    ['1 KB, stream: the same', compare(cpu('ours', '1 KB', true), cpu('pass-through', '1 KB', true), ratio), 3, true],
+    ['1 KB: CPU of a request, of Portkey’s', compare(cpu('ours', '1 KB'), cpu('Portkey', '1 KB'), ratio), 0.4, true],
+    ['1 KB, stream: the same', compare(cpu('ours', '1 KB', true), cpu('Portkey', '1 KB', true), ratio), 0.4, true],
+    ['1 KB: first byte of a stream, p50, of Portkey’s', compare(first('ours'), first('Portkey'), ratio), 0.1, true],
+    ['1 KB: p99 beyond the pass-through’s', compare(p99('ours'), p99('pass-through'), (a, b) => a - b), 5, true, ' ms'],
+    ['1 KB, stream: the same', compare(p99('ours', true), p99('pass-through', true), (a, b) => a - b), 5, true, ' ms'],
     [
       'npm start, 1 KB: p99 beyond the pass-through’s',
-      over(p99('npm start'), p99('pass-through'), (a, b) => a - b),
+      compare(p99('npm start'), p99('pass-through'), (a, b) => a - b),
       15,
       true,
       ' ms',
     ],
     [
       'npm start, 1 KB, stream: the same',
-      over(p99('npm start', true), p99('pass-through', true), (a, b) => a - b),
+      compare(p99('npm start', true), p99('pass-through', true), (a, b) => a - b),
       15,
       true,
       ' ms',
     ],
     [
       '200 KB: CPU of a request, of the pass-through’s',
-      over(cpu('ours', '200 KB'), cpu('pass-through', '200 KB'), ratio),
+      compare(cpu('ours', '200 KB'), cpu('pass-through', '200 KB'), ratio),
       5,
       true,
     ],
     [
       '200 KB, stream: the same',
-      over(cpu('ours', '200 KB', true), cpu('pass-through', '200 KB', true), ratio),
+      compare(cpu('ours', '200 KB', true), cpu('pass-through', '200 KB', true), ratio),
       5,
       true,
     ],
     [
       '200 KB that repeat an earlier turn: the same',
-      over(cpu('ours', '200 KB again'), cpu('pass-through', '200 KB again'), ratio),
+      compare(cpu('ours', '200 KB again'), cpu('pass-through', '200 KB again'), ratio),
       5,
       true,
     ],
   ]
-  return goals.flatMap(([what, value, limit, atMost, unit = '×']) => {
+  return targets.flatMap(([what, value, limit, atMost, unit = '×']) => {
     if (value === null) return []
     const reached = atMost ? value <= limit : value >= limit
     return [
@@ -151,7 +162,10 @@ export const goalsOf = (found: readonly Measured[]): string[] => {
   })
 }
 
-/** In Markdown: what a busy and a steady case of one kind of request gave, side by side. */
+/** The name of the case without its load. */
+const requestOf = (row: Row): string => row.case.slice(0, row.case.lastIndexOf(', '))
+
+/** A Markdown table: the closed and the open loop of one kind of request in one line. */
 export const tableOf = (rows: readonly Row[]): string => {
   const text = (value: number | null | undefined): string =>
     value === null || value === undefined
@@ -161,23 +175,25 @@ export const tableOf = (rows: readonly Row[]): string => {
         : String(value)
   const pair = (a: number | null | undefined, b: number | null | undefined): string =>
     a === null || a === undefined ? '' : `${text(a)} / ${text(b)}`
-  const lines = grouped(rows, (row) => `${row.case.replace(/, (busy|steady)$/, '')}\n${row.who}`).map((both) => {
-    const [busy, steady] = ['busy', 'steady'].map((kind) => both.find((row) => row.case.endsWith(kind)))
+  const lines = groupBy(rows, (row) => `${requestOf(row)}\n${row.who}`).map((both) => {
+    const [closed, open] = (['closed', 'open'] as const).map((kind) =>
+      both.find((row) => row.case.endsWith(`, ${LOOPS[kind]}`)),
+    )
     const { who, megabytes } = both[0]!
-    const own = who !== 'direct'
+    const hasUsage = who !== 'direct'
     return [
-      both[0]!.case.replace(/, (busy|steady)$/, ''),
+      requestOf(both[0]!),
       who === 'ours' ? '**ours**' : who,
-      own ? text(busy?.cpuMs) : '',
-      own ? text(busy?.ofFloor) : '',
-      text(busy?.perSecond),
-      pair(steady?.p50, steady?.p99),
-      pair(steady?.addedP50, steady?.addedP99),
-      pair(steady?.firstP50, steady?.firstP99),
-      own ? text(megabytes) : '',
+      hasUsage ? text(closed?.cpuMs) : '',
+      hasUsage ? text(closed?.ofFloor) : '',
+      text(closed?.perSecond),
+      pair(open?.p50, open?.p99),
+      pair(open?.addedP50, open?.addedP99),
+      pair(open?.firstP50, open?.firstP99),
+      hasUsage ? text(megabytes) : '',
     ]
   })
-  const heads = [
+  const header = [
     'request',
     'who',
     'CPU ms',
@@ -188,5 +204,5 @@ export const tableOf = (rows: readonly Row[]): string => {
     'first byte p50 / p99',
     'MB',
   ]
-  return [heads, heads.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
+  return [header, header.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
 }

@@ -1,21 +1,21 @@
-/** What is measured: each a server that takes Chat Completions and has the same engine behind it. */
+/** The servers that are measured: each takes Chat Completions and forwards them to the same engine. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { freePort } from '../../test/kit/stack/ready.ts'
 import { ROOT } from '../../tools/tree.ts'
 import { installLitellm, installPortkey, installUndici, LITELLM, PORTKEY } from '../peers/gateway/install.ts'
-import { startForeign, startProgram, type Server } from './process.ts'
+import { startExternal, startProgram, type Server } from './process.ts'
 
 export type Name = 'direct' | 'pass-through' | 'ours' | 'npm start' | 'Portkey' | 'LiteLLM'
-/** `headers`: what its clients have to send. */
+/** `headers`: that its clients must send. */
 export type Subject = { name: Name; server: Server; headers: readonly string[] }
 
 const KEY = 'sk-bench'
 const START_MS = 120_000
 
-const portkey = async (program: string, engine: string): Promise<Subject> => {
+const startPortkey = async (program: string, engine: string): Promise<Subject> => {
   const port = await freePort()
-  const server = await startForeign(process.execPath, [program, `--port=${port}`, '--headless'], {
+  const server = await startExternal(process.execPath, [program, `--port=${port}`, '--headless'], {
     port,
     path: '/',
     env: {},
@@ -28,11 +28,11 @@ const portkey = async (program: string, engine: string): Promise<Subject> => {
   }
 }
 
-/** What a user runs: all services, the embedded log and PostgreSQL. Counted are all its processes. */
-const wholePipeline = async (engine: string, folder: string): Promise<Subject> => {
+/** `instar up`: all services, the embedded log and PostgreSQL. The usage is of all its processes. */
+const startPipeline = async (engine: string, folder: string): Promise<Subject> => {
   const port = await freePort()
   const env = { INSTAR_ENGINE: `openai+${engine}/v1`, INSTAR_DATA: join(folder, 'up'), INSTAR_PORT: String(port) }
-  const server = await startForeign(process.execPath, [join(ROOT, 'cli/src/main.ts'), 'up'], {
+  const server = await startExternal(process.execPath, [join(ROOT, 'cli/src/main.ts'), 'up'], {
     port,
     path: '/health/ready',
     env,
@@ -41,11 +41,11 @@ const wholePipeline = async (engine: string, folder: string): Promise<Subject> =
   return { name: 'npm start', server, headers: [] }
 }
 
-/** One worker, no database. */
-const litellm = async (program: string, engine: string, folder: string): Promise<Subject> => {
+/** LiteLLM with one worker and no database. */
+const startLitellm = async (program: string, engine: string, folder: string): Promise<Subject> => {
   const port = await freePort()
   const config = join(folder, 'litellm.json')
-  // JSON is YAML.
+  // The file is read as YAML, which includes JSON.
   await writeFile(
     config,
     JSON.stringify({
@@ -56,7 +56,7 @@ const litellm = async (program: string, engine: string, folder: string): Promise
     }),
   )
   const env = { LITELLM_LOCAL_MODEL_COST_MAP: 'True', LITELLM_TELEMETRY: 'False', LITELLM_LOG: 'ERROR' }
-  const server = await startForeign(
+  const server = await startExternal(
     program,
     ['--config', config, '--host', '127.0.0.1', '--port', String(port), '--num_workers', '1'],
     { port, path: '/health/liveliness', env, ms: START_MS },
@@ -69,39 +69,39 @@ export type Options = {
   folder: string
   peer: boolean
   profile: string | null
-  say: (line: string) => void
+  logLine: (line: string) => void
 }
 
-/** Those that can be had here. */
-export const startSubjects = async ({ engine, folder, peer, profile, say }: Options): Promise<Subject[]> => {
+/** Starts the subjects that can be installed here. */
+export const startSubjects = async ({ engine, folder, peer, profile, logLine }: Options): Promise<Subject[]> => {
   const cache = join(ROOT, '.cache')
   const url = `http://127.0.0.1:${engine.port}`
   const subjects: Subject[] = [{ name: 'direct', server: engine, headers: [] }]
-  const undici = await installUndici(cache, say)
+  const undici = await installUndici(cache, logLine)
   if (undici !== null)
     subjects.push({
       name: 'pass-through',
-      server: await startProgram(join(ROOT, 'bench/peers/gateway/floor.ts'), [url, undici]),
+      server: await startProgram(join(ROOT, 'bench/peers/gateway/pass-through.ts'), [url, undici]),
       headers: [],
     })
   const flags = profile === null ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`]
   subjects.push({
     name: 'ours',
-    server: await startProgram(join(ROOT, 'bench/gateway/ours.ts'), [`openai+${url}/v1`, folder], flags),
+    server: await startProgram(join(ROOT, 'bench/gateway/instar.ts'), [`openai+${url}/v1`, folder], flags),
     headers: [],
   })
-  subjects.push(await wholePipeline(url, folder))
+  subjects.push(await startPipeline(url, folder))
   if (!peer) return subjects
   for (const [name, install, start] of [
-    [`Portkey ${PORTKEY}`, installPortkey, portkey],
-    [`LiteLLM ${LITELLM}`, installLitellm, litellm],
+    [`Portkey ${PORTKEY}`, installPortkey, startPortkey],
+    [`LiteLLM ${LITELLM}`, installLitellm, startLitellm],
   ] as const) {
-    const program = await install(cache, say)
+    const program = await install(cache, logLine)
     if (program === null) continue
     try {
       subjects.push(await start(program, url, folder))
     } catch (cause) {
-      say(`without ${name}: ${(cause as Error).message}`)
+      logLine(`${name} does not start and is left out: ${(cause as Error).message}`)
     }
   }
   return subjects

@@ -1,32 +1,32 @@
-/** Kafka's own client through Kafka's own tools. */
+/** The Java client of Kafka, by Kafka's performance tools. */
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { kafkaJars, kafkaJava } from '../../test/kit/stack/installed.ts'
-import { RECORD_BYTES, type Place } from './client.ts'
+import { RECORD_BYTES, type TopicAddress } from './client.ts'
 
-const tool = async (name: string, ...words: string[]): Promise<string> => {
+const runTool = async (name: string, ...args: string[]): Promise<string> => {
   const [jars, java] = await Promise.all([kafkaJars(), kafkaJava()])
   const { stdout } = await promisify(execFile)(
     java,
-    ['-Xmx512m', '-cp', join(jars, '*'), `org.apache.kafka.tools.${name}`, ...words],
+    ['-Xmx512m', '-cp', join(jars, '*'), `org.apache.kafka.tools.${name}`, ...args],
     { maxBuffer: 16 << 20, timeout: 300_000 },
   )
   return stdout
 }
 
-/** Bytes that it may hold unacknowledged, and in one batch. */
-export type Room = { batch: number; memory: number }
-export const AMPLE: Room = { batch: 256 << 10, memory: 32 << 20 }
+/** `batch.size` and `buffer.memory` of the producer, bytes. */
+export type ProducerMemory = { batch: number; memory: number }
+export const LARGE_MEMORY: ProducerMemory = { batch: 256 << 10, memory: 32 << 20 }
 
-/** The first `warmUp` records are sent before the clock starts. */
+/** Sends `warmUp` records first, which are not measured. */
 export const produce = async (
-  { brokers, topic }: Place,
+  { brokers, topic }: TopicAddress,
   records: number,
   warmUp: number,
-  { batch, memory }: Room,
+  { batch, memory }: ProducerMemory,
 ): Promise<{ seconds: number }> => {
-  const said = await tool(
+  const output = await runTool(
     'ProducerPerformance',
     '--bootstrap-server',
     brokers.join(','),
@@ -49,18 +49,18 @@ export const produce = async (
     `buffer.memory=${memory}`,
   )
   const [, perSecond] =
-    said
+    output
       .trim()
       .split('\n')
       .map((line) => /records sent, ([\d.]+) records\/sec/.exec(line))
-      .findLast((found) => found) ?? []
-  if (!perSecond) throw new Error(`ProducerPerformance said: ${said}`)
+      .findLast((match) => match) ?? []
+  if (!perSecond) throw new Error(`the output of ProducerPerformance has no rate: ${output}`)
   return { seconds: records / Number(perSecond) }
 }
 
-/** Without the time to join the group. */
-export const consume = async ({ brokers, topic }: Place, records: number): Promise<{ seconds: number }> => {
-  const said = await tool(
+/** The time to join the group is not measured. */
+export const consume = async ({ brokers, topic }: TopicAddress, records: number): Promise<{ seconds: number }> => {
+  const output = await runTool(
     'ConsumerPerformance',
     '--bootstrap-server',
     brokers.join(','),
@@ -71,12 +71,12 @@ export const consume = async ({ brokers, topic }: Place, records: number): Promi
     '--timeout',
     '30000',
   )
-  const lines = said
+  const lines = output
     .trim()
     .split('\n')
     .map((line) => line.split(',').map((cell) => cell.trim()))
-  const at = lines[0]!.indexOf('fetch.nMsg.sec')
-  const perSecond = Number(lines.at(-1)?.[at])
-  if (at < 0 || !(perSecond > 0)) throw new Error(`ConsumerPerformance said: ${said}`)
+  const column = lines[0]!.indexOf('fetch.nMsg.sec')
+  const perSecond = Number(lines.at(-1)?.[column])
+  if (column < 0 || !(perSecond > 0)) throw new Error(`the output of ConsumerPerformance has no rate: ${output}`)
   return { seconds: records / perSecond }
 }

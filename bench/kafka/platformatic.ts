@@ -1,4 +1,4 @@
-/** `@platformatic/kafka`, installed for the bench alone into .cache. */
+/** `@platformatic/kafka`, installed into .cache for the bench. */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
@@ -10,13 +10,13 @@ import { randomText } from './text.ts'
 
 export const VERSION = '2.12.1'
 
-/** The folder of the package; null, with the reason said, where it cannot be had. */
-export const install = async (cache: string, say: (line: string) => void): Promise<string | null> => {
+/** Resolves with the path of the module; null, with the reason logged, if it cannot be installed. */
+export const install = async (cache: string, logLine: (line: string) => void): Promise<string | null> => {
   const folder = join(cache, `platformatic-kafka-${VERSION}`)
-  const there = join(folder, 'node_modules/@platformatic/kafka/dist/index.js')
-  if (existsSync(there)) return there
+  const module = join(folder, 'node_modules/@platformatic/kafka/dist/index.js')
+  if (existsSync(module)) return module
   try {
-    say(`installing @platformatic/kafka ${VERSION} into ${folder}, for the bench alone …`)
+    logLine(`installing @platformatic/kafka ${VERSION} into ${folder} …`)
     await mkdir(folder, { recursive: true })
     await writeFile(join(folder, 'package.json'), '{"private":true}')
     await promisify(execFile)(
@@ -24,15 +24,17 @@ export const install = async (cache: string, say: (line: string) => void): Promi
       ['install', '--silent', '--no-audit', '--no-fund', '--save-exact', `@platformatic/kafka@${VERSION}`],
       { cwd: folder, timeout: 300_000 },
     )
-    return there
+    return module
   } catch (cause) {
-    say(`without @platformatic/kafka: ${cause instanceof Error ? cause.message : String(cause)}`)
+    logLine(
+      `@platformatic/kafka cannot be installed and is left out: ${cause instanceof Error ? cause.message : String(cause)}`,
+    )
     return null
   }
 }
 
-/** What is used of it. */
 type Message = { topic: string; key: Buffer; value: Buffer }
+/** The exports that the bench uses. */
 type Package = {
   ProduceAcks: { ALL: number }
   MessagesStreamModes: { EARLIEST: string }
@@ -48,7 +50,7 @@ type Package = {
 
 const value = randomText(RECORD_BYTES)
 
-/** One send at a time, of what has come meanwhile: its `send` does not gather records. */
+/** Sends one request at a time, with all records that are pending: `send` of the package does not batch records. */
 export const open: Open = async ({ brokers, topic }, [path]) => {
   const { Producer, Consumer, ProduceAcks, MessagesStreamModes } = (await import(pathToFileURL(path!).href)) as Package
   const producer = new Producer({
@@ -58,17 +60,17 @@ export const open: Open = async ({ brokers, topic }, [path]) => {
     strict: false,
     maxInflights: 1,
   })
-  let waiting: { messages: Message[]; resolve(): void; reject(cause: unknown): void }[] = []
+  let pending: { messages: Message[]; resolve(): void; reject(cause: unknown): void }[] = []
   let running = false
   const drain = async (): Promise<void> => {
-    while (waiting.length > 0) {
-      const together = waiting
-      waiting = []
+    while (pending.length > 0) {
+      const calls = pending
+      pending = []
       try {
-        await producer.send({ acks: ProduceAcks.ALL, messages: together.flatMap(({ messages }) => messages) })
-        for (const { resolve } of together) resolve()
+        await producer.send({ acks: ProduceAcks.ALL, messages: calls.flatMap(({ messages }) => messages) })
+        for (const { resolve } of calls) resolve()
       } catch (cause) {
-        for (const { reject } of together) reject(cause)
+        for (const { reject } of calls) reject(cause)
       }
     }
     running = false
@@ -76,7 +78,7 @@ export const open: Open = async ({ brokers, topic }, [path]) => {
   return {
     produce: (keys) =>
       new Promise<void>((resolve, reject) => {
-        waiting.push({ messages: keys.map((key) => ({ topic, key: Buffer.from(key), value })), resolve, reject })
+        pending.push({ messages: keys.map((key) => ({ topic, key: Buffer.from(key), value })), resolve, reject })
         if (running) return
         running = true
         queueMicrotask(() => void drain())
@@ -94,8 +96,8 @@ export const open: Open = async ({ brokers, topic }, [path]) => {
         autocommit: false,
         maxWaitTime: 500,
       })
-      let seen = 0
-      for await (const _ of stream) if (++seen >= records) break
+      let count = 0
+      for await (const _ of stream) if (++count >= records) break
       await consumer.close(true)
     },
     close: () => producer.close(),

@@ -1,6 +1,6 @@
 /**
- * Raw SQLite with the embedded log's pragmas and one plain table, a transaction per group: on the calling thread, or on
- * a thread of its own, which is what a process that must not wait for a disk would write first.
+ * SQLite alone, with the embedded log's pragmas, one plain table and one transaction per group of records: on the calling
+ * thread, or on a worker thread, so that a flush does not block the event loop.
  */
 import { WRITE_PRAGMAS } from '@instar/log/embedded/file'
 import { once } from 'node:events'
@@ -28,10 +28,10 @@ export const openRaw = (file: string) => {
   }
 }
 
-/** `payloads`: one after the other, of equal lengths; no keys: the end. */
+/** `payloads`: concatenated, of equal lengths. No keys: ends the thread. */
 type Group = { keys: readonly string[]; payloads: Uint8Array<ArrayBuffer> }
 
-/** One group at a time; `write` resolves when it is durable. */
+/** `write` resolves when the group is durable; call it for one group at a time. */
 export const openRawThread = async (file: string) => {
   const worker = new Worker(new URL(import.meta.url), { workerData: { file } })
   await once(worker, 'message')

@@ -1,16 +1,16 @@
-"""The same decoder in PyTorch, written as Hugging Face's: separate projections, a key-value cache, LoRA beside
-the frozen weights as PEFT computes it, fused attention and norms where PyTorch has them.
+"""The same decoder in PyTorch, like that of Hugging Face: separate projections, a key-value cache, LoRA beside the
+frozen weights as in PEFT, fused attention and norms of PyTorch.
 
 Reads one JSON request per line, answers with one JSON line:
   {"op": "load", "weights": FILE, "adapter": FILE, "config": {...}}  safetensors files, float32
   {"op": "decode", "dtype", "threads", "prompts": [[id]], "steps", "adapter": bool}
-      greedy; the prompts (equal lengths) are read before the clock starts
-      -> {"seconds", "fastest": of one step, "ids": [[id]]}
+      greedy; the prompts (of equal lengths) are read before the measurement
+      -> {"seconds", "fastest" (of one step), "ids": [[id]]}
   {"op": "read", "threads", "steps"}
-      reads as many bytes as the float32 weights have, `steps` times over, as a product with a vector does: what a decode
-      step cannot be faster than where the weights do not fit a cache -> {"seconds", "fastest", "bytes"}
+      reads as many bytes as the float32 weights have, `steps` times, by a product with a vector: a lower bound of a
+      decode step if the weights do not fit in a cache -> {"seconds", "fastest", "bytes"}
   {"op": "train", "dtype", "threads", "rows": [{"ids", "start"}], "old", "advantage", "weight", "clip", "learningRate", "betas"}
-      one clipped policy-gradient step of a fresh copy of the adapter -> {"seconds", "fastest", "loss", "gradNorm"}
+      one clipped policy-gradient step on a new copy of the adapter -> {"seconds", "fastest", "loss", "gradNorm"}
 """
 import json
 import sys
@@ -67,7 +67,7 @@ class Policy:
         return F.rms_norm(x, (x.shape[-1],), self.w[name], self.c["rmsEps"])
 
     def hidden(self, ids, lora=None, cache=None, start=0):
-        """[B, T] -> [B, T, D]; with a cache, positions before `start` are in it."""
+        """[B, T] -> [B, T, D]. The cache holds the positions before `start`."""
         c = self.c
         B, T = ids.shape
         H, G, d = c["heads"], c["kvHeads"], c["headDim"]
@@ -142,9 +142,9 @@ def decode(model, request):
     out = [last]
     seconds = []
     for _ in range(request["steps"]):
-        began = time.perf_counter()
+        started = time.perf_counter()
         last = model.logits(model.hidden(last, lora, cache, at)).argmax(-1)
-        seconds.append(time.perf_counter() - began)
+        seconds.append(time.perf_counter() - started)
         out.append(last)
         at += 1
     return {"seconds": sum(seconds), "fastest": min(seconds), "ids": torch.cat(out, 1).tolist()}
@@ -156,9 +156,9 @@ def read(_, request):
     vector = torch.ones(flat.shape[1])
     seconds = []
     for _ in range(request["steps"]):
-        began = time.perf_counter()
+        started = time.perf_counter()
         torch.mv(flat, vector)
-        seconds.append(time.perf_counter() - began)
+        seconds.append(time.perf_counter() - started)
     return {"seconds": sum(seconds), "fastest": min(seconds), "bytes": flat.numel() * 4}
 
 
@@ -171,7 +171,7 @@ def train(model, request):
     rows = torch.tensor([at * T + t for at, row in enumerate(request["rows"]) for t in range(row["start"] - 1, T)])
     targets = torch.cat([ids[at, row["start"]:] for at, row in enumerate(request["rows"])])
     old, advantage, weight = (torch.tensor(request[name]) for name in ("old", "advantage", "weight"))
-    began = time.perf_counter()
+    started = time.perf_counter()
     hidden = model.hidden(ids[:, :-1], lora).reshape(-1, source["config"]["hiddenSize"])[rows]
     logp = F.log_softmax(model.logits(hidden).float(), -1).gather(1, targets[:, None])[:, 0]
     ratio = (logp - old).exp()
@@ -179,7 +179,7 @@ def train(model, request):
     loss.backward()
     norm = torch.nn.utils.clip_grad_norm_(parameters, 1.0)
     optimizer.step()
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - started
     return {"seconds": seconds, "fastest": seconds, "loss": loss.item(), "gradNorm": norm.item()}
 
 

@@ -1,4 +1,4 @@
-/** One service in a process of its own, so that what it uses can be told: `child.ts <service> <place as JSON>`. */
+/** One service in its own process, so that its resource usage can be measured: `child.ts SERVICE CONFIG`, as JSON. */
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { schemaTexts } from '@instar/events'
@@ -12,10 +12,10 @@ import { createPublisher, probesOf, publisherConfig } from '@instar/publisher'
 import { createScorer, scorerConfig } from '@instar/scorer'
 import { createTrainer, trainerConfig } from '@instar/trainer'
 import { InstantEngine } from './engine.ts'
-import type { Answer, Place, Question, Service } from './process.ts'
+import type { Reply, Request, Service, ServiceConfig, Usage } from './process.ts'
 
-const [, , service, given] = process.argv as [string, string, Service, string]
-const place = JSON.parse(given) as Place
+const [, , service, configText] = process.argv as [string, string, Service, string]
+const config = JSON.parse(configText) as ServiceConfig
 const schemas = schemaTexts()
 const now = (): number => Date.now()
 const onFatal = (error: Error): void => {
@@ -23,18 +23,18 @@ const onFatal = (error: Error): void => {
   process.exit(1)
 }
 
-let begun = 0
+let startedAt = 0
 let cpu = process.cpuUsage()
-/** What came before is not the service's work. */
-const restart = (): void => {
-  begun = performance.now()
+/** Starts the measurement again: the time and CPU before are not the service's. */
+const resetUsage = (): void => {
+  startedAt = performance.now()
   cpu = process.cpuUsage()
 }
 
 const openLog = (): EventLog | Promise<EventLog> => {
-  if (place.log === 'memory') return openMemoryLog()
-  if (place.log === 'embedded') return openEmbeddedLog({ folder: place.folder, schemas })
-  const { brokers, prefix } = place
+  if (config.log === 'memory') return openMemoryLog()
+  if (config.log === 'embedded') return openEmbeddedLog({ folder: config.folder, schemas })
+  const { brokers, prefix } = config
   return openKafkaLog({
     brokers,
     prefix,
@@ -44,69 +44,79 @@ const openLog = (): EventLog | Promise<EventLog> => {
   })
 }
 
-/** `settled` resolves when everything on the log is worked on. */
-type Part = {
+/** `settled` resolves when the service has no unfinished work. `lastTokenAt`: as of `InstantEngine`. */
+type StartedService = {
   url?: string
   settled(): Promise<unknown>
   stop(): Promise<void>
-  lastToken?: ReadonlyMap<number, number>
+  lastTokenAt?: ReadonlyMap<number, number>
 }
 
-const learning = async (folder: string): Promise<{ model: Model; learner: LearningEngine }> => {
+const openLearning = async (folder: string): Promise<{ model: Model; learner: LearningEngine }> => {
   const [model, learner] = await Promise.all([openModel(folder), startLearning({ model: folder, engine: 'auto' })])
   return { model, learner }
 }
 
-const until = async (done: () => Promise<boolean>): Promise<void> => {
+const waitUntil = async (done: () => Promise<boolean>): Promise<void> => {
   while (!(await done()))
     await new Promise((resolve) => {
       setTimeout(resolve, 10)
     })
 }
 
-/** The turns were all captured before the first update: none of them may be too old. */
-const BACKLOG = 1_000_000
+/** Larger than the number of versions: the turns are all captured before the first update, and none may be stale. */
+const MAX_STALENESS = 1_000_000
 
-const snapshots = () => openSnapshots(join(place.scratch, 'snapshots'), { say: console.error })
+const openSnapshotStore = () => openSnapshots(join(config.scratch, 'snapshots'), { say: console.error })
 
 const never = (): Promise<never> => new Promise(() => undefined)
 
-const SERVICES: Record<Service, (log: EventLog) => Promise<Part>> = {
+const SERVICES: Record<Service, (log: EventLog) => Promise<StartedService>> = {
   async gateway(log) {
-    const model = await openModel(place.model)
+    const model = await openModel(config.model)
     const engine = new InstantEngine(model)
     const gateway = createGateway(
-      { log, snapshots: snapshots(), engine, model, now, random: (bytes) => randomBytes(bytes), onFatal },
+      { log, snapshots: openSnapshotStore(), engine, model, now, random: (bytes) => randomBytes(bytes), onFatal },
       gatewayConfig({ port: 0 }),
     )
     const { url } = await gateway.start()
-    return { url, lastToken: engine.lastToken, settled: never, stop: () => gateway.stop() }
+    return { url, lastTokenAt: engine.lastTokenAt, settled: never, stop: () => gateway.stop() }
   },
   async scorer(log) {
-    const scorer = createScorer({ log, snapshots: snapshots(), now, onFatal }, scorerConfig.parse({ idleMs: 1000 }))
+    const scorer = createScorer(
+      { log, snapshots: openSnapshotStore(), now, onFatal },
+      scorerConfig.parse({ idleMs: 1000 }),
+    )
     await scorer.start()
-    return { settled: () => until(() => scorer.settled()), stop: () => scorer.stop() }
+    return { settled: () => waitUntil(() => scorer.settled()), stop: () => scorer.stop() }
   },
   async trainer(log) {
     const trainer = createTrainer(
-      { log, snapshots: snapshots(), ...(await learning(place.model)), now, onFatal },
-      trainerConfig.parse({ staleness: BACKLOG }),
+      { log, snapshots: openSnapshotStore(), ...(await openLearning(config.model)), now, onFatal },
+      trainerConfig.parse({ staleness: MAX_STALENESS }),
     )
     await trainer.start()
     return { settled: never, stop: () => trainer.stop() }
   },
   async publisher(log) {
     const publisher = createPublisher(
-      { log, snapshots: snapshots(), ...(await learning(place.model)), probes: probesOf(place.model), now, onFatal },
+      {
+        log,
+        snapshots: openSnapshotStore(),
+        ...(await openLearning(config.model)),
+        probes: probesOf(config.model),
+        now,
+        onFatal,
+      },
       publisherConfig.parse({}),
     )
     await publisher.start()
     return { settled: never, stop: () => publisher.stop() }
   },
   async projections(log) {
-    const postgres = await startPostgres({ folder: place.scratch })
-    restart()
-    const projections = startProjections({ log, snapshots: snapshots(), connection: postgres.owner })
+    const postgres = await startPostgres({ folder: config.scratch })
+    resetUsage()
+    const projections = startProjections({ log, snapshots: openSnapshotStore(), connection: postgres.owner })
     return {
       settled: () => projections.caughtUp(),
       async stop() {
@@ -118,28 +128,28 @@ const SERVICES: Record<Service, (log: EventLog) => Promise<Part>> = {
 }
 
 const log = await openLog()
-restart()
-const part = await SERVICES[service](log)
-const answer = (reply: Answer): void => void process.send!(reply)
-const usage = (): Answer['used'] => {
+resetUsage()
+const started = await SERVICES[service](log)
+const send = (reply: Reply): void => void process.send!(reply)
+const usage = (): Usage => {
   const { user, system } = process.cpuUsage(cpu)
   return {
-    seconds: (performance.now() - begun) / 1000,
+    seconds: (performance.now() - startedAt) / 1000,
     cpuSeconds: (user + system) / 1e6,
     megabytes: process.resourceUsage().maxRSS / 1024,
   }
 }
-process.on('message', (question: Question) => {
+process.on('message', (request: Request) => {
   void (async () => {
-    if (question.ask === 'settled') await part.settled()
-    const lastToken = question.ask === 'lastTokens' ? [...(part.lastToken ?? [])] : undefined
-    answer({ used: usage(), ...(lastToken ? { lastToken } : {}) })
+    if (request.type === 'settled') await started.settled()
+    const lastTokens = request.type === 'lastTokens' ? [...(started.lastTokenAt ?? [])] : undefined
+    send({ usage: usage(), ...(lastTokens ? { lastTokens } : {}) })
   })()
 })
 process.on('disconnect', () => {
-  void part
+  void started
     .stop()
     .then(() => log.close())
     .then(() => process.exit(0))
 })
-answer({ used: usage(), ...(part.url === undefined ? {} : { url: part.url }) })
+send({ usage: usage(), ...(started.url === undefined ? {} : { url: started.url }) })

@@ -1,4 +1,4 @@
-/** An engine that costs nothing: the same answer for everybody, token by token, and when its last token was given. */
+/** An engine without computation: streams one fixed answer, and records the time of its last token. */
 import { setImmediate } from 'node:timers/promises'
 import type { Capabilities, GeneratedPiece, GenerateRequest, Model, ServingEngine } from '@instar/engine/port'
 
@@ -6,8 +6,8 @@ export const ANSWER =
   'A spider has eight legs, which is two more than an insect has, and it uses the front pair to feel its way, much as you would use your hands in a dark room.'
 
 export class InstantEngine implements ServingEngine {
-  /** Seed → milliseconds since the epoch. */
-  readonly lastToken = new Map<number, number>()
+  /** Seed of the request → time of the last token, ms since the epoch. */
+  readonly lastTokenAt = new Map<number, number>()
   readonly #model: Model
   readonly #pieces: GeneratedPiece[]
 
@@ -37,7 +37,7 @@ export class InstantEngine implements ServingEngine {
   async *generate({ sampling }: GenerateRequest): AsyncIterable<GeneratedPiece> {
     await setImmediate()
     yield* this.#pieces.slice(0, -1)
-    this.lastToken.set(sampling.seed, performance.timeOrigin + performance.now())
+    this.lastTokenAt.set(sampling.seed, performance.timeOrigin + performance.now())
     yield this.#pieces.at(-1)!
     yield { type: 'end', reason: 'stop', text: '' }
   }

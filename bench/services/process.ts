@@ -1,57 +1,59 @@
-/** Services of the bench as processes: starting them, asking them what they used. */
+/** Starts services as child processes and reads their resource usage. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 
 export type Service = 'gateway' | 'scorer' | 'trainer' | 'publisher' | 'projections'
-/** `scratch`: a folder of the process's own. */
-export type Place = { model: string; scratch: string } & (
+/** `scratch`: a folder for the files of this process. */
+export type ServiceConfig = { model: string; scratch: string } & (
   | { log: 'memory' }
   | { log: 'embedded'; folder: string }
   | { log: 'kafka'; brokers: readonly string[]; prefix: string }
 )
 
-/** Since the log was open; the most memory that was resident. */
-export type Used = { seconds: number; cpuSeconds: number; megabytes: number }
-export type Question = { ask: 'used' | 'settled' | 'lastTokens' }
-export type Answer = { used: Used; url?: string; lastToken?: [seed: number, at: number][] }
+/** Since the log was opened. `megabytes`: largest resident set. */
+export type Usage = { seconds: number; cpuSeconds: number; megabytes: number }
+export type Request = { type: 'usage' | 'settled' | 'lastTokens' }
+/** `lastTokens`: seed of a request and time of its last token, ms since the epoch. */
+export type Reply = { usage: Usage; url?: string; lastTokens?: [seed: number, at: number][] }
 
-export type Running = {
+export type ServiceProcess = {
+  /** Empty except for a gateway. */
   url: string
-  used(): Promise<Used>
-  /** When everything on the log is worked on. */
-  settled(): Promise<Used>
-  /** Of a gateway's engine: seed → milliseconds since the epoch. */
+  usage(): Promise<Usage>
+  /** Resolves when the service has no unfinished work. */
+  settled(): Promise<Usage>
+  /** Of a gateway: seed of a request → time of its last token, ms since the epoch. */
   lastTokens(): Promise<Map<number, number>>
   stop(): Promise<void>
 }
 
-/** Resolves when it has started. */
-export const startService = async (service: Service, place: Place): Promise<Running> => {
-  const child = fork(join(import.meta.dirname, 'child.ts'), [service, JSON.stringify(place)], {
+/** Resolves when the service has started. */
+export const startService = async (service: Service, config: ServiceConfig): Promise<ServiceProcess> => {
+  const child = fork(join(import.meta.dirname, 'child.ts'), [service, JSON.stringify(config)], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     env: { ...process.env, NODE_ENV: 'production' },
   })
   const exited = once(child, 'exit')
   const failed = exited.then(([code]) => {
-    throw new Error(`the ${service} ended with ${String(code)}`)
+    throw new Error(`the ${service} ended with exit code ${String(code)}`)
   })
   failed.catch(() => undefined)
-  const heard = async (): Promise<Answer> => {
-    const [answer] = (await Promise.race([once(child, 'message'), failed])) as [Answer]
-    return answer
+  const nextReply = async (): Promise<Reply> => {
+    const [reply] = (await Promise.race([once(child, 'message'), failed])) as [Reply]
+    return reply
   }
-  const ask = (question: Question['ask']): Promise<Answer> => {
-    const answer = heard()
-    child.send({ ask: question })
-    return answer
+  const send = (type: Request['type']): Promise<Reply> => {
+    const reply = nextReply()
+    child.send({ type } satisfies Request)
+    return reply
   }
-  const { url = '' } = await heard()
+  const { url = '' } = await nextReply()
   return {
     url,
-    used: async () => (await ask('used')).used,
-    settled: async () => (await ask('settled')).used,
-    lastTokens: async () => new Map((await ask('lastTokens')).lastToken),
+    usage: async () => (await send('usage')).usage,
+    settled: async () => (await send('settled')).usage,
+    lastTokens: async () => new Map((await send('lastTokens')).lastTokens),
     async stop() {
       if (child.connected) child.disconnect()
       await exited

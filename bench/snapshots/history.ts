@@ -1,4 +1,7 @@
-/** A long log as the services leave one: many conversations at once, each turn scored when the next comes, every 16 scores a batch and a version. */
+/**
+ * Generates a long log like that of the services: concurrent conversations, a score for each turn after the next one, a
+ * batch, an update and a version for every 16 scores.
+ */
 import { encodeEvent, type BatchItem, type Encoded, type Event, type TurnCaptured } from '@instar/events'
 import { computed, headMoved, lineStarted, published, scored, T0, turn } from '../../test/kit/projected-history.ts'
 
@@ -6,13 +9,21 @@ const CONVERSATIONS = 200
 const TURNS_EACH = 10
 const BATCH = 16
 
-type Open = { session: string; last: { of: TurnCaptured; record: string; says: string } | null; turns: number }
+/** `last`: the turn that has no score yet, with the id of its record and its text. */
+type Conversation = {
+  session: string
+  last: { turn: TurnCaptured; record: string; text: string } | null
+  turns: number
+}
 
-export type Long = Generator<Encoded & { id: string }>
+export type Records = Generator<Encoded & { id: string }>
 
-/** `count` turns; about 3 records for each two of them. The head is rolled back to the base at the end, so that a gateway has no adapter to load. */
-export const longLog = function* (count: number): Long {
-  const open: Open[] = Array.from({ length: CONVERSATIONS }, (_, i) => ({
+/**
+ * `count`: turns; there are about three records for two turns. At the end the head is rolled back to the base, so that a
+ * gateway loads no adapter.
+ */
+export const longLog = function* (count: number): Records {
+  const conversations: Conversation[] = Array.from({ length: CONVERSATIONS }, (_, i) => ({
     session: `session-${i}`,
     last: null,
     turns: 0,
@@ -23,49 +34,49 @@ export const longLog = function* (count: number): Long {
   yield start
   weightsTip = start.id
   for (let i = 0; i < count; i += 1) {
-    const place = (i * 37) % CONVERSATIONS
-    const conversation = open[place]!
+    const index = (i * 37) % CONVERSATIONS
+    const conversation = conversations[index]!
     const { session, last } = conversation
     const at = T0 + i * 100
-    const says = `This is answer ${i}, in a sentence of usual length.`
-    const of = turn({ session, name: `n${i}`, says, at, version, ...(last ? { to: last.says } : {}) })
-    const record = encodeEvent(of)
+    const text = `This is answer ${i}, in a sentence of usual length.`
+    const captured = turn({ session, name: `n${i}`, says: text, at, version, ...(last ? { to: last.text } : {}) })
+    const record = encodeEvent(captured)
     yield record
     if (last) yield* score(last)
-    conversation.last = { of, record: record.id, says }
+    conversation.last = { turn: captured, record: record.id, text }
     conversation.turns += 1
     if (conversation.turns === TURNS_EACH) {
-      yield encodeEvent({ type: 'SessionClosed', session, open: [of.turn], why: 'idle', at: at + 500 })
+      yield encodeEvent({ type: 'SessionClosed', session, open: [captured.turn], why: 'idle', at: at + 500 })
       yield* score(conversation.last)
-      open[place] = { session: `session-${sessions}`, last: null, turns: 0 }
+      conversations[index] = { session: `session-${sessions}`, last: null, turns: 0 }
       sessions += 1
     }
   }
-  for (const { session, last } of open) {
+  for (const { session, last } of conversations) {
     if (!last) continue
-    yield encodeEvent({ type: 'SessionClosed', session, open: [last.of.turn], why: 'idle', at: T0 + count * 100 })
+    yield encodeEvent({ type: 'SessionClosed', session, open: [last.turn.turn], why: 'idle', at: T0 + count * 100 })
     yield* score(last)
   }
   yield encodeEvent(headMoved(weightsTip, version, 0, T0 + count * 100 + 1))
 
-  function* score({ of, record }: NonNullable<Open['last']>): Long {
-    const event = scored(of, of.at % 3 === 0 ? -1 : 1)
-    const encoded = encodeEvent(event)
-    yield encoded
+  function* score({ turn: captured, record }: NonNullable<Conversation['last']>): Records {
+    const event = scored(captured, captured.at % 3 === 0 ? -1 : 1)
+    const scoreRecord = encodeEvent(event)
+    yield scoreRecord
     batch.push({
-      turn: of.turn,
+      turn: captured.turn,
       record,
-      session: of.session,
-      score: encoded.id,
-      subject: of.subject,
-      version: of.version,
+      session: captured.session,
+      score: scoreRecord.id,
+      subject: captured.subject,
+      version: captured.version,
       reward: event.reward,
       baseline: 0,
       advantage: event.reward,
       hint: null,
     })
     if (batch.length < BATCH) return
-    const seal: Event = {
+    const sealed: Event = {
       type: 'BatchSealed',
       prev: updatesTip,
       policy: 'policy',
@@ -73,17 +84,16 @@ export const longLog = function* (count: number): Long {
       parent: { version, adapter: null, state: null },
       items: batch,
       dropped: [],
-      baselines: [{ subject: of.subject, value: 0.5, count: 1 }],
+      baselines: [{ subject: captured.subject, value: 0.5, count: 1 }],
       seed: 7,
       loss: 'hybrid',
       settings: { learningRate: 0.01 },
       at: event.at,
     }
-    const sealed = encodeEvent(seal)
-    const made = computed(seal)
-    const update = encodeEvent(made)
-    const next = encodeEvent(published(weightsTip, version + 1, version, made))
-    yield* [sealed, update, next]
-    ;[updatesTip, weightsTip, version, batch] = [update.id, next.id, version + 1, []]
+    const update = computed(sealed)
+    const updateRecord = encodeEvent(update)
+    const versionRecord = encodeEvent(published(weightsTip, version + 1, version, update))
+    yield* [encodeEvent(sealed), updateRecord, versionRecord]
+    ;[updatesTip, weightsTip, version, batch] = [updateRecord.id, versionRecord.id, version + 1, []]
   }
 }

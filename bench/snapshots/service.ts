@@ -1,6 +1,6 @@
 /**
- * One life of one service on a log: how long until it is ready, what it took. `service.ts NAME LOG SNAPSHOTS`, the
- * last '-' for none; the result is one line of JSON. Engines are stand-ins: nothing is learned or served here.
+ * Starts one service on a log, stops it, and prints the times and the memory as one line of JSON:
+ * `service.ts NAME LOG SNAPSHOTS`, with `-` for no snapshots. Engines are test doubles.
  */
 import { openEmbeddedLog, openSnapshots, type SnapshotStore } from '@instar/log'
 import { createGateway, gatewayConfig } from '@instar/gateway'
@@ -14,7 +14,8 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { ScriptedEngine } from '../../test/kit/scripted-engine.ts'
 import { ScriptedLearner } from '../../test/kit/scripted-learner.ts'
 
-export type Life = {
+/** `startMs`: since the start of the process. `cpuSeconds`: until ready. `longestPauseMs`: of the event loop. */
+export type ServiceStart = {
   startMs: number
   readySeconds: number
   cpuSeconds: number
@@ -25,13 +26,15 @@ export type Life = {
 
 type Startable = { start(): Promise<unknown>; stop(): Promise<void> }
 
-const [name, folder, place] = process.argv.slice(2)
-if (!name || !folder || !place) throw new Error('service.ts NAME LOG SNAPSHOTS')
+const [name, folder, snapshotFolder] = process.argv.slice(2)
+if (!name || !folder || !snapshotFolder) throw new Error('usage: service.ts NAME LOG SNAPSHOTS')
 
 const log = await openEmbeddedLog({ folder, readOnly: true })
 const model = await openModel(fileURLToPath(new URL('../../models/tiny', import.meta.url)))
 const snapshots: SnapshotStore | undefined =
-  place === '-' ? undefined : openSnapshots(place, { say: (line) => process.stderr.write(`${line}\n`) })
+  snapshotFolder === '-'
+    ? undefined
+    : openSnapshots(snapshotFolder, { say: (line) => process.stderr.write(`${line}\n`) })
 const ports = {
   log,
   snapshots,
@@ -41,7 +44,7 @@ const ports = {
     throw error
   },
 }
-const MADE: Record<string, () => Startable> = {
+const SERVICES: Record<string, () => Startable> = {
   scorer: () => createScorer(ports, scorerConfig.parse({})),
   trainer: () => createTrainer({ ...ports, learner: new ScriptedLearner() }, trainerConfig.parse({})),
   publisher: () => createPublisher({ ...ports, learner: new ScriptedLearner(), probes: [] }, publisherConfig.parse({})),
@@ -53,19 +56,19 @@ const MADE: Record<string, () => Startable> = {
 }
 const delays = monitorEventLoopDelay({ resolution: 1 })
 delays.enable()
-const seconds = (from: number): number => (performance.now() - from) / 1000
+const secondsSince = (ms: number): number => (performance.now() - ms) / 1000
 const startMs = performance.now()
 const cpu = process.cpuUsage()
-const service = MADE[name]!()
+const service = SERVICES[name]!()
 await service.start()
-const readySeconds = seconds(startMs)
+const readySeconds = secondsSince(startMs)
 const { user, system } = process.cpuUsage(cpu)
 const cpuSeconds = (user + system) / 1e6
-const stopping = performance.now()
+const stopMs = performance.now()
 await service.stop()
-const stopSeconds = seconds(stopping)
+const stopSeconds = secondsSince(stopMs)
 delays.disable()
 await log.close()
 process.stdout.write(
-  `${JSON.stringify({ startMs, readySeconds, cpuSeconds, stopSeconds, peakMiB: process.resourceUsage().maxRSS / 1024, longestPauseMs: delays.max / 1e6 } satisfies Life)}\n`,
+  `${JSON.stringify({ startMs, readySeconds, cpuSeconds, stopSeconds, peakMiB: process.resourceUsage().maxRSS / 1024, longestPauseMs: delays.max / 1e6 } satisfies ServiceStart)}\n`,
 )

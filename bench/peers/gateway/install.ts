@@ -1,4 +1,4 @@
-/** What the gateway is measured against, installed for the bench alone into .cache. */
+/** Installs the peers of the gateway into .cache for the bench. */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
@@ -7,29 +7,29 @@ import { promisify } from 'node:util'
 
 export const UNDICI = '7.30.2'
 export const PORTKEY = '1.15.2'
-/** With a newer one each of Portkey's streams is an error. */
-const HONO_SERVER = '1.14.1'
+/** With newer versions every stream of Portkey's gateway fails. */
+export const HONO_SERVER = '1.14.1'
 export const LITELLM = '1.106.2'
 
-type Say = (line: string) => void
+type LogLine = (line: string) => void
 
-/** `made`: what is there once it is installed. Null, with the reason said, where it cannot be had. */
-const installed = async (
+/** `program`: path in the folder. Resolves with its full path; null, with the reason logged, if it cannot be installed. */
+const installOnce = async (
   name: string,
   folder: string,
-  made: string,
+  program: string,
   install: (folder: string) => Promise<unknown>,
-  say: Say,
+  logLine: LogLine,
 ): Promise<string | null> => {
-  const there = join(folder, made)
-  if (existsSync(there)) return there
+  const path = join(folder, program)
+  if (existsSync(path)) return path
   try {
-    say(`installing ${name} into ${folder}, for the bench alone …`)
+    logLine(`installing ${name} into ${folder} …`)
     await mkdir(folder, { recursive: true })
     await install(folder)
-    return there
+    return path
   } catch (cause) {
-    say(`without ${name}: ${cause instanceof Error ? cause.message : String(cause)}`)
+    logLine(`${name} cannot be installed and is left out: ${cause instanceof Error ? cause.message : String(cause)}`)
     return null
   }
 }
@@ -46,26 +46,26 @@ const npm =
     })
   }
 
-export const installUndici = (cache: string, say: Say): Promise<string | null> =>
-  installed(
+export const installUndici = (cache: string, logLine: LogLine): Promise<string | null> =>
+  installOnce(
     `undici ${UNDICI}`,
     join(cache, `undici-${UNDICI}`),
     'node_modules/undici/index.js',
     npm([`undici@${UNDICI}`]),
-    say,
+    logLine,
   )
 
-export const installPortkey = (cache: string, say: Say): Promise<string | null> =>
-  installed(
+export const installPortkey = (cache: string, logLine: LogLine): Promise<string | null> =>
+  installOnce(
     `Portkey's gateway ${PORTKEY}`,
     join(cache, `portkey-gateway-${PORTKEY}`),
     'node_modules/@portkey-ai/gateway/build/start-server.js',
     npm([`@portkey-ai/gateway@${PORTKEY}`, `@hono/node-server@${HONO_SERVER}`], { '@hono/node-server': HONO_SERVER }),
-    say,
+    logLine,
   )
 
-export const installLitellm = (cache: string, say: Say): Promise<string | null> =>
-  installed(
+export const installLitellm = (cache: string, logLine: LogLine): Promise<string | null> =>
+  installOnce(
     `LiteLLM ${LITELLM}`,
     join(cache, `litellm-${LITELLM}`),
     'bin/litellm',
@@ -75,5 +75,5 @@ export const installLitellm = (cache: string, say: Say): Promise<string | null> 
         timeout: 900_000,
       })
     },
-    say,
+    logLine,
   )

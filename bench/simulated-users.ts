@@ -1,6 +1,6 @@
 /**
- * People who talk to a gateway at a fixed rate, whether it keeps up or not, in a thread of their own: a question,
- * and when its answer is there what the person thinks of it. Times are milliseconds since the epoch.
+ * Simulated users in a separate thread, which send requests at a fixed rate (open loop): questions, and after an answer
+ * a reaction to it. Times are milliseconds since the epoch.
  */
 import { parentPort, Worker, workerData } from 'node:worker_threads'
 import { USERS, WRONG, type User } from '../cli/src/demo/users.ts'
@@ -8,17 +8,19 @@ import { isCorrect, questions } from '../models/tiny/recipe/questions.ts'
 import { integer, pick, seeded } from '../models/tiny/recipe/random.ts'
 import type { Question } from '../models/tiny/recipe/families/family.ts'
 
-type Crowd = { url: string; seconds: number; perSecond: number; learn: boolean; seed: number }
-/** `due`: when it was to be sent; `first`: its first token was there. */
-export type Asked = { due: number; first: number; version: number }
-export type Report = { asked: Asked[]; failed: number; why: string | null }
+/** `perSecond`: requests per second. `learn`: the turns may be trained on. */
+export type UserLoad = { url: string; seconds: number; perSecond: number; learn: boolean; seed: number }
+/** `due`: when the request was to be sent; `first`: when its first token arrived. `version`: that answered. */
+export type RequestTiming = { due: number; first: number; version: number }
+/** `lastError`: of the failed requests; null: none. */
+export type LoadResult = { requests: RequestTiming[]; failed: number; lastError: string | null }
 
 const now = (): number => performance.timeOrigin + performance.now()
 
 type Message = { role: string; content: string }
 
-/** One streamed answer. Throws when it is refused or ends without a token. */
-export const ask = async (
+/** Sends a request and reads the streamed answer. Throws if it is refused or ends without a token. */
+export const streamCompletion = async (
   url: string,
   messages: readonly Message[],
   options: { user?: string; seed?: number; learn?: boolean; model?: string } = {},
@@ -39,8 +41,8 @@ export const ask = async (
   let first = 0
   let text = ''
   let rest = ''
-  for await (const piece of response.body.pipeThrough(new TextDecoderStream())) {
-    const lines = (rest + piece).split('\n')
+  for await (const chunk of response.body.pipeThrough(new TextDecoderStream())) {
+    const lines = (rest + chunk).split('\n')
     rest = lines.pop() ?? ''
     for (const line of lines) {
       if (!line.startsWith('data: {')) continue
@@ -51,43 +53,43 @@ export const ask = async (
       text += content
     }
   }
-  if (first === 0) throw new Error('an answer without a token')
+  if (first === 0) throw new Error('the answer has no token')
   return { first, version: Number(response.headers.get('x-instar-version')), text }
 }
 
-const talk = async ({ url, seconds, perSecond, learn, seed }: Crowd): Promise<Report> => {
-  const report: Report = { asked: [], failed: 0, why: null }
+const sendLoad = async ({ url, seconds, perSecond, learn, seed }: UserLoad): Promise<LoadResult> => {
+  const result: LoadResult = { requests: [], failed: 0, lastError: null }
   const random = seeded(seed)
   const pool = questions({ heldOut: true, split: 'demo', seed, count: Math.ceil(seconds * perSecond) })
   const answered: { user: User; question: Question; messages: Message[]; text: string }[] = []
-  const open = new Set<Promise<void>>()
-  const send = (due: number, user: User, messages: readonly Message[], then: (text: string) => void): void => {
-    const one = (async () => {
+  const inFlight = new Set<Promise<void>>()
+  const send = (due: number, user: User, messages: readonly Message[], onAnswer: (text: string) => void): void => {
+    const request = (async () => {
       try {
-        const { first, version, text } = await ask(url, messages, {
+        const { first, version, text } = await streamCompletion(url, messages, {
           user: user.who,
           seed: integer(random, 1, 2 ** 31 - 1),
           learn,
         })
-        report.asked.push({ due, first, version })
-        then(text)
+        result.requests.push({ due, first, version })
+        onAnswer(text)
       } catch (error) {
-        report.failed += 1
-        report.why = String(error)
+        result.failed += 1
+        result.lastError = String(error)
       }
     })()
-    open.add(one)
-    void one.finally(() => open.delete(one))
+    inFlight.add(request)
+    void request.finally(() => inFlight.delete(request))
   }
-  const began = now()
+  const startedAt = now()
   for (let at = 0; at < seconds * perSecond; at++) {
-    const due = began + (at * 1000) / perSecond
+    const due = startedAt + (at * 1000) / perSecond
     await new Promise((resolve) => {
       setTimeout(resolve, Math.max(0, due - now()))
     })
-    const reader = at % 2 === 1 ? answered.shift() : undefined
-    if (reader) {
-      const { user, question, messages, text } = reader
+    const previous = at % 2 === 1 ? answered.shift() : undefined
+    if (previous) {
+      const { user, question, messages, text } = previous
       const reaction = pick(
         random,
         !isCorrect(question, text) ? WRONG : user.satisfied(text) ? user.thanks : user.complaints,
@@ -108,15 +110,16 @@ const talk = async ({ url, seconds, perSecond, learn, seed }: Crowd): Promise<Re
       send(due, user, messages, (text) => answered.push({ user, question, messages, text }))
     }
   }
-  await Promise.all(open)
-  return report
+  await Promise.all(inFlight)
+  return result
 }
 
-export const crowd = (options: Crowd): Promise<Report> =>
+/** Runs the load in a thread of its own. */
+export const runUserLoad = (load: UserLoad): Promise<LoadResult> =>
   new Promise((resolve, reject) => {
-    const worker = new Worker(new URL(import.meta.url), { workerData: options })
+    const worker = new Worker(new URL(import.meta.url), { workerData: load })
     worker.once('message', resolve)
     worker.once('error', reject)
   })
 
-if (parentPort) parentPort.postMessage(await talk(workerData as Crowd))
+if (parentPort) parentPort.postMessage(await sendLoad(workerData as UserLoad))

@@ -1,4 +1,4 @@
-/** Our adapter as the services use it. */
+/** The log on Kafka, as the services use it. */
 import { openKafkaLog } from '@instar/log/kafka/index'
 import { randomText } from './text.ts'
 import { RECORD_BYTES, type Open } from './client.ts'
@@ -18,18 +18,18 @@ export const open: Open = async ({ brokers, prefix }) => {
     produce: (keys) =>
       log.append(keys.map((key) => ({ topic: 'turns', key, schema: SCHEMA, payload, timestamp: Date.now() }))),
     async consume(records) {
-      const all = Promise.withResolvers<void>()
-      let seen = 0
+      const received = Promise.withResolvers<void>()
+      let count = 0
       const subscription = await log.subscribe({
         topics: ['turns'],
         group: 'bench',
         from: 'start',
         handle(batch) {
-          seen += batch.length
-          if (seen >= records) all.resolve()
+          count += batch.length
+          if (count >= records) received.resolve()
         },
       })
-      await Promise.race([all.promise, subscription.done])
+      await Promise.race([received.promise, subscription.done])
       await subscription.stop()
     },
     close: () => log.close(),

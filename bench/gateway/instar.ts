@@ -1,6 +1,6 @@
 /**
- * The gateway as a process of its own: `ours.ts ENGINE FOLDER`. The embedded log in that folder, every turn flushed to
- * disk by the log's own thread before its answer ends; snapshots and metrics as in `instar up`.
+ * The gateway in a process without the other services: `instar.ts ENGINE FOLDER`. The embedded log is in FOLDER; its
+ * thread flushes every turn to disk before the answer ends. Snapshots and metrics as in `instar up`.
  */
 import { join } from 'node:path'
 import { schemaTexts } from '@instar/events'
@@ -11,7 +11,7 @@ import { openEmbeddedLog, openSnapshots } from '@instar/log'
 import { createMetrics, measuredLog } from '@instar/process'
 
 const [, , engine = '', folder = ''] = process.argv
-const say = (line: string): void => {
+const logLine = (line: string): void => {
   console.error(line)
 }
 const onFatal = (error: Error): void => {
@@ -22,12 +22,12 @@ const metrics = createMetrics()
 const log = measuredLog(await openEmbeddedLog({ folder: join(folder, 'log'), schemas: schemaTexts() }), metrics)
 const remote = await openRemote(
   { engine, engineKey: null, engineModel: null, adapters: join(folder, 'adapters'), model: '', modelNamed: false },
-  { say },
+  { say: logLine },
 )
 const gateway = createGateway(
   {
     log,
-    snapshots: openSnapshots(join(folder, 'snapshots'), { say }),
+    snapshots: openSnapshots(join(folder, 'snapshots'), { say: logLine }),
     metrics,
     engine: remote.engine,
     model: remote.model,

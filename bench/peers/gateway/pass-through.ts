@@ -1,4 +1,4 @@
-/** A pass-through and nothing else: Fastify in front, undici behind, bodies as they are. `floor.ts ENGINE UNDICI`. */
+/** A pass-through proxy: a Fastify server and an undici client; bodies are unchanged. `pass-through.ts ENGINE UNDICI`. */
 import Fastify from 'fastify'
 import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
@@ -18,14 +18,15 @@ type Undici = {
 const [, , engine = '', undici = ''] = process.argv
 const { Pool } = createRequire(import.meta.url)(undici) as Undici
 const pool = new Pool(new URL(engine).origin, { connections: 256, pipelining: 1 })
-/** Those of one connection are not passed on. */
-const HOP = new Set(['connection', 'host', 'keep-alive', 'transfer-encoding', 'upgrade'])
-const without = (
+/** Headers of one connection, which a proxy does not forward. */
+const HOP_BY_HOP = new Set(['connection', 'host', 'keep-alive', 'transfer-encoding', 'upgrade'])
+const endToEnd = (
   headers: Readonly<Record<string, string | string[] | undefined>>,
 ): Record<string, string | string[]> => {
-  const passed: Record<string, string | string[]> = {}
-  for (const [name, value] of Object.entries(headers)) if (value !== undefined && !HOP.has(name)) passed[name] = value
-  return passed
+  const forwarded: Record<string, string | string[]> = {}
+  for (const [name, value] of Object.entries(headers))
+    if (value !== undefined && !HOP_BY_HOP.has(name)) forwarded[name] = value
+  return forwarded
 }
 const server = Fastify({ bodyLimit: 32 * 1024 * 1024 })
 server.removeAllContentTypeParsers()
@@ -34,10 +35,10 @@ server.post('/v1/chat/completions', async (request, reply) => {
   const { statusCode, headers, body } = await pool.request({
     method: 'POST',
     path: request.url,
-    headers: without(request.headers),
+    headers: endToEnd(request.headers),
     body: request.body,
   })
-  return reply.status(statusCode).headers(without(headers)).send(body)
+  return reply.status(statusCode).headers(endToEnd(headers)).send(body)
 })
 await server.listen({ host: '127.0.0.1', port: 0 })
 process.send!((server.server.address() as AddressInfo).port)
