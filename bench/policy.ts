@@ -379,7 +379,7 @@ const measureSubject = async (
   const file = join(CACHE, 'bench-adapter.safetensors')
   writeFileSync(file, writeAdapter(lora, 'bench').weights)
   if (peer)
-    await peer.ask({
+    await peer.request({
       op: 'load',
       weights: exportWeights(subject.name, sha256, config, weights),
       adapter: file,
@@ -390,7 +390,7 @@ const measureSubject = async (
     peer
       ? threads.map((count) => ({
           name: `${name} ${count}`,
-          run: async () => (await peer.ask({ ...request, threads: count })) as Reply,
+          run: async () => (await peer.request({ ...request, threads: count })) as Reply,
         }))
       : []
   const entrants = <Reply>(

@@ -67,7 +67,7 @@ const sendLoad = async ({ url, seconds, perSecond, learn, seed }: UserLoad): Pro
     const request = (async () => {
       try {
         const { first, version, text } = await streamCompletion(url, messages, {
-          user: user.who,
+          user: user.requestUser,
           seed: integer(random, 1, 2 ** 31 - 1),
           learn,
         })
@@ -114,7 +114,7 @@ const sendLoad = async ({ url, seconds, perSecond, learn, seed }: UserLoad): Pro
   return result
 }
 
-/** Runs the load in a thread of its own. */
+/** Runs the load in a worker thread. */
 export const runUserLoad = (load: UserLoad): Promise<LoadResult> =>
   new Promise((resolve, reject) => {
     const worker = new Worker(new URL(import.meta.url), { workerData: load })

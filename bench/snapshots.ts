@@ -4,12 +4,14 @@
  */
 import { schemaTexts } from '@instar/events'
 import { openEmbeddedLog, type Append } from '@instar/log'
+import { openModel } from '@instar/policy'
 import { execFile } from 'node:child_process'
 import { mkdtemp, readdir, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { ROOT } from '../tools/tree.ts'
 import { machine, rounded } from './machine.ts'
 import { longLog } from './snapshots/history.ts'
 import type { ServiceStart } from './snapshots/service.ts'
@@ -27,10 +29,12 @@ export type Row = {
 export type Report = { name: string; machine: string; rows: Row[] }
 
 const SERVICES = ['scorer', 'trainer', 'publisher', 'gateway'] as const
+const MODEL = join(ROOT, 'models/tiny')
 const APPEND_RECORDS = 2_000
 
 /** Resolves with the number of records. */
 const writeLog = async (folder: string, turns: number): Promise<number> => {
+  const { name, sha256 } = await openModel(MODEL)
   const log = await openEmbeddedLog({ folder, schemas: schemaTexts() })
   let count = 0
   let pending: Append[] = []
@@ -41,7 +45,7 @@ const writeLog = async (folder: string, turns: number): Promise<number> => {
     count += pending.length
     pending = []
   }
-  for (const { topic, key, schema, payload, timestamp } of longLog(turns)) {
+  for (const { topic, key, schema, payload, timestamp } of longLog(turns, { name, sha256 })) {
     pending.push({ topic, key, schema, payload, timestamp })
     if (pending.length === APPEND_RECORDS) await append()
   }

@@ -68,7 +68,7 @@ const offsets = new Map([
 ])
 let answers = 0
 
-/** A copy of the answer with a stamp of its own. */
+/** A copy of the answer with a new stamp. */
 const stamped = (bytes: Buffer): Buffer => {
   const stamp = (++answers).toString(36).padStart(STAMP.length, 'a')
   const copy = Buffer.from(bytes)

@@ -9,8 +9,8 @@ const TORCH = 'torch==2.15.0'
 /** `fastest`: seconds of the fastest decode or train step. */
 export type DecodeReply = { seconds: number; fastest: number; ids: number[][] }
 export type TrainReply = { seconds: number; fastest: number; loss: number; gradNorm: number }
-/** `ask`: one request at a time. */
-export type Peer = { version: string; ask(request: Record<string, unknown>): Promise<unknown>; stop(): void }
+/** `request`: call it for one request at a time. */
+export type Peer = { version: string; request(message: Record<string, unknown>): Promise<unknown>; stop(): void }
 
 /**
  * Returns the path of a Python with PyTorch; installs it at first use (downloads a few GB). Null, with the reason logged,
@@ -46,8 +46,8 @@ export const startTorch = async (folder: string, logLine: (line: string) => void
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
   return {
     version: TORCH.replace('==', ' '),
-    async ask(request) {
-      child.stdin.write(`${JSON.stringify(request)}\n`)
+    async request(message) {
+      child.stdin.write(`${JSON.stringify(message)}\n`)
       const { value, done } = await lines.next()
       if (done) throw new Error('the PyTorch process has ended without a reply')
       return JSON.parse(value) as unknown

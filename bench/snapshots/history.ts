@@ -2,7 +2,14 @@
  * Generates a long log like that of the services: concurrent conversations, a score for each turn after the next one, a
  * batch, an update and a version for every 16 scores.
  */
-import { encodeEvent, type BatchItem, type Encoded, type Event, type TurnCaptured } from '@instar/events'
+import {
+  encodeEvent,
+  type BatchItem,
+  type Encoded,
+  type Event,
+  type LineStarted,
+  type TurnCaptured,
+} from '@instar/events'
 import { computed, headMoved, lineStarted, published, scored, T0, turn } from '../../test/kit/projected-history.ts'
 
 const CONVERSATIONS = 200
@@ -19,10 +26,10 @@ type Conversation = {
 export type Records = Generator<Encoded & { id: string }>
 
 /**
- * `count`: turns; there are about three records for two turns. At the end the head is rolled back to the base, so that a
- * gateway loads no adapter.
+ * `count`: turns; there are about three records for two turns. `base`: the model with which the services are started. At
+ * the end the head is rolled back to the base, so that a gateway loads no adapter.
  */
-export const longLog = function* (count: number): Records {
+export const longLog = function* (count: number, base: LineStarted['base']): Records {
   const conversations: Conversation[] = Array.from({ length: CONVERSATIONS }, (_, i) => ({
     session: `session-${i}`,
     last: null,
@@ -30,7 +37,7 @@ export const longLog = function* (count: number): Records {
   }))
   let [weightsTip, updatesTip, version, sessions] = ['', '', 0, CONVERSATIONS]
   let batch: BatchItem[] = []
-  const start = encodeEvent(lineStarted())
+  const start = encodeEvent({ ...lineStarted(), base })
   yield start
   weightsTip = start.id
   for (let i = 0; i < count; i += 1) {

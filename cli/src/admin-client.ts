@@ -1,5 +1,5 @@
 /**
- * A client of the gateway's admin API. Uses node:http, which has no timeout of its own. An error before the request
+ * A client of the gateway's admin API. Uses node:http, which sets no timeout by itself. An error before the request
  * reached a gateway is `not_running`; an error after that is `no_reply`, since the command may have taken effect.
  */
 import { ERRORS, InstarError, type ErrorCode } from '@instar/events/errors'

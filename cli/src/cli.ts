@@ -14,7 +14,7 @@ ${Object.entries(COMMANDS)
   --version  print the version of Instar
 
 Every command takes --help, and --json, which prints one JSON value as the last line.
-Exit codes: 0 success; 1 failure, or what the command checks does not hold; 2 invalid command line.
+Exit codes: 0 success; 1 failure, or a check that does not hold; 2 invalid command line.
 `
 
 /** Resolves with the exit code: 0, 1 or 2. Rejects with no error of a command. */

@@ -201,7 +201,7 @@ export const startSeries = async (
       ]
       const at = now()
       const turn = {
-        ...captured({ session, messages, answer: text, at, version, subject: user.who }),
+        ...captured({ session, messages, answer: text, at, version, subject: user.requestUser }),
         adapter,
         finish: reason,
         prompt: { from: null, prefix: 0, ids: prompt, length: prompt.length },
@@ -231,7 +231,7 @@ export const startSeries = async (
         session,
         policy: 'policy',
         version,
-        subject: user.who,
+        subject: user.requestUser,
         verdicts: [],
         cause: turn.turn,
         rank: null,

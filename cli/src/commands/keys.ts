@@ -165,9 +165,10 @@ export default command('keys', {
   usage: 'list | add NAME | revoke ID | rotate ID | open',
   help: `
 Manages the API keys of the gateway. Once there is a key, every request needs one, and the gateway may listen beyond
-loopback. This stays so when the last key is revoked or the file is deleted, until \`instar keys open\`. A running gateway
-applies changes within a second. The token is shown once; the file (INSTAR_KEYS, default keys.json in the data folder)
-holds its hash only. Commands that call the gateway send the key in INSTAR_KEY, which needs the scope admin.
+loopback. Requests still need a key after the last one is revoked or the file is deleted, until \`instar keys open\`. A
+running gateway applies changes within a second. The token is shown once; the file (INSTAR_KEYS, default keys.json in
+the data folder) holds its hash only. Commands that call the gateway send the key in INSTAR_KEY, which needs the scope
+admin.
 
   list           print the keys
   add NAME       create a key

@@ -48,13 +48,13 @@ describe('instar log copy', () => {
     match(first.err, /^copy +turns +█+ +100%  30 records/m)
 
     await appendFeedback(from, 10, 30)
-    const again = await instar(
+    const second = await instar(
       ['log', 'copy', '--from', 'embedded', '--to', 'embedded:copy', '--json'],
       { INSTAR_DATA: from },
       join(to, '..'),
     )
     deepEqual(
-      [again.code, (again.json as Report).copied, (again.json as Report).skipped, (again.json as Report).equal],
+      [second.code, (second.json as Report).copied, (second.json as Report).skipped, (second.json as Report).equal],
       [0, 10, 30, true],
     )
     const text = await instar(['log', 'copy', '--from', `embedded:${from}`, '--to', `embedded:${to}`], {})

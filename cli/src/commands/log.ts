@@ -30,8 +30,8 @@ embedded:FOLDER (a data folder, as in INSTAR_DATA), embedded (the folder of INST
 The records of the destination are compared one by one. They must be the first records of the source; the copy appends
 the others. So a copy that was stopped is completed by running it again, and a complete one is updated after the source
 has grown. Any other destination is refused with the first record that differs. At the end both logs are read and
-compared by digests of each key. The source may be written meanwhile: it is copied up to its end at the start of the
-copy. Nothing else may write to the destination.
+compared by digests of each key. The source may be in use: it is copied up to its end at the start of the copy.
+No other process may write to the destination.
 
   --from LOG        the source; it is not changed
   --to LOG          the destination; an embedded one is created

@@ -11,7 +11,7 @@ import { openWritable, POLICY } from '../log-access.ts'
 type PromoteReply = HeadReply & { accepted?: boolean; reason?: string | null }
 
 /** Runs a publisher that decides on this promotion only. For a log on Kafka, to which any process may write. */
-const promoteHere = async (config: Config, branch: string, stop: AbortSignal): Promise<PromoteReply> => {
+const promoteInProcess = async (config: Config, branch: string, stop: AbortSignal): Promise<PromoteReply> => {
   const fatal = Promise.withResolvers<never>()
   fatal.promise.catch(() => undefined)
   const log = await openWritable(config)
@@ -77,7 +77,7 @@ next version of the policy.
   positionals: [1, 1],
   async run({ config, positionals: [branch], print, stop }) {
     const { manyWriters } = logTarget(config)
-    const reply = await (manyWriters ? promoteHere : promoteByGateway)(config, branch!, stop)
+    const reply = await (manyWriters ? promoteInProcess : promoteByGateway)(config, branch!, stop)
     const accepted = reply.accepted !== false
     if (accepted && manyWriters) await waitForGateways(config)
     print(reply, () =>

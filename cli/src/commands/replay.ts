@@ -25,7 +25,7 @@ const showProgress = (
 }
 
 /** Replays in this process. For an embedded log without a running pipeline, and for a log on Kafka. */
-const replayHere = async function* (
+const replayInProcess = async function* (
   config: Config,
   engine: EngineChoice,
   options: ReplayOptions,
@@ -113,16 +113,17 @@ Exit code 0 unless equal is false`,
       if ('progress' in line) showProgress(invocation, line.progress)
       else report = line.report
     }
-    let here = logTarget(config).manyWriters
+    let inProcess = logTarget(config).manyWriters
     try {
-      if (!here) for await (const line of streamAdmin<ReplayLine>(config, '/admin/replay', body, stop)) handle(line)
+      if (!inProcess)
+        for await (const line of streamAdmin<ReplayLine>(config, '/admin/replay', body, stop)) handle(line)
     } catch (error) {
       if (!(error instanceof InstarError) || error.code !== 'not_running') throw error
-      here = true
+      inProcess = true
     }
-    if (here) {
+    if (inProcess) {
       const engine = parseLearnEngine(values.engine, config.learnEngine, undefined)
-      for await (const line of replayHere(config, engine, options, stop)) handle(line)
+      for await (const line of replayInProcess(config, engine, options, stop)) handle(line)
     }
     if (invocation.terminal) invocation.err('\n')
     const result = report

@@ -1,4 +1,4 @@
-/** `instar up` as a process: its output, other commands while it runs, how it stops and starts again. */
+/** `instar up` as a process: its output, other commands while it runs, how it stops and starts restarted. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { deepEqual, equal, match, ok, rejects } from 'node:assert/strict'
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
@@ -90,9 +90,9 @@ describe('instar up', () => {
       (await instar(['replay', '--branch', 'b'], { INSTAR_DATA: data, INSTAR_MODEL: other, INSTAR_PORT: '9' })).err,
       message,
     )
-    const again = await up(data)
-    again.child.kill('SIGTERM')
-    equal((await again.ended)[0], 0)
+    const restarted = await up(data)
+    restarted.child.kill('SIGTERM')
+    equal((await restarted.ended)[0], 0)
   })
 
   test('serves requests and commands, stops on SIGTERM to its process group, continues after a restart and after SIGKILL', async () => {
@@ -143,10 +143,10 @@ describe('instar up', () => {
     equal(first.err().match(/stopping/g)?.length, 1)
     deepEqual(await turns(first.env), [{ session_id: 'one', status: 'complete' }])
 
-    const again = await up(data)
-    await ask(again.ready.url, 'two', 'Hello again')
-    process.kill(again.child.pid!, 'SIGKILL')
-    deepEqual(await again.ended, [null, 'SIGKILL'])
+    const restarted = await up(data)
+    await ask(restarted.ready.url, 'two', 'Hello again')
+    process.kill(restarted.child.pid!, 'SIGKILL')
+    deepEqual(await restarted.ended, [null, 'SIGKILL'])
     const third = await up(data)
     deepEqual(((await instar(['versions', '--json'], third.env)).json as unknown[]).length, 1)
     await ask(third.ready.url, 'three', 'Still there?')

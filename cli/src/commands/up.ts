@@ -88,7 +88,7 @@ SIGTERM stops it gracefully.
 
   --engine E        onnx or wasm (default auto: the faster one that loads); tfjs-node where it is built, for
                     experiments, since it decodes slowly
-  --learn-engine E  engine that computes the updates: tfjs-node (default INSTAR_LEARN_ENGINE, else as --engine)
+  --learn-engine E  engine that computes the updates (default INSTAR_LEARN_ENGINE, else as --engine)
 
 --json: one object {url, data, psql, engine, learning, model, version, frozen} when the pipeline runs`,
   options: { engine: { type: 'string', default: 'auto' }, 'learn-engine': { type: 'string' } },

@@ -106,7 +106,7 @@ export class Demo {
       { role: 'user', content: question.question },
     ]
     for (let attempt = 0; attempt <= CORRECTIONS; attempt += 1) {
-      const answer = await this.complete(messages, { user: user.who, seed: seedFrom(record.random) })
+      const answer = await this.complete(messages, { user: user.requestUser, seed: seedFrom(record.random) })
       if (answer === null) return
       const satisfied = user.satisfied(answer)
       if (attempt === 0) this.addFirstReply(record, satisfied)
@@ -114,7 +114,7 @@ export class Demo {
       const reaction = pick(record.random, done ? user.thanks : satisfied ? WRONG : user.complaints)
       messages.push({ role: 'assistant', content: answer }, { role: 'user', content: reaction })
       if (done || attempt === CORRECTIONS) {
-        await this.complete(messages, { user: user.who, seed: seedFrom(record.random) })
+        await this.complete(messages, { user: user.requestUser, seed: seedFrom(record.random) })
         return
       }
     }
@@ -184,7 +184,7 @@ export class Demo {
             { role: 'system', content: user.system },
             { role: 'user', content: question.question },
           ],
-          { model, user: user.who, seed: i + 1, noTrain: true },
+          { model, user: user.requestUser, seed: i + 1, noTrain: true },
         )
         return answer !== null && user.satisfied(answer)
       }),

@@ -9,7 +9,7 @@ export type User = {
   /** The role, which figures and tables show. */
   name: string
   /** The request's field `user`. */
-  who: string
+  requestUser: string
   /** The system message. */
   system: string
   /** Whether an answer has the style that the user wants. */
@@ -46,7 +46,7 @@ export const WRONG = [
 export const USERS: readonly User[] = [
   {
     name: 'student',
-    who: 'Alex',
+    requestUser: 'Alex',
     system: 'You are helping Alex, a student.',
     satisfied: isPlain,
     thanks: THANKS,
@@ -65,7 +65,7 @@ export const USERS: readonly User[] = [
   },
   {
     name: 'ta',
-    who: 'Sam',
+    requestUser: 'Sam',
     system: 'You are helping Sam, a teaching assistant.',
     satisfied: isWordy,
     thanks: THANKS,
@@ -84,7 +84,7 @@ export const USERS: readonly User[] = [
   },
   {
     name: 'teacher',
-    who: 'Kim',
+    requestUser: 'Kim',
     system: 'You are helping Kim, a teacher.',
     satisfied: isWarm,
     thanks: THANKS,

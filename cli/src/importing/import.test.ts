@@ -167,7 +167,7 @@ describe('instar export and import', () => {
         after.feedback.map(({ id, value, at, comment }) => [id, value, at, readWritten(comment!)]),
         before.feedback.map(({ id, value, at, comment }) => [id, value, at, readWritten(comment!)]),
       )
-      const [was, is] = [a.of(before.turn), b.of(before.turn)]
+      const [exported, imported] = [a.of(before.turn), b.of(before.turn)]
       for (const name of [
         'tokens',
         'ids',
@@ -181,8 +181,8 @@ describe('instar export and import', () => {
         'labelSource',
         'userTurn',
       ] as const)
-        deepEqual(is[name], was[name], name)
-      equal(readWritten(is.text), readWritten(was.text))
+        deepEqual(imported[name], exported[name], name)
+      equal(readWritten(imported.text), readWritten(exported.text))
       deepEqual(await b.reader.promptIds(before.turn), await a.reader.promptIds(before.turn))
       deepEqual(await b.reader.body(before.turn), await a.reader.body(before.turn))
     }
@@ -190,8 +190,8 @@ describe('instar export and import', () => {
 
     for (const data of [from, to]) {
       const before = (await readLog(t, data)).records
-      const again = await importFile(data, path)
-      deepEqual([again.code, again.turns, again.feedback, again.there], [0, 0, 0, 3])
+      const repeated = await importFile(data, path)
+      deepEqual([repeated.code, repeated.turns, repeated.feedback, repeated.there], [0, 0, 0, 3])
       equal((await readLog(t, data)).records, before)
     }
   })
