@@ -37,7 +37,7 @@ type CandidatesRow = {
   seconds: number
 }
 export type Report = { name: string; machine: string; rows: CandidatesRow[] }
-export type CandidatesOptions = { quick?: boolean; logLine?: (line: string) => void }
+type CandidatesOptions = { quick?: boolean; logLine?: (line: string) => void }
 
 /** The fields of a judge's evidence that this judge uses. `shown_answer`: of a candidate that was not shown. */
 type Evidence = { answer: string; shown_answer?: string; next_state: { user: string } | null }

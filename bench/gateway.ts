@@ -24,7 +24,7 @@ export type Report = {
   rows: Row[]
 }
 /** `profile`: a folder for the CPU profile of the gateway. `only`: measure the cases whose name contains it. */
-export type GatewayOptions = {
+type GatewayOptions = {
   quick?: boolean
   peer?: boolean
   logLine?: (line: string) => void
@@ -47,7 +47,7 @@ export type Measurement = {
 /** Connections of the closed loop. */
 const CONNECTIONS = 32
 /** Requests per second of the open loop; lower for a subject that cannot process more. */
-export const RATES: Record<Name, number> = {
+const RATES: Record<Name, number> = {
   direct: 50,
   'pass-through': 50,
   ours: 50,

@@ -38,7 +38,7 @@ export type Report = {
   failed: number
   rows: LatencyRow[]
 }
-export type LatencyOptions = { quick?: boolean; logLine?: (line: string) => void }
+type LatencyOptions = { quick?: boolean; logLine?: (line: string) => void }
 
 type Interval = { from: number; to: number }
 const now = (): number => performance.timeOrigin + performance.now()

@@ -5,7 +5,7 @@
 import { moving, type Stream } from '../test/flow/moves/moving.ts'
 import { machine, median, quantile, rounded } from './machine.ts'
 
-export type MovesRow = { what: string; count: number; p50: number; p99: number }
+type MovesRow = { what: string; count: number; p50: number; p99: number }
 /**
  * `mixed`: streams with a token of another version. `worstNats`: largest difference between the log-prob of a streamed
  * token and the one recomputed under the version of its header; `otherNats`: smallest difference that a stream has under
@@ -22,7 +22,7 @@ export type Report = {
   otherNats: number
   rows: MovesRow[]
 }
-export type MovesOptions = { quick?: boolean; logLine?: (line: string) => void }
+type MovesOptions = { quick?: boolean; logLine?: (line: string) => void }
 
 const rowOf = (what: string, values: readonly number[]): MovesRow => ({
   what,

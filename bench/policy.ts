@@ -49,7 +49,7 @@ type Subject = {
 }
 
 /** Rates in `unit`. */
-export type PolicyRow = {
+type PolicyRow = {
   model: string
   what: string
   rows: number
@@ -84,7 +84,7 @@ export type PolicyRow = {
 }
 export type Report = { name: string; machine: string; peer: string | null; rows: PolicyRow[] }
 
-export type PolicyOptions = {
+type PolicyOptions = {
   logLine?: (line: string) => void
   quick?: boolean
   models?: readonly string[]

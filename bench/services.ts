@@ -34,7 +34,7 @@ export type Row = {
   bytesPerTurn: number | null
 }
 export type Report = { name: string; machine: string; rows: Row[] }
-export type ServicesOptions = { quick?: boolean; logLine?: (line: string) => void }
+type ServicesOptions = { quick?: boolean; logLine?: (line: string) => void }
 
 const EMPTY = { perSecond: null, cpuMsPerTurn: null, p50: null, p99: null, megabytes: null, bytesPerTurn: null }
 

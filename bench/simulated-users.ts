@@ -9,11 +9,11 @@ import { integer, pick, seeded } from '../models/tiny/recipe/random.ts'
 import type { Question } from '../models/tiny/recipe/families/family.ts'
 
 /** `perSecond`: requests per second. `learn`: the turns may be trained on. */
-export type UserLoad = { url: string; seconds: number; perSecond: number; learn: boolean; seed: number }
+type UserLoad = { url: string; seconds: number; perSecond: number; learn: boolean; seed: number }
 /** `due`: when the request was to be sent; `first`: when its first token arrived. `version`: that answered. */
 export type RequestTiming = { due: number; first: number; version: number }
 /** `lastError`: of the failed requests; null: none. */
-export type LoadResult = { requests: RequestTiming[]; failed: number; lastError: string | null }
+type LoadResult = { requests: RequestTiming[]; failed: number; lastError: string | null }
 
 const now = (): number => performance.timeOrigin + performance.now()
 

@@ -68,7 +68,7 @@ const messagesOf = (size: Size, seed: number): Message[] => {
   ]
 }
 
-export type RequestOptions = { size: Size; stream: boolean; host: string; headers: readonly string[] }
+type RequestOptions = { size: Size; stream: boolean; host: string; headers: readonly string[] }
 
 let stamps = 0
 const newStamp = (): string => `${process.pid.toString(36)}${(++stamps).toString(36)}`.padStart(STAMP.length, 'x')

@@ -8,7 +8,7 @@ const POOL = questions({ heldOut: true, split: 'demo', seed: 7, count: 400 })
 
 type Message = { role: string; content: string }
 /** `seed`: of the request; `endedAt`: end of the answer, ms since the epoch; `turn`: its id. */
-export type TurnTiming = { seed: number; endedAt: number; turn: string }
+type TurnTiming = { seed: number; endedAt: number; turn: string }
 
 const complete = async (
   url: string,

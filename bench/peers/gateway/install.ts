@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 export const UNDICI = '7.30.2'
 export const PORTKEY = '1.15.2'
 /** With newer versions every stream of Portkey's gateway fails. */
-export const HONO_SERVER = '1.14.1'
+const HONO_SERVER = '1.14.1'
 export const LITELLM = '1.106.2'
 
 type LogLine = (line: string) => void
