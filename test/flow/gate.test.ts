@@ -7,6 +7,7 @@ import {
   weightLine,
   type Logged,
   type MemoryWeightLine,
+  type UpdateComputed,
   type WeightsEvent,
 } from '@instar/events'
 import { after, before, describe, test } from 'node:test'
@@ -32,6 +33,16 @@ describe('the gate', { timeout: 170_000 }, () => {
     return weightLine(weights, 'policy')
   }
 
+  const updatesOf = async (policy: string): Promise<UpdateComputed[]> => {
+    const found: UpdateComputed[] = []
+    for await (const records of place.log.read('updates'))
+      for (const record of records) {
+        const { event } = decodeRecord(record)
+        if (event.type === 'UpdateComputed' && event.policy === policy) found.push(event)
+      }
+    return found
+  }
+
   test('an update with the default settings is accepted, with its figures', async (t) => {
     const line = await lineNow()
     const published = line.versions.get(1)?.published
@@ -48,9 +59,18 @@ describe('the gate', { timeout: 170_000 }, () => {
     ok(length! > 1 && repetition! >= 0 && repetition! <= 0.5)
   })
 
-  test('an update with ten times the learning rate is rejected for its KL, and the head stays', async (t) => {
+  test('an update with ten times the learning rate is scaled back to its bound, and passes', async (t) => {
+    await place.order<Line>('replay', { branch: 'fast', set: { lr: '0.03' }, until: '1' })
+    const updates = await updatesOf('policy~fast')
+    t.diagnostic(JSON.stringify(updates[0]?.figures))
+    const { stepScale, klParent } = updates[0]?.figures ?? {}
+    ok(stepScale! < 0.8 && klParent! <= 0.02 && klParent! > 0.012, `${stepScale} ${klParent}`)
+  })
+
+  test('without the bound it is rejected for its KL, and the head stays', async (t) => {
     const { head } = await lineNow()
-    const { report } = await place.order<Line>('replay', { branch: 'spoiled', set: { lr: '0.03' }, until: '1' })
+    const set = { lr: '0.03', klParentMax: '1000', klBaseMax: '1000' }
+    const { report } = await place.order<Line>('replay', { branch: 'spoiled', set, until: '1' })
     deepEqual([report.equal, report.versions], [null, 1])
     const verdict = await place.order<Promoted>('promote', { branch: 'spoiled' })
     const line = await lineNow()

@@ -3,6 +3,8 @@
  * that serves, scored as the caller says, one update, one verdict. What people would say is shortened to a reward
  * and a hint. The same seed gives the same series on the same engine.
  */
+import { ok } from 'node:assert/strict'
+import type { TestContext } from 'node:test'
 import { encodeEvent, weightLine, written, type Event, type TurnScored } from '@instar/events'
 import { openMemoryLog } from '@instar/log'
 import type { AdapterSha, LearningEngine, Model, Sampling, StepSettings } from '@instar/engine/port'
@@ -83,8 +85,10 @@ export type SeriesSettings = { step?: Partial<StepSettings>; thresholds?: Partia
 const BATCH = 16
 const MAX_TOKENS = 64
 
+export type SeriesPorts = { learner: LearningEngine; model: Model; probes: readonly Probe[] }
+
 export const startSeries = async (
-  ports: { learner: LearningEngine; model: Model; probes: readonly Probe[] },
+  ports: SeriesPorts,
   seed: number,
   { step = {}, thresholds = {} }: SeriesSettings = {},
 ): Promise<Series> => {
@@ -276,5 +280,41 @@ export const startSeries = async (
       await publisher.stop()
       await log.close()
     },
+  }
+}
+
+/** Questions that nobody asked and that are not the gate's. */
+const QUESTIONS = 150
+
+export type Outcome = { steps: Step[]; content: { base: number; head: number }; probes: number }
+
+/** `updates` updates of a series on `feedback`; content before and after on QUESTIONS questions. */
+export const runSeries = async (
+  ports: SeriesPorts,
+  t: Pick<TestContext, 'diagnostic'>,
+  updates: number,
+  feedback: Feedback,
+  settings: SeriesSettings = {},
+): Promise<Outcome> => {
+  const series = await startSeries(ports, 1, settings)
+  try {
+    const steps: Step[] = []
+    while (steps.length < updates) {
+      const step = await series.learn(feedback)
+      ok(step, 'a batch without signal')
+      const { kl_parent, kl_base, content } = step.figures
+      t.diagnostic(
+        `${step.accepted ? 'accepted' : step.reason}: KL ${kl_parent?.toFixed(4)} to the parent, ${kl_base?.toFixed(3)} to the base, content ${content?.toFixed(3)}; ${step.satisfied} satisfied, ${step.right} right`,
+      )
+      steps.push(step)
+    }
+    const content = {
+      base: await series.content(null, QUESTIONS),
+      head: await series.content(series.head(), QUESTIONS),
+    }
+    t.diagnostic(`content on ${QUESTIONS} questions: base ${content.base.toFixed(3)}, head ${content.head.toFixed(3)}`)
+    return { steps, content, probes: series.base['content']! }
+  } finally {
+    await series.stop()
   }
 }

@@ -7,7 +7,7 @@ import {
   type UpdatesState,
   type WeightsState,
 } from '@instar/events'
-import { bestContent, spentIn, updateIn } from './history/chains.ts'
+import { bestContent, refusalsInARow, spentIn, updateIn } from './history/chains.ts'
 import type { Past } from './history/past.ts'
 import { waitingFor } from './history/right-training.ts'
 import { rewardOf } from './history/scores.ts'
@@ -205,8 +205,18 @@ const line = (history: Past, state: WeightsState, policy: string, compare: Compa
       verdicts.length,
       moves,
       Number.isFinite(content) ? content : null,
+      refusalsInARow(chain),
     ],
-    [held.chain.tip, held.head, held.frozen, held.last, held.verdictCount, held.moveCount, held.bestContent],
+    [
+      held.chain.tip,
+      held.head,
+      held.frozen,
+      held.last,
+      held.verdictCount,
+      held.moveCount,
+      held.bestContent,
+      held.refusals,
+    ],
   )
   for (const { number, parent, adapter, state: bytes, update, record } of versions) {
     const version = held.versions.get(number)

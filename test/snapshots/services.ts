@@ -61,8 +61,20 @@ const updatesOf = (state: UpdatesState, history: History, policies: readonly str
 
 const weightsOf = (state: WeightsState, history: History, policies: readonly string[]) =>
   policies.map((policy) => {
-    const { chain, versions, verdicts, requests, started, last, head, frozen, verdictCount, bestContent, moveCount } =
-      weightLine(state, policy)
+    const {
+      chain,
+      versions,
+      verdicts,
+      requests,
+      started,
+      last,
+      head,
+      frozen,
+      verdictCount,
+      bestContent,
+      refusals,
+      moveCount,
+    } = weightLine(state, policy)
     return {
       tip: chain.tip,
       started,
@@ -71,6 +83,7 @@ const weightsOf = (state: WeightsState, history: History, policies: readonly str
       frozen,
       verdictCount,
       bestContent,
+      refusals,
       moveCount,
       versions: history.versions.map((version) => versions.get(version)),
       verdicts: history.updates.map((id) => verdicts.get(id)),

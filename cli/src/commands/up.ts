@@ -10,6 +10,7 @@ import { command } from '../command.ts'
 import { OVERRIDES, type Config } from '../config.ts'
 import { parseEngine, parseLearnEngine } from '../engine.ts'
 import { startPipeline, type Pipeline } from '../pipeline.ts'
+import { refusalAlarm, refusalReason } from '../refusals.ts'
 import { readVersionHistory } from '../versions.ts'
 
 /** The shipped model: the default of INSTAR_MODEL without an environment. */
@@ -129,7 +130,17 @@ SIGTERM stops it gracefully.
           trainer: {},
           publisher: {},
         },
-        { say: (line) => err(`${line}\n`), onFatal: fatal.resolve, signal: stop },
+        {
+          say: (line) => err(`${line}\n`),
+          onVerdict: ({ version, reason, refusals, figures }) =>
+            err(
+              reason === null
+                ? `version ${version} serves\n`
+                : `an update was refused, ${refusalReason(reason, figures)}\n${refusalAlarm(refusals, { reason, figures })}`,
+            ),
+          onFatal: fatal.resolve,
+          signal: stop,
+        },
       ),
     )
     if (!pipeline) return

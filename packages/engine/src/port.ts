@@ -186,6 +186,13 @@ export type StepSettings = {
   /** KL weight is scaled by min(1, mean|advantage| / this). */
   klFullAtAdvantage: number
   microBatchTokens: number
+  /** A turn weighs at most as much as this many median turns of its batch, by tokens; absent: no limit. */
+  turnFactor?: number
+  /** 1: the OPD term is scaled by hinted turns / turns of the batch; absent: it is a mean over the hinted alone. */
+  opdOverBatch?: number
+  /** Bounds of trust-region.ts, nats per token; absent: none. */
+  klParentMax?: number
+  klBaseMax?: number
 }
 
 export type StepFigures = {
@@ -203,6 +210,11 @@ export type StepFigures = {
   tokens: number
   steps: number
   droppedHints: number
+  /** Of trust-region.ts; absent where the settings have no bound. Divergences in nats per token. */
+  stepScale?: number
+  baseScale?: number
+  klParent?: number
+  klBase?: number
 }
 
 /** What must be equal for a recomputation to be bit-equal. */

@@ -42,11 +42,13 @@ const total = (values: ArrayLike<number>): number => {
 const mean = (values: ArrayLike<number>): number => (values.length === 0 ? 0 : total(values) / values.length)
 
 /**
- * Weights w, o and k of loss.ts:
+ * Weights w, o and k of loss.ts. A turn longer than `turnFactor` times the batch's median number of tokens has the
+ * total weight of a turn of that length.
  * - Policy: the mean over all response tokens of the batch, each with the importance weight min(p_old/q, tisCap). A
  *   turn whose geometric mean of p_old/q is outside [1/sequenceMask, sequenceMask] has weight 0 and still counts in
  *   the denominator.
- * - OPD: the mean over the tokens of turns with a hint, times opdWeight. A hint is dropped unless it lowers the base
+ * - OPD: the mean over the tokens of turns with a hint, times opdWeight; with `opdOverBatch` also times the share of
+ *   such turns in the batch, since a lone hinted turn of 16 would weigh 16 times what a rewarded one does. A hint is dropped unless it lowers the base
  *   model's log-probability of the failed answer by more than HINT_MARGIN: otherwise distillation would not reduce the
  *   probability of that answer. The comparison uses the sum over the answer instead of the mean per token, since a hint
  *   may concern one token in forty.
@@ -55,22 +57,39 @@ const mean = (values: ArrayLike<number>): number => (values.length === 0 ? 0 : t
  */
 export function tokenWeights(turns: readonly TurnTokens[], settings: StepSettings): TurnWeights[] {
   const dropped = turns.map(({ hint }) => hint !== null && total(hint.with) >= total(hint.without) - HINT_MARGIN)
-  const tokens = turns.reduce((sum, turn) => sum + turn.old.length, 0)
-  const hinted = turns.reduce((sum, turn, at) => sum + (turn.hint && !dropped[at] ? turn.old.length : 0), 0)
+  const scales = turnScales(
+    turns.map((turn) => turn.old.length),
+    settings.turnFactor,
+  )
+  const counted = (at: number): number => (turns[at]?.old.length ?? 0) * (scales[at] ?? 1)
+  const tokens = turns.reduce((sum, _, at) => sum + counted(at), 0)
+  const taught = turns.flatMap((turn, at) => (turn.hint && !dropped[at] ? [at] : []))
+  const hinted = taught.reduce((sum, at) => sum + counted(at), 0)
+  const opdWeight = settings.opdWeight * (settings.opdOverBatch === 1 ? taught.length / turns.length : 1)
   const meanAbs = mean(turns.map((turn) => Math.abs(turn.advantage)))
   const klScale = settings.klFullAtAdvantage > 0 ? Math.min(1, meanAbs / settings.klFullAtAdvantage) : 1
   return turns.map((turn, at) => {
+    const scale = scales[at] ?? 1
     const gaps = Array.from(turn.old, (old, token) => old - (turn.behaviour[token] as number))
     const masked = Math.abs(mean(gaps)) > Math.log(settings.sequenceMask)
     const policy = Float32Array.from(gaps, (gap) =>
-      masked ? 0 : Math.min(Math.exp(Math.min(gap, MAX_LOG_RATIO)), settings.tisCap) / tokens,
+      masked ? 0 : (Math.min(Math.exp(Math.min(gap, MAX_LOG_RATIO)), settings.tisCap) * scale) / tokens,
     )
     return {
       policy,
-      opd: turn.hint && !dropped[at] ? settings.opdWeight / hinted : 0,
-      kl: (settings.klWeight * klScale) / tokens,
+      opd: turn.hint && !dropped[at] ? (opdWeight * scale) / hinted : 0,
+      kl: (settings.klWeight * klScale * scale) / tokens,
       masked,
       hintDropped: dropped[at] ?? false,
     }
   })
+}
+
+/** Per turn of `lengths` tokens: the factor of its tokens' weights under the limit of `turnFactor` median turns. */
+export function turnScales(lengths: readonly number[], turnFactor = 0): number[] {
+  if (turnFactor <= 0 || lengths.length === 0) return lengths.map(() => 1)
+  const sorted = lengths.toSorted((a, b) => a - b)
+  const median = sorted[Math.floor((sorted.length - 1) / 2)] ?? 0
+  const most = turnFactor * median
+  return lengths.map((length) => (length > most ? most / length : 1))
 }

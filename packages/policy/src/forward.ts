@@ -3,7 +3,7 @@ import { inverseTemperature, logSoftmaxRows } from './distribution.ts'
 import type { Runtime } from './runtime/runtime.ts'
 
 /** A completion to score after its prompt (token ids). `slot`: adapter slot; null is the base model. */
-type ScoredSequence = {
+export type ScoredSequence = {
   prompt: readonly number[]
   completion: readonly number[]
   temperature: number

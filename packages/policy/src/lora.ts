@@ -68,3 +68,30 @@ export function loraFrom(
   }
   return { rank, alpha, modules }
 }
+
+/** From `from` (at 0) to `to` (at 1), matrix by matrix. Both have the same names and shapes. */
+export function interpolate(
+  from: ReadonlyMap<string, WeightTensor>,
+  to: ReadonlyMap<string, WeightTensor>,
+  scale: number,
+): Map<string, WeightTensor> {
+  return new Map(
+    [...to].map(([name, { shape, data }]) => {
+      const start = from.get(name)?.data ?? new Float32Array(data.length)
+      return [
+        name,
+        { shape, data: data.map((value, at) => (start[at] as number) + scale * (value - (start[at] as number))) },
+      ]
+    }),
+  )
+}
+
+/** B matrices times `scale`: at 0 the base model. */
+export function scaleB(tensors: ReadonlyMap<string, WeightTensor>, scale: number): Map<string, WeightTensor> {
+  return new Map(
+    [...tensors].map(([name, { shape, data }]) => [
+      name,
+      { shape, data: name.endsWith('.lora_B') ? data.map((value) => scale * value) : data.slice() },
+    ]),
+  )
+}

@@ -16,13 +16,19 @@ import type { Parent, StepFigures, StepResult, StepSettings, TrainItem } from '@
 import type { Runtime } from './runtime/runtime.ts'
 import { compileTraining } from './training.ts'
 import type { MicroBatch, Training } from './training.ts'
-import type { ModelConfig } from './weights.ts'
+import { divergenceMeter } from './divergence.ts'
+import { exceeds, withinBounds } from './trust-region.ts'
+import type { Bounds, Divergences } from './trust-region.ts'
+import type { Lora } from './checkpoints/peft.ts'
+import type { ModelConfig, WeightTensor } from './weights.ts'
 
 /** Reference distributions of a batch are cached between epochs up to this many bytes; beyond it they are recomputed. */
 const REFERENCE_CACHE_BYTES = 128 * 1024 * 1024
 
 /** The adapter slot of the adapter that the update starts from. The caller may use all other slots. */
 export const PARENT_SLOT = 0
+/** The slot for a candidate while it is measured. */
+const CANDIDATE_SLOT = 1
 
 /**
  * A turn of the batch with the results of the forward passes before the first gradient. `base`, `teacher`: cached
@@ -83,6 +89,7 @@ export class Trainer {
     const figures = emptyFigures(turns)
     const signal = turns.some((turn) => turn.item.advantage !== 0 || turn.weights.opd > 0)
     if (signal) {
+      const bounded = await this.bounds(items, settings, started)
       const training = await this.program(started.rank, started.alpha, settings)
       for (let epoch = 0; epoch < settings.epochs; epoch++) {
         const gradients = new Map([...adapter].map(([name, tensor]) => [name, new Float32Array(tensor.data.length)]))
@@ -108,6 +115,18 @@ export class Trainer {
         figures.gradNorm += norm / settings.epochs
         adamStep(adapter, gradients, norm > settings.maxGradNorm ? settings.maxGradNorm / norm : 1, state, settings)
         figures.steps++
+        if (bounded && epoch + 1 < settings.epochs && exceeds(await bounded.measure(adapter), bounded.bounds)) break
+      }
+      if (bounded) {
+        const parentTensors = loraTensors(config, started)
+        const { tensors, stepScale, baseScale, divergences } = await withinBounds(
+          parentTensors,
+          adapter,
+          bounded.bounds,
+          bounded.measure,
+        )
+        for (const [name, { data }] of tensors) adapter.get(name)?.data.set(data)
+        Object.assign(figures, { stepScale, baseScale, klParent: divergences.parent, klBase: divergences.base })
       }
     }
     const bytes = writeAdam(state, adapter)
@@ -117,6 +136,27 @@ export class Trainer {
       stateSha256: createHash('sha256').update(bytes).digest('hex'),
       figures,
       fingerprint: this.runtime.fingerprint(),
+    }
+  }
+
+  /** The bounds of the settings and how to measure against them; null without a bound. */
+  private async bounds(
+    items: readonly TrainItem[],
+    { klParentMax = Infinity, klBaseMax = Infinity }: StepSettings,
+    { rank, alpha }: Lora,
+  ): Promise<{ bounds: Bounds; measure: (tensors: ReadonlyMap<string, WeightTensor>) => Promise<Divergences> } | null> {
+    if (klParentMax === Infinity && klBaseMax === Infinity) return null
+    const divergences = await divergenceMeter(this.runtime, items, PARENT_SLOT)
+    return {
+      bounds: { parent: klParentMax, base: klBaseMax },
+      measure: async (tensors) => {
+        this.runtime.setAdapterSlot(CANDIDATE_SLOT, loraFrom(this.runtime.config, rank, alpha, tensors))
+        try {
+          return await divergences(CANDIDATE_SLOT)
+        } finally {
+          this.runtime.setAdapterSlot(CANDIDATE_SLOT, null)
+        }
+      },
     }
   }
 

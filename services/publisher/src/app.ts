@@ -29,6 +29,8 @@ export type PublisherPorts = DeciderPorts & {
     phase: 'published' | 'rejected'
     version: number | null
     reason: string | null
+    /** Measured candidates refused in a row, this one included. */
+    refusals: number
     figures: Record<string, number>
   }) => void
 }
@@ -107,7 +109,11 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
   })
   const { state } = publisher
   const reader = createTurnReader(ports.log, (turn) => state.turns.turns.get(turn))
-  const record = recordPublisherMetrics(ports.metrics ?? NO_METRICS, () => ({ policy, waits: publisher.waits() }))
+  const record = recordPublisherMetrics(ports.metrics ?? NO_METRICS, () => ({
+    policy,
+    waits: publisher.waits(),
+    refusals: weightLine(state.weights, policy).refusals,
+  }))
 
   const start = async (): Promise<Event | null> => {
     const base = await measureBase(ports, config)
@@ -127,7 +133,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
       sealed,
       head,
       positive,
-      parentLength: head.published?.figures.length ?? line.started?.settings.length,
+      parent: head.published?.figures ?? line.started?.settings ?? {},
     })
     return { update, head: head.version, figures, evidence: positive }
   }
@@ -169,10 +175,13 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
   }
 
   const report = (event: Event): void => {
-    if (event.type === 'VersionPublished' && event.policy === policy)
-      ports.onProgress?.({ phase: 'published', version: event.number, reason: null, figures: event.figures })
-    if (event.type === 'VersionRejected' && event.policy === policy)
-      ports.onProgress?.({ phase: 'rejected', version: null, reason: event.reason, figures: event.figures })
+    if ((event.type !== 'VersionPublished' && event.type !== 'VersionRejected') || event.policy !== policy) return
+    const { refusals } = weightLine(state.weights, policy)
+    ports.onProgress?.(
+      event.type === 'VersionPublished'
+        ? { phase: 'published', version: event.number, reason: null, refusals, figures: event.figures }
+        : { phase: 'rejected', version: null, reason: event.reason, refusals, figures: event.figures },
+    )
   }
 
   return {

@@ -10,6 +10,11 @@ export const publisherConfig = z.object({
       contentDrop: z.number().default(THRESHOLDS.contentDrop),
       lengthFactor: z.number().default(THRESHOLDS.lengthFactor),
       lengthSlack: z.number().default(THRESHOLDS.lengthSlack),
+      cutShare: z.number().default(THRESHOLDS.cutShare),
+      cutRise: z.number().default(THRESHOLDS.cutRise),
+      lengthFloor: z.number().default(THRESHOLDS.lengthFloor),
+      shortLength: z.number().default(THRESHOLDS.shortLength),
+      entropyFloor: z.number().default(THRESHOLDS.entropyFloor),
       repetition: z.number().default(THRESHOLDS.repetition),
       positiveDrop: z.number().default(THRESHOLDS.positiveDrop),
     })

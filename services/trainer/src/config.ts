@@ -12,13 +12,18 @@ const step = z.object({
   beta2: z.number().default(0.95),
   maxGradNorm: z.number().positive().default(1),
   clipLow: z.number().default(0.2),
-  clipHigh: z.number().default(0.2),
+  clipHigh: z.number().default(0.28),
   tisCap: z.number().default(2),
   sequenceMask: z.number().default(4),
   opdWeight: z.number().default(1),
   klWeight: z.number().default(0.03),
   klFullAtAdvantage: z.number().default(0.5),
   microBatchTokens: z.int().positive().default(256),
+  turnFactor: z.number().nonnegative().default(4),
+  opdOverBatch: z.literal([0, 1]).default(1),
+  /** Below the gate's limits, which are measured on samples of the candidate instead of the batch. */
+  klParentMax: z.number().positive().default(0.02),
+  klBaseMax: z.number().positive().default(0.2),
 })
 
 export const trainerConfig = z.object({

@@ -142,6 +142,12 @@ export const stepsBehind = (line: Line, version: number): number | null => {
   return steps < 0 ? null : steps
 }
 
+/** Refusals with figures after the last record that gave the line a head. */
+export const refusalsInARow = (chain: Line['chain']): number =>
+  chain
+    .slice(chain.findLastIndex(({ event }) => event.type === 'VersionPublished' || event.type === 'HeadMoved') + 1)
+    .filter(({ event }) => event.type === 'VersionRejected' && Object.keys(event.figures).length > 0).length
+
 /** The best content figure of the base and of all accepted versions. */
 export const bestContent = ({ started, chain }: Line): number =>
   Math.max(

@@ -126,7 +126,10 @@ export const storedUpdates = (snapshot: Snapshot, { training }: { training: bool
 })
 
 export const storedWeights = (snapshot: Snapshot): WeightsState => ({
-  lines: storedLine<WeightLine, 'started' | 'last' | 'head' | 'frozen' | 'verdictCount' | 'bestContent' | 'moveCount'>(
+  lines: storedLine<
+    WeightLine,
+    'started' | 'last' | 'head' | 'frozen' | 'verdictCount' | 'bestContent' | 'refusals' | 'moveCount'
+  >(
     snapshot.table('weights'),
     (policy, head) => ({
       chain: { tip: head?.tip ?? '', read: snapshot.keys(`weights read ${policy}`) },
@@ -136,6 +139,7 @@ export const storedWeights = (snapshot: Snapshot): WeightsState => ({
       frozen: head?.frozen ?? false,
       verdictCount: head?.verdictCount ?? 0,
       bestContent: head?.bestContent ?? null,
+      refusals: head?.refusals ?? 0,
       moveCount: head?.moveCount ?? 0,
       versions: byNumber(snapshot.table<VersionState>(`versions ${policy}`)),
       verdicts: snapshot.table<GateVerdict>(`verdicts ${policy}`),
@@ -143,13 +147,14 @@ export const storedWeights = (snapshot: Snapshot): WeightsState => ({
       moves: NOWHERE,
       requests: snapshot.keys(`requests ${policy}`),
     }),
-    ({ started, last, head, frozen, verdictCount, bestContent, moveCount }) => ({
+    ({ started, last, head, frozen, verdictCount, bestContent, refusals, moveCount }) => ({
       started,
       last,
       head,
       frozen,
       verdictCount,
       bestContent,
+      refusals,
       moveCount,
     }),
   ),

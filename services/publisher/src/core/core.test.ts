@@ -34,6 +34,20 @@ describe('the gate', () => {
     assert.equal(reason({ finite: 0 }), 'not_finite')
     assert.equal(reason({ kl_parent: Number.NaN }), 'not_finite')
   })
+  it('rejects answers of one token, and distributions without entropy', () => {
+    assert.equal(reason({ length: 1 }), 'length_low')
+    assert.equal(reason({ length: 1.81 }), null, 'a tenth of the parent')
+    assert.equal(reason({ length: 1, length_parent: 15.9 }), null, 'short answers may get shorter')
+    assert.equal(reason({ entropy: 0, entropy_parent: 0.1 }), 'entropy_low')
+    assert.equal(reason({ entropy: 0.011, entropy_parent: 0.1 }), null)
+    assert.equal(reason({ entropy: 0 }), null, 'the entropy of the head was not recorded')
+  })
+  it('rejects answers that no longer end, where the limit of tokens hides their length', () => {
+    assert.equal(reason({ length: 64, length_parent: 30, cut: 0.6, cut_parent: 0 }), 'length')
+    assert.equal(reason({ length: 64, length_parent: 30, cut: 0.5, cut_parent: 0 }), null)
+    assert.equal(reason({ length: 64, length_parent: 60, cut: 0.9, cut_parent: 0.8 }), null)
+    assert.equal(reason({ length: 64, length_parent: 60, cut: 0.96, cut_parent: 0.7 }), 'length')
+  })
   it('a slow decline is seen against the best, not against the parent', () => {
     assert.equal(reason({ content: 0.96 }, 0.97), null)
     assert.equal(reason({ content: 0.95 }, 0.995), 'content')
@@ -155,6 +169,41 @@ describe('decide', () => {
     h.start()
     const update = h.update(1, 0)
     assert.equal(h.decide({ update, head: 7, figures: GOOD, evidence: [] }).do, 'evaluate')
+  })
+  it('refusals are counted until a candidate is accepted or the head moves; one that was not measured is not', () => {
+    const h = new History()
+    h.start()
+    const refusals = (): number => weightLine(h.state.weights, 'policy').refusals
+    const refused = (number: number, parent: number): void =>
+      void h.decide({
+        update: h.update(number, parent),
+        head: parent,
+        figures: { ...GOOD, kl_parent: 0.45 },
+        evidence: [],
+      })
+    refused(1, 0)
+    refused(2, 0)
+    assert.equal(refusals(), 2)
+    h.update(3, 7)
+    h.decide()
+    assert.equal(refusals(), 2, 'a stale parent says nothing about the update')
+    h.decide({ update: h.update(4, 0), head: 0, figures: GOOD, evidence: [] })
+    assert.equal(refusals(), 0)
+    refused(5, 1)
+    assert.equal(refusals(), 1)
+    h.add({
+      type: 'HeadMoved',
+      prev: h.tip(),
+      policy: 'policy',
+      from: 1,
+      to: 0,
+      who: 'w',
+      why: '',
+      request: 'q',
+      freeze: false,
+      at: 4,
+    })
+    assert.equal(refusals(), 0)
   })
   it('numbers go on after a rollback', () => {
     const h = new History()

@@ -11,6 +11,15 @@ export type Thresholds = {
   /** Mean length of sampled answers in tokens, as a multiple of the parent's, and at most this many more. */
   lengthFactor: number
   lengthSlack: number
+  /** Share of sampled answers that end at the limit of tokens: at most this, or this much above the parent's. */
+  cutShare: number
+  cutRise: number
+  /** Mean length at least this multiple of the parent's, where the parent's is above `shortLength`. */
+  lengthFloor: number
+  /** Mean length of the parent, in tokens, from which on `lengthFloor` holds: short answers may get shorter. */
+  shortLength: number
+  /** Mean entropy of the sampled distributions at least this multiple of the parent's, where that is recorded. */
+  entropyFloor: number
   /** Share of repeated 4-grams in sampled answers. */
   repetition: number
   /** Held-out positively scored turns: mean log-prob per token may fall by this many nats. */
@@ -23,6 +32,11 @@ export const THRESHOLDS: Thresholds = {
   contentDrop: 0.04,
   lengthFactor: 2,
   lengthSlack: 16,
+  cutShare: 0.5,
+  cutRise: 0.25,
+  lengthFloor: 0.1,
+  shortLength: 16,
+  entropyFloor: 0.1,
   repetition: 0.5,
   positiveDrop: 0.5,
 }
@@ -33,6 +47,11 @@ export type Figures = {
   kl_parent: number
   kl_base: number
   entropy: number
+  /** Of the head, as recorded when it was measured; absent: not recorded. */
+  entropy_parent?: number
+  /** Share of sampled answers that end at the limit of tokens, where `length` says no more. */
+  cut?: number
+  cut_parent?: number
   length: number
   length_parent: number
   repetition: number
@@ -52,6 +71,12 @@ export const rule = (figures: Figures, best: number | null, limits: Thresholds):
   if (figures.content !== undefined && best !== null && figures.content < best - limits.contentDrop)
     return no('content')
   if (figures.length > limits.lengthFactor * figures.length_parent + limits.lengthSlack) return no('length')
+  if (figures.cut !== undefined && figures.cut > Math.max(limits.cutShare, (figures.cut_parent ?? 0) + limits.cutRise))
+    return no('length')
+  if (figures.length_parent >= limits.shortLength && figures.length < limits.lengthFloor * figures.length_parent)
+    return no('length_low')
+  if (figures.entropy_parent !== undefined && figures.entropy < limits.entropyFloor * figures.entropy_parent)
+    return no('entropy_low')
   if (figures.repetition > limits.repetition) return no('repetition')
   if (
     figures.positive_logprob !== undefined &&

@@ -1,7 +1,7 @@
 /** Measures one candidate against the serving version, on the learning engine. Figures: core/gate.ts. */
 import { type BatchSealed, type UpdateComputed, type VersionState } from '@instar/events'
 import { getBlob, type EventLog, type TurnReader } from '@instar/log'
-import type { AdapterSha, LearningEngine, Model, Sampling } from '@instar/engine/port'
+import type { AdapterSha, Evaluation, LearningEngine, Model, Sampling } from '@instar/engine/port'
 import { adapterFromWeights } from '@instar/policy'
 import type { PublisherConfig } from '../config.ts'
 import type { Figures } from '../core/gate.ts'
@@ -17,13 +17,13 @@ type EvaluatePorts = {
   probes: readonly Probe[]
 }
 
-/** `parentLength`: mean length of the head's own samples as recorded; measured again where it is not. */
+/** `parent`: figures of the head's own samples as recorded; the length is measured again where it is not. */
 type CandidateVersion = {
   computed: UpdateComputed
   sealed: BatchSealed
   head: VersionState
   positive: readonly string[]
-  parentLength: number | undefined
+  parent: Readonly<Record<string, number>>
 }
 
 const SEED = 7
@@ -33,7 +33,7 @@ export const evaluate = async (
   config: PublisherConfig,
   candidate: CandidateVersion,
 ): Promise<Figures> => {
-  const { computed, sealed, head, parentLength } = candidate
+  const { computed, sealed, head, parent } = candidate
   const adapter = adapterFromWeights(await getBlob(ports.log, computed.adapter, computed.blobsAt))
   await ports.learner.load(adapter)
   if (head.adapter !== null)
@@ -48,7 +48,7 @@ export const evaluate = async (
       sampling,
     })
     const lengthParent =
-      parentLength ??
+      parent.length ??
       (await ports.learner.evaluate({ prompts, adapter: head.adapter, references: [], sampling })).length
     const [klParent = 0, klBase = 0] = own.kl
     const content = await contentOf(ports, config, adapter.sha256)
@@ -57,6 +57,9 @@ export const evaluate = async (
       kl_parent: klParent,
       kl_base: klBase,
       entropy: own.entropy,
+      ...(parent.entropy === undefined ? {} : { entropy_parent: parent.entropy }),
+      cut: cutShare(own),
+      ...(parent.cut === undefined ? {} : { cut_parent: parent.cut }),
       length: own.length,
       length_parent: lengthParent,
       repetition: own.repetition,
@@ -69,6 +72,9 @@ export const evaluate = async (
     if (head.adapter !== null) await ports.learner.unload(head.adapter)
   }
 }
+
+const cutShare = ({ completions }: Pick<Evaluation, 'completions'>): number =>
+  completions.length === 0 ? 0 : completions.filter(({ reason }) => reason === 'length').length / completions.length
 
 const samplingOf = (model: Model, config: PublisherConfig): Sampling => ({
   temperature: model.defaults.temperature,
@@ -83,18 +89,18 @@ const samplingOf = (model: Model, config: PublisherConfig): Sampling => ({
 export const measureBase = async (
   ports: Pick<EvaluatePorts, 'learner' | 'model' | 'probes'>,
   config: PublisherConfig,
-): Promise<{ content?: number; length?: number }> => {
+): Promise<{ content?: number; length?: number; entropy?: number; cut?: number }> => {
   if (ports.probes.length === 0) return {}
   const prompts = ports.probes
     .slice(0, config.samples)
     .map((probe) => ports.model.promptIds([{ role: 'user', content: probe.question }], {}))
-  const { length } = await ports.learner.evaluate({
+  const own = await ports.learner.evaluate({
     prompts,
     adapter: null,
     references: [],
     sampling: samplingOf(ports.model, config),
   })
-  return { ...(await contentOf(ports, config, null)), length }
+  return { ...(await contentOf(ports, config, null)), length: own.length, entropy: own.entropy, cut: cutShare(own) }
 }
 
 /** Share of the probes answered rightly, greedy. Empty without probes. */

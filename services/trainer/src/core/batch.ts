@@ -59,9 +59,19 @@ export const sealBatch = (state: TrainerState, options: BatchSettings, now: numb
     baselines: after,
     seed: seedOf(state.policy, number),
     loss: options.loss,
-    settings: options.settings,
+    settings: withinGate(options.settings, weights.refusals),
     at: now,
   }
+}
+
+/** Refusals in a row after which the bound is not halved again. */
+const MOST_HALVINGS = 4
+
+/** The same update again would be refused again: each refusal in a row halves the bound of the next step. */
+const withinGate = (settings: Settings, refusals: number): Settings => {
+  const { klParentMax } = settings
+  if (klParentMax === undefined || refusals === 0) return settings
+  return { ...settings, klParentMax: klParentMax / 2 ** Math.min(refusals, MOST_HALVINGS) }
 }
 
 /** Usable turns that wait, and how many of them are beyond the shares of their keys. */

@@ -147,6 +147,40 @@ const turn = (id: string, changes: Partial<TurnCaptured>): TurnCaptured => ({
   ...changes,
 })
 
+describe('the bound of a step', () => {
+  it('is halved by each refusal of the gate in a row, at most four times, and whole again after an accepted one', () => {
+    const bound = (refusals: number, accepted = false): number | undefined => {
+      const h = new History()
+      h.line()
+      for (let number = 1; number <= refusals; number++)
+        h.add({
+          type: 'VersionRejected',
+          prev: h.tip('weights'),
+          policy: 'policy',
+          update: `r${number}`,
+          adapter: 'a',
+          parent: 0,
+          reason: 'kl_parent',
+          figures: { kl_parent: 0.4 },
+          evidence: [],
+          at: 3,
+        })
+      if (accepted) h.publish(1, 0)
+      h.scored('1', 1)
+      h.scored('2', -1)
+      const settings = { ...OPTIONS.settings, klParentMax: 0.08 }
+      const decision = decide(h.state, { ...OPTIONS, settings }, 9)
+      assert.ok(decision.do === 'append' && decision.event.type === 'BatchSealed')
+      return decision.event.settings.klParentMax
+    }
+    assert.deepEqual(
+      [0, 1, 2, 4, 9].map((refusals) => bound(refusals)),
+      [0.08, 0.04, 0.02, 0.005, 0.005],
+    )
+    assert.equal(bound(3, true), 0.08)
+  })
+})
+
 describe('advantages', () => {
   it('a new subject starts at its mean, shrunk towards everyone by two turns', () => {
     const { items, after } = advantages(
@@ -469,7 +503,7 @@ it('--set changes named settings only', () => {
   })
   assert.throws(() => changedSettings({ learningRate: 1, rules: 1 }, { rules: '1' }), {
     code: 'bad_request',
-    message: /the settings are learningRate, loss/,
+    message: /the settings are klBaseMax, klParentMax, learningRate, opdOverBatch, turnFactor, loss/,
   })
   assert.throws(() => changedSettings({ learningRate: 1 }, { speed: '1' }), { code: 'bad_request' })
   assert.throws(() => changedSettings({ learningRate: 1 }, { lr: 'fast' }), { code: 'bad_request' })

@@ -135,7 +135,16 @@ const BATCH: SettingBounds = {
 }
 /** Every other setting is a weight or a limit that may be 0. */
 const NOT_NEGATIVE: SettingBounds = { should: 'a number of at least 0', fits: (value) => value >= 0 }
+const SWITCH: SettingBounds = { should: '0 or 1', fits: (value) => value === 0 || value === 1 }
+/** Settings that batches of earlier builds lack; a replay may set them all the same. */
+const ADDED: Readonly<Record<string, SettingBounds>> = {
+  turnFactor: NOT_NEGATIVE,
+  opdOverBatch: SWITCH,
+  klParentMax: POSITIVE,
+  klBaseMax: POSITIVE,
+}
 const BOUNDS: Readonly<Record<string, SettingBounds>> = {
+  ...ADDED,
   rank: COUNT,
   epochs: COUNT,
   batchSize: BATCH,
@@ -175,7 +184,7 @@ export const changedSettings = (
     }
     const key = name === 'lr' ? 'learningRate' : name
     const number = Number(value)
-    const names = Object.keys(recorded)
+    const names = [...new Set([...Object.keys(recorded), ...Object.keys(ADDED)])]
       .filter((one) => one !== 'rules')
       .sort()
     if (!names.includes(key))

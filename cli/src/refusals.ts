@@ -1,0 +1,36 @@
+/** Updates that the gate refused, in words: for `versions` and for the console of `up`. */
+
+/** From how many refusals in a row on learning needs attention. */
+const ALARM = 3
+
+type Figures = Readonly<Record<string, number>>
+
+const number = (value: number | undefined): string =>
+  value === undefined ? 'not measured' : value.toFixed(Math.abs(value) < 0.1 ? 4 : 2)
+
+const REASONS: Readonly<Record<string, (figures: Figures) => string>> = {
+  kl_parent: ({ kl_parent }) => `KL divergence to its parent ${number(kl_parent)} nats per token`,
+  kl_base: ({ kl_base }) => `KL divergence to the base ${number(kl_base)} nats per token`,
+  content: ({ content }) => `content probes ${number(content)}`,
+  length: ({ length, length_parent, cut }) =>
+    `answers of ${number(length)} tokens, parent ${number(length_parent)}, ${number(cut)} of them cut`,
+  length_low: ({ length, length_parent }) => `answers of ${number(length)} tokens, parent ${number(length_parent)}`,
+  entropy_low: ({ entropy, entropy_parent }) => `entropy ${number(entropy)} nats, parent ${number(entropy_parent)}`,
+  repetition: ({ repetition }) => `share of repeated 4-grams ${number(repetition)}`,
+  positive_turns: ({ positive_logprob, positive_logprob_parent }) =>
+    `log-probability of praised answers ${number(positive_logprob)}, parent ${number(positive_logprob_parent)}`,
+  not_finite: () => 'a figure that is not finite',
+  stale_parent: () => 'computed from a version that no longer serves',
+}
+
+export const refusalReason = (reason: string, figures: Figures): string => {
+  const words = REASONS[reason]
+  return words ? `${reason}: ${words(figures)}` : reason
+}
+
+/** Empty below ALARM refusals in a row. */
+export const refusalAlarm = (refusals: number, last: { reason: string; figures: Figures } | undefined): string =>
+  refusals < ALARM || !last
+    ? ''
+    : `the gate has refused ${refusals} updates in a row; the last one: ${refusalReason(last.reason, last.figures)}. ` +
+      'Each further step is smaller; `instar rollback` returns to an earlier version\n'

@@ -1,0 +1,130 @@
+import { test } from 'node:test'
+import assert from 'node:assert/strict'
+import { turnScales, tokenWeights } from './credit.ts'
+import type { TurnTokens } from './credit.ts'
+import { readAdapter } from './checkpoints/peft.ts'
+import { divergenceMeter } from './divergence.ts'
+import { createRuntime } from './runtime/runtime.ts'
+import { Trainer } from './step.ts'
+import { exceeds, largestScale, withinBounds } from './trust-region.ts'
+import type { WeightTensor } from './weights.ts'
+import { config, exampleItems, exampleSettings, exampleWeights } from '../../../test/kit/golden/policy/example.ts'
+
+const none = { adapter: null, state: null }
+
+test('the largest scale within a bound is found to within a tenth of it, whatever the curve', async () => {
+  const curves: [name: string, curve: (scale: number) => number, exact: number][] = [
+    ['quadratic', (s) => 4 * s * s, 0.5],
+    ['linear', (s) => 10 * s, 0.1],
+    ['steep', (s) => 2 * s ** 4, 2 ** -0.25],
+    ['with a threshold', (s) => (s < 0.3 ? 0.1 * s : 50), 0.3],
+  ]
+  for (const [name, curve, exact] of curves) {
+    let measured = 0
+    const { scale, value } = await largestScale(1, (s) => {
+      measured++
+      return Promise.resolve(curve(s))
+    })
+    assert.ok(value <= 1 && value === curve(scale), `${name}: ${value} at ${scale}`)
+    assert.ok(scale > 0.75 * exact && scale <= exact, `${name}: ${scale}, the largest is ${exact}`)
+    assert.ok(measured <= 6, `${name}: ${measured} measurements`)
+  }
+})
+
+test('a step within the bound is taken whole with one measurement; one that is never within it is not taken', async () => {
+  let measured = 0
+  const whole = await largestScale(1, () => Promise.resolve((measured++, 0.2)))
+  assert.deepEqual([whole, measured], [{ scale: 1, value: 0.2 }, 1])
+  const never = await largestScale(1, () => Promise.resolve(Infinity))
+  assert.deepEqual(never, { scale: 0, value: 0 })
+})
+
+test('the bound to the base draws the adapter towards the base before the bound to the parent limits the step', async () => {
+  const tensor = (value: number): Map<string, WeightTensor> =>
+    new Map([
+      ['m.lora_A', { shape: [1], data: Float32Array.of(1) }],
+      ['m.lora_B', { shape: [1], data: Float32Array.of(value) }],
+    ])
+  const b = (tensors: ReadonlyMap<string, WeightTensor>): number => tensors.get('m.lora_B')?.data[0] ?? NaN
+  const measure = (tensors: ReadonlyMap<string, WeightTensor>): Promise<{ parent: number; base: number }> =>
+    Promise.resolve({ parent: (b(tensors) - 1) ** 2, base: b(tensors) ** 2 })
+  const free = await withinBounds(tensor(1), tensor(3), { parent: 4, base: 9 }, measure)
+  assert.deepEqual([b(free.tensors), free.stepScale, free.baseScale], [3, 1, 1])
+  const step = await withinBounds(tensor(1), tensor(3), { parent: 1, base: 9 }, measure)
+  assert.ok(step.divergences.parent <= 1 && step.divergences.parent > 0.8, `${step.divergences.parent}`)
+  assert.ok(Math.abs(b(step.tensors) - (1 + 2 * step.stepScale)) < 1e-6 && step.baseScale === 1)
+  const base = await withinBounds(tensor(1), tensor(3), { parent: 4, base: 4 }, measure)
+  assert.ok(base.divergences.base <= 4 && base.divergences.base > 3.2, `${base.divergences.base}`)
+  assert.ok(base.stepScale === 1 && Math.abs(b(base.tensors) - 3 * base.baseScale) < 1e-6)
+  assert.equal(base.tensors.get('m.lora_A')?.data[0], 1)
+  const both = await withinBounds(tensor(1), tensor(3), { parent: 0.25, base: 4 }, measure)
+  assert.ok(!exceeds(both.divergences, { parent: 0.25, base: 4 }) && both.stepScale < 1 && both.baseScale < 1)
+})
+
+test('an update ends within its bounds by measurement, and its bytes are equal each time', async () => {
+  const runtime = await createRuntime({
+    config,
+    weights: exampleWeights(),
+    base: 'example',
+    engine: 'onnx',
+    threads: 1,
+  })
+  const trainer = new Trainer(runtime, 'example')
+  const items = await exampleItems(runtime)
+  const settings = { ...exampleSettings, learningRate: 3e-2, epochs: 3 }
+  const measured = async (adapter: Parameters<typeof readAdapter>[0]): Promise<{ parent: number; base: number }> => {
+    const divergence = await divergenceMeter(runtime, items, null)
+    runtime.setAdapterSlot(8, readAdapter(adapter, config))
+    return divergence(8)
+  }
+  const free = await trainer.step(items, settings, none)
+  const whole = await measured(free.adapter)
+  assert.ok(whole.parent > 0.008, `the free step moves ${whole.parent} nats a token`)
+  assert.deepEqual([free.figures.stepScale, free.figures.klParent], [undefined, undefined])
+  const bounded = { ...settings, klParentMax: 0.002, klBaseMax: 1 }
+  const held = await trainer.step(items, bounded, none)
+  const divergences = await measured(held.adapter)
+  assert.ok(divergences.parent <= 0.002 && divergences.parent > 0.0014, `${divergences.parent}`)
+  assert.ok(Math.abs(divergences.parent - (held.figures.klParent ?? NaN)) < 1e-6)
+  assert.ok((held.figures.stepScale ?? 1) < 1 && held.figures.steps < 3, 'no epoch follows one that is beyond a bound')
+  assert.equal((await trainer.step(items, bounded, none)).adapter.sha256, held.adapter.sha256)
+  const wide = await trainer.step(items, { ...settings, klParentMax: 1e6, klBaseMax: 1e6 }, none)
+  assert.equal(wide.adapter.sha256, free.adapter.sha256, 'a bound that is not reached changes nothing')
+  assert.deepEqual([wide.figures.stepScale, wide.figures.baseScale], [1, 1])
+  const near = await trainer.step(items, { ...settings, klBaseMax: 0.003 }, none)
+  assert.ok((near.figures.klBase ?? 1) <= 0.003 && (near.figures.baseScale ?? 1) < 1)
+  await runtime.close()
+})
+
+const turn = (tokens: number, advantage: number, hinted: boolean): TurnTokens => ({
+  advantage,
+  behaviour: new Float32Array(tokens).fill(-1),
+  old: new Float32Array(tokens).fill(-1),
+  hint: hinted ? { without: new Float32Array(tokens).fill(-1), with: new Float32Array(tokens).fill(-2) } : null,
+})
+const settings = { ...exampleSettings, klWeight: 1, klFullAtAdvantage: 0 }
+const sum = (values: ArrayLike<number>): number => Array.from(values).reduce((a, b) => a + b, 0)
+
+test('a turn of 2,000 tokens beside fifteen of 20 holds 4/19 of the policy loss under turnFactor 4', () => {
+  const turns = [turn(2000, 1, false), ...Array.from({ length: 15 }, () => turn(20, 1, false))]
+  const plain = tokenWeights(turns, settings)
+  assert.ok(Math.abs(sum(plain[0]?.policy ?? []) - 2000 / 2300) < 1e-5)
+  const limited = tokenWeights(turns, { ...settings, turnFactor: 4 })
+  assert.ok(Math.abs(sum(limited[0]?.policy ?? []) - 80 / 380) < 1e-5)
+  assert.ok(Math.abs((limited[0]?.kl ?? 0) * 2000 - 80 / 380) < 1e-6)
+  assert.ok(Math.abs(limited.reduce((total, { policy }) => total + sum(policy), 0) - 1) < 1e-5, 'it stays a mean')
+  assert.deepEqual(turnScales([1, 8, 2], 2), [1, 0.5, 1])
+})
+
+test('a lone hinted turn of 16 has the weight of a rewarded one under opdOverBatch, 16 times as much without', () => {
+  const turns = [turn(20, -1, true), ...Array.from({ length: 15 }, () => turn(20, 1, false))]
+  const [alone] = tokenWeights(turns, settings)
+  const [shared] = tokenWeights(turns, { ...settings, opdOverBatch: 1 })
+  assert.ok(Math.abs((alone?.opd ?? 0) - 1 / 20) < 1e-9)
+  assert.ok(Math.abs((shared?.opd ?? 0) - 1 / 320) < 1e-9)
+  assert.ok(Math.abs((shared?.opd ?? 0) - (shared?.policy[0] ?? 0)) < 1e-8)
+  const long = [turn(200, -1, true), turn(20, -1, true), ...Array.from({ length: 6 }, () => turn(20, 1, false))]
+  const [first, second] = tokenWeights(long, { ...settings, opdOverBatch: 1, turnFactor: 4 })
+  assert.ok(Math.abs((first?.opd ?? 0) * 200 + (second?.opd ?? 0) * 20 - 2 / 8) < 1e-6, 'hinted over batch in all')
+  assert.ok(Math.abs((first?.opd ?? 0) * 200 - 4 * (second?.opd ?? 0) * 20) < 1e-6)
+})
