@@ -88,7 +88,7 @@ describe('instar log copy', () => {
     )
     equal(code, 1)
     equal((json as { error: { code: string } }).error.code, 'copy_differs')
-    match(err, /copy_differs: turns \d@\d+, key s\d: its time is/)
+    match(err, /copy_differs: turns \d@\d+, key s\d: its timestamp is/)
     equal(
       (
         (await instar(['log', 'copy', '--from', `embedded:${to}`, '--to', `embedded:${folder()}`, '--json'], {}))
