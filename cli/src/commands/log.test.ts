@@ -113,7 +113,11 @@ describe('instar log copy', () => {
       ],
       [['log', 'copy', '--from', `embedded:${from}`, '--to', `embedded:${from}/.`], 1, /the same log/],
       [['log', 'copy', '--from', `embedded:${to}`, '--to', `embedded:${from}`], 1, /data_unreadable: .* holds no log/],
-      [['log', 'copy', '--from', `embedded:${from}`, '--to', 'kafka://127.0.0.1:9'], 1, /bad_request: .*INSTAR_REGISTRY/],
+      [
+        ['log', 'copy', '--from', `embedded:${from}`, '--to', 'kafka://127.0.0.1:9'],
+        1,
+        /bad_request: .*INSTAR_REGISTRY/,
+      ],
     ]
     for (const [args, code, err] of cases) {
       const result = await instar(args, { INSTAR_DATA: from })
