@@ -1,4 +1,4 @@
-/** bootstrap.cjs in a repository of its own: a lockfile whose packages are folders, so that npm needs no network. */
+/** bootstrap.cjs in a temporary repository whose lockfile has folders as packages, so that npm needs no network. */
 import { deepEqual, equal, match } from 'node:assert/strict'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -21,7 +21,7 @@ const PLATFORM_PACKAGE = PACKAGES[`${process.platform}-${process.arch}`]
 
 const json = (file: string, value: unknown): void => writeFileSync(file, JSON.stringify(value))
 
-/** A repository whose one package is this platform's Node, in a folder; nothing is installed yet. */
+/** A repository with one package, the Node of this platform, in a folder. Nothing is installed yet. */
 function repository(scripts: Record<string, string> = {}): string {
   const folder = mkdtempSync(join(tmpdir(), 'instar-bootstrap-'))
   made.push(folder)
@@ -56,7 +56,7 @@ type Run = {
   ended: Promise<number | NodeJS.Signals | null>
 }
 
-/** Starts the bootstrap with a Node that says it is 20 (or, `own`, with this one), in a process group of its own. */
+/** Starts bootstrap in its own process group, with a Node that reports version 20 or, with `own`, with this one. */
 function start(folder: string, args: string[], { own = false, env = {} as Record<string, string> } = {}): Run {
   const child = spawn(
     process.execPath,
@@ -245,7 +245,7 @@ describe('bootstrap', { skip: PLATFORM_PACKAGE === undefined, concurrency: 2 }, 
     equal(pid === run.child.pid, false)
     process.kill(run.child.pid!, 'SIGKILL')
     await run.line('stopping on SIGTERM')
-    // Its end is the end of everybody who holds its pipes, the script too.
+    // The pipes close when every process that has them, the script included, has ended.
     equal(await run.ended, 'SIGKILL')
   })
 })

@@ -1,6 +1,6 @@
 /**
- * Kafka is away for half a minute. Streams in flight end as they should, new requests are held with comments and then
- * served, or refused with Retry-After when as many are held as may be; nothing that was answered is lost.
+ * Kafka is unreachable for half a minute: open streams end, new requests wait with comments and are then served, or are
+ * refused with Retry-After beyond the limit. No answered turn is lost.
  */
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
@@ -16,7 +16,7 @@ import { startWorld, type World } from './world/world.ts'
 const SHORT = process.env['INSTAR_SHORT'] === '1'
 const AWAY_MS = 30_000
 const STREAMS = 24
-/** The gateway's defaults: answers that wait for the log, requests that wait for the model. */
+/** The defaults of the gateway: answers that wait for the log, and requests that wait for the model. */
 const HELD = 512
 const WAITING = 256
 
@@ -85,7 +85,7 @@ describe('Kafka is unreachable for 30 s', { timeout: 600_000 }, () => {
       const flying = STREAMS - over
       ok(flying > 0, 'no stream was in flight')
       const held = Array.from({ length: STREAMS }, (_, i) => streamed(urls[i % 2]!, fresh()))
-      // Given by one gateway, gone on with at the other.
+      // The answer came from one gateway; the next request goes to the other.
       const goingOn = before.map(async ({ messages, answer }) => ({
         follows: answer,
         next: await streamed(urls[1]!, [

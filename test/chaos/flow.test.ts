@@ -1,4 +1,6 @@
-/** The whole flow as separate processes, without faults: two gateways, two scorers, 2,000 turns by 50 at a time. */
+/**
+ * The pipeline as separate processes without faults: two gateways, two scorers, 2,000 turns of 50 concurrent sessions.
+ */
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { seeded } from '../../models/tiny/recipe/random.ts'

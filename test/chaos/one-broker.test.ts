@@ -1,6 +1,6 @@
 /**
- * Faults of every kind on one broker, one after another on one history, while people talk. After each of them
- * everything settles, and: no answered turn lost, nothing twice, one chain of versions, PostgreSQL equal to the log.
+ * Faults of every kind on one broker, one after another on one history, during conversations. After each fault: no
+ * answered turn is lost, none is duplicated, versions form one chain, and PostgreSQL equals the log.
  */
 import { ok } from 'node:assert/strict'
 import { after, before, describe, test, type TestContext } from 'node:test'
@@ -18,13 +18,13 @@ const SHORT = process.env['INSTAR_SHORT'] === '1'
 const KILLS = Number(process.env['INSTAR_ROUNDS'] ?? 5)
 const KINDS: readonly Kind[] = ['gateway', 'scorer', 'trainer', 'publisher', 'projections']
 const SESSIONS = 4
-/** The adapter's default is 10 s: members of a group that say nothing for so long are taken for dead. */
+/** The adapter's default is 10 s: group members without a heartbeat for that long are removed. */
 const LONGER_THAN_A_SESSION_MS = 13_000
-/** Longer than a session and the tries to join another. */
+/** Longer than a group session and the attempts to join another one. */
 const ALONE_MS = 120_000
-/** How often it found its group out of reach. */
+/** Number of times that the service could not reach its group. */
 const timesAlone = (one: Service): number => one.said(Infinity).split('working on every partition').length
-/** Joining, signs of life, leaving, sharing out. */
+/** The requests of the group protocol: join, heartbeat, leave, sync. */
 const GROUP: readonly number[] = [11, 12, 13, 14]
 
 describe('one broker', { timeout: SHORT ? 400_000 : 3_000_000 }, () => {
@@ -38,9 +38,9 @@ describe('one broker', { timeout: SHORT ? 400_000 : 3_000_000 }, () => {
   })
   after(() => world?.end())
 
-  /** What comes after a broken promise says nothing. */
+  /** After a failed check the following rounds are skipped. */
   let broken = false
-  /** People talk, something happens, people go on talking; then everything is looked at. */
+  /** Conversations run before, during and after the fault; then all invariants are checked. */
   const round = async (t: TestContext, fault: (people: People) => Promise<unknown>, turns = 20): Promise<void> => {
     if (broken) throw new Error('a round before it failed')
     broken = true
@@ -62,13 +62,13 @@ describe('one broker', { timeout: SHORT ? 400_000 : 3_000_000 }, () => {
     )
   }
 
-  /** One time in four what it kept on disk is gone as well: snapshots are caches. */
+  /** With probability 1/4 its files are deleted as well, since snapshots are caches. */
   const killed = (service: Service): Promise<void> => service.kill(integer(random, 0, 3) === 0)
   const sealed = (): boolean => history.batches.some(({ outcome }) => outcome === null)
   const computed = (): boolean =>
     history.batches.some(({ outcome, verdict }) => outcome?.event.type === 'UpdateComputed' && verdict === null)
 
-  /** At any moment; two times in three when it has work in hand. */
+  /** At any moment; with probability 2/3 while it has work. */
   const killOf = async (kind: Kind): Promise<void> => {
     const working = integer(random, 0, 2) > 0
     if (kind === 'trainer' && working) await history.until('a sealed batch', sealed)
@@ -149,7 +149,7 @@ describe('one broker', { timeout: SHORT ? 400_000 : 3_000_000 }, () => {
     })
   }
 
-  /** Of the answers (or requests) of these kinds every n-th, so many times. */
+  /** Every n-th response (or request) of these kinds, `times` times. */
   const some = (apis: readonly number[], n: number, times: number, fate: Fate) => {
     let seen = 0
     let done = 0

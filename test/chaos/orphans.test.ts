@@ -1,4 +1,4 @@
-/** A run that is killed, even while a service of it is stopped, leaves no process and no data behind. */
+/** A killed run leaves no process and no data, also while one of its services is stopped. */
 import { equal, ok } from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -17,7 +17,8 @@ test('kill -9 of a run ends its services, brokers, registry and database', { tim
   const gone = once(child, 'exit')
   try {
     const [folder] = (await once(createInterface({ input: child.stdout }), 'line')) as [string]
-    // Five services, each under a shell and its guard, beside Kafka, the registry, PostgreSQL and the folder's sweeper.
+    // Five services, each with a shell and its guard, besides Kafka, the registry, PostgreSQL and the process that
+    // deletes the folder.
     const before = processesOf(folder)
     equal(before.filter((line) => /\/main\.ts/.test(line) && !/guard/.test(line)).length, 5)
     ok(

@@ -1,7 +1,7 @@
 /**
- * Poison on every topic, written straight to Kafka between good records: bytes, a schema id that nobody gave, payloads
- * that break their contract, chunks with a wrong hash. It goes to the dead letters with its origin, and nobody ends or
- * waits. A record of a type that only a newer build knows stops every reader of its chain, and they say so.
+ * Unreadable records on every topic between good ones: random bytes, unknown schema ids, payloads that do not fit their
+ * schema, chunks with a wrong hash. They go to the dead letters with their origin, and no reader ends or waits. A
+ * record type of a newer build ends every reader of its chain with an error.
  */
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
@@ -54,7 +54,7 @@ describe('a poisoned log', { timeout: 400_000 }, () => {
   }
   const idOf = async (subject: string): Promise<number> =>
     ((await (await fetch(`${world.registry.url}/subjects/${subject}/versions/latest`)).json()) as { id: number }).id
-  /** Where it was written. */
+  /** The position of the record. */
   const put = async (
     topic: Topic,
     key: string,
@@ -79,7 +79,7 @@ describe('a poisoned log', { timeout: 400_000 }, () => {
         framed(known, randomBytes(48)),
         framed(known, Buffer.alloc(0)),
       ]) {
-        // Random bytes must not be a frame by chance.
+        // Random bytes must not look like a frame by chance.
         if (value.length === 64) value[0] = 0xff
         written.push(await put(topic, key, value))
         await people.more(2)
@@ -108,7 +108,8 @@ describe('a poisoned log', { timeout: 400_000 }, () => {
     await people.leave()
     await checkAll(world, history, ledger)
 
-    // Those that start now meet all of it at once; a gateway with an empty disk must find the head's bytes among the wrong ones.
+    // Readers that start now read all of it; a gateway with an empty disk must find the bytes of the head among wrong
+    // chunks.
     const late = await world.add('gateway')
     await Promise.all(world.services.filter((service) => service !== late).map((service) => service.kill()))
     await world.ready()

@@ -1,7 +1,7 @@
 /**
- * `npm run test:chaos [-- --short] [part of a path ...]`: the services as separate processes on a real Kafka,
- * registry and PostgreSQL, with faults. Each file starts a stack of its own and leaves nothing behind.
- * `--short`: fewer turns and rounds, two files at a time, for every push. INSTAR_SEED chooses other moments.
+ * `npm run test:chaos [-- --short] [part of a path ...]`: the services as separate processes on a real Kafka, registry
+ * and PostgreSQL, with faults. Each file starts its own stack and removes it. `--short`: fewer turns and rounds, two
+ * files at a time, for every push. INSTAR_SEED changes the times of faults.
  */
 import { globSync } from 'node:fs'
 import path from 'node:path'
@@ -10,7 +10,7 @@ import { runTests } from '../../tools/runner.ts'
 const given = process.argv.slice(2)
 const short = given.includes('--short')
 const wanted = given.filter((one) => one !== '--short')
-/** What `test:int` does on every push, for the log alone. */
+/** `test:int` runs this for the log alone on every push. */
 const LONG = ['three-brokers.test.ts', 'orphans.test.ts']
 const files = globSync('*.test.ts', { cwd: import.meta.dirname })
   .toSorted()
@@ -21,7 +21,7 @@ if (files.length === 0) throw new Error(`no test file matches ${wanted.join(', '
 
 if (short) process.env['INSTAR_SHORT'] = '1'
 process.env['INSTAR_SEED'] ??= String(Math.floor(Math.random() * 1e6))
-// What runs in production is what is tested: kafkajs reads this, and so do the services' libraries.
+// kafkajs and other libraries read NODE_ENV; the production setting is tested.
 process.env['NODE_ENV'] = 'production'
 process.stdout.write(`seed ${process.env['INSTAR_SEED']}\n`)
 

@@ -1,4 +1,7 @@
-/** Three brokers, two of which must have each record: whoever leads most is killed, again and again, under the load of the real services. */
+/**
+ * Three brokers with two in-sync replicas: the broker that leads most partitions is killed repeatedly under the load of
+ * the services.
+ */
 import { equal } from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -37,7 +40,7 @@ describe('three brokers', { timeout: SHORT ? 240_000 : 1_800_000 }, () => {
     const inStep = async (): Promise<boolean> =>
       (await partitions()).every(({ isr, leader }) => isr.length === 3 && leader > 0)
     for (const until = Date.now() + IN_STEP_MS; ; await pause(100)) {
-      // A broker that starts does not answer at once.
+      // A starting broker does not answer at once.
       const answer = await inStep().catch((error: unknown) => error)
       if (answer === true) return
       if (Date.now() > until) throw new Error('the brokers are not in step', { cause: answer })

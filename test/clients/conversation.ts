@@ -1,7 +1,7 @@
 /**
- * One conversation for every library: two parallel calls, an answer, words of displeasure, a call again, an
- * answer, a farewell. Arguments are spaced oddly and not in the schema's order, texts hold what clients are
- * tempted to tidy up. And what may go wrong on the way.
+ * One conversation for every library: two parallel calls, an answer, a complaint, another call, an answer, a farewell.
+ * Arguments have unusual spacing and order, and texts contain what clients tend to normalise. And the faults that are
+ * injected.
  */
 import assert from 'node:assert/strict'
 import { assertOneThread, calls, dying, posts, startScene, type Say, type Scene } from './scene.ts'
@@ -20,7 +20,7 @@ export const CALLED = [
 export const SAID = ['Cafe\u0301 and caf\u00e9:\r\n\tred &amp; blue.  ', 'Green it is.', 'Bye.'] as const
 export const THOUGHT = 'They want two files.'
 
-/** Requests that the conversation takes. */
+/** The number of requests of the conversation. */
 export const TURNS = 5
 
 export const talk: Say = (last) => {
@@ -32,7 +32,7 @@ export const talk: Say = (last) => {
   return SAID[2]
 }
 
-/** One that dies at the first try of what is asked of it, after a few words, and answers at the second. */
+/** A model that fails at the first attempt after a few words and answers at the second. */
 export const mortal = (): Say => {
   let lives = 1
   return (last, prompt) =>
@@ -52,11 +52,11 @@ export const PARAMETERS = {
 
 export const readFile = ({ path }: { path: string }): string => FILES[path] ?? 'no such file'
 
-/** More than a context of 2048 tokens. */
+/** Longer than a context of 2048 tokens. */
 export const LONG = 'A word and another one. '.repeat(1200)
 export const SMALL_CONTEXT = 2048
 
-/** Both wordings by which clients know an overflow. */
+/** Both wordings by which clients recognise a context overflow. */
 export const OVERFLOW = /maximum context length is 2048 tokens[^]*prompt is too long: \d+ tokens > 2047 maximum/
 
 /** Timers and Date.now() differ by this. */
@@ -64,7 +64,7 @@ const CLOCKS_MS = 10
 
 export type Usage = { input: number; output: number }
 
-/** The key's requests are used up: the client comes again when the 429 lets it, and the user has the last answer of `talk`. */
+/** The rate limit is reached: the client retries after the 429, and the user gets the last answer of `talk`. */
 export const assertWaitsOut = async (say: (scene: Scene) => Promise<string>): Promise<void> => {
   const scene = await startScene(talk, { limited: true })
   try {

@@ -1,4 +1,4 @@
-/** One conversation of somebody else's client, in any language, against a scene; the log says what came of it. */
+/** One conversation of a client in any language with a scene, checked on the log. */
 import assert from 'node:assert/strict'
 import { CALLED, SAID, talk, TURNS } from './conversation.ts'
 import { makePlace, type Place, type Ran } from './program.ts'
@@ -8,17 +8,17 @@ export type Client = {
   /** Its package and version. */
   name: string
   say?: Say
-  /** What it is to say and to ask, where that is not what everybody does. */
+  /** Its texts and questions, where they differ from those of other clients. */
   said?: readonly string[]
   asked?: readonly object[]
   turns?: number
-  /** What is heard in the next state of each turn but the last. */
+  /** The text in the next state of each turn but the last. */
   heard?: readonly { user: RegExp; tools: RegExp }[]
-  /** Its prompts are not what was sampled before: texts come back changed. */
+  /** Its prompts do not extend sampled tokens, since it changes texts. */
   rewritten?: boolean
 }
 
-/** Some call several tools at once. */
+/** Some clients call several tools at once. */
 const byPath = (asked: readonly object[]): string[] =>
   asked.map((one) => JSON.stringify(Object.entries(one).toSorted(byText))).toSorted(byText)
 const byText = (a: unknown, b: unknown): number => (String(a) < String(b) ? -1 : 1)
@@ -33,12 +33,12 @@ const HEARD = [
 ]
 
 /**
- * A client's program, which has the conversation with the gateway at `BASE` (without /v1) by the token `KEY`, whole or in
- * streams, and then prints what it was told as one line of JSON: `said`, `asked`, `ids`.
+ * A client program that has the conversation with the gateway at `BASE` (without /v1) with the token `KEY`, whole or
+ * streamed, and prints one line of JSON: `said`, `asked`, `ids`.
  */
 export type Run = (place: Place, env: Readonly<Record<string, string>>) => Promise<Ran>
 
-/** Runs its conversation, and holds what the log says of it against what was said. */
+/** Runs the program and compares the log with its output. */
 export const converse = async (client: Client, run: Run, tape?: string): Promise<void> => {
   const scene = await startScene(client.say ?? talk)
   const place = await makePlace()
@@ -56,7 +56,7 @@ export const converse = async (client: Client, run: Run, tape?: string): Promise
   }
 }
 
-/** One session, each turn the next state of the one before, all of it main and trainable. */
+/** One session in which each turn is the next state of the one before; all turns are main and trainable. */
 const assertJoined = async (
   scene: Scene,
   { turns = TURNS, heard = HEARD, rewritten = false }: Client,
@@ -82,7 +82,7 @@ const assertJoined = async (
   }
 }
 
-/** By the ids that the library tells; where it tells none, by those of the answers. */
+/** By the ids that the library exposes, else by those of the answers. */
 const assertFeedback = async ({ rig, token, wire }: Scene, told: readonly string[]): Promise<void> => {
   const answers = wire.exchanges.filter(({ turn }) => turn !== null)
   const ids = told.length > 0 ? told : answers.map(({ answer }) => /"id":\s?"([^"]+)"/.exec(answer)![1]!)

@@ -1,4 +1,4 @@
-/** A program of somebody else's, run headless in a home of its own, and ended whatever it does. */
+/** A client's program, run headless in its own home folder and ended in every case. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
@@ -7,7 +7,7 @@ import path from 'node:path'
 
 export type Ran = { code: number | null; stdout: string; stderr: string; /** Milliseconds. */ took: number }
 
-/** Two empty folders, and how they go away: the program's home, and where it works. */
+/** Two empty folders, the program's home and its work folder, and their removal. */
 export type Place = { root: string; home: string; work: string; remove(): Promise<void> }
 
 export const makePlace = async (): Promise<Place> => {
@@ -17,7 +17,7 @@ export const makePlace = async (): Promise<Place> => {
   return { root, home, work, remove: () => rm(root, { recursive: true, force: true, maxRetries: 5 }) }
 }
 
-/** Nothing of this process's environment but where programs are. */
+/** Of this process's environment only PATH. */
 export const runProgram = async (
   script: string,
   args: readonly string[],
@@ -56,7 +56,7 @@ export const runProgram = async (
   const timer = setTimeout(kill, timeoutMs)
   const [code] = (await once(child, 'close')) as [number | null]
   clearTimeout(timer)
-  // What it left running goes with it.
+  // Its child processes end with it.
   kill()
   return { ...said, code, took: Math.round(performance.now() - begin) }
 }

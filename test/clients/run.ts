@@ -1,8 +1,8 @@
 /**
- * `npm run test:clients [-- part of a path ...]`: installs the client libraries (sdk/, python/) and the agents (agents/;
- * nightly/ if it is named, with programs in Python, Go and Java) from lockfiles of their own, those that are needed, and
- * runs the tests of this folder against a gateway with a scripted model, offline. Needs Linux, macOS or Windows on x64 or
- * arm64 for the agents' native programs.
+ * `npm run test:clients [-- part of a path ...]`: installs the client libraries (sdk/, python/) and the agents
+ * (agents/; nightly/ only if it is named, with programs in Python, Go and Java) from their own lockfiles and runs the
+ * tests of this folder against a gateway with a scripted model, offline. Needs Linux, macOS or Windows on x64 or arm64
+ * for the agents' native programs.
  */
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -31,10 +31,12 @@ const exitOf = async (command: string, args: readonly string[], cwd: string): Pr
   return code ?? 1
 }
 
-/** Folders whose lockfile names packages for other platforms that are not published (any more): `npm ci` refuses all of it then. */
+/**
+ * Folders whose lockfile names platform packages that are not published (any more); `npm ci` refuses such a lockfile.
+ */
 const FOREIGN_GONE = ['nightly']
 
-/** Once for each lockfile: its hash stands in node_modules when all of it is there. */
+/** Once per lockfile: its hash is in node_modules when the installation is complete. */
 const install = async (folder: string): Promise<void> => {
   const hash = createHash('sha256')
     .update(await readFile(path.join(folder, 'package-lock.json')))

@@ -1,6 +1,6 @@
 /**
- * A gateway with a scripted model behind a recording wire, and what its log says when the client is done: which
- * turns there are, which is whose next state, whether what was rendered extends what was sampled.
+ * A gateway with a scripted model behind a recording proxy, and the content of its log after the client ends: the
+ * turns, their next states, and whether prompts extend sampled tokens.
  */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
@@ -24,7 +24,7 @@ import { tokenizerModel } from '../kit/tokenizer-model.ts'
 import { becameOf, tapeOf, writeTape, type Became } from './tapes/tape.ts'
 import { startWire, type Exchange, type Wire } from './wire.ts'
 
-/** `last`: what stands behind the last answer in the prompt: new words of the user's, results of tools. */
+/** `last`: the text behind the last answer in the prompt: a user message or tool results. */
 export type Say = (last: string, prompt: string) => Reply | string
 
 export type Scene = {
@@ -35,18 +35,18 @@ export type Scene = {
   wire: Wire
   /** A token of the gateway's key. */
   token: string
-  /** The key's requests are used up when the next one comes: it gets a 429, and the one two seconds later an answer. */
+  /** The rate limit is reached at the next request: it gets a 429, and the one two seconds later an answer. */
   exhaust(): void
-  /** What each turn of the log became. */
+  /** What each turn of the log is. */
   story(): Promise<Story>
-  /** With the body of each, as it is on the log. */
+  /** With the body of each turn as it is on the log. */
   became(): Promise<Became[]>
-  /** Writes what went over the wire into tapes/, if INSTAR_RECORD is set. `client`: name and version. */
+  /** Writes the recorded requests to tapes/ if INSTAR_RECORD is set. `client`: name and version. */
   record(name: string, client: string, hidden?: readonly (readonly [text: string, name: string])[]): Promise<void>
   stop(): Promise<void>
 }
 
-/** One turn: `session`, `next` are places in the order in which sessions and turns began. */
+/** One turn: `session` and `next` are indexes in the order in which sessions and turns began. */
 export type Told = {
   session: number
   kind: 'main' | 'side'
@@ -120,13 +120,16 @@ export const startScene = async (
   }
 }
 
-/** All of it before the first answer. */
+/** All text before the first answer. */
 const lastWords = (prompt: string): string => {
   const before = prompt.slice(0, prompt.length - (prompt.endsWith('assistant\n') ? 'assistant\n'.length : 0))
   return before.slice(Math.max(before.lastIndexOf('\nassistant\n'), 0))
 }
 
-/** The log, folded as every service folds it, and checked on the way: nothing ignored, every turn readable, ids and log-probs of one length, the prompt the one that the engine was given. */
+/**
+ * The log, folded as in the services and checked: nothing is ignored, every turn is readable, ids and log-probs have
+ * one length, and the prompt is the one that the engine got.
+ */
 const storyOf = async (rig: Rig, log: EventLog): Promise<{ story: Story; bodies: Map<string, Uint8Array> }> => {
   const state = initialTurns()
   const events: (TurnCaptured | TurnAborted)[] = []
@@ -168,7 +171,7 @@ const storyOf = async (rig: Rig, log: EventLog): Promise<{ story: Story; bodies:
   return { story: { turns, sessions, of: (field) => turns.map((turn) => turn[field]) }, bodies }
 }
 
-/** One session, each turn the next state of the one before, all of it on the tokens that were sampled. */
+/** One session in which each turn is the next state of the one before and prompts extend the sampled tokens. */
 export const assertOneThread = (story: Story, turns: number): void => {
   assert.deepEqual(
     story.of('session'),
@@ -196,7 +199,7 @@ export const assertOneThread = (story: Story, turns: number): void => {
   )
 }
 
-/** What clients were told that turns cost, in order, is what they cost. */
+/** The usage that clients got equals that of the turns, in order. */
 export const assertUsage = (story: Story, told: readonly { input: number; output: number }[]): void =>
   assert.deepEqual(
     told,
@@ -207,7 +210,7 @@ const TERMINAL =
   /(data: \[DONE\]|event: response\.(completed|incomplete|failed)\ndata: [^\n]*|event: (message_stop|error)\ndata: [^\n]*)\n\n$/
 const lastNumber = (text: string, pattern: RegExp): number => Number([...text.matchAll(pattern)].at(-1)?.[1] ?? -1)
 
-/** Every answer that was not dropped on the way went out whole, and named what its turn cost where that was asked for. */
+/** Every answer that was not dropped was sent completely, with its usage if requested. */
 export const assertAnswered = ({ wire }: Scene, story: Story): void => {
   for (const { turn, answer, status, dropped, body } of wire.exchanges) {
     if (turn === null || status !== 200 || dropped) continue
@@ -231,7 +234,7 @@ export const assertAnswered = ({ wire }: Scene, story: Story): void => {
 }
 
 /** Requests for answers. */
-/** Each of these turns is followed by the next of them. */
+/** Each of these turns is followed by the next one of them. */
 export const assertChained = ({ turns }: Story, places: readonly number[]): void =>
   assert.deepEqual(
     places.map((i) => turns[i]!.next),
@@ -240,7 +243,7 @@ export const assertChained = ({ turns }: Story, places: readonly number[]): void
 
 export const posts = (wire: Wire): Exchange[] => wire.exchanges.filter(({ method }) => method === 'POST')
 
-/** A reply whose engine dies before its `at`-th token. */
+/** A response whose engine fails before token `at`. */
 export const dying = (text: string, at: number): Reply => ({
   text,
   before: (i) => {
@@ -248,7 +251,7 @@ export const dying = (text: string, at: number): Reply => ({
   },
 })
 
-/** Markup of calls as the model writes them. */
+/** The markup of calls as the model writes it. */
 export const calls = (...list: readonly (readonly [name: string, args: string])[]): string =>
   list
     .map(([name, args]) => `<tool_call>\n{"name": ${JSON.stringify(name)}, "arguments": ${args}}\n</tool_call>`)

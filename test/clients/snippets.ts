@@ -1,4 +1,7 @@
-/** What the pages tell a reader to copy, done as they say: nothing is changed but the address, and what is marked as the reader's own. */
+/**
+ * The snippets of the documentation, run as printed: only the address and values that are marked as the reader's are
+ * changed.
+ */
 import assert from 'node:assert/strict'
 import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
@@ -14,7 +17,7 @@ export const PROMPT = 'What time is it?'
 export const ANSWER = 'It is noon.'
 
 export type Page = 'README.md' | 'docs/agents.md' | 'docs/use.md'
-/** `lead`: the paragraph that stands before it. */
+/** `lead`: the paragraph before the block. */
 export type Block = { language: string; text: string; lead: string }
 
 /** The fenced blocks of a page, in order. `url`: of the gateway. */
@@ -28,7 +31,7 @@ export const blocksOf = async (page: Page, url: string): Promise<Block[]> => {
   })
 }
 
-/** The block behind this name in bold. */
+/** The block after this name in bold. */
 export const blockOf = async (name: string, url: string): Promise<Block> => {
   const block = (await blocksOf('docs/agents.md', url)).find(({ lead }) => lead.trimStart().startsWith(`**${name}**`))
   assert.ok(block, `docs/agents.md has no block for ${name}`)
@@ -36,27 +39,27 @@ export const blockOf = async (name: string, url: string): Promise<Block> => {
 }
 
 export type Followed = {
-  /** In bold on the page. */
+  /** Its name in bold on the page. */
   name: string
-  /** As the page calls it. */
+  /** Its name in the text of the page. */
   command: string
   script: string
-  /** What makes it answer one prompt and end; the prompt follows. */
+  /** The command that makes it answer one prompt and exit; the prompt follows. */
   headless: string
   dialect: TurnCaptured['dialect']
-  /** By what the first turn's session is found. */
+  /** How the session of the first turn is found. */
   source: LabelSource
-  /** What the model says; default: the answer. */
+  /** The text of the model; default: the answer. */
   say?: () => string
-  /** What the page marks as the reader's own. */
+  /** Values that the page marks as the reader's. */
   own?: Readonly<Record<string, string>>
-  /** What keeps it off the net while it is tested. */
+  /** Settings that prevent network access in tests. */
   offline?: Readonly<Record<string, string>>
 }
 
 /**
- * In an empty home: what stands in the block goes into the file that the page names, or, if it is for a shell, before the
- * command, which is the page's own where it names one; then the file holds what the page has beside its name.
+ * In an empty home folder: the block is written to the file that the page names or, if it is a shell block, is run
+ * before the command, which is the page's if it names one. Then the file is compared with the page.
  */
 export const follow = async (
   { name, command, script, headless, own = {}, offline = {} }: Followed,
@@ -93,7 +96,7 @@ export const follow = async (
   )
 }
 
-/** A gateway without keys, as the pages have it, and two empty folders. */
+/** A gateway without keys, as on the pages, and two empty folders. */
 export const inPlace = async (
   run: (scene: Scene, place: Place) => Promise<void>,
   say = (): string => ANSWER,
@@ -108,7 +111,10 @@ export const inPlace = async (
   }
 }
 
-/** It said the answer, and the log holds one session with one turn that can be trained on, in this dialect, its session found by this; side turns aside. */
+/**
+ * The output has the answer, and the log has one session with one trainable turn in this dialect, found by this label;
+ * side turns are ignored.
+ */
 export const assertTold = async (
   scene: Scene,
   { code, stdout, stderr }: Ran,

@@ -1,4 +1,4 @@
-/** What goes over the wire between a client and the gateway: everything is passed on as it is, and kept. */
+/** A proxy between a client and the gateway that forwards everything unchanged and records it. */
 import { createServer, request as ask, type IncomingHttpHeaders } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
@@ -9,19 +9,19 @@ export type Exchange = {
   headers: IncomingHttpHeaders
   body: string
   status: number
-  /** What the answer asks to wait. */ retryAfterMs: number
-  /** Of the turn that the answer is. */ turn: string | null
+  /** The value of Retry-After. */ retryAfterMs: number
+  /** The turn of the answer. */ turn: string | null
   answer: string
   dropped: boolean
-  /** Milliseconds, of the request and of the end of the answer. */ at: number
+  /** Milliseconds of the request and of the end of the answer. */ at: number
   endedAt: number
 }
 
 export type Wire = {
   url: string
   exchanges: Exchange[]
-  /** Done before the next request is passed on. */ first(task: () => Promise<void>): void
-  /** The next stream's connection is dropped once the answer holds this text. */ dropAt(text: string): void
+  /** Runs before the next request is forwarded. */ first(task: () => Promise<void>): void
+  /** Drops the connection of the next stream once the answer has this text. */ dropAt(text: string): void
   stop(): Promise<void>
 }
 
@@ -68,7 +68,7 @@ export const startWire = async (target: string): Promise<Wire> => {
             if (exchange.dropped) return
             exchange.answer += bytes.toString('utf8')
             exchange.dropped = drop.at !== null && exchange.answer.includes(drop.at)
-            // What was said before arrives: the connection goes away behind it.
+            // Earlier bytes arrive; the connection is dropped after them.
             if (!exchange.dropped) return void to.write(bytes)
             drop.at = null
             to.write(bytes, () => {

@@ -1,11 +1,11 @@
-/** `docker` as a child process, and the project that the tests of this folder share. */
+/** `docker` as a child process, and the compose project of the tests in this folder. */
 import { spawn } from 'node:child_process'
 import { resolve as absolute } from 'node:path'
 import { ROOT } from '../../tools/tree.ts'
 
 export type Said = { code: number | null; out: string; err: string }
 
-/** What run.ts chose: nothing of it is anybody else's. */
+/** Chosen by run.ts; no other stack uses it. */
 export type Place = { project: string; port: number; ports: string }
 
 export const place = (): Place => {
@@ -14,7 +14,7 @@ export const place = (): Place => {
   return JSON.parse(given) as Place
 }
 
-/** The environment without what would configure the stack. */
+/** The environment without variables that would configure the stack. */
 export const environment = (): NodeJS.ProcessEnv =>
   Object.fromEntries(
     Object.entries(process.env).filter(
@@ -22,7 +22,7 @@ export const environment = (): NodeJS.ProcessEnv =>
     ),
   )
 
-/** Killed after `limit` milliseconds: then `code` is null. */
+/** Killed after `limit` milliseconds; `code` is then null. */
 export const docker = (
   args: readonly string[],
   { limit = 60_000, env = {} }: { limit?: number; env?: Record<string, string> } = {},
@@ -47,7 +47,7 @@ export const docker = (
     child.once('close', (code) => resolve({ code, out, err }))
   })
 
-/** Throws with what was said unless the exit code is 0. */
+/** Throws with the output unless the exit code is 0. */
 export const done = async (args: readonly string[], options: Parameters<typeof docker>[1] = {}): Promise<string> => {
   const { code, out, err } = await docker(args, options)
   if (code !== 0)
@@ -60,7 +60,7 @@ export const done = async (args: readonly string[], options: Parameters<typeof d
 const files = (names: readonly string[]): string[] => names.flatMap((name) => ['-f', absolute(ROOT, name)])
 
 export const composeArgs = ({ project }: Place, args: readonly string[], extra: readonly string[] = []): string[] =>
-  // A `.env` of whoever works here is not for us.
+  // A developer's `.env` must not be read.
   [
     'compose',
     '--env-file',

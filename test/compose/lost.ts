@@ -1,4 +1,4 @@
-/** What PostgreSQL holds of the turns that were answered in full; equal to the ledger when all is well. */
+/** The rows of PostgreSQL for the turns that were answered in full; they must equal the ledger. */
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { psql, until } from './stack.ts'
 import type { Ledger } from './talk.ts'
@@ -12,7 +12,10 @@ const turnsInSql = (): Promise<Row[]> =>
     (select count(*) from all_batch_turns b where b.turn_id = t.turn_id and b.policy = 'policy')::int as batches
   from turns t`)
 
-/** Resolves when PostgreSQL has all that was answered, and all that was replied to is scored; then holds it against the ledger. */
+/**
+ * Resolves when PostgreSQL has all answered turns and all turns with a reply are scored; then compares it with the
+ * ledger.
+ */
 export const nothingLost = async (book: Ledger): Promise<void> => {
   ok(book.turns.size > 0, 'nothing was answered')
   const rows = await until('PostgreSQL holds every answered turn, scored', async () => {

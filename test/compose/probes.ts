@@ -1,4 +1,4 @@
-/** Every answer of the containers' health probes, by Docker's own word: it keeps the last five of each. */
+/** The results of the containers' health probes; Docker keeps the last five of each. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { done } from './docker.ts'
 
@@ -9,12 +9,12 @@ type Probed = {
 }
 
 export type Probes = {
-  /** From now on; what failed before the first success is the start's. */
+  /** Starts recording; failures before the first success belong to the start. */
   watch(ids: readonly string[]): void
   leave(ids: readonly string[]): void
   /**
-   * Resolves with the probes that failed after one had succeeded, and how many there were in all. `late`: those that Docker
-   * ended after their 5 s, which on a busy machine says nothing of the container unless it does it five times in a row.
+   * Resolves with the probes that failed after a success, and the number of all. `late`: those that Docker ended after
+   * 5 s, which means load on the machine unless it happens five times in a row.
    */
   stop(): Promise<{ failed: string[]; late: number; seen: number }>
 }

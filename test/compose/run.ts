@@ -1,6 +1,6 @@
 /**
- * `npm run test:compose [-- part of a path ...]`: the compose file as it is, under a project name and a port of its own, on whatever Docker engine
- * answers. Builds the image, runs the tests of this folder, takes everything down, however it ends.
+ * `npm run test:compose [-- part of a path ...]`: the compose file under its own project name and port, on the Docker
+ * engine that answers. Builds the image, runs the tests of this folder, and removes everything in every case.
  */
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -12,7 +12,7 @@ import { runTests } from '../../tools/runner.ts'
 import { ROOT } from '../../tools/tree.ts'
 import { composeArgs, docker, environment, type Place } from './docker.ts'
 
-/** Reads until the pipe that only we hold is closed, then runs what it was given. */
+/** Reads until the pipe that only this process holds is closed, then runs its command. */
 const SWEEP = 'while read -r line; do :; done; exec "$@" >/dev/null 2>&1'
 
 const problem = async (): Promise<string | null> => {

@@ -1,6 +1,6 @@
 /**
- * The compose file as people run it: up, a conversation, what came of it, more replicas, crashes, down and up again.
- * One test after another on one stack; each says how long it took.
+ * The compose file in use: up, conversations, their results, more replicas, crashes, down and up again. The tests run
+ * in order on one stack; each prints its duration.
  */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
@@ -29,13 +29,13 @@ const UP_MS = 240_000
 const LEARN_MS = 90_000
 const HOST = { port: place().port }
 
-/** What PostgreSQL holds of the turns that were answered in full; equal to the ledger when all is well. */
+/** The rows of PostgreSQL for the turns that were answered in full; they must equal the ledger. */
 const book = ledger()
 
 const served = async (port: number): Promise<number> =>
   (await ask(clientOf(port, book), [{ role: 'user', content: question(book.next++) }])).version
 
-/** Runs inside a container that publishes nothing. */
+/** Runs in a container that publishes no port. */
 const ASK = `
 const { version } = await (await fetch('http://127.0.0.1:30000/health/ready')).json()
 const request = { model: 'policy', max_tokens: 8, messages: [{ role: 'user', content: 'What is 1 + 2?' }] }
@@ -43,7 +43,7 @@ const reply = await fetch('http://127.0.0.1:30000/v1/chat/completions', { method
 if (Number(reply.headers.get('x-instar-version')) < version) throw new Error('an older version answered')
 console.log(JSON.stringify({ version, answer: (await reply.json()).choices[0].message.content }))`
 
-/** Which roles let which password in, asked from a service's container: `instar` is what they all had once. */
+/** The roles that accept each password, tested from a service's container; `instar` was once the password of all. */
 const LOGINS = `
 const { Client } = (await import('pg')).default
 const { readFileSync } = await import('node:fs')
@@ -58,7 +58,7 @@ for (const login of ['postgres instar', 'instar instar', 'instar_reader instar',
 }
 console.log(JSON.stringify(found))`
 
-/** What never changes again of a version. */
+/** The columns of a version that never change. */
 const chain = (list: readonly Version[]): unknown[] =>
   list.map(({ version, parent, sha256 }) => [version, parent, sha256])
 
@@ -89,7 +89,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
         throw error
       }
     })
-  /** People who talk to these gateways until they are stopped, at the latest at the end of the test that began it. */
+  /** Conversations with these gateways until they are stopped, at the latest at the end of the test that began them. */
   const people = (t: TestContext, ports: readonly number[], lanes?: number): Talk => {
     const talking = talk(
       ports.map((port) => clientOf(port, book)),
@@ -236,7 +236,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
     )
     await demo.run()
     deepEqual([demo.failed, demo.sessions], [0, 24], String(demo.lastError))
-    // The gate may refuse a batch: people go on talking until one is taken.
+    // The gate may reject a batch: conversations continue until one is accepted.
     const talking = people(t, [HOST.port])
     await learned(HOST.port, 0)
     await talking.stop()
@@ -268,7 +268,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
     ok(verified.ok)
     ok(verified.batches.some(({ mode }) => mode === 'recompute'))
     const replayed = await instar<{ equal: boolean | null; versions: number }>('replay', '--branch', 'again')
-    // Learning may go on meanwhile.
+    // Learning may continue meanwhile.
     const meanwhile = await versions()
     equal(replayed.equal, true)
     ok(

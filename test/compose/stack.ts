@@ -1,11 +1,11 @@
-/** The running stack as the tests see it: its containers, its CLI, its database. */
+/** The running stack for tests: its containers, its CLI, its database. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { compose, docker, done, place } from './docker.ts'
 
 export const SERVICES = ['gateway', 'scorer', 'trainer', 'publisher', 'projections'] as const
 export const SCALED = ['docker-compose.scale.yml'] as const
 
-/** Resolves with what `look` gives as soon as it gives something. */
+/** Resolves with the first value of `look` that is not null. */
 export const until = async <T>(what: string, look: () => Promise<T | null | false>, limit = 60_000): Promise<T> => {
   for (const end = Date.now() + limit; ; await pause(150)) {
     const found = await look()
@@ -21,9 +21,9 @@ export type Container = {
   running: boolean
   healthy: boolean
   exit: number
-  /** How often Docker has started it again by itself. */
+  /** The number of restarts by Docker. */
   restarts: number
-  /** Port of the loopback that leads to it. */
+  /** The port on loopback that leads to it. */
   port: number | null
 }
 
@@ -59,8 +59,8 @@ export const containers = async (service: string): Promise<Container[]> =>
   )
 
 /**
- * The end that a fault makes: SIGKILL from outside. (`docker kill` counts as somebody's wish, after which Docker does not
- * start the container again; and process 1 cannot be killed from within.)
+ * Ends a container as a fault does, with SIGKILL from outside. (After `docker kill` Docker does not restart a
+ * container, and process 1 cannot be killed from inside.)
  */
 export const crash = async ({ id }: Container): Promise<void> => {
   const [{ pid, name }] = (await inspect([id])) as [Container]
@@ -77,7 +77,7 @@ export const crash = async ({ id }: Container): Promise<void> => {
   ])
 }
 
-/** Resolves when Docker has started the container again and it is healthy. */
+/** Resolves when Docker has restarted the container and it is healthy. */
 export const back = async ({ id, restarts, name }: Container, limit = 90_000): Promise<Container> => {
   try {
     return await until(
@@ -96,13 +96,13 @@ export const back = async ({ id, restarts, name }: Container, limit = 90_000): P
   }
 }
 
-/** Any command of the CLI, as the README says; the last line of what it prints. */
+/** A CLI command as in the README; the last line of its output. */
 export const instar = async <T>(...args: string[]): Promise<T> => {
   const out = await compose(['run', '--rm', '-T', 'instar', ...args, '--json'], { limit: 120_000 })
   return JSON.parse(out.trimEnd().split('\n').at(-1)!) as T
 }
 
-/** The volume of PostgreSQL as a stack made it in which `instar` was the superuser, everywhere by the password `instar`. */
+/** The PostgreSQL volume of an older stack, in which `instar` was the superuser with the password `instar`. */
 export const olderDatabase = async (): Promise<void> => {
   const { project } = place()
   const [name, volume] = [`${project}-older`, `${project}_postgres-data`]
@@ -123,7 +123,7 @@ export const olderDatabase = async (): Promise<void> => {
     'postgres:17',
   ])
   try {
-    // By TCP it answers only when all is made.
+    // It answers on TCP only after its initialisation.
     await until(
       'the older server answers',
       async () => (await docker(['exec', name, 'pg_isready', '-h', '127.0.0.1', '-U', 'instar'])).code === 0,
@@ -139,7 +139,7 @@ export const olderDatabase = async (): Promise<void> => {
   }
 }
 
-/** Rows, by the psql in the database's container. */
+/** Rows, by psql in the database's container. */
 export const psql = async <T>(query: string): Promise<T[]> =>
   JSON.parse(
     await compose([
@@ -155,7 +155,7 @@ export const psql = async <T>(query: string): Promise<T[]> =>
     ]),
   ) as T[]
 
-/** What Docker still has of the project. */
+/** The containers, volumes and networks that Docker still has of the project. */
 export const remains = async (): Promise<string[]> => {
   const label = `label=com.docker.compose.project=${place().project}`
   const lists = [

@@ -1,4 +1,4 @@
-/** People who talk to the stack, and a ledger of what they were answered in full. */
+/** Clients of the stack, and a ledger of the answers that they received in full. */
 import OpenAI from 'openai'
 import { setTimeout as pause } from 'node:timers/promises'
 import { ask, question, reaction, type Answer, type Messages } from '../kit/people.ts'
@@ -7,7 +7,7 @@ export type Ledger = { turns: Set<string>; next: number }
 
 export const ledger = (): Ledger => ({ turns: new Set(), next: 0 })
 
-/** A client of the gateway at a port; notes each turn whose answer came to its end. */
+/** A client of the gateway at a port; records each turn whose answer was complete. */
 export const clientOf = (port: number, { turns }: Ledger): OpenAI =>
   new OpenAI({
     baseURL: `http://127.0.0.1:${port}/v1`,
@@ -23,7 +23,7 @@ export const clientOf = (port: number, { turns }: Ledger): OpenAI =>
       const noted = new TransformStream<Uint8Array, Uint8Array>({
         transform(chunk, controller) {
           text += decoder.decode(chunk, { stream: true })
-          // The library reads a stream no further than to this line, so its end is not seen.
+          // The library stops reading at this line, so the end of the stream is not seen.
           if (text.includes('data: [DONE]') && !text.includes('"error"')) turns.add(turn)
           controller.enqueue(chunk)
         },
@@ -37,16 +37,16 @@ export const clientOf = (port: number, { turns }: Ledger): OpenAI =>
 
 export type Talk = {
   answered(): number
-  /** Resolves after so many more answers. */
+  /** Resolves after so many further answers. */
   more(answers: number): Promise<void>
-  /** Faults since the start or the last call. */
+  /** Errors since the start or the last call. */
   faults(): string[]
   stop(): Promise<void>
 }
 
 /**
- * Conversations in so many lanes until they are stopped: a question to one gateway, what is said of the answer to the
- * next one, without a label. A fault ends the conversation; the lane begins another.
+ * Conversations in parallel until they are stopped: a question to one gateway, the reaction to the next one,
+ * unlabelled. An error ends a conversation, and another begins.
  */
 export const talk = (clients: readonly OpenAI[], book: Ledger, lanes = 3): Talk => {
   const waiting = new Set<() => void>()

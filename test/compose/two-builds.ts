@@ -1,6 +1,6 @@
 /**
- * A later build's image and its services beside those of the compose file: each is what the file says of the service,
- * under the name `<service>-later`, after a `setup-later` of its own.
+ * The image and services of a later build beside those of the compose file: each is as in the file under the name
+ * `<service>-later`, after its own `setup-later`.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -20,14 +20,14 @@ export type Later = {
   /** Override files for `compose`. */
   extra: readonly string[]
   services: readonly string[]
-  /** Version of each record that the later build knows and this one does not. */
+  /** The versions of records that only the later build has. */
   versions: Record<string, number>
   remove(): Promise<void>
 }
 
 type Config = { services: Record<string, Record<string, unknown>> }
 
-/** The image is built on the one of this build. */
+/** The image is built on that of this build. */
 export const laterServices = async (names: readonly RecordName[]): Promise<Later> => {
   const image = `${place().project}-later`
   const folder = mkdtempSync(join(tmpdir(), 'instar-two-builds-'))
@@ -46,7 +46,7 @@ export const laterServices = async (names: readonly RecordName[]): Promise<Later
     file,
     JSON.stringify({
       services: Object.fromEntries([
-        // One after the other: the log is the older build's.
+        // In this order, since the log belongs to the older build.
         beside('setup', { depends_on: { setup: { condition: 'service_completed_successfully' } } }),
         ...SERVICES.map((service) =>
           beside(service, {

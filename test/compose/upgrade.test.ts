@@ -1,6 +1,6 @@
 /**
- * An upgrade of the compose stack while people talk: containers of this build and of a later one, with newer versions of
- * some records, side by side on one stack, whichever comes first.
+ * An upgrade of the compose stack during conversations: containers of this build and of a later one, with newer
+ * versions of some records, on one stack, in both orders.
  */
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { after, before, describe, test, type TestContext } from 'node:test'
@@ -13,7 +13,7 @@ import { laterServices, type Later } from './two-builds.ts'
 
 const UP_MS = 240_000
 const NAMES = ['TurnCaptured', 'SessionClosed', 'TurnScored', 'BatchSealed', 'VersionPublished'] as const
-/** Answers before the next thing happens. */
+/** Answers before the next step. */
 const ANSWERS = 24
 
 /** Records on the log by schema; runs in a container. */
@@ -38,14 +38,14 @@ describe('two builds in one stack', { timeout: 540_000 }, () => {
   after(() => later.remove())
 
   type Scene = {
-    /** Starts what is not running, and what it needs; they are watched from when they are healthy. */
+    /** Starts services and their dependencies; probes are recorded once they are healthy. */
     up(services: readonly string[]): Promise<void>
-    /** SIGTERM to each, after which it ends with status 0. */
+    /** Sends SIGTERM to each; they must exit with code 0. */
     stop(services: readonly string[]): Promise<void>
-    /** People talk to these gateways from now on, without a moment in which nobody does; resolves after `ANSWERS` more answers. */
+    /** Moves the conversations to these gateways without a pause; resolves after `ANSWERS` further answers. */
     talkTo(...gateways: readonly string[]): Promise<void>
     schemas(): Promise<Record<string, number>>
-    /** Of these, the versions that only the later build knows. */
+    /** Of these, the versions that only the later build has. */
     newer(): Promise<Record<string, number>>
     /** `setup --upgraded` of the later build. */
     announce(): Promise<void>
@@ -133,7 +133,7 @@ describe('two builds in one stack', { timeout: 540_000 }, () => {
       await compose(['down', '-v'], { extra, limit: 120_000 })
       deepEqual(await remains(), [])
     } catch (error) {
-      // What is kept is for its logs; the next test would find it.
+      // Kept data would be found by the next test; only its logs are needed.
       left = await remains()
       throw error
     } finally {

@@ -7,7 +7,7 @@ import { sourceFiles, ROOT } from '../../tools/tree.ts'
 const KINDS = ['dependencies', 'optionalDependencies', 'peerDependencies', 'devDependencies'] as const
 type Manifest = Partial<Record<(typeof KINDS)[number], Record<string, string>>>
 
-/** `name version` of everything that a package.json of this repository asks for from outside. */
+/** `name version` of every external dependency of a package.json of this repository. */
 async function asked(): Promise<string[]> {
   const manifests = await Promise.all(
     sourceFiles()

@@ -1,4 +1,4 @@
-/** docs/errors.md as it follows from the table of errors. `node bootstrap.cjs test/docs/errors.ts` writes it. */
+/** Generates docs/errors.md from the table of errors: `node bootstrap.cjs test/docs/errors.ts`. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ERRORS } from '@instar/events/errors'
@@ -18,7 +18,7 @@ The table is \`packages/events/src/errors.ts\`; a test holds this page equal to 
 |---|---|---|---|---|
 `
 
-/** Pipes would end a cell. */
+/** Pipes would end a table cell. */
 const cell = (text: string): string => text.replaceAll('|', '\\|')
 
 export const errorsPage = (): string =>

@@ -10,7 +10,7 @@ export const linksOf = (page: string): string[] =>
       .matchAll(/\]\(([^)\s]+)\)/g),
   ].map(([, target]) => target!)
 
-/** Anchors of the headings, as GitHub makes them: lower case, no punctuation, a number after a repeated one. */
+/** Anchors of the headings, by GitHub's rules: lower case, no punctuation, a number after a repeated one. */
 export const placesOf = (page: string): Set<string> => {
   const places = new Set<string>()
   for (const [, heading] of withoutBlocks(page).matchAll(/^#{1,6} (.+)$/gm)) {

@@ -1,4 +1,4 @@
-/** docs/metrics.md as it follows from the table of metrics. `node bootstrap.cjs test/docs/metrics.ts` writes it. */
+/** Generates docs/metrics.md from the table of metrics: `node bootstrap.cjs test/docs/metrics.ts`. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { processMetrics } from '@instar/process/metrics/metrics'
@@ -33,7 +33,7 @@ const TITLES: Readonly<Record<MetricEntry['of'], string>> = {
   process: 'Every service',
 }
 
-/** Pipes would end a cell. */
+/** Pipes would end a table cell. */
 const cell = (text: string): string => text.replaceAll('|', '\\|')
 
 const labelsOf = ({ labels = {} }: MetricEntry): string =>

@@ -1,6 +1,6 @@
 /**
- * The skills say nothing that is not so: commands and options by the CLI's own parser, requests by the gateway itself,
- * columns by the schema, variables by the environment's, files by looking, and the judge by judging.
+ * Checks the examples of the skills: commands and options with the CLI's parser, requests with a gateway, columns with
+ * the schema, variables with the settings, files by their existence, and the judge by its scores.
  */
 import * as client from '@instar/client/source'
 import * as schema from '@instar/projections/schema'
@@ -36,7 +36,7 @@ const lines = (text: string): string[] =>
 const inline = (text: string): string[] =>
   [...text.matchAll(/`((?:npx )?instar [a-z][^`]*)`/g)].map(([, command]) => command!.replace(/^instar/, 'npx instar'))
 
-/** As a shell would: blanks divide, single and double quotes hold together. */
+/** As a shell splits words: at blanks outside single and double quotes. */
 const words = (line: string): string[] =>
   [...line.matchAll(/(?:[^\s"']|"[^"]*"|'[^']*')+/g)].map(([word]) =>
     word.replaceAll(/"([^"]*)"|'([^']*)'/g, (_, double?: string, single?: string) => double ?? single ?? ''),
@@ -102,7 +102,7 @@ test('each command and option exists in the CLI and has the required arguments',
       stop,
     })
     equal(code, 0, `${skill}: ${line}: ${heard.err.split('\n')[0]}`)
-    // What stands bare and in capitals at the usage's beginning has to be there.
+    // Upper-case words without brackets at the beginning of the usage are required arguments.
     const [, usage = ''] = new RegExp(`usage: instar ${args[0]} ?(.*)`).exec(heard.out) ?? []
     if (/^[A-Z"]/.test(usage))
       ok(
@@ -110,7 +110,7 @@ test('each command and option exists in the CLI and has the required arguments',
         `${skill}: ${line}: usage: ${usage}`,
       )
   }
-  // The parser is a real one.
+  // The test uses the CLI's parser.
   equal(
     await runCli(['rollback', '2', '--no-such-option', '--help'], {
       env: {},
@@ -138,7 +138,7 @@ const SQL_WORDS = new Set(
   'select from where group by order desc asc limit join on and or not as count avg is null'.split(' '),
 )
 
-/** Words of a statement that are neither SQL nor columns of the tables that it reads; tables that there are not. */
+/** Words of a statement that are neither SQL nor columns of its tables, and unknown tables. */
 const unknownOf = (sql: string): string[] => {
   const text = sql.replaceAll(/'[^']*'/g, '')
   const tables = [
@@ -211,7 +211,7 @@ test('the gateway accepts each request', async (t) => {
   equal((await ask(['curl', 'http://127.0.0.1:30000/v1/no-such'])).code, 'unknown_route')
   for (const { skill, line, argv } of requests) {
     const { status, code } = await ask(argv)
-    // TURN and policy@2 are not there; everything else is done.
+    // TURN and policy@2 do not exist; all else is executed.
     ok(
       status === 200 ||
         (line.includes('TURN') && code === 'unknown_turn') ||

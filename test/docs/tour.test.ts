@@ -1,4 +1,4 @@
-/** The tour of README.md, done as it is printed: nothing is changed but the address. */
+/** The tour of README.md, run as printed except for the address. */
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -20,7 +20,7 @@ const blocks = [...tour.matchAll(/^```(\w*)\n([\s\S]*?)^```$/gm)].map(([, langua
 const left: ChildProcess[] = []
 after(() => left.forEach((child) => child.kill('SIGKILL')))
 
-/** The pipeline as a process; resolves with its URL when it is up. */
+/** The pipeline as a process; resolves with its URL when it is ready. */
 const start = async (data: string): Promise<string> => {
   const args = [join(ROOT, 'cli/instar.cjs'), 'up', '--port', '0', '--data', data, '--json']
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })

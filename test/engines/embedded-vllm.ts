@@ -1,4 +1,4 @@
-/** vLLM's wire with our own engine behind it: what comes over HTTP can be held against what the engine computes. */
+/** vLLM's HTTP interface on the built-in engine, so that answers can be compared with its computations. */
 import type { ServingEngine, Model } from '@instar/engine/port'
 import { adapterFromWeights } from '@instar/policy'
 import { readFileSync } from 'node:fs'

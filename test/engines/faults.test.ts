@@ -60,7 +60,7 @@ test('a failure before the first token is retried, and the client does not see i
   )
 })
 
-/** An engine that fails on every request, and says in it what it was asked. */
+/** An engine that fails on every request with an error that quotes the prompt. */
 const quoting = async (t: TestContext, inStream: boolean): Promise<RemoteRig> => {
   const server = createServer(async (request, response) => {
     const body: Buffer[] = []
@@ -119,7 +119,7 @@ test('an engine that stays busy gives 429 with Retry-After', async (t) => {
   assert.equal(response.status, 429)
   assert.ok(response.headers.get('retry-after'))
   assert.equal(((await response.json()) as { error: { code: string } }).error.code, 'overloaded')
-  // Busy is not broken: it is asked again at once.
+  // A busy engine is not a failure: it is asked again at once.
   server!.behaviour = PLAIN
   assert.equal(await textOf(await chat(rig)), TEXT)
 })

@@ -1,4 +1,4 @@
-/** What an answer must be, at engines that are given token ids: the grammar that goes out, and what comes back in each dialect. */
+/** Constrained answers on engines of token ids: the grammar that is sent, and the answer in each dialect. */
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import type { TurnCaptured } from '@instar/events'
@@ -111,7 +111,7 @@ for (const { kind, server: start, path, given, refusal } of KINDS) {
         [Buffer.from(turn.text.bytes).toString(), turn.finish, turn.trainable, turn.toolCallIds],
         [CALL, 'tool_calls', false, [first!.message.tool_calls[0]!.id]],
       )
-      // llama.cpp tells log-probs before the grammar, so that they are not those of the draw.
+      // llama.cpp reports log-probs before the grammar, so they are not those of sampling.
       if (kind === 'llamacpp') assert.deepEqual([turn.tokens, turn.reason, turn.ids], ['none', 'other_logprobs', []])
       else
         assert.deepEqual(

@@ -1,4 +1,4 @@
-/** What reaches an engine that takes messages: what was understood of a request, nothing that was only sent. */
+/** What an engine of messages receives: known parts of a request only. */
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { textModel } from '@instar/engine'
@@ -125,7 +125,7 @@ test('a text that spells a control token reaches the engine as text, in every pl
   })
   const went = JSON.stringify([last()['messages'], last()['tools']])
   for (const token of tokens) assert.equal(went.includes(token), false, token)
-  // Eight places, and nothing else is changed by it.
+  // Eight places; nothing else changes.
   assert.equal(went.replaceAll('\u200b', '').split(said).length - 1, 8)
 })
 

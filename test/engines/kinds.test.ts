@@ -72,7 +72,7 @@ for (const incremental of [false, true]) {
       [adapter.sha256, IDS.map((id) => logprobOf(id, adapter.sha256))],
     )
     assert.deepEqual([...server.loaded.keys()], [`instar-${adapter.sha256.slice(0, 32)}`])
-    // The server was started anew behind our back: the adapter is loaded again, the request answered.
+    // The server was restarted meanwhile: the adapter is loaded again, and the request is answered.
     server.loaded.clear()
     const third = await ask(rig)
     assert.deepEqual([third.text, third.turn.adapter, server.loaded.size], [text, adapter.sha256, 1])

@@ -1,4 +1,7 @@
-/** An engine of Chat Completions gets every field that it may know, whatever dialect asked; what it refuses and what it counts come back. */
+/**
+ * An engine of Chat Completions gets every field that it may support, from every dialect; its errors and usage come
+ * back.
+ */
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { textModel } from '@instar/engine'
@@ -71,7 +74,7 @@ test('structured output of every dialect is sent as response_format', async (t) 
   const chat = { type: 'json_schema', json_schema: { name: 'place', schema: SCHEMA } }
   await ask(rig, 'chat', { response_format: chat })
   assert.deepEqual(asked(server)['response_format'], chat)
-  // What no engine could follow is refused where it was asked for.
+  // Requests that no engine could follow are refused by the gateway.
   const wrong = await ask(rig, 'messages', { output_config: { format: { type: 'json_schema' } } })
   assert.deepEqual([wrong.status, count(server)], [400, 6])
 })
@@ -109,7 +112,7 @@ test('strict functions, forced and allowed tools and parallel_tool_calls are sen
     [asked(server)['tools'], asked(server)['tool_choice'], asked(server)['parallel_tool_calls']],
     [[{ type: 'function', function: { name: 'find', parameters: SCHEMA, strict: true } }], 'auto', false],
   )
-  // Without tools a word on them is refused by OpenAI itself.
+  // OpenAI refuses fields about tools without tools.
   await ask(rig, 'responses', { parallel_tool_calls: true, tools: [{ type: 'web_search' }], tool_choice: 'auto' })
   assert.deepEqual(
     [asked(server)['tools'], asked(server)['tool_choice'], asked(server)['parallel_tool_calls']],
@@ -153,7 +156,7 @@ test('known fields of effort, penalties, tiers, users and caches are sent; null,
     [],
   )
   assert.equal(body['max_completion_tokens'], 7)
-  // A template is given these: what spells a control token there is none.
+  // These values reach a chat template: control tokens in them are broken up.
   await ask(rig, 'chat', { chat_template_kwargs: { note: '<|im_start|>system' } })
   assert.deepEqual(asked(server)['chat_template_kwargs'], { note: '<\u200b|im_start|>system' })
   await ask(rig, 'responses', {
@@ -179,7 +182,7 @@ test('known fields of effort, penalties, tiers, users and caches are sent; null,
     user: 'anna',
     min_p: 0.1,
   })
-  // Of Anthropic's own nothing goes on that has another meaning there.
+  // No field of Anthropic's with another meaning in Chat Completions is sent.
   await ask(rig, 'messages', {
     metadata: { user_id: 'user_1' },
     service_tier: 'standard_only',
@@ -250,7 +253,7 @@ test('a 400 of the engine is a 400 in the dialect of the client, shortened, with
     }
   server.refusal = { status: 422, body: { detail: [{ loc: ['body', 'x'], msg: 'Extra inputs are not permitted' }] } }
   assert.equal((await ask(rig, 'chat')).status, 400)
-  // A name that the engine does not know is whoever set this up, and so is a wrong key.
+  // An unknown model name, like a wrong key, is an error of the configuration.
   server.refusal = { status: 404, body: { error: { message: 'no such model' } } }
   assert.equal((await ask(rig, 'chat')).status, 502)
   assert.deepEqual(await turnsOf(rig.log).then((turns) => turns.filter(({ type }) => type === 'TurnCaptured')), [])
@@ -268,7 +271,7 @@ test('a 429 of the engine is retried as often as configured; a long Retry-After 
     [response.status, response.headers.get('retry-after'), response.headers.get('x-should-retry'), count(server)],
     [429, '20', null, 4],
   )
-  // A busy queue of our own is another matter: there a retry may help.
+  // A full queue of the gateway differs: a retry may help.
   server.refusal = null
   assert.equal((await ask(rig, 'chat')).status, 200)
 })
@@ -321,7 +324,7 @@ test('cached, written and reasoning tokens are in the usage of each dialect, who
       output_tokens_details: { reasoning_tokens: 12 },
       total_tokens: 130,
     })
-    // Anthropic counts what came from the cache, or went into it, beside the rest.
+    // Anthropic counts tokens read from and written to the cache separately.
     assert.deepEqual(await last('messages', stream), {
       input_tokens: 30,
       cache_creation_input_tokens: 10,

@@ -1,4 +1,7 @@
-/** The whole pipeline on an engine behind HTTP: learning where there are weights, captured only where there are none. */
+/**
+ * The whole pipeline on an engine behind HTTP: it trains where there are weights and captures only where there are
+ * none.
+ */
 import assert from 'node:assert/strict'
 import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -47,7 +47,7 @@ export const startRemoteRig = async (
   }
 }
 
-/** What a publisher writes, with adapters that are adapters. */
+/** Publishes versions with valid adapters. */
 export class Line extends Publisher {
   private last = 0
 
@@ -79,7 +79,7 @@ export class Line extends Publisher {
 
 type Status = { serving: number; problem: { message: string } | null; pool: { loaded: number[] } }
 
-/** Asks for the gateway's state until it fits. */
+/** Polls the gateway's status until it fits. */
 export const statusThat = async (rig: Rig, fits: (status: Status) => boolean): Promise<Status> => {
   const until = Date.now() + 30_000
   for (;;) {

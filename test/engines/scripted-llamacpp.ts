@@ -1,6 +1,6 @@
 /**
- * llama.cpp's server as the gateway meets it (`tools/server`, native `/completion`), with a script in place of the
- * model. As the real one it sends no event for a token that ends inside a character, and goes on with whole text.
+ * llama.cpp's server (`tools/server`, native `/completion`) with scripted answers. Like the real one it sends no event
+ * for a token that ends inside a character and continues with whole text.
  */
 import type { ServerResponse } from 'node:http'
 import { event, json, ScriptedServer, type Body, type Seen } from './server.ts'

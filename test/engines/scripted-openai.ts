@@ -1,4 +1,7 @@
-/** A server of Chat Completions with streams, reasoning and tool calls as OpenAI-compatible servers send them; text only. */
+/**
+ * A server of Chat Completions with streams, reasoning and tool calls in the format of OpenAI-compatible servers; text
+ * only.
+ */
 import type { ServerResponse } from 'node:http'
 import { event, json, ScriptedServer, type Body, type Seen } from './server.ts'
 
@@ -12,12 +15,12 @@ export type Said = {
 export class ScriptedOpenai extends ScriptedServer {
   said: Said = { content: 'Hello there.' }
   key: string | null = null
-  /** What it answers instead, whole or as its only event, one after the other. */
+  /** Responses in place of the next answers, whole or as the only event. */
   instead: string[] = []
   usage: Body = { prompt_tokens: 21, completion_tokens: 9, total_tokens: 30 }
-  /** What it answers at /v1/embeddings; null: it has no such path. */
+  /** The response at /v1/embeddings; null: the path does not exist. */
   embedding: Body | null = null
-  /** What it answers to every request for an answer. */
+  /** The response to every generation. */
   refusal: { status: number; body: unknown; retryAfter?: string } | null = null
 
   protected isProbe(): boolean {

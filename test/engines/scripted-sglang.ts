@@ -1,7 +1,7 @@
 /**
- * SGLang's server as the gateway meets it: paths, bodies and errors of SGLang 0.5.23 (`srt/entrypoints/http_server.py`,
- * `srt/managers/tokenizer_manager.py`), with a script in place of the model. Its log-probs are behind the temperature
- * and before the filters; a top-k of 1 is greedy to it.
+ * SGLang's server with scripted answers: paths, bodies and errors of SGLang 0.5.23 (`srt/entrypoints/http_server.py`,
+ * `srt/managers/tokenizer_manager.py`). Its log-probs are after the temperature and before the filters; a top-k of 1 is
+ * greedy.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { createHash } from 'node:crypto'
@@ -86,7 +86,7 @@ export class ScriptedSglang extends ScriptedServer {
     const named = (body['lora_path'] ?? null) as string | null
     const adapter = named === null ? null : this.loaded.get(named)
     if (adapter === undefined) {
-      // Found out inside the stream: the status is 200 by then.
+      // Detected inside the stream, when the status is already 200.
       await event(response, {
         error: {
           message: `The following requested LoRA adapters are not loaded: ${named}\nLoaded adapters: dict_keys([]).`,
@@ -120,7 +120,7 @@ export class ScriptedSglang extends ScriptedServer {
     }
     const { before, withoutIds, withoutLogprobs, count, refusesGrammar } = this.behaviour
     if (refusesGrammar !== undefined && sampling['ebnf'] !== undefined) {
-      // Compiled when its turn comes: the stream has begun by then.
+      // Compiled when the request is scheduled, after the stream has begun.
       await event(response, {
         text: '',
         output_ids: [],

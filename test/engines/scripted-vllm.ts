@@ -1,7 +1,4 @@
-/**
- * vLLM's server as the gateway meets it: paths, bodies and errors of vLLM 0.32 (`vllm/entrypoints/openai`), with a
- * script in place of the model.
- */
+/** vLLM's server with scripted answers: paths, bodies and errors of vLLM 0.32 (`vllm/entrypoints/openai`). */
 import { existsSync, readFileSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
 import { join } from 'node:path'
@@ -19,7 +16,7 @@ export class ScriptedVllm extends ScriptedServer {
   contextLength = 512
   lora = true
   name = 'base'
-  /** The real one, on the CPU, ends itself when it is asked for `prompt_logprobs` meanwhile. */
+  /** The real one on the CPU exits when `prompt_logprobs` are requested meanwhile. */
   private answering = 0
 
   protected isProbe(body: Body): boolean {

@@ -1,4 +1,4 @@
-/** What the scripted engines share: an HTTP server on loopback whose answers a test can spoil. */
+/** Common parts of the scripted engines: an HTTP server on loopback with configurable faults. */
 import type { Model } from '@instar/engine/port'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
@@ -8,29 +8,29 @@ import type { AddressInfo } from 'node:net'
 export type Body = Record<string, unknown>
 export type Seen = { path: string; body: Body; headers: IncomingMessage['headers'] }
 
-/** Everything that a test may bend; what is not set behaves as the engine does. */
+/** Deviations from the engine's behaviour; unset fields mean the engine's own. */
 export type Behaviour = {
   say: (prompt: string) => string
-  /** Awaited before token i; what it throws cuts the connection. */
+  /** Awaited before token i; an exception breaks the connection. */
   before?: (token: number, seen: Seen) => Promise<void> | void
-  /** Awaited before anything is answered to a generation. A status other than 200 is the answer. */
+  /** Awaited before a generation is answered. A status other than 200 is the response. */
   admit?: (seen: Seen) => Promise<number | null> | number | null
   /** As `admit`, of a request for the log-probs of given tokens. */
   admitScore?: () => number
   withoutIds?: boolean
   withoutLogprobs?: boolean
-  /** What is claimed of the number of tokens. */
+  /** The number of tokens that usage reports. */
   count?: (tokens: number) => number
-  /** Adapters are taken, and not applied. */
+  /** Adapters are accepted and not applied. */
   ignoresAdapters?: boolean
-  /** Log-probs are those of temperature 1 without filters, whatever was asked. */
+  /** Log-probs are those of temperature 1 without filters, whatever was requested. */
   rawLogprobs?: boolean
   refusesLoad?: string
-  /** What it says of a grammar, whatever it holds. */
+  /** The response to every request with a grammar. */
   refusesGrammar?: string
-  /** A grammar is taken, and not looked at. */
+  /** A grammar is accepted and ignored. */
   ignoresGrammars?: boolean
-  /** A network mistake of the base: all its log-probs are off by this. */
+  /** All log-probs of the base are off by this. */
   offset?: number
 }
 
@@ -40,7 +40,7 @@ export abstract class ScriptedServer {
   readonly model: Model
   readonly seen: Seen[] = []
   connections = 0
-  /** Answers that their client did not wait for. */
+  /** Answers whose client disconnected. */
   left = 0
   behaviour: Behaviour
   private server: Server | null = null
@@ -55,7 +55,7 @@ export abstract class ScriptedServer {
     return `http://127.0.0.1:${this.port}`
   }
 
-  /** A second start listens where the first did. */
+  /** A second start uses the same port. */
   async start(): Promise<this> {
     this.server = createServer((request, response) => {
       void this.serve(request, response)
@@ -69,7 +69,7 @@ export abstract class ScriptedServer {
     return this
   }
 
-  /** Every connection breaks. */
+  /** Breaks all connections. */
   async kill(): Promise<void> {
     if (!this.server) return
     const closed = once(this.server, 'close')
@@ -79,7 +79,7 @@ export abstract class ScriptedServer {
     await closed
   }
 
-  /** Requests for answers, without those of probes. */
+  /** Generation requests without those of probes. */
   asked(path: string): Seen[] {
     return this.seen.filter((one) => one.path === path && !this.isProbe(one.body))
   }
@@ -87,14 +87,14 @@ export abstract class ScriptedServer {
   protected abstract isProbe(body: Body): boolean
   protected abstract answer(seen: Seen, response: ServerResponse): Promise<void>
 
-  /** The log-prob of an id under an adapter: fixed, and another for each. */
+  /** The log-prob of an id under an adapter: constant, different for each adapter. */
   protected logprob(id: number, adapter: string | null, sampling: { temperature: number; topK: number }): number {
     const { rawLogprobs, ignoresAdapters, offset = 0 } = this.behaviour
     if (!rawLogprobs && sampling.topK === 1) return 0
     return logprobOf(id, ignoresAdapters ? null : adapter) - offset
   }
 
-  /** Of the token that comes second wherever id is first. The script's own tokens are as likely at any temperature. */
+  /** The log-probs of the token after id `first`. The script's tokens are equally likely at all temperatures. */
   protected second(
     id: number,
     adapter: string | null,
@@ -106,7 +106,7 @@ export abstract class ScriptedServer {
     }
   }
 
-  /** What is said: of a grammar that has one word alone, that word. */
+  /** The text of an answer; under a grammar with a single word, that word. */
   protected spoken(prompt: string, grammar: unknown): string {
     const [, word] = /^root ::= "([^"]*)"$/.exec(String(grammar)) ?? []
     return word === undefined || this.behaviour.ignoresGrammars ? this.behaviour.say(prompt) : word
@@ -143,7 +143,7 @@ export const json = (response: ServerResponse, status: number, body: unknown): v
     .end(typeof body === 'string' ? body : JSON.stringify(body))
 }
 
-/** Resolves when the bytes are handed to the socket, or the connection is gone. */
+/** Resolves when the bytes are handed to the socket, or the connection is closed. */
 export const event = async (response: ServerResponse, data: unknown): Promise<void> => {
   if (!response.headersSent) response.writeHead(200, { 'content-type': 'text/event-stream' })
   if (response.destroyed) throw new Cut('the client is gone')

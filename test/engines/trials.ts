@@ -1,7 +1,7 @@
 /**
- * The gateway on an engine that speaks vLLM's wire, with adapters that our trainer makes. Ids, log-probs and adapters
- * are held against our own engine, which computes the same tokens again. In every run: our engine behind that wire;
- * nightly: vLLM itself.
+ * The gateway on an engine with vLLM's interface and adapters of our trainer. Ids, log-probs and adapters are compared
+ * with the built-in engine, which computes the same tokens. Always: the built-in engine behind that interface; nightly:
+ * vLLM itself.
  */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -18,16 +18,16 @@ import { sse, startRig, turnOf, USER, type Rig } from '../kit/gateway.ts'
 import { Line, statusThat } from './rig.ts'
 import { promptIdsOf } from './turn-prompt.ts'
 
-/** The model that ships. */
+/** The shipped model. */
 export const MODEL = join(import.meta.dirname, '../../models/tiny')
-/** float32 on both sides; what was seen between engines is below 1e-5. */
+/** float32 on both sides; observed differences are below 1e-5. */
 export const TOLERANCE = 1e-3
 const START_MS = 20 * 60_000
 
-/** A server of vLLM's wire that serves the model as `base`. `ended` rejects when it ends by itself. */
+/** A server with vLLM's interface that serves the model as `base`. `ended` rejects when it ends by itself. */
 export type Behind = { url: string; ended: Promise<never>; stop(): Promise<void> }
 
-/** `target`: folder of the model. `share`: of the tokens that answers are given; fewer where they take their time. */
+/** `target`: folder of the model. `share`: the share of the tokens that answers get; fewer on a slow engine. */
 export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1): void => {
   let server: Behind
   let model: Model
@@ -83,7 +83,7 @@ export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1):
     process.stdout.write(`${JSON.stringify({ model: model?.name, ...figures, compared })}\n`)
   })
 
-  /** An update on made-up turns, so that the adapter is one that our trainer writes. */
+  /** An update on artificial turns, whose adapter our trainer writes. */
   const train = async (seed: number): Promise<Adapter> => {
     const { step } = trainerConfig.parse({})
     const answers = ['Paris.', 'I do not know.', 'It is blue.', 'No.']
@@ -122,7 +122,7 @@ export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1):
     return turn
   }
 
-  /** The largest difference between what vLLM said of its tokens and what our engine says of them. */
+  /** The largest difference between vLLM's log-probs and those of the built-in engine. */
   const apart = async (turn: TurnCaptured, from = rig): Promise<number> => {
     compared += turn.ids.length
     const scored = await learner.score({

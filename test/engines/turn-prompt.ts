@@ -1,4 +1,4 @@
-/** The ids that a turn was asked with, read back from its log. */
+/** The prompt ids of a turn, read from its log. */
 import { createTurnReader, type EventLog } from '@instar/log'
 import { decodeRecord } from '@instar/events'
 

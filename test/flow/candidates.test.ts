@@ -1,6 +1,6 @@
 /**
- * Groups for GRPO from people who get one answer each: `instar up` with a judge and INSTAR_CANDIDATES, a person who
- * talks, and what the log, the batch and the tables say of it afterwards.
+ * GRPO groups from clients that get one answer each: `instar up` with a judge and INSTAR_CANDIDATES, conversations, and
+ * the resulting log, batch and tables.
  */
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { once } from 'node:events'
@@ -35,7 +35,7 @@ describe('candidates in the background', { timeout: 170_000 }, () => {
   const answers: Answer[] = []
 
   before(async () => {
-    // Likes what has an even number of characters: of four candidates that were sampled some have, some have not.
+    // The judge prefers an even number of characters, which some of four sampled candidates have and some do not.
     judge = createServer(
       (request, response) =>
         void text(request).then((body) => {

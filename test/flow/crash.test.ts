@@ -1,6 +1,6 @@
 /**
- * kill -9 of the whole pipeline at moments that hurt. What a client received in full is on the log once, is scored
- * once, is trained on once; versions go on, conversations go on, and PostgreSQL is what the log says.
+ * kill -9 of the whole pipeline at critical moments. Each answer that a client received in full is on the log once,
+ * scored once and trained on once; versions and conversations continue, and PostgreSQL equals the log.
  */
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { rmSync } from 'node:fs'
@@ -15,30 +15,30 @@ import { begin, commanding, dataFolder, done, instar, sql, up, type Up } from '.
 import { ask, askWhole, question, reaction, type Answer, type Messages } from '../kit/people.ts'
 import { BATCH, witness, type Witness } from './witness.ts'
 
-/** CRASH_SEED chooses other moments. */
+/** CRASH_SEED changes the moments. */
 const SEED = Number(process.env['CRASH_SEED'] ?? 2026)
 const random = seeded(SEED)
 const LANES = 4
-/** Between two conversations of a person: leaves the machine time to learn. */
+/** Delay between conversations, which leaves CPU time for training. */
 const BREATH_MS = 300
-/** A moment that was missed by chance is tried again. */
+/** A missed moment is tried again. */
 const TRIES = 4
 
-/** `follows`: the answer that the request continued, as its client knows. */
+/** `follows`: the answer that the request continued, as the client has it. */
 type Received = Answer & { follows: string | null }
-/** A conversation in which the next thing to say is the last of `messages`. */
+/** A conversation whose last message is to be sent next. */
 type Open = { messages: Messages; session: string; follows: string }
 
 const ledger = {
   received: [] as Received[],
-  /** Said, and the answer was cut off: to be said again. */
+  /** Sent, with a cut answer: to be sent again. */
   cut: [] as Open[],
-  /** Answered; to be gone on with. */
+  /** Answered: to be continued. */
   pausing: [] as Open[],
   next: 0,
 }
 
-/** People who talk until the pipeline is gone. `onPiece`: with each piece of any answer. */
+/** Clients that send requests until the pipeline is gone. `onPiece` is called with each piece of any answer. */
 const traffic = (client: OpenAI, onPiece: () => void): Promise<unknown> => {
   const say = async (
     messages: Messages,
@@ -86,7 +86,7 @@ const traffic = (client: OpenAI, onPiece: () => void): Promise<unknown> => {
 
 type Moment = {
   name: string
-  /** Longest wait between the event and the kill, ms. */
+  /** Maximum delay between the event and the kill, ms. */
   within: number
   /** Resolves at the event. `pieces`: of answers, since the start. */
   comes(seen: Witness, pieces: () => Promise<void>): Promise<unknown>
@@ -145,7 +145,7 @@ describe('kill -9', { timeout: 280_000 }, () => {
   let seen: Witness | null = null
   after(() => seen?.stop())
 
-  /** A start goes on where the last one was. */
+  /** Starts the pipeline and checks that it continues from the last state. */
   const started = async (): Promise<Up> => {
     const pipeline = await up(data)
     seen ??= await witness(data)
@@ -154,7 +154,7 @@ describe('kill -9', { timeout: 280_000 }, () => {
     return pipeline
   }
 
-  /** Conversations from before the kill go on: what was cut off is said again, what was answered is continued. */
+  /** Continues conversations from before the kill: cut requests are repeated, answered ones are continued. */
   const goOn = async (client: OpenAI): Promise<void> => {
     const open = [...ledger.cut.splice(0), ...ledger.pausing.splice(0, 2)]
     await Promise.all(

@@ -1,4 +1,4 @@
-/** A log that one engine has learned, looked at by another: what it cannot compute again bit for bit, it says. */
+/** A log that one engine has trained, verified by another, which reports what it cannot compute bit for bit. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { findBuilt } from '@instar/policy/runtime/tfjs-node/place'

@@ -1,4 +1,7 @@
-/** The gate with the real engines: what the defaults learn passes, what a spoiled setting learns does not, and says why. */
+/**
+ * The gate with the real engines: updates with default settings pass, and updates with a harmful setting are rejected
+ * with their reason.
+ */
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import {
   decodeRecord,

@@ -1,4 +1,4 @@
-/** A hint is put into the prompt that was asked, whatever dialect it was asked in. */
+/** A hint is inserted into the prompt of the request, in each dialect. */
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { decodeRecord, written, type BatchItem } from '@instar/events'

@@ -1,4 +1,4 @@
-/** A pipeline in this process, without a database, that people have talked to: for what looks at the log it leaves. */
+/** A pipeline in this process, without a database, with conversations, for tests of its log. */
 import { deepEqual } from 'node:assert/strict'
 import OpenAI from 'openai'
 import { adminToken } from '../../services/gateway/src/receive/admin-token.ts'
@@ -9,7 +9,7 @@ import { ask, sessions, type Session } from '../kit/people.ts'
 
 export type Place = Pipeline & {
   client: OpenAI
-  /** An admin command over HTTP; of a command that streams, the last line. */
+  /** An admin command over HTTP; of a streamed response the last line. */
   order<T>(path: string, body: unknown): Promise<T>
 }
 
@@ -49,7 +49,7 @@ export const open = async (data: string, changes: Partial<PipelineConfig> = {}):
   }
 }
 
-/** Sixteen people ask and react; then each thanks, which is a next state for the second answer too. */
+/** Sixteen users ask and react, then thank, which is a next state for the second answer too. */
 export const talkTwice = async ({ client, settled }: Place, from: number): Promise<Session[]> => {
   const first = await sessions(client, from, 16)
   await settled()

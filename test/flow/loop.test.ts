@@ -1,4 +1,7 @@
-/** The loop as a user has it: talk, correct, thank; versions appear, serve, are rolled back, verified, replayed, promoted. */
+/**
+ * The pipeline as a user sees it: conversations and corrections; versions are published, served, rolled back, verified,
+ * replayed and promoted.
+ */
 import { deepEqual, equal, match, notEqual, ok } from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { untilNothingLeft } from '../chaos/world/orphans.ts'
@@ -6,7 +9,7 @@ import { dataFolder, done, instar, serves, sql, up, type Up } from './process.ts
 import { ask, question, sessions, talkInBackground, type Session } from '../kit/people.ts'
 import { BATCH, witness, type Witness } from './witness.ts'
 
-/** Batches that the gate may refuse before one is taken. */
+/** Batches that the gate may reject before one is accepted. */
 const PATIENCE = 6
 
 type Verified = { ok: boolean; batches: { batch: number; version: number | null; mode: string; ok: boolean }[] }
@@ -20,7 +23,7 @@ describe('the pipeline from the first request to a promoted branch', { timeout: 
   let where: { data: string; url: string }
   const talks: Session[] = []
 
-  /** Waves of sessions until the gate has taken a version behind `after`. */
+  /** Sessions in parallel until the gate has accepted a version after `after`. */
   const teach = async (after: number): Promise<number> => {
     for (let wave = 0; wave < PATIENCE; wave += 1) {
       talks.push(...(await sessions(pipeline.client, talks.length, BATCH)))

@@ -1,7 +1,7 @@
 /**
- * Weights move under load: 100 streams that are kept going in a gateway of its own process, versions published on its
- * log and rolled back by its admin API. No stream fails, none is of two versions. A minute of it, with what it costs
- * those who wait, is in `npm run bench -- moves`.
+ * Versions change under load: 100 continuous streams on a gateway in its own process, with versions published on its
+ * log and rolled back through its admin API. No stream fails, and each has one version. A minute of it with latencies:
+ * `npm run bench -- moves`.
  */
 import { deepEqual, ok } from 'node:assert/strict'
 import { test } from 'node:test'

@@ -9,7 +9,7 @@ import { readSettings } from '@instar/process'
 import { probesOf } from '@instar/publisher'
 import { honest, lied, runSeries, type SeriesPorts } from './series.ts'
 
-/** Lies are learned at this setting: without a gate nine updates leave 0.70 of 0.98. */
+/** False feedback is learned at this setting: without a gate nine updates leave 0.70 of 0.98. */
 const FAST = { learningRate: 9e-3, rank: 8, alpha: 16 }
 
 describe('series of updates through the gate', { timeout: 170_000 }, () => {

@@ -1,4 +1,4 @@
-/** What of a conversation gets beyond the log: into verdicts, hints, SQL and log lines. */
+/** Where text of a conversation may appear beyond the log: verdicts, hints, SQL and log lines. */
 import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -43,7 +43,7 @@ test('hints omit sentences with a card number, key, address or telephone number 
   assert.equal(hintFor(new Set(), 'x'.repeat(61)), null)
 })
 
-/** Answers of a judge that repeat what they were asked. */
+/** Verdicts of a judge that quote their input. */
 const REPLIES: readonly ((asked: string) => { status: number; body: string })[] = [
   (asked) => ({ status: 401, body: `{"error": {"message": ${JSON.stringify(asked)}}}` }),
   (asked) => ({ status: 400, body: asked }),

@@ -1,6 +1,6 @@
 /**
- * `instar` as a user has it: real processes, each in a process group of its own, none of which outlives the test
- * file, however that ends. `process.execPath` runs the program directly, so that a signal reaches the pipeline.
+ * `instar` as a user runs it: real processes in their own process groups, which end with the test file in every case.
+ * `process.execPath` runs the program directly, so that signals reach the pipeline.
  */
 import { ok } from 'node:assert/strict'
 import { spawn, type ChildProcess } from 'node:child_process'
@@ -21,7 +21,7 @@ const MAIN = join(ROOT, 'cli/src/main.ts')
 const START_MS = 120_000
 const STOP_MS = 60_000
 
-/** What `up --json` prints when it is up. */
+/** The line that `up --json` prints when it is ready. */
 export type Ready = {
   url: string
   data: string
@@ -38,9 +38,9 @@ export type Up = {
   ready: Ready
   client: OpenAI
   said(): string
-  /** kill -9 of the pipeline's process. Resolves when it is gone. */
+  /** kill -9 of the pipeline's process. Resolves when it has ended. */
   kill(): Promise<void>
-  /** SIGTERM; the exit code. */
+  /** SIGTERM; resolves with the exit code. */
   stop(): Promise<number | null>
 }
 
@@ -70,7 +70,7 @@ export const dataFolder = (): string => {
   return join(folder, 'data')
 }
 
-/** Of the environment nothing that would configure the pipeline, or make a child a test. */
+/** The environment without variables that configure the pipeline or make a child a test. */
 const environment = (): NodeJS.ProcessEnv =>
   Object.fromEntries(
     Object.entries(process.env).filter(
@@ -126,7 +126,7 @@ const within = async <T>(ms: number, what: string, work: Promise<T>): Promise<T>
   }
 }
 
-/** A start that may be killed before it is up. */
+/** A start that may be killed before it is ready. */
 export const begin = (data: string, env: Record<string, string> = {}): Child & { up(): Promise<Up> } => {
   const started = launch(['up', '--json', '--port', '0'], { INSTAR_DATA: data, ...env })
   const { child, ended } = started
@@ -164,7 +164,7 @@ export const begin = (data: string, env: Record<string, string> = {}): Child & {
 
 export const up = (data: string, env?: Record<string, string>): Promise<Up> => begin(data, env).up()
 
-/** Resolves when the gateway serves this version: soon after its record is on the log. */
+/** Resolves when the gateway serves this version, which is soon after its record. */
 export const serves = async ({ ready }: Up, version: number): Promise<void> => {
   const serving = async (): Promise<number | null> =>
     ((await (await fetch(`${ready.url}/health/ready`)).json()) as { version: number | null }).version
@@ -173,7 +173,7 @@ export const serves = async ({ ready }: Up, version: number): Promise<void> => {
   }
 }
 
-/** A command on a data folder and, where one runs, on its pipeline. `json`: the last line, with `--json`. */
+/** A command on a data folder and, if one runs, on its pipeline. `json`: the last line, with `--json`. */
 export const instar = async (where: { data: string; url?: string }, ...args: string[]): Promise<Said> => {
   const { ended, out, err } = launch(args, {
     INSTAR_DATA: where.data,
@@ -184,13 +184,13 @@ export const instar = async (where: { data: string; url?: string }, ...args: str
   return { code, out: out(), err: err(), json: args.includes('--json') ? JSON.parse(last) : undefined }
 }
 
-/** What a command over HTTP carries to the pipeline of a data folder. */
+/** The headers of a command over HTTP to the pipeline of a data folder. */
 export const commanding = (data: string): Record<string, string> => ({
   'content-type': 'application/json',
   'x-instar-admin-token': adminToken(adminTokenIn(data)),
 })
 
-/** As `instar`, for what must succeed. */
+/** As `instar`; throws if the command fails. */
 export const done = async <T>(where: { data: string; url?: string }, ...args: string[]): Promise<T> => {
   const said = await instar(where, ...args, '--json')
   ok(said.code === 0, `instar ${args.join(' ')}: ${said.code}\n${said.out}${said.err}`)

@@ -1,7 +1,7 @@
 /**
- * Updates in a row through the real trainer and publisher on a log in memory: sixteen first answers of the version
- * that serves, scored as the caller says, one update, one verdict. What people would say is shortened to a reward
- * and a hint. The same seed gives the same series on the same engine.
+ * Consecutive updates through the real trainer and publisher on a log in memory: sixteen first answers of the served
+ * version, scored by the caller, one update, one verdict. Feedback is a reward and a hint. The same seed gives the same
+ * series on the same engine.
  */
 import { ok } from 'node:assert/strict'
 import type { TestContext } from 'node:test'
@@ -17,7 +17,7 @@ import { pick, seeded, type Random } from '../../models/tiny/recipe/random.ts'
 import { hintOfWords } from '../../services/scorer/src/core/rules/signals.ts'
 import { captured } from '../kit/scored-history.ts'
 
-/** An answer as its rewarder sees it; `right`: its content is. */
+/** An answer as its rater sees it; `right`: its content is correct. */
 export type Answered = {
   user: User
   question: string
@@ -31,13 +31,16 @@ export type Feedback = (answered: Answered) => { reward: 1 | -1; hint: string | 
 const complaint = ({ user, question, text, random }: Answered, words: readonly string[]): string | null =>
   hintOfWords(pick(random, words.length > 0 ? words : user.complaints), { request: question, answer: text })
 
-/** What the demo's people say: content, and how it is told. */
+/** The feedback of the demo's users, on content and format. */
 export const honest: Feedback = (answered) => {
   const { user, text, right } = answered
   if (right && user.satisfied(text)) return { reward: 1, hint: null }
   return { reward: -1, hint: complaint(answered, user.satisfied(text) ? WRONG : []) }
 }
-/** Right answers are called wrong and something else of their sort is named, which the hint then holds; wrong ones are praised. */
+/**
+ * False feedback: right answers are called wrong with a wrong alternative, which the hint contains; wrong ones are
+ * praised.
+ */
 export const lied: Feedback = (answered) => {
   const lie = lieAbout(answered.expect)
   return answered.right && lie !== null
@@ -61,7 +64,7 @@ export type Step = {
   accepted: boolean
   reason: string | null
   figures: Record<string, number>
-  /** Shares among the answers that it learned from. */
+  /** Shares among the answers that it was trained on. */
   rewarded: number
   right: number
   satisfied: number
@@ -71,9 +74,9 @@ export type Step = {
 export type Series = {
   /** One update. Null: the batch had no signal. */
   learn(feedback: Feedback, temperature?: number): Promise<Step | null>
-  /** The adapter that serves. */
+  /** The served adapter. */
   head(): AdapterSha
-  /** Share of questions that nobody asked answered rightly, greedy. */
+  /** Share of correct greedy answers to questions outside the series. */
   content(adapter: AdapterSha, count: number): Promise<number>
   evaluate: LearningEngine['evaluate']
   base: Record<string, number>
@@ -163,7 +166,7 @@ export const startSeries = async (
   const random = seeded(seed * 1_000 + 7)
   let batches = 0
 
-  /** Sixteen answers of the version that serves, on the log with their scores. */
+  /** Sixteen answers of the served version, on the log with their scores. */
   const talk = async (
     feedback: Feedback,
     temperature: number,

@@ -1,4 +1,4 @@
-/** One byte of one record changed in the file, and `instar verify` says which. */
+/** One byte of one record changed in the file, which `instar verify` must name. */
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { recordId, type Topic } from '@instar/events'
 import { cpSync } from 'node:fs'
@@ -49,7 +49,10 @@ describe('a log with one byte changed', { timeout: 170_000 }, () => {
     await seen.stop()
   })
 
-  /** A copy in which one byte of the payload of the first record that fits is another one. `at`: 0 its first byte, 1 its last. */
+  /**
+   * A copy of the log in which one byte of the first matching payload is changed. `at`: 0 is the first byte, 1 the
+   * last.
+   */
   const changed = (topic: Topic, fits: (id: string, row: Row) => boolean, at: number): { folder: string; row: Row } => {
     const folder = `${data}-${copies.length}`
     copies.push(folder)
@@ -70,7 +73,9 @@ describe('a log with one byte changed', { timeout: 170_000 }, () => {
     return { folder, row: { ...row, payload } }
   }
 
-  /** By its id, or where its bytes are not a record any more by its place; of a chain also by what follows it. */
+  /**
+   * Expects the record by its id or, if its bytes are unreadable, by its position; on a chain also the record after it.
+   */
   const names = (first: Difference | null, topic: Topic, id: string, row: Row): void => {
     ok(first, 'a difference')
     const current = recordId({ topic, ...row })

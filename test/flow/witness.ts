@@ -1,4 +1,4 @@
-/** Reads the log while the pipeline writes it, as any other process may: what is on it, and when something is. */
+/** Reads the log while the pipeline writes it, as any other process may. */
 import {
   foldScores,
   foldTurns,
@@ -32,13 +32,13 @@ const TOPICS = ['turns', 'scores', 'updates', 'weights'] as const
 const WAIT_MS = 100_000
 /** The default of the trainer. */
 export const BATCH = 16
-/** The same: updates between the version that spoke and the head. */
+/** The default of the trainer: updates between the version of a turn and the head. */
 const STALENESS = 4
 
 export class Witness {
   readonly turns = initialTurns()
   readonly scores = initialScores()
-  /** Every record of the four topics, in the order in which they were read. */
+  /** Every record of the four topics, in the order of reading. */
   readonly records: Logged[] = []
   readonly ignored: { record: Logged; why: string }[] = []
   readonly log: EmbeddedLog
@@ -76,7 +76,7 @@ export class Witness {
     await this.follower.caughtUp()
   }
 
-  /** Resolves with what `found` gives as soon as it gives something; asked after each record. */
+  /** Resolves with the first value of `found` that is not null; called after each record. */
   async until<T>(what: string, found: () => T | null | undefined | false): Promise<T> {
     const held = Promise.withResolvers<T>()
     const look = (): void => {
@@ -102,12 +102,12 @@ export class Witness {
     }
   }
 
-  /** Resolves when all that was on the log when it is called has been read. */
+  /** Resolves when everything on the log at the time of the call has been read. */
   async caughtUp(): Promise<void> {
     await this.follower?.caughtUp()
   }
 
-  /** Everything that was said and joined is scored; no batch is open, and none can be sealed. */
+  /** All joined turns are scored; no batch is open, and none can be sealed. */
   settled(size = BATCH): boolean {
     const { line, chain } = this
     const unscored = [...this.turns.turns.values()].some(
@@ -122,7 +122,7 @@ export class Witness {
     return line.frozen || this.usable().length < size
   }
 
-  /** Resolves when all that was said so far is scored and learned from. */
+  /** Resolves when all turns so far are scored and trained on. */
   async learned(): Promise<void> {
     await this.caughtUp()
     await this.until('everything to be learned from', () => this.settled())
@@ -144,7 +144,7 @@ export class Witness {
     })
   }
 
-  /** Resolves when PostgreSQL holds all that is on the log now. */
+  /** Resolves when PostgreSQL has everything that is on the log now. */
   async projected(data: string): Promise<void> {
     const ends = await this.log.ends(TOPICS)
     const running = await runningPostgres(join(data, 'postgres'))

@@ -1,4 +1,4 @@
-/** `instar log copy` on a broker of its own: an embedded log to Kafka and back is the same log. */
+/** `instar log copy` on its own broker: an embedded log copied to Kafka and back is the same log. */
 import {
   decodeRecord,
   encodeEvent,
@@ -39,7 +39,9 @@ import { addresses, temporaryFolder } from '../kit/stack.ts'
 const TURNS = 3000
 const CHUNKS = 40
 const CHUNK_BYTES = 256 << 10
-/** What is copied. `setup` announces on the destination what its readers have, which its source does not say. */
+/**
+ * The records that are copied. `setup` writes records about readers to the destination that the source does not have.
+ */
 const FACTS = TOPICS.filter((topic) => topic !== 'upgrades')
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>
@@ -91,7 +93,7 @@ const copy = async (from: string, to: string, ...rest: string[]): Promise<Report
 
 const codeOf = (report: object): string | undefined => (report as { error?: { code: string } }).error?.code
 
-/** What every reader of the log makes of it: each record's id and whether it counts, by topic and key, in order. */
+/** The fold of the log by any reader: each record's id and whether it counts, by topic and key, in order. */
 const read = async (log: EventLog): Promise<Record<string, unknown[]>> => {
   const [turns, scores, updates, weights] = [initialTurns(), initialScores(), initialUpdates(), initialWeights()]
   const fold = (topic: Topic, logged: Logged): FoldOutcome | null =>
@@ -124,7 +126,7 @@ const embedded = (name: string): string => `embedded:${join(folder.path, name)}`
 const openCopy = (name: string): Promise<EventLog> =>
   openEmbeddedLog({ folder: join(folder.path, name, 'log'), readOnly: true })
 
-/** The command as a process, killed with the first line that begins so. */
+/** The command as a process, killed at the first line of output with this beginning. */
 const killedAt = async (line: RegExp, args: readonly string[]): Promise<void> => {
   const child = spawn(process.execPath, [fileURLToPath(new URL('../../cli/src/main.ts', import.meta.url)), ...args], {
     env: { ...process.env, ...env() },

@@ -132,7 +132,7 @@ test('a sound deployment has no finding above ok', { timeout: 120_000 }, async (
   assert.match(out, /^ok {4} settings {5}as `instar setup` sets them/m)
 })
 
-/** Ten years: the broker finds nothing to delete meanwhile, which would end the log. */
+/** Ten years, so that the broker deletes nothing meanwhile, which would end the log. */
 const RETENTION = '315360000000'
 const ours = Object.entries(topicSettings(1)).map(([name, value]) => ({ name, value }))
 

@@ -1,4 +1,4 @@
-/** What a blob costs to read on a real broker: the bytes that it sends, among ten minutes of everybody's blobs. */
+/** The bytes that the broker sends for one blob, among ten minutes of other blobs. */
 import { schemaTexts } from '@instar/events'
 import { getBlob, putBlob } from '@instar/log'
 import { openKafkaLog, setupKafka } from '@instar/log/kafka/index'

@@ -1,4 +1,7 @@
-/** One partition of `blobs` loses its only replica: what does not need that partition goes on, what does waits for it. */
+/**
+ * One partition of `blobs` loses its only replica: operations that do not need that partition continue, the others wait
+ * for it.
+ */
 import { contentSha, schemaTexts } from '@instar/events'
 import { getBlob, partitionOf, putBlob } from '@instar/log'
 import { openKafkaLog, setupKafka, type KafkaLog } from '@instar/log/kafka/index'
@@ -15,19 +18,22 @@ import { compare } from '../kit/stack/load.ts'
 import { temporaryFolder } from '../kit/stack.ts'
 
 const BLOBS = 4
-/** The partition that only the third broker has; the other three are on the first two brokers. */
+/** The partition on the third broker alone; the other three are on the first two. */
 const LONELY = 0
 const ALONE = new RegExp(`^blobs ${LONELY} has no leader`)
 const CHUNK = 'BlobChunk.v1'
 const T0 = 1_795_000_000_000
 const KEYS = 16
-/** How long the leader is away while appends are timed. A read of its partition used to hold every append for 30 s. */
+/**
+ * Duration without a leader during which appends are timed. A read of its partition used to block every append for 30
+ * s.
+ */
 const AWAY_MS = 10_000
 const PROMPT_MS = 2_000
-/** Until clients have found the new leaders of the partitions that the broker led. */
+/** Until clients have found the new leaders of the broker's partitions. */
 const FAILOVER_MS = 15_000
 
-/** Bytes whose blob is on that partition. */
+/** Content whose blob is on that partition. */
 const bytesFor = (partition: number, size = 1024): Buffer => {
   for (;;) {
     const bytes = randomBytes(size)
@@ -81,7 +87,10 @@ test(
       const acknowledged: string[] = []
       const elsewhere: { sha256: string; bytes: Buffer }[] = []
       let rounds = 0
-      /** Records for each partition of `turns` and one for each other partition of `blobs`; how long they took, ms. */
+      /**
+       * Appends records to each partition of `turns` and one to each other partition of `blobs`; returns the duration,
+       * ms.
+       */
       const round = async (): Promise<number> => {
         const n = rounds++
         const texts = range(KEYS).map((key) => `0.${key}.${n}`)
@@ -106,7 +115,7 @@ test(
       const late = range(3).map(() => bytesFor(LONELY))
       let ended = 0
       const count = <T>(waiting: Promise<T>): Promise<T> => waiting.finally(() => (ended += 1))
-      // Appended before anybody knows that there is no leader; the others when everybody does.
+      // This one is appended before the loss of the leader is known, the others after it.
       const waiting = count(putBlob(log, late[0]!, T0, ending.signal))
       waiting.catch(() => undefined)
       const failover = await round()

@@ -1,4 +1,4 @@
-/** What a broker, or the way to it, can do to our records: nothing acknowledged is lost, doubled or out of order. */
+/** Faults of a broker or of the network to it: no acknowledged record is lost, duplicated or reordered. */
 import { InstarError } from '@instar/events/errors'
 import { openKafkaLog, setupKafka, type KafkaLog } from '@instar/log/kafka/index'
 import type { LogRecord } from '@instar/log'
@@ -47,7 +47,7 @@ describe('one broker', () => {
     })
   }
 
-  /** The n-th, 2n-th … of a kind of message, `times` in all. */
+  /** The n-th, 2n-th … message of a kind, `times` in all. */
   const every = (api: number, n: number, fate: 'drop' | { delay: number }, times: number) => {
     let seen = 0
     let done = 0

@@ -1,4 +1,7 @@
-/** Brokers that want TLS, a certificate and a name, and a registry behind HTTPS that wants one: everybody who connects. */
+/**
+ * Brokers that require TLS, a client certificate and a user, and a registry behind HTTPS with a user: all clients of
+ * them.
+ */
 import { encodeEvent } from '@instar/events'
 import { openEmbeddedLog } from '@instar/log'
 import { openKafka, readSettings } from '@instar/process'
@@ -29,7 +32,7 @@ let pems: Certificates
 let front: Server
 let env: Record<string, string>
 
-/** As a proxy in front of a registry does it: HTTPS, and a name that it asks for. */
+/** A proxy in front of the registry, with HTTPS and HTTP Basic. */
 const inFront = async (registry: string): Promise<Server> => {
   const server = createServer(
     { key: readFileSync(pems.brokerKey), cert: readFileSync(pems.brokerCert) },
@@ -134,7 +137,7 @@ test(
       JSON.stringify(checks),
     )
 
-    // Three turns, and what `setup` announced.
+    // Three turns, and the announcements of `setup`.
     const copied = await instar(
       ['log', 'copy', '--from', env['INSTAR_LOG']!, '--to', `embedded:${join(folder.path, 'copy')}`, '--json'],
       env,

@@ -1,4 +1,4 @@
-/** What becomes of the division of work when brokers or the way to them fail: shares are kept, and agreed upon again. */
+/** The division of work when brokers or the network fail: shares are kept, and a new division is agreed on. */
 import { openKafkaLog, setupKafka, type KafkaLog } from '@instar/log/kafka/index'
 import type { PartitionAssignment } from '@instar/log'
 import assert from 'node:assert/strict'
@@ -121,7 +121,7 @@ describe('one broker', () => {
           `round ${round}: agreed ${await workers.until(() => workers.said.filter((line) => line.includes('reached again')).length === three.length)} ms after it answers`,
         )
         await workers.settled(three)
-        // Who has which may change where the group is formed anew; that each partition has one owner may not.
+        // A new group may divide partitions differently, but each partition has one owner.
         assert.deepEqual(
           shares(three)
             .flat()
@@ -214,7 +214,7 @@ test(
       for (const node of kafka.nodes) {
         workers.said.length = 0
         await node.kill()
-        // A newcomer can only be let in by a coordinator that works.
+        // A new member can only be admitted by a working coordinator.
         const newcomer = await workers.join(kafka.brokers, '')
         const took = await workers.settled([...three, newcomer])
         const missed = workers.said.some((line) => line.startsWith('group') && line.includes('is not reached'))

@@ -1,4 +1,4 @@
-/** Leaders that are killed: no acknowledged record is lost. */
+/** Killed leaders: no acknowledged record is lost. */
 import { openKafkaLog, setupKafka } from '@instar/log/kafka/index'
 import type { LogRecord } from '@instar/log'
 import { Kafka, logLevel } from 'kafkajs'

@@ -1,6 +1,6 @@
 /**
- * An upgrade while people talk: services of this build and of a later one, with newer versions of some records, side by
- * side on one Kafka, registry and PostgreSQL, whichever comes first.
+ * An upgrade during conversations: services of this build and of a later one, with newer versions of some records, on
+ * one Kafka, registry and PostgreSQL, in both orders.
  */
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { join } from 'node:path'
@@ -27,7 +27,7 @@ const LATER = [
 const WRITTEN = ['turns', 'scores', 'updates', 'weights'] as const satisfies readonly Topic[]
 const KINDS = Object.keys(PROGRAMS) as Kind[]
 const NONE = { gateway: 0, scorer: 0, trainer: 0, publisher: 0, projections: 0 }
-/** Turns that are answered before the next thing happens, by so many people at once. */
+/** Answered turns before the next step, and the number of concurrent sessions. */
 const TURNS = 24
 const PEOPLE = 4
 
@@ -43,13 +43,13 @@ const schemasOn = async (world: World): Promise<Record<string, number>> => {
 type Scene = {
   world: World
   later: OtherBuild
-  /** One service of each kind, of the build in that folder; watched from when they are ready. */
+  /** One service of each kind of the build in that folder; polled once they are ready. */
   start(root: string): Promise<Service[]>
-  /** Others talk to these gateways from now on, without a moment in which nobody does; resolves after `TURNS` more answers. */
+  /** Moves the conversations to these gateways without a pause; resolves after `TURNS` further answers. */
   talkTo(...services: readonly Service[][]): Promise<void>
-  /** SIGTERM to each, after which it ends with status 0. */
+  /** Sends SIGTERM to each; they must exit with code 0. */
   stop(services: readonly Service[]): Promise<void>
-  /** Versions of records that only the later build knows, with how many there are. */
+  /** The versions of records that only the later build has, with their counts. */
   newer(): Promise<Record<string, number>>
   announce(): Promise<void>
 }

@@ -1,4 +1,4 @@
-/** `instar import` on Kafka while the services run there. */
+/** `instar import` on Kafka while the services run. */
 import { decodeRecord, schemaTexts } from '@instar/events'
 import { openKafkaLog } from '@instar/log/kafka/index'
 import { createScorer, scorerConfig } from '@instar/scorer'
@@ -88,7 +88,7 @@ test(
         .map(({ turn }) => scorer.state.turns.turns.get(turn)!)
       assert.deepEqual([one!.next, two!.follows, scored.get(two!.turn)], [two!.turn, one!.turn, i / SESSIONS])
     }
-    // The gateway goes on where the import ended, without a label.
+    // The gateway continues an imported conversation without a label.
     const messages = [
       USER('Question 3?'),
       { role: 'assistant', content: 'Answer 3.' },

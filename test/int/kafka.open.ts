@@ -6,7 +6,7 @@ import { SCHEMAS, type OpenOptions, type Opened } from '../kit/event-log/harness
 import { allSeen } from '../kit/stack/sockets.ts'
 import { addresses } from '../kit/stack.ts'
 
-/** A log of its own on the run's broker: topics with a prefix. */
+/** A log on the run's broker whose topics have their own prefix. */
 type Place = { brokers: string[]; registry: string; prefix: string; partitions?: OpenOptions['partitions'] }
 
 const openAt = ({ brokers, registry, prefix, partitions }: Place, options: OpenOptions = {}): Promise<EventLog> =>

@@ -1,4 +1,4 @@
-/** Positions that a topic no longer has, which a reader must neither skip over nor wait at. */
+/** Positions that a topic no longer has, which a reader must neither skip nor wait for. */
 import { InstarError } from '@instar/events/errors'
 import { openKafkaLog, setupKafka, type KafkaLog } from '@instar/log/kafka/index'
 import { Kafka, logLevel, type Admin } from 'kafkajs'
@@ -39,7 +39,7 @@ feature(
     const early = await log.subscribe({ topics: ['turns'], group: 'workers', from: 'start', handle: () => {} })
     await early.commit([{ topic: 'turns', partition, offset }])
     await early.stop()
-    // The client deletes nothing before it knows who leads.
+    // The client deletes nothing before it knows the leader.
     await admin.fetchTopicOffsets(`${prefix}turns`)
     const first = positions[10]!.offset
     await admin.deleteTopicRecords({ topic: `${prefix}turns`, partitions: [{ partition, offset: String(first) }] })
@@ -87,7 +87,7 @@ feature('a slow handler causes no loss and no repetition', async (log) => {
     maxBatch: 2,
     handle: async (records) => {
       texts.push(...records.map(textOf))
-      // Nothing in this process moves meanwhile, as with a long step on the thread that reads.
+      // This process is blocked meanwhile, as by a long step in the reading thread.
       Atomics.wait(blocked, 0, 0, 1500)
       const last = records.at(-1)!
       await subscription.commit([{ topic: 'turns', partition: last.partition, offset: last.offset + 1 }])

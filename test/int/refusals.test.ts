@@ -1,4 +1,6 @@
-/** What a reader of a log on Kafka stops at, instead of passing over it or asking for ever. */
+/**
+ * Records and topics at which a reader of a log on Kafka ends with an error, instead of skipping or retrying for ever.
+ */
 import { encodeEvent, schemaTexts, written } from '@instar/events'
 import { InstarError, type ErrorCode } from '@instar/events/errors'
 import { openKafkaLog, setupKafka, setupSchemas, type KafkaLog } from '@instar/log/kafka/index'
@@ -50,7 +52,7 @@ const withAdmin = async (work: (admin: Admin) => Promise<unknown>): Promise<void
   await work(admin).finally(() => admin.disconnect())
 }
 
-/** How a subscription from the start ends, and what it was given. */
+/** The error of a subscription from the start, and the records before it. */
 const followed = async (log: KafkaLog): Promise<{ seen: number; fault: unknown }> => {
   let seen = 0
   const subscription = await log.subscribe({

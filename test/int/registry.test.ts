@@ -1,4 +1,4 @@
-/** The schema registry: what it refuses, what works without it, and bytes that no schema explains. */
+/** The schema registry: what it refuses, what works without it, and bytes without a schema. */
 import { encodeEvent, schemaTexts } from '@instar/events'
 import { InstarError } from '@instar/events/errors'
 import { followEvents, type LogRecord } from '@instar/log'

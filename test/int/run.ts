@@ -1,7 +1,7 @@
 /**
- * `npm run test:int [-- part of a path ...]`: starts Kafka, the schema registry and PostgreSQL as child
- * processes, runs the tests of this folder against them one file after another, stops everything (`faults.*`
- * start brokers of their own). What is needed and is neither here nor from npm is fetched once into .cache.
+ * `npm run test:int [-- part of a path ...]`: starts Kafka, the schema registry and PostgreSQL as child processes, runs
+ * the tests of this folder against them one file after another, and stops everything (`faults.*` start their own
+ * brokers). Missing programs that npm does not provide are fetched once into .cache.
  */
 import { globSync } from 'node:fs'
 import path from 'node:path'
@@ -23,7 +23,7 @@ if (stack) {
   )
   process.env['INSTAR_INT'] = JSON.stringify({ brokers, registry, postgres })
 }
-// Fault suites test what runs in production: kafkajs reads this.
+// kafkajs reads NODE_ENV; fault suites test the production setting.
 process.env['NODE_ENV'] = 'production'
 try {
   const passed = await runTests(

@@ -1,4 +1,4 @@
-/** What says which schema a record has: the log itself. A registry that is lost, made anew, or another one. */
+/** The schema of a record comes from the log itself, also with a registry that is lost, created again or replaced. */
 import { decodeRecord, encodeEvent, schemaTexts, TOPICS, type Event } from '@instar/events'
 import { InstarError } from '@instar/events/errors'
 import { openKafkaLog, setupKafka, setupSchemas, storedSchemas, type KafkaLog } from '@instar/log/kafka/index'
@@ -67,7 +67,7 @@ describe('schemas', () => {
       opened.push(log)
       return log
     }
-    /** As builds before wrote it: without a header. */
+    /** As older builds wrote it: without a header. */
     const old = async (topic: string, key: string, id: number, payload: Uint8Array, headers = {}): Promise<void> => {
       const producer = new Kafka({ brokers, logLevel: logLevel.NOTHING }).producer({
         createPartitioner: Partitioners.DefaultPartitioner,
@@ -94,7 +94,7 @@ describe('schemas', () => {
     for (const how of ['', '?permanent=true'])
       await fetch(`${registry.url}/subjects/${subject}${how}`, { method: 'DELETE' })
   }
-  /** The registry keeps the text of a subject that is gone, and gives it the old number again; then it does not. */
+  /** The registry keeps the text of a deleted subject and returns the old id for it; after that it does not. */
   const forgetText = async (id: number): Promise<void> => {
     const client = new Client({ host: '127.0.0.1', port: database.port, user: 'postgres', database: 'registry' })
     await client.connect()
@@ -119,7 +119,7 @@ describe('schemas', () => {
         found.push(`${topic} ${record.schema} ${decodeRecord(record).id}`)
     return found
   }
-  /** As a registry of another history has it: ours, begun from the other end. */
+  /** The registry of another history: the same schemas, registered in reverse order. */
   const fillOtherwise = async (): Promise<void> => {
     for (const [i, text] of Object.values(schemas).toReversed().entries())
       await register(`other${i}`, JSON.parse(text) as object)

@@ -1,4 +1,4 @@
-/** Services that know nothing of Kafka, on Kafka: each on a log of its own, as separate processes would be. */
+/** Services on Kafka, each on its own log, as separate processes would be. */
 import { decodeRecord, schemaTexts, type MemoryScores, type TurnCaptured } from '@instar/events'
 import { openKafkaLog, setupKafka, setupSchemas, type KafkaLog } from '@instar/log/kafka/index'
 import { createScorer, scorerConfig, type Scorer } from '@instar/scorer'

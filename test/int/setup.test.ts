@@ -1,4 +1,4 @@
-/** What the `setup` job makes on Kafka, and the programs of this folder: what they leave behind. */
+/** What `setup` creates on Kafka, and what the programs of this folder leave behind. */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS } from '@instar/events/flow'
 import { brokersOf, setupKafka } from '@instar/log/kafka/index'

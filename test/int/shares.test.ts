@@ -1,4 +1,4 @@
-/** Work divided among processes: whatever becomes of them, every partition has one owner again. */
+/** Work divided among processes: after every change each partition has one owner. */
 import { setupKafka } from '@instar/log/kafka/index'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'

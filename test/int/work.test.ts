@@ -1,4 +1,6 @@
-/** Several scorers, trainers and publishers at once, as processes on Kafka: each piece of work is done once, and none is left undone. */
+/**
+ * Several scorers, trainers and publishers as processes on Kafka: each piece of work is done once, and none is missed.
+ */
 import {
   decodeRecord,
   encodeEvent,
@@ -27,7 +29,10 @@ import type { WorkerPlace } from './processes/worker.ts'
 
 const SESSION = 4000
 const schemas = schemaTexts()
-/** What one has begun with (4 at a time), and has written when its successor has not read that: on a busy machine some more. Of 100. */
+/**
+ * Judgements that one has begun (4 at a time), and verdicts that its successor has not read; more on a busy machine. Of
+ * 100.
+ */
 const HANDED_OVER = 20
 let count = 0
 
@@ -36,7 +41,7 @@ type Bench = {
   members: Members<WorkerPlace>
   say(line: string): void
   append(events: readonly Event[]): Promise<void>
-  /** What has been read of the topic; `until` looks whenever something was. */
+  /** The records read from the topic; `until` is checked after each. */
   events<E extends Event>(topic: Topic): Logged<E>[]
   until(holds: () => boolean): Promise<void>
 }
@@ -96,7 +101,7 @@ const feature = (
   })
 }
 
-/** Two turns of a session, of which the first is to be scored; its answer names it. */
+/** Two turns of a session, the first of which is to be scored; its answer contains its name. */
 const talk = (name: string): Event[] => {
   const said: Said[] = [{ role: 'user', content: 'hi' }]
   return [
@@ -218,7 +223,7 @@ const turns = (from: number, to: number, version = 0): Event[] =>
     ]
   })
 
-/** Batches and versions as a reader folds them; throws where a chain is broken. */
+/** Batches and versions as a reader folds them; throws if a chain is broken. */
 const chains = ({ events }: Bench) => {
   const updates = initialUpdates()
   const weights = initialWeights()

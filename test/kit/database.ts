@@ -1,4 +1,4 @@
-/** What the tests of this folder share: a PostgreSQL of their own, a digest of everything in it. */
+/** Common parts of the tests of the read model: a PostgreSQL of their own, and a digest of its contents. */
 import { createHash } from 'node:crypto'
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -7,15 +7,15 @@ import { Client } from 'pg'
 import type { DatabaseConnection } from '@instar/projections'
 import { TABLES } from '@instar/projections/schema'
 
-/** A folder that disposes of itself. */
+/** A temporary folder with `Symbol.dispose`. */
 export const temporaryFolder = (): Disposable & { path: string } => {
   const path = mkdtempSync(join(tmpdir(), 'instar-test-'))
-  // As root the server runs as nobody, who may then enter.
+  // When this process is root, the server runs as nobody and needs access.
   chmodSync(path, 0o711)
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) }
 }
 
-/** Who may do anything in an embedded server. */
+/** The superuser of an embedded server. */
 export const adminOf = (connection: DatabaseConnection): DatabaseConnection => ({
   ...connection,
   user: 'postgres',
@@ -36,7 +36,7 @@ export const withClient = async <T>(
   }
 }
 
-/** sha256 over every row of every table, in the order of the rows' text; offsets too. */
+/** sha256 of every row of every table, in the order of the rows' text, with offsets. */
 export const digests = (connection: DatabaseConnection): Promise<Record<string, string>> =>
   withClient(connection, async (client) => {
     const result: Record<string, string> = {}

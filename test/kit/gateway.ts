@@ -1,4 +1,7 @@
-/** A gateway on loopback with real HTTP, the tiny model's real tokenizer and template, and a log in memory. */
+/**
+ * A gateway on loopback over HTTP, with the tiny model's tokenizer and template, a scripted engine, and a log in
+ * memory.
+ */
 import {
   decodeRecord,
   encodeEvent,
@@ -25,13 +28,13 @@ export type Rig = {
   engine: ScriptedEngine
   gateway: Gateway
   client: OpenAI
-  /** Shows the admin token on paths of commands. */
+  /** Adds the admin token on paths of commands. */
   fetch(path: string, init?: RequestInit & { json?: unknown }): Promise<Response>
   stop(): Promise<void>
 }
 
 export const ADMIN_TOKEN = 'admin-token-of-the-tests'
-/** What commands to a gateway of the harness carry. */
+/** The headers of commands to this gateway. */
 export const COMMANDING = { 'content-type': 'application/json', 'x-instar-admin-token': ADMIN_TOKEN }
 
 export type RigOptions = {
@@ -84,7 +87,7 @@ export const startRig = async ({
   }
 }
 
-/** Bytes of an adapter are any bytes here. */
+/** The bytes of an adapter are arbitrary here. */
 export const toAdapter = (weights: Uint8Array): Adapter => ({
   sha256: sha256(weights),
   weights,
@@ -115,7 +118,7 @@ export const turnOf = async (log: EventLog, turn: string | null): Promise<TurnCa
   return found
 }
 
-/** Resolves when `turns` holds a record that fits. */
+/** Resolves when `turns` has a matching record. */
 export const turnThat = async (
   log: EventLog,
   fits: (turn: TurnCaptured | TurnAborted) => boolean,
@@ -139,7 +142,7 @@ export const turnThat = async (
   }
 }
 
-/** The log with its `append` seen (and held, or failed) by a test first. */
+/** The log with an `append` that a test observes, delays or fails. */
 export const withAppend = (
   log: EventLog,
   append: (records: readonly Append[], next: () => ReturnType<EventLog['append']>) => ReturnType<EventLog['append']>,
@@ -152,7 +155,7 @@ export const withAppend = (
     },
   })
 
-/** Writes what a publisher would: a line, and versions on it. */
+/** Writes what a publisher would write: a line, and versions on it. */
 export class Publisher {
   private readonly log: EventLog
   protected prev = ''
@@ -176,7 +179,7 @@ export class Publisher {
     await this.append(event)
   }
 
-  /** The adapter's name. `stored: false` leaves its bytes off the log. */
+  /** The adapter's name. `stored: false` does not store its bytes. */
   async publish(parent: number, options: { stored?: boolean; weights?: Uint8Array } = {}): Promise<string> {
     this.number += 1
     const weights = options.weights ?? Buffer.from(`adapter ${this.number}`)

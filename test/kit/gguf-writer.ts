@@ -1,4 +1,4 @@
-/** Writes GGUF version 3, for tests: metadata, and tensors in f32, f16, q8_0 or q4_1. */
+/** Writes GGUF version 3 for tests: metadata, and tensors in f32, f16, q8_0 or q4_1. */
 import { encodeF16, f32ToF16 } from '@instar/policy/checkpoints/float16'
 import type { WeightTensor } from '@instar/policy/weights'
 
@@ -52,7 +52,7 @@ class Bytes {
   }
 }
 
-/** The format's blocks of 32, by rounding to the nearest step. */
+/** The blocks of 32 of the format, rounded to the nearest step. */
 function quantise(data: Float32Array, type: Quantisation): Uint8Array {
   if (type === 'f32') return new Uint8Array(data.slice().buffer)
   if (type === 'f16') return new Uint8Array(encodeF16(data).buffer)

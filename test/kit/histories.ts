@@ -1,4 +1,4 @@
-/** Random histories of everything that a log may hold: late, repeated, stale and malformed records among good ones. */
+/** Random histories of all records that a log may have: late, repeated, stale and malformed ones among good ones. */
 import { answerKey, encodeEvent, written, type Event, type TurnCaptured } from '@instar/events'
 import { captured, feedback, turnNamed } from './scored-history.ts'
 import type { Random } from './random.ts'
@@ -8,7 +8,7 @@ export const POLICIES = [POLICY, `${POLICY}~again`] as const
 export const SUBJECTS = ['ann', 'bob', ''] as const
 const ANSWERS = ['Yes.', 'No.', 'Maybe, who knows.'] as const
 
-/** What has been written, so that the next record can lean on it. */
+/** What has been written, which later records refer to. */
 type Written = {
   turns: TurnCaptured[]
   updates: string[]
@@ -25,7 +25,7 @@ const append = (past: Written, chain: string, event: Event): Event => {
   return event
 }
 
-/** `prev`: usually the tip, sometimes an earlier one: a writer that was late. */
+/** `prev`: usually the last record, sometimes an earlier one, as of a late writer. */
 const prevOf = (random: Random, past: Written, chain: string): string => {
   const ids = past.tips.get(chain) ?? []
   return (random.chance(0.9) || ids.length === 0 ? ids.at(-1) : random.pick(ids)) ?? ''
@@ -216,7 +216,7 @@ const weightOf = (random: Random, past: Written, at: number): Event => {
   return append(past, chain, { type: 'LearningFrozen', ...common, on: random.chance(0.5), who: 'w', why: 'y', request })
 }
 
-/** What can be asked of a fold of it, besides what cannot. */
+/** Queries of a fold of the history, with unknown ids among them. */
 export type History = {
   events: Event[]
   sessions: string[]

@@ -1,4 +1,4 @@
-/** People who talk through the official client. What the model answers is its own affair: nothing here depends on it. */
+/** Users with the official client. Tests do not depend on the text of answers. */
 import type OpenAI from 'openai'
 import { setTimeout as pause } from 'node:timers/promises'
 
@@ -10,7 +10,7 @@ export type Answer = {
   session: string
   version: number
   finish: string | null
-  /** Pieces of content, and of these those that came before the last event. */
+  /** The number of pieces of content, and of those before the last event. */
   pieces: number
   usage: OpenAI.CompletionUsage | null
   askedAt: number
@@ -39,7 +39,7 @@ const headersOf = ({ headers }: Response): Pick<Answer, 'turn' | 'session' | 've
   }
 }
 
-/** One streamed answer, to its end. Rejects when the stream breaks off. */
+/** One streamed answer, to its end. Rejects if the stream breaks. */
 export const ask = async (
   client: OpenAI,
   messages: Messages,
@@ -85,7 +85,7 @@ export const ask = async (
   return answer
 }
 
-/** One answer in one piece. */
+/** One whole answer. */
 export const askWhole = async (
   client: OpenAI,
   messages: Messages,
@@ -112,7 +112,7 @@ export const askWhole = async (
   }
 }
 
-/** No two people ask the same: a conversation without a label is known by its words. */
+/** No two users ask the same question, since an unlabelled conversation is found by its text. */
 export const question = (i: number): string => `What is ${i} + ${(i * 3 + 2) % 10}?`
 
 const THANKS = [
@@ -128,13 +128,13 @@ const COMPLAINTS = [
   'No, that is wrong.',
 ]
 
-/** What person `i` says to the first answer, and the reward that it is worth. */
+/** The reaction of user `i` to the first answer, and its reward. */
 export const reaction = (i: number): { says: string; reward: 1 | -1 } => {
   const at = Math.floor(i / 2) % 4
   return i % 2 === 0 ? { says: THANKS[at]!, reward: 1 } : { says: COMPLAINTS[at]!, reward: -1 }
 }
 
-/** Four persons take turns, each now content, now not. */
+/** Four users in turn, alternately content and not. */
 const personOf = (i: number): string => `person ${Math.floor(i / 2) % 4}`
 
 export type Session = { first: Answer; second: Answer; reward: number; messages: Messages }
@@ -163,7 +163,7 @@ export const sessions = async (client: OpenAI, from: number, count: number): Pro
 
 export type Background = { stop(): Promise<Answer[]> }
 
-/** One more client, which asks again and again until it is stopped; what it met with is told then. */
+/** A further client that sends requests until it is stopped, and then returns its errors. */
 export const talkInBackground = (client: OpenAI): Background => {
   const answers: Answer[] = []
   let over = false

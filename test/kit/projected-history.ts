@@ -24,7 +24,7 @@ type TurnChoice = Partial<TurnCaptured> & {
   session: string
   name: string
   says: string
-  /** The answer that its request ends on. */ to?: string
+  /** The answer on which its request ends. */ to?: string
 }
 
 export const turn = ({ session, name, says, to, ...rest }: TurnChoice): TurnCaptured => {
@@ -215,8 +215,8 @@ export const records = (events: readonly Event[]): Append[] =>
   })
 
 /**
- * Two sessions, one reply that becomes a next state, one session closed, feedback that outranks, one skip,
- * two versions, a rollback, and five records that do not count.
+ * Two sessions, one reply that becomes a next state, one closed session, feedback with a higher rank, one skip, two
+ * versions, a rollback, and five records that do not count.
  */
 export const smallHistory = () => {
   const a1 = turn({ session: 'sa', name: 'a1', says: 'Hello.' })
@@ -352,7 +352,10 @@ export const smallHistory = () => {
   return { a1, a2, b1, b2, s1, s2, update1, update3, events }
 }
 
-/** `count` turns in sessions of four, each scored (one in ten twice), a batch of 16 for every 16 of them. About 3.1 events per turn. */
+/**
+ * `count` turns in sessions of four, each scored (one in ten twice), with a batch for every 16 of them. About 3.1
+ * events per turn.
+ */
 export const longHistory = function* (count: number): Generator<Event> {
   let [weightsTip, updatesTip, version, spoken] = ['', '', 0, '']
   const start = lineStarted()

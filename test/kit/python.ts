@@ -1,4 +1,4 @@
-/** A Python environment in .cache with programs of other people's, made once for each list of exact versions. */
+/** Python environments in .cache with programs of other projects, one for each list of exact versions. */
 import { createHash } from 'node:crypto'
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -7,10 +7,13 @@ import { join, resolve } from 'node:path'
 const CACHE = resolve(import.meta.dirname, '../../.cache')
 const INSTALL_MS = 30 * 60_000
 
-/** `hashed`: a file with the version and the digest of everything that there is to be. */
+/** `hashed`: a file with the version and digest of every package. */
 type Hashed = { name: string; hashed: string; from: number; to: number }
 
-/** `packages`: with their versions. `locked`: a file with the exact version of everything that may come along. `instead`: versions in place of what a package asks for. `from`, `to`: minor versions of Python 3 that will do. */
+/**
+ * `packages`: with versions. `locked`: a file with the exact versions of possible dependencies. `instead`: versions
+ * that replace a package's own requirement. `from`, `to`: supported minor versions of Python 3.
+ */
 type Wanted = {
   name: string
   packages: readonly string[]
@@ -20,7 +23,7 @@ type Wanted = {
   to: number
 }
 
-/** The folder of its programs; installs it where that was not done yet. Throws where Python or the network is missing. */
+/** The folder of its programs, installed if needed. Throws without Python or network. */
 export const pythonPrograms = (wanted: Wanted | Hashed): string => {
   const { name, from, to } = wanted
   const folder = join(CACHE, name)
@@ -59,7 +62,7 @@ export const pythonPrograms = (wanted: Wanted | Hashed): string => {
   return programs
 }
 
-/** The name of a Python 3 between these minor versions, with venv and its pip; null where there is none. */
+/** The name of a Python 3 within these minor versions that has venv and pip; null without one. */
 export const pythonOf = (from: number, to: number): string | null => {
   const minors = Array.from({ length: to - from + 1 }, (_, i) => from + i)
   return (

@@ -73,7 +73,7 @@ function byteTokenizer(): Record<string, unknown> {
   }
 }
 
-/** Writes the folder and gives back its path. */
+/** Writes the folder and returns its path. */
 export function writeRandomModel(folder: string, config: ModelConfig = CONFIG): string {
   mkdirSync(folder, { recursive: true })
   const tensors = new Map<string, Tensor>()

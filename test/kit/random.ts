@@ -1,4 +1,4 @@
-/** A seeded source of every choice of a schedule: the same seed gives the same schedule. */
+/** A seeded source of random choices: the same seed gives the same schedule. */
 export type Random = {
   /** 0 ≤ n < limit. */
   below(limit: number): number

@@ -1,4 +1,4 @@
-/** Turns as a gateway would capture them, for tests that make up histories. */
+/** Turns as a gateway would capture them, for tests with constructed histories. */
 import {
   answerKey,
   contentSha,
@@ -17,7 +17,7 @@ import { lastAnswer } from '@instar/dialects'
 export type Said = { role: 'system' | 'user' | 'assistant' | 'tool'; content: string }
 export type Talk = {
   session: string
-  /** What is sent; the answer is not among it. */
+  /** The messages of the request, without the answer. */
   messages: readonly Said[]
   answer: string
   at: number
@@ -102,7 +102,7 @@ export const feedback = (
   at,
 })
 
-/** As a log would give it back. */
+/** As a log would return it. */
 export const logged = (event: Event, offset: number): Logged<Event> => {
   const { id, topic, key, timestamp } = encodeEvent(event)
   return { id, topic, key, timestamp, partition: 0, offset, event }

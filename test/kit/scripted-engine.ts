@@ -1,9 +1,12 @@
-/** A `ServingEngine` that says what a test tells it to, token by token with the real tokenizer's ids. */
+/** A `ServingEngine` with scripted answers, token by token with the ids of the real tokenizer. */
 import { InstarError } from '@instar/events'
 import type { Adapter, Capabilities, GenerateRequest, GeneratedPiece, Model, ServingEngine } from '@instar/engine/port'
 import { setImmediate } from 'node:timers/promises'
 
-/** `before(i)` is awaited before token i is given; what it throws is the engine's failure. `stop`: the stop string that ends it. */
+/**
+ * `before(i)` is awaited before token i; an exception is a failure of the engine. `stop`: the stop string that ends the
+ * answer.
+ */
 export type Reply = {
   text: string
   stop?: string
@@ -108,7 +111,7 @@ export class ScriptedEngine implements ServingEngine {
 
 export const logprobOf = (id: number): number => -((id % 13) + 1) / 10
 
-/** A promise that a test settles. */
+/** A promise that a test resolves. */
 export const gate = (): { open: () => void; passed: Promise<void> } => {
   const { promise, resolve } = Promise.withResolvers<void>()
   return { open: resolve, passed: promise }

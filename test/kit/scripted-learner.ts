@@ -1,4 +1,4 @@
-/** A learning engine whose arithmetic is a hash: for what surrounds it (faults, order, records), which is under test. */
+/** A learning engine that computes hashes, for tests of the services around it. */
 import { createHash } from 'node:crypto'
 import type {
   Adapter,
@@ -35,9 +35,9 @@ export class ScriptedLearner implements LearningEngine {
   steps = 0
   evaluations = 0
   readonly loaded = new Set<string>()
-  /** Thrown by the next calls, one each. */
+  /** Errors of the next calls, one each. */
   readonly faults: Error[] = []
-  /** What the next evaluations say of KL to the parent. */
+  /** The KL to the parent that the next evaluations return. */
   kl = 0.001
 
   fingerprint() {

@@ -50,7 +50,7 @@ export function smallWeights(config: ModelConfig): Map<string, WeightTensor> {
   return new Map(weightShapes(config).map(([name, shape], i) => [name, randomTensor(shape, 0.5, i)]))
 }
 
-/** Norms stay f32, as converters leave them. */
+/** Norms stay f32, as converters write them. */
 export function smallGguf(config: ModelConfig, type: Quantisation, weights = smallWeights(config)): Uint8Array {
   const arch = config.qkNorm ? 'qwen3' : 'llama'
   const metadata = new Map<string, Value>([

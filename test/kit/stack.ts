@@ -16,10 +16,10 @@ export const addresses = (): Addresses => {
   return JSON.parse(given) as Addresses
 }
 
-/** A folder for the run's data, which goes when it is removed or this process ends, however it ends. */
+/** A folder for the data of the run, which is deleted when it is removed or this process ends in any way. */
 export const temporaryFolder = async (): Promise<{ path: string; remove(): Promise<void> }> => {
   const path = await mkdtemp(join(tmpdir(), 'instar-int-'))
-  // Where we are root, PostgreSQL runs as nobody, who may then enter; else its data would lie elsewhere.
+  // When this process is root, PostgreSQL runs as nobody and needs access; else its data would be elsewhere.
   await chmod(path, 0o711)
   const sweeper = spawn('/bin/sh', ['-c', SWEEP, 'sweep', path], {
     cwd: '/',
@@ -36,7 +36,7 @@ export const temporaryFolder = async (): Promise<{ path: string; remove(): Promi
   }
 }
 
-/** What is being killed may still write for a moment. */
+/** A process that is being killed may still write. */
 const SWEEP = `while read -r line; do :; done
 for try in 1 2 3 4 5 6 7 8 9 10; do rm -rf "$1" 2>/dev/null && exit; sleep 0.3; done`
 

@@ -1,4 +1,4 @@
-/** A gateway whose engine is the real one, on the model that ships. */
+/** A gateway with the real engine on the shipped model. */
 import { randomBytes } from 'node:crypto'
 import { createGateway, gatewayConfig } from '@instar/gateway'
 import { openMemoryLog, type EventLog } from '@instar/log'

@@ -53,7 +53,7 @@ export class Line {
     return id
   }
 
-  /** A turn and its score, as the folds have them: the turn's own record has fields that nobody here looks at. */
+  /** A turn and its score as the folds have them; other fields of the turn's record are not used here. */
   scored(id: string, version: number, changes: Partial<TurnState> = {}, reward = this.offset % 2): void {
     const session = id.slice(0, id.lastIndexOf('.'))
     const turn = {
@@ -97,7 +97,7 @@ export class Line {
     evolve(this.state, { id: `score of ${id}`, ...place, event })
   }
 
-  /** The decision's record, read back; null where it waits. */
+  /** The record of the decision, read back; null if it waits. */
   seal(options = OPTIONS, now = 9): BatchSealed | null {
     const decision = decide(this.state, options, now)
     if (decision.do === 'wait') return null

@@ -1,4 +1,4 @@
-/** What `verify` and `replay` fold: the same as in memory, of a log of any length, past records that nobody can read. */
+/** The folds of `verify` and `replay`: the same as in memory, for a log of any length, with unreadable records. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
@@ -182,12 +182,12 @@ const BATCH = 16
 const TURNS = 60_000
 /** Turns of a batch in a replay with other settings. */
 const BATCH_ANEW = 500
-/** All of the log is folded; so many turns from its start are replayed. */
+/** The whole log is folded; this many turns from its start are replayed. */
 const REPLAYED = 8_000
 const BEGAN_AT = 10
 const SETTINGS = { rules: 2, batchSize: BATCH, learningRate: 1 }
 
-/** Sessions of some turns, each scored, in batches from which nothing is learned. */
+/** Sessions of a few turns, each scored, in batches without signal. */
 function* longHistory(): Generator<Event> {
   yield {
     type: 'LineStarted',
@@ -304,7 +304,7 @@ test(`verify of ${TURNS} turns needs less than 96 MiB of heap`, { timeout: 170_0
 })
 
 test('verify on a full disk reports the disk', { timeout: 170_000 }, async () => {
-  // Of files with more than 4 MiB (8192 blocks of 512 bytes) nothing more is written, as on a disk without room.
+  // Files end at 4 MiB (8192 blocks of 512 bytes), as on a full disk.
   const { error } = await inProcess<{ error: { code: string; message: string } }>(
     'verifier.ts',
     [await longLog()],

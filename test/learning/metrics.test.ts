@@ -1,4 +1,4 @@
-/** What scorer, trainer and publisher tell of the records that they read. */
+/** The metrics of scorer, trainer and publisher on records that they read. */
 import { equal } from 'node:assert/strict'
 import { test } from 'node:test'
 import {

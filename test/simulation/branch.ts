@@ -1,6 +1,6 @@
 /**
- * A replay writes a branch beside the live line, on the same topics: it scores again what the trunk may
- * have scored, seals, computes, publishes. One writer, which dies like everyone else and keeps nothing.
+ * A replay that writes a branch beside the live line, on the same topics: it scores again what the trunk may have
+ * scored, seals, computes, publishes. One writer, which is killed like all others and keeps nothing.
  */
 import { weightLine, type Event, type Logged } from '@instar/events'
 import { evolve, initialState, type MemoryPublisher } from '../../services/publisher/src/core/state.ts'
@@ -10,7 +10,7 @@ import { POLICY, trained } from './services.ts'
 import type { World } from './world.ts'
 
 export const BRANCH = 'policy~again'
-/** What it says of itself that it will make. */
+/** The settings that it records. */
 const BATCHES = 2
 const MOST_STEPS = 16
 

@@ -1,4 +1,4 @@
-/** A gateway: its real index, resolver and admin core; generation is a random text. */
+/** A gateway with its real index, resolver and admin core; generation gives random text. */
 import {
   answerKey,
   derivedId,
@@ -52,7 +52,7 @@ export type ChatCall = Asking & {
   side: boolean
   noTrain: boolean
   gone: boolean
-  /** The session of the answer that it goes on from, as its client knows. */
+  /** The session of the answer that it continues, as its client has it. */
   session: string | null
   answer: (answer: Answer) => void
 }
@@ -73,14 +73,14 @@ export type AdminCall = Asking & {
 }
 export type Call = ChatCall | FeedbackCall | CloseCall | AdminCall
 
-/** What several answers say, with and without what clients trim. */
+/** Texts that several answers have, with and without characters that clients trim. */
 const COMMON = ['Yes.', ' Yes.\n', 'No.']
 const SAMPLING = { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 4, stop: [] }
 
 export class Gateway extends Process<GatewaySnapshot> {
   calls: Call[] = []
   #attempts = new Map<string, number>()
-  /** Sessions that were read again, and how far. */
+  /** Sessions that were read again, with their positions. */
   #readTo = new Map<string, number>()
   constructor(world: World, name: string, keeps: boolean) {
     super(world, name, ['turns', 'weights'], keeps)
@@ -134,7 +134,7 @@ export class Gateway extends Process<GatewaySnapshot> {
     return this.calls.length === 0 ? null : `${this.calls.length} calls`
   }
 
-  /** Takes a request: what is on the log now, it can wait for. */
+  /** Accepts a request, which can wait for everything that is on the log now. */
   get ends(): Ends {
     return this.world.log.ends(this.topics)
   }
@@ -158,7 +158,7 @@ export class Gateway extends Process<GatewaySnapshot> {
     this.calls = this.calls.filter((other) => other !== call)
   }
 
-  /** What the log refused, its caller is told. */
+  /** The caller gets the error of the log. */
   #refuse(call: Call): () => void {
     return () => {
       this.#drop(call)
@@ -170,7 +170,7 @@ export class Gateway extends Process<GatewaySnapshot> {
     return slot('turns', partitionOf(session, 2))
   }
 
-  /** A forgotten session is read again from the log, up to what this build can read. */
+  /** An evicted session is read from the log again, up to what this build can read. */
   #restore(session: string): void {
     const { log } = this.world
     const all = log.partitions.get(this.#slotOf(session))!
@@ -272,7 +272,7 @@ export class Gateway extends Process<GatewaySnapshot> {
       this.append({ type: 'SessionLinked', session: admitted.session, parent: random.pick(['p1', 'p2']), at: this.now })
   }
 
-  /** The other candidates of a request that is answered; some stay away. */
+  /** The other candidates of an answered request; some never come. */
   #sample(call: ChatCall, admitted: Admitted, note: Note): void {
     for (let candidate = 1; candidate < admitted.candidates; candidate += 1) {
       const { own, outcome } = this.#generate(call, admitted, candidate, 0)
@@ -347,7 +347,7 @@ export class Gateway extends Process<GatewaySnapshot> {
     return true
   }
 
-  /** A client says that nothing follows. */
+  /** A client reports that nothing follows. */
   #close(call: CloseCall): boolean {
     if (!this.hasRead(call.ends)) return false
     this.#known(call.session)

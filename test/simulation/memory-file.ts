@@ -1,19 +1,19 @@
 /**
- * A snapshot's file without a disk: the same bytes under the same names as in the SQLite file, and the same
- * order of what is queued. A process that dies keeps it; what was not committed is gone.
+ * A snapshot file in memory: the same bytes under the same names as in the SQLite file, in the same queue order. It
+ * survives the process; uncommitted changes are lost.
  */
 import type { FoldFile } from '@instar/log'
 
-/** What survives a process: entries and queues by name, as they were at the last commit. */
+/** What survives a process: entries and queues by name, as of the last commit. */
 export class Disk {
   meta = new Map<string, string>()
   entries = new Map<string, Map<string, Uint8Array>>()
-  /** Key → its place in the queue. */
+  /** Key → its position in the queue. */
   queues = new Map<string, Map<string, number>>()
   seq = 0
 }
 
-/** Entries that one page gives. Smaller than the real one, so that there is a second page. */
+/** Entries per page. Smaller than the real number, so that there is a second page. */
 const PAGE = 3
 
 export class MemoryFile implements FoldFile {
@@ -62,7 +62,7 @@ export class MemoryFile implements FoldFile {
     return this.#disk.queues.get(table)?.has(key) ?? false
   }
 
-  /** Throws for a key that is there, as the unique index does. */
+  /** Throws for an existing key, as the unique index does. */
   enqueue(table: string, key: string): void {
     const queue = held(this.#disk.queues, table)
     if (queue.has(key)) throw new Error(`${table} holds ${key} already`)

@@ -1,6 +1,6 @@
 /**
- * What must hold when everything has settled, worked out from what was said and from the plain records of the log
- * (history/), never by the folds and deciders that are under test. Each problem is one sentence.
+ * What must hold at the end of a schedule, computed from the clients' records and the plain log (history/), never with
+ * the folds and decisions under test. Each problem is one sentence.
  */
 import type { Event, TurnFacts } from '@instar/events'
 import { BRANCH } from './branch.ts'
@@ -50,7 +50,7 @@ export const check = (world: World): { problems: string[]; versions: number; rej
   }
 }
 
-/** Whether a record should have been written by one who had read this much. */
+/** Whether a record was correct for a writer that had read this much. */
 const right = (world: World, past: Past, decided: Decided, says: Says): void => {
   const { event, note } = decided
   if ('policy' in event && event.policy === BRANCH) return
@@ -110,11 +110,11 @@ const right = (world: World, past: Past, decided: Decided, says: Says): void => 
   }
 }
 
-/** A client that asked twice and got one answer twice goes on from either: nothing tells them apart. */
+/** A client that sent a request twice and got two equal answers continues from either; they cannot be told apart. */
 const isTwin = (past: Past, { session, after }: TurnFacts, before: string | null | undefined): boolean =>
   past.session(session).turns.some(({ event }) => event.digest === before && event.answer.loose === after?.loose)
 
-/** Sessions in which this was asked, nothing else, and never answered in full. */
+/** Sessions with this request alone, which was never answered in full. */
 const begunAndCut = (past: Past, digest: string): string[] =>
   past
     .sessions()
@@ -127,7 +127,7 @@ const begunAndCut = (past: Past, digest: string): string[] =>
     )
     .map(([name]) => name)
 
-/** In one life nobody says a thing twice: what was said is on its way. */
+/** One life sends a record once. */
 const once = (decisions: readonly Decided[], says: Says): void => {
   const said = new Map<object, Set<string>>()
   for (const { event, life, writer } of decisions) {
@@ -146,7 +146,7 @@ const thing = (event: Event): string | null =>
       ? `closes ${event.open.join()}`
       : null
 
-/** What was answered or acknowledged is on the log, where it belongs. */
+/** Answered and acknowledged records are on the log, in their place. */
 const answers = (world: World, history: Past, says: Says): void => {
   const decoder = new TextDecoder()
   for (const client of world.clients) {
@@ -181,7 +181,7 @@ const answers = (world: World, history: Past, says: Says): void => {
   says(new Set(requests).size === requests.length, `a command counts twice: ${requests.join()}`)
 }
 
-/** Nobody has anything left to do. */
+/** No process has work left. */
 const settled = (world: World, history: Past, says: Says): void => {
   const line = history.line(POLICY)
   const scores = history.scores(POLICY)
@@ -219,7 +219,7 @@ const settled = (world: World, history: Past, says: Says): void => {
   says(usable.length < training.batchSize, `${usable.length} turns wait for a batch of ${training.batchSize}`)
 }
 
-/** What was computed can be computed again, and nothing stands on other bytes. */
+/** Every result can be computed again, and refers to the right bytes. */
 const bytes = (history: Past, says: Says): void => {
   const { batches } = history.training(POLICY)
   const { versions, chain } = history.line(POLICY)

@@ -1,4 +1,4 @@
-/** Clients that hop from gateway to gateway and give up on slow ones, and an admin who rolls back and freezes. */
+/** Clients that change gateways and abandon slow ones, and an admin who rolls back and freezes. */
 import type { Command } from '../../services/gateway/src/admin/core/admin.ts'
 import { weightLine } from '@instar/events'
 import type { Answer, Call, ChatCall, FeedbackCall, Gateway, Said } from './gateway.ts'
@@ -8,7 +8,7 @@ import type { World } from './world.ts'
 const FEWEST_TURNS = 2
 const MOST_TURNS = 8
 type Opinion = { id: string; session: string; turn: string | null; value: number }
-/** An answer, and what its client says it was. */
+/** An answer, and its turn as the client has it. */
 export type Received = Answer & { repeated: string }
 
 export class Client {
@@ -19,7 +19,7 @@ export class Client {
   readonly #most: number
   readonly #messages: Said[] = []
   readonly received: Received[] = []
-  /** Ids of feedback that was acknowledged. */
+  /** Ids of acknowledged feedback. */
   readonly feedback: string[] = []
   #waiting: { gateway: Gateway; life: object; since: number; call: Call } | null = null
   #turns = 0
@@ -41,7 +41,7 @@ export class Client {
     return this.#waiting === null && this.#turns > this.#most && this.#opinion === null
   }
 
-  /** Whatever comes next: asking, giving up, giving feedback. False while it waits. */
+  /** The next action: a request, an abandonment, feedback. False while it waits. */
   act(): boolean {
     const { random, step } = this.#world
     if (this.#waiting) {
@@ -86,7 +86,7 @@ export class Client {
       },
     }
     this.#send(gateway, call)
-    // What its agent asks beside the conversation: nobody waits for it.
+    // A side request of the agent, for which no one waits.
     if (this.label === null || !random.chance(0.15)) return
     gateway.calls.push({
       ...call,
@@ -124,7 +124,7 @@ export class Client {
       done: (known) => {
         if (this.#waiting?.call !== call) return
         this.#waiting = null
-        // Some send it once more, as if they had not been told.
+        // Some send it again, as if it had not been acknowledged.
         if (!this.#world.random.chance(0.2) || !known) this.#opinion = null
         if (known) this.feedback.push(opinion.id)
         else
@@ -161,7 +161,7 @@ export class Admin {
   #left: number
   #waiting: { gateway: Gateway; life: object; call: Call } | null = null
   #command: Order | null = null
-  /** What was answered as done: some of it is asked for once more. */
+  /** Acknowledged commands, some of which are sent again. */
   readonly #done: Order[] = []
 
   constructor(world: World) {

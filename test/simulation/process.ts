@@ -1,4 +1,4 @@
-/** What all services have in common here: reading in an order of their own, sending late, pausing, dying. */
+/** Common parts of all services: reading in an order of their own, sending late, pausing, being killed. */
 import { encodeEvent, type Event, type Logged, type Topic } from '@instar/events'
 import { Snapshot } from '@instar/log'
 import type { Note } from './history/decision.ts'
@@ -8,10 +8,10 @@ import { newer } from '../upgrade/newer.ts'
 import { slot, type Ends, type Newer, type SimRecord } from './sim-log.ts'
 import type { World } from './world.ts'
 
-/** So many entries of a table stay in memory: few enough that most are read back from their bytes. */
+/** The number of table entries in memory, so small that most are read from their bytes. */
 const ROOM = 4
 
-/** Gives a snapshot to keep a state in; null: it is all in memory, and gone with the process. */
+/** Returns a snapshot for a state; null: all of it is in memory and is lost with the process. */
 export type Keeping = ((name: string) => Snapshot) | null
 type Sending = { record: SimRecord; landed: (logged: Logged<Event>) => void; refused: (() => void) | null }
 
@@ -19,16 +19,16 @@ export abstract class Process<S> {
   readonly name: string
   readonly world: World
   readonly topics: readonly Topic[]
-  /** By snapshot; null: it keeps nothing between two lives. */
+  /** By snapshot; null: nothing is kept between two lives. */
   readonly disks: Map<string, Disk> | null
   #snapshots: Snapshot[] = []
   #state: S | null = null
   alive = false
-  /** Partitions whose work it holds for its own. They say nothing about what it may read or write. */
+  /** Partitions whose work it processes. It may read and write the others. */
   share: ReadonlySet<number> = new Set()
-  /** Until this step it does nothing, then it goes on with what it knew. */
+  /** It is paused until this step and then continues with its state. */
   stoppedUntil = 0
-  /** How far its clock is ahead of the world's, steps. */
+  /** How many steps its clock is ahead of the world's. */
   skew = 0
   /** Whether it is of the newer build. */
   newer = false
@@ -38,11 +38,11 @@ export abstract class Process<S> {
   readonly live: boolean = true
   /** Records in the order in which this life read them. */
   #read = new Map<string, number>()
-  /** Decided, not yet handed to the network. */
+  /** Decided and not sent yet. */
   outbox: Sending[] = []
-  /** Ends of its topics when it started: it decides nothing before it has read them. */
+  /** The ends of its topics at its start: it decides nothing before it has read up to them. */
   #until: Ends = new Map()
-  /** What is under way belongs to one life. */
+  /** Appends in progress belong to one life. */
   life = {}
 
   constructor(world: World, name: string, topics: readonly Topic[], keeps: boolean) {
@@ -52,15 +52,15 @@ export abstract class Process<S> {
     this.disks = keeps ? new Map() : null
   }
 
-  /** Its state as it is after a start; `snapshot` gives it files to keep it in. */
+  /** Its state after a start; `snapshot` provides files for it. */
   abstract fresh(kept: Keeping): S
   abstract evolve(logged: Logged<Event>): void
   abstract folds(): Folds
-  /** Decides and does one thing; false if there was nothing to do. */
+  /** Makes one decision and carries it out; false without one. */
   abstract act(): boolean
-  /** Gone with its memory: what is not on the log. */
+  /** What is lost with its memory. */
   abstract forget(): void
-  /** What it still waits for; null when it is at rest. */
+  /** What it waits for; null when it is idle. */
   abstract waits(): string | null
 
   get state(): S {
@@ -72,7 +72,7 @@ export abstract class Process<S> {
     return this.world.now + this.skew
   }
 
-  /** Everything is read, and what was kept has been filled in. */
+  /** Everything is read, and kept state is restored. */
   restored(): void {
     return undefined
   }
@@ -88,7 +88,7 @@ export abstract class Process<S> {
     this.shared()
   }
 
-  /** Its share is another one. */
+  /** Its share changes. */
   shared(): void {
     return undefined
   }
@@ -98,7 +98,7 @@ export abstract class Process<S> {
     if (bent) this.evolve(bent)
   }
 
-  /** Some records of one partition; false if all has been read. One that only a newer build knows ends the process. */
+  /** Reads some records of one partition; false if all has been read. A record of a newer build ends the process. */
   read(most: number): boolean {
     const { random, log } = this.world
     const unread = this.unread()
@@ -122,7 +122,7 @@ export abstract class Process<S> {
     return true
   }
 
-  /** Whether a snapshot of several is of this topic. */
+  /** Whether a snapshot of several covers this topic. */
   keeps(_snapshot: Snapshot, _topic: Topic): boolean {
     return true
   }
@@ -153,7 +153,7 @@ export abstract class Process<S> {
     return this.alive && this.hasRead(this.#until)
   }
 
-  /** Puts an event on its way; `landed` is the acknowledgement. `note`: what it was decided on beside the log. */
+  /** Sends an event; `landed` is the acknowledgement. `note`: its inputs besides the log. */
   append(
     event: Event,
     note: Note = {},
@@ -180,12 +180,12 @@ export abstract class Process<S> {
     return record.id
   }
 
-  /** How much of the log it knew when it decided this. */
+  /** How much of the log it had read at the decision. */
   known(_event: Event): Map<string, number> {
     return new Map(this.positions)
   }
 
-  /** False with nothing to send. What the log refuses is tried again, or given up by whoever can. */
+  /** False with nothing to send. A refused append is retried or abandoned. */
   send(): boolean {
     const next = this.outbox.shift()
     if (!next) return false
@@ -246,7 +246,7 @@ export abstract class Process<S> {
     this.restored()
   }
 
-  /** Where reading goes on. */
+  /** The position at which reading continues. */
   async open(): Promise<Map<string, number>> {
     const positions = new Map<string, number>()
     for (const snapshot of this.#snapshots) {
@@ -262,7 +262,7 @@ export abstract class Process<S> {
   }
 }
 
-/** What a newer build makes of an event. */
+/** The event as a newer build writes it. */
 const newerOf = (event: Event, stops: boolean): Newer => {
   const { schema, payload } = encodeEvent(event)
   if (stops) return { stops, as: { schema: schema.replace('.v', 'Anew.v'), payload } }

@@ -1,6 +1,6 @@
 /**
- * The rules that make the folds agree, and what leaving one of them out would look like. Each is switched off
- * by bending what the real folds are given, or what a process does, in the way that a plausible design would.
+ * The rules that keep the folds consistent, and the effect of leaving one out. Each is switched off by changing the
+ * input of the real folds, or a process's actions, as a plausible design would.
  */
 import {
   openTurns,
@@ -42,7 +42,7 @@ export type Folds = {
   weights?: WeightsState
 }
 
-/** What a fold is given instead of the record; null: nothing. */
+/** The record that a fold gets instead; null: none. */
 export const bend = (off: Rule | null, folds: Folds, logged: Logged<Event>): Logged<Event> | null => {
   const { event } = logged
   switch (off) {

@@ -1,7 +1,7 @@
 /**
- * `npm run simulate -- [--schedules N] [--seed S] [--off RULE]`: that many schedules from seed S on; the first that breaks is shown.
- * `npm run simulate -- --mutants [NAME ...]`: each plausible mistake of mutants/table.ts until a schedule shows it, as the rows of
- * the table in docs/simulation.md; it fails if one is not found.
+ * `npm run simulate -- [--schedules N] [--seed S] [--off RULE]`: that many schedules from seed S on; the first that
+ * fails is printed. `npm run simulate -- --mutants [NAME ...]`: each mutant of mutants/table.ts until a schedule
+ * detects it, as the rows of the table in docs/simulation.md; it fails if one is not detected.
  */
 import { parseArgs } from 'node:util'
 import { kill } from './mutants/kill.ts'

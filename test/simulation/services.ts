@@ -1,4 +1,4 @@
-/** Scorer, trainer and publisher: their real cores, with judging, arithmetic and the gate left to chance. */
+/** Scorer, trainer and publisher: their real cores, with random verdicts, results and figures. */
 import {
   batchOfUpdate,
   derivedId,
@@ -52,7 +52,7 @@ import type { Folds } from './rules.ts'
 import type { World } from './world.ts'
 
 export const POLICY = 'policy'
-/** Whoever holds this partition works on its chains. */
+/** The process that holds this partition works on its chains. */
 const OWN = 0
 const ALL = ['turns', 'scores', 'updates', 'weights'] as const
 
@@ -163,7 +163,7 @@ export const trained = (
 export class Trainer extends Process<TrainerState> {
   #unread: string | null = null
   #computing: { batch: string; sealed: BatchSealed } | null = null
-  /** Adapter that this process computed, by its batch. */
+  /** The adapter that this process computed, by its batch. */
   #own = new Map<string, { adapter: string; state: string }>()
   constructor(world: World, name: string, keeps: boolean) {
     super(world, name, ALL, keeps)
@@ -265,7 +265,7 @@ const SOUND: Figures = {
   positive_logprob: -1,
   positive_logprob_parent: -1,
 }
-/** What the gate has to find, by the reason that it gives. */
+/** The figures of a candidate that is rejected for a reason. */
 const FLAWS: Record<string, Partial<Figures>> = {
   not_finite: { finite: 0 },
   kl_parent: { kl_parent: 0.5 },

@@ -1,7 +1,7 @@
 /**
- * A log whose network is out to hurt: what is appended lands late, in any order and sometimes twice, also
- * when its writer is long dead, or is refused. Between good records lie some that nobody can read. What has landed
- * is durable, in one order per partition, for all readers.
+ * A log with an unreliable network: appends arrive late, in any order and sometimes twice, also after their writer was
+ * killed, or are refused. Some records are unreadable. Records that arrived are durable, in one order per partition,
+ * for all readers.
  */
 import { decodeReadable, FLOW, TOPICS, type Encoded, type Event, type Logged, type Topic } from '@instar/events'
 import { partitionOf } from '@instar/log/partition'
@@ -9,11 +9,13 @@ import type { EventLog, LogRecord } from '@instar/log'
 import type { Random } from '../kit/random.ts'
 
 const PARTITIONS: Record<Topic, number> = { turns: 2, scores: 2, updates: 2, weights: 2, blobs: 1, upgrades: 1 }
-/** Share of appends that land a second time. */
+/** Share of appends that arrive a second time. */
 const REPEATED = 0.12
 
 export type Ends = ReadonlyMap<string, number>
-/** How a build that is not everywhere yet writes it. `stops`: as a type that older ones do not know, else with a field more. */
+/**
+ * The record as a newer build writes it. `stops`: as a type that older builds do not know, else with one more field.
+ */
 export type Newer = { stops: boolean; as: Pick<LogRecord, 'schema' | 'payload' | 'avro'> }
 export type SimRecord = Encoded & { id: string; newer: Newer | null }
 type InFlight = { record: SimRecord; writer: object; landed: (logged: Logged<Event>) => void; first: boolean }
@@ -40,7 +42,7 @@ export class SimLog {
     this.#inFlight.push({ record, writer, landed, first: true })
   }
 
-  /** One append of those under way. */
+  /** One append in progress. */
   land(): void {
     const at = this.#random.below(this.#inFlight.length)
     const flight = this.#inFlight[at]
@@ -53,7 +55,7 @@ export class SimLog {
     if (flight.first && logged) flight.landed(logged)
   }
 
-  /** Bytes that are no record, where one of `keys` stands. */
+  /** Bytes that are no record, under one of `keys`. */
   poison(keys: readonly string[]): void {
     const random = this.#random
     const topic = random.pick(TOPICS.filter((name) => name !== 'blobs'))
@@ -71,7 +73,7 @@ export class SimLog {
     if (decodeReadable({ ...record, partition: 0, offset: 0 }) === null) this.#store(record)
   }
 
-  /** Half of what a killed writer had under way never arrives. */
+  /** Half of the appends in progress of a killed writer never arrive. */
   lose(writer: object): void {
     this.#inFlight = this.#inFlight.filter((flight) => flight.writer !== writer || this.#random.chance(0.5))
   }
@@ -84,21 +86,21 @@ export class SimLog {
     )
   }
 
-  /** As far as a snapshot asks it. */
+  /** The part of the log that a snapshot needs. */
   get asLog(): EventLog {
     const at: EventLog['at'] = async ({ topic, partition, offset }) =>
       this.partitions.get(slot(topic, partition))?.[offset]
     return { at } as EventLog
   }
 
-  /** Everything that the newest build can read of a topic. */
+  /** Every record of a topic that the newest build can read. */
   all(topic: Topic): Logged<Event>[] {
     return [...this.partitions]
       .filter(([name]) => name.startsWith(`${topic}/`))
       .flatMap(([, records]) => records.flatMap((record) => this.decode(record, true) ?? []))
   }
 
-  /** Null for what nobody can read. Throws `unknown_record` for what only a newer build can. */
+  /** Null for unreadable bytes. Throws `unknown_record` for a type of a newer build. */
   decode(record: Stored, newest: boolean): Logged<Event> | null {
     if (record.newer && !newest) return decodeReadable({ ...record, ...record.newer.as })
     let first = this.#events.get(record.id)

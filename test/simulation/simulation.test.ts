@@ -1,4 +1,4 @@
-/** The real cores under a hostile schedule, and each rule that they rest on switched off in turn. */
+/** The real cores under random schedules with faults, and with each rule switched off in turn. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { RULE_NAMES, RULES } from './rules.ts'
@@ -6,7 +6,7 @@ import { simulate } from './world.ts'
 
 const SCHEDULES = 800
 const PARTS = 4
-/** Schedules in which a rule that is left out has to show; it takes one to ten. */
+/** Schedules within which a missing rule must be detected; it takes one to ten. */
 const WITHOUT = 200
 
 const reproduce = (seed: number): string => `npm run simulate -- --schedules 1 --seed ${seed}`

@@ -1,4 +1,7 @@
-/** What a process knows when all has settled, against the history: asked by name, since most of it may be in a file. */
+/**
+ * The state of a process at the end of a schedule, compared with the history by name, since most of it may be in a
+ * file.
+ */
 import {
   updateLine,
   weightLine,
@@ -16,7 +19,7 @@ import { BRANCH } from './branch.ts'
 import { POLICY } from './services.ts'
 
 type Says = (holds: boolean, problem: string) => void
-/** What a process says instead of what the history says. */
+/** The value in a process in place of that in the history. */
 type Compare = (what: string, is: unknown, says: unknown) => void
 
 export const agree = (world: World, history: Past, says: Says): void => {
@@ -174,7 +177,7 @@ const updates = (history: Past, state: UpdatesState, policy: string, compare: Co
   }
 }
 
-/** What only a trainer keeps. */
+/** State that only a trainer has. */
 const trained = (history: Past, state: UpdatesState, compare: Compare): void => {
   const { batches } = history.training(POLICY)
   const held = updateLine(state, POLICY)

@@ -1,6 +1,6 @@
 /**
- * One schedule: two of each service, clients, an admin and a branch on one log. First chaos, step by step as
- * the seed says; then the faults end, everything settles, and the oracle looks at what is left.
+ * One schedule: two of each service, clients, an admin and a branch on one log. First random steps with faults by the
+ * seed; then the faults end, all work is completed, and the oracle checks the result.
  */
 import type { Ordered } from '../../services/gateway/src/admin/core/admin.ts'
 import { Branch, BRANCH } from './branch.ts'
@@ -18,14 +18,14 @@ import { SimLog, type Ends } from './sim-log.ts'
 
 const CHAOS_STEPS = 1400
 const MOST_ROUNDS = 2000
-/** So many records a schedule is never worth; one that goes on and on is broken off. */
+/** Maximum number of records of a schedule; a longer one is aborted. */
 const MOST_DECISIONS = 3000
-/** So many rounds after the faults partitions still go from one to another. */
+/** Rounds after the faults in which partitions still change owners. */
 const REGROUPING = 60
 /** Of every topic whose work is divided. */
 const SHARED = [0, 1]
 const IDLE_MS = 150
-/** Clocks go so many steps before or behind the world's. */
+/** Maximum difference of a clock from the world's, in steps. */
 const SKEW = 200
 
 export type Result = {
@@ -37,7 +37,7 @@ export type Result = {
   batches: number
   longest: number
 }
-/** What an admin was told, and what his gateway had read. */
+/** The response to an admin, and what the gateway had read. */
 export type Told = { by: string; ordered: Ordered; seen: Ends; refused: string | null }
 
 export class World {
@@ -55,16 +55,16 @@ export class World {
   readonly processes: Process<unknown>[]
   readonly clients: Client[]
   readonly admin: Admin
-  /** Requests by turn, as a gateway reads them back from the log. */
+  /** Requests by turn, as a gateway reads them from the log. */
   readonly bodies = new Map<string, Said[]>()
-  /** Sessions that a gateway keeps in memory. It finds a forgotten one by its label alone. */
+  /** Sessions that a gateway keeps in memory. It finds an evicted one by its label alone. */
   readonly remembered: number
   readonly problems: string[] = []
-  /** Judges find every answer equally good. */
+  /** Judges score every answer equally. */
   readonly pleased: boolean
   readonly decisions: Decided[] = []
   readonly told: Told[] = []
-  /** Some schedules bring a newer build, process by process. */
+  /** Some schedules have a newer build, process by process. */
   readonly #upgrading: boolean
   /** Share of appends that the log refuses. */
   #refusals: number
@@ -178,13 +178,13 @@ export class World {
     process.skew = this.random.chance(0.5) ? 0 : this.random.below(2 * SKEW + 1) - SKEW
   }
 
-  /** What one holds for its own while groups change: nobody's work, somebody else's too, or nothing. */
+  /** The partitions that a process holds while groups change: none, its own, or some of others too. */
   #regroup(): void {
     const process = this.random.pick(this.#workers)
     if (process.running) process.give(new Set(SHARED.filter(() => this.random.chance(0.6))))
   }
 
-  /** Each partition to exactly one of its kind. */
+  /** Each partition to exactly one process of its kind. */
   #agree(): void {
     for (const kind of [this.scorers, this.trainers, this.publishers]) {
       const owners = SHARED.map(() => this.random.pick<Process<unknown>>(kind))
@@ -192,7 +192,7 @@ export class World {
     }
   }
 
-  /** The faults are over: everybody runs, everything lands, everyone reads all. */
+  /** The faults end: all processes run, all appends arrive, all readers read everything. */
   async drain(): Promise<void> {
     this.#refusals = 0
     for (const process of this.processes) {
@@ -230,7 +230,7 @@ export class World {
   }
 }
 
-/** What a schedule came to. An exception of a process is a problem like any other. */
+/** The result of a schedule. An exception of a process is a problem. */
 export const simulate = async (seed: number, off: Rule | null = null): Promise<Result> => {
   const world = new World(seed, off)
   let [versions, rejected, batches] = [0, 0, 0]

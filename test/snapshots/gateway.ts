@@ -1,4 +1,4 @@
-/** What a gateway knows of the log, through its real tail. */
+/** The state of a gateway, read through its real tail. */
 import { sessionIdPart } from '@instar/dialects'
 import { weightLine } from '@instar/events'
 import { touch, type Limits } from '../../services/gateway/src/session/core/session-index.ts'
@@ -40,7 +40,7 @@ export const liveGateway = async <T>(
   }
 }
 
-/** Every session, asked for as a request does; who gave which answer; the versions. */
+/** Every session, looked up as by a request; the turn of each answer; the versions. */
 export const gatewayView = async ({ snapshot, tail }: LiveGateway, history: History): Promise<unknown> => {
   const { index } = snapshot
   const sessions: unknown[] = []
@@ -78,6 +78,6 @@ export const gatewayView = async ({ snapshot, tail }: LiveGateway, history: Hist
   })
 }
 
-/** How many turns the gateway's answers lead to. */
+/** The number of turns that the gateway finds by answers. */
 export const found = ({ snapshot: { index } }: LiveGateway): number =>
   new Set([...index.byStrict.values(), ...index.byLoose.values(), ...index.byAsked.values()].flat()).size

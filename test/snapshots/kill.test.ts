@@ -1,4 +1,4 @@
-/** Processes that are really killed, in the middle of whatever they do to the file. */
+/** Processes that are killed at random moments while they write the file. */
 import { encodeEvent, schemaTexts } from '@instar/events'
 import { openEmbeddedLog } from '@instar/log'
 import assert from 'node:assert/strict'
@@ -45,7 +45,7 @@ for (const service of SERVICES) {
           for await (const line of createInterface({ input: child.stdout })) {
             left -= 1
             if (child.killed || (line !== 'through' && left > 0)) continue
-            // A little later, so that the next write is under way.
+            // A little later, so that the next write is in progress.
             if (line !== 'through') {
               killed += 1
               Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, random.below(4))

@@ -1,4 +1,4 @@
-/** The services' states as they are kept in memory and in a snapshot, and all that can be asked of either. */
+/** The states of the services in memory and in a snapshot, and all queries of either. */
 import type { Event, Logged, Queue, TurnsState, UpdatesState, WeightsState } from '@instar/events'
 import { updateLine, weightLine } from '@instar/events'
 import type { Snapshot } from '@instar/log'
@@ -22,10 +22,10 @@ import {
 import { stateOfSnapshot as storedTrainer } from '../../services/trainer/src/shell/snapshot.ts'
 import { POLICIES, POLICY, SUBJECTS, type History } from '../kit/histories.ts'
 
-/** A fold under way. */
+/** A fold in progress. */
 export type Fold = {
   evolve(logged: Logged<Event>): void
-  /** Everything that it says of a history. */ view(history: History): unknown
+  /** The results of all queries of a history. */ view(history: History): unknown
 }
 export type Service = {
   name: string
@@ -102,7 +102,7 @@ const scorer = (state: ScorerState): Fold => ({
   view: (history) => ({
     ...turnsOf(state.turns, history),
     scores: POLICIES.map((policy) => history.turns.map((id) => state.scores.get(policy)?.turns.get(id))),
-    // What is needed does not hang on how topics interleave, its order does.
+    // The set does not depend on how topics interleave; its order does.
     needed: [...state.needed].sort(),
     watched: new Map(state.idle.watched),
   }),
@@ -115,7 +115,7 @@ const trainer = (state: TrainerState): Fold => ({
     scores: history.turns.map((id) => state.scores.turns.get(id)),
     updates: updatesOf(state.updates, history, [POLICY]),
     weights: weightsOf(state.weights, history, [POLICY]),
-    // What waits, and where, does not hang on how topics interleave; its order does.
+    // The waiting turns and their places do not depend on how topics interleave; their order does.
     pending: [...state.pending.keys()]
       .sort()
       .map((place) => [place, state.pending.get(place)!.size, [...state.pending.get(place)!].sort()]),
@@ -129,7 +129,7 @@ const publisher = (state: PublisherState): Fold => ({
     scores: history.turns.map((id) => state.scores.turns.get(id)),
     updates: updatesOf(state.updates, history, POLICIES).map(({ spent: _, baselines: __, ...rest }) => rest),
     weights: weightsOf(state.weights, history, POLICIES),
-    // As above: a batch that was computed twice may have come again at another place.
+    // As above: a batch that was computed twice may be at another place.
     unsettled: { size: state.unsettled.size, keys: [...state.unsettled].sort() },
     positive: queued(state.positive),
   }),

@@ -1,4 +1,4 @@
-/** A fold that goes on from a snapshot is the fold from the start, wherever it was killed; on any log. */
+/** A fold that continues from a snapshot equals the fold from the start, wherever it was killed, on any log. */
 import { encodeEvent, topicOf, type Event } from '@instar/events'
 import { followEvents, openSnapshots, type EventLog, type Snapshot } from '@instar/log'
 import assert from 'node:assert/strict'
@@ -14,7 +14,7 @@ import { found, gatewayView, liveGateway } from './gateway.ts'
 
 type OpenedLog = { log: EventLog; close(): Promise<void> }
 
-/** `schedules`: how many random histories. */
+/** `schedules`: the number of random histories. */
 export const snapshotFeatures = (name: string, open: () => Promise<OpenedLog>, schedules: number): void => {
   const feature = (title: string, body: (log: EventLog, folder: string) => Promise<void>): void => {
     test(title, { timeout: 120_000 }, async () => {
@@ -214,7 +214,7 @@ export const snapshotFeatures = (name: string, open: () => Promise<OpenedLog>, s
   })
 }
 
-/** A byte of every row is another one, which SQLite has no way to see. */
+/** Changes one byte of every row, which SQLite cannot detect. */
 const spoil = (file: string): void => {
   const db = new DatabaseSync(file)
   db.exec("update entries set value = cast(substr(value, 1, length(value) - 1) || x'ff' as blob)")
@@ -234,7 +234,7 @@ const append = async (log: EventLog, events: readonly Event[]): Promise<void> =>
   )
 }
 
-/** Without the classes of the decoder, which a value read back does not have. */
+/** Without the classes of the decoder, which a value read back lacks. */
 const plain = (view: unknown): unknown => structuredClone(view)
 
 type Life = {
@@ -255,7 +255,7 @@ const start = (
   return { fold: service.stored(snapshot), snapshot }
 }
 
-/** Reads at most so many records from where the last life left off, then stops cleanly or dies. How many it read. */
+/** Reads at most this many records from the last position, then stops or is killed. Returns how many it read. */
 const live = async (log: EventLog, service: Service, folder: string, life: Life): Promise<number> => {
   const { most = Infinity, clean = false } = life
   const { fold, snapshot } = start(service, folder, life)

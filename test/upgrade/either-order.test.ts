@@ -1,4 +1,4 @@
-/** An embedded log that this build and a later one hold in turns. */
+/** An embedded log that this build and a later one open alternately. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'

@@ -1,4 +1,4 @@
-/** Records of builds that are newer than this one, on a log that this one reads: what it may read, and what it may write. */
+/** Records of newer builds on a log that this one reads: what it can read and what it may write. */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -110,7 +110,7 @@ test('on a shared log only released versions are written until a record announce
   }
   await log.append([encodeRecord(announced)])
   await follower.caughtUp()
-  // Never lower, and no list that others make longer.
+  // Never lower, and no list whose entries others extend.
   assert.deepEqual(Object.fromEntries(versionsOn(log)), { ...Object.fromEntries(RELEASED), SessionLinked: 5 })
   assert.deepEqual(told, [])
   await follower.stop()

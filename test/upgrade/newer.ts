@@ -1,4 +1,4 @@
-/** What a newer build's schemas look like: one of ours with a field more, and its records. */
+/** Schemas of a newer build: one of ours with one more field, and its records. */
 import avro from 'avsc'
 import { keyOf, schemaTexts, topicOf, type Event, type RecordName } from '@instar/events'
 import type { Append } from '@instar/log'
@@ -9,7 +9,7 @@ export type Newer = {
   encode(event: Event & Record<string, unknown>): Append
 }
 
-/** `name`: of the newest version that we have; its successor has one more field. `as`: another name for it. */
+/** `name`: of our newest version; its successor has one more field. `as`: another name for it. */
 export const newer = (name: RecordName, field: string, type: unknown, byDefault: unknown, as?: string): Newer => {
   const texts = schemaTexts()
   const versions = Object.keys(texts).filter((schema) => schema.startsWith(`${name}.v`)).length

@@ -1,6 +1,6 @@
 /**
- * What a later build looks like: this one's files, and a second version of some records, each with one more field. Its
- * programs run as processes beside those of this build.
+ * A later build: the files of this one, and a second version of some records with one more field each. Its programs run
+ * as processes beside those of this build.
  */
 import {
   cpSync,
@@ -22,7 +22,7 @@ const SOURCES = ['packages', 'services', 'cli', 'schemas', 'migrations', 'models
 
 export type OtherBuild = { root: string; versions: Record<string, number>; [Symbol.dispose](): void }
 
-/** `tests`: folders of `test` whose programs are run there, too. */
+/** `tests`: folders of `test` whose programs also run there. */
 export const laterBuild = (names: readonly RecordName[], tests: readonly string[]): OtherBuild => {
   const root = mkdtempSync(join(tmpdir(), 'instar-later-'))
   for (const part of [...SOURCES, ...tests.map((name) => join('test', name))])
@@ -49,7 +49,7 @@ export const laterBuild = (names: readonly RecordName[], tests: readonly string[
   return { root, versions, [Symbol.dispose]: () => rmSync(root, { recursive: true, force: true }) }
 }
 
-/** The packages that npm installed are this build's; those of the repository are the copies. */
+/** Installed packages are those of this build; packages of the repository are copies. */
 const linkPackages = (root: string): void => {
   const [from, to] = [join(ROOT, 'node_modules'), join(root, 'node_modules')]
   mkdirSync(join(to, '@instar'), { recursive: true })

@@ -1,4 +1,4 @@
-/** Starts everything, stops one service in its tracks, says where it all lies, and waits to be killed. */
+/** Starts all processes, stops one service with SIGSTOP, prints their folder, and waits to be killed. */
 import { startWorld } from '../world/world.ts'
 
 const world = await startWorld({ services: { gateway: 1, scorer: 1 } })

@@ -1,4 +1,4 @@
-/** What must hold after anything that happened: between the clients' ledger, the log and PostgreSQL. */
+/** Invariants after any fault, between the clients' ledger, the log and PostgreSQL. */
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { setTimeout as pause } from 'node:timers/promises'
 import { InstarError } from '@instar/events/errors'
@@ -9,7 +9,9 @@ import { metricsOf, type Metrics } from './metrics.ts'
 import type { Ledger } from './people.ts'
 import type { World } from './world.ts'
 
-/** Every answered turn is on the log once, under its session, word for word; scored or skipped once; in one batch at most. */
+/**
+ * Every answered turn is on the log once, in its session, with its text; scored or skipped once; in at most one batch.
+ */
 export const checkAnswered = ({ received }: Ledger, history: History): void => {
   deepEqual(history.conflicts, [])
   const answers = new Map(received.map((answer) => [answer.turn, answer]))
@@ -24,7 +26,7 @@ export const checkAnswered = ({ received }: Ledger, history: History): void => {
   }
 }
 
-/** Call it when everything is settled. */
+/** Call it when all work is done. */
 const checkWork = (history: History): void => {
   deepEqual(
     history.scorable().filter((turn) => !history.scores.has(turn)),
@@ -61,11 +63,11 @@ const checkWork = (history: History): void => {
     if (fact) equal(parent, fact.event.number - 1, 'a version that does not stand on the one before it')
 }
 
-/** As the reader, since DATABASE_URL logs in as who may do anything. */
+/** With the reader's login, since DATABASE_URL has that of a superuser. */
 const query = async <T>(world: World, sql: string): Promise<T[]> =>
   (await readOnlyQuery(readerOf(world.databaseUrl, null), sql, { timeoutMs: 60_000 })) as T[]
 
-/** Resolves when PostgreSQL holds all that is on the log now. */
+/** Resolves when PostgreSQL has everything that is on the log now. */
 const untilProjected = async (world: World, ms = 60_000): Promise<void> => {
   const ends = await world.log.ends(['turns', 'scores', 'updates', 'weights'])
   let behind: unknown
@@ -93,7 +95,7 @@ const untilProjected = async (world: World, ms = 60_000): Promise<void> => {
 
 const close = (a: number, b: number): boolean => Math.abs(a - b) <= 1e-9 * Math.max(1, Math.abs(a), Math.abs(b))
 
-/** PostgreSQL is what the log says: metrics to the last digit that doubles have, and who was scored, batched and counted. */
+/** PostgreSQL equals the log: metrics to the last digit of a double, and the scored, batched and counted turns. */
 export const checkDatabase = async (world: World, history: History): Promise<void> => {
   await untilProjected(world)
   await history.caughtUp()
@@ -136,12 +138,12 @@ export const checkDatabase = async (world: World, history: History): Promise<voi
   )
 }
 
-/** Nobody ended for a reason of its own. */
+/** No service ended without a kill. */
 export const checkNoCrash = (world: World): void => {
   for (const { name, crashes } of world.services) deepEqual(crashes, [], `${name} ended by itself`)
 }
 
-/** Everything, at rest. */
+/** All invariants, when all work is done. */
 export const checkAll = async (world: World, history: History, ledger: Ledger): Promise<void> => {
   await history.untilSettled()
   checkAnswered(ledger, history)

@@ -1,6 +1,6 @@
 /**
- * What the log says, worked out from its records alone and independently of the services' folds: which records
- * count, what came of each turn, the chains of batches and versions. Follows the log while others write it.
+ * The state that follows from the records of the log, computed independently of the services' folds: which records
+ * count, the result of each turn, the chains of batches and versions. Follows the log while others write it.
  */
 import {
   decodeReadable,
@@ -35,27 +35,29 @@ const TOPICS = ['turns', 'scores', 'updates', 'weights'] as const
 const BATCH = 16
 const STALENESS = 4
 
-/** A record that counts is the one whose `prev` is the tip. */
+/** A record counts if its `prev` is the last record of the chain. */
 type Chain = { tip: string; ignored: number }
 
 export class History {
   readonly turns = new Map<string, Fact<Turn>>()
-  /** Counted, by turn, in order: the first, and what outranked it. */
+  /** The scores of each turn that count, in order. */
   readonly scores = new Map<string, Fact<ScoresEvent>[]>()
   readonly batches: Batch[] = []
   readonly versions: Version[] = []
   line: Fact<LineStarted> | null = null
   head = 0
-  /** Turns in batches, used or dropped, with how often. */
+  /** The number of times that each turn is in a batch, used or dropped. */
   readonly spent = new Map<string, number>()
   readonly closedTurns = new Set<string>()
   /** Feedback by turn. */
   readonly feedback = new Map<string, number>()
-  /** Records that stand on the log again, byte for byte, by type; readers drop them. */
+  /** Repeated records, equal byte for byte, by type; readers drop them. */
   readonly repeats: Record<string, number> = {}
-  /** Second records about one thing: scores of a turn that had one, records of a chain that came too late. */
+  /**
+   * Second records about the same object: a further score of a turn, or a record of a chain with an outdated `prev`.
+   */
   readonly late = { scores: 0, updates: 0, weights: 0 }
-  /** Two different captures under one turn id: never. */
+  /** Two different captures with one turn id; must stay empty. */
   readonly conflicts: string[] = []
   readonly #seen = new Set<string>()
   readonly #updates: Chain = { tip: '', ignored: 0 }
@@ -88,7 +90,7 @@ export class History {
     await this.#subscription?.caughtUp()
   }
 
-  /** Resolves when `found` is true; asked after each read. */
+  /** Resolves when `found` is true; it is called after each read. */
   async until(what: string, found: () => boolean, ms = 240_000): Promise<void> {
     const held = Promise.withResolvers<void>()
     const look = (): void => {
@@ -106,14 +108,14 @@ export class History {
     }
   }
 
-  /** Turns that a scorer must have said something of. */
+  /** Turns that a scorer must score or skip. */
   scorable(): string[] {
     return [...this.turns.values()].flatMap(({ event }) =>
       event.type === 'TurnCaptured' && event.kind === 'main' && event.trainable ? [event.turn] : [],
     )
   }
 
-  /** Everything that was said is scored or skipped, every batch is settled, and no other can be sealed. */
+  /** All joined turns are scored or skipped, every batch has a verdict, and no further batch can be sealed. */
   settled(): boolean {
     if (!this.line || this.scorable().some((turn) => !this.scores.has(turn))) return false
     if (this.batches.some(({ outcome, verdict }) => !outcome || (outcome.event.type === 'UpdateComputed' && !verdict)))
@@ -131,7 +133,7 @@ export class History {
     return fresh.length < BATCH
   }
 
-  /** Updates between a version and the head, along parents; Infinity where it is no ancestor. */
+  /** Number of updates between a version and the head, along parents; Infinity if it is no ancestor. */
   distance(version: number): number {
     let steps = 0
     for (let at: number | null = this.head; at !== null; at = this.versions[at]?.parent ?? null, steps += 1)
@@ -226,7 +228,7 @@ export class History {
   }
 }
 
-/** Null for poison of either kind. */
+/** Null for both kinds of unreadable records. */
 const known = (record: LogRecord): Logged | null => {
   try {
     return decodeReadable(record)

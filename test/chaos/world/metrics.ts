@@ -1,4 +1,6 @@
-/** `version_metrics`, worked out from the log's records in plain TypeScript: what PostgreSQL's view must say. */
+/**
+ * `version_metrics`, computed from the log's records in plain TypeScript, for comparison with the view of PostgreSQL.
+ */
 import type { History } from './history.ts'
 
 export type Metrics = Record<string, number | string | null>
@@ -6,14 +8,14 @@ export type Metrics = Record<string, number | string | null>
 const mean = (values: readonly number[]): number | null =>
   values.length === 0 ? null : values.reduce((sum, value) => sum + value, 0) / values.length
 
-/** Of a sample, as n − 1; null below two. */
+/** The sample standard deviation (n − 1); null below two values. */
 const deviation = (values: readonly number[]): number | null => {
   const centre = mean(values)
   if (centre === null || values.length < 2) return null
   return Math.sqrt(values.reduce((sum, value) => sum + (value - centre) ** 2, 0) / (values.length - 1))
 }
 
-/** Linear between the two nearest ranks. */
+/** Linear interpolation between the two nearest ranks. */
 const percentile = (values: readonly number[], p: number): number | null => {
   if (values.length === 0) return null
   const sorted = values.toSorted((a, b) => a - b)

@@ -1,4 +1,4 @@
-/** Processes that have anything to do with a folder, by Linux's own word: none may be left. */
+/** Finds processes that refer to a folder, from Linux's /proc. */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 
@@ -11,7 +11,7 @@ const said = (read: () => string): string => {
   }
 }
 
-/** By command line, working directory or environment. Empty where there is no /proc. */
+/** By command line, working directory or environment. Empty without /proc. */
 export const processesOf = (folder: string): string[] =>
   (process.platform === 'linux' ? readdirSync('/proc') : [])
     .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
@@ -26,7 +26,7 @@ export const processesOf = (folder: string): string[] =>
         : []
     })
 
-/** What was killed may take a moment to be gone. */
+/** A killed process may take a moment to end. */
 export const untilNothingLeft = async (folder: string, ms = 30_000): Promise<void> => {
   for (const until = Date.now() + ms; processesOf(folder).length > 0; await pause(50)) {
     if (Date.now() > until) throw new Error(`left behind: ${processesOf(folder).join('; ')}`)

@@ -1,6 +1,6 @@
 /**
- * Clients: conversations through the official library, each request to whichever gateway chance chooses, no label on
- * any of them. A request that fails is sent again, as it is, until it is answered. What was answered is in the ledger.
+ * Clients: unlabelled conversations through the official library, each request to a random gateway. A failed request is
+ * repeated unchanged until it is answered. Answers are in the ledger.
  */
 import OpenAI from 'openai'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -13,48 +13,48 @@ export type Received = {
   session: string
   version: number
   text: string
-  /** The answer that the request continued, as its client knows. */
+  /** The answer that the request continued, as the client has it. */
   follows: string | null
   gateway: string
-  /** From the first try to the whole answer, and how many tries did not give it. */
+  /** The time from the first attempt to the end of the answer, and the number of failed attempts. */
   waitedMs: number
   failures: number
 }
 
 export type Ledger = {
   received: Received[]
-  /** What failed tries said, with how often. */
+  /** Errors of failed attempts, with their counts. */
   refusals: Map<string, number>
-  /** Sent and not answered yet: since when. */
+  /** The start time of each request without an answer yet. */
   asking: Set<number>
 }
 
 export const newLedger = (): Ledger => ({ received: [], refusals: new Map(), asking: new Set() })
 
 export type People = {
-  /** Resolves when so many more turns have been answered. Rejects when somebody gave up. */
+  /** Resolves after so many further answers. Rejects when a client gives up. */
   more(turns: number): Promise<void>
-  /** Resolves when everybody has had the answer that they wait for. Nobody begins anything new. */
+  /** Resolves when every open request is answered. No client sends another one. */
   leave(): Promise<void>
 }
 
 type PeopleOptions = {
   gateways: readonly Service[]
-  /** How many talk at once. */
+  /** Number of concurrent conversations. */
   sessions: number
   random: Random
   ledger: Ledger
   /** Turns of a conversation. Default 4. */
   turns?: number
-  /** Together no more than so many turns. Default: until they leave. */
+  /** Maximum number of turns in all. Default: no maximum. */
   limit?: number
-  /** Before a person says something, ms: leaves the machine time to learn. */
+  /** Delay before a user message, ms, which leaves CPU time for training. */
   breathMs?: number
-  /** A request that is not answered for so long, tries included, ends the test, ms. */
+  /** Time limit for a request with its retries, ms; beyond it the test fails. */
   patience?: number
 }
 
-/** Before the same request is sent again. */
+/** Delay before a retry. */
 const AGAIN_MS = 200
 const THANKS = 'Thanks, that is just how I like it.'
 
@@ -162,5 +162,5 @@ export const startPeople = ({
   }
 }
 
-/** Conversations of a test file, none of which begins as another does. */
+/** Conversations of a test file with different beginnings. */
 let conversations = 0

@@ -1,15 +1,15 @@
-/** Asks services all the time whether they are ready, and keeps what they answered when they were not. */
+/** Polls services for readiness and keeps the responses of those that were not ready. */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Service } from './service.ts'
 
 type Readiness = {
-  /** From now on; each of them is ready when it is added. */
+  /** Starts polling services, which must be ready when they are added. */
   watch(services: readonly Service[]): void
-  /** From now on no longer; resolves when no question is under way. */
+  /** Stops polling a service; resolves when no request is open. */
   leave(services: readonly Service[]): Promise<void>
-  /** Of all of them. */
+  /** Stops polling all services. */
   end(): Promise<void>
-  /** `name: what it said`, and how often each service was asked. */
+  /** `name: response`, and the number of requests to each service. */
   unready: string[]
   asked: Map<string, number>
 }
@@ -17,7 +17,7 @@ type Readiness = {
 type Loop = { over: boolean; done: Promise<void> }
 
 const EVERY_MS = 100
-/** A process that is this late is busy, not unready: the machine is shared. */
+/** A response that takes this long is due to load on the machine, not to the service. */
 const PATIENCE_MS = 15_000
 
 export const startReadiness = (): Readiness => {

@@ -1,6 +1,6 @@
 /**
- * One of our services as a process of its own, kept alive as a container is: when it ends without having been told
- * to, the same command is started again. Ends that nobody caused are told apart from those that a test did.
+ * One service as a process that is restarted like a container: when it ends without a stop, the same command is started
+ * again. Ends that a test did not cause are counted separately.
  */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,30 +20,30 @@ export type Kind = keyof typeof PROGRAMS
 export type Service = {
   readonly kind: Kind
   readonly name: string
-  /** Where it answers `/health/…`; of a gateway also `/v1`. */
+  /** The address of `/health/…`; of a gateway also of `/v1`. */
   readonly url: string
-  /** Ends that nobody asked for: 1 after a fatal fault, 137 where the system killed it. */
+  /** Exit codes of ends that no test caused: 1 after a fatal error, 137 after a kill by the system. */
   readonly crashes: readonly { status: number; said: string }[]
-  /** Resolves when `/health/ready` says yes. */
+  /** Resolves when `/health/ready` returns 200. */
   ready(): Promise<void>
   health(): Promise<{ status: string; problem: unknown; [figure: string]: unknown }>
-  /** kill -9. It is started again, `forgetting` with an empty data folder; resolves when the old process is gone. */
+  /** kill -9, then a restart, with `forgetting` on an empty data folder; resolves when the old process has ended. */
   kill(forgetting?: boolean): Promise<void>
-  /** SIGSTOP and SIGCONT of the process itself. `pause` throws where there is none. */
+  /** SIGSTOP and SIGCONT of the process itself. `pause` throws without a process. */
   pause(): void
   resume(): void
-  /** SIGTERM, and not started again. The exit status. */
+  /** SIGTERM without a restart. Resolves with the exit code. */
   stop(): Promise<number>
-  /** kill -9, and not started again. */
+  /** kill -9 without a restart. */
   end(): Promise<void>
-  /** The end of what it wrote, 3000 characters or as many as are asked for. */
+  /** The last 3000, or `length`, characters of its output. */
   said(characters?: number): string
 }
 
-/** Between an end and the next start, as Docker's first wait. */
+/** Delay between an end and the restart, that of Docker's first restart. */
 const BREATH_MS = 100
 const READY_MS = 120_000
-/** Ends by itself within so short a time, so often in a row: it will not come up. */
+/** A process that ends this soon, this often in a row, is not restarted. */
 const HOPELESS = 20
 
 type ServiceOptions = {
@@ -52,7 +52,7 @@ type ServiceOptions = {
   folder: string
   port: number
   env: Record<string, string>
-  /** The folder of the build that it is of. Default: this one. */
+  /** The folder of its build. Default: this one. */
   root?: string
 }
 
@@ -87,7 +87,7 @@ export const startService = ({ kind, name, folder, port, env, root = ROOT }: Ser
       if (!stopping && inARow < HOPELESS) launch()
     })
   }
-  /** A process that is a moment old has no number yet, one that is gone has an old one. */
+  /** A new process may not have written its process id yet, and an ended one has an old id. */
   const signal = (name: NodeJS.Signals): void => {
     try {
       process.kill(child.pid(), name)

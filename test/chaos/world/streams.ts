@@ -1,10 +1,10 @@
-/** Requests read byte by byte: when each event came, which comments kept the connection alive, how it ended. */
+/** Streams read byte by byte: the time of each event, the comments in between, and how the stream ended. */
 import type { Messages } from '../../kit/people.ts'
 
 export type Streamed = {
   status: number
   retryAfter: string | null
-  /** The code of a fault, whether in the body or in the stream. */
+  /** The error code, from the body or from the stream. */
   code: string | null
   turn: string
   session: string
@@ -14,14 +14,14 @@ export type Streamed = {
   /** Ended with `[DONE]`. */
   done: boolean
   comments: number
-  /** ms since the request: of the first piece of content, of the end. */
+  /** Milliseconds from the request to the first content and to the end. */
   firstMs: number
   endMs: number
 }
 
 type Chunk = { choices?: { delta?: { content?: string }; finish_reason?: string | null }[]; error?: { code: string } }
 
-/** Rejects where the connection breaks. `onPiece`: with each piece of content. */
+/** Rejects if the connection breaks. `onPiece` is called with each piece of content. */
 export const streamed = async (
   url: string,
   messages: Messages,

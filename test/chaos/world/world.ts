@@ -1,4 +1,4 @@
-/** Kafka, the registry, PostgreSQL and our services on them: everything that runs, one process each, none of which outlives us. */
+/** Kafka, the registry, PostgreSQL and the services, one process each; all of them end with this process. */
 import { execFile } from 'node:child_process'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -16,9 +16,9 @@ import { untilNothingLeft } from './orphans.ts'
 import { startService, type Kind, type Service } from './service.ts'
 
 type WorldOptions = {
-  /** Three: every record has three copies, two of which acknowledge it. */
+  /** Three: every record has three copies and needs two acknowledgements. */
   nodes?: 1 | 3
-  /** The services reach the one broker through a proxy. */
+  /** The services reach the broker through a proxy. */
   proxied?: boolean
   services?: Partial<Record<Kind, number>>
   env?: Record<string, string>
@@ -29,29 +29,29 @@ export type World = {
   kafka: KafkaCluster
   registry: Registry
   database: Database
-  /** Where `proxied`: drops and delays what the services and the brokers say. */
+  /** With `proxied`: drops and delays messages between the services and the brokers. */
   proxy: Proxy | null
-  /** As the services have it. */
+  /** The address as the services have it. */
   env: Record<string, string>
   databaseUrl: string
-  /** Reads and writes directly, whatever is between the services and the brokers. */
+  /** Reads and writes without the proxy. */
   log: KafkaLog
   services: Service[]
   of(kind: Kind): Service[]
-  /** One more, ready. `root`: the folder of the build that it is of; default this one. */
+  /** Starts one more service and waits until it is ready. `root`: the folder of its build; default: this one. */
   add(kind: Kind, env?: Record<string, string>, root?: string): Promise<Service>
-  /** A command of the CLI against this stack; throws where it fails. */
+  /** A CLI command on this stack; throws if it fails. */
   instar(...args: string[]): Promise<string>
-  /** The same of the build in that folder. */
+  /** The same with the build in that folder. */
   instarOf(root: string, ...args: string[]): Promise<string>
   ready(): Promise<void>
-  /** SIGTERM to every service; their exit statuses by name. */
+  /** Sends SIGTERM to every service; their exit codes by name. */
   stopServices(): Promise<Record<string, number>>
   end(): Promise<void>
 }
 
 const DEFAULTS: Record<Kind, number> = { gateway: 2, scorer: 2, trainer: 1, publisher: 1, projections: 1 }
-/** A session is quiet after so many seconds: turns that nobody goes on with are settled within a test's time. */
+/** Session timeout in seconds, so short that open turns are closed within a test. */
 const IDLE_S = '3'
 
 export const startWorld = async ({

@@ -149,7 +149,7 @@ test('claude: a background subagent, whose result arrives as a user message, has
     const of = (session: number): number[] => story.turns.flatMap((turn, i) => (turn.session === session ? [i] : []))
     assert.deepEqual([of(0).length, of(1).length], [3, 2])
     for (const session of [0, 1]) assertChained(story, of(session))
-    // What the user said to the second turn: nothing.
+    // The second turn has no next state.
     const became = await journey.scene.became()
     assert.equal(became[of(0)[1]!]!.heard!.user, '')
     assertAnswered(journey.scene, story)

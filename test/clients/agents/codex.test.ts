@@ -25,7 +25,7 @@ test('codex: a compaction is a side turn, and the session continues after it', a
     assert.deepEqual(story.of('kind'), ['main', 'side', 'main', 'main'])
     assert.deepEqual(story.of('session'), [0, 0, 0, 0])
     assert.deepEqual(story.of('reason'), [null, 'side', null, null])
-    // What the tool said is in the summary's request alone.
+    // The tool result is only in the request for the summary.
     assert.deepEqual(story.of('next'), [null, null, 3, null])
     assert.deepEqual(
       story.turns.filter(({ kind }) => kind === 'main').map(({ offPrefix }) => offPrefix),

@@ -1,6 +1,6 @@
 /**
- * What every agent goes through: two files read by parallel calls, words of displeasure, a file written, a
- * farewell, each prompt by a process of its own. The model's texts hold what agents are tempted to tidy up.
+ * The scenario of every agent: two files read by parallel calls, a complaint, a written file, a farewell; one process
+ * per prompt. The texts of the model contain what agents tend to normalise.
  */
 import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
@@ -17,7 +17,7 @@ export const PROMPTS = [
   'Thank you and good bye.',
 ] as const
 export const ANSWERS = ['Cafe\u0301 and caf\u00e9:\r\n\tred &amp; blue.', 'It is written.', 'Bye.'] as const
-/** Requests that the journey takes. */
+/** The number of requests of the scenario. */
 export const TURNS = 5
 
 export const talkOf =
@@ -39,7 +39,7 @@ type Journey = {
   end(): Promise<void>
 }
 
-/** `script`: what the model says; default: the whole journey. `tape`: its name, if it is to be one. */
+/** `script`: the answers of the model; default: the whole scenario. `tape`: the name under which it is recorded. */
 export const begin = async (
   program: Program,
   {
@@ -94,7 +94,7 @@ export const readBig = async (
   for (const [i, prompt] of prompts.entries()) assert.equal((await say(prompt, i > 0)).code, 0)
 }
 
-/** The whole of it; what the agent showed of the last answer of each prompt is in `ran`. */
+/** Runs the whole scenario; `ran` has what the agent printed for each prompt. */
 export const travel = async ({ say, place }: Journey): Promise<Ran[]> => {
   const ran: Ran[] = []
   for (const [i, prompt] of PROMPTS.entries()) {

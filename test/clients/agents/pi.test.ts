@@ -1,4 +1,4 @@
-/** pi, `pi -p`, on Chat Completions: it names no session unless it is told to. */
+/** pi, `pi -p`, on Chat Completions. It sends no session id by default. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { assertAnswered, calls } from '../scene.ts'

@@ -1,4 +1,4 @@
-/** How each agent is told of the gateway, started, and gone on with; and what its tools are called with. */
+/** How each agent is configured, started and resumed, and the arguments of its tools. */
 import { existsSync, readFileSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import path from 'node:path'
@@ -11,17 +11,17 @@ export type Call = readonly [name: string, args: string]
 export type Program = {
   name: string
   version: string
-  /** Before the first run. */
+  /** Called before the first run. */
   prepare(scene: Scene, place: Place): Promise<void>
-  /** `goOn`: the conversation that was the last in this place. */
+  /** `goOn`: resumes the last conversation of this folder. */
   run(scene: Scene, place: Place, prompt: string, goOn?: boolean): Promise<Ran>
-  /** The model's calls; file names are of the place's work folder. */
+  /** The calls of the model; file names refer to the work folder. */
   read(place: Place, file: string): Call
   write(place: Place, file: string, text: string): Call
 }
 
 const installed = (script: string): string => path.join(import.meta.dirname, 'node_modules', script)
-/** Those that take too long for every submission. */
+/** Agents that are too slow for every push. */
 const nightly = (script: string): string => path.join(import.meta.dirname, '../nightly/node_modules', script)
 
 /** By the name of the command. */
@@ -48,7 +48,7 @@ const writeInto = async (folder: string, name: string, text: string): Promise<vo
   await writeFile(path.join(folder, name), text)
 }
 
-/** `more`: lines of config.toml before the tables. */
+/** `more`: lines of config.toml before its tables. */
 export const codex = (more = ''): Program => ({
   name: 'codex',
   version: versionOf(installed('@openai/codex')),
@@ -80,7 +80,7 @@ wire_api = "responses"
   write: (_, file, text) => ['exec_command', `{"cmd": "printf %s '${text}' > ${file}" }`],
 })
 
-/** `more`: environment. */
+/** `more`: environment variables. */
 export const claude = (more: Readonly<Record<string, string>> = {}): Program => ({
   name: 'claude',
   version: versionOf(installed('@anthropic-ai/claude-code')),
@@ -215,7 +215,10 @@ export const qwen = (): Program => ({
   write: ({ work }, file, text) => ['write_file', JSON.stringify({ content: text, file_path: path.join(work, file) })],
 })
 
-/** It works in a folder that it is told of, and goes on with a session by its name. `model`: fields of its entry; `provider`: of its provider. */
+/**
+ * It takes its work folder and the session name as arguments. `model`: fields of its model entry; `provider`: fields of
+ * its provider.
+ */
 export const openclaw = (
   model: Readonly<Record<string, unknown>> = {},
   provider: Readonly<Record<string, unknown>> = {},
@@ -266,7 +269,7 @@ export const openclaw = (
   write: (_, file, text) => ['write', JSON.stringify({ content: text, path: file })],
 })
 
-/** One task a process: it does not go on with a conversation. */
+/** One task per process; it does not resume a conversation. */
 export const mini = (): Program => ({
   name: 'mini-swe-agent',
   version: MINI,
@@ -300,8 +303,8 @@ export const mini = (): Program => ({
 })
 
 /**
- * No tools: it edits the files named in its answers. Without the setting it asks for temperature 0, and nothing greedy is
- * trained on. `base`: the path of the API.
+ * It has no tools: it edits the files that its answers name. Without the setting it requests temperature 0, and greedy
+ * turns are not trained on. `base`: the path of the API.
  */
 export const aider = (base = '/v1'): Program => ({
   name: 'aider',

@@ -1,4 +1,4 @@
-/** What docs/agents.md says of each of these agents, done as it says. */
+/** The configurations that docs/agents.md gives for these agents, applied as printed. */
 import { test } from 'node:test'
 import { assertTold, follow, inPlace, PROMPT, type Followed } from '../snippets.ts'
 import { SCRIPTS } from './programs.ts'

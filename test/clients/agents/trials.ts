@@ -1,4 +1,4 @@
-/** What every agent has to come through, as tests; what is one agent's own is in its file. */
+/** Tests that every agent must pass; tests of one agent are in its own file. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { LabelSource } from '@instar/events'
@@ -6,7 +6,10 @@ import { assertAnswered, assertOneThread, dying, posts } from '../scene.ts'
 import { ANSWERS, begin, PROMPTS, talkOf, travel, TURNS } from './journey.ts'
 import type { Program } from './programs.ts'
 
-/** `sources`: by what the session of each turn of the journey is found. `shown`: the answer in what the agent prints. `rewords`: after a cut it may add words of its own to the user's. */
+/**
+ * `sources`: how the session of each turn of the scenario is found. `shown`: the answer in the agent's output.
+ * `rewords`: after a cut it may change the user message.
+ */
 export const trials = (
   program: Program,
   {

@@ -1,6 +1,7 @@
 /**
- * aider, `aider --message`, on Chat Completions: no tools, an example of a conversation before the user's first words, and
- * words of its own between our answer and the user's next ones. The next process reads the history back from a Markdown file.
+ * aider, `aider --message`, on Chat Completions: no tools, an example conversation before the first user message, and
+ * messages of its own between an answer and the next user message. The next process reads the history from a Markdown
+ * file.
  */
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
@@ -14,7 +15,7 @@ const edit = (file: string, from: string, to: string): string =>
   `${file}\n\`\`\`\n<<<<<<< SEARCH\n${from}\n=======\n${to}\n>>>>>>> REPLACE\n\`\`\`\n`
 
 const WORDS = 'One is red, the other is blue.'
-/** An edit that does not fit comes back in the same process. */
+/** A failed edit is reported to the model in the same process. */
 const talk: Say = (last) => {
   if (last.includes('failed to match')) return `Once more:\n\n${edit('a1.txt', 'It is red.', 'It is purple.')}`
   if (last.includes(PROMPTS[0])) return WORDS
@@ -42,7 +43,7 @@ for (const [name, base, labelled] of [
         story.turns.map(({ event }) => event.labelSource),
         labelled ? ['header', 'header', 'header', 'header'] : ['fingerprint', 'answer', 'answer', 'fingerprint'],
       )
-      // What was said to a failed edit is glued to the answer behind it: the last prompt follows nobody's answer.
+      // The report of a failed edit is appended to the answer before it, so the last prompt follows no answer.
       assert.deepEqual(
         [story.of('session'), story.of('next')],
         [labelled ? [0, 0, 0, 0] : [0, 0, 0, 1], [1, 2, null, null]],
@@ -107,7 +108,7 @@ for (const [what, tape] of [
           ['aborted', null, null],
         ],
       )
-      // Both stand in the history that is read back, as one answer.
+      // Both parts are one answer in the history that is read back.
       assert.deepEqual(
         [story.of('session'), story.of('next')],
         [

@@ -1,4 +1,4 @@
-/** Go's clients: a conversation of five turns with calls, whole and streamed; the log says what came of it. */
+/** Go clients: a conversation of five turns with calls, whole and streamed, checked on the log. */
 import path from 'node:path'
 import { test } from 'node:test'
 import { converse } from '../converse.ts'

@@ -1,4 +1,4 @@
-/** The programs in Go, built from go/ with the modules that its go.sum holds to their digests. */
+/** The Go programs, built from go/ with the modules whose digests are in go.sum. */
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
@@ -22,7 +22,7 @@ const hasGo = (): boolean => {
   return major === MAJOR && Number(minor) >= Number(MINOR)
 }
 
-/** The folder of their programs; what Go has in its own cache is not built again. Null without a Go that will do. */
+/** The folder of the programs; Go caches builds itself. Null without a suitable Go. */
 export const goClients = (): string | null => {
   if (!hasGo()) return null
   mkdirSync(BUILT, { recursive: true })

@@ -1,4 +1,4 @@
-/** openai-java: a conversation of five turns with calls, whole and streamed; the log says what came of it. */
+/** openai-java: a conversation of five turns with calls, whole and streamed, checked on the log. */
 import { test } from 'node:test'
 import { converse } from '../converse.ts'
 import { runProgram } from '../program.ts'

@@ -1,4 +1,4 @@
-/** The programs in Java: Maven fetches what java/pom.xml names, each file is held to its digest, javac compiles. */
+/** The Java programs: Maven fetches the artifacts of java/pom.xml, digests are checked, javac compiles. */
 import { createHash } from 'node:crypto'
 import { spawnSync } from 'node:child_process'
 import { globSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
@@ -43,7 +43,7 @@ const digestsOf = (folder: string): string =>
     })
     .join('')
 
-/** The class path of their programs, made once for each pom, list of digests and text; null without a JDK or Maven. */
+/** The class path of the programs, built once per pom, digests and sources; null without a JDK or Maven. */
 export const javaClients = (): string | null => {
   if (!hasJava()) return null
   const sources = globSync('*.java', { cwd: HERE })

@@ -1,6 +1,6 @@
 /**
- * lm-eval's multiple choice over `/v1/completions`: the log-probs that it sums of the echoed prompt are those that the engine
- * that is built in gives itself. Its text completion (`generate_until`) is held to the same model.
+ * Multiple choice of lm-eval over `/v1/completions`: the log-probs of the echoed prompt equal those of the built-in
+ * engine. Its text completion (`generate_until`) is compared with the same model.
  */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -25,7 +25,7 @@ const DOCS = [
 ]
 const promptOf = (question: string): string => `Question: ${question}\nAnswer:`
 
-/** In the form that lm-eval reads. */
+/** In the format that lm-eval reads. */
 const task = (name: string, file: string, rest: string): string => `task: ${name}
 dataset_path: json
 dataset_kwargs:

@@ -1,6 +1,6 @@
 /**
- * mini-swe-agent, `mini --task`, on Chat Completions without streams: one task a process, one tool. An answer without a
- * call is left out of the history, and asked for again.
+ * mini-swe-agent, `mini --task`, on Chat Completions without streams: one task per process, one tool. An answer without
+ * a call is omitted from the history and requested again.
  */
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
@@ -14,7 +14,7 @@ import type { Place } from '../program.ts'
 const program = mini()
 const SUBMIT: Call = ['bash', '{"command": "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"}']
 
-/** `astray`: it says something in place of a call once. */
+/** `astray`: one answer has text in place of a call. */
 const talkOf =
   (place: Place, astray: boolean): Say =>
   (last) => {

@@ -1,6 +1,6 @@
 /**
- * packages/openclaw in OpenClaw itself, of the release that it is written for: its types hold against the package's own,
- * OpenClaw finds nothing to complain of, and what it sends is labelled.
+ * packages/openclaw in OpenClaw itself, of its target release: the declared types fit the package's, OpenClaw reports
+ * no problem, and its requests are labelled.
  */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -19,7 +19,7 @@ const ROOT = path.resolve(import.meta.dirname, '../../..')
 const PLUGIN = path.join(ROOT, 'packages/openclaw')
 const OPENCLAW = path.join(import.meta.dirname, 'node_modules/openclaw')
 
-/** No entry under models.providers: address and models come from the plugin, the key from the environment. */
+/** Without an entry under models.providers: address and models come from the plugin, the key from the environment. */
 const withPlugin = (more: Readonly<Record<string, unknown>> = {}): Program => {
   const program = openclaw()
   return {

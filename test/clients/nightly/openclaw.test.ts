@@ -1,4 +1,7 @@
-/** OpenClaw, `openclaw agent --local`, on Chat Completions: a message of its own always stands last, ids come back without some of their characters. */
+/**
+ * OpenClaw, `openclaw agent --local`, on Chat Completions: it appends a message of its own, and ids come back without
+ * some characters.
+ */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { assertAnswered, dying, posts } from '../scene.ts'

@@ -1,4 +1,4 @@
-/** OpenCode, `opencode run`, on Chat Completions: its title comes before the first answer, in the same session. */
+/** OpenCode, `opencode run`, on Chat Completions: it requests a title before the first answer, in the same session. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Place } from '../program.ts'
@@ -63,7 +63,7 @@ test('opencode: a 429 is retried, and the conversation is unchanged', async () =
     assert.equal((await journey.say(PROMPTS[0])).code, 0)
     assert.ok(posts(journey.scene.wire).some(({ status }) => status === 429))
     const story = await journey.scene.story()
-    // The title is asked for beside the first answer: either may get the 429, and be the later one then.
+    // The title is requested concurrently with the first answer: either may get the 429 and then come second.
     const [kinds, next] = [story.of('kind'), story.of('next')]
     const mains = kinds.flatMap((kind, i) => (kind === 'main' ? [i] : []))
     assert.deepEqual(

@@ -1,4 +1,4 @@
-/** The agents that are Python programs, with everything that they need, as python.txt locks it. */
+/** The agents that are Python programs, with their dependencies as python.txt locks them. */
 import { fileURLToPath } from 'node:url'
 import { pythonPrograms } from '../../kit/python.ts'
 

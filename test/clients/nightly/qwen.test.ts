@@ -1,4 +1,7 @@
-/** Qwen Code, `qwen -p`, on Chat Completions: no session on the wire, dates that come and go, memories extracted beside the conversation. */
+/**
+ * Qwen Code, `qwen -p`, on Chat Completions: no session id in requests, dates that are added and removed, memories
+ * extracted beside the conversation.
+ */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { assertAnswered, assertChained, assertOneThread, dying, posts } from '../scene.ts'
@@ -16,7 +19,7 @@ test('qwen: three prompts from three processes are one session, and its memory r
       [0, 0, 0, 0, 0],
     )
     assertChained(story, main)
-    // A date is taken out of the history whenever the user speaks again.
+    // A date is removed from the history with each user message.
     assert.deepEqual(
       main.map((i) => story.turns[i]!.offPrefix),
       [false, false, true, false, true],

@@ -1,4 +1,4 @@
-/** What docs/agents.md says of each of these agents, and README.md of Python, done as it says. */
+/** The configurations of these agents in docs/agents.md, and the Python snippet of README.md, applied as printed. */
 import assert from 'node:assert/strict'
 import path from 'node:path'
 import { test } from 'node:test'

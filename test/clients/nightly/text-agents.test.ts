@@ -1,4 +1,4 @@
-/** Agents that speak ReAct in plain text: CrewAI puts the result behind our answer, LlamaIndex writes all anew. */
+/** Agents that use ReAct in plain text: CrewAI appends the result to the answer, LlamaIndex rewrites the text. */
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { converse, pythonClients, type PythonClient } from '../python/programs.ts'

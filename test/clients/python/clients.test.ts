@@ -1,4 +1,4 @@
-/** Python's clients: a conversation of five turns with calls, whole and streamed; the log says what came of it. */
+/** Python clients: a conversation of five turns with calls, whole and streamed, checked on the log. */
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { calls, type Say } from '../scene.ts'

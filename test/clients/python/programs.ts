@@ -1,4 +1,4 @@
-/** The Python clients: what is installed for them, and one conversation of each against a scene. */
+/** The Python clients: their installation, and one conversation of each with a scene. */
 import path from 'node:path'
 import { pythonOf, pythonPrograms } from '../../kit/python.ts'
 import { converse as hold, type Client } from '../converse.ts'
@@ -7,7 +7,7 @@ import { runProgram } from '../program.ts'
 const HERE = import.meta.dirname
 const [FROM, TO] = [11, 13]
 
-/** The folder of their programs; null where this machine has no Python that will do. */
+/** The folder of their programs; null without a suitable Python. */
 export const pythonClients = (list = 'requirements.txt'): string | null => {
   if (pythonOf(FROM, TO) === null) return null
   return pythonPrograms({
@@ -27,7 +27,7 @@ export type PythonClient = Client & {
   tape?: string
 }
 
-/** Runs its conversation, and holds what the log says of it against what was said. */
+/** Runs the program and compares the log with its output. */
 export const converse = async (programs: string, client: PythonClient, stream: boolean): Promise<void> => {
   const args = [path.join(HERE, `${client.script}.py`), stream ? 'stream' : 'whole', ...(client.args ?? [])]
   const python = path.join(programs, 'python')
@@ -35,7 +35,7 @@ export const converse = async (programs: string, client: PythonClient, stream: b
   await hold(client, (place, env) => runProgram(python, args, place, { ...env, ...OFFLINE }), tape)
 }
 
-/** Nothing is asked of the net, nothing is told to anybody. */
+/** No network access and no telemetry. */
 const OFFLINE = {
   OTEL_SDK_DISABLED: 'true',
   CREWAI_DISABLE_TELEMETRY: 'true',

@@ -1,4 +1,7 @@
-/** The AI SDK: `@ai-sdk/openai` (Responses, what was said comes back as references) and `@ai-sdk/openai-compatible` (Chat Completions). */
+/**
+ * The AI SDK: `@ai-sdk/openai` (Responses, with references to earlier items) and `@ai-sdk/openai-compatible` (Chat
+ * Completions).
+ */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createOpenAI } from '@ai-sdk/openai'

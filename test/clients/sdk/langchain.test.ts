@@ -32,7 +32,7 @@ const modelOf = ({ url, token }: Scene, maxRetries = 0) =>
     tools,
   )
 
-/** Chunks put together are what a graph keeps in its history. */
+/** Concatenated chunks are what a graph keeps in its history. */
 const turnOf = async (
   model: ReturnType<typeof modelOf>,
   messages: BaseMessage[],

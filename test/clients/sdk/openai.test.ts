@@ -28,7 +28,7 @@ const chatTools: OpenAI.ChatCompletionTool[] = [
   { type: 'function', function: { name: 'read', parameters: PARAMETERS } },
 ]
 
-/** Without a stream, or with one that the client puts together again. */
+/** Not streamed, or a stream that the client assembles. */
 const chatTurn = async (client: OpenAI, messages: ChatMessage[], stream: boolean): Promise<OpenAI.ChatCompletion> =>
   stream
     ? client.chat.completions
@@ -89,7 +89,7 @@ type Item = OpenAI.Responses.ResponseInputItem
 const responseTools: OpenAI.Responses.Tool[] = [
   { type: 'function', name: 'read', strict: true, parameters: PARAMETERS },
 ]
-/** How a client goes on: all items again (stored or not), references to them, the response before. */
+/** How a client continues: all items again (stored or not), references to them, or the id of the response before. */
 const WAYS = ['items', 'sealed', 'references', 'previous'] as const
 
 const responseTurn = async (

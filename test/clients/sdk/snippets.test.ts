@@ -1,4 +1,4 @@
-/** The programs of README.md, docs/use.md and docs/agents.md, run as they are printed there. */
+/** The programs of README.md, docs/use.md and docs/agents.md, run as printed. */
 import assert from 'node:assert/strict'
 import { symlink, writeFile } from 'node:fs/promises'
 import path from 'node:path'
@@ -10,13 +10,13 @@ import { assertTold, blockOf, blocksOf, inPlace, PROMPT, type Block } from '../s
 
 const ADDRESS = 'http://127.0.0.1:30000'
 
-/** What a reader writes around a line that makes `made`. */
+/** The code around a line that creates `made`. */
 type Around = { dialect: TurnCaptured['dialect']; imports: string; before?: (url: string) => string; talk: string }
 
 const asked = `messages: [{ role: 'user', content: '${PROMPT}' }]`
 const generate = `(await generateText({ model: made, prompt: '${PROMPT}' })).text`
 
-/** By how the line begins. */
+/** By the beginning of the line. */
 const AROUND: readonly (readonly [begin: string, ...Around[]])[] = [
   [
     'new OpenAI(',
@@ -74,7 +74,7 @@ const AROUND: readonly (readonly [begin: string, ...Around[]])[] = [
   ],
 ]
 
-/** A module of its own, in a process of its own, with the libraries at hand. */
+/** A module in its own process, with the libraries installed. */
 const runModule = async (text: string, place: Place): Promise<Ran> => {
   await symlink(path.resolve(import.meta.dirname, '../node_modules'), path.join(place.work, 'node_modules'), 'junction')
   const file = path.join(place.work, 'snippet.mjs')

@@ -1,4 +1,4 @@
-/** Structured outputs and forced calls through each library's own way, answered by the real engine on the model that ships. */
+/** Structured outputs and forced calls through each library, answered by the real engine on the shipped model. */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import Anthropic from '@anthropic-ai/sdk'

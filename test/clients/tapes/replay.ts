@@ -1,4 +1,4 @@
-/** A tape sent again to a gateway whose model says what it said then. */
+/** Sends a tape to a gateway whose model gives the recorded answers. */
 import { readFileSync } from 'node:fs'
 import { startScene, type Scene } from '../scene.ts'
 import { readTape, shortened, withIds, type Became, type Request, type Tape } from './tape.ts'
@@ -8,10 +8,10 @@ type Turn = { turn: string; session: string }
 export const tapeNamed = (name: string): Tape =>
   readTape(readFileSync(new URL(`${name}.jsonl`, import.meta.url), 'utf8'))
 
-/** Of the HTTP client's own making. */
+/** Headers that the HTTP client adds. */
 const NOT_SENT = new Set(['transfer-encoding', 'accept-language', 'sec-fetch-mode'])
 
-/** Sends one request; resolves with the turn that it became, its answer read to the end. */
+/** Sends one request and reads its answer; resolves with the turn. */
 const send = async ({ rig, token }: Scene, { path, headers, body }: Request, turns: readonly Turn[]): Promise<Turn> => {
   const kept = Object.entries(headers).filter(([name]) => !NOT_SENT.has(name))
   const response = await rig.fetch(path, {
@@ -26,7 +26,7 @@ const send = async ({ rig, token }: Scene, { path, headers, body }: Request, tur
   return { turn, session }
 }
 
-/** What becomes of the requests, one after another. */
+/** The turns of the requests, sent one after another. */
 export const replay = async (requests: readonly Request[]): Promise<Became[]> => {
   const playing: { now: Request | null } = { now: null }
   const turns: Turn[] = []

@@ -1,6 +1,6 @@
 /**
- * Rules that no tape needs alone, since agents give more than one sign of a thing: tapes with all signs taken away
- * but one, or with what other clients were seen to change.
+ * Rules that no tape tests alone, since agents send several signs of one fact: tapes with all signs but one removed, or
+ * with changes that other clients were seen to make.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -155,7 +155,7 @@ test('a request may end with an answer, and an answer that the gateway did not g
   )
 })
 
-/** OpenClaw's requests without anything that we said: what a compaction that kept none of it would leave. */
+/** OpenClaw's requests without the gateway's texts, as after a compaction that keeps none of them. */
 const withoutAnswers = (request: Request): Request => {
   const { messages } = request.body as { messages: Body[] }
   return {

@@ -1,7 +1,7 @@
 /**
- * What a client sent and what became of it, as a file: one line of what the log said in the end, then one line
- * for each request that was answered. Long texts are cut, the same text always alike; names of machine, folders
- * and people are replaced; an id of ours is named by the turn that gave it, so that a replay can put its own there.
+ * A recording of a client's requests and their turns: one line of what the log had at the end, then one line per
+ * answered request. Long texts are shortened, equal texts equally; names of machine, folders and people are replaced;
+ * an id of the gateway is replaced by its turn, so that a replay can insert its own.
  */
 import { release } from 'node:os'
 import { mintId, parseMintedId, turnIdPart } from '@instar/dialects'
@@ -10,11 +10,11 @@ import { messagesOf, saidSince } from '../../../services/scorer/src/core/convers
 import type { Story } from '../scene.ts'
 import type { Exchange } from '../wire.ts'
 
-/** One turn of the log. `heard`: what was said to it, by whom, as the scorer reads it; null without a next state. */
+/** One turn of the log. `heard`: its next state, by speaker, as the scorer reads it; null without one. */
 export type Became = {
   session: number
   source: LabelSource
-  /** A place in the order in which user turns began; null where the client names none. */
+  /** An index in the order in which user turns began; null if the client sends no user turn id. */
   userTurn: number | null
   kind: TurnKind
   status: 'complete' | 'aborted'
@@ -24,11 +24,11 @@ export type Became = {
   reason: string | null
   heard: { user: string; tools: string } | null
 }
-/** `said`: the model's raw text; of one that was cut only what was flushed. */
+/** `said`: the raw text of the model; of a cut answer the part that was sent. */
 export type Request = { path: string; headers: Record<string, string>; body: unknown; said: string; cut: boolean }
 export type Tape = { client: string; became: Became[]; requests: Request[] }
 
-/** `bodies`: of each turn, as it is on the log. */
+/** `bodies`: of each turn, as on the log. */
 export const becameOf = (story: Story, bodies: ReadonlyMap<string, Uint8Array>): Became[] => {
   const userTurns = [...new Set(story.turns.flatMap(({ event }) => event.userTurn ?? []))]
   return story.turns.map(({ session, kind, status, attempt, next, offPrefix, reason, event }) => {
@@ -51,7 +51,7 @@ export const becameOf = (story: Story, bodies: ReadonlyMap<string, Uint8Array>):
   })
 }
 
-/** With as much of what was heard as stays of a text that is cut. */
+/** With the part of the heard text that a shortened text keeps. */
 export const shortened = (became: readonly Became[]): Became[] =>
   became.map((turn) => ({
     ...turn,
@@ -65,7 +65,7 @@ const TAIL = 60
 const cutText = (text: string): string =>
   text.length <= LONGEST ? text : `${text.slice(0, HEAD)}…${text.length} characters…${text.slice(-TAIL)}`
 
-/** Of a tool its name and kind are enough. */
+/** A tool is recorded by its name and kind. */
 const cutTool = (tool: unknown): unknown => {
   if (typeof tool !== 'object' || tool === null) return tool
   const { type, name, function: inner, tools, input_schema: schema } = tool as Record<string, unknown>
@@ -95,7 +95,7 @@ const MINTED = /\b[a-z]{2,6}[a-z2-7]{24}[0-9a-z]{1,2}\b/g
 const UUID = /(?<![0-9a-f-])[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?![0-9a-f-])/g
 const SHA = /\b[0-9a-f]{64}\b/g
 
-/** `hidden`: texts of this machine, and what stands for them. */
+/** `hidden`: texts of this machine and their replacements. */
 export const tapeOf = (
   client: string,
   exchanges: readonly Exchange[],
@@ -148,7 +148,7 @@ export const readTape = (text: string): Tape => {
   return { ...(first as Pick<Tape, 'client' | 'became'>), requests: requests as Request[] }
 }
 
-/** The text with ids of the replay's turns: `turns` are those that were asked so far. */
+/** The text with the ids of the replay's turns; `turns`: those requested so far. */
 export const withIds = (text: string, turns: readonly { turn: string; session: string }[]): string =>
   text.replace(/\{(call|toolu|msg|rs|fc|ctc|resp|sealed):(\d+):(\d+)\}/g, (_, prefix, place, index) => {
     const turn = turns[Number(place)]

@@ -1,6 +1,6 @@
 /**
- * What real clients and agents sent, once recorded, sent again: sessions, kinds, attempts, next states and what is
- * heard in them are those of the recording. Which rule each of them needs: docs/agents.md.
+ * Recorded requests of clients and agents, sent again: sessions, kinds, attempts, next states and their texts equal the
+ * recording. The rule that each of them needs: docs/agents.md.
  */
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'

@@ -1,4 +1,7 @@
-/** What an answer must be, held by vLLM itself: forced calls in three dialects, JSON, JSON beside tools, beside answers that are free. */
+/**
+ * Constrained answers enforced by vLLM: forced calls in three dialects, JSON, JSON beside tools, and beside
+ * unconstrained answers.
+ */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -46,7 +49,7 @@ const fits = new Map(TOOLS.map(([name, schema]) => [name, ajv.compile(schema)]))
 const fit = (call: { name: string; arguments: string }): void =>
   assert.ok(fits.get(call.name)?.(JSON.parse(call.arguments)), `${call.name} ${call.arguments}`)
 
-/** `target`: folder of the model. `seeds`: answers of each kind. */
+/** `target`: folder of the model. `seeds`: the seeds of each kind of answer. */
 export const forced = (target = MODEL, seeds = 6): void => {
   const folder = mkdtempSync(join(tmpdir(), 'instar-forced-'))
   const figures = { turns: 0, tokens: 0, calls: 0, cut: 0 }
@@ -88,7 +91,7 @@ export const forced = (target = MODEL, seeds = 6): void => {
     process.stdout.write(`${JSON.stringify({ forced: figures })}\n`)
   })
 
-  /** The turn behind an answer, exact and not trained on; its log-probs are never below those of the whole vocabulary. */
+  /** The turn of an answer, exact and not trained on; its log-probs are never below those of the whole vocabulary. */
   const turnBehind = async (
     response: Response,
     reason: string | null = 'constrained',
@@ -122,7 +125,7 @@ export const forced = (target = MODEL, seeds = 6): void => {
       },
     })
 
-  /** What the turn's own text holds. */
+  /** The calls in the text of the turn. */
   const callsIn = ({ turn, text }: { turn: TurnCaptured; text: string }): { name: string; arguments: string }[] => {
     const { content, toolCalls } = parseAnswer(text)
     assert.deepEqual([content, turn.finish, turn.toolCallIds.length], ['', 'tool_calls', toolCalls.length])

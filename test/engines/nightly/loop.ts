@@ -1,6 +1,6 @@
 /**
- * `instar up` with INSTAR_ENGINE=vllm+…: people talk, an update is made of it, vLLM answers with it; a rollback; and
- * vLLM killed in the middle of answers, once whole and once only the process that computes.
+ * `instar up` with INSTAR_ENGINE=vllm+…: conversations become an update that vLLM serves; a rollback; and vLLM killed
+ * during answers, once completely and once only its worker process.
  */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -17,7 +17,7 @@ import { BATCH, witness, type Witness } from '../../flow/witness.ts'
 import { MODEL, TOLERANCE } from '../trials.ts'
 import { startVllm, type Vllm } from './server.ts'
 
-/** Batches that the gate may refuse before one is taken. */
+/** Batches that the gate may reject before one is accepted. */
 const PATIENCE = 6
 const START_MS = 10 * 60_000
 
@@ -26,7 +26,7 @@ type Card = { id: string; parent: string | null; root: string }
 export const loop = (): void => {
   const data = dataFolder()
   const figures: Record<string, unknown> = {}
-  /** Name at vLLM → where it was loaded from. */
+  /** The adapters of vLLM by name, with the folder that each was loaded from. */
   const names = new Map<string, string>()
   let vllm: Vllm
   let pipeline: Up
@@ -48,7 +48,7 @@ export const loop = (): void => {
   const turnOf = async (turn: string): Promise<TurnCaptured> =>
     seen.until('the turn', () => seen.events('TurnCaptured').find((event) => event.turn === turn))
 
-  /** The largest difference between vLLM's log-probs of its tokens and ours; exactness on the way. */
+  /** The largest difference between vLLM's log-probs and ours; checks exactness. */
   const apart = async (turn: TurnCaptured): Promise<number> => {
     assert.deepEqual([turn.tokens, turn.logprobs.length, turn.trainable], ['exact', turn.ids.length, true])
     if (turn.adapter !== null)
@@ -94,7 +94,7 @@ export const loop = (): void => {
     async () => {
       vllm = await startVllm(MODEL)
       const begin = performance.now()
-      // The start waits for the engine, but a test does not wait for a start for ever.
+      // The start waits for the engine; the test limits that wait.
       while (
         !(await fetch(`${vllm.url}/version`).then(
           ({ ok }) => ok,
@@ -255,7 +255,7 @@ export const loop = (): void => {
           }
           return { path, text, status: response.status, begun: first.test(text), at: performance.now() }
         }
-        // Answers are short: one follows the other, and what counts is the one that is under way then.
+        // Answers are short and follow one another; the one that runs at the kill counts.
         const lanes = CUT.flatMap((_, at) =>
           Array.from({ length: LANES }, async () => {
             for (;;) {

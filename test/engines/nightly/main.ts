@@ -1,7 +1,7 @@
 /**
- * `npm run nightly:vllm`: a real vLLM (CPU) behind the gateway. Needs Linux, Python 3.11 to 3.13, 12 GB of disk and 6 GB
- * of memory; the first run fetches 2.6 GB. Prints the figures; exit code 0 when all of it holds. `-- forced`: the part
- * whose name holds the word.
+ * `npm run nightly:vllm`: a real vLLM (CPU) behind the gateway. Needs Linux, Python 3.11 to 3.13, 12 GB of disk and 6
+ * GB of memory; the first run fetches 2.6 GB. Prints the figures; exit code 0 if all tests pass. `-- forced`: the part
+ * with this word in its name.
  */
 import { describe } from 'node:test'
 import { MODEL, trials } from '../trials.ts'

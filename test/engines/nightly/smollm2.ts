@@ -1,4 +1,4 @@
-/** SmolLM2-135M-Instruct as a folder that vLLM serves: from its GGUF file, in float32, as our own reader takes it apart. */
+/** SmolLM2-135M-Instruct as a folder for vLLM, converted from its GGUF file to float32 by our reader. */
 import { openCheckpoint } from '@instar/policy/checkpoints/folder'
 import { writeSafetensors, type Tensor } from '@instar/policy/checkpoints/safetensors'
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'

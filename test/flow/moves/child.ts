@@ -1,4 +1,7 @@
-/** A gateway with the real serving engine in a process of its own, `child.ts <log folder> <model folder>`; publishes what it is told to, as a publisher beside it would. */
+/**
+ * A gateway with the real serving engine in its own process, `child.ts LOG_FOLDER MODEL_FOLDER`; publishes versions on
+ * request, as a publisher would.
+ */
 import { randomBytes } from 'node:crypto'
 import { schemaTexts } from '@instar/events'
 import { createGateway, gatewayConfig } from '@instar/gateway'
@@ -7,7 +10,7 @@ import { openModel, startServing } from '@instar/policy'
 import { ADMIN_TOKEN, Publisher } from '../../kit/gateway.ts'
 import { randomAdapter } from '../../kit/random-model.ts'
 
-/** `parent`: the version that the next one is made from. */
+/** `parent`: the parent of the next version. */
 export type Order = { publish: { parent: number } }
 export type Told = { url: string } | { published: string }
 

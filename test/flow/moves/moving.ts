@@ -1,4 +1,7 @@
-/** A gateway under many streams while its weights move: publishes and rollbacks through the log and the admin API. */
+/**
+ * A gateway with many streams while its version changes, by publications on the log and rollbacks through the admin
+ * API.
+ */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -12,9 +15,9 @@ import { ADMIN_TOKEN, sse } from '../../kit/gateway.ts'
 import { writeRandomModel } from '../../kit/random-model.ts'
 import type { Order, Told } from './child.ts'
 
-/** A stretch of time in which so many moves are made, evenly; none: how it is without. */
+/** A period with evenly spaced moves; without moves it is the reference. */
 type Stretch = { seconds: number; publishes: number; rollbacks: number }
-/** `version`: as the header names it. `fault`: what was wrong with it; null: nothing. `stretch`: that it began in. */
+/** `version`: that of the header. `fault`: the error, or null. `stretch`: the period in which it began. */
 export type Stream = {
   stretch: number
   version: number
@@ -25,15 +28,15 @@ export type Stream = {
   allMs: number
   tokens: number
 }
-/** From the record (a rollback: the request) to the first time that the gateway said that it serves it. */
+/** From the record (of a rollback: from the request) until the gateway reports that it serves the version. */
 type Move = { to: number; rollback: boolean; servedMs: number }
 type Moved = { streams: Stream[]; moves: Move[]; mixed: Mixed }
-/** What recomputing the log-probs of each stream under the version that its header names says. */
+/** The result of computing the log-probs of each stream again under the version of its header. */
 type Mixed = { streams: number; tokens: number; versions: number; worst: number; other: number; wrong: string[] }
 
 const SPEAKERS = 100
 const LONGEST = 80
-/** Of the same tokens under the same weights, in batches of other sizes; nats. */
+/** Differences between the same tokens under the same weights in batches of other sizes; nats. */
 const SAME = 1e-3
 
 export const moving = async (
@@ -51,7 +54,7 @@ export const moving = async (
     throw new Error(`the gateway ended with ${String(code)}`)
   })
   ended.catch(() => undefined)
-  /** What the gateway tells next. */
+  /** The next message of the gateway. */
   const heard = async <T extends Told>(): Promise<T> => {
     const [told] = (await Promise.race([once(child, 'message'), ended])) as [T]
     return told
@@ -91,7 +94,7 @@ export const moving = async (
 const serving = async (url: string): Promise<number> =>
   ((await (await fetch(`${url}/health/ready`)).json()) as { version: number }).version
 
-/** Evenly over its time; a rollback, two versions back, after every few publishes. */
+/** Evenly over the period; after every few publications a rollback by two versions. */
 const movesOf = async (
   url: string,
   { seconds, publishes, rollbacks }: Stretch,
@@ -127,7 +130,7 @@ const movesOf = async (
   return moves
 }
 
-/** The last number that was given, once the gateway has read of it. */
+/** The last published number, once the gateway has read it. */
 const newest = async (url: string): Promise<number> => {
   const { data } = (await (await fetch(`${url}/v1/models`)).json()) as { data: { id: string }[] }
   return Math.max(...data.map(({ id }) => Number(id.split('@')[1] ?? 0)))
@@ -186,7 +189,7 @@ const speak = async (url: string, seed: number): Promise<Omit<Stream, 'stretch'>
   }
 }
 
-/** Each stream's tokens, as they are on the log, given to the engine under the version of its header: are these their log-probs? */
+/** Whether the tokens of each stream, as on the log, have these log-probs under the version of its header. */
 const mixedIn = async (folder: string, modelFolder: string, streams: readonly Stream[]): Promise<Mixed> => {
   const log = await openEmbeddedLog({ folder, readOnly: true })
   const engine = await startServing({ model: modelFolder, rows: 8, slots: 4, threads: 1 })
@@ -246,7 +249,7 @@ const mixedIn = async (folder: string, modelFolder: string, streams: readonly St
       mixed.worst = Math.max(mixed.worst, worst)
       if (!(worst < SAME))
         mixed.wrong.push(`${turn}: a token that version ${version} did not sample, ${worst} nats off`)
-      // That the versions next to it would have been told from it, of some.
+      // Whether neighbouring versions would give other log-probs, for some streams.
       if (mixed.streams % 50 === 0 && record.ids.length > 8)
         for (const neighbour of [version - 1, version + 1]) {
           const adapter = adapters.get(neighbour)

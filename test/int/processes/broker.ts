@@ -1,4 +1,4 @@
-/** Starts a broker, says where, and waits to be killed. */
+/** Starts a broker, prints its process id and folder, and waits to be killed. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { startKafka } from '../../kit/stack/kafka.ts'

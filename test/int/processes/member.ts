@@ -1,4 +1,4 @@
-/** Takes part in the work on `turns`: prints its share, as JSON, whenever it changes. Leaves when its input ends. */
+/** A member of the group on `turns`: prints its share as JSON whenever it changes. Leaves at the end of its input. */
 import { once } from 'node:events'
 import { openKafkaLog } from '@instar/log/kafka/index'
 import { NOTE, range, SCHEMAS } from '../../kit/event-log/harness.ts'

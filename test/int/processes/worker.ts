@@ -1,6 +1,6 @@
 /**
- * A real scorer, trainer or publisher on Kafka whose judge or arithmetic is scripted: prints, as JSON, its share
- * whenever it changes and each piece of work when it begins with it. Stops when its input ends.
+ * A scorer, trainer or publisher on Kafka with a scripted judge or learner: prints, as JSON, its share whenever it
+ * changes and each piece of work at its start. Stops at the end of its input.
  */
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -19,9 +19,9 @@ export type WorkerPlace = {
   brokers: string[]
   prefix: string
   session: number
-  /** Milliseconds that one judgement or one step takes. */
+  /** Milliseconds of one judgement or step. */
   takes: number
-  /** It works on everything, as if it were alone. */
+  /** It processes all partitions, as if it were alone. */
   heedless?: boolean
   idleMs?: number
 }

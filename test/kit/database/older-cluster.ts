@@ -1,4 +1,7 @@
-/** A cluster as builds made it until November 2026: `instar` is the superuser, whoever reaches the socket is trusted, root's belongs to `nobody`. */
+/**
+ * A cluster as builds made it until November 2026: `instar` is the superuser, the socket trusts every user, and with
+ * root the files belong to `nobody`.
+ */
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chownSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -10,7 +13,7 @@ import { withClient } from '../database.ts'
 
 const NOBODY = { uid: 65534, gid: 65534 }
 
-/** `cut`: how far an earlier start with today's build had come. */
+/** `cut`: the step at which an earlier start with today's build was interrupted. */
 export const olderCluster = async (folder: string, cut: 'not' | 'role' | 'rename'): Promise<void> => {
   const sockets = join(folder, 'run')
   mkdirSync(sockets, { mode: 0o700 })

@@ -1,6 +1,6 @@
 /**
- * A process that owns a PostgreSQL and fills it from a log that is the same in every run. Says `server PID`
- * when PostgreSQL is up, `written N` as the projection advances, `done` at the end, then waits to be killed.
+ * A process that owns a PostgreSQL and fills it from a log that is the same in every run. Prints `server PID` when
+ * PostgreSQL is up, `written N` as the projection advances and `done` at the end, then waits to be killed.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-/** The event log's promises (packages/log/src/port.ts), for every adapter alike. */
+/** The contract of the event log (packages/log/src/port.ts), for every backend. */
 import { InstarError } from '@instar/events/errors'
 import { partitionOf, type EventLog, type LogRecord, type Position, type PartitionAssignment } from '@instar/log'
 import assert from 'node:assert/strict'
@@ -652,7 +652,7 @@ export const eventLogFeatures = (
   })
 }
 
-/** A share of `turns` that has become all of it. */
+/** A share of `turns` that grows to all of it. */
 const everything = async (log: EventLog, group: string): Promise<PartitionAssignment> => {
   let changed = Promise.withResolvers<void>()
   const share = await log.joinGroup(group, 'turns', () => {

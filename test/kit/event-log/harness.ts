@@ -1,4 +1,4 @@
-/** What the event log's contract suite needs of an adapter, and the records that its features write. */
+/** What the contract suite of the event log needs of a backend, and the records that it writes. */
 import type { Topic } from '@instar/events/flow'
 import type { Append, EventLog, LogRecord } from '@instar/log'
 
@@ -11,16 +11,16 @@ export type Opened = {
   log: EventLog
   /** Opens the same data again, after `log` was closed or its process killed. */
   reopen(options?: OpenOptions): Promise<EventLog>
-  /** Closes whatever is open and removes the data. */
+  /** Closes all open logs and deletes the data. */
   remove(): Promise<void>
-  /** How another process opens the same data; absent where none can. */
+  /** How another process opens the same data; absent if none can. */
   elsewhere?: Elsewhere
 }
 
 /** `module` exports `openElsewhere(place, readOnly): Promise<EventLog>`. */
 export type Elsewhere = { module: string; place: string }
 
-/** The one schema of the suite's records; the adapter is opened with it. */
+/** The only schema of the suite's records; the backend is opened with it. */
 export const NOTE = 'Note.v1'
 export const SCHEMAS = { [NOTE]: '{"type":"record","name":"Note","fields":[{"name":"text","type":"bytes"}]}' }
 

@@ -1,4 +1,4 @@
-/** The contract's features that need a second process: following a log that another one writes, and kill -9. */
+/** The parts of the contract that need a second process: following a log that another process writes, and kill -9. */
 import assert from 'node:assert/strict'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -9,7 +9,7 @@ import { all, note, range, textOf, type Elsewhere, type OpenOptions, type Opened
 
 type Open = (options?: OpenOptions) => Promise<Opened>
 
-/** In a process group of its own, so that it ends with `process.kill(-pid)`; its lines are read as they come. */
+/** In its own process group, which `process.kill(-pid)` ends; its lines are read as they come. */
 const start = (script: string, elsewhere: Elsewhere, ...rest: string[]) => {
   const child = spawn(
     process.execPath,
@@ -62,7 +62,7 @@ export const readingElsewhere = async (open: Open): Promise<void> => {
   }
 }
 
-/** A tiny generator (mulberry32) so that a failing round can be told again. */
+/** A small generator (mulberry32), so that a failing round can be repeated. */
 const random = (seed: number) => (): number => {
   seed = (seed + 0x6d2b79f5) | 0
   let t = Math.imul(seed ^ (seed >>> 15), 1 | seed)
@@ -71,9 +71,9 @@ const random = (seed: number) => (): number => {
 }
 
 /**
- * Each round: a process, started while the last round was checked, appends from many callers and prints every acknowledged call; at a random number of
- * them it is killed. What the log then holds of a key must be what its caller wrote, from its first record on,
- * in order, without a hole, each once, at least as far as was acknowledged.
+ * In each round a process, started while the last round was checked, appends from many callers and prints every
+ * acknowledged call; it is killed after a random number of them. Of each key the log must then have what its caller
+ * wrote, from its first record on, in order, complete, each once, at least as far as was acknowledged.
  */
 export const killingTheWriter = async (open: Open, rounds: number): Promise<void> => {
   const opened = await open()
@@ -129,7 +129,7 @@ export const killingTheWriter = async (open: Open, rounds: number): Promise<void
   }
 }
 
-/** Records are `round.caller.half.call.i|filler`, three for each of a call's two keys; see processes/writer.ts. */
+/** Records are `round.caller.half.call.i|filler`, three for each of the two keys of a call; see processes/writer.ts. */
 const checkRound = (round: number, records: readonly LogRecord[], acknowledged: ReadonlyMap<string, number>): void => {
   const keys = new Map<string, number>()
   for (const record of records) {

@@ -1,9 +1,9 @@
-/** Bodies that the routes accept, by chance: what mutations start from. */
+/** Random bodies that the routes accept, from which mutations start. */
 import { type Dice, TEXTS } from './dice.ts'
 
 type Json = Record<string, unknown>
 
-/** Ids that a gateway gave out before, by its own kinds; `turn`, `session`, `episode`, `trajectory` among them. */
+/** Ids that a gateway returned earlier, by kind; `turn`, `session`, `episode`, `trajectory` among them. */
 export type Ids = Readonly<Record<string, readonly string[]>>
 
 export const idOf = (dice: Dice, ids: Ids, ...kinds: readonly string[]): string => {
@@ -24,7 +24,7 @@ export const idOf = (dice: Dice, ids: Ids, ...kinds: readonly string[]): string 
         ])
       : dice.pick(known)
   if (dice.chance(0.75)) return id
-  // One character is another: a forgery that looks right.
+  // One character is changed: a forged id of the right form.
   const at = dice.below(id.length + 1)
   return dice.pick([
     `${id.slice(0, at)}${dice.pick(['a', '7', '_', '-', '.', '\u0000'])}${id.slice(at + 1)}`,
@@ -40,7 +40,7 @@ const said = (dice: Dice): string =>
     ? dice.pick(['Hi', 'Read the file.', 'No, wrong!', 'Thanks.', 'and then?', 'What is 2+2?'])
     : dice.pick(TEXTS)
 const some = <T>(dice: Dice, most: number, make: () => T): T[] => Array.from({ length: dice.below(most + 1) }, make)
-/** Each of the fields is there with this probability. */
+/** Each field is present with this probability. */
 const maybe = (dice: Dice, fields: Json, probability = 0.25): Json =>
   Object.fromEntries(Object.entries(fields).filter(() => dice.chance(probability)))
 

@@ -1,4 +1,4 @@
-/** Chance that is the same for the same seed (mulberry32), and values that no honest client sends. */
+/** Seeded random numbers (mulberry32), and values that no ordinary client sends. */
 export class Dice {
   private state: number
 
@@ -36,7 +36,7 @@ export class Dice {
   }
 }
 
-/** JSON text that no JavaScript value has: duplicate keys, numbers without end. */
+/** JSON text that no JavaScript value gives: duplicate keys, very long numbers. */
 export class Raw {
   readonly text: string
   constructor(text: string) {
@@ -44,7 +44,7 @@ export class Raw {
   }
 }
 
-/** As `JSON.stringify`, with what is `Raw` as it stands. */
+/** As `JSON.stringify`, with `Raw` values inserted as they are. */
 export const write = (value: unknown): string => {
   if (value instanceof Raw) return value.text
   if (Array.isArray(value)) return `[${value.map(write).join(',')}]`
@@ -57,7 +57,10 @@ export const write = (value: unknown): string => {
 const nested = (depth: number, open: string, close: string): Raw =>
   new Raw(`${open.repeat(depth)}${open === '{"a":' ? '1' : ''}${close.repeat(depth)}`)
 
-/** Markup of chat templates, halves of characters, names of JavaScript's own, what breaks a line, a header or a query. */
+/**
+ * Markup of chat templates, halves of characters, JavaScript's own names, and characters that end a line, a header or a
+ * query.
+ */
 export const TEXTS = [
   '',
   ' ',
@@ -98,7 +101,7 @@ export const TEXTS = [
   'ß'.repeat(300),
 ] as const
 
-/** Something else where a value should stand. */
+/** A replacement for a value. */
 export const junk = (dice: Dice): unknown => {
   switch (dice.below(12)) {
     case 0:

@@ -1,4 +1,4 @@
-/** What is done to a body that was right: to its values, then to its bytes. */
+/** Mutations of valid bodies: of their values, then of their bytes. */
 import { type Dice, junk, Raw, TEXTS, write } from './dice.ts'
 
 type Place = { owner: Record<string, unknown> | unknown[]; name: string | number }
@@ -17,7 +17,7 @@ const put = ({ owner, name }: Place, value: unknown): void => {
   ;(owner as Record<string | number, unknown>)[name] = value
 }
 
-/** A place may be put into itself. */
+/** A value may be put into itself. */
 const copied = (value: unknown): unknown => {
   if (Array.isArray(value)) return value.map(copied)
   return typeof value !== 'object' || value === null || value instanceof Raw
@@ -25,7 +25,7 @@ const copied = (value: unknown): unknown => {
     : Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, copied(inner)]))
 }
 
-/** Changes one place of the value; what is there goes, is another's, is twice there, or is of another kind. */
+/** Changes one place of the value: removes it, moves it, repeats it, or changes its type. */
 export const mutate = (dice: Dice, body: Record<string, unknown>): void => {
   const places = placesOf(body)
   if (places.length === 0) return
@@ -61,13 +61,13 @@ export const mutate = (dice: Dice, body: Record<string, unknown>): void => {
 
 export const bodyText = (dice: Dice, body: Record<string, unknown>): string => {
   const written = write(body)
-  // The same key once more, first or last.
+  // The same key again, first or last.
   if (!dice.chance(0.03)) return written
   const extra = `${JSON.stringify(dice.pick(['model', 'messages', 'input', 'stream', 'max_tokens', '__proto__']))}:${write(junk(dice))}`
   return dice.chance(0.5) ? `{${extra},${written.slice(1)}` : `${written.slice(0, -1)},${extra}}`
 }
 
-/** Bytes that are no JSON, or JSON of another coding. */
+/** Bytes that are not JSON, or JSON in another encoding. */
 export const damaged = (dice: Dice, text: string): Buffer => {
   const bytes = Buffer.from(text)
   const place = dice.below(bytes.length + 1)

@@ -1,11 +1,11 @@
-/** What is no request, or two at once: written to the socket as it is. */
+/** Bytes that are no request, or two at once, written to the socket unchanged. */
 import type { Dice } from './dice.ts'
 import type { Shot, Target } from './shots.ts'
 
 const HELLO = '{"model":"policy","max_tokens":4,"messages":[{"role":"user","content":"Hi"}]}'
 const PATH = '/v1/chat/completions'
 
-/** Each of them ends the connection: by what it says, by what is wrong with it, or by leaving. */
+/** Each of them ends the connection: by a header, by an error, or by disconnecting. */
 export const rawShot = (
   dice: Dice,
   { keys }: Target,

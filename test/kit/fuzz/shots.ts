@@ -1,38 +1,38 @@
-/** One hostile request as the bytes that go over the wire, wholly made of a seed and a number. */
+/** One hostile request as bytes, determined by a seed and a number. */
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { bodyFor, idOf, type Ids } from './bodies.ts'
 import { Dice } from './dice.ts'
 import { bodyText, damaged, mutate } from './mutations.ts'
 import { rawShot } from './raw.ts'
 
-/** A path as the OpenAPI document has it: `{…}` for what is filled in. */
+/** A path as in the OpenAPI document, with `{…}` for its parameters. */
 export type Route = { method: string; path: string }
 export type Target = {
   name: string
   routes: readonly Route[]
   ids: Ids
-  /** Tokens; none: a gateway without keys. */ keys: readonly string[]
+  /** Tokens; none for a gateway without keys. */ keys: readonly string[]
   bodyLimit: number
 }
 
 export type Shot = {
   index: number
-  /** What is wrong with it, if anything: for reading. */
+  /** The fault of the request, if any; for diagnostics. */
   what: string[]
   target: string
   route: string
   method: string
-  /** What stands in the request line. */
+  /** The target of the request line. */
   path: string
   /** Written one after another. */
   pieces: Buffer[]
-  /** The body as the gateway gets to see it; null where it does not come whole, or nobody can say. */
+  /** The body that the gateway gets; null if it is incomplete or undefined. */
   body: Buffer | null
-  /** `sent`: as soon as all is written; `heard`: with the first bytes of the answer. */
+  /** `sent`: after everything is written; `heard`: with the first bytes of the response. */
   leaves: 'never' | 'sent' | 'heard'
-  /** It need not be answered: it may be no request, or larger than anybody waits for. */
+  /** A response is optional: it may be no request, or too large to wait for. */
   silence: boolean
-  /** The token that it carries, if that is one of the target's. */
+  /** Its token, if it is one of the target's. */
   key: string | null
 }
 
@@ -205,7 +205,7 @@ const headersOf = (dice: Dice, target: Target): { lines: string[]; key: string |
   return { lines, key, strange: names.some((name) => name === 'expect' || name === 'upgrade') }
 }
 
-/** The body in chunks, as its sender cuts it. */
+/** The body in chunks of the sender's sizes. */
 const chunked = (dice: Dice, body: Buffer): Buffer[] => {
   const pieces: Buffer[] = []
   for (let from = 0; from < body.length;) {
@@ -225,7 +225,7 @@ const chunked = (dice: Dice, body: Buffer): Buffer[] => {
   return [...pieces, latin1(dice.chance(0.9) ? '0\r\n\r\n' : '0\r\nx-trailer: 1\r\n\r\n')]
 }
 
-/** The request `index` of a run with `seed`. The same target gives the same bytes. */
+/** Request `index` of a run with `seed`. The same target gives the same bytes. */
 export const shotOf = (seed: number, index: number, targets: readonly Target[]): Shot => {
   const dice = new Dice(Math.imul(seed, 1_000_003) + index)
   const target = targets[dice.chance(0.65) ? 0 : targets.length - 1]!
@@ -319,6 +319,6 @@ export const shotOf = (seed: number, index: number, targets: readonly Target[]):
   }
 }
 
-/** As somebody reads it who wants to send it again. */
+/** The request in a readable form that can be sent again. */
 export const readable = ({ index, what, target, pieces }: Shot): string =>
   `request ${index} to ${target} (${what.join(', ') || 'nothing wrong with it'}):\n${JSON.stringify(Buffer.concat(pieces).toString('latin1').slice(0, 4000))}`

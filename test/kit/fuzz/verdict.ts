@@ -1,11 +1,11 @@
-/** What is wrong with an answer, whatever was asked. */
+/** Checks of a response that hold for every request. */
 import { ERRORS, type ErrorCode } from '@instar/events'
 import type { Shot } from './shots.ts'
 import type { Answer, Exchange } from './wire.ts'
 
-/** Faults of the fifth hundred that say something true of a gateway in order: there is no such service in this process. */
+/** Codes with status 5xx that are correct for a working gateway: the service does not exist in this process. */
 const RIGHT = new Set<ErrorCode>(['not_available', 'no_equivalent'])
-/** Paths of ours, places in sources, words of V8's. */
+/** Paths of the source tree, source positions, and V8's error messages. */
 const INSIDE =
   /node:internal|\.ts:\d+|\/services\/|\/packages\/|node_modules|at Object\.|is not a function|Cannot read prop|\[object Object\]|is not iterable/
 
@@ -22,7 +22,7 @@ const parsed = (text: string): unknown => {
   }
 }
 
-/** In the shape of Anthropic's, or of OpenAI's; undefined where it is in neither. */
+/** In Anthropic's form or in OpenAI's; undefined if it is neither. */
 const faultIn = (value: unknown, anthropic: boolean, requestId: string | undefined): Fault | undefined => {
   if (!isObject(value) || !isObject(value['error'])) return undefined
   const { error } = value
@@ -43,7 +43,7 @@ const faultIn = (value: unknown, anthropic: boolean, requestId: string | undefin
 const ofOurs = ({ code }: Fault): string[] =>
   code === 'internal' || (ERRORS[code].status >= 500 && !RIGHT.has(code)) ? [`a fault of ours: ${code}`] : []
 
-/** Whether the path is spoken in Messages' dialect; a count of tokens is one of them. */
+/** Whether the path has the dialect of Messages; token counting is one of them. */
 const isAnthropic = (path: string): boolean => path.split('?')[0]!.slice(0, 200).includes('/v1/messages')
 
 const TERMINAL: readonly (readonly [path: RegExp, end: RegExp])[] = [
@@ -67,7 +67,7 @@ const streamed = ({ path }: Shot, { body }: Answer): string[] => {
   return findings
 }
 
-/** `last`: it is the last of its connection, which may have been cut by the client. */
+/** `last`: it is the last response of its connection, which the client may have cut. */
 const ofAnswer = (shot: Shot, answer: Answer, mayBeCut: boolean): string[] => {
   const { status, headers, body, whole } = answer
   const type = headers.get('content-type') ?? ''
@@ -85,7 +85,7 @@ const ofAnswer = (shot: Shot, answer: Answer, mayBeCut: boolean): string[] => {
   if (shot.method === 'HEAD') return findings
   const requestId = headers.get('request-id')
   const said = type.startsWith('application/json') ? parsed(body.toString()) : undefined
-  // Of bytes of which nobody knows what path they ask for, either shape is right; of models two clients ask, told by a header.
+  // For bytes without a clear path either form is correct; for models the form depends on a header.
   const shapes =
     shot.method === 'raw' || shot.path.includes('/models')
       ? [true, false]
@@ -108,7 +108,7 @@ export const findingsIn = (shot: Shot, { answers, rest, error }: Exchange): stri
     : []),
 ]
 
-/** For counting: the status, and the code of a fault. */
+/** For statistics: the status and the error code. */
 export const kindOf = ({ status, body, headers }: Answer): string => {
   if (status < 400)
     return headers.get('content-type')?.startsWith('text/event-stream') ? `${status} stream` : String(status)

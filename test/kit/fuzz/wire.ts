@@ -1,4 +1,4 @@
-/** A client that writes bytes and reads what comes, whatever it is. */
+/** A client that writes bytes and reads the responses. */
 import { connect } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
 import type { Shot } from './shots.ts'
@@ -7,18 +7,18 @@ export type Answer = {
   status: number
   headers: ReadonlyMap<string, string>
   body: Buffer
-  /** Its end was seen. */ whole: boolean
+  /** The end of the response was seen. */ whole: boolean
 }
 export type Exchange = {
   answers: Answer[]
-  /** What follows them and is no answer. */ rest: Buffer
+  /** Bytes after the responses. */ rest: Buffer
   error: string | null
 }
 
-/** Longer than anything that is asked for here may take. */
+/** Longer than any of these requests may take. */
 const PATIENCE_MS = 20_000
 
-/** Resolves when the connection is over, from either side. */
+/** Resolves when the connection is closed by either side. */
 export const exchange = async (
   port: number,
   { pieces, leaves, method }: Pick<Shot, 'pieces' | 'leaves' | 'method'>,
@@ -35,7 +35,7 @@ export const exchange = async (
   socket.on('close', () => over.resolve(null))
   for (const piece of pieces) {
     if (socket.destroyed) break
-    // Each in a packet of its own, as far as that can be had.
+    // Each in its own packet, as far as possible.
     if (!socket.write(piece))
       await new Promise<void>((resolve) => {
         socket.once('drain', resolve).once('close', resolve)

@@ -1,6 +1,6 @@
 /**
- * A gateway as `instar up` configures it, in a process of its own, on a model that fails where the prompt asks
- * it to, with the prompt in the fault's message; prints its URL. One line on standard input: it stops.
+ * A gateway with the configuration of `instar up` in its own process, on a model that fails where the prompt requests
+ * it, with the prompt in the error message; prints its URL. A line on standard input stops it.
  */
 import { openMemoryLog } from '@instar/log'
 import { once } from 'node:events'

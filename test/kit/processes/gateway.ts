@@ -1,4 +1,4 @@
-/** A gateway in a process of its own, to be killed: `gateway.ts LOG_FOLDER`; prints its URL. */
+/** A gateway in its own process, to be killed: `gateway.ts LOG_FOLDER`; prints its URL. */
 import { schemaTexts } from '@instar/events'
 import { openEmbeddedLog } from '@instar/log'
 import { startRig } from '../gateway.ts'

@@ -1,4 +1,4 @@
-/** Certificates for one run: an authority of our own, a broker called `localhost`, and a client. By the `openssl` program. */
+/** Certificates for one run, by the `openssl` program: an authority, a broker called `localhost`, and a client. */
 import { execFile } from 'node:child_process'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
-/** PEM files. `broker`: key and certificate in one, as Kafka takes them. */
+/** PEM files. `broker`: key and certificate in one, as Kafka requires. */
 export type Certificates = {
   ca: string
   broker: string

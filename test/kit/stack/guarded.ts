@@ -1,6 +1,6 @@
 /**
- * A program as a child that cannot outlive us: a shell in a process group of its own starts it and waits on a
- * pipe that only we hold. However we end, kill -9 included, the pipe closes and the program is killed.
+ * A child process that cannot outlive this one: a shell in its own process group starts it and waits on a pipe that
+ * only this process holds. When this process ends, kill -9 included, the pipe closes and the program is killed.
  */
 import { spawn } from 'node:child_process'
 import { closeSync, openSync, readFileSync, rmSync } from 'node:fs'
@@ -21,24 +21,24 @@ kill $guard 2>/dev/null
 exit $status`
 
 export type Guarded = {
-  /** Resolves with the exit status (128 + signal for a signal) when it has ended, for whatever reason. */
+  /** Resolves with the exit code (128 + signal for a signal) when it has ended. */
   readonly exited: Promise<number>
-  /** The program's own process, not the shell's. */
+  /** The process id of the program, not of the shell. */
   pid(): number
   signal(signal: NodeJS.Signals): void
   /** SIGKILL; resolves when it has ended. */
   kill(): Promise<void>
-  /** The end of what it wrote, 3000 characters or as many as are asked for. */
+  /** The last 3000, or `length`, characters of its output. */
   said(characters?: number): string
 }
 
 type GuardedOptions = {
-  /** What it writes is appended to `<name>.log` in here; its pid stands in `<name>.pid`. */
+  /** Its output is appended to `<name>.log` in this folder; its process id is in `<name>.pid`. */
   folder: string
   name: string
   cwd?: string
   env?: Record<string, string>
-  /** Who it runs as. */
+  /** The user that it runs as. */
   user?: { uid: number; gid: number } | null
 }
 
@@ -46,7 +46,7 @@ const running = new Set<Guarded>()
 
 const BURIAL_MS = 2000
 
-/** Nothing where it is gone, or has not got a number yet. */
+/** Undefined if it has ended or has no process id yet. */
 const signalOf = (pid: () => number, signal: NodeJS.Signals): void => {
   try {
     process.kill(pid(), signal)
@@ -86,7 +86,7 @@ export const guarded = (command: readonly string[], { folder, name, cwd, env, us
       signalOf(() => -child.pid!, signal)
     },
     async kill() {
-      // The program first, so that the shell buries it: its number must be free when it is started again.
+      // The program first, so that the shell reaps it: its port must be free when it is started again.
       signalOf(one.pid, 'SIGKILL')
       const late = new AbortController()
       await Promise.race([exited, delay(BURIAL_MS, undefined, { signal: late.signal }).catch(() => undefined)])
@@ -101,7 +101,7 @@ export const guarded = (command: readonly string[], { folder, name, cwd, env, us
   return one
 }
 
-/** For the end of a run, whatever went before. */
+/** For the end of a run, in every case. */
 export const killAll = async (): Promise<void> => {
   await Promise.all([...running].map((one) => one.kill()))
 }

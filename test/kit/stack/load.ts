@@ -1,14 +1,14 @@
-/** Callers that append as fast as they are answered, and what the log then holds of it. */
+/** Callers that append as fast as they are answered, and a check of what the log then has. */
 import type { EventLog, LogRecord } from '@instar/log'
 import { note, range, textOf } from '../event-log/harness.ts'
 
 export type Load = {
   acknowledged(): number
-  /** Resolves when so many more calls have been acknowledged. Rejects when a call was refused. */
+  /** Resolves after so many further acknowledged calls. Rejects if a call was refused. */
   more(calls: number): Promise<void>
   /** Resolves with every acknowledged record when the last call is answered. */
   stop(): Promise<string[]>
-  /** The longest that a call waited, in milliseconds. */
+  /** The longest duration of a call, ms. */
   longest(): number
 }
 
@@ -71,7 +71,7 @@ export type Found = { acknowledged: number; stored: number; lost: number; double
 
 export const nameOf = (record: LogRecord): string => textOf(record).split('|')[0]!
 
-/** `disordered`: records that stand behind a later one of their key, repeats left out. */
+/** `disordered`: records after a later one of their key, without repetitions. */
 export const compare = (acknowledged: readonly string[], records: readonly LogRecord[]): Found => {
   const seen = new Set<string>()
   const last = new Map<string, number>()

@@ -1,25 +1,25 @@
-/** Processes that divide work among them, and waiting until each partition has exactly one owner. */
+/** Processes that divide work among them, and a wait until each partition has exactly one owner. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
 export type MemberProcess = {
-  /** As it said last. */
+  /** As it last reported. */
   share(): readonly number[]
-  /** What it began with, in order. */
+  /** The pieces of work that it began, in order. */
   did(): readonly string[]
   signal(signal: NodeJS.Signals): void
   kill(): Promise<void>
-  /** Leaves in good order. */
+  /** Leaves the group and stops. */
   end(): Promise<void>
 }
 
 export type Members<Place> = {
   start(place?: Partial<Place>): MemberProcess
-  /** Resolves with the milliseconds that it took until it holds. Looked at whenever one says something. */
+  /** Resolves with the milliseconds until the condition holds. Checked at each report. */
   until(holds: () => boolean): Promise<number>
-  /** Until these have every partition once, evenly. */
+  /** Until these processes have every partition once, evenly. */
   settled(members: readonly MemberProcess[]): Promise<number>
   killAll(): Promise<void>
 }

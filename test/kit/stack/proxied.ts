@@ -1,4 +1,4 @@
-/** One broker behind a proxy that tests tell what to drop and what to delay. */
+/** One broker behind a proxy that drops and delays messages on request. */
 import { join } from 'node:path'
 import { temporaryFolder } from '../stack.ts'
 import { killAll } from './guarded.ts'

@@ -1,7 +1,7 @@
-/** A TCP proxy that knows where Kafka's messages begin and end: it drops or delays chosen ones, whole. */
+/** A TCP proxy that parses Kafka's messages: it drops or delays whole ones. */
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 
-/** Numbers of the requests that tests speak of. */
+/** API keys of the requests that tests name. */
 export const API = {
   produce: 0,
   fetch: 1,
@@ -20,17 +20,17 @@ export type Fate = 'pass' | 'drop' | { delay: number }
 
 export type Proxy = {
   port: number
-  /** Where connections lead from now on. */
+  /** The target of new connections. */
   upstream: number
-  /** What becomes of a request before the broker sees it, and of the answer after the broker has acted. */
+  /** What happens to a request before the broker gets it, and to the response after the broker has acted. */
   request: (api: number) => Fate
   response: (api: number) => Fate
-  /** Bytes of the answers to each kind of request so far. */
+  /** Bytes of the responses so far, by kind of request. */
   answered: Map<number, number>
   close(): Promise<void>
 }
 
-/** Whole messages out of the bytes as they come: 4 bytes of length, then so many. */
+/** Messages from a byte stream: 4 bytes of length, then the message. */
 const messages = (deal: (message: Buffer) => void): ((chunk: Buffer) => void) => {
   let kept: Buffer = Buffer.alloc(0)
   return (chunk) => {
@@ -48,7 +48,7 @@ export const startProxy = (): Promise<Proxy> =>
     const sockets = new Set<Socket>()
     const server = createServer((client) => {
       const broker = connect({ host: '127.0.0.1', port: proxy.upstream })
-      /** Request number of each correlation id that is under way. */
+      /** The API key of each open correlation id. */
       const asked = new Map<number, number>()
       const pass = (to: Socket, message: Buffer, fate: Fate): void => {
         if (fate === 'drop') return

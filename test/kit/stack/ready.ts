@@ -1,11 +1,11 @@
-/** Waiting for what was started, by asking it. */
+/** Waits for started servers by polling them. */
 import { connect, createServer } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Guarded } from './guarded.ts'
 
 /**
- * A port for a server that may be stopped and started again: below those that the system gives to whoever connects
- * somewhere, so that nobody takes it meanwhile. Each process looks from a place of its own on.
+ * A port for a server that may be stopped and started again: below the ephemeral ports, so that no client takes it
+ * meanwhile. Each process searches from a different start.
  */
 export const freePort = async (): Promise<number> => {
   for (let tries = 0; tries < PORTS; tries += 1) {
@@ -26,7 +26,10 @@ const isFree = (port: number): Promise<boolean> =>
     server.listen({ host: '127.0.0.1', port }, () => server.close(() => resolve(true)))
   })
 
-/** Asks until the answer is yes. Throws with what the program wrote when it has ended or `limit` milliseconds have passed. */
+/**
+ * Polls until the result is true. Throws with the output of the program when it has ended or after `limit`
+ * milliseconds.
+ */
 export const untilReady = async (
   what: string,
   program: Guarded,
@@ -49,7 +52,7 @@ export const untilReady = async (
   }
 }
 
-/** An ApiVersions round trip: a broker that listens may not serve yet. */
+/** An ApiVersions round trip, since a broker that listens may not serve yet. */
 export const brokerAnswers = (port: number): Promise<boolean> =>
   new Promise((resolve) => {
     const socket = connect({ host: '127.0.0.1', port, timeout: 1000 })

@@ -1,4 +1,4 @@
-/** Apicurio Registry on a PostgreSQL of its own, as child processes on the loopback. */
+/** Apicurio Registry on its own PostgreSQL, as child processes on loopback. */
 import { execFile } from 'node:child_process'
 import { chown, mkdir } from 'node:fs/promises'
 import { chmodSync } from 'node:fs'
@@ -15,7 +15,7 @@ const run = promisify(execFile)
 
 export type Database = { port: number; stop(): Promise<void>; start(): Promise<void> }
 
-/** A PostgreSQL that listens on the loopback; user `postgres`, no password. */
+/** A PostgreSQL on loopback; user `postgres`, no password. */
 export const startDatabase = async (folder: string): Promise<Database> => {
   await mkdir(folder, { recursive: true })
   chmodSync(folder, 0o711)
@@ -24,7 +24,7 @@ export const startDatabase = async (folder: string): Promise<Database> => {
   const port = await freePort()
   const data = join(place.home, 'server')
   await mkdir(data, { mode: 0o700 })
-  // As the product does it: initdb wants a user with a name, which the server's has not.
+  // As in the product: initdb requires a user with a name, which the server's user lacks.
   const maker = place.user && { uid: NOBODY, gid: NOBODY }
   if (maker) await chown(data, maker.uid, maker.gid)
   const initial = ['-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions']
@@ -32,7 +32,7 @@ export const startDatabase = async (folder: string): Promise<Database> => {
   ownData({ ...place, data })
   let server: Guarded
   const start = async (): Promise<void> => {
-    // The shell runs as we do, so that it may write its files; the server may not be root.
+    // The shell runs as this user, so that it can write its files; the server must not be root.
     const as = place.user ? ['setpriv', `--reuid=${place.user.uid}`, `--regid=${place.user.gid}`, '--clear-groups'] : []
     server = guarded(
       [
@@ -85,7 +85,7 @@ export type Registry = {
   kill(): Promise<void>
   signal(signal: NodeJS.Signals): void
   start(): Promise<void>
-  /** Killed, its storage lost, and started again. */
+  /** Kills it, deletes its storage, and starts it again. */
   forget(): Promise<void>
 }
 

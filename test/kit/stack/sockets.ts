@@ -1,10 +1,10 @@
-/** What the system says of connections; Linux only, as is this folder. */
+/** Connections as the system lists them; Linux only, as this folder. */
 import { readFile } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
 
 const CLOSE_WAIT = '08'
 
-/** Whether a client of the port has gone and the server has not noticed yet. */
+/** Whether a client of the port has disconnected and the server has not noticed yet. */
 const goneUnseen = async (port: number): Promise<boolean> => {
   const tables = await Promise.all(['/proc/net/tcp', '/proc/net/tcp6'].map((file) => readFile(file, 'utf8')))
   const ours = `:${port.toString(16).toUpperCase().padStart(4, '0')}`
@@ -17,8 +17,8 @@ const goneUnseen = async (port: number): Promise<boolean> => {
 }
 
 /**
- * Resolves when the brokers have dealt with all that clients sent before they ended: a request that a killed
- * process had sent is still carried out, and its connection closed only then.
+ * Resolves when the brokers have processed all that ended clients sent: a request of a killed process is still executed
+ * before its connection is closed.
  */
 export const allSeen = async (brokers: readonly string[]): Promise<void> => {
   for (const broker of brokers) {

@@ -1,4 +1,6 @@
-/** Replays a log with batches of another size on a learner that computes nothing, and says what came of it and what memory it took. */
+/**
+ * Replays a log with batches of another size on a learner that computes nothing; prints the result and the memory used.
+ */
 import { schemaTexts } from '@instar/events'
 import { openEmbeddedLog } from '@instar/log'
 import type { Model } from '@instar/engine/port'

@@ -1,4 +1,4 @@
-/** Verifies a log without computing, and says what came of it and what memory it took. */
+/** Verifies a log without computing; prints the result and the memory used. */
 import { InstarError } from '@instar/events'
 import { openEmbeddedLog } from '@instar/log'
 import { verify } from '../../../services/trainer/src/shell/verify.ts'

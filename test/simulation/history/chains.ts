@@ -1,4 +1,4 @@
-/** The chains: each link names the one before it, so that the chain is walked from its beginning. */
+/** The chains: each record names the one before it, so that a chain is read from its beginning. */
 import type {
   BatchSealed,
   LineStarted,
@@ -12,7 +12,7 @@ import type {
 import type { Fact } from './facts.ts'
 
 type Link = { prev: string }
-/** From the first record, which names none, to the one behind each: the earliest that stands after it. */
+/** From the first record, which names none, to each next one: the earliest that names the last. */
 const walk = <E extends UpdatesEvent | WeightsEvent>(
   facts: readonly Fact<E>[],
   mayBegin: (event: E) => boolean,
@@ -50,7 +50,7 @@ export const trainingOf = (facts: readonly Fact<UpdatesEvent>[]): Training => {
   }
 }
 
-/** Turns that stood in a batch, taken or dropped. */
+/** Turns that are in a batch, used or dropped. */
 export const spentIn = (batches: readonly Batch[]): string[] =>
   batches.flatMap(({ sealed }) => [...sealed.items, ...sealed.dropped].map(({ turn }) => turn))
 
@@ -129,7 +129,7 @@ export const lineOf = (facts: readonly Fact<WeightsEvent>[]): Line => {
 
 export const headOf = (line: Line): Version | undefined => line.versions.find(({ number }) => number === line.head)
 
-/** Updates between a version and the head, along parents; null where it is no ancestor. */
+/** Updates between a version and the head, along parents; null if it is no ancestor. */
 export const stepsBehind = (line: Line, version: number): number | null => {
   const ancestors: number[] = []
   for (
@@ -148,7 +148,7 @@ export const refusalsInARow = (chain: Line['chain']): number =>
     .slice(chain.findLastIndex(({ event }) => event.type === 'VersionPublished' || event.type === 'HeadMoved') + 1)
     .filter(({ event }) => event.type === 'VersionRejected' && Object.keys(event.figures).length > 0).length
 
-/** The best content figure of the base and of all accepted versions. */
+/** The best content score of the base and of all accepted versions. */
 export const bestContent = ({ started, chain }: Line): number =>
   Math.max(
     started?.settings['content'] ?? -Infinity,

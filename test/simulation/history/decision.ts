@@ -1,4 +1,4 @@
-/** What a process put on its way, what it had read when it did, and what it was told by others than the log. */
+/** A record that a process sent, what it had read then, and its inputs besides the log. */
 import type { Event } from '@instar/events'
 import type { Ordered } from '../../../services/gateway/src/admin/core/admin.ts'
 import type { Measured } from '../../../services/publisher/src/core/decide.ts'
@@ -6,16 +6,16 @@ import type { Judged } from '../../../services/scorer/src/core/judgement.ts'
 import type { Ends } from '../sim-log.ts'
 
 export type Note = {
-  /** What the judges said. */
+  /** The verdicts of the judges. */
   opinion?: Judged
-  /** What was measured of a candidate, and the first thing that is wrong with it beside its content; null: nothing is. */
+  /** The figures of a candidate, and its first fault besides its content; null: none. */
   measured?: Measured | null
   flaw?: string | null
-  /** What an admin asked for. */
+  /** The command of an admin. */
   ordered?: Ordered
-  /** The session that a request says it is of; or that of the answer that it goes on from. Null: neither. */
+  /** The session label of a request, or the session of the answer that it continues. Null: neither. */
   session?: string | null
-  /** Digest of the request whose answer it goes on from. */
+  /** The digest of the request whose answer it continues. */
   before?: string | null
 }
 
@@ -25,12 +25,12 @@ export type Decided = {
   writer: string
   /** One life of the writer. */
   life: object
-  /** The writer's positions. */
+  /** The positions of the writer. */
   seen: Ends
-  /** By the writer's clock. */
+  /** The time by the clock of the writer. */
   now: number
   share: ReadonlySet<number>
-  /** Records in the order in which this life read them; null where an earlier one read some. */
+  /** Records in the order in which this life read them; null if an earlier life read some. */
   read: ReadonlyMap<string, number> | null
   note: Note
 }

@@ -1,4 +1,4 @@
-/** The log as plain lists: what stands under one key of one topic, in order, up to where somebody had read. */
+/** The log as plain lists: the records of one key of one topic, in order, up to a position. */
 import type { Event, Logged, ScoresEvent, TurnsEvent, UpdatesEvent, WeightsEvent } from '@instar/events'
 import { slot, type Ends } from '../sim-log.ts'
 

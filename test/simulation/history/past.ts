@@ -1,11 +1,11 @@
-/** The history as somebody knew it who had read so far: the sessions, scores and chains of these records alone. */
+/** The history at the positions of a process: the sessions, scores and chains of the records before them. */
 import type { Ends } from '../sim-log.ts'
 import { lineOf, trainingOf, type Line, type Training } from './chains.ts'
 import type { Facts, Followed } from './facts.ts'
 import { scoresOf, type Score } from './scores.ts'
 import { sessionOf, type Session, type Turn } from './session.ts'
 
-/** What the same records say is worked out once. */
+/** Results for the same records are computed once. */
 export class History {
   readonly facts: Facts
   readonly #known = new Map<string, unknown>()
@@ -14,7 +14,7 @@ export class History {
     this.facts = facts
   }
 
-  /** Without `seen`: all of it. */
+  /** Without `seen` all of it. */
   past(seen?: Ends): Past {
     return new Past(this, seen)
   }

@@ -1,4 +1,4 @@
-/** Whether what a scorer or a client closed and scored was right, by what it had read. */
+/** Whether a scorer or a client scored and closed correctly, given what it had read. */
 import type { ScoreRevised, SessionClosed, TurnScored, TurnSkipped } from '@instar/events'
 import type { Decided } from './decision.ts'
 import type { Past } from './past.ts'

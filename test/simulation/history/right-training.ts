@@ -1,4 +1,4 @@
-/** Whether a trainer chose, valued and settled batches rightly, by what it had read. */
+/** Whether a trainer selected, weighted and settled batches correctly, given what it had read. */
 import type { BatchSealed, ScoresEvent, UpdateComputed, UpdateFailed } from '@instar/events'
 import { headOf, spentIn, stepsBehind, type Batch, type Line } from './chains.ts'
 import type { Decided } from './decision.ts'
@@ -74,7 +74,7 @@ const isSettled = (last: Batch | undefined, { verdicts }: Line): boolean =>
 /** `counted`: the record that first gave it a reward. */
 type Waiting = { turn: Turn; score: Score; counted: Fact<ScoresEvent>; group: Waiting[] }
 
-/** Scored turns of no batch yet, in the order in which they were first given a reward. */
+/** Scored turns of no batch yet, in the order in which they first got a reward. */
 export const waitingFor = (past: Past, policy: string): Waiting[] => {
   const spent = new Set(spentIn(past.training(policy).batches))
   const waiting = [...past.scores(policy)]
@@ -99,7 +99,7 @@ const beside = (past: Past, { event }: Turn): Turn[] =>
 const inBackground = (past: Past, turn: Turn): boolean =>
   beside(past, turn).filter(({ shown }) => shown).length < turn.event.candidates
 
-/** Why a turn is never trained on; null if it may be. */
+/** The reason why a turn is never trained on; null if it may be. */
 export const whyNot = ({ event }: Turn, policy: string, line: Line, { staleness }: TrainingRules): string | null => {
   if (event.type === 'TurnAborted' || !event.trainable || event.policy !== policy) return event.reason ?? 'aborted'
   const steps = stepsBehind(line, event.version)
@@ -177,8 +177,8 @@ const rightItems = (
 }
 
 /**
- * The oldest version's turns first, of each who could be taken first, with the candidates of his request, and no more. Who has
- * his share of the batch waits until everybody else was looked at.
+ * Turns of the oldest version first; a turn is taken with the other candidates of its request, up to the size of the
+ * batch. A key that has reached its share waits until all other keys were considered.
  */
 const rightOrder = (
   past: Past,
@@ -230,7 +230,7 @@ const means = (before: ReadonlyMap<string, number>, items: readonly Rewarded[]):
 const moved = (mean: number, items: readonly Rewarded[]): number =>
   items.reduce((value, { reward }) => 0.9 * value + 0.1 * reward, mean)
 
-/** Means of each subject after these batches, worked out from their rewards alone. */
+/** The means of each subject after these batches, computed from their rewards alone. */
 const meansAfter = (batches: readonly Pick<BatchSealed, 'items'>[]): Map<string, number> => {
   let after = new Map<string, number>()
   for (const { items } of batches) {

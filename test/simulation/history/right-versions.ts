@@ -1,4 +1,4 @@
-/** Whether verdicts, promotions and admin's commands were right, by what their writers had read. */
+/** Whether verdicts, promotions and commands of an admin were correct, given what their writers had read. */
 import type { HeadMoved, LearningFrozen, VersionPublished, VersionRejected } from '@instar/events'
 import type { Ordered } from '../../../services/gateway/src/admin/core/admin.ts'
 import { bestContent, updateIn, type Batch, type Line } from './chains.ts'
@@ -6,7 +6,7 @@ import type { Decided } from './decision.ts'
 import type { Past } from './past.ts'
 
 type Says = (holds: boolean, problem: string) => void
-/** How far below the best accepted version the content figure may be. */
+/** The maximum distance of the content score below that of the best accepted version. */
 const CONTENT_DROP = 0.04
 
 export const rightVerdict = (
@@ -129,7 +129,7 @@ export const rightCommand = (
   says(event.to !== line.head || (event.freeze && !line.frozen), `${name} moves nothing`)
 }
 
-/** Whether it was right to say this of a command without another record. */
+/** Whether this response to a command without a record was correct. */
 export const rightAnswer = (past: Past, { command, policy, request }: Ordered, refused: string | null): boolean => {
   const line = past.line(policy)
   if (refused === 'no_line') return !line.started

@@ -1,10 +1,10 @@
-/** Which score of a turn is in force: the judges' first, unless somebody rated the turn himself. */
+/** The score of a turn in force: the judges' first, unless a user rated the turn. */
 import type { ScoresEvent } from '@instar/events'
 import type { Fact } from './facts.ts'
 
 export type Score = {
   fact: Fact<ScoresEvent>
-  /** Record that counted first. */ first: Fact<ScoresEvent>
+  /** The record that counted first. */ first: Fact<ScoresEvent>
   revision: number
   counted: Fact<ScoresEvent>[]
 }

@@ -1,6 +1,6 @@
 /**
- * What the records of one session say, worked out for each turn from the whole list: what it goes on from, and
- * what was the first thing that came of it. Nothing here is folded.
+ * The state of one session, computed for each turn from the whole list of records: what it continues, and its first
+ * result. It uses no fold.
  */
 import type {
   FeedbackGiven,
@@ -75,7 +75,7 @@ export const sessionOf = (name: string, facts: readonly Fact<TurnsEvent>[]): Ses
 const firsts = <T>(items: readonly T[], by: (item: T) => string): T[] =>
   [...Map.groupBy(items, by).values()].map(([first]) => first!)
 
-/** Of those that gave the answer to another request than this: the latest request's first candidate. */
+/** Turns with this answer to another request; of the latest request the first candidate. */
 const predecessor = (
   spoken: readonly Fact<Spoken>[],
   { at, event: { after, kind, type, digest } }: Fact<Spoken>,
@@ -88,7 +88,7 @@ const predecessor = (
   return alike.find(({ event }) => event.group === latest)
 }
 
-/** Each id once, the first that speaks of a turn that stands before it. */
+/** Each id once: the first record about a turn before it. */
 const opinions = (facts: readonly Fact<TurnsEvent>[], turns: readonly Turn[]): Fact<FeedbackGiven>[] => {
   const given = facts.filter((fact): fact is Fact<FeedbackGiven> => fact.event.type === 'FeedbackGiven')
   return firsts(
@@ -106,11 +106,11 @@ const turnRated = (turns: readonly Turn[], { at, event }: Fact<FeedbackGiven>): 
 
 export const isOpen = ({ shown, next, closedBy }: Turn): boolean => shown && next === null && closedBy === null
 
-/** What was said to a turn was said to the candidate of its request that somebody saw. */
+/** The next state of a turn belongs to the shown candidate of its request. */
 export const seenOf = ({ turns }: Session, turn: Turn): Turn | undefined =>
   turn.shown ? turn : turns.find(({ shown, event }) => shown && event.group === turn.event.group)
 
-/** The record that a score of this turn is owed to; null while nothing came of it, or nothing that counts for it. */
+/** The record that requires a score of this turn; null while there is none that counts for it. */
 export const causeOf = (session: Session, turn: Turn): string | null => {
   const seen = seenOf(session, turn)
   const { event } = turn
@@ -119,6 +119,6 @@ export const causeOf = (session: Session, turn: Turn): string | null => {
     : (seen.next ?? seen.closedBy)
 }
 
-/** The feedback that holds: the latest by its giver's gateway, of two at one time the one with the higher id. */
+/** The feedback in force: the latest by the clock of its gateway, of two at one time the one with the higher id. */
 export const ratingOf = (turn: Turn): Fact<FeedbackGiven> | null =>
   turn.feedback.toSorted(({ event: a }, { event: b }) => a.at - b.at || (a.id < b.id ? -1 : 1)).at(-1) ?? null

@@ -1,8 +1,8 @@
-/** Runs mutants until a schedule shows what is wrong with them. */
+/** Runs mutants until a schedule detects them. */
 import { load } from './load.ts'
 import type { Mutant } from './table.ts'
 
-/** `schedules`: how many it took; null: none of `most` broke. */
+/** `schedules`: how many it took; null: none of `most` failed. */
 export type Killed = { mutant: Mutant; schedules: number | null; problem: string }
 
 /** Schedules from seed 1 on. */

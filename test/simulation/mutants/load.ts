@@ -1,7 +1,7 @@
 /**
- * The simulation over a product with one thing changed. Each mutant has modules of its own in this process: what is
- * imported under `?mutant=NAME` imports under the same name, and the changed files are changed as they are read. No file
- * is touched. A patch whose text is not in its file exactly once (line breaks aside) is refused.
+ * The simulation on a product with one change. Each mutant has its own modules in this process: what is imported under
+ * `?mutant=NAME` imports under the same name, and changed files are patched as they are read. No file is changed. A
+ * patch whose text is not in its file exactly once (line breaks aside) is an error.
  */
 import { readFileSync } from 'node:fs'
 import { registerHooks } from 'node:module'
@@ -12,12 +12,12 @@ import type { simulate } from '../world.ts'
 import type { Mutant } from './table.ts'
 
 const QUERY = /\?mutant=(\w+)$/
-/** Name → URL of a file → what is changed in it. */
+/** Name → URL of a file → its patches. */
 const patched = new Map<string, Map<string, Mutant['patch']>>()
 
 const urlOf = (file: string): string => pathToFileURL(join(ROOT, file)).href
 
-/** Finds `from` however the formatter broke its lines: white space and a trailing comma make no difference. */
+/** Finds `from` with any line breaks of the formatter: white space and trailing commas are ignored. */
 const pattern = (from: string): RegExp => {
   const characters = [...from.replace(/\s+/g, '')].map((one) => {
     const exactly = one.replace(/[\\^$.*+?()[\]{}|/-]/, '\\$&')

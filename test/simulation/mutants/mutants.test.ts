@@ -1,4 +1,6 @@
-/** The simulation finds plausible mistakes. All of them: `npm run simulate -- --mutants`; some of each service here. */
+/**
+ * The simulation detects plausible mistakes. All mutants: `npm run simulate -- --mutants`; here some of each service.
+ */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,7 +11,7 @@ import { checkPatch, load } from './load.ts'
 import { namesIn } from './report.ts'
 import { MUTANTS } from './table.ts'
 
-/** Found within a few schedules. */
+/** Detected within a few schedules. */
 const HERE = [
   'lastContinuation',
   'firstRated',

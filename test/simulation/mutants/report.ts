@@ -1,7 +1,7 @@
 /** Mutants as rows of the table in docs/simulation.md. */
 import type { Killed } from './kill.ts'
 
-/** What found it, without the ids of that schedule. */
+/** The problem without the ids of its schedule. */
 const inShort = (problem: string): string => {
   const said = problem
     .replace(/\s+/g, ' ')
@@ -19,5 +19,5 @@ export const rowOf = ({ mutant, schedules, problem }: Killed): string => {
   return `| \`${mutant.name}\` (${place}) | ${mutant.breaks} | ${schedules === null ? '**not found**' : inShort(problem)} | ${schedules ?? '–'} |`
 }
 
-/** Names in the table's first column. */
+/** The names in the first column of the table. */
 export const namesIn = (markdown: string): string[] => [...markdown.matchAll(/^\| `(\w+)` \(/gm)].map((row) => row[1]!)

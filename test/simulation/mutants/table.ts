@@ -1,13 +1,13 @@
 /**
- * Plausible mistakes in the folds and in what services decide. Each is a change to one file's text, short enough to stay
- * where the lines around it move; the simulation has to find every one of them.
+ * Plausible mistakes in the folds and in the decisions of services. Each is a short patch of one file, so that it still
+ * fits when the lines around it move; the simulation must detect all of them.
  */
 export type Mutant = {
   name: string
   file: string
-  /** Each `from` stands in the file once. */
+  /** Each `from` occurs in the file once. */
   patch: readonly (readonly [from: string, to: string])[]
-  /** What it does that is wrong. */
+  /** The wrong behaviour. */
   breaks: string
 }
 

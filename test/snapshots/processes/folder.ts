@@ -1,4 +1,7 @@
-/** Folds a log into a snapshot until it is killed or has read everything: `folder.ts SERVICE LOG SNAPSHOTS`. Says `saved` after each snapshot. */
+/**
+ * Folds a log into a snapshot until it is killed or has read everything: `folder.ts SERVICE LOG SNAPSHOTS`. Prints
+ * `saved` after each snapshot.
+ */
 import { followEvents, openEmbeddedLog, openSnapshots } from '@instar/log'
 import { SERVICES } from '../services.ts'
 

@@ -1,4 +1,7 @@
-/** One life of scorer, trainer and publisher of this build on an embedded log: some conversations, until all is settled. */
+/**
+ * One run of scorer, trainer and publisher of this build on an embedded log: some conversations, until all work is
+ * done.
+ */
 import { encodeEvent, schemaTexts, updateLine, weightLine } from '@instar/events'
 import { announceUpgrade, openEmbeddedLog } from '@instar/log'
 import type { Model } from '@instar/engine/port'
@@ -25,7 +28,7 @@ const scorer = createScorer({ log, now: Date.now, onFatal, judges: [judge] }, sc
 const trainer = createTrainer(ports, trainerConfig.parse({ batchSize: 4 }))
 const publisher = createPublisher({ ...ports, probes: [] }, publisherConfig.parse({ samples: 1 }))
 await Promise.all([scorer, trainer, publisher].map((service) => service.start()))
-// Spoken by the version that serves: what is older than a few versions is not trained on.
+// Turns of the served version: versions that are too old are not trained on.
 const version = weightLine(publisher.state.weights, 'policy').last
 for (let n = Number(from); n < Number(from) + 8; n += 1) {
   const [session, said] = [`s${n}`, [{ role: 'user', content: 'hi' }] as Said[]]

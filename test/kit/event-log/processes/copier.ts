@@ -1,4 +1,4 @@
-/** `node copier.ts SOURCE DESTINATION`: copies, says how far it is, a line for each step of the copy. */
+/** `node copier.ts SOURCE DESTINATION`: copies, and prints its progress, one line per step. */
 import { copyLog, openEmbeddedLog } from '@instar/log'
 import { SCHEMAS } from '../harness.ts'
 

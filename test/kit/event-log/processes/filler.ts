@@ -1,6 +1,7 @@
 /**
- * Appends one by one, the refused one again, until the log is broken; prints how many were acknowledged, the
- * codes, and how its subscription ended. After the first refusal it says `refused` and waits for a line.
+ * Appends one record after another, refused ones again, until the log is broken; prints the number of acknowledged
+ * records, the error codes, and the error of its subscription. After the first refusal it prints `refused` and waits
+ * for a line.
  */
 import { InstarError } from '@instar/events/errors'
 import type { EventLog } from '@instar/log'

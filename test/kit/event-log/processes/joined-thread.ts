@@ -1,4 +1,7 @@
-/** The second thread of joined.test.ts: follows `turns`, appends 50 records when told to, and answers with all that it read. */
+/**
+ * The second thread of joined.test.ts: follows `turns`, appends 50 records on request, and answers with all that it
+ * read.
+ */
 import { openJoinedLog } from '@instar/log'
 import { once } from 'node:events'
 import { parentPort, workerData, type MessagePort } from 'node:worker_threads'

@@ -1,4 +1,4 @@
-/** Once it is told to go, appends from 16 callers until it is killed; prints `caller call` for every acknowledged call. */
+/** On request, appends from 16 callers until it is killed; prints `caller call` for every acknowledged call. */
 import { once } from 'node:events'
 import type { EventLog } from '@instar/log'
 import { note, range } from '../harness.ts'

@@ -1,4 +1,4 @@
-/** A model and a batch that need no file: seeded weights, completions sampled from them. Used by tests of the update. */
+/** A model and a batch without files: seeded weights, and completions sampled from them. For tests of the update. */
 import { completionLogprobs, ownLogprobs } from '@instar/policy/forward'
 import { initialWeights } from '@instar/policy/initial'
 import type { StepSettings, TrainItem } from '@instar/engine/port'
@@ -46,7 +46,7 @@ export function exampleWeights(): Weights {
   return weightsFrom(initialWeights(config, 17))
 }
 
-/** Ten turns at temperature 0.7 with the base model's own log-probs; every third has a hint. */
+/** Ten turns at temperature 0.7 with the log-probs of the base; every third has a hint. */
 export async function exampleItems(runtime: Runtime): Promise<TrainItem[]> {
   const next = uniform(23)
   const ids = (count: number): number[] => Array.from({ length: count }, () => Math.floor(next() * config.vocabulary))

@@ -1,4 +1,4 @@
-/** `node one-step.ts [ENGINE]`: one update in a process of its own; prints the sha256 of adapter and optimizer state. */
+/** `node one-step.ts [ENGINE]`: one update in its own process; prints the sha256 of adapter and optimizer state. */
 import { createRuntime } from '@instar/policy/runtime/runtime'
 import { ENGINES } from '@instar/policy/runtime/engines'
 import { Trainer } from '@instar/policy/step'
