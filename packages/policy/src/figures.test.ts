@@ -63,7 +63,7 @@ function near(actual: number, expected: number, tolerance: number, what: string)
   assert.ok(Math.abs(actual - expected) <= tolerance, `${what}: ${actual}, PyTorch ${expected}`)
 }
 
-/** Relative to the tensor's own norm. */
+/** Relative to the norm of the tensor. */
 function same(actual: ArrayLike<number>, expected: Summary, tolerance: number, what: string): void {
   near(Math.hypot(...Array.from(actual)), expected.norm, tolerance * expected.norm, `${what}: norm`)
   expected.first.forEach((value, at) => {
@@ -75,7 +75,7 @@ const unbuilt = findBuilt() ? false : 'the engine tfjs-node is not built here (n
 
 for (const [name, figures] of Object.entries(stored)) {
   for (const engine of ['onnx', 'wasm', 'tfjs-node'] as const) {
-    /** Of a gradient, relative to the norm of its matrix; the others' is what was agreed before. */
+    /** For gradients relative to the norm of the matrix; for other values the stated tolerance. */
     const within = (others: number): number => (engine === 'tfjs-node' ? 1e-5 : others)
     const options = { skip: engine === 'tfjs-node' && unbuilt }
     const { config, adapter: expected } = figures
@@ -136,7 +136,7 @@ for (const [name, figures] of Object.entries(stored)) {
           clipLow: 0.2,
           clipHigh: 0.28,
         })
-        // Inputs are listed in the order of make.py: layer by layer, q k v o gate up down, A before B.
+        // Inputs in the order of make.py: layer by layer, q k v o gate up down, A before B.
         const lora = new Map(
           trainedInputs(config, expected.rank).map((spec, at): [string, WeightTensor] => [
             spec.name,

@@ -1,4 +1,4 @@
-/** The projection goes on from where its fold was kept, and the rows are those of a reading from the start. */
+/** The projection continues from the snapshot of its fold, and the rows are those of a reading from the start. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { openMemoryLog, openSnapshots, type EventLog, type Offsets } from '@instar/log'
@@ -8,7 +8,7 @@ import { longHistory, records } from '../../../test/kit/projected-history.ts'
 
 const TURNS = 120
 
-/** The log, and from where it was read. */
+/** The log, and the positions from which it was read. */
 const watched = (log: EventLog): { log: EventLog; from: Offsets[] } => {
   const from: Offsets[] = []
   return {

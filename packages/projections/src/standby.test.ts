@@ -1,4 +1,7 @@
-/** A database that a newer build has brought further: this build leaves it alone, waits while it is kept up to date, and ends where it is not. */
+/**
+ * A database that a newer build has migrated: this build does not change it, waits while it is kept up to date, and
+ * ends where it is not.
+ */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { InstarError } from '@instar/events'
@@ -9,7 +12,7 @@ import type { Client } from 'pg'
 import { digests, temporaryFolder, withClient } from '../../../test/kit/database.ts'
 import { longHistory, records } from '../../../test/kit/projected-history.ts'
 
-/** What a migration of a newer build leaves behind. */
+/** The state after a migration of a newer build. */
 const newerMigration = (client: Client): Promise<unknown> =>
   client.query(
     `alter table turns add column mood text; insert into instar_migrations (hash, created_at) values ('of a later build', 9999999999999)`,
@@ -28,7 +31,7 @@ const turns = (connection: DatabaseConnection): Promise<number> =>
     Number((await client.query<{ n: string }>('select count(*) as n from turns')).rows[0]!.n),
   )
 
-/** What a newer build's projections do: the marks, which is all that is looked at. */
+/** The positions that the projections of a newer build write; the standby reads nothing else. */
 const kept = async (connection: DatabaseConnection, log: MemoryLog): Promise<void> => {
   const ends = await log.ends(['turns', 'scores', 'updates', 'weights'])
   await withClient(connection, async (client) => {
@@ -100,7 +103,7 @@ test(
     await kept(postgres.owner, log)
     await caughtUp
     assert.equal(await turns(postgres.owner), before)
-    // Marks without rows: as of a database that somebody made anew.
+    // Positions without rows, as in a database that was created again.
     await withClient(postgres.owner, async (client) => {
       await takenBack(client)
       await client.query(`update offsets set next_offset = 0, last_record_id = ''`)

@@ -1,4 +1,4 @@
-/** The whole scorer on a log in memory: what is captured comes back scored. */
+/** The whole scorer on a log in memory: captured turns are scored. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import {
@@ -78,7 +78,7 @@ class Bench {
       ...more,
     }
   }
-  /** Moves the clock and lets go off what is due. */
+  /** Advances the clock and runs due timers. */
   pass(ms: number): void {
     this.clock += ms
     for (const timer of this.timers.splice(0)) {

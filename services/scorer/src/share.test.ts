@@ -1,4 +1,4 @@
-/** Several scorers: what each leaves to the others, and takes over from them. */
+/** Several scorers: the turns that each leaves to the others and takes over from them. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { encodeEvent, type Event } from '@instar/events'
@@ -32,7 +32,7 @@ const talk = (session: string) =>
     captured({ session, messages: [user('hi'), model('A'), user('thanks')], answer: 'B', at: 20, name: 't2' }),
   ] as const
 
-/** Session `a` is in partition 0, everything else in partition 1. */
+/** Session `a` is in partition 0, all others in partition 1. */
 class Scene {
   readonly state = initialState()
   owned = new Set<number>()
@@ -143,7 +143,7 @@ test('after a restart from a snapshot foreign and begun turns are examined', () 
   assert.deepEqual(scene.asked().toSorted(), [a1.turn, b1.turn].toSorted())
 })
 
-/** The log as one of several has it, who are told by hand what is theirs. */
+/** The log of one of several members, whose share the test sets. */
 const sharing = (log: EventLog) => {
   let owned = new Set<number>()
   let changed = (): void => undefined

@@ -1,4 +1,6 @@
-/** A schema registry that takes connections and says nothing, as one does that is being started; and one that wants a user. */
+/**
+ * A schema registry that accepts connections and does not answer, as during its start; and one that requires a user.
+ */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer, type AddressInfo, type Socket } from 'node:net'

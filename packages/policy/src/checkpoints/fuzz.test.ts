@@ -1,6 +1,6 @@
 /**
- * Damaged model files: whatever the damage, opening one and reading all of it either works (the damage lies in
- * numbers) or is an InstarError; never another exception, never long, never much memory.
+ * Damaged model files: opening one and reading all of it either succeeds (the damage is in numbers) or throws an
+ * InstarError, within limits of time and memory.
  */
 import { after, test } from 'node:test'
 import assert from 'node:assert/strict'
@@ -70,7 +70,7 @@ function damage(original: Uint8Array, header: number, seed: number): Uint8Array 
     }
     default: {
       for (let i = 1 + below(3); i > 0; i--) bytes[place()]! ^= 1 << below(8)
-      // A digit for a digit keeps JSON whole and makes sizes wrong.
+      // Replacing a digit keeps the JSON valid and makes sizes wrong.
       for (let tries = 0; tries < 200; tries++) {
         const at = place()
         if (bytes[at]! >= 48 && bytes[at]! <= 57) {
@@ -83,7 +83,7 @@ function damage(original: Uint8Array, header: number, seed: number): Uint8Array 
   }
 }
 
-/** Runs `read` on every damaged copy; returns how many were refused. */
+/** Reads every damaged copy; returns how many were refused. */
 async function refusals(
   original: Uint8Array,
   header: number,

@@ -1,4 +1,4 @@
-/** Models on disk: GGUF files and folders give the tensors and the prompts that were put in. */
+/** Models on disk: GGUF files and folders give the tensors and prompts that were written. */
 import { after, test } from 'node:test'
 import assert from 'node:assert/strict'
 import { cpSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -23,7 +23,7 @@ const bad = (message: RegExp) => (error: unknown) =>
 const TOLERANCE: Record<Quantisation, number> = { f32: 0, f16: 0.0005, q8_0: 0.006, q4_1: 0.09 }
 const QWEN3: ModelConfig = { ...LLAMA, qkNorm: true, tiedHead: false }
 
-/** What blocks hold, one value after another. */
+/** The values of blocks, one after another. */
 const valuesOf = ({ codes, scales, minima }: PackedTensor): Float32Array =>
   Float32Array.from(
     { length: scales.length * 32 },

@@ -1,4 +1,4 @@
-/** The learning engine when its thread dies or is to end, and who waits for whom. */
+/** The learning engine when its thread dies or is closed, and the order of calls. */
 import { after, afterEach, before, test } from 'node:test'
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
@@ -29,7 +29,7 @@ const item = (seed: number, more: Partial<TrainItem> = {}): TrainItem => ({
 })
 const items = [item(1), item(2), item(3), item(4)]
 const scored = { prompt: [1, 2, 3], completion: [4, 5, 6], temperature: 1 }
-/** Some seconds of work. */
+/** Some seconds of computation. */
 const long: StepSettings = { ...settings, epochs: 100_000 }
 
 const open: LearningEngine[] = []

@@ -1,4 +1,4 @@
-/** A model whose file holds 4-bit blocks: what one row says with them is what the same weights say in float32. */
+/** A model whose file has 4-bit blocks: the one-row decoder gives the same as the weights in float32. */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

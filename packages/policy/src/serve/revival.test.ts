@@ -1,4 +1,4 @@
-/** The serving engine when its thread dies, cannot start, or is to end. */
+/** The serving engine when its thread dies, cannot start, or is closed. */
 import { after, afterEach, before, test } from 'node:test'
 import assert from 'node:assert/strict'
 import { once } from 'node:events'

@@ -10,7 +10,10 @@ import { Client } from 'pg'
 import { adminOf, temporaryFolder, withClient } from '../../../../test/kit/database.ts'
 import { olderCluster } from '../../../../test/kit/database/older-cluster.ts'
 
-/** One statement that leaves the role that a session stepped down to, reads a file of the server's and runs a program there. */
+/**
+ * A statement that leaves the role that the session was lowered to, reads a file of the server and runs a program
+ * there.
+ */
 const escape = (file: string): string => `do $$ begin
   perform set_config('role', 'none', true);
   if pg_read_file('/etc/passwd') is null then raise 'nothing'; end if;
@@ -47,7 +50,7 @@ test(
     }
     assert.equal(existsSync(file), false)
     assert.deepEqual(await readOnlyQuery(own.reader, 'select session_user as me'), [{ me: 'instar_reader' }])
-    // The owner's own session reads its tables as well; what later migrations make is the reader's to see, too.
+    // The session of the owner reads its tables as well, and the reader can read tables of later migrations.
     await withClient(server.owner, (client) => client.query('create table later (n int)'))
     for (const table of ['turns', 'version_metrics', 'later'])
       assert.deepEqual(await readOnlyQuery(server.reader, `select count(*) as n from ${table}`), [{ n: 0 }])
@@ -82,7 +85,7 @@ test(
         { code: 'postgres_failed', message: /for 0\.3 s; .*instar \(pid \d+, somebody\)/ },
       )
     })
-    // A reader's open transaction keeps a migration that changes tables waiting.
+    // An open transaction of a reader keeps a migration that changes tables waiting.
     await withClient(server.owner, (client) => client.query("update instar_migrations set hash = 'of another history'"))
     await withClient(server.reader, async (reader) => {
       await reader.query('begin; select count(*) from turns')

@@ -128,7 +128,7 @@ test(
     const place = existingPlace(folder.path)
     process.kill(Number(readFileSync(join(place?.data ?? '', 'postmaster.pid'), 'utf8').split('\n')[0]), 'SIGKILL')
     await back.promise
-    // Nothing new has come: what the server lost of its last commits is missed all the same.
+    // No new records have come: lost commits of the server are detected all the same.
     await projections.caughtUp()
     const captured = all.slice(0, 120).filter(({ schema }) => schema.startsWith('TurnCaptured.')).length
     assert.deepEqual(await readOnlyQuery(postgres.reader, 'select count(*) as n from turns'), [{ n: captured }])

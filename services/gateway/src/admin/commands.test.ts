@@ -1,4 +1,4 @@
-/** Long commands: heartbeats in silence, a client that leaves, a log that breaks. */
+/** Long commands: heartbeats during silence, a client that disconnects, a log that fails. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { InstarError } from '@instar/events'

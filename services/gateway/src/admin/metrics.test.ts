@@ -16,7 +16,10 @@ const samplesOf = (text: string): Map<string, number> =>
       .filter((line) => line.startsWith('instar_'))
       .map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]),
   )
-/** Resolves when a metric has this value: a request counts when its connection is done with it, which may be after the client has read all. */
+/**
+ * Resolves when a metric has this value: a request counts when its connection is finished, which may be after the
+ * client has read everything.
+ */
 const reaches = async (rig: Rig, metric: string, value: number): Promise<void> => {
   for (let tries = 0; (await read(rig)).get(metric) !== value; tries += 1)
     assert.ok(tries < 200, `${metric} is ${(await read(rig)).get(metric)}, not ${value}`)
@@ -77,7 +80,7 @@ test('requests, answers and records are counted', async () => {
           .filter((line) => !line.includes('bucket'))
           .join('\n')}`,
       )
-    // Of two candidates the prompt counts once, the tokens of both.
+    // Of two candidates the prompt counts once and the tokens of both.
     const prompt = samples.get('instar_prompt_tokens_total{dialect="chat"}')!
     assert.ok(prompt > 0)
     assert.equal(samples.get('instar_prompt_tokens_total{dialect="responses"}'), prompt)

@@ -1,4 +1,4 @@
-/** OpenTelemetry spans of real requests, seen by a tracer provider of the test's own: what any SDK is to the API. */
+/** OpenTelemetry spans of real requests, recorded by a tracer provider of the test, in place of an SDK. */
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { openMemoryLog } from '@instar/log'
@@ -109,7 +109,7 @@ const contexts: ContextManager = {
   enable: () => contexts,
   disable: () => contexts,
 }
-/** W3C's, outwards; inwards the gateway must find the header by itself. */
+/** The propagator of W3C for outgoing requests; for incoming ones the gateway must read the header itself. */
 const outwards: TextMapPropagator = {
   inject: (at, carrier, setter) => {
     const own = trace.getSpanContext(at)

@@ -140,7 +140,7 @@ test('a client that disconnects ends the answer, and the turn holds the sent par
     const controller = new AbortController()
     const response = await rig.fetch('/v1/chat/completions', { json: stream, signal: controller.signal })
     const ids = model.encode(TEXT)
-    // The fourth token is held back as the last that is known.
+    // The fourth token is held back as the last known one.
     const got = await readUntil(sse(response), model.decode(ids.slice(0, 3)))
     await arrived.passed
     controller.abort()
@@ -301,7 +301,7 @@ test('a log that is full for a moment delays the end of an answer only', async (
 
 test('a stop ends running answers with an error event, and their turns have the reason shutdown', async () => {
   const arrived = gate()
-  // Goes on only once it is cut: the answer could otherwise end before the stop comes to it.
+  // Continues only after the cut: the answer could otherwise end before the stop.
   const before = async (i: number, signal: AbortSignal | undefined): Promise<void> => {
     if (i !== 3) return
     arrived.open()

@@ -1,4 +1,4 @@
-/** Whose answer feedback is about: by the id that the answer's client was given, whatever dialect it came in. */
+/** The turn of feedback: found by the id that the client got, in every dialect. */
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { InstarError } from '@instar/events'

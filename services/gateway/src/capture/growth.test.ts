@@ -1,4 +1,4 @@
-/** The log grows with what is new in a conversation, not with what every request repeats. */
+/** The log grows with new text of a conversation, not with what every request repeats. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { InstarError, MAX_DEPTH, MAX_INLINE_BYTES } from '@instar/events'
@@ -9,9 +9,9 @@ import { tokenizerModel } from '../../../../test/kit/tokenizer-model.ts'
 
 const TURNS = 40
 /**
- * Bytes of `turns` per byte of new text (what the person wrote and what the model answered), all told: ids and
- * log-probs of the answer (about 6 bytes a token), the ids of the new prompt, about 1 KiB of facts a turn, and every
- * ninth turn the whole conversation once more.
+ * Bytes of `turns` per byte of new text (user messages and answers), everything included: ids and log-probs of the
+ * answer (about 6 bytes a token), the ids of the new prompt, about 1 KiB of other fields a turn, and the whole
+ * conversation once in nine turns.
  */
 const FACTOR = 9
 
@@ -68,7 +68,7 @@ test(
         `${fresh} bytes are new, ${sent} were sent, ${stored} are on turns (${(stored / fresh).toFixed(2)} of the new)`,
       )
       assert.ok(stored <= FACTOR * fresh, `${stored} bytes for ${fresh} new ones`)
-      // Within the turns between two full copies, the last costs what the first does.
+      // Between two full copies the last turn costs as much as the first.
       const grew = sizes.map((size, at) => size - (sizes[at - 1] ?? 0))
       const leaning = grew.filter((_, at) => depths[at]!.body > 0 && depths[at]!.ids > 0)
       assert.ok(

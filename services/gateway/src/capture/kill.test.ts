@@ -1,4 +1,4 @@
-/** `kill -9` of a gateway in the middle of its work: what a client received in full is on the log. */
+/** `kill -9` of a gateway during its work: answers that a client received in full are on the log. */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -17,7 +17,7 @@ const CLIENTS = 6
 
 type Received = { turn: string; whole: string; text: string; finished: boolean }
 
-/** Asks until the gateway is gone. */
+/** Sends requests until the gateway is gone. */
 const talk = async (url: string, client: number, received: Received[]): Promise<void> => {
   for (let i = 0; ; i += 1) {
     const seed = client * 100_000 + i
@@ -72,7 +72,7 @@ test(`after ${ROUNDS} kills under ${CLIENTS} streaming clients each answer that 
       ])
       const before = received.length
       const talking = Array.from({ length: CLIENTS }, (_, client) => talk(url, round * 10 + client, received))
-      // In the middle of things, not at a time: after some answers of this round.
+      // Not at a fixed time, but after some answers of this round.
       const inTheMiddle = (): boolean =>
         received.slice(before).filter(({ finished }) => finished).length >= 5 + 3 * round &&
         received.some(({ text, finished }) => text !== '' && !finished)

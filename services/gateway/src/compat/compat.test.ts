@@ -1,4 +1,4 @@
-/** Clients of Claw-R1 and of AgentJet, by the bodies that their Python sends. */
+/** Clients of Claw-R1 and of AgentJet, with the bodies that their Python code sends. */
 import { encodeEvent, type BatchSealed, type SessionClosed, type TurnScored } from '@instar/events'
 import { createHash } from 'node:crypto'
 import { deepEqual, equal, match, notEqual, ok } from 'node:assert/strict'
@@ -371,7 +371,7 @@ describe('AgentJet', () => {
       [claimed['success'], claimed['client_uuid'], claimed['fail_cause'], token!.startsWith('sk-ajet-')],
       [true, ANN, '', true],
     )
-    // Its client puts its own server's address in front of the path.
+    // Its client puts the address of its own server before the path.
     await talk(base!.replace(/^https?:\/\/[^/]+/, rig.url), 'agentjet-model', 'Sure?', token)
     const ask = { client_uuid: ANN, episode_uuid: uuid }
     equal((await post(rig, '/can_continue_episode', ask))['can_continue'], true)

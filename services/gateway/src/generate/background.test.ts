@@ -1,4 +1,4 @@
-/** A group of candidates for one request, of which the user gets the first and waits for none of the others. */
+/** A group of candidates for one request: the client gets the first and waits for none of the others. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import {
@@ -18,7 +18,7 @@ import { gate } from '../../../../test/kit/scripted-engine.ts'
 
 const ASKED = { model: 'policy', temperature: 1, messages: [USER('Hi')] }
 
-/** The first `count` candidates that nobody was shown, when they are on the log. */
+/** The first `count` candidates that were not shown, once they are on the log. */
 const sampled = async (log: EventLog, count: number): Promise<TurnSampled[]> => {
   const found: TurnSampled[] = []
   const enough = Promise.withResolvers<void>()

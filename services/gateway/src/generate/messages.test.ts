@@ -1,4 +1,7 @@
-/** `/v1/messages`: shapes, the typed stream, what changes between requests without meaning anything, both auth headers. */
+/**
+ * `/v1/messages`: response forms, the typed stream, changes between requests without a meaning, both authentication
+ * headers.
+ */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'

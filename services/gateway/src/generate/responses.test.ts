@@ -1,4 +1,6 @@
-/** `/v1/responses` with the official client: shapes, streams, references into the log, one session over turns. */
+/**
+ * `/v1/responses` with the official client: response forms, streams, references into the log, one session over turns.
+ */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { openMemoryLog } from '@instar/log'

@@ -1,4 +1,7 @@
-/** Penalties, biases and min-p on the real engine: what they do to an answer, what becomes of its turn, what is refused. */
+/**
+ * Penalties, biases and min-p on the real engine: their effect on an answer and its turn, and the values that are
+ * refused.
+ */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { openTokenizer } from '@instar/policy'
@@ -28,7 +31,7 @@ test('penalties, biases and min-p change sampling and log-probs, and the turn is
   const model = await openTokenizer('models/tiny')
   const plain = await asked({})
   assert.deepEqual([plain.reason, plain.trainable], [null, true])
-  // What changes nothing is nothing: clients send their defaults.
+  // Neutral values have no effect: clients send their defaults.
   const none = await asked({
     frequency_penalty: 0,
     presence_penalty: 0,
@@ -55,7 +58,7 @@ test('penalties, biases and min-p change sampling and log-probs, and the turn is
     max_tokens: 5,
   })
   assert.ok(varied.ids.filter((id) => id === word).length < 5)
-  // At min_p 1 the likeliest alone is left: as greedy, whatever the temperature.
+  // At min_p 1 only the most likely token is left: the same as greedy at any temperature.
   const greedy = await asked({ temperature: 0 })
   const likeliest = await asked({ min_p: 1, temperature: 2 })
   assert.deepEqual([likeliest.ids, likeliest.logprobs.every((logprob) => logprob > -1e-6)], [greedy.ids, true])

@@ -1,4 +1,4 @@
-/** What an answer must be: the real engine on the model that ships, asked through the real client. */
+/** Constrained answers of the real engine on the shipped model, through the official client. */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { readWritten } from '@instar/events'
@@ -58,7 +58,7 @@ test('with json_object the answer is an object, streamed, and a cut one has fini
     .stream({ ...base, messages: [USER('Some JSON please.')], response_format: { type: 'json_object' } })
     .finalChatCompletion()
   assert.ok(choice!.message.content!.trimStart().startsWith('{'))
-  // This model finds no end in a text that may be of any length.
+  // This model does not end a text of unbounded length.
   if (choice!.finish_reason === 'stop') JSON.parse(choice!.message.content!)
   else assert.equal(choice!.finish_reason, 'length')
   const cut = await client.chat.completions.create({

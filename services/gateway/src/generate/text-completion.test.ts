@@ -1,4 +1,4 @@
-/** `/v1/completions` on the real engine: texts and ids go on, with log-probs of what was given and of what came. */
+/** `/v1/completions` on the real engine: continuation of texts and ids, with log-probs of prompt and answer. */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { Model } from '@instar/engine/port'
@@ -51,7 +51,7 @@ test('a text and its ids give the same answer, several prompts with n give choic
     both.choices.map(({ text }) => text),
     [many.choices[0]!.text, many.choices[2]!.text],
   )
-  // A seed fixes what is drawn, of each of n something else.
+  // A seed fixes the samples; each of n candidates differs.
   const drawn = await create({ seed: 5, n: 3, max_tokens: 8, temperature: 2 })
   assert.deepEqual((await create({ seed: 5, n: 3, max_tokens: 8, temperature: 2 })).choices, drawn.choices)
   assert.ok(new Set(drawn.choices.map(({ text }) => text)).size > 1)
@@ -89,7 +89,7 @@ test('echo with logprobs gives the log-probs of the prompt except its first toke
   assert.equal(isGreedy(again, ids.length), true)
   for (const top of (greedy.choices[0]!.logprobs as unknown as Logprobs).top_logprobs)
     assert.equal(Object.keys(top!).length, 2)
-  // Nothing is drawn where nothing is asked for.
+  // Nothing is sampled with a limit of 0.
   const given = await create({ echo: true, logprobs: 0, max_tokens: 0 })
   assert.deepEqual(
     [

@@ -1,4 +1,7 @@
-/** Texts that are certainly too long are refused by their length: encoding them would hold everybody for seconds. */
+/**
+ * Texts that are certainly too long are refused by their length, since encoding them would block the event loop for
+ * seconds.
+ */
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import type { Model } from '@instar/engine/port'
@@ -71,7 +74,7 @@ test('a completion prompt of 25 characters for each token of the context is refu
     assert.equal(((await response.json()) as { error: { code: string } }).error.code, 'context_length_exceeded')
     assert.ok(encoded <= 2 * 16_384, `${encoded} characters were encoded`)
 
-    // One pass of the event loop may not encode two texts.
+    // One pass of the event loop must not encode two texts.
     let passes = 0
     let most = 0
     let inPass = 0

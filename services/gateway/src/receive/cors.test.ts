@@ -1,4 +1,4 @@
-/** Pages of listed origins may ask and read; of others nothing changes. */
+/** Pages of listed origins may send requests and read responses; other origins get no header. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sha256, startRig, USER } from '../../../../test/kit/gateway.ts'

@@ -1,4 +1,4 @@
-/** What real clients do that a first version forgets: wire shapes to the byte, odd messages, sizes, orders, connections. */
+/** Requirements of real clients: exact bytes of streams, unusual messages, sizes, orders and connections. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect } from 'node:net'
@@ -208,7 +208,7 @@ test('a prompt of 30 MB is refused as too long in each dialect, without being en
       [400, 'context_length_exceeded'],
     )
     const { user, system } = process.cpuUsage(before)
-    // As tokens they take half a minute each.
+    // Encoding them takes half a minute each.
     assert.ok((user + system) / 1e6 < 12, `${(user + system) / 1e6} s of CPU for five of them, and for sending them`)
     const large = await chat(rig, { messages: [USER('Hi')], metadata: { padding: 'x'.repeat(30_000_000) } })
     assert.equal(large.status, 200)
@@ -244,7 +244,7 @@ test('other requests are answered while 30 MB arrive and are checked', async () 
       waits.push(performance.now() - from)
     }
     assert.match(await answered, /^HTTP\/1\.1 400 [^]*context_length_exceeded/)
-    // What takes the event loop for the whole of it lets nobody in: as tokens it is half a minute.
+    // A blocked event loop would delay the others: encoding takes half a minute.
     assert.ok(Math.max(...waits) < 3000, `${Math.max(...waits)} ms for a short request`)
   } finally {
     socket.destroy()

@@ -285,7 +285,7 @@ test('refused requests leave nothing on the log', async () => {
   assert.deepEqual(await turnsOf(rig.log), [])
 })
 
-/** fetch does not let a Host be set. */
+/** fetch cannot set Host. */
 const withHost = (url: string, headers: Record<string, string>): Promise<number> =>
   new Promise((resolve, reject) => {
     const { hostname, port } = new URL(url)

@@ -1,7 +1,7 @@
 /**
- * 10,000 malformed or hostile requests over every route, from a seed: nothing falls over, nothing is our fault,
- * every fault has its dialect's shape, nothing is kept, and what was answered is on the log as it was asked.
- * INSTAR_FUZZ_SEED and INSTAR_FUZZ_REQUESTS make other runs; INSTAR_FUZZ_ONLY sends one request of a run alone.
+ * 10,000 malformed or hostile requests over every route, from a seed: the gateway stays up, no response is an internal
+ * error, every error has the form of its dialect, no memory is kept, and answered requests are on the log as sent.
+ * INSTAR_FUZZ_SEED and INSTAR_FUZZ_REQUESTS select other runs; INSTAR_FUZZ_ONLY sends one request of a run alone.
  */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
@@ -35,9 +35,12 @@ const SEED = numberIn('INSTAR_FUZZ_SEED', 20_261_121)
 const REQUESTS = numberIn('INSTAR_FUZZ_REQUESTS', 10_000)
 const ONLY = process.env['INSTAR_FUZZ_ONLY']
 const AT_ONCE = 16
-/** After so many of them everything that is kept is full. */
+/** After this many requests every bounded collection is full. */
 const WARM = 0.4
-/** The heap may be larger in the end by so much: what is bounded fills a little further (3 to 7 MiB, and no more after 30,000). A leak of 2 KiB a request would be as much. */
+/**
+ * Allowed growth of the heap at the end: bounded collections fill a little further (3 to 7 MiB, and no more after
+ * 30,000). A leak of 2 KiB a request would be as much.
+ */
 const GROWTH_BYTES = 12 * 1024 * 1024
 const BODY_LIMIT = 256 * 1024
 
@@ -63,7 +66,7 @@ const script: Script = (_, prompt) => {
   }
 }
 
-/** Answers that were begun, and not ended. */
+/** Answers that were begun and not ended. */
 class Counted extends ScriptedEngine {
   inside = 0
   override async *generate(...args: Parameters<ScriptedEngine['generate']>): ReturnType<ScriptedEngine['generate']> {
@@ -72,7 +75,7 @@ class Counted extends ScriptedEngine {
       yield* super.generate(...args)
     } finally {
       this.inside -= 1
-      // What a test could look at would be the largest of all that is kept.
+      // Text that a test inspects would be the largest object that is kept.
       this.requests.length = 0
     }
   }
@@ -84,7 +87,7 @@ after(() => {
 })
 
 const KEYS = ['ann', 'bob']
-/** What only Ann's conversations say. */
+/** Text that only Ann's conversations have. */
 const SECRET = 'xyzzy-of-ann'
 const keyOf = (id: string) => ({
   id,
@@ -98,7 +101,7 @@ const keyOf = (id: string) => ({
   )[],
 })
 
-/** A gateway with a past: two versions, and conversations in every dialect whose ids can be forged. */
+/** A gateway with a history: two versions, and conversations in every dialect whose ids can be forged. */
 const begin = async (
   t: TestContext,
   name: string,
@@ -167,7 +170,7 @@ const routesOf = async (rig: Rig, keyed: boolean): Promise<Route[]> => {
   return [...routes, ...prefixed, { method: 'POST', path: '/admin/{command}' }]
 }
 
-/** Asks one thing after another, so that the ids are the same in every run. */
+/** Sends requests one after another, so that the ids are the same in every run. */
 const harvest = async (rig: Rig, keyed: boolean): Promise<Record<string, string[]>> => {
   const ids: Record<string, string[]> = {}
   const keep = (kind: string, id: unknown): void => {
@@ -221,7 +224,7 @@ const harvest = async (rig: Rig, keyed: boolean): Promise<Record<string, string[
 
 setFlagsFromString('--expose-gc')
 const collect = runInNewContext('gc') as (how: { type: 'major'; execution: 'sync'; flavor: 'last-resort' }) => void
-/** Of what lives on the heap and beside it, after what can go has gone. */
+/** Memory on and beside the heap after garbage collection. */
 const memory = async (): Promise<number> => {
   for (let i = 0; i < 3; i += 1) {
     collect({ type: 'major', execution: 'sync', flavor: 'last-resort' })
@@ -252,7 +255,10 @@ test(
     const routes = new Map<string, number>()
     const warnings: string[] = []
     process.on('warning', ({ message }) => warnings.push(message))
-    /** Of each turn that was answered in full: which gateway, and the digest of what was sent; null where another model's name was put right, or nobody can say. */
+    /**
+     * For each turn that was answered in full: its gateway, and the digest of the sent body; null where the model name
+     * was changed or the body is undefined.
+     */
     const answered = new Map<string, { side: number; sha256: Buffer | null }>()
 
     const send = async (shot: Shot): Promise<void> => {

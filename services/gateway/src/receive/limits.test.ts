@@ -1,4 +1,4 @@
-/** Time limits, over real sockets: requests that do not arrive, answers that do not end, clients that do not read. */
+/** Time limits over real sockets: requests that do not arrive, answers that do not end, clients that do not read. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -17,7 +17,7 @@ const open = async (rig: Rig): Promise<Socket> => {
   await once(socket, 'connect')
   return socket
 }
-/** Everything that comes until the other side ends it. */
+/** All bytes until the other side closes. */
 const said = async (socket: Socket): Promise<{ head: string; body: string }> => {
   const [head = '', body = ''] = (await text(socket)).split('\r\n\r\n')
   return { head, body }
@@ -149,7 +149,7 @@ test('waiting for a reference counts towards the time limit', async () => {
   }
 })
 
-/** More than the kernel takes on a connection that nobody reads. */
+/** More than the kernel buffers on a connection that is not read. */
 const PIECE = 'word '.repeat(40_000)
 const PIECES = 150
 
@@ -201,7 +201,7 @@ test('a client that reads slowly receives the whole stream', async () => {
       bytes += data.length
       tail = (tail + data.toString('latin1')).slice(-40)
       if (tail.includes('[DONE]')) return ended.resolve()
-      // Twelve pauses of half the time: more in all than a client may be silent.
+      // Twelve pauses of half the limit: more in sum than a client may be silent.
       if (bytes > (pauses + 1) * 2_000_000 && pauses < 12) {
         pauses += 1
         socket.pause()
@@ -243,7 +243,7 @@ test('a connection whose response was read waits for its next request for the fu
       return data.toString('latin1')
     }
     assert.match(await ask(), /^HTTP\/1\.1 200/)
-    // Five times as long as a reader may be silent.
+    // Five times the limit for a silent reader.
     const { promise: later, resolve } = Promise.withResolvers<void>()
     setTimeout(resolve, 250)
     await later

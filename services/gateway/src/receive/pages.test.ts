@@ -1,4 +1,4 @@
-/** Without API keys: pages in a browser, other users of the machine, and who may give commands. */
+/** Without API keys: pages in a browser, other users of the machine, and who may send commands. */
 import assert from 'node:assert/strict'
 import { request } from 'node:http'
 import { text } from 'node:stream/consumers'
@@ -17,7 +17,7 @@ import {
 
 type Answer = { status: number; code: string | undefined }
 
-/** As a browser or a program writes it: `fetch` would not let a test say Host or Origin. */
+/** As a browser or a program sends it; `fetch` cannot set Host or Origin. */
 const send = (rig: Rig, path: string, headers: Record<string, string>, body = '{}'): Promise<Answer> =>
   new Promise((resolve, reject) => {
     const { hostname, port, host } = new URL(rig.url)

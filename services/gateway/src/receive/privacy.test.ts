@@ -1,4 +1,4 @@
-/** What a gateway says on standard output and standard error: enough to find a fault, nothing that a person wrote. */
+/** Standard output and standard error of a gateway: enough to find a fault, and no text of a person. */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,4 +1,4 @@
-/** What requests may use: on every route, before their bodies are read. */
+/** Limits of requests, on every route, before their bodies are read. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
@@ -26,7 +26,7 @@ const told = async (response: Response): Promise<Told> => {
   return { status: response.status, code: body.error?.code, retryAfter: response.headers.get('retry-after') }
 }
 
-/** A request whose head is there and whose body has not come. */
+/** A request whose headers have arrived and whose body has not. */
 const begin = async (rig: Rig, name: string, length: number): Promise<{ socket: Socket; answer: Promise<string> }> => {
   const { hostname, port } = new URL(rig.url)
   const socket = connect(Number(port), hostname)
@@ -204,7 +204,7 @@ test('a body counts with the memory that parsing needs, and a single body always
   try {
     const running: Promise<unknown>[] = []
     for (const [i, name] of ['anna', 'ben'].entries()) {
-      // 30 KB, of which the parser makes 1.3 MB.
+      // 30 KB, which take 1.3 MB when parsed.
       running.push(ask(name, 10_000, leaving.signal).catch(() => undefined))
       while (waiting <= i) await new Promise(setImmediate)
     }
@@ -247,7 +247,7 @@ test('a chunked body that is not read counts until its request ends, also on rou
       socket.destroy()
       await once(socket, 'close')
     }
-    // The next request follows the end of the last one.
+    // The next request comes after the end of the last one.
     const deadline = AbortSignal.timeout(10_000)
     while ((await heldBytes(rig, 'ops')) !== 0) deadline.throwIfAborted()
   } finally {

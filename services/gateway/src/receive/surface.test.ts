@@ -1,4 +1,7 @@
-/** What clients of three APIs expect beside the answer itself: paths, old fields, error shapes, documents, log-probs that cannot be had. */
+/**
+ * What clients of three APIs expect besides the answer: paths, old fields, error forms, documents, log-probs that are
+ * not available.
+ */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type OpenAI from 'openai'
@@ -58,7 +61,7 @@ test('functions and function_call are converted to tools, and the call is return
     ['function_call', 'I add.', { name: 'add', arguments: '{"a": 1}' }, undefined],
   )
   const prompt = promptOf()
-  // What comes back joins the session and is rendered as a call and its result.
+  // The returned call joins the session and is rendered as a call and its result.
   const next = await rig.client.chat.completions
     .create({
       ...asked,

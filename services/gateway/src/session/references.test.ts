@@ -1,4 +1,7 @@
-/** What a request names and does not hold: message threads, conversations, stored prompts, servers that run elsewhere. Each is found, refused or named. */
+/**
+ * What a request refers to without containing it: message threads, conversations, stored prompts, hosted servers. Each
+ * is resolved, refused or reported.
+ */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { openMemoryLog } from '@instar/log'
@@ -51,7 +54,7 @@ test('a message thread continues from the named response, also on another gatewa
     })
     assert.equal(((await third.json()) as Said).content[0]!.text, 'You are welcome.')
     assert.ok(promptOf(a).includes('What is 1 and 2?'))
-    // The same, as a client sends it that holds the conversation itself.
+    // The same request from a client that keeps the conversation itself.
     const everything = {
       system: 'Be exact.',
       tools,
@@ -70,7 +73,7 @@ test('a message thread continues from the named response, also on another gatewa
       [turns[1]!.after, turns[1]!.offPrefix, turns[1]!.digest],
       [turns[0]!.answer, false, turns[3]!.digest],
     )
-    // A thread has as many tokens as the conversation that it stands for.
+    // A thread has as many tokens as the conversation that it refers to.
     const count = async (body: object): Promise<unknown> =>
       (await b.fetch('/v1/messages/count_tokens', { json: { model: 'policy', ...body } })).json()
     assert.deepEqual(
@@ -103,7 +106,7 @@ test('a thread of an unknown response gives 404 thread_not_found, and an unsuppo
     ])
     assert.deepEqual((await said({ type: 'continue' })).slice(0, 2), [400, 'invalid_request_error'])
     assert.deepEqual((await said('create')).slice(0, 2), [400, 'invalid_request_error'])
-    // An answer of a response of another API is no message of a thread.
+    // The id of a response of another API is no message of a thread.
     const other = await rig.client.responses.create({ model: 'policy', input: 'Hi' })
     assert.deepEqual(await said({ type: 'continue', previous_message_id: other.output.at(-1)!.id }), [
       404,

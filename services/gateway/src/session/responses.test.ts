@@ -1,4 +1,7 @@
-/** Responses that are asked for again: read from the log, by any gateway, for the key that asked; `store: false` and `DELETE` are honoured. */
+/**
+ * Responses that are requested again: read from the log, by any gateway, for the key of the request; `store: false` and
+ * `DELETE` are honoured.
+ */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { encodeRecord, type Event, type ResponseDeleted } from '@instar/events'
@@ -87,7 +90,7 @@ test('a response with store: false is not found by its id, by previous_response_
       }),
       { status: 400, param: 'input' },
     )
-    // Captured all the same: what keeps a turn from training is x-instar-no-train.
+    // It is captured: x-instar-no-train is what excludes a turn from training.
     assert.deepEqual(
       (await turnsOf(rig.log)).map(({ trainable }) => trainable),
       [true],
@@ -132,7 +135,7 @@ test('a deleted response is not found on any gateway of the log, also after a re
         }),
         { status: 400, param: 'input' },
       )
-      // What went on from it holds what it said.
+      // Its continuation has its text.
       assert.equal((await client.responses.retrieve(second.id)).id, second.id)
     }
     await c.stop()

@@ -24,13 +24,13 @@ const ask = async (
   return { text: String(choice!.message.content), message: choice!.message, session: turn.session, turn, body: sent }
 }
 
-/** Every answer differs, so that each is found by itself. */
+/** Every answer differs, so that each can be found by itself. */
 const counting = () => {
   let n = 0
   return () => `Answer number ${(n += 1)} of this test, said once.`
 }
 
-/** Everything that the log says of a turn, read back through its references. */
+/** A turn as on the log, with its references resolved. */
 const readBack = async (log: EventLog, turn: string): Promise<{ body: string; prompt: number[]; ids: number[] }> => {
   const places = new Map<string, { partition: number; offset: number }>()
   const { decodeRecord } = await import('@instar/events')
@@ -277,7 +277,7 @@ test('the other gateway waits until it has read the answer that a request contin
   const log = openMemoryLog()
   const held = gate()
   let reading = false
-  // The second gateway reads `turns` only from when the test lets it.
+  // The second gateway reads `turns` only when the test allows it.
   const slow = new Proxy(log, {
     get(target, name) {
       if (name === 'subscribe') {

@@ -1,6 +1,6 @@
 /**
- * Agents that speak a protocol in plain text: our answer comes back with something of theirs behind or before it. What
- * the request goes on from stands in its record; another conversation's answer is never taken for it.
+ * Agents with a plain-text protocol: an answer comes back with text of theirs before or after it. The record of the
+ * request names the answer that it continues; an answer of another conversation is never taken for it.
  */
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
@@ -41,7 +41,7 @@ const ask = async (
   return { turn: await turnOf(rig.log, response.headers.get('x-instar-turn-id')), content, calls }
 }
 
-/** Which turn's next state each is, as every service's fold joins them. */
+/** The next state of each turn, as every service's fold joins them. */
 const nextOf = async (log: EventLog): Promise<Map<string, string | null>> => {
   const state = initialTurns()
   for await (const batch of log.read('turns'))
@@ -51,7 +51,7 @@ const nextOf = async (log: EventLog): Promise<Map<string, string | null>> => {
   return new Map([...state.turns.values()].map(({ turn, next }) => [turn, next]))
 }
 
-/** Says these one after another. */
+/** Sends these requests one after another. */
 const saying = (...texts: readonly string[]) => {
   const left = [...texts]
   return () => left.shift() ?? 'Nothing more.'
@@ -75,7 +75,7 @@ test('an answer with a result behind it, reasoning before it or new wording is r
       assert.deepEqual([two.turn.session, two.turn.after], [one.turn.session, one.turn.answer], `${name}, ${labelled}`)
       assert.equal((await nextOf(rig.log)).get(one.turn.turn), two.turn.turn)
       assert.equal(two.turn.labelSource, labelled ? 'header' : 'answer')
-      // What a thought stands before is rendered as it was sampled.
+      // Text after reasoning is rendered as it was sampled.
       if (name === 'thought') assert.equal(two.turn.offPrefix, false)
     }
 })
@@ -120,7 +120,7 @@ test('steps that come back merged into one message continue from the last one (L
   )
 })
 
-/** The log as a gateway sees it whose reading stops while `held` is not null. */
+/** The log as read by a gateway that is stopped while `held` is not null. */
 const withReading = (log: EventLog): { log: EventLog; hold: () => () => void } => {
   let held: PromiseWithResolvers<void> | null = null
   const slow = new Proxy(log, {
@@ -157,7 +157,7 @@ test('a gateway that has read only a shorter answer of another conversation does
   const first = await rigOf(t, { log, script: saying('Three', 'Three\nObservation: five') })
   const second = await rigOf(t, { log: reading.log, script: saying('A', 'B', 'C'), settings: { tailWaitMs: 100 } })
   const short = await ask(first, QUESTION)
-  // Feedback is for what was read.
+  // Feedback applies to what was read.
   const known = await second.fetch('/v1/feedback', { json: { turn_id: short.turn.turn, value: 1 } })
   assert.equal(known.status, 200)
   const release = reading.hold()

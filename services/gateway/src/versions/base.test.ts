@@ -1,4 +1,4 @@
-/** A gateway whose model is not the one that the versions on its log were made of. */
+/** A gateway whose model is not the base of the versions on its log. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { encodeEvent, InstarError } from '@instar/events'

@@ -1,4 +1,4 @@
-/** A judge that is slower than people: which turns it is asked about, which it never is, and what is kept meanwhile. */
+/** A judge that is slower than the traffic: which turns it judges, which it never does, and what is kept meanwhile. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
@@ -28,7 +28,7 @@ const RULES: Rules = { idleMs: 1000, judgesAlone: false, staleness: null }
 const user = (content: string): Said => ({ role: 'user', content })
 const model = (content: string): Said => ({ role: 'assistant', content })
 
-/** A turn that somebody has thanked for; its answer is its number. */
+/** A turn with thanks as its next state; its answer is its number. */
 const thanked = (n: number, version = 0, policy = 'policy'): TurnCaptured[] => {
   const talk = { session: `s${n}`, version, policy }
   const said = [user('hi'), model(String(n)), user('thanks')]
@@ -36,7 +36,7 @@ const thanked = (n: number, version = 0, policy = 'policy'): TurnCaptured[] => {
   return [first, captured({ ...talk, messages: said, answer: 'Bye', at: 2 * n + 1 })]
 }
 
-/** A judge that is asked and answers when it is told to. */
+/** A judge that answers on request. */
 class SlowJudge implements Judge {
   readonly id = 'slow'
   readonly alone = false
@@ -143,7 +143,7 @@ test('the newest turn is judged first, and beyond the limit the oldest are skipp
   await rig.scorer?.stop()
 })
 
-/** A line of `head` versions, each on the one before. */
+/** A line of `head` versions, each based on the one before. */
 const versions = (head: number): Event[] => {
   const events: Event[] = [
     {
@@ -213,7 +213,7 @@ class Scene {
   read(...events: Event[]): void {
     for (const event of events) evolve(this.state, logged(event, this.offset++))
   }
-  /** All that decisions hand out, `most` at a time. */
+  /** All outputs of decisions, `most` at a time. */
   all(most = Infinity): Output[] {
     const outputs: Output[] = []
     for (let idle = 0; idle < 3;) {

@@ -1,4 +1,4 @@
-/** What the scorer's core decides on histories made by hand. */
+/** Decisions of the scorer's core on constructed histories. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Event } from '@instar/events'

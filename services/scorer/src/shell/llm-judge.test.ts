@@ -15,7 +15,7 @@ type Asked = {
 }
 type Reply = { status?: number; headers?: Record<string, string>; body?: unknown; verdict?: string; hint?: string }
 
-/** `reply` is asked for each request in turn; returning null never answers. */
+/** `reply` is called for each request; null never answers. */
 const endpoint = async (
   t: TestContext,
   reply: (asked: Asked, index: number) => Reply | null,
@@ -63,7 +63,7 @@ const judge = (url: string, more: Record<string, unknown> = {}, evidence = EVIDE
   )
 }
 
-/** By seed, since the requests of one judgement run side by side. */
+/** By seed, since the requests of one judgement run in parallel. */
 const bySeed =
   (...votes: Reply[]) =>
   (asked: Asked): Reply =>

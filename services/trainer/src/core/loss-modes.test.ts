@@ -1,6 +1,6 @@
 /**
- * What `hybrid`, `binary` and `opd` are, in numbers: a batch goes through the trainer's own items and settings into the
- * real step, and its losses are computed again from the probabilities of all tokens, in plain numbers.
+ * The losses `hybrid`, `binary` and `opd` in numbers: a batch goes through the trainer's own items and settings into
+ * the real step, and its losses are computed again from the probabilities of all tokens.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -23,7 +23,7 @@ import { stepSettings, trainItem } from '../app.ts'
 import { hasSignal } from './batch.ts'
 import { config, exampleItems, exampleSettings, exampleWeights } from '../../../../test/kit/golden/policy/example.ts'
 
-/** A prompt's token ids are a function of its text alone: what matters here is that prompt and hint differ. */
+/** The token ids of a prompt depend on its text alone; only the difference between prompt and hint matters here. */
 const model = {
   contextLength: config.contextLength,
   promptIds: (messages: readonly unknown[]) =>
@@ -126,7 +126,7 @@ const sealed = (loss: string, rules = 2): BatchSealed =>
     settings: { ...exampleSettings, epochs: 1, klWeight: 0.2, klFullAtAdvantage: 1, rules },
   }) as unknown as BatchSealed
 
-/** The three parts by hand, on the adapter that the update starts from, where every ratio p/p_old is 1. */
+/** The three parts computed here, on the adapter that the update starts from, where every ratio p/p_old is 1. */
 const byHand = async (runtime: Runtime, items: readonly TrainItem[], { loss, settings }: BatchSealed) => {
   const V = config.vocabulary
   const rows = async (item: TrainItem, slot: number | null, prompt = item.prompt): Promise<Float32Array> => {

@@ -1,4 +1,4 @@
-/** What waits that no batch can use: however much it is, records stay small and decisions cheap. */
+/** Turns that no batch can use: whatever their number, records stay small and decisions cheap. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Event } from '@instar/events'
@@ -21,7 +21,7 @@ test('130,000 turns during a freeze: records stay small, and each turn is traine
   // The latest turns wait for as many batches as a turn may be stale.
   for (let batches = 0; countPending(line.state) > 5 * OPTIONS.batchSize; batches += 1) {
     assert.ok(batches < 120, `${countPending(line.state)} still wait`)
-    // People talk on, to whatever serves.
+    // Conversations continue, on any version that serves.
     for (let i = 0; i < 16; i += 1) line.scored(idOf(next++), line.state.weights.lines.get('policy')!.head)
     const sealed = line.seal()
     assert.ok(sealed)

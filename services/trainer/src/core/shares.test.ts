@@ -1,4 +1,4 @@
-/** What one API key, or one subject, can have of a batch, and what its praise is worth. */
+/** The share of a batch that one API key or one subject can have, and the value of constant praise. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { updateLine, type BatchSealed, type Settings } from '@instar/events'
@@ -8,7 +8,7 @@ import { waiting } from './batch.ts'
 import { decide } from './decide.ts'
 import { idOf, Line, OPTIONS } from '../../../../test/kit/trainer-line.ts'
 
-/** `count` turns of a key, each of a subject of its own unless `subject` says another. */
+/** `count` turns of a key, each of its own subject unless `subject` is given. */
 type How = { version?: number; at?: number; subject?: string }
 const say = (line: Line, key: string | null, count: number, { version = 0, at = 5, subject }: How = {}): void => {
   for (let i = 0; i < count; i += 1) {
@@ -16,7 +16,7 @@ const say = (line: Line, key: string | null, count: number, { version = 0, at = 
     line.scored(id, version, { key, finishedAt: at, subject: subject ?? id })
   }
 }
-/** Twenty requests of a key with so many candidates, one of them shown. */
+/** Twenty requests of a key with this many candidates, one of them shown. */
 const sample = (line: Line, key: string, candidates: number): void => {
   for (let request = 0; request < 20; request += 1) {
     const session = `${key}${request}`

@@ -1,4 +1,7 @@
-/** The engine tfjs-node against the reference, where its addon is built; elsewhere each test is skipped and says so. */
+/**
+ * The engine tfjs-node compared with the reference, where its addon is built; elsewhere each test is skipped with the
+ * reason.
+ */
 import { test } from 'node:test'
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'

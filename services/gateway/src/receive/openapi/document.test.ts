@@ -1,4 +1,4 @@
-/** `/openapi.json`: it names every path, and what it says of requests and replies is so. */
+/** `/openapi.json`: it names every path, and its schemas match requests and responses. */
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
@@ -47,7 +47,7 @@ test('the document describes exactly the paths of the gateway', () => {
     .filter(({ operation }) => !operation.tags.includes('other'))
     .map(({ path, method }) => `${method.toUpperCase()} ${path}`)
   assert.deepEqual(named.toSorted(), Object.keys(OPERATIONS).toSorted())
-  // What is not described is another trainer's path: none of them begins as ours do.
+  // Paths that are not described are those of other trainers, which begin differently.
   for (const { path, operation } of operations)
     if (operation.tags.includes('other')) assert.doesNotMatch(path, /^\/(v1|admin|health\/|metrics|openapi)/, path)
 })
@@ -137,7 +137,7 @@ const dice = (): (() => number) => {
   }
 }
 
-/** What a field may be sent as. */
+/** Values that a field may have. */
 const VALUES: Readonly<Record<string, readonly unknown[]>> = {
   turn_id: ['one.0123', 'one.0123', null, 5],
   session_id: ['one', 'one', null, 5],

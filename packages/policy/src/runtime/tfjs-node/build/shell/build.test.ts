@@ -1,4 +1,7 @@
-/** `npm run engine:tfjs-node` where a part is missing: what it says, and that it changes nothing. No network is used. */
+/**
+ * `npm run engine:tfjs-node` where a requirement is missing: its messages, and that it changes nothing. Without
+ * network.
+ */
 import { afterEach, beforeEach, describe, test } from 'node:test'
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
