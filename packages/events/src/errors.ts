@@ -104,7 +104,7 @@ export const ERRORS = {
     status: 500,
     retryable: false,
     meaning:
-      'The first records of a topic are gone, deleted or expired by retention. The message names the topic, the partition and the first offset.',
+      'The first records of a topic are gone, deleted or expired by retention; in the embedded log also any later ones. The message names the topic and the offsets, on Kafka also the partition.',
     todo: 'Restore the log with `instar log copy` from a copy into topics made by `instar setup`. Set retention.ms and retention.bytes to -1 (`instar doctor` prints the commands).',
   },
   not_set_up: {

@@ -46,6 +46,14 @@ export const fillBlocks = (db: DatabaseSync, topic: Topic): void => {
 
 type RecordLocation = { offset: number; partition: number }
 
+/** The error for a gap: records are never deleted, so every offset of a topic has a record. */
+export const recordsMissing = (topic: Topic, first: number, next: number): InstarError =>
+  new InstarError(
+    'log_truncated',
+    `${topic} lacks the records of the offsets ${first} to ${next - 1}; restore the log from a copy`,
+    { topic, first, next },
+  )
+
 /** Marks an offset without a record; partition counts are at most 0xffff, so no partition has this number. */
 const NONE = 0xffff
 
@@ -77,7 +85,10 @@ export class BlockReader {
     return last === null ? 0 : last + 1
   }
 
-  /** One above the last offset of each partition; 0 for an empty one. Throws `data_unreadable`. */
+  /**
+   * One above the last offset of each partition; 0 for an empty one. Throws `data_unreadable`, and `log_truncated` for a
+   * gap after the last full block.
+   */
   ends(): readonly number[] {
     const end = this.end()
     for (; blockOf(this.#scanned) < blockOf(end); this.#scanned = (blockOf(this.#scanned) + 1) * BLOCK) {
@@ -85,8 +96,11 @@ export class BlockReader {
       const partitions = this.#readFull(blockOf(this.#scanned))
       for (let i = 0; i < BLOCK; i++) this.#ends[partitions[i]!] = first + i + 1
     }
-    for (const { offset, partition } of this.#rowsBetween.iterate(this.#scanned, end) as Iterable<RecordLocation>)
-      this.#ends[partition] = offset + 1
+    let next = this.#scanned
+    for (const { offset, partition } of this.#rowsBetween.iterate(next, end) as Iterable<RecordLocation>) {
+      if (offset !== next) throw recordsMissing(this.#topic, next, offset)
+      this.#ends[partition] = next = offset + 1
+    }
     this.#scanned = end
     return this.#ends
   }

@@ -156,6 +156,52 @@ test('a log without its first records throws log_truncated for writers and reade
   }
 })
 
+test('a log without later records throws log_truncated for followers and for readers of a topic or a partition', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'instar-log-'))
+  try {
+    // The gap is before the last full block of the partition index in one topic, and after it in the other.
+    for (const [records, missing] of [
+      [2100, [700, 701]],
+      [90, [40]],
+    ] as const) {
+      const log = await openEmbeddedLog({ folder, schemas: SCHEMAS })
+      await log.append(range(records).map((i) => note(`k${i % 5}`, String(i))))
+      const partition = (await all(log.read('turns'))).find(({ offset }) => offset === missing[0])!.partition
+      await log.close()
+      const file = new DatabaseSync(join(folder, 'log.db'))
+      file.exec(`DELETE FROM turns WHERE offset IN (${missing.join()})`)
+      file.close()
+      const reading = async (options: { partition?: number }): Promise<unknown> => {
+        const reader = await openEmbeddedLog({ folder, readOnly: true })
+        try {
+          return await all(reader.read('turns', options))
+        } finally {
+          await reader.close()
+        }
+      }
+      await assert.rejects(reading({}), refused('log_truncated'))
+      await assert.rejects(reading({ partition }), refused('log_truncated'))
+      const follower = await openEmbeddedLog({ folder, readOnly: true })
+      const handled: number[] = []
+      const following = async (): Promise<void> =>
+        (
+          await follower.subscribe({
+            topics: ['turns'],
+            group: 'follower',
+            from: 'start',
+            handle: (batch) => void handled.push(...batch.map(({ offset }) => offset)),
+          })
+        ).done
+      await assert.rejects(following(), refused('log_truncated'))
+      assert.ok(handled.every((offset) => offset < missing[0]))
+      await follower.close()
+      await rm(folder, { recursive: true })
+    }
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+})
+
 type Filled = { acknowledged: number; codes: string[]; ended: string | null }
 
 /** Appends in a process whose files cannot exceed 1500 KiB. `then` is called at the first append that fails. */

@@ -6,7 +6,7 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { PartitionCounts } from '../partition.ts'
 import type { LogRecord } from '../port.ts'
 import type { Page, Scan, Store } from '../store.ts'
-import { BlockReader } from './blocks.ts'
+import { BlockReader, recordsMissing } from './blocks.ts'
 import { storedSchemas } from './file.ts'
 
 type RecordRow = [
@@ -71,27 +71,33 @@ export class SqliteStore implements Store {
     return (this.#version.get() as { data_version: number }).data_version
   }
 
+  /** Throws `log_truncated` for a missing record. In a scan for a key, a missing record cannot be seen. */
   scan(topic: Topic, { from, to, partition, key, maxRecords, maxBytes }: Scan): Page {
     const { sweep, among, amongOfKey } = this.#statements[topic]
     const until = partition === undefined ? to : Math.min(to, from + FILTER_WINDOW)
     const offsets =
       partition === undefined
-        ? ''
-        : JSON.stringify(this.#blocks[topic].within(partition, from, until, key === undefined ? maxRecords : Infinity))
-    const rows = (partition === undefined
+        ? null
+        : this.#blocks[topic].within(partition, from, until, key === undefined ? maxRecords : Infinity)
+    const rows = (offsets === null
       ? sweep.iterate(from, until, maxRecords)
       : key === undefined
-        ? among.iterate(offsets, maxRecords)
-        : amongOfKey.iterate(offsets, key, maxRecords)) as unknown as Iterable<RecordRow>
+        ? among.iterate(JSON.stringify(offsets), maxRecords)
+        : amongOfKey.iterate(JSON.stringify(offsets), key, maxRecords)) as unknown as Iterable<RecordRow>
     const records: LogRecord[] = []
     let bytes = 0
+    /** The offset that the next row of a scan without a key must have; `until` after the last. */
+    const expected = (): number => (offsets === null ? from + records.length : (offsets[records.length] ?? until))
     for (const row of rows) {
       const record = this.#record(topic, row)
+      if (key === undefined && record.offset !== expected()) throw recordsMissing(topic, expected(), record.offset)
       records.push(record)
       bytes += record.payload.length
       if (bytes >= maxBytes) break
     }
     const full = records.length === maxRecords || bytes >= maxBytes
+    if (!full && key === undefined && expected() < until)
+      throw recordsMissing(topic, expected(), offsets === null ? until : expected() + 1)
     return { records, next: full ? records.at(-1)!.offset + 1 : until }
   }
 
@@ -115,8 +121,9 @@ export class SqliteStore implements Store {
     while (low <= high) {
       const middle = Math.floor((low + high) / 2)
       const offset = this.firstAt(topic, partition, middle)!
-      const [latest] = reached.get(offset) as unknown as [number]
-      if (latest >= time) {
+      const row = reached.get(offset) as unknown as [latest: number] | undefined
+      if (!row) throw recordsMissing(topic, offset, offset + 1)
+      if (row[0] >= time) {
         first = offset
         high = middle - 1
       } else {
