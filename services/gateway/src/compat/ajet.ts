@@ -4,7 +4,7 @@
 import { InstarError, isReadable } from '@instar/events'
 import { versionsOn } from '@instar/log'
 import { fieldsOf, isFields, number, parseJson, text, wrong, type Fields } from '@instar/dialects'
-import { claim, ended, mayContinue, running, touchEpisode, type Episode, type Episodes } from './core/episodes.ts'
+import { claim, ended, mayContinue, nameIn, running, touchEpisode, type Episode, type Episodes } from './core/episodes.ts'
 import { sessionOfLabel } from '../session/core/labels.ts'
 import { hex } from '../prompt/admission.ts'
 import { closeSession } from '../session/closing.ts'
@@ -40,7 +40,7 @@ export const agentJetRoutes = (ports: CompatPorts, pendingTurns: PendingTurnsRea
   /** An episode that this gateway does not know was claimed at another gateway or before a restart. */
   const found = (call: CompatCall, body: Fields): { uuid: string; episode: Episode | undefined } => {
     const uuid = text(body, 'episode_uuid')
-    const client = text(body, 'client_uuid')
+    const client = nameIn(body, 'client_uuid')
     if (uuid === null || client === null) throw wrong(uuid === null ? 'episode_uuid' : 'client_uuid', 'a text')
     const episode = episodes.get(uuid)
     if (episode && (episode.key !== keyOf(call) || episode.client !== client))
@@ -61,7 +61,7 @@ export const agentJetRoutes = (ports: CompatPorts, pendingTurns: PendingTurnsRea
     const body = parseJson(call.body)
     const { uuid, episode } = found(call, body)
     const key = keyOf(call)
-    const task = text(body, 'task_id') ?? ''
+    const task = nameIn(body, 'task_id') ?? ''
     const output = fieldsOf(body['workflow_output'] ?? {}, 'workflow_output')
     const named = isFields(output['metadata']) ? output['metadata']['task_id'] : undefined
     if (outcome === 'ended' && named !== undefined && named !== task)
@@ -149,7 +149,7 @@ export const agentJetRoutes = (ports: CompatPorts, pendingTurns: PendingTurnsRea
 
   const claimOne = (call: CompatCall) => {
     const body = parseJson(call.body)
-    const client = text(body, 'client_uuid')
+    const client = nameIn(body, 'client_uuid')
     const type = text(body, 'episode_type') ?? 'train'
     if (client === null) throw wrong('client_uuid', 'a text')
     if (type !== 'train' && type !== 'eval') throw wrong('episode_type', 'train or eval')
@@ -171,7 +171,7 @@ export const agentJetRoutes = (ports: CompatPorts, pendingTurns: PendingTurnsRea
       client,
       key: keyOf(call),
       type,
-      task: text(policy, 'current_task_id') ?? '',
+      task: nameIn(policy, 'current_task_id') ?? '',
       idleMs,
       claimedAt: now(),
       lastAt: now(),

@@ -5,6 +5,7 @@ import { InstarError } from '@instar/events'
 import { isFields, number, parseJson, text, wrong, type Fields } from '@instar/dialects'
 import { hex } from '../prompt/admission.ts'
 import { closeSession } from '../session/closing.ts'
+import { Untrained } from './core/untrained.ts'
 import type { CompatPorts } from './ports.ts'
 import { answered, rewardTurn, sessionAt } from './rewarding.ts'
 import { json, type CompatCall, type CompatRoute } from './route.ts'
@@ -15,22 +16,20 @@ import { createTokenCompletions } from './token-completions.ts'
 const OK = { status: 'ok' }
 /** Claw-R1's trajectory uids are UUIDs with or without dashes. Other path segments are not trajectories. */
 const UID = '^[0-9a-fA-F-]{16,64}$'
-/** Number of remembered registrations. */
-const MOST = 10_000
+const IS_UID = new RegExp(UID)
 
 export const clawRoutes = (ports: CompatPorts): CompatRoute[] => {
   const completions = createTokenCompletions(ports)
   const submit = createSteps(ports, completions)
-  /** Trajectories whose channel is not `train`. Their turns are not trainable. */
-  const untrained = new Set<string>()
-  const nameOf = (key: string | null, trajectory: string): string => `${key ?? ''} ${trajectory}`
+  /** Trajectories whose channel is not `train`. */
+  const untrained = new Untrained()
 
   const register = (call: CompatCall, trajectory: string): Promise<ReturnType<typeof json>> => {
     const channel = text(fieldsIn(call.body), 'channel') ?? 'train'
-    const name = nameOf(call.key?.id ?? null, trajectory)
-    if (channel === 'train') untrained.delete(name)
-    else untrained.add(name)
-    if (untrained.size > MOST) untrained.delete(untrained.values().next().value!)
+    const key = call.key?.id ?? null
+    // A text of any length may be registered; only a uid can have turns.
+    if (channel === 'train') untrained.delete(key, trajectory)
+    else if (IS_UID.test(trajectory)) untrained.add(key, trajectory)
     return Promise.resolve(json(OK))
   }
 
@@ -84,7 +83,7 @@ export const clawRoutes = (ports: CompatPorts): CompatRoute[] => {
           session: at(call),
           prompt: call.params['prompt']!,
           dialect: 'chat',
-          learned: !untrained.has(nameOf(call.key?.id ?? null, at(call))),
+          learned: !untrained.has(call.key?.id ?? null, at(call)),
         }),
     },
     {

@@ -358,6 +358,24 @@ const endBody = (uuid: unknown, reward: unknown, task = 'task-1'): Json => ({
 })
 
 describe('AgentJet', () => {
+  test('names of clients and tasks are at most 1,000 characters long', async (t) => {
+    const rig = await rigOf(t)
+    const long = 'x'.repeat(1001)
+    const refused = async (path: string, body: Json): Promise<unknown[]> => {
+      const { status_, error } = await post<{ status_: number; error: { param: string } }>(rig, path, body)
+      return [status_, error.param]
+    }
+    deepEqual(await refused('/claim_episode', { ...claimBody(), client_uuid: long }), [400, 'client_uuid'])
+    deepEqual(await refused('/claim_episode', { ...claimBody(), throttle_policy: { current_task_id: long } }), [
+      400,
+      'current_task_id',
+    ])
+    const claimed = await post(rig, '/claim_episode', { ...claimBody(), client_uuid: long.slice(1) })
+    equal(claimed['success'], true)
+    const end = { episode_uuid: claimed['episode_uuid'], client_uuid: long.slice(1), task_id: long }
+    deepEqual(await refused('/end_episode', end), [400, 'task_id'])
+  })
+
   test('claim, chat and end score every answer of an episode once and close the session', async (t) => {
     const rig = await rigOf(t)
     deepEqual(await (await rig.fetch('/get_engine_status')).json(), {

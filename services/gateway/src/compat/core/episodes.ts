@@ -2,6 +2,8 @@
  * Episodes claimed at this gateway. The episode's id is its session's id, and its turns are on the log. This map only
  * holds who claimed it; an end of an episode that is not in the map is accepted.
  */
+import { text, wrong, type Fields } from '@instar/dialects'
+
 export type Episode = {
   uuid: string
   client: string
@@ -21,6 +23,16 @@ export type Episodes = Map<string, Episode>
 
 /** Number of remembered episodes. The oldest are evicted first. */
 const MOST = 10_000
+
+/** Maximum length of the name of a client or a task: the map keeps them. */
+const MOST_NAME = 1000
+
+/** The name of a client or a task. Throws `bad_request`. */
+export const nameIn = (fields: Fields, name: string): string | null => {
+  const value = text(fields, name)
+  if (value !== null && value.length > MOST_NAME) throw wrong(name, `a text of at most ${MOST_NAME} characters`)
+  return value
+}
 
 export const claim = (episodes: Episodes, episode: Episode): void => {
   episodes.set(episode.uuid, episode)
