@@ -4,7 +4,16 @@
 import { InstarError, isReadable } from '@instar/events'
 import { versionsOn } from '@instar/log'
 import { fieldsOf, isFields, number, parseJson, text, wrong, type Fields } from '@instar/dialects'
-import { claim, ended, mayContinue, nameIn, running, touchEpisode, type Episode, type Episodes } from './core/episodes.ts'
+import {
+  claim,
+  ended,
+  mayContinue,
+  nameIn,
+  running,
+  touchEpisode,
+  type Episode,
+  type Episodes,
+} from './core/episodes.ts'
 import { sessionOfLabel } from '../session/core/labels.ts'
 import { hex } from '../prompt/admission.ts'
 import { closeSession } from '../session/closing.ts'
