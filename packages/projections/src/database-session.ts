@@ -1,13 +1,13 @@
-/** A connection to PostgreSQL that reconnects until it succeeds, and reports an outage once. */
+/** A connection to PostgreSQL that is reopened after failures. An outage is reported once. */
 import { Backoff } from '@instar/log/backoff'
 import type { DatabaseConnection } from './postgres/start.ts'
 import { NewerBuildError, openSink, type Sink } from './sink.ts'
 
-/** The database is behind the fold of this pass, or holds another history: fold again from the start. */
+/** The database is behind the fold of this pass, or has rows of another log: the fold must restart from the beginning. */
 export class RestartError extends Error {}
 export class StoppedError extends Error {}
 
-/** drizzle wraps PostgreSQL's error. */
+/** The innermost cause: drizzle wraps PostgreSQL's error. */
 const rootOf = (error: unknown): Error =>
   (error as Error).cause instanceof Error ? rootOf((error as Error).cause) : (error as Error)
 
@@ -15,9 +15,9 @@ const FIRST_WAIT_MS = 50
 const LONGEST_WAIT_MS = 2_000
 
 export type DatabaseSession = {
-  /** Called when a connection has broken: the last commit may be lost with the server. */
+  /** Called when a connection is lost. The server may then have lost the last commits. */
   onBroken: () => void
-  /** Runs `work`, and again on a new connection until it succeeds. */
+  /** Runs `work`, and repeats it on a new connection until it succeeds. */
   use<T>(work: (sink: Sink) => Promise<T>): Promise<T>
   close(): Promise<void>
 }
@@ -28,11 +28,11 @@ export const createDatabaseSession = (
   say: (line: string) => void,
 ): DatabaseSession => {
   let sink: Sink | undefined
-  let silent = false
-  const drop = async (): Promise<void> => {
-    const dropped = sink
+  let outageReported = false
+  const close = async (): Promise<void> => {
+    const closing = sink
     sink = undefined
-    await dropped?.close().catch(() => undefined)
+    await closing?.close().catch(() => undefined)
   }
   const open = async (): Promise<Sink> => {
     const opened = await openSink(connection)
@@ -51,21 +51,21 @@ export const createDatabaseSession = (
         try {
           sink ??= await open()
           const result = await work(sink)
-          if (silent) say('projections: PostgreSQL takes writes again')
-          silent = false
+          if (outageReported) say('projections: writing to PostgreSQL succeeds again')
+          outageReported = false
           return result
         } catch (error) {
           if (error instanceof RestartError || error instanceof StoppedError || error instanceof NewerBuildError)
             throw error
-          if (!silent)
-            say(`projections: cannot write to PostgreSQL, trying again until it works: ${rootOf(error).message}`)
-          silent = true
-          await drop()
+          if (!outageReported)
+            say(`projections: cannot write to PostgreSQL, retrying until it succeeds: ${rootOf(error).message}`)
+          outageReported = true
+          await close()
           await backoff.wait(signal)
         }
       }
     },
-    close: drop,
+    close,
   }
   return session
 }

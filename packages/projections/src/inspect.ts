@@ -1,4 +1,4 @@
-/** Looking at the database of the read model without changing anything in it. */
+/** Inspects the database of the read model without changing it, for `instar doctor`. */
 import { readMigrationFiles } from 'drizzle-orm/migrator'
 import type { Topic } from '@instar/events/flow'
 import { APPLIED, MIGRATIONS } from './postgres/migrate.ts'
@@ -7,30 +7,28 @@ import { RULES } from './project.ts'
 import { readOnlyQuery, type QueryRow } from './query.ts'
 
 /**
- * `current`: this build's tables; `older`: a beginning of them; `none`: nothing of ours; `other`: what another build
- * made.
+ * `current`: all migrations of this build are applied; `older`: the first ones are; `none`: no migration is; `other`:
+ * those of another build are. `applied`, `ours`: numbers of migrations.
  */
 export type Migrations = { state: 'current' | 'older' | 'none' | 'other'; applied: number; ours: number }
 
-/**
- * The projection's position in a partition, and the id of the record before it. `current`: this build wrote the rows.
- */
+/** The position of a partition, and the id of the record before it. `current`: the rows follow the rules of this build. */
 export type StoredMark = { topic: Topic; partition: number; next: number; last: string; current: boolean }
 
-/** Unfinished work of the live lines that a service has to do. `since`: ms since the epoch, of the oldest. */
+/** Unfinished work of the live lines. `since`: time of the oldest, milliseconds since the epoch; null: there is none. */
 export type PendingWork = { what: 'scores' | 'updates' | 'verdicts'; count: number; since: number | null }
 
 export type DatabaseFound = {
   version: string
-  /** Its clock between two of ours, ms since the epoch. */
+  /** The server's clock, and the local clock before and after reading it; milliseconds since the epoch. */
   clock: { before: number; theirs: number; after: number }
   migrations: Migrations
-  /** The next two are empty unless the migrations are current. */
+  /** `marks` and `waiting` are empty unless the migrations are current. */
   marks: StoredMark[]
   waiting: PendingWork[]
 }
 
-/** Throws `postgres_failed` when it cannot be reached. */
+/** `now`: the local clock. Throws `postgres_failed` if the server cannot be reached. */
 export const inspectDatabase = async (connection: ReaderLogin, now: () => number): Promise<DatabaseFound> => {
   const version = String((await readOnlyQuery(connection, 'select version()'))[0]?.version).split(' on ')[0]!
   const before = now()
@@ -77,18 +75,18 @@ const markOf = (row: QueryRow): StoredMark => ({
   current: row.rules === RULES,
 })
 
-const ms = (expression: string): string => `(extract(epoch from min(${expression})) * 1000)::float8 as since`
+const sinceMs = (expression: string): string => `(extract(epoch from min(${expression})) * 1000)::float8 as since`
 
 const WAITING: readonly (readonly [PendingWork['what'], string])[] = [
   [
     'scores',
     `
-    select count(*) as count, ${ms('coalesce(n.started_at, t.finished_at)')} from turns t left join turns n on n.turn_id = t.next_turn_id
+    select count(*) as count, ${sinceMs('coalesce(n.started_at, t.finished_at)')} from turns t left join turns n on n.turn_id = t.next_turn_id
     where t.next_state <> 'open' and t.kind = 'main' and t.status = 'complete' and t.trainable and strpos(t.policy, '~') = 0
       and not exists (select from all_scores s where s.policy = t.policy and s.turn_id = t.turn_id)`,
   ],
-  ['updates', `select count(*) as count, ${ms('sealed_at')} from updates where status = 'sealed'`],
-  ['verdicts', `select count(*) as count, ${ms('finished_at')} from updates where status = 'computed'`],
+  ['updates', `select count(*) as count, ${sinceMs('sealed_at')} from updates where status = 'sealed'`],
+  ['verdicts', `select count(*) as count, ${sinceMs('finished_at')} from updates where status = 'computed'`],
 ]
 
 const waitingOf = (what: PendingWork['what'], [row]: QueryRow[]): PendingWork => ({

@@ -1,4 +1,4 @@
-/** The projections as a process of their own: from Kafka into the PostgreSQL of DATABASE_URL. */
+/** The projections as a separate process: from Kafka to the PostgreSQL server of DATABASE_URL. */
 import { InstarError } from '@instar/events/errors'
 import { hostOf, runService } from '@instar/process'
 import { watchProjections } from './metrics.ts'
@@ -10,7 +10,9 @@ process.exitCode = await runService(
   hostOf(process.env),
   async ({ settings, log, snapshots, metrics, now, say, onFatal }) => {
     if (settings.database === null)
-      throw new InstarError('bad_request', 'The projections need DATABASE_URL.', { field: 'DATABASE_URL' })
+      throw new InstarError('bad_request', 'The projections require DATABASE_URL, the URL of a PostgreSQL server.', {
+        field: 'DATABASE_URL',
+      })
     const postgres = await startPostgres({
       folder: settings.data,
       url: settings.database,

@@ -5,7 +5,7 @@ import { createMetrics } from '@instar/process'
 import { watchProjections } from './metrics.ts'
 import { partitionKey, type Mark } from './sink.ts'
 
-test('how old the oldest record is that PostgreSQL lacks, and of how many partitions it lacks something', async () => {
+test('the metrics give the age of the oldest record that is not in PostgreSQL and the number of partitions that lag', async () => {
   const log = openMemoryLog()
   const marks = new Map<string, Mark>()
   const metrics = createMetrics()

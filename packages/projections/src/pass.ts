@@ -1,4 +1,4 @@
-/** One pass over the log: every record is folded, the rows of those that the database does not hold yet are written. */
+/** A pass over the log: every record is folded; rows of records beyond the positions in the database are written. */
 import { recordId } from '@instar/events/ids'
 import type { Logged } from '@instar/events/records'
 import { followEvents } from '@instar/log/follow-events'
@@ -14,15 +14,16 @@ import { NewerBuildError, partitionKey, type Advance, type Mark, type Partition 
 
 export type Pass = {
   caughtUp(): Promise<void>
-  /** Stops reading, writes what was read, keeps the fold. */
+  /** Stops reading, writes the rows of the records that were read, and writes the snapshot. */
   finish(): Promise<void>
+  /** Ends the pass without writing. */
   stop(): Promise<void>
-  /** Resolves when the pass must be begun again, rejects when the log cannot be followed. */
+  /** Resolves if the pass must be repeated; rejects if the log cannot be followed. */
   done: Promise<'restart'>
 }
 
-/** What another pass, or standing by, mends. */
-const endsPass = (error: unknown): boolean => error instanceof RestartError || error instanceof NewerBuildError
+/** Whether the error requires a new pass (or standby) and is not fatal. */
+const requiresRestart = (error: unknown): boolean => error instanceof RestartError || error instanceof NewerBuildError
 
 type PassParts = {
   log: EventLog
@@ -36,9 +37,9 @@ type PassParts = {
 
 export const startPass = async ({ log, session, marks, batch, linger, group, snapshots }: PassParts): Promise<Pass> => {
   const snapshot = snapshots?.of(group, stateVersion())
-  const from = snapshot ? await openBehind(snapshot, log, marks) : {}
+  const from = snapshot ? await openSnapshot(snapshot, log, marks) : {}
   const state = snapshot ? storedProjection(snapshot) : initialProjection()
-  const spare = noRows()
+  const discarded = noRows()
   let rows = noRows()
   let reached = new Map<string, Partition & Mark>()
   let pending = 0
@@ -47,15 +48,18 @@ export const startPass = async ({ log, session, marks, batch, linger, group, sna
   const ended = Promise.withResolvers<'restart'>()
   ended.promise.catch(() => undefined)
 
-  /** A database that is further has nothing to fear; one that is behind needs rows that are folded already. */
-  const adopt = (now: ReadonlyMap<string, Mark>, known: Map<string, Mark>): void => {
-    for (const [key, { next }] of known) if ((now.get(key)?.next ?? 0) < next) throw new RestartError()
-    for (const [key, mark] of now) known.set(key, mark)
+  /**
+   * Takes over positions that another projection has advanced. If the database is behind the known positions, it lacks
+   * rows that are already folded: throws RestartError.
+   */
+  const adoptMarks = (stored: ReadonlyMap<string, Mark>): void => {
+    for (const [key, { next }] of marks) if ((stored.get(key)?.next ?? 0) < next) throw new RestartError()
+    for (const [key, mark] of stored) marks.set(key, mark)
   }
 
   const markOf = (at: Partition): Mark => marks.get(partitionKey(at)) ?? { next: 0, last: '' }
 
-  const writeOut = async (out: ProjectedRows, to: readonly (Partition & Mark)[]): Promise<void> => {
+  const writeRows = async (out: ProjectedRows, to: readonly (Partition & Mark)[]): Promise<void> => {
     for (;;) {
       const advances: Advance[] = to
         .filter((at) => markOf(at).next < at.next)
@@ -68,8 +72,8 @@ export const startPass = async ({ log, session, marks, batch, linger, group, sna
       if (advances.length === 0) return
       const written = await session.use(async (sink) => {
         if (await sink.write(out, advances)) return true
-        // Lost to another projection, or written by a try whose answer never came, or the database is another one.
-        adopt(await sink.marks(log), marks)
+        // Another projection or a lost attempt of this one has written the rows, or the database was replaced.
+        adoptMarks(await sink.marks(log))
         return false
       })
       if (written) for (const advance of advances) marks.set(partitionKey(advance), advance.to)
@@ -80,7 +84,7 @@ export const startPass = async ({ log, session, marks, batch, linger, group, sna
   const queue = (work: () => Promise<void>): Promise<void> => {
     writing = writing.then(work)
     writing.catch((error: unknown) => {
-      if (endsPass(error)) ended.resolve('restart')
+      if (requiresRestart(error)) ended.resolve('restart')
       else ended.reject(error)
     })
     return writing
@@ -92,11 +96,11 @@ export const startPass = async ({ log, session, marks, batch, linger, group, sna
     checking = true
     void queue(() => {
       checking = false
-      return session.use(async (sink) => adopt(await sink.marks(log), marks))
+      return session.use(async (sink) => adoptMarks(await sink.marks(log)))
     }).catch(() => undefined)
   }
 
-  /** One transaction at a time; what is read meanwhile waits for the next one. */
+  /** Writes the collected rows in a transaction, after the one that is running. */
   const flush = (): Promise<void> => {
     clearTimeout(timer)
     timer = undefined
@@ -105,16 +109,17 @@ export const startPass = async ({ log, session, marks, batch, linger, group, sna
     rows = noRows()
     reached = new Map()
     pending = 0
-    return queue(() => writeOut(out, to))
+    return queue(() => writeRows(out, to))
   }
 
-  const take = (
+  /** Collects the rows of a record. Rows that the database has are discarded. The promise, if any, is backpressure. */
+  const collect = (
     at: { topic: LogRecord['topic']; partition: number; offset: number; id: string },
     add: (rows: ProjectedRows) => void,
   ): Promise<void> | undefined => {
     if (at.offset < markOf(at).next) {
-      add(spare)
-      for (const list of Object.values(spare)) list.length = 0
+      add(discarded)
+      for (const list of Object.values(discarded)) list.length = 0
       return undefined
     }
     add(rows)
@@ -134,12 +139,12 @@ export const startPass = async ({ log, session, marks, batch, linger, group, sna
     topics: PROJECTED,
     from,
     onEvent(logged: Logged) {
-      const room = take(logged, (into) => project(state, logged, into))
-      const kept = snapshot?.after(logged, flush)
-      return room && kept ? Promise.all([room, kept]).then(() => undefined) : (room ?? kept)
+      const collected = collect(logged, (into) => project(state, logged, into))
+      const saved = snapshot?.after(logged, flush)
+      return collected && saved ? Promise.all([collected, saved]).then(() => undefined) : (collected ?? saved)
     },
     onBad: (record) =>
-      void take({ ...record, id: recordId(record) }, (into) =>
+      void collect({ ...record, id: recordId(record) }, (into) =>
         into.ignored.push({
           topic: record.topic,
           key: record.key,
@@ -152,7 +157,7 @@ export const startPass = async ({ log, session, marks, batch, linger, group, sna
       ),
   })
   follower.done.catch((error: unknown) => {
-    if (endsPass(error)) ended.resolve('restart')
+    if (requiresRestart(error)) ended.resolve('restart')
     else ended.reject(error)
   })
   const done = ended.promise.finally(async () => {
@@ -180,8 +185,11 @@ export const startPass = async ({ log, session, marks, batch, linger, group, sna
   }
 }
 
-/** Where to read on from. A database that holds less than the fold has seen is filled from the start. */
-const openBehind = async (snapshot: Snapshot, log: EventLog, marks: ReadonlyMap<string, Mark>): Promise<Offsets> => {
+/**
+ * Opens the snapshot and returns the positions to continue from. If the database is behind the snapshot, the snapshot is
+ * discarded and the log is read from its start.
+ */
+const openSnapshot = async (snapshot: Snapshot, log: EventLog, marks: ReadonlyMap<string, Mark>): Promise<Offsets> => {
   const from = await snapshot.open(log)
   const ahead = PROJECTED.some((topic) =>
     Object.entries(from[topic] ?? {}).some(
@@ -189,6 +197,6 @@ const openBehind = async (snapshot: Snapshot, log: EventLog, marks: ReadonlyMap<
     ),
   )
   if (!ahead) return from
-  await snapshot.startOver('PostgreSQL holds less')
+  await snapshot.startOver('PostgreSQL is behind it')
   return {}
 }

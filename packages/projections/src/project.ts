@@ -1,7 +1,7 @@
 /**
- * Log records → rows, pure: the shared folds say what counts, this file says what is shown of it. A record that does
- * not count becomes a row of `ignored` and nothing else. Feed it every record of the four topics in log order, from
- * the start or from where its state was kept; the caller decides which of the rows are already written.
+ * Converts log records to rows, without I/O. The shared folds decide whether a record counts; a record that does not
+ * count becomes a row of `ignored` only. `project` must be called with every record of the four topics in log order,
+ * from the start or from the position of the stored state; the caller decides which rows to write.
  */
 import { readWritten } from '@instar/events/codec'
 import { foldScores, initialScores, type ScoresState } from '@instar/events/folds/scores'
@@ -26,12 +26,12 @@ import { weightsRows } from './weight-rows.ts'
 
 export const PROJECTED = ['turns', 'scores', 'updates', 'weights'] as const satisfies readonly ReadBy<'projections'>[]
 
-/** Raise it when the rows of an old log would come out otherwise: every database is then filled anew. */
+/** Version of the rules. It must be increased if the same log gives other rows; databases are then refilled. */
 export const RULES = 2
 
 export type Projection = {
   turns: TurnsState
-  /** One fold for each policy: a branch that scores a turn again changes nothing of the live line's. */
+  /** One fold per policy, since a branch may score turns of the live line again. */
   scores: Table<string, ScoresState>
   updates: UpdatesState
   weights: WeightsState
@@ -44,7 +44,7 @@ export const initialProjection = (): Projection => ({
   weights: initialWeights(),
 })
 
-/** Folds one record into `state` and adds its rows. Throws `log_gap` when a chain misses a record. */
+/** Folds a record into `state` and adds its rows to `rows`. Throws `log_gap` if a record of a chain is missing. */
 export const project = (state: Projection, logged: Logged, rows: ProjectedRows): void => {
   const why = fold(state, logged, rows)
   if (why !== null)
@@ -59,6 +59,7 @@ export const project = (state: Projection, logged: Logged, rows: ProjectedRows):
     })
 }
 
+/** The reason if the record does not count, else null. */
 const fold = (state: Projection, logged: Logged, rows: ProjectedRows): string | null => {
   if (isOf(logged, 'turns')) {
     const outcome = foldTurns(state.turns, logged)

@@ -1,4 +1,4 @@
-/** What `instar sql` runs: one statement that can only read. */
+/** Runs one read-only statement, for `instar sql`. */
 import { Client, types, type CustomTypesConfig, type QueryArrayConfig } from 'pg'
 import { InstarError } from '@instar/events/errors'
 import { READER_TIMEOUT, type ReaderLogin } from './postgres/reader.ts'
@@ -6,18 +6,18 @@ import { isLoginRefused } from './postgres/roles.ts'
 
 export type QueryRow = Record<string, unknown>
 
-const numberWhenExact = (text: string): number | string => {
+const exactNumber = (text: string): number | string => {
   const value = Number(text)
   return Number.isInteger(value) && !Number.isSafeInteger(value) ? text : value
 }
 
-const isoWhenFinite = (text: string): string => (text.includes('infinity') ? text : new Date(text).toISOString())
+const isoTime = (text: string): string => (text.includes('infinity') ? text : new Date(text).toISOString())
 
-/** int8 and numeric as numbers where a number holds them, times as ISO text, bytes as hex. */
+/** int8 and numeric as numbers unless they are integers beyond the safe range; timestamps as ISO 8601; bytea as hex. */
 const PARSERS = new Map<number, (text: string) => unknown>([
-  [types.builtins.INT8, numberWhenExact],
-  [types.builtins.NUMERIC, numberWhenExact],
-  [types.builtins.TIMESTAMPTZ, isoWhenFinite],
+  [types.builtins.INT8, exactNumber],
+  [types.builtins.NUMERIC, exactNumber],
+  [types.builtins.TIMESTAMPTZ, isoTime],
   [types.builtins.TIMESTAMP, (text) => text],
   [types.builtins.DATE, (text) => text],
   [types.builtins.INTERVAL, (text) => text],
@@ -30,7 +30,7 @@ const parsers: CustomTypesConfig = {
     types.getTypeParser(oid, format as 'text')) as CustomTypesConfig['getTypeParser'],
 }
 
-/** Names as they are, but for those that came before: `count`, `count_2`. */
+/** Makes repeated names distinct: `count`, `count_2`. */
 const distinct = (names: readonly string[]): string[] => {
   const taken = new Set<string>()
   return names.map((name) => {
@@ -41,7 +41,7 @@ const distinct = (names: readonly string[]): string[] => {
   })
 }
 
-const connected = async ({ instead, ...connection }: ReaderLogin): Promise<Client> => {
+const connect = async ({ fallback, ...connection }: ReaderLogin): Promise<Client> => {
   const client = new Client({
     ...connection,
     types: parsers,
@@ -54,50 +54,50 @@ const connected = async ({ instead, ...connection }: ReaderLogin): Promise<Clien
     return client
   } catch (cause) {
     await client.end()
-    if (instead && isLoginRefused(cause)) return connected(instead)
+    if (fallback && isLoginRefused(cause)) return connect(fallback)
     throw new InstarError('postgres_failed', `PostgreSQL cannot be reached: ${(cause as Error).message}`, {}, { cause })
   }
 }
 
-/** Roles that reach beyond the tables, and `rolcreaterole`, which may give itself others. */
-const MIGHTY = `
+/** Returns a row if the session's role has privileges beyond tables, or may grant them to itself (`rolcreaterole`). */
+const PRIVILEGED = `
 select session_user as me from pg_roles r where r.rolname = session_user and (r.rolsuper or r.rolcreaterole or r.rolreplication
   or exists (select from pg_roles m where m.rolname in ('pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program')
     and pg_has_role(r.oid, m.oid, 'member'))
   or exists (select from pg_roles m where m.rolsuper and pg_has_role(r.oid, m.oid, 'member')))`
 
-const refuseMighty = async (client: Client): Promise<void> => {
+const refusePrivileged = async (client: Client): Promise<void> => {
   const {
-    rows: [found],
-  } = await client.query<{ me: string } | unknown[]>(MIGHTY)
-  if (found === undefined) return
-  const me = Array.isArray(found) ? String(found[0]) : found.me
+    rows: [row],
+  } = await client.query<{ me: string } | unknown[]>(PRIVILEGED)
+  if (row === undefined) return
+  const me = Array.isArray(row) ? String(row[0]) : row.me
   throw new InstarError(
     'no_reader',
-    `DATABASE_URL logs in as ${JSON.stringify(me)}, which may do more than read tables, and instar_reader cannot log in there.`,
+    `The role of DATABASE_URL, ${JSON.stringify(me)}, has privileges beyond its tables, and instar_reader cannot log in to this server.`,
     { field: 'DATABASE_URL' },
   )
 }
 
 /**
- * The rows of one statement in a READ ONLY transaction that is rolled back; of columns with one name the second is
- * `name_2`. Who logs in must be no superuser: a role that is only stepped down to can be stepped up from. Throws
- * `no_reader` where there is no other login, `bad_sql` with PostgreSQL's own words for what it refuses, several
- * statements and writing among them; `postgres_failed` when there is no connection.
+ * The rows of one statement, run in a READ ONLY transaction that is rolled back. Repeated column names get a suffix
+ * (`name_2`). The login must not be privileged, since `set role` can be reset by the statement. Throws `no_reader` if
+ * there is only a privileged login, `bad_sql` with PostgreSQL's message if the statement fails, writes or is more than
+ * one, and `postgres_failed` if there is no connection.
  */
 export const readOnlyQuery = async (
   connection: ReaderLogin,
   sql: string,
   options: { timeoutMs?: number } = {},
 ): Promise<QueryRow[]> => {
-  const client = await connected(connection)
+  const client = await connect(connection)
   try {
-    await refuseMighty(client)
+    await refusePrivileged(client)
     await client.query('begin transaction read only')
     await client.query(`set local statement_timeout = ${Math.trunc(options.timeoutMs ?? READER_TIMEOUT)}`)
-    // After a first query the transaction can no longer be made a writing one.
+    // After the first query `set transaction read write` is refused.
     await client.query('select')
-    // The extended protocol takes one statement.
+    // The extended protocol accepts one statement only.
     const { rows, fields } = await client.query<unknown[]>({
       text: sql,
       values: [],
@@ -113,7 +113,7 @@ export const readOnlyQuery = async (
     const several = message.includes('multiple commands')
     throw new InstarError(
       'bad_sql',
-      several ? 'This is more than one statement; send them one at a time.' : message,
+      several ? 'The query has more than one statement; send one statement at a time.' : message,
       { sqlstate: code },
       { cause: error },
     )

@@ -320,7 +320,7 @@ test(
     const all = records([...longHistory(400), ...smallHistory().events.slice(0, 9)])
     const folder = join(first.path, 'postgres')
     let postgres = await startPostgres({ folder })
-    // In four starts, each of which continues after the last one, with the smallest batches.
+    // Four runs that each continue the previous one, with the smallest batches.
     for (let i = 0; i < 4; i++) {
       await log.append(all.slice(i * 400, i === 3 ? undefined : (i + 1) * 400))
       await project(log, postgres.owner, [1, 7, 64, 500][i])

@@ -1,7 +1,7 @@
-/** Rows to be written, by table, with the two small changes that rows of `turns` see later. */
+/** Rows to write, by table, and the changes to rows of `turns` that later records cause. */
 import { TABLES, type RowOf, type TableName } from './schema.ts'
 
-/** What becomes known of a turn after its row: the first such change is final. */
+/** A change of a turn's next state from `open`; the first one is final. */
 type NextState = { turn_id: string; next_state: 'turn' | 'none'; next_turn_id: string | null }
 
 export type ProjectedRows = { [T in TableName]: RowOf<T>[] } & { next_states: NextState[] }
@@ -11,5 +11,5 @@ export const noRows = (): ProjectedRows => ({
   next_states: [],
 })
 
-/** Milliseconds since the epoch as PostgreSQL reads it. */
+/** A time in milliseconds since the epoch as a timestamp for PostgreSQL. */
 export const timestampOf = (at: number): string => new Date(at).toISOString()

@@ -1,8 +1,7 @@
 /**
- * The projection: follows the log, folds every record, writes the rows of those that the database does not hold yet.
- * Its fold is never kept ahead of the database, which would then lack the rows in between. It only ever reads the
- * log, so whatever happens to PostgreSQL disturbs nobody: it waits, connects again, goes on; a database that is gone
- * is filled anew.
+ * The projection: follows the log, folds every record, and writes the rows that the database does not have. A snapshot
+ * of the fold is never ahead of the database. The projection only reads the log, so failures of PostgreSQL affect no
+ * other service: it reconnects and continues, and fills an empty database from the start of the log.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { EventLog } from '@instar/log/port'
@@ -16,32 +15,30 @@ import { standBy } from './standby.ts'
 type ProjectionsOptions = {
   log: EventLog
   connection: DatabaseConnection
-  /** Called once when PostgreSQL cannot be written to and once when it can again. */
+  /** Receives lines for the process's log. */
   say?(line: string): void
-  /** Events in one transaction at most. Default 500. */
+  /** Most records in one transaction. Default 500. */
   batch?: number
-  /** How long an event may wait for others to share its transaction, in milliseconds. Default 20. */
+  /** Milliseconds that a record waits for others to share its transaction. Default 20. */
   linger?: number
+  /** Name of the follower and of its snapshot. */
   group?: string
-  /** How long PostgreSQL may stay behind, in milliseconds, while it is a newer build's to fill. Default a minute. */
+  /** Milliseconds that a database of a newer build may stay behind the log without progress. Default 60,000. */
   patience?: number
-  /** Where the fold is kept between two lives; without it the log is read from its start. */
+  /** The store of snapshots of the fold. Without it the log is read from its start. */
   snapshots?: SnapshotStore | undefined
 }
 
 export type Projections = {
-  /** Resolves when all that was on the log when it is called is in PostgreSQL. Rejects once it has ended. */
+  /** Resolves when all records that are on the log at the call are in PostgreSQL. Rejects if the projection has ended. */
   caughtUp(): Promise<void>
-  /** The positions in PostgreSQL by `partitionKey`, as far as this process has read them; null before that. */
+  /** The positions in PostgreSQL by `partitionKey`, as last read or written; null before the first read. */
   marks(): ReadonlyMap<string, Mark> | null
-  /**
-   * Writes what was read, then ends. Resolves soon also while PostgreSQL is down, and after a failure, which rejects
-   * `done`.
-   */
+  /** Writes the records that were read and ends. While PostgreSQL is unavailable it resolves without writing them. */
   stop(): Promise<void>
   /**
-   * Rejects when the log cannot be followed: a gap in a chain, a record of a newer build; with `database_newer` where
-   * a newer build has brought PostgreSQL further and does not fill it. Resolves after `stop`.
+   * Resolves after `stop`. Rejects if the log cannot be followed (a gap in a chain, an unknown record), and with
+   * `database_newer` if a newer build has migrated the database and does not fill it.
    */
   readonly done: Promise<void>
 }
@@ -65,22 +62,22 @@ export const startProjections = (options: ProjectionsOptions): Projections => {
   const run = async (): Promise<void> => {
     try {
       while (!stopping.signal.aborted) {
-        const held = await session
+        const stored = await session
           .use((sink) => sink.marks(log))
           .catch((error: unknown) => {
             if (error instanceof NewerBuildError) return null
             throw error
           })
-        marks = held
-        const pass = held
-          ? await startPass({ log, session, marks: held, batch, linger, group, snapshots })
+        marks = stored
+        const pass = stored
+          ? await startPass({ log, session, marks: stored, batch, linger, group, snapshots })
           : standBy({
               log,
               session,
               patience,
               say,
-              told: (now) => {
-                marks = now
+              onMarks: (current) => {
+                marks = current
               },
             })
         current.resolve(pass)
@@ -94,7 +91,7 @@ export const startProjections = (options: ProjectionsOptions): Projections => {
       stopping.abort()
       await session.close()
       current.promise.catch(() => undefined)
-      current.reject(new StoppedError('the projection has ended'))
+      current.reject(new StoppedError('the projection was stopped'))
     }
   }
   const done = run()
@@ -106,7 +103,7 @@ export const startProjections = (options: ProjectionsOptions): Projections => {
     async caughtUp() {
       for (;;) {
         const pass = await current.promise
-        if (stopping.signal.aborted) throw new StoppedError('the projection has ended')
+        if (stopping.signal.aborted) throw new StoppedError('the projection was stopped')
         const reached = await pass.caughtUp().then(
           () => true,
           (error: unknown) => {

@@ -1,12 +1,12 @@
 /**
- * The tables of the read model, one group for each topic, and the views over them. `npx drizzle-kit
- * generate` turns this file into migrations/.
+ * The tables of the read model, one file per topic, and the views over them. `npx drizzle-kit generate` derives
+ * migrations/ from this file.
  *
- * Tables are filled in log order by first-wins upserts and hold nothing that the log does not; there are
- * no foreign keys across topics, because topics are read at different speeds. What spans topics is a view.
- * Tables whose name begins with `all_` hold every line; the view without `all_` shows the live ones, those
- * whose policy has no branch name (`policy~name`). Words of people are not stored here, except hints.
- * Times are `timestamptz`; `record_id` names the record on the log that a row comes from.
+ * Rows are inserted in log order; a row with an existing key is not inserted. All data is from the log. There are no
+ * foreign keys between topics, since topics are read at different speeds; views join them. Tables with the prefix `all_`
+ * contain all lines; the view without the prefix contains the live lines, whose policy has no branch name
+ * (`policy~name`). Texts of people are not stored, except hints. Times are `timestamptz`. `record_id`: the record from
+ * which the row was derived.
  */
 import { ignored } from './tables/progress.ts'
 import { allScores } from './tables/scores.ts'
@@ -19,9 +19,10 @@ export * from './tables/scores.ts'
 export * from './tables/turns.ts'
 export * from './tables/updates.ts'
 export * from './tables/weights.ts'
+export * from './metric-views.ts'
 export * from './views.ts'
 
-/** Filled by `project`, in this order within a transaction. */
+/** The tables that `project` fills, in the order in which a transaction writes them. */
 export const TABLES = {
   sessions,
   session_links: sessionLinks,

@@ -1,6 +1,6 @@
 /**
- * The PostgreSQL side of the projection: rows and the marks they lead to, in one transaction.
- * A mark is compared and swapped, so that of two projections that run at once each row is written once.
+ * Writes rows to PostgreSQL together with the new positions, in one transaction. Positions are updated by compare and
+ * swap, so that each row is written once if two projections run concurrently.
  */
 import { getTableColumns } from 'drizzle-orm'
 import { Client } from 'pg'
@@ -23,15 +23,15 @@ export type Advance = Partition & { from: Mark; to: Mark }
 
 export type Sink = {
   /**
-   * The positions in the database for this log; empties tables that another log or older rules have filled. Throws
-   * `NewerBuildError`.
+   * The positions in the database for this log. Empties the tables first if they are from another log or older rules.
+   * Throws `NewerBuildError`.
    */
   marks(log: EventLog): Promise<Map<string, Mark>>
-  /** The positions without any change, and whether a newer build owns the database. */
-  look(): Promise<{ newer: boolean; marks: Map<string, Mark> }>
-  /** False, with nothing written, when a mark is no longer what `from` says, or the database is a newer build's. */
+  /** The positions in the database without any change, and whether a newer build has migrated it. */
+  readMarks(): Promise<{ newer: boolean; marks: Map<string, Mark> }>
+  /** Returns false without writing if a position differs from `from`, or if a newer build has migrated the database. */
   write(rows: ProjectedRows, advances: readonly Advance[]): Promise<boolean>
-  /** Resolves when the connection has ended, for whatever reason. */
+  /** Resolves when the connection has ended. */
   readonly ended: Promise<void>
   close(): Promise<void>
 }
@@ -87,9 +87,9 @@ export const openSink = async (connection: DatabaseConnection): Promise<Sink> =>
   return {
     ended,
     marks: (log) => inTransaction(() => currentMarks(client, log)),
-    async look() {
+    async readMarks() {
       const { rows } = await client.query<MarkRow>('select * from offsets')
-      return { newer: await isNewers(client, rows), marks: marksOf(rows) }
+      return { newer: await isNewerDatabase(client, rows), marks: marksOf(rows) }
     },
     async write(rows, advances) {
       let swapped = true
@@ -123,14 +123,14 @@ export const openSink = async (connection: DatabaseConnection): Promise<Sink> =>
   }
 }
 
-/** Rolls back a transaction whose positions have changed. */
+/** Thrown within a transaction to roll it back, since a position has changed. */
 class MarkConflict extends Error {}
-/** A newer build has migrated the database further: this build must not write to it. */
+/** A newer build has migrated the database; this build must not write to it. */
 export class NewerBuildError extends Error {}
 
 type MarkRow = { topic: string; partition: number; next_offset: string; last_record_id: string; rules: number }
 
-const isNewers = async (client: Client, rows: readonly MarkRow[]): Promise<boolean> =>
+const isNewerDatabase = async (client: Client, rows: readonly MarkRow[]): Promise<boolean> =>
   rows.some(({ rules }) => rules > RULES) || isNewer(client)
 
 const marksOf = (rows: readonly MarkRow[]): Map<string, Mark> =>
@@ -143,8 +143,8 @@ const marksOf = (rows: readonly MarkRow[]): Map<string, Mark> =>
   )
 
 const currentMarks = async (client: Client, log: EventLog): Promise<Map<string, Mark>> => {
-  const held = await client.query<MarkRow>('select * from offsets for update')
-  if (await isNewers(client, held.rows)) throw new NewerBuildError('a newer build has brought the database further')
+  const stored = await client.query<MarkRow>('select * from offsets for update')
+  if (await isNewerDatabase(client, stored.rows)) throw new NewerBuildError('a newer build has migrated the database')
   const partitions = PROJECTED.flatMap((topic) =>
     Array.from({ length: log.partitions(topic) }, (_, partition) => ({ topic, partition })),
   )
@@ -154,13 +154,13 @@ const currentMarks = async (client: Client, log: EventLog): Promise<Map<string, 
   )
   const { rows } = await client.query<MarkRow>('select * from offsets for update')
   const marks = marksOf(rows)
-  let ours = true
+  let valid = true
   for (const { topic, partition, rules } of rows)
-    ours &&=
+    valid &&=
       rules === RULES &&
       isTopic(topic) &&
       (await isOnLog(log, { topic, partition }, marks.get(partitionKey({ topic, partition }))!))
-  if (ours) return marks
+  if (valid) return marks
   await client.query(`truncate ${names.map((name) => `"${name}"`).join(', ')}`)
   await client.query('delete from offsets')
   return currentMarks(client, log)
@@ -175,7 +175,7 @@ const isOnLog = async (log: EventLog, { topic, partition }: Partition, { next, l
   return record !== undefined && recordId(record) === last
 }
 
-/** jsonb takes neither NUL nor half a surrogate pair. */
+/** JSON without NUL and lone surrogates, which jsonb does not accept; they are replaced by U+FFFD. */
 const jsonOf = (rows: readonly object[]): string => {
   const text = JSON.stringify(rows)
   if (!/\\u(?:0000|d[89a-f])/.test(text)) return text

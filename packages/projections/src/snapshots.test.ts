@@ -1,4 +1,4 @@
-/** The projection continues from the snapshot of its fold, and the rows are those of a reading from the start. */
+/** The projection continues from its snapshot, and the rows are those of a run from the start of the log. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { openMemoryLog, openSnapshots, type EventLog, type Offsets } from '@instar/log'
@@ -8,7 +8,7 @@ import { longHistory, records } from '../../../test/kit/projected-history.ts'
 
 const TURNS = 120
 
-/** The log, and the positions from which it was read. */
+/** A log that records the positions from which it is read. */
 const watched = (log: EventLog): { log: EventLog; from: Offsets[] } => {
   const from: Offsets[] = []
   return {
@@ -50,12 +50,12 @@ test('after a restart with an emptied database the rows are the same', { timeout
   const expected = await undisturbed(await database('undisturbed'))
   const connection = await database('kept')
   const { log, from } = watched(openMemoryLog())
-  const said: string[] = []
+  const logLines: string[] = []
   const snapshots = openSnapshots(`${folder.path}/snapshots`, {
     records: 40,
     ms: Infinity,
     room: 20,
-    say: (line) => said.push(line),
+    say: (line) => logLines.push(line),
   })
   const parts = [0, 1, 2].map((i) =>
     events.slice(Math.floor((i * events.length) / 3), Math.floor(((i + 1) * events.length) / 3)),
@@ -80,13 +80,13 @@ test('after a restart with an emptied database the rows are the same', { timeout
   for (const [topic, partitions] of Object.entries(from[3]!))
     for (const [partition, next] of Object.entries(partitions))
       assert.equal(next, ends[topic as 'turns']?.[Number(partition)])
-  assert.deepEqual(said, [])
+  assert.deepEqual(logLines, [])
 
   const empty = await database('anew')
   const again = startProjections({ log, connection: empty, snapshots })
   await again.caughtUp()
   await again.stop()
-  assert.match(said.join(), /PostgreSQL holds less/)
+  assert.match(logLines.join(), /PostgreSQL is behind it/)
   assert.deepEqual(from[4], {})
   assert.deepEqual(await digests(empty), expected)
 })

@@ -1,6 +1,6 @@
 /**
- * A database that a newer build has migrated: this build does not change it, waits while it is kept up to date, and
- * ends where it is not.
+ * A database that a newer build has migrated: this build does not write to it, waits while it is kept up to date, and
+ * fails otherwise.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -12,7 +12,7 @@ import type { Client } from 'pg'
 import { digests, temporaryFolder, withClient } from '../../../test/kit/database.ts'
 import { longHistory, records } from '../../../test/kit/projected-history.ts'
 
-/** The state after a migration of a newer build. */
+/** Adds a migration of a newer build. */
 const newerMigration = (client: Client): Promise<unknown> =>
   client.query(
     `alter table turns add column mood text; insert into instar_migrations (hash, created_at) values ('of a later build', 9999999999999)`,
@@ -31,8 +31,8 @@ const turns = (connection: DatabaseConnection): Promise<number> =>
     Number((await client.query<{ n: string }>('select count(*) as n from turns')).rows[0]!.n),
   )
 
-/** The positions that the projections of a newer build write; the standby reads nothing else. */
-const kept = async (connection: DatabaseConnection, log: MemoryLog): Promise<void> => {
+/** Advances the positions, as the projections of a newer build do. */
+const advancePositions = async (connection: DatabaseConnection, log: MemoryLog): Promise<void> => {
   const ends = await log.ends(['turns', 'scores', 'updates', 'weights'])
   await withClient(connection, async (client) => {
     for (const [topic, partitions] of Object.entries(ends)) {
@@ -68,15 +68,15 @@ test(
     t.after(() => postgres.stop())
     await withClient(postgres.owner, newerMigration)
     const before = await digests(postgres.owner)
-    const said: string[] = []
+    const logLines: string[] = []
     const projections = startProjections({
       log,
       connection: postgres.owner,
-      say: (line) => said.push(line),
+      say: (line) => logLines.push(line),
       patience: 200,
     })
     await projections.caughtUp()
-    assert.match(said.join(), /newer build/)
+    assert.match(logLines.join(), /newer build/)
     await log.append(records(HISTORY.slice(HALF)))
     await assert.rejects(projections.done, (error) => error instanceof InstarError && error.code === 'database_newer')
     assert.equal(await moods(postgres.owner), 1)
@@ -100,16 +100,16 @@ test(
     const caughtUp = projections.caughtUp()
     assert.equal(await Promise.race([caughtUp, new Promise((resolve) => setTimeout(resolve, 1_000, 'waits'))]), 'waits')
     assert.equal(await turns(postgres.owner), before)
-    await kept(postgres.owner, log)
+    await advancePositions(postgres.owner, log)
     await caughtUp
     assert.equal(await turns(postgres.owner), before)
-    // Positions without rows, as in a database that was created again.
+    // Positions without rows, as in a database that was recreated.
     await withClient(postgres.owner, async (client) => {
       await takenBack(client)
       await client.query(`update offsets set next_offset = 0, last_record_id = ''`)
     })
     for (const until = Date.now() + 20_000; (await turns(postgres.owner)) === before;)
-      assert.ok(Date.now() < until, 'it did not go on')
+      assert.ok(Date.now() < until, 'the projection did not continue')
     await projections.caughtUp()
     assert.ok((await turns(postgres.owner)) > before)
   },

@@ -1,7 +1,6 @@
 /**
- * The behaviour of an older build beside a newer one that has migrated the database: it writes nothing and reports
- * the database's positions. When these stay behind the log, no process fills the database, and this one ends with an
- * error.
+ * A pass over a database that a newer build has migrated: it writes nothing and reports the positions in the database. If
+ * these stay behind the log without progress, no process fills the database, and the pass fails with `database_newer`.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { InstarError } from '@instar/events/errors'
@@ -14,16 +13,17 @@ import { partitionKey, type Mark } from './sink.ts'
 type StandbyParts = {
   log: EventLog
   session: DatabaseSession
-  /** Milliseconds that the database may stay behind without moving. */
+  /** Milliseconds that the database may stay behind the log without progress. */
   patience: number
   say(line: string): void
-  /** The marks as they were seen last. */
-  told(marks: ReadonlyMap<string, Mark>): void
+  /** Called with the positions in the database after each poll. */
+  onMarks(marks: ReadonlyMap<string, Mark>): void
 }
 
-const LOOK_MS = 500
+const POLL_MS = 500
 
-const behind = (ends: Offsets, marks: ReadonlyMap<string, Mark>): number =>
+/** The number of records between the positions in the database and the end of the log. */
+const lagOf = (ends: Offsets, marks: ReadonlyMap<string, Mark>): number =>
   PROJECTED.reduce(
     (sum, topic) =>
       sum +
@@ -41,32 +41,32 @@ const progressOf = (marks: ReadonlyMap<string, Mark>): string =>
     .sort((a, b) => (a < b ? -1 : 1))
     .join()
 
-export const standBy = ({ log, session, patience, say, told }: StandbyParts): Pass => {
+export const standBy = ({ log, session, patience, say, onMarks }: StandbyParts): Pass => {
   const stopping = new AbortController()
   const { signal } = stopping
   let waiting: { ends: Offsets; resolve(): void }[] = []
 
   const watch = async (): Promise<'restart'> => {
-    let movedAt = performance.now()
+    let progressAt = performance.now()
     let progress = ''
-    say('projections: a newer build has brought the database further; this one writes nothing and stands by')
+    say('projections: a newer build has migrated the database; this build writes nothing and is on standby')
     for (;;) {
-      const { newer, marks } = await session.use((sink) => sink.look())
+      const { newer, marks } = await session.use((sink) => sink.readMarks())
       if (!newer) return 'restart'
-      told(marks)
+      onMarks(marks)
       const ends = await log.ends(PROJECTED)
-      const now = progressOf(marks)
-      if (now !== progress || behind(ends, marks) === 0) movedAt = performance.now()
-      progress = now
-      for (const one of waiting) if (behind(one.ends, marks) === 0) one.resolve()
-      waiting = waiting.filter((one) => behind(one.ends, marks) > 0)
-      if (performance.now() - movedAt > patience)
+      const current = progressOf(marks)
+      if (current !== progress || lagOf(ends, marks) === 0) progressAt = performance.now()
+      progress = current
+      for (const caller of waiting) if (lagOf(caller.ends, marks) === 0) caller.resolve()
+      waiting = waiting.filter((caller) => lagOf(caller.ends, marks) > 0)
+      if (performance.now() - progressAt > patience)
         throw new InstarError(
           'database_newer',
-          `a newer build has brought PostgreSQL further, which is ${behind(ends, marks)} records behind the log and has not moved for ${Math.round(patience / 1000)} s`,
+          `a newer build has migrated the database, which is ${lagOf(ends, marks)} records behind the log and has made no progress for ${Math.round(patience / 1000)} s`,
         )
-      await pause(Math.min(LOOK_MS, patience), undefined, { signal }).catch(() => undefined)
-      if (signal.aborted) throw new StoppedError('the projection has ended')
+      await pause(Math.min(POLL_MS, patience), undefined, { signal }).catch(() => undefined)
+      if (signal.aborted) throw new StoppedError('the projection was stopped')
     }
   }
 
@@ -84,7 +84,7 @@ export const standBy = ({ log, session, patience, say, told }: StandbyParts): Pa
       const ends = await log.ends(PROJECTED)
       return new Promise((resolve, reject) => {
         waiting.push({ ends, resolve })
-        done.then(() => reject(new StoppedError('another pass begins')), reject)
+        done.then(() => reject(new StoppedError('a new pass has started')), reject)
       })
     },
   }

@@ -1,4 +1,4 @@
-/** The projection's state, in a snapshot. */
+/** The state of the projection in a snapshot. */
 import {
   foldVersion,
   storedByPolicy,
@@ -10,7 +10,7 @@ import {
 import type { Snapshot } from '@instar/log/snapshots/snapshot'
 import type { Projection } from './project.ts'
 
-/** Changes with the sources of which the stored state is a function. */
+/** The version of the snapshot: a digest of the sources that compute the state. */
 export const stateVersion = (): string =>
   foldVersion(['./project.ts', './stored.ts'].map((name) => new URL(name, import.meta.url)))
 

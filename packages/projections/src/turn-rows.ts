@@ -1,4 +1,4 @@
-/** Records of `turns` that count → rows of sessions, turns, feedback and next states. */
+/** Rows of sessions, turns, feedback and next states from records of `turns` that count. */
 import { lastShown, type TurnsState } from '@instar/events/folds/turns'
 import type {
   FeedbackGiven,

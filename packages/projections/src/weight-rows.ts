@@ -1,9 +1,9 @@
-/** Records of `weights` that count → rows of lines, versions, head moves, rejections and freezes. */
+/** Rows of lines, versions, head moves, rejections and freezes from records of `weights` that count. */
 import { weightLine, type WeightsState } from '@instar/events/folds/weights'
 import type { Logged, VersionPublished, WeightsEvent } from '@instar/events/records'
 import { timestampOf, type ProjectedRows } from './rows.ts'
 
-/** `head`: before this record. */
+/** `head`: the head before the record. `state`: after it. */
 export const weightsRows = (
   state: WeightsState,
   head: number,

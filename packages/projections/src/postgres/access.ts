@@ -1,7 +1,6 @@
 /**
- * Who may log in to the embedded server: the operating system's user that runs Instar, and root, over the socket. The
- * kernel says who is on the other end (`peer`), so there is no password to keep, and a process of another user that
- * reaches the socket is refused.
+ * Authentication of the embedded server: the operating system user that runs Instar, and root, may log in over the
+ * socket. The method `peer` gets the user from the kernel, so there are no passwords, and other users are refused.
  */
 import { chownSync, renameSync, writeFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
@@ -14,12 +13,12 @@ const ROLES = [ADMIN, OWNER, READER, MOVING]
 
 const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`
 
-/** Written at every start: a cluster of an older build trusted any client of its socket. */
+/** Writes pg_hba.conf and pg_ident.conf. Called at every start, since clusters of older builds trusted all clients. */
 export const writeAccess = (place: ServerPaths): void => {
-  const people = [...new Set([userInfo().username, 'root'])]
+  const users = [...new Set([userInfo().username, 'root'])]
   const files = {
     'pg_hba.conf': 'local all all peer map=instar\n',
-    'pg_ident.conf': people.flatMap((person) => ROLES.map((role) => `instar ${quoted(person)} ${role}\n`)).join(''),
+    'pg_ident.conf': users.flatMap((user) => ROLES.map((role) => `instar ${quoted(user)} ${role}\n`)).join(''),
   }
   for (const [name, text] of Object.entries(files)) {
     const path = join(place.data, name)

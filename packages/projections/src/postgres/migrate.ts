@@ -1,8 +1,9 @@
 /**
- * Brings a database to this build's tables and views. Two processes that start at once take turns, by an advisory lock.
+ * Applies the migrations of this build. An advisory lock serialises concurrent processes.
  *
- * Everything in there is a copy of the log: a database with another history of migrations (of a build that was never
- * released) loses our tables and gets new ones. A longer history is a newer build's, whose tables are left as they are.
+ * All data can be rebuilt from the log. If the database has other migrations (of an unreleased build), its tables are
+ * dropped and created again. If it has all migrations of this build and more, they are those of a newer build, and the
+ * database is not changed.
  */
 import { fileURLToPath } from 'node:url'
 import { is } from 'drizzle-orm'
@@ -19,30 +20,30 @@ export const MIGRATIONS = fileURLToPath(new URL('../../../../migrations', import
 export const APPLIED = 'instar_migrations'
 
 const OURS: readonly string[] = readMigrationFiles({ migrationsFolder: MIGRATIONS }).map(({ hash }) => hash)
-/** True while the database is this build's to write to: SQL. */
+/** An SQL condition: no newer build has migrated the database, so this build may write to it. */
 export const STILL_OURS = `(select count(*) from public.${APPLIED}) <= ${OURS.length}`
 
-/** Any number that no other program is likely to lock. */
+/** Key of the advisory lock; an arbitrary number. */
 const LOCK = 7_345_120
 
-/** Milliseconds that a migration waits for a lock: its own, or one of a table. */
-const PATIENCE = 60_000
+/** Milliseconds that a migration waits for a lock: the advisory lock, or a lock of a table. */
+const LOCK_TIMEOUT_MS = 60_000
 
 /**
- * False, with nothing changed, when a newer build has migrated the database further. `readerPassword`: of the
- * reader's login in a server of the user's; null: none. Throws `postgres_failed` when another session holds a lock
- * for `patience` ms.
+ * Returns false without any change if a newer build has migrated the database. `readerPassword`: the password of the
+ * reader role on an external server; null: none. Throws `postgres_failed` if another session holds a lock for
+ * `lockTimeoutMs` milliseconds.
  */
 export const migrate = async (
   client: Client,
   readerPassword: string | null = null,
-  patience = PATIENCE,
+  lockTimeoutMs = LOCK_TIMEOUT_MS,
 ): Promise<boolean> => {
-  await client.query(`set lock_timeout = ${Math.trunc(patience)}`)
+  await client.query(`set lock_timeout = ${Math.trunc(lockTimeoutMs)}`)
   try {
     await client.query('select pg_advisory_lock($1)', [LOCK])
     try {
-      return await brought(client, readerPassword)
+      return await applyMigrations(client, readerPassword)
     } finally {
       await client.query('select pg_advisory_unlock($1)', [LOCK])
     }
@@ -50,7 +51,7 @@ export const migrate = async (
     if (!isLockTimeout(cause)) throw cause
     throw new InstarError(
       'postgres_failed',
-      `a session of PostgreSQL has held a lock that the migration needs for ${patience / 1000} s; sessions with locks: ${await holders(client)}`,
+      `the migration waited ${lockTimeoutMs / 1000} s for a lock of another PostgreSQL session; end that session. Sessions with locks: ${await lockHolders(client)}`,
       {},
       { cause },
     )
@@ -59,7 +60,7 @@ export const migrate = async (
   }
 }
 
-const brought = async (client: Client, readerPassword: string | null): Promise<boolean> => {
+const applyMigrations = async (client: Client, readerPassword: string | null): Promise<boolean> => {
   await client.query('set client_min_messages = warning')
   const applied = await appliedTo(client)
   if (applied.length > OURS.length) return false
@@ -73,17 +74,17 @@ const brought = async (client: Client, readerPassword: string | null): Promise<b
 const isLockTimeout = (error: unknown): boolean =>
   error instanceof Error && ((error as { code?: string }).code === '55P03' || isLockTimeout(error.cause))
 
-/** Whom to ask, or to end with pg_terminate_backend: at most five. */
-const holders = async (client: Client): Promise<string> => {
+/** At most five sessions with locks, with their process ids (for pg_terminate_backend). */
+const lockHolders = async (client: Client): Promise<string> => {
   const { rows } = await client.query<{ who: string }>(`
     select distinct format('%s (pid %s, %s)', a.usename, a.pid, a.application_name) as who
     from pg_locks l join pg_stat_activity a using (pid)
     where l.granted and l.locktype in ('advisory', 'relation') and a.datname = current_database() and a.pid <> pg_backend_pid()
     order by who limit 5`)
-  return rows.map(({ who }) => who).join('; ') || 'none any more'
+  return rows.map(({ who }) => who).join('; ') || 'none at this time'
 }
 
-/** Hashes of the migrations that were applied, in their order. */
+/** Hashes of the applied migrations, in order. */
 const appliedTo = async (client: Client): Promise<string[]> => {
   const {
     rows: [table],
@@ -94,15 +95,15 @@ const appliedTo = async (client: Client): Promise<string[]> => {
   )
 }
 
-/** Whether a newer build has brought the database further than this one does. */
+/** Whether a newer build has migrated the database. */
 export const isNewer = async (client: Client): Promise<boolean> => (await appliedTo(client)).length > OURS.length
 
 const dropOurs = async (client: Client): Promise<void> => {
-  for (const one of Object.values(schema)) {
-    if (is(one, PgView)) await client.query(`drop view if exists public."${getViewConfig(one).name}" cascade`)
+  for (const entity of Object.values(schema)) {
+    if (is(entity, PgView)) await client.query(`drop view if exists public."${getViewConfig(entity).name}" cascade`)
   }
-  for (const one of Object.values(schema)) {
-    if (is(one, PgTable)) await client.query(`drop table if exists public."${getTableConfig(one).name}" cascade`)
+  for (const entity of Object.values(schema)) {
+    if (is(entity, PgTable)) await client.query(`drop table if exists public."${getTableConfig(entity).name}" cascade`)
   }
   await client.query(`drop table if exists public.${APPLIED}`)
 }

@@ -1,10 +1,9 @@
 /**
- * Where the embedded PostgreSQL keeps its things. Normally all of it is inside the folder it is given:
- * `data/`, `run/` (the socket), `postgres.log`. Two cases move parts of it to a private temporary folder,
- * whose name is kept in the folder's `place.json`:
- * - the socket's path would exceed what a unix address holds;
- * - Instar runs as root, which PostgreSQL refuses: its server then runs as a user of its own, without a name and with no
- *   other process, which must be able to reach data and programs from the root folder down.
+ * The paths of the embedded PostgreSQL. By default all are inside one folder: `data/`, `run/` (the socket) and
+ * `postgres.log`. In two cases parts are in a private temporary folder, whose path is stored in `place.json`:
+ * - The path of the socket would exceed the length of a unix socket address.
+ * - Instar runs as root, which PostgreSQL refuses. The server then runs with a user id without a name and without other
+ *   processes, and this user must be able to reach data and programs from the root directory.
  */
 import { randomInt } from 'node:crypto'
 import {
@@ -31,16 +30,16 @@ type ServerUser = { uid: number; gid: number } | null
 export type ServerPaths = { folder: string; home: string; data: string; sockets: string; log: string; user: ServerUser }
 
 export const PORT = 5432
-/** The owner of clusters that older builds made as root; other programs run as it, too. */
+/** User id of `nobody`, which owns clusters that older builds created as root. Other programs may run as this user. */
 export const NOBODY = 65534
-/** Where systemd takes users for one service from (61184 to 65519): no distribution gives them names. */
+/** User ids that systemd reserves for dynamic users (61184 to 65519); no distribution assigns names to them. */
 const UNNAMED = { first: 61_184, count: 4336 }
-/** sun_path less its closing zero. */
+/** Maximum length of a unix socket address: the size of sun_path without the terminating zero. */
 const ADDRESS_BYTES = process.platform === 'darwin' ? 103 : 107
 
 const isRoot = (): boolean => process.getuid?.() === 0
 
-/** Whether a user who owns nothing may enter `path` from the root folder down. */
+/** Whether any user may enter all directories from the root directory to `path`. */
 export const othersMayEnter = (path: string): boolean => {
   for (let at = path; ; at = dirname(at)) {
     if ((statSync(at).mode & 0o001) === 0) return false
@@ -48,63 +47,63 @@ export const othersMayEnter = (path: string): boolean => {
   }
 }
 
-/** A new folder of ours for `folder`, outside of it. */
+/** Creates a private folder in the temporary directory for the paths of `folder`. */
 const privateFolder = (folder: string, mode: number): string => {
   const temporary = isRoot() && !othersMayEnter(tmpdir()) ? '/tmp' : tmpdir()
-  sweep(temporary)
+  removeOrphans(temporary)
   const path = mkdtempSync(join(temporary, PREFIX))
   writeFileSync(join(path, BELONGS), folder)
   chmodSync(path, mode)
   return path
 }
 
-/** Removes what was made for folders that are no more. */
-const sweep = (temporary: string): void => {
+/** Removes private folders whose owning folder no longer exists or no longer refers to them. */
+const removeOrphans = (temporary: string): void => {
   for (const name of readdirSync(temporary)) {
     const path = join(temporary, name)
     const info = name.startsWith(PREFIX) ? lstatSync(path, { throwIfNoEntry: false }) : undefined
     if (
       !info?.isDirectory() ||
-      !isOurs(info.uid) ||
-      info.mtimeMs > Date.now() - SWEEP_AFTER ||
+      !isOwnUser(info.uid) ||
+      info.mtimeMs > Date.now() - MIN_AGE_MS ||
       !existsSync(join(path, BELONGS))
     )
       continue
     const file = join(readFileSync(join(path, BELONGS), 'utf8'), 'place.json')
-    const wanted = existsSync(file) && readFileSync(file, 'utf8').includes(JSON.stringify(path).slice(1, -1))
-    if (!wanted && !existsSync(join(path, 'data/postmaster.pid'))) rmSync(path, { recursive: true, force: true })
+    const inUse = existsSync(file) && readFileSync(file, 'utf8').includes(JSON.stringify(path).slice(1, -1))
+    if (!inUse && !existsSync(join(path, 'data/postmaster.pid'))) rmSync(path, { recursive: true, force: true })
   }
 }
 
 const PREFIX = 'ipg-'
 const BELONGS = 'belongs-to'
-/** Milliseconds: a folder this young may not be written down yet. */
-const SWEEP_AFTER = 60_000
-const isOurs = (uid: number): boolean => uid === process.getuid?.() || uid === NOBODY || isUnnamed(uid)
+/** A younger folder may not be recorded in `place.json` yet. */
+const MIN_AGE_MS = 60_000
+const isOwnUser = (uid: number): boolean => uid === process.getuid?.() || uid === NOBODY || isUnnamed(uid)
 const isUnnamed = (uid: number | undefined): uid is number =>
   uid !== undefined && uid >= UNNAMED.first && uid < UNNAMED.first + UNNAMED.count
 
-/** `uid`: of the server, where root starts it. */
+/** The content of `place.json`. `uid`: user id of the server if root starts it. */
 type StoredPaths = { folder: string; home: string; sockets: string; uid?: number }
 
-/** The paths that an earlier start chose, if they exist and belong to us. */
-const kept = (folder: string): StoredPaths | undefined => {
+/** The stored paths of `folder`, if they exist and belong to a user of Instar. */
+const readPaths = (folder: string): StoredPaths | undefined => {
   const file = join(folder, 'place.json')
   if (!existsSync(file)) return undefined
   const place = JSON.parse(readFileSync(file, 'utf8')) as StoredPaths
   if (place.folder !== folder) return undefined
-  const ours = [place.home, place.sockets].every(
-    (path) => existsSync(path) && lstatSync(path).isDirectory() && isOurs(lstatSync(path).uid),
+  const valid = [place.home, place.sockets].every(
+    (path) => existsSync(path) && lstatSync(path).isDirectory() && isOwnUser(lstatSync(path).uid),
   )
-  return ours ? place : undefined
+  return valid ? place : undefined
 }
 
 const socketFits = (sockets: string): boolean => Buffer.byteLength(join(sockets, `.s.PGSQL.${PORT}`)) <= ADDRESS_BYTES
 
-/** The place that an earlier start chose, without making anything; undefined if there is none. */
+/** The paths that an earlier start has stored; undefined if there are none. Creates nothing. */
 export const existingPlace = (folder: string): ServerPaths | undefined => {
   if (!existsSync(folder)) return undefined
-  const place = kept(realpathSync(folder))
+  const place = readPaths(realpathSync(folder))
   return place && layout(place)
 }
 
@@ -117,45 +116,45 @@ const layout = ({ folder, home, sockets, uid }: StoredPaths): ServerPaths => ({
   user: isRoot() ? { uid: uid ?? NOBODY, gid: uid ?? NOBODY } : null,
 })
 
-/** Makes the folders that are missing. Idempotent. */
-export const makePlace = (given: string): ServerPaths => {
-  mkdirSync(given, { recursive: true, mode: 0o755 })
-  const folder = realpathSync(given)
-  let chosen = kept(folder)
-  if (!chosen) {
+/** Returns the paths of `path` and creates missing folders. Idempotent. */
+export const makePlace = (path: string): ServerPaths => {
+  mkdirSync(path, { recursive: true, mode: 0o755 })
+  const folder = realpathSync(path)
+  let paths = readPaths(folder)
+  if (!paths) {
     const home = isRoot() && !othersMayEnter(folder) ? privateFolder(folder, 0o711) : folder
     const inside = join(home, 'run')
     const sockets = socketFits(inside) ? inside : privateFolder(folder, 0o700)
     mkdirSync(sockets, { recursive: true, mode: 0o700 })
-    chosen = { folder, home, sockets }
-    write(chosen)
+    paths = { folder, home, sockets }
+    writePaths(paths)
   }
-  if (isRoot() && !isUnnamed(chosen.uid)) {
-    chosen = { ...chosen, uid: UNNAMED.first + randomInt(UNNAMED.count) }
-    write(chosen)
+  if (isRoot() && !isUnnamed(paths.uid)) {
+    paths = { ...paths, uid: UNNAMED.first + randomInt(UNNAMED.count) }
+    writePaths(paths)
   }
-  return layout(chosen)
+  return layout(paths)
 }
 
-const write = (chosen: StoredPaths): void => {
-  const file = join(chosen.folder, 'place.json')
-  writeFileSync(`${file}.new`, `${JSON.stringify(chosen)}\n`)
+const writePaths = (paths: StoredPaths): void => {
+  const file = join(paths.folder, 'place.json')
+  writeFileSync(`${file}.new`, `${JSON.stringify(paths)}\n`)
   renameSync(`${file}.new`, file)
 }
 
 /**
- * Changes the owner of the cluster to the user that runs it; no server may run there. Takes over what an older build
- * gave to `nobody`.
+ * Makes the server's user the owner of the cluster, which in clusters of older builds is `nobody`. No server may be
+ * running.
  */
 export const ownData = ({ data, sockets, user }: ServerPaths): void => {
   if (!user) return
   for (const folder of [data, sockets]) {
-    if (lstatSync(folder).uid !== user.uid) own(folder, user)
+    if (lstatSync(folder).uid !== user.uid) changeOwner(folder, user)
   }
 }
 
-/** The folder itself comes last: an end in the middle is begun again. */
-const own = (path: string, user: { uid: number; gid: number }): void => {
-  if (lstatSync(path).isDirectory()) for (const name of readdirSync(path)) own(join(path, name), user)
+/** Changes a folder after its contents, so that an interrupted change is repeated. */
+const changeOwner = (path: string, user: { uid: number; gid: number }): void => {
+  if (lstatSync(path).isDirectory()) for (const name of readdirSync(path)) changeOwner(join(path, name), user)
   lchownSync(path, user.uid, user.gid)
 }

@@ -1,6 +1,6 @@
 /**
- * The role that reads all of our tables and writes none. It is a login: a session that only set the role could reset
- * it.
+ * The role that can read all tables of Instar and write none. It is a login role: a session that only sets a role can
+ * reset it.
  */
 import { createHmac } from 'node:crypto'
 import { escapeLiteral, type Client, type ClientConfig } from 'pg'
@@ -8,10 +8,10 @@ import { InstarError } from '@instar/events/errors'
 import { scramVerifier } from './scram.ts'
 
 export const READER = 'instar_reader'
-/** Who owns the tables in a server of our own. */
+/** The role that owns the tables on the embedded server and on that of the compose file. */
 export const OWNER = 'instar'
 
-/** Milliseconds that a reader's statement may take. */
+/** Statement timeout of the reader, in milliseconds. */
 export const READER_TIMEOUT = 30_000
 
 const ROLE = `
@@ -23,12 +23,12 @@ alter role ${READER} set default_transaction_read_only = on;
 alter role ${READER} set statement_timeout = ${READER_TIMEOUT};
 alter role ${READER} set idle_in_transaction_session_timeout = '5min';`
 
-/** Our tables and views, and the public catalogs; `pg_read_all_data` would include the roles' passwords (pg_authid). */
+/** Read access to the tables and views. `pg_read_all_data` is not used, since it includes the password hashes (pg_authid). */
 const TABLES = `
     grant usage on schema public to ${READER};
     grant select on all tables in schema public to ${READER};`
 
-/** A migration waits for an advisory lock, which by default any session may hold. */
+/** Restricts advisory locks to the owner: by default any session may hold the lock for which migrations wait. */
 const ADVISORY = `
 do $$ declare one record; begin
   for one in select oid::regprocedure as name from pg_proc
@@ -40,9 +40,10 @@ do $$ declare one record; begin
 end $$;`
 
 /**
- * In a server of our own. Temporary tables and large objects are what PostgreSQL otherwise lets anybody write. A
- * person may lift the time limit of a session of their own in psql; `readOnlyQuery` cannot. Flushed to disk, unlike
- * the rows, which are written again when they are lost. `password`: as SQL, a verifier or `null`.
+ * Creates the reader on a server that only Instar uses, and revokes what PostgreSQL allows all roles to write: temporary
+ * tables (see roles.ts) and large objects. In psql a user can change the statement timeout of the session; in
+ * `readOnlyQuery` a statement cannot. Roles are committed synchronously, unlike rows, which can be rebuilt. `password`:
+ * an SQL expression, a SCRAM verifier or `null`.
  */
 export const prepareReader = async (client: Client, password: string): Promise<void> => {
   await client.query('set synchronous_commit = on')
@@ -55,12 +56,12 @@ export const prepareReader = async (client: Client, password: string): Promise<v
     ${ADVISORY}`)
 }
 
-/** SQLSTATE insufficient_privilege; internal_error: another process changes the same role at this moment. */
-const LEFT_ALONE = new Set(['42501', 'XX000'])
+/** SQLSTATE insufficient_privilege, and internal_error, which a concurrent change of the role causes. */
+const IGNORED_ERRORS = new Set(['42501', 'XX000'])
 
 /**
- * In a server of the user's own: a login that reads this database's tables, if we may make roles there. `password`:
- * null where DATABASE_URL has none. Elsewhere on that server it may do what anybody may.
+ * Creates the reader on an external server, if the login may create roles, and grants it read access to the tables of
+ * this database. `password`: null if DATABASE_URL has none.
  */
 export const offerReader = async (client: Client, password: string | null): Promise<void> => {
   const {
@@ -68,31 +69,31 @@ export const offerReader = async (client: Client, password: string | null): Prom
   } = await client.query<{ may: boolean }>(
     'select rolsuper or rolcreaterole as may from pg_roles where rolname = current_user',
   )
-  const { rowCount: there } = await client.query(`select from pg_roles where rolname = '${READER}'`)
+  const { rowCount: existing } = await client.query(`select from pg_roles where rolname = '${READER}'`)
   try {
-    // In a server of the user's, another program made the role: its password is not changed.
+    // Without the right to create roles, a role that another program has created keeps its password.
     if (role?.may) {
       await client.query(
         `${ROLE} alter role ${READER} password ${password === null ? 'null' : escapeLiteral(scramVerifier(password))}; revoke pg_read_all_data from ${READER}`,
       )
-    } else if (there === 0) return
+    } else if (existing === 0) return
     await client.query(`${TABLES}
       alter default privileges in schema public grant select on tables to ${READER};`)
   } catch (error) {
-    if (!LEFT_ALONE.has((error as { code?: string }).code ?? '')) throw error
+    if (!IGNORED_ERRORS.has((error as { code?: string }).code ?? '')) throw error
   }
 }
 
-/** The reader's password: its own, else one derived from the owner's by a one-way function; null: the URL has none. */
+/** The reader's password: `own`, or else derived from the password of the URL by HMAC; null if the URL has none. */
 export const readerPasswordOf = (url: string, own: string | null): string | null => {
   const { password } = loginOf(databaseUrl(url))
   return own ?? (password === null ? null : createHmac('sha256', password).update(READER).digest('base64url'))
 }
 
-/** The login, and the one to use instead when the server refuses it. */
-export type ReaderLogin = ClientConfig & { instead?: ClientConfig }
+/** A login. `fallback`: the login to use if the server refuses it. */
+export type ReaderLogin = ClientConfig & { fallback?: ClientConfig }
 
-/** Query parameters outrank what stands before the host, and may stand where there is no host. */
+/** The URL with another login, as query parameters: these have precedence and also work in URLs without a host. */
 export const urlAs = (url: URL, user: string, password: string | null): string => {
   const other = new URL(url)
   other.username = ''
@@ -103,17 +104,17 @@ export const urlAs = (url: URL, user: string, password: string | null): string =
   return other.href
 }
 
-/** The user and the password of a URL, decoded; null where it names none. */
+/** The decoded user and password of a URL; null if it has none. */
 const loginOf = (url: URL): { user: string | null; password: string | null } => ({
   user: url.searchParams.get('user') ?? (decodeURIComponent(url.username) || null),
   password: url.searchParams.get('password') ?? (decodeURIComponent(url.password) || null),
 })
 
-/** Takes `user@/database?host=…` too, as PostgreSQL's own programs do. Throws `bad_request`. */
+/** Parses DATABASE_URL; accepts `user@/database?host=…` like PostgreSQL's programs. Throws `bad_request`. */
 export const databaseUrl = (url: string): URL => {
-  const whole = URL.canParse(url) ? url : url.replace('@/', '@localhost/')
+  const withHost = URL.canParse(url) ? url : url.replace('@/', '@localhost/')
   try {
-    return new URL(whole)
+    return new URL(withHost)
   } catch (cause) {
     throw new InstarError(
       'bad_request',
@@ -124,8 +125,9 @@ export const databaseUrl = (url: string): URL => {
   }
 }
 
+/** The login of the reader on an external server, with the login of the URL as fallback. */
 export const readerOf = (url: string, password: string | null): ReaderLogin => {
   const parsed = databaseUrl(url)
   if (loginOf(parsed).user === READER) return { connectionString: url }
-  return { connectionString: urlAs(parsed, READER, password), instead: { connectionString: url } }
+  return { connectionString: urlAs(parsed, READER, password), fallback: { connectionString: url } }
 }

@@ -10,10 +10,7 @@ import { Client } from 'pg'
 import { adminOf, temporaryFolder, withClient } from '../../../../test/kit/database.ts'
 import { olderCluster } from '../../../../test/kit/database/older-cluster.ts'
 
-/**
- * A statement that leaves the role that the session was lowered to, reads a file of the server and runs a program
- * there.
- */
+/** A statement that resets the role of the session, reads a file of the server and runs a program on it. */
 const escape = (file: string): string => `do $$ begin
   perform set_config('role', 'none', true);
   if pg_read_file('/etc/passwd') is null then raise 'nothing'; end if;
@@ -50,7 +47,7 @@ test(
     }
     assert.equal(existsSync(file), false)
     assert.deepEqual(await readOnlyQuery(own.reader, 'select session_user as me'), [{ me: 'instar_reader' }])
-    // The session of the owner reads its tables as well, and the reader can read tables of later migrations.
+    // The owner can read the tables as well, and the reader can read tables of later migrations.
     await withClient(server.owner, (client) => client.query('create table later (n int)'))
     for (const table of ['turns', 'version_metrics', 'later'])
       assert.deepEqual(await readOnlyQuery(server.reader, `select count(*) as n from ${table}`), [{ n: 0 }])
@@ -79,13 +76,13 @@ test(
     t.after(() => server.stop())
     await withClient(server.owner, (client) => migrate(client))
     await withClient(server.owner, async (holder) => {
-      await holder.query("set application_name = 'somebody'; select pg_advisory_lock(7345120)")
+      await holder.query("set application_name = 'other-session'; select pg_advisory_lock(7345120)")
       await assert.rejects(
         withClient(server.owner, (client) => migrate(client, null, 300)),
-        { code: 'postgres_failed', message: /for 0\.3 s; .*instar \(pid \d+, somebody\)/ },
+        { code: 'postgres_failed', message: /waited 0\.3 s .*instar \(pid \d+, other-session\)/ },
       )
     })
-    // An open transaction of a reader keeps a migration that changes tables waiting.
+    // An open transaction of a reader blocks a migration that changes tables.
     await withClient(server.owner, (client) => client.query("update instar_migrations set hash = 'of another history'"))
     await withClient(server.reader, async (reader) => {
       await reader.query('begin; select count(*) from turns')

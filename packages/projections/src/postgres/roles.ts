@@ -1,7 +1,7 @@
 /**
- * The roles of a server that is ours alone, embedded or of the compose file: `postgres` may do anything and is used
- * here only, `instar` owns the database of its name and nothing beside it, `instar_reader` reads (reader.ts).
- * A cluster of an older build, whose superuser was `instar` itself, is brought to this where it stands.
+ * The roles of a server that only Instar uses, embedded or of the compose file: the superuser `postgres`, which only this
+ * file uses; `instar`, which owns the database of that name and nothing else; and `instar_reader` (reader.ts). Clusters
+ * of older builds, in which `instar` was the superuser, are converted.
  */
 import { Client, escapeIdentifier, escapeLiteral, type ClientConfig } from 'pg'
 import { OWNER, prepareReader } from './reader.ts'
@@ -9,13 +9,13 @@ import { scramVerifier } from './scram.ts'
 
 export const ADMIN = 'postgres'
 export { OWNER }
-/** Exists while the superuser of an older build is renamed, which it cannot do to itself. */
+/** A temporary role that renames the superuser of an older build, since a role cannot rename itself. */
 export const MOVING = 'instar_moving'
 
-/** How a role logs in. */
+/** The connection settings of a role for a database. */
 export type LoginAs = (user: string, database: string) => ClientConfig
 
-/** Absent: the server asks for none. */
+/** An absent password: the server requires none for the role. */
 export type Passwords = { admin?: string; owner?: string; reader?: string }
 
 /** SQLSTATE invalid_authorization_specification, invalid_password. */
@@ -38,8 +38,8 @@ const passwordOf = (password: string | undefined): string =>
   password === undefined ? 'null' : escapeLiteral(scramVerifier(password))
 
 /**
- * `older`: the login of `instar` where it is still the superuser. Idempotent; each step is atomic, so an interrupted
- * run can be repeated.
+ * `older`: the login of `instar` in a cluster in which it is the superuser. Idempotent; each step is atomic, so an
+ * interrupted run can be repeated.
  */
 export const prepareRoles = async (as: LoginAs, older: ClientConfig, passwords: Passwords = {}): Promise<void> => {
   try {
@@ -69,7 +69,7 @@ const renameSuperuser = async (as: LoginAs, older: ClientConfig, { admin }: Pass
 }
 
 const prepareServer = async (client: Client, { owner }: Passwords): Promise<void> => {
-  // Rows may be lost in a crash, they are on the log; a role may not.
+  // Rows that a crash loses can be rebuilt from the log; roles cannot.
   await client.query('set synchronous_commit = on')
   await client.query(`
     drop role if exists ${MOVING};
@@ -81,7 +81,7 @@ const prepareServer = async (client: Client, { owner }: Passwords): Promise<void
   await client.query(`revoke temporary on database ${OWNER} from public`)
 }
 
-/** The database of the role's name, which the role owns. */
+/** Creates the database with the name of the role and makes the role its owner. */
 const ownDatabase = async (client: Client, role: string): Promise<void> => {
   const name = escapeIdentifier(role)
   const { rowCount } = await client.query('select from pg_database where datname = $1', [role])
@@ -90,7 +90,7 @@ const ownDatabase = async (client: Client, role: string): Promise<void> => {
   )
 }
 
-/** A role with a password of its own, and the database of its name. */
+/** Creates another role with a password, and the database of its name. */
 export const prepareNeighbour = (admin: ClientConfig, role: string, password: string): Promise<void> =>
   withClient(admin, async (client) => {
     const { rowCount } = await client.query('select from pg_roles where rolname = $1', [role])
@@ -99,7 +99,7 @@ export const prepareNeighbour = (admin: ClientConfig, role: string, password: st
     await ownDatabase(client, role)
   })
 
-/** What the superuser of an older build made in this database is the owner's. 10: the role that initdb made. */
+/** Makes `instar` the owner of everything that the superuser (oid 10, created by initdb) created in this database. */
 const TAKE_OVER = `
 do $$ declare one record; begin
   for one in select c.oid::regclass as name from pg_class c join pg_namespace n on n.oid = c.relnamespace

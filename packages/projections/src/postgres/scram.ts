@@ -6,7 +6,7 @@ import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto'
 
 const ROUNDS = 4096
 
-/** Of a password in ASCII. `salt`: 16 random bytes. */
+/** The verifier of an ASCII password. `salt`: 16 random bytes. */
 export const scramVerifier = (password: string, salt: Uint8Array = randomBytes(16)): string => {
   const salted = pbkdf2Sync(password, salt, ROUNDS, 32, 'sha256')
   const key = (name: string): Buffer => createHmac('sha256', salted).update(name).digest()

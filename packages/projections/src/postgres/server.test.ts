@@ -32,7 +32,7 @@ const kill = async (child: ChildProcess): Promise<void> => {
 }
 
 let known: Promise<Record<string, string>> | undefined
-/** The digests of an undisturbed run. */
+/** The digests of a run without failures. */
 const expected = (): Promise<Record<string, string>> => (known ??= undisturbed())
 
 const undisturbed = async (): Promise<Record<string, string>> => {
@@ -69,7 +69,7 @@ test(
     const found = await digests(running.owner)
     await kill(child)
     assert.deepEqual(found, await expected())
-    // The guard ends the server that has lost its owner; this start waits for that.
+    // The guard stops the server whose owner has ended; this start waits for it.
     const again = await startPostgres({ folder: folder.path })
     await again.stop()
     assert.equal(await runningPostgres(folder.path), undefined)
@@ -109,49 +109,54 @@ test(
   { timeout: 60_000 },
   async (t) => {
     using folder = temporaryFolder()
-    const said: string[] = []
+    const logLines: string[] = []
     const back = Promise.withResolvers<void>()
     const postgres = await startPostgres({
       folder: folder.path,
       say(line) {
-        said.push(line)
-        if (line === 'PostgreSQL is back') back.resolve()
+        logLines.push(line)
+        if (line === 'PostgreSQL is running again') back.resolve()
       },
     })
     t.after(() => postgres.stop())
     const log = openMemoryLog()
     const all = records([...longHistory(TURNS)])
-    const projections = startProjections({ log, connection: postgres.owner, say: (line) => said.push(line), linger: 1 })
+    const projections = startProjections({
+      log,
+      connection: postgres.owner,
+      say: (line) => logLines.push(line),
+      linger: 1,
+    })
     t.after(() => projections.stop())
     await log.append(all.slice(0, 120))
     await projections.caughtUp()
     const place = existingPlace(folder.path)
     process.kill(Number(readFileSync(join(place?.data ?? '', 'postmaster.pid'), 'utf8').split('\n')[0]), 'SIGKILL')
     await back.promise
-    // No new records have come: lost commits of the server are detected all the same.
+    // No new record arrives: the projection must notice lost commits nevertheless.
     await projections.caughtUp()
     const captured = all.slice(0, 120).filter(({ schema }) => schema.startsWith('TurnCaptured.')).length
     assert.deepEqual(await readOnlyQuery(postgres.reader, 'select count(*) as n from turns'), [{ n: captured }])
     await log.append(all.slice(120))
     await projections.caughtUp()
     assert.deepEqual(await digests(postgres.owner), await expected())
-    assert.equal(said.filter((line) => line.startsWith('PostgreSQL ended by itself')).length, 1)
-    assert.ok(said.filter((line) => line.includes('cannot write')).length <= 1)
+    assert.equal(logLines.filter((line) => line.startsWith('PostgreSQL ended unexpectedly')).length, 1)
+    assert.ok(logLines.filter((line) => line.includes('cannot write')).length <= 1)
   },
 )
 
-test('the projection waits for a PostgreSQL that is not there yet', { timeout: 60_000 }, async (t) => {
+test('the projection waits for a PostgreSQL server that has not started yet', { timeout: 60_000 }, async (t) => {
   using folder = temporaryFolder()
   const first = await startPostgres({ folder: folder.path })
   await first.stop()
   const heard = Promise.withResolvers<void>()
-  const said: string[] = []
+  const logLines: string[] = []
   const log = openMemoryLog()
   const projections = startProjections({
     log,
     connection: first.owner,
     say: (line) => {
-      said.push(line)
+      logLines.push(line)
       heard.resolve()
     },
   })
@@ -164,8 +169,8 @@ test('the projection waits for a PostgreSQL that is not there yet', { timeout: 6
   await projections.caughtUp()
   assert.deepEqual(await digests(postgres.owner), await expected())
   assert.deepEqual(
-    said.map((line) => line.slice(0, 38)),
-    ['projections: cannot write to PostgreSQ', 'projections: PostgreSQL takes writes a'],
+    logLines.map((line) => line.slice(0, 38)),
+    ['projections: cannot write to PostgreSQ', 'projections: writing to PostgreSQL suc'],
   )
 })
 
@@ -246,7 +251,7 @@ test('the reader role reads all tables, writes nothing and has a time limit', { 
         await assert.rejects(readOnlyQuery(connection, sql), { code: 'bad_sql' }, sql)
       await assert.rejects(readOnlyQuery(connection, 'commit; delete from turns'), {
         code: 'bad_sql',
-        message: 'This is more than one statement; send them one at a time.',
+        message: 'The query has more than one statement; send one statement at a time.',
       })
       await assert.rejects(readOnlyQuery(connection, 'select * from nothing'), {
         code: 'bad_sql',
@@ -265,11 +270,11 @@ test('a damaged database is created anew, with a log line', { timeout: 60_000 },
   const first = await startPostgres({ folder: folder.path })
   await first.stop()
   writeFileSync(join(existingPlace(folder.path)?.data ?? '', 'global/pg_control'), 'nonsense')
-  const said: string[] = []
-  const second = await startPostgres({ folder: folder.path, say: (line) => said.push(line) })
+  const logLines: string[] = []
+  const second = await startPostgres({ folder: folder.path, say: (line) => logLines.push(line) })
   await second.stop()
-  assert.equal(said.length, 1)
-  assert.match(said[0] ?? '', /pg_control[^]*Making the database anew/)
+  assert.equal(logLines.length, 1)
+  assert.match(logLines[0] ?? '', /pg_control[^]*Recreating the database/)
 })
 
 test('an external server in DATABASE_URL gets the same rows', { timeout: 60_000 }, async (t) => {
@@ -339,14 +344,14 @@ test('without PostgreSQL programs no_postgres names the setting', { timeout: 60_
   using folder = temporaryFolder()
   await assert.rejects(startPostgres({ folder: join(folder.path, 'a'), bin: join(folder.path, 'nowhere') }), {
     code: 'no_postgres',
-    message: /INSTAR_PG_BIN names .*nowhere/,
+    message: /INSTAR_PG_BIN is .*nowhere/,
   })
   const broken = join(folder.path, 'broken')
   mkdirSync(broken)
   for (const name of ['postgres', 'initdb']) symlinkSync('/bin/false', join(broken, name))
   await assert.rejects(startPostgres({ folder: join(folder.path, 'b'), bin: broken }), {
     code: 'no_postgres',
-    message: /does not run on this machine/,
+    message: /cannot be run on this machine/,
   })
   await assert.rejects(startPostgres({ folder: folder.path, url: 'not a url' }), { code: 'bad_request' })
   await assert.rejects(readOnlyQuery({ host: folder.path, user: 'instar' }, 'select 1'), { code: 'postgres_failed' })

@@ -1,10 +1,9 @@
 /**
- * One run of the PostgreSQL server as a child process that cannot outlive its owner.
+ * Runs the PostgreSQL server as a child process that ends with its owner.
  *
- * The guard: a shell starts the server and waits on a pipe that only the owner holds. However the owner
- * ends, kill -9 included, the pipe closes and the shell asks the server for a fast shutdown. The server
- * stands in a session of its own, so that a terminal's Ctrl-C does not take it away under services that
- * are still draining.
+ * A shell, the guard, starts the server and reads from a pipe whose other end only the owner has. When the owner ends in
+ * any way, including kill -9, the pipe closes and the guard requests a fast shutdown of the server. The server runs in a
+ * session of its own, so that Ctrl-C in a terminal does not stop it before the services that use it.
  */
 import { execFile, spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import {
@@ -30,7 +29,7 @@ import { ADMIN } from './roles.ts'
 
 const run = promisify(execFile)
 
-/** How long a start may take, and how long another owner's server may take to leave. Milliseconds. */
+/** Most milliseconds that a start, and the shutdown of the previous owner's server, may take. */
 const DEADLINE = 30_000
 
 const GUARD = `
@@ -47,8 +46,8 @@ kill $guard 2>/dev/null
 exit $status`
 
 /**
- * The data is a cache of the log: what a crash of the machine takes from the last transactions is written
- * again, so commits need not wait for the disk (each is still whole, in order).
+ * The data can be rebuilt from the log, so commits do not wait for the disk (`synchronous_commit`): transactions that a
+ * crash of the machine loses are written again. Commits stay atomic and in order.
  */
 const SETTINGS: Record<string, string> = {
   listen_addresses: '',
@@ -63,14 +62,14 @@ const SETTINGS: Record<string, string> = {
   timezone: 'UTC',
   log_timezone: 'UTC',
   logging_collector: 'off',
-  // After a crash one sync of the file system instead of one of each of a thousand files.
+  // One sync of the file system after a crash instead of one per file.
   ...(process.platform === 'linux' ? { recovery_init_sync_method: 'syncfs' } : {}),
   log_checkpoints: 'off',
   log_min_error_statement: 'panic',
 }
 
 export type Server = {
-  /** Resolves with the exit status when the server has ended, for whatever reason. */
+  /** Resolves with the exit status when the server has ended. */
   exited: Promise<number>
   /** Fast shutdown: open transactions are rolled back. Resolves when the server has ended. */
   stop(): Promise<void>
@@ -86,7 +85,7 @@ const majorOf = (binaries: Binaries, place: ServerPaths): string => {
   if (!major)
     throw new InstarError(
       'no_postgres',
-      `${binaries.postgres} does not run on this machine: ${(stderr || (error?.message ?? '')).trim()}`,
+      `${binaries.postgres} cannot be run on this machine: ${(stderr || (error?.message ?? '')).trim()}`,
       { path: binaries.postgres },
       { cause: error },
     )
@@ -94,24 +93,24 @@ const majorOf = (binaries: Binaries, place: ServerPaths): string => {
 }
 
 /**
- * Makes the data folder, or makes it anew when another major version wrote it (the log refills it).
- * False when there is nothing to do.
+ * Creates the data folder, or replaces that of another major version; it is refilled from the log. Returns false if the
+ * folder exists.
  */
 export const initialise = async (binaries: Binaries, place: ServerPaths): Promise<boolean> => {
   const file = join(place.data, 'PG_VERSION')
   const major = majorOf(binaries, place)
   if (existsSync(file) && readFileSync(file, 'utf8').trim() === major) return false
-  await predecessorGone(place)
-  const fresh = `${place.data}.new`
-  rmSync(fresh, { recursive: true, force: true })
-  mkdirSync(fresh, { mode: 0o700 })
-  // initdb wants a user with a name, which the one of the cluster has not.
+  await noServerRuns(place)
+  const temporary = `${place.data}.new`
+  rmSync(temporary, { recursive: true, force: true })
+  mkdirSync(temporary, { mode: 0o700 })
+  // initdb requires a user with a name, which the server's user does not have.
   const maker = place.user && { uid: NOBODY, gid: NOBODY }
-  if (maker) chownSync(fresh, maker.uid, maker.gid)
+  if (maker) chownSync(temporary, maker.uid, maker.gid)
   try {
     await run(
       binaries.initdb,
-      ['-D', fresh, '-U', ADMIN, '-A', 'reject', '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions'],
+      ['-D', temporary, '-U', ADMIN, '-A', 'reject', '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions'],
       { cwd: '/', ...(maker ?? {}) },
     )
   } catch (cause) {
@@ -123,11 +122,11 @@ export const initialise = async (binaries: Binaries, place: ServerPaths): Promis
     )
   }
   rmSync(place.data, { recursive: true, force: true })
-  renameSync(fresh, place.data)
+  renameSync(temporary, place.data)
   return true
 }
 
-/** The process that postmaster.pid names, if it runs and is the server of this folder. */
+/** The process id in postmaster.pid, if that process is running and is the server of this folder. */
 export const liveServer = async (place: ServerPaths): Promise<number | undefined> => {
   const pid = recordedPid(place)
   if (pid === undefined || !isAlive(pid)) return undefined
@@ -172,10 +171,11 @@ const commandOf = async (pid: number): Promise<string> => {
   return stdout
 }
 
-const predecessorGone = async (place: ServerPaths): Promise<void> => {
+/** Waits until no server runs in the folder. Throws `postgres_failed` after DEADLINE. */
+const noServerRuns = async (place: ServerPaths): Promise<void> => {
   for (const until = Date.now() + DEADLINE; (await liveServer(place)) !== undefined;) {
     if (Date.now() > until)
-      throw new InstarError('postgres_failed', `Another process runs the PostgreSQL of ${place.folder}.`, {
+      throw new InstarError('postgres_failed', `Another process runs the PostgreSQL server of ${place.folder}.`, {
         folder: place.folder,
       })
     await pause(25)
@@ -183,10 +183,9 @@ const predecessorGone = async (place: ServerPaths): Promise<void> => {
 }
 
 /**
- * A server that was killed leaves its lock files. PostgreSQL clears them itself unless the process number
- * in them is taken again, by anything at all: as happens in a container that starts anew. The number is
- * then replaced by one that cannot be, and the rest kept: it leads to the shared memory by which
- * PostgreSQL knows that no orphan of the last run still writes.
+ * Clears the lock files of a server that was killed. PostgreSQL removes them itself, unless another process has the same
+ * process id, as happens in a restarted container. Then the id is replaced by one that no process can have. The other
+ * lines are needed: they identify the shared memory by which PostgreSQL checks that no process of the last run is left.
  */
 const clearStaleLocks = (place: ServerPaths): void => {
   const pid = recordedPid(place)
@@ -197,11 +196,11 @@ const clearStaleLocks = (place: ServerPaths): void => {
   for (const name of [`.s.PGSQL.${PORT}`, `.s.PGSQL.${PORT}.lock`]) rmSync(join(place.sockets, name), { force: true })
 }
 
-/** Resolves when the server accepts connections. Throws `postgres_failed` with the end of its own log. */
+/** Resolves when the server accepts connections. Throws `postgres_failed` with the last lines of the server's log. */
 export const serve = async (binaries: Binaries, place: ServerPaths): Promise<Server> => {
   const until = Date.now() + DEADLINE
   for (;;) {
-    await predecessorGone(place)
+    await noServerRuns(place)
     clearStaleLocks(place)
     ownData(place)
     writeAccess(place)
@@ -209,10 +208,10 @@ export const serve = async (binaries: Binaries, place: ServerPaths): Promise<Ser
     const ready = await Promise.race([becomesReady(server, place, until), server.exited.then(() => false)])
     if (ready) return server
     await server.stop()
-    const said = readFileSync(place.log, 'utf8').trim()
-    const occupied = /lock file|pre-existing shared memory/.test(said)
-    if (!occupied || Date.now() > until)
-      throw new InstarError('postgres_failed', `PostgreSQL did not start: ${said.slice(-600)}`, {
+    const output = readFileSync(place.log, 'utf8').trim()
+    const inUse = /lock file|pre-existing shared memory/.test(output)
+    if (!inUse || Date.now() > until)
+      throw new InstarError('postgres_failed', `PostgreSQL did not start: ${output.slice(-600)}`, {
         folder: place.folder,
         log: place.log,
       })
@@ -244,10 +243,10 @@ const launch = (binaries: Binaries, place: ServerPaths): Launched => {
     child.once('exit', (code) => resolve(code ?? 1))
     child.once('error', () => resolve(1))
   })
-  // The pipe may break when the server ends by itself; `exited` tells of that.
+  // The pipe breaks if the server ends by itself, which `exited` reports.
   child.stdin?.on('error', () => undefined)
   const pid = firstLine(child).then(Number)
-  // An owner with nothing else to do may end; the guard then ends the server.
+  // The child does not keep the owner's event loop alive; when the owner ends, the guard stops the server.
   child.unref()
   if (child.stdin instanceof Socket) child.stdin.unref()
   return {
@@ -272,7 +271,7 @@ const firstLine = (child: ChildProcess): Promise<string> =>
       .once('end', () => resolve(text.trim()))
   })
 
-/** The eighth line of postmaster.pid is `ready` once the socket answers. */
+/** Polls postmaster.pid, whose eighth line is `ready` when the server accepts connections. False if it has ended. */
 const becomesReady = async (server: Launched, place: ServerPaths, until: number): Promise<boolean> => {
   const pid = await server.pid
   let ended = false

@@ -1,6 +1,6 @@
 /**
- * The `setup` job's work on PostgreSQL: the database, our tables and views, the reader's role. Idempotent; several
- * may run at once.
+ * The work of `instar setup` on PostgreSQL: the database, tables and views, and the reader role. Idempotent; it may run
+ * concurrently.
  */
 import { InstarError } from '@instar/events/errors'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -12,8 +12,8 @@ import { OWNER, prepareNeighbour, prepareRoles, type LoginAs, type Passwords } f
 const RETRY_MS = 500
 
 /**
- * `url`: DATABASE_URL. `readerPassword`: of the reader's login; null: derived from the URL's. Waits for a server that
- * is starting. Throws `postgres_failed` when it does not answer within `patience` ms.
+ * `url`: DATABASE_URL. `readerPassword`: the password of the reader; null: derived from that of the URL. Waits for a
+ * server that is starting; throws `postgres_failed` if it accepts no connection within `patience` milliseconds.
  */
 export const setupDatabase = async (
   url: string,
@@ -34,11 +34,11 @@ export const setupDatabase = async (
       return
     } catch (cause) {
       if ((cause as { code?: string }).code === NO_DATABASE) await createDatabase(url)
-      else if (!isPassing(cause)) throw cause
+      else if (!isTransient(cause)) throw cause
       else if (Date.now() > until)
         throw new InstarError(
           'postgres_failed',
-          `PostgreSQL does not answer: ${(cause as Error).message}`,
+          `PostgreSQL cannot be reached: ${(cause as Error).message}`,
           {},
           { cause },
         )
@@ -49,12 +49,10 @@ export const setupDatabase = async (
   }
 }
 
-/**
- * SQLSTATE invalid_catalog_name, duplicate_database, unique_violation: the last two where another one makes it
- * meanwhile.
- */
+/** SQLSTATE invalid_catalog_name. */
 const NO_DATABASE = '3D000'
-const THERE_ALREADY = new Set(['42P04', '23505'])
+/** SQLSTATE duplicate_database and unique_violation, if another process creates the database concurrently. */
+const EXISTS = new Set(['42P04', '23505'])
 
 const createDatabase = async (url: string): Promise<void> => {
   const place = new URL(url)
@@ -70,10 +68,10 @@ const createDatabase = async (url: string): Promise<void> => {
     await client.connect()
     await client.query(`create database ${escapeIdentifier(name)}`)
   } catch (cause) {
-    if (!THERE_ALREADY.has((cause as { code?: string }).code ?? ''))
+    if (!EXISTS.has((cause as { code?: string }).code ?? ''))
       throw new InstarError(
         'postgres_failed',
-        `There is no database ${name}, and it cannot be made: ${(cause as Error).message}`,
+        `The database ${name} does not exist and cannot be created: ${(cause as Error).message}`,
         {},
         { cause },
       )
@@ -83,18 +81,18 @@ const createDatabase = async (url: string): Promise<void> => {
 }
 
 type RolesWanted = {
-  /** How `postgres`, who may do anything, logs in. */
+  /** URL of the login of the superuser `postgres`. */
   admin: string
   passwords: Required<Passwords>
-  /** Password of the superuser `instar` of a stack that an older build made. */
+  /** Password of `instar`, the superuser of a stack that an older build created. */
   older: string
-  /** Other roles, each with a password and a database of its name. */
+  /** Passwords of other roles by name; each gets a database of its name. */
   neighbours: Readonly<Record<string, string>>
 }
 
 /**
- * Makes the roles of our own server, before anything else. Throws `postgres_failed` when it does not answer within
- * `patience` ms.
+ * Creates the roles of a server that only Instar uses. Throws `postgres_failed` if it accepts no connection within
+ * `patience` milliseconds.
  */
 export const setupRoles = async (
   { admin, passwords, older, neighbours }: RolesWanted,
@@ -102,9 +100,9 @@ export const setupRoles = async (
 ): Promise<void> => {
   const url = databaseUrl(admin)
   const as: LoginAs = (user, database) => {
-    const there = new URL(url)
-    there.pathname = `/${database}`
-    return { connectionString: urlAs(there, user, passwords.admin), application_name: 'instar setup' }
+    const target = new URL(url)
+    target.pathname = `/${database}`
+    return { connectionString: urlAs(target, user, passwords.admin), application_name: 'instar setup' }
   }
   const before = new URL(url)
   before.pathname = '/postgres'
@@ -119,10 +117,10 @@ export const setupRoles = async (
         await prepareNeighbour(as('postgres', 'postgres'), role, password)
       return
     } catch (cause) {
-      if (!isPassing(cause) || Date.now() > until)
+      if (!isTransient(cause) || Date.now() > until)
         throw new InstarError(
           'postgres_failed',
-          `PostgreSQL's roles cannot be made: ${(cause as Error).message}`,
+          `The PostgreSQL roles cannot be created: ${(cause as Error).message}`,
           {},
           { cause },
         )
@@ -131,8 +129,8 @@ export const setupRoles = async (
   }
 }
 
-/** No connection yet, or one that broke: classes 08 and 57P of SQLSTATE, or an error of the socket. */
-const isPassing = (cause: unknown): boolean => {
+/** Whether the server is starting or the connection was lost: SQLSTATE classes 08 and 57P, and socket errors. */
+const isTransient = (cause: unknown): boolean => {
   const code = (cause as { code?: string }).code ?? ''
   return /^(08|57P)/.test(code) || /^E[A-Z]+$/.test(code) || (cause as Error).message.includes('Connection terminated')
 }

@@ -1,6 +1,4 @@
-/**
- * The PostgreSQL of the read model: the embedded one, started and restarted by Instar, or the user's own by its URL.
- */
+/** The PostgreSQL server of the read model: embedded, started and restarted by Instar, or external, by its URL. */
 import { rmSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { ClientConfig } from 'pg'
@@ -10,45 +8,44 @@ import { databaseUrl, READER, readerOf, readerPasswordOf, type ReaderLogin } fro
 import { OWNER, prepareRoles, type LoginAs } from './roles.ts'
 import { initialise, liveServer, serve, type Server } from './server.ts'
 
-/** `readerPassword`: what the owner gives the reader's login, in a server that is not ours. */
+/** `readerPassword`: the password with which the owner creates the reader on an external server. */
 export type DatabaseConnection = Readonly<ClientConfig & { readerPassword?: string }>
 
 export type Postgres = {
-  /** Owns the tables. */
+  /** The login that owns the tables. */
   owner: DatabaseConnection
-  /** Reads only, with a time limit for each statement. */
+  /** The login that can only read, with a statement timeout. */
   reader: ReaderLogin
-  /** For other programs. */
+  /** The URL for other programs. */
   url: string
-  /** The line that a person types to look inside. */
+  /** The psql command that opens the database. */
   psql: string
-  /** Ends the embedded server; a server of the user's own is left alone. Idempotent. */
+  /** Stops an embedded server; no effect on an external one. Idempotent. */
   stop(): Promise<void>
 }
 
 export type StartOptions = {
-  /** Where the embedded server keeps its data and socket; it may be deleted at any time it does not run. */
+  /** The folder of data and socket of the embedded server. It may be deleted while the server is not running. */
   folder: string
-  /** INSTAR_PG_BIN: the folder of `postgres` and `initdb`, instead of the npm package's. */
+  /** INSTAR_PG_BIN: the folder of `postgres` and `initdb`; default: that of the npm package. */
   bin?: string
-  /** DATABASE_URL: use this server instead of an embedded one. */
+  /** DATABASE_URL: the external server to use. */
   url?: string
-  /** Password of `instar_reader` there; default: what follows from the URL's own. */
+  /** The password of `instar_reader` on the external server; default: derived from that of the URL. */
   readerPassword?: string | null
-  /** Called when the embedded server has ended by itself and when it runs again. */
+  /** Receives lines for the process's log. */
   say?(line: string): void
 }
 
-/** Throws `no_postgres` where there are no programs to run, `postgres_failed` when they do not start. */
+/** Throws `no_postgres` if there are no PostgreSQL programs, and `postgres_failed` if the server does not start. */
 export const startPostgres = async (options: StartOptions): Promise<Postgres> => {
-  if (options.url) return ownServer(options.url, options.readerPassword ?? null)
+  if (options.url) return externalServer(options.url, options.readerPassword ?? null)
   const place = makePlace(options.folder)
   const binaries = findBinaries(place, options.bin)
-  const fresh = await initialise(binaries, place)
+  const created = await initialise(binaries, place)
   let server = await serve(binaries, place).catch(async (error: Error) => {
-    if (fresh) throw error
-    // Nothing is in there that the log would not give back.
-    options.say?.(`${error.message}\nMaking the database anew; it is filled from the log.`)
+    if (created) throw error
+    options.say?.(`${error.message}\nRecreating the database; it is refilled from the log.`)
     rmSync(place.data, { recursive: true, force: true })
     await initialise(binaries, place)
     return serve(binaries, place)
@@ -67,11 +64,11 @@ export const startPostgres = async (options: StartOptions): Promise<Postgres> =>
     for (;;) {
       const status = await server.exited
       if (stopping.signal.aborted) return
-      options.say?.(`PostgreSQL ended by itself (status ${status}); starting it again`)
-      const again = await restarted(() => serve(binaries, place), stopping.signal)
-      if (!again) return
-      server = again
-      options.say?.('PostgreSQL is back')
+      options.say?.(`PostgreSQL ended unexpectedly (status ${status}); restarting it`)
+      const next = await restart(() => serve(binaries, place), stopping.signal)
+      if (!next) return
+      server = next
+      options.say?.('PostgreSQL is running again')
     }
   }
   const alive = keepAlive()
@@ -85,8 +82,8 @@ export const startPostgres = async (options: StartOptions): Promise<Postgres> =>
   }
 }
 
-/** Tries until it works or the signal comes, which it then leaves nothing behind for. */
-const restarted = async (start: () => Promise<Server>, signal: AbortSignal): Promise<Server | undefined> => {
+/** Tries to start a server until it succeeds; undefined if the signal is aborted, and then no server is running. */
+const restart = async (start: () => Promise<Server>, signal: AbortSignal): Promise<Server | undefined> => {
   for (let wait = 100; !signal.aborted; wait = Math.min(2 * wait, 30_000)) {
     await pause(wait, undefined, { signal }).catch(() => undefined)
     if (signal.aborted) return undefined
@@ -97,7 +94,7 @@ const restarted = async (start: () => Promise<Server>, signal: AbortSignal): Pro
   return undefined
 }
 
-/** The embedded server that another process runs in this folder; undefined if none does. */
+/** The embedded server that another process runs in this folder; undefined if none is running. */
 export const runningPostgres = async (folder: string): Promise<Omit<Postgres, 'stop'> | undefined> => {
   const place = existingPlace(folder)
   return place && (await liveServer(place)) !== undefined ? describe(place) : undefined
@@ -117,7 +114,7 @@ const describe = (place: ServerPaths): Omit<Postgres, 'stop'> => {
   }
 }
 
-const ownServer = (url: string, readerPassword: string | null): Postgres => {
+const externalServer = (url: string, readerPassword: string | null): Postgres => {
   const shown = databaseUrl(url)
   shown.password = ''
   shown.searchParams.delete('password')

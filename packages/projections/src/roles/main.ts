@@ -1,15 +1,15 @@
 /**
- * The roles of the compose file's PostgreSQL, before anything else is made in it; ends. Their passwords are files under
- * /secrets. POSTGRES_PASSWORD: what a stack of an older build was made with (default `instar`, as it was then).
+ * The job `roles` of the compose file: creates the PostgreSQL roles before other services start. Their passwords are in
+ * files under /secrets. POSTGRES_PASSWORD: the password with which an older build created the stack (default `instar`).
  */
 import { readFileSync } from 'node:fs'
 import { isLoginRefused } from '../postgres/roles.ts'
 import { setupRoles } from '../postgres/setup.ts'
 
-/** Neither the files' passwords nor the older one: the volumes of secrets were made anew, the database was not. */
+/** Neither the passwords of the files nor the older one is right: the secrets were recreated and the database was not. */
 const REFUSED =
-  'Set POSTGRES_PASSWORD to the one that the stack was made with, or delete the volume postgres-data, ' +
-  'which is filled again from the log.\n'
+  'Set POSTGRES_PASSWORD to the password with which the stack was created, or delete the volume postgres-data, ' +
+  'which is refilled from the log.\n'
 
 const secret = (name: string): string => readFileSync(`/secrets/${name}`, 'utf8').trim()
 

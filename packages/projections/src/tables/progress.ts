@@ -1,22 +1,22 @@
-/** Tables of the projection's own state. */
+/** Tables of the state of the projection. */
 import { bigint, integer, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
 
-/** The projection's positions: rows and offsets change in one transaction. */
+/** The positions of the projection, updated in the transaction that writes the rows. */
 export const offsets = pgTable(
   'offsets',
   {
     topic: text().notNull(),
     partition: integer().notNull(),
     next_offset: bigint({ mode: 'number' }).notNull(),
-    /** Id of the record at `next_offset - 1`: another one there means that this is another log. */
+    /** Id of the record at `next_offset - 1`. If the log has another record there, it is another log. */
     last_record_id: text().notNull(),
-    /** Version of the code that wrote the rows; another one means: from the start. */
+    /** `RULES` of the build that wrote the rows. */
     rules: integer().notNull(),
   },
   (t) => [primaryKey({ columns: [t.topic, t.partition] })],
 )
 
-/** Records that do not count: stale writers, repeats, feedback for turns unknown. */
+/** Records that do not count, such as repeats, records of stale writers, and feedback for unknown turns. */
 export const ignored = pgTable(
   'ignored',
   {

@@ -2,7 +2,7 @@
 import { boolean, doublePrecision, integer, jsonb, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
 import { time } from './time.ts'
 
-/** One row per turn and revision; the last is in force. `reward` null: skipped, `reason` says why. */
+/** One row per turn and revision; the last revision counts. `reward` null: skipped, for the given `reason`. */
 export const allScores = pgTable(
   'all_scores',
   {
@@ -18,11 +18,11 @@ export const allScores = pgTable(
     reason: text(),
     hint: text(),
     hint_judge: text(),
-    /** Each judge's verdict: [{judge, value, note}]. */
+    /** The verdicts of the judges: [{judge, value, note}]. */
     verdicts: jsonb().notNull(),
-    /** The turn, feedback or closing that gave rise to it. */
+    /** Id of the turn, feedback or closing that caused the score. */
     cause: text().notNull(),
-    /** Explicit feedback outranks judges. */
+    /** Whether the score is from explicit feedback, which outranks judges. */
     explicit: boolean().notNull(),
     at: time().notNull(),
     record_id: text().notNull(),

@@ -1,4 +1,4 @@
 import { timestamp } from 'drizzle-orm/pg-core'
 
-/** `timestamptz` to the millisecond, as text on the way in. */
+/** `timestamptz` with millisecond precision, inserted as text. */
 export const time = () => timestamp({ withTimezone: true, precision: 3, mode: 'string' })

@@ -2,7 +2,7 @@
 import { boolean, doublePrecision, index, integer, pgTable, text } from 'drizzle-orm/pg-core'
 import { time } from './time.ts'
 
-/** A session as its first turn shows it. */
+/** A session, with the values of its first turn. */
 export const sessions = pgTable('sessions', {
   session_id: text().primaryKey(),
   policy: text().notNull(),
@@ -33,47 +33,47 @@ export const turns = pgTable(
     session_id: text().notNull(),
     policy: text().notNull(),
     version: integer().notNull(),
-    /** sha256 of the adapter that answered; null: the base. */
+    /** sha256 of the adapter that sampled the answer; null: the base model. */
     adapter: text(),
-    /** One request; its candidates share it. */
+    /** Id of the request, shared by its candidates. */
     group_id: text().notNull(),
     candidate: integer().notNull(),
     candidates: integer().notNull(),
-    /** False: sampled in the background as one more candidate of its request. */
+    /** False for a candidate that was sampled in the background. */
     shown: boolean().notNull().default(true),
     /** chat, responses, messages */
     dialect: text().notNull(),
     /** main, side */
     kind: text().notNull(),
     label_source: text().notNull(),
-    /** The requests that one message of the user's caused, as the agent names them. */
+    /** The agent's id for all requests that one message of the user caused. */
     user_turn: text(),
     subject: text().notNull(),
     key_id: text(),
     /** complete, aborted */
     status: text().notNull(),
-    /** Why the answer ended: stop, length, tool_calls; of an aborted one client_gone, engine_failed, shutdown. */
+    /** Why the answer ended: stop, length, tool_calls; for aborted turns client_gone, engine_failed, shutdown. */
     finish: text().notNull(),
     trainable: boolean().notNull(),
-    /** Why it is not trainable. */
+    /** Why the turn is not trainable. */
     reason: text(),
     off_prefix: boolean().notNull(),
     /** exact, none */
     tokens: text().notNull(),
-    /** 1 for the first request with this content in the session. */
+    /** 1 for the first request with this content in the session, 2 for the second, and so on. */
     attempt: integer().notNull(),
-    /** The turn that this one continues. */
+    /** The turn that this turn continues. */
     follows_turn_id: text(),
-    /** The turn whose request holds the next state of this one. */
+    /** The turn whose request contains the next state. */
     next_turn_id: text(),
-    /** open: none yet; turn: `next_turn_id` holds it; none: the session was closed before there was one. */
+    /** open: there is no next state yet; turn: it is in `next_turn_id`; none: the turn was closed without one. */
     next_state: text().notNull(),
     prompt_tokens: integer().notNull(),
     completion_tokens: integer().notNull(),
     started_at: time().notNull(),
     first_token_at: time().notNull(),
     finished_at: time().notNull(),
-    /** From admission to the first token, to the last. */
+    /** Time from admission to the first token, and to the last. */
     ttft_ms: doublePrecision().notNull(),
     latency_ms: doublePrecision().notNull(),
     temperature: doublePrecision().notNull(),

@@ -21,7 +21,7 @@ export const allBatches = pgTable(
   (t) => [index('all_batches_policy').on(t.policy, t.number)],
 )
 
-/** The turns that a batch spent: trained on, or dropped with a reason. */
+/** The turns of a batch: trained on, or dropped with a reason. They are not used again. */
 export const allBatchTurns = pgTable(
   'all_batch_turns',
   {
@@ -35,7 +35,7 @@ export const allBatchTurns = pgTable(
     version: integer(),
     /** Record id of the turn: `turns.record_id`. */
     turn_record_id: text(),
-    /** Record id of the score that is used: `all_scores.record_id`. */
+    /** Record id of the score: `all_scores.record_id`. */
     score_id: text(),
     reward: doublePrecision(),
     baseline: doublePrecision(),
@@ -45,7 +45,7 @@ export const allBatchTurns = pgTable(
   (t) => [primaryKey({ columns: [t.batch_id, t.turn_id] }), index('all_batch_turns_turn').on(t.turn_id)],
 )
 
-/** What came of a batch: an adapter, or a failure with its reason. */
+/** The result of a batch: an adapter, or a failure with its reason. */
 export const allOutcomes = pgTable(
   'all_outcomes',
   {

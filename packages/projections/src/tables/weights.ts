@@ -15,14 +15,14 @@ export const lines = pgTable('lines', {
   record_id: text().notNull(),
 })
 
-/** Accepted versions, 0 included: the base, or of a branch the version that it leaves. */
+/** Accepted versions. Version 0 is the base model; of a branch, the version from which it starts. */
 export const allVersions = pgTable(
   'all_versions',
   {
     policy: text().notNull(),
     version: integer().notNull(),
     parent: integer(),
-    /** Of the adapter; null: the base model alone (`lines.base_sha256`). */
+    /** sha256 of the adapter; null: the base model (`lines.base_sha256`). */
     sha256: text(),
     adapter_bytes: bigint({ mode: 'number' }),
     state: text(),
@@ -38,13 +38,13 @@ export const allVersions = pgTable(
   (t) => [primaryKey({ columns: [t.policy, t.version] }), index('all_versions_update').on(t.update_id)],
 )
 
-/** Every change of the version that serves: publications and rollbacks, `seq` 0 being the line's start. */
+/** All changes of the head: publications and rollbacks. `seq` 0 is the start of the line. */
 export const allHeadMoves = pgTable(
   'all_head_moves',
   {
     policy: text().notNull(),
     seq: integer().notNull(),
-    /** Null at the line's start. */
+    /** Null at the start of the line. */
     from_version: integer(),
     to_version: integer().notNull(),
     why: text().notNull(),
@@ -73,7 +73,7 @@ export const allRejections = pgTable(
   (t) => [index('all_rejections_update').on(t.update_id)],
 )
 
-/** Freezes and thaws of learning; a rollback's own freeze stands in `all_head_moves`. */
+/** Freezes and unfreezes of learning. A freeze that is part of a rollback is in `all_head_moves`. */
 export const allFreezes = pgTable('all_freezes', {
   record_id: text().primaryKey(),
   policy: text().notNull(),
