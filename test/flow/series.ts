@@ -83,7 +83,7 @@ export type Series = {
   stop(): Promise<void>
 }
 
-export type SeriesSettings = { step?: Partial<StepSettings>; thresholds?: Partial<Thresholds> }
+type SeriesSettings = { step?: Partial<StepSettings>; thresholds?: Partial<Thresholds> }
 
 const BATCH = 16
 const MAX_TOKENS = 64

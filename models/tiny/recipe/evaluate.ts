@@ -22,7 +22,7 @@ const CONTENT = 405
 const EACH = 108
 const T = 0.7
 
-export const meets: Readonly<Record<Wish, (answer: string) => boolean>> = {
+const meets: Readonly<Record<Wish, (answer: string) => boolean>> = {
   plain: isPlain,
   bold: hasBold,
   numbered: hasNumberedList,

@@ -13,7 +13,7 @@ import type {
 } from '@instar/events'
 import type { Fact } from './facts.ts'
 
-export type Spoken = TurnCaptured | TurnAborted | TurnSampled
+type Spoken = TurnCaptured | TurnAborted | TurnSampled
 export type Turn = {
   fact: Fact<Spoken>
   event: Spoken

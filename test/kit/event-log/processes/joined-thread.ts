@@ -1,5 +1,5 @@
 /**
- * The second thread of joined.test.ts: follows `turns`, appends 50 records on request, and answers with all that it
+ * The second thread of remote-appender.test.ts: follows `turns`, appends 50 records on request, and answers with all that it
  * read.
  */
 import { openJoinedLog } from '@instar/log'
