@@ -137,7 +137,7 @@ const runTrial = async (
     await demo.run()
     const after = await meanSatisfaction('policy')
     return {
-      judge: judge === null ? 'rules' : 'listener',
+      judge: judge === null ? 'reactions' : 'listener',
       candidates,
       seed,
       sessions: demo.sessions,

@@ -1,6 +1,7 @@
 /** `npm run bench [-- NAME …] [--json] [--quick] [--no-peer]`: runs the benches and prints a table of each. */
 import * as candidates from './candidates.ts'
 import * as gateway from './gateway.ts'
+import * as judge from './judge.ts'
 import * as kafka from './kafka.ts'
 import * as latency from './latency.ts'
 import * as log from './log.ts'
@@ -17,6 +18,12 @@ type Bench = { summary: string; run(): Promise<Report> }
 
 const FLAGS = ['--json', '--quick', '--no-peer', '--help']
 const args = process.argv.slice(2)
+/** Takes `--name value` out of the arguments. */
+const takeValue = (flag: string): string | undefined => {
+  const at = args.indexOf(flag)
+  return at < 0 ? undefined : args.splice(at, 2)[1]
+}
+const [url, model] = [takeValue('--url'), takeValue('--model')]
 const flags = args.filter((arg) => arg.startsWith('-'))
 const names = args.filter((arg) => !arg.startsWith('-'))
 const quick = flags.includes('--quick')
@@ -58,6 +65,11 @@ const BENCHES: Readonly<Record<string, Bench>> = {
     summary: 'latency of 100 streams during 20 publishes and 5 rollbacks in a minute',
     run: () => moves.bench({ quick, logLine }),
   },
+  judge: {
+    summary: `precision and recall of the reactions judge on labelled cases (bench/judge), and of an OpenAI-compatible
+               judge (--url and --model, or INSTAR_JUDGE_URL)`,
+    run: () => judge.bench({ quick, logLine, url, model }),
+  },
   services: {
     summary: 'throughput of each service on Kafka, latency of capturing, bytes and CPU of a turn',
     run: () => services.bench({ quick, logLine }),
@@ -84,6 +96,7 @@ ${Object.entries(BENCHES)
   .join('\n')}
 
   --quick      fewer and shorter rounds: a smoke test, not a measurement
+  --url, --model  the endpoint of another judge, for judge
   --no-peer    without PyTorch, Portkey's gateway and LiteLLM, which are downloaded
   --json       print one JSON array as the last line`
 

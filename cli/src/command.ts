@@ -7,6 +7,8 @@ import { OVERRIDES, type Config, type Environment } from './config.ts'
 export type CommandContext = {
   env: Environment
   cwd: string
+  /** Standard input. */
+  input?: AsyncIterable<Uint8Array>
   /** Writes to standard output: the result, or under `--json` one JSON value as the last line. */
   out(text: string): void
   /** Writes to standard error: progress, warnings, errors. */

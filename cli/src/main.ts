@@ -7,6 +7,7 @@ const err = (text: string): void => void process.stderr.write(text)
 process.exitCode = await runCli(process.argv.slice(2), {
   env: process.env,
   cwd: process.cwd(),
+  input: process.stdin,
   out: (text) => void process.stdout.write(text),
   err,
   terminal: process.stdout.isTTY,

@@ -2,7 +2,7 @@
 import { InstarError, type TurnsState } from '@instar/events'
 import { createTurnReader, type EventLog } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/engine/port'
-import { createJudges, JUDGE_NAMES, judgeTurn, readEvidence, scorerConfig } from '@instar/scorer'
+import { createJudges, judgeNamed, judgeTurn, readEvidence, scorerConfig } from '@instar/scorer'
 import {
   replay,
   type Bound,
@@ -71,12 +71,12 @@ export const runReplay = async function* (
   }
 }
 
-/** Scores turns with the scorer's own judges: `--judge signals` and `--judge llm`. Null for an unknown judge. */
+/** Scores turns with the scorer's own judges: `--judge reactions` and `--judge llm`. Null for an unknown judge. */
 const createRescore =
   (run: ReplayRun, signal: AbortSignal): NonNullable<ReplayPorts['rescore']> =>
   (name) => {
     const config = scorerConfig.parse(run.scorer)
-    const judge = JUDGE_NAMES.find((one) => one === name)
+    const judge = judgeNamed(name)
     const judges = judge ? createJudges({ ...config, judges: [judge] }, { now }) : []
     if (judges.length === 0) return null
     const reader = createTurnReader(run.log, (turn) => run.turns.turns.get(turn))

@@ -137,7 +137,7 @@ describe('the pipeline from the first request to a promoted branch', { timeout: 
         [1, -0.5],
       ],
     )
-    match(rows[0]!.judge, /^signals/)
+    match(rows[0]!.judge, /^reactions/)
     equal(rows[1]!.judge, 'feedback')
   })
 

@@ -39,8 +39,8 @@ test('hints omit sentences with a card number, key, address or telephone number 
   ])
     assert.equal(publicHint(hint), hint, hint)
   assert.equal(publicHint(null), null)
-  assert.equal(hintFor(new Set(), 'x'.repeat(60)), `The right answer is ${'x'.repeat(60)}.`)
-  assert.equal(hintFor(new Set(), 'x'.repeat(61)), null)
+  assert.ok(hintFor('fix_value', '', 'x'.repeat(60), 't')?.includes('x'.repeat(60)))
+  assert.equal(hintFor('fix_value', '', 'x'.repeat(61), 't'), null)
 })
 
 /** Verdicts of a judge that quote their input. */

@@ -14,7 +14,7 @@ import { USERS, WRONG, type User } from '../../cli/src/demo/users.ts'
 import type { Question } from '../../models/tiny/recipe/families/family.ts'
 import { isCorrect, questions } from '../../models/tiny/recipe/questions.ts'
 import { pick, seeded, type Random } from '../../models/tiny/recipe/random.ts'
-import { hintOfWords } from '../../services/scorer/src/core/rules/signals.ts'
+import { hintOfWords, reactionModel } from '@instar/scorer'
 import { captured } from '../kit/scored-history.ts'
 
 /** An answer as its rater sees it; `right`: its content is correct. */
@@ -29,7 +29,10 @@ export type Answered = {
 export type Feedback = (answered: Answered) => { reward: 1 | -1; hint: string | null }
 
 const complaint = ({ user, question, text, random }: Answered, words: readonly string[]): string | null =>
-  hintOfWords(pick(random, words.length > 0 ? words : user.complaints), { request: question, answer: text })
+  hintOfWords(reactionModel(), pick(random, words.length > 0 ? words : user.complaints), {
+    request: question,
+    answer: text,
+  })
 
 /** The feedback of the demo's users, on content and format. */
 export const honest: Feedback = (answered) => {

@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import { after } from 'node:test'
 import { runCli } from '../../cli/src/cli.ts'
 import type { Environment } from '../../cli/src/config.ts'
@@ -16,12 +17,13 @@ export const folder = (): string => {
   return path
 }
 
-export const instar = async (args: readonly string[], env: Environment, cwd = '/'): Promise<CliResult> => {
+export const instar = async (args: readonly string[], env: Environment, cwd = '/', input = ''): Promise<CliResult> => {
   let out = ''
   let err = ''
   const code = await runCli(args, {
     env,
     cwd,
+    input: Readable.from([Buffer.from(input)]),
     out: (text) => (out += text),
     err: (text) => (err += text),
     terminal: false,

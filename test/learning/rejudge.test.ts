@@ -65,7 +65,7 @@ const talk = (session: string, words: string, reward: number): Event[] => {
   ]
 }
 
-test('a replay with new rules scores the turns of the log again and trains the branch on these scores', async () => {
+test('a replay with another judge scores the turns of the log again and trains the branch on these scores', async () => {
   const log = openMemoryLog()
   const learner = new ScriptedLearner()
   const published = Promise.withResolvers<void>()
@@ -127,7 +127,7 @@ test('a replay with new rules scores the turns of the log again and trains the b
       ['c', 'TurnSkipped'],
     ],
   )
-  assert.ok(scores.every((event) => 'verdicts' in event && event.verdicts[0]?.judge.startsWith('signals-')))
+  assert.ok(scores.every((event) => 'verdicts' in event && event.verdicts[0]?.judge.startsWith('reactions-')))
   const sealed = (key: string): (readonly [string, number])[] =>
     all.flatMap(({ event }) =>
       event.type === 'BatchSealed' && event.policy === key

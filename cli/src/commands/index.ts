@@ -22,5 +22,6 @@ export const COMMANDS: Readonly<Record<string, Entry>> = {
     load: () => import('./log.ts'),
   },
   keys: { summary: 'manage the API keys of the gateway', load: () => import('./keys.ts') },
+  judge: { summary: 'judge answers by the reactions to them, read as JSON lines', load: () => import('./judge.ts') },
   doctor: { summary: 'check the installation, the log and the services', load: () => import('./doctor.ts') },
 }

@@ -168,7 +168,7 @@ export const gatewayCheck: Check = {
 export const judgeCheck: Check = {
   name: 'judge',
   async run({ judge }) {
-    if (judge === null) return [ok('rules on the next message (INSTAR_JUDGE_URL selects a model instead)')]
+    if (judge === null) return [ok('reactions (INSTAR_JUDGE_URL selects a model instead)')]
     const response = await fetch(`${judge.url.replace(/\/$/, '')}/models`, {
       headers: judge.key === null ? {} : { authorization: `Bearer ${judge.key}` },
       signal: AbortSignal.timeout(TIMEOUT_MS),

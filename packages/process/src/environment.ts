@@ -125,7 +125,7 @@ export const environment = z
   .refine((env) => (env.INSTAR_CANDIDATES ?? 1) === 1 || env.INSTAR_JUDGE_URL !== undefined, {
     path: ['INSTAR_CANDIDATES'],
     message:
-      'requires an LLM judge (INSTAR_JUDGE_URL): the rules judge an answer by the reaction to it, and background candidates get none',
+      'requires an LLM judge (INSTAR_JUDGE_URL): the reactions judge scores an answer by the reaction to it, and background candidates get none',
   })
   .refine((env) => env.INSTAR_ENGINE_ACCEPTS === undefined || env.INSTAR_ENGINE.startsWith('openai+'), {
     path: ['INSTAR_ENGINE_ACCEPTS'],

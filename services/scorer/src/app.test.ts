@@ -13,6 +13,7 @@ import {
 } from '@instar/events'
 import { openMemoryLog, type MemoryLog } from '@instar/log'
 import { createMetrics } from '@instar/process'
+import { WORDINGS } from './core/hints.ts'
 import { createScorer, scorerConfig, type Evidence, type Judge, type Scorer, type ScorerPorts } from './app.ts'
 import { captured, feedback, type Said } from '../../../test/kit/scored-history.ts'
 
@@ -115,8 +116,8 @@ test('a complaint in the next message scores the turn, with a hint', async () =>
   const [score] = await bench.until(1)
   assert.ok(score?.type === 'TurnScored')
   assert.deepEqual([score.turn, score.reward, score.cause], [turns[0]!.turn, -1, turns[1]!.turn])
-  assert.equal(score.hint && readWritten(score.hint), 'Answer in plain text.')
-  assert.match(score.judge, /^signals-[0-9a-f]{12}$/)
+  assert.ok(score.hint && WORDINGS.unformatted.includes(readWritten(score.hint)))
+  assert.match(score.judge, /^reactions-[0-9a-f]{12}$/)
   await bench.say(turns[2]!)
   const second = (await bench.until(2))[1]
   assert.ok(second?.type === 'TurnScored' && second.reward === 1 && second.hint === null)
@@ -124,7 +125,7 @@ test('a complaint in the next message scores the turn, with a hint', async () =>
   assert.equal(bench.fatal, null)
 })
 
-test('the rules score a turn within milliseconds of its next state', async (t) => {
+test('the reactions judge scores a turn within milliseconds of its next state', async (t) => {
   const bench = new Bench()
   await bench.watch()
   const scorer = await started(bench)
@@ -154,7 +155,7 @@ test('feedback revises a score, and an idle session is closed with its last turn
   await bench.say(feedback('s', turns[0]!.turn, -1, 950, 'f1', 'far too short'))
   const revised = (await bench.until(2))[1]
   assert.ok(revised?.type === 'ScoreRevised' && revised.reward === -1 && revised.judge === 'feedback')
-  assert.equal(revised.hint && readWritten(revised.hint), 'Answer in full detail with several sentences.')
+  assert.ok(revised.hint && WORDINGS.longer.includes(readWritten(revised.hint)))
   bench.pass(6000)
   const skip = (await bench.until(3))[2]
   assert.ok(skip?.type === 'TurnSkipped' && skip.turn === turns[1]!.turn && skip.reason === 'no_next_state')

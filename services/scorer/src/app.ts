@@ -27,7 +27,7 @@ import { recordScorerMetrics } from './shell/metrics.ts'
 import { snapshotVersion, stateOfSnapshot } from './shell/snapshot.ts'
 import type { ScorerWork } from './work.ts'
 
-export { JUDGE_NAMES, scorerConfig } from './config.ts'
+export { judgeNamed, scorerConfig } from './config.ts'
 export {
   closeIdle,
   decide,
@@ -41,9 +41,10 @@ export {
 export { scoreOf } from './core/need.ts'
 export { evolve, forgetWork, initialState, type ScorerState } from './core/state.ts'
 export { settle, type Evidence, type Judged, type Judgement } from './core/judgement.ts'
-export { judgeBySignals } from './core/rules/signals.ts'
+export { hintOfWords, judgeReaction } from './core/reactions/judge.ts'
 export { readEvidence } from './shell/evidence.ts'
-export { judgeTurn, signalsJudge, type Judge } from './shell/judges.ts'
+export { judgeTurn, reactionsJudge, type Judge } from './shell/judges.ts'
+export { reactionModel } from './shell/weights.ts'
 export { createLlmJudge } from './shell/llm-judge.ts'
 
 export type ScorerPorts = DeciderPorts & {

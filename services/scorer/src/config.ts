@@ -2,8 +2,15 @@
 import { z } from 'zod'
 
 /** The judges of shell/judge-table.ts. */
-export const JUDGE_NAMES = ['llm', 'signals'] as const
+export const JUDGE_NAMES = ['llm', 'reactions'] as const
 export type JudgeName = (typeof JUDGE_NAMES)[number]
+
+/** Former names. Recorded verdicts keep them; settings may still use them. */
+const ALIASES: Readonly<Record<string, JudgeName>> = { signals: 'reactions' }
+
+/** The judge that a person names; null: there is none of that name. */
+export const judgeNamed = (name: string): JudgeName | null =>
+  ALIASES[name] ?? JUDGE_NAMES.find((one) => one === name) ?? null
 
 const llm = z
   .object({
@@ -37,13 +44,18 @@ export const scorerConfig = z
       .default(10 * 60_000),
     /** Judges at work at once. */
     concurrency: z.int().positive().default(4),
-    /** Turns that may wait for a judge that is slower than the rules; the oldest beyond are skipped as `overloaded`. */
+    /** Turns that may wait for a judge that is slower than the reactions judge; the oldest beyond are skipped as `overloaded`. */
     backlog: z.int().positive().max(100_000).default(1024),
     /** The trainer's: what is further from the head is not put before such a judge, and skipped as `stale`. */
     staleness: z.int().nonnegative().default(4),
     /** In this order the first that has an opinion decides; explicit feedback always comes first. */
-    judges: z.array(z.enum(JUDGE_NAMES)).nullable().default(null),
-    signals: z
+    judges: z
+      .array(
+        z.preprocess((name) => (typeof name === 'string' ? (judgeNamed(name) ?? name) : name), z.enum(JUDGE_NAMES)),
+      )
+      .nullable()
+      .default(null),
+    reactions: z
       .object({ movedOn: z.number().min(-1).max(1).nullable().default(null) })
       .readonly()
       .prefault({}),
@@ -54,6 +66,6 @@ export const scorerConfig = z
 export type ScorerConfig = z.infer<typeof scorerConfig>
 export type LlmConfig = z.infer<typeof llm>
 
-/** `llm` where one is configured, else the rules. */
+/** `llm` where one is configured, else `reactions`. */
 export const judgeOrder = (config: ScorerConfig): readonly JudgeName[] =>
-  config.judges ?? (config.llm ? ['llm'] : ['signals'])
+  config.judges ?? (config.llm ? ['llm'] : ['reactions'])

@@ -15,7 +15,7 @@ process.exitCode = await runService(
     )
     await scorer.start()
     return {
-      line: settings.judge === null ? 'judging by signals' : `judging with ${settings.judge.model}`,
+      line: settings.judge === null ? 'judging by reactions' : `judging with ${settings.judge.model}`,
       health: () => ({ status: 'ready', problem: null, ...scorer.work() }),
       stop: () => scorer.stop(),
     }

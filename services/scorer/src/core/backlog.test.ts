@@ -13,7 +13,7 @@ import {
   forgetWork,
   initialState,
   scorerConfig,
-  signalsJudge,
+  reactionsJudge,
   type Judge,
   type Output,
   type Rules,
@@ -197,11 +197,11 @@ test('turns that are too stale for a batch are not given to a slow judge; turns 
   await rig.scorer?.stop()
 })
 
-test('the rules, which are fast, judge all waiting turns of any age', async () => {
+test('the reactions judge, which is fast, judges all waiting turns of any age', async () => {
   const rig = new Rig()
   const count = 3000
   await rig.say(...versions(6), ...range(0, count).flatMap((n) => thanked(n)))
-  await rig.start([signalsJudge({ movedOn: null })])
+  await rig.start([reactionsJudge({ movedOn: null })])
   await rig.scored(count)
   assert.deepEqual(new Set(rig.scores.map(({ type }) => type)), new Set(['TurnScored']))
   await rig.scorer?.stop()
@@ -290,7 +290,7 @@ test(
       await durable.promise
       return written
     }
-    await rig.start([signalsJudge({ movedOn: null })])
+    await rig.start([reactionsJudge({ movedOn: null })])
     await rig.scored(1024)
     while (rig.scorer!.work().needed > COUNT - 1024) await setImmediate()
     durable.resolve()

@@ -1,43 +1,98 @@
 /**
- * From what a person missed to what should have been done, said positively: naming the unwanted thing makes a
- * small model do it more. One sentence each, so that up to three make a hint.
+ * From what a person wished to an instruction, said positively: naming the unwanted thing makes a small model do it
+ * more. Several wordings, so that what is learned is the wish and not its words.
  */
-import type { Complaint } from './rules/complaints.ts'
+import { hashText } from './reactions/hash.ts'
+import type { Wish } from './reactions/model.ts'
+import { LONGEST_QUOTE } from './reactions/value.ts'
 
-const INSTEAD: Readonly<Record<Complaint, string | null>> = {
-  wrong: null,
-  formatted: 'Answer in plain text.',
-  unformatted: 'Answer as a list.',
-  short: 'Answer in full detail with several sentences.',
-  long: 'Answer briefly.',
-  cold: 'Answer in a warm and friendly way.',
-  gushing: 'Answer in a neutral tone.',
-  unclear: 'Explain it clearly in simple words.',
-  missed: null,
-  poor: null,
+/** `plainer` of an answer with lists, bold or headings is about its form (`unformatted`), else about its words (`simpler`). */
+type Worded = 'shorter' | 'longer' | 'unformatted' | 'simpler' | 'structured' | 'warmer' | 'drier'
+
+export const WORDINGS: Readonly<Record<Worded, readonly string[]>> = {
+  shorter: [
+    'Answer briefly.',
+    'Keep it short.',
+    'Give a short answer.',
+    'Be concise.',
+    'Use few words.',
+    'Say it in one or two sentences.',
+  ],
+  longer: [
+    'Answer in full detail with several sentences.',
+    'Give a detailed answer of several sentences.',
+    'Explain in detail.',
+    'Write a longer answer.',
+    'Give a full explanation.',
+    'Explain in several sentences.',
+  ],
+  unformatted: [
+    'Answer in plain text.',
+    'Answer in one plain paragraph.',
+    'Write plain text.',
+    'Use plain sentences.',
+    'Write in flowing prose.',
+    'Reply in plain text.',
+  ],
+  simpler: [
+    'Explain it clearly in simple words.',
+    'Use simple, everyday words.',
+    'Say it in plain, simple sentences.',
+    'Explain it as to a beginner.',
+    'Keep the language simple and clear.',
+    'Use short sentences and common words.',
+  ],
+  structured: [
+    'Answer as a list.',
+    'Use a numbered list.',
+    'Give a list of steps.',
+    'Write it as a list.',
+    'Show it as a numbered list.',
+    'Answer with a list.',
+  ],
+  warmer: [
+    'Answer in a warm and friendly way.',
+    'Use a warm, encouraging tone.',
+    'Be kind and encouraging.',
+    'Write in a warm and friendly tone.',
+    'Add a friendly, encouraging word.',
+    'Sound friendly.',
+  ],
+  drier: [
+    'Answer in a neutral tone.',
+    'Keep a neutral tone.',
+    'Use a sober tone.',
+    'Stay matter-of-fact.',
+    'Be factual.',
+    'Be businesslike.',
+  ],
 }
-/** Opposite complaints give no hint: neither says what would have been better. */
-const OPPOSITES: readonly (readonly [Complaint, Complaint])[] = [
-  ['short', 'long'],
-  ['formatted', 'unformatted'],
-  ['cold', 'gushing'],
+
+/** `…` is the value. */
+export const VALUE_WORDINGS: readonly string[] = [
+  'The right answer is ….',
+  'The correct answer is ….',
+  'Give … as the answer.',
+  'Answer with ….',
+  'The answer should be ….',
+  'The expected answer is ….',
 ]
-const ORDER = Object.keys(INSTEAD) as Complaint[]
-const MOST = 3
-/** Characters of a person's that a hint quotes. */
-const LONGEST_QUOTE = 60
 
-/** Null when the complaints do not say what would have been better. It never asks for a thing and its opposite. */
-export const hintFor = (complaints: ReadonlySet<Complaint>, rightAnswer: string | null): string | null => {
-  const sentences =
-    rightAnswer === null || rightAnswer.length > LONGEST_QUOTE ? [] : [`The right answer is ${rightAnswer}.`]
-  const undecided = new Set(OPPOSITES.filter((pair) => pair.every((one) => complaints.has(one))).flat())
-  for (const complaint of ORDER) {
-    const sentence = complaints.has(complaint) && !undecided.has(complaint) ? INSTEAD[complaint] : null
-    if (sentence !== null && sentences.length < MOST) sentences.push(sentence)
-  }
-  return sentences.length === 0 ? null : sentences.join(' ')
+/** Lists, headings, bold, code spans or boxes. */
+const MARKUP = /\*\*|__|^\s*(?:[-*•]|\d+[.)])\s|^#+\s|\\boxed|`|^\|/mu
+
+/**
+ * Null for a wish that names nothing to do. One wish at a time: a hint cannot ask for a thing and its opposite. The
+ * same `key` (the turn's id) gives the same wording.
+ */
+export const hintFor = (wish: Wish, answer: string, value: string | null, key: string): string | null => {
+  if (wish === 'other' || wish === 'undo') return null
+  if (wish === 'fix_value')
+    return value === null || value.length > LONGEST_QUOTE ? null : chosen(VALUE_WORDINGS, key).replace('…', () => value)
+  return chosen(WORDINGS[wish === 'plainer' ? (MARKUP.test(answer) ? 'unformatted' : 'simpler') : wish], key)
 }
+
+const chosen = (wordings: readonly string[], key: string): string => wordings[hashText(key, 31) % wordings.length]!
 
 const NEGATION =
   /\b(?:do not|don't|does not|never|avoid|stop|without|no|not|isn't|aren't|less|fewer|refrain|instead of|rather than)\b/iu

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { hintFor, usableHint } from './hints.ts'
 import { settle } from './judgement.ts'
 
 const said = (judge: string, value: number | null, hint: string | null = null, failed = false) => ({
@@ -36,17 +35,4 @@ test('why there is no reward', () => {
 
 test('a praised answer keeps no hint', () => {
   assert.equal(settle([said('a', 1, 'Answer briefly.')]).hint, null)
-})
-
-test('hints are one to three sentences, told positively', () => {
-  assert.equal(
-    hintFor(new Set(['formatted', 'cold']), null),
-    'Answer in plain text. Answer in a warm and friendly way.',
-  )
-  assert.equal(hintFor(new Set(['wrong']), '12'), 'The right answer is 12.')
-  assert.equal(hintFor(new Set(['poor']), null), null)
-  assert.equal(usableHint('  Answer in one\nplain paragraph. '), 'Answer in one plain paragraph.')
-  assert.equal(usableHint('Avoid lists and bold text.'), null)
-  assert.equal(usableHint('One. Two two. Three three. Four four.'), null)
-  assert.equal(usableHint(3), null)
 })

@@ -18,7 +18,7 @@ export const readEvidence = async (
   const answer = readWritten(record.text)
   const seen = shown === null ? null : readWritten((await reader.record(shown)).text)
   const calls = record.toolCallIds.length > 0
-  const evidence = { request: lastRequest(messages), answer, calls, ...(seen === null ? {} : { shown: seen }) }
+  const evidence = { turn, request: lastRequest(messages), answer, calls, ...(seen === null ? {} : { shown: seen }) }
   const asked = wrappedInRequest(messages)
   if (next === null) return { ...evidence, ...wrappedIn(asked), next: null }
   const { stateFrom, dialect } = await reader.record(next)

@@ -1,6 +1,6 @@
 /** The judges by name. An entry makes its judge, or null where its configuration is missing. */
 import type { JudgeName, ScorerConfig } from '../config.ts'
-import { signalsJudge, type Judge } from './judges.ts'
+import { reactionsJudge, type Judge } from './judges.ts'
 import { createLlmJudge } from './llm-judge.ts'
 
 export type JudgePorts = {
@@ -12,5 +12,5 @@ export type JudgePorts = {
 export const JUDGES: Readonly<Record<JudgeName, (config: ScorerConfig, ports: JudgePorts) => Judge | null>> = {
   llm: ({ llm }, { now, say, ...ports }) =>
     llm && { alone: true, ...createLlmJudge(llm, { fetch: ports.fetch ?? fetch, now, say }) },
-  signals: ({ signals }) => signalsJudge(signals),
+  reactions: ({ reactions }) => reactionsJudge(reactions),
 }

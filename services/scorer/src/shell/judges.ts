@@ -2,10 +2,11 @@
 import { InstarError } from '@instar/events'
 import type { JudgeRequest } from '../core/decide.ts'
 import { settle, type Evidence, type Judged, type Judgement, type JudgeOpinion } from '../core/judgement.ts'
-import { hintOfWords, judgeBySignals, signalsId, type SignalSettings } from '../core/rules/signals.ts'
+import { hintOfWords, judgeReaction, reactionsId, type ReactionSettings } from '../core/reactions/judge.ts'
+import { reactionModel } from './weights.ts'
 
 export type Judge = {
-  /** Hash of its prompt or rules, model and settings, behind its name. */
+  /** Its name, and a hash of its prompt or weights, model and settings. */
   id: string
   /** True when it can score an answer without a next state, or one that was not shown. */
   alone: boolean
@@ -18,20 +19,27 @@ export type Judge = {
 
 const FEEDBACK_JUDGE = 'feedback'
 
-export const signalsJudge = (settings: SignalSettings): Judge => ({
-  id: signalsId(settings),
-  alone: false,
-  quick: true,
-  // Patterns are compiled when they are first used.
-  prepare: () => {
-    judgeBySignals({ request: 'a', answer: 'b', calls: false, next: { user: 'It is 1.', tools: '' } }, settings)
-  },
-  judge: (evidence) => judgeBySignals(evidence, settings),
-})
+/** The weights are read when the judge is made. */
+export const reactionsJudge = (settings: ReactionSettings): Judge => {
+  const model = reactionModel()
+  return {
+    id: reactionsId(model, settings),
+    alone: false,
+    quick: true,
+    // The first judgement compiles patterns.
+    prepare: () => {
+      judgeReaction(
+        model,
+        { request: 'a', answer: 'b', calls: false, next: { user: 'It is 1.', tools: 'ok' } },
+        settings,
+      )
+    },
+    judge: (evidence) => judgeReaction(model, evidence, settings),
+  }
+}
 
 /**
- * Explicit feedback is the reward as it stands; the rules read its comment and the next words for a hint, at
- * once. Else the judges in order, until one has an opinion. A judge that throws has failed, which is no zero.
+ * Explicit feedback is the reward as it stands; its comment and the next words are read for a hint, at once. Else the judges in order, until one has an opinion. A judge that throws has failed, which is no zero.
  */
 export const judgeTurn = async (
   judges: readonly Judge[],
@@ -44,9 +52,11 @@ export const judgeTurn = async (
     const words = [comment ?? '', evidence.shown === undefined ? (evidence.next?.user ?? '') : '']
       .filter((text) => text !== '')
       .join('\n')
-    const hint = value < 0 && words !== '' ? hintOfWords(words, evidence) : null
+    const hint = value < 0 && words !== '' ? hintOfWords(reactionModel(), words, evidence) : null
     const reader: JudgeOpinion[] =
-      hint === null ? [] : [{ judge: signalsId({ movedOn: null }), value: null, note: 'read for a hint', hint }]
+      hint === null
+        ? []
+        : [{ judge: reactionsId(reactionModel(), { movedOn: null }), value: null, note: 'read for a hint', hint }]
     return settle([{ judge: FEEDBACK_JUDGE, value, note: 'explicit', hint: null }, ...reader])
   }
   const opinions: JudgeOpinion[] = []

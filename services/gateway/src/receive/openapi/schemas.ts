@@ -111,7 +111,7 @@ export const replayBody = z.looseObject({
   from: z.string().optional().describe('A version (`3`) or a time.'),
   until: z.string().optional().describe('A version or a time.'),
   set: z.looseObject({}).optional().describe('Settings of the trainer that are to be others.'),
-  judge: z.string().optional().describe('`signals` or `llm`: score anew.'),
+  judge: z.string().optional().describe('`reactions` or `llm`: score anew.'),
 })
 export const commandReply = z.looseObject({
   head: z.int(),

@@ -1,0 +1,155 @@
+/**
+ * How well judges read reactions: the labelled cases of bench/judge/*.jsonl before the reactions judge and, if named, an
+ * OpenAI-compatible model. Fields and labels: bench/judge/README.md.
+ */
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createJudges, judgeTurn, scorerConfig, type Judge } from '@instar/scorer'
+import { readSettings } from '@instar/process'
+import { z } from 'zod'
+import { machine, median } from './machine.ts'
+
+const label = z.union([z.literal(1), z.literal(-1), z.literal(0)])
+const benchCase = z.object({
+  id: z.string(),
+  request: z.string(),
+  answer: z.string(),
+  next: z.object({ user: z.string(), tools: z.array(z.object({ name: z.string(), content: z.string() })) }),
+  category: z.string(),
+  lang: z.string(),
+  label,
+  wish: z.string().nullish(),
+  /** Of two labellers, without knowledge of each other. */
+  labels: z.tuple([label, label]).optional(),
+  split: z.enum(['dev', 'sealed']),
+})
+export type BenchCase = z.infer<typeof benchCase>
+export type Judgement = { truth: number; value: number; hint: boolean; labels: BenchCase['labels'] }
+
+export const FOLDER = join(import.meta.dirname, 'judge')
+
+/** Throws with file and line for a case that is not as documented. */
+export const readCases = (folder = FOLDER): BenchCase[] =>
+  globSync('*.jsonl', { cwd: folder })
+    .toSorted()
+    .flatMap((file) =>
+      readFileSync(join(folder, file), 'utf8')
+        .split('\n')
+        .flatMap((line, i) => {
+          if (line === '') return []
+          const read = benchCase.safeParse(JSON.parse(line))
+          if (!read.success) throw new Error(`${file}:${i + 1}: ${z.prettifyError(read.error)}`)
+          return [read.data]
+        }),
+    )
+
+/** Cohen's κ: agreement beyond chance. Null without pairs, or where both gave one label to all. */
+export const kappa = (pairs: readonly (readonly [number, number])[]): number | null => {
+  if (pairs.length === 0) return null
+  const agreed = pairs.filter(([a, b]) => a === b).length / pairs.length
+  const share = (by: 0 | 1, value: number): number => pairs.filter((pair) => pair[by] === value).length / pairs.length
+  const chance = [-1, 0, 1].reduce((sum, value) => sum + share(0, value) * share(1, value), 0)
+  return chance === 1 ? null : (agreed - chance) / (1 - chance)
+}
+
+/** Two labellers who disagree leave nothing to be right about: null, and the case counts for κ alone. */
+export const truthOf = ({ label: one, labels }: Pick<BenchCase, 'label' | 'labels'>): number | null =>
+  labels === undefined ? one : labels[0] === labels[1] ? labels[0] : null
+
+export type Row = {
+  judge: string
+  split: string
+  category: string
+  cases: number
+  precision: number | null
+  recall: number | null
+  abstained: number
+  signErrors: number
+  hints: number | null
+  kappa: number | null
+}
+
+const share = (part: number, whole: number): number | null => (whole === 0 ? null : Number((part / whole).toFixed(3)))
+
+/** `hints`: share of the verdicts −1 that give one. `abstained` and `signErrors`: of all cases. */
+export const rowOf = (name: Pick<Row, 'judge' | 'split' | 'category'>, all: readonly Judgement[]): Row => {
+  const opinions = all.filter(({ value }) => value !== 0)
+  const right = opinions.filter(({ truth, value }) => truth === value).length
+  const bad = opinions.filter(({ value }) => value < 0)
+  const agreement = kappa(all.flatMap(({ labels }) => (labels ? [labels] : [])))
+  return {
+    ...name,
+    cases: all.length,
+    precision: share(right, opinions.length),
+    recall: share(right, all.filter(({ truth }) => truth !== 0).length),
+    abstained: share(all.length - opinions.length, all.length) ?? 0,
+    signErrors: share(opinions.filter(({ truth, value }) => truth === -value).length, all.length) ?? 0,
+    hints: share(bad.filter(({ hint }) => hint).length, bad.length),
+    kappa: agreement === null ? null : Number(agreement.toFixed(3)),
+  }
+}
+
+const judgeAll = async (
+  judge: Judge,
+  cases: readonly BenchCase[],
+  concurrency: number,
+): Promise<{ values: { value: number; hint: boolean }[]; ms: number }> => {
+  const values: { value: number; hint: boolean }[] = []
+  const took: number[] = []
+  let next = 0
+  const work = async (): Promise<void> => {
+    for (let i = next++; i < cases.length; i = next++) {
+      const { id, request, answer, next: came } = cases[i]!
+      const tools = came.tools.map(({ content }) => content).join('\n')
+      const evidence = { turn: id, request, answer, calls: false, next: { user: came.user, tools } }
+      const from = performance.now()
+      const { reward, hint } = await judgeTurn([judge], { feedback: null }, evidence, new AbortController().signal)
+      took.push(performance.now() - from)
+      values[i] = { value: Math.sign(reward ?? 0), hint: hint !== null }
+    }
+  }
+  await Promise.all(Array.from({ length: concurrency }, work))
+  return { values, ms: median(took) }
+}
+
+export type JudgeOptions = {
+  quick?: boolean
+  logLine?: (line: string) => void
+  /** An OpenAI-compatible judge; absent: that of INSTAR_JUDGE_URL, if there is one. */
+  url?: string | undefined
+  model?: string | undefined
+}
+
+export const bench = async ({ quick = false, logLine = () => undefined, url, model }: JudgeOptions = {}): Promise<{
+  name: string
+  machine: string
+  rows: Row[]
+}> => {
+  const settings = readSettings(process.env, process.cwd()).judge
+  const llm = url === undefined ? settings : { url, model: model ?? 'default', key: settings?.key ?? null }
+  const config = scorerConfig.parse({ llm, judges: llm === null ? ['reactions'] : ['reactions', 'llm'] })
+  const cases = readCases().filter((_, i) => !quick || i % 10 === 0)
+  const rows: Row[] = []
+  for (const judge of createJudges(config, { now: () => Date.now(), say: logLine })) {
+    const { values, ms } = await judgeAll(judge, cases, judge.quick ? 1 : config.concurrency)
+    logLine(`${judge.id}: ${cases.length} cases, median ${ms.toFixed(2)} ms`)
+    for (const [split, of] of Map.groupBy(cases.keys(), (i) => cases[i]!.split)) {
+      const judged = of.flatMap((i) => {
+        const one = cases[i]!
+        return [{ ...values[i]!, truth: truthOf(one), labels: one.labels, category: one.category }]
+      })
+      const row = (category: string, some: typeof judged): Row => {
+        const agreed = some.flatMap((one) => (one.truth === null ? [] : [{ ...one, truth: one.truth }]))
+        const pairs = some.flatMap(({ labels }) => (labels ? [labels] : []))
+        const between = kappa(pairs)
+        return {
+          ...rowOf({ judge: judge.id, split, category }, agreed),
+          kappa: between === null ? null : Number(between.toFixed(3)),
+        }
+      }
+      rows.push(row('all', judged))
+      for (const [category, some] of Map.groupBy(judged, (one) => one.category)) rows.push(row(category, some))
+    }
+  }
+  return { name: 'judge', machine: machine(), rows }
+}

@@ -1,0 +1,105 @@
+/** Behaviours that must hold, whatever the weights are. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { reactionModel } from '../../shell/weights.ts'
+import { WORDINGS } from '../hints.ts'
+import { hintOfWords, judgeReaction } from './judge.ts'
+import { featuresOf } from './features.ts'
+import { MOST } from './text.ts'
+
+const REQUEST = 'What is the capital of Australia?'
+const ANSWER = 'The capital of Australia is **Sydney**.'
+const said = (user: string, tools = '', answer = ANSWER, request = REQUEST) =>
+  judgeReaction(reactionModel(), { turn: 't', request, answer, calls: false, next: { user, tools } }, { movedOn: null })
+const all = (value: number | null, ...words: string[]): void => {
+  const wrong = words.filter((one) => said(one).value !== value)
+  assert.deepEqual(wrong, [])
+}
+
+test('a sign alone is an opinion', () => {
+  all(-1, '👎', '👎🏽', 'thumbs down', '😡', '🙄')
+  all(1, '👍', '👍🏽', 'thumbs up', '❤️', '👏')
+})
+
+test('thanks and praise are +1', () => {
+  all(1, 'Thanks!', 'thx!!', 'Perfect, thank you.', 'great, it works', 'Great answer, thanks!', 'not bad at all')
+  all(1, 'Vielen Dank!', 'merci beaucoup', 'muchas gracias', '谢谢', 'ありがとう')
+})
+
+test('a correction, a complaint and the same request again are −1', () => {
+  all(-1, 'No, that is wrong.', "that's not right", 'this is wrong, try again', "No, it's Canberra.")
+  all(-1, REQUEST, 'what is the capital of australia')
+  all(-1, 'das stimmt nicht', "c'est faux", 'no es correcto', '不对')
+})
+
+test('praise for what broke is none', () => {
+  all(-1, 'great, it crashed', 'perfect, another error', 'thanks, but the build failed', 'thanks for nothing')
+})
+
+test('who thinks again is read by what comes after', () => {
+  all(1, 'no wait, actually I like it')
+  all(-1, 'good, but way too long', 'Thanks, but that is wrong.')
+})
+
+test('another topic says nothing of the answer', () => {
+  all(null, 'What is the population of Perth?', 'Write a poem about the sea.', 'I have to go now', 'hm', '')
+})
+
+test('results of tools: failed tests are −1, passed ones +1, a listing and a dead network nothing', () => {
+  const tool = (tools: string) => said('', tools, 'I fixed the parser.', 'Fix the parser and run the tests.').value
+  assert.equal(tool('Tests: 3 failed, 41 passed, 44 total'), -1)
+  assert.equal(tool('===== 44 passed in 1.20s ====='), 1)
+  assert.equal(tool('src\npackage.json\nREADME.md'), null)
+  assert.equal(tool('npm ERR! network request failed, reason: connect ETIMEDOUT'), null)
+})
+
+test('nothing that was said is no opinion', () => {
+  assert.deepEqual(said('', ' '), { value: null, note: 'nothing was said', hint: null })
+  const evidence = { request: REQUEST, answer: ANSWER, calls: false, next: null }
+  assert.equal(judgeReaction(reactionModel(), evidence, { movedOn: null }).value, null)
+})
+
+test('a wish gives the hint that fulfils it, without its opposite', () => {
+  const cases = {
+    shorter: ['Can you say that in a single sentence?', 'Too long.', 'shorter please'],
+    longer: ['Too short.', 'more detail, please', 'Can you elaborate?'],
+    unformatted: ['Without the bold, please.', 'no markdown please', 'plain text please'],
+    structured: ['as a list please', 'put it in a table'],
+    warmer: ['That was cold, be warmer.', 'be a bit friendlier'],
+    drier: ['more neutral please', 'tone it down'],
+  } as const
+  for (const [wish, words] of Object.entries(cases))
+    for (const one of words) {
+      const hint = hintOfWords(reactionModel(), one, { turn: 't', request: REQUEST, answer: ANSWER })
+      assert.ok(hint !== null && WORDINGS[wish as keyof typeof cases].includes(hint), `${one}: ${hint}`)
+    }
+})
+
+test('a correction gives its value; a complaint without a value, and an undo, give no hint', () => {
+  for (const words of ["No, it's Canberra.", 'It should be Canberra.', 'The right answer is Canberra.'])
+    assert.match(said(words).hint ?? '', /\bCanberra\b/, words)
+  for (const words of ['No, that is wrong.', 'undo that', 'Sydney? no.']) assert.equal(said(words).hint, null, words)
+})
+
+test('of a text that is longer than MOST, the first and the last half of MOST are read', () => {
+  const none = (): boolean => true
+  const features = (user: string) => featuresOf({ request: '', answer: '', user, tools: '' }, none)
+  const long = `${'good '.repeat(MOST / 10)}${'x '.repeat(50_000)}${' bad'.repeat(MOST / 8)}`
+  assert.deepEqual(features(long), features(`${long.slice(0, MOST / 2)}\n${long.slice(-MOST / 2)}`))
+  assert.equal(said(`${'lorem ipsum '.repeat(20_000)}`).note, said(`${'lorem ipsum '.repeat(20_000)}`).note)
+})
+
+test('the same reaction gives the same judgement', () => {
+  assert.deepEqual(said("No, it's Canberra."), said("No, it's Canberra."))
+})
+
+test('a person who turns to something else gets the value of the settings', () => {
+  const evidence = { request: REQUEST, answer: ANSWER, calls: false, next: { user: 'What do koalas eat?', tools: '' } }
+  assert.equal(judgeReaction(reactionModel(), evidence, { movedOn: 0.5 }).value, 0.5)
+  assert.equal(judgeReaction(reactionModel(), evidence, { movedOn: null }).value, null)
+})
+
+test('a run of blanks is read as one', () => {
+  for (const blank of [' ', '\t', '\r', '\u00a0', '\u2003'])
+    assert.deepEqual(said(`not${blank.repeat(1500)}Sydney, it is Canberra`), said('not Sydney, it is Canberra'))
+})

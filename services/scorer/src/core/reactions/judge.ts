@@ -1,0 +1,71 @@
+/** The judge that needs no endpoint: a model made from labelled reactions reads what came after an answer. */
+import { derivedId } from '@instar/events'
+import { hintFor } from '../hints.ts'
+import type { Evidence, Judgement } from '../judgement.ts'
+import type { Reaction } from './features.ts'
+import { LABELS, readReaction, WISHES, type ReactionModel, type Reading, type Wish } from './model.ts'
+import { valueIn } from './value.ts'
+
+export type ReactionSettings = {
+  /** The value of an answer after which the person turns to something else; null: no opinion. */
+  movedOn: number | null
+}
+
+export const reactionsId = (model: ReactionModel, settings: ReactionSettings): string => {
+  const { commonWords: _c, rowOf: _r, weights: _w, ...head } = model
+  return `reactions-${derivedId('reactions', JSON.stringify([head, settings])).slice(0, 12)}`
+}
+
+/** What fits with the key of the hint's wording: the turn, or where there is none, its texts. */
+const keyOf = ({ turn, request, answer }: Pick<Evidence, 'turn' | 'request' | 'answer'>): string =>
+  turn ?? JSON.stringify([request, answer])
+
+const at = (probabilities: Float64Array, label: (typeof LABELS)[number]): number =>
+  probabilities[LABELS.indexOf(label)]!
+
+export const judgeReaction = (model: ReactionModel, evidence: Evidence, settings: ReactionSettings): Judgement => {
+  const { user = '', tools = '' } = evidence.next ?? {}
+  if (user.trim() === '' && tools.trim() === '') return { value: null, note: 'nothing was said', hint: null }
+  const { request, answer } = evidence
+  const reaction = { request, answer, user, tools }
+  const reading = readReaction(model, reaction)
+  const [bad, good] = [at(reading.labels, -1), at(reading.labels, 1)]
+  const note = `bad ${bad.toFixed(2)}, good ${good.toFixed(2)}`
+  if (bad >= model.least.bad) {
+    const { wish, probability } = wishOf(model, reading)
+    const hint = user.trim() === '' ? null : worded(model, reaction, reading, keyOf(evidence))
+    return { value: -1, note: `${note}, ${wish} ${probability.toFixed(2)}`, hint }
+  }
+  if (good >= model.least.good) return { value: 1, note, hint: null }
+  if (settings.movedOn !== null && user.trim() !== '' && at(reading.labels, 0) >= model.least.good)
+    return { value: settings.movedOn, note: `${note}, moved on`, hint: null }
+  return { value: null, note, hint: null }
+}
+
+/** What words say should have been done, whatever they say of the answer: for one that is known to have failed. */
+export const hintOfWords = (
+  model: ReactionModel,
+  words: string,
+  evidence: Pick<Evidence, 'turn' | 'request' | 'answer'>,
+): string | null => {
+  const reaction = { request: evidence.request, answer: evidence.answer, user: words, tools: '' }
+  return worded(model, reaction, readReaction(model, reaction), keyOf(evidence))
+}
+
+export const wishOf = (_model: ReactionModel, { wishes }: Reading): { wish: Wish; probability: number } => {
+  let best = 0
+  for (let i = 1; i < wishes.length; i += 1) if (wishes[i]! > wishes[best]!) best = i
+  return { wish: WISHES[best]!, probability: wishes[best]! }
+}
+
+/** At least this likely, a value that the words name is taken for the right one, also where another wish is likelier. */
+const LEAST_FIX = 0.25
+
+const worded = (model: ReactionModel, reaction: Reaction, reading: Reading, key: string): string | null => {
+  const { wish, probability } = wishOf(model, reading)
+  const uncertain = wish === 'other' || probability < model.least.wish
+  if (!uncertain && wish !== 'fix_value') return hintFor(wish, reaction.answer, null, key)
+  if (reading.wishes[WISHES.indexOf('fix_value')]! < LEAST_FIX) return null
+  const value = valueIn(reaction, (hash) => model.commonWords.has(hash))
+  return hintFor('fix_value', reaction.answer, value, key)
+}
