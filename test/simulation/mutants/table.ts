@@ -55,10 +55,13 @@ export const MUTANTS: readonly Mutant[] = [
       ["turn.shown && event.kind === 'main'", "event.kind === 'main'"],
     ],
     turnTwice: ['the same turn counts twice', ["if (state.turns.has(event.turn)) return ignored('repeat')", '']],
-    earliestAnswer: ['of equal answers the first is continued', ['const last = found.at(-1)', 'const last = found[0]']],
+    earliestAnswer: [
+      'of equal answers the first is continued',
+      ['const last = matches.at(-1)', 'const last = matches[0]'],
+    ],
     lastCandidate: [
       'of equal candidates the last is continued',
-      ['last && found.find((turn) => turn.group === last.group)', 'last'],
+      ['last && matches.find((turn) => turn.group === last.group)', 'last'],
     ],
     strictOnly: [
       'a trimmed answer is not recognised',
@@ -81,9 +84,9 @@ export const MUTANTS: readonly Mutant[] = [
     lastJudge: ['the last judge wins', ["if (!outranks(event.rank, before.rank)) return ignored('outranked')", '']],
     firstFeedback: [
       'the first feedback counts, not the last',
-      ['if (held === null) return true', 'if (held !== null) return false\n  return true'],
+      ['if (current === null) return true', 'if (current !== null) return false\n  return true'],
     ],
-    feedbackById: ['feedback is ordered by its id alone', ['rank.at > held.at ||', 'rank.id > held.id ||']],
+    feedbackById: ['feedback is ordered by its id alone', ['rank.at > current.at ||', 'rank.id > current.id ||']],
     scoredLate: ['a revision moves a turn back in the queue', ['at: before ? before.at : event.at', 'at: event.at']],
   }),
   ...of('packages/events/src/folds/chain.ts', {
@@ -126,14 +129,14 @@ export const MUTANTS: readonly Mutant[] = [
       'staleness is a difference of numbers',
       ['if (at === version) return distance', 'return head - version'],
     ],
-    bestForgotten: ['the best content is that of the base', ['raiseContent(line, event.figures.content)', '']],
+    bestForgotten: ['the best content is that of the base', ['updateBestContent(line, event.figures.content)', '']],
     commandForgotten: [
       'a command may count twice',
       ['line.requests.add(event.request)\n      if (event.freeze)', 'if (event.freeze)'],
     ],
     rejectionForgotten: [
       'a rejected update has no verdict',
-      ['rule(line, event.update, { accepted: false, reason: event.reason })', ''],
+      ['addVerdict(line, event.update, { accepted: false, reason: event.reason })', ''],
     ],
   }),
   ...of('services/scorer/src/core/need.ts', {
@@ -314,7 +317,7 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     promotedUnfinished: [
       'a branch is promoted before it is finished',
-      ['made.failed + from.judged <', 'made.failed + from.judged < 0 *'],
+      ['made.failed + from.verdictCount <', 'made.failed + from.verdictCount < 0 *'],
     ],
     promotedFirst: ["a branch's first version is promoted", ['from.versions.get(from.last)', 'from.versions.get(1)']],
     everybodyPublishes: [
