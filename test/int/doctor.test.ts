@@ -58,7 +58,7 @@ const doctor = async (): Promise<{ code: number; of(name: string): Check[] }> =>
   return { code, of: (name) => checks.filter((check) => check.name === name) }
 }
 
-const is = (checks: readonly Check[], level: string, found: RegExp, todo?: RegExp): void => {
+const expectFinding = (checks: readonly Check[], level: string, found: RegExp, todo?: RegExp): void => {
   const check = checks.find((one) => found.test(one.found))
   assert.ok(check, JSON.stringify(checks))
   assert.equal(check.level, level, JSON.stringify(check))
@@ -88,12 +88,17 @@ test(
   async () => {
     const { code, of } = await doctor()
     assert.equal(code, 1)
-    is(of('Kafka'), 'ok', /^1 broker .*4\.0 or newer/)
-    is(of('topics'), 'wrong', /^missing: turns, scores/, /instar setup/)
-    is(of('registry'), 'wrong', /does not hold the schemas TurnCaptured\.v2, TurnCaptured\.v1/, /instar setup/)
-    is(of('log'), 'unsure', /the log cannot be read/)
-    is(of('PostgreSQL'), 'wrong', /postgres_failed.*"instar" does not exist/, /instar setup/)
-    is(of('gateways'), 'unsure', /no gateway answers at http:\/\/127\.0\.0\.1:9/)
+    expectFinding(of('Kafka'), 'ok', /^1 broker .*4\.0 or newer/)
+    expectFinding(of('topics'), 'wrong', /^missing: turns, scores/, /instar setup/)
+    expectFinding(
+      of('registry'),
+      'wrong',
+      /does not hold the schemas TurnCaptured\.v2, TurnCaptured\.v1/,
+      /instar setup/,
+    )
+    expectFinding(of('log'), 'unsure', /the log cannot be read/)
+    expectFinding(of('PostgreSQL'), 'wrong', /postgres_failed.*"instar" does not exist/, /instar setup/)
+    expectFinding(of('gateways'), 'unsure', /no gateway answers at http:\/\/127\.0\.0\.1:9/)
   },
 )
 
@@ -101,10 +106,10 @@ test('a sound deployment has no finding above ok', { timeout: 120_000 }, async (
   assert.equal((await instar(['setup', '--json'], env)).code, 0)
   const log = await openLog()
   await log.append(records(smallHistory().events))
-  const late = await doctor()
-  assert.equal(late.code, 1)
-  is(
-    late.of('projections'),
+  const behind = await doctor()
+  assert.equal(behind.code, 1)
+  expectFinding(
+    behind.of('projections'),
     'wrong',
     /records behind \(turns \d+, scores \d+, updates 6, weights 7\); the oldest was written \d+ days ago/,
     /Start the projections/,
@@ -119,24 +124,28 @@ test('a sound deployment has no finding above ok', { timeout: 120_000 }, async (
   await log.close()
   const { code, of } = await doctor()
   assert.equal(code, 0, JSON.stringify([...of('clocks'), ...of('services')]))
-  is(of('topics'), 'ok', /turns 8, scores 4/)
-  is(of('settings'), 'ok', /kept forever/)
-  is(of('registry'), 'ok', /each with the schemas of this build and BACKWARD_TRANSITIVE/)
-  is(of('log'), 'ok', /^9 turns, .*updates \(chain complete\), .*weights \(chain complete\).* ignored$/)
-  is(of('dead letters'), 'ok', /none/)
-  is(of('migrations'), 'ok', /all \d+ migrations/)
-  is(of('projections'), 'ok', /every record of the log/)
-  is(of('clocks'), 'ok', /within a second of this machine: PostgreSQL, the registry, the writer of the newest record/)
-  is(of('model'), 'ok', /context/)
+  expectFinding(of('topics'), 'ok', /turns 8, scores 4/)
+  expectFinding(of('settings'), 'ok', /kept forever/)
+  expectFinding(of('registry'), 'ok', /each with the schemas of this build and BACKWARD_TRANSITIVE/)
+  expectFinding(of('log'), 'ok', /^9 turns, .*updates \(chain complete\), .*weights \(chain complete\).* ignored$/)
+  expectFinding(of('dead letters'), 'ok', /none/)
+  expectFinding(of('migrations'), 'ok', /all \d+ migrations/)
+  expectFinding(of('projections'), 'ok', /every record of the log/)
+  expectFinding(
+    of('clocks'),
+    'ok',
+    /within a second of this machine: PostgreSQL, the registry, the writer of the newest record/,
+  )
+  expectFinding(of('model'), 'ok', /context/)
   const { out } = await instar(['doctor'], env)
   assert.match(out, /^ok {4} settings {5}as `instar setup` sets them/m)
 })
 
-/** Ten years, so that the broker deletes nothing meanwhile, which would end the log. */
+/** Ten years, so that the broker deletes no record during the test. */
 const RETENTION = '315360000000'
-const ours = Object.entries(topicSettings(1)).map(([name, value]) => ({ name, value }))
+const defaults = Object.entries(topicSettings(1)).map(([name, value]) => ({ name, value }))
 
-test('a topic with another retention, a group that committed, an older reader', { timeout: 60_000 }, async () => {
+test('a topic with another retention and a group with committed offsets', { timeout: 60_000 }, async () => {
   await withAdmin(async (admin) => {
     await admin.alterConfigs({
       validateOnly: false,
@@ -155,7 +164,7 @@ test('a topic with another retention, a group that committed, an older reader', 
   const log = await openLog()
   const subscription = await log.subscribe({
     topics: ['scores'],
-    group: 'somebody',
+    group: 'other-group',
     from: 'start',
     handle: () => undefined,
   })
@@ -165,23 +174,23 @@ test('a topic with another retention, a group that committed, an older reader', 
   await log.close()
   const { code, of } = await doctor()
   assert.equal(code, 1)
-  is(
+  expectFinding(
     of('settings'),
     'wrong',
     /^scores: retention\.ms is 315360000000, should be -1: older records/,
     /kafka-configs\.sh --bootstrap-server 127\.0\.0\.1:\d+ --alter --entity-type topics --entity-name scores --add-config retention\.ms=-1/,
   )
   assert.ok(of('settings').every(({ found }) => found.startsWith('scores: ')))
-  is(of('groups'), 'ok', /somebody scores: \d+ behind/)
-  const { configs } = await settingsNow()
+  expectFinding(of('groups'), 'ok', /other-group scores: \d+ behind/)
+  const { configs } = await readSettings()
   assert.equal(configs['retention.ms'], RETENTION, 'doctor changed a setting')
   await withAdmin((admin) =>
-    admin.alterConfigs({ validateOnly: false, resources: [{ type: 2, name: 'scores', configEntries: ours }] }),
+    admin.alterConfigs({ validateOnly: false, resources: [{ type: 2, name: 'scores', configEntries: defaults }] }),
   )
-  is((await doctor()).of('settings'), 'ok', /kept forever/)
+  expectFinding((await doctor()).of('settings'), 'ok', /kept forever/)
 })
 
-const settingsNow = async (): Promise<{ configs: Record<string, string> }> => {
+const readSettings = async (): Promise<{ configs: Record<string, string> }> => {
   let configs: Record<string, string> = {}
   await withAdmin(async (admin) => {
     const { resources } = await admin.describeConfigs({
@@ -197,17 +206,17 @@ const settingsNow = async (): Promise<{ configs: Record<string, string> }> => {
 
 test('a subject with another compatibility: the command of the todo corrects it', { timeout: 60_000 }, async () => {
   await putCompatibility('TurnScored', 'NONE')
-  is(
+  expectFinding(
     (await doctor()).of('registry'),
     'wrong',
     /^TurnScored: compatibility is NONE, should be BACKWARD_TRANSITIVE/,
     /curl -X PUT .*\/config\/TurnScored$/,
   )
   await putCompatibility('TurnScored', 'BACKWARD_TRANSITIVE')
-  is((await doctor()).of('registry'), 'ok', /each with the schemas of this build/)
+  expectFinding((await doctor()).of('registry'), 'ok', /each with the schemas of this build/)
 })
 
-test('dead letters: bytes of no schema, and of a broken record', { timeout: 60_000 }, async () => {
+test('dead letters: a value without a schema id, and a truncated record', { timeout: 60_000 }, async () => {
   const kafkajs = new Kafka({ brokers: kafka.brokers, logLevel: logLevel.NOTHING })
   const producer = kafkajs.producer()
   await producer.connect()
@@ -240,14 +249,14 @@ test('dead letters: bytes of no schema, and of a broken record', { timeout: 60_0
   await subscription.stop()
   await log.close()
   const { of } = await doctor()
-  is(
+  expectFinding(
     of('dead letters'),
     'note',
     /^turns: 1 record that cannot be decoded: 1@\d+ \(its value does not begin/,
     /other than Instar/,
   )
-  is(of('dead letters'), 'note', /is not a FeedbackGiven\.v1/, /schema of the record type/)
-  is(of('log'), 'ok', /chain complete/)
+  expectFinding(of('dead letters'), 'note', /does not match its schema FeedbackGiven\.v1/, /schema of the record type/)
+  expectFinding(of('log'), 'ok', /chain complete/)
 })
 
 test(
@@ -262,7 +271,7 @@ test(
       messages: [{ key: 's', value: Buffer.from([0, 0, 0x3d, 0x09, 0, 1]), partition: 1 }],
     })
     await producer.disconnect()
-    is(
+    expectFinding(
       (await doctor()).of('log'),
       'wrong',
       /unknown_schema: turns 1@\d+ names the schema 4000000/,
@@ -278,8 +287,8 @@ test(
       [0, { topic: 'turns', partition: 1, offset: Number(sent!.baseOffset), why: 'another program wrote it' }],
     )
     const { of } = await doctor()
-    is(of('log'), 'ok', /chain complete/)
-    is(of('dead letters'), 'note', /another program wrote it/)
+    expectFinding(of('log'), 'ok', /chain complete/)
+    expectFinding(of('dead letters'), 'note', /another program wrote it/)
   },
 )
 
@@ -288,7 +297,7 @@ test(
   { timeout: 120_000 },
   async () => {
     await registry.forget()
-    is((await doctor()).of('registry'), 'wrong', /has lost schemas of the log: 1 \(/, /instar setup/)
+    expectFinding((await doctor()).of('registry'), 'wrong', /has lost schemas of the log: 1 \(/, /instar setup/)
     for (const [i, schema] of Object.values(schemas).toReversed().entries()) {
       const body = JSON.stringify({ schema: JSON.stringify(JSON.parse(schema)) })
       await fetch(`${registry.url}/subjects/other${i}/versions`, {
@@ -297,7 +306,7 @@ test(
         body,
       })
     }
-    is((await doctor()).of('registry'), 'wrong', /other schemas than the log under the ids/, /empty it/)
+    expectFinding((await doctor()).of('registry'), 'wrong', /other schemas than the log under the ids/, /empty it/)
     const refusal = await instar(['setup'], env)
     assert.equal(refusal.code, 1)
     assert.match(refusal.err, /registry_differs/)
@@ -305,7 +314,7 @@ test(
     const { code, out, err } = await instar(['setup'], env)
     assert.equal(code, 0, out + err)
     assert.match(out, /the registry had lost \d+ schemas of the log: restored under the same ids/)
-    is((await doctor()).of('registry'), 'ok', /each with the schemas of this build/)
+    expectFinding((await doctor()).of('registry'), 'ok', /each with the schemas of this build/)
   },
 )
 
@@ -332,13 +341,13 @@ test('gateways: the status and the clock of a gateway', { timeout: 60_000 }, asy
   server.closeAllConnections()
   assert.equal(code, 1)
   const { checks } = json as { checks: Check[] }
-  is(
+  expectFinding(
     checks.filter(({ name }) => name === 'gateways'),
     'note',
     /serves version 1, learning is frozen.*the head is 2/,
     /loads the new version/,
   )
-  is(
+  expectFinding(
     checks.filter(({ name }) => name === 'clocks'),
     'wrong',
     /^the gateway at http:\/\/127\.0\.0\.1:\d+ is (8\d|90) s ahead of this machine$/,
@@ -348,21 +357,21 @@ test('gateways: the status and the clock of a gateway', { timeout: 60_000 }, asy
 
 test('parts that are down: each is reported once with a todo, the other checks run', { timeout: 120_000 }, async () => {
   await registry.kill()
-  const without = await doctor()
-  assert.equal(without.code, 1)
-  is(
-    without.of('registry'),
+  const withoutRegistry = await doctor()
+  assert.equal(withoutRegistry.code, 1)
+  expectFinding(
+    withoutRegistry.of('registry'),
     'wrong',
     /log_unavailable: the schema registry at .* does not answer/,
     /docker compose up -d registry/,
   )
-  is(without.of('log'), 'unsure', /the log cannot be read/)
-  is(without.of('migrations'), 'ok', /all/)
+  expectFinding(withoutRegistry.of('log'), 'unsure', /the log cannot be read/)
+  expectFinding(withoutRegistry.of('migrations'), 'ok', /all/)
   await kafka.stop()
   await postgres.stop()
-  const nothing = await doctor()
-  is(nothing.of('Kafka'), 'wrong', /log_unavailable/, /advertised\.listeners/)
-  is(nothing.of('topics'), 'unsure', /Kafka does not answer/)
-  is(nothing.of('PostgreSQL'), 'wrong', /postgres_failed/, /DATABASE_URL/)
-  is(nothing.of('clocks'), 'unsure', /no part that reports its time/)
+  const allDown = await doctor()
+  expectFinding(allDown.of('Kafka'), 'wrong', /log_unavailable/, /advertised\.listeners/)
+  expectFinding(allDown.of('topics'), 'unsure', /Kafka does not answer/)
+  expectFinding(allDown.of('PostgreSQL'), 'wrong', /postgres_failed/, /DATABASE_URL/)
+  expectFinding(allDown.of('clocks'), 'unsure', /no part that reports its time/)
 })
