@@ -30,12 +30,12 @@ export class Line {
   offset = 0
   bytes = 0
   /** Turns and scores that the fold and the decision looked up. */
-  looks = 0
+  lookups = 0
   constructor() {
     for (const table of [this.state.turns.turns, this.state.scores.turns]) {
       const get = table.get.bind(table) as (id: string) => never
       table.get = (id: string) => {
-        this.looks += 1
+        this.lookups += 1
         return get(id)
       }
     }

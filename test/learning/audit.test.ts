@@ -21,14 +21,14 @@ import type { Model } from '@instar/engine/port'
 import { verify } from '@instar/trainer'
 import { auditBatches, evolveAudit, initialAudit, type AuditState } from '../../services/trainer/src/core/audit.ts'
 import {
-  joinedTurns,
+  turnsWithNextState,
   recordedBatches,
-  sealAnew,
+  sealTurns,
   scoredTurns,
-  turnsBetween,
+  turnsInRange,
   type ScoredTurn,
 } from '../../services/trainer/src/core/replay.ts'
-import { MOST_BYTES } from '../../services/trainer/src/core/pending.ts'
+import { MAX_ITEM_BYTES } from '../../services/trainer/src/core/pending.ts'
 import { readAudit } from '../../services/trainer/src/shell/audit.ts'
 import { captured } from '../kit/scored-history.ts'
 import { seeded } from '../kit/random.ts'
@@ -39,16 +39,16 @@ const folders: string[] = []
 after(() => folders.forEach((path) => rmSync(path, { recursive: true, force: true })))
 
 const seen = (state: AuditState): unknown => {
-  const listed = Array.from({ length: state.listed.length }, (_, i) => state.listed.at(i)!)
+  const listed = Array.from({ length: state.turnOrder.length }, (_, i) => state.turnOrder.at(i)!)
   return {
     batches: [...auditBatches(state)].map(({ id, difference }) => [id, difference]),
     recorded: [...recordedBatches(state, null, null)].map(({ id, status }) => [id, status]),
-    joined: [...joinedTurns(state)],
+    joined: [...turnsWithNextState(state)],
     scored: POLICIES.map((policy) =>
       [...scoredTurns(state, policy)].map(({ turn, score, reward }) => [turn, score, reward]),
     ),
     listed,
-    spent: listed.filter(turnsBetween(state, null, { time: 1e12 })),
+    spent: listed.filter(turnsInRange(state, null, { time: 1e12 })),
     moves: Array.from({ length: state.moves.length }, (_, i) => state.moves.at(i)),
     baselines: ['ann', 'bob', ''].map((subject) => updateLine(state.updates, POLICY).baselines.get(subject)),
   }
@@ -66,9 +66,9 @@ test('an audit in a file gives the same as one in memory, on random histories', 
       for await (const records of log.read(topic))
         for (const record of records) evolveAudit(memory, decodeRecord(record))
     }
-    const told = seen(audit.state)
-    assert.deepEqual(told, seen(memory), `seed ${seed}`)
-    turns += memory.listed.length
+    const stored = seen(audit.state)
+    assert.deepEqual(stored, seen(memory), `seed ${seed}`)
+    turns += memory.turnOrder.length
     batches += memory.batches.get(POLICY)!.length
     await audit.close()
   }
@@ -114,7 +114,7 @@ test('a stopped verify throws `aborted` before the end of the log or of the batc
   }
 })
 
-test('unreadable records of any topic are skipped and reported; a record of a newer type ends the reading', async () => {
+test('malformed records of any topic are skipped and reported; reading stops at a record of a newer type', async () => {
   const log = openMemoryLog()
   const events = randomHistory(seeded(7), 300).events
   await log.append(events.map((event) => encodeEvent(event)))
@@ -151,7 +151,7 @@ test('a replay takes turns whose id, subject and hint fit an item of a batch, as
   const fitting = ['fits', 'long'].map((name, i) => {
     const turn = captured({ session: 's', messages: [{ role: 'user', content: name }], answer: name, at: i + 1, name })
     add({ ...turn, policy: POLICY })
-    const room = MOST_BYTES - Buffer.byteLength(turn.turn) - Buffer.byteLength(turn.subject)
+    const room = MAX_ITEM_BYTES - Buffer.byteLength(turn.turn) - Buffer.byteLength(turn.subject)
     add({
       type: 'TurnScored',
       turn: turn.turn,
@@ -170,7 +170,7 @@ test('a replay takes turns whose id, subject and hint fit an item of a batch, as
     })
     return turn.turn
   })
-  assert.equal(audit.listed.length, 2)
+  assert.equal(audit.turnOrder.length, 2)
   assert.deepEqual(
     [...scoredTurns(audit)].map(({ turn }) => turn),
     fitting.slice(0, 1),
@@ -248,7 +248,7 @@ function* longHistory(): Generator<Event> {
     if (waiting.length < BATCH) continue
     const number = (i + 1) / BATCH
     const parent = { version: 0, adapter: null, state: null }
-    const sealed: BatchSealed = sealAnew(waiting, baselines, {
+    const sealed: BatchSealed = sealTurns(waiting, baselines, {
       prev,
       policy: POLICY,
       number,

@@ -96,7 +96,7 @@ test('a replay with another judge scores the turns of the log again and trains t
     for await (const line of runReplay(run, options, new AbortController().signal)) lines.push(line)
     return lines
   }
-  await assert.rejects(replayed('llm'), { code: 'bad_request', message: /--judge llm: there is no such judge/ })
+  await assert.rejects(replayed('llm'), { code: 'bad_request', message: /--judge llm: no judge has this name/ })
   const lines = await replayed('signals')
   const last = lines.at(-1)
   assert.ok(last && 'report' in last)

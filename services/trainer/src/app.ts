@@ -1,11 +1,11 @@
-/** The trainer on its ports: follows four topics, seals, computes, appends. See core/decide.ts for the rules. */
+/** The trainer service: follows four topics, seals batches, computes updates and appends both. Rules: core/decide.ts. */
 import { requireBase, updateLine, weightLine, type Event } from '@instar/events'
 import { createTurnReader, partitionOf } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/engine/port'
 import { NO_METRICS, runDecider, type DeciderPorts, type Metrics } from '@instar/process'
 import type { TrainerConfig } from './config.ts'
 import { RULES } from './core/baseline.ts'
-import { waiting, type BatchSettings } from './core/batch.ts'
+import { countWaiting, type BatchSettings } from './core/batch.ts'
 import { computed, decide, failed, type Decision } from './core/decide.ts'
 import { countPending } from './core/pending.ts'
 import { evolve, initialState, type TrainerState } from './core/state.ts'
@@ -19,7 +19,7 @@ export { verify, type VerifyReport } from './shell/verify.ts'
 export { replay, type ReplayPorts, type ReplayProgress, type ReplayReport } from './shell/replay.ts'
 export type { Bound, ReplayOptions } from './core/replay.ts'
 export { advantages, type Baselines } from './core/baseline.ts'
-export { hasSignal, MOST_ITEMS, type BatchSettings } from './core/batch.ts'
+export { hasSignal, MAX_ITEMS, type BatchSettings } from './core/batch.ts'
 export { countPending } from './core/pending.ts'
 export { computed, decide, failed, type Computed, type Decision } from './core/decide.ts'
 export { evolve, initialState, type TrainerState } from './core/state.ts'
@@ -28,8 +28,8 @@ export type TrainerPorts = DeciderPorts & {
   learner: LearningEngine
   model: Model
   metrics?: Metrics
-  /** What the trainer is doing, for people who watch. */
-  onProgress?: (what: {
+  /** Called for each batch when it is sealed, computed or failed. */
+  onProgress?: (progress: {
     phase: 'sealed' | 'computed' | 'failed'
     number: number
     figures?: Record<string, number>
@@ -40,8 +40,9 @@ export type TrainerPorts = DeciderPorts & {
 export type Trainer = {
   start(): Promise<void>
   stop(): Promise<void>
+  /** The reason why no batch is computed now: a label of `instar_trainer_waits`, or the error that is retried. */
   waits(): string
-  /** With the log read to its end as of the call: is there nothing to do, and no record of ours unread? */
+  /** Reads the log to its end as of the call. True if there is nothing to do and every appended record has been read. */
   settled(): Promise<boolean>
   state: TrainerState
 }
@@ -80,10 +81,10 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
       evolve,
       decide(state, { now, assigned }) {
         const decision = decide(state, options, now, assigned(partition))
-        // Enough turns, and yet no batch: some of them wait for the candidates beside them.
+        // Enough turns, but no batch: some wait for other candidates of their requests, at most groupWaitMs.
         return decision.do === 'wait' &&
           decision.why === 'turns' &&
-          waiting(state, options, ports.now()).usable >= batchSize
+          countWaiting(state, options, ports.now()).usable >= batchSize
           ? { ...decision, againMs: groupWaitMs }
           : decision
       },
@@ -108,7 +109,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
     policy,
     waits: waits(),
     pending: countPending(state),
-    held: waiting(state, options, ports.now()).held,
+    held: countWaiting(state, options, ports.now()).held,
     shares: lastShares(state),
     figures: lastFigures(state),
   }))
@@ -122,7 +123,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
   }
 }
 
-/** The largest shares of the last batch: one API key's, one subject's. Null before the first. */
+/** The largest shares of the last batch, 0…1: that of an API key and that of a subject. Null before the first batch. */
 const lastShares = (state: TrainerState): { key: number; subject: number } | null => {
   const line = updateLine(state.updates, state.policy)
   const items = line.byId.get(line.last)?.sealed.items ?? []

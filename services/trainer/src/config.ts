@@ -1,8 +1,8 @@
 import { LOSS_NAMES } from './core/loss-modes.ts'
 import { z } from 'zod'
-import { MOST_ITEMS } from './core/batch.ts'
+import { MAX_ITEMS } from './core/batch.ts'
 
-/** Constants of the update that worked: docs/learning.md. */
+/** Hyperparameters of an update; measurements are in docs/learning.md. */
 const step = z.object({
   rank: z.int().positive().default(8),
   alpha: z.number().positive().default(16),
@@ -21,29 +21,30 @@ const step = z.object({
   microBatchTokens: z.int().positive().default(256),
   turnFactor: z.number().nonnegative().default(4),
   opdOverBatch: z.literal([0, 1]).default(1),
-  /** Below the gate's limits, which are measured on samples of the candidate instead of the batch. */
+  /** KL in nats per token of the batch. The gate measures on answers sampled from the candidate; its limits are higher. */
   klParentMax: z.number().positive().default(0.02),
   klBaseMax: z.number().positive().default(0.2),
 })
 
 export const trainerConfig = z.object({
   policy: z.string().default('policy'),
-  batchSize: z.int().positive().max(MOST_ITEMS).default(16),
+  batchSize: z.int().positive().max(MAX_ITEMS).default(16),
   staleness: z.int().nonnegative().default(4),
-  /** How long the turns of a request wait for its last candidate, ms. */
+  /** Milliseconds that the turns of a request wait for its last candidate. */
   groupWaitMs: z.number().nonnegative().default(600_000),
   /**
-   * The largest part of a batch, 0…1, that one API key may have while at least two keys were active within
-   * `keyHeardMs`; at least an even part. 1: no limit.
+   * The largest share of a batch, 0…1, of one API key while at least two keys were active within `keyHeardMs`; never
+   * below an equal share. 1: no limit.
    */
   keyShare: z.number().positive().max(1).default(0.5),
+  /** Milliseconds after its last turn for which a key is active. */
   keyHeardMs: z
     .number()
     .nonnegative()
     .default(7 * 24 * 3_600_000),
-  /** What one subject may have of a batch before others, 0…1. */
+  /** The share of a batch, 0…1, beyond which a subject's turns come after those of other subjects. */
   subjectShare: z.number().positive().max(1).default(0.5),
-  /** `hybrid`: GRPO + OPD. `binary`: rewards alone. `opd`: hints alone. */
+  /** `hybrid`: rewards and hints. `binary`: rewards only. `opd`: hints only. */
   loss: z.enum(LOSS_NAMES).default('hybrid'),
   step: step.prefault({}),
 })

@@ -1,4 +1,4 @@
-/** The trainer as a process of its own, on Kafka. */
+/** The trainer as a separate process on Kafka. */
 import { openModel, startLearning } from '@instar/policy'
 import { hostOf, runService } from '@instar/process'
 import { createTrainer, trainerConfig } from './app.ts'

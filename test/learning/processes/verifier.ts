@@ -5,7 +5,7 @@ import { verify } from '../../../services/trainer/src/shell/verify.ts'
 import type { Model } from '@instar/engine/port'
 
 const log = await openEmbeddedLog({ folder: process.argv[2]!, readOnly: true })
-const said = await verify({ log, learner: null, model: {} as Model }, 'policy', null).then(
+const report = await verify({ log, learner: null, model: {} as Model }, 'policy', null).then(
   ({ ok, batches, first }) => ({
     ok,
     first,
@@ -19,4 +19,4 @@ const said = await verify({ log, learner: null, model: {} as Model }, 'policy', 
   },
 )
 await log.close()
-console.log(JSON.stringify(said))
+console.log(JSON.stringify(report))

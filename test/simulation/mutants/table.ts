@@ -246,15 +246,15 @@ export const MUTANTS: readonly Mutant[] = [
   ...of('services/trainer/src/core/choice.ts', {
     batchOverfull: [
       'a batch takes every pending turn',
-      ['while (lines.length > 0 && chosen.length < options.batchSize)', 'while (lines.length > 0)'],
+      ['while (queues.length > 0 && chosen.length < options.batchSize)', 'while (queues.length > 0)'],
       [
-        'lines.filter((line) => chosen.length < options.batchSize && takeNext(line))',
-        'lines.filter((line) => takeNext(line))',
+        'queues.filter((queue) => chosen.length < options.batchSize && takeNext(queue))',
+        'queues.filter((queue) => takeNext(queue))',
       ],
     ],
     subjectUnbounded: [
       "a subject's share is not limited",
-      ['own === 0 || own + request.length <= mostOfSubject', 'own >= 0'],
+      ['count === 0 || count + request.length <= subjectLimit', 'count >= 0'],
     ],
     candidatesApart: [
       'candidates of one request go into two batches',
@@ -281,14 +281,14 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     takenWaits: [
       'a batched turn stays pending',
-      ['if (!remove(state, placeOf(state, id), id)) remove(state, UNREAD, id)', ''],
+      ['if (!remove(state, queueOf(state, id), id)) remove(state, UNREAD, id)', ''],
     ],
   }),
   ...of('services/trainer/src/core/state.ts', {
     droppedWaits: ['a dropped turn stays pending', ['[...event.items, ...event.dropped]', '[...event.items]']],
     lateTurnLost: [
       'a turn that is read after its score is never batched',
-      ["if ('answer' in event) arrived(state, event.turn)", ''],
+      ["if ('answer' in event) turnRead(state, event.turn)", ''],
     ],
   }),
   ...of('services/trainer/src/core/baseline.ts', {

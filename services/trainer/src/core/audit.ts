@@ -1,6 +1,6 @@
 /**
- * Re-derives every batch from the records that it names: turns by record id, scores by record id, baselines
- * from the batch before, advantages, parent. What differs is named by the record in which it was found.
+ * Audit of batches: derives each batch again from the records that it names (turns, scores, baselines of the previous
+ * batch, advantages, parent) and names the record of the first difference.
  */
 import {
   foldScores,
@@ -31,13 +31,13 @@ import { advantages, rulesOf } from './baseline.ts'
 
 export type Difference = { topic: string; key: string; record: string; type: string; what: string }
 
-/** A list that memory need not hold; an array is one. */
+/** An append-only list: an array, or a table on disk. */
 export type Series<T> = { readonly length: number; push(item: T): unknown; at(index: number): T | undefined }
 
-/** How a batch stood when it was sealed: the baselines of its subjects, and which of its turns were spent. */
-export type Sealing = { baselines: BatchSealed['baselines']; again: string[] }
+/** The state when a batch was sealed. `repeated`: its turns that an earlier batch had taken or dropped. */
+export type Sealing = { baselines: BatchSealed['baselines']; repeated: string[] }
 
-/** Collections ask by key or by place, so that none of them has to be in memory. Other policies are the branches. */
+/** Collections are read by key or by index, so they can be tables on disk. Other policies are branches. */
 export type AuditState = {
   policy: string
   turns: TurnsState
@@ -45,32 +45,31 @@ export type AuditState = {
   scores: Table<string, ScoresState>
   updates: UpdatesState
   weights: WeightsState
-  /** Counted score records by id, also those revised later and those of other policies. */
+  /** Counted score records by record id, including revised ones and those of other policies. */
   scoreRecords: Table<string, ScoresEvent>
-  /**
-   * Turns in log order; of each policy those with a score, in the order of the first one; batches in their chain's
-   * order.
-   */
-  listed: Series<string>
+  /** All turns in log order. */
+  turnOrder: Series<string>
+  /** By policy: scored turns in the order of their first scores. */
   scored: Table<string, Series<string>>
+  /** By policy: batches in the order of the chain. */
   batches: Table<string, Series<string>>
-  /** The policy's own. */
+  /** Moves of the policy's head; `at` in ms since the epoch. */
   moves: Series<{ to: number; at: number }>
   /** By the record id of the update. */
   rejected: Table<string, VersionRejected>
-  /** By the id of the policy's own batch. */
+  /** By the record id of the policy's batch. */
   sealings: Table<string, Sealing>
-  /** Turn → when the policy's own batch took it or dropped it. */
+  /** By turn: when a batch of the policy took or dropped it, ms since the epoch. */
   spentAt: Table<string, number>
 }
 
-const byPolicy = <T>(make: () => T): Table<string, T> => {
-  const made = new Map<string, T>()
-  const get = (policy: string): T => made.get(policy) ?? made.set(policy, make()).get(policy)!
+const byPolicy = <T>(create: () => T): Table<string, T> => {
+  const states = new Map<string, T>()
+  const get = (policy: string): T => states.get(policy) ?? states.set(policy, create()).get(policy)!
   return { get, has: () => true, set: () => undefined, delete: () => undefined }
 }
 
-/** All in memory. */
+/** An empty state in memory. */
 export const initialAudit = (policy: string): AuditState => ({
   policy,
   turns: initialTurns(),
@@ -78,7 +77,7 @@ export const initialAudit = (policy: string): AuditState => ({
   updates: initialUpdates(),
   weights: initialWeights(),
   scoreRecords: new Map(),
-  listed: [],
+  turnOrder: [],
   scored: byPolicy<string[]>(() => []),
   batches: byPolicy<string[]>(() => []),
   moves: [],
@@ -87,7 +86,7 @@ export const initialAudit = (policy: string): AuditState => ({
   spentAt: new Map(),
 })
 
-/** Topics may be read one after the other: nothing here tests one topic against another. */
+/** Folds one record. Topics may be read in any order, since no topic is compared with another here. */
 export const evolveAudit = (state: AuditState, logged: Logged<Event>): void => {
   if (logged.topic === 'turns') evolveTurns(state, logged as Logged<TurnsEvent>)
   else if (logged.topic === 'weights') evolveWeights(state, logged as Logged<WeightsEvent>)
@@ -97,7 +96,7 @@ export const evolveAudit = (state: AuditState, logged: Logged<Event>): void => {
 
 const evolveTurns = (state: AuditState, logged: Logged<TurnsEvent>): void => {
   const { event } = logged
-  if (foldTurns(state.turns, logged).counted && 'answer' in event) state.listed.push(event.turn)
+  if (foldTurns(state.turns, logged).counted && 'answer' in event) state.turnOrder.push(event.turn)
 }
 
 const evolveScores = (state: AuditState, logged: Logged<ScoresEvent>): void => {
@@ -129,18 +128,18 @@ const evolveUpdates = (state: AuditState, logged: Logged<UpdatesEvent>): void =>
 }
 
 const sealingOf = (state: AuditState, { items, baselines, policy }: BatchSealed): Sealing => {
-  const held = updateLine(state.updates, policy).baselines
+  const means = updateLine(state.updates, policy).baselines
   const subjects = new Set([...items, ...baselines].map(({ subject }) => subject)).add('')
   return {
     baselines: [...subjects].flatMap((subject) => {
-      const baseline = held.get(subject)
+      const baseline = means.get(subject)
       return baseline ? [{ subject, ...baseline }] : []
     }),
-    again: items.filter(({ turn }) => state.spentAt.has(turn)).map(({ turn }) => turn),
+    repeated: items.filter(({ turn }) => state.spentAt.has(turn)).map(({ turn }) => turn),
   }
 }
 
-/** The policy's own batches by their place, each with its first difference or null. */
+/** The policy's batches in the order of the chain, each with its first difference or null. */
 export function* auditBatches(
   state: AuditState,
 ): Generator<{ id: string; sealed: BatchSealed; difference: Difference | null }> {
@@ -151,7 +150,7 @@ export function* auditBatches(
   }
 }
 
-/** Null too for a batch of a branch, whose own audit is that of its policy. */
+/** The first difference of a batch, or null. Batches of branches are not audited here and give null. */
 export const auditBatch = (
   state: AuditState,
   { id, sealed }: { id: string; sealed: BatchSealed },
@@ -159,7 +158,7 @@ export const auditBatch = (
   const sealing = state.sealings.get(id)
   if (!sealing) return null
   const baselines = new Map(sealing.baselines.map(({ subject, ...baseline }) => [subject, baseline]))
-  const here = (what: string): Difference => ({
+  const inBatch = (what: string): Difference => ({
     topic: 'updates',
     key: sealed.policy,
     record: id,
@@ -185,23 +184,23 @@ export const auditBatch = (
         type: 'TurnScored',
         what: `the score of turn ${item.turn} that batch ${sealed.number} names is not on the log`,
       }
-    if (score.type === 'TurnSkipped' || score.reward !== item.reward) return here(`reward of turn ${item.turn}`)
-    if (!sameHint(score.hint, item.hint)) return here(`hint of turn ${item.turn}`)
-    if (sealing.again.includes(item.turn)) return here(`turn ${item.turn} is in an earlier batch`)
+    if (score.type === 'TurnSkipped' || score.reward !== item.reward) return inBatch(`reward of turn ${item.turn}`)
+    if (!sameHint(score.hint, item.hint)) return inBatch(`hint of turn ${item.turn}`)
+    if (sealing.repeated.includes(item.turn)) return inBatch(`turn ${item.turn} is in an earlier batch`)
   }
   const rewarded = sealed.items.map(({ turn, subject, reward }) => {
     const { group = turn, key = null } = state.turns.turns.get(turn) ?? {}
     return { subject, key, group, reward }
   })
-  const again = advantages(rewarded, baselines, rulesOf(sealed.settings))
+  const derived = advantages(rewarded, baselines, rulesOf(sealed.settings))
   const wrong = sealed.items.findIndex(
-    (item, i) => again.items[i]?.baseline !== item.baseline || again.items[i]?.advantage !== item.advantage,
+    (item, i) => derived.items[i]?.baseline !== item.baseline || derived.items[i]?.advantage !== item.advantage,
   )
-  if (wrong >= 0) return here(`advantage of turn ${sealed.items[wrong]?.turn}`)
-  if (JSON.stringify(again.after) !== JSON.stringify(sealed.baselines)) return here('baselines')
+  if (wrong >= 0) return inBatch(`advantage of turn ${sealed.items[wrong]?.turn}`)
+  if (JSON.stringify(derived.after) !== JSON.stringify(sealed.baselines)) return inBatch('baselines')
   const parent = weightLine(state.weights, sealed.policy).versions.get(sealed.parent.version)
   if (!parent || parent.adapter !== sealed.parent.adapter || parent.state !== sealed.parent.state)
-    return here(`parent version ${sealed.parent.version}`)
+    return inBatch(`parent version ${sealed.parent.version}`)
   return null
 }
 

@@ -1,4 +1,4 @@
-/** Selects the turns of the next batch and makes its BatchSealed record, before any arithmetic. */
+/** Selects the turns of the next batch and builds its BatchSealed record, before the update is computed. */
 import {
   derivedId,
   lineageDistance,
@@ -11,28 +11,30 @@ import {
 import { advantages, rulesOf } from './baseline.ts'
 import { lossMode } from './loss-modes.ts'
 import { choose, countUsable, type ChoiceSettings, type UsableCount } from './choice.ts'
-import { leftOver, unusable } from './pending.ts'
+import { notUsableWith, unusable } from './pending.ts'
 import type { TrainerState } from './state.ts'
 
 export type BatchSettings = ChoiceSettings & {
-  /** Updates between the version that spoke and the head, along the lineage. */
+  /** The largest number of updates on the lineage from the version that sampled a turn to the head. */
   staleness: number
   loss: string
   settings: Settings
 }
 
 /*
- * What a record of a batch holds is bounded whatever its turns are called, since a log refuses more than 8 MiB less
- * 64 KiB (MAX_RECORD_BYTES of packages/log). An item's id, subject and hint have MOST_BYTES at most (pending.ts); its
- * session and its subject's baseline say part of them again. So an item is below 10 KiB, and 512 of them with the
- * candidates of the last one's request below 6.3 MiB; what is dropped has MOST_DROPPED_BYTES, and the rest of it goes
- * with later batches.
+ * The size of a batch's record is bounded for ids of any length, because a log refuses records above 8 MiB less 64 KiB
+ * (MAX_RECORD_BYTES of packages/log). Id, subject and hint of an item have MAX_ITEM_BYTES together (pending.ts), and its
+ * session and the baseline of its subject repeat part of them: an item is below 10 KiB, and 512 items with the candidates
+ * of the last request are below 6.3 MiB. Dropped turns have MAX_DROPPED_BYTES; the others are dropped with later batches.
  */
-export const MOST_ITEMS = 512
-export const MOST_DROPPED = 2000
-export const MOST_DROPPED_BYTES = 256 << 10
+export const MAX_ITEMS = 512
+export const MAX_DROPPED = 2000
+export const MAX_DROPPED_BYTES = 256 << 10
 
-/** Null until `batchSize` usable turns wait. The candidates of a request go together, if need be beyond `batchSize`. */
+/**
+ * Null while fewer than `batchSize` usable turns are pending. The candidates of a request are in one batch, which may
+ * then exceed `batchSize`. `now`: ms since the epoch.
+ */
 export const sealBatch = (state: TrainerState, options: BatchSettings, now: number): BatchSealed | null => {
   const updates = updateLine(state.updates, state.policy)
   const weights = weightLine(state.weights, state.policy)
@@ -64,21 +66,21 @@ export const sealBatch = (state: TrainerState, options: BatchSettings, now: numb
   }
 }
 
-/** Refusals in a row after which the bound is not halved again. */
-const MOST_HALVINGS = 4
+/** Consecutive refusals of the gate after which the bound is not halved again. */
+const MAX_HALVINGS = 4
 
-/** The same update again would be refused again: each refusal in a row halves the bound of the next step. */
+/** Halves the bound on the KL to the parent for each consecutive refusal: the same step would be refused again. */
 const withinGate = (settings: Settings, refusals: number): Settings => {
   const { klParentMax } = settings
   if (klParentMax === undefined || refusals === 0) return settings
-  return { ...settings, klParentMax: klParentMax / 2 ** Math.min(refusals, MOST_HALVINGS) }
+  return { ...settings, klParentMax: klParentMax / 2 ** Math.min(refusals, MAX_HALVINGS) }
 }
 
-/** Usable turns that wait, and how many of them are beyond the shares of their keys. */
-export const waiting = (state: TrainerState, options: BatchSettings, now: number): UsableCount =>
+/** The number of pending usable turns, and of those beyond the shares of their keys. */
+export const countWaiting = (state: TrainerState, options: BatchSettings, now: number): UsableCount =>
   countUsable(state, usableVersions(weightLine(state.weights, state.policy), options.staleness), options, now)
 
-/** The head and its ancestors that are not stale, the oldest first: its turns are the next to be of no use. */
+/** The head and its ancestors that are not stale, oldest first, because turns of the oldest version become stale next. */
 const usableVersions = (line: WeightLine, staleness: number): number[] => {
   const versions: number[] = []
   for (let at: number | null = line.head; at !== null && versions.length <= staleness;) {
@@ -89,31 +91,29 @@ const usableVersions = (line: WeightLine, staleness: number): number[] => {
   return versions
 }
 
-/** Those that no batch will take any more, visibly, as many as a record has room for. */
+/** Pending turns that no later batch can use, with reasons, up to the limits of a record. */
 const drop = (state: TrainerState, line: WeightLine, versions: readonly number[]): BatchSealed['dropped'] => {
   const dropped: BatchSealed['dropped'] = []
   const reasons = new Map<number, string>()
   let bytes = 0
-  for (const { turn, version } of leftOver(state, versions)) {
+  for (const { turn, version } of notUsableWith(state, versions)) {
     const known = state.turns.turns.get(turn)
     const onLineage = (of: number): boolean => lineageDistance(line, of, line.head) !== null
     if (version !== null && !reasons.has(version)) reasons.set(version, onLineage(version) ? 'stale' : 'not_on_lineage')
     const own = known && unusable(state.policy, known)
     const reason = (version === null ? own : reasons.get(version)) ?? 'unusable'
     bytes += Buffer.byteLength(turn) + Buffer.byteLength(reason)
-    if (dropped.length >= MOST_DROPPED || bytes > MOST_DROPPED_BYTES) break
+    if (dropped.length >= MAX_DROPPED || bytes > MAX_DROPPED_BYTES) break
     dropped.push({ turn, reason })
   }
   return dropped
 }
 
-/** 31 bits of the batch's identity: the same batch draws the same numbers wherever it is computed. */
+/** The batch's seed: 31 bits of a hash of policy and number, so every computation of a batch draws the same numbers. */
 const seedOf = (policy: string, number: number): number =>
   Number.parseInt(derivedId('seed', policy, number).slice(0, 8), 16) >>> 1
 
-/**
- * False when neither an advantage nor a hint on a failed turn would move a weight, by the loss that the batch names.
- */
+/** False if no item has a signal that the batch's loss uses: an advantage, or a hint with a negative reward. */
 export const hasSignal = ({ items, loss }: Pick<BatchSealed, 'items' | 'loss'>): boolean => {
   const mode = lossMode(loss)
   return items.some(

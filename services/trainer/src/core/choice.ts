@@ -1,45 +1,45 @@
 /**
- * Which usable turns a batch takes. API keys take turns, one request each, so that nobody waits behind somebody who
- * says more. While at least two keys are heard, none gets more than its share of a batch, and a batch that others do
- * not fill waits: a key that speaks alone for a night must not move the model for all. One key alone, or none (a
- * person on a machine of their own), fills a batch alone. A subject is chosen by whoever asks, so its share is no
- * limit but an order: beyond it others go first.
+ * Selects the usable turns of a batch. API keys take turns, one request each, so that a key with many turns does not
+ * delay the others. While at least two keys are active, no key has more than its share of a batch, and a batch that the
+ * other keys do not fill waits: the requests of a single key must not decide an update for all users. A single key, or
+ * turns without keys, fill a batch alone. A client chooses its subjects, so a subject's share is no limit: turns beyond it
+ * come after those of other subjects.
  */
 import type { BatchItem } from '@instar/events'
-import { unusable, usableTurns, waits } from './pending.ts'
+import { isPending, unusable, usableTurns } from './pending.ts'
 import type { TrainerState } from './state.ts'
 
 export type ChoiceSettings = {
-  /** Turns of a batch; at most MOST_ITEMS. */
+  /** Turns of a batch; at most MAX_ITEMS. */
   batchSize: number
-  /** How long turns wait for a candidate of their request that is to be sampled or judged, ms from the first score. */
+  /** Milliseconds, from the first score, that turns wait for an unsampled or unscored candidate of their request. */
   groupWaitMs: number
-  /** The most of a batch that one API key, or one subject, may have: 0…1, and always one request. */
+  /** The largest share of a batch, 0…1, of one API key or one subject; at least one request. */
   keyShare: number
   subjectShare: number
-  /** A key counts as active for this long after its last turn, ms. */
+  /** Milliseconds after its last turn for which a key is active. */
   keyHeardMs: number
 }
 
-const MOST_CANDIDATES = 128
+const MAX_CANDIDATES = 128
 
 /**
- * Turns that a decision looks at to fill a batch, for each turn of it: many may wait for candidates beside them. Each
- * key has its part of them, and this many at least: what one key has waiting uses up nobody else's.
+ * Turns that a decision examines for each turn of the batch, since many may wait for other candidates. They are divided
+ * among the keys, and each key has at least this many, so that the turns of one key do not use up those of others.
  */
-const LOOKS = 64
+const EXAMINED_TURNS = 64
 
-type Chosen = Omit<BatchItem, 'baseline' | 'advantage'> & { group: string; key: string | null }
+type ChosenTurn = Omit<BatchItem, 'baseline' | 'advantage'> & { group: string; key: string | null }
 
-/** The turns of a batch that one key may have: at least an even part, or the active keys could not fill a batch. */
-const shareOfKey = ({ keys }: Pick<TrainerState, 'keys'>, options: ChoiceSettings, now: number): number => {
-  let heard = 0
-  for (const [, at] of keys) if (at >= now - options.keyHeardMs) heard += 1
-  return heard < 2 ? Infinity : Math.max(shareOf(options.keyShare, options), Math.ceil(options.batchSize / heard))
+/** The limit of one key's turns in a batch: at least an equal share, so that the active keys together can fill a batch. */
+const keyLimit = ({ keys }: Pick<TrainerState, 'keys'>, options: ChoiceSettings, now: number): number => {
+  let active = 0
+  for (const [, at] of keys) if (at >= now - options.keyHeardMs) active += 1
+  return active < 2 ? Infinity : Math.max(turnsOf(options.keyShare, options), Math.ceil(options.batchSize / active))
 }
-const shareOf = (share: number, { batchSize }: ChoiceSettings): number => Math.max(1, Math.floor(share * batchSize))
+const turnsOf = (share: number, { batchSize }: ChoiceSettings): number => Math.max(1, Math.floor(share * batchSize))
 
-/** Waiting usable turns, and how many of them exceed the shares of their keys. */
+/** `usable`: pending usable turns. `held`: those of them beyond the shares of their keys. */
 export type UsableCount = { usable: number; held: number }
 
 export const countUsable = (
@@ -48,94 +48,93 @@ export const countUsable = (
   options: ChoiceSettings,
   now: number,
 ): UsableCount => {
-  const most = shareOfKey(state, options, now)
+  const limit = keyLimit(state, options, now)
   let [usable, held] = [0, 0]
   for (const [key, { count }] of usableTurns(state, versions)) {
     usable += count
-    if (key !== '') held += Math.max(0, count - most)
+    if (key !== '') held += Math.max(0, count - limit)
   }
   return { usable, held }
 }
 
-/** Those of the oldest version first: they are the next to be of no use. `versions`: oldest first. */
+/** The turns of the next batch. `versions`: the usable ones, oldest first; turns of the oldest go first. */
 export const choose = (
   state: TrainerState,
   versions: readonly number[],
   options: ChoiceSettings,
   now: number,
-): Chosen[] => {
-  const most = shareOfKey(state, options, now)
-  const mostOfSubject = shareOf(options.subjectShare, options)
-  const chosen: Chosen[] = []
-  const taken = new Set<string>()
-  const ofSubject = new Map<string, number>()
-  const later: { line: KeyQueue; request: Chosen[] }[] = []
-  /** A line's next request where it has room for a part of it. */
-  const over: { line: KeyQueue; request: Chosen[] }[] = []
+): ChosenTurn[] => {
+  const limit = keyLimit(state, options, now)
+  const subjectLimit = turnsOf(options.subjectShare, options)
+  const chosen: ChosenTurn[] = []
+  const examined = new Set<string>()
+  const subjectCounts = new Map<string, number>()
+  const beyondSubjectShare: { queue: KeyQueue; request: ChosenTurn[] }[] = []
+  const beyondKeyShare: { queue: KeyQueue; request: ChosenTurn[] }[] = []
 
-  const fits = (line: KeyQueue, request: readonly Chosen[]): boolean =>
-    line.key === '' || line.count === 0 || line.count + request.length <= most
-  const take = (line: KeyQueue, request: readonly Chosen[]): void => {
-    line.count += request.length
-    for (const { subject } of request) ofSubject.set(subject, (ofSubject.get(subject) ?? 0) + 1)
+  const fits = (queue: KeyQueue, request: readonly ChosenTurn[]): boolean =>
+    queue.key === '' || queue.count === 0 || queue.count + request.length <= limit
+  const take = (queue: KeyQueue, request: readonly ChosenTurn[]): void => {
+    queue.count += request.length
+    for (const { subject } of request) subjectCounts.set(subject, (subjectCounts.get(subject) ?? 0) + 1)
     chosen.push(...request)
   }
-  /** The next request of a line that is to be taken now; false when there is none. */
-  const takeNext = (line: KeyQueue): boolean => {
-    for (; line.looks > 0; line.looks -= 1) {
-      const next = line.turns.next()
+  /** Takes the queue's next request within all shares; false if it has none. */
+  const takeNext = (queue: KeyQueue): boolean => {
+    for (; queue.remaining > 0; queue.remaining -= 1) {
+      const next = queue.turns.next()
       if (next.done) return false
-      const request = requestOf(state, next.value, versions, options, now).filter(({ turn }) => !taken.has(turn))
+      const request = requestOf(state, next.value, versions, options, now).filter(({ turn }) => !examined.has(turn))
       if (request.length === 0) continue
-      for (const { turn } of request) taken.add(turn)
-      if (!fits(line, request)) {
-        over.push({ line, request })
+      for (const { turn } of request) examined.add(turn)
+      if (!fits(queue, request)) {
+        beyondKeyShare.push({ queue, request })
         return false
       }
-      const own = ofSubject.get(request[0]?.subject ?? '') ?? 0
-      if (own === 0 || own + request.length <= mostOfSubject) {
-        take(line, request)
+      const count = subjectCounts.get(request[0]?.subject ?? '') ?? 0
+      if (count === 0 || count + request.length <= subjectLimit) {
+        take(queue, request)
         return true
       }
-      later.push({ line, request })
+      beyondSubjectShare.push({ queue, request })
     }
     return false
   }
 
   const usable = [...usableTurns(state, versions)]
-  const looks = Math.max(LOOKS, Math.ceil((LOOKS * options.batchSize) / usable.length))
-  let lines = usable.map(([key, { queues }]): KeyQueue => ({ key, count: 0, looks, turns: all(queues) }))
-  while (lines.length > 0 && chosen.length < options.batchSize) {
-    lines = lines.filter((line) => chosen.length < options.batchSize && takeNext(line))
+  const remaining = Math.max(EXAMINED_TURNS, Math.ceil((EXAMINED_TURNS * options.batchSize) / usable.length))
+  let queues = usable.map(([key, own]): KeyQueue => ({ key, count: 0, remaining, turns: concat(own.queues) }))
+  while (queues.length > 0 && chosen.length < options.batchSize) {
+    queues = queues.filter((queue) => chosen.length < options.batchSize && takeNext(queue))
   }
-  for (const { line, request } of later) {
+  for (const { queue, request } of beyondSubjectShare) {
     if (chosen.length >= options.batchSize) break
-    if (fits(line, request)) take(line, request)
-    else over.push({ line, request })
+    if (fits(queue, request)) take(queue, request)
+    else beyondKeyShare.push({ queue, request })
   }
-  // A request goes whole: where shares are no multiple of its candidates, no batch would be filled without.
-  for (const { line, request } of over) {
-    if (chosen.length < options.batchSize && line.count < most) take(line, request)
+  // A request is never split. If the limit is not a multiple of its candidates, one request may exceed it.
+  for (const { queue, request } of beyondKeyShare) {
+    if (chosen.length < options.batchSize && queue.count < limit) take(queue, request)
   }
   return chosen
 }
 
-/** The turns of one key. `count`: how many of them the batch has. `looks`: at how many more it may look. */
-type KeyQueue = { readonly key: string; count: number; looks: number; readonly turns: Iterator<string> }
+/** The turns of one key. `count`: its turns in the batch. `remaining`: how many more of its turns may be examined. */
+type KeyQueue = { readonly key: string; count: number; remaining: number; readonly turns: Iterator<string> }
 
-const all = function* (queues: readonly (Iterable<string> | undefined)[]): Generator<string> {
+const concat = function* (queues: readonly (Iterable<string> | undefined)[]): Generator<string> {
   for (const queue of queues) yield* queue ?? []
 }
 
-/** The turn, with those of its request that go with it. */
+/** The turn and the other candidates of its request that go into the same batch. */
 const requestOf = (
   state: TrainerState,
   first: string,
   versions: readonly number[],
   options: ChoiceSettings,
   now: number,
-): Chosen[] =>
-  together(state, first, options.groupWaitMs, now).flatMap((id) => {
+): ChosenTurn[] =>
+  groupOf(state, first, options.groupWaitMs, now).flatMap((id) => {
     const turn = state.turns.turns.get(id)
     const score = state.scores.turns.get(id)
     if (!turn || !score || score.reward === null || !versions.includes(turn.version)) return []
@@ -144,14 +143,14 @@ const requestOf = (
     return [{ turn: id, record, session, score: score.score, subject, version, reward, hint, group, key }]
   })
 
-/** The turn and, where candidates of its request are sampled in the background, those; nothing while one is to come. */
-const together = (state: TrainerState, id: string, waitMs: number, now: number): string[] => {
+/** The turn and the background candidates of its request; none while one of them is unscored, for at most `waitMs`. */
+const groupOf = (state: TrainerState, id: string, waitMs: number, now: number): string[] => {
   const turn = state.turns.turns.get(id)
   if (!turn || turn.candidates === 1) return [id]
   const group = (state.turns.sessions.get(turn.session)?.turns ?? []).filter((one) => one.group === turn.group)
   if (group.filter(({ shown }) => shown).length === turn.candidates) return [id]
   const scoredAt = group.flatMap((one) => state.scores.turns.get(one.turn)?.at ?? [])
   if (scoredAt.length < turn.candidates && now < Math.min(...scoredAt) + waitMs) return []
-  const usable = group.filter((one) => waits(state, one.turn) && unusable(state.policy, one) === null)
-  return usable.map((one) => one.turn).slice(0, MOST_CANDIDATES)
+  const usable = group.filter((one) => isPending(state, one.turn) && unusable(state.policy, one) === null)
+  return usable.map((one) => one.turn).slice(0, MAX_CANDIDATES)
 }

@@ -13,11 +13,11 @@ import {
   type TurnScored,
 } from '@instar/events'
 import { auditBatches, evolveAudit, initialAudit } from './audit.ts'
-import { advantages, EVERYONE, RULES } from './baseline.ts'
+import { advantages, ALL_TURNS, RULES } from './baseline.ts'
 import type { BatchSettings } from './batch.ts'
 import { computed, decide } from './decide.ts'
 import { withHint } from './hint.ts'
-import { changedSettings } from './replay.ts'
+import { changedSettings } from './replay-settings.ts'
 import { evolve, initialState, type MemoryTrainer } from './state.ts'
 
 const OPTIONS: BatchSettings = {
@@ -182,7 +182,7 @@ describe('the bound of a step', () => {
 })
 
 describe('advantages', () => {
-  it('a new subject starts at its mean, shrunk towards everyone by two turns', () => {
+  it('the first baseline of a subject is its mean, shrunk towards the mean of all turns with the weight of two turns', () => {
     const { items, after } = advantages(
       [
         { subject: 'a', key: null, group: '1', reward: 1 },
@@ -201,9 +201,9 @@ describe('advantages', () => {
     )
     const a = after.find((b) => b.subject === 'a')
     assert.ok(Math.abs((a?.value ?? 0) - (0.9 * (0.9 * 0.5 + 0.1) + 0.1)) < 1e-15)
-    assert.equal(after.find((b) => b.subject === EVERYONE)?.count, 3)
+    assert.equal(after.find((b) => b.subject === ALL_TURNS)?.count, 3)
   })
-  it('a known subject keeps its own baseline; candidates of one request have their group mean', () => {
+  it('a known subject has its own baseline; candidates of one request have their group mean', () => {
     const before = new Map([['a', { value: 0.25, count: 9 }]])
     assert.deepEqual(advantages([{ subject: 'a', key: null, group: '1', reward: 1 }], before).items, [
       { baseline: 0.25, advantage: 0.75 },
@@ -222,7 +222,7 @@ describe('advantages', () => {
 })
 
 describe('decide', () => {
-  it('waits for a line, for turns, then seals in log order with the values that arithmetic needs', () => {
+  it('waits for a line and for turns, then seals in log order with all values that the update needs', () => {
     const h = new History()
     assert.deepEqual(h.act(), { do: 'wait', why: 'no_line' })
     h.line()
@@ -283,7 +283,7 @@ describe('decide', () => {
     assert.equal(updateLine(h.state.updates, 'policy').batches.length, 2)
   })
 
-  it('one that stands by seals and computes nothing; it goes on where the other stopped', () => {
+  it('a standby trainer seals and computes nothing; when assigned, it continues with the sealed batch', () => {
     const h = new History()
     h.line()
     h.scored('a', 1)
@@ -296,7 +296,7 @@ describe('decide', () => {
     assert.ok(taken.do === 'compute' && taken.batch === updateLine(h.state.updates, 'policy').batches[0]?.id)
   })
 
-  it('a frozen line seals nothing; a batch without signal fails and says so', () => {
+  it('a frozen line seals nothing; a batch without signal fails with the reason no_signal', () => {
     const h = new History()
     h.line()
     h.scored('a', 0)
@@ -327,7 +327,7 @@ describe('decide', () => {
     assert.equal(updateLine(h.state.updates, 'policy').batches[0]?.reason, 'no_signal')
   })
 
-  it('turns of versions off the lineage or too far back are dropped, visibly, with the batch; the oldest version goes first', () => {
+  it('stale turns and turns of versions off the lineage are recorded as dropped in the batch; the oldest version goes first', () => {
     const h = new History()
     h.line()
     h.publish(1, 0)
@@ -350,7 +350,7 @@ describe('decide', () => {
     assert.equal(h.state.pending.size, 0)
   })
 
-  it('the candidates of a request wait for each other, others go before them, and none waits for ever', () => {
+  it('the candidates of a request wait for each other, at most groupWaitMs, and other turns go before them', () => {
     const h = new History()
     h.line()
     const group = { group: 'a', candidates: 3 }
@@ -358,7 +358,7 @@ describe('decide', () => {
     h.scored('b', -1)
     assert.deepEqual(h.act(), { do: 'wait', why: 'turns' })
     h.scored('x', -1, { ...group, candidate: 1 }, {}, false)
-    assert.deepEqual(h.act(), { do: 'wait', why: 'turns' }, 'one more candidate is to come')
+    assert.deepEqual(h.act(), { do: 'wait', why: 'turns' }, 'one candidate is missing')
     h.scored('y', 1, { ...group, candidate: 2 }, {}, false)
     assert.equal(h.act().do, 'append')
     const batch = updateLine(h.state.updates, 'policy').batches[0]
@@ -369,7 +369,7 @@ describe('decide', () => {
         ['s.x', '-1.333'],
         ['s.y', '0.667'],
       ],
-      'whole, beyond the size of a batch',
+      'all candidates, beyond the size of a batch',
     )
 
     const late = new History()
@@ -380,7 +380,7 @@ describe('decide', () => {
     assert.equal(decide(late.state, OPTIONS, 2 + OPTIONS.groupWaitMs).do, 'append')
   })
 
-  it('turns of a discarded session that no batch has taken are dropped, in whatever order topics are read', () => {
+  it('pending turns of a discarded session are dropped, in any order of reading the topics', () => {
     const h = new History()
     h.line()
     h.scored('a', 1)
@@ -399,7 +399,7 @@ describe('decide', () => {
     )
   })
 
-  it('pending does not depend on the order in which topics are read', () => {
+  it('the pending turns do not depend on the order in which topics are read', () => {
     const h = new History()
     h.line()
     for (const id of ['a', 'b', 'c']) h.scored(id, 1)
@@ -480,7 +480,7 @@ describe('audit', () => {
   })
 })
 
-it('the hint stands on a new line behind the last words of the user', () => {
+it('the hint is a new line at the end of the last user message', () => {
   const messages = [
     { role: 'system', content: 's' },
     { role: 'user', content: 'q' },
@@ -547,6 +547,6 @@ it('--set changes named settings only', () => {
   })
   assert.throws(() => changedSettings(recorded, { rank: '2' }, 3), {
     code: 'bad_request',
-    message: /version 3 has an adapter/,
+    message: /the adapter of version 3 cannot be changed/,
   })
 })

@@ -1,18 +1,18 @@
 /**
- * One batch at a time: the next is sealed when the last is settled (failed, or its verdict read) and learning
- * is not frozen. Wrong is waste, never disagreement: the chain decides what counts.
+ * One batch at a time: the next is sealed when the last is settled (failed, or its verdict read) and learning is not
+ * frozen. A decision on an outdated state is harmless: the chain of `updates` ignores its record.
  */
 import { updateLine, weightLine, type BatchSealed, type UpdateComputed, type UpdateFailed } from '@instar/events'
-import { hasSignal, sealBatch, waiting, type BatchSettings } from './batch.ts'
+import { hasSignal, sealBatch, countWaiting, type BatchSettings } from './batch.ts'
 import type { TrainerState } from './state.ts'
 
 export type Decision =
   | { do: 'append'; event: BatchSealed | UpdateFailed }
-  /** The arithmetic of the sealed batch with this record id; its result comes back through `computed`. */
+  /** Compute the sealed batch with this record id, then append the record that `computed` returns. */
   | { do: 'compute'; batch: string; sealed: BatchSealed }
   | { do: 'wait'; why: 'standby' | 'no_line' | 'not_live' | 'verdict' | 'frozen' | 'turns' | 'share' }
 
-/** `assigned` false: another trainer does this policy's work, and this one stands by. */
+/** `assigned` false: another trainer holds the policy's partition, and this one is a standby. `now`: ms since the epoch. */
 export const decide = (state: TrainerState, options: BatchSettings, now: number, assigned = true): Decision => {
   if (!assigned) return { do: 'wait', why: 'standby' }
   const weights = weightLine(state.weights, state.policy)
@@ -28,7 +28,7 @@ export const decide = (state: TrainerState, options: BatchSettings, now: number,
   if (weights.frozen) return { do: 'wait', why: 'frozen' }
   const sealed = sealBatch(state, options, now)
   if (sealed) return { do: 'append', event: sealed }
-  const { usable, held } = waiting(state, options, now)
+  const { usable, held } = countWaiting(state, options, now)
   return { do: 'wait', why: usable >= options.batchSize && usable - held < options.batchSize ? 'share' : 'turns' }
 }
 
@@ -37,7 +37,7 @@ export type Computed = Pick<
   'adapter' | 'adapterBytes' | 'state' | 'stateBytes' | 'blobsAt' | 'fingerprint' | 'figures' | 'startedAt'
 >
 
-/** The record of a finished computation, or null when the batch is no longer the one to compute: adopt the log. */
+/** The record of a finished computation; null if the batch is settled or no longer the last, and the result is discarded. */
 export const computed = (state: TrainerState, batch: string, result: Computed, now: number): UpdateComputed | null => {
   const line = updateLine(state.updates, state.policy)
   const last = line.byId.get(line.last)
@@ -53,6 +53,7 @@ export const computed = (state: TrainerState, batch: string, result: Computed, n
   }
 }
 
+/** The record of a batch whose computation failed. */
 export const failed = (state: TrainerState, batch: string, reason: string, now: number): UpdateFailed => {
   const line = updateLine(state.updates, state.policy)
   return {

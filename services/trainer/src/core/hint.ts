@@ -1,4 +1,4 @@
-/** The teacher's prompt: what was asked, with the hint on a new line after the last words of the user. */
+/** The teacher's prompt: the messages of the request, with the hint on a new line at the end of the last user message. */
 type ChatMessage = { role: string; content: unknown; [key: string]: unknown }
 
 export const withHint = (messages: readonly ChatMessage[], hint: string): ChatMessage[] => {

@@ -1,12 +1,12 @@
 /**
- * The losses by name: which signals of a batch each trains on. The loss function itself is one for all
- * (packages/policy/src/loss.ts, weights of tokens in credit.ts); shell/compute.ts leaves out what a mode does not use.
+ * The losses by name and the signals that each uses. All share one loss function (packages/policy/src/loss.ts);
+ * shell/compute.ts omits the signals that a mode does not use.
  */
 
 type LossMode = {
-  /** GRPO: advantages of rewards. */
+  /** Policy gradient with the advantages of rewards. */
   advantages: boolean
-  /** OPD: a teacher with the hint in its prompt, for turns with a negative reward. */
+  /** On-policy distillation: the teacher has the hint in its prompt; for turns with a negative reward. */
   hints: boolean
 }
 
@@ -21,5 +21,5 @@ export const LOSS_NAMES = Object.keys(LOSS_MODES) as [LossName, ...LossName[]]
 
 export const isLoss = (name: string): name is LossName => Object.hasOwn(LOSS_MODES, name)
 
-/** Of a recorded batch. A name that this build does not have trains on everything, as `hybrid`. */
+/** The mode of a recorded batch; `hybrid` for a name that this build does not know. */
 export const lossMode = (name: string): LossMode => (isLoss(name) ? LOSS_MODES[name] : LOSS_MODES.hybrid)

@@ -1,5 +1,4 @@
-/** What a replay does again, and the records of its branch. A branch is a policy with a key of its own. */
-import { isLoss, LOSS_NAMES } from './loss-modes.ts'
+/** The batches and turns that a replay computes again, and the records of its branch: a policy with its own key. */
 import {
   batchOfUpdate,
   InstarError,
@@ -9,15 +8,13 @@ import {
   type BatchSealed,
   type BatchState,
   type LineStarted,
-  type Settings,
   type VersionState,
 } from '@instar/events'
-import { advantages, RULES, rulesOf, type Baselines } from './baseline.ts'
-import { MOST_ITEMS } from './batch.ts'
+import { advantages, rulesOf, type Baselines } from './baseline.ts'
 import { isTooLong } from './pending.ts'
 import type { AuditState } from './audit.ts'
 
-/** Bounds are versions (from: exclusive of its own batch, until: inclusive) or times in ms. */
+/** A version (`from`: the range starts after its batch; `until`: the range includes it) or a time in ms since the epoch. */
 export type Bound = { version: number } | { time: number } | null
 export type ReplayOptions = {
   branch: string
@@ -29,10 +26,7 @@ export type ReplayOptions = {
 
 export const branchKey = (policy: string, branch: string): string => `${policy}~${branch}`
 
-/**
- * The version from which the replay starts: its adapter and optimizer are restored from the log. A time means the
- * head of that time.
- */
+/** The version whose adapter and optimizer state the replay starts from; for a time, the head at that time. */
 export const startVersion = (state: AuditState, from: Bound): number => {
   if (from === null) return 0
   if ('time' in from) {
@@ -52,7 +46,7 @@ const versionOf = (state: AuditState, version: number): VersionState => {
   return found
 }
 
-/** The batch of a version; of a promoted one (made on a branch) the last that was sealed before it was published. */
+/** The time at which the batch of a version was sealed; for a promoted version, whose batch is on a branch, its own time. */
 const sealedAt = (state: AuditState, bound: NonNullable<Bound>): number => {
   if ('time' in bound) return bound.time
   if (bound.version === 0) return -1
@@ -65,7 +59,7 @@ const sealedAt = (state: AuditState, bound: NonNullable<Bound>): number => {
 
 type SealedRange = { after: number; upTo: number }
 
-/** Of when batches were sealed: behind `from`, up to and with `until`. */
+/** The times of sealing in the range: after `from`, up to and including `until`. */
 const rangeOf = (state: AuditState, from: Bound, until: Bound): SealedRange => ({
   after: from === null ? -1 : sealedAt(state, from),
   upTo: until === null ? Number.MAX_SAFE_INTEGER : sealedAt(state, until),
@@ -73,7 +67,7 @@ const rangeOf = (state: AuditState, from: Bound, until: Bound): SealedRange => (
 
 const isWithin = (at: number, { after, upTo }: SealedRange): boolean => at > after && at <= upTo
 
-/** Batches of the range with an update, in order: what a replay with unchanged settings computes again. */
+/** Batches of the range that have an update, in order; a replay with unchanged settings computes them again. */
 export function* recordedBatches(
   state: AuditState,
   from: Bound,
@@ -87,11 +81,8 @@ export function* recordedBatches(
   }
 }
 
-/**
- * The turns that a replay with changed settings may use: not spent before the range and, with `until`, spent within
- * it.
- */
-export const turnsBetween = (state: AuditState, from: Bound, until: Bound): ((turn: string) => boolean) => {
+/** Whether a replay with changed settings may use a turn: not spent before the range and, with `until`, spent within it. */
+export const turnsInRange = (state: AuditState, from: Bound, until: Bound): ((turn: string) => boolean) => {
   const range = rangeOf(state, from, until)
   return (turn) => {
     const at = state.spentAt.get(turn)
@@ -99,7 +90,10 @@ export const turnsBetween = (state: AuditState, from: Bound, until: Bound): ((tu
   }
 }
 
-/** `batches`: the number of batches of the whole replay, by which an unfinished branch is recognised. */
+/**
+ * The first record of a branch. `batches`: the number of batches of the replay; a branch with fewer is unfinished.
+ * Throws `unknown_version` and `no_line`.
+ */
 export const branchStarted = (
   state: AuditState,
   key: string,
@@ -122,89 +116,6 @@ export const branchStarted = (
   }
 }
 
-type SettingBounds = { should: string; fits(value: number): boolean }
-const COUNT: SettingBounds = {
-  should: 'a whole number of at least 1',
-  fits: (value) => Number.isSafeInteger(value) && value >= 1,
-}
-const POSITIVE: SettingBounds = { should: 'a number above 0', fits: (value) => value > 0 }
-const DECAY: SettingBounds = { should: 'at least 0 and below 1', fits: (value) => value >= 0 && value < 1 }
-const BATCH: SettingBounds = {
-  should: `a whole number from 1 to ${MOST_ITEMS}`,
-  fits: (value) => COUNT.fits(value) && value <= MOST_ITEMS,
-}
-/** Every other setting is a weight or a limit that may be 0. */
-const NOT_NEGATIVE: SettingBounds = { should: 'a number of at least 0', fits: (value) => value >= 0 }
-const SWITCH: SettingBounds = { should: '0 or 1', fits: (value) => value === 0 || value === 1 }
-/** Settings that batches of earlier builds lack; a replay may set them all the same. */
-const ADDED: Readonly<Record<string, SettingBounds>> = {
-  turnFactor: NOT_NEGATIVE,
-  opdOverBatch: SWITCH,
-  klParentMax: POSITIVE,
-  klBaseMax: POSITIVE,
-}
-const BOUNDS: Readonly<Record<string, SettingBounds>> = {
-  ...ADDED,
-  rank: COUNT,
-  epochs: COUNT,
-  batchSize: BATCH,
-  microBatchTokens: COUNT,
-  alpha: POSITIVE,
-  learningRate: POSITIVE,
-  maxGradNorm: POSITIVE,
-  beta1: DECAY,
-  beta2: DECAY,
-}
-
-/** What makes a line's first adapter: one that there is keeps its own. */
-const OF_THE_FIRST: readonly string[] = ['rank', 'alpha']
-
-/**
- * `--set` by the names of the recorded settings; `lr` is short for learningRate, `loss` and `batchSize` as they are.
- * `from`: the version that the branch begins at.
- */
-export const changedSettings = (
-  recorded: Settings,
-  set: Record<string, string>,
-  from = 0,
-): { settings: Settings; loss: string | null } => {
-  // What is sealed anew is sealed under today's rules, which are not for choosing.
-  const settings: Settings = { ...recorded, rules: RULES }
-  let loss: string | null = null
-  for (const [name, value] of Object.entries(set)) {
-    if (name === 'loss') {
-      if (!isLoss(value))
-        throw new InstarError(
-          'bad_request',
-          `--set loss=${value}: loss is ${LOSS_NAMES.slice(0, -1).join(', ')} or ${LOSS_NAMES.at(-1)}`,
-          { field: 'loss' },
-        )
-      loss = value
-      continue
-    }
-    const key = name === 'lr' ? 'learningRate' : name
-    const number = Number(value)
-    const names = [...new Set([...Object.keys(recorded), ...Object.keys(ADDED)])]
-      .filter((one) => one !== 'rules')
-      .sort()
-    if (!names.includes(key))
-      throw new InstarError('bad_request', `--set ${name}: the settings are ${names.join(', ')}, loss`, { field: name })
-    if (value.trim() === '' || !Number.isFinite(number))
-      throw new InstarError('bad_request', `--set ${name}=${value}: not a number`, { field: name })
-    const { should, fits } = BOUNDS[key] ?? NOT_NEGATIVE
-    if (!fits(number))
-      throw new InstarError('bad_request', `--set ${name}=${value}: ${name} must be ${should}`, { field: name })
-    if (from > 0 && OF_THE_FIRST.includes(key))
-      throw new InstarError(
-        'bad_request',
-        `--set ${name}=${value}: version ${from} has an adapter, which keeps its own; replay from the base for another`,
-        { field: name },
-      )
-    settings[key] = number
-  }
-  return { settings, loss }
-}
-
 export type ScoredTurn = {
   turn: string
   record: string
@@ -218,10 +129,12 @@ export type ScoredTurn = {
   hint: BatchSealed['items'][number]['hint']
 }
 
-/** Turns that a judge may score again: usable, with a next state, in log order. */
-export function* joinedTurns(state: AuditState): Generator<{ turn: string; next: string; shown: string | null }> {
-  for (let i = 0; i < state.listed.length; i += 1) {
-    const turn = state.turns.turns.get(state.listed.at(i) ?? '')
+/** Usable turns with a next state, in log order; a judge may score them again. */
+export function* turnsWithNextState(
+  state: AuditState,
+): Generator<{ turn: string; next: string; shown: string | null }> {
+  for (let i = 0; i < state.turnOrder.length; i += 1) {
+    const turn = state.turns.turns.get(state.turnOrder.at(i) ?? '')
     if (
       !turn ||
       turn.kind !== 'main' ||
@@ -231,14 +144,14 @@ export function* joinedTurns(state: AuditState): Generator<{ turn: string; next:
       turn.policy !== state.policy
     )
       continue
-    const seen = shownOf(state.turns.sessions.get(turn.session), turn)
-    if (seen && seen.next !== null) yield { turn: turn.turn, next: seen.next, shown: turn.shown ? null : seen.turn }
+    const shown = shownOf(state.turns.sessions.get(turn.session), turn)
+    if (shown && shown.next !== null) yield { turn: turn.turn, next: shown.next, shown: turn.shown ? null : shown.turn }
   }
 }
 
 /**
- * The turns that a replay with changed settings seals anew: scored by the policy (or a branch of it, `scoredBy`),
- * usable, no longer than a batch item may be, in the order of their first scores.
+ * The turns of a replay with changed settings, in the order of their first scores: usable, not too long for a batch, and
+ * scored under the key `scoredBy` (the policy or a branch of it).
  */
 export function* scoredTurns(state: AuditState, scoredBy = state.policy): Generator<ScoredTurn> {
   const order = state.scored.get(scoredBy)
@@ -270,7 +183,8 @@ export function* scoredTurns(state: AuditState, scoredBy = state.policy): Genera
   }
 }
 
-export const sealAnew = (
+/** A new batch of `turns`. `before`: the running means of rewards before it. */
+export const sealTurns = (
   turns: readonly ScoredTurn[],
   before: Baselines,
   batch: Pick<BatchSealed, 'prev' | 'policy' | 'number' | 'parent' | 'seed' | 'loss' | 'settings' | 'at'>,

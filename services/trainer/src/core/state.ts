@@ -1,4 +1,4 @@
-/** Everything the trainer knows: one fold per topic, side by side. Topics meet in decide.ts only. */
+/** The trainer's state: one fold per topic, and the queues of pending turns. decide.ts combines them. */
 import {
   foldScores,
   foldTurns,
@@ -22,7 +22,7 @@ import {
   type WeightsEvent,
   type WeightsState,
 } from '@instar/events'
-import { arrived, discarded, scored, spent, type PendingState } from './pending.ts'
+import { addScored, discardTurns, removePending, turnRead, type PendingState } from './pending.ts'
 
 export type TrainerState = PendingState & { weights: WeightsState }
 export type MemoryTrainer = Omit<TrainerState, 'turns' | 'scores' | 'updates' | 'weights' | 'pending' | 'keys'> & {
@@ -44,24 +44,21 @@ export const initialState = (policy: string): MemoryTrainer => ({
   keys: new Map(),
 })
 
-/**
- * Null for a record of another policy or one that the trainer does not use. Branches are handled by the replay that
- * makes them.
- */
+/** Folds one record. Null for a topic that the trainer does not use and for records of other policies, branches among them. */
 export const evolve = (state: TrainerState, logged: Logged<Event>): FoldOutcome | null => {
   switch (logged.topic) {
     case 'turns': {
       const event = logged.event as TurnsEvent
       const fold = (): FoldOutcome => foldTurns(state.turns, logged as Logged<TurnsEvent>)
       if (event.type === 'SessionClosed' && event.discarded === true) {
-        return discarded(
+        return discardTurns(
           state,
           (state.turns.sessions.get(event.session)?.turns ?? []).map(({ turn }) => turn),
           fold,
         )
       }
       const outcome = fold()
-      if ('answer' in event) arrived(state, event.turn)
+      if ('answer' in event) turnRead(state, event.turn)
       return outcome
     }
     case 'weights':
@@ -70,7 +67,7 @@ export const evolve = (state: TrainerState, logged: Logged<Event>): FoldOutcome 
       const event = logged.event as ScoresEvent
       if (event.policy !== state.policy) return null
       const outcome = foldScores(state.scores, logged as Logged<ScoresEvent>)
-      if (outcome.counted && event.type !== 'TurnSkipped') scored(state, event)
+      if (outcome.counted && event.type !== 'TurnSkipped') addScored(state, event)
       return outcome
     }
     case 'updates': {
@@ -78,7 +75,7 @@ export const evolve = (state: TrainerState, logged: Logged<Event>): FoldOutcome 
       if (event.policy !== state.policy) return null
       const outcome = foldUpdates(state.updates, logged as Logged<UpdatesEvent>)
       if (outcome.counted && event.type === 'BatchSealed') {
-        for (const { turn } of [...event.items, ...event.dropped]) spent(state, turn)
+        for (const { turn } of [...event.items, ...event.dropped]) removePending(state, turn)
       }
       return outcome
     }

@@ -1,7 +1,4 @@
-/**
- * The whole log, folded for an audit: into tables in a file of its own, so that a long log needs no more memory than
- * a short one.
- */
+/** Folds the whole log for an audit, into tables of a temporary file, so memory does not grow with the log. */
 import {
   decodeRecord,
   InstarError,
@@ -27,23 +24,25 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { evolveAudit, type AuditState, type Difference, type Sealing, type Series } from '../core/audit.ts'
 
-/** Records that no build can read, which every service passes over: how many, and the first of them. */
+/** Malformed records (`bad_record`), which every service skips. `first`: the first of them. */
 export type Unreadable = { records: number; first: Difference[] }
 
 export type Audit = {
   state: AuditState
-  /** Where reading ended before the log did: a gap in a chain, a record of a newer build. */
+  /** The record at which reading stopped before the end of the log: a gap in a chain, or a record of a newer build. */
   broken: Difference | null
   unreadable: Unreadable
-  /** A further record was folded; the next one waits for what it returns. */
-  folded(logged: Logged): Promise<void> | undefined
-  /** Lets the file go. Nothing of the state may be asked afterwards. */
+  /** To be called after each further record is folded; await its result before the next record. */
+  afterFold(logged: Logged): Promise<void> | undefined
+  /** Deletes the file. The state is unusable afterwards. */
   close(): Promise<void>
 }
 
-const MOST_NAMED = 20
-/** Changed entries are in memory until so many records are folded; entries that were used lately are beside them. */
+/** Limit of `Unreadable.first`. */
+const MAX_NAMED = 20
+/** Records after which changed entries are written to the file. */
 const RECORDS = 2_000
+/** Recently used entries in memory. */
 const ROOM = 2_000
 
 const series = <T>(table: Table<string, T>): Series<T> => {
@@ -69,7 +68,7 @@ const storedAudit = (snapshot: Snapshot, policy: string): AuditState => ({
   updates: storedUpdates(snapshot, { training: true }),
   weights: storedWeights(snapshot),
   scoreRecords: snapshot.table<ScoresEvent>('score records'),
-  listed: series(snapshot.table<string>('turns', plain)),
+  turnOrder: series(snapshot.table<string>('turns', plain)),
   scored: storedByPolicy((one) => series(snapshot.table<string>(`scored ${one}`, plain))),
   batches: storedByPolicy((one) => series(snapshot.table<string>(`order ${one}`, plain))),
   moves: series(snapshot.table<{ to: number; at: number }>('moves', plain)),
@@ -83,19 +82,19 @@ const storedAudit = (snapshot: Snapshot, policy: string): AuditState => ({
   ),
 })
 
-/** Throws `aborted` when stopped; the caller removes what it has made. */
-export const unlessStopped = (signal: AbortSignal | undefined): void => {
-  if (signal?.aborted) throw new InstarError('aborted', 'It was asked to stop before the end of the log.')
+/** Throws `aborted` if the signal is aborted. */
+export const throwIfAborted = (signal: AbortSignal | undefined): void => {
+  if (signal?.aborted) throw new InstarError('aborted', 'The command was stopped before it reached the end of the log.')
 }
 
 /**
- * Of the policy and its branches, as of the call. A pipeline may be writing meanwhile. Throws `aborted`, and
- * `no_temporary_file` where the file cannot be made or written, since all of a long log in memory ends the process;
- * no file stays.
+ * Folds the records of the policy and its branches up to the end of the log as of the call; other processes may append
+ * meanwhile. Throws `aborted`, and `no_temporary_file` if the file cannot be created or written. The file is deleted when
+ * it throws.
  */
 export const readAudit = async (log: EventLog, policy: string, signal?: AbortSignal): Promise<Audit> => {
   const folder = await mkdtemp(join(tmpdir(), 'instar-audit-')).catch((cause: Error) => {
-    throw noFile(cause.message, cause)
+    throw temporaryFileError(cause.message, cause)
   })
   let fault: string | null = null
   const say = (line: string): void => {
@@ -106,23 +105,23 @@ export const readAudit = async (log: EventLog, policy: string, signal?: AbortSig
     await snapshot.close({ save: false })
     await rm(folder, { recursive: true, force: true })
   }
-  const unlessFaulty = (): void => {
-    if (fault !== null) throw noFile(fault)
+  const throwOnFault = (): void => {
+    if (fault !== null) throw temporaryFileError(fault)
   }
   const unreadable: Unreadable = { records: 0, first: [] }
   try {
     await snapshot.open(log)
-    unlessFaulty()
+    throwOnFault()
     const state = storedAudit(snapshot, policy)
-    const folded: Audit['folded'] = (logged) => snapshot.after(logged)?.then(unlessFaulty)
-    const audit: Audit = { state, broken: null, unreadable, folded, close }
-    // One cut, what names before what is named.
+    const afterFold: Audit['afterFold'] = (logged) => snapshot.after(logged)?.then(throwOnFault)
+    const audit: Audit = { state, broken: null, unreadable, afterFold, close }
+    // Ends of referring topics are read before those of the topics that they refer to, so no reference is missing.
     const to = await log.ends(['updates', 'weights', 'scores', 'turns'])
     for (const topic of ['turns', 'scores', 'weights', 'updates'] as const) {
       for await (const records of log.read(topic, { to })) {
-        unlessStopped(signal)
+        throwIfAborted(signal)
         for (const record of records) {
-          audit.broken = await take(audit, record)
+          audit.broken = await fold(audit, record)
           if (audit.broken) return audit
         }
       }
@@ -134,11 +133,16 @@ export const readAudit = async (log: EventLog, policy: string, signal?: AbortSig
   }
 }
 
-const noFile = (what: string, cause?: unknown): InstarError =>
-  new InstarError('no_temporary_file', `the log cannot be folded into a file in ${tmpdir()}: ${what}`, {}, { cause })
+const temporaryFileError = (what: string, cause?: unknown): InstarError =>
+  new InstarError(
+    'no_temporary_file',
+    `the temporary file of the audit in ${tmpdir()} cannot be written: ${what}`,
+    {},
+    { cause },
+  )
 
-/** Folds one record, or passes over it; why reading ends there, else null. */
-const take = async ({ state, unreadable, folded }: Audit, record: LogRecord): Promise<Difference | null> => {
+/** Folds one record or skips a malformed one. Returns the reason why reading stops at this record, otherwise null. */
+const fold = async ({ state, unreadable, afterFold }: Audit, record: LogRecord): Promise<Difference | null> => {
   let logged: Logged
   try {
     logged = decodeRecord(record)
@@ -150,10 +154,10 @@ const take = async ({ state, unreadable, folded }: Audit, record: LogRecord): Pr
     const difference = { topic: record.topic, key: record.key, record: named, type: record.schema, what: error.message }
     if (error.code !== 'bad_record') return difference
     unreadable.records += 1
-    if (unreadable.first.length < MOST_NAMED) unreadable.first.push(difference)
+    if (unreadable.first.length < MAX_NAMED) unreadable.first.push(difference)
     return null
   }
-  const kept = folded(logged)
-  if (kept) await kept
+  const written = afterFold(logged)
+  if (written) await written
   return null
 }

@@ -1,4 +1,4 @@
-/** The records of one branch, appended in order: this run is its only writer. */
+/** Appends the records of one branch in order; a replay is the only writer of its branch. */
 import {
   decodeRecord,
   encodeEvent,
@@ -13,22 +13,22 @@ import { persist, putBlob, versionsOn, type EventLog } from '@instar/log'
 import type { StepResult } from '@instar/engine/port'
 import { evolveAudit, type AuditState } from '../core/audit.ts'
 
-/** The gate's verdict on the batch on main; `version` null: rejected. */
-export type Recorded = { version: number | null; reason: string; figures: Record<string, number> }
+/** The recorded verdict of the gate on a batch of the policy; `version` null: rejected. */
+export type RecordedVerdict = { version: number | null; reason: string; figures: Record<string, number> }
 
-/** `folded`: called with each record of the branch; the next one waits for the returned promise. */
+/** `afterFold`: called with each record of the branch and awaited before the next one. `now`: ms since the epoch. */
 type BranchPorts = {
   log: EventLog
   now: () => number
   signal: AbortSignal
-  folded(logged: Logged): Promise<void> | undefined
+  afterFold(logged: Logged): Promise<void> | undefined
 }
 
 export class Branch {
   readonly key: string
   private readonly state: AuditState
   private readonly ports: BranchPorts
-  /** Main's version → this branch's. */
+  /** By version of the policy: its copy on this branch. */
   private readonly copies = new Map<number, number>()
 
   constructor(ports: BranchPorts, state: AuditState, key: string, from: number) {
@@ -38,17 +38,17 @@ export class Branch {
     this.copies.set(from, 0)
   }
 
-  /** Appends and folds; a lost race shows as a stale record. The record's id. */
+  /** Appends and folds a record; returns its id. If another writer has extended the chain, folds ignore it. */
   async append(event: Event): Promise<string> {
     const record = encodeEvent(event, versionsOn(this.ports.log))
     await persist(this.ports.log, [record], this.ports.signal)
     const logged = decodeRecord({ ...record, partition: 0, offset: 0 })
     evolveAudit(this.state, logged)
-    await this.ports.folded(logged)
+    await this.ports.afterFold(logged)
     return record.id
   }
 
-  /** Place of the next batch in the branch's chain. */
+  /** Predecessor and number of the branch's next batch. */
   next(): { prev: string; number: number } {
     const line = updateLine(this.state.updates, this.key)
     return { prev: line.chain.tip, number: line.count + 1 }
@@ -60,13 +60,13 @@ export class Branch {
     return { version: head?.version ?? 0, adapter: head?.adapter ?? null, state: head?.state ?? null }
   }
 
-  /** What main trained from, as this branch has it: a rollback there is a fork here. */
+  /** The branch's copy of a recorded parent: after a rollback of the policy, the branch forks. */
   copyOf(parent: BatchSealed['parent']): BatchSealed['parent'] {
     const copy = weightLine(this.state.weights, this.key).versions.get(this.copies.get(parent.version) ?? -1)
     return copy ? { version: copy.version, adapter: copy.adapter, state: copy.state } : { ...parent, version: 0 }
   }
 
-  /** A batch that nothing is to be learned from. */
+  /** Appends a batch without signal and its failure. */
   async recordFailure(sealed: BatchSealed, reason: string): Promise<void> {
     const { prev, number } = this.next()
     const batch = await this.append({ ...sealed, policy: this.key, prev, number })
@@ -81,8 +81,8 @@ export class Branch {
     })
   }
 
-  /** Batch, update and verdict. `verdict` null: accepted, no gate was asked. */
-  async record(sealed: BatchSealed, result: StepResult, verdict: Recorded | null): Promise<void> {
+  /** Appends batch, update and verdict. `verdict` null: the version is accepted without the gate. */
+  async record(sealed: BatchSealed, result: StepResult, verdict: RecordedVerdict | null): Promise<void> {
     const { prev, number } = this.next()
     const batch = await this.append({ ...sealed, policy: this.key, prev, number })
     const at = this.ports.now()

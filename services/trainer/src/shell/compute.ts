@@ -1,7 +1,4 @@
-/**
- * A sealed batch through the learning engine: turns read back whole, parent restored from the log, results stored as
- * blobs.
- */
+/** Computes a sealed batch on the learning engine: reads its turns and its parent from the log, stores the results as blobs. */
 import { lossMode } from '../core/loss-modes.ts'
 import { dialectOf, parseJson } from '@instar/dialects'
 import { InstarError, readWritten, weightLine, type BatchItem, type BatchSealed } from '@instar/events'
@@ -42,7 +39,10 @@ export const compute = async (ports: ComputePorts, state: TrainerState, sealed: 
   }
 }
 
-/** The recorded ids and log-probs as they are; the hint's prompt is rendered, it was never sampled from. */
+/**
+ * One item of a step: recorded token ids and log-probabilities, and the rendered prompt with the hint if the loss uses
+ * it. A prompt with a hint that exceeds the model's context together with the answer is left out (`hintPrompt` null).
+ */
 export const trainItem = async (
   ports: Pick<ComputePorts, 'reader' | 'model'>,
   item: BatchItem,
@@ -56,7 +56,7 @@ export const trainItem = async (
     hinted && item.hint
       ? hintIds(ports.model, turn.dialect, await ports.reader.body(item.turn), readWritten(item.hint))
       : null
-  // A hint that no longer fits beside the answer is left out: the rest of the turn is trained all the same.
+
   const hintPrompt = hinting && hinting.length + turn.ids.length <= ports.model.contextLength ? hinting : null
   return {
     prompt,
@@ -68,7 +68,7 @@ export const trainItem = async (
   }
 }
 
-/** The request in its own dialect, as the gateway rendered it; null for a body that no longer reads as one. */
+/** Token ids of the request with the hint, rendered as by the gateway; null if this build rejects the recorded body. */
 const hintIds = (model: Model, dialect: string, body: Uint8Array, hint: string): number[] | null => {
   try {
     const { messages, tools } = dialectOf(dialect).request(parseJson(body))
@@ -79,7 +79,7 @@ const hintIds = (model: Model, dialect: string, body: Uint8Array, hint: string):
   }
 }
 
-/** The weights and optimizer that the batch names, from the log: memory is only a cache of it. */
+/** Adapter and optimizer state that the batch names, read from the log. Throws `missing_blob`. */
 export const parentOf = async (
   ports: Pick<ComputePorts, 'log'>,
   state: TrainerState,
@@ -91,7 +91,7 @@ export const parentOf = async (
   if (found?.adapter !== adapter)
     throw new InstarError(
       'missing_blob',
-      `version ${version} is not the adapter ${adapter} that batch ${sealed.number} names`,
+      `batch ${sealed.number} names adapter ${adapter} as its parent, but version ${version} has another adapter`,
       { version, adapter },
     )
   return {
@@ -104,9 +104,9 @@ const loadAdapter = async (log: EventLog, sha256: string, at: number): Promise<A
   adapterFromWeights(await getBlob(log, sha256, at))
 
 /**
- * The KL to the base grows with the advantages, so that a batch without signal is no update of KL alone. A loss
- * without advantages (`opd`) is not scaled so: its signal are the hints, and `klFullAtAdvantage` 0 gives the KL its full
- * weight. Batches sealed under rules before 2 keep the scale that they were computed with.
+ * The settings of a step. The weight of the KL to the base grows with the advantages, so a batch without signal is not an
+ * update by the KL alone. The loss `opd` has no advantages: since rules 2 its KL has the full weight
+ * (`klFullAtAdvantage` 0). Batches of earlier rules are computed with the scaled weight.
  */
 export const stepSettings = ({ settings, seed, loss }: BatchSealed): StepSettings => {
   const whole = !lossMode(loss).advantages && rulesOf(settings) >= 2

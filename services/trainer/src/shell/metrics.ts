@@ -6,7 +6,7 @@ import { TRAINER_WAITS } from '@instar/process/metrics/labels'
 /**
  * `held`: turns beyond the shares of their API keys. `shares`, `figures`: of the last batch; null while it has none.
  */
-type Now = {
+type CurrentValues = {
   policy: string
   waits: string
   pending: number
@@ -17,10 +17,10 @@ type Now = {
 
 const known = (waits: string): string => (TRAINER_WAITS.some((one) => one === waits) ? waits : 'other')
 
-/** Returns what is to be called with every record that is read once the trainer is ready. */
+/** Registers the metrics. Call the returned function with each record that is read once the trainer is ready. */
 export const recordTrainerMetrics = (
   metrics: Metrics,
-  now: () => Now,
+  now: () => CurrentValues,
 ): ((logged: Logged, outcome: FoldOutcome | null) => void) => {
   let figures: Readonly<Record<string, number>> = {}
   metrics.read('instar_trainer_waits', () =>

@@ -1,8 +1,8 @@
-/** The trainer's state in a snapshot: its folds and the turns that wait for a batch. */
+/** The trainer's state in a snapshot: its folds and its pending turns. */
 import { foldVersion, storedScores, storedTurns, storedUpdates, storedWeights, type Snapshot } from '@instar/log'
 import type { TrainerState } from '../core/state.ts'
 
-/** Changes with the sources of which the stored state is a function. */
+/** A digest of the sources that determine the stored state. */
 export const snapshotVersion = (): string =>
   foldVersion(['../core/state.ts', '../core/pending.ts', './snapshot.ts'].map((name) => new URL(name, import.meta.url)))
 

@@ -1,4 +1,4 @@
-/** `instar verify`: from the log alone, is every version what its records say? */
+/** `instar verify`: checks from the log alone that every version is the one its records describe. */
 import {
   batchOfUpdate,
   InstarError,
@@ -11,7 +11,7 @@ import { createTurnReader, getBlob, type EventLog } from '@instar/log'
 import type { Fingerprint, LearningEngine, Model, Parent, StepResult } from '@instar/engine/port'
 import { adapterFromWeights } from '@instar/policy'
 import { auditBatch, type AuditState, type Difference } from '../core/audit.ts'
-import { readAudit, unlessStopped, type Audit, type Unreadable } from './audit.ts'
+import { readAudit, throwIfAborted, type Audit, type Unreadable } from './audit.ts'
 import { stepSettings, trainItem } from './compute.ts'
 
 type VerifyPorts = {
@@ -19,13 +19,14 @@ type VerifyPorts = {
   learner: LearningEngine | null
   model: Model
   onProgress?: (done: number, total: number) => void
-  /** Ends it with `aborted`, between two pages of the log or two batches. */
+  /** Stops the command with `aborted` between two reads of the log or two batches. */
   signal?: AbortSignal
 }
 
 /**
- * `recompute`: batch, advantages and weights derived again, bit-equal. `digests`: the engine's fingerprint
- * differs (or none was given), so the stored bytes were held against their records.
+ * `mode` `recompute`: the update was computed again and compared bit for bit. `digests`: the engine has another
+ * fingerprint, or there is none, so only the stored bytes were compared with the digests in their records. `no_update`:
+ * the batch has no update, or its audit failed. `found`: the digest that was computed or read.
  */
 type BatchReport = {
   batch: number
@@ -36,10 +37,7 @@ type BatchReport = {
   found: string | null
   difference: Difference | null
 }
-/**
- * `unreadable`: what no build can read and every service passes over. Where a batch or a chain needs it, that is the
- * difference.
- */
+/** `unreadable`: malformed records, which every service skips. If a batch or chain needs one, that is its difference. */
 export type VerifyReport = {
   ok: boolean
   policy: string
@@ -48,7 +46,7 @@ export type VerifyReport = {
   unreadable: Unreadable
 }
 
-/** `version` null: all batches of the policy, rejected ones too. */
+/** `version` null: all batches of the policy, including rejected ones. Throws `unknown_version` and `aborted`. */
 export const verify = async (ports: VerifyPorts, policy: string, version: number | null): Promise<VerifyReport> => {
   const audit = await readAudit(ports.log, policy, ports.signal)
   try {
@@ -70,16 +68,16 @@ const verifyAll = async (
   const batches: BatchReport[] = []
   const total = version === null ? (state.batches.get(policy)?.length ?? 0) : 1
   for (const batch of batchesToVerify(state, version)) {
-    unlessStopped(ports.signal)
+    throwIfAborted(ports.signal)
     batches.push(await verifyBatch(ports, state, batch, auditBatch(state, batch)))
     ports.onProgress?.(batches.length, Math.max(total, batches.length))
   }
-  const orphan = broken ?? orphanOf(state)
-  const first = orphan ?? batches.find((report) => !report.ok)?.difference ?? null
+  const fault = broken ?? unmatchedVersion(state)
+  const first = fault ?? batches.find((report) => !report.ok)?.difference ?? null
   return { ok: first === null && batches.every((report) => report.ok), policy, batches, first, unreadable }
 }
 
-/** The policy's own batches, and those that a promoted version was made by on its branch. */
+/** The policy's batches, and the batches of branches from which versions were promoted. */
 function* batchesToVerify(state: AuditState, version: number | null): Generator<BatchState> {
   if (version === null) {
     const order = state.batches.get(state.policy)
@@ -91,7 +89,7 @@ function* batchesToVerify(state: AuditState, version: number | null): Generator<
   for (const { published } of publishedVersions(state)) {
     const batch =
       published.number === version || (version === null && published.why === 'promotion')
-        ? batchBehind(state, published)
+        ? batchOfVersion(state, published)
         : undefined
     if (batch) yield batch
   }
@@ -105,13 +103,13 @@ function* publishedVersions(state: AuditState): Generator<{ published: VersionPu
   }
 }
 
-const batchBehind = (state: AuditState, published: VersionPublished): BatchState | undefined =>
+const batchOfVersion = (state: AuditState, published: VersionPublished): BatchState | undefined =>
   batchOfUpdate(updateLine(state.updates, published.source?.policy ?? state.policy), published.update)
 
-/** A published version whose update is missing from the chain of updates, or differs. */
-const orphanOf = (state: AuditState): Difference | null => {
+/** The first published version whose update is missing on `updates` or has other contents. */
+const unmatchedVersion = (state: AuditState): Difference | null => {
   for (const { published, record } of publishedVersions(state)) {
-    const batch = batchBehind(state, published)
+    const batch = batchOfVersion(state, published)
     const event = batch?.update?.event
     const same =
       batch?.update?.id === published.update &&
@@ -124,7 +122,7 @@ const orphanOf = (state: AuditState): Difference | null => {
         key: state.policy,
         record,
         type: 'VersionPublished',
-        what: `version ${published.number} is not what the update says that it names`,
+        what: `version ${published.number} differs from the update that it names`,
       }
   }
   return null
@@ -189,7 +187,7 @@ const verifyBatch = async (
     : { ...differs(`recomputed adapter ${result.adapter.sha256}`), mode: 'recompute', found: result.adapter.sha256 }
 }
 
-/** What the log does not give back as it was written: the blob or the turn that the error names, else `otherwise`. */
+/** The blob or turn that an error of reading names, otherwise `otherwise`. Rethrows errors that a retry may resolve. */
 const unreadable = (state: AuditState, error: unknown, otherwise: Omit<Difference, 'what'>): Difference => {
   if (!(error instanceof InstarError) || error.retryable) throw error
   const { sha256, turn } = error.details
@@ -203,11 +201,11 @@ const unreadable = (state: AuditState, error: unknown, otherwise: Omit<Differenc
   return { ...where, what: error.message }
 }
 
-/** Whether this engine is the one that a record names: only then the same arithmetic gives the same bits. */
-export const isSameEngine = (recorded: Fingerprint, mine: Fingerprint): boolean =>
-  (Object.keys(mine) as (keyof Fingerprint)[]).every((key) => recorded[key] === mine[key])
+/** True if the engine has the recorded fingerprint; only then are results bit-equal. */
+export const isSameEngine = (recorded: Fingerprint, current: Fingerprint): boolean =>
+  (Object.keys(current) as (keyof Fingerprint)[]).every((key) => recorded[key] === current[key])
 
-/** The recorded batch's arithmetic again; `parent` null: the one that the batch names, from the log. */
+/** Computes a recorded batch again. `parent` null: the parent that the batch names, read from the log. */
 export const recompute = async (
   ports: { log: EventLog; learner: LearningEngine; model: Model },
   state: AuditState,
@@ -226,7 +224,7 @@ export const recompute = async (
   )
 }
 
-/** Adapter and optimizer of a version, as the log holds them. */
+/** Adapter and optimizer state of a version, read from the log. Throws `unknown_version` and errors of the blobs. */
 export const recordedParent = async (
   log: EventLog,
   state: Pick<AuditState, 'weights'>,

@@ -1,0 +1,119 @@
+/** What both kinds of replay share: ports, progress, report, and the computation of a batch. */
+import { weightLine, type BatchSealed, type TurnScored } from '@instar/events'
+import type { createTurnReader, EventLog } from '@instar/log'
+import type { LearningEngine, Model, Parent, StepResult } from '@instar/engine/port'
+import type { AuditState } from '../core/audit.ts'
+import type { ReplayOptions } from '../core/replay.ts'
+import type { Branch } from './branch.ts'
+import { stepSettings, trainItem } from './compute.ts'
+
+/** `equal`: as in the report, for the batches so far. */
+export type ReplayProgress = {
+  phase: 'judging' | 'training'
+  done: number
+  total: number
+  equal: boolean | null
+  elapsedMs: number
+  /** An estimate from the mean duration of the batches or turns so far; 0 before the first. */
+  remainingMs: number
+}
+
+/**
+ * `equal`: whether every adapter is bit-equal to the recorded one; null with changed settings, and if the engine is not
+ * the recorded one. `first`: the first batch with another adapter. `apart`: with another engine, the batch with the
+ * largest distance (`adapterDistance`) from its recorded adapter. `unreadable`: the number of malformed records, which
+ * are skipped as by the services. `adapter`: SHA-256 of the last version's adapter.
+ */
+export type ReplayReport = {
+  branch: string
+  equal: boolean | null
+  mode: 'recompute' | 'tolerance'
+  batches: number
+  versions: number
+  unreadable: number
+  first: { batch: number; recorded: string; found: string } | null
+  apart: { batch: number; distance: number } | null
+  adapter: string | null
+  wallMs: number
+}
+
+/** A judge's verdict on a turn. */
+type Judgement = {
+  reward: number | null
+  judge: string | null
+  hint: string | null
+  reason: string | null
+  verdicts: TurnScored['verdicts']
+}
+/** `next`: the turn whose request holds the next state. `shown`: the candidate that it follows, if `turn` was not shown. */
+export type Rescore = (turn: string, context: { next: string; shown: string | null }) => Promise<Judgement>
+
+export type ReplayPorts = {
+  log: EventLog
+  learner: LearningEngine
+  model: Model
+  /** Milliseconds since the epoch. */
+  now: () => number
+  signal: AbortSignal
+  /** The judge that `--judge` names; null: there is none of this name. */
+  rescore?: (judge: string) => Rescore | null
+  onProgress?: (progress: ReplayProgress) => void
+}
+
+export type ReplayRun = {
+  ports: ReplayPorts
+  state: AuditState
+  branch: Branch
+  reader: ReturnType<typeof createTurnReader>
+  startedAt: number
+  /** The version at which the branch starts. */
+  from: number
+  unreadable: number
+}
+
+export const NOTHING_TO_TRAIN = 'the range has no batch to train on'
+
+export const computeBatch = async (run: ReplayRun, sealed: BatchSealed, parent: Parent): Promise<StepResult> => {
+  run.ports.signal.throwIfAborted()
+  const items = await Promise.all(
+    sealed.items.map((item) => trainItem({ reader: run.reader, model: run.ports.model }, item, sealed.loss)),
+  )
+  return run.ports.learner.step(items, stepSettings(sealed), parent)
+}
+
+export const reportProgress = (
+  { ports, startedAt }: ReplayRun,
+  phase: ReplayProgress['phase'],
+  done: number,
+  total: number,
+  equal: boolean | null,
+): void => {
+  const elapsedMs = ports.now() - startedAt
+  ports.onProgress?.({
+    phase,
+    done,
+    total,
+    equal,
+    elapsedMs,
+    remainingMs: done > 0 ? (elapsedMs / done) * (total - done) : 0,
+  })
+}
+
+export const replayReport = (
+  { ports, state, branch, startedAt, unreadable }: ReplayRun,
+  options: ReplayOptions,
+  equal: boolean | null,
+  batches: number,
+  { first, apart }: Pick<ReplayReport, 'first' | 'apart'>,
+): ReplayReport => ({
+  branch: options.branch,
+  equal,
+  mode: apart ? 'tolerance' : 'recompute',
+  batches,
+  versions: weightLine(state.weights, branch.key).last,
+  unreadable,
+  first,
+  apart,
+  adapter: branch.head().adapter,
+  wallMs: ports.now() - startedAt,
+})
