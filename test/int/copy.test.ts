@@ -209,7 +209,7 @@ test('a destination with other records is refused and not changed', { timeout: 6
   const ends = await log.ends(TOPICS)
   const { code, err } = await instar(['log', 'copy', '--from', embedded('source'), '--to', url, '--json'], env())
   assert.equal(code, 1)
-  assert.match(err, /copy_differs: turns \d+@\d+, key sa: the destination holds this record, the source holds none/)
+  assert.match(err, /copy_differs: turns \d+@\d+, key sa: the destination has this record, the source has none/)
   assert.deepEqual(await log.ends(TOPICS), ends)
   await log.close()
 })

@@ -252,7 +252,7 @@ test('dead letters: a value without a schema id, and a truncated record', { time
   expectFinding(
     of('dead letters'),
     'note',
-    /^turns: 1 record that cannot be decoded: 1@\d+ \(its value does not begin/,
+    /^turns: 1 record that cannot be decoded: 1@\d+ \(the value does not start/,
     /other than Instar/,
   )
   expectFinding(of('dead letters'), 'note', /does not match its schema FeedbackGiven\.v1/, /schema of the record type/)
@@ -274,7 +274,7 @@ test(
     expectFinding(
       (await doctor()).of('log'),
       'wrong',
-      /unknown_schema: turns 1@\d+ names the schema 4000000/,
+      /unknown_schema: turns 1@\d+ has schema id 4000000/,
       /instar log set-aside/,
     )
     assert.equal((await instar(['log', 'set-aside', '--at', 'turns 1@99999', '--why', 'x'], env)).code, 1)
@@ -362,7 +362,7 @@ test('parts that are down: each is reported once with a todo, the other checks r
   expectFinding(
     withoutRegistry.of('registry'),
     'wrong',
-    /log_unavailable: the schema registry at .* does not answer/,
+    /log_unavailable: the schema registry at .* does not respond/,
     /docker compose up -d registry/,
   )
   expectFinding(withoutRegistry.of('log'), 'unsure', /the log cannot be read/)

@@ -20,7 +20,7 @@ import { temporaryFolder } from '../kit/stack.ts'
 const BLOBS = 4
 /** The partition on the third broker alone; the other three are on the first two. */
 const LONELY = 0
-const ALONE = new RegExp(`^blobs ${LONELY} has no leader`)
+const ALONE = new RegExp(`^blobs ${LONELY}: no leader`)
 const CHUNK = 'BlobChunk.v1'
 const T0 = 1_795_000_000_000
 const KEYS = 16
@@ -75,7 +75,7 @@ test(
         schemas: { ...SCHEMAS, [CHUNK]: schemaTexts()[CHUNK]! },
         registry: new Map([NOTE, CHUNK].map((name, i) => [name, i + 1])),
         requestTimeout: 5000,
-        patience: 60_000,
+        retryMs: 60_000,
         say: (line) => said.push(line),
       })
       const open = log

@@ -192,7 +192,7 @@ describe('one broker', () => {
         clientId: 'faults',
         schemas: SCHEMAS,
         registry: new Map([[NOTE, 1]]),
-        patience: 1000,
+        retryMs: 1000,
       })
       await kafka.nodes[0]!.kill()
       const refused = (error: unknown): boolean => error instanceof InstarError && error.code === 'log_unavailable'
@@ -207,7 +207,7 @@ describe('one broker', () => {
           clientId: 'faults',
           schemas: SCHEMAS,
           registry: new Map([[NOTE, 1]]),
-          patience: 500,
+          retryMs: 500,
         }),
         refused,
       )

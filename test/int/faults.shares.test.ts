@@ -113,12 +113,12 @@ describe('one broker', () => {
         workers.said.length = 0
         await kafka.nodes[0]!.kill()
         await workers.until(
-          () => workers.said.filter((line) => line.includes('is not reached')).length === three.length,
+          () => workers.said.filter((line) => line.includes('is unreachable')).length === three.length,
         )
         assert.deepEqual(shares(three), held)
         await kafka.nodes[0]!.start()
         say(
-          `round ${round}: agreed ${await workers.until(() => workers.said.filter((line) => line.includes('reached again')).length === three.length)} ms after it answers`,
+          `round ${round}: agreed ${await workers.until(() => workers.said.filter((line) => line.includes('reachable again')).length === three.length)} ms after it answers`,
         )
         await workers.settled(three)
         // A new group may divide partitions differently, but each partition has one owner.
@@ -217,7 +217,7 @@ test(
         // A new member can only be admitted by a working coordinator.
         const newcomer = await workers.join(kafka.brokers, '')
         const took = await workers.settled([...three, newcomer])
-        const missed = workers.said.some((line) => line.startsWith('group') && line.includes('is not reached'))
+        const missed = workers.said.some((line) => line.startsWith('group') && line.includes('is unreachable'))
         if (missed) failovers++
         t.diagnostic(
           `broker ${node.id} killed${missed ? ', the coordinator' : ''}: four share the work after ${took} ms`,

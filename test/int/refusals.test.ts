@@ -39,7 +39,7 @@ const world = async () => {
   await setupKafka({ brokers, prefix })
   await setupSchemas({ brokers, prefix, registry, schemas })
   const open = async (): Promise<KafkaLog> => {
-    const log = await openKafkaLog({ brokers, prefix, clientId: 'refusals test', registry, schemas, patience: 10_000 })
+    const log = await openKafkaLog({ brokers, prefix, clientId: 'refusals test', registry, schemas, retryMs: 10_000 })
     opened.push(log)
     return log
   }
@@ -85,7 +85,7 @@ test(
     await stranger.disconnect()
     await log.append([feedback(1)])
 
-    const unknown = refused('unknown_schema', new RegExp(`turns ${partition}@1 names the schema 4000000`))
+    const unknown = refused('unknown_schema', new RegExp(`turns ${partition}@1 has schema id 4000000`))
     const { seen, fault } = await followed(log)
     assert.ok(unknown(fault), String(fault))
     assert.ok(seen <= 1, 'nothing behind it is handed on')
@@ -120,7 +120,7 @@ test(
     })
     const gone = refused(
       'log_truncated',
-      new RegExp(`turns ${partition} begins at 4: the 4 records before it are gone`),
+      new RegExp(`turns ${partition} starts at offset 4: its first 4 records are missing`),
     )
     await assert.rejects(open(), gone)
     await assert.rejects(all(log.read('turns')), gone)

@@ -122,7 +122,7 @@ describe('schema registry', () => {
       refused('not_set_up'),
     )
     await assert.rejects(
-      openKafkaLog({ brokers, prefix: 'nowhere.', clientId: 't', registry: registry.url, schemas, patience: 2000 }),
+      openKafkaLog({ brokers, prefix: 'nowhere.', clientId: 't', registry: registry.url, schemas, retryMs: 2000 }),
       refused('not_set_up'),
     )
   })
@@ -140,7 +140,7 @@ describe('schema registry', () => {
       await knowing.append([feedback('s', 5)])
       const late = await open((line) => {
         said.push(line)
-        if (line.endsWith('waiting for it')) waits.resolve()
+        if (line.endsWith('retrying')) waits.resolve()
       })
       await late.append([feedback('s', 6)])
       const stranger = new Kafka({ brokers, logLevel: logLevel.NOTHING }).producer({

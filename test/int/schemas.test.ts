@@ -62,7 +62,7 @@ describe('schemas', () => {
         clientId: 'schemas test',
         registry: registry.url,
         schemas,
-        patience: 10_000,
+        retryMs: 10_000,
       })
       opened.push(log)
       return log
@@ -142,7 +142,7 @@ describe('schemas', () => {
       await log.close()
 
       await registry.forget()
-      await assert.rejects(open(), refused('not_set_up', /setup|does not hold it/))
+      await assert.rejects(open(), refused('not_set_up', /instar setup/))
       const again = await setup()
       assert.deepEqual([again.restored.toSorted(), again.moved], [Object.keys(schemas).toSorted(), []])
       assert.deepEqual(again.ids, ids)
@@ -206,7 +206,7 @@ describe('schemas', () => {
       await fillOtherwise()
       const { setup: setUpOther } = await world()
       await assert.doesNotReject(setUpOther(), 'another log may use it')
-      await assert.rejects(open(), refused('registry_differs', /under the number \d+, which is \w+\.v\d on the log/))
+      await assert.rejects(open(), refused('registry_differs', /as schema id \d+, which is \w+\.v\d on the log/))
       await assert.rejects(setup(), refused('registry_differs'))
       await registry.forget()
       assert.equal((await setup()).restored.length, Object.keys(schemas).length)

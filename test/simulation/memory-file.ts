@@ -43,11 +43,11 @@ export class MemoryFile implements FoldFile {
     return this.#disk.entries.get(table)?.has(key) ?? false
   }
 
-  put(table: string, key: string, value: Uint8Array): void {
+  set(table: string, key: string, value: Uint8Array): void {
     held(this.#disk.entries, table).set(key, new Uint8Array(value))
   }
 
-  drop(table: string, key: string): void {
+  delete(table: string, key: string): void {
     this.#disk.entries.get(table)?.delete(key)
   }
 
@@ -82,7 +82,7 @@ export class MemoryFile implements FoldFile {
     return this.#disk.queues.get(table)?.size ?? 0
   }
 
-  filled(prefix: string): string[] {
+  nonEmptyQueues(prefix: string): string[] {
     return [...this.#disk.queues].flatMap(([name, queue]) => (queue.size > 0 && name.startsWith(prefix) ? [name] : []))
   }
 

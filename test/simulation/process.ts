@@ -232,7 +232,7 @@ export abstract class Process<S> {
     const kept = (name: string): Snapshot => {
       const say = (line: string): void => world.broken(line)
       const snapshot = new Snapshot(
-        { folder: '', records: Infinity, ms: Infinity, room: ROOM, say, file },
+        { folder: '', records: Infinity, ms: Infinity, cacheWeight: ROOM, say, file },
         name,
         'simulation',
       )

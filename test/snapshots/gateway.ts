@@ -18,7 +18,7 @@ export const liveGateway = async <T>(
   use: (gateway: LiveGateway) => Promise<T>,
 ): Promise<T> => {
   const snapshot = openSnapshot(
-    folder === null ? undefined : openSnapshots(folder, { records, ms: Infinity, room: 10 }),
+    folder === null ? undefined : openSnapshots(folder, { records, ms: Infinity, cacheWeight: 10 }),
     POLICY,
     limits,
   )

@@ -47,7 +47,7 @@ export const snapshotFeatures = (name: string, open: () => Promise<OpenedLog>, s
                   most: 1 + random.below(150),
                   clean: random.chance(0.4),
                   records: 1 + random.below(60),
-                  room: 1 + random.below(30),
+                  cacheWeight: 1 + random.below(30),
                 })
                 one.lives += 1
               }
@@ -176,7 +176,7 @@ export const snapshotFeatures = (name: string, open: () => Promise<OpenedLog>, s
           await live(elsewhere.log, service, folder, { clean: true })
           const said: string[] = []
           await live(log, service, folder, { clean: true, say: (line) => said.push(line) })
-          assert.match(said.join(), /is another record on this log/)
+          assert.match(said.join(), /is a different record on this log/)
           assert.deepEqual(await whole(log, service, folder, other), await fromStart(log, service, other))
         }
       } finally {
@@ -241,7 +241,7 @@ type Life = {
   most?: number
   clean?: boolean
   records?: number
-  room?: number
+  cacheWeight?: number
   version?: string
   say?: (line: string) => void
 }
@@ -249,9 +249,9 @@ type Life = {
 const start = (
   service: Service,
   folder: string,
-  { records = 50, room = 20, version = 'v', say = () => undefined }: Life,
+  { records = 50, cacheWeight = 20, version = 'v', say = () => undefined }: Life,
 ): { fold: Fold; snapshot: Snapshot } => {
-  const snapshot = openSnapshots(folder, { records, room, ms: Infinity, say }).of(service.name, version)
+  const snapshot = openSnapshots(folder, { records, cacheWeight, ms: Infinity, say }).of(service.name, version)
   return { fold: service.stored(snapshot), snapshot }
 }
 

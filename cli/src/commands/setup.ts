@@ -101,7 +101,7 @@ moved: [{schema, was, is}], database, upgraded: {TYPE: version}}. Exit code 1 if
     const kafka = { brokers: brokersOf(config.log), ...(security ? { security } : {}) }
     const setupLog = async (): Promise<[SetupReport, SchemasReport]> => {
       const topics = await setupKafka({ ...kafka, replication: config.replication, partitions: config.partitions })
-      return [topics, await setupSchemas({ ...kafka, registry, schemas, patience: REGISTRY_TIMEOUT_MS })]
+      return [topics, await setupSchemas({ ...kafka, registry, schemas, retryMs: REGISTRY_TIMEOUT_MS })]
     }
     const [[topics, report]] = await Promise.all([
       setupLog(),

@@ -8,14 +8,14 @@ const MAX_LISTED = 5
 
 type Cause = { reason: RegExp; todo: string }
 
-/** By the reason of a dead letter. */
+/** By the reason of a dead letter, in the wording of this build and of earlier ones. */
 const CAUSES: readonly Cause[] = [
   {
     reason: /there is no schema \d+/,
     todo: 'The registry does not hold the schema. Check that INSTAR_REGISTRY is the one that the log was written with; restore its storage if it lost schemas. The records stay in their topic; services and projections read them when they start from the beginning of the log (delete their snapshots).',
   },
   {
-    reason: /does not begin with a schema id|has no key|key is not UTF-8/,
+    reason: /does not (?:begin|start) with a schema id|has no key|key is not UTF-8/,
     todo: 'A program other than Instar writes to this topic. Find it by the key and the time of the record, and remove its permission to write. The records stay in their topic and are skipped.',
   },
 ]

@@ -66,7 +66,7 @@ export const createDeployment = (config: Config): Deployment => {
   const brokers = brokersOf(config.log)
   const access = once(async () => {
     const security = kafkaSecurity(config)
-    return { brokers, clientId: CLIENT_ID, patience: BROKER_TIMEOUT_MS, ...(security ? { security } : {}) }
+    return { brokers, clientId: CLIENT_ID, retryMs: BROKER_TIMEOUT_MS, ...(security ? { security } : {}) }
   })
   const cluster = once(async () => inspectCluster(await access()))
   // The check of the log reports why its schema ids cannot be read.

@@ -96,7 +96,7 @@ describe('brokers and topics', () => {
 })
 
 describe('registry', () => {
-  const clock = { before: 0, theirs: 0, after: 0 }
+  const clock = { before: 0, remote: 0, after: 0 }
   const NUMBERS = { lost: [], other: [] }
   const subject = (name: string, compatibility: string | null = 'BACKWARD_TRANSITIVE', missing: string[] = []) => ({
     subject: name,
@@ -323,12 +323,17 @@ test('dead letters: one finding for each topic and cause, with positions', () =>
     letter('turns', 7, 'there is no schema 99'),
     letter('turns', 9, 'its value does not begin with a schema id'),
     letter('turns', 10, 'it has no key'),
+    letter('turns', 11, 'the value does not start with a schema id'),
+    letter('turns', 12, 'the record has no key'),
     letter('scores', 1, 'scores 3@1 is not a TurnScored.v1: truncated'),
   ])
   deepEqual(levels(found), ['note', 'note', 'note'])
   match(found[0]!.found, /^turns: 1 record that cannot be decoded: 3@7 \(there is no schema 99\)/)
   match(found[0]!.todo!, /INSTAR_REGISTRY/)
-  match(found[1]!.found, /^turns: 2 records that cannot be decoded: 3@9 \(.*\), 3@10 \(it has no key\)/)
+  match(
+    found[1]!.found,
+    /^turns: 4 records that cannot be decoded: 3@9 \(.*\), 3@10 \(it has no key\), 3@11 \(.*\), 3@12 \(/,
+  )
   match(found[1]!.todo!, /other than Instar writes/)
   match(found[2]!.todo!, /schema of the record type/)
   match(

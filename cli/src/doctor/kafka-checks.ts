@@ -199,9 +199,9 @@ const checkClocks = async (deployment: Deployment): Promise<readonly Finding[]> 
     const { before, theirs, after } = database.clock
     readings.push({ source: 'PostgreSQL', before, remote: theirs, after })
   }
-  if (registry && registry.clock.theirs !== null) {
-    const { before, theirs, after } = registry.clock
-    readings.push({ source: 'the registry', before, remote: theirs, after, resolution: 1000 })
+  if (registry && registry.clock.remote !== null) {
+    const { before, remote, after } = registry.clock
+    readings.push({ source: 'the registry', before, remote, after, resolution: 1000 })
   }
   readings.push(...gateways.flatMap(({ clock }) => clock ?? []))
   // The record was written at any time before now, so only a time in the future shows a skew.

@@ -1,15 +1,15 @@
-/** Automata over Unicode characters without surrogates: texts and patterns before they are encoded as JSON. */
-import { tooLarge, type Budget } from './refusal.ts'
+/** Automata over Unicode characters without surrogates, for texts and patterns before their encoding as JSON. */
+import { tooLarge, type Budget } from './schema-errors.ts'
 
 /**
- * Deterministic. Class c has the characters from `cuts[c]` up to, not including, `cuts[c + 1]`; `table[state][class]` is
- * the next state, -1 for none. State 0 is the start.
+ * A deterministic automaton. Class c contains the code points from `cuts[c]` (inclusive) to `cuts[c + 1]` (exclusive);
+ * `table[state][class]` is the next state or -1. State 0 is the start.
  */
-export type Characters = { cuts: readonly number[]; table: readonly Int32Array[]; accepts: readonly boolean[] }
+export type CharacterAutomaton = { cuts: readonly number[]; table: readonly Int32Array[]; accepts: readonly boolean[] }
 
 export const END_OF_UNICODE = 0x110000
 
-export function classOf({ cuts }: Pick<Characters, 'cuts'>, character: number): number {
+export function classOf({ cuts }: Pick<CharacterAutomaton, 'cuts'>, character: number): number {
   let low = 0
   let high = cuts.length - 1
   while (low < high) {
@@ -20,29 +20,29 @@ export function classOf({ cuts }: Pick<Characters, 'cuts'>, character: number): 
   return low
 }
 
-/** The first surrogate and the character after the last are cuts, so that surrogates have classes of their own. */
+/** Sorted, unique cuts. 0xd800 and 0xe000 are always cuts, so that surrogates have their own class. */
 export const cutsOf = (borders: Iterable<number>): number[] =>
   [...new Set([0, 0xd800, 0xe000, ...borders])].filter((at) => at < END_OF_UNICODE).sort((a, b) => a - b)
 
-export const isSurrogates = (cut: number): boolean => cut >= 0xd800 && cut < 0xe000
+export const isSurrogate = (cut: number): boolean => cut >= 0xd800 && cut < 0xe000
 
-/** Removes states from which no text is accepted; null if none is left. */
-export function trimmed({ cuts, table, accepts }: Characters): Characters | null {
-  const into: number[][] = table.map(() => [])
-  for (const [from, row] of table.entries()) for (const to of new Set(row)) if (to >= 0) into[to]?.push(from)
+/** Without the states from which no text is accepted; null if the start is one of them. */
+export function trimmed({ cuts, table, accepts }: CharacterAutomaton): CharacterAutomaton | null {
+  const predecessors: number[][] = table.map(() => [])
+  for (const [from, row] of table.entries()) for (const to of new Set(row)) if (to >= 0) predecessors[to]?.push(from)
   const live = new Set<number>()
-  const open = accepts.flatMap((accepting, state) => (accepting ? [state] : []))
-  for (let state = open.pop(); state !== undefined; state = open.pop()) {
+  const pending = accepts.flatMap((accepting, state) => (accepting ? [state] : []))
+  for (let state = pending.pop(); state !== undefined; state = pending.pop()) {
     if (live.has(state)) continue
     live.add(state)
-    open.push(...(into[state] ?? []))
+    pending.push(...(predecessors[state] ?? []))
   }
   if (!live.has(0)) return null
   return { cuts, accepts, table: table.map((row) => row.map((to) => (live.has(to) ? to : -1))) }
 }
 
 /** The intersection. */
-export function both(a: Characters, b: Characters, budget: Budget): Characters {
+export function intersection(a: CharacterAutomaton, b: CharacterAutomaton, budget: Budget): CharacterAutomaton {
   const cuts = cutsOf([...a.cuts, ...b.cuts])
   const classes = cuts.map((cut) => [classOf(a, cut), classOf(b, cut)] as const)
   const pairs: [number, number][] = [[0, 0]]
@@ -69,51 +69,51 @@ export function both(a: Characters, b: Characters, budget: Budget): Characters {
   return { cuts, table, accepts: pairs.map(([x, y]) => Boolean(a.accepts[x] && b.accepts[y])) }
 }
 
-const PLAIN = cutsOf([])
+const PLAIN_CUTS = cutsOf([])
 
-/** The largest length that is supported. */
-const LONGEST = 8192
+/** Maximum supported length of a text. */
+const MAX_LENGTH = 8192
 
-/** Texts of `min` to `max` characters; null if there are none. */
-export function ofLength(min: number, max: number, budget: Budget): Characters | null {
-  if (min > LONGEST) throw tooLarge('minLength')
+/** All texts of `min` to `max` characters; null if there are none. */
+export function ofLength(min: number, max: number, budget: Budget): CharacterAutomaton | null {
+  if (min > MAX_LENGTH) throw tooLarge('minLength')
   if (min > max) return null
-  const last = max === Infinity ? min : Math.min(max, LONGEST)
+  const last = max === Infinity ? min : Math.min(max, MAX_LENGTH)
   budget.spend(8 * last, 'maxLength')
   const step = (state: number): number => (state < last ? state + 1 : max === Infinity ? last : -1)
   return {
-    cuts: PLAIN,
+    cuts: PLAIN_CUTS,
     table: Array.from({ length: last + 1 }, (_, state) =>
-      Int32Array.from(PLAIN, (cut) => (isSurrogates(cut) ? -1 : step(state))),
+      Int32Array.from(PLAIN_CUTS, (cut) => (isSurrogate(cut) ? -1 : step(state))),
     ),
     accepts: Array.from({ length: last + 1 }, (_, state) => state >= min),
   }
 }
 
-export const ANY_TEXT: Characters = {
-  cuts: PLAIN,
-  table: [Int32Array.from(PLAIN, (cut) => (isSurrogates(cut) ? -1 : 0))],
+export const ANY_TEXT: CharacterAutomaton = {
+  cuts: PLAIN_CUTS,
+  table: [Int32Array.from(PLAIN_CUTS, (cut) => (isSurrogate(cut) ? -1 : 0))],
   accepts: [true],
 }
 
-export const NO_TEXT: Characters = { ...ANY_TEXT, accepts: [false] }
+export const NO_TEXT: CharacterAutomaton = { ...ANY_TEXT, accepts: [false] }
 
-/** Any text except these. */
-export function except(texts: readonly string[], budget: Budget): Characters {
+/** All texts except these. */
+export function anyExcept(texts: readonly string[], budget: Budget): CharacterAutomaton {
   const points = texts.map((text) => Array.from(text, (character) => character.codePointAt(0) ?? 0))
   const cuts = cutsOf(points.flat().flatMap((point) => [point, point + 1]))
   budget.spend(points.flat().length * cuts.length, 'additionalProperties')
-  // State 0 is the root of the trie of names; state 1 is reached by leaving it.
+  // State 0 is the root of the trie of texts; state 1 is reached outside of the trie.
   const table: Int32Array[] = []
   const accepts: boolean[] = []
-  const grow = (): number => table.push(Int32Array.from(cuts, (cut) => (isSurrogates(cut) ? -1 : 1))) - 1
-  grow()
-  grow()
+  const addState = (): number => table.push(Int32Array.from(cuts, (cut) => (isSurrogate(cut) ? -1 : 1))) - 1
+  addState()
+  addState()
   for (const text of points) {
     let at = 0
     for (const point of text) {
       const c = classOf({ cuts }, point)
-      if (table[at]![c] === 1) table[at]![c] = grow()
+      if (table[at]![c] === 1) table[at]![c] = addState()
       at = table[at]![c]!
       if (at < 0) break
     }

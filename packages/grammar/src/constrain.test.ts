@@ -11,7 +11,7 @@ import { uniform } from '@instar/policy/serve/random'
 import { Constrainer } from './constrainer.ts'
 import { keyOf, machineOf } from './constraint.ts'
 import type { State } from './machine.ts'
-import { TokenTree, type Spelling } from './tokens.ts'
+import { TokenTree, type TokenBytes } from './tokens.ts'
 
 const VOCABULARY = 2304
 const { tokenizer, endOfTurn } = loadTokenizer('models/tiny')
@@ -44,38 +44,33 @@ const asFormats: Record<string, (text: string) => boolean> = {
 }
 const ajv = new Ajv2020({ strict: false, formats: asFormats })
 
-/** Noise, a liking for what closes, and for the end of the turn: what a model that wants to be done would say. */
-const LIKING = TEXTS.map((text, id) => (endOfTurn.includes(id) ? 8 : /["}\]]/.test(text) ? 4 : 0))
+/** Logits: noise with a bias towards closing characters and the end of the turn, so that answers end. */
+const BIAS = TEXTS.map((text, id) => (endOfTurn.includes(id) ? 8 : /["}\]]/.test(text) ? 4 : 0))
 const NOISE = Array.from({ length: 4 * VOCABULARY }, (_, i) => 3 * uniform(7, i))
 const logitsAt = (seed: number, at: number): Float32Array => {
   const from = Math.floor(uniform(seed, 1000 + at) * 3 * VOCABULARY)
-  return Float32Array.from(LIKING, (liking, id) => liking + NOISE[from + id]!)
+  return Float32Array.from(BIAS, (bias, id) => bias + NOISE[from + id]!)
 }
 
-/** Null: it was not done after `most` tokens. */
-function spoken(constraint: Constraint, seed: number, most = 400): string | null {
-  const following = tiny.begin(constraint)
+/** Samples an answer; null if it did not end within `maxTokens`. */
+function generate(constraint: Constraint, seed: number, maxTokens = 400): string | null {
+  const cursor = tiny.begin(constraint)
   const ids: number[] = []
-  for (let at = 0; at < most; at++) {
-    const { id } = sample(
-      following.masked(logitsAt(seed, at)),
-      { temperature: 1, topK: 0, topP: 1 },
-      uniform(seed, at),
-      0,
-    )
+  for (let at = 0; at < maxTokens; at++) {
+    const { id } = sample(cursor.masked(logitsAt(seed, at)), { temperature: 1, topK: 0, topP: 1 }, uniform(seed, at), 0)
     if (endOfTurn.includes(id)) return tokenizer.decode(ids)
     ids.push(id)
-    following.push(id)
+    cursor.push(id)
   }
   return null
 }
 
-/** How many of the answers ended; all that did are of the schema. */
-function follows(schema: unknown, seeds: number, most?: number): number {
+/** The number of answers that ended. Asserts that each of them is valid under the schema. */
+function countFinished(schema: unknown, seeds: number, maxTokens?: number): number {
   const valid = ajv.compile(schema as object)
   let ended = 0
   for (let seed = 0; seed < seeds; seed++) {
-    const text = spoken(json(schema), seed, most)
+    const text = generate(json(schema), seed, maxTokens)
     if (text === null) continue
     ended++
     assert.ok(valid(JSON.parse(text)), `${JSON.stringify(schema)}: ${text}`)
@@ -172,10 +167,10 @@ const SCHEMAS: Record<string, unknown> = {
 }
 
 for (const [name, schema] of Object.entries(SCHEMAS)) {
-  test(`${name}: what is said is of the schema`, () => assert.ok(follows(schema, 30) >= 12))
+  test(`${name}: answers are valid under the schema`, () => assert.ok(countFinished(schema, 30) >= 12))
 }
 
-/** A schema of some depth, by chance. */
+/** A random schema. */
 function anySchema(seed: number): unknown {
   let n = 0
   const dice = (sides: number): number => Math.floor(uniform(seed, n++) * sides)
@@ -214,13 +209,13 @@ function anySchema(seed: number): unknown {
   return make(0)
 }
 
-test('three hundred schemas by chance: what is said is of the schema', () => {
+test('answers are valid under 300 random schemas', () => {
   let ended = 0
-  for (let seed = 0; seed < 300; seed++) ended += follows(anySchema(seed), 2, 200)
+  for (let seed = 0; seed < 300; seed++) ended += countFinished(anySchema(seed), 2, 200)
   assert.ok(ended > 450, String(ended))
 })
 
-test('a token is allowed exactly if all of its bytes are; the end of the turn where the JSON is whole', () => {
+test('a token is allowed exactly if its bytes are; the end of the turn exactly if the JSON is complete', () => {
   const tree = new TokenTree(tokenizer, VOCABULARY, endOfTurn)
   for (const [i, schema] of Object.values(SCHEMAS).entries()) {
     const machine = machineOf(json(schema), tree.symbols)
@@ -229,12 +224,12 @@ test('a token is allowed exactly if all of its bytes are; the end of the turn wh
       const mask = tree.allowed(machine, state)
       const open: number[] = []
       for (let id = 0; id < VOCABULARY; id++) {
-        const said = ((mask[id >> 5]! >> (id & 31)) & 1) === 1
+        const isAllowed = ((mask[id >> 5]! >> (id & 31)) & 1) === 1
         const expected = endOfTurn.includes(id)
-          ? state.ends
+          ? state.accepts
           : tokenizer.bytesOf(id).length > 0 && tree.follow(machine, state, id) !== null
-        assert.equal(said, expected, `${TEXTS[id]} at ${at} of ${JSON.stringify(schema)}`)
-        if (said && !endOfTurn.includes(id)) open.push(id)
+        assert.equal(isAllowed, expected, `${TEXTS[id]} at ${at} of ${JSON.stringify(schema)}`)
+        if (isAllowed && !endOfTurn.includes(id)) open.push(id)
       }
       if (open.length === 0) break
       state = tree.follow(machine, state, open[Math.floor(uniform(i, at) * open.length)]!)!
@@ -242,11 +237,11 @@ test('a token is allowed exactly if all of its bytes are; the end of the turn wh
   }
 })
 
-test('log-probs are those among what is allowed, and what is not never shows', () => {
-  const following = tiny.begin(json({ enum: ['yes', 'no'] }))
-  following.push(TEXTS.indexOf('"'))
+test('log-probabilities are normalized over the allowed tokens; others are not in the alternatives', () => {
+  const cursor = tiny.begin(json({ enum: ['yes', 'no'] }))
+  cursor.push(TEXTS.indexOf('"'))
   const logits = logitsAt(1, 0)
-  const masked = following.masked(logits)
+  const masked = cursor.masked(logits)
   const allowed = [...masked.keys()].filter((id) => masked[id]! > -Infinity)
   assert.deepEqual(
     allowed.map((id) => TEXTS[id]).filter((text) => !'yes"'.startsWith(text!) && !'no"'.startsWith(text!)),
@@ -266,7 +261,7 @@ test('log-probs are those among what is allowed, and what is not never shows', (
   }
 })
 
-test("calls read back as calls: texts in them cannot end them, and the markup is the model's own token", () => {
+test("calls are parsed as calls: no string contains the closing tag, and tags are the model's added tokens", () => {
   const parameters = {
     type: 'object',
     properties: { a: { type: 'string', pattern: '^</tool_call>.?$' }, 'b</tool_call>': { enum: ['</tool_call>'] } },
@@ -274,7 +269,7 @@ test("calls read back as calls: texts in them cannot end them, and the markup is
   }
   const valid = ajv.compile(parameters)
   for (let seed = 0; seed < 10; seed++) {
-    const text = spoken(calls(parameters, 3), seed)
+    const text = generate(calls(parameters, 3), seed)
     assert.ok(text !== null)
     const { content, toolCalls } = parseAnswer(text)
     assert.equal(content, '')
@@ -291,7 +286,7 @@ test("calls read back as calls: texts in them cannot end them, and the markup is
   )
 })
 
-test('as many calls as are allowed, and no more', () => {
+test('the number of calls is at most mostCalls', () => {
   const tree = new TokenTree(tokenizer, VOCABULARY, endOfTurn)
   const call = [
     tokenizer.id('<tool_call>')!,
@@ -306,7 +301,7 @@ test('as many calls as are allowed, and no more', () => {
       ...call,
     ]).flat())
       state = state && tree.follow(machine, state, id)
-    return state?.ends ?? false
+    return state?.accepts ?? false
   }
   assert.deepEqual(
     [0, 1, 2].map((count) => taken(1, count)),
@@ -318,7 +313,7 @@ test('as many calls as are allowed, and no more', () => {
   )
 })
 
-test('an open thought is closed first; a model with a token for it may think', () => {
+test('open reasoning must be closed; a model with a token for reasoning may begin with it', () => {
   const bytes = Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte))
   const utf8 = new TextEncoder()
   const added = ['<think>', '</think>'].map((content, i) => ({
@@ -328,17 +323,17 @@ test('an open thought is closed first; a model with a token for it may think', (
     lstrip: false,
     rstrip: false,
   }))
-  const thinker: Spelling = {
+  const thinker: TokenBytes = {
     added,
     bytesOf: (id) => bytes[id] ?? utf8.encode(added.find((token) => token.id === id)?.content ?? ''),
   }
   const tree = new TokenTree(thinker, 259, [256])
-  const accepts = (insideReasoning: boolean, ...said: (string | number)[]): boolean => {
+  const accepts = (insideReasoning: boolean, ...isAllowed: (string | number)[]): boolean => {
     const machine = machineOf({ ...json({ type: 'integer' }), insideReasoning }, tree.symbols)
-    const state = said
+    const state = isAllowed
       .flatMap((part) => (typeof part === 'number' ? [part] : [...utf8.encode(part)]))
       .reduce((at: typeof machine.start | null, id) => at && tree.follow(machine, at, id), machine.start)
-    return state?.ends ?? false
+    return state?.accepts ?? false
   }
   assert.ok(accepts(false, '12'))
   assert.ok(accepts(false, 257, 'hm </thi', 258, '\n\n12'))
@@ -348,10 +343,10 @@ test('an open thought is closed first; a model with a token for it may think', (
   assert.ok(!accepts(false, '<think>', 258, '12'), 'the tag is one token')
 })
 
-test('tokens that are parts of characters, and byte fallback', () => {
+test('tokens that are parts of characters, and byte fallback tokens, are followed', () => {
   const utf8 = new TextEncoder()
   const words = ['▁{"', '"}', '": "', 'é"', '\u4e2d', '😀"', '"a']
-  const form: Spelling = {
+  const form: TokenBytes = {
     added: [],
     bytesOf: (id) => (id < 256 ? Uint8Array.of(id) : utf8.encode((words[id - 256] ?? '').replaceAll('▁', ' '))),
   }
@@ -359,36 +354,36 @@ test('tokens that are parts of characters, and byte fallback', () => {
   const constrainer = new Constrainer(form, size, [size - 1])
   const valid = ajv.compile({ type: 'string', pattern: '^[é中😀\\u07ff-\\u0801]{1,3}$' })
   for (let seed = 0; seed < 40; seed++) {
-    const following = constrainer.begin(json({ type: 'string', pattern: '^[é中😀\\u07ff-\\u0801]{1,3}$' }))
+    const cursor = constrainer.begin(json({ type: 'string', pattern: '^[é中😀\\u07ff-\\u0801]{1,3}$' }))
     const out: number[] = []
     for (let at = 0; at < 30; at++) {
       const { id } = sample(
-        following.masked(Float32Array.from({ length: size }, (_, i) => uniform(seed * 100 + at, i))),
+        cursor.masked(Float32Array.from({ length: size }, (_, i) => uniform(seed * 100 + at, i))),
         { temperature: 1, topK: 0, topP: 1 },
         uniform(seed, at),
         0,
       )
       if (id === size - 1) break
       out.push(...form.bytesOf(id))
-      following.push(id)
+      cursor.push(id)
     }
     const text = new TextDecoder('utf-8', { fatal: true }).decode(Uint8Array.from(out))
     assert.ok(valid(JSON.parse(text)), text)
   }
 })
 
-const refused = (constraint: Constraint, says: RegExp): void => {
+const refused = (constraint: Constraint, message: RegExp): void => {
   assert.throws(
     () => {
       keyOf(constraint)
       machineOf(constraint, new Map())
     },
-    (error) => error instanceof InstarError && error.code === 'bad_request' && says.test(error.message),
+    (error) => error instanceof InstarError && error.code === 'bad_request' && message.test(error.message),
   )
 }
 
-test('what is not followed is refused by its name', () => {
-  for (const [schema, says] of [
+test('unsupported keywords and schemas without values are refused with their name', () => {
+  for (const [schema, message] of [
     [{ not: {} }, /"not" at #/],
     [{ type: 'object', patternProperties: {} }, /patternProperties/],
     [{ if: {} }, /"if"/],
@@ -419,10 +414,10 @@ test('what is not followed is refused by its name', () => {
     [false, /no value/],
     [{ $defs: { a: { $ref: '#/$defs/b' }, b: { $ref: '#/$defs/a' } }, $ref: '#/$defs/a' }, /no value/],
   ] as const)
-    refused(json(schema), says)
+    refused(json(schema), message)
 })
 
-test('hostile schemas are refused, or taken, within bounded work', () => {
+test('adversarial schemas are refused or compiled within 10 s of CPU', () => {
   const nested = (depth: number): unknown => (depth === 0 ? {} : { type: 'array', items: nested(depth - 1) })
   const defs = (of: (i: number) => unknown): unknown => ({
     $ref: '#/$defs/0',
@@ -442,7 +437,7 @@ test('hostile schemas are refused, or taken, within bounded work', () => {
     json(many(3000, (i) => ({ type: 'integer', exclusiveMinimum: i, exclusiveMaximum: 123_456_789 }))),
     /too large: exclusiveMinimum /,
   )
-  // What nothing is within is found out once.
+  // Bounds without a number are analysed once for all properties.
   machineOf(json(many(3900, () => ({ type: 'number', minimum: 1.1234561, maximum: 1.1234562 }))), new Map())
   refused(json(many(300, (i) => ({ type: 'string', maxLength: 8000 - i }))), /too large/)
   for (const pattern of [
@@ -453,11 +448,11 @@ test('hostile schemas are refused, or taken, within bounded work', () => {
     'a'.repeat(3000),
   ])
     refused(json({ type: 'string', pattern }), /pattern/)
-  refused(json({ $ref: '#/%zz' }), /points to nothing/)
+  refused(json({ $ref: '#/%zz' }), /refers to a part that does not exist/)
   const numbers = (from: number): number[] => Array.from({ length: 30_000 }, (_, i) => from + i)
   refused(json({ type: Array.from({ length: 25_000 }, () => 'integer'), enum: numbers(0) }), /type/)
   machineOf(json({ oneOf: [{ enum: numbers(0) }, { enum: numbers(40_000) }] }), new Map())
-  // A chain that stands in the order that settles last.
+  // A chain of rules in the order that needs most passes of markProductive.
   machineOf(
     json({
       type: 'object',
@@ -475,9 +470,9 @@ test('hostile schemas are refused, or taken, within bounded work', () => {
     }),
     new Map(),
   )
-  // What backtracking cannot bear is a plain automaton.
+  // Patterns with exponential backtracking are ordinary automata.
   for (const pattern of ['^(a+)+$', '^(a|a)*b$', '^(x+x+)+y$']) machineOf(json({ type: 'string', pattern }), new Map())
-  // Exponential when written out; each part is compiled once.
+  // The schema is exponential when expanded, but each part is compiled once.
   machineOf(
     json(defs((i) => ({ type: 'array', prefixItems: [{ $ref: `#/$defs/${i + 1}` }, { $ref: `#/$defs/${i + 1}` }] }))),
     new Map(),
@@ -486,20 +481,22 @@ test('hostile schemas are refused, or taken, within bounded work', () => {
   assert.ok(user < 10_000_000, `${user} µs of CPU`)
 })
 
-test('what is ambiguous without end is followed in part, and ends', () => {
+test('answers under schemas with many similar alternatives end', () => {
   const list = (maxItems: number): unknown => ({ type: 'array', items: { $ref: '#' }, minItems: 1, maxItems })
-  assert.ok(follows({ anyOf: [list(3), list(4), list(5), { type: 'integer', minimum: 0, maximum: 9 }] }, 6, 300) >= 0)
   assert.ok(
-    follows(
+    countFinished({ anyOf: [list(3), list(4), list(5), { type: 'integer', minimum: 0, maximum: 9 }] }, 6, 300) >= 0,
+  )
+  assert.ok(
+    countFinished(
       { anyOf: Array.from({ length: 200 }, (_, i) => ({ type: 'string', minLength: i % 20, maxLength: i })) },
       4,
     ) > 0,
   )
 })
 
-test('a vocabulary is looked at once, also one that cannot say everything', () => {
-  let asked = 0
-  const without: Spelling = { added: [], bytesOf: (id) => (asked++, Uint8Array.from(id === 0x7b ? [] : [id])) }
+test('the bytes of a vocabulary are read once, also if it lacks a byte', () => {
+  let bytesOfCalls = 0
+  const without: TokenBytes = { added: [], bytesOf: (id) => (bytesOfCalls++, Uint8Array.from(id === 0x7b ? [] : [id])) }
   const constrainer = new Constrainer(without, 256, [])
   const anything = json({ type: 'integer' })
   for (let i = 0; i < 3; i++)
@@ -511,28 +508,28 @@ test('a vocabulary is looked at once, also one that cannot say everything', () =
         error.details['field'] === 'response_format' &&
         /no token for each byte/.test(error.message),
     )
-  assert.equal(asked, 256)
+  assert.equal(bytesOfCalls, 256)
 })
 
-test('what is kept of a constraint is kept within its room, and goes with it', () => {
+test('cached token masks stay within their limit and are freed with their constraint', () => {
   const constrainer = new Constrainer(tokenizer, VOCABULARY, endOfTurn)
-  const followed = constrainer.compile(json({ type: 'string', maxLength: 30 }))
-  const states = (): number => (followed as unknown as { masks: Map<unknown, unknown> }).masks.size
-  const following = constrainer.begin(json({ type: 'string', maxLength: 30 }))
+  const compiled = constrainer.compile(json({ type: 'string', maxLength: 30 }))
+  const states = (): number => (compiled as unknown as { masks: Map<unknown, unknown> }).masks.size
+  const cursor = constrainer.begin(json({ type: 'string', maxLength: 30 }))
   const [quote, letter] = ['"', 'a'].map((text) => TEXTS.indexOf(text)) as [number, number]
-  following.push(quote)
+  cursor.push(quote)
   for (let i = 0; i < 20; i++) {
-    following.masked(new Float32Array(VOCABULARY))
-    following.push(letter)
+    cursor.masked(new Float32Array(VOCABULARY))
+    cursor.push(letter)
   }
   assert.equal(states(), 20)
-  followed.keepWithin((5 * VOCABULARY) / 8)
+  compiled.setMaxBytes((5 * VOCABULARY) / 8)
   assert.equal(states(), 5)
-  following.masked(new Float32Array(VOCABULARY))
+  cursor.masked(new Float32Array(VOCABULARY))
   assert.equal(states(), 5)
-  assert.equal(constrainer.compile(json({ type: 'string', maxLength: 30 })), followed)
+  assert.equal(constrainer.compile(json({ type: 'string', maxLength: 30 })), compiled)
   for (let i = 0; i < 16; i++) constrainer.compile(json({ type: 'string', maxLength: i + 1 }))
-  assert.notEqual(constrainer.compile(json({ type: 'string', maxLength: 30 })), followed)
+  assert.notEqual(constrainer.compile(json({ type: 'string', maxLength: 30 })), compiled)
 })
 
 test('the work of one step has a limit whatever number of alternatives is nested', () => {
@@ -544,7 +541,7 @@ test('the work of one step has a limit whatever number of alternatives is nested
     const before = machine.work
     state = machine.step(state, '['.charCodeAt(0))
     assert.ok(state)
-    // 128 threads are moved, 128 kept, and each takes a few nodes; 128 x 300 without the limit.
+    // 128 threads are advanced and 128 kept, each with a few nodes; without the limit it would be 128 x 300.
     assert.ok(machine.work - before < 2000, `${machine.work - before} at depth ${depth}`)
   }
 })

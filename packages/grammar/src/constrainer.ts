@@ -1,22 +1,22 @@
-/** Compiles the constraints of one model, and caches them and the token masks of their states. */
+/** Compiles the constraints of one model and caches them with the token masks of their states. */
 import { InstarError } from '@instar/events/errors'
 import { keyOf, machineOf, type Constraint } from './constraint.ts'
 import type { Machine, State } from './machine.ts'
-import { TokenTree, type Spelling } from './tokens.ts'
+import { TokenTree, type TokenBytes } from './tokens.ts'
 
-/** Limits of the cache: constraints, and bytes of token masks over all of them. */
+/** Limits of the cache: number of constraints, and bytes of all token masks. */
 const MAX_MACHINES = 16
 const MAX_BYTES = 64 * 1024 * 1024
 
 export class Constrainer {
-  private readonly tokenizer: Spelling
+  private readonly tokenizer: TokenBytes
   private readonly vocabulary: number
   private readonly endOfTurn: readonly number[]
   private tree: TokenTree | null = null
   /** Least recently used first. */
   private readonly machines = new Map<string, CompiledConstraint>()
 
-  constructor(tokenizer: Spelling, vocabulary: number, endOfTurn: readonly number[]) {
+  constructor(tokenizer: TokenBytes, vocabulary: number, endOfTurn: readonly number[]) {
     this.tokenizer = tokenizer
     this.vocabulary = vocabulary
     this.endOfTurn = endOfTurn
@@ -30,22 +30,22 @@ export class Constrainer {
   compile(constraint: Constraint): CompiledConstraint {
     const key = keyOf(constraint)
     this.tree ??= new TokenTree(this.tokenizer, this.vocabulary, this.endOfTurn)
-    if (!this.tree.spellsAll)
+    if (!this.tree.coversAllBytes)
       throw new InstarError(
         'bad_request',
-        'The tokenizer of this model has no token for each byte, so that what an answer must be cannot be asked of it.',
+        'Constrained answers are not supported by this model: its tokenizer has no token for each byte.',
         { field: constraint.json?.field ?? 'tool_choice' },
       )
-    const kept = this.machines.get(key)
-    const followed = kept ?? new CompiledConstraint(this.tree, machineOf(constraint, this.tree.symbols))
+    const cached = this.machines.get(key)
+    const compiled = cached ?? new CompiledConstraint(this.tree, machineOf(constraint, this.tree.symbols))
     this.machines.delete(key)
-    this.machines.set(key, followed)
+    this.machines.set(key, compiled)
     for (const oldest of this.machines.keys()) {
       if (this.machines.size <= MAX_MACHINES) break
       this.machines.delete(oldest)
     }
-    if (!kept) for (const one of this.machines.values()) one.keepWithin(MAX_BYTES / this.machines.size)
-    return followed
+    if (!cached) for (const one of this.machines.values()) one.setMaxBytes(MAX_BYTES / this.machines.size)
+    return compiled
   }
 }
 
@@ -55,14 +55,14 @@ class CompiledConstraint {
   readonly machine: Machine
   /** Least recently used first. */
   private readonly masks = new Map<State, Uint32Array>()
-  private room = 0
+  private maxBytes = 0
 
   constructor(tree: TokenTree, machine: Machine) {
     this.tree = tree
     this.machine = machine
   }
 
-  /** One bit for each token that may come next. */
+  /** The mask of the allowed next tokens: bit i of word i >> 5. */
   allowed(state: State): Uint32Array {
     const mask = this.masks.get(state) ?? this.tree.allowed(this.machine, state)
     this.masks.delete(state)
@@ -72,14 +72,14 @@ class CompiledConstraint {
   }
 
   /** Sets the limit for its token masks, in bytes. */
-  keepWithin(room: number): void {
-    this.room = room
+  setMaxBytes(maxBytes: number): void {
+    this.maxBytes = maxBytes
     this.shrink(((this.tree.vocabulary + 31) >> 5) * Uint32Array.BYTES_PER_ELEMENT)
   }
 
   private shrink(bytes: number): void {
     for (const oldest of this.masks.keys()) {
-      if (this.masks.size * bytes <= this.room) break
+      if (this.masks.size * bytes <= this.maxBytes) break
       this.masks.delete(oldest)
     }
   }
@@ -87,17 +87,17 @@ class CompiledConstraint {
 
 /** The state of one answer under a constraint. */
 export class ConstraintCursor {
-  private readonly followed: CompiledConstraint
+  private readonly compiled: CompiledConstraint
   private state: State
 
-  constructor(followed: CompiledConstraint) {
-    this.followed = followed
-    this.state = followed.machine.start
+  constructor(compiled: CompiledConstraint) {
+    this.compiled = compiled
+    this.state = compiled.machine.start
   }
 
-  /** The logits, with -∞ for tokens that may not come next. */
+  /** A copy of the logits with -∞ for tokens that are not allowed. */
   masked(logits_V: Float32Array): Float32Array {
-    const mask = this.followed.allowed(this.state)
+    const mask = this.compiled.allowed(this.state)
     const out = new Float32Array(logits_V.length).fill(-Infinity)
     for (let word = 0; word < mask.length; word++) {
       for (let bits = mask[word]!; bits !== 0; bits &= bits - 1) {
@@ -108,10 +108,10 @@ export class ConstraintCursor {
     return out
   }
 
-  /** Moves on by a sampled token. */
+  /** Advances by a sampled token. */
   push(id: number): void {
-    const next = this.followed.tree.follow(this.followed.machine, this.state, id)
-    if (!next) throw new InstarError('internal', 'A token was drawn that its constraint does not allow.')
+    const next = this.compiled.tree.follow(this.compiled.machine, this.state, id)
+    if (!next) throw new InstarError('internal', `Token ${id} was sampled, which the constraint does not allow.`)
     this.state = next
   }
 }

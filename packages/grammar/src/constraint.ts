@@ -1,15 +1,19 @@
-/** From a `Constraint` to a grammar and its machine: reasoning, then JSON or tool calls, as packages/dialects/src/markup reads them. */
+/**
+ * The grammar and machine of a constraint: optional reasoning, then JSON or tool calls, in the markup that
+ * packages/dialects/src/markup parses.
+ */
 import { InstarError } from '@instar/events/errors'
 import { Grammar, type Node } from './grammar.ts'
 import { SchemaCompiler } from './json-schema.ts'
 import { Machine } from './machine.ts'
 import { isSchema } from './keywords.ts'
-import { Budget } from './refusal.ts'
+import { Budget } from './schema-errors.ts'
 import { tag, upTo, words } from './terminal.ts'
 
 /**
- * The answer is JSON of a schema, or calls of these functions with arguments of their schemas; if both are given, either.
- * `field`: the client's field with the schema. `insideReasoning`: the prompt ends inside reasoning.
+ * A constraint: the answer is JSON that matches a schema, or calls of these functions with arguments that match their schemas;
+ * if both are set, either. `field`: the client's field with the schema. `mostCalls`: maximum number of calls.
+ * `insideReasoning`: the prompt ends inside reasoning.
  */
 export type Constraint = {
   json: { field: string; schema: unknown } | null
@@ -18,7 +22,7 @@ export type Constraint = {
   insideReasoning: boolean
 }
 
-const MAX_SOURCE = 512 * 1024
+const MAX_SOURCE_CHARACTERS = 512 * 1024
 const MAX_CALLS = 128
 const MAX_DEPTH = 300
 
@@ -27,33 +31,38 @@ const THINK_CLOSE = '</think>'
 const CALL_OPEN = '<tool_call>'
 const CALL_CLOSE = '</tool_call>'
 
-/** Cache key of a constraint. Throws `bad_request` for one that is too large. */
+/** The cache key of a constraint. Throws `bad_request` if it is too large. */
 export function keyOf(constraint: Constraint): string {
   const { json, calls } = constraint
   const field = json?.field ?? 'tools'
   if (calls.length > MAX_CALLS)
-    throw new InstarError('bad_request', `tools: at most ${MAX_CALLS} may be chosen from where one must be called.`, {
+    throw new InstarError('bad_request', `tools: at most ${MAX_CALLS} tools are supported if a call is required.`, {
       field,
     })
   if (isDeep([json?.schema, calls]))
-    throw new InstarError('bad_request', `${field}: the schema is nested more than ${MAX_DEPTH} deep.`, { field })
+    throw new InstarError('bad_request', `${field}: the schema is nested more than ${MAX_DEPTH} levels deep.`, {
+      field,
+    })
   const key = JSON.stringify(constraint)
-  if (key.length > MAX_SOURCE)
+  if (key.length > MAX_SOURCE_CHARACTERS)
     throw new InstarError('bad_request', `${field}: the schema is larger than 512 KiB.`, { field })
   return key
 }
 
-/** `symbols`: the tokenizer's added tokens by text. Call `keyOf` first, which checks the size. Throws `bad_request` naming field and keyword. */
+/**
+ * The machine of a constraint. `symbols`: the tokenizer's added tokens by text. Call `keyOf` first, which checks the size.
+ * Throws `bad_request` with field and keyword.
+ */
 export function machineOf(constraint: Constraint, symbols: ReadonlyMap<string, number>): Machine {
   const { grammar, root } = grammarOf(constraint, symbols, symbols.has(THINK_OPEN), new Budget())
   return within(constraint.json?.field ?? 'tools', () => new Machine(grammar, root))
 }
 
-/** `thinks`: the answer may begin with reasoning. Preconditions and errors as for `machineOf`. */
+/** The grammar of a constraint. `mayReason`: the answer may begin with reasoning. Requirements and errors of `machineOf`. */
 export function grammarOf(
   { json, calls, mostCalls, insideReasoning }: Constraint,
   symbols: ReadonlyMap<string, number>,
-  thinks: boolean,
+  mayReason: boolean,
   budget: Budget,
 ): { grammar: Grammar; root: Node } {
   const grammar = new Grammar()
@@ -70,7 +79,7 @@ export function grammarOf(
     )
   }
   const answer = grammar.choice(answers)
-  const root = thought(grammar, answer, insideReasoning, thinks, symbols)
+  const root = withReasoning(grammar, answer, insideReasoning, mayReason, symbols)
   grammar.markProductive()
   return { grammar, root }
 }
@@ -103,22 +112,22 @@ function callOf(
   )
 }
 
-/** Reasoning is optional for models with a token for it; reasoning that the prompt opened is closed first. */
-function thought(
+/** Reasoning is optional for models with a token for it. Reasoning that the prompt opened must be closed before the answer. */
+function withReasoning(
   grammar: Grammar,
   answer: Node,
   inside: boolean,
-  thinks: boolean,
+  mayReason: boolean,
   symbols: ReadonlyMap<string, number>,
 ): Node {
   const rest = (): Node =>
     grammar.sequence(grammar.terminal(upTo(THINK_CLOSE, symbols)), grammar.terminal(words(['', '\n', '\n\n'])), answer)
   if (inside) return rest()
-  if (!thinks) return answer
+  if (!mayReason) return answer
   return grammar.choice([answer, grammar.sequence(grammar.terminal(tag(THINK_OPEN, symbols)), rest())])
 }
 
-/** Runs `build`; its errors name the field. */
+/** Runs `build` and adds the field to its errors. */
 export function within<T>(field: string, build: () => T): T {
   try {
     return build()

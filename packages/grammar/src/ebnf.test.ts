@@ -15,7 +15,7 @@ type Part =
   | { type: 'all' | 'any'; parts: Part[] }
   | { type: 'times'; part: Part; min: number; max: number }
 
-/** Reads the notation as the servers do: rules, words, sets, groups, `|`, `*`, `+`, `?`, `{m,n}`. */
+/** A parser and matcher of the notation: rules, literals, classes, groups, `|`, `*`, `+`, `?`, `{m,n}`. */
 class Reader {
   private readonly text: string
   private at = 0
@@ -33,10 +33,10 @@ class Reader {
     this.at = 0
   }
 
-  matches(said: string): boolean {
-    const characters = Array.from(said)
+  matches(text: string): boolean {
+    const characters = Array.from(text)
     const known = new Map<Part, Map<number, Set<number>>>()
-    const ends = (part: Part, at: number): Set<number> => {
+    const accepts = (part: Part, at: number): Set<number> => {
       const places = known.get(part) ?? new Map<number, Set<number>>()
       known.set(part, places)
       const before = places.get(at)
@@ -57,12 +57,12 @@ class Reader {
             : []
         }
         case 'rule':
-          return ends(this.rules.get(part.name) ?? assert.fail(`no rule ${part.name}`), at)
+          return accepts(this.rules.get(part.name) ?? assert.fail(`no rule ${part.name}`), at)
         case 'any':
-          return new Set(part.parts.flatMap((one) => [...ends(one, at)]))
+          return new Set(part.parts.flatMap((one) => [...accepts(one, at)]))
         case 'all':
           return part.parts.reduce(
-            (places, one) => new Set([...places].flatMap((place) => [...ends(one, place)])),
+            (places, one) => new Set([...places].flatMap((place) => [...accepts(one, place)])),
             new Set([at]),
           )
         case 'times': {
@@ -72,7 +72,7 @@ class Reader {
             if (count >= part.min) for (const place of places) found.add(place)
             places = new Set(
               [...places]
-                .flatMap((place) => [...ends(part.part, place)])
+                .flatMap((place) => [...accepts(part.part, place)])
                 .filter((place) => count < part.min || !found.has(place)),
             )
           }
@@ -80,7 +80,7 @@ class Reader {
         }
       }
     }
-    return ends(this.rules.get('root') ?? assert.fail('no root'), 0).has(characters.length)
+    return accepts(this.rules.get('root') ?? assert.fail('no root'), 0).has(characters.length)
   }
 }
 
@@ -164,19 +164,19 @@ const followed = (constraint: Constraint) => {
     machine,
     accepts: (text: string): boolean =>
       utf8.encode(text).reduce((state: State | null, byte) => state && machine.step(state, byte), machine.start)
-        ?.ends ?? false,
+        ?.accepts ?? false,
   }
 }
 
 const LIKED = Array.from('"}]>,:{[etrfalsn 0123456789-<_/cokiudmgh', (one) => one.charCodeAt(0))
 
-/** A word of the machine, drawn byte by byte; null: it did not end. */
+/** A random word of the machine, byte by byte; null if it did not end. */
 const drawn = (constraint: Constraint, seed: number): string | null => {
   const { machine } = followed(constraint)
   const bytes: number[] = []
   let state: State = machine.start
   for (let at = 0; at < 600; at++) {
-    if (state.ends && uniform(seed, 5000 + at) < 0.5) break
+    if (state.accepts && uniform(seed, 5000 + at) < 0.5) break
     const may = Array.from({ length: 256 }, (_, byte) => byte).filter((byte) => machine.step(state, byte) !== null)
     if (may.length === 0) break
     const liked = may.filter((byte) => LIKED.includes(byte))
@@ -185,7 +185,7 @@ const drawn = (constraint: Constraint, seed: number): string | null => {
     bytes.push(byte)
     state = machine.step(state, byte)!
   }
-  return state.ends ? new TextDecoder('utf-8', { fatal: true }).decode(Uint8Array.from(bytes)) : null
+  return state.accepts ? new TextDecoder('utf-8', { fatal: true }).decode(Uint8Array.from(bytes)) : null
 }
 
 const SPOIL = ['"', '}', ' ', '<', '/', '0', ',', 'é', '\n', '\\', '']
@@ -276,7 +276,7 @@ const SCHEMAS: Record<string, unknown> = {
 
 for (const [name, schema] of Object.entries(SCHEMAS)) {
   for (const constraint of [json(schema), calls(schema, 2)]) {
-    test(`${name}, ${constraint.json ? 'as JSON' : 'in a call'}: the text takes what the machine takes, and nothing else`, () => {
+    test(`${name}, ${constraint.json ? 'as JSON' : 'in a call'}: the EBNF accepts exactly what the machine accepts`, () => {
       const reader = new Reader(ebnfOf(constraint, false))
       const { accepts } = followed(constraint)
       let [taken, left] = [0, 0]
@@ -296,7 +296,7 @@ for (const [name, schema] of Object.entries(SCHEMAS)) {
   }
 }
 
-test('a call is the markup that answers are read by; `</` stands in none of its texts, however long they may be', () => {
+test('a call has the markup that the parser of answers reads; no string of it contains `</`', () => {
   const reader = new Reader(
     ebnfOf(
       calls({
@@ -346,23 +346,23 @@ test('a call is the markup that answers are read by; `</` stands in none of its 
   assert.ok(!reader.matches(`Well. ${call('{}')}`))
 })
 
-test('thoughts: before the answer where the model has a token for it, closed first where one is open', () => {
+test('reasoning may come before the answer if the model has a token for it; open reasoning must be closed', () => {
   const constraint = json({ type: 'integer' })
-  const thinks = new Reader(ebnfOf(constraint, true))
+  const reasoning = new Reader(ebnfOf(constraint, true))
   for (const text of ['12', '<think></think>12', '<think>a < b </thin </</think>\n\n12'])
-    assert.ok(thinks.matches(text), text)
-  for (const text of ['<think>12', '<think></think>\n\n\n12', 'hm</think>12']) assert.ok(!thinks.matches(text), text)
+    assert.ok(reasoning.matches(text), text)
+  for (const text of ['<think>12', '<think></think>\n\n\n12', 'hm</think>12']) assert.ok(!reasoning.matches(text), text)
   assert.ok(!new Reader(ebnfOf(constraint, false)).matches('<think></think>12'))
   const inside = new Reader(ebnfOf({ ...constraint, insideReasoning: true }, true))
   assert.ok(inside.matches('hm é</think>\n12'))
   assert.ok(!inside.matches('12'))
 })
 
-test('what cannot be followed, or is too large to be written, is refused by name', () => {
-  const refused = (constraint: Constraint, says: RegExp): void => {
+test('unsupported keywords, schemas without values and too large schemas are refused with field and keyword', () => {
+  const refused = (constraint: Constraint, message: RegExp): void => {
     assert.throws(
       () => ebnfOf(constraint, false),
-      (error) => error instanceof InstarError && error.code === 'bad_request' && says.test(error.message),
+      (error) => error instanceof InstarError && error.code === 'bad_request' && message.test(error.message),
     )
   }
   refused(

@@ -1,6 +1,6 @@
-import { unsupported } from './refusal.ts'
+import { unsupported } from './schema-errors.ts'
 
-/** `format` as patterns. Each accepts a subset of the format: dates that exist, names that are valid everywhere. */
+/** Patterns for `format`. Each matches a subset of the format, for example existing dates only. */
 
 const DAY =
   '(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))'
@@ -24,7 +24,7 @@ const FORMATS: Readonly<Record<string, string>> = {
 }
 
 /** Formats of JSON Schema that are not supported. */
-const UNKNOWN = new Set([
+const UNSUPPORTED = new Set([
   'iri',
   'iri-reference',
   'uri-reference',
@@ -36,10 +36,17 @@ const UNKNOWN = new Set([
   'regex',
 ])
 
-/** Null: a name unknown to JSON Schema beside a `pattern`, which then holds alone. Throws `bad_request` naming `format`. */
+/**
+ * The pattern of a format. Null for a custom format beside a `pattern`, which then applies alone. Throws `bad_request` for an
+ * unsupported format.
+ */
 export function formatOf(name: string, hasPattern: boolean, where: string): string | null {
   const source = Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined
   if (source !== undefined) return source
-  if (hasPattern && !UNKNOWN.has(name)) return null
-  throw unsupported('format', where, `is only supported as ${Object.keys(FORMATS).join(', ')}, or beside a pattern`)
+  if (hasPattern && !UNSUPPORTED.has(name)) return null
+  throw unsupported(
+    'format',
+    where,
+    `is only supported with the values ${Object.keys(FORMATS).join(', ')}, or beside a pattern`,
+  )
 }

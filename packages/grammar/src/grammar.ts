@@ -1,26 +1,26 @@
-/** Context-free grammars: terminals in sequences, choices, lists, objects and recursive rules. */
-import { tooLarge } from './refusal.ts'
+/** Context-free grammars of terminals, sequences, choices, lists, objects and recursive rules. */
+import { tooLarge } from './schema-errors.ts'
 import type { Terminal } from './terminal.ts'
 
-/** A JSON text that is constrained in length alone; `inCall` as in text.ts. */
+/** A JSON string that is constrained in length only. `inCall`: see text.ts. */
 export type PlainText = { min: number; max: number; inCall: boolean }
 
-/** `productive`: it derives at least one word. A node that is not is never entered. */
+/** `productive`: the node derives at least one word. Other nodes are never entered. */
 type Base = { readonly id: number; productive: boolean }
 export type Node = Base &
-  /** `text`: set if the terminal is a plain text. */
+  /** `text`: set if the terminal is a string that is constrained in length only. */
   (
     | { kind: 'terminal'; terminal: Terminal; text: PlainText | null }
     | { kind: 'sequence'; parts: readonly Node[] }
     | { kind: 'choice'; parts: readonly Node[] }
     | { kind: 'rule'; body: Node | null }
-    /** The items from `at` on. */
+    /** The items of a list from index `at` on. */
     | { kind: 'items'; list: List; at: number }
-    /** The fields from `at` on; `some`: at least one was written before. */
-    | { kind: 'fields'; object: Members; at: number; some: boolean }
+    /** The fields of an object from index `at` on. `hasPrevious`: a field was generated before. */
+    | { kind: 'fields'; object: Members; at: number; hasPrevious: boolean }
   )
 
-/** Items `first`, then any number of `rest` (null: none); `min` to `max` in total. */
+/** Items `first`, then any number of `rest` (null: none), `min` to `max` in total. */
 export type List = {
   first: readonly Node[]
   rest: Node | null
@@ -29,7 +29,7 @@ export type List = {
   separator: Node
   positions: Map<number, Node>
 }
-/** Fields in their order, each with its name and colon, then any number of `extra`. */
+/** Fields in order, each with name and colon, then any number of `extra` fields. */
 export type Members = {
   fields: readonly { node: Node; required: boolean }[]
   extra: Node | null
@@ -57,7 +57,7 @@ export class Grammar {
     return this.add({ ...this.base(), kind: 'choice', parts })
   }
 
-  /** `build` may refer to the rule. */
+  /** Adds a rule. `build` may refer to it. */
   rule(build: (rule: Node) => Node): Node {
     const rule: Node = { ...this.base(), kind: 'rule', body: null }
     this.add(rule)
@@ -73,21 +73,21 @@ export class Grammar {
     return this.fields({ ...object, positions: new Map() }, 0, false)
   }
 
-  /** Positions after which only `rest` follows share one node. */
+  /** The node of a list from index `at` on. Indexes after which only `rest` follows share a node. */
   items(list: List, at: number): Node {
-    const place = list.max === Infinity ? Math.min(at, Math.max(list.first.length, list.min, 1)) : at
-    return remembered(list.positions, place, () => this.add({ ...this.base(), kind: 'items', list, at: place }))
+    const position = list.max === Infinity ? Math.min(at, Math.max(list.first.length, list.min, 1)) : at
+    return memoized(list.positions, position, () => this.add({ ...this.base(), kind: 'items', list, at: position }))
   }
 
-  fields(object: Members, at: number, some: boolean): Node {
-    return remembered(object.positions, at * 2 + Number(some), () =>
-      this.add({ ...this.base(), kind: 'fields', object, at, some }),
+  fields(object: Members, at: number, hasPrevious: boolean): Node {
+    return memoized(object.positions, at * 2 + Number(hasPrevious), () =>
+      this.add({ ...this.base(), kind: 'fields', object, at, hasPrevious }),
     )
   }
 
-  /** Marks the productive nodes. Called once, when the grammar is complete. */
+  /** Marks the productive nodes. Call it once, when the grammar is complete. */
   markProductive(): void {
-    // Passes run forwards and backwards, so a chain of nodes in either order is marked in two.
+    // Passes alternate forwards and backwards, so that a chain of nodes in either order needs two passes.
     const passes = [this.nodes, this.nodes.toReversed()]
     let changed = true
     for (let pass = 0; changed || pass < passes.length; pass += 1) {
@@ -98,7 +98,7 @@ export class Grammar {
         changed = true
       }
     }
-    // Nodes that are made later belong to lists and objects that are productive.
+    // Nodes that are added later belong to productive lists and objects.
     this.nodes = []
     this.marked = true
   }
@@ -111,15 +111,15 @@ export class Grammar {
 
   private add(node: Node): Node {
     if (this.marked) return node
-    if (this.nodes.length >= MAX_NODES) throw tooLarge('it')
+    if (this.nodes.length >= MAX_NODES) throw tooLarge('its grammar')
     this.nodes.push(node)
     return node
   }
 }
 
-function remembered(positions: Map<number, Node>, at: number, make: () => Node): Node {
-  const known = positions.get(at)
-  if (known) return known
+function memoized(positions: Map<number, Node>, at: number, make: () => Node): Node {
+  const existing = positions.get(at)
+  if (existing) return existing
   const node = make()
   positions.set(at, node)
   return node

@@ -1,13 +1,13 @@
-/** The supported keywords of JSON Schema; `$ref` and `allOf` resolved, schemas merged. */
+/** The supported keywords of JSON Schema; resolution of `$ref` and `allOf` by merging schemas. */
 import { isJsonObject, type JsonObject } from '@instar/events/json'
-import { malformed, tooLarge, unsupported, type Budget } from './refusal.ts'
+import { malformed, tooLarge, unsupported, type Budget } from './schema-errors.ts'
 
 export type Schema = JsonObject
 
 export const isSchema = isJsonObject
 
-/** Annotations: they do not constrain values. */
-const NOTES = new Set([
+/** Annotations, which do not constrain values. */
+const ANNOTATIONS = new Set([
   '$schema',
   '$id',
   '$comment',
@@ -25,7 +25,7 @@ const NOTES = new Set([
   'contentEncoding',
   'contentMediaType',
 ])
-const KNOWN = new Set([
+const SUPPORTED = new Set([
   '$ref',
   'type',
   'enum',
@@ -58,7 +58,7 @@ const KNOWN = new Set([
 export const TYPES = ['object', 'array', 'string', 'number', 'integer', 'boolean', 'null'] as const
 export type Type = (typeof TYPES)[number]
 
-/** The type that a keyword constrains: a schema without `type` allows the types that its keywords constrain. */
+/** The type that a keyword constrains. A schema without `type` allows the types that its keywords constrain. */
 export const TYPE_OF_KEYWORD: Readonly<Record<string, Type>> = {
   properties: 'object',
   required: 'object',
@@ -83,75 +83,76 @@ export const TYPE_OF_KEYWORD: Readonly<Record<string, Type>> = {
   multipleOf: 'number',
 }
 
-/** The schema without annotations. Throws `bad_request` naming a keyword that is not supported. */
-export function asserted(schema: Schema, where: string): Schema {
-  const entries = Object.entries(schema).filter(([keyword]) => !NOTES.has(keyword) && !keyword.startsWith('x-'))
-  for (const [keyword] of entries) if (!KNOWN.has(keyword)) throw unsupported(keyword, where)
+/** The schema without annotations. Throws `bad_request` for an unsupported keyword. */
+export function assertionsOf(schema: Schema, where: string): Schema {
+  const entries = Object.entries(schema).filter(([keyword]) => !ANNOTATIONS.has(keyword) && !keyword.startsWith('x-'))
+  for (const [keyword] of entries) if (!SUPPORTED.has(keyword)) throw unsupported(keyword, where)
   return Object.fromEntries(entries)
 }
 
-/** Resolves the JSON pointer `#/…`. */
-export function pointed(root: unknown, ref: unknown, where: string): unknown {
+/** Resolves a `$ref` with a JSON pointer (`#/…`, RFC 6901). */
+export function resolvePointer(root: unknown, ref: unknown, where: string): unknown {
   if (typeof ref !== 'string' || !/^#(\/|$)/.test(ref))
-    throw unsupported('$ref', where, 'may only point into the schema itself (#/…)')
+    throw unsupported('$ref', where, 'must refer to a part of the same schema (#/…)')
   let at: unknown = root
   for (const step of ref.split('/').slice(1)) {
-    const name = decodedIn(step, where).replaceAll('~1', '/').replaceAll('~0', '~')
+    const name = decodeStep(step, where).replaceAll('~1', '/').replaceAll('~0', '~')
     at = Array.isArray(at) ? at[Number(name)] : isSchema(at) && Object.hasOwn(at, name) ? at[name] : undefined
   }
-  if (at === undefined) throw unsupported('$ref', where, `points to nothing: ${ref.slice(0, 100)}`)
+  if (at === undefined) throw unsupported('$ref', where, `refers to a part that does not exist: ${ref.slice(0, 100)}`)
   return at
 }
 
-const decodedIn = (step: string, where: string): string => {
+const decodeStep = (step: string, where: string): string => {
   try {
     return decodeURIComponent(step)
   } catch (error) {
-    if (error instanceof URIError) throw unsupported('$ref', where, `points to nothing: ${step.slice(0, 100)}`)
+    if (error instanceof URIError)
+      throw unsupported('$ref', where, `refers to a part that does not exist: ${step.slice(0, 100)}`)
     throw error
   }
 }
 
 const MAX_MERGED = 64
 
-/** Resolves `$ref` and `allOf` at the top level into one schema. False: no value is allowed. */
-export function flattened(schema: unknown, root: unknown, where: string, budget: Budget, depth = 0): Schema | false {
+/** Merges a schema with its `$ref` and `allOf`. False: no value is allowed. */
+export function flatten(schema: unknown, root: unknown, where: string, budget: Budget, depth = 0): Schema | false {
   budget.spend(50, '$ref')
   if (depth > MAX_MERGED) throw tooLarge('$ref')
   if (schema === true) return {}
   if (schema === false) return false
   if (!isSchema(schema)) throw malformed(where, 'an object, true or false')
-  const { $ref, allOf, ...own } = asserted(schema, where)
+  const { $ref, allOf, ...own } = assertionsOf(schema, where)
   const parts: unknown[] = [own]
-  if ($ref !== undefined) parts.push(pointed(root, $ref, where))
-  if (allOf !== undefined) parts.push(...listOf(allOf, `${where}/allOf`))
+  if ($ref !== undefined) parts.push(resolvePointer(root, $ref, where))
+  if (allOf !== undefined) parts.push(...nonEmptyList(allOf, `${where}/allOf`))
   if (parts.length === 1) return own
   let all: Schema = {}
   for (const part of parts) {
-    const flat = part === own ? own : flattened(part, root, where, budget, depth + 1)
+    const flat = part === own ? own : flatten(part, root, where, budget, depth + 1)
     if (flat === false) return false
-    all = merged(all, flat, where)
+    all = merge(all, flat, where)
   }
   return all
 }
 
-export function listOf(value: unknown, where: string): readonly unknown[] {
-  if (!Array.isArray(value) || value.length === 0) throw malformed(where, 'a list that is not empty')
+export function nonEmptyList(value: unknown, where: string): readonly unknown[] {
+  if (!Array.isArray(value) || value.length === 0) throw malformed(where, 'a non-empty list')
   return value
 }
 
 export const typesOf = (value: unknown, where: string): readonly Type[] => {
   const list: readonly unknown[] = Array.isArray(value) ? value : [value]
   return list.length > TYPES.length
-    ? refuse(where)
-    : list.map((name) => TYPES.find((type) => type === name) ?? refuse(where))
+    ? throwInvalidType(where)
+    : list.map((name) => TYPES.find((type) => type === name) ?? throwInvalidType(where))
 }
 
-const refuse = (where: string): never => {
-  throw malformed(`${where}/type`, `of ${TYPES.join(', ')}`)
+const throwInvalidType = (where: string): never => {
+  throw malformed(`${where}/type`, `one of ${TYPES.join(', ')}, or a list of them`)
 }
 
-const tighter: Readonly<Record<string, (a: number, b: number) => number>> = {
+const STRICTER_BOUND: Readonly<Record<string, (a: number, b: number) => number>> = {
   minimum: Math.max,
   exclusiveMinimum: Math.max,
   minLength: Math.max,
@@ -164,17 +165,17 @@ const tighter: Readonly<Record<string, (a: number, b: number) => number>> = {
   maxProperties: Math.min,
 }
 
-/** The intersection of two schemas. Throws `bad_request` if it is not one schema of supported keywords. */
-export function merged(a: Schema, b: Schema, where: string): Schema {
-  closedApart(a, b, where)
+/** The intersection of two schemas. Throws `bad_request` if supported keywords cannot express it. */
+export function merge(a: Schema, b: Schema, where: string): Schema {
+  checkAdditionalProperties(a, b, where)
   const out: Record<string, unknown> = { ...a }
   for (const [keyword, value] of Object.entries(b))
-    out[keyword] = keyword in a ? together(keyword, a[keyword], value, where) : value
+    out[keyword] = keyword in a ? mergeKeyword(keyword, a[keyword], value, where) : value
   return out
 }
 
-/** `additionalProperties` applies to the properties of its own schema, so it cannot be merged with those of another. */
-function closedApart(a: Schema, b: Schema, where: string): void {
+/** Throws if `additionalProperties` of one schema would apply to properties of the other, to which it does not refer. */
+function checkAdditionalProperties(a: Schema, b: Schema, where: string): void {
   for (const [one, other] of [
     [a, b],
     [b, a],
@@ -192,13 +193,13 @@ function closedApart(a: Schema, b: Schema, where: string): void {
   }
 }
 
-function together(keyword: string, a: unknown, b: unknown, where: string): unknown {
+function mergeKeyword(keyword: string, a: unknown, b: unknown, where: string): unknown {
   if (JSON.stringify(a) === JSON.stringify(b)) return a
-  const bound = tighter[keyword]
+  const bound = STRICTER_BOUND[keyword]
   if (bound && typeof a === 'number' && typeof b === 'number') return bound(a, b)
   if (keyword === 'type') {
     const others = typesOf(b, where)
-    return typesOf(a, where).flatMap((type) => common(type, others))
+    return typesOf(a, where).flatMap((type) => commonTypes(type, others))
   }
   if (keyword === 'required' && Array.isArray(a) && Array.isArray(b))
     return [...new Set<unknown>([...(a as unknown[]), ...(b as unknown[])])]
@@ -218,10 +219,10 @@ function together(keyword: string, a: unknown, b: unknown, where: string): unkno
       ),
     }
   }
-  throw unsupported(keyword, where, 'is given twice (in allOf, anyOf or beside $ref), which is not supported')
+  throw unsupported(keyword, where, 'is set twice (in allOf, anyOf or beside $ref), which is not supported')
 }
 
-const common = (type: Type, others: readonly Type[]): Type[] =>
+const commonTypes = (type: Type, others: readonly Type[]): Type[] =>
   others.includes(type)
     ? [type]
     : type === 'number' && others.includes('integer')

@@ -1,15 +1,15 @@
-/** Parser of `pattern`: ECMAScript regular expressions (flag `u`) without lookaround, back references and other non-regular parts. */
+/** Parser of `pattern`: ECMAScript regular expressions (flag `u`) without lookaround, back references and word boundaries. */
 import { END_OF_UNICODE } from './characters.ts'
-import { unsupported } from './refusal.ts'
+import { unsupported } from './schema-errors.ts'
 
-/** From the first up to, not including, the second. */
+/** Code points from the first (inclusive) to the second (exclusive). */
 export type Range = readonly [number, number]
 export type Pattern =
   | { type: 'set'; ranges: readonly Range[] }
-  | { type: 'all'; parts: readonly Pattern[] }
-  | { type: 'any'; parts: readonly Pattern[] }
-  | { type: 'times'; part: Pattern; min: number; max: number }
-  | { type: 'edge'; of: 'start' | 'end' }
+  | { type: 'sequence'; parts: readonly Pattern[] }
+  | { type: 'alternation'; parts: readonly Pattern[] }
+  | { type: 'repetition'; part: Pattern; min: number; max: number }
+  | { type: 'anchor'; of: 'start' | 'end' }
 
 const DIGITS: Range[] = [[0x30, 0x3a]]
 const WORD: Range[] = [
@@ -18,7 +18,7 @@ const WORD: Range[] = [
   [0x5f, 0x60],
   [0x61, 0x7b],
 ]
-const BLANK: Range[] = [
+const WHITE_SPACE: Range[] = [
   [9, 14],
   [0x20, 0x21],
   [0xa0, 0xa1],
@@ -30,15 +30,15 @@ const BLANK: Range[] = [
   [0x3000, 0x3001],
   [0xfeff, 0xff00],
 ]
-const LINE_ENDS: Range[] = [
+const LINE_TERMINATORS: Range[] = [
   [0x0a, 0x0b],
   [0x0d, 0x0e],
   [0x2028, 0x202a],
 ]
-const LETTERS: Record<string, Range[]> = { d: DIGITS, w: WORD, s: BLANK }
-const CONTROL: Record<string, number> = { n: 10, r: 13, t: 9, f: 12, v: 11, 0: 0 }
+const CLASS_ESCAPES: Record<string, Range[]> = { d: DIGITS, w: WORD, s: WHITE_SPACE }
+const CONTROL_ESCAPES: Record<string, number> = { n: 10, r: 13, t: 9, f: 12, v: 11, 0: 0 }
 
-export const not = (ranges: readonly Range[]): Range[] => {
+export const complement = (ranges: readonly Range[]): Range[] => {
   const out: Range[] = []
   let from = 0
   for (const [low, high] of [...ranges].sort((a, b) => a[0] - b[0])) {
@@ -49,15 +49,15 @@ export const not = (ranges: readonly Range[]): Range[] => {
   return out
 }
 
-const one = (character: string): Range => {
-  const point = character.codePointAt(0) ?? 0
-  return [point, point + 1]
+const rangeOf = (character: string): Range => {
+  const codePoint = character.codePointAt(0) ?? 0
+  return [codePoint, codePoint + 1]
 }
 
 const MAX_DEPTH = 50
-const MAX_TIMES = 1000
+const MAX_REPETITIONS = 1000
 
-class Reader {
+class PatternParser {
   private readonly text: readonly string[]
   private readonly where: string
   private at = 0
@@ -70,15 +70,15 @@ class Reader {
 
   read(): Pattern {
     const pattern = this.choice()
-    if (this.at < this.text.length) throw this.refuse(`has a ${JSON.stringify(this.text[this.at])} too many`)
+    if (this.at < this.text.length) throw this.error(`has an unmatched ${JSON.stringify(this.text[this.at])}`)
     return pattern
   }
 
-  private refuse(why: string): Error {
+  private error(why: string): Error {
     return unsupported('pattern', this.where, why)
   }
 
-  private take(expected: string): boolean {
+  private accept(expected: string): boolean {
     if (this.text[this.at] !== expected) return false
     this.at++
     return true
@@ -86,47 +86,47 @@ class Reader {
 
   private next(): string {
     const character = this.text[this.at++]
-    if (character === undefined) throw this.refuse('ends too early')
+    if (character === undefined) throw this.error('is incomplete')
     return character
   }
 
   private choice(): Pattern {
-    if (++this.depth > MAX_DEPTH) throw this.refuse('is nested too deeply')
+    if (++this.depth > MAX_DEPTH) throw this.error('is nested too deeply')
     const parts = [this.sequence()]
-    while (this.take('|')) parts.push(this.sequence())
+    while (this.accept('|')) parts.push(this.sequence())
     this.depth--
-    return parts.length === 1 ? parts[0]! : { type: 'any', parts }
+    return parts.length === 1 ? parts[0]! : { type: 'alternation', parts }
   }
 
   private sequence(): Pattern {
     const parts: Pattern[] = []
     while (this.at < this.text.length && this.text[this.at] !== '|' && this.text[this.at] !== ')')
       parts.push(this.repeated(this.atom()))
-    return parts.length === 1 ? parts[0]! : { type: 'all', parts }
+    return parts.length === 1 ? parts[0]! : { type: 'sequence', parts }
   }
 
   private repeated(part: Pattern): Pattern {
-    const times = this.times()
-    if (!times) return part
-    if (part.type === 'edge') throw this.refuse('repeats an anchor')
-    // Lazy quantifiers accept the same texts.
-    this.take('?')
-    if (this.times()) throw this.refuse('repeats a repetition')
-    return { type: 'times', part, ...times }
+    const quantifier = this.quantifier()
+    if (!quantifier) return part
+    if (part.type === 'anchor') throw this.error('has a quantifier after an anchor')
+    // A lazy quantifier matches the same texts.
+    this.accept('?')
+    if (this.quantifier()) throw this.error('has a quantifier after a quantifier')
+    return { type: 'repetition', part, ...quantifier }
   }
 
-  private times(): { min: number; max: number } | null {
-    if (this.take('*')) return { min: 0, max: Infinity }
-    if (this.take('+')) return { min: 1, max: Infinity }
-    if (this.take('?')) return { min: 0, max: 1 }
+  private quantifier(): { min: number; max: number } | null {
+    if (this.accept('*')) return { min: 0, max: Infinity }
+    if (this.accept('+')) return { min: 1, max: Infinity }
+    if (this.accept('?')) return { min: 0, max: 1 }
     if (this.text[this.at] !== '{') return null
-    const written = /^\{(\d{1,9})(?:(,)(\d{1,9})?)?\}/.exec(this.text.slice(this.at, this.at + 24).join(''))
-    if (!written) throw this.refuse('has a { that begins no repetition')
-    this.at += written[0].length
-    const min = Number(written[1])
-    const max = written[2] === undefined ? min : written[3] === undefined ? Infinity : Number(written[3])
-    if (min > MAX_TIMES || (max !== Infinity && max > MAX_TIMES) || min > max)
-      throw this.refuse(`repeats more than ${MAX_TIMES} times, or the wrong way round`)
+    const match = /^\{(\d{1,9})(?:(,)(\d{1,9})?)?\}/.exec(this.text.slice(this.at, this.at + 24).join(''))
+    if (!match) throw this.error('has a { without a valid quantifier')
+    this.at += match[0].length
+    const min = Number(match[1])
+    const max = match[2] === undefined ? min : match[3] === undefined ? Infinity : Number(match[3])
+    if (min > MAX_REPETITIONS || (max !== Infinity && max > MAX_REPETITIONS) || min > max)
+      throw this.error(`has a quantifier above ${MAX_REPETITIONS}, or with a minimum above its maximum`)
     return { min, max }
   }
 
@@ -134,15 +134,15 @@ class Reader {
     const character = this.next()
     switch (character) {
       case '^':
-        return { type: 'edge', of: 'start' }
+        return { type: 'anchor', of: 'start' }
       case '$':
-        return { type: 'edge', of: 'end' }
+        return { type: 'anchor', of: 'end' }
       case '.':
-        return { type: 'set', ranges: not(LINE_ENDS) }
+        return { type: 'set', ranges: complement(LINE_TERMINATORS) }
       case '(':
         return this.group()
       case '[':
-        return { type: 'set', ranges: this.set() }
+        return { type: 'set', ranges: this.characterClass() }
       case '\\':
         return { type: 'set', ranges: this.escape(false) }
       case '*':
@@ -151,34 +151,34 @@ class Reader {
       case '{':
       case '}':
       case ']':
-        throw this.refuse(`has a ${JSON.stringify(character)} in a place where it means nothing`)
+        throw this.error(`has a misplaced ${JSON.stringify(character)}`)
       default:
-        return { type: 'set', ranges: [one(character)] }
+        return { type: 'set', ranges: [rangeOf(character)] }
     }
   }
 
   private group(): Pattern {
-    if (this.take('?')) {
+    if (this.accept('?')) {
       const kind = this.next()
       if (kind === '<' && this.text[this.at] !== '=' && this.text[this.at] !== '!') while (this.next() !== '>') continue
-      else if (kind !== ':') throw this.refuse('looks ahead or behind, which is not supported')
+      else if (kind !== ':') throw this.error('has a lookaround, which is not supported')
     }
     const inner = this.choice()
-    if (!this.take(')')) throw this.refuse('lacks a )')
+    if (!this.accept(')')) throw this.error('has a missing )')
     return inner
   }
 
-  private set(): Range[] {
-    const negated = this.take('^')
+  private characterClass(): Range[] {
+    const negated = this.accept('^')
     const ranges: Range[] = []
-    while (!this.take(']')) {
-      const low = this.member()
+    while (!this.accept(']')) {
+      const low = this.classAtom()
       if (this.text[this.at] !== '-' || this.text[this.at + 1] === ']') {
         ranges.push(...low)
         continue
       }
       this.at++
-      const high = this.member()
+      const high = this.classAtom()
       const [first, last] = [low[0], high[0]]
       if (
         low.length !== 1 ||
@@ -189,48 +189,48 @@ class Reader {
         last[1] - last[0] !== 1 ||
         first[0] > last[0]
       )
-        throw this.refuse('has a range that is none')
+        throw this.error('has an invalid character range')
       ranges.push([first[0], last[1]])
     }
-    return negated ? not(ranges) : ranges
+    return negated ? complement(ranges) : ranges
   }
 
-  private member(): Range[] {
+  private classAtom(): Range[] {
     const character = this.next()
-    return character === '\\' ? this.escape(true) : [one(character)]
+    return character === '\\' ? this.escape(true) : [rangeOf(character)]
   }
 
   private escape(inSet: boolean): Range[] {
     const character = this.next()
-    const letters = LETTERS[character.toLowerCase()]
-    if (letters) return character === character.toLowerCase() ? [...letters] : not(letters)
-    const control = CONTROL[character]
+    const letters = CLASS_ESCAPES[character.toLowerCase()]
+    if (letters) return character === character.toLowerCase() ? [...letters] : complement(letters)
+    const control = CONTROL_ESCAPES[character]
     if (control !== undefined && !/\d/.test(this.text[this.at] ?? '')) return [[control, control + 1]]
     if (character === 'b' && inSet) return [[8, 9]]
     if (character === 'x') return this.hex(2)
     if (character === 'u') {
-      if (!this.take('{')) return this.hex(4)
+      if (!this.accept('{')) return this.hex(4)
       let digits = ''
       for (let digit = this.next(); digit !== '}'; digit = this.next()) digits += digit
-      return this.point(digits)
+      return this.codePoint(digits)
     }
-    if (/[\^$\\.*+?()[\]{}|/-]/.test(character)) return [one(character)]
-    throw this.refuse(`has \\${character}, which is not supported`)
+    if (/[\^$\\.*+?()[\]{}|/-]/.test(character)) return [rangeOf(character)]
+    throw this.error(`has \\${character}, which is not supported`)
   }
 
   private hex(count: number): Range[] {
     let digits = ''
     for (let i = 0; i < count; i++) digits += this.next()
-    return this.point(digits)
+    return this.codePoint(digits)
   }
 
-  private point(digits: string): Range[] {
-    const point = /^[0-9a-fA-F]{1,6}$/.test(digits) ? parseInt(digits, 16) : END_OF_UNICODE
-    if (point >= END_OF_UNICODE || (point >= 0xd800 && point < 0xe000))
-      throw this.refuse(`has \\u${digits.slice(0, 8)}, which is no character`)
-    return [[point, point + 1]]
+  private codePoint(digits: string): Range[] {
+    const codePoint = /^[0-9a-fA-F]{1,6}$/.test(digits) ? parseInt(digits, 16) : END_OF_UNICODE
+    if (codePoint >= END_OF_UNICODE || (codePoint >= 0xd800 && codePoint < 0xe000))
+      throw this.error(`has \\u${digits.slice(0, 8)}, which is not a character`)
+    return [[codePoint, codePoint + 1]]
   }
 }
 
-/** Throws `bad_request` naming `pattern`. */
-export const readPattern = (source: string, where: string): Pattern => new Reader(source, where).read()
+/** Parses a pattern. Throws `bad_request` if it is invalid or not supported. */
+export const parsePattern = (source: string, where: string): Pattern => new PatternParser(source, where).read()

@@ -1,26 +1,29 @@
-/** `pattern` → a deterministic automaton: Thompson's construction, then the subset construction. */
-import { cutsOf, isSurrogates, trimmed, type Characters } from './characters.ts'
-import { readPattern, type Pattern, type Range } from './pattern-syntax.ts'
-import { tooLarge, type Budget } from './refusal.ts'
+/** Compiles a `pattern` to a deterministic automaton, by Thompson's construction and the subset construction. */
+import { cutsOf, isSurrogate, trimmed, type CharacterAutomaton } from './characters.ts'
+import { parsePattern, type Pattern, type Range } from './pattern-syntax.ts'
+import { tooLarge, type Budget } from './schema-errors.ts'
 
-/** `free`: empty transitions; those with `only` hold at the start or the end of the text alone. */
-type State = { free: { to: number; only: 'start' | 'end' | null }[]; on: { ranges: readonly Range[]; to: number }[] }
+/** `epsilon`: empty transitions; those with `only` apply at the start or end of the text only. `on`: by character. */
+type NfaState = {
+  epsilon: { to: number; only: 'start' | 'end' | null }[]
+  on: { ranges: readonly Range[]; to: number }[]
+}
 
 const MAX_STATES = 4000
-const LONGEST_SOURCE = 2000
+const MAX_SOURCE_LENGTH = 2000
 
 const ALL: readonly Range[] = [[0, 0x110000]]
 
-class Thompson {
-  readonly states: State[] = []
+class NfaBuilder {
+  readonly states: NfaState[] = []
 
   add(): number {
     if (this.states.length >= MAX_STATES) throw tooLarge('pattern')
-    return this.states.push({ free: [], on: [] }) - 1
+    return this.states.push({ epsilon: [], on: [] }) - 1
   }
 
   link(from: number, to: number, only: 'start' | 'end' | null = null): void {
-    this.states[from]?.free.push({ to, only })
+    this.states[from]?.epsilon.push({ to, only })
   }
 
   on(from: number, ranges: readonly Range[], to: number): void {
@@ -35,14 +38,14 @@ class Thompson {
         this.on(from, pattern.ranges, to)
         return to
       }
-      case 'edge': {
+      case 'anchor': {
         const to = this.add()
         this.link(from, to, pattern.of)
         return to
       }
-      case 'all':
+      case 'sequence':
         return pattern.parts.reduce((at, part) => this.build(part, at), from)
-      case 'any': {
+      case 'alternation': {
         const to = this.add()
         for (const part of pattern.parts) {
           const begin = this.add()
@@ -51,7 +54,7 @@ class Thompson {
         }
         return to
       }
-      case 'times':
+      case 'repetition':
         return this.times(pattern.part, pattern.min, pattern.max, from)
     }
   }
@@ -78,24 +81,30 @@ class Thompson {
 }
 
 /**
- * Texts that contain a match, as in JSON Schema; with `whole`, texts that match entirely. Null: there are none. Throws `bad_request` naming `pattern`.
+ * The texts that contain a match, as in JSON Schema, or that match entirely (`whole`). Null if there are none. Throws
+ * `bad_request` if the pattern is invalid, not supported or too large.
  */
-export function patternOf(source: string, where: string, budget: Budget, whole = false): Characters | null {
-  if (source.length > LONGEST_SOURCE) throw tooLarge('pattern')
-  const machine = new Thompson()
+export function patternOf(source: string, where: string, budget: Budget, whole = false): CharacterAutomaton | null {
+  if (source.length > MAX_SOURCE_LENGTH) throw tooLarge('pattern')
+  const machine = new NfaBuilder()
   const start = machine.add()
   if (!whole) machine.on(start, ALL, start)
-  const end = machine.build(readPattern(source, where), start)
+  const end = machine.build(parsePattern(source, where), start)
   if (!whole) machine.on(end, ALL, end)
-  return trimmed(subsets(machine.states, start, end, budget))
+  return trimmed(subsetConstruction(machine.states, start, end, budget))
 }
 
-function subsets(states: readonly State[], start: number, end: number, budget: Budget): Characters {
+function subsetConstruction(
+  states: readonly NfaState[],
+  start: number,
+  end: number,
+  budget: Budget,
+): CharacterAutomaton {
   const cuts = cutsOf(states.flatMap(({ on }) => on.flatMap(({ ranges }) => ranges.flat())))
   const closure = (from: Iterable<number>, edges: readonly ('start' | 'end')[]): number[] => {
     const seen = new Set(from)
     for (const at of seen)
-      for (const { to, only } of states[at]?.free ?? []) if (only === null || edges.includes(only)) seen.add(to)
+      for (const { to, only } of states[at]?.epsilon ?? []) if (only === null || edges.includes(only)) seen.add(to)
     budget.spend(4 * seen.size, 'pattern')
     return [...seen].sort((a, b) => a - b)
   }
@@ -107,7 +116,7 @@ function subsets(states: readonly State[], start: number, end: number, budget: B
     const edges = sets[at]!.flatMap((state) => states[state]?.on ?? [])
     table.push(
       Int32Array.from(cuts, (cut) => {
-        if (isSurrogates(cut)) return -1
+        if (isSurrogate(cut)) return -1
         budget.spend(edges.length, 'pattern')
         const reached = edges
           .filter(({ ranges }) => ranges.some(([low, high]) => low <= cut && cut < high))

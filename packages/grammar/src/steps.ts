@@ -1,58 +1,59 @@
-/** Transitions of a terminal over bytes, converted to characters, as text grammars need them. */
+/** Converts the transitions of a terminal from bytes to characters, for grammars as text. */
 import { END_OF_UNICODE } from './characters.ts'
 import type { Terminal } from './terminal.ts'
 
-/** From the first to the last character. */
+/** Code points from the first to the last, inclusive. */
 export type Span = readonly [number, number]
 
-/** `to`: next state → the characters that lead there, in order. */
+/** `to`: next state → the characters of the transition, in order. */
 export type Steps = { to: ReadonlyMap<number, readonly Span[]>; accepts: boolean }
 
-/** UTF-8 lead bytes: first and last, payload bits, number of following bytes, smallest character. */
+/** UTF-8 lead bytes (RFC 3629): first and last, mask of the payload, number of continuation bytes, smallest code point. */
 const LEADS = [
-  { first: 0x00, last: 0x7f, mask: 0x7f, more: 0, least: 0 },
-  { first: 0xc2, last: 0xdf, mask: 0x1f, more: 1, least: 0x80 },
-  { first: 0xe0, last: 0xef, mask: 0x0f, more: 2, least: 0x800 },
-  { first: 0xf0, last: 0xf4, mask: 0x07, more: 3, least: 0x10000 },
+  { first: 0x00, last: 0x7f, mask: 0x7f, continuationBytes: 0, min: 0 },
+  { first: 0xc2, last: 0xdf, mask: 0x1f, continuationBytes: 1, min: 0x80 },
+  { first: 0xe0, last: 0xef, mask: 0x0f, continuationBytes: 2, min: 0x800 },
+  { first: 0xf0, last: 0xf4, mask: 0x07, continuationBytes: 3, min: 0x10000 },
 ] as const
 
 const BYTES = Array.from({ length: 256 }, (_, byte) => byte)
 
-/** Not written: surrogates, and controls other than tab and line ends. */
-const UNWRITTEN: readonly Span[] = [
+/** Characters that are not written: surrogates, and controls other than tab and line ends. */
+const EXCLUDED: readonly Span[] = [
   [0x00, 0x08],
   [0x0b, 0x0c],
   [0x0e, 0x1f],
   [0xd800, 0xdfff],
 ]
 
-/** Fixed cost of a state. */
-const STATE = 30
+/** Work of a state besides its transitions. */
+const STATE_WORK = 30
 
-type Target = { from: number; upTo: number; to: number }
+type Target = { from: number; last: number; to: number }
 
-/** The transitions of all reachable states. `spend` is called with the work to come, and may throw. */
+/** The transitions of all reachable states. `spend` is called before work is done, and may throw. */
 export function stepsOf(terminal: Terminal, spend: (work: number) => void): Map<number, Steps> {
-  /** By state and number of missing bytes: where the rest of a character leads. */
-  const known = new Map<string, readonly Target[]>()
+  /** The targets of the rest of a character, by state and number of missing bytes. */
+  const continuationCache = new Map<string, readonly Target[]>()
 
-  const may = (state: number): readonly number[] =>
+  const possibleBytes = (state: number): readonly number[] =>
     terminal.symbols ? [...terminal.symbols(state)].filter((symbol) => symbol < 256).sort((a, b) => a - b) : BYTES
 
-  const behind = (state: number, more: number): readonly Target[] => {
-    if (more === 0) return [{ from: 0, upTo: 0, to: state }]
-    const key = `${state}.${more}`
-    const before = known.get(key)
+  const continuations = (state: number, continuationBytes: number): readonly Target[] => {
+    if (continuationBytes === 0) return [{ from: 0, last: 0, to: state }]
+    const key = `${state}.${continuationBytes}`
+    const before = continuationCache.get(key)
     if (before) return before
     const targets: Target[] = []
-    const bytes = may(state)
+    const bytes = possibleBytes(state)
     spend(bytes.length)
     for (const byte of bytes) {
       const next = (byte & 0xc0) === 0x80 ? terminal.next(state, byte) : -1
       if (next >= 0)
-        for (const one of behind(next, more - 1)) add(targets, shifted(one, (byte & 0x3f) << (6 * (more - 1))))
+        for (const one of continuations(next, continuationBytes - 1))
+          add(targets, shifted(one, (byte & 0x3f) << (6 * (continuationBytes - 1))))
     }
-    known.set(key, targets)
+    continuationCache.set(key, targets)
     return targets
   }
 
@@ -60,21 +61,21 @@ export function stepsOf(terminal: Terminal, spend: (work: number) => void): Map<
   const states = new Set([terminal.start])
   for (const state of states) {
     const targets: Target[] = []
-    const bytes = may(state)
-    spend(STATE + bytes.length)
+    const bytes = possibleBytes(state)
+    spend(STATE_WORK + bytes.length)
     for (const byte of bytes) {
       const lead = LEADS.find(({ first, last }) => byte >= first && byte <= last)
       const next = lead ? terminal.next(state, byte) : -1
       if (lead && next >= 0)
-        for (const one of behind(next, lead.more))
-          for (const valid of characters(shifted(one, (byte & lead.mask) << (6 * lead.more)), lead.least))
+        for (const one of continuations(next, lead.continuationBytes))
+          for (const valid of characters(shifted(one, (byte & lead.mask) << (6 * lead.continuationBytes)), lead.min))
             add(targets, valid)
     }
     const to = new Map<number, Span[]>()
-    for (const { from, upTo, to: next } of targets) {
+    for (const { from, last, to: next } of targets) {
       const spans = to.get(next)
-      if (spans) spans.push([from, upTo])
-      else to.set(next, [[from, upTo]])
+      if (spans) spans.push([from, last])
+      else to.set(next, [[from, last]])
       states.add(next)
     }
     reached.set(state, { to, accepts: terminal.accepts(state) })
@@ -82,14 +83,15 @@ export function stepsOf(terminal: Terminal, spend: (work: number) => void): Map<
   return reached
 }
 
-const shifted = ({ from, upTo, to }: Target, by: number): Target => ({ from: from + by, upTo: upTo + by, to })
+const shifted = ({ from, last, to }: Target, by: number): Target => ({ from: from + by, last: last + by, to })
 
-/** Without the characters that are not written. */
-const characters = ({ from, upTo, to }: Target, least: number): Target[] =>
-  UNWRITTEN.reduce<readonly Span[]>(without, [[Math.max(from, least), Math.min(upTo, END_OF_UNICODE - 1)]]).map(
-    ([low, high]) => ({ from: low, upTo: high, to }),
+/** Splits a target around the excluded characters. */
+const characters = ({ from, last, to }: Target, min: number): Target[] =>
+  EXCLUDED.reduce<readonly Span[]>(without, [[Math.max(from, min), Math.min(last, END_OF_UNICODE - 1)]]).map(
+    ([low, high]) => ({ from: low, last: high, to }),
   )
 
+/** The spans without the characters from `first` to `last`. */
 export const without = (spans: readonly Span[], [first, last]: Span): readonly Span[] =>
   spans.flatMap(([from, to]) =>
     (
@@ -103,6 +105,6 @@ export const without = (spans: readonly Span[], [first, last]: Span): readonly S
 /** Extends the last span if it is adjacent. */
 function add(targets: Target[], one: Target): void {
   const last = targets.at(-1)
-  if (last?.to === one.to && last.upTo + 1 === one.from) last.upTo = one.upTo
+  if (last?.to === one.to && last.last + 1 === one.from) last.last = one.last
   else targets.push({ ...one })
 }

@@ -1,10 +1,10 @@
 /**
- * Regular languages over symbols. A symbol below 256 is a byte; a larger one is an added token of the tokenizer, a unit
- * regardless of its text. From every state an accepting state can be reached.
+ * An automaton over symbols. A symbol below 256 is a byte; a larger one is an added token of the tokenizer, which is one symbol
+ * whatever its text. From every state an accepting state must be reachable.
  */
 export interface Terminal {
   readonly start: number
-  /** The next state; -1: none. */
+  /** The next state, or -1. */
   next(state: number, symbol: number): number
   accepts(state: number): boolean
   /** A superset of the symbols with a transition; absent: any symbol. */
@@ -13,7 +13,7 @@ export interface Terminal {
 
 const utf8 = new TextEncoder()
 
-/** An automaton whose states are values, identified by a key and created when they are reached. */
+/** An automaton whose states are values, identified by a key and numbered when they are reached. */
 export class KeyedAutomaton<S> implements Terminal {
   readonly start: number
   private readonly states: S[] = []
@@ -47,8 +47,8 @@ export class KeyedAutomaton<S> implements Terminal {
 
   private id(state: S): number {
     const key = this.keyOf(state)
-    const known = this.ids.get(key)
-    if (known !== undefined) return known
+    const existing = this.ids.get(key)
+    if (existing !== undefined) return existing
     const id = this.states.length
     this.states.push(state)
     this.ids.set(key, id)
@@ -56,11 +56,11 @@ export class KeyedAutomaton<S> implements Terminal {
   }
 }
 
-/** A list of words, each a sequence of symbols, as a trie. */
+/** A trie of words, each a sequence of symbols. */
 class Words implements Terminal {
   readonly start = 0
   private readonly edges: Map<number, number>[] = [new Map()]
-  private readonly ends = new Set<number>()
+  private readonly accepting = new Set<number>()
 
   constructor(list: readonly (readonly number[])[]) {
     for (const word of list) {
@@ -74,7 +74,7 @@ class Words implements Terminal {
         }
         at = to
       }
-      this.ends.add(at)
+      this.accepting.add(at)
     }
   }
 
@@ -83,7 +83,7 @@ class Words implements Terminal {
   }
 
   accepts(state: number): boolean {
-    return this.ends.has(state)
+    return this.accepting.has(state)
   }
 
   symbols(state: number): Iterable<number> {
@@ -93,15 +93,15 @@ class Words implements Terminal {
 
 export const words = (list: readonly string[]): Terminal => new Words(list.map((word) => [...utf8.encode(word)]))
 
-/** `symbols`: the added tokens by text. A tag that is an added token is that symbol, else its bytes. */
+/** A tag: its added token if there is one, else its bytes. `symbols`: the added tokens by text. */
 export const tag = (text: string, symbols: ReadonlyMap<string, number>): Terminal =>
   new Words([symbols.has(text) ? [symbols.get(text) ?? -1] : [...utf8.encode(text)]])
 
-/** Anything up to and including the first `text`, as bytes or as an added token. */
+/** Any input up to and including the first `text`, as bytes or as an added token. */
 export function upTo(text: string, symbols: ReadonlyMap<string, number>): Terminal {
   const bytes = utf8.encode(text)
   const symbol = symbols.get(text)
-  /** Length of the prefix of `text` that the input ends in (Knuth, Morris, Pratt). */
+  /** The length of the longest prefix of `text` that is a suffix of the input (Knuth, Morris and Pratt). */
   const matched = (count: number, byte: number): number => {
     const tail = [...bytes.subarray(0, count), byte]
     for (let length = tail.length; length > 0; length--)
@@ -116,27 +116,30 @@ export function upTo(text: string, symbols: ReadonlyMap<string, number>): Termin
   return new KeyedAutomaton(0, String, step, (count) => count === bytes.length)
 }
 
-/** White space between the parts of JSON: none, one space, or a line break and up to this many spaces. */
-const INDENT = 16
+/** Maximum number of spaces after a line break. */
+const MAX_INDENT = 16
 
-/** State 1: after the one space; 2 + n: after a line break and n spaces. */
+/**
+ * White space between tokens of JSON: none, one space, or a line break and up to `MAX_INDENT` spaces. State 1: after the single
+ * space; 2 + n: after a line break and n spaces.
+ */
 export const BLANKS: Terminal = {
   start: 0,
   next(state, symbol) {
     if (symbol === 0x0a) return state === 0 ? 2 : -1
     if (symbol !== 0x20 || state === 1) return -1
-    return state === 0 ? 1 : state < 2 + INDENT ? state + 1 : -1
+    return state === 0 ? 1 : state < 2 + MAX_INDENT ? state + 1 : -1
   },
   accepts: () => true,
-  symbols: () => WHITE,
+  symbols: () => WHITE_SPACE,
 }
 
-const WHITE = [0x0a, 0x20]
+const WHITE_SPACE = [0x0a, 0x20]
 
 /** At most one space. */
 export const SPACE: Terminal = {
   start: 0,
   next: (state, symbol) => (state === 0 && symbol === 0x20 ? 1 : -1),
   accepts: () => true,
-  symbols: () => WHITE,
+  symbols: () => WHITE_SPACE,
 }

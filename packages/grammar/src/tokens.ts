@@ -1,60 +1,62 @@
-/** The vocabulary as a trie of symbols, and the tokens that a state of a machine allows. */
+/** The vocabulary as a trie of symbols; computes the tokens that a state of a machine allows. */
 import { InstarError } from '@instar/events/errors'
 import type { Machine, State } from './machine.ts'
 
-/** The part of a tokenizer that says which text each token stands for. */
-export type Spelling = {
+/** The bytes of a tokenizer's tokens. */
+export type TokenBytes = {
   readonly added: readonly { id: number; content: string; special: boolean }[]
   bytesOf(id: number): Uint8Array
 }
 
-/** Limit of threads moved for one token mask. */
+/** Maximum work of a machine (`Machine.work`) for one token mask. */
 const MAX_WORK = 3_000_000
 
 /**
- * Nodes in depth-first order: node i has depth `depth[i]`, symbol `symbol[i]`, and its subtree ends before `end[i]`. The
- * tokens that it spells are a linked list from `token[i]` through `another` (-1: end).
+ * Nodes in depth-first order: node i has depth `depth[i]` and symbol `symbol[i]`, and its subtree ends before `end[i]`. The
+ * tokens of a node are a linked list from `token[i]` through `nextToken` (-1: end).
  */
 export class TokenTree {
   readonly symbols: ReadonlyMap<string, number>
   readonly vocabulary: number
-  /** Whether every byte of UTF-8 has a token of its own; else some states would allow no token. */
-  readonly spellsAll: boolean
+  /** Whether every byte of printable UTF-8 is a token. Otherwise some states would allow no token. */
+  readonly coversAllBytes: boolean
   private readonly symbol: Uint16Array
   private readonly depth: Uint16Array
   private readonly end: Int32Array
   private readonly token: Int32Array
-  private readonly another: Int32Array
-  private readonly spelled: readonly (readonly number[])[]
+  private readonly nextToken: Int32Array
+  private readonly symbolsOf: readonly (readonly number[])[]
   private readonly endOfTurn: readonly number[]
 
-  constructor(tokenizer: Spelling, vocabulary: number, endOfTurn: readonly number[]) {
+  constructor(tokenizer: TokenBytes, vocabulary: number, endOfTurn: readonly number[]) {
     this.vocabulary = vocabulary
     this.endOfTurn = endOfTurn
-    const units = tokenizer.added.filter(({ id, special }) => !special && id < vocabulary && !endOfTurn.includes(id))
-    this.symbols = new Map(units.map(({ content }, i) => [content, 256 + i]))
-    const unitOf = new Map(units.map(({ id }, i) => [id, 256 + i]))
-    this.spelled = Array.from({ length: vocabulary }, (_, id) => {
-      const unit = unitOf.get(id)
+    const addedTokens = tokenizer.added.filter(
+      ({ id, special }) => !special && id < vocabulary && !endOfTurn.includes(id),
+    )
+    this.symbols = new Map(addedTokens.map(({ content }, i) => [content, 256 + i]))
+    const symbolOfAdded = new Map(addedTokens.map(({ id }, i) => [id, 256 + i]))
+    this.symbolsOf = Array.from({ length: vocabulary }, (_, id) => {
+      const unit = symbolOfAdded.get(id)
       return unit === undefined ? [...tokenizer.bytesOf(id)] : [unit]
     })
-    const ids = Array.from(this.spelled.keys())
-      .filter((id) => this.spelled[id]!.length > 0 && !endOfTurn.includes(id))
-      .sort((a, b) => compare(this.spelled[a]!, this.spelled[b]!))
+    const ids = Array.from(this.symbolsOf.keys())
+      .filter((id) => this.symbolsOf[id]!.length > 0 && !endOfTurn.includes(id))
+      .sort((a, b) => compare(this.symbolsOf[a]!, this.symbolsOf[b]!))
     const nodes: { symbol: number; depth: number; token: number }[] = []
-    this.another = new Int32Array(vocabulary).fill(-1)
-    let before: readonly number[] = []
+    this.nextToken = new Int32Array(vocabulary).fill(-1)
+    let previous: readonly number[] = []
     for (const id of ids) {
-      const word = this.spelled[id]!
+      const word = this.symbolsOf[id]!
       let shared = 0
-      while (shared < word.length && shared < before.length && word[shared] === before[shared]) shared++
+      while (shared < word.length && shared < previous.length && word[shared] === previous[shared]) shared++
       for (let at = shared; at < word.length; at++) nodes.push({ symbol: word[at]!, depth: at, token: -1 })
       const last = nodes.at(-1)
       if (last) {
-        this.another[id] = last.token
+        this.nextToken[id] = last.token
         last.token = id
       }
-      before = word
+      previous = word
     }
     this.symbol = Uint16Array.from(nodes, (node) => node.symbol)
     this.depth = Uint16Array.from(nodes, (node) => node.depth)
@@ -65,19 +67,19 @@ export class TokenTree {
       while (open.length > (nodes[i]?.depth ?? 0)) this.end[open.pop() ?? 0] = i
       open.push(i)
     }
-    const single = new Set(this.spelled.flatMap((word) => (word.length === 1 ? word : [])))
+    const single = new Set(this.symbolsOf.flatMap((word) => (word.length === 1 ? word : [])))
     const bytes = Array.from({ length: 0xf5 - 0x20 }, (_, i) => 0x20 + i).filter(
       (byte) => byte !== 0x7f && byte !== 0xc0 && byte !== 0xc1,
     )
-    this.spellsAll = bytes.every((byte) => single.has(byte))
+    this.coversAllBytes = bytes.every((byte) => single.has(byte))
   }
 
-  /** One bit for each token. Throws `bad_request` if the schema is too ambiguous. */
+  /** The mask of allowed tokens: bit i of word i >> 5. Throws `bad_request` if the schema is too ambiguous. */
   allowed(machine: Machine, start: State): Uint32Array {
     const bits = new Uint32Array((this.vocabulary + 31) >> 5)
     const limit = machine.work + MAX_WORK
     const states: State[] = [start]
-    const { symbol, depth, end, token, another } = this
+    const { symbol, depth, end, token, nextToken } = this
     for (let i = 0; i < symbol.length;) {
       const d = depth[i]!
       const next = machine.step(states[d]!, symbol[i]!)
@@ -86,23 +88,23 @@ export class TokenTree {
         continue
       }
       states[d + 1] = next
-      for (let id = token[i]!; id >= 0; id = another[id]!) bits[id >> 5]! |= 1 << (id & 31)
+      for (let id = token[i]!; id >= 0; id = nextToken[id]!) bits[id >> 5]! |= 1 << (id & 31)
       i++
       if (machine.work > limit)
         throw new InstarError(
           'bad_request',
-          'The schema is too ambiguous to follow: too many of its alternatives begin alike.',
+          'The schema is too ambiguous: too many of its alternatives have the same beginning; simplify the schema.',
           { field: 'response_format' },
         )
     }
-    if (start.ends) for (const id of this.endOfTurn) bits[id >> 5]! |= 1 << (id & 31)
+    if (start.accepts) for (const id of this.endOfTurn) bits[id >> 5]! |= 1 << (id & 31)
     return bits
   }
 
   /** The state after an allowed token. */
   follow(machine: Machine, state: State, id: number): State | null {
     let at: State | null = state
-    for (const symbol of this.spelled[id] ?? []) at = at && machine.step(at, symbol)
+    for (const symbol of this.symbolsOf[id] ?? []) at = at && machine.step(at, symbol)
     return at
   }
 }

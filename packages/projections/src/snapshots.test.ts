@@ -54,7 +54,7 @@ test('after a restart with an emptied database the rows are the same', { timeout
   const snapshots = openSnapshots(`${folder.path}/snapshots`, {
     records: 40,
     ms: Infinity,
-    room: 20,
+    cacheWeight: 20,
     say: (line) => logLines.push(line),
   })
   const parts = [0, 1, 2].map((i) =>

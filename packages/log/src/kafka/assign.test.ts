@@ -3,17 +3,17 @@ import { test } from 'node:test'
 import { assign, type Member } from './assign.ts'
 
 const member = (id: string, held: readonly number[] = [], generation = 0): Member => ({ id, held, generation })
-const shares = (members: readonly Member[], partitions: number): Record<string, number[]> =>
+const assignments = (members: readonly Member[], partitions: number): Record<string, number[]> =>
   Object.fromEntries(assign(members, partitions))
 
 test('everything goes to one, half to each of two, and nothing to those who are too many', () => {
-  assert.deepEqual(shares([member('a')], 4), { a: [0, 1, 2, 3] })
-  assert.deepEqual(shares([member('b'), member('a')], 4), { a: [0, 1], b: [2, 3] })
-  assert.deepEqual(shares([member('a'), member('b'), member('c')], 2), { a: [0], b: [1], c: [] })
+  assert.deepEqual(assignments([member('a')], 4), { a: [0, 1, 2, 3] })
+  assert.deepEqual(assignments([member('b'), member('a')], 4), { a: [0, 1], b: [2, 3] })
+  assert.deepEqual(assignments([member('a'), member('b'), member('c')], 2), { a: [0], b: [1], c: [] })
 })
 
 test('one that joins is given what makes it even, and nothing else moves', () => {
-  assert.deepEqual(shares([member('a', [0, 1, 2, 3], 1), member('b', [4, 5, 6, 7], 1), member('c')], 8), {
+  assert.deepEqual(assignments([member('a', [0, 1, 2, 3], 1), member('b', [4, 5, 6, 7], 1), member('c')], 8), {
     a: [0, 1, 2],
     b: [4, 5, 6],
     c: [3, 7],
@@ -21,18 +21,21 @@ test('one that joins is given what makes it even, and nothing else moves', () =>
 })
 
 test('what one leaves is shared out, and nothing else moves', () => {
-  assert.deepEqual(shares([member('a', [0, 1, 2], 2), member('c', [3, 7], 2)], 8), { a: [0, 1, 2, 4], c: [3, 5, 6, 7] })
+  assert.deepEqual(assignments([member('a', [0, 1, 2], 2), member('c', [3, 7], 2)], 8), {
+    a: [0, 1, 2, 4],
+    c: [3, 5, 6, 7],
+  })
 })
 
 test('one that was away gives way to whom its partitions were given meanwhile', () => {
-  assert.deepEqual(shares([member('away', [0, 1, 2, 3], 4), member('b', [0, 1, 2, 3], 5)], 4), {
+  assert.deepEqual(assignments([member('away', [0, 1, 2, 3], 4), member('b', [0, 1, 2, 3], 5)], 4), {
     away: [2, 3],
     b: [0, 1],
   })
 })
 
 test('claims to partitions that do not exist, or twice, change nothing', () => {
-  assert.deepEqual(shares([member('a', [0, 9, -1, 0.5], 1), member('b', [1, 1], 1)], 2), { a: [0], b: [1] })
+  assert.deepEqual(assignments([member('a', [0, 9, -1, 0.5], 1), member('b', [1, 1], 1)], 2), { a: [0], b: [1] })
 })
 
 test('in a hundred changes at random every partition has one owner, shares differ by one, and no more moves than must', () => {

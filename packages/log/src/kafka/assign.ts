@@ -1,29 +1,29 @@
-/** Assigns partitions to members evenly, with as few moves as possible. */
+/** Assigns partitions to group members evenly, with as few moves as possible. */
 
-/** `held`: what it was last given, in which generation of the group. */
+/** `held`: the partitions of its last assignment; `generation`: the group's generation of it. Sent as JSON by members. */
 export type Member = { id: string; generation: number; held: readonly number[] }
 
 /**
- * Every partition below `partitions` gets exactly one owner, and the counts differ by at most one. When two members
- * claim a partition, because one was away, the later generation wins.
+ * Assigns each partition from 0 to `partitions - 1` to one member; the counts differ by at most one. If two members claim a
+ * partition, since one missed a generation, the later generation takes precedence.
  */
 export const assign = (members: readonly Member[], partitions: number): Map<string, number[]> => {
-  const claimants = members.toSorted((a, b) => b.generation - a.generation || (a.id < b.id ? -1 : 1))
-  const shares = new Map(claimants.map(({ id }) => [id, [] as number[]]))
-  const free: number[] = []
+  const byGeneration = members.toSorted((a, b) => b.generation - a.generation || (a.id < b.id ? -1 : 1))
+  const assigned = new Map(byGeneration.map(({ id }) => [id, [] as number[]]))
+  const unassigned: number[] = []
   for (let partition = 0; partition < partitions; partition++) {
-    const holder = claimants.find(({ held }) => held.includes(partition))
-    if (holder) shares.get(holder.id)!.push(partition)
-    else free.push(partition)
+    const owner = byGeneration.find(({ held }) => held.includes(partition))
+    if (owner) assigned.get(owner.id)!.push(partition)
+    else unassigned.push(partition)
   }
   const even = Math.floor(partitions / members.length)
   // The members with most partitions keep the remainder, so that it does not move.
-  const byLoad = [...shares].toSorted(([a, of], [b, other]) => other.length - of.length || (a < b ? -1 : 1))
-  const quotas = new Map(byLoad.map(([id], i) => [id, even + (i < partitions % members.length ? 1 : 0)]))
-  for (const [id, share] of byLoad) free.push(...share.splice(quotas.get(id)!))
-  for (const [id, share] of byLoad) {
-    share.push(...free.splice(0, quotas.get(id)! - share.length))
-    share.sort((a, b) => a - b)
+  const byLoad = [...assigned].toSorted(([a, of], [b, other]) => other.length - of.length || (a < b ? -1 : 1))
+  const counts = new Map(byLoad.map(([id], i) => [id, even + (i < partitions % members.length ? 1 : 0)]))
+  for (const [id, partitionsOf] of byLoad) unassigned.push(...partitionsOf.splice(counts.get(id)!))
+  for (const [id, partitionsOf] of byLoad) {
+    partitionsOf.push(...unassigned.splice(0, counts.get(id)! - partitionsOf.length))
+    partitionsOf.sort((a, b) => a - b)
   }
-  return shares
+  return assigned
 }

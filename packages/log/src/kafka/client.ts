@@ -1,11 +1,10 @@
 /**
- * Connections to the brokers: kafkajs's cluster and broker objects, without its producer and consumer.
+ * Connections to the brokers, with kafkajs's cluster and broker objects.
  *
- * Why not those two: the producer loses acknowledged records in three ways, all of them in how it keeps
- * sequence numbers and answers across its own retries; the consumer cannot read without joining a group. Below
- * them the same package has all that is needed, encoded and decoded by the same code: metadata, produce
- * with a sequence number that we give, fetch from an offset that we give. The version is pinned: kafkajs
- * promises nothing about these modules.
+ * kafkajs's producer and consumer are not used: the producer loses acknowledged records, since it does not keep sequence
+ * numbers and responses consistent across its retries; the consumer cannot read without joining a group. kafkajs's lower
+ * layers provide metadata, produce requests with given sequence numbers and fetches from given offsets. They are not part
+ * of its public interface, so the version is pinned.
  */
 import { createRequire } from 'node:module'
 import { zstdDecompressSync } from 'node:zlib'
@@ -16,18 +15,18 @@ import { kafkajsSecurity, socketFactory, type Security } from './security.ts'
 export type ClientOptions = {
   /** `host:port` of some of the brokers. */
   brokers: readonly string[]
-  /** Names this process in the brokers' logs. */
+  /** The client id in the brokers' logs. */
   clientId: string
-  /** Milliseconds that one request may take. Default 15,000. */
+  /** Timeout of a request in milliseconds. Default 15,000. */
   requestTimeout?: number
-  /** Default: neither TLS nor a name. */
+  /** Default: no TLS and no authentication. */
   security?: Security
 }
 
-type Listed = { topic: string; partitions: { partition: number; offset: string }[] }
+type ListedOffsets = { topic: string; partitions: { partition: number; offset: string }[] }
 
-/** `timestamp` and `offset` are decimal numbers. */
-export type Fetchable = {
+/** A record as kafkajs decodes it. `timestamp` and `offset` are decimal numbers. */
+export type KafkaRecord = {
   key: Buffer | null
   value: Buffer | null
   timestamp: string
@@ -36,14 +35,17 @@ export type Fetchable = {
   headers?: Record<string, unknown>
 }
 export type FetchResponse = {
-  responses: { topicName: string; partitions: { partition: number; highWatermark: string; messages: Fetchable[] }[] }[]
+  responses: {
+    topicName: string
+    partitions: { partition: number; highWatermark: string; messages: KafkaRecord[] }[]
+  }[]
 }
 
 type ProduceResponse = {
   topics: { topicName: string; partitions: { partition: number; errorCode: number; baseOffset: string }[] }[]
 }
 
-/** A request of the version that the broker takes, and how its answer is read. */
+/** The request encoder and response decoder of the version that the broker supports. */
 type Protocol = { request: { apiVersion: number; encode(): Promise<object> }; response: object }
 type Versioned = (request: object) => Protocol
 
@@ -58,9 +60,9 @@ export type Broker = Omit<PublicBroker, 'produce' | 'fetch'> & {
     replicaId: number
     isolationLevel: number
     topics: { topic: string; partitions: { partition: number; timestamp: number }[] }[]
-  }): Promise<{ responses: Listed[] }>
+  }): Promise<{ responses: ListedOffsets[] }>
   fetch(request: Parameters<PublicBroker['fetch']>[0]): Promise<FetchResponse>
-  /** Answers when every member has joined, or after `rebalanceTimeout` ms. Only the leader gets the list of members. */
+  /** Resolves when every member has joined, or after `rebalanceTimeout` ms. Only the leader receives the members. */
   joinGroup(request: {
     groupId: string
     sessionTimeout: number
@@ -73,7 +75,7 @@ export type Broker = Omit<PublicBroker, 'produce' | 'fetch'> & {
     memberId: string
     members: { memberId: string; memberMetadata: Buffer }[]
   }>
-  /** Answered when the leader has given its assignment. */
+  /** Resolves when the leader has sent its assignment. */
   syncGroup(request: {
     groupId: string
     generationId: number
@@ -100,23 +102,23 @@ const LISTENER_NOT_FOUND = 72
 const apiKeys = require('kafkajs/src/protocol/requests/apiKeys.js') as { Produce: number }
 const { requests } = require('kafkajs/src/protocol/requests/index.js') as { requests: { Produce: object } }
 
-/** Older brokers take other records. */
-const OLDEST_PRODUCE = 3
+/** The first version with record batches of magic 2. */
+const MIN_PRODUCE_VERSION = 3
 
-/** Passes our encoding to kafkajs as an encoder of its own. Throws the first error of the response. */
+/** Sends a produce request encoded by `encodeProduce`, through kafkajs. Throws the first error of the response. */
 export const produce = async (broker: Broker, request: ProduceRequest): Promise<ProduceResponse> => {
   const { acks, timeout } = request
   const protocol = broker.lookupRequest(apiKeys.Produce, requests.Produce)({ acks, timeout, topicData: [] })
-  if (protocol.request.apiVersion < OLDEST_PRODUCE)
+  if (protocol.request.apiVersion < MIN_PRODUCE_VERSION)
     throw new Error(
-      `the broker takes produce requests of version ${protocol.request.apiVersion} only; ${OLDEST_PRODUCE} is needed`,
+      `the broker supports produce requests up to version ${protocol.request.apiVersion}; version ${MIN_PRODUCE_VERSION} is required`,
     )
   const body = encodeProduce(request)
-  const answer = await broker.connectionPool.send({
+  const response = await broker.connectionPool.send({
     ...protocol,
     request: { ...protocol.request, encode: () => Promise.resolve({ buf: body, buffer: body }) },
   })
-  return answer as ProduceResponse
+  return response as ProduceResponse
 }
 
 const silent = {
@@ -128,18 +130,17 @@ const silent = {
   setLogLevel: nothing,
 }
 function nothing(): void {
-  /* What goes wrong reaches the caller as an error. */
+  /* Errors are reported to the caller. */
 }
 
 const NewCluster = require('kafkajs/src/cluster/index.js') as new (options: Record<string, unknown>) => Cluster
 
 /**
- * Two things that kafkajs does wrong below its public interface, put right for this process.
- * - A connection's queue looks again after a time when it holds something back. kafkajs sets that timer, of one
- *   millisecond, for an empty queue as well, for ever: a thousand wake-ups a second for each idle connection,
- *   and a warning from Node about a negative time.
- * - Two first requests at a time on a connection for fetches each open a socket, one of which nobody closes: the
- *   process never ends.
+ * Patches of two defects of kafkajs 2.2.4, for this process:
+ * - A connection's request queue checks pending requests with a timer of one millisecond. kafkajs also sets it if the queue
+ *   is empty: a thousand wake-ups per second for each idle connection, and a Node warning about a negative timeout.
+ * - Two concurrent first requests on a connection each open a socket, one of which is never closed, so the process does not
+ *   exit.
  */
 type RequestQueue = { pending: readonly unknown[]; scheduleCheckPendingRequests(): void }
 const { prototype: queue } = require('kafkajs/src/network/requestQueue/index.js') as { prototype: RequestQueue }
@@ -153,18 +154,17 @@ const { prototype: connection } = require('kafkajs/src/network/connection.js') a
 const open = connection.connect
 const opening = new WeakMap<Connection, Promise<true>>()
 connection.connect = function (this: Connection): Promise<true> {
-  const begun = opening.get(this)
-  if (begun) return begun
-  const begins = open.call(this).finally(() => opening.delete(this))
-  opening.set(this, begins)
-  return begins
+  const connecting = opening.get(this)
+  if (connecting) return connecting
+  const attempt = open.call(this).finally(() => opening.delete(this))
+  opening.set(this, attempt)
+  return attempt
 }
 
 /**
- * And two things that it lacks.
- * - An answer about topics in which one partition has no leader is thrown away whole: nothing could be read or
- *   written anywhere. Here such a partition has the leader -1.
- * - Batches that a broker or another client compressed with zstd are read by Node's own zlib.
+ * Two extensions of kafkajs:
+ * - kafkajs rejects the metadata of all topics if one partition has no leader. Here such a partition has leader -1.
+ * - Batches compressed with zstd are decompressed by Node's zlib.
  */
 type Metadata = {
   topicMetadata: { topicErrorCode: number; partitionMetadata: { partitionErrorCode: number; leader: number }[] }[]
@@ -185,22 +185,23 @@ const { Codecs, Types } = require('kafkajs/src/protocol/message/compression/inde
   Codecs: Record<number, () => unknown>
   Types: { ZSTD: number }
 }
-/** Far beyond the largest batch that a topic of ours takes. */
-const MOST_UNPACKED = 256 << 20
+/** Maximum bytes of a decompressed batch, far above the largest batch that the log's topics accept. */
+const MAX_DECOMPRESSED_BYTES = 256 << 20
 Codecs[Types.ZSTD] = () => ({
-  decompress: (packed: Buffer) => Promise.resolve(zstdDecompressSync(packed, { maxOutputLength: MOST_UNPACKED })),
+  decompress: (packed: Buffer) =>
+    Promise.resolve(zstdDecompressSync(packed, { maxOutputLength: MAX_DECOMPRESSED_BYTES })),
 })
 
-/** The codec (`LZ4`, `Snappy`) of a batch that cannot be decompressed, if that is the error. */
-export const codecRefused = (cause: unknown): string | undefined => {
+/** The codec (`LZ4`, `Snappy`) if the error is that kafkajs cannot decompress it. */
+export const unsupportedCodec = (cause: unknown): string | undefined => {
   for (let error = cause; error instanceof Error; error = error.cause) {
     if (error.name === 'KafkaJSNotImplemented') return /^(\S+) compression not implemented$/.exec(error.message)?.[1]
   }
   return undefined
 }
 
-/** The message of an authentication or TLS error, in either direction; undefined for any other error. */
-export const accessRefused = (cause: unknown): string | undefined => {
+/** The message of an authentication or TLS error of either side; undefined for other errors. */
+export const accessError = (cause: unknown): string | undefined => {
   for (let error = cause; error instanceof Error; error = error.cause) {
     if (error.name.startsWith('KafkaJSSASLAuthenticationError') || CERTIFICATE.test(error.message)) return error.message
   }
@@ -208,24 +209,21 @@ export const accessRefused = (cause: unknown): string | undefined => {
 }
 const CERTIFICATE = /certificate|SSL alert|ssl3_|wrong version number|altnames/i
 
-/**
- * Retries are in our own loops, which can be observed and stopped; kafkajs retries few times and quickly, independent
- * of NODE_ENV.
- */
+/** kafkajs makes few, short retries; `withRetries` retries longer, can be stopped, and reports what it waits for. */
 const RETRY = { retries: 2, initialRetryTime: 50, maxRetryTime: 200, factor: 0.2, multiplier: 2 }
 
-const REQUEST_TIMEOUT = 15_000
+const REQUEST_TIMEOUT_MS = 15_000
 
-/** Partitions without a leader. The connections stay open; the metadata is refreshed. */
+/** Partitions have no leader. `KafkaConnection.use` refreshes the metadata and keeps the connections. */
 export class NoLeader extends Error {
-  constructor(places: readonly { topic: string; partition: number }[]) {
-    super(`${places.map(({ topic, partition }) => `${topic} ${partition}`).join(', ')} has no leader`)
+  constructor(partitions: readonly { topic: string; partition: number }[]) {
+    super(`${partitions.map(({ topic, partition }) => `${topic} ${partition}`).join(', ')}: no leader`)
   }
 }
 
 /**
- * One set of connections, opened on first use and replaced after any failure, so that leaders are looked up again and
- * no socket of a stopped broker is reused.
+ * Connections to all brokers, opened at first use and replaced after any failure, so that leaders are looked up again and no
+ * socket of a stopped broker is reused.
  */
 export class KafkaConnection {
   readonly #options: ClientOptions
@@ -238,7 +236,7 @@ export class KafkaConnection {
     this.#topics = topics
   }
 
-  /** Runs `work` and rethrows its error after closing the connections; after a `NoLeader` they stay open. */
+  /** Runs `work`. Closes the connections and rethrows on an error; keeps them after `NoLeader`. */
   async use<T>(work: (cluster: Cluster) => Promise<T>): Promise<T> {
     if (this.#closed) throw new Error('the connection is closed')
     const opened = (this.#cluster ??= this.#open())
@@ -256,20 +254,20 @@ export class KafkaConnection {
       )
         throw cause
       if (this.#cluster === opened) this.#cluster = undefined
-      leave(opened)
+      disconnect(opened)
       throw cause
     }
   }
 
-  /** Closes after requests in progress have been answered or have timed out; does not wait for that. */
+  /** Closes the connections once the requests in progress have settled, without waiting for that. */
   close(): void {
     this.#closed = true
-    if (this.#cluster) leave(this.#cluster)
+    if (this.#cluster) disconnect(this.#cluster)
     this.#cluster = undefined
   }
 
   async #open(): Promise<Cluster> {
-    const { brokers, clientId, requestTimeout = REQUEST_TIMEOUT, security } = this.#options
+    const { brokers, clientId, requestTimeout = REQUEST_TIMEOUT_MS, security } = this.#options
     const cluster = new NewCluster({
       logger: silent,
       socketFactory,
@@ -290,18 +288,19 @@ export class KafkaConnection {
       await cluster.addMultipleTargetTopics([...this.#topics])
       return cluster
     } catch (cause) {
-      leave(Promise.resolve(cluster))
+      disconnect(Promise.resolve(cluster))
       throw cause
     }
   }
 }
 
-const leave = (opened: Promise<Cluster>): void => void opened.then((cluster) => cluster.disconnect()).catch(nothing)
+const disconnect = (opened: Promise<Cluster>): void =>
+  void opened.then((cluster) => cluster.disconnect()).catch(nothing)
 
-/** The log is written without transactions. */
+/** The isolation level of fetches: the log is written without transactions. */
 export const READ_UNCOMMITTED = 0
 
-/** Kafka's name of an error (`NOT_LEADER_FOR_PARTITION`), if a broker gave one. */
+/** Kafka's name of an error (`NOT_LEADER_FOR_PARTITION`) if a broker returned it; undefined for other errors. */
 export const kafkaError = (cause: unknown): string | undefined => {
   for (let error = cause; error instanceof Error; error = error.cause) {
     if ('type' in error && typeof error.type === 'string') return error.type

@@ -1,6 +1,6 @@
-/** CRC-32C (Castagnoli, reflected polynomial 0x82f63b78), eight bytes a step: four times as fast as byte by byte. */
+/** CRC-32C (Castagnoli, RFC 3720 appendix B.4, reflected polynomial 0x82f63b78), eight bytes per step ("slicing by 8"). */
 
-/** `TABLES[n][b]`: what byte b does to the sum when n bytes follow it. */
+/** `TABLES[n][b]`: the checksum of byte `b` followed by `n` zero bytes. */
 const TABLES = Array.from({ length: 8 }, () => new Int32Array(256))
 for (let byte = 0; byte < 256; byte++) {
   let sum = byte
@@ -24,7 +24,7 @@ const [T0, T1, T2, T3, T4, T5, T6, T7] = TABLES as [
   Int32Array,
 ]
 
-/** Of the bytes from `start` up to `end`; unsigned. */
+/** The unsigned checksum of the bytes from `start` (inclusive) to `end` (exclusive). */
 export const crc32c = (bytes: Uint8Array, start = 0, end = bytes.length): number => {
   let sum = -1
   let at = start

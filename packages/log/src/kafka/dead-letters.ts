@@ -1,22 +1,22 @@
 /**
- * `dlq.<topic>`: copies of records that no build can read, with position and reason. The record stays on its topic
- * and readers skip it. Each is written once per process; two processes that find it at the same time may both write
- * it.
+ * The topics `dlq.<topic>`: copies of records that no build can read, with position and reason. The record stays on its
+ * topic and readers skip it. A process writes each copy once; two processes that read the record at the same time may both
+ * write it.
  */
 import type { Topic } from '@instar/events/flow'
-import type { Fetchable, KafkaConnection } from './client.ts'
-import { byLeader, EARLIEST, fetchFrom, LATEST, offsetsAt, type TopicPartition } from './fetch.ts'
+import type { KafkaRecord, KafkaConnection } from './client.ts'
+import { requireLeaders, EARLIEST, fetchFrom, LATEST, offsetsAt, type TopicPartition } from './fetch.ts'
 import type { Producer } from './producer.ts'
 import { headersOf } from './record-batch.ts'
-import { headerOf, SCHEMA_HEADER } from './schema-header.ts'
+import { schemaHeaderOf, SCHEMA_HEADER } from './schema-header.ts'
 
 export type DeadLetter = {
-  /** Where the record stands. */
+  /** The position of the original record. */
   topic: Topic
   partition: number
   offset: number
   reason: string
-  /** The record's own key and value, whatever they are; no value is stored as an empty one. */
+  /** The key and value of the record. A missing value is stored as an empty one. */
   key: Uint8Array | null
   value: Uint8Array | null
 }
@@ -27,7 +27,7 @@ export class DeadLetters {
   readonly #connection: KafkaConnection
   readonly #producer: Producer
   readonly #nameOf: (topic: Topic) => string
-  readonly #known = new Map<Topic, Promise<Set<string>>>()
+  readonly #origins = new Map<Topic, Promise<Set<string>>>()
 
   constructor(connection: KafkaConnection, producer: Producer, nameOf: (topic: Topic) => string) {
     this.#connection = connection
@@ -35,29 +35,29 @@ export class DeadLetters {
     this.#nameOf = nameOf
   }
 
-  /** True when the record is among the dead letters. Reads the topic once per origin and caches true. */
-  async holds(topic: Topic, partition: number, offset: string): Promise<boolean> {
+  /** Whether the record is among the dead letters. Reads the topic again unless the record is cached. */
+  async has(topic: Topic, partition: number, offset: string): Promise<boolean> {
     const origin = `${partition}@${offset}`
-    if ((await this.#knownOf(topic)).has(origin)) return true
-    this.#known.delete(topic)
-    return (await this.#knownOf(topic)).has(origin)
+    if ((await this.#originsOf(topic)).has(origin)) return true
+    this.#origins.delete(topic)
+    return (await this.#originsOf(topic)).has(origin)
   }
 
-  #knownOf(topic: Topic): Promise<Set<string>> {
-    const loading = this.#known.get(topic) ?? this.#origins(topic)
-    this.#known.set(topic, loading)
+  #originsOf(topic: Topic): Promise<Set<string>> {
+    const loading = this.#origins.get(topic) ?? this.#readOrigins(topic)
+    this.#origins.set(topic, loading)
     return loading.catch((cause: unknown) => {
-      this.#known.delete(topic)
+      this.#origins.delete(topic)
       throw cause
     })
   }
 
-  /** Durable when it resolves. */
-  async put(topic: Topic, partition: number, record: Fetchable, reason: string): Promise<void> {
-    const known = await this.#knownOf(topic)
+  /** Adds a record unless it is there; durable when it resolves. */
+  async add(topic: Topic, partition: number, record: KafkaRecord, reason: string): Promise<void> {
+    const origins = await this.#originsOf(topic)
     const origin = `${partition}@${record.offset}`
-    if (known.has(origin)) return
-    const schema = headerOf(record)
+    if (origins.has(origin)) return
+    const schema = schemaHeaderOf(record)
     await this.#producer.send([
       {
         topic: this.#nameOf(topic),
@@ -76,38 +76,38 @@ export class DeadLetters {
         },
       },
     ])
-    known.add(origin)
+    origins.add(origin)
   }
 
-  /** All that are there now, each origin once. */
+  /** The dead letters of a topic as of this call, each record once. */
   async read(topic: Topic): Promise<DeadLetter[]> {
-    const place: TopicPartition = { topic: this.#nameOf(topic), partition: 0 }
+    const deadLetterPartition: TopicPartition = { topic: this.#nameOf(topic), partition: 0 }
     return this.#connection.use(async (cluster) => {
       const [first, last] = await Promise.all([
-        offsetsAt(cluster, [place], EARLIEST),
-        offsetsAt(cluster, [place], LATEST),
+        offsetsAt(cluster, [deadLetterPartition], EARLIEST),
+        offsetsAt(cluster, [deadLetterPartition], LATEST),
       ])
-      const letters = new Map<string, DeadLetter>()
+      const found = new Map<string, DeadLetter>()
       for (let offset = first[0]!.offset; offset < last[0]!.offset;) {
-        const [nodeId] = byLeader(cluster, [place]).keys()
-        const [batch] = await fetchFrom(cluster, nodeId!, [{ ...place, offset }], LIMITS)
+        const [nodeId] = requireLeaders(cluster, [deadLetterPartition]).keys()
+        const [batch] = await fetchFrom(cluster, nodeId!, [{ ...deadLetterPartition, offset }], LIMITS)
         for (const record of batch!.records) {
-          const letter = letterOf(topic, record)
-          const origin = `${letter.partition}@${letter.offset}`
-          if (!letters.has(origin)) letters.set(origin, letter)
+          const deadLetter = deadLetterOf(topic, record)
+          const origin = `${deadLetter.partition}@${deadLetter.offset}`
+          if (!found.has(origin)) found.set(origin, deadLetter)
         }
         offset = batch!.next
       }
-      return [...letters.values()]
+      return [...found.values()]
     })
   }
 
-  async #origins(topic: Topic): Promise<Set<string>> {
+  async #readOrigins(topic: Topic): Promise<Set<string>> {
     return new Set((await this.read(topic)).map(({ partition, offset }) => `${partition}@${offset}`))
   }
 }
 
-const letterOf = (topic: Topic, { key, value, headers = {} }: Fetchable): DeadLetter => ({
+const deadLetterOf = (topic: Topic, { key, value, headers = {} }: KafkaRecord): DeadLetter => ({
   topic,
   partition: Number(headers['instar.partition']),
   offset: Number(headers['instar.offset']),

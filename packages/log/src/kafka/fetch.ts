@@ -1,91 +1,105 @@
-/** Fetches partitions from given offsets, without a consumer group. */
+/** Fetches records and offsets of partitions, without a consumer group. */
 import { InstarError } from '@instar/events/errors'
-import { codecRefused, NoLeader, READ_UNCOMMITTED, type Cluster, type Fetchable, type FetchResponse } from './client.ts'
+import {
+  kafkaError,
+  NoLeader,
+  READ_UNCOMMITTED,
+  unsupportedCodec,
+  type Cluster,
+  type FetchResponse,
+  type KafkaRecord,
+} from './client.ts'
 
-/** Kafka's own name of a topic. */
+/** `topic`: Kafka's name of the topic, with its prefix. */
 export type TopicPartition = { topic: string; partition: number }
 export type FetchPosition = TopicPartition & { offset: number }
-export type Fetched = TopicPartition & {
-  /** In order, none below the offset that was asked for. */
-  records: Fetchable[]
-  /** Where to go on. */
+export type FetchedPartition = TopicPartition & {
+  /** In order of offsets, none below the requested offset. */
+  records: KafkaRecord[]
+  /** The offset of the next fetch. */
   next: number
-  /** The high watermark: every record below it is on all in-sync replicas, and none at or above it is returned. */
+  /** The high watermark: all in-sync replicas have the records below it, and fetches return no others. */
   end: number
 }
 
 type FetchLimits = { maxBytes: number; maxBytesPerPartition: number; maxWaitTime: number }
 
-/** What ListOffsets takes instead of a time. */
+/** Special timestamps of Kafka's ListOffsets request. */
 export const LATEST = -1
 export const EARLIEST = -2
 
-export const byLeader = <P extends TopicPartition>(cluster: Cluster, places: readonly P[]): Map<string, P[]> => {
+/** The partitions by the node id of their leader. Throws `NoLeader`. */
+export const requireLeaders = <P extends TopicPartition>(
+  cluster: Cluster,
+  partitions: readonly P[],
+): Map<string, P[]> => {
   const leaders = new Map<string, P[]>()
-  for (const place of places) {
-    const [leader] = Object.keys(cluster.findLeaderForPartitions(place.topic, [place.partition]))
-    if (leader === undefined || leader === '-1') throw new NoLeader([place])
-    const led = leaders.get(leader)
-    if (led) led.push(place)
-    else leaders.set(leader, [place])
+  for (const partition of partitions) {
+    const [leader] = Object.keys(cluster.findLeaderForPartitions(partition.topic, [partition.partition]))
+    if (leader === undefined || leader === '-1') throw new NoLeader([partition])
+    const ofLeader = leaders.get(leader)
+    if (ofLeader) ofLeader.push(partition)
+    else leaders.set(leader, [partition])
   }
   return leaders
 }
 
-/** Partitions by leader, and partitions without one. */
-export const led = <P extends TopicPartition>(
+/** The partitions by the node id of their leader, and those without a leader. */
+export const splitByLeader = <P extends TopicPartition>(
   cluster: Cluster,
-  places: readonly P[],
+  partitions: readonly P[],
 ): { leaders: Map<string, P[]>; leaderless: P[] } => {
-  const leaderless = places.filter(
+  const leaderless = partitions.filter(
     ({ topic, partition }) =>
-      cluster.findTopicPartitionMetadata(topic).find((one) => one.partitionId === partition)?.leader === -1,
+      cluster.findTopicPartitionMetadata(topic).find((metadata) => metadata.partitionId === partition)?.leader === -1,
   )
   return {
-    leaders: byLeader(
+    leaders: requireLeaders(
       cluster,
-      places.filter((place) => !leaderless.includes(place)),
+      partitions.filter((partition) => !leaderless.includes(partition)),
     ),
     leaderless,
   }
 }
 
-export const byTopic = <P extends TopicPartition>(places: readonly P[]): [string, P[]][] => [
-  ...Map.groupBy(places, ({ topic }) => topic),
+export const byTopic = <P extends TopicPartition>(partitions: readonly P[]): [string, P[]][] => [
+  ...Map.groupBy(partitions, ({ topic }) => topic),
 ]
 
 /**
- * All of `wants` are led by the broker `nodeId`. Waits up to `maxWaitTime` for the first record. Throws
- * `unsupported_codec`.
+ * Fetches from the broker `nodeId`, which must lead all partitions. Waits up to `maxWaitTime` ms for the first record.
+ * Throws `unsupported_codec`.
  */
 export const fetchFrom = async (
   cluster: Cluster,
   nodeId: string,
-  wants: readonly FetchPosition[],
+  positions: readonly FetchPosition[],
   limits: FetchLimits,
-): Promise<Fetched[]> => {
+): Promise<FetchedPartition[]> => {
   const broker = await cluster.findBroker({ nodeId })
   const { maxBytes, maxBytesPerPartition, maxWaitTime } = limits
-  const asking: Promise<FetchResponse> = broker.fetch({
+  const response: Promise<FetchResponse> = broker.fetch({
     isolationLevel: READ_UNCOMMITTED,
     minBytes: 1,
     maxBytes,
     maxWaitTime,
-    topics: byTopic(wants).map(([topic, places]) => ({
+    topics: byTopic(positions).map(([topic, partitions]) => ({
       topic,
-      partitions: places.map(({ partition, offset }) => ({
+      partitions: partitions.map(({ partition, offset }) => ({
         partition,
         fetchOffset: String(offset),
         maxBytes: maxBytesPerPartition,
       })),
     })),
   })
-  const { responses } = await asking.catch((cause: unknown) => {
-    throw unsupported(cause, wants) ?? cause
+  const { responses } = await response.catch((cause: unknown) => {
+    throw unsupportedError(cause, positions) ?? cause
   })
   return responses.flatMap(({ topicName, partitions }) =>
     partitions.map(({ partition, highWatermark, messages }) => {
-      const from = wants.find((want) => want.topic === topicName && want.partition === partition)!.offset
+      const from = positions.find(
+        (requested) => requested.topic === topicName && requested.partition === partition,
+      )!.offset
       const last = messages.at(-1)
       const records = messages.filter((message) => !message.isControlRecord && Number(message.offset) >= from)
       return {
@@ -99,31 +113,31 @@ export const fetchFrom = async (
   )
 }
 
-/** A retry does not help: the stored batch does not change. */
-const unsupported = (cause: unknown, wants: readonly FetchPosition[]): InstarError | undefined => {
-  const codec = codecRefused(cause)
+/** The error for a codec that cannot be decompressed. Not retryable, since the stored batch does not change. */
+const unsupportedError = (cause: unknown, positions: readonly FetchPosition[]): InstarError | undefined => {
+  const codec = unsupportedCodec(cause)
   if (codec === undefined) return undefined
-  const places = wants.map(({ topic, partition, offset }) => `${topic} ${partition}@${offset}`).join(', ')
+  const partitions = positions.map(({ topic, partition, offset }) => `${topic} ${partition}@${offset}`).join(', ')
   return new InstarError(
     'unsupported_codec',
-    `records at or behind ${places} are compressed with ${codec}, which cannot be read`,
+    `records at or after ${partitions} are compressed with ${codec}, which is not supported; supported are gzip and zstd`,
     { codec },
   )
 }
 
-/** The first offset at or after a time (or `EARLIEST`, `LATEST`) of each place; -1 when there is none. */
+/** The first offset of each partition at or after a time (ms, or `EARLIEST`, `LATEST`); -1 if there is none. */
 export const offsetsAt = async (
   cluster: Cluster,
-  places: readonly TopicPartition[],
+  partitions: readonly TopicPartition[],
   time: number,
 ): Promise<FetchPosition[]> => {
-  const answers = await Promise.all(
-    [...byLeader(cluster, places)].map(async ([nodeId, led]) => {
+  const offsets = await Promise.all(
+    [...requireLeaders(cluster, partitions)].map(async ([nodeId, ofLeader]) => {
       const broker = await cluster.findBroker({ nodeId })
       const { responses } = await broker.listOffsets({
         replicaId: -1,
         isolationLevel: READ_UNCOMMITTED,
-        topics: byTopic(led).map(([topic, of]) => ({
+        topics: byTopic(ofLeader).map(([topic, of]) => ({
           topic,
           partitions: of.map(({ partition }) => ({ partition, timestamp: time })),
         })),
@@ -133,5 +147,21 @@ export const offsetsAt = async (
       )
     }),
   )
-  return answers.flat()
+  return offsets.flat()
+}
+
+/** The record at a position; undefined if there is none. */
+export const fetchRecord = async (cluster: Cluster, position: FetchPosition): Promise<KafkaRecord | undefined> => {
+  const [nodeId] = requireLeaders(cluster, [position]).keys()
+  try {
+    const [fetched] = await fetchFrom(cluster, nodeId!, [position], {
+      maxBytes: 1,
+      maxBytesPerPartition: 1,
+      maxWaitTime: 0,
+    })
+    return fetched?.records.find((record) => Number(record.offset) === position.offset)
+  } catch (cause) {
+    if (kafkaError(cause) === 'OFFSET_OUT_OF_RANGE') return undefined
+    throw cause
+  }
 }

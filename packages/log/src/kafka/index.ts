@@ -1,4 +1,5 @@
-export { openKafkaLog, type KafkaLog } from './log.ts'
+export type { KafkaLog } from './log.ts'
+export { openKafkaLog } from './open.ts'
 export type { KafkaOptions } from './options.ts'
 export type { RegistryAccess } from './registry-client.ts'
 export type { SchemaRow } from './schema-rows.ts'

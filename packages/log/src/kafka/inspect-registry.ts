@@ -1,28 +1,31 @@
 /** Read-only inspection of a schema registry. */
 import { InstarError } from '@instar/events/errors'
-import { answerOf, LEVEL, RegistryClient, type RegistryAccess, type RegistryAnswer } from './registry-client.ts'
+import { LEVEL, orUnavailable, RegistryClient, type RegistryAccess, type RegistryResponse } from './registry-client.ts'
 import { canonical, fingerprintOf, subjectOf } from './schema-names.ts'
 import type { SchemaRow } from './schema-rows.ts'
 
 type SubjectFound = {
   subject: string
-  /** The subject's own, else the registry's default; null where there is neither. */
+  /** The subject's level, else the registry's default; null if neither is set. */
   compatibility: string | null
-  /** Our schemas that the registry does not hold under it. */
+  /** Schemas of this build that the registry lacks under the subject. */
   missing: string[]
 }
 
 export type RegistryFound = {
   subjects: SubjectFound[]
-  /** Numbers of the log that the registry does not know, and under which it has another schema. */
+  /** Schema ids of the log that the registry lacks (`lost`), or that refer to another schema there (`other`). */
   numbers: Record<'lost' | 'other', { id: number; schema: string }[]>
-  /** What it calls the moment, to the second, between two of our clock: ms since the epoch; null if it does not say. */
-  clock: { before: number; theirs: number | null; after: number }
+  /**
+   * The registry's time (header `Date`, precise to a second; null without it) between two readings of the local clock, in
+   * milliseconds since 1970.
+   */
+  clock: { before: number; remote: number | null; after: number }
 }
 
 /**
- * `rows`: the schema ids on the log. Throws `log_unavailable` when the registry does not answer or is not one,
- * `registry_refused`.
+ * Inspects a registry without changing it. `rows`: the schema ids on the log. Throws `log_unavailable` if the server does not
+ * respond or is not a schema registry, `registry_refused`.
  */
 export const inspectRegistry = async (
   registry: string | RegistryAccess,
@@ -31,41 +34,44 @@ export const inspectRegistry = async (
   rows: readonly SchemaRow[] = [],
 ): Promise<RegistryFound> => {
   const client = new RegistryClient(registry)
-  const ask = (path: string, body?: unknown): Promise<RegistryAnswer> =>
-    answerOf(client, () => client.ask(body === undefined ? 'GET' : 'POST', path, body))
+  const request = (path: string, body?: unknown): Promise<RegistryResponse> =>
+    orUnavailable(client, () => client.request(body === undefined ? 'GET' : 'POST', path, body))
   const before = now()
-  const first = await ask('/subjects')
+  const first = await request('/subjects')
   const after = now()
-  if (!Array.isArray(first.said))
-    throw new InstarError('log_unavailable', `what answers at ${client.url} is no schema registry`, {
+  if (!Array.isArray(first.body))
+    throw new InstarError('log_unavailable', `the server at ${client.url} is not a schema registry`, {
       registry: client.url,
     })
-  const theirs = first.date === null ? NaN : Date.parse(first.date)
-  const level = levelOf((await ask('/config')).said)
-  const named = Map.groupBy(Object.keys(schemas), (name) => subjectOf(name).subject)
+  const remote = first.date === null ? NaN : Date.parse(first.date)
+  const level = levelOf((await request('/config')).body)
+  const bySubject = Map.groupBy(Object.keys(schemas), (name) => subjectOf(name).subject)
   const subjects: SubjectFound[] = []
-  for (const [subject, names] of named) {
+  for (const [subject, names] of bySubject) {
     const path = encodeURIComponent(subject)
-    const own = levelOf((await ask(`/config/${path}`)).said)
-    const held = await Promise.all(
-      names.map(async (name) => (await ask(`/subjects/${path}`, { schema: canonical(schemas[name]!) })).status === 200),
+    const own = levelOf((await request(`/config/${path}`)).body)
+    const hasSchema = await Promise.all(
+      names.map(
+        async (name) => (await request(`/subjects/${path}`, { schema: canonical(schemas[name]!) })).status === 200,
+      ),
     )
-    subjects.push({ subject, compatibility: own ?? level, missing: names.filter((_, i) => !held[i]) })
+    subjects.push({ subject, compatibility: own ?? level, missing: names.filter((_, i) => !hasSchema[i]) })
   }
   const numbers: RegistryFound['numbers'] = { lost: [], other: [] }
   for (const { id, schema, avro } of rows) {
-    const { status, said } = await ask(`/schemas/ids/${id}`)
-    const held = (said as { schema?: unknown } | null)?.schema
+    const { status, body } = await request(`/schemas/ids/${id}`)
+    const hasSchema = (body as { schema?: unknown } | null)?.schema
     if (status !== 200) numbers.lost.push({ id, schema })
-    else if (typeof held !== 'string' || fingerprintOf(held) !== fingerprintOf(avro)) numbers.other.push({ id, schema })
+    else if (typeof hasSchema !== 'string' || fingerprintOf(hasSchema) !== fingerprintOf(avro))
+      numbers.other.push({ id, schema })
   }
-  return { subjects, numbers, clock: { before, theirs: Number.isNaN(theirs) ? null : theirs, after } }
+  return { subjects, numbers, clock: { before, remote: Number.isNaN(remote) ? null : remote, after } }
 }
 
-const levelOf = (said: unknown): string | null => {
-  const level = (said as { compatibilityLevel?: unknown } | null)?.compatibilityLevel
+const levelOf = (body: unknown): string | null => {
+  const level = (body as { compatibilityLevel?: unknown } | null)?.compatibilityLevel
   return typeof level === 'string' ? level : null
 }
 
-/** What `setup` sets for each subject. */
+/** The compatibility level that `setup` sets for each subject. */
 export const COMPATIBILITY_LEVEL: string = LEVEL

@@ -1,75 +1,79 @@
-/** Read-only inspection of a cluster, without opening a log. */
+/** Read-only inspection of a Kafka cluster, without opening a log. */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import type { Admin } from 'kafkajs'
 import { kafkaError, KafkaConnection, type ClientOptions } from './client.ts'
 import { LATEST, offsetsAt } from './fetch.ts'
-import { committedOf } from './groups.ts'
+import { committedOffsets } from './group-offsets.ts'
 import { readRows, type SchemaRow } from './schema-rows.ts'
 import { differences, withAdmin, type SetupReport } from './setup.ts'
 import { topicNames, topicSettings } from './topics.ts'
-import { patiently } from './wait.ts'
+import { withRetries } from './retry.ts'
 
 export type InspectOptions = ClientOptions & {
   prefix?: string
-  /** Milliseconds to wait for the brokers. Default 10,000. */
-  patience?: number
+  /** Milliseconds for which requests are retried. Default 10,000. */
+  retryMs?: number
 }
 
-const PATIENCE = 10_000
-const ask = <T>({ patience = PATIENCE }: InspectOptions, what: string, work: () => Promise<T>): Promise<T> =>
-  patiently(what, work, patience, new AbortController().signal)
+const DEFAULT_RETRY_MS = 10_000
+const request = <T>({ retryMs = DEFAULT_RETRY_MS }: InspectOptions, what: string, work: () => Promise<T>): Promise<T> =>
+  withRetries(what, work, retryMs, new AbortController().signal)
 
-/** How many partitions each topic of the log has there. Throws `not_set_up`, or `log_unavailable`. */
+/** The number of partitions of each topic of the log. Throws `not_set_up` or `log_unavailable`. */
 export const storedPartitions = async (options: InspectOptions): Promise<Record<Topic, number>> =>
-  withAdmin(options, options.patience ?? PATIENCE, async (admin) => {
+  withAdmin(options, options.retryMs ?? DEFAULT_RETRY_MS, async (admin) => {
     const names = topicNames(options.prefix)
-    const there = await ask(options, 'listing topics', () => admin.listTopics())
-    const missing = TOPICS.map(names.of).filter((name) => !there.includes(name))
+    const existing = await request(options, 'listing topics', () => admin.listTopics())
+    const missing = TOPICS.map(names.of).filter((name) => !existing.includes(name))
     if (missing.length > 0)
-      throw new InstarError('not_set_up', `Kafka does not hold ${missing.join(', ')}`, { missing })
-    const found = await ask(options, 'looking at the topics', () => topicsOf(admin, TOPICS.map(names.of)))
+      throw new InstarError('not_set_up', `Kafka does not have ${missing.join(', ')}`, { missing })
+    const topics = await request(options, 'reading topic metadata', () => topicsOf(admin, TOPICS.map(names.of)))
     return Object.fromEntries(
-      TOPICS.map((topic) => [topic, found.find(({ name }) => name === names.of(topic))!.partitions]),
+      TOPICS.map((topic) => [topic, topics.find(({ name }) => name === names.of(topic))!.partitions]),
     ) as Record<Topic, number>
   })
 
 export type TopicFound = {
-  /** Kafka's own name. */
+  /** Kafka's name of the topic, with its prefix. */
   name: string
   partitions: number
-  /** Copies of the partition that has the fewest. */
+  /** The smallest number of replicas of a partition. */
   replicas: number
-  /** Partitions without a leader, and with fewer copies in step than there are. */
+  /** Number of partitions without a leader. */
   leaderless: number
+  /** Number of partitions with fewer in-sync replicas than replicas. */
   behind: number
 }
 
 export type ClusterFound = {
   clusterId: string
   brokers: { id: number; address: string; controller: boolean }[]
-  /** The oldest that all brokers can be, by the requests that they answer. */
+  /** The version of the oldest broker, by the requests that it supports. */
   kafka: '4.0 or newer' | 'older than 4.0'
   topics: TopicFound[]
   missing: string[]
-  /** Settings of our topics that are not ours, for as many copies as each topic has. */
+  /** Settings of the log's topics that differ from those that `setup` makes for their number of replicas. */
   differing: SetupReport['differing']
 }
 
-/** Kafka's number of the fetch request, whose first four versions 4.0 dropped. */
+/** The API key of the fetch request. Kafka 4.0 removed its versions 0 to 3. */
 const FETCH = 1
 
 /** Throws `log_unavailable`. */
 export const inspectCluster = async (options: InspectOptions): Promise<ClusterFound> =>
-  withAdmin(options, options.patience ?? PATIENCE, async (admin) => {
-    const wanted = topicNames(options.prefix).all
-    const [{ brokers, controller, clusterId }, there] = await ask(options, 'looking at the brokers', () =>
+  withAdmin(options, options.retryMs ?? DEFAULT_RETRY_MS, async (admin) => {
+    const names = topicNames(options.prefix).all
+    const [{ brokers, controller, clusterId }, existing] = await request(options, 'reading cluster metadata', () =>
       Promise.all([admin.describeCluster(), admin.listTopics()]),
     )
-    const ours = wanted.filter((name) => there.includes(name))
-    const topics = ours.length === 0 ? [] : await ask(options, 'looking at the topics', () => topicsOf(admin, ours))
+    const presentTopics = names.filter((name) => existing.includes(name))
+    const topics =
+      presentTopics.length === 0
+        ? []
+        : await request(options, 'reading topic metadata', () => topicsOf(admin, presentTopics))
     const byCopies = Map.groupBy(topics, ({ replicas }) => replicas)
-    const differing = await ask(options, 'reading settings', () =>
+    const differing = await request(options, 'reading settings', () =>
       Promise.all(
         [...byCopies].map(([replicas, of]) =>
           differences(
@@ -82,13 +86,13 @@ export const inspectCluster = async (options: InspectOptions): Promise<ClusterFo
     )
     return {
       clusterId,
-      kafka: await oldest(
+      kafka: await oldestVersion(
         options,
         brokers.map(({ nodeId }) => String(nodeId)),
       ),
       topics,
       differing: differing.flat(),
-      missing: wanted.filter((name) => !there.includes(name)),
+      missing: names.filter((name) => !existing.includes(name)),
       brokers: brokers.map(({ nodeId, host, port }) => ({
         id: nodeId,
         address: `${host}:${port}`,
@@ -108,11 +112,11 @@ const topicsOf = async (admin: Admin, names: string[]): Promise<TopicFound[]> =>
   }))
 }
 
-/** Asks every listed broker, since one that does not answer is a fault. */
-const oldest = async (options: InspectOptions, brokers: readonly string[]): Promise<ClusterFound['kafka']> => {
+/** Sends a request to every broker, so that an unreachable one is an error. */
+const oldestVersion = async (options: InspectOptions, brokers: readonly string[]): Promise<ClusterFound['kafka']> => {
   const connection = new KafkaConnection(options, [])
   try {
-    const first = await ask(options, 'asking each broker', () =>
+    const first = await request(options, 'reading API versions', () =>
       connection.use((cluster) =>
         Promise.all(
           brokers.map(async (nodeId) => {
@@ -130,24 +134,27 @@ const oldest = async (options: InspectOptions, brokers: readonly string[]): Prom
 
 export type GroupLag = { group: string; topic: Topic; behind: number }
 
-/** Lag in records of the groups that commit offsets of our topics. Groups that only divide work commit none. */
+/** The lag in records of each group with committed offsets. Groups that only divide work have none. */
 export const groupLags = async (options: InspectOptions): Promise<GroupLag[]> =>
-  withAdmin(options, options.patience ?? PATIENCE, async (admin) => {
+  withAdmin(options, options.retryMs ?? DEFAULT_RETRY_MS, async (admin) => {
     const names = topicNames(options.prefix)
     const counts = await storedPartitions(options)
     const connection = new KafkaConnection(options, names.all)
     try {
-      return await ask(options, 'looking at the groups', async () => {
+      return await request(options, 'reading groups', async () => {
         const { groups } = await admin.listGroups()
         return connection.use(async (cluster) => {
-          const places = TOPICS.flatMap((topic) =>
+          const partitions = TOPICS.flatMap((topic) =>
             Array.from({ length: counts[topic] }, (_, partition) => ({ topic: names.of(topic), partition })),
           )
-          const ends = await offsetsAt(cluster, places, LATEST)
-          const found = await Promise.all(
-            groups.map(async ({ groupId }) => ({ groupId, committed: await committedOf(cluster, groupId, places) })),
+          const ends = await offsetsAt(cluster, partitions, LATEST)
+          const committedByGroup = await Promise.all(
+            groups.map(async ({ groupId }) => ({
+              groupId,
+              committed: await committedOffsets(cluster, groupId, partitions),
+            })),
           )
-          return found.flatMap(({ groupId, committed }) =>
+          return committedByGroup.flatMap(({ groupId, committed }) =>
             TOPICS.flatMap((topic) => {
               const of = committed.filter((one) => one.topic === names.of(topic))
               if (of.every(({ offset }) => offset === 0)) return []
@@ -175,10 +182,10 @@ export const storedSchemas = async (options: InspectOptions): Promise<SchemaRow[
   const { schemas } = topicNames(options.prefix)
   const connection = new KafkaConnection(options, [schemas])
   try {
-    return await ask(options, 'reading schemas', () =>
+    return await request(options, 'reading schemas', () =>
       readRows(connection, schemas).catch((cause: unknown) => {
         throw kafkaError(cause) === 'UNKNOWN_TOPIC_OR_PARTITION'
-          ? new InstarError('not_set_up', `Kafka does not hold ${schemas}`, {}, { cause })
+          ? new InstarError('not_set_up', `Kafka does not have ${schemas}`, {}, { cause })
           : cause
       }),
     )

@@ -1,10 +1,10 @@
 /**
- * The event log on Kafka. Values are in the registry's wire format; commits are Kafka's group commits. Every
- * subscriber reads every partition: groups store offsets and divide work.
+ * The event log on Kafka. Record values have the wire format of Confluent's schema registry; commits are committed offsets of
+ * Kafka's consumer groups. Every subscriber reads all partitions: groups only store offsets and divide work.
  */
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
-import { partitionCounts, type PartitionCounts } from '../partition.ts'
+import type { PartitionCounts } from '../partition.ts'
 import type {
   Append,
   EventLog,
@@ -16,21 +16,20 @@ import type {
   SubscribeOptions,
   Subscription,
 } from '../port.ts'
-import { kafkaError, KafkaConnection, type Cluster, type Fetchable } from './client.ts'
+import { KafkaConnection, type Cluster, type KafkaRecord } from './client.ts'
 import { DeadLetters, type DeadLetter } from './dead-letters.ts'
-import { byLeader, fetchFrom, LATEST, offsetsAt, type TopicPartition } from './fetch.ts'
-import { committedOf, commitTo } from './groups.ts'
+import { fetchRecord, LATEST, offsetsAt } from './fetch.ts'
+import { commitOffsets, committedOffsets } from './group-offsets.ts'
 import { Membership } from './membership.ts'
-import { checkTopics, openSchemas } from './opening.ts'
-import type { KafkaOptions } from './options.ts'
+import { DEFAULT_RETRY_MS, type KafkaOptions } from './options.ts'
 import { Producer } from './producer.ts'
-import { limitsOf, placesOf, readPages } from './reading.ts'
-import { Records } from './records.ts'
-import type { SchemaIds } from './schemas.ts'
-import { refusal } from './setup.ts'
+import { partitionsOf, readBounds, readPages } from './reading.ts'
+import { RecordCodec } from './record-codec.ts'
+import { withRetries } from './retry.ts'
+import type { SchemaResolver } from './schemas.ts'
 import { KafkaSubscription } from './subscription.ts'
-import { topicNames, type TopicNames } from './topics.ts'
-import { patiently } from './wait.ts'
+import { allPartitions, offsetsByTopic } from './topic-offsets.ts'
+import type { TopicNames } from './topics.ts'
 
 export type KafkaLog = EventLog & {
   /** Every schema on the log: name → Avro JSON. */
@@ -40,97 +39,75 @@ export type KafkaLog = EventLog & {
 }
 
 /**
- * Throws `partition_count_changed`, `log_truncated`, `not_set_up` when `setup` has not run, `registry_differs` when the
- * registry has other numbers than the log, or `log_unavailable` when no broker answers.
+ * Default session timeout of group members, ms: the minimum that brokers allow by default, so that the partitions of a
+ * failed member are reassigned soon. A wrong reassignment costs little.
  */
-export const openKafkaLog = async (options: KafkaOptions): Promise<KafkaLog> => {
-  const counts = partitionCounts(options.partitions)
-  const names = topicNames(options.prefix)
-  const connection = new KafkaConnection(options, names.all)
-  try {
-    const patience = options.patience ?? PATIENCE
-    const never = new AbortController().signal
-    await patiently(
-      'opening',
-      () => connection.use((cluster) => checkTopics(cluster, names, counts)).catch(refuse),
-      patience,
-      never,
-    )
-    const ids = await patiently('reading schemas', () => openSchemas(options, names, connection), patience, never)
-    return new Log(options, counts, names, ids, connection)
-  } catch (cause) {
-    connection.close()
-    throw kafkaError(cause) === 'UNKNOWN_TOPIC_OR_PARTITION'
-      ? new InstarError('not_set_up', 'Kafka does not hold the topics of the log', {}, { cause })
-      : cause
-  }
-}
+const SESSION_TIMEOUT_MS = 6_000
+/** Minimum timeout of group requests, ms. A session has time for several, but a busy broker may need this long. */
+const MIN_GROUP_REQUEST_MS = 1_000
 
-const refuse = (cause: unknown): never => {
-  throw refusal(cause) ?? cause
-}
-
-const PATIENCE = 30_000
-/**
- * The shortest session that brokers allow by default: a failed member's partitions move soon, and losing them by
- * mistake costs little.
- */
-const SESSION = 6_000
-/** Request timeout for group requests: a session has room for several tries, but a busy broker may take this long. */
-const LEAST_WAIT = 1_000
-
-class Log implements KafkaLog {
+export class KafkaEventLog implements KafkaLog {
   readonly #options: KafkaOptions
   readonly #counts: PartitionCounts
   readonly #names: TopicNames
-  readonly #records: Records
-  readonly #ids: SchemaIds
+  readonly #codec: RecordCodec
+  readonly #schemas: SchemaResolver
   readonly #connection: KafkaConnection
   readonly #producer: Producer
-  readonly #dead: DeadLetters
+  readonly #deadLetters: DeadLetters
   readonly #subscriptions = new Set<Subscription>()
-  readonly #shares = new Set<PartitionAssignment>()
+  readonly #memberships = new Set<PartitionAssignment>()
   readonly #ending = new AbortController()
-  readonly #patience: number
+  readonly #retryMs: number
   #closing: Promise<void> | undefined
 
   constructor(
     options: KafkaOptions,
     counts: PartitionCounts,
     names: TopicNames,
-    ids: SchemaIds,
+    schemas: SchemaResolver,
     connection: KafkaConnection,
   ) {
     this.#options = options
     this.#counts = counts
     this.#names = names
     this.#connection = connection
-    this.#ids = ids
-    this.#patience = options.patience ?? PATIENCE
+    this.#schemas = schemas
+    this.#retryMs = options.retryMs ?? DEFAULT_RETRY_MS
     this.#producer = new Producer(
       new KafkaConnection(options, names.all),
       { records: options.queue?.records ?? 16_384, bytes: options.queue?.bytes ?? 64 << 20 },
       (line) => options.say?.(line),
     )
-    this.#dead = new DeadLetters(connection, this.#producer, names.deadLetters)
-    this.#records = new Records({
-      ids,
+    this.#deadLetters = new DeadLetters(connection, this.#producer, names.deadLetters)
+    this.#codec = new RecordCodec({
+      resolver: schemas,
       schemas: options.schemas,
       counts,
       names,
-      patience: this.#patience,
+      retryMs: this.#retryMs,
       ending: this.#ending.signal,
-      putAside: (topic, partition, record, reason, signal) =>
-        patiently('putting a record aside', () => this.#dead.put(topic, partition, record, reason), Infinity, signal),
-      isAside: (topic, partition, { offset }, signal) =>
-        patiently('looking at dead letters', () => this.#dead.holds(topic, partition, offset), this.#patience, signal),
+      deadLetter: (topic, partition, record, reason, signal) =>
+        withRetries(
+          'writing a dead letter',
+          () => this.#deadLetters.add(topic, partition, record, reason),
+          Infinity,
+          signal,
+        ),
+      isDeadLetter: (topic, partition, { offset }, signal) =>
+        withRetries(
+          'reading dead letters',
+          () => this.#deadLetters.has(topic, partition, offset),
+          this.#retryMs,
+          signal,
+        ),
       say: (line) => options.say?.(line),
     })
   }
 
   async append(records: readonly Append[]): Promise<Position[]> {
     this.#check()
-    const outgoing = records.map((record) => this.#records.outgoing(record))
+    const outgoing = records.map((record) => this.#codec.encode(record))
     const offsets = await this.#producer.send(outgoing)
     return offsets.map((offset, i) => ({ topic: records[i]!.topic, partition: outgoing[i]!.partition, offset }))
   }
@@ -138,22 +115,22 @@ class Log implements KafkaLog {
   async subscribe(options: SubscribeOptions): Promise<Subscription> {
     this.#check()
     const { topics, group, from } = options
-    const starts = from === 'committed' ? await this.#committed(group, topics) : from === 'start' ? {} : from
-    const places = await Promise.all(
+    const offsets = from === 'committed' ? await this.#committed(group, topics) : from === 'start' ? {} : from
+    const partitions = await Promise.all(
       topics.map(async (topic) => {
-        const { starts: first } = await this.#ask('finding a position', (cluster) =>
-          limitsOf(cluster, { topic, name: this.#names.of(topic), count: this.#counts[topic] }, { from: starts }),
+        const { starts } = await this.#request('finding a position', (cluster) =>
+          readBounds(cluster, { topic, name: this.#names.of(topic), count: this.#counts[topic] }, { from: offsets }),
         )
-        return first.map((next, partition) => ({ of: topic, topic: this.#names.of(topic), partition, next }))
+        return starts.map((next, partition) => ({ of: topic, topic: this.#names.of(topic), partition, next }))
       }),
     )
     this.#check()
     const subscription = new KafkaSubscription(
       {
         connection: new KafkaConnection(this.#options, topics.map(this.#names.of)),
-        readings: places.flat(),
-        accept: (topic, partition, record, signal) => this.#records.accept(topic, partition, record, signal),
-        ends: (of, signal) => patiently('finding the ends', () => this.ends(of), Infinity, signal),
+        partitions: partitions.flat(),
+        decode: (topic, partition, record, signal) => this.#codec.decodeOrDeadLetter(topic, partition, record, signal),
+        ends: (of, signal) => withRetries('reading end offsets', () => this.ends(of), Infinity, signal),
         commit: (to, positions) => this.#commit(to, positions),
         say: (line) => this.#options.say?.(line),
       },
@@ -167,22 +144,22 @@ class Log implements KafkaLog {
 
   read(topic: Topic, options: ReadOptions = {}): AsyncIterable<LogRecord[]> {
     this.#check()
-    const place = { topic, name: this.#names.of(topic), count: this.#counts[topic] }
-    const limits = this.#ask('finding where a read ends', (cluster) => limitsOf(cluster, place, options))
-    limits.catch(() => undefined)
-    this.#producer.holdBack(placesOf(place, options), limits)
-    return readPages(place, options, limits, {
-      ask: (work) => this.#ask('reading', work),
-      accept: (partition, record) => this.#records.named(topic, partition, record),
+    const kafkaTopic = { topic, name: this.#names.of(topic), count: this.#counts[topic] }
+    const bounds = this.#request('reading offsets', (cluster) => readBounds(cluster, kafkaTopic, options))
+    bounds.catch(() => undefined)
+    this.#producer.fence(partitionsOf(kafkaTopic, options), bounds)
+    return readPages(kafkaTopic, options, bounds, {
+      request: (work) => this.#request('reading', work),
+      decode: (partition, record) => this.#codec.decode(topic, partition, record),
     })
   }
 
   async joinGroup(group: string, topic: Topic, onChange: () => void): Promise<PartitionAssignment> {
     this.#check()
-    const { session = SESSION, requestTimeout = session, ...options } = this.#options
-    const share = new Membership({
+    const { session = SESSION_TIMEOUT_MS, requestTimeout = session, ...options } = this.#options
+    const membership = new Membership({
       connection: new KafkaConnection(
-        { ...options, requestTimeout: Math.min(requestTimeout, Math.max(LEAST_WAIT, session / 3)) },
+        { ...options, requestTimeout: Math.min(requestTimeout, Math.max(MIN_GROUP_REQUEST_MS, session / 3)) },
         [this.#names.of(topic)],
       ),
       groupId: this.#groupId(`${group}.share`),
@@ -192,20 +169,19 @@ class Log implements KafkaLog {
       onChange,
       say: (line) => options.say?.(line),
     })
-    this.#shares.add(share)
-    return share
+    this.#memberships.add(membership)
+    return membership
   }
 
-  async at({ topic, partition, offset }: Position): Promise<LogRecord | undefined> {
-    const record = await this.#raw({ topic, partition, offset })
-    return record && (await this.#records.named(topic, partition, record))
+  async at(position: Position): Promise<LogRecord | undefined> {
+    const record = await this.#recordAt(position)
+    return record && (await this.#codec.decode(position.topic, position.partition, record))
   }
 
   async ends(topics: readonly Topic[]): Promise<Offsets> {
-    return this.#byPartition(
-      topics,
-      await this.#ask('finding the ends', (cluster) => offsetsAt(cluster, this.#places(topics), LATEST)),
-    )
+    const partitions = allPartitions(topics, this.#names, this.#counts)
+    const ends = await this.#request('reading end offsets', (cluster) => offsetsAt(cluster, partitions, LATEST))
+    return offsetsByTopic(topics, this.#names, ends)
   }
 
   partitions(topic: Topic): number {
@@ -213,17 +189,16 @@ class Log implements KafkaLog {
   }
 
   deadLetter(position: Position, reason: string): Promise<void> {
-    return patiently(
-      'putting a record aside',
+    const { topic, partition, offset } = position
+    return withRetries(
+      'writing a dead letter',
       async () => {
-        const record = await this.#raw(position)
+        const record = await this.#recordAt(position)
         if (!record)
-          throw new InstarError(
-            'position_unknown',
-            `${position.topic} ${position.partition}@${position.offset} holds no record`,
-            { ...position },
-          )
-        await this.#dead.put(position.topic, position.partition, record, reason)
+          throw new InstarError('position_unknown', `there is no record at ${topic} ${partition}@${offset}`, {
+            ...position,
+          })
+        await this.#deadLetters.add(topic, partition, record, reason)
       },
       Infinity,
       this.#ending.signal,
@@ -231,92 +206,61 @@ class Log implements KafkaLog {
   }
 
   schemas(): Record<string, string> {
-    return this.#ids.texts()
+    return this.#schemas.texts()
   }
 
   deadLetters(topic: Topic): Promise<DeadLetter[]> {
-    return patiently('reading dead letters', () => this.#dead.read(topic), this.#patience, this.#ending.signal)
+    return withRetries('reading dead letters', () => this.#deadLetters.read(topic), this.#retryMs, this.#ending.signal)
   }
 
-  /** Handlers that run may still read, append and commit. */
+  /** Stops subscriptions first, so that running handlers may still read, append and commit. */
   close(): Promise<void> {
     return (this.#closing ??= this.#close())
   }
 
   async #close(): Promise<void> {
     await Promise.all([
-      ...[...this.#shares].map((share) => share.leave()),
+      ...[...this.#memberships].map((membership) => membership.leave()),
       ...[...this.#subscriptions].map((subscription) => subscription.stop()),
     ])
-    await this.#producer.close(this.#patience)
+    await this.#producer.close(this.#retryMs)
     this.#ending.abort()
     this.#connection.close()
   }
 
-  async #raw({ topic, partition, offset }: Position): Promise<Fetchable | undefined> {
+  async #recordAt({ topic, partition, offset }: Position): Promise<KafkaRecord | undefined> {
     if (!(partition >= 0 && partition < this.#counts[topic]) || offset < 0) return undefined
-    const place = { topic: this.#names.of(topic), partition, offset }
-    return this.#ask('reading a record', async (cluster) => {
-      const [nodeId] = byLeader(cluster, [place]).keys()
-      try {
-        const [batch] = await fetchFrom(cluster, nodeId!, [place], {
-          maxBytes: 1,
-          maxBytesPerPartition: 1,
-          maxWaitTime: 0,
-        })
-        return batch?.records.find((record) => Number(record.offset) === offset)
-      } catch (cause) {
-        if (kafkaError(cause) === 'OFFSET_OUT_OF_RANGE') return undefined
-        throw cause
-      }
-    })
+    return this.#request('reading a record', (cluster) =>
+      fetchRecord(cluster, { topic: this.#names.of(topic), partition, offset }),
+    )
   }
 
   async #committed(group: string, topics: readonly Topic[]): Promise<Offsets> {
-    const next = await this.#ask('reading what a group committed', (cluster) =>
-      committedOf(cluster, this.#groupId(group), this.#places(topics)),
+    const partitions = allPartitions(topics, this.#names, this.#counts)
+    const committed = await this.#request('reading committed offsets', (cluster) =>
+      committedOffsets(cluster, this.#groupId(group), partitions),
     )
-    return this.#byPartition(topics, next)
+    return offsetsByTopic(topics, this.#names, committed)
   }
 
   async #commit(group: string, positions: readonly Position[]): Promise<void> {
     if (positions.length === 0) return
     const named = positions.map(({ topic, partition, offset }) => ({ topic: this.#names.of(topic), partition, offset }))
-    await this.#ask('committing', (cluster) => commitTo(cluster, this.#groupId(group), named))
-  }
-
-  #places(topics: readonly Topic[]): TopicPartition[] {
-    return topics.flatMap((topic) =>
-      Array.from({ length: this.#counts[topic] }, (_, partition) => ({ topic: this.#names.of(topic), partition })),
-    )
-  }
-
-  #byPartition(topics: readonly Topic[], offsets: readonly (TopicPartition & { offset: number })[]): Offsets {
-    return Object.fromEntries(
-      topics.map((topic) => [
-        topic,
-        Object.fromEntries(
-          offsets
-            .filter((one) => one.topic === this.#names.of(topic))
-            .toSorted((a, b) => a.partition - b.partition)
-            .map(({ partition, offset }) => [partition, offset]),
-        ),
-      ]),
-    )
+    await this.#request('committing', (cluster) => commitOffsets(cluster, this.#groupId(group), named))
   }
 
   #groupId(group: string): string {
     return `${this.#options.prefix ?? ''}${group}`
   }
 
-  #ask<T>(what: string, work: (cluster: Cluster) => Promise<T>): Promise<T> {
-    return patiently(
+  #request<T>(what: string, work: (cluster: Cluster) => Promise<T>): Promise<T> {
+    return withRetries(
       what,
       () => {
         this.#check()
         return this.#connection.use(work)
       },
-      this.#patience,
+      this.#retryMs,
       this.#ending.signal,
     )
   }

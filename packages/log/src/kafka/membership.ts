@@ -1,6 +1,7 @@
 /**
- * A process's partitions of a topic, by Kafka's group protocol on a connection of its own, because JoinGroup blocks
- * its connection. The group reads and commits nothing, so a late member loses nothing.
+ * The assignment of a topic's partitions to processes by Kafka's classic group protocol (JoinGroup, SyncGroup, Heartbeat).
+ * Uses its own connection, since JoinGroup blocks other requests. The group neither fetches nor commits, so a member that is
+ * late loses nothing.
  */
 import { createRequire } from 'node:module'
 import type * as kafkajs from 'kafkajs'
@@ -9,7 +10,7 @@ import { assign, type Member } from './assign.ts'
 import { kafkaError, messageOf, type Broker, type Cluster, type KafkaConnection } from './client.ts'
 import { LATEST, offsetsAt, type TopicPartition } from './fetch.ts'
 import { sleep, type Backoff } from '../backoff.ts'
-import { kafkaBackoff } from './wait.ts'
+import { kafkaBackoff } from './retry.ts'
 
 const {
   AssignerProtocol: { MemberMetadata, MemberAssignment },
@@ -18,10 +19,10 @@ const {
 type MembershipParts = {
   connection: KafkaConnection
   groupId: string
-  /** Kafka's own name of the topic. */
+  /** Kafka's name of the topic, with its prefix. */
   topic: string
   partitions: number
-  /** Session timeout, ms: without a heartbeat for this long the other members take over the partitions. */
+  /** Session timeout, ms: without a heartbeat for this long the partitions are assigned to other members. */
   session: number
   onChange(): void
   say(line: string): void
@@ -29,56 +30,53 @@ type MembershipParts = {
 
 const PROTOCOL = 'instar.even.v1'
 /** Heartbeats per session timeout. */
-const BEATS = 4
-/**
- * Session timeouts without an answer of the group, while the topic itself answers, after which the process works on
- * every partition.
- */
-const ALONE_AFTER = 6
+const HEARTBEATS = 4
+/** Number of session timeouts after which a process owns all partitions if the topic is reachable and the group is not. */
+const OWN_ALL_AFTER = 6
 
 export class Membership implements PartitionAssignment {
   readonly #parts: MembershipParts
   readonly #leaving = new AbortController()
-  readonly #gone: Promise<void>
+  readonly #stopped: Promise<void>
   readonly #all: ReadonlySet<number>
   #owned: ReadonlySet<number> = new Set()
-  /** The last assignment and its generation, sent as the claim of the next join. */
+  /** The last assignment and its generation, sent with the next JoinGroup request. */
   #held: Omit<Member, 'id'> = { generation: 0, held: [] }
   #memberId = ''
-  /** Undefined: not a member, or to join anew. */
+  /** The current generation; undefined if the process must join. */
   #generation: number | undefined
-  #failing = false
-  /** Since when the topic answers and the group does not, ms of the process's clock. */
-  #aloneSince: number | undefined
-  /** When the next heartbeat is due; Infinity while joining or without a coordinator. */
+  #unreachable = false
+  /** Since when the topic is reachable and the group is not, by `performance.now()`. */
+  #unreachableSince: number | undefined
+  /** When the next heartbeat is due, by `performance.now()`; Infinity while joining or without a coordinator. */
   #due = Infinity
-  /** `owns` returned false for an assigned partition after a pause of this process. */
-  #doubted = false
+  /** `owns` returned false for an assigned partition because this process was paused. */
+  #paused = false
 
   constructor(parts: MembershipParts) {
     this.#parts = parts
     this.#all = new Set(Array.from({ length: parts.partitions }, (_, partition) => partition))
-    this.#gone = this.#run()
+    this.#stopped = this.#run()
   }
 
   /**
-   * False after a pause of this process longer than a session, until the group has answered: others may own the
-   * partition by then.
+   * Whether the partition is assigned to this process. False after the process was paused for longer than a session, until
+   * the group responds, since another member may own the partition.
    */
   owns(partition: number): boolean {
     if (!this.#owned.has(partition)) return false
     const { session } = this.#parts
-    const slept = performance.now() > this.#due + session - session / BEATS
-    this.#doubted ||= slept
-    return !slept
+    const paused = performance.now() > this.#due + session - session / HEARTBEATS
+    this.#paused ||= paused
+    return !paused
   }
 
-  /** Leaves the group. Waits at most a session timeout, after which the other members take over anyway. */
+  /** Leaves the group. Waits at most a session timeout, after which the group removes the member anyway. */
   async leave(): Promise<void> {
     this.#owned = new Set()
     this.#leaving.abort()
-    const gone = new AbortController()
-    await Promise.race([this.#gone.finally(() => gone.abort()), sleep(this.#parts.session, gone.signal)])
+    const stopped = new AbortController()
+    await Promise.race([this.#stopped.finally(() => stopped.abort()), sleep(this.#parts.session, stopped.signal)])
     this.#parts.connection.close()
   }
 
@@ -88,19 +86,19 @@ export class Membership implements PartitionAssignment {
     const backoff = kafkaBackoff()
     while (!signal.aborted) {
       try {
-        await connection.use((cluster) => this.#belong(cluster, backoff))
+        await connection.use((cluster) => this.#heartbeatLoop(cluster, backoff))
       } catch (cause) {
         if (signal.aborted) break
-        this.#forget(kafkaError(cause))
-        await this.#miss(cause)
+        this.#handleError(kafkaError(cause))
+        await this.#keepAssignment(cause)
         await backoff.wait(signal)
       }
     }
-    await connection.use((cluster) => this.#quit(cluster)).catch(() => undefined)
+    await connection.use((cluster) => this.#leaveGroup(cluster)).catch(() => undefined)
   }
 
-  /** Heartbeats until `leave`. Throws any error other than a rebalance. */
-  async #belong(cluster: Cluster, backoff: Backoff): Promise<void> {
+  /** Joins and sends heartbeats until `leave`. Throws any error other than a rebalance. */
+  async #heartbeatLoop(cluster: Cluster, backoff: Backoff): Promise<void> {
     const { groupId, session } = this.#parts
     const { signal } = this.#leaving
     const coordinator = await cluster.findGroupCoordinator({ groupId })
@@ -114,9 +112,9 @@ export class Membership implements PartitionAssignment {
         continue
       }
       backoff.reset()
-      this.#due = performance.now() + session / BEATS
-      this.#reached()
-      await sleep(session / BEATS, signal)
+      this.#due = performance.now() + session / HEARTBEATS
+      this.#confirmed()
+      await sleep(session / HEARTBEATS, signal)
     }
   }
 
@@ -137,94 +135,95 @@ export class Membership implements PartitionAssignment {
     })
     this.#memberId = memberId
     if (this.#leaving.signal.aborted) return
-    const groupAssignment = leaderId === memberId ? this.#assigned(members) : []
+    const groupAssignment = leaderId === memberId ? this.#groupAssignment(members) : []
     const { memberAssignment } = await coordinator.syncGroup({ groupId, generationId, memberId, groupAssignment })
     this.#generation = generationId
     this.#held = { generation: generationId, held: MemberAssignment.decode(memberAssignment)?.assignment[topic] ?? [] }
   }
 
-  #assigned(
+  #groupAssignment(
     members: readonly { memberId: string; memberMetadata: Buffer }[],
   ): { memberId: string; memberAssignment: Buffer }[] {
     const { topic, partitions } = this.#parts
-    const shares = assign(
+    const assignments = assign(
       members.map(({ memberId, memberMetadata }) => ({ id: memberId, ...claimOf(memberMetadata) })),
       partitions,
     )
-    return [...shares].map(([memberId, share]) => ({
+    return [...assignments].map(([memberId, partitions]) => ({
       memberId,
       memberAssignment: MemberAssignment.encode({
         version: 1,
-        assignment: { [topic]: share },
+        assignment: { [topic]: partitions },
         userData: Buffer.alloc(0),
       }),
     }))
   }
 
-  async #quit(cluster: Cluster): Promise<void> {
+  async #leaveGroup(cluster: Cluster): Promise<void> {
     if (this.#memberId === '') return
     const { groupId } = this.#parts
     const coordinator = await cluster.findGroupCoordinator({ groupId })
     await coordinator.leaveGroup({ groupId, memberId: this.#memberId })
   }
 
-  #reached(): void {
-    if (this.#failing) this.#parts.say(`group ${this.#parts.groupId} is reached again`)
-    this.#failing = false
-    this.#aloneSince = undefined
-    this.#take(new Set(this.#held.held))
+  #confirmed(): void {
+    if (this.#unreachable) this.#parts.say(`group ${this.#parts.groupId} is reachable again`)
+    this.#unreachable = false
+    this.#unreachableSince = undefined
+    this.#setOwned(new Set(this.#held.held))
   }
 
-  /** A member that the group has removed joins as a new one. After any other error it stays a member. */
-  #forget(error: string | undefined): void {
+  /** After an error: a member that the group removed will join as a new one; otherwise it stays a member. */
+  #handleError(error: string | undefined): void {
     this.#due = Infinity
-    if (error === undefined || !GIVEN_UP.has(error)) return
+    if (error === undefined || !REMOVED.has(error)) return
     this.#memberId = ''
     this.#generation = undefined
-    this.#take(new Set())
+    this.#setOwned(new Set())
   }
 
   /**
-   * Keeps the last assignment. When the topic has answered for some time and the group has not, other members may
-   * have failed unseen: the process then owns every partition, since duplicate work is harmless and missing work is
-   * not.
+   * Keeps the last assignment. If the topic is reachable and the group is not for `OWN_ALL_AFTER` session timeouts, other
+   * members may have failed: the process then owns all partitions, since work may be done twice but must not be omitted.
    */
-  async #miss(cause: unknown): Promise<void> {
+  async #keepAssignment(cause: unknown): Promise<void> {
     const { connection, groupId, topic, session, say } = this.#parts
-    if (!this.#failing) say(`group ${groupId} is not reached (${messageOf(cause)}); trying again`)
-    this.#failing = true
-    const places: TopicPartition[] = [...this.#all].map((partition) => ({ topic, partition }))
-    const answers = await connection
-      .use((cluster) => offsetsAt(cluster, places, LATEST))
+    if (!this.#unreachable) say(`group ${groupId} is unreachable (${messageOf(cause)}); retrying`)
+    this.#unreachable = true
+    const partitions: TopicPartition[] = [...this.#all].map((partition) => ({ topic, partition }))
+    const isTopicReachable = await connection
+      .use((cluster) => offsetsAt(cluster, partitions, LATEST))
       .then(
         () => true,
         () => false,
       )
-    if (!answers) this.#aloneSince = undefined
+    if (!isTopicReachable) this.#unreachableSince = undefined
     else if (
-      performance.now() - (this.#aloneSince ??= performance.now()) >= ALONE_AFTER * session &&
+      performance.now() - (this.#unreachableSince ??= performance.now()) >= OWN_ALL_AFTER * session &&
       this.#owned.size < this.#all.size
     ) {
-      say(`group ${groupId} is not reached: working on every partition`)
-      this.#take(this.#all)
+      say(`group ${groupId} is unreachable: owning all partitions`)
+      this.#setOwned(this.#all)
     }
   }
 
-  #take(share: ReadonlySet<number>): void {
-    const same = share.size === this.#owned.size && share.isSubsetOf(this.#owned)
-    if (this.#leaving.signal.aborted || (same && !this.#doubted)) return
-    this.#owned = share
-    this.#doubted = false
+  #setOwned(partitions: ReadonlySet<number>): void {
+    const same = partitions.size === this.#owned.size && partitions.isSubsetOf(this.#owned)
+    if (this.#leaving.signal.aborted || (same && !this.#paused)) return
+    this.#owned = partitions
+    this.#paused = false
     const { onChange, say, groupId, topic } = this.#parts
     if (!same)
-      say(`group ${groupId}: ${share.size === 0 ? 'no partition' : `partitions ${[...share].join(', ')}`} of ${topic}`)
+      say(
+        `group ${groupId}: ${partitions.size === 0 ? 'no partition' : `partitions ${[...partitions].join(', ')}`} of ${topic}`,
+      )
     onChange()
   }
 }
 
-const GIVEN_UP = new Set(['UNKNOWN_MEMBER_ID', 'ILLEGAL_GENERATION', 'MEMBER_ID_REQUIRED'])
+const REMOVED = new Set(['UNKNOWN_MEMBER_ID', 'ILLEGAL_GENERATION', 'MEMBER_ID_REQUIRED'])
 
-/** Metadata that cannot be decoded claims nothing. */
+/** The assignment in a member's metadata; none if it cannot be decoded. */
 const claimOf = (metadata: Buffer): Omit<Member, 'id'> => {
   try {
     const claim = JSON.parse(MemberMetadata.decode(metadata)!.userData.toString()) as Partial<Member> | null

@@ -1,24 +1,26 @@
-/** What a log on Kafka is opened with. */
+/** The options of a log on Kafka. */
 import type { Topic } from '@instar/events/flow'
 import type { ClientOptions } from './client.ts'
-import type { QueueLimits } from './runs.ts'
+import type { QueueLimits } from './producer-batch.ts'
 import type { RegistryAccess } from './registry-client.ts'
 
 export type KafkaOptions = ClientOptions & {
-  /** The registry (its Confluent-compatible address), or ids that were agreed upon elsewhere. */
+  /** The Confluent-compatible schema registry, or fixed ids of the schemas. */
   registry: string | RegistryAccess | ReadonlyMap<string, number>
-  /** Schema name → Avro JSON: what may be appended, and is known by name when read. */
+  /** The schemas of this build: name → Avro JSON. Only records with one of them can be appended. */
   schemas: Readonly<Record<string, string>>
-  /** Where they differ from the flow table's. */
+  /** Partition counts that differ from the flow table's. */
   partitions?: Partial<Record<Topic, number>>
-  /** Stands before the names of topics and groups. */
+  /** A prefix of the names of topics and groups. */
   prefix?: string
-  /** How much may wait to be written before `log_full`. Default: 16,384 records, 64 MiB. */
+  /** Limits of the records waiting to be written; beyond them `append` throws `log_full`. Default: 16,384 records, 64 MiB. */
   queue?: Partial<QueueLimits>
-  /** Timeout of requests to the brokers and of `close`, ms. Default 30,000. Appends wait without a limit. */
-  patience?: number
-  /** Session timeout, ms: other processes take over a process's partitions after it. Default 6,000. */
+  /** Milliseconds for which requests are retried and `close` waits. Default 30,000. Appends are retried without limit. */
+  retryMs?: number
+  /** Session timeout of group members, ms: after it a process's partitions are assigned to others. Default 6,000. */
   session?: number
-  /** Called with a line when Kafka or the registry stops answering and when it answers again. */
+  /** Called with a message when Kafka or the registry becomes unreachable and when it is reachable again. */
   say?(line: string): void
 }
+
+export const DEFAULT_RETRY_MS = 30_000

@@ -1,7 +1,6 @@
 /**
- * The producer on a cluster that answers as Kafka does, with faults by chance: lost requests, lost answers, partitions
- * without a leader, reads that hold appends back. What stands on its partitions is what brokers would have stored. The
- * real ones are in test/int/faults.*.
+ * The producer with a simulated cluster and random faults: lost requests, lost responses, partitions without a leader, and
+ * reads that fence appends. test/int/faults.* test it with real brokers.
  */
 import assert from 'node:assert/strict'
 import { createRequire } from 'node:module'
@@ -21,7 +20,7 @@ const random = (seed: number) => (): number => {
   return seed / 2 ** 32
 }
 
-/** One topic `t` of four partitions, two brokers. */
+/** Two brokers with one topic `t` of four partitions. `stored`: the values of each partition. */
 class Brokers {
   readonly stored: string[][] = [[], [], [], []]
   readonly leaderless = new Set<number>()
@@ -122,7 +121,7 @@ test(
         if (chance() < 0.1) {
           const partition = Math.floor(4 * chance())
           const length = brokers.stored[partition]!.length + expected[partition]!.length
-          producer.holdBack(
+          producer.fence(
             [{ topic: 't', partition }],
             turn().then(() => assert.ok(brokers.stored[partition]!.length <= length)),
           )
@@ -164,19 +163,19 @@ test(
     const send = (partition: number, value: string) =>
       producer.send([{ topic: 't', partition, message: { key: null, value: Buffer.from(value), timestamp: 1 } }])
     brokers.leaderless.add(0)
-    const lonely = send(0, 'a')
-    const refused = assert.rejects(lonely, { code: 'log_unavailable' })
+    const waiting = send(0, 'a')
+    const refused = assert.rejects(waiting, { code: 'log_unavailable' })
     for (let i = 0; i < 20; i++) await send(1 + (i % 3), `${i}`)
     assert.deepEqual(brokers.stored[0], [])
     assert.equal(brokers.stored.flat().length, 20)
     const begin = performance.now()
     const reading = Promise.withResolvers<void>()
-    producer.holdBack([{ topic: 't', partition: 1 }], reading.promise)
-    const held = send(1, 'held')
+    producer.fence([{ topic: 't', partition: 1 }], reading.promise)
+    const fenced = send(1, 'held')
     await send(2, 'free')
     assert.equal(brokers.stored[1]!.includes('held'), false)
     reading.resolve()
-    await held
+    await fenced
     await producer.close(100)
     await refused
     assert.ok(performance.now() - begin < 2_000)

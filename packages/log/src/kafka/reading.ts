@@ -1,36 +1,35 @@
-/** Bounded reads: where they begin and end, and the pages between. */
+/** Bounded reads of a topic, in pages. */
 import type { Topic } from '@instar/events/flow'
 import { partitionOf } from '../partition.ts'
 import type { LogRecord, ReadOptions } from '../port.ts'
-import { startsOf, PAGE_RECORDS } from '../reading.ts'
-import type { Cluster, Fetchable } from './client.ts'
-import { byLeader, EARLIEST, fetchFrom, LATEST, offsetsAt, type TopicPartition } from './fetch.ts'
-import { truncated } from './opening.ts'
+import { PAGE_RECORDS, startsOf } from '../reading.ts'
+import type { Cluster, KafkaRecord } from './client.ts'
+import { requireLeaders, EARLIEST, fetchFrom, LATEST, offsetsAt, type TopicPartition } from './fetch.ts'
+import { truncatedError } from './open-checks.ts'
 
 type KafkaTopic = { topic: Topic; name: string; count: number }
 
-/** By partition: the first offset to read, and the first that is not read. */
+/** By partition: the first offset to read (inclusive) and the end (exclusive). */
 type ReadBounds = { starts: number[]; ends: number[] }
 
 const LIMITS = { maxBytes: 4 << 20, maxBytesPerPartition: 1 << 20, maxWaitTime: 100 }
 
-/**
- * Throws `position_unknown` for what cannot be a position of this log, `log_truncated` for a topic whose first
- * records are gone.
- */
-export const limitsOf = async (
+/** The bounds of a read. Throws `position_unknown` for a position beyond the log, `log_truncated`. */
+export const readBounds = async (
   cluster: Cluster,
-  place: KafkaTopic,
+  kafkaTopic: KafkaTopic,
   options: Pick<ReadOptions, 'from' | 'to' | 'key' | 'partition'>,
 ): Promise<ReadBounds> => {
-  const { topic, name, count } = place
+  const { topic, name, count } = kafkaTopic
   const { from = {}, to } = options
   const all = Array.from({ length: count }, (_, partition) => partition)
-  const asked = placesOf(place, options)
-  const at = async (time: number, unasked = 0): Promise<number[]> => {
-    const found = asked.length > 0 ? await offsetsAt(cluster, asked, time) : []
+  const partitions = partitionsOf(kafkaTopic, options)
+  const at = async (time: number, missing = 0): Promise<number[]> => {
+    const found = partitions.length > 0 ? await offsetsAt(cluster, partitions, time) : []
     return all.map(
-      (partition) => found.find((one) => one.topic === name && one.partition === partition)?.offset ?? unasked,
+      (partition) =>
+        found.find((onlyPartition) => onlyPartition.topic === name && onlyPartition.partition === partition)?.offset ??
+        missing,
     )
   }
   const [ends, first, since, until] = await Promise.all([
@@ -39,8 +38,8 @@ export const limitsOf = async (
     'time' in from ? at(from.time) : undefined,
     to && 'time' in to ? at(to.time) : undefined,
   ])
-  const cut = first.findIndex((offset) => offset > 0)
-  if (cut >= 0) throw truncated(topic, cut, first[cut]!)
+  const truncatedPartition = first.findIndex((offset) => offset > 0)
+  if (truncatedPartition >= 0) throw truncatedError(topic, truncatedPartition, first[truncatedPartition]!)
   const orEnd = (offsets: readonly number[]): number[] =>
     offsets.map((offset, partition) => (offset < 0 ? ends[partition]! : offset))
   const starts = since ? orEnd(since) : startsOf(topic, 'time' in from ? {} : (from[topic] ?? {}), ends)
@@ -50,47 +49,47 @@ export const limitsOf = async (
   return { starts, ends: limits }
 }
 
-/** The partitions that a read asks, and nobody else's fault keeps it from. */
-export const placesOf = (
+/** The partitions of a read. Only these must be reachable. */
+export const partitionsOf = (
   { name, count }: KafkaTopic,
   { key, partition }: Pick<ReadOptions, 'key' | 'partition'>,
 ): TopicPartition[] => {
   const only = key === undefined ? partition : partitionOf(key, count)
   const all = Array.from({ length: count }, (_, i) => ({ topic: name, partition: i }))
-  return only === undefined ? all : all.filter((place) => place.partition === only)
+  return only === undefined ? all : all.filter(({ partition: candidate }) => candidate === only)
 }
 
 type PageParts = {
-  ask<T>(work: (cluster: Cluster) => Promise<T>): Promise<T>
-  accept(partition: number, record: Fetchable): Promise<LogRecord | undefined>
+  request<T>(work: (cluster: Cluster) => Promise<T>): Promise<T>
+  decode(partition: number, record: KafkaRecord): Promise<LogRecord | undefined>
 }
 
 export async function* readPages(
   { name, count }: KafkaTopic,
-  { key, partition: one, maxBatch = PAGE_RECORDS, maxBytes }: ReadOptions,
-  limits: Promise<ReadBounds>,
-  { ask, accept }: PageParts,
+  { key, partition: requested, maxBatch = PAGE_RECORDS, maxBytes }: ReadOptions,
+  bounds: Promise<ReadBounds>,
+  { request, decode }: PageParts,
 ): AsyncGenerator<LogRecord[]> {
-  const { starts, ends } = await limits
-  const only = key === undefined ? one : partitionOf(key, count)
-  const fetched = maxBytes === undefined ? LIMITS : { ...LIMITS, maxBytes, maxBytesPerPartition: maxBytes }
+  const { starts, ends } = await bounds
+  const only = key === undefined ? requested : partitionOf(key, count)
+  const limits = maxBytes === undefined ? LIMITS : { ...LIMITS, maxBytes, maxBytesPerPartition: maxBytes }
   let left = starts
     .map((offset, partition) => ({ topic: name, partition, offset }))
     .filter(({ partition, offset }) => offset < ends[partition]! && (only === undefined || only === partition))
   while (left.length > 0) {
-    const batches = await ask(async (cluster) => {
-      const [[nodeId, wants]] = byLeader(cluster, left) as unknown as [[string, typeof left]]
-      return fetchFrom(cluster, nodeId, wants, fetched)
+    const batches = await request(async (cluster) => {
+      const [[nodeId, positions]] = requireLeaders(cluster, left) as unknown as [[string, typeof left]]
+      return fetchFrom(cluster, nodeId, positions, limits)
     })
     for (const { partition, records, next } of batches) {
-      const place = left.find((one) => one.partition === partition)!
-      place.offset = next
+      const position = left.find((candidate) => candidate.partition === partition)!
+      position.offset = next
       let page: LogRecord[] = []
       for (const record of records) {
         if (Number(record.offset) >= ends[partition]!) break
-        const ours = await accept(partition, record)
-        if (!ours || (key !== undefined && ours.key !== key)) continue
-        page.push(ours)
+        const logRecord = await decode(partition, record)
+        if (!logRecord || (key !== undefined && logRecord.key !== key)) continue
+        page.push(logRecord)
         if (page.length < maxBatch) continue
         yield page
         page = []
@@ -98,7 +97,7 @@ export async function* readPages(
       if (page.length > 0) yield page
     }
     left = left.filter(({ partition, offset }) => offset < ends[partition]!)
-    // Another leader's turn.
+    // Rotates, so that the next fetch goes to another leader.
     left.push(...left.splice(0, 1))
   }
 }

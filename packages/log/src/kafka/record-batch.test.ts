@@ -5,22 +5,19 @@ import { crc32c } from './crc32c.ts'
 import { encodeProduce, headersOf, type KafkaMessage, type ProduceRequest } from './record-batch.ts'
 
 const require = createRequire(import.meta.url)
-type TheirEncoder = { buffer: Buffer }
-const theirRequest = require('kafkajs/src/protocol/requests/produce/v7/request.js') as (request: object) => {
-  encode(): Promise<TheirEncoder>
+type KafkajsEncoder = { buffer: Buffer }
+const kafkajsRequest = require('kafkajs/src/protocol/requests/produce/v7/request.js') as (request: object) => {
+  encode(): Promise<KafkajsEncoder>
 }
 
-/**
- * kafkajs's bytes for the same request; it wants timestamps as text that sorts, and writes 0 for the epoch of the
- * leader.
- */
-const theirs = async ({ topicData, ...request }: ProduceRequest): Promise<Buffer> => {
+/** kafkajs's encoding of the request. kafkajs needs timestamps as sortable text and writes 0 as the leader epoch. */
+const kafkajsEncoding = async ({ topicData, ...request }: ProduceRequest): Promise<Buffer> => {
   const asText = ({ timestamp, headers, ...message }: KafkaMessage) => ({
     ...message,
     timestamp: String(timestamp).padStart(16, '0'),
     ...(headers ? { headers: Object.fromEntries(headers.map(([key, value]) => [key.toString(), value])) } : {}),
   })
-  const { encode } = theirRequest({
+  const { encode } = kafkajsRequest({
     ...request,
     topicData: topicData.map(({ topic, partitions }) => ({
       topic,
@@ -43,7 +40,7 @@ const request = (messages: readonly KafkaMessage[]): ProduceRequest => ({
   topicData: [{ topic: 'turns', partitions: [{ partition: 3, firstSequence: 2 ** 31 - 2, messages }] }],
 })
 
-/** Behind the request's head, topic and partition stands the batch; its leader epoch is not under the checksum. */
+/** The byte offset of the leader epoch of the first batch. The checksum does not include it. */
 const LEADER_EPOCH_AT = 12 + 2 + 5 + 4 + 4 + 4 + 12
 
 describe('record batches', () => {
@@ -73,11 +70,11 @@ describe('record batches', () => {
   }
   for (const [name, messages] of Object.entries(cases)) {
     it(`are kafkajs's bytes, but for the leader's epoch: ${name}`, async () => {
-      const ours = encodeProduce(request(messages))
-      const expected = Buffer.from(await theirs(request(messages)))
-      assert.equal(ours.readInt32BE(LEADER_EPOCH_AT), -1)
+      const encoded = encodeProduce(request(messages))
+      const expected = Buffer.from(await kafkajsEncoding(request(messages)))
+      assert.equal(encoded.readInt32BE(LEADER_EPOCH_AT), -1)
       expected.writeInt32BE(-1, LEADER_EPOCH_AT)
-      assert.ok(ours.equals(expected), `${ours.length} bytes, kafkajs has ${expected.length}`)
+      assert.ok(encoded.equals(expected), `${encoded.length} bytes, kafkajs has ${expected.length}`)
     })
   }
 
@@ -94,12 +91,12 @@ describe('record batches', () => {
         { topic: 'scores', partitions: [batch(1)] },
       ],
     }
-    const ours = encodeProduce(both)
-    const expected = Buffer.from(await theirs(both))
-    assert.equal(ours.length, expected.length)
-    for (let at = 0; at < ours.length; at++) {
-      if (ours[at] === expected[at]) continue
-      assert.equal(ours.readInt32BE(at), -1)
+    const encoded = encodeProduce(both)
+    const expected = Buffer.from(await kafkajsEncoding(both))
+    assert.equal(encoded.length, expected.length)
+    for (let at = 0; at < encoded.length; at++) {
+      if (encoded[at] === expected[at]) continue
+      assert.equal(encoded.readInt32BE(at), -1)
       at += 3
     }
   })

@@ -1,55 +1,54 @@
 /**
- * Schema registration of the `setup` job: fills the registry, first with the ids on the log, and writes new ids to
- * the log.
+ * Schema registration of the `setup` job: restores schemas of the log that the registry lacks, registers those of this build,
+ * and writes new schema ids to the log.
  */
 import { InstarError } from '@instar/events/errors'
 import { KafkaConnection, type ClientOptions } from './client.ts'
 import { Producer } from './producer.ts'
-import { answerOf, LEVEL, RegistryClient, type RegistryAccess } from './registry-client.ts'
+import { LEVEL, orUnavailable, RegistryClient, type RegistryAccess } from './registry-client.ts'
 import { canonical, fingerprintOf, subjectOf } from './schema-names.ts'
 import { readRows, SchemaTable, writeRows, type SchemaRow } from './schema-rows.ts'
 import { registryDiffers } from './schemas.ts'
 import { topicNames } from './topics.ts'
-import { patiently } from './wait.ts'
+import { withRetries } from './retry.ts'
 
 type RegisterOptions = {
-  /** Its Confluent-compatible address, or how to reach it. */
+  /** The URL of the Confluent-compatible registry, or its access options. */
   registry: string | RegistryAccess
   /** Schema name → Avro JSON. */
   schemas: Readonly<Record<string, string>>
-  /** How long to retry a registry or broker that does not answer, ms. Default 0; of `setupSchemas` 60,000. */
-  patience?: number
+  /** Milliseconds for which requests are retried. Default 0; of `setupSchemas` 60,000. */
+  retryMs?: number
 }
 
 type SetupSchemasOptions = RegisterOptions &
   Omit<ClientOptions, 'clientId'> & { clientId?: string; prefix?: string; now?: () => number }
-const PATIENCE = 60_000
+const DEFAULT_RETRY_MS = 60_000
 
 export type SchemasReport = {
-  /** Name → number, of the schemas that were given. */
+  /** The registry's ids of `RegisterOptions.schemas`: name → id. */
   ids: ReadonlyMap<string, number>
-  /** That the log has and the registry had lost, under their numbers again. */
+  /** Schemas of the log that the registry had lost and that have their old ids again. */
   restored: string[]
   /**
-   * Schemas that did not get their old id: `is` is the id that the registry gave. Our readers accept both; other
-   * readers do not find the old one.
+   * Schemas that the registry had lost and that have a new id (`is`) instead of the old one (`was`). Instar accepts both;
+   * other readers of the registry do not find the old one.
    */
   moved: { schema: string; was: number; is: number }[]
 }
 
 /**
- * Safe to run again, and by several at once. The log's topics have to be there (`setupKafka`). A registry that lacks
- * what the log has is filled with it, under the same numbers; then the schemas are registered, oldest version first,
- * and what is new is written to the log. Throws `registry_differs` when a number means another schema than on the
- * log, `schema_changed` for a schema that does not read its earlier versions or differs from what stands in its
- * place, `log_unavailable` when the registry or the brokers do not answer.
+ * Idempotent; several processes may run it concurrently. Requires the topics of `setupKafka`. Restores the log's schemas in the
+ * registry under the same ids, registers the schemas, oldest version first, and writes new ids to the log. Throws
+ * `registry_differs` if an id refers to another schema than on the log, `schema_changed` if a schema cannot read its earlier
+ * versions or differs from the registered one of its version, `log_unavailable` if the registry or the brokers do not respond.
  */
 export const setupSchemas = async (options: SetupSchemasOptions): Promise<SchemasReport> => {
   const {
     registry,
     schemas,
     prefix,
-    patience = PATIENCE,
+    retryMs = DEFAULT_RETRY_MS,
     now = Date.now,
     clientId = 'setup',
     brokers,
@@ -60,27 +59,32 @@ export const setupSchemas = async (options: SetupSchemasOptions): Promise<Schema
   const client: ClientOptions = { brokers, clientId, ...(security ? { security } : {}) }
   const connection = new KafkaConnection(client, [topic])
   try {
-    const rows = await patiently('reading schemas', () => readRows(connection, topic), patience, never)
+    const rows = await withRetries('reading schemas', () => readRows(connection, topic), retryMs, never)
     const table = new SchemaTable(rows)
-    const asked = new RegistryClient(registry)
-    const { restored, moved } = await patiently('restoring schemas', () => restore(asked, table), patience, never)
-    const ids = await patiently('registering schemas', () => register(asked, schemas, table), patience, never)
-    const fresh = [
+    const registryClient = new RegistryClient(registry)
+    const { restored, moved } = await withRetries(
+      'restoring schemas',
+      () => restore(registryClient, table),
+      retryMs,
+      never,
+    )
+    const ids = await withRetries('registering schemas', () => register(registryClient, schemas, table), retryMs, never)
+    const newRows = [
       ...moved.map(({ schema, is }) => ({ id: is, schema, avro: table.named(schema)!.avro })),
       ...[...ids].map(([schema, id]) => ({ id, schema, avro: schemas[schema]! })),
     ].filter(({ id }) => !table.get(id))
-    await record(client, topic, fresh, patience, now())
+    await writeNewRows(client, topic, newRows, retryMs, now())
     return { ids, restored, moved }
   } finally {
     connection.close()
   }
 }
 
-const record = async (
+const writeNewRows = async (
   client: ClientOptions,
   topic: string,
   rows: readonly SchemaRow[],
-  patience: number,
+  retryMs: number,
   now: number,
 ): Promise<void> => {
   if (rows.length === 0) return
@@ -91,56 +95,56 @@ const record = async (
   )
   const writing = writeRows(producer, topic, rows, now)
   writing.catch(() => undefined)
-  await producer.close(Math.max(patience, LEAST_PATIENCE))
+  await producer.close(Math.max(retryMs, MIN_CLOSE_MS))
   await writing
 }
 
-const LEAST_PATIENCE = 10_000
+const MIN_CLOSE_MS = 10_000
 
-/** Into the registry alone, which no log is held against: for tests of registries. */
-export const registerSchemas = ({ registry, schemas, patience = 0 }: RegisterOptions): Promise<Map<string, number>> =>
-  patiently(
+/** Registers schemas without a log. For tests. Returns name → id. */
+export const registerSchemas = ({ registry, schemas, retryMs = 0 }: RegisterOptions): Promise<Map<string, number>> =>
+  withRetries(
     'registering schemas',
     () => register(new RegistryClient(registry), schemas, new SchemaTable()),
-    patience,
+    retryMs,
     new AbortController().signal,
   )
 
 /**
- * Registries give numbers in order, so that schemas which are registered in the order of theirs get the same ones;
- * where numbers are missing between them, schemas that nobody uses take those, and go again.
+ * Registers the schemas of the log that the registry lacks. Registries assign ids in order, so schemas are registered in the
+ * order of their ids; unused filler schemas take the ids between them and are deleted afterwards.
  */
 const restore = async (
   client: RegistryClient,
   table: SchemaTable,
 ): Promise<Pick<SchemasReport, 'restored' | 'moved'>> => {
   const rows = table.all().toSorted((a, b) => a.id - b.id)
-  const held = new Map<number, boolean>()
+  const inRegistry = new Map<number, boolean>()
   for (const { id, schema, fingerprint } of rows) {
-    const { status, said } = await answerOf(client, () => client.ask('GET', `/schemas/ids/${id}`))
-    const avro = (said as { schema?: unknown }).schema
+    const { status, body } = await orUnavailable(client, () => client.request('GET', `/schemas/ids/${id}`))
+    const avro = (body as { schema?: unknown }).schema
     if (status === 200 && (typeof avro !== 'string' || fingerprintOf(avro) !== fingerprint))
       throw registryDiffers(client.url, id, schema, nameIn(avro))
-    held.set(id, status === 200)
+    inRegistry.set(id, status === 200)
   }
   const restored: string[] = []
   const moved: SchemasReport['moved'] = []
   const fillers: string[] = []
-  let last = Math.max(0, ...rows.filter(({ id }) => held.get(id)).map(({ id }) => id))
-  for (const { id, schema, avro } of rows.filter((row) => !held.get(row.id))) {
-    while (id > last + 1 && fillers.length < MOST_FILLERS) {
+  let last = Math.max(0, ...rows.filter(({ id }) => inRegistry.get(id)).map(({ id }) => id))
+  for (const { id, schema, avro } of rows.filter((row) => !inRegistry.get(row.id))) {
+    while (id > last + 1 && fillers.length < MAX_FILLERS) {
       const filler = `instar.restore.${last + 1}`
-      const taken = await put(
+      const fillerId = await registerSchema(
         client,
         filler,
         JSON.stringify({ type: 'record', name: `Filler${last + 1}`, namespace: 'instar.restore', fields: [] }),
       )
       fillers.push(filler)
-      last = Math.max(taken, last + 1)
+      last = Math.max(fillerId, last + 1)
     }
     const { subject } = subjectOf(schema)
-    await level(client, schema, subject)
-    const is = await put(client, subject, avro, schema)
+    await setLevel(client, schema, subject)
+    const is = await registerSchema(client, subject, avro, schema)
     last = Math.max(last, is)
     if (is === id) restored.push(schema)
     else if (table.get(is) && table.get(is)!.schema !== schema)
@@ -148,14 +152,14 @@ const restore = async (
     else if (!table.get(is)) moved.push({ schema, was: id, is })
   }
   for (const filler of fillers) {
-    await client.ask('DELETE', `/subjects/${filler}`)
-    await client.ask('DELETE', `/subjects/${filler}?permanent=true`)
+    await client.request('DELETE', `/subjects/${filler}`)
+    await client.request('DELETE', `/subjects/${filler}?permanent=true`)
   }
   return { restored, moved }
 }
 
-/** Numbers that are further apart than this belong to a registry that holds much else. */
-const MOST_FILLERS = 1_000
+/** Maximum number of filler schemas. A larger gap in the ids means that the registry has schemas of other programs. */
+const MAX_FILLERS = 1_000
 
 const nameIn = (avro: unknown): string => {
   const parsed = typeof avro === 'string' ? (JSON.parse(avro) as { name?: unknown }) : {}
@@ -172,39 +176,48 @@ const register = async (
     .map((name) => ({ name, ...subjectOf(name) }))
     .toSorted((a, b) => a.version - b.version)
   for (const { name, subject, version } of ordered) {
-    await level(client, name, subject)
-    const id = await put(client, subject, schemas[name]!, name)
+    await setLevel(client, name, subject)
+    const id = await registerSchema(client, subject, schemas[name]!, name)
     const row = table.get(id)
     if (row && row.fingerprint !== fingerprintOf(schemas[name]!))
       throw registryDiffers(client.url, id, row.schema, name)
-    const stands = await answerOf(client, () =>
-      client.ask('GET', `/subjects/${encodeURIComponent(subject)}/versions/${version}`),
+    const registered = await orUnavailable(client, () =>
+      client.request('GET', `/subjects/${encodeURIComponent(subject)}/versions/${version}`),
     )
-    if ((stands.said as { id?: unknown }).id !== id) throw changed(name, 'another schema has its place')
+    if ((registered.body as { id?: unknown }).id !== id)
+      throw schemaRefused(name, 'another schema is registered as this version')
     ids.set(name, id)
   }
   return ids
 }
 
-/** Its number. Throws `schema_changed` for a refusal. */
-const put = async (client: RegistryClient, subject: string, avro: string, schema = subject): Promise<number> => {
-  const given = await answerOf(client, () => client.register(subject, canonical(avro)))
-  if (typeof given === 'object') throw changed(schema, given.refused)
-  return given
+/** Registers a schema and returns its id. Throws `schema_changed` if the registry refuses it. */
+const registerSchema = async (
+  client: RegistryClient,
+  subject: string,
+  avro: string,
+  schema = subject,
+): Promise<number> => {
+  const result = await orUnavailable(client, () => client.register(subject, canonical(avro)))
+  if (typeof result === 'object') throw schemaRefused(schema, result.refused)
+  return result
 }
 
-const level = async (client: RegistryClient, schema: string, subject: string): Promise<void> => {
+/** Sets the compatibility level of a subject. Throws `schema_changed` if it has another one. */
+const setLevel = async (client: RegistryClient, schema: string, subject: string): Promise<void> => {
   const path = `/config/${encodeURIComponent(subject)}`
-  const { said } = await answerOf(client, () => client.ask('GET', path))
-  const set = (said as { compatibilityLevel?: unknown }).compatibilityLevel
+  const { body } = await orUnavailable(client, () => client.request('GET', path))
+  const set = (body as { compatibilityLevel?: unknown }).compatibilityLevel
   if (set === LEVEL) return
-  // Some registries tell their default where a subject has no level of its own.
-  const usual = (await answerOf(client, () => client.ask('GET', '/config'))).said as { compatibilityLevel?: unknown }
-  if (set !== undefined && set !== usual.compatibilityLevel)
-    throw changed(schema, `the compatibility of ${subject} is ${JSON.stringify(set)}, should be ${LEVEL}`)
-  const { status } = await answerOf(client, () => client.ask('PUT', path, { compatibility: LEVEL }))
-  if (status !== 200) throw changed(schema, `the compatibility of ${subject} could not be set: HTTP ${status}`)
+  // Some registries return their default level for a subject without a level.
+  const defaultLevel = (await orUnavailable(client, () => client.request('GET', '/config'))).body as {
+    compatibilityLevel?: unknown
+  }
+  if (set !== undefined && set !== defaultLevel.compatibilityLevel)
+    throw schemaRefused(schema, `the compatibility level of ${subject} is ${JSON.stringify(set)}, it must be ${LEVEL}`)
+  const { status } = await orUnavailable(client, () => client.request('PUT', path, { compatibility: LEVEL }))
+  if (status !== 200) throw schemaRefused(schema, `the compatibility level of ${subject} cannot be set: HTTP ${status}`)
 }
 
-const changed = (schema: string, why: string): InstarError =>
+const schemaRefused = (schema: string, why: string): InstarError =>
   new InstarError('schema_changed', `the registry refuses ${schema}: ${why}`, { schema })

@@ -17,12 +17,12 @@ const schemas = schemaTexts()
 
 test('a silent registry is waited for up to the time limit, differs from one that refuses, and is used once it answers', async () => {
   const sockets = new Set<Socket>()
-  let answers = false
+  let responding = false
   const server = createServer((socket) => {
     sockets.add(socket.on('error', () => undefined))
     socket.on('data', () => {
       const body = JSON.stringify({ subject: 's', version: 1, id: 7, schema: '{}' })
-      if (answers)
+      if (responding)
         socket.end(
           `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n${body}`,
         )
@@ -32,23 +32,23 @@ test('a silent registry is waited for up to the time limit, differs from one tha
   try {
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
     const table = new SchemaTable([{ id: 7, schema: FEEDBACK, avro: schemas[FEEDBACK]! }])
-    const ids = new LogSchemas(new RegistryClient({ url, answerMs: 50 }), {
+    const ids = new LogSchemas(new RegistryClient({ url, timeoutMs: 50 }), {
       schemas,
       table,
       reread: () => Promise.resolve([]),
     })
-    for (const ask of [() => ids.idOf(FEEDBACK), () => ids.find(999)]) {
+    for (const request of [() => ids.idOf(FEEDBACK), () => ids.findById(999)]) {
       await assert.rejects(
-        ask(),
+        request(),
         (error: Error) => !(error instanceof InstarError) && /Timeout \(50ms\)/.test(error.message),
       )
     }
-    ids.trust(FEEDBACK)
-    assert.equal(ids.known(FEEDBACK), 7, 'the log knows the number meanwhile')
-    assert.deepEqual(await ids.find(7), { schema: FEEDBACK }, 'what the log says of a number needs no registry')
-    answers = true
+    ids.useLogId(FEEDBACK)
+    assert.equal(ids.cachedId(FEEDBACK), 7, 'the log knows the number meanwhile')
+    assert.deepEqual(await ids.findById(7), { schema: FEEDBACK }, 'what the log says of a number needs no registry')
+    responding = true
     assert.equal(
-      await new LogSchemas(new RegistryClient({ url, answerMs: 5000 }), {
+      await new LogSchemas(new RegistryClient({ url, timeoutMs: 5000 }), {
         schemas,
         table,
         reread: () => Promise.resolve([]),
@@ -63,17 +63,22 @@ test('a silent registry is waited for up to the time limit, differs from one tha
 
 test('the registry gets the user; a wrong one is refused at once, by a message without the password', async () => {
   const server = createHttp((request, response) => {
-    const right = request.headers.authorization === `Basic ${Buffer.from('instar:pä:ss').toString('base64')}`
-    response.writeHead(right ? 200 : 401, { 'content-type': 'application/json' }).end(right ? '{"id":7}' : 'no')
+    const authorized = request.headers.authorization === `Basic ${Buffer.from('instar:pä:ss').toString('base64')}`
+    response
+      .writeHead(authorized ? 200 : 401, { 'content-type': 'application/json' })
+      .end(authorized ? '{"id":7}' : 'no')
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   try {
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
-    assert.deepEqual((await new RegistryClient({ url, username: 'instar', password: 'pä:ss' }).ask('GET', '/x')).said, {
-      id: 7,
-    })
+    assert.deepEqual(
+      (await new RegistryClient({ url, username: 'instar', password: 'pä:ss' }).request('GET', '/x')).body,
+      {
+        id: 7,
+      },
+    )
     await assert.rejects(
-      new RegistryClient({ url, username: 'instar', password: 'secret' }).ask('GET', '/x'),
+      new RegistryClient({ url, username: 'instar', password: 'secret' }).request('GET', '/x'),
       (error: Error) =>
         error instanceof InstarError && error.code === 'registry_refused' && !error.message.includes('secret'),
     )

@@ -1,30 +1,29 @@
 /**
- * The topic `schemas`: which number stands for which schema on this log, with the text of each. One partition, one row
- * a record, in JSON; the first row of a number holds. `setup` writes it, everybody reads it. A registry is a copy of
- * it that others can ask, and can be made again from it.
+ * The topic `schemas`: the schema ids of the log with the text of each schema. One partition; each record is a row in JSON; the
+ * first row of an id is valid. `setup` writes it, all processes read it, and a lost registry can be restored from it.
  */
 import type { KafkaConnection } from './client.ts'
-import { byLeader, EARLIEST, fetchFrom, LATEST, offsetsAt } from './fetch.ts'
+import { requireLeaders, EARLIEST, fetchFrom, LATEST, offsetsAt } from './fetch.ts'
 import type { Producer } from './producer.ts'
 import { fingerprintOf } from './schema-names.ts'
 
-/** `avro`: the schema's JSON. A schema may have several numbers, from registries that followed each other. */
+/** `avro`: the schema's JSON. A schema may have several ids, of successive registries. */
 export type SchemaRow = { id: number; schema: string; avro: string }
 
 const LIMITS = { maxBytes: 4 << 20, maxBytesPerPartition: 4 << 20, maxWaitTime: 100 }
 
-/** In the order in which they were written; those of numbers that have one already are left out. */
+/** All rows in the order of their writing, without repeated ids. */
 export const readRows = async (connection: KafkaConnection, topic: string): Promise<SchemaRow[]> =>
   connection.use(async (cluster) => {
-    const place = { topic, partition: 0 }
+    const partition = { topic, partition: 0 }
     const [[first], [end]] = await Promise.all([
-      offsetsAt(cluster, [place], EARLIEST),
-      offsetsAt(cluster, [place], LATEST),
+      offsetsAt(cluster, [partition], EARLIEST),
+      offsetsAt(cluster, [partition], LATEST),
     ])
     const rows = new Map<number, SchemaRow>()
     for (let offset = first!.offset; offset < end!.offset;) {
-      const [nodeId] = byLeader(cluster, [place]).keys()
-      const [batch] = await fetchFrom(cluster, nodeId!, [{ ...place, offset }], LIMITS)
+      const [nodeId] = requireLeaders(cluster, [partition]).keys()
+      const [batch] = await fetchFrom(cluster, nodeId!, [{ ...partition, offset }], LIMITS)
       for (const { value } of batch!.records) {
         const row = rowOf(value)
         if (row && !rows.has(row.id)) rows.set(row.id, row)
@@ -34,7 +33,7 @@ export const readRows = async (connection: KafkaConnection, topic: string): Prom
     return [...rows.values()]
   })
 
-/** Durable when it resolves. */
+/** Appends rows; durable when it resolves. `now`: milliseconds since 1970. */
 export const writeRows = async (
   producer: Producer,
   topic: string,
@@ -54,7 +53,7 @@ export const writeRows = async (
   )
 }
 
-/** Null for what is no row. */
+/** Null if the value is not a row. */
 const rowOf = (value: Buffer | null): SchemaRow | null => {
   try {
     const { id, schema, avro } = JSON.parse(String(value)) as Partial<SchemaRow>
@@ -67,12 +66,12 @@ const rowOf = (value: Buffer | null): SchemaRow | null => {
   }
 }
 
-type KnownSchema = SchemaRow & { fingerprint: string }
+type FingerprintedRow = SchemaRow & { fingerprint: string }
 
-/** The rows as readers ask them. */
+/** The rows by id and by name. */
 export class SchemaTable {
-  readonly #ids = new Map<number, KnownSchema>()
-  readonly #byName = new Map<string, KnownSchema>()
+  readonly #ids = new Map<number, FingerprintedRow>()
+  readonly #byName = new Map<string, FingerprintedRow>()
 
   constructor(rows: readonly SchemaRow[] = []) {
     this.add(rows)
@@ -81,22 +80,22 @@ export class SchemaTable {
   add(rows: readonly SchemaRow[]): void {
     for (const row of rows) {
       if (this.#ids.has(row.id)) continue
-      const known = { ...row, fingerprint: fingerprintOf(row.avro) }
-      this.#ids.set(row.id, known)
-      this.#byName.set(row.schema, known)
+      const schemaRow = { ...row, fingerprint: fingerprintOf(row.avro) }
+      this.#ids.set(row.id, schemaRow)
+      this.#byName.set(row.schema, schemaRow)
     }
   }
 
-  get(id: number): KnownSchema | undefined {
+  get(id: number): FingerprintedRow | undefined {
     return this.#ids.get(id)
   }
 
   /** The latest row of the name. */
-  named(schema: string): KnownSchema | undefined {
+  named(schema: string): FingerprintedRow | undefined {
     return this.#byName.get(schema)
   }
 
-  all(): KnownSchema[] {
+  all(): FingerprintedRow[] {
     return [...this.#ids.values()]
   }
 }

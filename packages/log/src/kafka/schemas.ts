@@ -1,90 +1,77 @@
 /**
- * Which number stands for which schema, and which schema a record has. The log itself says so: by the header of a
- * record, and for records without one by the rows of the topic `schemas`. The registry gives new numbers and is
- * held against those rows: one that disagrees is refused. One that does not answer is never taken for one that says no.
+ * Resolution of schemas and schema ids. A record's schema is that of its header `instar.schema`; without the header, that of its
+ * id by the rows of the topic `schemas`. The registry assigns ids and must agree with the rows. A registry that does not respond
+ * is an error and never counts as one that lacks a schema.
  */
 import { InstarError } from '@instar/events/errors'
 import type { RegistryClient } from './registry-client.ts'
-import { namedBy } from './schema-header.ts'
+import { parseSchemaHeader } from './schema-header.ts'
 import { canonical, fingerprintOf, subjectOf } from './schema-names.ts'
 import type { SchemaRow, SchemaTable } from './schema-rows.ts'
 
-/** `avro`: the writer's schema, when this process was not opened with it. */
+/** The schema of a record. `avro`: its text, if the log was not opened with it. */
 export type WriterSchema = { schema: string; avro?: string }
 
-export interface SchemaIds {
-  /** If it was asked for before. */
-  known(schema: string): number | undefined
-  /**
-   * Throws `not_set_up` when registry or log lack the schema, `registry_differs`, or the error of the one that does
-   * not answer.
-   */
+export interface SchemaResolver {
+  /** The id of a schema if `idOf` returned it before. */
+  cachedId(schema: string): number | undefined
+  /** The id of a schema. Throws `not_set_up` if the registry or the log lacks it, `registry_differs`, or a request's error. */
   idOf(schema: string): Promise<number>
-  /** Takes the log's own word for the number, where the registry does not answer. */
-  trust(schema: string): void
-  /** If it was asked for before. */
-  meant(id: number): WriterSchema | undefined
-  /**
-   * Undefined when both log and registry lack the schema. Throws when one does not answer, and `registry_differs`,
-   * `schema_changed`.
-   */
-  find(id: number): Promise<WriterSchema | undefined>
-  /** If it was asked for before. `header`: the value of `instar.schema`. */
-  named(header: string): WriterSchema | undefined
-  /** Undefined for a malformed header. Throws `schema_changed` when it names one of our schemas with another text. */
-  findNamed(header: string): Promise<WriterSchema | undefined>
-  /** The Avro JSON under a name, of ours or as the log has it. */
-  textOf(schema: string): Promise<string | undefined>
-  /** Of every schema on the log: name → Avro JSON. */
+  /** Uses the id on the log, because the registry does not respond. */
+  useLogId(schema: string): void
+  /** The schema of an id if `findById` returned it before. */
+  cachedById(id: number): WriterSchema | undefined
+  /** The schema of an id; undefined if log and registry lack it. Throws `registry_differs`, `schema_changed`, request errors. */
+  findById(id: number): Promise<WriterSchema | undefined>
+  /** The schema of a header if `findByHeader` returned it before. `header`: the value of `instar.schema`. */
+  cachedByHeader(header: string): WriterSchema | undefined
+  /** The schema of a header; undefined if it is malformed. Throws `schema_changed` if this build has another text of it. */
+  findByHeader(header: string): Promise<WriterSchema | undefined>
+  /** All schemas on the log: name → Avro JSON. */
   texts(): Record<string, string>
 }
 
 type SchemaParts = {
-  /** What this process was opened with: name → Avro JSON. */
+  /** The schemas of this build: name → Avro JSON. */
   schemas: Readonly<Record<string, string>>
   table: SchemaTable
-  /** The rows as they are now. */
+  /** Reads the rows of the topic `schemas` again. */
   reread(): Promise<readonly SchemaRow[]>
 }
 
-abstract class Named {
+abstract class HeaderSchemas {
   protected readonly parts: SchemaParts
   readonly #headers = new Map<string, WriterSchema>()
-  readonly #own: ReadonlyMap<string, string>
+  readonly #ownFingerprints: ReadonlyMap<string, string>
 
   constructor(parts: SchemaParts) {
     this.parts = parts
-    this.#own = new Map(Object.entries(parts.schemas).map(([schema, avro]) => [schema, fingerprintOf(avro)]))
+    this.#ownFingerprints = new Map(
+      Object.entries(parts.schemas).map(([schema, avro]) => [schema, fingerprintOf(avro)]),
+    )
   }
 
-  named(header: string): WriterSchema | undefined {
+  cachedByHeader(header: string): WriterSchema | undefined {
     return this.#headers.get(header)
   }
 
-  async findNamed(header: string): Promise<WriterSchema | undefined> {
-    const found = namedBy(header)
+  async findByHeader(header: string): Promise<WriterSchema | undefined> {
+    const found = parseSchemaHeader(header)
     if (!found) return undefined
     const { schema, fingerprint } = found
-    const own = this.fingerprint(schema)
-    if (own !== undefined && own !== fingerprint)
-      throw changed(
+    const ownFingerprint = this.fingerprint(schema)
+    if (ownFingerprint !== undefined && ownFingerprint !== fingerprint)
+      throw schemaChanged(
         schema,
-        `a record on the log was written with another text of it (fingerprint ${fingerprint}, ours has ${own})`,
+        `a record on the log has another schema of this name (fingerprint ${fingerprint}, this build has ${ownFingerprint})`,
       )
-    let meaning: WriterSchema = { schema }
-    if (own === undefined) {
-      const row = this.parts.table.named(schema) ?? (await this.again(), this.parts.table.named(schema))
-      if (row?.fingerprint === fingerprint) meaning = { schema, avro: row.avro }
+    let writerSchema: WriterSchema = { schema }
+    if (ownFingerprint === undefined) {
+      const row = this.parts.table.named(schema) ?? (await this.reload(), this.parts.table.named(schema))
+      if (row?.fingerprint === fingerprint) writerSchema = { schema, avro: row.avro }
     }
-    if (this.#headers.size < MOST_HEADERS) this.#headers.set(header, meaning)
-    return meaning
-  }
-
-  async textOf(schema: string): Promise<string | undefined> {
-    const own = this.parts.schemas[schema]
-    if (own !== undefined) return own
-    if (!this.parts.table.named(schema)) await this.again()
-    return this.parts.table.named(schema)?.avro
+    if (this.#headers.size < MAX_HEADERS) this.#headers.set(header, writerSchema)
+    return writerSchema
   }
 
   texts(): Record<string, string> {
@@ -92,19 +79,19 @@ abstract class Named {
   }
 
   protected fingerprint(schema: string): string | undefined {
-    return this.#own.get(schema)
+    return this.#ownFingerprints.get(schema)
   }
 
-  protected async again(): Promise<void> {
+  protected async reload(): Promise<void> {
     this.parts.table.add(await this.parts.reread())
   }
 }
 
-/** Names are ours and those of newer builds; a stranger may write any. */
-const MOST_HEADERS = 1_000
+/** Maximum number of cached headers. Instar writes few different ones, but another program may write any. */
+const MAX_HEADERS = 1_000
 
-/** Numbers agreed upon elsewhere. */
-export class FixedIds extends Named implements SchemaIds {
+/** A resolver with fixed ids, without a registry. */
+export class FixedIds extends HeaderSchemas implements SchemaResolver {
   readonly #ids: ReadonlyMap<string, number>
   readonly #names: ReadonlyMap<number, WriterSchema>
 
@@ -114,30 +101,30 @@ export class FixedIds extends Named implements SchemaIds {
     this.#names = new Map([...ids].map(([schema, id]) => [id, { schema }]))
   }
 
-  known(schema: string): number | undefined {
+  cachedId(schema: string): number | undefined {
     return this.#ids.get(schema)
   }
 
   async idOf(schema: string): Promise<number> {
     const id = this.#ids.get(schema)
-    if (id === undefined) throw notSetUp(schema, 'it has no number')
+    if (id === undefined) throw notSetUp(schema, 'it has no schema id')
     return id
   }
 
-  trust(): void {
-    /* Nobody else is asked. */
+  useLogId(): void {
+    /* There is no registry. */
   }
 
-  meant(id: number): WriterSchema | undefined {
+  cachedById(id: number): WriterSchema | undefined {
     return this.#names.get(id)
   }
 
-  find(): Promise<undefined> {
+  findById(): Promise<undefined> {
     return Promise.resolve(undefined)
   }
 }
 
-export class LogSchemas extends Named implements SchemaIds {
+export class LogSchemas extends HeaderSchemas implements SchemaResolver {
   readonly #registry: RegistryClient
   readonly #ids = new Map<string, number>()
   readonly #names = new Map<number, WriterSchema>()
@@ -147,86 +134,90 @@ export class LogSchemas extends Named implements SchemaIds {
     this.#registry = registry
   }
 
-  known(schema: string): number | undefined {
+  cachedId(schema: string): number | undefined {
     return this.#ids.get(schema)
   }
 
   async idOf(schema: string): Promise<number> {
-    const kept = this.#ids.get(schema)
-    if (kept !== undefined) return kept
+    const cached = this.#ids.get(schema)
+    if (cached !== undefined) return cached
     const { subject } = subjectOf(schema)
     const id = await this.#registry.idOf(subject, canonical(this.parts.schemas[schema]!))
-    if (id === undefined) throw notSetUp(schema, `the schema registry at ${this.#registry.url} does not hold it`)
+    if (id === undefined)
+      throw notSetUp(schema, `the schema registry at ${this.#registry.url} does not have it; run \`instar setup\``)
     await this.#check(schema, id)
     this.#ids.set(schema, id)
     return id
   }
 
-  trust(schema: string): void {
+  useLogId(schema: string): void {
     const row = this.parts.table.named(schema)
     if (row && row.fingerprint === this.fingerprint(schema) && !this.#ids.has(schema)) this.#ids.set(schema, row.id)
   }
 
   async #check(schema: string, id: number): Promise<void> {
     const { table } = this.parts
-    if (!table.get(id)) await this.again()
+    if (!table.get(id)) await this.reload()
     const row = table.get(id)
-    if (!row) throw notSetUp(schema, `the log does not know its number in the schema registry, ${id}`)
+    if (!row) throw notSetUp(schema, `the log lacks its schema id ${id} of the registry; run \`instar setup\``)
     if (row.fingerprint !== this.fingerprint(schema)) throw registryDiffers(this.#registry.url, id, row.schema, schema)
   }
 
-  meant(id: number): WriterSchema | undefined {
+  cachedById(id: number): WriterSchema | undefined {
     return this.#names.get(id)
   }
 
-  async find(id: number): Promise<WriterSchema | undefined> {
-    if (!this.parts.table.get(id)) await this.again()
+  async findById(id: number): Promise<WriterSchema | undefined> {
+    if (!this.parts.table.get(id)) await this.reload()
     const row = this.parts.table.get(id)
-    const meaning = row ? (this.#ours(row.schema, row.avro) ?? undefined) : await this.#foreign(id)
-    if (meaning) this.#names.set(id, meaning)
-    else if (row) throw changed(row.schema, 'the log has another text of it')
-    return meaning
+    const writerSchema = row ? (this.#ownOrLogged(row.schema, row.avro) ?? undefined) : await this.#findInRegistry(id)
+    if (writerSchema) this.#names.set(id, writerSchema)
+    else if (row) throw schemaChanged(row.schema, 'the log has another schema of this name')
+    return writerSchema
   }
 
-  /** Null when the name is one of ours and the text is not. */
-  #ours(schema: string, avro: string): WriterSchema | null {
-    const own = this.fingerprint(schema)
-    return own === undefined ? { schema, avro } : own === fingerprintOf(avro) ? { schema } : null
+  /** Null if this build has another schema of this name. */
+  #ownOrLogged(schema: string, avro: string): WriterSchema | null {
+    const ownFingerprint = this.fingerprint(schema)
+    return ownFingerprint === undefined ? { schema, avro } : ownFingerprint === fingerprintOf(avro) ? { schema } : null
   }
 
-  /** A number that the log does not know, as records of older builds or of others have it. */
-  async #foreign(id: number): Promise<WriterSchema | undefined> {
-    const { status, said } = await this.#registry.ask('GET', `/schemas/ids/${id}`)
-    const avro = (said as { schema?: unknown } | null)?.schema
+  /** Looks up an id that is not on the log, in a record of an older build or of another program. */
+  async #findInRegistry(id: number): Promise<WriterSchema | undefined> {
+    const { status, body } = await this.#registry.request('GET', `/schemas/ids/${id}`)
+    const avro = (body as { schema?: unknown } | null)?.schema
     if (status !== 200 || typeof avro !== 'string') return undefined
-    const print = fingerprintOf(avro)
-    const own = Object.keys(this.parts.schemas).find((schema) => this.fingerprint(schema) === print)
-    if (own !== undefined) return { schema: own }
-    const versions = (await this.#registry.ask('GET', `/schemas/ids/${id}/versions`)).said as
+    const fingerprint = fingerprintOf(avro)
+    const ownSchema = Object.keys(this.parts.schemas).find((schema) => this.fingerprint(schema) === fingerprint)
+    if (ownSchema !== undefined) return { schema: ownSchema }
+    const versions = (await this.#registry.request('GET', `/schemas/ids/${id}/versions`)).body as
       | { subject?: unknown; version?: unknown }[]
       | null
     const [first] = Array.isArray(versions) ? versions : []
-    const meaning = this.#ours(first ? `${String(first.subject)}.v${String(first.version)}` : `schema#${id}`, avro)
-    if (!meaning)
+    const writerSchema = this.#ownOrLogged(
+      first ? `${String(first.subject)}.v${String(first.version)}` : `schema#${id}`,
+      avro,
+    )
+    if (!writerSchema)
       throw registryDiffers(
         this.#registry.url,
         id,
         `${String(first?.subject)}.v${String(first?.version)}`,
-        'another text of it',
+        'another schema of this name',
       )
-    return meaning
+    return writerSchema
   }
 }
 
 export const registryDiffers = (url: string, id: number, expected: string, found: string): InstarError =>
   new InstarError(
     'registry_differs',
-    `the schema registry at ${url} has ${found} under the number ${id}, which is ${expected} on the log`,
+    `the schema registry at ${url} has ${found} as schema id ${id}, which is ${expected} on the log`,
     { registry: url, id, expected, found },
   )
 
 const notSetUp = (schema: string, why: string): InstarError =>
-  new InstarError('not_set_up', `${schema} cannot be written: ${why}`, { schema })
+  new InstarError('not_set_up', `records with schema ${schema} cannot be written: ${why}`, { schema })
 
-const changed = (schema: string, why: string): InstarError =>
+const schemaChanged = (schema: string, why: string): InstarError =>
   new InstarError('schema_changed', `${schema}: ${why}`, { schema })

@@ -1,46 +1,43 @@
-/** What the `setup` job does on Kafka; safe to run again, by several at once. */
+/** The `setup` job on Kafka. Idempotent; several processes may run it concurrently. */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import { Kafka, logLevel, type Admin } from 'kafkajs'
 import { partitionCounts } from '../partition.ts'
-import { accessRefused, kafkaError } from './client.ts'
+import { accessError, kafkaError } from './client.ts'
 import { kafkajsSecurity, type Security } from './security.ts'
 import { topicNames, topicSettings } from './topics.ts'
-import { patiently } from './wait.ts'
+import { withRetries } from './retry.ts'
 
 type SetupOptions = {
   brokers: readonly string[]
   clientId?: string
-  /** Default: neither TLS nor a name. */
+  /** Default: no TLS and no authentication. */
   security?: Security
-  /** Where they differ from the flow table's. For ever. */
+  /** Partition counts that differ from the flow table's. They cannot be changed later. */
   partitions?: Partial<Record<Topic, number>>
-  /** Copies of each record. Default 1. */
+  /** Replication factor. Default 1. */
   replication?: number
   prefix?: string
-  /** Milliseconds to wait for the brokers. Default 60,000. */
-  patience?: number
+  /** Milliseconds for which requests are retried. Default 60,000. */
+  retryMs?: number
 }
 
 export type SetupReport = {
-  /** Topics that were not seen before. */
+  /** The topics that were created. */
   created: string[]
-  /** Settings that differ from ours on topics that another program created; they are not changed. */
+  /** Settings of existing topics that differ from those of `topicSettings`. They are not changed. */
   differing: { topic: string; setting: string; is: string; should: string }[]
 }
 
-/** Kafka's number for this kind of resource; kafkajs's own name for it cannot be imported from a module. */
+/** Kafka's resource type TOPIC. kafkajs's constant cannot be imported from an ES module. */
 const TOPIC = 2
 
-/**
- * Makes the topics that are missing. Throws `partition_count_changed`, or `log_unavailable` when the brokers do not
- * answer.
- */
+/** Creates missing topics. Throws `partition_count_changed`, `kafka_refused`, or `log_unavailable`. */
 export const setupKafka = async (options: SetupOptions): Promise<SetupReport> => {
-  const { brokers, clientId = 'setup', security, replication = 1, prefix, patience = 60_000 } = options
+  const { brokers, clientId = 'setup', security, replication = 1, prefix, retryMs = 60_000 } = options
   const counts = partitionCounts(options.partitions)
   const names = topicNames(prefix)
-  const wanted = new Map<string, number>([
+  const partitionsByName = new Map<string, number>([
     ...TOPICS.flatMap(
       (topic) =>
         [
@@ -51,37 +48,37 @@ export const setupKafka = async (options: SetupOptions): Promise<SetupReport> =>
     [names.schemas, 1],
   ])
   const settings = topicSettings(replication)
-  return withAdmin({ brokers, clientId, ...(security ? { security } : {}) }, patience, async (admin) => {
+  return withAdmin({ brokers, clientId, ...(security ? { security } : {}) }, retryMs, async (admin) => {
     const never = new AbortController().signal
-    const there = await patiently('listing topics', () => admin.listTopics(), patience, never)
-    const created = [...wanted.keys()].filter((topic) => !there.includes(topic))
+    const existing = await withRetries('listing topics', () => admin.listTopics(), retryMs, never)
+    const created = [...partitionsByName.keys()].filter((topic) => !existing.includes(topic))
     if (created.length > 0) {
       const configEntries = Object.entries(settings).map(([name, value]) => ({ name, value }))
       const topics = created.map((topic) => ({
         topic,
-        numPartitions: wanted.get(topic)!,
+        numPartitions: partitionsByName.get(topic)!,
         replicationFactor: replication,
         configEntries,
       }))
-      await patiently('making topics', () => createTopics(admin, topics), patience, never)
+      await withRetries('creating topics', () => createTopics(admin, topics), retryMs, never)
     }
-    await patiently('waiting for leaders', () => checkTopics(admin, wanted), patience, never)
+    await withRetries('waiting for leaders', () => checkTopics(admin, partitionsByName), retryMs, never)
     return {
       created,
-      differing: await patiently(
+      differing: await withRetries(
         'reading settings',
-        () => differences(admin, [...wanted.keys()], settings),
-        patience,
+        () => differences(admin, [...partitionsByName.keys()], settings),
+        retryMs,
         never,
       ),
     }
   })
 }
 
-/** Throws `log_unavailable` when no broker answers within `patience` ms, `kafka_refused`. */
+/** Runs `use` with kafkajs's admin client. Throws `log_unavailable` if no broker responds within `retryMs`, `kafka_refused`. */
 export const withAdmin = async <T>(
   { brokers, clientId, security }: AdminConnection,
-  patience: number,
+  retryMs: number,
   use: (admin: Admin) => Promise<T>,
 ): Promise<T> => {
   const retry = { retries: 3, initialRetryTime: 100, maxRetryTime: 1000, factor: 0.2, multiplier: 2 }
@@ -96,7 +93,12 @@ export const withAdmin = async <T>(
   })
   const admin = kafka.admin({ retry })
   try {
-    await patiently('connecting', () => admin.connect().catch(refuse), patience, new AbortController().signal)
+    await withRetries(
+      'connecting',
+      () => admin.connect().catch(throwAccessError),
+      retryMs,
+      new AbortController().signal,
+    )
     return await use(admin)
   } finally {
     await admin.disconnect()
@@ -105,17 +107,17 @@ export const withAdmin = async <T>(
 
 type AdminConnection = { brokers: readonly string[]; clientId: string; security?: Security }
 
-const refuse = (cause: unknown): never => {
-  throw refusal(cause) ?? cause
+/** Throws `kafka_refused` for an authentication or TLS error, else the error itself. */
+export const throwAccessError = (cause: unknown): never => {
+  throw accessDenied(cause) ?? cause
 }
 
-/** `kafka_refused`, if that is what it is. */
-export const refusal = (cause: unknown): InstarError | undefined => {
-  const why = accessRefused(cause)
+const accessDenied = (cause: unknown): InstarError | undefined => {
+  const why = accessError(cause)
   return why === undefined ? undefined : new InstarError('kafka_refused', `Kafka: ${why}`, {}, { cause })
 }
 
-/** Another one may make them meanwhile. kafkajs's own wait for leaders rejects on a busy broker, so it is not used. */
+/** Tolerates topics that another process creates meanwhile. kafkajs's wait for leaders is not used: it fails on a busy broker. */
 const createTopics = async (admin: Admin, topics: Parameters<Admin['createTopics']>[0]['topics']): Promise<void> => {
   try {
     await admin.createTopics({ topics, waitForLeaders: false, timeout: 30_000 })
@@ -128,14 +130,14 @@ const createTopics = async (admin: Admin, topics: Parameters<Admin['createTopics
   }
 }
 
-const checkTopics = async (admin: Admin, wanted: ReadonlyMap<string, number>): Promise<void> => {
-  const { topics } = await admin.fetchTopicMetadata({ topics: [...wanted.keys()] })
+const checkTopics = async (admin: Admin, partitionsByName: ReadonlyMap<string, number>): Promise<void> => {
+  const { topics } = await admin.fetchTopicMetadata({ topics: [...partitionsByName.keys()] })
   for (const { name, partitions } of topics) {
-    const configured = wanted.get(name)!
+    const configured = partitionsByName.get(name)!
     if (partitions.length !== configured)
       throw new InstarError(
         'partition_count_changed',
-        `${name} has ${partitions.length} partitions, ${configured} are configured`,
+        `topic ${name} has ${partitions.length} partitions, but ${configured} are configured`,
         { topic: name, stored: partitions.length, configured },
       )
     const leaderless = partitions.find(({ leader }) => leader < 0)
@@ -143,6 +145,7 @@ const checkTopics = async (admin: Admin, wanted: ReadonlyMap<string, number>): P
   }
 }
 
+/** The settings of topics that differ from `settings`. */
 export const differences = async (
   admin: Admin,
   topics: readonly string[],

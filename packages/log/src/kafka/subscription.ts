@@ -1,40 +1,48 @@
 /**
- * One subscription: a loop for each broker that leads some of the partitions, one fetch ahead of the handler,
- * one handler call at a time. No group, so no rebalance and no session to lose while a handler runs.
+ * A subscription on Kafka. One loop per leader fetches its partitions, one fetch ahead of the handler; handler calls do not
+ * overlap. There is no group membership, so a slow handler causes no rebalance.
  */
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
 import { PAGE_RECORDS } from '../reading.ts'
 import type { LogRecord, Offsets, Position, SubscribeOptions, Subscription } from '../port.ts'
-import { kafkaError, messageOf, NoLeader, type Fetchable, type KafkaConnection } from './client.ts'
-import { EARLIEST, fetchFrom, LATEST, led, offsetsAt, type Fetched, type TopicPartition } from './fetch.ts'
-import { truncated } from './opening.ts'
+import { kafkaError, messageOf, NoLeader, type KafkaRecord, type KafkaConnection } from './client.ts'
+import {
+  EARLIEST,
+  fetchFrom,
+  LATEST,
+  splitByLeader,
+  offsetsAt,
+  type FetchedPartition,
+  type TopicPartition,
+} from './fetch.ts'
+import { truncatedError } from './open-checks.ts'
 import type { Backoff } from '../backoff.ts'
-import { kafkaBackoff } from './wait.ts'
+import { kafkaBackoff } from './retry.ts'
 
-/** Two of these are held at most for each broker: what is being handled and what comes next. */
+/** Limits of a fetch. At most two per leader are in memory: one that is handled and the next one. `maxWaitTime` in ms. */
 const LIMITS = { maxBytes: 2 << 20, maxBytesPerPartition: 1 << 20, maxWaitTime: 500 }
 
-/** How long the other partitions are read before the leader of a partition without one is looked up again. */
+/** Milliseconds until the leader of a partition without one is looked up again. */
 const LEADERLESS_MS = 2_000
 
 type PartitionProgress = TopicPartition & {
   of: Topic
-  /** Everything below it has been handled. */
+  /** All records below this offset were handled. */
   next: number
 }
 
 type SubscriptionParts = {
   connection: KafkaConnection
-  readings: readonly PartitionProgress[]
-  /** Our record, or undefined when it was put aside as unreadable. Waits for the registry if it must. */
-  accept(
+  partitions: readonly PartitionProgress[]
+  /** The decoded record; undefined if it is unreadable (a dead letter). May wait for the registry. */
+  decode(
     topic: Topic,
     partition: number,
-    record: Fetchable,
+    record: KafkaRecord,
     signal: AbortSignal,
   ): LogRecord | undefined | Promise<LogRecord | undefined>
-  /** Waits for brokers that are away until the signal. */
+  /** The end offsets. Retries until the signal is aborted. */
   ends(topics: readonly Topic[], signal: AbortSignal): Promise<Offsets>
   commit(group: string, positions: readonly Position[]): Promise<void>
   say(line: string): void
@@ -42,7 +50,7 @@ type SubscriptionParts = {
 
 type CaughtUpWaiter = { ends: Offsets; resolve(): void; reject(cause: unknown): void }
 
-/** Wraps an error that ends the subscription, unlike one of a broker. */
+/** Wraps an error of the handler or of decoding, which ends the subscription. */
 class HandlerError extends Error {}
 
 export class KafkaSubscription implements Subscription {
@@ -54,9 +62,9 @@ export class KafkaSubscription implements Subscription {
   #handling: Promise<void> = Promise.resolve()
   #waiters: CaughtUpWaiter[] = []
   #failed: { cause: unknown } | undefined
-  #away = false
-  /** Every partition had a leader when the round began. */
-  #whole = true
+  #unreachable = false
+  /** Whether all partitions had a leader at the start of the current round of fetches. */
+  #allHaveLeaders = true
 
   constructor(parts: SubscriptionParts, options: SubscribeOptions) {
     this.#parts = parts
@@ -103,17 +111,17 @@ export class KafkaSubscription implements Subscription {
     while (!this.#stopping.signal.aborted) {
       try {
         await this.#parts.connection.use(async (cluster) => {
-          const { leaders, leaderless } = led(cluster, this.#parts.readings)
+          const { leaders, leaderless } = splitByLeader(cluster, this.#parts.partitions)
           const round = new AbortController()
-          // Then it is asked again who leads the others.
+          // Ends the round, so that leaders are looked up again.
           const limit = leaderless.length > 0 ? setTimeout(() => round.abort(), LEADERLESS_MS) : undefined
-          this.#whole = leaderless.length === 0
+          this.#allHaveLeaders = leaderless.length === 0
           const outcomes = await Promise.allSettled(
-            [...leaders].map(async ([nodeId, readings]) => {
+            [...leaders].map(async ([nodeId, partitions]) => {
               try {
-                await this.#follow(
-                  (wants) => fetchFrom(cluster, nodeId, wants, LIMITS),
-                  readings,
+                await this.#fetchLoop(
+                  (positions) => fetchFrom(cluster, nodeId, positions, LIMITS),
+                  partitions,
                   round.signal,
                   backoff,
                 )
@@ -133,71 +141,71 @@ export class KafkaSubscription implements Subscription {
         if (cause instanceof HandlerError) throw cause.cause
         if (this.#stopping.signal.aborted) return
         if (cause instanceof InstarError && !cause.retryable) throw cause
-        if (kafkaError(cause) === 'OFFSET_OUT_OF_RANGE') await this.#findPlace()
-        if (!this.#away) this.#parts.say(`Kafka cannot be read (${messageOf(cause)}); trying again`)
-        this.#away = true
+        if (kafkaError(cause) === 'OFFSET_OUT_OF_RANGE') await this.#checkPositions()
+        if (!this.#unreachable) this.#parts.say(`Kafka cannot be read (${messageOf(cause)}); retrying`)
+        this.#unreachable = true
         await backoff.wait(this.#stopping.signal)
       }
     }
   }
 
-  /** Until stopped, or until another loop of the round has failed. Throws what a fetch or the handler threw. */
-  async #follow(
-    fetch: (wants: { topic: string; partition: number; offset: number }[]) => Promise<Fetched[]>,
-    readings: readonly PartitionProgress[],
-    over: AbortSignal,
+  /** Fetches and handles the partitions of one leader until the subscription stops or the round ends. */
+  async #fetchLoop(
+    fetch: (positions: { topic: string; partition: number; offset: number }[]) => Promise<FetchedPartition[]>,
+    partitions: readonly PartitionProgress[],
+    roundEnded: AbortSignal,
     backoff: Backoff,
   ): Promise<void> {
-    const ahead = new Map(readings.map((reading) => [reading, reading.next]))
-    const begin = (): Promise<Fetched[]> => {
+    const ahead = new Map(partitions.map((progress) => [progress, progress.next]))
+    const startFetch = (): Promise<FetchedPartition[]> => {
       const fetching = fetch(
-        readings.map((reading) => ({
-          topic: reading.topic,
-          partition: reading.partition,
-          offset: ahead.get(reading)!,
+        partitions.map((progress) => ({
+          topic: progress.topic,
+          partition: progress.partition,
+          offset: ahead.get(progress)!,
         })),
       )
       fetching.catch(() => undefined)
       return fetching
     }
-    let coming = begin()
-    while (!this.#stopping.signal.aborted && !over.aborted) {
-      const batches = await orAborted(coming, this.#stopping.signal)
+    let nextFetch = startFetch()
+    while (!this.#stopping.signal.aborted && !roundEnded.aborted) {
+      const batches = await orAborted(nextFetch, this.#stopping.signal)
       if (!batches) return
       backoff.reset()
-      if (this.#away && this.#whole) this.#parts.say('Kafka is read again')
-      this.#away &&= !this.#whole
+      if (this.#unreachable && this.#allHaveLeaders) this.#parts.say('Kafka can be read again')
+      this.#unreachable &&= !this.#allHaveLeaders
       const found = batches.map((batch) => ({
         batch,
-        reading: readings.find(({ topic, partition }) => topic === batch.topic && partition === batch.partition)!,
+        progress: partitions.find(({ topic, partition }) => topic === batch.topic && partition === batch.partition)!,
       }))
-      for (const { batch, reading } of found) ahead.set(reading, batch.next)
-      coming = begin()
-      for (const { batch, reading } of found) {
-        if (batch.next === reading.next) continue
-        const turn = this.#handling.then(() => this.#handle(reading, batch))
-        this.#handling = turn.catch(() => undefined)
-        await turn
+      for (const { batch, progress } of found) ahead.set(progress, batch.next)
+      nextFetch = startFetch()
+      for (const { batch, progress } of found) {
+        if (batch.next === progress.next) continue
+        const handled = this.#handling.then(() => this.#handle(progress, batch))
+        this.#handling = handled.catch(() => undefined)
+        await handled
       }
       this.#settle()
     }
   }
 
-  async #handle(reading: PartitionProgress, { records, next }: Fetched): Promise<void> {
+  async #handle(progress: PartitionProgress, { records, next }: FetchedPartition): Promise<void> {
     const { maxBatch = PAGE_RECORDS, handle } = this.#options
     try {
       for (let i = 0; i < records.length; i += maxBatch) {
         const batch: LogRecord[] = []
         for (const record of records.slice(i, i + maxBatch)) {
-          const accepted = this.#parts.accept(reading.of, reading.partition, record, this.#stopping.signal)
-          const ours = accepted instanceof Promise ? await accepted : accepted
-          if (ours) batch.push(ours)
+          const decoded = this.#parts.decode(progress.of, progress.partition, record, this.#stopping.signal)
+          const logRecord = decoded instanceof Promise ? await decoded : decoded
+          if (logRecord) batch.push(logRecord)
         }
         if (this.#stopping.signal.aborted) return
         if (batch.length > 0) await handle(batch)
-        reading.next = Number(records[Math.min(i + maxBatch, records.length) - 1]!.offset) + 1
+        progress.next = Number(records[Math.min(i + maxBatch, records.length) - 1]!.offset) + 1
       }
-      reading.next = next
+      progress.next = next
     } catch (cause) {
       if (this.#stopping.signal.aborted && cause instanceof InstarError && cause.code === 'log_unavailable') return
       this.#stopping.abort()
@@ -205,42 +213,39 @@ export class KafkaSubscription implements Subscription {
     }
   }
 
-  /**
-   * A replica that lags may be asked again. Throws when records were deleted meanwhile, or the offset lies beyond the
-   * end.
-   */
-  async #findPlace(): Promise<void> {
-    const { connection, readings } = this.#parts
+  /** After OFFSET_OUT_OF_RANGE: throws `log_truncated` or `position_unknown`; otherwise a replica lags and a retry helps. */
+  async #checkPositions(): Promise<void> {
+    const { connection, partitions } = this.#parts
     let bounds: [first: number, end: number][]
     try {
       bounds = await connection.use(async (cluster) => {
         const [first, end] = await Promise.all([
-          offsetsAt(cluster, readings, EARLIEST),
-          offsetsAt(cluster, readings, LATEST),
+          offsetsAt(cluster, partitions, EARLIEST),
+          offsetsAt(cluster, partitions, LATEST),
         ])
-        const of = (reading: PartitionProgress, places: typeof first): number =>
-          places.find(({ topic, partition }) => topic === reading.topic && partition === reading.partition)!.offset
-        return readings.map((reading) => [of(reading, first), of(reading, end)])
+        const of = (progress: PartitionProgress, offsets: typeof first): number =>
+          offsets.find(({ topic, partition }) => topic === progress.topic && partition === progress.partition)!.offset
+        return partitions.map((progress) => [of(progress, first), of(progress, end)])
       })
     } catch (cause) {
-      return this.#parts.say(`Kafka cannot be read (${messageOf(cause)}); trying again`)
+      return this.#parts.say(`Kafka cannot be read (${messageOf(cause)}); retrying`)
     }
-    for (const [i, reading] of readings.entries()) {
+    for (const [i, progress] of partitions.entries()) {
       const [first, end] = bounds[i]!
-      if (reading.next > end)
+      if (progress.next > end)
         throw new InstarError(
           'position_unknown',
-          `${reading.of} ${reading.partition}@${reading.next} lies beyond the end of this log, which is ${end}`,
-          { topic: reading.of, partition: reading.partition, offset: reading.next, end },
+          `${progress.of} ${progress.partition}@${progress.next} is not a position of this log: the partition ends at ${end}`,
+          { topic: progress.of, partition: progress.partition, offset: progress.next, end },
         )
-      if (reading.next < first) throw truncated(reading.of, reading.partition, first)
+      if (progress.next < first) throw truncatedError(progress.of, progress.partition, first)
     }
   }
 
   #settle(): void {
-    const reached = ({ ends }: CaughtUpWaiter): boolean =>
-      this.#parts.readings.every(({ of, partition, next }) => next >= (ends[of]?.[partition] ?? 0))
-    const settled = this.#waiters.filter(reached)
+    const isCaughtUp = ({ ends }: CaughtUpWaiter): boolean =>
+      this.#parts.partitions.every(({ of, partition, next }) => next >= (ends[of]?.[partition] ?? 0))
+    const settled = this.#waiters.filter(isCaughtUp)
     this.#waiters = this.#waiters.filter((waiter) => !settled.includes(waiter))
     for (const { resolve } of settled) resolve()
   }

@@ -1,24 +1,24 @@
-/** Names and settings of the topics on Kafka. */
+/** Names and settings of the log's topics on Kafka. */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 
-/** `kafka://host:port,host:port` → its brokers. */
+/** The brokers of `kafka://host:port,host:port`. Throws `bad_request`. */
 export const brokersOf = (url: string): string[] => {
   const brokers = /^kafka:\/\/([^/?#]+)\/?$/.exec(url)?.[1]?.split(',') ?? []
   if (brokers.length === 0 || !brokers.every((broker) => /^[^:]+:\d+$/.test(broker)))
-    throw new InstarError('bad_request', `${url} is not of the form kafka://host:port,host:port`, { url })
+    throw new InstarError('bad_request', `${url} is not a Kafka address; use kafka://host:port,host:port`, { url })
   return brokers
 }
 
 export type TopicNames = {
   of(topic: Topic): string
   deadLetters(topic: Topic): string
-  /** Which number stands for which schema. */
+  /** The topic of the schema ids. */
   schemas: string
   all: readonly string[]
 }
 
-/** `prefix` keeps several logs on one cluster apart. */
+/** Kafka's names of the topics. `prefix` separates several logs on one cluster. */
 export const topicNames = (prefix = ''): TopicNames => {
   const of = (topic: Topic): string => `${prefix}${topic}`
   const deadLetters = (topic: Topic): string => `${prefix}dlq.${topic}`
@@ -26,13 +26,13 @@ export const topicNames = (prefix = ''): TopicNames => {
   return { of, deadLetters, schemas, all: [...TOPICS.map(of), ...TOPICS.map(deadLetters), schemas] }
 }
 
-/** Kafka's limit for a batch; a record is at most `MAX_RECORD_BYTES`, so that one always fits. */
+/** Maximum bytes of a batch; a record has at most `MAX_RECORD_BYTES`, so that it fits into a batch. */
 const MAX_MESSAGE_BYTES = 8 << 20
 export const MAX_RECORD_BYTES = MAX_MESSAGE_BYTES - (64 << 10)
 
 /**
- * For ever, in order, as they were given. With one copy the broker flushes each batch before it acknowledges
- * it; with three, two of them have it.
+ * The topic settings: unlimited retention, no compaction, times of the producer. With one replica the broker flushes each batch
+ * before it acknowledges it; with three or more, two in-sync replicas are required.
  */
 export const topicSettings = (replication: number): Record<string, string> => ({
   'cleanup.policy': 'delete',
@@ -41,7 +41,7 @@ export const topicSettings = (replication: number): Record<string, string> => ({
   'compression.type': 'producer',
   'max.message.bytes': String(MAX_MESSAGE_BYTES),
   'message.timestamp.type': 'CreateTime',
-  // A copied log keeps its times, and a clock that is ahead loses nothing.
+  // Accepts all times: those of a copied log, and those of a clock that is ahead.
   'message.timestamp.after.max.ms': '9223372036854775807',
   'unclean.leader.election.enable': 'false',
   'min.insync.replicas': String(replication >= 3 ? 2 : 1),

@@ -1,10 +1,10 @@
 /**
- * One SQLite file that holds a service's fold. It is a cache of the log: whatever is wrong with it, it is
- * deleted and folded again. One process has it open at a time.
+ * A SQLite file with the state of a service's folds. It is a cache of the log: a damaged file is deleted, and the log is read
+ * again. One process has it open at a time.
  *
- * No statement waits for the disk: SQLite itself never syncs. The order that a power cut needs (the
- * write-ahead log on disk before the file is touched, the file on disk before the write-ahead log is used
- * again) is kept by `flush`, off the event loop, between two commits.
+ * SQLite does not sync (synchronous = OFF), so that no statement waits for the disk. `flush` syncs between two commits, off the
+ * event loop, in the order that a power failure requires: the write-ahead log before the checkpoint, the file before the
+ * write-ahead log is reused.
  */
 import { InstarError } from '@instar/events/errors'
 import { rmSync } from 'node:fs'
@@ -13,11 +13,11 @@ import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { crc32 } from 'node:zlib'
 
 type Statements = Record<
-  'get' | 'put' | 'drop' | 'entries' | 'queued' | 'enqueue' | 'dequeue' | 'page' | 'count' | 'filled',
+  'get' | 'set' | 'delete' | 'entries' | 'queued' | 'enqueue' | 'dequeue' | 'page' | 'count' | 'nonEmptyQueues',
   StatementSync
 >
 
-const LAYOUT = `
+const SCHEMA = `
   CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS names (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
   CREATE TABLE IF NOT EXISTS entries (name INTEGER NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL);
@@ -26,8 +26,8 @@ const LAYOUT = `
   CREATE UNIQUE INDEX IF NOT EXISTS queued_key ON queued (name, key);
   CREATE INDEX IF NOT EXISTS queued_seq ON queued (name, seq);`
 
-/** Unused table names are collected at this count, and then at twice the count left the last time. */
-const MANY_NAMES = 1024
+/** Unused table names are deleted when there are more names than this, or than twice the number left the last time. */
+const MIN_NAMES_TO_COLLECT = 1024
 const EMPTY_NAMES = `FROM names WHERE NOT EXISTS (SELECT 1 FROM entries WHERE entries.name = names.id)
   AND NOT EXISTS (SELECT 1 FROM queued WHERE queued.name = names.id)`
 
@@ -37,35 +37,35 @@ export class SnapshotFile {
   readonly #statements: Statements
   readonly #names = new Map<string, number>()
   #lastName = 0
-  #mostNames = MANY_NAMES
-  /** Open as long as the database: closing any handle of a file releases the locks that the process holds on it. */
+  #namesToCollect = MIN_NAMES_TO_COLLECT
+  /** Open as long as the database, since closing a file handle releases all POSIX locks of the process on the file. */
   #handles: FileHandle[] = []
 
-  /** Throws SQLite's error: the file is locked (`isLocked`), or is not a database. */
+  /** Opens or creates the file. Throws SQLite's error if it is locked (`isLocked`) or not a database. */
   constructor(path: string) {
     this.path = path
     const db = new DatabaseSync(path, { timeout: 0 })
     try {
-      // 8 MiB of pages in memory: the values that are in use are kept decoded elsewhere.
+      // A page cache of 8 MiB, since values in use are cached decoded by the tables.
       db.exec(
         'PRAGMA locking_mode = EXCLUSIVE; PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -8192; PRAGMA cell_size_check = ON',
       )
-      db.exec(`BEGIN EXCLUSIVE; ${LAYOUT} COMMIT`)
+      db.exec(`BEGIN EXCLUSIVE; ${SCHEMA} COMMIT`)
       const entry = 'FROM entries WHERE name = ? AND key = ?'
       const queued = 'FROM queued WHERE name = ?'
       this.#statements = {
         get: db.prepare(`SELECT value ${entry}`),
-        put: db.prepare(
+        set: db.prepare(
           'INSERT INTO entries VALUES (?, ?, ?) ON CONFLICT (name, key) DO UPDATE SET value = excluded.value',
         ),
-        drop: db.prepare(`DELETE ${entry}`),
+        delete: db.prepare(`DELETE ${entry}`),
         entries: db.prepare('SELECT key, value FROM entries WHERE name = ? AND key > ? ORDER BY key LIMIT 64'),
         queued: db.prepare(`SELECT 1 ${queued} AND key = ?`),
         enqueue: db.prepare('INSERT INTO queued (name, key) VALUES (?, ?)'),
         dequeue: db.prepare(`DELETE ${queued} AND key = ?`),
         page: db.prepare(`SELECT seq, key ${queued} AND seq > ? ORDER BY seq LIMIT 256`),
         count: db.prepare(`SELECT count(*) ${queued}`),
-        filled: db.prepare(`SELECT name FROM names WHERE substr(name, 1, ?) = ?
+        nonEmptyQueues: db.prepare(`SELECT name FROM names WHERE substr(name, 1, ?) = ?
           AND EXISTS (SELECT 1 FROM queued WHERE queued.name = names.id)`),
       }
       for (const statement of Object.values(this.#statements)) statement.setReturnArrays(true)
@@ -95,7 +95,7 @@ export class SnapshotFile {
     const name = this.#names.get(table)
     if (name === undefined) return undefined
     const row = this.#read(() => this.#statements.get.get(name, key)) as unknown as [Uint8Array] | undefined
-    return row && this.#checked(table, key, row[0])
+    return row && this.#verified(table, key, row[0])
   }
 
   has(table: string, key: string): boolean {
@@ -103,23 +103,23 @@ export class SnapshotFile {
     return name !== undefined && this.#read(() => this.#statements.get.get(name, key)) !== undefined
   }
 
-  put(table: string, key: string, value: Uint8Array): void {
-    const sealed = Buffer.allocUnsafe(4 + value.length)
-    sealed.writeUInt32LE(sumOf(table, key, value), 0)
-    sealed.set(value, 4)
-    this.#statements.put.run(this.#name(table), key, sealed)
+  set(table: string, key: string, value: Uint8Array): void {
+    const withChecksum = Buffer.allocUnsafe(4 + value.length)
+    withChecksum.writeUInt32LE(checksumOf(table, key, value), 0)
+    withChecksum.set(value, 4)
+    this.#statements.set.run(this.#name(table), key, withChecksum)
   }
 
-  drop(table: string, key: string): void {
-    this.#statements.drop.run(this.#name(table), key)
+  delete(table: string, key: string): void {
+    this.#statements.delete.run(this.#name(table), key)
   }
 
-  /** Some of a table, in the order of the keys, behind `after`. */
+  /** Up to 64 entries of a table after the key `after`, in the order of the keys. */
   entries(table: string, after: string): [key: string, value: Uint8Array][] {
     const name = this.#names.get(table)
     if (name === undefined) return []
     const rows = this.#read(() => this.#statements.entries.all(name, after)) as unknown as [string, Uint8Array][]
-    return rows.map(([key, value]) => [key, this.#checked(table, key, value)])
+    return rows.map(([key, value]) => [key, this.#verified(table, key, value)])
   }
 
   queued(table: string, key: string): boolean {
@@ -135,7 +135,7 @@ export class SnapshotFile {
     this.#statements.dequeue.run(this.#name(table), key)
   }
 
-  /** Some of a queue, in order, behind `after`. */
+  /** Up to 256 entries of a queue after the sequence number `after`, in order. */
   page(table: string, after: number): [seq: number, key: string][] {
     const name = this.#names.get(table)
     return name === undefined
@@ -148,9 +148,9 @@ export class SnapshotFile {
     return name === undefined ? 0 : (this.#read(() => this.#statements.count.get(name)) as unknown as [number])[0]
   }
 
-  /** Names of the queues that hold something and begin with `prefix`. */
-  filled(prefix: string): string[] {
-    const rows = this.#read(() => this.#statements.filled.all(prefix.length, prefix)) as unknown as [string][]
+  /** The names of non-empty queues that start with `prefix`. */
+  nonEmptyQueues(prefix: string): string[] {
+    const rows = this.#read(() => this.#statements.nonEmptyQueues.all(prefix.length, prefix)) as unknown as [string][]
     return rows.map(([name]) => name)
   }
 
@@ -159,17 +159,17 @@ export class SnapshotFile {
   }
 
   commit(): void {
-    if (this.#names.size > this.#mostNames) this.#forgetNames()
+    if (this.#names.size > this.#namesToCollect) this.#collectNames()
     this.#db.exec('COMMIT')
   }
 
   rollback(): void {
     if (this.#db.isTransaction) this.#db.exec('ROLLBACK')
-    // Names that were given in what was rolled back are not in the file.
+    // Names that were added in the transaction are not in the file.
     this.#readNames(this.#db)
   }
 
-  /** Makes the last commit durable and takes it over into the file. Between two transactions only. */
+  /** Makes the last commit durable and writes it to the database file. Must not run during a transaction. */
   async flush(): Promise<void> {
     if (this.#handles.length === 0)
       this.#handles = await Promise.all([open(`${this.path}-wal`, 'r+'), open(this.path, 'r+')])
@@ -201,41 +201,46 @@ export class SnapshotFile {
     this.#lastName = Math.max(0, ...this.#names.values())
   }
 
-  /** A queue has a name of its own for each version and key: emptied ones would add up for as long as the log does. */
-  #forgetNames(): void {
+  /** Deletes unused names: queues have a name per version and key, so the number of emptied ones grows with the log. */
+  #collectNames(): void {
     this.#db.exec(`DELETE ${EMPTY_NAMES}`)
     this.#readNames(this.#db)
-    this.#mostNames = Math.max(MANY_NAMES, 2 * this.#names.size)
+    this.#namesToCollect = Math.max(MIN_NAMES_TO_COLLECT, 2 * this.#names.size)
   }
 
   #read<T>(query: () => T): T {
     try {
       return query()
     } catch (cause) {
-      throw this.#damaged((cause as Error).message, cause)
+      throw this.#damagedError((cause as Error).message, cause)
     }
   }
 
-  /** The next start must not find it again, however this process ends. */
-  #damaged(what: string, cause?: unknown): InstarError {
+  /** Deletes the file, so that the next start does not use it, and returns the error `snapshot_damaged`. */
+  #damagedError(problem: string, cause?: unknown): InstarError {
     removeSnapshot(this.path)
-    return new InstarError('snapshot_damaged', `${this.path}: ${what}`, { file: this.path }, { cause })
+    return new InstarError('snapshot_damaged', `${this.path}: ${problem}`, { file: this.path }, { cause })
   }
 
-  #checked(table: string, key: string, sealed: Uint8Array): Uint8Array {
-    const value = sealed.subarray(4)
-    const sum = sealed.length < 4 ? Number.NaN : Buffer.from(sealed.buffer, sealed.byteOffset, 4).readUInt32LE(0)
-    if (sum !== sumOf(table, key, value)) throw this.#damaged(`the entry ${table} ${key} does not have its checksum`)
+  #verified(table: string, key: string, withChecksum: Uint8Array): Uint8Array {
+    const value = withChecksum.subarray(4)
+    const checksum =
+      withChecksum.length < 4
+        ? Number.NaN
+        : Buffer.from(withChecksum.buffer, withChecksum.byteOffset, 4).readUInt32LE(0)
+    if (checksum !== checksumOf(table, key, value))
+      throw this.#damagedError(`the entry ${table} ${key} does not match its checksum`)
     return value
   }
 }
 
-/** What a snapshot asks of its file. */
+/** The interface of a snapshot's file. */
 export type FoldFile = Pick<SnapshotFile, keyof SnapshotFile>
 
-const sumOf = (table: string, key: string, value: Uint8Array): number => crc32(value, crc32(`${table}\n${key}\n`))
+/** CRC-32 of table, key and value. */
+const checksumOf = (table: string, key: string, value: Uint8Array): number => crc32(value, crc32(`${table}\n${key}\n`))
 
-/** Another process, or another opening in this one, has it. */
+/** Whether the error is SQLITE_BUSY: another process, or another opening in this one, has the file open. */
 export const isLocked = (error: unknown): boolean =>
   error instanceof Error && 'errcode' in error && ((error.errcode as number) & 0xff) === 5
 

@@ -1,4 +1,4 @@
-/** The shared folds' states on a snapshot's tables: the folds themselves do not see the difference. */
+/** The states of the shared folds on the tables of a snapshot, with the same interfaces as the states in memory. */
 import {
   sessionOfTurn,
   type BatchState,
@@ -19,7 +19,7 @@ import { packScores, packSession, unpackScores, unpackSession } from './sessions
 import type { Snapshot } from './snapshot.ts'
 import { bySession, keysOf } from './tables.ts'
 
-/** Feedback holds bytes, and any number. */
+/** Whether JSON can represent the session: feedback contains bytes and arbitrary numbers. */
 const isPlain = ({ turns }: SessionState): boolean => turns.every(({ feedback }) => feedback.length === 0)
 
 export const storedTurns = (snapshot: Snapshot): TurnsState => {
@@ -27,10 +27,10 @@ export const storedTurns = (snapshot: Snapshot): TurnsState => {
     pack: packSession,
     unpack: unpackSession,
     json: isPlain,
-    weigh: ({ turns }) => turns.length,
+    weightOf: ({ turns }) => turns.length,
   })
   const turn = (id: string) => sessions.get(sessionOfTurn(id))?.byId.get(id)
-  // A turn is in its session's entry.
+  // A turn is stored in the entry of its session.
   return { sessions, turns: { get: turn, has: (id) => turn(id) !== undefined, set: () => undefined } }
 }
 
@@ -39,13 +39,13 @@ export const storedScores = (snapshot: Snapshot, policy: string): ScoresState =>
     snapshot.table<Map<string, ScoreState>>(`scores ${policy}`, {
       pack: (scores) => packScores(scores, policy),
       unpack: (packed, session) => unpackScores(packed, session, policy),
-      weigh: ({ size }) => size,
+      weightOf: ({ size }) => size,
     }),
     sessionOfTurn,
   ),
 })
 
-/** What is known of single turns, an entry for each session. `pack` gives what JSON gives back as it is. */
+/** A table by turn, stored in one entry per session. `pack` must return a value that JSON represents exactly. */
 export const storedBySession = <V, P>(
   snapshot: Snapshot,
   name: string,
@@ -58,12 +58,12 @@ export const storedBySession = <V, P>(
       unpack: (packed, session) =>
         new Map((packed as [string, P][]).map(([turn, value]) => [session + turn, unpack(value)])),
       json: () => true,
-      weigh: ({ size }) => size,
+      weightOf: ({ size }) => size,
     }),
     sessionOfTurn,
   )
 
-/** One fold for each policy, made when it is asked for. */
+/** A table by policy whose values are created at their first use. */
 export const storedByPolicy = <S>(make: (policy: string) => S): Table<string, S> => {
   const made = new Map<string, S>()
   const get = (policy: string): S => {
@@ -74,9 +74,9 @@ export const storedByPolicy = <S>(make: (policy: string) => S): Table<string, S>
   return { get, has: () => true, set: () => undefined, delete: () => undefined }
 }
 
-const NOWHERE = { push: () => undefined }
-/** What this service never asks for. */
-const NONE: Keys & Table<string, never> = {
+const NO_LIST = { push: () => undefined }
+/** A table that the service does not use. */
+const NO_TABLE: Keys & Table<string, never> = {
   has: () => false,
   get: () => undefined,
   add: () => undefined,
@@ -84,19 +84,19 @@ const NONE: Keys & Table<string, never> = {
   delete: () => undefined,
 }
 
-type Scalars<L, K extends keyof L> = Pick<L, K> & { tip: string }
+type ScalarFields<L, K extends keyof L> = Pick<L, K> & { tip: string }
 
-/** A line's single values are a row of `heads`; its tables are its own. */
+/** Lines by policy: their scalar fields are stored as a row of `heads`, their tables separately. */
 const storedLine = <L extends { chain: { tip: string } }, K extends keyof L>(
-  heads: Table<string, Scalars<L, K>>,
-  make: (policy: string, head: Scalars<L, K> | undefined) => L,
+  heads: Table<string, ScalarFields<L, K>>,
+  make: (policy: string, head: ScalarFields<L, K> | undefined) => L,
   scalars: (line: L) => Pick<L, K>,
 ): Table<string, L> => {
   const lines = storedByPolicy((policy) => make(policy, heads.get(policy)))
   return { ...lines, set: (policy, line) => heads.set(policy, { ...scalars(line), tip: line.chain.tip }) }
 }
 
-/** `training`: spent turns and baselines are kept, which only a trainer asks for. */
+/** `training`: also stores spent turns and baselines, which only a trainer uses. */
 export const storedUpdates = (snapshot: Snapshot, { training }: { training: boolean }): UpdatesState => ({
   lines: storedLine<UpdateLine, 'count' | 'failed' | 'last'>(
     snapshot.table('updates'),
@@ -105,21 +105,21 @@ export const storedUpdates = (snapshot: Snapshot, { training }: { training: bool
       count: head?.count ?? 0,
       failed: head?.failed ?? 0,
       last: head?.last ?? '',
-      batches: NOWHERE,
+      batches: NO_LIST,
       byId: snapshot.table<BatchState>(`batches ${policy}`, {
-        squeeze: true,
-        weigh: ({ sealed }) => sealed.items.length + sealed.dropped.length + 1,
+        compress: true,
+        weightOf: ({ sealed }) => sealed.items.length + sealed.dropped.length + 1,
       }),
       byUpdate: snapshot.table<string>(`batch of ${policy}`),
       spent: training
         ? keysOf(
             bySession(
-              snapshot.table<Map<string, true>>(`spent ${policy}`, { weigh: ({ size }) => size }),
+              snapshot.table<Map<string, true>>(`spent ${policy}`, { weightOf: ({ size }) => size }),
               sessionOfTurn,
             ),
           )
-        : NONE,
-      baselines: training ? snapshot.table(`baselines ${policy}`) : NONE,
+        : NO_TABLE,
+      baselines: training ? snapshot.table(`baselines ${policy}`) : NO_TABLE,
     }),
     ({ count, failed, last }) => ({ count, failed, last }),
   ),
@@ -143,8 +143,8 @@ export const storedWeights = (snapshot: Snapshot): WeightsState => ({
       moveCount: head?.moveCount ?? 0,
       versions: byNumber(snapshot.table<VersionState>(`versions ${policy}`)),
       verdicts: snapshot.table<GateVerdict>(`verdicts ${policy}`),
-      rejected: NOWHERE,
-      moves: NOWHERE,
+      rejected: NO_LIST,
+      moves: NO_LIST,
       requests: snapshot.keys(`requests ${policy}`),
     }),
     ({ started, last, head, frozen, verdictCount, bestContent, refusals, moveCount }) => ({

@@ -1,41 +1,38 @@
-/**
- * A bounded state that is all in memory, entry by entry in the file: what changed is written, everything is
- * read at the start, some entries at a time.
- */
+/** A bounded state that is kept in memory and copied to the file: changed entries are written, all are read at the start. */
 import type { FoldFile } from './file.ts'
 import { inSlices } from './slices.ts'
 import type { FileRef, WorkStep, SnapshotPart } from './tables.ts'
 import { fromBytes, toBytes } from './value.ts'
 
-export type Mirrored = {
-  /** Keys of entries that have changed since it was last emptied. */
+export type MirroredState = {
+  /** Keys of the entries that changed since the last `takeChanges`, which clears the set. */
   changed: Set<string>
-  /** What the entry is now, which JSON has to give back as it is; undefined: there is none any more. */
+  /** The current value of an entry, which JSON must represent exactly; undefined if the entry is deleted. */
   entry(key: string): unknown
 }
 
 export class Mirror implements SnapshotPart {
-  readonly #place: FileRef
+  readonly #fileRef: FileRef
   readonly #name: string
-  readonly #of: Mirrored
+  readonly #state: MirroredState
   #saving: string[] = []
 
-  constructor(place: FileRef, name: string, of: Mirrored) {
-    this.#place = place
+  constructor(fileRef: FileRef, name: string, state: MirroredState) {
+    this.#fileRef = fileRef
     this.#name = name
-    this.#of = of
+    this.#state = state
   }
 
-  take(): Iterable<WorkStep> {
-    const { file } = this.#place
+  takeChanges(): Iterable<WorkStep> {
+    const { file } = this.#fileRef
     if (!file) return []
-    const { changed } = this.#of
+    const { changed } = this.#state
     this.#saving = [...changed]
     changed.clear()
     return this.#steps(file)
   }
 
-  done(): Iterable<WorkStep> {
+  commit(): Iterable<WorkStep> {
     this.#saving = []
     return []
   }
@@ -43,22 +40,23 @@ export class Mirror implements SnapshotPart {
   *#steps(file: FoldFile): Iterable<WorkStep> {
     for (const key of this.#saving)
       yield () => {
-        const entry = this.#of.entry(key)
-        if (entry === undefined) file.drop(this.#name, key)
-        else file.put(this.#name, key, toBytes(entry, true))
+        const entry = this.#state.entry(key)
+        if (entry === undefined) file.delete(this.#name, key)
+        else file.set(this.#name, key, toBytes(entry, true))
       }
   }
 
-  undone(): void {
-    for (const key of this.#saving) this.#of.changed.add(key)
+  rollback(): void {
+    for (const key of this.#saving) this.#state.changed.add(key)
     this.#saving = []
   }
 
-  async load(take: (key: string, entry: unknown) => void): Promise<void> {
-    const { file } = this.#place
+  /** Calls `onEntry` with every entry of the file. */
+  async load(onEntry: (key: string, entry: unknown) => void): Promise<void> {
+    const { file } = this.#fileRef
     for (let after = ''; file;) {
       const page = file.entries(this.#name, after)
-      await inSlices(page, ([key, value]) => take(key, fromBytes(value)))
+      await inSlices(page, ([key, value]) => onEntry(key, fromBytes(value)))
       const last = page.at(-1)
       if (!last) return
       after = last[0]

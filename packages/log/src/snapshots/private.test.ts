@@ -7,14 +7,14 @@ import { openMemoryLog } from '../memory/log.ts'
 import { openSnapshots } from './store.ts'
 
 test(
-  'a folder of snapshots is its owner’s alone, also one that was made for everybody',
+  'the folder of snapshots has mode 700, also if it existed with another mode',
   { skip: process.platform === 'win32' },
   async () => {
-    const above = mkdtempSync(join(tmpdir(), 'instar-private-'))
+    const parent = mkdtempSync(join(tmpdir(), 'instar-private-'))
     try {
-      for (const made of [false, true]) {
-        const folder = join(above, String(made))
-        if (made) {
+      for (const exists of [false, true]) {
+        const folder = join(parent, String(exists))
+        if (exists) {
           mkdirSync(folder)
           chmodSync(folder, 0o755)
         }
@@ -24,7 +24,7 @@ test(
         await snapshot.close()
       }
     } finally {
-      rmSync(above, { recursive: true })
+      rmSync(parent, { recursive: true })
     }
   },
 )

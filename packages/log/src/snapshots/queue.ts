@@ -1,15 +1,15 @@
-/** Queues of a fold: what waits may be as long as the log, or a few. */
+/** Queues of a fold: keys in the order in which they were added, in memory or mostly in the file. */
 import type { Queue, Queues } from '@instar/events'
 import { ResidentTable, type FileRef, type WorkStep, type SnapshotPart } from './tables.ts'
 
-/** A short one, all in memory. Its entries' values say in which order they came. */
+/** A short queue that is kept in memory. The values of its entries are their order. */
 export class ResidentQueue implements Queue, SnapshotPart {
   readonly #table: ResidentTable<number>
   #order: Set<string> | undefined
   #next = 0
 
-  constructor(place: FileRef, name: string) {
-    this.#table = new ResidentTable(place, name)
+  constructor(fileRef: FileRef, name: string) {
+    this.#table = new ResidentTable(fileRef, name)
   }
 
   get size(): number {
@@ -36,16 +36,16 @@ export class ResidentQueue implements Queue, SnapshotPart {
     return this.#keys.values()
   }
 
-  take(): Iterable<WorkStep> {
-    return this.#table.take()
+  takeChanges(): Iterable<WorkStep> {
+    return this.#table.takeChanges()
   }
 
-  done(): Iterable<WorkStep> {
-    return this.#table.done()
+  commit(): Iterable<WorkStep> {
+    return this.#table.commit()
   }
 
-  undone(): void {
-    this.#table.undone()
+  rollback(): void {
+    this.#table.rollback()
   }
 
   get #keys(): Set<string> {
@@ -58,17 +58,17 @@ export class ResidentQueue implements Queue, SnapshotPart {
   }
 }
 
-/** Keys in the order in which they came, the most of them in the file. */
+/** A queue of any length: keys are in the file, changes since the last snapshot in memory. */
 export class StoredQueue implements Queue, SnapshotPart {
-  readonly #place: FileRef
+  readonly #fileRef: FileRef
   readonly #name: string
   #added = new Set<string>()
   #removed = new Set<string>()
   #saving: { added: Set<string>; removed: Set<string> } | undefined
   #stored: number | undefined
 
-  constructor(place: FileRef, name: string) {
-    this.#place = place
+  constructor(fileRef: FileRef, name: string) {
+    this.#fileRef = fileRef
     this.#name = name
   }
 
@@ -89,7 +89,7 @@ export class StoredQueue implements Queue, SnapshotPart {
   }
 
   *[Symbol.iterator](): IterableIterator<string> {
-    const { file } = this.#place
+    const { file } = this.#fileRef
     for (let after = 0; file && this.#inFile > 0;) {
       const page = file.page(this.#name, after)
       for (const [, key] of page) if (!this.#removed.has(key)) yield key
@@ -100,9 +100,9 @@ export class StoredQueue implements Queue, SnapshotPart {
     yield* this.#added
   }
 
-  /** Written at once, since `has` and the order are asked of the file: a queue changes between two records only. */
-  take(): Iterable<WorkStep> {
-    const { file } = this.#place
+  /** Returns one step, since `has` and the order depend on the file, which must not be half written. */
+  takeChanges(): Iterable<WorkStep> {
+    const { file } = this.#fileRef
     if (!file) return []
     const [added, removed] = [this.#added, this.#removed]
     this.#saving = { added: new Set(added), removed: new Set(removed) }
@@ -118,35 +118,35 @@ export class StoredQueue implements Queue, SnapshotPart {
     ]
   }
 
-  done(): Iterable<WorkStep> {
+  commit(): Iterable<WorkStep> {
     this.#saving = undefined
     return []
   }
 
-  undone(): void {
+  rollback(): void {
     if (this.#saving) ({ added: this.#added, removed: this.#removed } = this.#saving)
     this.#saving = undefined
     this.#stored = undefined
   }
 
   get #inFile(): number {
-    return (this.#stored ??= this.#place.file?.count(this.#name) ?? 0)
+    return (this.#stored ??= this.#fileRef.file?.count(this.#name) ?? 0)
   }
 
   #isInFile(key: string): boolean {
-    return this.#inFile > 0 && this.#place.file !== null && this.#place.file.queued(this.#name, key)
+    return this.#inFile > 0 && this.#fileRef.file !== null && this.#fileRef.file.queued(this.#name, key)
   }
 }
 
-/** Queues by name, the most of each in the file. One that is emptied costs nothing from the next snapshot on. */
+/** Stored queues by name. An empty queue is dropped at the next snapshot. */
 export class StoredQueues implements Queues, SnapshotPart {
-  readonly #place: FileRef
+  readonly #fileRef: FileRef
   readonly #prefix: string
-  #known: Map<string, StoredQueue> | undefined
+  #queuesByName: Map<string, StoredQueue> | undefined
   #saving: StoredQueue[] = []
 
-  constructor(place: FileRef, name: string) {
-    this.#place = place
+  constructor(fileRef: FileRef, name: string) {
+    this.#fileRef = fileRef
     this.#prefix = `${name} `
   }
 
@@ -154,10 +154,10 @@ export class StoredQueues implements Queues, SnapshotPart {
     return this.#queues.get(name)
   }
 
-  /** What `queue` holds is taken over; later changes are made to what `get` gives. */
+  /** Copies the keys of `queue`. Later changes must be made to the queue that `get` returns. */
   set(name: string, queue: Queue): void {
     let stored = this.#queues.get(name)
-    if (!stored) this.#queues.set(name, (stored = new StoredQueue(this.#place, this.#prefix + name)))
+    if (!stored) this.#queues.set(name, (stored = new StoredQueue(this.#fileRef, this.#prefix + name)))
     for (const key of queue) stored.add(key)
   }
 
@@ -170,26 +170,26 @@ export class StoredQueues implements Queues, SnapshotPart {
     for (const [name, queue] of this.#queues) if (queue.size > 0) yield name
   }
 
-  take(): Iterable<WorkStep> {
+  takeChanges(): Iterable<WorkStep> {
     this.#saving = [...this.#queues.values()]
-    return this.#saving.flatMap((queue) => [...queue.take()])
+    return this.#saving.flatMap((queue) => [...queue.takeChanges()])
   }
 
-  done(): Iterable<WorkStep> {
-    for (const queue of this.#saving.splice(0)) queue.done()
+  commit(): Iterable<WorkStep> {
+    for (const queue of this.#saving.splice(0)) queue.commit()
     for (const [name, queue] of this.#queues) if (queue.size === 0) this.#queues.delete(name)
     return []
   }
 
-  undone(): void {
-    for (const queue of this.#saving.splice(0)) queue.undone()
+  rollback(): void {
+    for (const queue of this.#saving.splice(0)) queue.rollback()
   }
 
-  /** Read at the first use, which is after the snapshot was opened. */
+  /** Read from the file at the first use, after the snapshot was opened. */
   get #queues(): Map<string, StoredQueue> {
-    const names = (): string[] => this.#place.file?.filled(this.#prefix) ?? []
-    return (this.#known ??= new Map(
-      names().map((name) => [name.slice(this.#prefix.length), new StoredQueue(this.#place, name)]),
+    const names = (): string[] => this.#fileRef.file?.nonEmptyQueues(this.#prefix) ?? []
+    return (this.#queuesByName ??= new Map(
+      names().map((name) => [name.slice(this.#prefix.length), new StoredQueue(this.#fileRef, name)]),
     ))
   }
 }

@@ -1,4 +1,4 @@
-/** A session's fold in short: its turns, each a row without what the session says already. */
+/** Compact rows of the fold states of sessions and scores: arrays of fields, turn ids without the session's prefix. */
 import {
   addTurn,
   emptySession,
@@ -45,7 +45,7 @@ export const packSession = ({
   parent,
   turns,
 }: SessionState): [parent: string | null, turns: PackedSession[]] => {
-  const short = (turn: string | null): string | null => (turn === null ? null : turn.slice(session.length + 1))
+  const withoutSession = (turn: string | null): string | null => (turn === null ? null : turn.slice(session.length + 1))
   return [
     parent,
     turns.map((t) => [
@@ -67,8 +67,8 @@ export const packSession = ({
       t.digest,
       t.answer.strict,
       t.answer.loose,
-      short(t.follows),
-      short(t.next),
+      withoutSession(t.follows),
+      withoutSession(t.next),
       t.closed,
       t.closedBy,
       t.discardedBy,
@@ -83,7 +83,7 @@ export const packSession = ({
 }
 
 export const unpackSession = (packed: unknown, id: string): SessionState => {
-  const long = (turn: string | null): string | null => (turn === null ? null : `${id}.${turn}`)
+  const withSession = (turn: string | null): string | null => (turn === null ? null : `${id}.${turn}`)
   const [parent, rows] = packed as ReturnType<typeof packSession>
   const session = { ...emptySession(id), parent }
   for (const [
@@ -136,8 +136,8 @@ export const unpackSession = (packed: unknown, id: string): SessionState => {
       attempt,
       digest,
       answer: { strict, loose },
-      follows: long(follows),
-      next: long(next),
+      follows: withSession(follows),
+      next: withSession(next),
       closed,
       closedBy,
       discardedBy,
@@ -168,7 +168,7 @@ type PackedScore = [
   policy: string | null,
 ]
 
-/** `session` and `policy` are the row's, unless a record said otherwise. */
+/** `session` and `policy` are null if they equal those of the entry. */
 export const packScores = (scores: ReadonlyMap<string, ScoreState>, policy: string): PackedScore[] =>
   [...scores.values()].map((s) => [
     s.turn,

@@ -1,19 +1,17 @@
-/** Long work on an event loop that also answers requests: it runs in short slices. */
+/** Runs long work in short slices, so that the event loop can handle requests between them. */
 import { setImmediate } from 'node:timers/promises'
 
-/**
- * Time slice of snapshot work on the event loop, ms. A request takes about three turns of the loop, and waits for a
- * slice in each.
- */
+/** Milliseconds of a slice. A request takes about three turns of the event loop and waits for a slice in each. */
 const SLICE_MS = 1
 
-let since = 0
+let sliceStart = 0
 
+/** Calls `work` with each item and yields to the event loop after each slice. */
 export const inSlices = async <T>(items: Iterable<T>, work: (item: T) => void): Promise<void> => {
   for (const item of items) {
     work(item)
-    if (performance.now() - since < SLICE_MS) continue
+    if (performance.now() - sliceStart < SLICE_MS) continue
     await setImmediate()
-    since = performance.now()
+    sliceStart = performance.now()
   }
 }

@@ -1,7 +1,7 @@
 /**
- * The fold of one service, kept in a file together with where on the log it stands: for each partition the next
- * offset and the id of the last record. Both are written in one transaction, so that what is read back is a
- * fold of exactly that much of the log. A file of another fold version, or of another log, is thrown away.
+ * The snapshot of a service's folds in a file, with their position on the log: for each partition the next offset and the id of
+ * the last record. State and position are written in one transaction, so that they always match. A file of another version
+ * of the folds, or of another log, is deleted.
  */
 import { InstarError, recordId, type Keys, type Logged, type Queue, type Queues, type Table } from '@instar/events'
 import type { Topic } from '@instar/events/flow'
@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import { restrictMode } from '../permissions.ts'
 import type { EventLog, Offsets } from '../port.ts'
 import { isLocked, removeSnapshot, SnapshotFile, type FoldFile } from './file.ts'
-import { Mirror, type Mirrored } from './mirror.ts'
+import { Mirror, type MirroredState } from './mirror.ts'
 import { ResidentQueue, StoredQueue, StoredQueues } from './queue.ts'
 import { inSlices } from './slices.ts'
 import {
@@ -25,25 +25,25 @@ import {
 
 export type SnapshotSettings = {
   folder: string
-  /** A snapshot is taken after so many records, or so many milliseconds, whichever comes first. */
+  /** A snapshot is taken after this many records or milliseconds, whichever comes first. */
   records: number
   ms: number
-  /** What a spilled table keeps in memory: entries, or what they weigh. */
-  room: number
-  /** Called with the reason when a file cannot be used. */
+  /** Weight of the entries that a `SpilledTable` caches in memory (1 each unless the table defines weights). */
+  cacheWeight: number
+  /** Called with a message when a file cannot be used or written. */
   say: (line: string) => void
-  /** Instead of a file in the folder: what a simulation keeps in memory, by the file's name. */
+  /** Replaces the file in the folder by one in memory, by name. For simulations. */
   file?: (name: string) => FoldFile
 }
 
-type PartitionMark = { next: number; id: string }
+type PartitionPosition = { next: number; id: string }
 
-/** How many times the records of a snapshot may wait for the one before it. */
-const OVERDUE = 4
-/** Of one service on one folder so many processes find a file of their own. */
-const OPENINGS = 32
+/** A snapshot may be delayed by the flush of the one before it until this many times `records` are unsaved. */
+const MAX_OVERDUE = 4
+/** Maximum number of files of one service in a folder, one for each process. */
+const MAX_FILES = 32
 
-const oneByOne = function* (all: readonly Iterable<WorkStep>[]): Iterable<WorkStep> {
+const flatten = function* (all: readonly Iterable<WorkStep>[]): Iterable<WorkStep> {
   for (const steps of all) yield* steps
 }
 
@@ -51,17 +51,17 @@ export class Snapshot {
   readonly #settings: SnapshotSettings
   readonly #name: string
   readonly #version: string
-  readonly #place: FileRef = { file: null }
+  readonly #fileRef: FileRef = { file: null }
   readonly #parts: SnapshotPart[] = []
-  readonly #reached = new Map<Topic, Map<number, PartitionMark>>()
-  /** Of the last snapshot, while it is on its way to the disk. */
+  readonly #positions = new Map<Topic, Map<number, PartitionPosition>>()
+  /** Resolves when the last snapshot is on disk. */
   #flushing: Promise<void> = Promise.resolve()
-  #onItsWay = false
-  #unsaved = 0
+  #isFlushing = false
+  #unsavedRecords = 0
   #savedAt = 0
   #ended = false
 
-  /** `version`: what a file must say of the fold that made it. Nothing is touched before `open`. */
+  /** `version`: the version of the folds, which a file must match. No file is accessed before `open`. */
   constructor(settings: SnapshotSettings, name: string, version: string) {
     this.#settings = settings
     this.#name = name
@@ -69,49 +69,49 @@ export class Snapshot {
   }
 
   table<V>(name: string, options: TableOptions<V> = {}): Table<string, V> {
-    return this.#with(new SpilledTable<V>(this.#place, name, this.#settings.room, options))
+    return this.#addPart(new SpilledTable<V>(this.#fileRef, name, this.#settings.cacheWeight, options))
   }
 
   resident<V>(name: string): ResidentTable<V> {
-    return this.#with(new ResidentTable<V>(this.#place, name))
+    return this.#addPart(new ResidentTable<V>(this.#fileRef, name))
   }
 
   queue(name: string): Queue {
-    return this.#with(new StoredQueue(this.#place, name))
+    return this.#addPart(new StoredQueue(this.#fileRef, name))
   }
 
-  /** `queue`, of few keys: all in memory. */
+  /** A queue of few keys, kept in memory. */
   shortQueue(name: string): Queue {
-    return this.#with(new ResidentQueue(this.#place, name))
+    return this.#addPart(new ResidentQueue(this.#fileRef, name))
   }
 
   queues(name: string): Queues {
-    return this.#with(new StoredQueues(this.#place, name))
+    return this.#addPart(new StoredQueues(this.#fileRef, name))
   }
 
-  mirror(name: string, of: Mirrored): Mirror {
-    return this.#with(new Mirror(this.#place, name, of))
+  mirror(name: string, state: MirroredState): Mirror {
+    return this.#addPart(new Mirror(this.#fileRef, name, state))
   }
 
   keys(name: string): Keys {
     return keysOf(this.table<true>(name))
   }
 
-  /** Where to read on from; {} for the start, after a file that does not fit was thrown away. */
+  /** Opens the file. Resolves with the positions to continue from; {} if there is no matching file. */
   async open(log: EventLog): Promise<Offsets> {
-    const file = this.#find()
-    this.#place.file = file
+    const file = this.#openFile()
+    this.#fileRef.file = file
     this.#savedAt = performance.now()
     if (!file) return {}
-    const problem = await this.#misfit(file, log)
+    const problem = await this.#mismatch(file, log)
     if (problem === null) return this.positions()
     await this.#startOver(file, problem)
     return {}
   }
 
-  /** The opened file turned out unreadable: drops its state; the log is read from its start. */
+  /** Deletes an opened file that turned out to be unreadable. The log must be read from its start. */
   async startOver(problem: string): Promise<void> {
-    if (this.#place.file) await this.#startOver(this.#place.file, problem)
+    if (this.#fileRef.file) await this.#startOver(this.#fileRef.file, problem)
   }
 
   async #startOver(file: FoldFile, problem: string): Promise<void> {
@@ -119,13 +119,13 @@ export class Snapshot {
       this.#settings.say(`${this.#name}: the snapshot is not used (${problem}); the log is read from its start`)
     await file.close()
     removeSnapshot(file.path)
-    this.#reached.clear()
-    this.#place.file = this.#find()
+    this.#positions.clear()
+    this.#fileRef.file = this.#openFile()
   }
 
   positions(): Offsets {
     return Object.fromEntries(
-      [...this.#reached].map(([topic, partitions]) => [
+      [...this.#positions].map(([topic, partitions]) => [
         topic,
         Object.fromEntries([...partitions].map(([partition, { next }]) => [partition, next])),
       ]),
@@ -133,83 +133,83 @@ export class Snapshot {
   }
 
   /**
-   * A record was folded. What it returns, if anything, must be waited for before the next one is. `first` is what
-   * has to be done elsewhere before the snapshot may say that the record was.
+   * Call it after folding a record. If it returns a promise, the next record must not be folded before it resolves.
+   * `beforeSave` is awaited before the snapshot includes the record.
    */
-  after({ topic, partition, offset, id }: Logged, first?: () => Promise<void>): Promise<void> | undefined {
-    let partitions = this.#reached.get(topic)
-    if (!partitions) this.#reached.set(topic, (partitions = new Map()))
+  after({ topic, partition, offset, id }: Logged, beforeSave?: () => Promise<void>): Promise<void> | undefined {
+    let partitions = this.#positions.get(topic)
+    if (!partitions) this.#positions.set(topic, (partitions = new Map()))
     partitions.set(partition, { next: offset + 1, id })
-    this.#unsaved += 1
+    this.#unsavedRecords += 1
     const { records, ms } = this.#settings
-    if (this.#unsaved < records && (this.#unsaved % 64 !== 1 || performance.now() - this.#savedAt < ms))
+    if (this.#unsavedRecords < records && (this.#unsavedRecords % 64 !== 1 || performance.now() - this.#savedAt < ms))
       return undefined
-    // A slow disk makes snapshots rarer; the event loop waits only when several are due.
-    if (this.#onItsWay && this.#unsaved < OVERDUE * records) return undefined
-    return first ? first().then(() => this.save()) : this.save()
+    // On a slow disk snapshots are less frequent; folding waits only if several are due.
+    if (this.#isFlushing && this.#unsavedRecords < MAX_OVERDUE * records) return undefined
+    return beforeSave ? beforeSave().then(() => this.save()) : this.save()
   }
 
-  /**
-   * Writes what has changed, a slice at a time. The fold must not change until it resolves; the disk is not waited
-   * for.
-   */
+  /** Writes all changes in slices. The fold must not change until it resolves. Does not wait for the disk. */
   async save(): Promise<void> {
     await this.#flushing
-    const { file } = this.#place
-    if (!file || this.#ended || this.#unsaved === 0) return
-    const taken = this.#parts.map((part) => part.take())
+    const { file } = this.#fileRef
+    if (!file || this.#ended || this.#unsavedRecords === 0) return
+    const changes = this.#parts.map((part) => part.takeChanges())
     try {
       file.begin()
-      await inSlices(oneByOne(taken), (step) => step())
+      await inSlices(flatten(changes), (step) => step())
       file.setMeta('version', this.#version)
-      file.setMeta('reached', JSON.stringify([...this.#reached].map(([topic, partitions]) => [topic, [...partitions]])))
+      file.setMeta(
+        'reached',
+        JSON.stringify([...this.#positions].map(([topic, partitions]) => [topic, [...partitions]])),
+      )
       file.commit()
     } catch (error) {
       file.rollback()
-      for (const part of this.#parts) part.undone()
+      for (const part of this.#parts) part.rollback()
       this.#settings.say(`${this.#name}: no snapshot could be taken: ${(error as Error).message}`)
       this.#savedAt = performance.now()
-      this.#unsaved = 1
+      this.#unsavedRecords = 1
       return
     }
-    await inSlices(oneByOne(this.#parts.map((part) => part.done())), (step) => step())
-    this.#unsaved = 0
+    await inSlices(flatten(this.#parts.map((part) => part.commit())), (step) => step())
+    this.#unsavedRecords = 0
     this.#savedAt = performance.now()
-    this.#onItsWay = true
+    this.#isFlushing = true
     this.#flushing = file
       .flush()
       .catch((error: unknown) =>
-        this.#settings.say(`${this.#name}: the snapshot may not survive a power cut: ${(error as Error).message}`),
+        this.#settings.say(`${this.#name}: the snapshot may be lost in a power failure: ${(error as Error).message}`),
       )
       .finally(() => {
-        this.#onItsWay = false
+        this.#isFlushing = false
       })
   }
 
-  /** A last snapshot, then the file is let go. `save` false: as if the process had been killed. */
+  /** Takes a last snapshot and closes the file. `save` false: without a snapshot, as if the process was killed. */
   async close({ save = true }: { save?: boolean } = {}): Promise<void> {
     if (save) await this.save()
     this.#ended = true
     await this.#flushing
-    const { file } = this.#place
-    this.#place.file = null
+    const { file } = this.#fileRef
+    this.#fileRef.file = null
     await file?.close()
   }
 
-  #with<T extends SnapshotPart>(part: T): T {
+  #addPart<T extends SnapshotPart>(part: T): T {
     this.#parts.push(part)
     return part
   }
 
-  /** The first file of this name that no process has locked; null, with a message, when there is none. */
-  #find(): FoldFile | null {
+  /** Opens the first file of this name that no process has locked; null, with a message, if there is none. */
+  #openFile(): FoldFile | null {
     const { folder, say, file } = this.#settings
     if (file) return file(this.#name)
     try {
       mkdirSync(folder, { recursive: true, mode: 0o700 })
-      // A fold holds what people wrote with their feedback.
+      // Folds contain texts of feedback.
       restrictMode(folder, 0o700)
-      for (let i = 1; i <= OPENINGS; i += 1) {
+      for (let i = 1; i <= MAX_FILES; i += 1) {
         const path = join(folder, i === 1 ? `${this.#name}.db` : `${this.#name}.${i}.db`)
         try {
           return new SnapshotFile(path)
@@ -220,27 +220,28 @@ export class Snapshot {
           return new SnapshotFile(path)
         }
       }
-      say(`${this.#name}: no snapshots are kept: ${OPENINGS} processes use ${folder}`)
+      say(`${this.#name}: no snapshots are kept: ${MAX_FILES} processes use ${folder}`)
     } catch (error) {
       say(`${this.#name}: no snapshots are kept in ${folder}: ${(error as Error).message}`)
     }
     return null
   }
 
-  /** Why the file is not a fold of this log by this code; null if it is, '' if it is empty. */
-  async #misfit(file: FoldFile, log: EventLog): Promise<string | null> {
+  /** The reason why the file is no snapshot of this log by this version; null if it is, '' if it is empty. */
+  async #mismatch(file: FoldFile, log: EventLog): Promise<string | null> {
     try {
       const version = file.meta('version')
       if (version === undefined) return ''
-      if (version !== this.#version) return 'another build made it'
+      if (version !== this.#version) return 'another build wrote it'
       for (const [topic, partitions] of JSON.parse(file.meta('reached') ?? '') as [
         Topic,
-        [number, PartitionMark][],
+        [number, PartitionPosition][],
       ][]) {
-        this.#reached.set(topic, new Map(partitions))
+        this.#positions.set(topic, new Map(partitions))
         for (const [partition, { next, id }] of partitions) {
           const last = await log.at({ topic, partition, offset: next - 1 })
-          if (!last || recordId(last) !== id) return `${topic} ${partition}@${next - 1} is another record on this log`
+          if (!last || recordId(last) !== id)
+            return `${topic} ${partition}@${next - 1} is a different record on this log`
         }
       }
       return null

@@ -1,21 +1,26 @@
-/** Where services keep their snapshots: a folder, one file for each. */
+/** A folder with the snapshot files of services. */
 import { Snapshot, type SnapshotSettings } from './snapshot.ts'
 
 export type SnapshotStore = {
-  /** `name` becomes the name of the file; `version` identifies the code that made the state. */
+  /** `name`: the file name without extension; `version`: the version of the folds. */
   of(name: string, version: string): Snapshot
 }
 
 type SnapshotOptions = Partial<Omit<SnapshotSettings, 'folder'>>
 
-/** Records between two snapshots: what a killed process reads again. */
-const RECORDS = 5_000
-const MS = 10_000
-const ROOM = 4_000
+/** Records between two snapshots, which a killed process reads again. */
+const DEFAULT_RECORDS = 5_000
+const DEFAULT_MS = 10_000
+const DEFAULT_CACHE_WEIGHT = 4_000
 
 export const openSnapshots = (
   folder: string,
-  { records = RECORDS, ms = MS, room = ROOM, say = () => undefined }: SnapshotOptions = {},
+  {
+    records = DEFAULT_RECORDS,
+    ms = DEFAULT_MS,
+    cacheWeight = DEFAULT_CACHE_WEIGHT,
+    say = () => undefined,
+  }: SnapshotOptions = {},
 ): SnapshotStore => ({
-  of: (name, version) => new Snapshot({ folder, records, ms, room, say }, name, version),
+  of: (name, version) => new Snapshot({ folder, records, ms, cacheWeight, say }, name, version),
 })

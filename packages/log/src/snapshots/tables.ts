@@ -1,6 +1,6 @@
 /**
- * Collections of a fold that hold more than memory does. What was changed since the last snapshot is in memory,
- * and what was used lately; the rest is read from the file when somebody asks for it.
+ * Tables of a fold that may be larger than memory. Changes since the last snapshot and recently used entries are in memory; other
+ * entries are read from the file on access.
  */
 import type { Keys, Table } from '@instar/events'
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
@@ -8,105 +8,106 @@ import type { FoldFile } from './file.ts'
 import { fromBytes, toBytes } from './value.ts'
 
 /**
- * `pack` and `unpack`: a shorter form of a value, of what v8.serialize takes. `json`: whether this value's form is
- * what JSON gives back as it is. `weigh`: what it counts in memory. `squeeze`: large, and seldom read.
+ * `pack` and `unpack`: conversion to a compact form that v8.serialize supports. `json`: whether JSON represents the packed value
+ * exactly. `weightOf`: the weight of a value in the cache, default 1. `compress`: compresses values with zstd, for large
+ * values that are rarely read.
  */
 export type TableOptions<V> = {
-  squeeze?: boolean
+  compress?: boolean
   pack?: (value: V) => unknown
   unpack?: (packed: unknown, key: string) => V
   json?: (value: V) => boolean
-  weigh?: (value: V) => number
+  weightOf?: (value: V) => number
 }
 
-/** What a snapshot writes of a collection: some changes, then either `done` or `undone` for all of them. */
+/** A part of a snapshot: `takeChanges` returns the changes to write, then `commit` or `rollback` is called for them. */
 export type SnapshotPart = {
-  /** Changes since the last call, as steps of a write; later changes are not among them. */
-  take(): Iterable<WorkStep>
-  /** They are in the file. To be run to its end, as steps, before anything else is changed. */
-  done(): Iterable<WorkStep>
-  /** They could not be written: they are changes still. */
-  undone(): void
+  /** The steps that write the changes since the last call. They do not include later changes. */
+  takeChanges(): Iterable<WorkStep>
+  /** The changes are in the file. The steps must be completed before the next change. */
+  commit(): Iterable<WorkStep>
+  /** The changes could not be written: the next `takeChanges` includes them again. */
+  rollback(): void
 }
 
-/** A small part of a long work: between two of them the event loop may turn. */
+/** A short part of the work; the event loop may turn between two steps. */
 export type WorkStep = () => void
 
-/** Where a collection finds the file; null while there is none, and everything stays in memory. */
+/** The file of a snapshot; null if there is none, and everything stays in memory. */
 export type FileRef = { file: FoldFile | null }
 
-const FAST = { params: { [constants.ZSTD_c_compressionLevel]: 1 } }
+const ZSTD_LEVEL_1 = { params: { [constants.ZSTD_c_compressionLevel]: 1 } }
 
-const GONE = Symbol('gone')
+const DELETED = Symbol('deleted')
 
-/** Cached keys that the file does not hold. */
-const MOST_ABSENT = 4096
+/** Maximum number of cached keys that the file does not contain. */
+const MAX_ABSENT = 4096
 
 abstract class Changes<V> {
-  protected readonly place: FileRef
+  protected readonly fileRef: FileRef
   protected readonly name: string
-  protected changed = new Map<string, V | typeof GONE>()
-  protected saving = new Map<string, V | typeof GONE>()
+  protected changed = new Map<string, V | typeof DELETED>()
+  protected saving = new Map<string, V | typeof DELETED>()
 
-  constructor(place: FileRef, name: string) {
-    this.place = place
+  constructor(fileRef: FileRef, name: string) {
+    this.fileRef = fileRef
     this.name = name
   }
 
   protected abstract encode(value: V): Uint8Array
-  /** This entry is in the file. */
-  protected abstract settled(key: string, value: V | typeof GONE): void
+  /** The entry was written to the file. */
+  protected abstract committed(key: string, value: V | typeof DELETED): void
 
-  take(): Iterable<WorkStep> {
-    const { file } = this.place
+  takeChanges(): Iterable<WorkStep> {
+    const { file } = this.fileRef
     if (!file) return []
     this.saving = this.changed
     this.changed = new Map()
     return this.steps((key, value) => {
-      if (value === GONE) file.drop(this.name, key)
-      else file.put(this.name, key, this.encode(value))
+      if (value === DELETED) file.delete(this.name, key)
+      else file.set(this.name, key, this.encode(value))
     })
   }
 
-  *done(): Iterable<WorkStep> {
-    yield* this.steps((key, value) => this.settled(key, value))
+  *commit(): Iterable<WorkStep> {
+    yield* this.steps((key, value) => this.committed(key, value))
     this.saving = new Map()
   }
 
-  private *steps(work: (key: string, value: V | typeof GONE) => void): Iterable<WorkStep> {
+  private *steps(work: (key: string, value: V | typeof DELETED) => void): Iterable<WorkStep> {
     for (const [key, value] of this.saving) yield () => work(key, value)
   }
 
-  undone(): void {
+  rollback(): void {
     this.changed = new Map([...this.saving, ...this.changed])
     this.saving = new Map()
   }
 }
 
-/** A table that is read entry by entry. At most about twice `room` of what was used lately stays in memory. */
+/** A table whose entries are read on access. Caches recently used entries, up to about twice `maxWeight`. */
 export class SpilledTable<V> extends Changes<V> implements Table<string, V>, SnapshotPart {
   readonly #options: TableOptions<V>
-  readonly #room: number
+  readonly #maxWeight: number
   #young = new Map<string, V>()
   #old = new Map<string, V>()
   #weight = 0
-  /** Not in the file either: it is asked once for each. */
+  /** Keys that the file does not contain, so that it is read once for each. */
   #absent = new Set<string>()
 
-  constructor(place: FileRef, name: string, room: number, options: TableOptions<V> = {}) {
-    super(place, name)
-    this.#room = room
+  constructor(fileRef: FileRef, name: string, maxWeight: number, options: TableOptions<V> = {}) {
+    super(fileRef, name)
+    this.#maxWeight = maxWeight
     this.#options = options
   }
 
   get(key: string): V | undefined {
     const changed = this.changed.get(key) ?? this.saving.get(key)
-    if (changed !== undefined) return changed === GONE ? undefined : changed
+    if (changed !== undefined) return changed === DELETED ? undefined : changed
     const young = this.#young.get(key)
     if (young !== undefined) return young
-    const held = this.#old.get(key) ?? this.#load(key)
-    if (held !== undefined) this.#keep(key, held)
-    return held
+    const value = this.#old.get(key) ?? this.#load(key)
+    if (value !== undefined) this.#cache(key, value)
+    return value
   }
 
   has(key: string): boolean {
@@ -115,25 +116,25 @@ export class SpilledTable<V> extends Changes<V> implements Table<string, V>, Sna
 
   set(key: string, value: V): void {
     this.changed.set(key, value)
-    this.#forget(key)
+    this.#evict(key)
   }
 
   delete(key: string): void {
-    this.changed.set(key, GONE)
-    this.#forget(key)
+    this.changed.set(key, DELETED)
+    this.#evict(key)
   }
 
   protected encode(value: V): Uint8Array {
-    const { pack, squeeze, json } = this.#options
+    const { pack, compress, json } = this.#options
     const bytes = toBytes(pack ? pack(value) : value, json?.(value) ?? false)
-    return squeeze ? zstdCompressSync(bytes, FAST) : bytes
+    return compress ? zstdCompressSync(bytes, ZSTD_LEVEL_1) : bytes
   }
 
-  protected settled(key: string, value: V | typeof GONE): void {
-    if (value !== GONE && !this.changed.has(key)) this.#keep(key, value)
+  protected committed(key: string, value: V | typeof DELETED): void {
+    if (value !== DELETED && !this.changed.has(key)) this.#cache(key, value)
   }
 
-  #forget(key: string): void {
+  #evict(key: string): void {
     this.#young.delete(key)
     this.#old.delete(key)
     this.#absent.delete(key)
@@ -141,85 +142,85 @@ export class SpilledTable<V> extends Changes<V> implements Table<string, V>, Sna
 
   #load(key: string): V | undefined {
     if (this.#absent.has(key)) return undefined
-    const { file } = this.place
+    const { file } = this.fileRef
     const bytes = file?.get(this.name, key)
     if (!bytes) {
-      if (this.#absent.size >= MOST_ABSENT) this.#absent = new Set()
+      if (this.#absent.size >= MAX_ABSENT) this.#absent = new Set()
       if (file) this.#absent.add(key)
       return undefined
     }
-    const { unpack, squeeze } = this.#options
-    const packed = fromBytes(squeeze ? zstdDecompressSync(bytes) : bytes)
+    const { unpack, compress } = this.#options
+    const packed = fromBytes(compress ? zstdDecompressSync(bytes) : bytes)
     return unpack ? unpack(packed, key) : (packed as V)
   }
 
-  /** A cache of two generations: entries not read while the new one filled up are dropped with the old one. */
-  #keep(key: string, value: V): void {
+  /** A cache of two generations: when the young one is full, it replaces the old one. */
+  #cache(key: string, value: V): void {
     this.#young.set(key, value)
     this.#old.delete(key)
-    this.#weight += this.#options.weigh?.(value) ?? 1
-    if (this.#weight <= this.#room) return
+    this.#weight += this.#options.weightOf?.(value) ?? 1
+    if (this.#weight <= this.#maxWeight) return
     this.#old = this.#young
     this.#young = new Map()
     this.#weight = 0
   }
 }
 
-/** A small table that is all in memory, and only written to the file. */
+/** A small table that is kept in memory and copied to the file. */
 export class ResidentTable<V> extends Changes<V> implements Table<string, V>, SnapshotPart {
-  #all: Map<string, V> | undefined
+  #loaded: Map<string, V> | undefined
 
   get size(): number {
-    return this.#held.size
+    return this.#entries.size
   }
 
   get(key: string): V | undefined {
-    return this.#held.get(key)
+    return this.#entries.get(key)
   }
 
   has(key: string): boolean {
-    return this.#held.has(key)
+    return this.#entries.has(key)
   }
 
   set(key: string, value: V): void {
-    this.#held.set(key, value)
+    this.#entries.set(key, value)
     this.changed.set(key, value)
   }
 
   delete(key: string): void {
-    if (this.#held.delete(key)) this.changed.set(key, GONE)
+    if (this.#entries.delete(key)) this.changed.set(key, DELETED)
   }
 
   [Symbol.iterator](): IterableIterator<[string, V]> {
-    return this.#held.entries()
+    return this.#entries.entries()
   }
 
   protected encode(value: V): Uint8Array {
     return toBytes(value, false)
   }
 
-  protected settled(): void {
+  protected committed(): void {
     return undefined
   }
 
-  /** Read at the first use, which is after the snapshot was opened. */
-  get #held(): Map<string, V> {
-    if (!this.#all) {
-      this.#all = new Map()
-      const { file } = this.place
+  /** Read from the file at the first use, after the snapshot was opened. */
+  get #entries(): Map<string, V> {
+    if (!this.#loaded) {
+      this.#loaded = new Map()
+      const { file } = this.fileRef
       for (let after = ''; file;) {
         const page = file.entries(this.name, after)
-        for (const [key, value] of page) this.#all.set(key, fromBytes(value) as V)
+        for (const [key, value] of page) this.#loaded.set(key, fromBytes(value) as V)
         const last = page.at(-1)
         if (!last) break
         after = last[0]
       }
     }
-    return this.#all
+    return this.#loaded
   }
 }
 
-/** Entries of turns, one row for each session: what is asked for together is together. */
+/** A table by turn, stored in one row per session, since turns of a session are used together. */
 export const bySession = <V>(
   rows: Table<string, Map<string, V>>,
   sessionOf: (turn: string) => string,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { fromBytes, toBytes } from './value.ts'
 
-test('what JSON gives back as it is is written as JSON, and both forms are read', () => {
+test('values are serialized as JSON or by v8, and both are read', () => {
   const plain = ['a', 1.5, null, true, ['ü \ud800', {}], { key: null }]
   const bytes = toBytes(plain, true)
   assert.equal(Buffer.from(bytes).toString(), JSON.stringify(plain))
@@ -15,7 +15,7 @@ test('what JSON gives back as it is is written as JSON, and both forms are read'
   assert.deepEqual(fromBytes(toBytes(other, false)), other)
 })
 
-test('no JSON begins as v8.serialize does', () => {
+test('the first byte of v8.serialize differs from that of any JSON', () => {
   for (const value of ['', '\u00ff', 0, -1, null, true, false, [], {}])
     assert.deepEqual(fromBytes(toBytes(value, true)), value)
   assert.equal(toBytes(null, false)[0], 0xff)

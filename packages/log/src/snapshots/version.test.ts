@@ -9,13 +9,13 @@ const read =
     change(source.pathname, readFileSync(source, 'utf8'))
 const OWN = new URL('./version.ts', import.meta.url)
 
-test('the version changes when a fold, a record or how they are stored does, and not with a comment', () => {
+test('the version changes with the sources of folds, records and snapshots, and not with comments', () => {
   const version = foldVersion([])
   assert.match(version, /^[0-9a-f]{16}$/)
   assert.equal(
     foldVersion(
       [],
-      read((_, source) => `/** Said otherwise. */\n${source}\n\n// The end.`),
+      read((_, source) => `/** Another comment. */\n${source}\n\n// The end.`),
     ),
     version,
   )

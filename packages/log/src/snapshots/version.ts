@@ -1,9 +1,9 @@
-/** The version of a snapshot: a digest of the sources, because a number maintained by hand would be forgotten. */
+/** The version of the folds in a snapshot: a digest of their sources, so that it need not be maintained by hand. */
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-/** The shared folds, what they are made of, and how they are stored. */
+/** The sources of the shared folds, of the records, and of the snapshot code. */
 const SHARED = [
   ...inFolder(new URL(import.meta.resolve('@instar/events/folds/turns'))),
   new URL(import.meta.resolve('@instar/events/ids')),
@@ -19,10 +19,10 @@ function inFolder(file: URL): URL[] {
     .map((name) => new URL(name, folder))
 }
 
-/** Of a built module, whose source lies beside it (tools/pack): one digest, however the code was installed. */
+/** The source of a module. A built package contains the sources (tools/pack), so that its digest is the same. */
 const sourceOf = (module: URL): string => readFileSync(fileURLToPath(module).replace(/\.js$/, '.ts'), 'utf8')
 
-/** Digest of the shared folds' sources and of a service's own, comments and blanks aside. */
+/** The digest of the shared sources and a service's own, ignoring comments and white space. */
 export const foldVersion = (own: readonly URL[], read: (source: URL) => string = sourceOf): string => {
   const hash = createHash('sha256')
   for (const source of [...SHARED, ...own])

@@ -100,7 +100,7 @@ export const readAudit = async (log: EventLog, policy: string, signal?: AbortSig
   const say = (line: string): void => {
     fault ??= line
   }
-  const snapshot = openSnapshots(folder, { records: RECORDS, room: ROOM, say }).of('audit', 'audit')
+  const snapshot = openSnapshots(folder, { records: RECORDS, cacheWeight: ROOM, say }).of('audit', 'audit')
   const close = async (): Promise<void> => {
     await snapshot.close({ save: false })
     await rm(folder, { recursive: true, force: true })

@@ -1,21 +1,18 @@
-/**
- * Reads and writes committed offsets at the group coordinator. These groups have no members; membership.ts uses
- * others to divide work.
- */
+/** Committed offsets of consumer groups. These groups have no members; membership.ts uses other groups to divide work. */
 import type { Cluster } from './client.ts'
 import type { TopicPartition, FetchPosition } from './fetch.ts'
 import { byTopic } from './fetch.ts'
 
-/** The committed offset, 0 for a group that never committed. */
-export const committedOf = async (
+/** The committed offset of each partition; 0 if the group has none. */
+export const committedOffsets = async (
   cluster: Cluster,
   groupId: string,
-  places: readonly TopicPartition[],
+  topicPartitions: readonly TopicPartition[],
 ): Promise<FetchPosition[]> => {
   const broker = await cluster.findGroupCoordinator({ groupId })
   const { responses } = await broker.offsetFetch({
     groupId,
-    topics: byTopic(places).map(([topic, of]) => ({
+    topics: byTopic(topicPartitions).map(([topic, of]) => ({
       topic,
       partitions: of.map(({ partition }) => ({ partition, offset: '-1' })),
     })),
@@ -25,8 +22,8 @@ export const committedOf = async (
   )
 }
 
-/** Durable on the quorum when it resolves. */
-export const commitTo = async (
+/** Commits offsets; durable when it resolves. */
+export const commitOffsets = async (
   cluster: Cluster,
   groupId: string,
   positions: readonly FetchPosition[],

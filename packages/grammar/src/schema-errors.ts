@@ -1,4 +1,4 @@
-/** Errors for schemas that are malformed, not supported or too large. */
+/** Errors of schemas that are malformed, not supported or too large, and the limit of work. */
 import { InstarError } from '@instar/events/errors'
 
 export const unsupported = (keyword: string, where: string, why = 'is not supported'): InstarError =>
@@ -11,21 +11,25 @@ export const unsupported = (keyword: string, where: string, why = 'is not suppor
 export const malformed = (where: string, should: string): InstarError =>
   new InstarError('bad_request', `${where.slice(0, 200)} of the schema must be ${should}.`)
 
-/** Limit of work for compiling one constraint: about a microsecond for ten units. */
-const WORK = 2_000_000
+/** Maximum work to compile a constraint; ten units take about a microsecond. */
+const MAX_WORK = 2_000_000
 
 export class Budget {
-  private left = WORK
+  private left = MAX_WORK
 
-  /** Throws `bad_request` naming `keyword` when the limit is passed. */
+  /** Throws `bad_request` with `keyword` if the limit is exceeded. */
   spend(work: number, keyword: string): void {
     this.left -= work
     if (this.left < 0) throw tooLarge(keyword)
   }
 }
 
-/** The schema needs more memory or time than its limit. */
+/** The error for a schema that exceeds a limit of memory or time. */
 export const tooLarge = (keyword: string): InstarError =>
-  new InstarError('bad_request', `The schema is too large: ${keyword} asks for more than is followed here.`, {
-    keyword,
-  })
+  new InstarError(
+    'bad_request',
+    `The schema is too large: ${keyword} exceeds a limit of memory or time; simplify the schema.`,
+    {
+      keyword,
+    },
+  )

@@ -1,4 +1,4 @@
-/** Trying again. */
+/** Retries of requests to Kafka. */
 import { InstarError } from '@instar/events/errors'
 import { Backoff } from '../backoff.ts'
 import { messageOf } from './client.ts'
@@ -9,16 +9,16 @@ const LONGEST_WAIT_MS = 2_000
 export const kafkaBackoff = (): Backoff => new Backoff({ firstMs: FIRST_WAIT_MS, longestMs: LONGEST_WAIT_MS })
 
 /**
- * Until it works. An InstarError that no later try can better is thrown on at once, anything else after
- * `deadline` milliseconds (or when the signal comes) as `log_unavailable`.
+ * Retries `work` until it succeeds. An InstarError that is not retryable is thrown at once; any other error as
+ * `log_unavailable` after `retryMs` milliseconds or when the signal is aborted. `what` is part of that error's message.
  */
-export const patiently = async <T>(
+export const withRetries = async <T>(
   what: string,
   work: () => Promise<T>,
-  deadline: number,
+  retryMs: number,
   signal: AbortSignal,
 ): Promise<T> => {
-  const end = performance.now() + deadline
+  const end = performance.now() + retryMs
   const backoff = kafkaBackoff()
   for (;;) {
     try {

@@ -1,0 +1,37 @@
+/** Opens the event log on Kafka, after checking its topics and schemas. */
+import { InstarError } from '@instar/events/errors'
+import { partitionCounts } from '../partition.ts'
+import { kafkaError, KafkaConnection } from './client.ts'
+import { KafkaEventLog, type KafkaLog } from './log.ts'
+import { checkTopics, openSchemas } from './open-checks.ts'
+import { DEFAULT_RETRY_MS, type KafkaOptions } from './options.ts'
+import { withRetries } from './retry.ts'
+import { throwAccessError } from './setup.ts'
+import { topicNames } from './topics.ts'
+
+/**
+ * Throws `partition_count_changed`, `log_truncated`, `not_set_up` if `setup` has not run, `registry_differs` if the registry
+ * has other schema ids than the log, `kafka_refused`, or `log_unavailable` if no broker responds within `retryMs`.
+ */
+export const openKafkaLog = async (options: KafkaOptions): Promise<KafkaLog> => {
+  const counts = partitionCounts(options.partitions)
+  const names = topicNames(options.prefix)
+  const connection = new KafkaConnection(options, names.all)
+  try {
+    const retryMs = options.retryMs ?? DEFAULT_RETRY_MS
+    const never = new AbortController().signal
+    await withRetries(
+      'opening the log',
+      () => connection.use((cluster) => checkTopics(cluster, names, counts)).catch(throwAccessError),
+      retryMs,
+      never,
+    )
+    const schemas = await withRetries('reading schemas', () => openSchemas(options, names, connection), retryMs, never)
+    return new KafkaEventLog(options, counts, names, schemas, connection)
+  } catch (cause) {
+    connection.close()
+    throw kafkaError(cause) === 'UNKNOWN_TOPIC_OR_PARTITION'
+      ? new InstarError('not_set_up', 'Kafka does not have the topics of the log; run `instar setup`', {}, { cause })
+      : cause
+  }
+}

@@ -1,0 +1,174 @@
+/** Conversion between the log's records and Kafka's, with the registry's schema ids. */
+import { InstarError } from '@instar/events/errors'
+import type { Topic } from '@instar/events/flow'
+import { partitionOf, type PartitionCounts } from '../partition.ts'
+import type { Append, LogRecord } from '../port.ts'
+import { checkAppend } from '../record.ts'
+import { messageOf, type KafkaRecord } from './client.ts'
+import { encodeValue, setSchemaId, parseRecord, type ParsedRecord } from './wire-format.ts'
+import type { OutgoingRecord } from './producer-batch.ts'
+import type { Header } from './record-batch.ts'
+import { SCHEMA_HEADER, schemaHeader } from './schema-header.ts'
+import type { WriterSchema, SchemaResolver } from './schemas.ts'
+import { MAX_RECORD_BYTES, type TopicNames } from './topics.ts'
+import { kafkaBackoff } from './retry.ts'
+
+type RecordCodecParts = {
+  resolver: SchemaResolver
+  schemas: Readonly<Record<string, string>>
+  counts: PartitionCounts
+  names: TopicNames
+  /** Milliseconds for which a read retries requests to the registry. */
+  retryMs: number
+  /** Aborted when the log is closed. */
+  ending: AbortSignal
+  /** Copies a record to the dead letters; durable when it resolves. */
+  deadLetter(topic: Topic, partition: number, record: KafkaRecord, reason: string, signal: AbortSignal): Promise<void>
+  /** Whether the record is among the dead letters. */
+  isDeadLetter(topic: Topic, partition: number, record: KafkaRecord, signal: AbortSignal): Promise<boolean>
+  say(line: string): void
+}
+
+export class RecordCodec {
+  readonly #parts: RecordCodecParts
+  readonly #headers: ReadonlyMap<string, readonly Header[]>
+
+  constructor(parts: RecordCodecParts) {
+    this.#parts = parts
+    this.#headers = new Map(Object.entries(parts.schemas).map(([schema, avro]) => [schema, schemaHeader(schema, avro)]))
+  }
+
+  /** Encodes a record for the producer. Throws `bad_record` if it is invalid, too large or has an unknown schema. */
+  encode(record: Append): OutgoingRecord {
+    checkAppend(record)
+    const { resolver, names, counts } = this.#parts
+    const { topic, key, schema, payload, timestamp } = record
+    const headers = this.#headers.get(schema)
+    if (!headers)
+      throw new InstarError('bad_record', `the schema ${schema} is not among those that the log was opened with`, {
+        schema,
+      })
+    const value = encodeValue(payload)
+    const keyBytes = Buffer.from(key, 'utf8')
+    const size = value.length + keyBytes.length
+    if (size > MAX_RECORD_BYTES)
+      throw new InstarError('bad_record', `the record has ${size} bytes, the maximum is ${MAX_RECORD_BYTES}`, {
+        topic,
+        key,
+      })
+    return {
+      topic: names.of(topic),
+      partition: partitionOf(key, counts[topic]),
+      message: { key: keyBytes, value, timestamp, headers },
+      prepare: (signal) => {
+        const id = resolver.cachedId(schema)
+        if (id === undefined)
+          return this.#retryRegistry(() => resolver.idOf(schema), signal).then((resolved) =>
+            setSchemaId(value, resolved),
+          )
+        setSchemaId(value, id)
+        return undefined
+      },
+    }
+  }
+
+  /**
+   * Decodes a record of a subscription. An unreadable record is copied to the dead letters, and the result is undefined.
+   * Throws `unknown_schema` for an unknown schema id: the registry may be the wrong one.
+   */
+  decodeOrDeadLetter(
+    topic: Topic,
+    partition: number,
+    record: KafkaRecord,
+    signal: AbortSignal,
+  ): LogRecord | undefined | Promise<LogRecord | undefined> {
+    const parsed = parseRecord(topic, partition, record)
+    if ('unreadable' in parsed) return this.#deadLetter(topic, partition, record, parsed.unreadable, signal)
+    const cached = this.#cached(parsed)
+    if (cached) return parsed.toLogRecord(cached)
+    return this.#resolve(topic, partition, record, parsed, signal).then((schema) =>
+      schema === 'bad header'
+        ? this.#deadLetter(topic, partition, record, BAD_HEADER, signal)
+        : schema && parsed.toLogRecord(schema),
+    )
+  }
+
+  /** Decodes a record of a read; undefined if it is unreadable. Throws as `decodeOrDeadLetter` does. */
+  async decode(topic: Topic, partition: number, record: KafkaRecord): Promise<LogRecord | undefined> {
+    const { ending, retryMs } = this.#parts
+    const parsed = parseRecord(topic, partition, record)
+    if ('unreadable' in parsed) return undefined
+    const schema =
+      this.#cached(parsed) ??
+      (await this.#resolve(topic, partition, record, parsed, AbortSignal.any([ending, AbortSignal.timeout(retryMs)])))
+    return schema === undefined || schema === 'bad header' ? undefined : parsed.toLogRecord(schema)
+  }
+
+  /** The schema if it was resolved before. The header takes precedence, since ids depend on the registry. */
+  #cached({ header, id }: ReadableRecord): WriterSchema | undefined {
+    const { resolver } = this.#parts
+    return header === undefined ? resolver.cachedById(id) : resolver.cachedByHeader(header)
+  }
+
+  /** Resolves a schema. Undefined if the record is among the dead letters. */
+  async #resolve(
+    topic: Topic,
+    partition: number,
+    record: KafkaRecord,
+    { header, id }: ReadableRecord,
+    signal: AbortSignal,
+  ): Promise<WriterSchema | 'bad header' | undefined> {
+    const { resolver, isDeadLetter } = this.#parts
+    if (header !== undefined)
+      return (await this.#retryRegistry(() => resolver.findByHeader(header), signal)) ?? 'bad header'
+    const schema = await this.#retryRegistry(() => resolver.findById(id), signal)
+    if (schema || (await isDeadLetter(topic, partition, record, signal))) return schema
+    const position = `${topic} ${partition}@${record.offset}`
+    throw new InstarError(
+      'unknown_schema',
+      `${position} has schema id ${id}, which neither this log nor the schema registry has`,
+      { topic, partition, offset: Number(record.offset), id },
+    )
+  }
+
+  async #deadLetter(
+    topic: Topic,
+    partition: number,
+    record: KafkaRecord,
+    reason: string,
+    signal: AbortSignal,
+  ): Promise<undefined> {
+    this.#parts.say(`${topic} ${partition}@${record.offset} cannot be read: ${reason}`)
+    await this.#parts.deadLetter(topic, partition, record, reason, signal)
+    return undefined
+  }
+
+  /** Retries a request to the registry until the signal is aborted. Errors that are not retryable are thrown at once. */
+  async #retryRegistry<T>(request: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    const backoff = kafkaBackoff()
+    let reported = false
+    for (;;) {
+      try {
+        const result = await request()
+        if (reported) this.#parts.say('the schema registry responds again')
+        return result
+      } catch (cause) {
+        if (cause instanceof InstarError && !cause.retryable) throw cause
+        if (signal.aborted)
+          throw new InstarError(
+            'log_unavailable',
+            `the schema registry does not respond: ${messageOf(cause)}`,
+            {},
+            { cause },
+          )
+        if (!reported) this.#parts.say(`the schema registry does not respond (${messageOf(cause)}); retrying`)
+        reported = true
+        await backoff.wait(signal)
+      }
+    }
+  }
+}
+
+type ReadableRecord = Exclude<ParsedRecord, { unreadable: string }>
+
+const BAD_HEADER = `the header ${SCHEMA_HEADER} does not have the format "Name.vN fingerprint"`

@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { ProducerBatch } from './producer-batch.ts'
+import { WaitingBatches } from './waiting-batches.ts'
+
+const batch = (partition: number): ProducerBatch => ({ topic: 'blobs', partition, records: [] })
+const turns = async (): Promise<void> => {
+  for (let i = 0; i < 10; i++) await Promise.resolve()
+}
+
+describe('what a producer cannot send now', () => {
+  it('waits for the reads that were begun before it, and for no later one', async () => {
+    const waiting = new WaitingBatches()
+    const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    waiting.fence([batch(0)], first.promise)
+    const one = batch(0)
+    assert.deepEqual([waiting.holdIfBlocked(one), waiting.holdIfBlocked(batch(1))], [true, false])
+    waiting.fence([batch(0)], second.promise)
+    const two = batch(0)
+    assert.equal(waiting.holdIfBlocked(two), true)
+    assert.deepEqual(waiting.takeDue(), [])
+    first.resolve()
+    await waiting.untilDue()
+    assert.deepEqual(waiting.takeDue(), [one], 'reads that follow each other without end hold nothing up')
+    assert.deepEqual(waiting.takeDue(), [])
+    second.reject(new Error('a read that failed'))
+    await waiting.untilDue()
+    assert.deepEqual([waiting.takeDue(), waiting.empty], [[two], true])
+    await turns()
+    assert.equal(waiting.holdIfBlocked(batch(0)), false)
+  })
+
+  it('keeps the order of a partition: what came back, the rest of its batch, then what was appended after it', async () => {
+    const waiting = new WaitingBatches()
+    const [head, rest, later, last] = [batch(3), batch(3), batch(3), batch(3)]
+    assert.equal(waiting.holdBehindReturned(head), false)
+    assert.deepEqual(
+      [waiting.returnLeaderless([head]), waiting.returnLeaderless([batch(4)])],
+      [true, true],
+      'each partition is told of',
+    )
+    assert.equal(waiting.holdIfBlocked(later), true)
+    assert.equal(waiting.holdBehindReturned(rest), true)
+    assert.equal(waiting.holdIfBlocked(last), true)
+    assert.deepEqual(waiting.takeDue(), [], 'it is asked again after a while')
+    await waiting.untilDue()
+    assert.equal(waiting.takeDue()[0], head)
+    assert.equal(waiting.returnLeaderless([head]), false, 'it is told once')
+    await waiting.untilDue()
+    const sent: ProducerBatch[] = []
+    while (!waiting.empty) sent.push(...waiting.takeDue().filter(({ partition }) => partition === 3))
+    assert.deepEqual(sent, [head, rest, later, last])
+    waiting.answered(head)
+    assert.equal(waiting.returnLeaderless([head]), true, 'a partition that answered in between is told of again')
+  })
+})

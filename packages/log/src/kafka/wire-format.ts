@@ -1,0 +1,59 @@
+/**
+ * The wire format of Confluent's schema registry: a zero byte, the schema id as u32 big-endian, the Avro binary.
+ * https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
+ */
+import type { Topic } from '@instar/events/flow'
+import type { LogRecord } from '../port.ts'
+import type { KafkaRecord } from './client.ts'
+import { schemaHeaderOf } from './schema-header.ts'
+import type { WriterSchema } from './schemas.ts'
+
+const HEADER_BYTES = 5
+
+/** A record value without its schema id, which `setSchemaId` sets. Copies the payload. */
+export const encodeValue = (payload: Uint8Array): Buffer => {
+  const value = Buffer.allocUnsafe(HEADER_BYTES + payload.length)
+  value[0] = 0
+  value.set(payload, HEADER_BYTES)
+  return value
+}
+
+export const setSchemaId = (value: Buffer, id: number): void => void value.writeUInt32BE(id, 1)
+
+/**
+ * A Kafka record whose schema is not resolved yet. `id`: its schema id; `header`: its header `instar.schema`. `unreadable`: the
+ * reason if it is not a record of the log.
+ */
+export type ParsedRecord =
+  | { id: number; header: string | undefined; toLogRecord(schema: WriterSchema): LogRecord }
+  | { unreadable: string }
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+export const parseRecord = (topic: Topic, partition: number, record: KafkaRecord): ParsedRecord => {
+  const { key, value, timestamp, offset } = record
+  if (value === null || value.length < HEADER_BYTES || value[0] !== 0)
+    return { unreadable: 'the value does not start with a schema id' }
+  if (key === null || key.length === 0) return { unreadable: 'the record has no key' }
+  let text: string
+  try {
+    text = utf8.decode(key)
+  } catch {
+    return { unreadable: 'the key is not UTF-8' }
+  }
+  // A copy, so that a record does not keep the large buffer of its fetch in memory.
+  const payload = Buffer.from(value.subarray(HEADER_BYTES))
+  return {
+    id: value.readUInt32BE(1),
+    header: schemaHeaderOf(record),
+    toLogRecord: (schema) => ({
+      topic,
+      key: text,
+      ...schema,
+      payload,
+      timestamp: Number(timestamp),
+      partition,
+      offset: Number(offset),
+    }),
+  }
+}
