@@ -1,5 +1,5 @@
 /**
- * How well judges read reactions: the labelled cases of bench/judge/*.jsonl before the reactions judge and, if named, an
+ * Precision and recall of judges on the labelled cases of bench/judge/*.jsonl: the reactions judge and, if configured, an
  * OpenAI-compatible model. Fields and labels: bench/judge/README.md.
  */
 import { globSync, readFileSync } from 'node:fs'
@@ -19,7 +19,7 @@ const benchCase = z.object({
   lang: z.string(),
   label,
   wish: z.string().nullish(),
-  /** Of two labellers, without knowledge of each other. */
+  /** By two independent labellers. */
   labels: z.tuple([label, label]).optional(),
   split: z.enum(['dev', 'sealed']),
 })
@@ -28,7 +28,7 @@ export type Judgement = { truth: number; value: number; hint: boolean; labels: B
 
 export const FOLDER = join(import.meta.dirname, 'judge')
 
-/** Throws with file and line for a case that is not as documented. */
+/** Throws, with file and line, for an invalid case. */
 export const readCases = (folder = FOLDER): BenchCase[] =>
   globSync('*.jsonl', { cwd: folder })
     .toSorted()
@@ -37,13 +37,13 @@ export const readCases = (folder = FOLDER): BenchCase[] =>
         .split('\n')
         .flatMap((line, i) => {
           if (line === '') return []
-          const read = benchCase.safeParse(JSON.parse(line))
-          if (!read.success) throw new Error(`${file}:${i + 1}: ${z.prettifyError(read.error)}`)
-          return [read.data]
+          const parsed = benchCase.safeParse(JSON.parse(line))
+          if (!parsed.success) throw new Error(`${file}:${i + 1}: ${z.prettifyError(parsed.error)}`)
+          return [parsed.data]
         }),
     )
 
-/** Cohen's κ: agreement beyond chance. Null without pairs, or where both gave one label to all. */
+/** Cohen's κ. Null without pairs, or if all labels are the same. */
 export const kappa = (pairs: readonly (readonly [number, number])[]): number | null => {
   if (pairs.length === 0) return null
   const agreed = pairs.filter(([a, b]) => a === b).length / pairs.length
@@ -52,7 +52,7 @@ export const kappa = (pairs: readonly (readonly [number, number])[]): number | n
   return chance === 1 ? null : (agreed - chance) / (1 - chance)
 }
 
-/** Two labellers who disagree leave nothing to be right about: null, and the case counts for κ alone. */
+/** Null if the labellers disagree: the case then counts for κ only. */
 export const truthOf = ({ label: one, labels }: Pick<BenchCase, 'label' | 'labels'>): number | null =>
   labels === undefined ? one : labels[0] === labels[1] ? labels[0] : null
 
@@ -95,27 +95,27 @@ const judgeAll = async (
   concurrency: number,
 ): Promise<{ values: { value: number; hint: boolean }[]; ms: number }> => {
   const values: { value: number; hint: boolean }[] = []
-  const took: number[] = []
+  const times: number[] = []
   let next = 0
   const work = async (): Promise<void> => {
     for (let i = next++; i < cases.length; i = next++) {
-      const { id, request, answer, next: came } = cases[i]!
-      const tools = came.tools.map(({ content }) => content).join('\n')
-      const evidence = { turn: id, request, answer, calls: false, next: { user: came.user, tools } }
-      const from = performance.now()
+      const { id, request, answer, next: nextState } = cases[i]!
+      const tools = nextState.tools.map(({ content }) => content).join('\n')
+      const evidence = { turn: id, request, answer, calls: false, next: { user: nextState.user, tools } }
+      const startedAt = performance.now()
       const { reward, hint } = await judgeTurn([judge], { feedback: null }, evidence, new AbortController().signal)
-      took.push(performance.now() - from)
+      times.push(performance.now() - startedAt)
       values[i] = { value: Math.sign(reward ?? 0), hint: hint !== null }
     }
   }
   await Promise.all(Array.from({ length: concurrency }, work))
-  return { values, ms: median(took) }
+  return { values, ms: median(times) }
 }
 
 export type JudgeOptions = {
   quick?: boolean
   logLine?: (line: string) => void
-  /** An OpenAI-compatible judge; absent: that of INSTAR_JUDGE_URL, if there is one. */
+  /** An OpenAI-compatible endpoint. Default: INSTAR_JUDGE_URL, if it is set. */
   url?: string | undefined
   model?: string | undefined
 }

@@ -1,10 +1,10 @@
-/** Cases of `instar judge`: lines of JSON from a stream, judged a few at a time, told in the order in which they came. */
+/** Judges the cases of `instar judge`: JSON lines from a stream, several at a time, with the verdicts in input order. */
 import { InstarError } from '@instar/events/errors'
 import { judgeTurn, type Evidence, type Judge } from '@instar/scorer'
 import { z } from 'zod'
 
-/** Bytes of a line: a case holds three texts and some results of tools. */
-export const LONGEST_CASE = 8 << 20
+/** Maximum length of a line. */
+export const MAX_CASE_BYTES = 8 << 20
 
 const TOOL = z.union([z.string(), z.object({ name: z.string().optional(), content: z.string() })])
 const CASE = z.object({
@@ -16,66 +16,68 @@ const CASE = z.object({
     .default(null),
 })
 
-export type Verdict = { value: number | null; hint: string | null; judge: string | null }
-/** `failed`: cases of which the judge gave no verdict because it did not work. */
+/** `value`: 1 or −1; null: the judge abstains. `judge`: id of the judge that decided. */
+type Verdict = { value: number | null; hint: string | null; judge: string | null }
+/** `failed`: cases without a verdict because of an error of the judge. */
 export type JudgeReport = { cases: number; failed: number }
 
 const badLine = (number: number, why: string, cause?: unknown): InstarError =>
   new InstarError('bad_request', `Line ${number}: ${why}.`, { line: number }, { cause })
 
-export const evidenceOf = (line: string, number: number): Evidence => {
+/** `number`: of the line. Throws `bad_request`. */
+const parseCase = (line: string, number: number): Evidence => {
   let value: unknown
   try {
     value = JSON.parse(line)
   } catch (cause) {
-    throw badLine(number, 'no JSON', cause)
+    throw badLine(number, 'it is not JSON', cause)
   }
-  const read = CASE.safeParse(value)
-  if (!read.success) {
-    const { path, message } = read.error.issues[0]!
+  const parsed = CASE.safeParse(value)
+  if (!parsed.success) {
+    const { path, message } = parsed.error.issues[0]!
     throw badLine(number, `${path.join('.') || 'the case'}: ${message}`)
   }
-  const { request, answer, next } = read.data
+  const { request, answer, next } = parsed.data
   const tools = next?.tools.map((tool) => (typeof tool === 'string' ? tool : tool.content)).join('\n') ?? ''
   return { request, answer, calls: false, next: next && { user: next.user ?? '', tools } }
 }
 
-/** Lines that are not blank, with their numbers from 1. Of an unfinished line at most LONGEST_CASE bytes are held. */
+/** Yields the lines that are not blank; `number` counts from 1. Throws `bad_request` for a line above MAX_CASE_BYTES. */
 export const numberedLines = async function* (
   input: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<{ number: number; text: string }> {
   const decoder = new TextDecoder('utf-8', { fatal: true })
   let number = 0
-  const lineOf = (bytes: Uint8Array): { number: number; text: string } | null => {
+  const decodeLine = (bytes: Uint8Array): { number: number; text: string } | null => {
     number += 1
     let text: string
     try {
       text = decoder.decode(bytes)
     } catch (cause) {
-      throw badLine(number, 'no UTF-8', cause)
+      throw badLine(number, 'it is not UTF-8', cause)
     }
     return text.trim() === '' ? null : { number, text }
   }
-  let held: Uint8Array[] = []
+  let pending: Uint8Array[] = []
   let size = 0
-  for await (const piece of input) {
+  for await (const chunk of input) {
     let from = 0
-    for (let end = piece.indexOf(10); end >= 0; end = piece.indexOf(10, from)) {
-      const line = lineOf(Buffer.concat([...held, piece.subarray(from, end)]))
+    for (let end = chunk.indexOf(10); end >= 0; end = chunk.indexOf(10, from)) {
+      const line = decodeLine(Buffer.concat([...pending, chunk.subarray(from, end)]))
       if (line) yield line
-      held = []
+      pending = []
       size = 0
       from = end + 1
     }
-    size += piece.length - from
-    if (size > LONGEST_CASE) throw badLine(number + 1, `longer than ${LONGEST_CASE} bytes`)
-    if (from < piece.length) held.push(Uint8Array.from(piece.subarray(from)))
+    size += chunk.length - from
+    if (size > MAX_CASE_BYTES) throw badLine(number + 1, `it is longer than ${MAX_CASE_BYTES} bytes`)
+    if (from < chunk.length) pending.push(Uint8Array.from(chunk.subarray(from)))
   }
-  const line = held.length > 0 ? lineOf(Buffer.concat(held)) : null
+  const line = pending.length > 0 ? decodeLine(Buffer.concat(pending)) : null
   if (line) yield line
 }
 
-/** At most `concurrency` cases are judged at a time, and as many are held. */
+/** Judges and buffers at most `concurrency` cases at a time; counts them in `report`. Throws `bad_request`. */
 export const judgeCases = async function* (
   judges: readonly Judge[],
   input: AsyncIterable<Uint8Array>,
@@ -83,8 +85,8 @@ export const judgeCases = async function* (
   signal: AbortSignal,
   report: JudgeReport,
 ): AsyncGenerator<Verdict> {
-  const waiting: Promise<Verdict>[] = []
-  const verdictOn = async (evidence: Evidence): Promise<Verdict> => {
+  const pending: Promise<Verdict>[] = []
+  const judgeCase = async (evidence: Evidence): Promise<Verdict> => {
     const { reward, hint, verdicts, reason } = await judgeTurn(judges, { feedback: null }, evidence, signal)
     report.cases += 1
     if (reason === 'judge_failed') report.failed += 1
@@ -94,16 +96,16 @@ export const judgeCases = async function* (
     signal.throwIfAborted()
     let evidence: Evidence
     try {
-      evidence = evidenceOf(text, number)
+      evidence = parseCase(text, number)
     } catch (error) {
-      // Cases before it are told first.
-      while (waiting.length > 0) yield await waiting.shift()!
+      // The verdicts on the lines before are yielded first.
+      while (pending.length > 0) yield await pending.shift()!
       throw error
     }
-    const verdict = verdictOn(evidence)
+    const verdict = judgeCase(evidence)
     verdict.catch(() => undefined)
-    waiting.push(verdict)
-    if (waiting.length >= concurrency) yield await waiting.shift()!
+    pending.push(verdict)
+    if (pending.length >= concurrency) yield await pending.shift()!
   }
-  while (waiting.length > 0) yield await waiting.shift()!
+  while (pending.length > 0) yield await pending.shift()!
 }

@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
 import { folder, instar } from '../../../test/kit/cli.ts'
-import { LONGEST_CASE, numberedLines } from '../judging.ts'
+import { MAX_CASE_BYTES, numberedLines } from '../judging.ts'
 
 const REQUEST = 'What is the capital of Australia?'
 const ANSWER = 'The capital of Australia is Sydney.'
@@ -17,7 +17,7 @@ const parsed = (out: string) =>
     .split('\n')
     .map((text) => JSON.parse(text) as { value: number | null; hint: string | null; judge: string })
 
-test('each case gives one verdict, in order; tools are strings or have names; next may be missing', async () => {
+test('prints one verdict for each case, in order; tools are strings or objects; next may be missing', async () => {
   const cases = [
     line({ user: 'Thank you, perfect!' }),
     '',
@@ -42,7 +42,7 @@ test('each case gives one verdict, in order; tools are strings or have names; ne
   equal((await judge(cases.join('\n'), ['--judge', 'signals'])).out, out, 'the former name')
 })
 
-test('no case gives no line; text for people without --json', async () => {
+test('prints nothing without a case, and text without --json', async () => {
   deepEqual([(await judge('\n\n')).out, (await judge('')).code], ['', 0])
   const { out } = await instar(
     ['judge'],
@@ -53,9 +53,9 @@ test('no case gives no line; text for people without --json', async () => {
   equal(out, '1\n?\n')
 })
 
-test('a bad line is told by its number, after the verdicts before it', async () => {
+test('the error of an invalid line names its number and follows the verdicts before', async () => {
   for (const [bad, why] of [
-    ['{', /Line 3: no JSON/],
+    ['{', /Line 3: it is not JSON/],
     ['[]', /Line 3: the case: /],
     ['{"request": 1, "answer": "b"}', /Line 3: request: /],
     ['{"request": "a", "answer": "b", "next": {"tools": [1]}}', /Line 3: next\.tools\.0: /],
@@ -70,7 +70,7 @@ test('a bad line is told by its number, after the verdicts before it', async () 
   }
 })
 
-test('a judge that is unknown or not configured is a mistake in the command line', async () => {
+test('an unknown judge and one without settings are usage errors', async () => {
   for (const name of ['nope', 'llm']) {
     const { code, err } = await judge('', ['--judge', name])
     equal(code, 2)
@@ -78,39 +78,42 @@ test('a judge that is unknown or not configured is a mistake in the command line
   }
 })
 
-test('a line is read up to LONGEST_CASE bytes, also without an end, and pieces of it are joined', async () => {
-  const read = async (pieces: readonly Uint8Array[]): Promise<string[]> => {
+test('lines are read from any chunks, up to MAX_CASE_BYTES', async () => {
+  const read = async (chunks: readonly Uint8Array[]): Promise<string[]> => {
     const texts: string[] = []
     for await (const { text } of numberedLines(
       (async function* () {
-        yield* pieces
+        yield* chunks
       })(),
     ))
       texts.push(text)
     return texts
   }
-  const most = Buffer.alloc(LONGEST_CASE, 'x')
+  const longest = Buffer.alloc(MAX_CASE_BYTES, 'x')
   deepEqual(
-    (await read([most])).map((text) => text.length),
-    [LONGEST_CASE],
+    (await read([longest])).map((text) => text.length),
+    [MAX_CASE_BYTES],
   )
-  await rejects(read([most, Buffer.from('x')]), { code: 'bad_request', message: /Line 1: longer than 8388608 bytes/ })
+  await rejects(read([longest, Buffer.from('x')]), {
+    code: 'bad_request',
+    message: /Line 1: it is longer than 8388608 bytes/,
+  })
   const word = Buffer.from('é\nb')
   deepEqual(await read([word.subarray(0, 1), word.subarray(1)]), ['é', 'b'])
-  await rejects(read([Buffer.from([0xff, 10])]), { message: /Line 1: no UTF-8/ })
+  await rejects(read([Buffer.from([0xff, 10])]), { message: /Line 1: it is not UTF-8/ })
 })
 
-test('the configured judge is asked, a few cases at a time, and verdicts keep the order of the cases', async (t) => {
-  const asked: string[] = []
+test('the configured judge gets several cases at a time, and verdicts keep the order of the cases', async (t) => {
+  const bodies: string[] = []
   let open = 0
-  let most = 0
+  let mostOpen = 0
   const server = createServer((request, response) => {
-    most = Math.max(most, ++open)
+    mostOpen = Math.max(mostOpen, ++open)
     let body = ''
-    request.on('data', (piece) => (body += String(piece)))
+    request.on('data', (chunk) => (body += String(chunk)))
     request.on('end', () => {
       const good = body.includes('fine')
-      asked.push(body)
+      bodies.push(body)
       open -= 1
       response.end(
         JSON.stringify({
@@ -130,8 +133,8 @@ test('the configured judge is asked, a few cases at a time, and verdicts keep th
     Array.from({ length: 12 }, (_, i) => (i % 3 === 0 ? 1 : -1)),
   )
   match(parsed(out)[0]!.judge, /^llm-/)
-  equal(asked.length, 36, 'three votes each')
-  ok(most <= 12, `${most} requests at once`)
+  equal(bodies.length, 36, 'three votes each')
+  ok(mostOpen <= 12, `${mostOpen} requests at once`)
   equal((await judge(line({ user: 'Thanks!' }), ['--judge', 'reactions'], env)).code, 0)
-  equal(asked.length, 36, '--judge reactions asks nobody')
+  equal(bodies.length, 36, '--judge reactions sends no request')
 })

@@ -1,16 +1,17 @@
 import { Readable } from 'node:stream'
 import { createJudges, judgeNamed, scorerConfig } from '@instar/scorer'
 import { command, UsageError } from '../command.ts'
-import { judgeCases, LONGEST_CASE, type JudgeReport } from '../judging.ts'
+import { judgeCases, MAX_CASE_BYTES, type JudgeReport } from '../judging.ts'
 
 type ScorerConfig = ReturnType<typeof scorerConfig.parse>
 
-const configOf = (name: string | undefined, llm: Parameters<typeof scorerConfig.parse>[0]): ScorerConfig => {
+/** Throws `UsageError`. */
+const parseJudge = (name: string | undefined, llm: Parameters<typeof scorerConfig.parse>[0]): ScorerConfig => {
   if (name === undefined) return scorerConfig.parse(llm)
   const judge = judgeNamed(name)
-  if (!judge) throw new UsageError(`--judge ${name}: llm or reactions is expected`)
+  if (!judge) throw new UsageError(`--judge ${name}: must be reactions or llm`)
   const config = scorerConfig.parse({ ...(llm as object), judges: [judge] })
-  if (judge === 'llm' && !config.llm) throw new UsageError('--judge llm: INSTAR_JUDGE_URL is not set')
+  if (judge === 'llm' && !config.llm) throw new UsageError('--judge llm needs INSTAR_JUDGE_URL')
   return config
 }
 
@@ -19,17 +20,17 @@ export default command('judge', {
   help: `
 Judges cases from standard input as the scorer judges turns. A case is one line of JSON:
   {"request": "…", "answer": "…", "next": {"user": "…", "tools": ["…" or {"name": "…", "content": "…"}]}}
-next is what came after the answer: the person's next message and results of tools; either may be missing. Blank
-lines are passed over. For each case one line goes to standard output, in the same order: 1, -1 or ?, and the hint.
+next is the next state of the answer: the user's next message and tool results; either may be missing. Blank lines are
+skipped. Prints one line for each case, in the same order: 1, -1 or ? (no verdict), and the hint.
 
   --judge J  reactions or llm (default: llm if INSTAR_JUDGE_URL is set, else reactions)
 
---json: each line is {"value": 1 | -1 | null, "hint": string | null, "judge": string | null}; null is no opinion.
-A line is at most ${LONGEST_CASE >> 20} MiB; a bad line is told by its number, after the verdicts on the lines before it. Exit code 1:
-a line is bad, or the judge failed on a case; 2: the command line is not understood.`,
+--json: each line is {"value": 1 | -1 | null, "hint": string | null, "judge": string | null}; value null: no verdict. A
+line has at most ${MAX_CASE_BYTES >> 20} MiB. The error of an invalid line names its number and follows the verdicts on the lines before.
+Exit code 1 for an invalid line, and if the judge failed on a case`,
   options: { judge: { type: 'string' } },
   async run({ config, values, json, out, err, stop, input }) {
-    const settings = configOf(values.judge, config.judge === null ? {} : { llm: config.judge })
+    const settings = parseJudge(values.judge, config.judge === null ? {} : { llm: config.judge })
     const judges = createJudges(settings, { now: () => Date.now(), say: (line) => err(`${line}\n`) })
     const report: JudgeReport = { cases: 0, failed: 0 }
     for await (const verdict of judgeCases(judges, input ?? Readable.from([]), settings.concurrency, stop, report))
