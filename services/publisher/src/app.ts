@@ -1,4 +1,4 @@
-/** The publisher on its ports: starts the line, measures candidates, appends verdicts. Rules: core/decide.ts. */
+/** The publisher service: starts the line, measures candidates and appends verdicts. Rules: core/decide.ts. */
 import { InstarError, requireBase, weightLine, type BatchSealed, type Event, type UpdateComputed } from '@instar/events'
 import { createTurnReader, partitionOf } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/engine/port'
@@ -14,7 +14,7 @@ import { snapshotVersion, stateOfSnapshot } from './shell/snapshot.ts'
 export * from './config.ts'
 export { contentOf, evaluate, type Probe } from './shell/evaluate.ts'
 export { probesOf } from './shell/probes.ts'
-export { rule, THRESHOLDS, type Figures, type Thresholds } from './core/gate.ts'
+export { checkCandidate, THRESHOLDS, type Figures, type Thresholds } from './core/gate.ts'
 export { decide, decidePromotion, lineStarted, type Decision, type Measured } from './core/decide.ts'
 export { evolve, initialState, type PublisherState } from './core/state.ts'
 
@@ -23,13 +23,14 @@ export type PublisherPorts = DeciderPorts & {
   model: Model
   probes: readonly Probe[]
   metrics?: Metrics
-  /** Puts branches through the gate when it is asked to, and decides nothing by itself. */
+  /** Executes promotions and nothing else. */
   promotionsOnly?: boolean
-  onProgress?: (what: {
+  /** Called for each verdict on the policy. */
+  onProgress?: (verdict: {
     phase: 'published' | 'rejected'
     version: number | null
     reason: string | null
-    /** Measured candidates refused in a row, this one included. */
+    /** Consecutive measured candidates that the gate refused, including this one. */
     refusals: number
     figures: Record<string, number>
   }) => void
@@ -40,13 +41,17 @@ type Promotion = { accepted: true; version: number } | { accepted: false; reason
 export type Publisher = {
   start(): Promise<void>
   stop(): Promise<void>
+  /** The reason why no candidate is measured now: a label of `instar_publisher_waits`, or the error that is retried. */
   waits(): string
-  /** A branch's last version through the gate. Throws `unknown_branch` where there is none. */
+  /**
+   * Measures the last version of a branch and publishes it if the gate accepts it. `branch`: the key of the branch. Throws
+   * `unknown_branch`, `empty_branch`, `unfinished_branch`, `stopping`, and errors of the log and of the learning engine.
+   */
   promote(branch: string): Promise<Promotion>
   state: PublisherState
 }
 
-/** A promotion that was asked for and has no verdict yet. */
+/** A promotion without a verdict. `update`: the record id of its update, once the verdict is appended. */
 type PromotionRequest = {
   branch: string
   settle: (promotion: Promotion) => void
@@ -55,10 +60,10 @@ type PromotionRequest = {
   update: string | null
 }
 
-const REFUSALS = {
-  unknown_branch: 'there is no such branch',
-  empty_branch: 'it has no version of its own',
-  unfinished_branch: 'its replay was not finished',
+const BRANCH_FAULTS = {
+  unknown_branch: 'does not exist',
+  empty_branch: 'has no version',
+  unfinished_branch: 'is unfinished: its replay ended before the last batch',
 } as const
 
 export const createPublisher = (ports: PublisherPorts, config: PublisherConfig): Publisher => {
@@ -126,7 +131,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
     const line = weightLine(state.weights, policy)
     const head = line.versions.get(line.head)
     if (!head)
-      throw new InstarError('internal', `the head of ${policy} is version ${line.head}, which its log does not hold`)
+      throw new InstarError('internal', `the head of ${policy} is version ${line.head}, which is not on the log`)
     const positive = positiveTurns(state, sealed, config.positiveTurns)
     const figures = await evaluate({ ...ports, reader }, config, {
       computed,
@@ -138,7 +143,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
     return { update, head: head.version, figures, evidence: positive }
   }
 
-  /** The next step of a promotion. Its faults are the caller's of `promote`; the service goes on. */
+  /** The next step of a promotion. An error rejects the promise of its caller and does not stop the service. */
   const promote = async (request: PromotionRequest, signal: AbortSignal): Promise<Event | null> => {
     try {
       return await advance(request)
@@ -163,7 +168,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
     switch (decision.do) {
       case 'refuse': {
         const name = request.branch.slice(request.branch.indexOf('~') + 1)
-        throw new InstarError(decision.why, `branch ${name}: ${REFUSALS[decision.why]}`, { branch: name })
+        throw new InstarError(decision.why, `branch ${name} ${BRANCH_FAULTS[decision.why]}`, { branch: name })
       }
       case 'append':
         request.update = decision.event.update

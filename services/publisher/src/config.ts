@@ -19,10 +19,11 @@ export const publisherConfig = z.object({
       positiveDrop: z.number().default(THRESHOLDS.positiveDrop),
     })
     .prefault({}),
-  /** Held-out positively scored turns that a candidate is asked about. */
+  /** Held-out turns with a positive score for `positive_logprob`. */
   positiveTurns: z.int().nonnegative().default(16),
-  /** Sampled answers for KL, length and repetition. */
+  /** Sampled answers for KL, length, entropy and repetition. */
   samples: z.int().positive().default(48),
+  /** Limit of a sampled answer, in tokens. */
   maxTokens: z.int().positive().default(64),
 })
 export type PublisherConfig = z.infer<typeof publisherConfig>

@@ -1,4 +1,4 @@
-/** The publisher as a process of its own, on Kafka. */
+/** The publisher as a separate process on Kafka. */
 import { openModel, startLearning } from '@instar/policy'
 import { hostOf, runService } from '@instar/process'
 import { createPublisher, publisherConfig } from './app.ts'

@@ -317,9 +317,12 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     promotedUnfinished: [
       'a branch is promoted before it is finished',
-      ['made.failed + from.verdictCount <', 'made.failed + from.verdictCount < 0 *'],
+      ['updates.failed + weights.verdictCount <', 'updates.failed + weights.verdictCount < 0 *'],
     ],
-    promotedFirst: ["a branch's first version is promoted", ['from.versions.get(from.last)', 'from.versions.get(1)']],
+    promotedFirst: [
+      "a branch's first version is promoted",
+      ['weights.versions.get(weights.last)', 'weights.versions.get(1)'],
+    ],
     everybodyPublishes: [
       'a standby publisher gives verdicts',
       ["if (!assigned) return { do: 'wait', why: 'standby' }", ''],

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { decodeRecord, encodeEvent, updateLine, weightLine, type Event, type Logged } from '@instar/events'
 import { decide, decidePromotion, lineStarted, type Measured } from './decide.ts'
-import { rule, THRESHOLDS, type Figures } from './gate.ts'
+import { checkCandidate, THRESHOLDS, type Figures } from './gate.ts'
 import { evolve, initialState, type PublisherState } from './state.ts'
 
 const GOOD: Figures = {
@@ -20,11 +20,11 @@ const GOOD: Figures = {
 
 describe('the gate', () => {
   const reason = (changes: Partial<Figures>, best: number | null = 0.99): string | null => {
-    const ruling = rule({ ...GOOD, ...changes }, best, THRESHOLDS)
-    return ruling.accepted ? null : ruling.reason
+    const result = checkCandidate({ ...GOOD, ...changes }, best, THRESHOLDS)
+    return result.accepted ? null : result.reason
   }
   it('passes a good update', () => assert.equal(reason({}), null))
-  it('rejects each kind of spoiled one by its own figure', () => {
+  it('rejects an update for each figure beyond its threshold', () => {
     assert.equal(reason({ kl_parent: 0.071 }), 'kl_parent')
     assert.equal(reason({ kl_base: 0.3 }), 'kl_base')
     assert.equal(reason({ content: 0.944 }), 'content')
@@ -42,13 +42,13 @@ describe('the gate', () => {
     assert.equal(reason({ entropy: 0.011, entropy_parent: 0.1 }), null)
     assert.equal(reason({ entropy: 0 }), null, 'the entropy of the head was not recorded')
   })
-  it('rejects answers that no longer end, where the limit of tokens hides their length', () => {
+  it('rejects a candidate whose answers are cut at the token limit, which hides their length', () => {
     assert.equal(reason({ length: 64, length_parent: 30, cut: 0.6, cut_parent: 0 }), 'length')
     assert.equal(reason({ length: 64, length_parent: 30, cut: 0.5, cut_parent: 0 }), null)
     assert.equal(reason({ length: 64, length_parent: 60, cut: 0.9, cut_parent: 0.8 }), null)
     assert.equal(reason({ length: 64, length_parent: 60, cut: 0.96, cut_parent: 0.7 }), 'length')
   })
-  it('a slow decline is seen against the best, not against the parent', () => {
+  it('content is compared with the best accepted version, so a slow decline is rejected', () => {
     assert.equal(reason({ content: 0.96 }, 0.97), null)
     assert.equal(reason({ content: 0.95 }, 0.995), 'content')
     assert.equal(reason({ content: 0.5 }, null), null)
@@ -110,7 +110,7 @@ class History {
 }
 
 describe('decide', () => {
-  it('starts the line, measures, publishes: the record moves the head', () => {
+  it('starts the line, measures a candidate and publishes it with a record that moves the head', () => {
     const h = new History()
     assert.deepEqual(h.decide(), { do: 'start' })
     h.start()
@@ -125,14 +125,14 @@ describe('decide', () => {
     assert.equal(line.bestContent, 0.99)
     assert.deepEqual(h.decide(), { do: 'wait', why: 'updates' })
   })
-  it('one that stands by starts, measures and publishes nothing, but serves a promotion', () => {
+  it('a standby publisher starts, measures and publishes nothing, but executes promotions', () => {
     const h = new History()
-    const standsBy = (): void =>
+    const assertStandby = (): void =>
       assert.deepEqual(decide(h.state, null, THRESHOLDS, 9, false), { do: 'wait', why: 'standby' })
-    standsBy()
+    assertStandby()
     h.start()
     h.update(1, 0)
-    standsBy()
+    assertStandby()
     assert.equal(decide(h.state, null, THRESHOLDS, 9, true).do, 'evaluate')
     assert.deepEqual(decidePromotion(h.state, 'policy~no', null, THRESHOLDS, 9), {
       do: 'refuse',
@@ -170,7 +170,7 @@ describe('decide', () => {
     const update = h.update(1, 0)
     assert.equal(h.decide({ update, head: 7, figures: GOOD, evidence: [] }).do, 'evaluate')
   })
-  it('refusals are counted until a candidate is accepted or the head moves; one that was not measured is not', () => {
+  it('refusals of measured candidates are counted until a candidate is accepted or the head moves', () => {
     const h = new History()
     h.start()
     const refusals = (): number => weightLine(h.state.weights, 'policy').refusals
@@ -186,7 +186,7 @@ describe('decide', () => {
     assert.equal(refusals(), 2)
     h.update(3, 7)
     h.decide()
-    assert.equal(refusals(), 2, 'a stale parent says nothing about the update')
+    assert.equal(refusals(), 2, 'a candidate with a stale parent is not measured')
     h.decide({ update: h.update(4, 0), head: 0, figures: GOOD, evidence: [] })
     assert.equal(refusals(), 0)
     refused(5, 1)
@@ -205,7 +205,7 @@ describe('decide', () => {
     })
     assert.equal(refusals(), 0)
   })
-  it('numbers go on after a rollback', () => {
+  it('version numbers continue after a rollback', () => {
     const h = new History()
     h.start()
     h.decide({ update: h.update(1, 0), head: 0, figures: GOOD, evidence: [] })
@@ -229,7 +229,7 @@ describe('decide', () => {
 })
 
 describe('promotion', () => {
-  it("takes a branch's last version through the gate; the branch itself never moves the head", () => {
+  it("publishes a branch's last version if the gate accepts it; records of the branch do not move the head", () => {
     const h = new History()
     h.start()
     assert.deepEqual(decidePromotion(h.state, 'policy~b', null, THRESHOLDS, 9), { do: 'refuse', why: 'unknown_branch' })
@@ -263,14 +263,14 @@ describe('promotion', () => {
     })
     assert.equal(weightLine(h.state.weights, 'policy').head, 0)
     assert.equal(decidePromotion(h.state, 'policy~b', null, THRESHOLDS, 9).do, 'evaluate')
-    const spoiled = decidePromotion(
+    const far = decidePromotion(
       h.state,
       'policy~b',
       { update, head: 0, figures: { ...GOOD, kl_base: 1 }, evidence: [] },
       THRESHOLDS,
       9,
     )
-    assert.ok(spoiled.do === 'append' && spoiled.event.type === 'VersionRejected' && spoiled.event.reason === 'kl_base')
+    assert.ok(far.do === 'append' && far.event.type === 'VersionRejected' && far.event.reason === 'kl_base')
     const good = decidePromotion(h.state, 'policy~b', { update, head: 0, figures: GOOD, evidence: [] }, THRESHOLDS, 9)
     assert.ok(good.do === 'append' && good.event.type === 'VersionPublished')
     h.add(good.event)
@@ -278,8 +278,8 @@ describe('promotion', () => {
   })
 })
 
-describe('what waits for a verdict', () => {
-  it('does not hang on how the topics interleave, though somebody computed a batch twice', () => {
+describe('updates without a verdict', () => {
+  it('do not depend on the order in which topics are read, also if a batch was computed twice', () => {
     const h = new History()
     const weights: Logged[] = []
     const updates: Logged[] = []
@@ -332,7 +332,7 @@ describe('what waits for a verdict', () => {
     for (let first = 0; first <= updates.length; first += 1) {
       const state = initialState('policy')
       for (const logged of [...updates.slice(0, first), ...weights, ...updates.slice(first)]) evolve(state, logged)
-      assert.deepEqual([...state.unsettled], [sealed.id], `the verdict after ${first} of them`)
+      assert.deepEqual([...state.unsettled], [sealed.id], `the verdict after ${first} records of updates`)
     }
   })
 })

@@ -1,7 +1,7 @@
 /**
- * The gate's decisions. Accepting is one record that also moves the head; rejecting is one record; both
- * carry the figures. Only what was decided on the chain's latest record counts, so a verdict that was
- * overtaken is decided again, with the same figures while the head is the same.
+ * The decisions of the publisher. Acceptance is one record, which also moves the head; rejection is one record; both have
+ * the figures. A verdict that loses a race for the chain does not count and is decided again, with the same figures if the
+ * head is the same.
  */
 import {
   batchOfUpdate,
@@ -15,20 +15,23 @@ import {
   type VersionPublished,
   type VersionRejected,
 } from '@instar/events'
-import { rule, type Figures, type Thresholds } from './gate.ts'
+import { checkCandidate, type Figures, type Thresholds } from './gate.ts'
 import type { PublisherState } from './state.ts'
 
-/** What was measured of one update against one head. `evidence`: held-out turns used. */
+/** The figures of one update against one head. `evidence`: the held-out turns on which they were measured. */
 export type Measured = { update: string; head: number; figures: Figures; evidence: string[] }
 
 export type Decision =
   | { do: 'append'; event: VersionPublished | VersionRejected }
-  /** Nothing is on the line yet: measure the base, then append `lineStarted`. */
+  /** The policy has no line: measure the base, then append `lineStarted`. */
   | { do: 'start' }
   | { do: 'evaluate'; update: string; computed: UpdateComputed; sealed: BatchState['sealed'] }
   | { do: 'wait'; why: 'standby' | 'updates' | 'frozen' | 'not_live' }
 
-/** `assigned` false: another publisher owns this policy and this one only handles promotions that it was asked for. */
+/**
+ * `assigned` false: another publisher holds the policy's partition; this one is a standby and executes only its own
+ * promotions. `now`: ms since the epoch.
+ */
 export const decide = (
   state: PublisherState,
   measured: Measured | null,
@@ -51,7 +54,7 @@ export const decide = (
     }
   if (line.frozen) return { do: 'wait', why: 'frozen' }
   const { sealed } = batch
-  return gated(
+  return decideCandidate(
     state,
     { update: id, computed: event, sealed, parent, why: 'update', source: null },
     measured,
@@ -64,12 +67,12 @@ type Candidate = {
   update: string
   computed: UpdateComputed
   sealed: BatchState['sealed']
-  /** The head that it would replace. */
+  /** The head that the candidate would replace. */
   parent: number
 } & Pick<VersionPublished, 'why' | 'source'>
 
-/** The gate's verdict on an update that may become the head, once it is measured against the head. */
-const gated = (
+/** Measures a candidate against the head, then appends the gate's verdict. */
+const decideCandidate = (
   state: PublisherState,
   { update, computed, sealed, parent, why, source }: Candidate,
   measured: Measured | null,
@@ -79,11 +82,11 @@ const gated = (
   const line = weightLine(state.weights, state.policy)
   if (!measured || measured.update !== update || measured.head !== line.head)
     return { do: 'evaluate', update, computed, sealed }
-  const ruling = rule(measured.figures, line.bestContent, limits)
-  if (!ruling.accepted)
+  const result = checkCandidate(measured.figures, line.bestContent, limits)
+  if (!result.accepted)
     return {
       do: 'append',
-      event: rejected(state, { update, computed, parent, reason: ruling.reason, measured }, now),
+      event: rejected(state, { update, computed, parent, reason: result.reason, measured }, now),
     }
   return {
     do: 'append',
@@ -106,7 +109,7 @@ const gated = (
   }
 }
 
-/** The first record of a live line; `content` of the base goes into its settings. */
+/** The first record of a live line. `settings`: the thresholds and the figures of the base. */
 export const lineStarted = (
   policy: string,
   base: LineStarted['base'],
@@ -123,7 +126,7 @@ export const lineStarted = (
   at: now,
 })
 
-/** A branch's last version through the same gate. Null figures: it must be measured first. */
+/** The next step of promoting a branch's last version. `measured` null: it has not been measured. */
 export const decidePromotion = (
   state: PublisherState,
   branch: string,
@@ -134,18 +137,18 @@ export const decidePromotion = (
   | Exclude<Decision, { do: 'start' | 'wait' }>
   | { do: 'refuse'; why: 'unknown_branch' | 'empty_branch' | 'unfinished_branch' } => {
   const line = weightLine(state.weights, state.policy)
-  const from = weightLine(state.weights, branch)
-  const version = from.versions.get(from.last)
-  if (!from.started) return { do: 'refuse', why: 'unknown_branch' }
+  const weights = weightLine(state.weights, branch)
+  const version = weights.versions.get(weights.last)
+  if (!weights.started) return { do: 'refuse', why: 'unknown_branch' }
   if (!version?.published) return { do: 'refuse', why: 'empty_branch' }
-  const made = updateLine(state.updates, branch)
-  if (made.failed + from.verdictCount < (from.started.settings.batches ?? 0))
+  const updates = updateLine(state.updates, branch)
+  if (updates.failed + weights.verdictCount < (weights.started.settings.batches ?? 0))
     return { do: 'refuse', why: 'unfinished_branch' }
   const { published } = version
-  const source = batchOfUpdate(made, published.update)
+  const source = batchOfUpdate(updates, published.update)
   if (!source?.update) return { do: 'refuse', why: 'empty_branch' }
   const { event: computed } = source.update
-  return gated(
+  return decideCandidate(
     state,
     {
       update: published.update,
@@ -161,7 +164,7 @@ export const decidePromotion = (
   )
 }
 
-/** A candidate that cannot be measured (its bytes are missing or damaged) is rejected, and learning continues. */
+/** The rejection of a candidate that cannot be measured because its blobs are missing or damaged. */
 export const unmeasurable = (state: PublisherState, update: string, reason: string, now: number): VersionRejected => {
   const batch = batchOfUpdate(updateLine(state.updates, state.policy), update)
   if (!batch?.update) throw new RangeError(`update ${update} is not on the log`)
@@ -178,7 +181,7 @@ type Rejection = {
   computed: UpdateComputed
   parent: number
   reason: string
-  /** Absent: it was not measured. */
+  /** Absent if the candidate was not measured. */
   measured?: Measured
 }
 

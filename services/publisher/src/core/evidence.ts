@@ -1,8 +1,8 @@
-/** Which turns of the log a candidate is asked about: recent, and not of the batch that made it. */
+/** The held-out turns on which a candidate is measured. */
 import { type BatchSealed } from '@instar/events'
 import type { PublisherState } from './state.ts'
 
-/** The latest turns with a positive score that this batch does not hold, newest first. */
+/** At most `limit` trainable turns with a positive score that are not in the batch, newest first. */
 export const positiveTurns = (state: PublisherState, batch: BatchSealed, limit: number): string[] => {
   const own = new Set(batch.items.map((item) => item.turn))
   const found: string[] = []

@@ -1,28 +1,28 @@
 /**
- * The gate: a candidate against the version that serves. Thresholds and what each one catches: docs/learning.md.
- * A single bad step shows in the KL to its parent; slow poisoning shows nowhere but in the content probe,
- * which is therefore compared with the best version ever accepted, not with the parent.
+ * The gate: compares a candidate with the serving version. docs/learning.md describes each threshold. A single bad step
+ * raises the KL to its parent. A slow decline over many versions is visible only in the content probe, which is therefore
+ * compared with the best accepted version instead of the parent.
  */
 export type Thresholds = {
+  /** Maximum mean KL to the parent and to the base, in nats per token of sampled answers. */
   klParent: number
   klBase: number
-  /** Content probe: at most this far below the best accepted version. */
+  /** Maximum drop of the content figure (a share, 0…1) below the best accepted version. */
   contentDrop: number
-  /** Mean length of sampled answers in tokens, as a multiple of the parent's, and at most this many more. */
+  /** Maximum mean length of sampled answers, in tokens: `lengthFactor` times the parent's plus `lengthSlack`. */
   lengthFactor: number
   lengthSlack: number
-  /** Share of sampled answers that end at the limit of tokens: at most this, or this much above the parent's. */
+  /** Maximum share of sampled answers cut at the token limit: `cutShare`, or the parent's share plus `cutRise`. */
   cutShare: number
   cutRise: number
-  /** Mean length at least this multiple of the parent's, where the parent's is above `shortLength`. */
+  /** Minimum mean length as a multiple of the parent's, if the parent's is at least `shortLength` tokens. */
   lengthFloor: number
-  /** Mean length of the parent, in tokens, from which on `lengthFloor` holds: short answers may get shorter. */
   shortLength: number
-  /** Mean entropy of the sampled distributions at least this multiple of the parent's, where that is recorded. */
+  /** Minimum mean entropy of the sampled distributions as a multiple of the parent's, if that is recorded. */
   entropyFloor: number
-  /** Share of repeated 4-grams in sampled answers. */
+  /** Maximum share of repeated 4-grams in sampled answers. */
   repetition: number
-  /** Held-out positively scored turns: mean log-prob per token may fall by this many nats. */
+  /** Maximum drop of the mean log-probability per token on held-out turns with a positive score, in nats. */
   positiveDrop: number
 }
 
@@ -41,15 +41,16 @@ export const THRESHOLDS: Thresholds = {
   positiveDrop: 0.5,
 }
 
-/** Figures of one evaluation. Absent ones were not measurable (no probes, no positive turns yet). */
+/** Figures of one evaluation, in the units of `Thresholds`; absent if not measurable (no probes, no positive turns). */
 export type Figures = {
+  /** 1 if all figures are finite, otherwise 0. */
   finite: number
   kl_parent: number
   kl_base: number
   entropy: number
-  /** Of the head, as recorded when it was measured; absent: not recorded. */
+  /** As recorded when the head was measured. */
   entropy_parent?: number
-  /** Share of sampled answers that end at the limit of tokens, where `length` says no more. */
+  /** Share of sampled answers cut at the token limit, which `length` does not show. */
   cut?: number
   cut_parent?: number
   length: number
@@ -60,29 +61,30 @@ export type Figures = {
   positive_logprob_parent?: number
 }
 
-type Ruling = { accepted: true } | { accepted: false; reason: string }
+type GateResult = { accepted: true } | { accepted: false; reason: string }
 
-/** `best`: the highest content figure of an accepted version or the base; null without probes. */
-export const rule = (figures: Figures, best: number | null, limits: Thresholds): Ruling => {
-  const no = (reason: string): Ruling => ({ accepted: false, reason })
-  if (figures.finite !== 1 || !Object.values(figures).every((value) => Number.isFinite(value))) return no('not_finite')
-  if (figures.kl_parent > limits.klParent) return no('kl_parent')
-  if (figures.kl_base > limits.klBase) return no('kl_base')
+/** `best`: the highest content figure of the base and of the accepted versions; null without probes. */
+export const checkCandidate = (figures: Figures, best: number | null, limits: Thresholds): GateResult => {
+  const rejected = (reason: string): GateResult => ({ accepted: false, reason })
+  if (figures.finite !== 1 || !Object.values(figures).every((value) => Number.isFinite(value)))
+    return rejected('not_finite')
+  if (figures.kl_parent > limits.klParent) return rejected('kl_parent')
+  if (figures.kl_base > limits.klBase) return rejected('kl_base')
   if (figures.content !== undefined && best !== null && figures.content < best - limits.contentDrop)
-    return no('content')
-  if (figures.length > limits.lengthFactor * figures.length_parent + limits.lengthSlack) return no('length')
+    return rejected('content')
+  if (figures.length > limits.lengthFactor * figures.length_parent + limits.lengthSlack) return rejected('length')
   if (figures.cut !== undefined && figures.cut > Math.max(limits.cutShare, (figures.cut_parent ?? 0) + limits.cutRise))
-    return no('length')
+    return rejected('length')
   if (figures.length_parent >= limits.shortLength && figures.length < limits.lengthFloor * figures.length_parent)
-    return no('length_low')
+    return rejected('length_low')
   if (figures.entropy_parent !== undefined && figures.entropy < limits.entropyFloor * figures.entropy_parent)
-    return no('entropy_low')
-  if (figures.repetition > limits.repetition) return no('repetition')
+    return rejected('entropy_low')
+  if (figures.repetition > limits.repetition) return rejected('repetition')
   if (
     figures.positive_logprob !== undefined &&
     figures.positive_logprob_parent !== undefined &&
     figures.positive_logprob < figures.positive_logprob_parent - limits.positiveDrop
   )
-    return no('positive_turns')
+    return rejected('positive_turns')
   return { accepted: true }
 }

@@ -1,4 +1,4 @@
-/** Everything the publisher knows: the folds of `turns`, `scores`, `updates`, `weights`, side by side. */
+/** The publisher's state: one fold per topic, the updates without a verdict, and the latest turns with a positive score. */
 import {
   foldScores,
   foldTurns,
@@ -34,9 +34,9 @@ export type PublisherState = {
   scores: ScoresState
   updates: UpdatesState
   weights: WeightsState
-  /** Batches with an update and no verdict, in order: a cache of updates − weights, the same in any interleaving. */
+  /** Batches with an update and no verdict, in order; the same for any order of reading `updates` and `weights`. */
   unsettled: Queue
-  /** The last turns whose score in force is positive, in the order in which it became so. */
+  /** The latest turns whose current score is positive, in the order in which it became positive. */
   positive: Queue
 }
 export type MemoryPublisher = Omit<
@@ -51,8 +51,8 @@ export type MemoryPublisher = Omit<
   positive: Set<string>
 }
 
-/** How many turns `positive` holds: more than any evaluation asks for and a batch holds. */
-const REMEMBERED = 1000
+/** Limit of `positive`: more than an evaluation needs beyond the turns of a batch. */
+const MAX_POSITIVE = 1000
 
 export const initialState = (policy: string): MemoryPublisher => ({
   policy,
@@ -64,7 +64,7 @@ export const initialState = (policy: string): MemoryPublisher => ({
   positive: new Set(),
 })
 
-/** Null: not this policy's, or not this service's affair. */
+/** Folds one record. Null for scores of other policies and for topics that the publisher does not use. */
 export const evolve = (state: PublisherState, logged: Logged<Event>): FoldOutcome | null => {
   switch (logged.topic) {
     case 'turns':
@@ -87,7 +87,7 @@ const evolveScores = (state: PublisherState, logged: Logged<ScoresEvent>): FoldO
   if (!outcome.counted) return outcome
   if (event.type !== 'TurnSkipped' && event.reward > 0) state.positive.add(event.turn)
   else state.positive.delete(event.turn)
-  if (state.positive.size > REMEMBERED)
+  if (state.positive.size > MAX_POSITIVE)
     for (const oldest of state.positive) {
       state.positive.delete(oldest)
       break
@@ -115,7 +115,7 @@ const evolveWeights = (state: PublisherState, logged: Logged<WeightsEvent>): Fol
   ) {
     const { byUpdate, byId } = updateLine(state.updates, state.policy)
     const batch = byUpdate.get(event.update)
-    // When a batch was computed twice, its last update is pending: a verdict on an earlier one does not settle it.
+    // If a batch was computed twice, only a verdict on its last update settles it.
     if (batch !== undefined && byId.get(batch)?.update?.id === event.update) state.unsettled.delete(batch)
   }
   return outcome

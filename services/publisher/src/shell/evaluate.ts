@@ -1,4 +1,4 @@
-/** Measures one candidate against the serving version, on the learning engine. Figures: core/gate.ts. */
+/** Measures a candidate against the serving version on the learning engine. Figures: core/gate.ts. */
 import { type BatchSealed, type UpdateComputed, type VersionState } from '@instar/events'
 import { getBlob, type EventLog, type TurnReader } from '@instar/log'
 import type { AdapterSha, Evaluation, LearningEngine, Model, Sampling } from '@instar/engine/port'
@@ -6,7 +6,7 @@ import { adapterFromWeights } from '@instar/policy'
 import type { PublisherConfig } from '../config.ts'
 import type { Figures } from '../core/gate.ts'
 
-/** A question with a checkable answer that ships with a model, and how to check it. */
+/** A question of the model's content probe and the check of an answer. */
 export type Probe = { question: string; check: (answer: string) => boolean }
 
 type EvaluatePorts = {
@@ -17,7 +17,7 @@ type EvaluatePorts = {
   probes: readonly Probe[]
 }
 
-/** `parent`: figures of the head's own samples as recorded; the length is measured again where it is not. */
+/** `parent`: recorded figures of the head. Its length is measured again if it is not recorded. */
 type CandidateVersion = {
   computed: UpdateComputed
   sealed: BatchSealed
@@ -85,7 +85,7 @@ const samplingOf = (model: Model, config: PublisherConfig): Sampling => ({
   stop: [],
 })
 
-/** What the base does on the probes: the figures that the first candidate is held against. Empty without probes. */
+/** The base's figures on the probes, with which the first candidate is compared. Empty without probes. */
 export const measureBase = async (
   ports: Pick<EvaluatePorts, 'learner' | 'model' | 'probes'>,
   config: PublisherConfig,
@@ -103,7 +103,7 @@ export const measureBase = async (
   return { ...(await contentOf(ports, config, null)), length: own.length, entropy: own.entropy, cut: cutShare(own) }
 }
 
-/** Share of the probes answered rightly, greedy. Empty without probes. */
+/** The share of probes with a correct answer, sampled at temperature 0. Empty without probes. */
 export const contentOf = async (
   ports: Pick<EvaluatePorts, 'learner' | 'model' | 'probes'>,
   config: PublisherConfig,
@@ -117,23 +117,23 @@ export const contentOf = async (
     references: [],
     sampling: { temperature: 0, topP: 1, topK: 0, seed: SEED, maxTokens: config.maxTokens, stop: [] },
   })
-  const right = ports.probes.filter((probe, i) => probe.check(completions[i]?.text ?? '')).length
-  return { content: right / ports.probes.length }
+  const correct = ports.probes.filter((probe, i) => probe.check(completions[i]?.text ?? '')).length
+  return { content: correct / ports.probes.length }
 }
 
-/** Prompts that people really sent (the batch's), filled up with the probes' questions. */
+/** Token ids of at most `samples` prompts: those of the batch, then the questions of the probes. */
 const samplePrompts = async (
   ports: EvaluatePorts,
   config: PublisherConfig,
   sealed: BatchSealed,
 ): Promise<number[][]> => {
-  const asked = await Promise.all(
+  const recorded = await Promise.all(
     sealed.items.slice(0, config.samples).map((item) => ports.reader.promptIds(item.turn)),
   )
   const probes = ports.probes
-    .slice(0, Math.max(0, config.samples - asked.length))
+    .slice(0, Math.max(0, config.samples - recorded.length))
     .map((probe) => ports.model.promptIds([{ role: 'user', content: probe.question }], {}))
-  return [...asked, ...probes]
+  return [...recorded, ...probes]
 }
 
 const positiveLogprobs = async (

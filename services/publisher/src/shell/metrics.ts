@@ -3,15 +3,15 @@ import type { Logged, FoldOutcome } from '@instar/events'
 import type { Metrics } from '@instar/process'
 import { PUBLISHER_WAITS } from '@instar/process/metrics/labels'
 
-/** `refusals`: measured candidates refused in a row. */
-type Now = { policy: string; waits: string; refusals: number }
+/** `refusals`: consecutive measured candidates that the gate refused. */
+type CurrentValues = { policy: string; waits: string; refusals: number }
 
 const known = (waits: string): string => (PUBLISHER_WAITS.some((one) => one === waits) ? waits : 'other')
 
-/** Returns what is to be called with every record that is read once the publisher is ready. */
+/** Registers the metrics. Call the returned function with each record that is read once the publisher is ready. */
 export const recordPublisherMetrics = (
   metrics: Metrics,
-  now: () => Now,
+  now: () => CurrentValues,
 ): ((logged: Logged, outcome: FoldOutcome | null) => void) => {
   const figures = new Map<string, number>()
   metrics.read('instar_publisher_waits', () =>

@@ -1,4 +1,4 @@
-/** The questions with checkable answers that ship beside a model, if any: what the content probe asks. */
+/** The content probe of a model: the questions in its folder's `probes.jsonl`; none if there is no such file. */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { checkProbe, parseProbes } from '../../../../models/tiny/recipe/probe.ts'

@@ -1,11 +1,8 @@
-/**
- * The publisher's state in a snapshot: its folds, the updates without a verdict, the turns that it asks candidates
- * about.
- */
+/** The publisher's state in a snapshot: its folds, the updates without a verdict, and the turns with a positive score. */
 import { foldVersion, storedScores, storedTurns, storedUpdates, storedWeights, type Snapshot } from '@instar/log'
 import type { PublisherState } from '../core/state.ts'
 
-/** Changes with the sources of which the stored state is a function. */
+/** A digest of the sources that determine the stored state. */
 export const snapshotVersion = (): string =>
   foldVersion(['../core/state.ts', './snapshot.ts'].map((name) => new URL(name, import.meta.url)))
 
