@@ -22,7 +22,7 @@ const TOOLS = [
   { type: 'function', function: { name: 'book', parameters: BOOK } },
   { type: 'function', function: { name: 'ring', parameters: RING } },
 ]
-const grammarOf = (names: readonly string[], mostCalls: number): string =>
+const grammarOf = (names: readonly string[], maxCalls: number): string =>
   ebnfOf(
     {
       json: null,
@@ -30,7 +30,7 @@ const grammarOf = (names: readonly string[], mostCalls: number): string =>
         { name: 'book', parameters: BOOK },
         { name: 'ring', parameters: RING },
       ].filter(({ name }) => names.includes(name)),
-      mostCalls,
+      maxCalls,
       insideReasoning: false,
     },
     false,
@@ -216,14 +216,14 @@ for (const { kind, server: start, path, given, refusal } of KINDS) {
     )
     assert.equal(
       given(server.asked(path).at(-1)!.body),
-      ebnfOf({ json, calls: [], mostCalls: 16, insideReasoning: false }, false),
+      ebnfOf({ json, calls: [], maxCalls: 16, insideReasoning: false }, false),
     )
     assert.equal((await captured(rig, alone)).reason, kind === 'llamacpp' ? 'other_logprobs' : 'constrained')
     await chat(rig, { response_format })
     const free = TOOLS.map((tool) => ({ name: tool.function.name, parameters: { type: 'object' } }))
     assert.equal(
       given(server.asked(path).at(-1)!.body),
-      ebnfOf({ json, calls: free, mostCalls: 16, insideReasoning: false }, false),
+      ebnfOf({ json, calls: free, maxCalls: 16, insideReasoning: false }, false),
     )
 
     const asked = server.asked(path).length
@@ -251,7 +251,8 @@ for (const { kind, server: start, path, given, refusal } of KINDS) {
       const { error } = (await response.json()) as Fault
       assert.deepEqual([response.status, error.code, error.param], [400, 'bad_request', 'tool_choice'])
       assert.ok(
-        error.message.startsWith(`${kind} does not take what the answer must be: `) && error.message.includes(refusal),
+        error.message.startsWith(`The engine ${kind} rejects the grammar of the answer: `) &&
+          error.message.includes(refusal),
         error.message,
       )
     }
@@ -268,7 +269,7 @@ for (const { kind, server: start, path, given, refusal } of KINDS) {
         [response.status, ((await response.json()) as Fault).error.message],
         [
           400,
-          `The engine ${kind} does not hold its answers to a grammar, so that it cannot be told what an answer must be.`,
+          `The engine ${kind} does not enforce grammars. Send the request without a schema and without a forced tool call.`,
         ],
       )
       assert.equal(server.asked(path).length, 0)

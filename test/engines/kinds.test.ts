@@ -54,7 +54,7 @@ for (const incremental of [false, true]) {
     const rig = await opened(t, 'sglang', server)
     assert.equal(
       rig.line,
-      'sglang 0.5.23 (base), 1 of 1 server: token ids, log-probs as drawn without top_p and top_k; adapters loaded as versions come; context 512 tokens',
+      'sglang 0.5.23 (base), 1 of 1 server: token ids, exact log-probs without top_p and top_k; adapters loaded at run time; context 512 tokens',
     )
     const { text, turn } = await ask(rig, { temperature: 0.7 })
     assert.equal(text, 'Hello there, how are you?')
@@ -105,7 +105,7 @@ test('llama.cpp gives exact ids and log-probs after the samplers, and the adapte
   const rig = await opened(t, 'llamacpp', server)
   assert.equal(
     rig.line,
-    'llamacpp b9999-abc (tiny-f16.gguf), 1 of 1 server: token ids, log-probs as drawn; adapters loaded as versions come; context 512 tokens',
+    'llamacpp b9999-abc (tiny-f16.gguf), 1 of 1 server: token ids, exact log-probs; adapters loaded at run time; context 512 tokens',
   )
   const { text, turn } = await ask(rig, { temperature: 0.7, top_p: 0.9 })
   assert.equal(text, 'Hello there, how are you?')
@@ -121,7 +121,7 @@ test('llama.cpp gives exact ids and log-probs after the samplers, and the adapte
   assert.deepEqual(server.asked('/completion').at(-1)!.body['lora'], [{ id: 0, scale: 1 }])
   await line.publishNext(randomAdapter(6))
   const status = await statusThat(rig, ({ problem }) => problem !== null)
-  assert.match(status.problem!.message, /takes no adapters while it runs; convert it to GGUF/)
+  assert.match(status.problem!.message, /loads no adapters at run time; convert the adapter to GGUF/)
   assert.equal((await ask(rig)).turn.version, 1)
 })
 
@@ -146,7 +146,7 @@ test('a server of Chat Completions gets the messages; its text, reasoning and ca
   const rig = await opened(t, 'openai', server, { model: textModel('policy'), key: 'secret' })
   assert.match(
     rig.line,
-    /^openai compatible \(some-model\), 1 of 1 server: text only: turns are captured, none is trained on; adapters not loaded/,
+    /^openai compatible \(some-model\), 1 of 1 server: text only, turns are captured but not trained on; adapters not loaded/,
   )
   const plain = await ask(rig, { temperature: 0.5, max_tokens: 50, stop: ['zzz'] })
   assert.deepEqual(
@@ -239,7 +239,7 @@ test('a wrong key of the engine gives an error that names its setting', async ()
   server.key = 'secret'
   try {
     await assert.rejects(
-      startRemoteRig(`openai+${server.url}/v1`, { model: textModel('policy'), named: null, startMs: 0 }),
+      startRemoteRig(`openai+${server.url}/v1`, { model: textModel('policy'), servedName: null, startMs: 0 }),
       (error: Error & { code: string }) =>
         error.code === 'engine_refused' && error.message.includes('INSTAR_ENGINE_KEY'),
     )

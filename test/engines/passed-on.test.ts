@@ -13,7 +13,7 @@ import type { Body } from './server.ts'
 
 const opened = async (t: TestContext): Promise<{ server: ScriptedOpenai; rig: RemoteRig }> => {
   const server = await new ScriptedOpenai(model, { say: () => 'Hello there.' }).start()
-  const rig = await startRemoteRig(`openai+${server.url}/v1`, { model: textModel('policy'), patience: { roundMs: 1 } })
+  const rig = await startRemoteRig(`openai+${server.url}/v1`, { model: textModel('policy'), retry: { roundMs: 1 } })
   t.after(async () => {
     await rig.stop()
     await server.kill()

@@ -140,7 +140,7 @@ export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1):
     figures['line'] = remote.line
     assert.match(
       remote.line,
-      /^vllm 0\.32\.0\S* \(base\), 1 of 1 server: token ids, log-probs as drawn; adapters loaded as versions come; context 512 tokens$/,
+      /^vllm 0\.32\.0\S* \(base\), 1 of 1 server: token ids, exact log-probs; adapters loaded at run time; context 512 tokens$/,
     )
   })
 

@@ -36,7 +36,7 @@ const turn = async (response: Response) => turnOf(rig.log, response.headers.get(
 test('the capabilities of the engine are queried at the start and printed in one line', () => {
   assert.equal(
     rig.line,
-    'vllm 0.32.0 (base), 1 of 1 server: token ids, log-probs as drawn; adapters loaded as versions come; context 512 tokens',
+    'vllm 0.32.0 (base), 1 of 1 server: token ids, exact log-probs; adapters loaded at run time; context 512 tokens',
   )
 })
 

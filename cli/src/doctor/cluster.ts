@@ -1,9 +1,9 @@
 /** Findings about brokers, topics and their settings. */
 import { FLOW, TOPICS, type Topic } from '@instar/events/flow'
-import type { ClusterFound, GroupLag, TopicFound } from '@instar/log/kafka/index'
+import type { ClusterState, GroupLag, TopicState } from '@instar/log/kafka/index'
 import { countText, note, ok, wrong, type Finding } from './finding.ts'
 
-export const brokerFindings = ({ brokers, kafka, clusterId }: ClusterFound): Finding[] => {
+export const brokerFindings = ({ brokers, kafka, clusterId }: ClusterState): Finding[] => {
   const list = brokers.map(({ id, address, controller }) => `${id}${controller ? ' controller' : ''} ${address}`)
   const found = `${countText(brokers.length, 'broker')} (${list.join(', ')}), Kafka ${kafka}, cluster ${clusterId}`
   return [
@@ -15,7 +15,7 @@ export const brokerFindings = ({ brokers, kafka, clusterId }: ClusterFound): Fin
 
 /** `replication`: INSTAR_REPLICATION; `partitions`: INSTAR_PARTITIONS. */
 export const topicFindings = (
-  { topics, missing, brokers }: ClusterFound,
+  { topics, missing, brokers }: ClusterState,
   replication: number,
   partitions: Partial<Record<string, number>> = {},
 ): Finding[] => {
@@ -34,7 +34,7 @@ export const topicFindings = (
 
 /** `brokers`: their number. `configured`: partitions of the topic by INSTAR_PARTITIONS. */
 const topicFinding = (
-  { name, partitions, replicas, leaderless, behind }: TopicFound,
+  { name, partitions, replicas, leaderless, behind }: TopicState,
   replication: number,
   brokers: number,
   configured?: number,
@@ -87,7 +87,7 @@ const EFFECTS: Readonly<Record<string, string>> = {
 }
 
 /** `bootstrap`: the brokers, as Kafka's tools take them. Dead letters are copies, so their settings are notes. */
-export const settingFindings = (differing: ClusterFound['differing'], bootstrap: string): Finding[] => {
+export const settingFindings = (differing: ClusterState['differing'], bootstrap: string): Finding[] => {
   if (differing.length === 0) return [ok('as `instar setup` sets them: records are kept forever')]
   return differing.map(({ topic, setting, is, should }) => {
     const effect = EFFECTS[setting] ?? '`instar setup` sets another value'

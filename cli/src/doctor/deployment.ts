@@ -6,10 +6,10 @@ import {
   inspectRegistry,
   openKafkaLog,
   storedSchemas,
-  type ClusterFound,
+  type ClusterState,
   type InspectOptions,
   type KafkaLog,
-  type RegistryFound,
+  type RegistryState,
 } from '@instar/log/kafka/index'
 import { kafkaSecurity, registryOf } from '@instar/process'
 import { inspectDatabase, startPostgres, type DatabaseFound } from '@instar/projections'
@@ -44,8 +44,8 @@ export type Deployment = {
   brokers: string[]
   /** Options of a connection to the brokers. */
   access(): Promise<InspectOptions>
-  cluster(): Promise<ClusterFound>
-  registry(): Promise<RegistryFound>
+  cluster(): Promise<ClusterState>
+  registry(): Promise<RegistryState>
   /** Throws if topics or schemas are missing. */
   log(): Promise<KafkaLog>
   /** Null where DATABASE_URL is not set. */

@@ -1,7 +1,7 @@
 import { deepEqual, equal, match } from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { TOPICS } from '@instar/events/flow'
-import type { ClusterFound } from '@instar/log/kafka/index'
+import type { ClusterState } from '@instar/log/kafka/index'
 import { brokerFindings, groupFindings, settingFindings, topicFindings } from './cluster.ts'
 import { clockFindings, skewOf } from './clocks.ts'
 import { lagFindings, lagOf, migrationFindings, workFindings } from './database.ts'
@@ -13,7 +13,7 @@ import { InstarError } from '@instar/events/errors'
 
 const COUNTS = { turns: 8, scores: 4, updates: 4, weights: 4, blobs: 4, upgrades: 1 }
 const topic = (name: string, partitions: number) => ({ name, partitions, replicas: 1, leaderless: 0, behind: 0 })
-const cluster = (rest: Partial<ClusterFound> = {}): ClusterFound => ({
+const cluster = (rest: Partial<ClusterState> = {}): ClusterState => ({
   clusterId: 'c',
   kafka: '4.0 or newer',
   brokers: [{ id: 1, address: 'kafka:9092', controller: true }],

@@ -1,11 +1,11 @@
 /** Findings about the schema registry. */
-import { COMPATIBILITY_LEVEL, type RegistryFound } from '@instar/log/kafka/index'
+import { COMPATIBILITY_LEVEL, type RegistryState } from '@instar/log/kafka/index'
 import { countText, ok, wrong, type Finding } from './finding.ts'
 
 const MAX_LISTED = 6
 
 /** `url`: INSTAR_REGISTRY. */
-export const registryFindings = ({ subjects, numbers }: RegistryFound, url: string): Finding[] => {
+export const registryFindings = ({ subjects, numbers }: RegistryState, url: string): Finding[] => {
   const findings: Finding[] = []
   const list = (rows: readonly { id: number; schema: string }[]): string =>
     rows.map(({ id, schema }) => `${id} (${schema})`).join(', ')

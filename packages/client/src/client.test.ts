@@ -77,7 +77,7 @@ test('headers and URL identify the same session; feedback and close apply to it'
   )
   equal((await closings(rig)).length, 1)
   await rejects(
-    client.close('nobody'),
+    client.close('unknown'),
     (error: unknown) =>
       error instanceof InstarClientError && error.status === 404 && error.code === 'unknown_turn' && !error.retryable,
   )

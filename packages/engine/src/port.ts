@@ -1,6 +1,6 @@
 /**
  * The interface of engines: plain arrays in, plain arrays out. TensorFlow.js, ONNX, HTTP and worker threads are details
- * of the implementations (packages/policy, src/remote). Types only: a core may import them.
+ * of the implementations (packages/policy, src/remote). Types only, so pure modules (core/) may import them.
  *
  * Shapes: B rows of a batch, T tokens of a row, V vocabulary. Log-probs are natural logarithms.
  * An adapter is named by the sha256 (hex) of its `adapter_model.safetensors`; `null` is the base model.
@@ -12,10 +12,13 @@ export type { Constraint }
 
 export type AdapterSha = string | null
 
-/** The two files of a PEFT adapter, as vLLM and SGLang load them. `sha256` is of `weights`. */
+/**
+ * The two files of a PEFT adapter, as vLLM and SGLang load them: `weights` is `adapter_model.safetensors`, `config` is
+ * `adapter_config.json`. `sha256` is of `weights`.
+ */
 export type Adapter = { sha256: string; weights: Uint8Array; config: Uint8Array }
 
-/** `temperature` 0 is greedy. `topP` 1 and `topK` 0 switch those filters off. `maxTokens` counts new tokens. */
+/** `temperature` 0 is greedy. `topP` 1 and `topK` 0 disable those filters. `maxTokens` counts generated tokens. */
 export type Sampling = {
   temperature: number
   topP: number
@@ -41,21 +44,21 @@ export type GenerateRequest = {
   prompt: readonly number[]
   sampling: Sampling
   adapter: AdapterSha
-  /** How many alternatives to report for each token (OpenAI `top_logprobs`), 0 for none. */
+  /** Number of alternatives to report for each token (OpenAI `top_logprobs`); 0 for none. */
   topLogprobs: number
   /** Requests of one session go to the same replica while it is up, for its prefix cache. */
   session?: string
-  /** What the answer must match; log-probs are then those of the masked distribution. */
+  /** The answer matches it; log-probs are then those of the masked distribution. */
   constraint?: Constraint
-  /** The answer is then not sampled from the policy's own distribution. */
+  /** If set, the answer is not sampled from the policy's own distribution. */
   reweighting?: Reweighting
   /** For engines that take messages instead of ids (`Capabilities.chat`); `prompt` is then empty. */
   chat?: ChatRequest
 }
 
 /**
- * In the shapes of Chat Completions. `stream` false: the answer may come in one piece. `fields`: the other fields of the
- * client's request, by their names in Chat Completions.
+ * In the shapes of OpenAI's Chat Completions. `stream` false: the answer may be one piece. `fields`: the other fields of
+ * the client's request, by their names in Chat Completions.
  */
 export type ChatRequest = {
   stream: boolean
@@ -67,8 +70,8 @@ export type ChatRequest = {
 /**
  * One sampled token. `logprob` is the log-probability with which it was drawn: of the distribution
  * after temperature, top-k and top-p, renormalised; greedy tokens have that of temperature 1.
- * `text` is what may be shown now: it may be empty while a UTF-8 sequence or a possible stop string is
- * still open, and it never holds a stop string or what follows it.
+ * `text` is the text that can be sent now. It is empty while a UTF-8 sequence or a possible stop string is
+ * incomplete, and never contains a stop string or text after one.
  */
 export type GeneratedToken = {
   id: number
@@ -77,13 +80,13 @@ export type GeneratedToken = {
   top: readonly { id: number; logprob: number }[]
 }
 
-/** `stop`: end-of-turn token or stop string; `length`: maxTokens or the context is full. */
+/** `stop`: end-of-turn token or stop string; `length`: `maxTokens` is reached or the context is full. */
 export type FinishReason = 'stop' | 'length'
 
 /**
- * The last piece carries the reason; text still held back comes in `text` of the same piece. `text` pieces come
- * from engines that did not say which tokens they are. `inexact`: why the tokens of this answer are not the ones
- * that were sampled, or not all of them, in a word; absent where they are. `counts`: as the engine says.
+ * A part of a streamed answer. `tokens`: sampled tokens. `text`: text whose token ids the engine did not report. `end`:
+ * the last piece, with the remaining buffered text. `inexact`: the reason code if the reported tokens are not exactly the
+ * sampled ones; absent if they are. `counts`: as the engine reports them.
  */
 export type GeneratedPiece =
   | { type: 'tokens'; tokens: GeneratedToken[] }
@@ -110,13 +113,13 @@ export type Capabilities = {
   tokenExact: boolean
   logprobs: boolean
   maxBatch: number
-  /** Messages in, text out: requests need `chat`. */
+  /** The engine takes messages and returns text: requests need `chat`. */
   chat?: boolean
   /** Content besides text that the engine accepts, by configuration. */
   accepts?: readonly ('images' | 'files')[]
 }
 
-/** Asks for the log-probs of `completion` after `prompt`. */
+/** The log-probs of `completion` after `prompt`. */
 export type ScoreRequest = {
   prompt: readonly number[]
   completion: readonly number[]
@@ -124,21 +127,22 @@ export type ScoreRequest = {
   temperature: number
 }
 
-/** `top`: one list per token, most likely first, rounded as `logprobs` are. */
+/** `logprobs`: [T], one per completion token. `top`: one list per token, most likely first, rounded as `logprobs` are. */
 export type Scores = { logprobs: Float32Array; top: (readonly { id: number; logprob: number }[])[] }
 
+/** Numbers of requests. */
 export type Load = { running: number; waiting: number }
 
 /**
- * The serving side: continuous batching, rows of one batch may be on different adapters.
- * `generate` keeps the adapter that it began with. Errors are InstarError (packages/events/src/errors.ts).
+ * Serves requests with continuous batching; rows of one batch may use different adapters. A request uses one adapter
+ * from begin to end. Errors are InstarError (packages/events/src/errors.ts).
  */
 export interface ServingEngine {
   capabilities(): Capabilities
   load(adapter: Adapter): Promise<void>
   unload(sha256: string): Promise<void>
   generate(request: GenerateRequest, signal?: AbortSignal): AsyncIterable<GeneratedPiece>
-  /** Rejects with `bad_request` for a constraint that it does not support. Absent: constraints are not supported. */
+  /** Rejects with `bad_request` for a constraint that the engine does not support. Absent: constraints are not supported. */
   check?(constraint: Constraint): Promise<void>
   /** Log-probs at `temperature` of given tokens under a prompt, one per completion token. */
   score(request: ScoreRequest, signal?: AbortSignal): Promise<Float32Array>
@@ -147,12 +151,12 @@ export interface ServingEngine {
   /** OpenAI's `/v1/embeddings`; `bodyFor` makes the body for the model's name at the engine. Absent: not supported. */
   embed?(bodyFor: (served: string) => Readonly<Record<string, unknown>>, signal?: AbortSignal): Promise<unknown>
   pending(): Load
-  /** Why the engine cannot answer at present; null while it can. Absent: the engine cannot become unreachable. */
+  /** The reason why the engine cannot answer; null while it can. Absent: the engine cannot become unreachable. */
   lost?(): string | null
   close(): Promise<void>
 }
 
-/** One turn of a batch, as the loss sees it. */
+/** One turn of a training batch. */
 export type TrainItem = {
   prompt: readonly number[]
   completion: readonly number[]
@@ -160,13 +164,13 @@ export type TrainItem = {
   behaviourLogprobs: readonly number[]
   temperature: number
   advantage: number
-  /** The prompt with the hint in it; the teacher scores the same completion under it. Null: no OPD term. */
+  /** The prompt with the hint; the teacher scores the same completion after it. Null: no distillation (OPD) term. */
   hintPrompt: readonly number[] | null
 }
 
-/** Every constant of one update; recorded in `BatchSealed`. Meanings and sources: loss.ts, step.ts. */
+/** All constants of one update; recorded in `BatchSealed`. Definitions and sources: loss.ts, step.ts of packages/policy. */
 export type StepSettings = {
-  /** Of the batch; also initialises the A matrices of a new LoRA. */
+  /** Seed of the batch; also initialises the A matrices of a new LoRA. */
   seed: number
   rank: number
   alpha: number
@@ -177,18 +181,18 @@ export type StepSettings = {
   maxGradNorm: number
   clipLow: number
   clipHigh: number
-  /** Token importance weights exp(p_old - q) are truncated here. */
+  /** Maximum of the truncated token importance weights exp(p_old - q). */
   tisCap: number
-  /** A turn whose geometric mean ratio leaves [1/x, x] is masked out. */
+  /** A turn whose geometric mean ratio is outside [1/x, x] is masked. */
   sequenceMask: number
   opdWeight: number
   klWeight: number
-  /** KL weight is scaled by min(1, mean|advantage| / this). */
+  /** The KL weight is scaled by min(1, mean |advantage| / klFullAtAdvantage). */
   klFullAtAdvantage: number
   microBatchTokens: number
-  /** A turn weighs at most as much as this many median turns of its batch, by tokens; absent: no limit. */
+  /** Maximum weight of a turn, as a multiple of the batch's median turn length in tokens; absent: no limit. */
   turnFactor?: number
-  /** 1: the OPD term is scaled by hinted turns / turns of the batch; absent: it is a mean over the hinted alone. */
+  /** 1: the OPD term is scaled by hinted turns / turns of the batch; absent: it is the mean over the hinted turns. */
   opdOverBatch?: number
   /** Bounds of trust-region.ts, nats per token; absent: none. */
   klParentMax?: number
@@ -205,22 +209,22 @@ export type StepFigures = {
   meanAbsAdvantage: number
   clipFraction: number
   maskedTurns: number
-  /** mean |p_old - q|: how far the learner's log-probs are from the recorded ones. */
+  /** mean |p_old - q|: difference of the learner's log-probs and the recorded ones, in nats per token. */
   behaviourGap: number
   tokens: number
   steps: number
   droppedHints: number
-  /** Of trust-region.ts; absent where the settings have no bound. Divergences in nats per token. */
+  /** Of trust-region.ts; absent if the settings have no bound. Divergences in nats per token. */
   stepScale?: number
   baseScale?: number
   klParent?: number
   klBase?: number
 }
 
-/** What must be equal for a recomputation to be bit-equal. */
+/** A recomputation is bit-equal only if all fields are equal. */
 export type Fingerprint = { engine: string; build: string; isa: string; threads: number; base: string }
 
-/** `state` is the optimizer (Adam moments, step count) in safetensors; null at the start of a line. */
+/** The input of a step. `state`: the optimizer (Adam moments, step count) in safetensors; null before the first step. */
 export type Parent = { adapter: Adapter | null; state: Uint8Array | null }
 
 export type StepResult = {
@@ -231,7 +235,7 @@ export type StepResult = {
   fingerprint: Fingerprint
 }
 
-/** Samples and figures of one adapter on fixed prompts, against others on the candidate's own samples. */
+/** Samples from `adapter` on fixed prompts; figures compare it with `references` on these samples. */
 export type EvaluateRequest = {
   prompts: readonly (readonly number[])[]
   adapter: AdapterSha
@@ -242,13 +246,13 @@ export type EvaluateRequest = {
 export type Evaluation = {
   completions: { ids: number[]; text: string; reason: FinishReason }[]
   kl: number[]
-  /** Mean entropy per token in nats, mean length in tokens, share of repeated 4-grams. */
+  /** Mean entropy per token in nats; mean length in tokens; share of repeated 4-grams, 0 to 1. */
   entropy: number
   length: number
   repetition: number
 }
 
-/** The learning side: one adapter line at a time, in a worker of its own; deterministic for one fingerprint. */
+/** Trains and evaluates adapters. Calls run one at a time, in order; results are bit-equal for equal fingerprints. */
 export interface LearningEngine {
   fingerprint(): Fingerprint
   load(adapter: Adapter): Promise<void>
@@ -261,40 +265,40 @@ export interface LearningEngine {
 
 /**
  * A chat message as the templates take it (OpenAI shape; unknown keys pass through). An assistant message may
- * carry `token_ids`, the ids as they were sampled: the prompt holds them as they are, in place of content,
- * reasoning and tool calls, and a last end-of-turn id is left to the template.
+ * have `token_ids`, the sampled ids: the prompt contains them unchanged in place of content, reasoning and tool calls,
+ * except a last end-of-turn id, which the template writes.
  */
 export type ChatMessage = { role: string; content: unknown; [key: string]: unknown }
 
-/** The light part of a model folder: no weights, safe on the main thread. */
+/** A model without its weights: tokenizer, chat template and settings. Its methods are fast enough for the main thread. */
 export interface Model {
   name: string
-  /** sha256 over config, tokenizer, template and weights; of a GGUF file over its name, too. */
+  /** sha256 over config, tokenizer, template and weights; for a GGUF file also over its name. */
   sha256: string
-  /** What `sha256` was while its GGUF file had another name. */
+  /** `sha256` as it is if the GGUF file has the name `name`. */
   sha256Named?(name: string): string
   contextLength: number
   vocabulary: number
   /**
-   * UTF-16 units of the longest text that one token stands for: a text has no fewer tokens than its
-   * length over this. Absent: not known.
+   * Length of the longest token's text in UTF-16 units: a text has at least its length divided by this as its number of
+   * tokens. Absent: not known.
    */
   longestToken?: number
   defaults: { temperature: number; topP: number; topK: number }
   endOfTurn: readonly number[]
-  /** Its tokenizer has a token `<think>`, so that it may think before it answers. */
-  thinks?: boolean
+  /** The tokenizer has a token `<think>`: an answer may begin with reasoning. */
+  mayReason?: boolean
   encode(text: string): number[]
   decode(ids: readonly number[]): string
-  /** Of one answer, id by id; all that it gives out is `decode` of all ids. */
+  /** Decodes one answer id by id. The concatenated results equal `decode` of all ids. */
   detokenizer(): { push(id: number): string; end(): string }
   render(
     messages: readonly ChatMessage[],
     options: { tools?: readonly unknown[]; addGenerationPrompt: boolean; now?: number },
   ): string
   /**
-   * render + encode with the template's control tokens recognised and the content's not. `now` (milliseconds since
-   * 1970) is for templates that write the date; without it they take their fallback.
+   * `render` and `encode`; control tokens are recognised in the template's text, not in the content of messages. `now`
+   * (milliseconds since 1970) is for templates that write the date; without it they use their fallback.
    */
   promptIds(messages: readonly ChatMessage[], options: { tools?: readonly unknown[]; now?: number }): number[]
 }

@@ -2,33 +2,33 @@ import { test } from 'node:test'
 import assert from 'node:assert/strict'
 import { StopStrings } from './stop.ts'
 
-function run(stops: string[], pieces: string[]): { shown: string[]; stopped: boolean } {
+function run(stops: string[], pieces: string[]): { sent: string[]; stopped: boolean } {
   const filter = new StopStrings(stops)
-  const shown: string[] = []
+  const sent: string[] = []
   for (const piece of pieces) {
     const { text, stopped } = filter.push(piece)
-    shown.push(text)
-    if (stopped) return { shown, stopped }
+    sent.push(text)
+    if (stopped) return { sent, stopped }
   }
-  shown.push(filter.end())
-  return { shown, stopped: false }
+  sent.push(filter.end())
+  return { sent, stopped: false }
 }
 
-test('a stop string cut by token borders is never shown in part', () => {
-  assert.deepEqual(run(['\nUser:'], ['Hello\n', 'Us', 'er', ': more']), { shown: ['Hello', '', '', ''], stopped: true })
+test('no part of a stop string that is split over tokens is sent', () => {
+  assert.deepEqual(run(['\nUser:'], ['Hello\n', 'Us', 'er', ': more']), { sent: ['Hello', '', '', ''], stopped: true })
 })
 
-test('a beginning that comes to nothing is shown late but whole', () => {
-  assert.deepEqual(run(['STOP'], ['a ST', 'O', 'LE']), { shown: ['a ', '', 'STOLE', ''], stopped: false })
-  assert.deepEqual(run(['STOP'], ['the end ST']), { shown: ['the end ', 'ST'], stopped: false })
+test('an incomplete stop string is sent as soon as it cannot be completed', () => {
+  assert.deepEqual(run(['STOP'], ['a ST', 'O', 'LE']), { sent: ['a ', '', 'STOLE', ''], stopped: false })
+  assert.deepEqual(run(['STOP'], ['the end ST']), { sent: ['the end ', 'ST'], stopped: false })
 })
 
-test('the stop string that begins first wins; overlapping beginnings are kept', () => {
-  assert.deepEqual(run(['c', 'abcd'], ['xab', 'cd']), { shown: ['x', ''], stopped: true })
-  assert.deepEqual(run(['aab'], ['aa', 'ab']), { shown: ['', 'a'], stopped: true })
+test('of several stop strings the one that begins first ends the answer; prefixes may overlap', () => {
+  assert.deepEqual(run(['c', 'abcd'], ['xab', 'cd']), { sent: ['x', ''], stopped: true })
+  assert.deepEqual(run(['aab'], ['aa', 'ab']), { sent: ['', 'a'], stopped: true })
 })
 
-test('however the text is cut, what is shown is the text before the first stop string', () => {
+test('for every split of the text, the sent text is the text before the first stop string', () => {
   const text = 'one two three\n\nfour <|x|> five'
   for (const stops of [['\n\n'], ['<|x|>', 'four'], ['nothing'], ['o', 'e'], []]) {
     const cut = Math.min(...stops.map((stop) => text.indexOf(stop)).filter((at) => at >= 0), text.length)
@@ -36,7 +36,7 @@ test('however the text is cut, what is shown is the text before the first stop s
       const pieces = Array.from({ length: Math.ceil(text.length / size) }, (_, i) =>
         text.slice(i * size, (i + 1) * size),
       )
-      assert.equal(run(stops, pieces).shown.join(''), text.slice(0, cut))
+      assert.equal(run(stops, pieces).sent.join(''), text.slice(0, cut))
     }
   }
 })

@@ -1,49 +1,49 @@
 /**
- * Stop strings over streamed text. What could still become a stop string is held back, so that no part of
- * one is ever shown, however the tokens cut it.
+ * Finds stop strings in streamed text. Text that may be the start of a stop string is buffered, so no part of a stop
+ * string is ever returned, even if it is split over several tokens.
  */
 export class StopStrings {
   private readonly stops: readonly string[]
-  private held = ''
+  private buffered = ''
 
   constructor(stops: readonly string[]) {
     this.stops = stops.filter((stop) => stop !== '')
   }
 
-  /** `text` may be shown now. Once `stopped`, nothing after counts. Of several that are complete, the one that begins first wins. */
+  /** `text` can be sent now. `stopped`: a stop string was found, the one that begins first if there are several. */
   push(piece: string): { text: string; stopped: boolean } {
-    this.held += piece
-    let found = -1
+    this.buffered += piece
+    let start = -1
     for (const stop of this.stops) {
-      const at = this.held.indexOf(stop)
-      if (at >= 0 && (found < 0 || at < found)) found = at
+      const at = this.buffered.indexOf(stop)
+      if (at >= 0 && (start < 0 || at < start)) start = at
     }
-    if (found >= 0) {
-      const text = this.held.slice(0, found)
-      this.held = ''
+    if (start >= 0) {
+      const text = this.buffered.slice(0, start)
+      this.buffered = ''
       return { text, stopped: true }
     }
-    const keep = this.openTail()
-    const text = this.held.slice(0, this.held.length - keep)
-    this.held = this.held.slice(this.held.length - keep)
+    const incomplete = this.incompleteLength()
+    const text = this.buffered.slice(0, this.buffered.length - incomplete)
+    this.buffered = this.buffered.slice(this.buffered.length - incomplete)
     return { text, stopped: false }
   }
 
-  /** Length of the longest end of the held text that is the start of a stop string. */
-  private openTail(): number {
+  /** Length of the longest suffix of the buffered text that is a prefix of a stop string. */
+  private incompleteLength(): number {
     let longest = 0
     for (const stop of this.stops) {
-      for (let length = Math.min(stop.length - 1, this.held.length); length > longest; length--) {
-        if (this.held.endsWith(stop.slice(0, length))) longest = length
+      for (let length = Math.min(stop.length - 1, this.buffered.length); length > longest; length--) {
+        if (this.buffered.endsWith(stop.slice(0, length))) longest = length
       }
     }
     return longest
   }
 
-  /** The end of the answer: what was held was no stop string after all. */
+  /** Call at the end of the answer. Returns the buffered text, which is not a stop string. */
   end(): string {
-    const text = this.held
-    this.held = ''
+    const text = this.buffered
+    this.buffered = ''
     return text
   }
 }

@@ -21,13 +21,13 @@ const TEXTS = Array.from({ length: VOCABULARY }, (_, id) => tokenizer.decode([id
 const json = (schema: unknown): Constraint => ({
   json: { field: 'response_format', schema },
   calls: [],
-  mostCalls: 1,
+  maxCalls: 1,
   insideReasoning: false,
 })
-const calls = (parameters: unknown, mostCalls = 1): Constraint => ({
+const calls = (parameters: unknown, maxCalls = 1): Constraint => ({
   json: null,
   calls: [{ name: 'f', parameters }],
-  mostCalls,
+  maxCalls,
   insideReasoning: false,
 })
 const asFormats: Record<string, (text: string) => boolean> = {
@@ -286,15 +286,15 @@ test("calls are parsed as calls: no string contains the closing tag, and tags ar
   )
 })
 
-test('the number of calls is at most mostCalls', () => {
+test('the number of calls is at most maxCalls', () => {
   const tree = new TokenTree(tokenizer, VOCABULARY, endOfTurn)
   const call = [
     tokenizer.id('<tool_call>')!,
     ...tokenizer.encode('\n{"name": "f", "arguments": {}}\n'),
     tokenizer.id('</tool_call>')!,
   ]
-  const taken = (mostCalls: number, count: number): boolean => {
-    const machine = machineOf(calls({ type: 'object', properties: {} }, mostCalls), tree.symbols)
+  const taken = (maxCalls: number, count: number): boolean => {
+    const machine = machineOf(calls({ type: 'object', properties: {} }, maxCalls), tree.symbols)
     let state: State | null = machine.start
     for (const id of Array.from({ length: count }, (_, i) => [
       ...(i === 0 ? [] : tokenizer.encode('\n')),

@@ -12,13 +12,13 @@ import { tag, upTo, words } from './terminal.ts'
 
 /**
  * A constraint: the answer is JSON that matches a schema, or calls of these functions with arguments that match their schemas;
- * if both are set, either. `field`: the client's field with the schema. `mostCalls`: maximum number of calls.
+ * if both are set, either. `field`: the client's field with the schema. `maxCalls`: maximum number of calls.
  * `insideReasoning`: the prompt ends inside reasoning.
  */
 export type Constraint = {
   json: { field: string; schema: unknown } | null
   calls: readonly { name: string; parameters: unknown }[]
-  mostCalls: number
+  maxCalls: number
   insideReasoning: boolean
 }
 
@@ -60,7 +60,7 @@ export function machineOf(constraint: Constraint, symbols: ReadonlyMap<string, n
 
 /** The grammar of a constraint. `mayReason`: the answer may begin with reasoning. Requirements and errors of `machineOf`. */
 export function grammarOf(
-  { json, calls, mostCalls, insideReasoning }: Constraint,
+  { json, calls, maxCalls, insideReasoning }: Constraint,
   symbols: ReadonlyMap<string, number>,
   mayReason: boolean,
   budget: Budget,
@@ -75,7 +75,7 @@ export function grammarOf(
       ),
     )
     answers.push(
-      grammar.list({ first: [], rest: call, min: 1, max: mostCalls, separator: grammar.terminal(words(['\n'])) }),
+      grammar.list({ first: [], rest: call, min: 1, max: maxCalls, separator: grammar.terminal(words(['\n'])) }),
     )
   }
   const answer = grammar.choice(answers)

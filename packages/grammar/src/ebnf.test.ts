@@ -202,16 +202,16 @@ const spoiled = (text: string, seed: number): string => {
 const json = (schema: unknown): Constraint => ({
   json: { field: 'response_format', schema },
   calls: [],
-  mostCalls: 1,
+  maxCalls: 1,
   insideReasoning: false,
 })
-const calls = (parameters: unknown, mostCalls = 1): Constraint => ({
+const calls = (parameters: unknown, maxCalls = 1): Constraint => ({
   json: null,
   calls: [
     { name: 'f', parameters },
     { name: 'g', parameters: { type: 'object', properties: {} } },
   ],
-  mostCalls,
+  maxCalls,
   insideReasoning: false,
 })
 

@@ -125,7 +125,7 @@ export const loop = (): void => {
     figures['engine'] = pipeline.ready.engine
     assert.match(
       pipeline.ready.engine,
-      /^vllm 0\.32\.0\S* \(base\), 1 of 1 server: token ids, log-probs as drawn; adapters loaded as versions come/,
+      /^vllm 0\.32\.0\S* \(base\), 1 of 1 server: token ids, exact log-probs; adapters loaded at run time/,
     )
   })
 

@@ -1,19 +1,24 @@
 /** Whether the tokens and log-probs that an engine reports are those that were sampled. */
 import type { Sampling, TokenCounts } from '../port.ts'
 
-/** Which sampling steps the engine's log-probs include. */
-export type Logprobs = { temperature: boolean; filters: boolean }
+/** The sampling steps that the engine's log-probs include. `filters`: top-p and top-k. */
+export type LogprobSteps = { temperature: boolean; filters: boolean }
 
-/** vLLM raises lower temperatures to this one. */
-const COLDEST = 0.01
+/** vLLM replaces a lower temperature above 0 by this one. */
+const MIN_TEMPERATURE = 0.01
 
-/** The engine's log-probs for this sampling are those of the sampled distribution; greedy: of temperature 1. */
-export const logprobsFit = ({ temperature, filters }: Logprobs, { temperature: t, topP, topK }: Sampling): boolean =>
-  t === 0 || (t >= COLDEST && (temperature || t === 1) && (filters || (topP >= 1 && topK === 0)))
+/**
+ * Whether the engine's log-probs for these settings are those of the sampled distribution, or of temperature 1 for
+ * greedy sampling.
+ */
+export const logprobsAreExact = (
+  { temperature, filters }: LogprobSteps,
+  { temperature: t, topP, topK }: Sampling,
+): boolean => t === 0 || (t >= MIN_TEMPERATURE && (temperature || t === 1) && (filters || (topP >= 1 && topK === 0)))
 
-/** Sampling defaults: the model's own, less the steps that the engine's log-probs do not include. */
-export const fittingDefaults = <D extends { temperature: number; topP: number; topK: number }>(
-  { temperature, filters }: Logprobs,
+/** The model's sampling defaults without the steps that the engine's log-probs do not include. */
+export const exactDefaults = <D extends { temperature: number; topP: number; topK: number }>(
+  { temperature, filters }: LogprobSteps,
   defaults: D,
 ): D => ({
   ...defaults,
@@ -26,14 +31,15 @@ type AnswerCounts = {
   logprobs: number
   usage: TokenCounts | null
   textWithoutIds: boolean
-  fit: boolean
+  /** The result of `logprobsAreExact`. */
+  exactLogprobs: boolean
 }
 
 /**
- * Null: ids, log-probs and the engine's token count agree. Else why the answer's tokens are not used; it becomes the
- * turn's `reason`.
+ * Null if the numbers of ids and log-probs and the engine's token count are equal and the log-probs are exact. Else the
+ * reason why the answer's tokens are not used; it is recorded as the turn's `reason`.
  */
-export const inexactness = ({ ids, logprobs, usage, textWithoutIds, fit }: AnswerCounts): string | null =>
+export const inexactness = ({ ids, logprobs, usage, textWithoutIds, exactLogprobs }: AnswerCounts): string | null =>
   textWithoutIds || ids === 0
     ? 'no_ids'
     : logprobs !== ids
@@ -42,46 +48,54 @@ export const inexactness = ({ ids, logprobs, usage, textWithoutIds, fit }: Answe
         ? 'no_token_count'
         : usage.completionTokens !== ids
           ? 'token_count_differs'
-          : fit
+          : exactLogprobs
             ? null
             : 'other_logprobs'
 
 /**
- * From three probes at one position: log-probs of the most likely tokens at temperature 1 and at `WARM`, where their
- * differences shrink by that factor, and the log-prob of the one token that top-k 1 leaves.
+ * From three probes at one position. `unscaled` and `scaled`: log-probs of the most likely tokens at temperature 1 and at
+ * PROBE_TEMPERATURE; log-probs that include the temperature have differences smaller by that factor. `top1`: log-prob of
+ * the token sampled with top-k 1; 0 if it includes the filters.
  */
-export const logprobsOf = (plain: readonly number[], warm: readonly number[], only: number): Logprobs => {
-  const [before, behind] = [spread(plain), spread(warm)]
+export const includedSteps = (unscaled: readonly number[], scaled: readonly number[], top1: number): LogprobSteps => {
+  const [range, scaledRange] = [rangeOf(unscaled), rangeOf(scaled)]
   return {
     temperature:
-      plain.length === warm.length && before > 1e-3 && Math.abs(behind - before / WARM) < Math.abs(behind - before),
-    filters: Math.abs(only) < 1e-4,
+      unscaled.length === scaled.length &&
+      range > 1e-3 &&
+      Math.abs(scaledRange - range / PROBE_TEMPERATURE) < Math.abs(scaledRange - range),
+    filters: Math.abs(top1) < 1e-4,
   }
 }
 
 /** The highest temperature that vLLM and hosted APIs accept. */
-export const WARM = 2
+export const PROBE_TEMPERATURE = 2
 
-const spread = (logprobs: readonly number[]): number =>
+const rangeOf = (logprobs: readonly number[]): number =>
   logprobs.length < 2 ? 0 : Math.max(...logprobs) - Math.min(...logprobs)
 
-/** Mean difference above which two servers run different base models; other number formats differ by less. */
-const SAME_BASE = 0.25
+/**
+ * Mean difference in nats above which two servers run different base models. Number formats of one model differ by less.
+ */
+const MAX_MEAN_DIFFERENCE = 0.25
 
-/** Log-probs by `position:id` in the check text. */
+/** Log-probs by `position:id` in the probe text. */
 export type LogprobsByToken = ReadonlyMap<string, number>
 
-/** Differences for the ids of `a`; an id that `b` lacks counts as the least likely one that `b` has. */
-const apart = (a: LogprobsByToken, b: LogprobsByToken): number[] => {
-  const least = Math.min(...b.values())
-  return [...a].map(([key, value]) => Math.abs(value - (b.get(key) ?? least)))
+/** Absolute differences for the ids of `a`. For an id that `b` lacks, the minimum of `b` is used. */
+const differences = (a: LogprobsByToken, b: LogprobsByToken): number[] => {
+  const min = Math.min(...b.values())
+  return [...a].map(([key, value]) => Math.abs(value - (b.get(key) ?? min)))
 }
 
 export const sameBase = (a: LogprobsByToken, b: LogprobsByToken): boolean =>
-  a.size === b.size && apart(a, b).reduce((sum, one) => sum + one, 0) <= SAME_BASE * Math.max(1, a.size)
+  a.size === b.size && differences(a, b).reduce((sum, one) => sum + one, 0) <= MAX_MEAN_DIFFERENCE * Math.max(1, a.size)
 
-/** From two measurements of the base and one of the adapter. Null: the adapter differs by more than the engine's noise. */
+/**
+ * Compares the log-probs under an adapter with two measurements of the base model. Null if the adapter differs from the
+ * base by more than the measurements differ from each other; else the reason to refuse it.
+ */
 export const adapterFault = (base: LogprobsByToken, again: LogprobsByToken, adapted: LogprobsByToken): string | null =>
-  Math.max(0, ...apart(base, adapted)) > Math.max(0, ...apart(base, again))
+  Math.max(0, ...differences(base, adapted)) > Math.max(0, ...differences(base, again))
     ? null
     : 'its log-probs of given tokens are those of the base model'

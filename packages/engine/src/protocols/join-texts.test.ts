@@ -3,11 +3,11 @@ import { test } from 'node:test'
 import { joinTexts } from './join-texts.ts'
 import { EMPTY_DELTA, type Delta } from './wire.ts'
 
-const text = (said: string): Delta => ({ ...EMPTY_DELTA, text: said })
+const text = (value: string): Delta => ({ ...EMPTY_DELTA, text: value })
 const END: Delta = { ...EMPTY_DELTA, finish: 'stop' }
 const TOKEN: Delta = { ...EMPTY_DELTA, tokens: [{ id: 1, logprob: -1, top: [] }] }
 
-test('texts of one arrival are one, but for the last; what is no mere text stays where it was', () => {
+test('consecutive texts are joined except the last; other deltas keep their positions', () => {
   assert.deepEqual(joinTexts(['a', 'b', 'c', 'd'].map(text)), [text('abc'), text('d')])
   assert.deepEqual(joinTexts([EMPTY_DELTA, text('a'), text('b'), text('c'), END]), [
     EMPTY_DELTA,

@@ -1,10 +1,13 @@
-/** Joins texts that arrived together: each delta has a fixed cost on its way to the client. */
+/** Joins the texts of one network read, since each delta that is sent to the client has a fixed cost. */
 import { EMPTY_DELTA, type Delta } from './wire.ts'
 
 const isText = ({ tokens, text, finish, usage, error }: Delta): boolean =>
   text !== '' && tokens.length === 0 && finish === null && usage === null && error === null
 
-/** Same text, fewer deltas. The last text stays separate: the end of an answer waits for the log, the rest does not. */
+/**
+ * Returns the same text in fewer deltas. The last text stays separate: the gateway sends an answer's end only after it is
+ * on the log, and the text before it at once.
+ */
 export const joinTexts = (deltas: readonly Delta[]): Delta[] => {
   const last = deltas.findLastIndex(isText)
   const joined: Delta[] = []

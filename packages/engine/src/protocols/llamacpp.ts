@@ -1,12 +1,12 @@
 /**
- * llama.cpp's server: native `/completion` with ids in and out; shapes of tools/server at the end of 2026. Adapters are
- * GGUF files given at its start; none can be added later.
+ * llama.cpp's server: native `/completion` with token ids; wire format of tools/server at the end of 2026. Adapters are
+ * GGUF files passed at its start; none can be added later.
  *
- * - It sends no event for a token that ends inside a character. Its token count then differs from the number of ids,
- *   and the answer is passed on as text.
- * - Stop strings are matched here: the server holds back text for them and sends some of it twice.
- * - A grammar is applied after sampling: a token that does not fit is sampled again under the grammar, but a token that
- *   fits has the log-prob without the grammar.
+ * - The server sends no event for a token that ends inside a UTF-8 sequence. Its token count then differs from the number
+ *   of ids, and the answer is returned as text.
+ * - Stop strings are matched by the caller: the server buffers text for them and sends some of it twice.
+ * - The grammar is applied after sampling: a token that does not match is sampled again under the grammar, but a token
+ *   that matches has its log-prob without the grammar.
  */
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 import {
@@ -16,7 +16,7 @@ import {
   EMPTY_DELTA,
   numberOr,
   textOr,
-  UNWEIGHTED,
+  NO_REWEIGHTING,
   type WireRequest,
   type Delta,
   type Protocol,
@@ -35,14 +35,14 @@ const topOf = (entry: JsonObject, count: number): WireToken['top'] =>
     .slice(0, count)
     .map((one) => ({ id: numberOr(one['id'], -1), logprob: logprobOf(one) }))
 
-/** Greedy answers report log-probs before the samplers: after them the one token has probability 1. */
-const behindSamplers = ({ sampling }: WireRequest): boolean => sampling.temperature > 0
+/** Greedy requests take log-probs before the samplers, since the sampled token has probability 1 after them. */
+const afterSamplers = ({ sampling }: WireRequest): boolean => sampling.temperature > 0
 
 const reader = ({ topLogprobs }: WireRequest) => {
   let predicted = 0
   return (event: JsonObject): Delta => {
-    const fault = errorOf(event)
-    if (fault) return { ...EMPTY_DELTA, error: fault }
+    const error = errorOf(event)
+    if (error) return { ...EMPTY_DELTA, error }
     const total = numberOr(event['tokens_predicted'], Number.NaN)
     const usage = Number.isNaN(total)
       ? null
@@ -74,7 +74,7 @@ export const llamacpp: Protocol = {
   logprobsMasked: false,
   async identify(client) {
     const props = await client.get('/props')
-    if (!props) throw new Error('/props tells nothing (it may still be loading)')
+    if (!props) throw new Error('/props returned no properties; the server may still be loading its model')
     const defaults = isJsonObject(props['default_generation_settings']) ? props['default_generation_settings'] : {}
     const files = list((await client.get('/lora-adapters'))?.['data']).filter(isJsonObject)
     const context = defaults['n_ctx']
@@ -84,28 +84,29 @@ export const llamacpp: Protocol = {
       model: textOr(props['model_alias'], textOr(props['model_path'], '').split('/').at(-1) ?? ''),
       contextLength: typeof context === 'number' ? context : null,
       concurrent: typeof slots === 'number' ? slots : null,
-      adapterFault: files.length > 0 ? null : 'it was started without --lora, and takes no adapters while it runs',
+      adapterFault: files.length > 0 ? null : 'it was started without --lora and loads no adapters at run time',
     }
   },
   async tokenize(client, _, text) {
     const { status, body } = await client.post('/tokenize', { content: text, add_special: false, parse_special: false })
     return status === 200 ? idsOf(body?.['tokens']) : null
   },
-  generate: (asked) => {
-    const { temperature, topP, topK, seed, maxTokens } = asked.sampling
-    const { frequencyPenalty, presencePenalty, repetitionPenalty, minP, logitBias } = asked.reweighting ?? UNWEIGHTED
+  generate: (request) => {
+    const { temperature, topP, topK, seed, maxTokens } = request.sampling
+    const { frequencyPenalty, presencePenalty, repetitionPenalty, minP, logitBias } =
+      request.reweighting ?? NO_REWEIGHTING
     return {
       path: '/completion',
       body: {
-        prompt: [...asked.prompt],
+        prompt: [...request.prompt],
         n_predict: maxTokens,
         stream: true,
         return_tokens: true,
         cache_prompt: true,
-        n_probs: Math.max(1, asked.topLogprobs),
-        post_sampling_probs: behindSamplers(asked),
-        // Its defaults differ, and its default order applies the temperature after the filters.
-        samplers: asked.reweighting
+        n_probs: Math.max(1, request.topLogprobs),
+        post_sampling_probs: afterSamplers(request),
+        // The default samplers differ, and the default order applies the temperature after the filters.
+        samplers: request.reweighting
           ? ['penalties', 'temperature', 'min_p', 'top_k', 'top_p']
           : ['temperature', 'top_k', 'top_p'],
         temperature,
@@ -117,9 +118,9 @@ export const llamacpp: Protocol = {
         frequency_penalty: frequencyPenalty,
         seed,
         // The default is the last 64 tokens.
-        ...(asked.reweighting ? { repeat_last_n: -1, logit_bias: logitBias.map((pair) => [...pair]) } : {}),
-        lora: asked.adapter === null ? [] : [{ id: Number(asked.adapter), scale: 1 }],
-        ...(asked.grammar === undefined ? {} : { grammar: asked.grammar }),
+        ...(request.reweighting ? { repeat_last_n: -1, logit_bias: logitBias.map((pair) => [...pair]) } : {}),
+        lora: request.adapter === null ? [] : [{ id: Number(request.adapter), scale: 1 }],
+        ...(request.grammar === undefined ? {} : { grammar: request.grammar }),
       },
     }
   },
@@ -131,7 +132,7 @@ export const llamacpp: Protocol = {
       const file = files.find((one) => textOr(one['path'], '').includes(sha256.slice(0, 16)))
       if (file) return String(file['id'])
       throw new Error(
-        `llama.cpp takes no adapters while it runs; convert it to GGUF, with ${sha256.slice(0, 16)} in the file's name, and start it with --lora FILE --lora-init-without-apply`,
+        `llama.cpp loads no adapters at run time; convert the adapter to GGUF, with ${sha256.slice(0, 16)} in the file's name, and start the server with --lora FILE --lora-init-without-apply`,
       )
     },
     unload: () => Promise.resolve(),

@@ -1,26 +1,26 @@
 /**
- * Any server with Chat Completions: messages in, text out. It reports no token ids, so its turns are not trained on.
- * Reasoning and tool calls are returned as the markup of the embedded models, so that dialects and the log handle one
- * form of answer.
+ * Any server with OpenAI's `/v1/chat/completions`. It reports no token ids, so its turns are not trained on. Reasoning
+ * (`reasoning_content` or `reasoning`) and tool calls are converted to the markup of the embedded models, so that dialects
+ * and the log handle one form of answer.
  */
 import { callMarkup } from '@instar/grammar'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 import { errorOf, list, EMPTY_DELTA, numberOr, textOr, usageOf, type Delta, type Protocol } from './wire.ts'
 
-type Calling = { name: string; arguments: string }
+type PartialCall = { name: string; arguments: string }
 
-/** Missing arguments become an empty object: clients expect JSON. */
-const markupOf = (call: Calling): string =>
+/** Missing arguments become an empty object, since clients parse the arguments as JSON. */
+const markupOf = (call: PartialCall): string =>
   `\n${callMarkup(call.arguments.trim() === '' ? { ...call, arguments: '{}' } : call)}`
 
 const reader = () => {
   let reasoning = false
-  const calls = new Map<number, Calling>()
+  const calls = new Map<number, PartialCall>()
   const textOf = (delta: JsonObject): string => {
     let text = ''
-    const thought = textOr(delta['reasoning_content'] ?? delta['reasoning'], '')
-    if (thought !== '') {
-      text += reasoning ? thought : `<think>${thought}`
+    const reasoningText = textOr(delta['reasoning_content'] ?? delta['reasoning'], '')
+    if (reasoningText !== '') {
+      text += reasoning ? reasoningText : `<think>${reasoningText}`
       reasoning = true
     }
     const content = textOr(delta['content'], '') + textOr(delta['refusal'], '')
@@ -33,23 +33,23 @@ const reader = () => {
   const collect = (delta: JsonObject): void => {
     for (const [at, call] of list(delta['tool_calls']).filter(isJsonObject).entries()) {
       const index = numberOr(call['index'], at)
-      const known = calls.get(index) ?? { name: '', arguments: '' }
-      const named = isJsonObject(call['function']) ? call['function'] : {}
+      const partial = calls.get(index) ?? { name: '', arguments: '' }
+      const called = isJsonObject(call['function']) ? call['function'] : {}
       calls.set(index, {
-        name: known.name + textOr(named['name'], ''),
-        arguments: known.arguments + textOr(named['arguments'], ''),
+        name: partial.name + textOr(called['name'], ''),
+        arguments: partial.arguments + textOr(called['arguments'], ''),
       })
     }
   }
   return (event: JsonObject): Delta => {
-    const fault = errorOf(event)
-    if (fault) return { ...EMPTY_DELTA, error: fault }
+    const error = errorOf(event)
+    if (error) return { ...EMPTY_DELTA, error }
     const usage = usageOf(event['usage'])
     const choice = list(event['choices'])[0]
     if (!isJsonObject(choice)) return { ...EMPTY_DELTA, usage }
     // An answer that is not streamed has `message` in place of `delta`.
-    const said = choice['delta'] ?? choice['message']
-    const delta = isJsonObject(said) ? said : {}
+    const message = choice['delta'] ?? choice['message']
+    const delta = isJsonObject(message) ? message : {}
     let text = textOf(delta)
     collect(delta)
     const finish = choice['finish_reason'] ?? null
@@ -67,18 +67,18 @@ export const openai: Protocol = {
   ids: false,
   stopStrings: true,
   logprobsMasked: false,
-  async identify(client, named) {
+  async identify(client, servedName) {
     const cards = list((await client.get('/v1/models'))?.['data']).filter(isJsonObject)
-    const card = named === null ? cards[0] : cards.find((one) => one['id'] === named)
-    const model = named ?? textOr(card?.['id'], '')
-    if (model === '') throw new Error('/v1/models names no model; set INSTAR_ENGINE_MODEL')
+    const card = servedName === null ? cards[0] : cards.find((one) => one['id'] === servedName)
+    const model = servedName ?? textOr(card?.['id'], '')
+    if (model === '') throw new Error('/v1/models lists no model; set INSTAR_ENGINE_MODEL')
     const length = card?.['max_model_len'] ?? card?.['context_length']
     return {
       version: 'compatible',
       model,
       contextLength: typeof length === 'number' ? length : null,
       concurrent: null,
-      adapterFault: 'adapters need vllm+ or sglang+',
+      adapterFault: 'adapters require vllm+ or sglang+',
     }
   },
   tokenize: () => Promise.resolve(null),
@@ -93,7 +93,7 @@ export const openai: Protocol = {
         stream,
         ...(stream ? { stream_options: { include_usage: true } } : {}),
         seed,
-        // Values equal to the interface's defaults are left out: some models refuse them.
+        // Values equal to the interface's defaults are omitted: some models reject them.
         ...(temperature === 1 ? {} : { temperature }),
         ...(topP === 1 ? {} : { top_p: topP }),
         ...(topK === 0 ? {} : { top_k: topK }),

@@ -3,10 +3,10 @@ import { test } from 'node:test'
 import { engineAddress } from './address.ts'
 import {
   adapterFault,
-  fittingDefaults,
+  exactDefaults,
   inexactness,
-  logprobsFit,
-  logprobsOf,
+  logprobsAreExact,
+  includedSteps,
   sameBase,
   type LogprobsByToken,
 } from './exactness.ts'
@@ -14,7 +14,7 @@ import { isTransient, refusal } from './faults.ts'
 import { reopenDelayMs, routeOf } from './routing.ts'
 import { EventReader } from './sse.ts'
 
-test('an address: kind and urls, with or without /v1, the kind once or before each', () => {
+test('an address has a kind and urls, with or without /v1, with the kind once or before each url', () => {
   assert.deepEqual(engineAddress('vllm+http://a:1/v1'), { kind: 'vllm', urls: ['http://a:1'] })
   assert.deepEqual(engineAddress('sglang+http://a:1/v1, sglang+http://b:2/,http://a:1'), {
     kind: 'sglang',
@@ -28,7 +28,7 @@ test('an address: kind and urls, with or without /v1, the kind once or before ea
     assert.throws(() => engineAddress(wrong), { code: 'bad_request' })
 })
 
-test('events, however their bytes are cut', () => {
+test('events are read correctly for every split of their bytes', () => {
   const bytes = new TextEncoder().encode(
     'data: {"a":"é"}\n\n: ping\n\ndata: 1\r\ndata: 2\r\n\r\nerror: {"code":400}\n\ndata:[DONE]\n\nevent: x\n',
   )
@@ -41,14 +41,14 @@ test('events, however their bytes are cut', () => {
   }
 })
 
-test('a replica that goes away moves its own sessions only', () => {
+test('if a replica is removed, only its sessions move', () => {
   const replicas = ['a', 'b', 'c'].map((url) => ({ url, running: 0 }))
   const sessions = Array.from({ length: 300 }, (_, at) => `session ${at}`)
   const homes = sessions.map((session) => routeOf(replicas, session)[0]!.url)
   for (const url of ['a', 'b', 'c']) assert.ok(homes.filter((home) => home === url).length > 60)
-  const left = replicas.filter(({ url }) => url !== 'b')
+  const remaining = replicas.filter(({ url }) => url !== 'b')
   for (const [at, session] of sessions.entries())
-    if (homes[at] !== 'b') assert.equal(routeOf(left, session)[0]!.url, homes[at])
+    if (homes[at] !== 'b') assert.equal(routeOf(remaining, session)[0]!.url, homes[at])
   assert.deepEqual(
     routeOf(
       [
@@ -62,19 +62,19 @@ test('a replica that goes away moves its own sessions only', () => {
   assert.deepEqual([0, 1, 2, 20].map(reopenDelayMs), [250, 500, 1000, 15_000])
 })
 
-test('which log-probs are those of the draw', () => {
+test('log-probs are exact if they include the sampling steps in use', () => {
   const sampling = { temperature: 0.7, topP: 0.9, topK: 0, seed: 1, maxTokens: 1, stop: [] }
-  const fits = (temperature: boolean, filters: boolean): boolean[] =>
+  const exact = (temperature: boolean, filters: boolean): boolean[] =>
     [sampling, { ...sampling, topP: 1 }, { ...sampling, temperature: 1, topP: 1 }, { ...sampling, temperature: 0 }].map(
-      (one) => logprobsFit({ temperature, filters }, one),
+      (one) => logprobsAreExact({ temperature, filters }, one),
     )
-  assert.deepEqual(fits(true, true), [true, true, true, true])
-  assert.deepEqual(fits(true, false), [false, true, true, true])
-  assert.deepEqual(fits(false, false), [false, false, true, true])
-  assert.equal(logprobsFit({ temperature: true, filters: true }, { ...sampling, temperature: 0.005 }), false)
-  assert.deepEqual(logprobsOf([-1, -2, -4], [-1.8, -2.3, -3.3], 0), { temperature: true, filters: true })
-  assert.deepEqual(logprobsOf([-1, -2, -4], [-1, -2, -4], -0.4), { temperature: false, filters: false })
-  for (const silent of [
+  assert.deepEqual(exact(true, true), [true, true, true, true])
+  assert.deepEqual(exact(true, false), [false, true, true, true])
+  assert.deepEqual(exact(false, false), [false, false, true, true])
+  assert.equal(logprobsAreExact({ temperature: true, filters: true }, { ...sampling, temperature: 0.005 }), false)
+  assert.deepEqual(includedSteps([-1, -2, -4], [-1.8, -2.3, -3.3], 0), { temperature: true, filters: true })
+  assert.deepEqual(includedSteps([-1, -2, -4], [-1, -2, -4], -0.4), { temperature: false, filters: false })
+  for (const unusable of [
     [[], []],
     [[-1], [-1]],
     [
@@ -82,38 +82,38 @@ test('which log-probs are those of the draw', () => {
       [-3, -3],
     ],
   ] as const)
-    assert.equal(logprobsOf(silent[0], silent[1], 0).temperature, false)
+    assert.equal(includedSteps(unusable[0], unusable[1], 0).temperature, false)
   const defaults = { temperature: 0.6, topP: 0.95, topK: 20 }
-  assert.deepEqual(fittingDefaults({ temperature: true, filters: true }, defaults), defaults)
-  assert.deepEqual(fittingDefaults({ temperature: true, filters: false }, defaults), {
+  assert.deepEqual(exactDefaults({ temperature: true, filters: true }, defaults), defaults)
+  assert.deepEqual(exactDefaults({ temperature: true, filters: false }, defaults), {
     temperature: 0.6,
     topP: 1,
     topK: 0,
   })
-  assert.deepEqual(fittingDefaults({ temperature: false, filters: false }, defaults), {
+  assert.deepEqual(exactDefaults({ temperature: false, filters: false }, defaults), {
     temperature: 1,
     topP: 1,
     topK: 0,
   })
 })
 
-test('ids, log-probs and count agree, or the reason says what does not', () => {
-  const whole = {
+test('an answer is exact if ids, log-probs and count agree; else the reason names the difference', () => {
+  const exact = {
     ids: 3,
     logprobs: 3,
     usage: { promptTokens: 1, completionTokens: 3 },
     textWithoutIds: false,
-    fit: true,
+    exactLogprobs: true,
   }
-  assert.equal(inexactness(whole), null)
+  assert.equal(inexactness(exact), null)
   const reasons = [
     { ids: 0, logprobs: 0 },
     { textWithoutIds: true },
     { logprobs: 2 },
     { usage: null },
     { usage: { promptTokens: 1, completionTokens: 4 } },
-    { fit: false },
-  ].map((other) => inexactness({ ...whole, ...other }))
+    { exactLogprobs: false },
+  ].map((other) => inexactness({ ...exact, ...other }))
   assert.deepEqual(reasons, [
     'no_ids',
     'no_ids',
@@ -124,43 +124,44 @@ test('ids, log-probs and count agree, or the reason says what does not', () => {
   ])
 })
 
-test("an adapter is told from the base by more than the engine's own noise; another number format is the same base", () => {
-  const told = (...logprobs: number[]): LogprobsByToken => new Map(logprobs.map((logprob, id) => [`0:${id}`, logprob]))
-  assert.equal(adapterFault(told(-1, -2), told(-1, -2), told(-1, -2.0001)), null)
-  assert.match(adapterFault(told(-1, -2), told(-1, -2), told(-1, -2))!, /those of the base/)
-  assert.match(adapterFault(told(-1, -2), told(-1, -2.01), told(-1, -2.005))!, /those of the base/)
+test('an adapter differs from the base by more than two measurements do; another number format is the same base', () => {
+  const measured = (...logprobs: number[]): LogprobsByToken =>
+    new Map(logprobs.map((logprob, id) => [`0:${id}`, logprob]))
+  assert.equal(adapterFault(measured(-1, -2), measured(-1, -2), measured(-1, -2.0001)), null)
+  assert.match(adapterFault(measured(-1, -2), measured(-1, -2), measured(-1, -2))!, /those of the base/)
+  assert.match(adapterFault(measured(-1, -2), measured(-1, -2.01), measured(-1, -2.005))!, /those of the base/)
   assert.equal(
     adapterFault(
-      told(-1, -2),
-      told(-1, -2),
+      measured(-1, -2),
+      measured(-1, -2),
       new Map([
         ['0:0', -1],
         ['0:7', -1.9],
       ]),
     ),
     null,
-    'another token among the likely ones',
+    'another token is among the most likely ones',
   )
-  assert.equal(sameBase(told(-1, -2), told(-1.1, -1.9)), true)
-  assert.equal(sameBase(told(-1, -2), told(-2, -3)), false)
-  assert.equal(sameBase(told(-1, -2), told()), false)
+  assert.equal(sameBase(measured(-1, -2), measured(-1.1, -1.9)), true)
+  assert.equal(sameBase(measured(-1, -2), measured(-2, -3)), false)
+  assert.equal(sameBase(measured(-1, -2), measured()), false)
 })
 
-test('refusals: what may pass, what is too long, what is a key', () => {
+test('HTTP errors are transient, or name a prompt that is too long or a wrong key', () => {
   assert.deepEqual([400, 401, 404, 408, 429, 500, 503].map(isTransient), [false, false, false, true, true, true, true])
-  const words = [
+  const bodies = [
     "This model's maximum context length is 512 tokens.",
     'the request exceeds the available context size, try increasing it',
     "The input (600 tokens) is longer than the model's context length (512 tokens).",
   ]
-  for (const said of words) assert.equal(refusal('vllm', 400, said).code, 'context_length_exceeded')
-  const told = refusal(
+  for (const body of bodies) assert.equal(refusal('vllm', 400, body).code, 'context_length_exceeded')
+  const { message } = refusal(
     'openai',
     400,
     "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens (8000 in the messages, 1000 in the completion).",
-  ).message
-  assert.match(told, /maximum context length is 8192 tokens/)
-  assert.match(told, /prompt is too long: 9000 tokens > 8191 maximum/)
+  )
+  assert.match(message, /maximum context length is 8192 tokens/)
+  assert.match(message, /prompt is too long: 9000 tokens > 8191 maximum/)
   assert.match(refusal('openai', 401, 'no').message, /INSTAR_ENGINE_KEY/)
   assert.equal(refusal('vllm', 400, 'top_k must be -1').code, 'engine_refused')
 })

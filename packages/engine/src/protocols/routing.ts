@@ -1,11 +1,11 @@
-/** The order in which a request tries the replicas, and the back-off of replicas that fail. */
+/** The order in which a request tries the replicas, and the back-off for replicas that are down. */
 import { contentSha } from '@instar/events'
 
 const weight = (session: string, url: string): string => contentSha(Buffer.from(`${session}\0${url}`))
 
 /**
- * With a session: rendezvous hashing, so that a session stays where its prefix is cached and only the sessions of a
- * replica that is down move. Without: the least busy replica first.
+ * With a session: rendezvous hashing, so that a session stays on the replica that has its prefix cached, and only the
+ * sessions of a replica that is down move. Without: the replica with the fewest running requests first.
  */
 export const routeOf = <R extends { url: string; running: number }>(
   replicas: readonly R[],
@@ -19,11 +19,11 @@ export const routeOf = <R extends { url: string; running: number }>(
     .map(({ replica }) => replica)
 }
 
-/** Failures after which a replica is down; one that cannot be reached counts as that many. */
-export const FAILURES_IN_A_ROW_MAX = 3
+/** Consecutive failures after which a replica is down. A failed connection counts as this many. */
+export const MAX_CONSECUTIVE_FAILURES = 3
 
-const REOPEN_MS_MIN = 250
-const REOPEN_MS_MAX = 15_000
+const MIN_REOPEN_MS = 250
+const MAX_REOPEN_MS = 15_000
 
-/** Delay before the next attempt to reopen a replica, after `times` failed ones. */
-export const reopenDelayMs = (times: number): number => Math.min(REOPEN_MS_MIN * 2 ** times, REOPEN_MS_MAX)
+/** Delay before the next attempt to reopen a replica, after `failed` failed attempts. */
+export const reopenDelayMs = (failed: number): number => Math.min(MIN_REOPEN_MS * 2 ** failed, MAX_REOPEN_MS)

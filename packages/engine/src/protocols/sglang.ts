@@ -1,6 +1,6 @@
 /**
- * SGLang 0.5.23: native `/generate` with ids in and out (its chat endpoint does not stream ids), adapters by
- * `/load_lora_adapter`. Its log-probs include the temperature, not top-p and top-k.
+ * SGLang 0.5.23: native `/generate` with token ids (its chat endpoint does not stream ids), adapters by
+ * `/load_lora_adapter`. Its log-probs include the temperature, but not top-p and top-k.
  */
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 import {
@@ -10,7 +10,7 @@ import {
   EMPTY_DELTA,
   numberOr,
   textOr,
-  UNWEIGHTED,
+  NO_REWEIGHTING,
   type WireRequest,
   type Delta,
   type Protocol,
@@ -19,16 +19,16 @@ import {
 
 type Entry = { logprob: number; id: number }
 
-/** `[logprob | null, id, text | null]`. */
+/** Reads `[logprob | null, id, text | null]`. */
 const entryOf = (value: unknown): Entry => {
   const [logprob, id] = list(value)
   return { logprob: numberOr(logprob, Number.NaN), id: numberOr(id, Number.NaN) }
 }
 
-/** The log-prob is unknown (NaN) if it belongs to another id. */
-const tokenOf = (id: number, said: Entry | undefined, top: unknown, count: number): WireToken => ({
+/** The log-prob is NaN (not reported) if its entry has another id. */
+const tokenOf = (id: number, entry: Entry | undefined, top: unknown, count: number): WireToken => ({
   id,
-  logprob: said?.id === id ? said.logprob : Number.NaN,
+  logprob: entry?.id === id ? entry.logprob : Number.NaN,
   top: list(top).map(entryOf).slice(0, count),
 })
 
@@ -46,14 +46,14 @@ const finishOf = (reason: unknown): Pick<Delta, 'finish' | 'error'> => {
 }
 
 /**
- * Events hold all tokens so far, or with `--incremental-streaming-output` the new ones; the token count of the event
- * tells which.
+ * An event has all tokens generated so far, or only the new ones with `--incremental-streaming-output`. It has all if its
+ * number of ids equals its token count.
  */
 const reader = ({ topLogprobs }: WireRequest) => {
   let seen = 0
   return (event: JsonObject): Delta => {
-    const fault = errorOf(event)
-    if (fault) return { ...EMPTY_DELTA, error: fault }
+    const error = errorOf(event)
+    if (error) return { ...EMPTY_DELTA, error }
     const meta = isJsonObject(event['meta_info']) ? event['meta_info'] : {}
     const ids = idsOf(event['output_ids'])
     const total = numberOr(meta['completion_tokens'], Number.NaN)
@@ -91,12 +91,13 @@ export const sglang: Protocol = {
   logprobsMasked: true,
   async identify(client) {
     const [info, server, models] = await Promise.all([
-      client.get('/model_info').then((found) => found ?? client.get('/get_model_info')),
-      client.get('/server_info').then((found) => found ?? client.get('/get_server_info')),
+      // Older versions have the paths with `get_`.
+      client.get('/model_info').then((body) => body ?? client.get('/get_model_info')),
+      client.get('/server_info').then((body) => body ?? client.get('/get_server_info')),
       client.get('/v1/models'),
     ])
     if (!info || typeof info['model_path'] !== 'string')
-      throw new Error('neither /model_info nor /get_model_info tells a model')
+      throw new Error('neither /model_info nor /get_model_info returned a model_path')
     const card = list(models?.['data']).find((one) => isJsonObject(one) && typeof one['max_model_len'] === 'number')
     return {
       version: textOr(server?.['version'], 'of unknown version'),
@@ -110,18 +111,19 @@ export const sglang: Protocol = {
     const { status, body } = await client.post('/tokenize', { model, prompt: text, add_special_tokens: false })
     return status === 200 ? idsOf(body?.['tokens']) : null
   },
-  generate: (asked) => {
-    const { temperature, topP, topK, seed, maxTokens, stop } = asked.sampling
-    const { frequencyPenalty, presencePenalty, repetitionPenalty, minP, logitBias } = asked.reweighting ?? UNWEIGHTED
+  generate: (request) => {
+    const { temperature, topP, topK, seed, maxTokens, stop } = request.sampling
+    const { frequencyPenalty, presencePenalty, repetitionPenalty, minP, logitBias } =
+      request.reweighting ?? NO_REWEIGHTING
     return {
       path: '/generate',
       body: {
-        input_ids: [...asked.prompt],
+        input_ids: [...request.prompt],
         stream: true,
         return_logprob: true,
         logprob_start_len: -1,
-        top_logprobs_num: asked.topLogprobs,
-        lora_path: asked.adapter,
+        top_logprobs_num: request.topLogprobs,
+        lora_path: request.adapter,
         sampling_params: {
           temperature,
           top_p: topP,
@@ -134,9 +136,9 @@ export const sglang: Protocol = {
           sampling_seed: seed,
           max_new_tokens: maxTokens,
           stop: [...stop],
-          stop_token_ids: [...asked.endOfTurn],
+          stop_token_ids: [...request.endOfTurn],
           skip_special_tokens: false,
-          ...(asked.grammar === undefined ? {} : { ebnf: asked.grammar }),
+          ...(request.grammar === undefined ? {} : { ebnf: request.grammar }),
         },
       },
     }
@@ -169,11 +171,11 @@ export const sglang: Protocol = {
     async load(client, { name, folder }) {
       const { status, text } = await client.post('/load_lora_adapter', { lora_name: name, lora_path: folder })
       if (status === 200 || /already (loaded|exists)/i.test(text)) return name
-      throw new Error(`/load_lora_adapter answered ${status}: ${text.slice(0, 300)}`)
+      throw new Error(`/load_lora_adapter returned ${status}: ${text.slice(0, 300)}`)
     },
     async unload(client, name) {
       await client.post('/unload_lora_adapter', { lora_name: name })
     },
   },
-  adapterUnknown: (_, said) => /LoRA adapters? (is|are) not loaded|LoRA with name .* does not exist/i.test(said),
+  adapterUnknown: (_, body) => /LoRA adapters? (is|are) not loaded|LoRA with name .* does not exist/i.test(body),
 }

@@ -1,24 +1,24 @@
 /**
- * Reads server-sent events from the chunks of a stream. Only `data` is read, and the field `error` of llama.cpp, which
- * becomes `{"error": …}`.
+ * Reads server-sent events (WHATWG HTML, section 9.2) from the chunks of a stream. Only the field `data` is read, and the
+ * field `error` of llama.cpp, which becomes `{"error": …}`.
  */
 export class EventReader {
   private readonly decoder = new TextDecoder()
-  private held = ''
+  private incomplete = ''
 
   /** The data of the events that this chunk completes. */
   push(bytes: Uint8Array): string[] {
-    const parts = `${this.held}${this.decoder.decode(bytes, { stream: true })}`.split(END)
-    this.held = parts.pop()!
+    const parts = `${this.incomplete}${this.decoder.decode(bytes, { stream: true })}`.split(END)
+    this.incomplete = parts.pop()!
     return parts.flatMap(dataOf)
   }
 }
 
 const END = /\r?\n\r?\n/
 
-/** At most one text. */
+/** The data of one event; empty if it has none. */
 const dataOf = (event: string): string[] => {
-  // The form that all known servers write; the code below handles the others of the specification.
+  // The form that all known servers write; the code below handles the other forms of the specification.
   if (event.startsWith('data:') && !event.includes('\n')) return [event.slice(5).trimStart()]
   const lines = event.split(/\r?\n/)
   const data = lines.filter((line) => line.startsWith('data:')).map((line) => line.slice(5).trimStart())

@@ -1,6 +1,6 @@
 /**
- * vLLM 0.32: `/v1/completions` with token ids in and out, adapters by `/v1/load_lora_adapter`. Log-probs are those of
- * the sampled distribution only with `--logprobs-mode processed_logprobs`.
+ * vLLM 0.32: `/v1/completions` with token ids, adapters by `/v1/load_lora_adapter`. Log-probs are those of the sampled
+ * distribution only with `--logprobs-mode processed_logprobs`.
  */
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 import {
@@ -10,7 +10,7 @@ import {
   EMPTY_DELTA,
   numberOr,
   textOr,
-  UNWEIGHTED,
+  NO_REWEIGHTING,
   usageOf,
   type WireRequest,
   type Delta,
@@ -18,12 +18,12 @@ import {
   type WireToken,
 } from './wire.ts'
 
-/** What vLLM writes for a probability of zero. */
-const IMPOSSIBLE = -9999
+/** The log-prob that vLLM writes for a probability of zero. */
+const ZERO_PROBABILITY = -9999
 
 const sampling = ({
   sampling: { temperature, topP, topK, seed, maxTokens, stop },
-  reweighting = UNWEIGHTED,
+  reweighting = NO_REWEIGHTING,
 }: WireRequest): JsonObject => ({
   temperature,
   top_p: topP,
@@ -51,11 +51,11 @@ const topOf = (value: unknown, count: number): WireToken['top'] =>
         .slice(0, count)
 
 const tokensOf = (ids: readonly number[], logprobs: unknown, count: number): WireToken[] => {
-  const given = isJsonObject(logprobs) ? list(logprobs['token_logprobs']) : []
+  const reported = isJsonObject(logprobs) ? list(logprobs['token_logprobs']) : []
   const tops = isJsonObject(logprobs) ? list(logprobs['top_logprobs']) : []
   return ids.map((id, at) => {
-    const logprob = numberOr(given[at], Number.NaN)
-    return { id, logprob: logprob > IMPOSSIBLE ? logprob : Number.NaN, top: topOf(tops[at], count) }
+    const logprob = numberOr(reported[at], Number.NaN)
+    return { id, logprob: logprob > ZERO_PROBABILITY ? logprob : Number.NaN, top: topOf(tops[at], count) }
   })
 }
 
@@ -70,7 +70,7 @@ const delta = (event: JsonObject, count: number): Delta => {
   return {
     tokens: ids ? tokensOf(ids, choice['logprobs'], count) : [],
     text: ids ? '' : textOr(choice['text'], ''),
-    // An aborted answer has no finish reason of the port.
+    // `abort` and `error` are errors, not finish reasons.
     finish: finish === 'length' ? 'length' : finish === 'stop' ? 'stop' : null,
     usage,
     error: finish === 'abort' || finish === 'error' ? { message: `finish_reason ${finish}`, status: 0 } : null,
@@ -82,8 +82,8 @@ export const vllm: Protocol = {
   ids: true,
   stopStrings: true,
   logprobsMasked: true,
-  async identify(client, named) {
-    // Without a name nothing is loaded; the path exists only where loading is enabled.
+  async identify(client, servedName) {
+    // A request without a name loads nothing. The path exists only if loading at run time is enabled.
     const [models, version, load] = await Promise.all([
       client.get('/v1/models'),
       client.get('/version'),
@@ -91,10 +91,12 @@ export const vllm: Protocol = {
     ])
     const cards = list(models?.['data']).filter(isJsonObject)
     const bases = cards.filter((card) => (card['parent'] ?? null) === null)
-    const base = named === null ? bases[0] : bases.find((card) => card['id'] === named)
+    const base = servedName === null ? bases[0] : bases.find((card) => card['id'] === servedName)
     if (!base)
       throw new Error(
-        named === null ? '/v1/models lists no base model' : `/v1/models does not list ${JSON.stringify(named)}`,
+        servedName === null
+          ? '/v1/models lists no base model'
+          : `/v1/models does not list ${JSON.stringify(servedName)}`,
       )
     const length = base['max_model_len']
     return {
@@ -112,16 +114,16 @@ export const vllm: Protocol = {
     const { status, body } = await client.post('/tokenize', { model, prompt: text, add_special_tokens: false })
     return status === 200 ? idsOf(body?.['tokens']) : null
   },
-  generate: (asked) => ({
+  generate: (request) => ({
     path: '/v1/completions',
     body: {
-      model: asked.adapter ?? asked.model,
-      prompt: [...asked.prompt],
-      ...sampling(asked),
-      stop_token_ids: [...asked.endOfTurn],
-      ...(asked.grammar === undefined ? {} : { structured_outputs: { grammar: asked.grammar } }),
-      // 0: the sampled token alone.
-      logprobs: asked.topLogprobs,
+      model: request.adapter ?? request.model,
+      prompt: [...request.prompt],
+      ...sampling(request),
+      stop_token_ids: [...request.endOfTurn],
+      ...(request.grammar === undefined ? {} : { structured_outputs: { grammar: request.grammar } }),
+      // 0: only the sampled token.
+      logprobs: request.topLogprobs,
       return_token_ids: true,
       return_tokens_as_token_ids: true,
       skip_special_tokens: false,
@@ -134,7 +136,7 @@ export const vllm: Protocol = {
     (event) =>
       delta(event, topLogprobs),
   score: {
-    // 0.32.0 on a CPU with adapters crashes on `prompt_logprobs` while any other request runs.
+    // vLLM 0.32.0 on a CPU with adapters crashes on `prompt_logprobs` while another request runs.
     exclusive: true,
     call: ({ model, adapter, prompt, completion }) => ({
       path: '/v1/completions',
@@ -154,8 +156,8 @@ export const vllm: Protocol = {
       const entries = isJsonObject(choice) ? list(choice['prompt_logprobs']) : []
       const logprobs = completion.map((id, at) => {
         const entry = entries[prompt.length + at]
-        const said = isJsonObject(entry) ? entry[String(id)] : undefined
-        return isJsonObject(said) ? numberOr(said['logprob'], Number.NaN) : Number.NaN
+        const token = isJsonObject(entry) ? entry[String(id)] : undefined
+        return isJsonObject(token) ? numberOr(token['logprob'], Number.NaN) : Number.NaN
       })
       return logprobs.some(Number.isNaN) ? null : logprobs
     },
@@ -164,11 +166,11 @@ export const vllm: Protocol = {
     async load(client, { name, folder }) {
       const { status, text } = await client.post('/v1/load_lora_adapter', { lora_name: name, lora_path: folder })
       if (status === 200 || (status === 400 && /already (been )?loaded/i.test(text))) return name
-      throw new Error(`/v1/load_lora_adapter answered ${status}: ${text.slice(0, 300)}`)
+      throw new Error(`/v1/load_lora_adapter returned ${status}: ${text.slice(0, 300)}`)
     },
     async unload(client, name) {
       await client.post('/v1/unload_lora_adapter', { lora_name: name })
     },
   },
-  adapterUnknown: (status, said) => status === 404 && /does not exist/i.test(said),
+  adapterUnknown: (status, body) => status === 404 && /does not exist/i.test(body),
 }

@@ -1,12 +1,12 @@
 /**
  * Requests to a remote engine and its answers, in a form common to all kinds. A `Protocol` maps them to the HTTP
- * interface of one kind and back. It is pure: no clock, no socket.
+ * interface of one kind and back. It is pure: it uses no clock and no sockets of its own.
  */
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 import type { EngineKind } from './kinds.ts'
 import type { ChatRequest, Reweighting, Sampling, TokenCounts } from '../port.ts'
 
-export const UNWEIGHTED: Reweighting = {
+export const NO_REWEIGHTING: Reweighting = {
   frequencyPenalty: 0,
   presencePenalty: 0,
   repetitionPenalty: 1,
@@ -22,7 +22,7 @@ export type WireRequest = {
   prompt: readonly number[]
   sampling: Sampling
   topLogprobs: number
-  /** Ids that end the answer; the last one is part of it. */
+  /** Ids that end the answer; the answer includes the id that ended it. */
   endOfTurn: readonly number[]
   /** EBNF that the answer must match, as `ebnfOf` of @instar/grammar writes it; absent: any text. */
   grammar?: string
@@ -37,12 +37,12 @@ type WireScoreRequest = Pick<WireRequest, 'model' | 'adapter'> & {
 
 type HttpCall = { path: string; body: JsonObject }
 
-/** `logprob` NaN: not reported. */
+/** `logprob`: in nats; NaN if not reported. */
 export type WireToken = { id: number; logprob: number; top: readonly { id: number; logprob: number }[] }
-/** An error inside an answer. `status` 0: not reported. `param`: the field that it is about. */
+/** An error in a response body. `status` 0: not reported. `param`: the request field that caused it. */
 export type WireError = { message: string; status: number; param?: string }
 
-/** One event of a stream. `text`: text without ids. */
+/** One event of a streamed answer. `text`: text whose ids are not reported. */
 export type Delta = {
   tokens: readonly WireToken[]
   text: string
@@ -52,7 +52,10 @@ export type Delta = {
 }
 export const EMPTY_DELTA: Delta = { tokens: [], text: '', finish: null, usage: null, error: null }
 
-/** What an engine reports of itself; null: not reported. `adapterFault`: why it takes no adapters; null: it does. */
+/**
+ * Properties that an engine reports; null: not reported. `concurrent`: the number of requests that it runs at once.
+ * `adapterFault`: the reason why it loads no adapters; null if it loads them.
+ */
 export type Identity = {
   version: string
   model: string
@@ -61,7 +64,10 @@ export type Identity = {
   adapterFault: string | null
 }
 
-/** The engine's JSON interface. A list is returned as `{data}`. `get` gives null for a status other than 200; `body` is null for an answer that is not JSON. */
+/**
+ * JSON requests to one engine. A JSON array is returned as `{data}`. `get` returns null for a status other than 200;
+ * `body` is null for a response that is not JSON.
+ */
 export type JsonClient = {
   get(path: string): Promise<JsonObject | null>
   post(path: string, body: JsonObject): Promise<{ status: number; body: JsonObject | null; text: string }>
@@ -69,41 +75,48 @@ export type JsonClient = {
 
 export type Protocol = {
   kind: EngineKind
-  /** Token ids in and out; else messages in and text out. */
+  /** Requests and answers are token ids; else messages and text. */
   ids: boolean
-  /** The engine matches stop strings; else they are matched here and end the request. */
+  /** The engine matches stop strings; else `AnswerAssembly` matches them and the request is cancelled. */
   stopStrings: boolean
   /** Log-probs under a grammar are those of the masked distribution. */
   logprobsMasked: boolean
-  identify(client: JsonClient, named: string | null): Promise<Identity>
+  /** `servedName`: the name of the base model at the engine; null: the first that it lists. Throws an Error with the reason. */
+  identify(client: JsonClient, servedName: string | null): Promise<Identity>
   /** Null: the engine has no tokenizer endpoint. */
   tokenize(client: JsonClient, model: string, text: string): Promise<readonly number[] | null>
-  generate(asked: WireRequest): HttpCall
-  /** Makes a reader for the events of one answer, in order. */
-  reader(asked: WireRequest): (event: JsonObject) => Delta
-  /** Log-probs of given ids at temperature 1; null: not supported. `exclusive`: no other request may run meanwhile. */
+  generate(request: WireRequest): HttpCall
+  /** Creates a reader for the events of one answer; call it once for each event, in order. */
+  reader(request: WireRequest): (event: JsonObject) => Delta
+  /**
+   * Log-probs of given ids at temperature 1; null: not supported. `exclusive`: no other request may run at the same time.
+   * `read` returns null if the response lacks a log-prob.
+   */
   score: {
     exclusive: boolean
-    call(given: WireScoreRequest): HttpCall
-    read(body: JsonObject, given: WireScoreRequest): number[] | null
+    call(request: WireScoreRequest): HttpCall
+    read(body: JsonObject, request: WireScoreRequest): number[] | null
   } | null
   /** Null: not supported. */
   adapter: {
-    /** Returns the name for `WireRequest.adapter`; an adapter that is loaded already is no error. Throws an Error with the reason. */
+    /**
+     * Returns the name for `WireRequest.adapter`. Loading an adapter that is already loaded is not an error. `folder`: the
+     * adapter's PEFT folder. Throws an Error with the reason.
+     */
     load(client: JsonClient, adapter: { name: string; sha256: string; folder: string }): Promise<string>
     unload(client: JsonClient, name: string): Promise<void>
   } | null
-  /** Whether an answer to `generate` means that the engine does not have the adapter. */
-  adapterUnknown(status: number, said: string): boolean
+  /** Whether the response to `generate` means that the engine does not have the adapter. `body`: its text or message. */
+  adapterUnknown(status: number, body: string): boolean
 }
 
 export const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? (value as readonly unknown[]) : [])
-export const numberOr = (value: unknown, otherwise: number): number => (typeof value === 'number' ? value : otherwise)
-export const textOr = (value: unknown, otherwise: string): string => (typeof value === 'string' ? value : otherwise)
+export const numberOr = (value: unknown, fallback: number): number => (typeof value === 'number' ? value : fallback)
+export const textOr = (value: unknown, fallback: string): string => (typeof value === 'string' ? value : fallback)
 export const idsOf = (value: unknown): number[] | null =>
   Array.isArray(value) && value.every((id) => Number.isSafeInteger(id)) ? (value as number[]) : null
 
-/** The `error` of an event or a body: a text or an object. */
+/** The `error` of an event or a body: a string, or an object with `message`, `code` and `param`. */
 export const errorOf = (body: JsonObject): WireError | null => {
   const { error } = body
   if (error === undefined || error === null) return null
@@ -116,6 +129,7 @@ export const errorOf = (body: JsonObject): WireError | null => {
   }
 }
 
+/** Reads the `usage` of OpenAI's interface; null if there is none. */
 export const usageOf = (value: unknown): TokenCounts | null => {
   if (!isJsonObject(value) || typeof value['completion_tokens'] !== 'number') return null
   const [prompt, completion] = [value['prompt_tokens_details'], value['completion_tokens_details']].map((details) =>
@@ -126,16 +140,16 @@ export const usageOf = (value: unknown): TokenCounts | null => {
     cacheWriteTokens: prompt!['cache_write_tokens'],
     reasoningTokens: completion!['reasoning_tokens'],
   }
-  const told = Object.entries(details).filter((entry): entry is [string, number] => typeof entry[1] === 'number')
+  const reported = Object.entries(details).filter((entry): entry is [string, number] => typeof entry[1] === 'number')
   return {
     promptTokens: numberOr(value['prompt_tokens'], 0),
     completionTokens: value['completion_tokens'],
-    ...Object.fromEntries(told),
+    ...Object.fromEntries(reported),
   }
 }
 
 /**
- * The name of an adapter at an engine: 128 bits of its sha256. Letters, digits and hyphens alone, since SGLang reads a
- * colon as the separator of base and adapter.
+ * The name of an adapter at an engine: 128 bits of its sha256. Only letters, digits and hyphens, since SGLang reads a
+ * colon as the separator of base model and adapter.
  */
 export const adapterName = (sha256: string): string => `instar-${sha256.slice(0, 32)}`

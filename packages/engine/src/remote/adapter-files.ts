@@ -1,11 +1,11 @@
-/** Adapters as PEFT folders that the engines read. A folder's name is the sha256 of its adapter. */
+/** Writes adapters as PEFT folders, which the engines read. A folder's name is the sha256 of its adapter. */
 import type { Adapter } from '../port.ts'
 import { mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises'
 import type { Stats } from 'node:fs'
 import { join } from 'node:path'
 
-/** Folders kept besides those in use: an engine may read one again after unloading it. */
-const UNUSED_FOLDERS_MAX = 16
+/** Folders that are not deleted although no engine has them loaded: an engine may load one again. */
+const MAX_UNUSED_FOLDERS = 16
 
 const WEIGHTS = 'adapter_model.safetensors'
 
@@ -20,7 +20,10 @@ export class AdapterFiles {
     return join(this.folder, sha256)
   }
 
-  /** Returns the adapter's folder. It appears by a rename, so it is complete even with several writers. */
+  /**
+   * Returns the adapter's folder, which is written if it does not exist. It is created by a rename, so it is never
+   * incomplete, even with several writers.
+   */
   async write({ sha256, weights, config }: Adapter): Promise<string> {
     const path = this.pathOf(sha256)
     if ((await sizeOf(join(path, WEIGHTS))) === weights.length) {
@@ -28,39 +31,39 @@ export class AdapterFiles {
       await utimes(path, now, now)
       return path
     }
-    const draft = `${path}.${process.pid}.${performance.now()}.draft`
-    await mkdir(draft, { recursive: true })
-    await writeDurably(join(draft, 'adapter_config.json'), config)
-    await writeDurably(join(draft, WEIGHTS), weights)
+    const temporary = `${path}.${process.pid}.${performance.now()}.draft`
+    await mkdir(temporary, { recursive: true })
+    await writeDurably(join(temporary, 'adapter_config.json'), config)
+    await writeDurably(join(temporary, WEIGHTS), weights)
     try {
-      await rename(draft, path)
+      await rename(temporary, path)
     } catch (error) {
-      await rm(draft, { recursive: true, force: true })
-      // Another gateway wrote it first, with the same bytes.
+      await rm(temporary, { recursive: true, force: true })
+      // Another gateway has written the same bytes.
       if ((await sizeOf(join(path, WEIGHTS))) !== weights.length) throw error
     }
     return path
   }
 
-  /** Removes the oldest folders that are not in `held`. */
-  async prune(held: ReadonlySet<string>): Promise<void> {
-    const names = (await readdir(this.folder)).filter((name) => /^[0-9a-f]{64}$/.test(name) && !held.has(name))
-    const aged = await Promise.all(
+  /** Deletes the oldest folders that are not in `inUse`, except MAX_UNUSED_FOLDERS. */
+  async prune(inUse: ReadonlySet<string>): Promise<void> {
+    const names = (await readdir(this.folder)).filter((name) => /^[0-9a-f]{64}$/.test(name) && !inUse.has(name))
+    const modified = await Promise.all(
       names.map(async (name) => {
-        // Another gateway may have removed it.
-        const at = await ageOf(this.pathOf(name))
+        // Another gateway may have deleted it.
+        const at = await modifiedAt(this.pathOf(name))
         return at === null ? [] : [{ name, at }]
       }),
     )
-    for (const { name } of aged
+    for (const { name } of modified
       .flat()
       .sort((a, b) => b.at - a.at)
-      .slice(UNUSED_FOLDERS_MAX))
+      .slice(MAX_UNUSED_FOLDERS))
       await rm(this.pathOf(name), { recursive: true, force: true })
   }
 }
 
-const ageOf = async (path: string): Promise<number | null> => (await statOf(path))?.mtimeMs ?? null
+const modifiedAt = async (path: string): Promise<number | null> => (await statOf(path))?.mtimeMs ?? null
 const sizeOf = async (file: string): Promise<number | null> => (await statOf(file))?.size ?? null
 
 const statOf = async (path: string): Promise<Stats | null> => {

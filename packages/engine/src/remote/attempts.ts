@@ -1,6 +1,6 @@
 /**
- * The attempts to answer one request: which failures end it, how long to wait before the next round over the
- * replicas, and the error when no attempt is left.
+ * The retries of one request: which failures end it, the delay before the next round over the replicas, and the error
+ * after the last attempt.
  */
 import { InstarError } from '@instar/events'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -10,15 +10,15 @@ import type { EngineKind } from '../protocols/kinds.ts'
 import { EngineFault } from './http.ts'
 import type { Replica } from './replica.ts'
 
-/** A longer Retry-After is not waited for: the client is given it. */
-const RETRY_AFTER_MS_MAX = 5000
+/** A longer Retry-After is not waited for; it is returned to the client. */
+const MAX_RETRY_AFTER_MS = 5000
 
 export class Attempts {
   private readonly kind: EngineKind
   private readonly request: GenerateRequest
   private readonly roundMs: number
   private readonly signal: AbortSignal | undefined
-  private last: EngineFault | null = null
+  private lastFault: EngineFault | null = null
   private refused: InstarError | null = null
 
   constructor(kind: EngineKind, request: GenerateRequest, roundMs: number, signal: AbortSignal | undefined) {
@@ -28,21 +28,21 @@ export class Attempts {
     this.signal = signal
   }
 
-  /** Waits as long as round `round` has to. False: the engine asks for a longer wait, so there is no such round. */
+  /** Waits before round `round`. Resolves with false if the engine's Retry-After exceeds MAX_RETRY_AFTER_MS. */
   async wait(round: number): Promise<boolean> {
-    const { last, signal } = this
-    if (!last) return true
-    if (isBusy(last.status) && (last.retryAfterMs ?? 0) > RETRY_AFTER_MS_MAX) return false
-    const ms = Math.min(RETRY_AFTER_MS_MAX, last.retryAfterMs ?? this.roundMs * 4 ** (round - 1))
+    const { lastFault, signal } = this
+    if (!lastFault) return true
+    if (isBusy(lastFault.status) && (lastFault.retryAfterMs ?? 0) > MAX_RETRY_AFTER_MS) return false
+    const ms = Math.min(MAX_RETRY_AFTER_MS, lastFault.retryAfterMs ?? this.roundMs * 4 ** (round - 1))
     await delay(ms, undefined, signal ? { signal } : {}).catch(() => undefined)
     return true
   }
 
-  /** Throws what ends the request; returns where another attempt may answer it. `began`: a piece has been given out. */
+  /** Throws if `error` ends the request; returns if another attempt is allowed. `began`: a piece has been returned. */
   failed(error: unknown, replica: Replica, began: boolean): void {
     const { constraint, adapter } = this.request
     if (this.signal?.aborted) throw this.aborted()
-    // Another replica may hold the adapter that this one refuses.
+    // Another replica may have the adapter that this one refuses.
     if (error instanceof InstarError && error.code === 'adapter_refused') {
       this.refused = error
       return
@@ -50,40 +50,40 @@ export class Attempts {
     if (error instanceof InstarError && constraint)
       throw asGrammarError(this.kind, error, constraint.json?.field ?? 'tool_choice')
     if (!(error instanceof EngineFault)) throw error
-    this.last = error
+    this.lastFault = error
     replica.failed(error, adapter)
     if (began)
       throw new InstarError(
         'engine_lost',
-        `The engine failed in the middle of an answer: ${error.message}.`,
+        `The engine failed during an answer: ${error.message}.`,
         {},
         { cause: error },
       )
   }
 
-  /** Why the request has no answer after the last attempt. */
+  /** The error of the request after its last attempt. */
   error(): InstarError {
-    const { last, refused } = this
+    const { lastFault, refused } = this
     if (this.signal?.aborted) return this.aborted()
-    if (refused && !last) return refused
-    if (last && isBusy(last.status)) {
-      const { retryAfterMs } = last
-      // All attempts were made here: a client that repeated them would multiply them.
-      const triesSpent = (retryAfterMs ?? 0) <= RETRY_AFTER_MS_MAX
-      return new InstarError('overloaded', `The engine takes no more requests: ${last.message}.`, {
+    if (refused && !lastFault) return refused
+    if (lastFault && isBusy(lastFault.status)) {
+      const { retryAfterMs } = lastFault
+      // The attempts were made here: retries by the client would multiply them.
+      const triesSpent = (retryAfterMs ?? 0) <= MAX_RETRY_AFTER_MS
+      return new InstarError('overloaded', `The engine is overloaded: ${lastFault.message}.`, {
         ...(retryAfterMs === null ? {} : { retryAfterMs }),
         ...(triesSpent ? { triesSpent: true } : {}),
       })
     }
     return new InstarError(
       'engine_lost',
-      `No engine answered: ${last?.message ?? 'none is there'}.`,
+      `No engine answered: ${lastFault?.message ?? 'no replica is up'}.`,
       {},
-      { cause: last },
+      { cause: lastFault },
     )
   }
 
   private aborted(): InstarError {
-    return new InstarError('aborted', 'The request was given up.', {}, { cause: this.signal?.reason })
+    return new InstarError('aborted', 'The request was aborted.', {}, { cause: this.signal?.reason })
   }
 }

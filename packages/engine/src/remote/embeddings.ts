@@ -1,11 +1,14 @@
-/** `/v1/embeddings` of an engine with OpenAI's interface. One attempt: the client decides whether to retry. */
+/** Requests `/v1/embeddings` of an engine with OpenAI's interface, once: the client decides whether to retry. */
 import { InstarError } from '@instar/events'
 import { isBusy, isTransient, quoted, refusal } from '../protocols/faults.ts'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 import type { EngineKind } from '../protocols/kinds.ts'
 import { collect, EngineFault, type EngineHttp } from './http.ts'
 
-/** Throws `bad_request` if the engine refuses the request, `not_available` if it has no embeddings, `overloaded`, `engine_lost`. */
+/**
+ * Throws `bad_request` if the engine refuses the request, `not_available` if it has no embeddings, `overloaded`,
+ * `engine_lost`, and `aborted` by `signal`.
+ */
 export const embeddings = async (
   http: EngineHttp,
   kind: EngineKind,
@@ -14,27 +17,32 @@ export const embeddings = async (
 ): Promise<JsonObject> => {
   try {
     const { status, retryAfterMs, bytes } = await http.send('POST', '/v1/embeddings', body, signal, { whole: true })
-    const said = await collect(bytes)
+    const text = await collect(bytes)
     if (status === 200) {
-      const value: unknown = JSON.parse(said)
+      const value: unknown = JSON.parse(text)
       if (isJsonObject(value)) return value
-      throw new EngineFault('said', 'an answer that is no object')
+      throw new EngineFault('response', 'the response is not a JSON object')
     }
     if (status === 404 || status === 405)
-      throw new InstarError('not_available', `The engine has no embeddings of this name: ${quoted(said)}`, {
+      throw new InstarError('not_available', `The engine has no embeddings for this model: ${quoted(text)}`, {
         field: 'model',
       })
     if (isBusy(status))
       throw new InstarError(
         'overloaded',
-        `The engine takes no more requests: ${quoted(said)}.`,
+        `The engine is overloaded: ${quoted(text)}.`,
         retryAfterMs === null ? {} : { retryAfterMs },
       )
-    if (isTransient(status)) throw new EngineFault('status', quoted(said), status)
-    throw refusal(kind, status, said)
+    if (isTransient(status)) throw new EngineFault('status', quoted(text), status)
+    throw refusal(kind, status, text)
   } catch (error) {
     if (error instanceof InstarError) throw error
-    if (signal?.aborted) throw new InstarError('aborted', 'The request was given up.', {}, { cause: signal.reason })
-    throw new InstarError('engine_lost', `No embeddings came: ${(error as Error).message}.`, {}, { cause: error })
+    if (signal?.aborted) throw new InstarError('aborted', 'The request was aborted.', {}, { cause: signal.reason })
+    throw new InstarError(
+      'engine_lost',
+      `The embeddings request failed: ${(error as Error).message}.`,
+      {},
+      { cause: error },
+    )
   }
 }

@@ -1,4 +1,4 @@
-/** The `ServingEngine` over one or more replicas behind HTTP: adapters on all of them, each request on one. */
+/** The `ServingEngine` over one or more HTTP servers: adapters are loaded on all of them, a request runs on one. */
 import { InstarError } from '@instar/events'
 import type {
   Adapter,
@@ -18,29 +18,30 @@ import type { Protocol } from '../protocols/wire.ts'
 import type { AdapterFiles } from './adapter-files.ts'
 import { Attempts } from './attempts.ts'
 import { Grammars } from './grammars.ts'
-import type { StoredAdapter } from './held-adapters.ts'
+import type { StoredAdapter } from './loaded-adapters.ts'
 import { EngineFault } from './http.ts'
 import type { Replica } from './replica.ts'
 
 export type RetryPolicy = {
-  /** How long a request waits while no replica answers. */
+  /** How long a request waits while no replica is up. */
   waitMs: number
-  /** How often each replica is tried before the first token. */
+  /** Number of attempts on each replica before the first token. */
   rounds: number
+  /** Delay before the second round; each later one is four times as long. */
   roundMs: number
 }
 
-/** Concurrent requests of a server that does not report its limit. */
-const CONCURRENT_DEFAULT = 256
+/** Assumed number of concurrent requests of a server that does not report it. */
+const DEFAULT_CONCURRENT = 256
 
 const asScoreError = (fault: EngineFault): InstarError =>
   isBusy(fault.status)
     ? new InstarError(
         'overloaded',
-        `The engine takes no more requests: ${fault.message}.`,
+        `The engine is overloaded: ${fault.message}.`,
         fault.retryAfterMs === null ? {} : { retryAfterMs: fault.retryAfterMs },
       )
-    : new InstarError('engine_lost', `No log-probs came: ${fault.message}.`, {}, { cause: fault })
+    : new InstarError('engine_lost', `The request for log-probs failed: ${fault.message}.`, {}, { cause: fault })
 
 export class RemoteEngine implements ServingEngine {
   private readonly protocol: Protocol
@@ -48,14 +49,16 @@ export class RemoteEngine implements ServingEngine {
   private readonly replicas: readonly Replica[]
   private readonly files: AdapterFiles
   private readonly isNeutral: (adapter: Adapter) => boolean
-  private readonly patience: RetryPolicy
+  private readonly retry: RetryPolicy
   private readonly accepts: NonNullable<Capabilities['accepts']>
   private readonly say: (line: string) => void
   private readonly grammars: Grammars
-  readonly wanted = new Map<string, StoredAdapter>()
-  private readonly waiters = new Set<() => void>()
-  /** Cleared when a replica changes. */
-  private cached: Capabilities | null = null
+  /** The adapters to load on every replica, by sha256. */
+  readonly adapters = new Map<string, StoredAdapter>()
+  /** Called when a replica has changed its state. */
+  private readonly changeListeners = new Set<() => void>()
+  /** Cached; null after a replica has changed. */
+  private description: Capabilities | null = null
 
   constructor(parts: {
     protocol: Protocol
@@ -63,7 +66,7 @@ export class RemoteEngine implements ServingEngine {
     replicas: readonly Replica[]
     files: AdapterFiles
     isNeutral: (adapter: Adapter) => boolean
-    patience: RetryPolicy
+    retry: RetryPolicy
     accepts?: Capabilities['accepts']
     say: (line: string) => void
   }) {
@@ -72,14 +75,14 @@ export class RemoteEngine implements ServingEngine {
     this.replicas = parts.replicas
     this.files = parts.files
     this.isNeutral = parts.isNeutral
-    this.patience = parts.patience
+    this.retry = parts.retry
     this.accepts = parts.accepts ?? []
     this.say = parts.say
     this.grammars = new Grammars(parts.model)
   }
 
   capabilities(): Capabilities {
-    return (this.cached ??= this.describe())
+    return (this.description ??= this.describe())
   }
 
   private describe(): Capabilities {
@@ -108,7 +111,10 @@ export class RemoteEngine implements ServingEngine {
     return `No engine answers: ${this.replicas.map(({ problem }) => problem).join('; ')}.`
   }
 
-  /** Loads the adapter on every replica that is up. Fails only if all of them fail; a replica that refuses it gets no request for it. */
+  /**
+   * Loads the adapter on every replica that is up. Throws only if it fails on all of them, or if none is up
+   * (`engine_lost`). A replica that refuses the adapter serves no requests for it.
+   */
   async load(adapter: Adapter): Promise<void> {
     const lost = this.lost()
     if (lost !== null) throw new InstarError('engine_lost', lost)
@@ -120,33 +126,34 @@ export class RemoteEngine implements ServingEngine {
     if (faults.length === outcomes.length)
       throw faults[0] instanceof InstarError
         ? faults[0]
-        : new InstarError('engine_lost', faults[0]?.message ?? 'no engine answers')
+        : new InstarError('engine_lost', faults[0]?.message ?? 'No engine answers.')
     for (const fault of faults) this.say(fault.message)
-    this.wanted.set(adapter.sha256, stored)
-    await this.files.prune(new Set(this.wanted.keys()))
+    this.adapters.set(adapter.sha256, stored)
+    await this.files.prune(new Set(this.adapters.keys()))
   }
 
   async unload(sha256: string): Promise<void> {
-    this.wanted.delete(sha256)
+    this.adapters.delete(sha256)
     const outcomes = await Promise.allSettled(this.replicas.map((replica) => replica.unload(sha256)))
     for (const outcome of outcomes)
-      if (outcome.status === 'rejected') this.say(`an adapter was not unloaded: ${(outcome.reason as Error).message}`)
+      if (outcome.status === 'rejected')
+        this.say(`unloading adapter ${sha256.slice(0, 12)} failed: ${(outcome.reason as Error).message}`)
   }
 
-  /** Servers are sent the grammar that the embedded engine follows, so both accept the same constraints. */
+  /** Remote engines get the same grammar as the embedded engine uses, so both accept the same constraints. */
   async check(constraint: Constraint): Promise<void> {
-    const loose = this.replicas.some((replica) => replica.up() && replica.info?.grammar === false)
-    if (loose)
+    const unenforced = this.replicas.some((replica) => replica.up() && replica.info?.grammar === false)
+    if (unenforced)
       throw new InstarError(
         'bad_request',
-        `The engine ${this.protocol.kind} does not hold its answers to a grammar, so that it cannot be told what an answer must be.`,
+        `The engine ${this.protocol.kind} does not enforce grammars. Send the request without a schema and without a forced tool call.`,
         { field: constraint.json?.field ?? 'tool_choice' },
       )
     await this.grammars.of(constraint)
   }
 
   async *generate(request: GenerateRequest, signal?: AbortSignal): AsyncGenerator<GeneratedPiece> {
-    const { rounds, roundMs, waitMs } = this.patience
+    const { rounds, roundMs, waitMs } = this.retry
     const grammar = request.constraint ? await this.grammars.of(request.constraint) : null
     const until = performance.now() + waitMs
     const attempts = new Attempts(this.protocol.kind, request, roundMs, signal)
@@ -155,7 +162,7 @@ export class RemoteEngine implements ServingEngine {
         let began = false
         try {
           signal?.throwIfAborted()
-          if (!replica.holds(request.adapter)) await this.ensureAdapter(replica, request.adapter!)
+          if (!replica.hasAdapter(request.adapter)) await this.ensureAdapter(replica, request.adapter!)
           for await (const piece of request.chat?.stream === false
             ? await replica.generateWhole(request, signal)
             : replica.generate(request, grammar, signal)) {
@@ -176,24 +183,25 @@ export class RemoteEngine implements ServingEngine {
     if (request.temperature !== 1)
       throw new InstarError(
         'not_available',
-        'An engine behind HTTP gives log-probs of given tokens at temperature 1 only.',
+        `A remote engine computes log-probs of given tokens only at temperature 1, not ${request.temperature}.`,
       )
-    const replica = this.replicas.find((one) => one.up() && one.holds(adapter))
-    if (!replica) throw new InstarError('unknown_adapter', `No engine holds ${adapter}.`, { adapter })
+    const replica = this.replicas.find((one) => one.up() && one.hasAdapter(adapter))
+    if (!replica)
+      throw new InstarError('unknown_adapter', `No replica that is up has loaded the adapter ${adapter}.`, { adapter })
     try {
       return Float32Array.from(await replica.score(request, signal))
     } catch (error) {
-      if (signal?.aborted) throw new InstarError('aborted', 'The request was given up.', {}, { cause: signal.reason })
+      if (signal?.aborted) throw new InstarError('aborted', 'The request was aborted.', {}, { cause: signal.reason })
       throw error instanceof EngineFault ? asScoreError(error) : error
     }
   }
 
-  /** Throws `not_available` for an engine that takes token ids: it runs the policy, which has no embeddings. */
+  /** Throws `not_available` for an engine that takes token ids: it runs the policy model, which has no embeddings. */
   async embed(bodyFor: (served: string) => Readonly<Record<string, unknown>>, signal?: AbortSignal): Promise<unknown> {
     if (this.protocol.ids)
       throw new InstarError(
         'not_available',
-        `The engine ${this.protocol.kind} is asked for answers alone; it has no embeddings here.`,
+        `The engine ${this.protocol.kind} has no embeddings; only openai+ engines have them.`,
       )
     const replica = this.replicas.find((one) => one.up())
     if (!replica) throw new InstarError('engine_lost', this.lost() ?? 'No engine answers.')
@@ -205,17 +213,20 @@ export class RemoteEngine implements ServingEngine {
     return this.grammars.close()
   }
 
-  /** Called by a replica when its state has changed. */
+  /** Replicas call this when their state has changed. */
   changed(): void {
-    this.cached = null
-    for (const wake of this.waiters) wake()
+    this.description = null
+    for (const listener of this.changeListeners) listener()
   }
 
   private capacity(): number {
-    return this.replicas.reduce((sum, { info }) => sum + (info?.concurrent ?? CONCURRENT_DEFAULT), 0)
+    return this.replicas.reduce((sum, { info }) => sum + (info?.concurrent ?? DEFAULT_CONCURRENT), 0)
   }
 
-  /** The replicas that are up in the order to try them, those with the adapter first. Waits until `until` while none is up. */
+  /**
+   * The replicas that are up, in the order to try them: those with the adapter first. While none is up, waits until the
+   * time `until` (of `performance.now()`); then the list is empty.
+   */
   private async route(
     { adapter, session }: GenerateRequest,
     until: number,
@@ -224,23 +235,25 @@ export class RemoteEngine implements ServingEngine {
     for (;;) {
       const up = this.replicas.filter((replica) => replica.up())
       if (this.replicas.length === 1 && up.length === 1) return up
-      const left = until - performance.now()
-      if (up.length > 0 || left <= 0 || signal?.aborted)
-        return routeOf(up, session ?? null).sort((a, b) => Number(b.holds(adapter)) - Number(a.holds(adapter)))
-      const { promise: woken, resolve: wake } = Promise.withResolvers<void>()
-      this.waiters.add(wake)
+      const remainingMs = until - performance.now()
+      if (up.length > 0 || remainingMs <= 0 || signal?.aborted)
+        return routeOf(up, session ?? null).sort(
+          (a, b) => Number(b.hasAdapter(adapter)) - Number(a.hasAdapter(adapter)),
+        )
+      const { promise: change, resolve: onChange } = Promise.withResolvers<void>()
+      this.changeListeners.add(onChange)
       await Promise.race([
-        woken,
-        delay(left, undefined, signal ? { signal, ref: false } : { ref: false }).catch(() => undefined),
+        change,
+        delay(remainingMs, undefined, signal ? { signal, ref: false } : { ref: false }).catch(() => undefined),
       ])
-      this.waiters.delete(wake)
+      this.changeListeners.delete(onChange)
     }
   }
 
-  /** For a replica that was restarted, or that unloaded the adapter. */
+  /** Loads the adapter on a replica that was restarted or has unloaded it. */
   private async ensureAdapter(replica: Replica, sha256: string): Promise<void> {
-    const stored = this.wanted.get(sha256)
-    if (!stored) throw new InstarError('unknown_adapter', `No adapter ${sha256} is loaded.`, { adapter: sha256 })
+    const stored = this.adapters.get(sha256)
+    if (!stored) throw new InstarError('unknown_adapter', `The adapter ${sha256} is not loaded.`, { adapter: sha256 })
     await replica.load(stored)
   }
 }

@@ -1,4 +1,4 @@
-/** Grammars for engines behind HTTP, written in a thread of their own. */
+/** Grammars for remote engines, compiled in a worker thread. */
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { InstarError } from '@instar/events'
@@ -6,57 +6,68 @@ import type { Constraint } from '../port.ts'
 import { ebnfOf } from '@instar/grammar'
 import { Grammars } from './grammars.ts'
 
-const asking = (schema: unknown): Constraint => ({
+const jsonConstraint = (schema: unknown): Constraint => ({
   json: { field: 'response_format', schema },
   calls: [],
-  mostCalls: 1,
+  maxCalls: 1,
   insideReasoning: false,
 })
-const GOOD = asking({
+const SUPPORTED = jsonConstraint({
   type: 'object',
   properties: { city: { type: 'string' } },
   required: ['city'],
   additionalProperties: false,
 })
-const BAD = asking({ type: 'string', pattern: '(?=x)y' })
+const UNSUPPORTED = jsonConstraint({ type: 'string', pattern: '(?=x)y' })
 
-/** Some dozens of milliseconds of work. */
-const LARGE = asking({
+/** Compiles in some tens of milliseconds. */
+const LARGE = jsonConstraint({
   type: 'object',
   properties: Object.fromEntries(
     Array.from({ length: 1500 }, (_, i) => [`field_${i}`, { type: 'string', maxLength: 20 + i }]),
   ),
 })
 
-const opened = (t: TestContext): Grammars => {
+const openGrammars = (t: TestContext): Grammars => {
   const grammars = new Grammars({})
   t.after(() => grammars.close())
   return grammars
 }
 
-test('what is written is what would be written here, once for all that ask', async (t) => {
-  const grammars = opened(t)
-  const all = await Promise.all([grammars.of(GOOD), grammars.of(GOOD), grammars.of(asking({ type: 'boolean' }))])
-  assert.deepEqual(all, [ebnfOf(GOOD, false), ebnfOf(GOOD, false), ebnfOf(asking({ type: 'boolean' }), false)])
+test('the thread returns the grammars of ebnfOf', async (t) => {
+  const grammars = openGrammars(t)
+  const all = await Promise.all([
+    grammars.of(SUPPORTED),
+    grammars.of(SUPPORTED),
+    grammars.of(jsonConstraint({ type: 'boolean' })),
+  ])
+  assert.deepEqual(all, [
+    ebnfOf(SUPPORTED, false),
+    ebnfOf(SUPPORTED, false),
+    ebnfOf(jsonConstraint({ type: 'boolean' }), false),
+  ])
 })
 
-test('what is refused is refused as it would be here, and again', async (t) => {
-  const grammars = opened(t)
-  const told = (work: () => unknown): Promise<unknown> =>
+test('the thread returns the errors of ebnfOf, also for a repeated call', async (t) => {
+  const grammars = openGrammars(t)
+  const errorOf = (work: () => unknown): Promise<unknown> =>
     Promise.resolve()
       .then(work)
       .then(
         () => null,
         (error: unknown) => error instanceof InstarError && [error.code, error.message, { ...error.details }],
       )
-  const here = await told(() => ebnfOf(BAD, false))
-  assert.ok(Array.isArray(here) && here[0] === 'bad_request')
-  assert.deepEqual([await told(() => grammars.of(BAD)), await told(() => grammars.of(BAD))], [here, here])
+  const expected = await errorOf(() => ebnfOf(UNSUPPORTED, false))
+  assert.ok(Array.isArray(expected) && expected[0] === 'bad_request')
+  assert.deepEqual(
+    [await errorOf(() => grammars.of(UNSUPPORTED)), await errorOf(() => grammars.of(UNSUPPORTED))],
+    [expected, expected],
+  )
 })
 
-test('the event loop turns while a large schema is looked at', async (t) => {
-  const grammars = opened(t)
-  await grammars.of(GOOD)
+test('the event loop is not blocked while a large schema is compiled', async (t) => {
+  const grammars = openGrammars(t)
+  await grammars.of(SUPPORTED)
   let turns = 0
   let done = false
   const work = grammars
@@ -75,11 +86,14 @@ test('the event loop turns while a large schema is looked at', async (t) => {
   assert.ok(turns > 100, `${turns} turns`)
 })
 
-test('a thread that ends refuses what waits for it, and the next is written by another', async (t) => {
-  const grammars = opened(t)
-  await grammars.of(GOOD)
+test('if the thread ends, pending calls reject, and the next call starts another thread', async (t) => {
+  const grammars = openGrammars(t)
+  await grammars.of(SUPPORTED)
   const waiting = assert.rejects(grammars.of(LARGE), { code: 'internal' })
   await grammars.close()
   await waiting
-  assert.equal(await grammars.of(asking({ type: 'integer' })), ebnfOf(asking({ type: 'integer' }), false))
+  assert.equal(
+    await grammars.of(jsonConstraint({ type: 'integer' })),
+    ebnfOf(jsonConstraint({ type: 'integer' }), false),
+  )
 })

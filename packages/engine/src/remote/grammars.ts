@@ -1,34 +1,37 @@
-/** Constraints as EBNF grammars for the servers, written in a worker thread and cached. */
+/** Compiles constraints to EBNF grammars for the servers, in a worker thread, and caches them. */
 import { contentSha, InstarError, LruMap } from '@instar/events'
 import type { Constraint, Model } from '../port.ts'
 import { keyOf } from '@instar/grammar'
 import { Worker } from 'node:worker_threads'
 import type { GrammarRequest, GrammarReply } from './grammar-thread.ts'
 
-/** Cached grammars, each of 256 KiB at most; refusals are cached too. */
-const GRAMMARS_MAX = 64
+/** Cached grammars, each of at most 256 KiB, and cached `bad_request` errors. */
+const MAX_GRAMMARS = 64
 
 export class Grammars {
-  private readonly thinks: boolean
+  private readonly mayReason: boolean
   private readonly cache = new LruMap<string, Promise<string>>()
   private readonly pending = new Map<number, PromiseWithResolvers<string>>()
   private thread: Worker | null = null
   private lastId = 0
 
-  constructor({ thinks = false }: Pick<Model, 'thinks'>) {
-    this.thinks = thinks
+  constructor({ mayReason = false }: Pick<Model, 'mayReason'>) {
+    this.mayReason = mayReason
   }
 
-  /** Rejects with `bad_request` naming the field and the keyword that is not supported. */
+  /**
+   * Rejects with `bad_request` if the schema is not supported; the error names the request field and the keyword. Rejects
+   * with `internal` if the worker thread ends; a later call starts another thread.
+   */
   async of(constraint: Constraint): Promise<string> {
     const key = contentSha(Buffer.from(keyOf(constraint)))
-    const grammar = this.cache.get(key) ?? this.write(constraint)
+    const grammar = this.cache.get(key) ?? this.compile(constraint)
     this.cache.set(key, grammar)
-    if (this.cache.size > GRAMMARS_MAX) this.cache.delete(this.cache.oldest()!)
+    if (this.cache.size > MAX_GRAMMARS) this.cache.delete(this.cache.oldest()!)
     try {
       return await grammar
     } catch (error) {
-      // A lost thread is not the schema's fault: the next request tries again.
+      // An error of the thread is not cached.
       if (!(error instanceof InstarError) || error.code !== 'bad_request') this.cache.delete(key)
       throw error
     }
@@ -38,23 +41,23 @@ export class Grammars {
     await this.thread?.terminate()
   }
 
-  private write(constraint: Constraint): Promise<string> {
+  private compile(constraint: Constraint): Promise<string> {
     const id = (this.lastId += 1)
     const grammar = Promise.withResolvers<string>()
     this.pending.set(id, grammar)
     this.thread ??= this.start()
-    this.thread.postMessage({ id, constraint, thinks: this.thinks } satisfies GrammarRequest)
+    this.thread.postMessage({ id, constraint, mayReason: this.mayReason } satisfies GrammarRequest)
     return grammar.promise
   }
 
   private start(): Worker {
     const thread = new Worker(new URL('./grammar-thread.ts', import.meta.url), { name: 'instar grammars' })
     thread.unref()
-    thread.on('message', (written: GrammarReply) => {
-      const grammar = this.pending.get(written.id)
-      this.pending.delete(written.id)
-      if ('grammar' in written) grammar?.resolve(written.grammar)
-      else grammar?.reject(new InstarError(written.refused.code, written.refused.message, written.refused.details))
+    thread.on('message', (reply: GrammarReply) => {
+      const grammar = this.pending.get(reply.id)
+      this.pending.delete(reply.id)
+      if ('grammar' in reply) grammar?.resolve(reply.grammar)
+      else grammar?.reject(new InstarError(reply.error.code, reply.error.message, reply.error.details))
     })
     let cause: unknown
     thread.on('error', (error) => {
@@ -63,7 +66,7 @@ export class Grammars {
     thread.on('exit', () => {
       this.thread = null
       for (const { reject } of this.pending.values())
-        reject(new InstarError('internal', 'The thread that writes grammars has ended.', {}, { cause }))
+        reject(new InstarError('internal', 'The worker thread for grammars has ended.', {}, { cause }))
       this.pending.clear()
     })
     return thread

@@ -1,6 +1,6 @@
 /**
- * HTTP to one engine, with limits for connecting, for the first byte of an answer and for silence within it. Every
- * failure is an `EngineFault`.
+ * HTTP client of one engine, with time limits for the connection, for the first byte of a response and between two
+ * chunks. Every failure is an `EngineFault`.
  */
 import { context, propagation } from '@opentelemetry/api'
 import { Pool } from 'undici'
@@ -9,11 +9,16 @@ import { isJsonObject, type JsonObject } from '@instar/events/json'
 import type { JsonClient } from '../protocols/wire.ts'
 import { StreamedResponse } from './streamed-response.ts'
 
+/** Milliseconds. `idleMs`: without data after the first byte. */
 export type Timeouts = { connectMs: number; firstByteMs: number; idleMs: number }
 
-/** `unreachable`: no connection; `cut`: the connection broke; `timeout`: a limit passed; `status`: an HTTP status; `said`: an error inside an answer. */
+/**
+ * A failure after which another attempt may succeed. `unreachable`: no connection; `cut`: the connection was closed before
+ * the end of the response; `timeout`: a time limit passed; `status`: an HTTP status; `response`: the body is an error or
+ * invalid.
+ */
 export class EngineFault extends Error {
-  readonly kind: 'unreachable' | 'cut' | 'timeout' | 'status' | 'said'
+  readonly kind: 'unreachable' | 'cut' | 'timeout' | 'status' | 'response'
   /** The HTTP status; 0 if there was none. */
   readonly status: number
   /** Retry-After in milliseconds. */
@@ -31,23 +36,23 @@ export class EngineFault extends Error {
     this.retryAfterMs = retryAfterMs
   }
 
-  /** For logs and other clients: without the engine's own words, which may quote the prompt. */
-  brief(url: string): string {
-    if (this.kind === 'status') return `${url} answered ${this.status}`
-    return this.kind === 'said' ? `${url} gave an answer that is an error` : this.message
+  /** For the log and other clients: without the engine's message, which may contain the prompt. */
+  summary(url: string): string {
+    if (this.kind === 'status') return `${url} returned ${this.status}`
+    return this.kind === 'response' ? `${url} returned an error in a response` : this.message
   }
 }
 
-export type Exchange = { status: number; retryAfterMs: number | null; bytes: AsyncIterable<Uint8Array> }
+export type HttpResponse = { status: number; retryAfterMs: number | null; bytes: AsyncIterable<Uint8Array> }
 
-/** `whole`: the answer is not streamed. `ms`: limit for the first byte. */
+/** `whole`: the response is not streamed. `ms`: time limit for the first byte. */
 type SendOptions = { whole?: boolean; ms?: number }
 
-const BODY_BYTES_MAX = 64 * 1024 * 1024
-/** The limit for an answer that is not streamed, as a multiple of that for the first byte. */
-const WHOLE_ANSWER_FACTOR = 2
-/** Limit for probes, and for an adapter that is loaded from a slow disk. */
-const JSON_MS_MAX = 120_000
+const MAX_BODY_BYTES = 64 * 1024 * 1024
+/** The time limit of a response that is not streamed, as a multiple of the limit for the first byte. */
+const WHOLE_RESPONSE_FACTOR = 2
+/** Time limit of `json` in milliseconds: loading an adapter from a slow disk takes long. */
+const JSON_TIMEOUT_MS = 120_000
 
 export class EngineHttp {
   readonly url: string
@@ -62,7 +67,7 @@ export class EngineHttp {
     const { origin, pathname } = new URL(url)
     this.prefix = pathname.replace(/\/$/, '')
     this.headers = { 'content-type': 'application/json', ...(key === null ? {} : { authorization: `Bearer ${key}` }) }
-    // StreamedResponse enforces the limits, to the millisecond.
+    // StreamedResponse enforces the time limits; undici's own timers are less precise.
     this.pool = new Pool(origin, {
       pipelining: 1,
       headersTimeout: 0,
@@ -72,25 +77,25 @@ export class EngineHttp {
     this.timeouts = timeouts
   }
 
-  /** Resolves with the status of the answer; `bytes` must be iterated or returned. */
+  /** Resolves with the head of the response. The caller must iterate over `bytes` or call its `return`. */
   async send(
     method: 'GET' | 'POST',
     path: string,
     body: JsonObject | null,
     signal?: AbortSignal,
     { whole = false, ms = this.timeouts.firstByteMs }: SendOptions = {},
-  ): Promise<Exchange> {
-    const firstByteMs = whole ? WHOLE_ANSWER_FACTOR * ms : ms
-    const answer = new StreamedResponse({
+  ): Promise<HttpResponse> {
+    const firstByteMs = whole ? WHOLE_RESPONSE_FACTOR * ms : ms
+    const response = new StreamedResponse({
       firstByteMs,
       idleMs: this.timeouts.idleMs,
       signal,
-      late: (began) =>
+      timeoutError: (bodyStarted) =>
         new EngineFault(
           'timeout',
-          began
-            ? `${this.url} fell silent for ${this.timeouts.idleMs} ms in the middle of an answer`
-            : `${this.url} did not begin to answer within ${Math.round(firstByteMs)} ms`,
+          bodyStarted
+            ? `${this.url} sent no data for ${this.timeouts.idleMs} ms during a response`
+            : `${this.url} sent no response within ${Math.round(firstByteMs)} ms`,
         ),
       faultOf: (error, connected) => faultOf(error, signal, connected ? 'cut' : 'unreachable', this.url),
     })
@@ -98,31 +103,31 @@ export class EngineHttp {
       {
         method,
         path: `${this.prefix}${path}`,
-        headers: traced(this.headers),
+        headers: withTraceContext(this.headers),
         body: body === null ? null : Buffer.from(JSON.stringify(body)),
       },
-      answer,
+      response,
     )
-    const { status, headers } = await answer.head.promise
+    const { status, headers } = await response.head.promise
     const seconds = Number(headers['retry-after'])
     return {
       status,
       retryAfterMs: headers['retry-after'] !== undefined && Number.isFinite(seconds) ? 1000 * seconds : null,
-      bytes: answer,
+      bytes: response,
     }
   }
 
-  /** A whole answer of any status. Throws EngineFault if there is none. */
+  /** A whole response of any status. `ms`: time limit for the first byte. Throws EngineFault if there is no response. */
   async json(
     method: 'GET' | 'POST',
     path: string,
     body: JsonObject | null,
     signal?: AbortSignal,
-    ms = JSON_MS_MAX,
+    ms = JSON_TIMEOUT_MS,
   ): Promise<{ status: number; body: JsonObject | null; text: string }> {
     const { status, bytes } = await this.send(method, path, body, signal, { ms })
     const text = await collect(bytes)
-    return { status, body: parsed(text), text }
+    return { status, body: parseBody(text), text }
   }
 
   client(signal?: AbortSignal): JsonClient {
@@ -141,8 +146,8 @@ export class EngineHttp {
   }
 }
 
-/** Headers with the W3C trace context of the current span. */
-const traced = (headers: Readonly<Record<string, string>>): Record<string, string> => {
+/** Adds the W3C trace context of the current span. */
+const withTraceContext = (headers: Readonly<Record<string, string>>): Record<string, string> => {
   const carrier = { ...headers }
   propagation.inject(context.active(), carrier)
   return carrier
@@ -164,7 +169,7 @@ const faultOf = (
         { cause: error },
       )
 
-const parsed = (text: string): JsonObject | null => {
+const parseBody = (text: string): JsonObject | null => {
   try {
     const value: unknown = JSON.parse(text)
     return Array.isArray(value) ? { data: value as unknown } : isJsonObject(value) ? value : null
@@ -174,13 +179,14 @@ const parsed = (text: string): JsonObject | null => {
   }
 }
 
+/** The body as text. Throws EngineFault if it has more than MAX_BODY_BYTES bytes. */
 export const collect = async (bytes: AsyncIterable<Uint8Array>): Promise<string> => {
-  const all: Uint8Array[] = []
+  const chunks: Uint8Array[] = []
   let length = 0
-  for await (const some of bytes) {
-    length += some.length
-    if (length > BODY_BYTES_MAX) throw new EngineFault('said', 'an answer of more than 64 MiB')
-    all.push(some)
+  for await (const chunk of bytes) {
+    length += chunk.length
+    if (length > MAX_BODY_BYTES) throw new EngineFault('response', 'the response is larger than 64 MiB')
+    chunks.push(chunk)
   }
-  return Buffer.concat(all).toString('utf8')
+  return Buffer.concat(chunks).toString('utf8')
 }

@@ -1,7 +1,7 @@
-/** Requests to one replica, and the probe that finds out what it can do before it gets any. */
+/** Requests to one replica, and the probe that measures its capabilities before the first request. */
 import { InstarError } from '@instar/events'
 import type { Model } from '../port.ts'
-import { logprobsOf, WARM, type Logprobs, type LogprobsByToken } from '../protocols/exactness.ts'
+import { includedSteps, PROBE_TEMPERATURE, type LogprobSteps, type LogprobsByToken } from '../protocols/exactness.ts'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 import {
   errorOf,
@@ -14,51 +14,54 @@ import {
 } from '../protocols/wire.ts'
 import { EventReader } from '../protocols/sse.ts'
 import { joinTexts } from '../protocols/join-texts.ts'
-import { EngineFault, collect, type EngineHttp, type Exchange } from './http.ts'
+import { EngineFault, collect, type EngineHttp, type HttpResponse } from './http.ts'
 import { isTransient, quoted, refusal } from '../protocols/faults.ts'
 
-/** `base`: log-probs of the base model for the check text, measured twice; null without adapters. `grammar`: it enforces grammars. */
+/**
+ * `logprobs`: the sampling steps that its log-probs include. `grammar`: it enforces grammars. `base`: log-probs of the base
+ * model for the probe text, measured twice; null without adapters.
+ */
 export type ReplicaInfo = Identity & {
-  logprobs: Logprobs
+  logprobs: LogprobSteps
   grammar: boolean
-  base: { first: LogprobsByToken; again: LogprobsByToken } | null
+  base: { first: LogprobsByToken; second: LogprobsByToken } | null
 }
 
-/** Code and prose, so that the log-probs of any model vary over it. */
-const CHECK_TEXT =
+/** Code and prose, so that the log-probs of any model vary over the text. */
+const PROBE_TEXT =
   'The quick brown fox jumps over the lazy dog. def add(a, b):\n    return a + b\nQ: What is the capital of France? A: Paris, of course; and of Italy it is Rome.'
-const CHECK_IDS = 48
-/** Number of most likely tokens that are compared to recognise a temperature or an adapter. */
-const TOPS = 5
-/** Positions in the check text, as shares of its length. */
-const PLACES = [0.25, 0.5, 0.75, 1]
+const PROBE_IDS = 48
+/** Number of most likely tokens that are compared to detect a temperature or an adapter. */
+const TOP_LOGPROBS = 5
+/** Positions in the probe text, as fractions of its length. */
+const POSITIONS = [0.25, 0.5, 0.75, 1]
 
-/** Text that no model generates after the check text unless a grammar demands it. */
+/** Text that no model generates after the probe text unless a grammar forces it. */
 const UNLIKELY = '}{'
 
-const checkText = (model: Model): { prompt: number[]; completion: number[] } => {
-  const ids = model.encode(CHECK_TEXT).slice(0, CHECK_IDS)
+const probeText = (model: Model): { prompt: number[]; completion: number[] } => {
+  const ids = model.encode(PROBE_TEXT).slice(0, PROBE_IDS)
   return { prompt: ids.slice(0, 2), completion: ids.slice(2) }
 }
 
-/** Sends a request and returns the body of a 200. Throws EngineFault where a retry may help, else InstarError. */
+/** Sends a request and returns the body of a 200. Throws EngineFault if a retry may succeed, else InstarError. */
 const post = async (
   http: EngineHttp,
   protocol: Protocol,
   request: WireRequest,
   signal: AbortSignal | undefined,
   whole: boolean,
-): Promise<Exchange['bytes']> => {
+): Promise<HttpResponse['bytes']> => {
   const { path, body } = protocol.generate(request)
   const { status, retryAfterMs, bytes } = await http.send('POST', path, body, signal, { whole })
   if (status === 200) return bytes
-  const said = await collect(bytes)
-  if (isTransient(status) || (request.adapter !== null && protocol.adapterUnknown(status, said)))
-    throw new EngineFault('status', quoted(said), status, retryAfterMs)
-  throw refusal(protocol.kind, status, said)
+  const text = await collect(bytes)
+  if (isTransient(status) || (request.adapter !== null && protocol.adapterUnknown(status, text)))
+    throw new EngineFault('status', quoted(text), status, retryAfterMs)
+  throw refusal(protocol.kind, status, text)
 }
 
-/** An answer that is not streamed. Throws as `deltas` does. */
+/** The delta of an answer that is not streamed. Throws as `deltas` does. */
 export const wholeDelta = async (
   http: EngineHttp,
   protocol: Protocol,
@@ -70,7 +73,7 @@ export const wholeDelta = async (
   return delta
 }
 
-/** The deltas of one streamed answer. Throws EngineFault where a retry may help, else InstarError. */
+/** The deltas of one streamed answer. Throws EngineFault if a retry may succeed, else InstarError. */
 export async function* deltas(
   http: EngineHttp,
   protocol: Protocol,
@@ -81,28 +84,28 @@ export async function* deltas(
   const read = protocol.reader(request)
   const events = new EventReader()
   let done = false
-  for await (const some of bytes) {
-    const arrived: Delta[] = []
-    for (const data of events.push(some)) {
+  for await (const chunk of bytes) {
+    const received: Delta[] = []
+    for (const data of events.push(chunk)) {
       // The stream is read to its end, so that the connection can be reused.
       done ||= data === '[DONE]'
       if (done) continue
       try {
         const delta = read(eventOf(data))
         if (delta.error) throw faultOf(protocol, request, delta.error)
-        arrived.push(delta)
+        received.push(delta)
       } catch (error) {
-        yield* joinTexts(arrived)
+        yield* joinTexts(received)
         throw error
       }
     }
-    yield* joinTexts(arrived)
+    yield* joinTexts(received)
   }
 }
 
 const faultOf = (protocol: Protocol, { adapter }: WireRequest, { message, status }: WireError): Error => {
   const final = status >= 400 && !isTransient(status) && !(adapter !== null && protocol.adapterUnknown(status, message))
-  return final ? refusal(protocol.kind, status, quoted(message)) : new EngineFault('said', quoted(message), status)
+  return final ? refusal(protocol.kind, status, quoted(message)) : new EngineFault('response', quoted(message), status)
 }
 
 const eventOf = (data: string): JsonObject => {
@@ -110,9 +113,9 @@ const eventOf = (data: string): JsonObject => {
   try {
     event = JSON.parse(data)
   } catch (cause) {
-    throw new EngineFault('said', 'an event that is not JSON', 0, null, { cause })
+    throw new EngineFault('response', 'an event is not valid JSON', 0, null, { cause })
   }
-  if (!isJsonObject(event)) throw new EngineFault('said', 'an event that is no object')
+  if (!isJsonObject(event)) throw new EngineFault('response', 'an event is not a JSON object')
   return event
 }
 
@@ -122,44 +125,53 @@ const tokensOf = async (http: EngineHttp, protocol: Protocol, request: WireReque
   return tokens
 }
 
+/** Log-probs of given tokens at temperature 1. Throws EngineFault if a retry may succeed, else InstarError. */
 export const scoreOf = async (
   http: EngineHttp,
   protocol: Protocol,
-  given: { model: string; adapter: string | null; prompt: readonly number[]; completion: readonly number[] },
+  request: { model: string; adapter: string | null; prompt: readonly number[]; completion: readonly number[] },
   signal?: AbortSignal,
 ): Promise<number[]> => {
-  if (!protocol.score) throw new InstarError('not_available', `${protocol.kind} gives no log-probs of given tokens.`)
-  const { path, body } = protocol.score.call(given)
-  const answer = await http.json('POST', path, body, signal)
-  const logprobs = answer.status === 200 && answer.body ? protocol.score.read(answer.body, given) : null
+  if (!protocol.score)
+    throw new InstarError('not_available', `The engine ${protocol.kind} computes no log-probs of given tokens.`)
+  const { path, body } = protocol.score.call(request)
+  const response = await http.json('POST', path, body, signal)
+  const logprobs = response.status === 200 && response.body ? protocol.score.read(response.body, request) : null
   if (logprobs) return logprobs
-  if (isTransient(answer.status)) throw new EngineFault('status', quoted(answer.text), answer.status)
-  throw refusal(protocol.kind, answer.status, quoted((answer.body && errorOf(answer.body)?.message) ?? answer.text))
+  if (isTransient(response.status)) throw new EngineFault('status', quoted(response.text), response.status)
+  throw refusal(
+    protocol.kind,
+    response.status,
+    quoted((response.body && errorOf(response.body)?.message) ?? response.text),
+  )
 }
 
-/** Log-probs that distinguish an adapter from the base model: of the check text's tokens, or of the most likely tokens at PLACES. */
-export const checkScores = async (
+/**
+ * Log-probs that distinguish an adapter from the base model: of the probe text's tokens, or of the most likely tokens at
+ * POSITIONS if the engine cannot score tokens while other requests run.
+ */
+export const probeScores = async (
   http: EngineHttp,
   protocol: Protocol,
   model: Model,
   name: string,
   adapter: string | null,
 ): Promise<LogprobsByToken> => {
-  const { prompt, completion } = checkText(model)
+  const { prompt, completion } = probeText(model)
   if (protocol.score && !protocol.score.exclusive) {
-    const given = await scoreOf(http, protocol, { model: name, adapter, prompt, completion })
-    return new Map(given.map((logprob, at) => [`${at}:${completion[at]}`, logprob]))
+    const request = await scoreOf(http, protocol, { model: name, adapter, prompt, completion })
+    return new Map(request.map((logprob, at) => [`${at}:${completion[at]}`, logprob]))
   }
   const text = [...prompt, ...completion]
   const sampling = { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 1, stop: [] }
   const logprobs = new Map<string, number>()
-  for (const end of PLACES.map((share) => Math.ceil(share * text.length))) {
+  for (const end of POSITIONS.map((share) => Math.ceil(share * text.length))) {
     const [token] = await tokensOf(http, protocol, {
       model: name,
       adapter,
       prompt: text.slice(0, end),
       sampling,
-      topLogprobs: TOPS,
+      topLogprobs: TOP_LOGPROBS,
       endOfTurn: [],
       chat: null,
     })
@@ -170,45 +182,48 @@ export const checkScores = async (
 
 const logprobsIn = ({ top }: WireToken): number[] => top.map(({ logprob }) => logprob)
 
-/** Throws EngineFault while the server does not answer, `engine_mismatch` if it serves another model or no token ids. */
+/**
+ * `servedName`: the name of the base model at the server; null: the first that it lists. Throws EngineFault if the server
+ * does not answer, `engine_mismatch` if its tokenizer is not that of `model` or it reports no token ids.
+ */
 export const probe = async (
   http: EngineHttp,
   protocol: Protocol,
   model: Model,
-  named: string | null,
+  servedName: string | null,
 ): Promise<ReplicaInfo> => {
   const client = http.client()
-  const identity = await protocol.identify(client, named).catch((error: unknown) => {
+  const identity = await protocol.identify(client, servedName).catch((error: unknown) => {
     if (error instanceof EngineFault || error instanceof InstarError) throw error
-    throw new EngineFault('said', `${http.url}: ${(error as Error).message}`, 0, null, { cause: error })
+    throw new EngineFault('response', `${http.url}: ${(error as Error).message}`, 0, null, { cause: error })
   })
   if (!protocol.ids)
     return { ...identity, logprobs: { temperature: false, filters: false }, grammar: false, base: null }
-  const { prompt, completion } = checkText(model)
-  const theirs = await protocol.tokenize(client, identity.model, CHECK_TEXT)
-  const ours = model.encode(CHECK_TEXT)
-  if (theirs && (theirs.length !== ours.length || theirs.some((id, at) => id !== ours[at]))) {
+  const { prompt, completion } = probeText(model)
+  const engineIds = await protocol.tokenize(client, identity.model, PROBE_TEXT)
+  const modelIds = model.encode(PROBE_TEXT)
+  if (engineIds && (engineIds.length !== modelIds.length || engineIds.some((id, at) => id !== modelIds[at]))) {
     throw new InstarError(
       'engine_mismatch',
-      `${http.url} serves ${identity.model}, whose tokenizer is not that of ${model.name}.`,
+      `${http.url} serves ${identity.model}, whose tokenizer is not that of ${model.name}. Set INSTAR_MODEL to the folder of the served model.`,
       { field: 'INSTAR_MODEL' },
     )
   }
-  const one = { model: identity.model, adapter: null, prompt: [...prompt, ...completion], endOfTurn: [], chat: null }
+  const common = { model: identity.model, adapter: null, prompt: [...prompt, ...completion], endOfTurn: [], chat: null }
   const sampling = { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 1, stop: [] }
-  const first = async (other: Partial<typeof sampling>, topLogprobs: number): Promise<WireToken | undefined> =>
-    (await tokensOf(http, protocol, { ...one, topLogprobs, sampling: { ...sampling, ...other } }))[0]
-  const plain = await first({}, TOPS)
-  const warm = await first({ temperature: WARM }, TOPS)
-  const only = await first({ topK: 1 }, 0)
-  if (!plain || !warm)
+  const sampleOne = async (other: Partial<typeof sampling>, topLogprobs: number): Promise<WireToken | undefined> =>
+    (await tokensOf(http, protocol, { ...common, topLogprobs, sampling: { ...sampling, ...other } }))[0]
+  const unscaled = await sampleOne({}, TOP_LOGPROBS)
+  const scaled = await sampleOne({ temperature: PROBE_TEMPERATURE }, TOP_LOGPROBS)
+  const top1 = await sampleOne({ topK: 1 }, 0)
+  if (!unscaled || !scaled)
     throw new InstarError(
       'engine_mismatch',
-      `${http.url} gives no token ids: ${protocol.kind} of this version is not what is spoken here, or it is another program.`,
+      `${http.url} returned no token ids: it is not ${protocol.kind}, or a version that is not supported.`,
       { field: 'INSTAR_ENGINE' },
     )
-  const held = await tokensOf(http, protocol, {
-    ...one,
+  const constrained = await tokensOf(http, protocol, {
+    ...common,
     topLogprobs: 0,
     sampling,
     grammar: `root ::= "${UNLIKELY}"`,
@@ -216,13 +231,13 @@ export const probe = async (
     if (error instanceof InstarError && error.code === 'engine_refused') return []
     throw error
   })
-  const grammar = held.length > 0 && UNLIKELY.startsWith(model.decode(held.map(({ id }) => id)))
-  const score = (): Promise<LogprobsByToken> => checkScores(http, protocol, model, identity.model, null)
-  const base = identity.adapterFault === null ? { first: await score(), again: await score() } : null
+  const grammar = constrained.length > 0 && UNLIKELY.startsWith(model.decode(constrained.map(({ id }) => id)))
+  const score = (): Promise<LogprobsByToken> => probeScores(http, protocol, model, identity.model, null)
+  const baseScores = identity.adapterFault === null ? { first: await score(), second: await score() } : null
   return {
     ...identity,
-    logprobs: logprobsOf(logprobsIn(plain), logprobsIn(warm), only?.logprob ?? Number.NaN),
+    logprobs: includedSteps(logprobsIn(unscaled), logprobsIn(scaled), top1?.logprob ?? Number.NaN),
     grammar,
-    base,
+    base: baseScores,
   }
 }

@@ -1,13 +1,13 @@
-/** One server: its state (up, or down and reopened with back-off), its adapters and its requests. */
+/** One server: its state (up, or down and probed again with back-off), its adapters and its requests. */
 import { InstarError } from '@instar/events'
 import type { GeneratedPiece, GenerateRequest, Model, ScoreRequest } from '../port.ts'
 import { isBusy } from '../protocols/faults.ts'
-import { FAILURES_IN_A_ROW_MAX, reopenDelayMs } from '../protocols/routing.ts'
+import { MAX_CONSECUTIVE_FAILURES, reopenDelayMs } from '../protocols/routing.ts'
 import type { JsonObject } from '@instar/events/json'
 import type { WireRequest, Protocol } from '../protocols/wire.ts'
-import { Assembly } from './assembly.ts'
+import { AnswerAssembly } from './answer-assembly.ts'
 import { embeddings } from './embeddings.ts'
-import { HeldAdapters, type StoredAdapter } from './held-adapters.ts'
+import { LoadedAdapters, type StoredAdapter } from './loaded-adapters.ts'
 import { EngineFault, type EngineHttp } from './http.ts'
 import { deltas, probe, scoreOf, wholeDelta, type ReplicaInfo } from './probe.ts'
 
@@ -15,10 +15,10 @@ type ReplicaPorts = {
   http: EngineHttp
   protocol: Protocol
   model: Model
-  /** Name of the base model at the server; null: the first that it lists. */
-  named: string | null
+  /** The name of the base model at the server; null: the first that it lists. */
+  servedName: string | null
   /** Adapters to load when the server is reopened. */
-  wanted: () => Iterable<StoredAdapter>
+  adapters: () => Iterable<StoredAdapter>
   /** Throws `engine_mismatch` if this replica serves another model than the others. */
   assertSameModel: (info: ReplicaInfo) => void
   changed: () => void
@@ -28,13 +28,13 @@ type ReplicaPorts = {
 export class Replica {
   readonly url: string
   running = 0
-  /** Why the replica is down; null while it is up. */
-  problem: string | null = 'it has not answered yet'
+  /** The reason why the replica is down; null while it is up. */
+  problem: string | null = 'the server has not answered yet'
   info: ReplicaInfo | null = null
   private readonly ports: ReplicaPorts
-  private readonly adapters: HeldAdapters
+  private readonly adapters: LoadedAdapters
   private failures = 0
-  private reopenings = 0
+  private reopenAttempts = 0
   private timer: NodeJS.Timeout | null = null
   private closed = false
   private lastLine = ''
@@ -42,26 +42,26 @@ export class Replica {
   constructor(ports: ReplicaPorts) {
     this.ports = ports
     this.url = ports.http.url
-    this.adapters = new HeldAdapters(ports)
+    this.adapters = new LoadedAdapters(ports)
   }
 
   up(): boolean {
     return this.problem === null
   }
 
-  holds(adapter: string | null): boolean {
+  hasAdapter(adapter: string | null): boolean {
     return adapter === null || this.adapters.has(adapter)
   }
 
-  /** Probes the server and loads its adapters. Throws as `probe` does; the replica is then down. */
+  /** Probes the server and loads the adapters. Throws as `probe` and `assertSameModel` do; the replica is then down. */
   async open(): Promise<void> {
-    const { http, protocol, model, named, assertSameModel, changed } = this.ports
+    const { http, protocol, model, servedName, assertSameModel, changed } = this.ports
     try {
-      const info = await probe(http, protocol, model, named)
+      const info = await probe(http, protocol, model, servedName)
       assertSameModel(info)
       this.info = info
       this.adapters.clear()
-      for (const adapter of this.ports.wanted()) {
+      for (const adapter of this.ports.adapters()) {
         await this.load(adapter).catch((error: unknown) => {
           if (!(error instanceof InstarError)) throw error
           this.ports.say(error.message)
@@ -69,7 +69,7 @@ export class Replica {
       }
       this.problem = null
       this.failures = 0
-      this.reopenings = 0
+      this.reopenAttempts = 0
     } catch (error) {
       this.problem = (error as Error).message
       throw error
@@ -78,7 +78,7 @@ export class Replica {
     }
   }
 
-  /** Opens it again, with exponential back-off, until that succeeds. */
+  /** Calls `open` with exponential back-off until it succeeds. */
   reopen(): void {
     if (this.timer || this.closed) return
     this.timer = setTimeout(() => {
@@ -89,16 +89,16 @@ export class Replica {
           this.report(`${this.url} answers again`)
         },
         (error: unknown) => {
-          // That the replica is down was reported before; that it serves something else was not.
+          // An EngineFault means that the replica is still down, which has been reported.
           if (error instanceof InstarError) this.report(error.message)
           this.reopen()
         },
       )
-    }, reopenDelayMs(this.reopenings))
-    this.reopenings += 1
+    }, reopenDelayMs(this.reopenAttempts))
+    this.reopenAttempts += 1
   }
 
-  /** Throws as `HeldAdapters.load` does. */
+  /** Throws as `LoadedAdapters.load` does. */
   load(adapter: StoredAdapter): Promise<void> {
     return this.adapters.load(adapter, this.info!)
   }
@@ -113,42 +113,42 @@ export class Replica {
     signal: AbortSignal | undefined,
   ): AsyncGenerator<GeneratedPiece> {
     const { http, protocol } = this.ports
-    const assembly = this.assembly(request)
+    const newAssembly = this.newAssembly(request)
     this.running += 1
     try {
       for await (const delta of deltas(http, protocol, this.wireRequest(request, grammar), signal)) {
-        yield* assembly.add(delta)
-        if (assembly.reachedStop()) break
+        yield* newAssembly.add(delta)
+        if (newAssembly.stopFound()) break
       }
-      yield this.endPiece(assembly)
+      yield this.endPiece(newAssembly)
     } finally {
       this.running -= 1
     }
   }
 
-  /** An answer that is not streamed: resolves when it is complete. Iterating throws as `generate` does if it has no end. */
+  /** An answer that is not streamed. Resolves when it is received; iterating throws EngineFault if it has no end. */
   async generateWhole(request: GenerateRequest, signal: AbortSignal | undefined): Promise<Iterable<GeneratedPiece>> {
     const { http, protocol } = this.ports
-    const assembly = this.assembly(request)
+    const newAssembly = this.newAssembly(request)
     this.running += 1
     try {
       return this.pieces(
-        assembly,
-        assembly.add(await wholeDelta(http, protocol, this.wireRequest(request, null), signal)),
+        newAssembly,
+        newAssembly.add(await wholeDelta(http, protocol, this.wireRequest(request, null), signal)),
       )
     } finally {
       this.running -= 1
     }
   }
 
-  private *pieces(assembly: Assembly, shown: readonly GeneratedPiece[]): Generator<GeneratedPiece> {
-    yield* shown
-    yield this.endPiece(assembly)
+  private *pieces(newAssembly: AnswerAssembly, pieces: readonly GeneratedPiece[]): Generator<GeneratedPiece> {
+    yield* pieces
+    yield this.endPiece(newAssembly)
   }
 
-  private assembly(request: GenerateRequest): Assembly {
+  private newAssembly(request: GenerateRequest): AnswerAssembly {
     const { protocol, model } = this.ports
-    return new Assembly(protocol, model, request, this.info!.logprobs)
+    return new AnswerAssembly(protocol, model, request, this.info!.logprobs)
   }
 
   private wireRequest(
@@ -169,10 +169,11 @@ export class Replica {
     return grammar === null ? wireRequest : { ...wireRequest, grammar }
   }
 
-  private endPiece(assembly: Assembly): GeneratedPiece {
-    if (!assembly.complete()) throw new EngineFault('cut', `${this.url} ended an answer without its end`)
+  private endPiece(newAssembly: AnswerAssembly): GeneratedPiece {
+    if (!newAssembly.complete())
+      throw new EngineFault('cut', `${this.url} ended a response before the end of the answer`)
     this.failures = 0
-    return assembly.end()
+    return newAssembly.end()
   }
 
   embed(bodyFor: (served: string) => JsonObject, signal: AbortSignal | undefined): Promise<JsonObject> {
@@ -183,21 +184,21 @@ export class Replica {
   /** Log-probs at temperature 1. */
   score({ prompt, completion, adapter }: ScoreRequest, signal: AbortSignal | undefined): Promise<number[]> {
     const { http, protocol } = this.ports
-    const given = { model: this.info!.model, adapter: this.adapters.nameOf(adapter), prompt, completion }
-    return scoreOf(http, protocol, given, signal)
+    const scoreRequest = { model: this.info!.model, adapter: this.adapters.nameOf(adapter), prompt, completion }
+    return scoreOf(http, protocol, scoreRequest, signal)
   }
 
-  /** Counts a failed request. After FAILURES_IN_A_ROW_MAX of them the replica is down until it can be reopened. */
+  /** Counts a failed request. After MAX_CONSECUTIVE_FAILURES of them the replica is down until `open` succeeds. */
   failed(fault: EngineFault, adapter: string | null): void {
     if (adapter !== null && this.ports.protocol.adapterUnknown(fault.status, fault.message)) {
       this.adapters.forget(adapter)
       return
     }
     if (isBusy(fault.status)) return
-    this.failures += fault.kind === 'unreachable' ? FAILURES_IN_A_ROW_MAX : 1
-    if (this.failures >= FAILURES_IN_A_ROW_MAX && this.problem === null) {
-      this.problem = fault.brief(this.url)
-      this.report(`${this.url} is left alone for now: ${this.problem}`)
+    this.failures += fault.kind === 'unreachable' ? MAX_CONSECUTIVE_FAILURES : 1
+    if (this.failures >= MAX_CONSECUTIVE_FAILURES && this.problem === null) {
+      this.problem = fault.summary(this.url)
+      this.report(`${this.url} is down: ${this.problem}`)
       this.reopen()
       this.ports.changed()
     }
@@ -209,7 +210,7 @@ export class Replica {
     this.ports.http.close()
   }
 
-  /** Logs a line, unless it repeats the last one. */
+  /** Logs a line unless it equals the last one. */
   private report(line: string): void {
     if (this.lastLine !== line) this.ports.say(line)
     this.lastLine = line

@@ -1,19 +1,22 @@
-/** One HTTP answer as it arrives: `head`, then its bytes by iteration, with a time limit for each wait. */
+/** One HTTP response as it is received: `head`, then the body by iteration, with a time limit for each wait. */
 import type { Dispatcher } from 'undici'
 
 type Head = { status: number; headers: Readonly<Record<string, string | string[] | undefined>> }
 
-/** `late` makes the error of a limit that passed; `began`: part of the body had arrived. */
+/**
+ * `timeoutError` creates the error for a limit that passed; `bodyStarted`: a part of the body was received. `faultOf`
+ * creates the error for a failed connection; `connected`: the request had been sent.
+ */
 type StreamedResponseOptions = {
   firstByteMs: number
   idleMs: number
   signal: AbortSignal | undefined
-  late: (began: boolean) => Error
+  timeoutError: (bodyStarted: boolean) => Error
   faultOf: (error: Error, connected: boolean) => Error
 }
 
-/** The connection is paused while more than this is buffered. */
-const BUFFERED_BYTES_MAX = 1 << 20
+/** Reading from the connection is paused while more than this is buffered. */
+const MAX_BUFFERED_BYTES = 1 << 20
 
 export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterableIterator<Uint8Array> {
   readonly head = Promise.withResolvers<Head>()
@@ -21,9 +24,9 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
   #controller: Dispatcher.DispatchController | null = null
   #connected = false
   #timer: NodeJS.Timeout
-  /** The reader waits for data: only then does the limit apply. */
+  /** Whether the reader waits for data. The time limits apply only then. */
   #waiting = true
-  #began = false
+  #bodyStarted = false
   #chunks: Uint8Array[] = []
   #bytes = 0
   #ended = false
@@ -32,9 +35,9 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
 
   constructor(options: StreamedResponseOptions) {
     this.#options = options
-    this.#timer = setTimeout(() => this.#late(), options.firstByteMs)
-    options.signal?.addEventListener('abort', this.#given, { once: true })
-    if (options.signal?.aborted) this.#given()
+    this.#timer = setTimeout(() => this.#onTimeout(), options.firstByteMs)
+    options.signal?.addEventListener('abort', this.#onAbort, { once: true })
+    if (options.signal?.aborted) this.#onAbort()
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -50,21 +53,21 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Uint8Array): void {
-    if (!this.#began) {
-      this.#began = true
+    if (!this.#bodyStarted) {
+      this.#bodyStarted = true
       clearTimeout(this.#timer)
-      this.#timer = setTimeout(() => this.#late(), this.#options.idleMs)
+      this.#timer = setTimeout(() => this.#onTimeout(), this.#options.idleMs)
     }
-    if (this.#next) return this.#give({ done: false, value: chunk })
+    if (this.#next) return this.#deliver({ done: false, value: chunk })
     this.#chunks.push(chunk)
     this.#bytes += chunk.length
-    if (this.#bytes > BUFFERED_BYTES_MAX) controller.pause()
+    if (this.#bytes > MAX_BUFFERED_BYTES) controller.pause()
   }
 
   onResponseEnd(): void {
     this.#ended = true
     this.#release()
-    if (this.#next) this.#give({ done: true, value: undefined })
+    if (this.#next) this.#deliver({ done: true, value: undefined })
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
@@ -75,21 +78,21 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
     const value = this.#chunks.shift()
     if (value) {
       this.#bytes -= value.length
-      if (this.#controller?.paused && this.#bytes <= BUFFERED_BYTES_MAX) this.#controller.resume()
+      if (this.#controller?.paused && this.#bytes <= MAX_BUFFERED_BYTES) this.#controller.resume()
       return Promise.resolve({ done: false, value })
     }
     if (this.#error) return Promise.reject(this.#error)
     if (this.#ended) return Promise.resolve({ done: true, value: undefined })
     this.#waiting = true
-    // The limit for the first byte counts from the request.
-    if (this.#began) this.#timer.refresh()
+    // The limit for the first byte is measured from the request.
+    if (this.#bodyStarted) this.#timer.refresh()
     this.#next = Promise.withResolvers()
     return this.#next.promise
   }
 
-  /** The reader stops: the rest of the answer is cancelled. */
+  /** Cancels the rest of the response. */
   return(): Promise<IteratorResult<Uint8Array>> {
-    if (!this.#ended) this.#stop(new Error('the answer was given up'))
+    if (!this.#ended) this.#abort(new Error('the reader has cancelled the response'))
     return Promise.resolve({ done: true, value: undefined })
   }
 
@@ -97,28 +100,28 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
     return this
   }
 
-  #give(result: IteratorResult<Uint8Array>): void {
+  #deliver(result: IteratorResult<Uint8Array>): void {
     this.#waiting = false
     this.#next?.resolve(result)
     this.#next = null
   }
 
-  readonly #given = (): void => {
+  readonly #onAbort = (): void => {
     const reason: unknown = this.#options.signal?.reason
-    this.#stop(reason instanceof Error ? reason : new Error('the request was given up'))
+    this.#abort(reason instanceof Error ? reason : new Error('the request was aborted'))
   }
 
-  #late(): void {
-    if (this.#waiting) this.#stop(this.#options.late(this.#began))
+  #onTimeout(): void {
+    if (this.#waiting) this.#abort(this.#options.timeoutError(this.#bodyStarted))
     else if (!this.#ended) this.#timer.refresh()
   }
 
-  #stop(error: Error): void {
+  #abort(error: Error): void {
     this.#fail(error)
     this.#controller?.abort(error)
   }
 
-  /** Later errors are ignored. */
+  /** Errors after the first one or after the end are ignored. */
   #fail(error: Error): void {
     if (this.#error || this.#ended) return
     this.#error = error
@@ -131,6 +134,6 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
 
   #release(): void {
     clearTimeout(this.#timer)
-    this.#options.signal?.removeEventListener('abort', this.#given)
+    this.#options.signal?.removeEventListener('abort', this.#onAbort)
   }
 }

@@ -1,7 +1,7 @@
-/** The model of a chat engine: without a tokenizer (vocabulary 0), so texts have no ids. */
+/** The `Model` of a chat engine: it has no tokenizer (vocabulary 0), so texts have no ids. */
 import type { Model } from '../port.ts'
 
-/** For an engine that does not report its context length. */
+/** The context length in tokens of an engine that does not report it. */
 export const UNKNOWN_CONTEXT = 1_000_000
 
 export const textModel = (name: string): Model => ({

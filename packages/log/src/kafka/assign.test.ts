@@ -6,13 +6,13 @@ const member = (id: string, held: readonly number[] = [], generation = 0): Membe
 const assignments = (members: readonly Member[], partitions: number): Record<string, number[]> =>
   Object.fromEntries(assign(members, partitions))
 
-test('everything goes to one, half to each of two, and nothing to those who are too many', () => {
+test('one member has all partitions, two have half each, and members beyond the partitions have none', () => {
   assert.deepEqual(assignments([member('a')], 4), { a: [0, 1, 2, 3] })
   assert.deepEqual(assignments([member('b'), member('a')], 4), { a: [0, 1], b: [2, 3] })
   assert.deepEqual(assignments([member('a'), member('b'), member('c')], 2), { a: [0], b: [1], c: [] })
 })
 
-test('one that joins is given what makes it even, and nothing else moves', () => {
+test('if a member joins, only the partitions that it gets move', () => {
   assert.deepEqual(assignments([member('a', [0, 1, 2, 3], 1), member('b', [4, 5, 6, 7], 1), member('c')], 8), {
     a: [0, 1, 2],
     b: [4, 5, 6],
@@ -20,25 +20,25 @@ test('one that joins is given what makes it even, and nothing else moves', () =>
   })
 })
 
-test('what one leaves is shared out, and nothing else moves', () => {
+test('if a member leaves, only its partitions move', () => {
   assert.deepEqual(assignments([member('a', [0, 1, 2], 2), member('c', [3, 7], 2)], 8), {
     a: [0, 1, 2, 4],
     c: [3, 5, 6, 7],
   })
 })
 
-test('one that was away gives way to whom its partitions were given meanwhile', () => {
-  assert.deepEqual(assignments([member('away', [0, 1, 2, 3], 4), member('b', [0, 1, 2, 3], 5)], 4), {
-    away: [2, 3],
+test('of two members with the same partitions the one of the later generation is preferred', () => {
+  assert.deepEqual(assignments([member('a', [0, 1, 2, 3], 4), member('b', [0, 1, 2, 3], 5)], 4), {
+    a: [2, 3],
     b: [0, 1],
   })
 })
 
-test('claims to partitions that do not exist, or twice, change nothing', () => {
+test('partitions that do not exist, and repeated ones, are ignored', () => {
   assert.deepEqual(assignments([member('a', [0, 9, -1, 0.5], 1), member('b', [1, 1], 1)], 2), { a: [0], b: [1] })
 })
 
-test('in a hundred changes at random every partition has one owner, shares differ by one, and no more moves than must', () => {
+test('after 100 random changes each partition has one owner, shares differ by at most one, and moves are minimal', () => {
   let seed = 7
   const below = (n: number): number => (seed = (seed * 48_271) % 2_147_483_647) % n
   let held = new Map<string, number[]>()
@@ -62,7 +62,7 @@ test('in a hundred changes at random every partition has one owner, shares diffe
       if (before && before.length >= share.length)
         assert.ok(
           share.every((partition) => before.includes(partition)),
-          `${id} had ${before.join()} and is given ${share.join()}`,
+          `${id} had ${before.join()} and has ${share.join()}`,
         )
     }
     held = next

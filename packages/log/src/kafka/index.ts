@@ -13,9 +13,9 @@ export {
   inspectCluster,
   storedPartitions,
   storedSchemas,
-  type ClusterFound,
+  type ClusterState,
   type GroupLag,
   type InspectOptions,
-  type TopicFound,
+  type TopicState,
 } from './inspect.ts'
-export { COMPATIBILITY_LEVEL, inspectRegistry, type RegistryFound } from './inspect-registry.ts'
+export { COMPATIBILITY_LEVEL, inspectRegistry, type RegistryState } from './inspect-registry.ts'

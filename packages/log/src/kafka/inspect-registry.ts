@@ -4,7 +4,7 @@ import { LEVEL, orUnavailable, RegistryClient, type RegistryAccess, type Registr
 import { canonical, fingerprintOf, subjectOf } from './schema-names.ts'
 import type { SchemaRow } from './schema-rows.ts'
 
-type SubjectFound = {
+type SubjectState = {
   subject: string
   /** The subject's level, else the registry's default; null if neither is set. */
   compatibility: string | null
@@ -12,8 +12,8 @@ type SubjectFound = {
   missing: string[]
 }
 
-export type RegistryFound = {
-  subjects: SubjectFound[]
+export type RegistryState = {
+  subjects: SubjectState[]
   /** Schema ids of the log that the registry lacks (`lost`), or that refer to another schema there (`other`). */
   numbers: Record<'lost' | 'other', { id: number; schema: string }[]>
   /**
@@ -32,7 +32,7 @@ export const inspectRegistry = async (
   schemas: Readonly<Record<string, string>>,
   now: () => number,
   rows: readonly SchemaRow[] = [],
-): Promise<RegistryFound> => {
+): Promise<RegistryState> => {
   const client = new RegistryClient(registry)
   const request = (path: string, body?: unknown): Promise<RegistryResponse> =>
     orUnavailable(client, () => client.request(body === undefined ? 'GET' : 'POST', path, body))
@@ -46,7 +46,7 @@ export const inspectRegistry = async (
   const remote = first.date === null ? NaN : Date.parse(first.date)
   const level = levelOf((await request('/config')).body)
   const bySubject = Map.groupBy(Object.keys(schemas), (name) => subjectOf(name).subject)
-  const subjects: SubjectFound[] = []
+  const subjects: SubjectState[] = []
   for (const [subject, names] of bySubject) {
     const path = encodeURIComponent(subject)
     const own = levelOf((await request(`/config/${path}`)).body)
@@ -57,7 +57,7 @@ export const inspectRegistry = async (
     )
     subjects.push({ subject, compatibility: own ?? level, missing: names.filter((_, i) => !hasSchema[i]) })
   }
-  const numbers: RegistryFound['numbers'] = { lost: [], other: [] }
+  const numbers: RegistryState['numbers'] = { lost: [], other: [] }
   for (const { id, schema, avro } of rows) {
     const { status, body } = await request(`/schemas/ids/${id}`)
     const hasSchema = (body as { schema?: unknown } | null)?.schema

@@ -34,7 +34,7 @@ export const storedPartitions = async (options: InspectOptions): Promise<Record<
     ) as Record<Topic, number>
   })
 
-export type TopicFound = {
+export type TopicState = {
   /** Kafka's name of the topic, with its prefix. */
   name: string
   partitions: number
@@ -46,12 +46,12 @@ export type TopicFound = {
   behind: number
 }
 
-export type ClusterFound = {
+export type ClusterState = {
   clusterId: string
   brokers: { id: number; address: string; controller: boolean }[]
   /** The version of the oldest broker, by the requests that it supports. */
   kafka: '4.0 or newer' | 'older than 4.0'
-  topics: TopicFound[]
+  topics: TopicState[]
   missing: string[]
   /** Settings of the log's topics that differ from those that `setup` makes for their number of replicas. */
   differing: SetupReport['differing']
@@ -61,7 +61,7 @@ export type ClusterFound = {
 const FETCH = 1
 
 /** Throws `log_unavailable`. */
-export const inspectCluster = async (options: InspectOptions): Promise<ClusterFound> =>
+export const inspectCluster = async (options: InspectOptions): Promise<ClusterState> =>
   withAdmin(options, options.retryMs ?? DEFAULT_RETRY_MS, async (admin) => {
     const names = topicNames(options.prefix).all
     const [{ brokers, controller, clusterId }, existing] = await request(options, 'reading cluster metadata', () =>
@@ -101,7 +101,7 @@ export const inspectCluster = async (options: InspectOptions): Promise<ClusterFo
     }
   })
 
-const topicsOf = async (admin: Admin, names: string[]): Promise<TopicFound[]> => {
+const topicsOf = async (admin: Admin, names: string[]): Promise<TopicState[]> => {
   const { topics } = await admin.fetchTopicMetadata({ topics: names })
   return topics.map(({ name, partitions }) => ({
     name,
@@ -113,7 +113,7 @@ const topicsOf = async (admin: Admin, names: string[]): Promise<TopicFound[]> =>
 }
 
 /** Sends a request to every broker, so that an unreachable one is an error. */
-const oldestVersion = async (options: InspectOptions, brokers: readonly string[]): Promise<ClusterFound['kafka']> => {
+const oldestVersion = async (options: InspectOptions, brokers: readonly string[]): Promise<ClusterState['kafka']> => {
   const connection = new KafkaConnection(options, [])
   try {
     const first = await request(options, 'reading API versions', () =>

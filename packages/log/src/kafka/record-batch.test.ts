@@ -54,13 +54,13 @@ describe('record batches', () => {
 
   const cases: Record<string, KafkaMessage[]> = {
     'one record': [message('key', Buffer.from('value'), 1_795_000_000_000)],
-    'times that go back and forth': [5_000, 4_999, 1_795_000_000_000, 0].map((time) =>
+    'timestamps that decrease and increase': [5_000, 4_999, 1_795_000_000_000, 0].map((time) =>
       message('k', Buffer.from('v'), time),
     ),
     'values of every varint length': [0, 1, 63, 64, 65, 8191, 8192, 8193, 1 << 20, (1 << 20) + 1].map((size) =>
       message('k', Buffer.alloc(size, 'x'), 1),
     ),
-    'more records than two bytes count': Array.from({ length: 9000 }, (_, i) =>
+    'offset deltas with varints of three bytes': Array.from({ length: 9000 }, (_, i) =>
       message(`k${i}`, Buffer.from(`${i}`), i),
     ),
     'no key, no value, headers': [
@@ -69,7 +69,7 @@ describe('record batches', () => {
     ],
   }
   for (const [name, messages] of Object.entries(cases)) {
-    it(`are kafkajs's bytes, but for the leader's epoch: ${name}`, async () => {
+    it(`equal kafkajs's bytes except for the leader epoch: ${name}`, async () => {
       const encoded = encodeProduce(request(messages))
       const expected = Buffer.from(await kafkajsEncoding(request(messages)))
       assert.equal(encoded.readInt32BE(LEADER_EPOCH_AT), -1)
@@ -78,7 +78,7 @@ describe('record batches', () => {
     })
   }
 
-  it('stand beside each other in one request', async () => {
+  it('of several partitions are encoded in one request', async () => {
     const batch = (partition: number) => ({
       partition,
       firstSequence: partition,

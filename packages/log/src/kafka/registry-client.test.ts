@@ -15,7 +15,7 @@ import { LogSchemas } from './schemas.ts'
 const FEEDBACK = 'FeedbackGiven.v1'
 const schemas = schemaTexts()
 
-test('a silent registry is waited for up to the time limit, differs from one that refuses, and is used once it answers', async () => {
+test('a registry that does not respond causes a timeout error, and is used as soon as it responds', async () => {
   const sockets = new Set<Socket>()
   let responding = false
   const server = createServer((socket) => {
@@ -44,8 +44,8 @@ test('a silent registry is waited for up to the time limit, differs from one tha
       )
     }
     ids.useLogId(FEEDBACK)
-    assert.equal(ids.cachedId(FEEDBACK), 7, 'the log knows the number meanwhile')
-    assert.deepEqual(await ids.findById(7), { schema: FEEDBACK }, 'what the log says of a number needs no registry')
+    assert.equal(ids.cachedId(FEEDBACK), 7, 'the id is read from the log')
+    assert.deepEqual(await ids.findById(7), { schema: FEEDBACK }, 'an id of the log is found without the registry')
     responding = true
     assert.equal(
       await new LogSchemas(new RegistryClient({ url, timeoutMs: 5000 }), {
@@ -61,7 +61,7 @@ test('a silent registry is waited for up to the time limit, differs from one tha
   }
 })
 
-test('the registry gets the user; a wrong one is refused at once, by a message without the password', async () => {
+test('requests have the user and password; wrong ones throw an error without the password', async () => {
   const server = createHttp((request, response) => {
     const authorized = request.headers.authorization === `Basic ${Buffer.from('instar:pä:ss').toString('base64')}`
     response

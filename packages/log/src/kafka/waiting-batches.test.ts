@@ -8,8 +8,8 @@ const turns = async (): Promise<void> => {
   for (let i = 0; i < 10; i++) await Promise.resolve()
 }
 
-describe('what a producer cannot send now', () => {
-  it('waits for the reads that were begun before it, and for no later one', async () => {
+describe('batches that cannot be sent', () => {
+  it('wait for the reads that were started before them, not for later ones', async () => {
     const waiting = new WaitingBatches()
     const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     waiting.fence([batch(0)], first.promise)
@@ -21,36 +21,36 @@ describe('what a producer cannot send now', () => {
     assert.deepEqual(waiting.takeDue(), [])
     first.resolve()
     await waiting.untilDue()
-    assert.deepEqual(waiting.takeDue(), [one], 'reads that follow each other without end hold nothing up')
+    assert.deepEqual(waiting.takeDue(), [one], 'a later read does not block the batch')
     assert.deepEqual(waiting.takeDue(), [])
-    second.reject(new Error('a read that failed'))
+    second.reject(new Error('the read failed'))
     await waiting.untilDue()
     assert.deepEqual([waiting.takeDue(), waiting.empty], [[two], true])
     await turns()
     assert.equal(waiting.holdIfBlocked(batch(0)), false)
   })
 
-  it('keeps the order of a partition: what came back, the rest of its batch, then what was appended after it', async () => {
+  it('keep the order of their partition: the returned batch, the rest of it, then later batches', async () => {
     const waiting = new WaitingBatches()
     const [head, rest, later, last] = [batch(3), batch(3), batch(3), batch(3)]
     assert.equal(waiting.holdBehindReturned(head), false)
     assert.deepEqual(
       [waiting.returnLeaderless([head]), waiting.returnLeaderless([batch(4)])],
       [true, true],
-      'each partition is told of',
+      'each partition without a leader is reported',
     )
     assert.equal(waiting.holdIfBlocked(later), true)
     assert.equal(waiting.holdBehindReturned(rest), true)
     assert.equal(waiting.holdIfBlocked(last), true)
-    assert.deepEqual(waiting.takeDue(), [], 'it is asked again after a while')
+    assert.deepEqual(waiting.takeDue(), [], 'the batch is sent again after the retry delay')
     await waiting.untilDue()
     assert.equal(waiting.takeDue()[0], head)
-    assert.equal(waiting.returnLeaderless([head]), false, 'it is told once')
+    assert.equal(waiting.returnLeaderless([head]), false, 'the partition is reported once')
     await waiting.untilDue()
     const sent: ProducerBatch[] = []
     while (!waiting.empty) sent.push(...waiting.takeDue().filter(({ partition }) => partition === 3))
     assert.deepEqual(sent, [head, rest, later, last])
     waiting.answered(head)
-    assert.equal(waiting.returnLeaderless([head]), true, 'a partition that answered in between is told of again')
+    assert.equal(waiting.returnLeaderless([head]), true, 'after a response the partition is reported again')
   })
 })

@@ -91,7 +91,7 @@ function modelOf(checkpoint: ModelSource, { sha256, named }: Awaited<ReturnType<
     ...(tokenizer.longest > 0 ? { longestToken: tokenizer.longest } : {}),
     defaults: defaults(generation),
     endOfTurn: ends,
-    thinks: tokenizer.added.some(({ content, special }) => content === '<think>' && !special),
+    mayReason: tokenizer.added.some(({ content, special }) => content === '<think>' && !special),
     encode: (text) => tokenizer.encode(text),
     decode: (ids) => tokenizer.decode(ids),
     detokenizer: () => new Detokenizer(tokenizer),

@@ -199,7 +199,7 @@ describe('serving on the real runtime', () => {
     const json = (schema: unknown): Constraint => ({
       json: { field: 'response_format', schema },
       calls: [],
-      mostCalls: 1,
+      maxCalls: 1,
       insideReasoning: false,
     })
     const heavy = (name: string): Constraint =>
@@ -242,7 +242,7 @@ describe('serving on the real runtime', () => {
       engine.check!({
         json: null,
         calls: [{ name: 'f', parameters: { properties: { a: { type: 'text' } } } }],
-        mostCalls: 1,
+        maxCalls: 1,
         insideReasoning: false,
       }),
       refused('tools (f)', /#\/properties\/a\/type/),

@@ -97,7 +97,7 @@ test('a thread that dies is replaced with its adapters, and waiting requests are
   const json = (schema: unknown): Constraint => ({
     json: { field: 'response_format', schema },
     calls: [],
-    mostCalls: 1,
+    maxCalls: 1,
     insideReasoning: false,
   })
   const checking = Promise.allSettled([engine.check!(json({ type: 'boolean' })), engine.check!(json({ not: {} }))])

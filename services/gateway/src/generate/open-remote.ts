@@ -34,7 +34,7 @@ export const openRemote = async (
     adapters,
     isNeutral,
     key: engineKey,
-    named: engineModel,
+    servedName: engineModel,
     accepts,
     ...options,
   })

@@ -10,14 +10,14 @@ export class Answer {
   private readonly ends: number[] = []
   private raw = ''
   private readonly parser: AnswerParser
-  private readonly mostCalls: number
+  private readonly maxCalls: number
   /** All pieces that may be shown so far, in order. */
   readonly pieces: Piece[] = []
 
   /** `oneCall`: the client receives the first tool call only. */
   constructor({ oneCall = false, ...options }: ParserOptions & { oneCall?: boolean }) {
     this.parser = new AnswerParser(options)
-    this.mostCalls = oneCall ? 1 : Infinity
+    this.maxCalls = oneCall ? 1 : Infinity
   }
 
   add(token: Token): void {
@@ -73,7 +73,7 @@ export class Answer {
       if (piece.type === 'calls') shown.calls.push(...piece.calls)
       else shown[piece.type] += piece.text
     }
-    shown.calls = shown.calls.slice(0, this.mostCalls)
+    shown.calls = shown.calls.slice(0, this.maxCalls)
     const taken = this.tokens.slice(0, tokens)
     return {
       ids: taken.map(({ id }) => id),

@@ -6,7 +6,7 @@ import { ANY_OBJECT, isFields, jsonFormat, type Dialect, type Request } from '@i
 type Tool = { name: string; parameters: unknown; strict: boolean }
 
 /** Maximum number of tool calls in one answer, where more than one is allowed. */
-const MOST_CALLS = 16
+const MAX_CALLS = 16
 
 /** Null: the answer is not constrained. Throws `bad_request`. */
 export const constraintOf = (
@@ -17,7 +17,7 @@ export const constraintOf = (
   const { body, mayCall } = request
   const tools = toolsOf(request)
   const { required, one } = dialect.toolChoice(body)
-  const mostCalls = one ? 1 : MOST_CALLS
+  const maxCalls = one ? 1 : MAX_CALLS
   if (required !== null) {
     const calls = tools
       .filter(({ name }) => required === 'all' || required.has(name))
@@ -26,7 +26,7 @@ export const constraintOf = (
       throw new InstarError('bad_request', 'tool_choice asks for a call of a tool that tools does not offer.', {
         field: 'tool_choice',
       })
-    return { json: null, calls, mostCalls, insideReasoning }
+    return { json: null, calls, maxCalls, insideReasoning }
   }
   const json = jsonFormat(dialect.answerFormat(body))
   if (!json) return null
@@ -36,7 +36,7 @@ export const constraintOf = (
     calls: mayCall
       ? tools.map(({ name, parameters, strict }) => ({ name, parameters: strict ? parameters : ANY_OBJECT }))
       : [],
-    mostCalls,
+    maxCalls,
     insideReasoning,
   }
 }

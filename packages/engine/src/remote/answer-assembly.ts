@@ -1,14 +1,14 @@
-/** Turns an engine's deltas into the pieces of the port: decodes ids, holds back stop strings, compares token counts. */
+/** Converts the deltas of one answer to `GeneratedPiece`: decodes ids, removes stop strings, compares token counts. */
 import type { GeneratedPiece, GenerateRequest, Model, TokenCounts } from '../port.ts'
 import { StopStrings } from '../stop.ts'
-import { inexactness, logprobsFit, type Logprobs } from '../protocols/exactness.ts'
+import { inexactness, logprobsAreExact, type LogprobSteps } from '../protocols/exactness.ts'
 import type { Delta, Protocol } from '../protocols/wire.ts'
 
-export class Assembly {
+export class AnswerAssembly {
   private readonly detokenizer: ReturnType<Model['detokenizer']>
   private readonly stops: StopStrings
   private readonly endOfTurn: ReadonlySet<number>
-  private readonly fit: boolean
+  private readonly exactLogprobs: boolean
   private readonly protocol: Pick<Protocol, 'ids' | 'stopStrings'>
   private ids = 0
   private logprobs = 0
@@ -21,16 +21,16 @@ export class Assembly {
     protocol: Pick<Protocol, 'ids' | 'stopStrings' | 'logprobsMasked'>,
     model: Model,
     { sampling, constraint }: GenerateRequest,
-    logprobs: Logprobs,
+    steps: LogprobSteps,
   ) {
     this.protocol = protocol
     this.detokenizer = model.detokenizer()
     this.stops = new StopStrings(sampling.stop)
     this.endOfTurn = new Set(model.endOfTurn)
-    this.fit = logprobsFit(logprobs, sampling) && (constraint === undefined || protocol.logprobsMasked)
+    this.exactLogprobs = logprobsAreExact(steps, sampling) && (constraint === undefined || protocol.logprobsMasked)
   }
 
-  /** The pieces that may be given out now. */
+  /** Returns the pieces that can be sent now. */
   add({ tokens, text, finish, usage }: Delta): GeneratedPiece[] {
     this.usage = usage ?? this.usage
     this.finish = finish ?? this.finish
@@ -43,32 +43,32 @@ export class Assembly {
         tokens: tokens.map(({ id, logprob, top }) => ({
           id,
           logprob: Number.isFinite(logprob) ? logprob : 0,
-          text: this.textOf(id),
+          text: this.decode(id),
           top: [...top],
         })),
       })
     }
     if (text !== '') {
       this.textWithoutIds = true
-      const shown = this.show(text)
-      if (shown !== '') pieces.push({ type: 'text', text: shown })
+      const sent = this.untilStop(text)
+      if (sent !== '') pieces.push({ type: 'text', text: sent })
     }
     return pieces
   }
 
-  /** A stop string was found that the engine was not told: the answer ends here. */
-  reachedStop(): boolean {
+  /** A stop string was found that the engine does not match itself: the answer ends and the request is cancelled. */
+  stopFound(): boolean {
     return this.stopped && !this.protocol.stopStrings
   }
 
-  /** The finish reason is known; without it the answer was cut off. */
+  /** Whether the answer has its end. If false at the end of the response, the answer was cut off. */
   complete(): boolean {
-    return this.finish !== null || this.reachedStop()
+    return this.finish !== null || this.stopFound()
   }
 
   end(): GeneratedPiece {
-    const rest = this.stopped ? '' : this.show(this.detokenizer.end())
-    // For an engine without ids the capabilities say so.
+    const decoded = this.stopped ? '' : this.untilStop(this.detokenizer.end())
+    // For an engine without ids, `Capabilities.tokenExact` is false.
     const inexact = !this.protocol.ids
       ? null
       : inexactness({
@@ -76,22 +76,22 @@ export class Assembly {
           logprobs: this.logprobs,
           usage: this.usage,
           textWithoutIds: this.textWithoutIds,
-          fit: this.fit,
+          exactLogprobs: this.exactLogprobs,
         })
     return {
       type: 'end',
       reason: this.stopped ? 'stop' : (this.finish ?? 'stop'),
-      text: this.stopped ? rest : rest + this.stops.end(),
+      text: this.stopped ? decoded : decoded + this.stops.end(),
       ...(inexact === null ? {} : { inexact }),
       ...(this.usage === null ? {} : { counts: this.usage }),
     }
   }
 
-  private textOf(id: number): string {
-    return this.endOfTurn.has(id) ? '' : this.show(this.detokenizer.push(id))
+  private decode(id: number): string {
+    return this.endOfTurn.has(id) ? '' : this.untilStop(this.detokenizer.push(id))
   }
 
-  private show(text: string): string {
+  private untilStop(text: string): string {
     if (this.stopped) return ''
     const pushed = this.stops.push(text)
     this.stopped = pushed.stopped

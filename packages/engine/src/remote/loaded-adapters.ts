@@ -1,15 +1,15 @@
-/** The adapters that one replica holds, by sha256, with the name of each at the engine. */
+/** The adapters that one replica has loaded: their names at the engine by sha256. */
 import { InstarError } from '@instar/events'
 import type { Model } from '../port.ts'
 import { adapterFault } from '../protocols/exactness.ts'
 import { adapterName, type Protocol } from '../protocols/wire.ts'
 import { EngineFault, type EngineHttp } from './http.ts'
-import { checkScores, type ReplicaInfo } from './probe.ts'
+import { probeScores, type ReplicaInfo } from './probe.ts'
 
 /** An adapter on disk. `neutral`: its log-probs are those of the base model. */
 export type StoredAdapter = { sha256: string; folder: string; neutral: boolean }
 
-export class HeldAdapters {
+export class LoadedAdapters {
   private readonly http: EngineHttp
   private readonly protocol: Protocol
   private readonly model: Model
@@ -26,25 +26,24 @@ export class HeldAdapters {
     return this.names.has(sha256)
   }
 
-  /** Its name at the engine; null for the base model and for an adapter that is not held. */
+  /** The adapter's name at the engine; null for the base model and for an adapter that is not loaded. */
   nameOf(sha256: string | null): string | null {
     return sha256 === null ? null : (this.names.get(sha256) ?? null)
   }
 
   /**
-   * Resolves when the engine has the adapter and its log-probs differ from those of the base model. One load runs at a
-   * time for each adapter. Throws `adapter_refused`, or EngineFault where a later attempt may succeed.
+   * Resolves when the engine has loaded the adapter and its log-probs differ from those of the base model. Concurrent
+   * calls for one adapter share one load. Throws `adapter_refused`, or EngineFault if a later attempt may succeed.
    */
   async load(adapter: StoredAdapter, info: ReplicaInfo): Promise<void> {
     const { sha256 } = adapter
     if (this.names.has(sha256)) return
-    const running =
-      this.loading.get(sha256) ?? this.loadAndCheck(adapter, info).finally(() => this.loading.delete(sha256))
-    this.loading.set(sha256, running)
-    return running
+    const load = this.loading.get(sha256) ?? this.loadAndCheck(adapter, info).finally(() => this.loading.delete(sha256))
+    this.loading.set(sha256, load)
+    return load
   }
 
-  /** Forgets the adapter; `reachable`: the engine is told to unload it. */
+  /** Removes the adapter from this list and, if `reachable`, from the engine. */
   async unload(sha256: string, reachable: boolean): Promise<void> {
     const name = this.names.get(sha256)
     this.names.delete(sha256)
@@ -52,38 +51,38 @@ export class HeldAdapters {
       await this.protocol.adapter.unload(this.http.client(), name)
   }
 
-  /** The engine does not have it any more. */
+  /** Call if the engine has unloaded the adapter itself. */
   forget(sha256: string): void {
     this.names.delete(sha256)
   }
 
-  /** The engine was started again, without adapters. */
+  /** Call if the engine was restarted: it has no adapters. */
   clear(): void {
     this.names.clear()
   }
 
   private async loadAndCheck({ sha256, folder, neutral }: StoredAdapter, info: ReplicaInfo): Promise<void> {
     const { http, protocol, model } = this
-    const refuse = (why: string, cause?: unknown): InstarError =>
+    const refused = (reason: string, cause?: unknown): InstarError =>
       new InstarError(
         'adapter_refused',
-        `${http.url} does not take adapter ${sha256.slice(0, 12)}: ${why}.`,
+        `${http.url} did not load the adapter ${sha256.slice(0, 12)}: ${reason}.`,
         { adapter: sha256 },
         { cause },
       )
-    if (!protocol.adapter || info.adapterFault !== null) throw refuse(info.adapterFault ?? 'it takes none')
+    if (!protocol.adapter || info.adapterFault !== null) throw refused(info.adapterFault ?? 'it loads no adapters')
     const name = await protocol.adapter
       .load(http.client(), { name: adapterName(sha256), sha256, folder })
       .catch((error: unknown) => {
-        throw error instanceof EngineFault ? error : refuse((error as Error).message, error)
+        throw error instanceof EngineFault ? error : refused((error as Error).message, error)
       })
     const fault =
       neutral || !info.base
         ? null
-        : adapterFault(info.base.first, info.base.again, await checkScores(http, protocol, model, info.model, name))
+        : adapterFault(info.base.first, info.base.second, await probeScores(http, protocol, model, info.model, name))
     if (fault !== null) {
       await protocol.adapter.unload(http.client(), name)
-      throw refuse(fault)
+      throw refused(fault)
     }
     this.names.set(sha256, name)
   }
