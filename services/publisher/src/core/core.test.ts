@@ -1,6 +1,17 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { decodeRecord, encodeEvent, updateLine, weightLine, type Event, type Logged } from '@instar/events'
+import {
+  decodeRecord,
+  encodeEvent,
+  topicOf,
+  updateLine,
+  weightLine,
+  type Event,
+  type Logged,
+  type Topic,
+} from '@instar/events'
+import { randomHistory } from '../../../../test/kit/histories.ts'
+import { seeded } from '../../../../test/kit/random.ts'
 import { decide, decidePromotion, lineStarted, type Measured } from './decide.ts'
 import { checkCandidate, THRESHOLDS, type Figures } from './gate.ts'
 import { evolve, initialState, type PublisherState } from './state.ts'
@@ -333,6 +344,57 @@ describe('updates without a verdict', () => {
       const state = initialState('policy')
       for (const logged of [...updates.slice(0, first), ...weights, ...updates.slice(first)]) evolve(state, logged)
       assert.deepEqual([...state.unsettled], [sealed.id], `the verdict after ${first} records of updates`)
+    }
+  })
+})
+
+describe('orders of reading', () => {
+  it('an update of a batch that the line does not have never waits for a verdict', () => {
+    const h = new History()
+    h.start()
+    h.add({
+      type: 'UpdateComputed',
+      prev: '',
+      policy: 'policy',
+      batch: 'unknown',
+      number: 1,
+      adapter: 'a',
+      adapterBytes: 1,
+      state: 's',
+      stateBytes: 1,
+      blobsAt: 1,
+      fingerprint: { engine: 'e', build: 'b', isa: 'i', threads: 1, base: 'm' },
+      figures: {},
+      startedAt: 1,
+      at: 1,
+    })
+    assert.deepEqual([...h.state.unsettled], [])
+    assert.deepEqual(h.decide(), { do: 'wait', why: 'updates' })
+    const update = h.update(1, 0)
+    assert.equal(h.decide().do, 'evaluate', 'the next update is measured')
+    assert.equal([...h.state.unsettled].length, 1)
+    assert.ok(updateLine(h.state.updates, 'policy').byUpdate.has(update))
+  })
+  it('updates without a verdict are the same for any order of the topics', () => {
+    for (const seed of [1, 7, 21, 33, 48]) {
+      const topics = new Map<Topic, Logged[]>()
+      for (const event of randomHistory(seeded(seed), 400).events) {
+        const of = topics.get(topicOf(event)) ?? []
+        of.push(decodeRecord({ ...encodeEvent(event), partition: 0, offset: of.length }))
+        topics.set(topicOf(event), of)
+      }
+      const outcomes = new Set<string>()
+      for (let run = 0; run < 12; run += 1) {
+        const random = seeded(seed * 100 + run)
+        const state = initialState('policy')
+        const rest = [...topics.values()].map((records) => records.slice())
+        while (rest.some(({ length }) => length > 0)) {
+          const records = rest[random.below(rest.length)] ?? []
+          for (const logged of records.splice(0, 1 + random.below(30))) evolve(state, logged)
+        }
+        outcomes.add(JSON.stringify([...state.unsettled].toSorted()))
+      }
+      assert.equal(outcomes.size, 1, `seed ${seed}: ${[...outcomes].join(' and ')}`)
     }
   })
 })

@@ -99,7 +99,9 @@ const evolveUpdates = (state: PublisherState, logged: Logged<UpdatesEvent>): Fol
   const { event, id } = logged
   const outcome = foldUpdates(state.updates, logged)
   if (!outcome.counted || event.policy !== state.policy || event.type === 'BatchSealed') return outcome
-  if (event.type === 'UpdateComputed' && !weightLine(state.weights, state.policy).verdicts.has(id))
+  // An update of a batch that the line does not have would wait for ever: there is nothing to measure.
+  const known = updateLine(state.updates, state.policy).byUpdate.has(id)
+  if (event.type === 'UpdateComputed' && known && !weightLine(state.weights, state.policy).verdicts.has(id))
     state.unsettled.add(event.batch)
   else state.unsettled.delete(event.batch)
   return outcome
