@@ -75,8 +75,9 @@ export const isSideRequest = (messages: readonly Message[]): boolean => {
 const TURN_NAME = /^[\w.:-]{1,128}$/
 
 /**
- * The user turn of a request: the agent's id for all requests that one user message caused, including those of subagents
- * and summaries. It is recorded for readers of the log and has no other effect. `explicit` takes precedence if it is valid.
+ * The user turn of a request: the agent's id for all requests that one user message caused, including those of
+ * subagents and summaries. It is recorded for readers of the log and has no other effect. `explicit` takes precedence
+ * if it is valid.
  */
 export const userTurnOf = (headers: Headers, explicit: string | null = null): string | null =>
   [explicit, ...AGENTS.flatMap((agent) => agent.userTurn?.(headers) ?? [])].find(

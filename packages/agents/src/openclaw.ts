@@ -1,7 +1,7 @@
 /**
- * OpenClaw 2026.9.6. Without a plugin it sends neither a user agent of its own nor a session header, so it is recognized by
- * its system message, and its session by the last line of the first user message. After an error it rewrites the user's
- * message instead of repeating it.
+ * OpenClaw 2026.9.6. Without a plugin it sends neither a user agent of its own nor a session header, so it is
+ * recognized by its system message, and its session by the last line of the first user message. After an error it
+ * rewrites the user's message instead of repeating it.
  */
 import { contentText } from '@instar/events'
 import { header, systemText, type Agent, type Message } from './agent.ts'

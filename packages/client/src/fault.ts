@@ -1,6 +1,6 @@
 /**
- * A request that failed after all retries. `status`: of the response, 0 without one. `code`: of docs/errors.md, `no_answer`
- * without a response, `unknown` if the response has none.
+ * A request that failed after all retries. `status`: of the response, 0 without one. `code`: of docs/errors.md,
+ * `no_answer` without a response, `unknown` if the response has none.
  */
 export class InstarClientError extends Error {
   readonly status: number
@@ -45,8 +45,8 @@ export const faultOf = (status: number, body: unknown, headers: Headers): Instar
 }
 
 /**
- * Milliseconds to wait by the response's headers: `retry-after-ms`, else `Retry-After` in seconds or as a date. Null without
- * a valid header. `now`: milliseconds since 1970.
+ * Milliseconds to wait by the response's headers: `retry-after-ms`, else `Retry-After` in seconds or as a date. Null
+ * without a valid header. `now`: milliseconds since 1970.
  */
 export const retryAfterMs = (headers: Headers, now: number): number | null => {
   const ms = Number(headers.get('retry-after-ms') ?? Number.NaN)

@@ -1,7 +1,7 @@
 /**
- * The fields besides messages and tools that an engine with the Chat Completions API receives: the client's own fields of
- * that API, and conversions of fields of the other dialects. This is an allow list, since an unknown field may control
- * the engine's server.
+ * The fields besides messages and tools that an engine with the Chat Completions API receives: the client's own fields
+ * of that API, and conversions of fields of the other dialects. This is an allow list, since an unknown field may
+ * control the engine's server.
  */
 import { jsonFormat, type AnswerFormat } from './answer-format.ts'
 import { isFields, type Fields } from './fields.ts'
@@ -95,8 +95,9 @@ const functionChoice = (choice: Fields): Fields => {
 }
 
 /**
- * Converts a tool choice of Responses (a string, `{type: function, name}`, `{type: allowed_tools}`) or of Messages (`{type:
- * auto | any | tool | none, name}`) to Chat Completions. Null for other types: choices of hosted tools, which are dropped.
+ * Converts a tool choice of Responses (a string, `{type: function, name}`, `{type: allowed_tools}`) or of Messages
+ * (`{type: auto | any | tool | none, name}`) to Chat Completions. Null for other types: choices of hosted tools, which
+ * are dropped.
  */
 export const chatToolChoice = (choice: unknown): unknown => {
   if (!isFields(choice)) return choice

@@ -1,6 +1,6 @@
 /**
- * Typed readers of a client's JSON fields. Null counts as absent. Every reader throws `bad_request` with the field's path
- * if the value has another type or is out of range.
+ * Typed readers of a client's JSON fields. Null counts as absent. Every reader throws `bad_request` with the field's
+ * path if the value has another type or is out of range.
  */
 import { InstarError } from '@instar/events'
 import { isJsonObject, type JsonObject } from '@instar/events/json'

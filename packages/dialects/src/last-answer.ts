@@ -6,8 +6,8 @@ type ChatMessage = { role: string; content?: unknown; tool_calls?: unknown }
 
 /**
  * The key of the model's last answer in a list of Chat Completions messages, and the index of the first message behind
- * it. `after` is null if there is no answer of the model or no message follows it. Reasoning that a client put in front of
- * the content is left out, since the answer's content did not contain it.
+ * it. `after` is null if there is no answer of the model or no message follows it. Reasoning that a client put in front
+ * of the content is left out, since the answer's content did not contain it.
  */
 export const lastAnswer = (messages: readonly ChatMessage[]): { after: AnswerKey | null; stateFrom: number } => {
   const at = messages.findLastIndex((message, i) => message.role === 'assistant' && !isScriptedAnswer(messages, i))

@@ -1,7 +1,7 @@
 /**
- * Images and files of a request, for engines that accept them. Every dialect's part becomes an `image_url` or `file` part of
- * Chat Completions with a fixed set of fields. To prevent server-side request forgery, URLs of IP addresses and private host
- * names are refused, and so are ids of stored files.
+ * Images and files of a request, for engines that accept them. Every dialect's part becomes an `image_url` or `file`
+ * part of Chat Completions with a fixed set of fields. To prevent server-side request forgery, URLs of IP addresses and
+ * private host names are refused, and so are ids of stored files.
  */
 import { InstarError } from '@instar/events/errors'
 import { isFields, MEDIA, wrong, type Fields } from './fields.ts'

@@ -1,7 +1,7 @@
 /**
- * Minted ids: the ids of answers, items and tool calls that the gateway issues. Format: a prefix, 12 base32 characters of the
- * session (60 bits of its SHA-256), 12 of the turn (60 random bits of its id), and a base36 index. Alphanumeric, since
- * agents drop other characters. Every gateway finds the turn by its id.
+ * Minted ids: the ids of answers, items and tool calls that the gateway issues. Format: a prefix, 12 base32 characters
+ * of the session (60 bits of its SHA-256), 12 of the turn (60 random bits of its id), and a base36 index. Alphanumeric,
+ * since agents drop other characters. Every gateway finds the turn by its id.
  */
 import { contentSha } from '@instar/events'
 import type { Message } from './request.ts'
@@ -26,8 +26,8 @@ export const sessionIdPart = (session: string): string => base32(contentSha(Buff
 export const turnIdPart = (turn: string): string => base32(turn.slice(turn.lastIndexOf('.') + 1).slice(0, HEX_DIGITS))
 
 /**
- * `call`, `toolu`: tool calls; `msg`: a message item or an answer of Messages; `rs`, `fc`, `ctc`: reasoning, function call
- * and custom call items of Responses; `resp`, `chatcmpl`: answers; `sealed`: the signature of reasoning.
+ * `call`, `toolu`: tool calls; `msg`: a message item or an answer of Messages; `rs`, `fc`, `ctc`: reasoning, function
+ * call and custom call items of Responses; `resp`, `chatcmpl`: answers; `sealed`: the signature of reasoning.
  */
 const PREFIXES = ['call', 'toolu', 'msg', 'rs', 'fc', 'ctc', 'resp', 'sealed', 'chatcmpl'] as const
 export type Prefix = (typeof PREFIXES)[number]

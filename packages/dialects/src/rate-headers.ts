@@ -1,8 +1,8 @@
 /** The rate limit headers that the SDK of each dialect reads. */
 
 /**
- * The state of an API key's request limit. `limit`: requests at most; `remaining`: requests left; `resetMs`: milliseconds
- * until all are left again; `at`: milliseconds since 1970.
+ * The state of an API key's request limit. `limit`: requests at most; `remaining`: requests left; `resetMs`:
+ * milliseconds until all are left again; `at`: milliseconds since 1970.
  */
 export type RateLimitState = { limit: number; remaining: number; resetMs: number; at: number }
 export type RateHeaders = (standing: RateLimitState) => Record<string, string>

@@ -1,6 +1,6 @@
 /**
- * The request type that all dialects are converted to, with messages and tools of Chat Completions, which chat templates
- * expect; and the parsing of JSON bodies.
+ * The request type that all dialects are converted to, with messages and tools of Chat Completions, which chat
+ * templates expect; and the parsing of JSON bodies.
  */
 import { isAscii } from 'node:buffer'
 import type { Reweighting } from '@instar/engine/port'
@@ -82,8 +82,8 @@ export const parseJson = (body: Uint8Array): Fields => {
 }
 
 /**
- * Maximum number of objects and lists, each of which takes up to 100 bytes of memory for two of the body. A conversation of
- * a thousand messages has about ten thousand.
+ * Maximum number of objects and lists, each of which takes up to 100 bytes of memory for two of the body. A
+ * conversation of a thousand messages has about ten thousand.
  */
 const MAX_CONTAINERS = 100_000
 /** Maximum number of values, so that lists of token ids fit. */
@@ -123,7 +123,9 @@ const CONTAINER_BYTES = 100
 const FIELD_BYTES = 80
 const VALUE_BYTES = 32
 
-/** An upper estimate of the bytes of memory that the parsed body uses, besides the body itself. 0: `parseJson` throws. */
+/**
+ * An upper estimate of the bytes of memory that the parsed body uses, besides the body itself. 0: `parseJson` throws.
+ */
 export const parsedBytes = (body: Uint8Array): number => {
   const counts = countsOf(body)
   if (isTooMany(counts)) return 0

@@ -57,8 +57,8 @@ export type GenerateRequest = {
 }
 
 /**
- * In the shapes of OpenAI's Chat Completions. `stream` false: the answer may be one piece. `fields`: the other fields of
- * the client's request, by their names in Chat Completions.
+ * In the shapes of OpenAI's Chat Completions. `stream` false: the answer may be one piece. `fields`: the other fields
+ * of the client's request, by their names in Chat Completions.
  */
 export type ChatRequest = {
   stream: boolean
@@ -85,8 +85,8 @@ export type FinishReason = 'stop' | 'length'
 
 /**
  * A part of a streamed answer. `tokens`: sampled tokens. `text`: text whose token ids the engine did not report. `end`:
- * the last piece, with the remaining buffered text. `inexact`: the reason code if the reported tokens are not exactly the
- * sampled ones; absent if they are. `counts`: as the engine reports them.
+ * the last piece, with the remaining buffered text. `inexact`: the reason code if the reported tokens are not exactly
+ * the sampled ones; absent if they are. `counts`: as the engine reports them.
  */
 export type GeneratedPiece =
   | { type: 'tokens'; tokens: GeneratedToken[] }
@@ -127,7 +127,9 @@ export type ScoreRequest = {
   temperature: number
 }
 
-/** `logprobs`: [T], one per completion token. `top`: one list per token, most likely first, rounded as `logprobs` are. */
+/**
+ * `logprobs`: [T], one per completion token. `top`: one list per token, most likely first, rounded as `logprobs` are.
+ */
 export type Scores = { logprobs: Float32Array; top: (readonly { id: number; logprob: number }[])[] }
 
 /** Numbers of requests. */
@@ -142,7 +144,10 @@ export interface ServingEngine {
   load(adapter: Adapter): Promise<void>
   unload(sha256: string): Promise<void>
   generate(request: GenerateRequest, signal?: AbortSignal): AsyncIterable<GeneratedPiece>
-  /** Rejects with `bad_request` for a constraint that the engine does not support. Absent: constraints are not supported. */
+  /**
+   * Rejects with `bad_request` for a constraint that the engine does not support. Absent: constraints are not
+   * supported.
+   */
   check?(constraint: Constraint): Promise<void>
   /** Log-probs at `temperature` of given tokens under a prompt, one per completion token. */
   score(request: ScoreRequest, signal?: AbortSignal): Promise<Float32Array>
@@ -168,7 +173,9 @@ export type TrainItem = {
   hintPrompt: readonly number[] | null
 }
 
-/** All constants of one update; recorded in `BatchSealed`. Definitions and sources: loss.ts, step.ts of packages/policy. */
+/**
+ * All constants of one update; recorded in `BatchSealed`. Definitions and sources: loss.ts, step.ts of packages/policy.
+ */
 export type StepSettings = {
   /** Seed of the batch; also initialises the A matrices of a new LoRA. */
   seed: number
@@ -224,7 +231,9 @@ export type StepFigures = {
 /** A recomputation is bit-equal only if all fields are equal. */
 export type Fingerprint = { engine: string; build: string; isa: string; threads: number; base: string }
 
-/** The input of a step. `state`: the optimizer (Adam moments, step count) in safetensors; null before the first step. */
+/**
+ * The input of a step. `state`: the optimizer (Adam moments, step count) in safetensors; null before the first step.
+ */
 export type Parent = { adapter: Adapter | null; state: Uint8Array | null }
 
 export type StepResult = {
@@ -270,7 +279,9 @@ export interface LearningEngine {
  */
 export type ChatMessage = { role: string; content: unknown; [key: string]: unknown }
 
-/** A model without its weights: tokenizer, chat template and settings. Its methods are fast enough for the main thread. */
+/**
+ * A model without its weights: tokenizer, chat template and settings. Its methods are fast enough for the main thread.
+ */
 export interface Model {
   name: string
   /** sha256 over config, tokenizer, template and weights; for a GGUF file also over its name. */

@@ -1,4 +1,6 @@
-/** A tool call in the markup of the embedded models. JSON arguments are not changed; other text becomes a JSON string. */
+/**
+ * A tool call in the markup of the embedded models. JSON arguments are not changed; other text becomes a JSON string.
+ */
 export const callMarkup = (call: { name: string; arguments: string }): string =>
   `<tool_call>\n{"name": ${JSON.stringify(call.name)}, "arguments": ${isJson(call.arguments) ? call.arguments : JSON.stringify(call.arguments)}}\n</tool_call>`
 

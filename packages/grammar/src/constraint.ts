@@ -11,8 +11,8 @@ import { Budget } from './schema-errors.ts'
 import { tag, upTo, words } from './terminal.ts'
 
 /**
- * A constraint: the answer is JSON that matches a schema, or calls of these functions with arguments that match their schemas;
- * if both are set, either. `field`: the client's field with the schema. `maxCalls`: maximum number of calls.
+ * A constraint: the answer is JSON that matches a schema, or calls of these functions with arguments that match their
+ * schemas; if both are set, either. `field`: the client's field with the schema. `maxCalls`: maximum number of calls.
  * `insideReasoning`: the prompt ends inside reasoning.
  */
 export type Constraint = {
@@ -50,15 +50,18 @@ export function keyOf(constraint: Constraint): string {
 }
 
 /**
- * The machine of a constraint. `symbols`: the tokenizer's added tokens by text. Call `keyOf` first, which checks the size.
- * Throws `bad_request` with field and keyword.
+ * The machine of a constraint. `symbols`: the tokenizer's added tokens by text. Call `keyOf` first, which checks the
+ * size. Throws `bad_request` with field and keyword.
  */
 export function machineOf(constraint: Constraint, symbols: ReadonlyMap<string, number>): Machine {
   const { grammar, root } = grammarOf(constraint, symbols, symbols.has(THINK_OPEN), new Budget())
   return within(constraint.json?.field ?? 'tools', () => new Machine(grammar, root))
 }
 
-/** The grammar of a constraint. `mayReason`: the answer may begin with reasoning. Requirements and errors of `machineOf`. */
+/**
+ * The grammar of a constraint. `mayReason`: the answer may begin with reasoning. Requirements and errors of
+ * `machineOf`.
+ */
 export function grammarOf(
   { json, calls, maxCalls, insideReasoning }: Constraint,
   symbols: ReadonlyMap<string, number>,
@@ -112,7 +115,10 @@ function callOf(
   )
 }
 
-/** Reasoning is optional for models with a token for it. Reasoning that the prompt opened must be closed before the answer. */
+/**
+ * Reasoning is optional for models with a token for it. Reasoning that the prompt opened must be closed before the
+ * answer.
+ */
 function withReasoning(
   grammar: Grammar,
   answer: Node,

@@ -1,8 +1,8 @@
 /**
- * Writes a constraint as a grammar in the notation of llama.cpp (GBNF), xgrammar and llguidance (EBNF). It accepts the same
- * texts as the machine of constraint.ts, with tags as characters; in calls, strings of bounded length have `<` as `\u003c`.
- * Repetition of characters is a right-recursive rule, since xgrammar computes the token masks of such rules in advance, and
- * those after `*` at run time.
+ * Writes a constraint as a grammar in the notation of llama.cpp (GBNF), xgrammar and llguidance (EBNF). It accepts the
+ * same texts as the machine of constraint.ts, with tags as characters; in calls, strings of bounded length have `<` as
+ * `\u003c`. Repetition of characters is a right-recursive rule, since xgrammar computes the token masks of such rules
+ * in advance, and those after `*` at run time.
  */
 import { InstarError } from '@instar/events/errors'
 import { grammarOf, within, type Constraint } from './constraint.ts'
@@ -20,8 +20,8 @@ const CHUNK = 32
 const MAX_DEPTH = 40
 
 /**
- * The EBNF of a constraint. `mayReason`: the answer may begin with reasoning. Call `keyOf` first, which checks the size. Throws
- * `bad_request` with field and keyword.
+ * The EBNF of a constraint. `mayReason`: the answer may begin with reasoning. Call `keyOf` first, which checks the
+ * size. Throws `bad_request` with field and keyword.
  */
 export function ebnfOf(constraint: Constraint, mayReason: boolean): string {
   const budget = new Budget()
@@ -230,7 +230,8 @@ function repeat(what: string, min: number, max: number): string {
 }
 
 /**
- * A character escaped for all engines. The notations share few escapes, and only hexadecimal ones whose first digit is not 0.
+ * A character escaped for all engines. The notations share few escapes, and only hexadecimal ones whose first digit is
+ * not 0.
  */
 function escaped(character: number): string {
   const text = String.fromCodePoint(character)

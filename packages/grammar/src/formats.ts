@@ -37,8 +37,8 @@ const UNSUPPORTED = new Set([
 ])
 
 /**
- * The pattern of a format. Null for a custom format beside a `pattern`, which then applies alone. Throws `bad_request` for an
- * unsupported format.
+ * The pattern of a format. Null for a custom format beside a `pattern`, which then applies alone. Throws `bad_request`
+ * for an unsupported format.
  */
 export function formatOf(name: string, hasPattern: boolean, where: string): string | null {
   const source = Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined

@@ -1,6 +1,7 @@
 /**
- * Compiles a JSON Schema to a grammar of valid JSON texts. It contains a subset of the valid texts: fields are in the order of
- * the schema, and `properties` without `additionalProperties` allow no others. Unsupported keywords are refused.
+ * Compiles a JSON Schema to a grammar of valid JSON texts. It contains a subset of the valid texts: fields are in the
+ * order of the schema, and `properties` without `additionalProperties` allow no others. Unsupported keywords are
+ * refused.
  */
 import { NO_TEXT, intersection, anyExcept, trimmed, type CharacterAutomaton } from './characters.ts'
 import type { Grammar, Node } from './grammar.ts'

@@ -174,7 +174,9 @@ export function merge(a: Schema, b: Schema, where: string): Schema {
   return out
 }
 
-/** Throws if `additionalProperties` of one schema would apply to properties of the other, to which it does not refer. */
+/**
+ * Throws if `additionalProperties` of one schema would apply to properties of the other, to which it does not refer.
+ */
 function checkAdditionalProperties(a: Schema, b: Schema, where: string): void {
   for (const [one, other] of [
     [a, b],

@@ -1,6 +1,6 @@
 /**
- * Runs a grammar symbol by symbol. A state is a set of threads: positions in a terminal with a continuation (the nodes after
- * it). From every state a word can be completed, since only productive nodes are entered.
+ * Runs a grammar symbol by symbol. A state is a set of threads: positions in a terminal with a continuation (the nodes
+ * after it). From every state a word can be completed, since only productive nodes are entered.
  */
 import { InstarError } from '@instar/events/errors'
 import type { Grammar, Node } from './grammar.ts'

@@ -1,4 +1,6 @@
-/** Automata of JSON numbers within bounds: decimals of up to 15 digits, so that different texts are different doubles. */
+/**
+ * Automata of JSON numbers within bounds: decimals of up to 15 digits, so that different texts are different doubles.
+ */
 import { patternOf } from './pattern.ts'
 import { Budget } from './schema-errors.ts'
 import type { CharacterAutomaton } from './characters.ts'
@@ -50,17 +52,18 @@ type DigitsState =
   | { at: 'sign' | 'first' }
   | { at: 'digits'; negative: boolean; value: bigint; digits: number; point: boolean }
 /**
- * The bounds no longer depend on the digits. `ends`: for each number of further integer digits '1' if the number may have that
- * many, else '0'. `residue`: modulo `multipleOf`.
+ * The bounds no longer depend on the digits. `ends`: for each number of further integer digits '1' if the number may
+ * have that many, else '0'. `residue`: modulo `multipleOf`.
  */
 type FreeState = { at: 'free'; ends: string; residue: bigint }
 type FreeFractionState = { at: 'fraction'; left: number; ends: boolean }
 type NumberState = DigitsState | FreeState | FreeFractionState
 
 /**
- * The automaton of numbers within bounds; null if there are none. `isInteger`: integers only. `multipleOf`: an integer, 1 for
- * any number. `spend` is called before work is done, and may throw. A prefix of digits represents intervals of numbers. If
- * all of them are inside or all outside of the bounds, the state no longer depends on the digits, so that there are few states.
+ * The automaton of numbers within bounds; null if there are none. `isInteger`: integers only. `multipleOf`: an integer,
+ * 1 for any number. `spend` is called before work is done, and may throw. A prefix of digits represents intervals of
+ * numbers. If all of them are inside or all outside of the bounds, the state no longer depends on the digits, so that
+ * there are few states.
  */
 export function numberBetween(
   { min, max, above, below, multipleOf }: Bounds,

@@ -1,4 +1,7 @@
-/** Parser of `pattern`: ECMAScript regular expressions (flag `u`) without lookaround, back references and word boundaries. */
+/**
+ * Parser of `pattern`: ECMAScript regular expressions (flag `u`) without lookaround, back references and word
+ * boundaries.
+ */
 import { END_OF_UNICODE } from './characters.ts'
 import { unsupported } from './schema-errors.ts'
 

@@ -8,7 +8,9 @@ export type Span = readonly [number, number]
 /** `to`: next state → the characters of the transition, in order. */
 export type Steps = { to: ReadonlyMap<number, readonly Span[]>; accepts: boolean }
 
-/** UTF-8 lead bytes (RFC 3629): first and last, mask of the payload, number of continuation bytes, smallest code point. */
+/**
+ * UTF-8 lead bytes (RFC 3629): first and last, mask of the payload, number of continuation bytes, smallest code point.
+ */
 const LEADS = [
   { first: 0x00, last: 0x7f, mask: 0x7f, continuationBytes: 0, min: 0 },
   { first: 0xc2, last: 0xdf, mask: 0x1f, continuationBytes: 1, min: 0x80 },

@@ -1,6 +1,6 @@
 /**
- * An automaton over symbols. A symbol below 256 is a byte; a larger one is an added token of the tokenizer, which is one symbol
- * whatever its text. From every state an accepting state must be reachable.
+ * An automaton over symbols. A symbol below 256 is a byte; a larger one is an added token of the tokenizer, which is
+ * one symbol whatever its text. From every state an accepting state must be reachable.
  */
 export interface Terminal {
   readonly start: number
@@ -120,8 +120,8 @@ export function upTo(text: string, symbols: ReadonlyMap<string, number>): Termin
 const MAX_INDENT = 16
 
 /**
- * White space between tokens of JSON: none, one space, or a line break and up to `MAX_INDENT` spaces. State 1: after the single
- * space; 2 + n: after a line break and n spaces.
+ * White space between tokens of JSON: none, one space, or a line break and up to `MAX_INDENT` spaces. State 1: after
+ * the single space; 2 + n: after a line break and n spaces.
  */
 export const BLANKS: Terminal = {
   start: 0,

@@ -1,14 +1,14 @@
 /**
- * Terminals of JSON strings, byte by byte: quotes, UTF-8, escapes. `\u` escapes are accepted only for characters that must be
- * escaped, so that each text has few encodings.
+ * Terminals of JSON strings, byte by byte: quotes, UTF-8, escapes. `\u` escapes are accepted only for characters that
+ * must be escaped, so that each text has few encodings.
  */
 import { classOf, isSurrogate, END_OF_UNICODE, type CharacterAutomaton } from './characters.ts'
 import { KeyedAutomaton, type Terminal } from './terminal.ts'
 
 /**
- * A position in a JSON string. `state`: of the character automaton; `afterLess`: after `<`. `inside`: within a UTF-8 sequence
- * with payload `lead` so far and `more` bytes missing; `least`: the smallest code point of this length. `free`: any rest of
- * the sequence leads to `state`.
+ * A position in a JSON string. `state`: of the character automaton; `afterLess`: after `<`. `inside`: within a UTF-8
+ * sequence with payload `lead` so far and `more` bytes missing; `least`: the smallest code point of this length.
+ * `free`: any rest of the sequence leads to `state`.
  */
 type TextState =
   | { at: 'before' | 'after' }
@@ -34,7 +34,9 @@ const SLASH = 0x2f
 
 const keyOf = (position: TextState): string => Object.values(position).join(' ')
 
-/** The terminal of a JSON string. `inCall`: `</` is written `<\/`, so that no string contains the call's closing tag. */
+/**
+ * The terminal of a JSON string. `inCall`: `</` is written `<\/`, so that no string contains the call's closing tag.
+ */
 export function jsonText(characters: CharacterAutomaton, inCall: boolean): Terminal {
   const { cuts, table, accepts } = characters
   const nextState = (state: number, character: number): number => table[state]?.[classOf(characters, character)] ?? -1

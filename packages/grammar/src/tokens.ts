@@ -12,8 +12,8 @@ export type TokenBytes = {
 const MAX_WORK = 3_000_000
 
 /**
- * Nodes in depth-first order: node i has depth `depth[i]` and symbol `symbol[i]`, and its subtree ends before `end[i]`. The
- * tokens of a node are a linked list from `token[i]` through `nextToken` (-1: end).
+ * Nodes in depth-first order: node i has depth `depth[i]` and symbol `symbol[i]`, and its subtree ends before `end[i]`.
+ * The tokens of a node are a linked list from `token[i]` through `nextToken` (-1: end).
  */
 export class TokenTree {
   readonly symbols: ReadonlyMap<string, number>

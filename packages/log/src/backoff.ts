@@ -1,6 +1,6 @@
 /**
- * Delays between retries: `firstMs`, then doubled (`linear`: plus `firstMs`), up to `longestMs`. Without jitter, since each
- * loop retries the work of one process, and tests depend on the delays.
+ * Delays between retries: `firstMs`, then doubled (`linear`: plus `firstMs`), up to `longestMs`. Without jitter, since
+ * each loop retries the work of one process, and tests depend on the delays.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 

@@ -1,6 +1,6 @@
 /**
- * Blobs on the log: chunks of at most 512 KiB with the blob's SHA-256 as key, appended before the record that refers to the
- * blob. Chunks have the timestamp of that record, so a search starts there.
+ * Blobs on the log: chunks of at most 512 KiB with the blob's SHA-256 as key, appended before the record that refers to
+ * the blob. Chunks have the timestamp of that record, so a search starts there.
  */
 import { contentSha, decodeReadable, encodeRecord, InstarError, type Versions } from '@instar/events'
 import { persist } from './persist.ts'

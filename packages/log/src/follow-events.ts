@@ -16,10 +16,10 @@ type FollowEventsOptions = {
 }
 
 /**
- * Delivers events in order per partition. A record that no build can decode is skipped and, if the log has dead letters,
- * copied to them first. If the skipped record was part of a chain, the fold fails at its successor (`log_gap`). `done`
- * rejects at a record type that only a newer build supports. The topic `upgrades` is always read from its start, so that
- * `versionsOn(log)` is complete once the follower has caught up.
+ * Delivers events in order per partition. A record that no build can decode is skipped and, if the log has dead
+ * letters, copied to them first. If the skipped record was part of a chain, the fold fails at its successor
+ * (`log_gap`). `done` rejects at a record type that only a newer build supports. The topic `upgrades` is always read
+ * from its start, so that `versionsOn(log)` is complete once the follower has caught up.
  */
 export const followEvents = (log: EventLog, options: FollowEventsOptions): Promise<Follower> =>
   follow<Logged | Unreadable>(log, {

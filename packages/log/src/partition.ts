@@ -1,6 +1,6 @@
 /**
- * The partition of a key, by Kafka's default partitioner (murmur2). All adapters use it, so that the order of records is the
- * same on each and logs can be copied between them.
+ * The partition of a key, by Kafka's default partitioner (murmur2). All adapters use it, so that the order of records
+ * is the same on each and logs can be copied between them.
  */
 import { FLOW, TOPICS, type Topic } from '@instar/events/flow'
 import { InstarError } from '@instar/events/errors'

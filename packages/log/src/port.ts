@@ -12,8 +12,8 @@
 import type { Topic } from '@instar/events/flow'
 
 /**
- * A record to append. `schema`: the record version (`TurnCaptured.v1`); `payload`: its Avro binary encoding; `timestamp`:
- * milliseconds since 1970.
+ * A record to append. `schema`: the record version (`TurnCaptured.v1`); `payload`: its Avro binary encoding;
+ * `timestamp`: milliseconds since 1970.
  */
 export type Append = {
   topic: Topic
@@ -42,8 +42,8 @@ export type Subscription = {
   /** Resolves when the running handler has returned. No record is delivered afterwards. */
   stop(): Promise<void>
   /**
-   * Rejects with an error of the handler, or with `log_broken` if the log failed; the subscription has then stopped at that
-   * record. Resolves after `stop`.
+   * Rejects with an error of the handler, or with `log_broken` if the log failed; the subscription has then stopped at
+   * that record. Resolves after `stop`.
    */
   readonly done: Promise<void>
 }
@@ -54,8 +54,8 @@ export type SubscribeOptions = {
   group: string
   from: 'start' | 'committed' | Offsets
   /**
-   * Called with records of one partition, in order, one call at a time. A slow handler slows reading, and never writers;
-   * buffers are bounded.
+   * Called with records of one partition, in order, one call at a time. A slow handler slows reading, and never
+   * writers; buffers are bounded.
    */
   handle(records: readonly LogRecord[]): Promise<void> | void
   maxBatch?: number
@@ -76,8 +76,8 @@ export type ReadOptions = {
 }
 
 /**
- * The partitions of a topic that are assigned to this process. The assignment divides work without mutual exclusion: two
- * processes may own a partition for a short time.
+ * The partitions of a topic that are assigned to this process. The assignment divides work without mutual exclusion:
+ * two processes may own a partition for a short time.
  */
 export type PartitionAssignment = {
   owns(partition: number): boolean

@@ -1,6 +1,6 @@
 /**
- * Reads turns from the log: the record by its position, the request body and prompt ids with references to earlier turns
- * resolved. Caches recent turns.
+ * Reads turns from the log: the record by its position, the request body and prompt ids with references to earlier
+ * turns resolved. Caches recent turns.
  */
 import {
   contentSha,
@@ -28,8 +28,8 @@ export type TurnReader = {
   /** The request body as the client sent it. */
   body(turn: string): Promise<Uint8Array>
   /**
-   * Caches the body of a turn that is being appended, since the next turn of the session refers to it. The bytes must not
-   * change afterwards.
+   * Caches the body of a turn that is being appended, since the next turn of the session refers to it. The bytes must
+   * not change afterwards.
    */
   cacheBody(turn: string, whole: Uint8Array): void
   promptIds(turn: string): Promise<number[]>
@@ -42,9 +42,9 @@ const sizeOf = ({ body, text, prompt, ids }: TurnRecord): number =>
   1024 + body.written.bytes.length + text.bytes.length + 8 * (prompt.ids.length + 2 * ids.length)
 
 /**
- * `records`: maximum number of cached records; their bytes are limited to `BYTES_PER_RECORD` for each. `bodyBytes`: maximum
- * bytes of cached bodies. `positionOf`: the position of a turn's record. The methods throw `unknown_turn` for a turn that
- * is not on the log and `bad_record` if a body or prompt does not match its record.
+ * `records`: maximum number of cached records; their bytes are limited to `BYTES_PER_RECORD` for each. `bodyBytes`:
+ * maximum bytes of cached bodies. `positionOf`: the position of a turn's record. The methods throw `unknown_turn` for a
+ * turn that is not on the log and `bad_record` if a body or prompt does not match its record.
  */
 export const createTurnReader = (log: EventLog, positionOf: PositionOf, records = 256, bodyBytes = 0): TurnReader => {
   const cache = new LruCache<TurnRecord>(records, records * BYTES_PER_RECORD, sizeOf)

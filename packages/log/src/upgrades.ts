@@ -1,6 +1,6 @@
 /**
- * The record versions that all readers of a log support: for each type the highest version announced on the topic `upgrades`.
- * Newer versions are not written, so that processes of two builds can use one log.
+ * The record versions that all readers of a log support: for each type the highest version announced on the topic
+ * `upgrades`. Newer versions are not written, so that processes of two builds can use one log.
  */
 import { decodeReadable, encodeEvent, NEWEST, RELEASED, type ReadersUpgraded, type Versions } from '@instar/events'
 import { persist } from './persist.ts'
@@ -27,8 +27,8 @@ export const applyUpgrade = (log: EventLog, announced: ReadersUpgraded): void =>
   raise(mutableVersionsOn(log), announced)
 
 /**
- * Reads the announced versions to the end of the log as of the call and applies them to `versionsOn(log)`. For processes
- * that do not follow the log.
+ * Reads the announced versions to the end of the log as of the call and applies them to `versionsOn(log)`. For
+ * processes that do not follow the log.
  */
 export const readUpgrades = async (log: EventLog): Promise<Versions> => {
   const announced = new Map(RELEASED)
@@ -44,8 +44,8 @@ export const readUpgrades = async (log: EventLog): Promise<Versions> => {
 }
 
 /**
- * Announces that all readers of the log support this build's versions. Returns the versions that were added; null, without
- * a write, if all are announced. `who`: the announcer; `now`: milliseconds since 1970.
+ * Announces that all readers of the log support this build's versions. Returns the versions that were added; null,
+ * without a write, if all are announced. `who`: the announcer; `now`: milliseconds since 1970.
  */
 export const announceUpgrade = async (
   log: EventLog,

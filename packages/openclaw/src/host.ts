@@ -1,6 +1,7 @@
 /**
  * The part of OpenClaw's plugin interface that this plugin uses, as release 2026.9.6 declares it
- * (`openclaw/plugin-sdk/plugin-entry`). test/clients/nightly compares these types with that package's and runs the plugin.
+ * (`openclaw/plugin-sdk/plugin-entry`). test/clients/nightly compares these types with that package's and runs the
+ * plugin.
  */
 
 export const OPENCLAW_RELEASE = '2026.9.6'

@@ -1,7 +1,7 @@
 /**
- * The plugin with a real gateway and a host that calls its hooks as OpenClaw 2026.9.6 does: turn state before each request
- * of a generic transport, whose headers override those of the call's options; options passed through the wrapped stream
- * function; lower-case response headers before the body. test/clients/nightly runs OpenClaw itself.
+ * The plugin with a real gateway and a host that calls its hooks as OpenClaw 2026.9.6 does: turn state before each
+ * request of a generic transport, whose headers override those of the call's options; options passed through the
+ * wrapped stream function; lower-case response headers before the body. test/clients/nightly runs OpenClaw itself.
  */
 import plugin from './index.ts'
 import { readWritten } from '@instar/events'

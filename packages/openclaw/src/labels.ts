@@ -1,6 +1,6 @@
 /**
- * The headers that label requests, and the last turn of each session. Only the kind `side` is sent: for other requests the
- * gateway's own classification (titles, compactions) applies.
+ * The headers that label requests, and the last turn of each session. Only the kind `side` is sent: for other requests
+ * the gateway's own classification (titles, compactions) applies.
  */
 import type { ProviderResponse } from './host.ts'
 

@@ -22,7 +22,9 @@ export const chatEngineFields = ({ body, maxTokens }: Request, calling: boolean)
   ...(calling ? taken(body, ['tool_choice', 'parallel_tool_calls']) : {}),
 })
 
-/** Keeps the client's field name: hosted models accept `max_completion_tokens` only, small servers `max_tokens` only. */
+/**
+ * Keeps the client's field name: hosted models accept `max_completion_tokens` only, small servers `max_tokens` only.
+ */
 const limitOf = (body: Fields, maxTokens: number | null): Fields =>
   set((body['max_completion_tokens'] ?? null) === null ? 'max_tokens' : 'max_completion_tokens', maxTokens)
 

@@ -1,6 +1,7 @@
 /**
  * Incremental parser of sampled text into content, reasoning (`<think>…</think>`) and tool calls
- * (`<tool_call>…</tool_call>`). Text that may be the start of a tag is buffered; a block that does not parse is content.
+ * (`<tool_call>…</tool_call>`). Text that may be the start of a tag is buffered; a block that does not parse is
+ * content.
  */
 import type { Piece } from '../answer.ts'
 import { callsIn } from './calls.ts'

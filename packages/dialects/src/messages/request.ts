@@ -1,7 +1,7 @@
 /**
  * Parsing of Anthropic Messages requests into the messages of Chat Completions. Details that differ between requests of
- * one conversation without a change of meaning (cache marks, a string or one text block, billing headers) are dropped, so
- * that a repeated message always yields the same prompt. The log stores the body unchanged.
+ * one conversation without a change of meaning (cache marks, a string or one text block, billing headers) are dropped,
+ * so that a repeated message always yields the same prompt. The log stores the body unchanged.
  */
 import { isIgnoredSystem, userIdParts } from '@instar/agents'
 import { InstarError } from '@instar/events/errors'

@@ -1,7 +1,7 @@
 /**
- * Message threads. `thread: {type: "continue"}` refers to the conversation of an earlier response, and the request contains
- * the new messages only. `{type: "create"}` has no effect, since every turn is on the log. The error codes make Anthropic's
- * clients repeat the request with the whole conversation.
+ * Message threads. `thread: {type: "continue"}` refers to the conversation of an earlier response, and the request
+ * contains the new messages only. `{type: "create"}` has no effect, since every turn is on the log. The error codes
+ * make Anthropic's clients repeat the request with the whole conversation.
  */
 import { InstarError } from '@instar/events/errors'
 import type { Reference } from '../dialect.ts'
@@ -36,7 +36,9 @@ export const unknownThread = (_body: Fields, id: string): InstarError =>
     { field: 'thread.previous_message_id', clientDetails: { error_code: 'thread_not_found' } },
   )
 
-/** The body with the whole conversation. `system` and `tools` of the earlier request apply unless the body has its own. */
+/**
+ * The body with the whole conversation. `system` and `tools` of the earlier request apply unless the body has its own.
+ */
 export const continuedBody = (body: Fields, found: ReadonlyMap<string, Reference>): Fields => {
   const previous = previousOf(body)
   const before = previous === null ? undefined : found.get(previous)

@@ -1,6 +1,6 @@
 /**
- * Parsing of Responses requests into the messages of Chat Completions. The items of one answer (reasoning, message, calls)
- * become one assistant message. Items of unknown types are dropped.
+ * Parsing of Responses requests into the messages of Chat Completions. The items of one answer (reasoning, message,
+ * calls) become one assistant message. Items of unknown types are dropped.
  */
 import { InstarError } from '@instar/events/errors'
 import {
@@ -26,7 +26,9 @@ const MAX_TOP_LOGPROBS = 20
 const ROLES = new Set(['user', 'assistant', 'system', 'developer'])
 const IGNORED = ['background', 'context_management', 'moderation'] as const
 
-/** Throws `bad_request` for references to stored conversations and prompts, whose content this gateway does not have. */
+/**
+ * Throws `bad_request` for references to stored conversations and prompts, whose content this gateway does not have.
+ */
 const refuseStored = (body: Fields): void => {
   for (const [field, instead] of [
     ['conversation', 'previous_response_id, or send the items'],

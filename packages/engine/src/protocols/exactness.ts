@@ -53,9 +53,9 @@ export const inexactness = ({ ids, logprobs, usage, textWithoutIds, exactLogprob
             : 'other_logprobs'
 
 /**
- * From three probes at one position. `unscaled` and `scaled`: log-probs of the most likely tokens at temperature 1 and at
- * PROBE_TEMPERATURE; log-probs that include the temperature have differences smaller by that factor. `top1`: log-prob of
- * the token sampled with top-k 1; 0 if it includes the filters.
+ * From three probes at one position. `unscaled` and `scaled`: log-probs of the most likely tokens at temperature 1 and
+ * at PROBE_TEMPERATURE; log-probs that include the temperature have differences smaller by that factor. `top1`:
+ * log-prob of the token sampled with top-k 1; 0 if it includes the filters.
  */
 export const includedSteps = (unscaled: readonly number[], scaled: readonly number[], top1: number): LogprobSteps => {
   const [range, scaledRange] = [rangeOf(unscaled), rangeOf(scaled)]
@@ -75,7 +75,8 @@ const rangeOf = (logprobs: readonly number[]): number =>
   logprobs.length < 2 ? 0 : Math.max(...logprobs) - Math.min(...logprobs)
 
 /**
- * Mean difference in nats above which two servers run different base models. Number formats of one model differ by less.
+ * Mean difference in nats above which two servers run different base models. Number formats of one model differ by
+ * less.
  */
 const MAX_MEAN_DIFFERENCE = 0.25
 

@@ -5,8 +5,8 @@ const isText = ({ tokens, text, finish, usage, error }: Delta): boolean =>
   text !== '' && tokens.length === 0 && finish === null && usage === null && error === null
 
 /**
- * Returns the same text in fewer deltas. The last text stays separate: the gateway sends an answer's end only after it is
- * on the log, and the text before it at once.
+ * Returns the same text in fewer deltas. The last text stays separate: the gateway sends an answer's end only after it
+ * is on the log, and the text before it at once.
  */
 export const joinTexts = (deltas: readonly Delta[]): Delta[] => {
   const last = deltas.findLastIndex(isText)

@@ -1,7 +1,7 @@
 /**
  * Any server with OpenAI's `/v1/chat/completions`. It reports no token ids, so its turns are not trained on. Reasoning
- * (`reasoning_content` or `reasoning`) and tool calls are converted to the markup of the embedded models, so that dialects
- * and the log handle one form of answer.
+ * (`reasoning_content` or `reasoning`) and tool calls are converted to the markup of the embedded models, so that
+ * dialects and the log handle one form of answer.
  */
 import { callMarkup } from '@instar/grammar'
 import { isJsonObject, type JsonObject } from '@instar/events/json'

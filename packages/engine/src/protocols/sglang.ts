@@ -46,8 +46,8 @@ const finishOf = (reason: unknown): Pick<Delta, 'finish' | 'error'> => {
 }
 
 /**
- * An event has all tokens generated so far, or only the new ones with `--incremental-streaming-output`. It has all if its
- * number of ids equals its token count.
+ * An event has all tokens generated so far, or only the new ones with `--incremental-streaming-output`. It has all if
+ * its number of ids equals its token count.
  */
 const reader = ({ topLogprobs }: WireRequest) => {
   let seen = 0

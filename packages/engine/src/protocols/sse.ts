@@ -1,6 +1,6 @@
 /**
- * Reads server-sent events (WHATWG HTML, section 9.2) from the chunks of a stream. Only the field `data` is read, and the
- * field `error` of llama.cpp, which becomes `{"error": …}`.
+ * Reads server-sent events (WHATWG HTML, section 9.2) from the chunks of a stream. Only the field `data` is read, and
+ * the field `error` of llama.cpp, which becomes `{"error": …}`.
  */
 export class EventReader {
   private readonly decoder = new TextDecoder()

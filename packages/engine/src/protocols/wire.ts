@@ -81,7 +81,10 @@ export type Protocol = {
   stopStrings: boolean
   /** Log-probs under a grammar are those of the masked distribution. */
   logprobsMasked: boolean
-  /** `servedName`: the name of the base model at the engine; null: the first that it lists. Throws an Error with the reason. */
+  /**
+   * `servedName`: the name of the base model at the engine; null: the first that it lists. Throws an Error with the
+   * reason.
+   */
   identify(client: JsonClient, servedName: string | null): Promise<Identity>
   /** Null: the engine has no tokenizer endpoint. */
   tokenize(client: JsonClient, model: string, text: string): Promise<readonly number[] | null>
@@ -89,8 +92,8 @@ export type Protocol = {
   /** Creates a reader for the events of one answer; call it once for each event, in order. */
   reader(request: WireRequest): (event: JsonObject) => Delta
   /**
-   * Log-probs of given ids at temperature 1; null: not supported. `exclusive`: no other request may run at the same time.
-   * `read` returns null if the response lacks a log-prob.
+   * Log-probs of given ids at temperature 1; null: not supported. `exclusive`: no other request may run at the same
+   * time. `read` returns null if the response lacks a log-prob.
    */
   score: {
     exclusive: boolean
@@ -100,13 +103,15 @@ export type Protocol = {
   /** Null: not supported. */
   adapter: {
     /**
-     * Returns the name for `WireRequest.adapter`. Loading an adapter that is already loaded is not an error. `folder`: the
-     * adapter's PEFT folder. Throws an Error with the reason.
+     * Returns the name for `WireRequest.adapter`. Loading an adapter that is already loaded is not an error. `folder`:
+     * the adapter's PEFT folder. Throws an Error with the reason.
      */
     load(client: JsonClient, adapter: { name: string; sha256: string; folder: string }): Promise<string>
     unload(client: JsonClient, name: string): Promise<void>
   } | null
-  /** Whether the response to `generate` means that the engine does not have the adapter. `body`: its text or message. */
+  /**
+   * Whether the response to `generate` means that the engine does not have the adapter. `body`: its text or message.
+   */
   adapterUnknown(status: number, body: string): boolean
 }
 

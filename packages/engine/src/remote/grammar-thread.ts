@@ -1,4 +1,6 @@
-/** Worker thread that compiles constraints to EBNF: a large schema takes up to 250 ms, which would block the event loop. */
+/**
+ * Worker thread that compiles constraints to EBNF: a large schema takes up to 250 ms, which would block the event loop.
+ */
 import { InstarError, type ErrorCode } from '@instar/events/errors'
 import type { Constraint } from '../port.ts'
 import { ebnfOf } from '@instar/grammar'

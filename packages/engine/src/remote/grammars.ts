@@ -20,8 +20,8 @@ export class Grammars {
   }
 
   /**
-   * Rejects with `bad_request` if the schema is not supported; the error names the request field and the keyword. Rejects
-   * with `internal` if the worker thread ends; a later call starts another thread.
+   * Rejects with `bad_request` if the schema is not supported; the error names the request field and the keyword.
+   * Rejects with `internal` if the worker thread ends; a later call starts another thread.
    */
   async of(constraint: Constraint): Promise<string> {
     const key = contentSha(Buffer.from(keyOf(constraint)))

@@ -13,9 +13,9 @@ import { StreamedResponse } from './streamed-response.ts'
 export type Timeouts = { connectMs: number; firstByteMs: number; idleMs: number }
 
 /**
- * A failure after which another attempt may succeed. `unreachable`: no connection; `cut`: the connection was closed before
- * the end of the response; `timeout`: a time limit passed; `status`: an HTTP status; `response`: the body is an error or
- * invalid.
+ * A failure after which another attempt may succeed. `unreachable`: no connection; `cut`: the connection was closed
+ * before the end of the response; `timeout`: a time limit passed; `status`: an HTTP status; `response`: the body is an
+ * error or invalid.
  */
 export class EngineFault extends Error {
   readonly kind: 'unreachable' | 'cut' | 'timeout' | 'status' | 'response'
@@ -117,7 +117,9 @@ export class EngineHttp {
     }
   }
 
-  /** A whole response of any status. `ms`: time limit for the first byte. Throws EngineFault if there is no response. */
+  /**
+   * A whole response of any status. `ms`: time limit for the first byte. Throws EngineFault if there is no response.
+   */
   async json(
     method: 'GET' | 'POST',
     path: string,

@@ -18,8 +18,8 @@ import { EngineFault, collect, type EngineHttp, type HttpResponse } from './http
 import { isTransient, quoted, refusal } from '../protocols/faults.ts'
 
 /**
- * `logprobs`: the sampling steps that its log-probs include. `grammar`: it enforces grammars. `base`: log-probs of the base
- * model for the probe text, measured twice; null without adapters.
+ * `logprobs`: the sampling steps that its log-probs include. `grammar`: it enforces grammars. `base`: log-probs of the
+ * base model for the probe text, measured twice; null without adapters.
  */
 export type ReplicaInfo = Identity & {
   logprobs: LogprobSteps
@@ -147,8 +147,8 @@ export const scoreOf = async (
 }
 
 /**
- * Log-probs that distinguish an adapter from the base model: of the probe text's tokens, or of the most likely tokens at
- * POSITIONS if the engine cannot score tokens while other requests run.
+ * Log-probs that distinguish an adapter from the base model: of the probe text's tokens, or of the most likely tokens
+ * at POSITIONS if the engine cannot score tokens while other requests run.
  */
 export const probeScores = async (
   http: EngineHttp,
@@ -183,8 +183,8 @@ export const probeScores = async (
 const logprobsIn = ({ top }: WireToken): number[] => top.map(({ logprob }) => logprob)
 
 /**
- * `servedName`: the name of the base model at the server; null: the first that it lists. Throws EngineFault if the server
- * does not answer, `engine_mismatch` if its tokenizer is not that of `model` or it reports no token ids.
+ * `servedName`: the name of the base model at the server; null: the first that it lists. Throws EngineFault if the
+ * server does not answer, `engine_mismatch` if its tokenizer is not that of `model` or it reports no token ids.
  */
 export const probe = async (
   http: EngineHttp,

@@ -49,8 +49,8 @@ const RETRY_MS = 1000
 const NO_LOGPROBS: LogprobsByToken = new Map()
 
 /**
- * Throws `engine_mismatch` if the engine serves another model, `engine_lost` if no replica answers within `startMs`, and
- * `aborted` by `signal`.
+ * Throws `engine_mismatch` if the engine serves another model, `engine_lost` if no replica answers within `startMs`,
+ * and `aborted` by `signal`.
  */
 export const startRemote = async (options: RemoteOptions): Promise<Remote> => {
   const { model, say = () => undefined, signal } = options

@@ -9,20 +9,20 @@ import { PartitionReader } from './partition-reader.ts'
 export type CopySide = { log: EventLog; ends: Offsets }
 
 /**
- * The first record of a key or partition in which two logs differ. The position is that on the source, or on the destination
- * if the source lacks the record.
+ * The first record of a key or partition in which two logs differ. The position is that on the source, or on the
+ * destination if the source lacks the record.
  */
 export type Difference = { topic: Topic; key: string; partition: number; offset: number; what: string }
 
 /**
- * The part of a topic that is at the destination. `from`: the source's next offsets; `counts`: the number of records of each
- * `copyKey`, if the partition counts differ.
+ * The part of a topic that is at the destination. `from`: the source's next offsets; `counts`: the number of records of
+ * each `copyKey`, if the partition counts differ.
  */
 export type CopiedPart = { records: number; from: Offsets; counts: Pick<HashChains, 'keys' | 'count'> | undefined }
 
 /**
- * The key whose records are compared: the record's key. Announcements (topic `upgrades`) are compared by record id, since
- * the destination may have its own (setup appends one to a new log): those stay, and the source's are added.
+ * The key whose records are compared: the record's key. Announcements (topic `upgrades`) are compared by record id,
+ * since the destination may have its own (setup appends one to a new log): those stay, and the source's are added.
  */
 export const copyKey = (record: LogRecord): string => (record.topic === 'upgrades' ? recordId(record) : record.key)
 

@@ -1,8 +1,8 @@
 /**
- * Copies one log to another. The copy has the same records, with the same ids and times, in the same order per key. Offsets
- * and partition counts may differ. The destination must contain a prefix of the source, apart from announcements of
- * versions; this is verified first. A second copy continues an interrupted one, and adds what was appended to the source
- * since a finished one.
+ * Copies one log to another. The copy has the same records, with the same ids and times, in the same order per key.
+ * Offsets and partition counts may differ. The destination must contain a prefix of the source, apart from
+ * announcements of versions; this is verified first. A second copy continues an interrupted one, and adds what was
+ * appended to the source since a finished one.
  */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
@@ -99,8 +99,8 @@ export const copyLog = async ({ from, to, onProgress = () => undefined, signal }
 }
 
 /**
- * Appends pages one at a time, so that the destination is a prefix of the source whenever the copy ends. The next page is
- * read during an append. Returns the number of records appended.
+ * Appends pages one at a time, so that the destination is a prefix of the source whenever the copy ends. The next page
+ * is read during an append. Returns the number of records appended.
  */
 const copyTopic = async (
   source: CopySide,
@@ -143,8 +143,8 @@ const readBack = async (
 }
 
 /**
- * Groups records by the destination's partition, for few large batches: Kafka writes and flushes each partition's batch on
- * its own. Readers only see the order within a partition.
+ * Groups records by the destination's partition, for few large batches: Kafka writes and flushes each partition's batch
+ * on its own. Readers only see the order within a partition.
  */
 const byPartition = (records: readonly LogRecord[], count: number): LogRecord[] =>
   [...Map.groupBy(records, ({ key }) => partitionOf(key, count)).values()].flat()
@@ -171,7 +171,9 @@ const sameEnds = (a: Offsets, b: Offsets): boolean =>
     Object.entries(b[topic] ?? {}).every(([partition, end]) => (a[topic]?.[Number(partition)] ?? 0) === end),
   )
 
-/** Waits for an append, which may take as long as its log is unavailable; throws `aborted` when the signal is aborted. */
+/**
+ * Waits for an append, which may take as long as its log is unavailable; throws `aborted` when the signal is aborted.
+ */
 const orAborted = async (writing: Promise<unknown>, signal: AbortSignal | undefined): Promise<void> => {
   if (!signal) return void (await writing)
   const stop = Promise.withResolvers<never>()

@@ -1,6 +1,6 @@
 /**
- * A hash chain per key: two logs have equal chains exactly if each key has the same records with the same times in the same
- * order, in whatever partition. Uses about 150 bytes of memory per key.
+ * A hash chain per key: two logs have equal chains exactly if each key has the same records with the same times in the
+ * same order, in whatever partition. Uses about 150 bytes of memory per key.
  */
 import { createHash } from 'node:crypto'
 import type { LogRecord } from '../port.ts'

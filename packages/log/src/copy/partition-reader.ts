@@ -46,8 +46,8 @@ const PAGE_BYTES = 8 << 20
 const PAGE_RECORDS = 8192
 
 /**
- * Reads a topic in pages, merging its partitions by timestamp; the order within a partition stays. A destination with another
- * partition count is then in order of time wherever the source is. Keeps two pages of each partition in memory.
+ * Reads a topic in pages, merging its partitions by timestamp; the order within a partition stays. A destination with
+ * another partition count is then in order of time wherever the source is. Keeps two pages of each partition in memory.
  */
 export async function* inTimeOrder(log: EventLog, topic: Topic, range: CopyRange): AsyncGenerator<LogRecord[]> {
   const all = Array.from(

@@ -1,7 +1,8 @@
 /**
- * The partition index of the embedded log: a u16 (platform byte order) per offset, stored in one row per block of `BLOCK`
- * offsets when the block is full. Offsets after the last full block are looked up in the topic's rows. With an SQL index on
- * the partition, each transaction would write one page per partition: 70 % more pages for a transaction of 32 records.
+ * The partition index of the embedded log: a u16 (platform byte order) per offset, stored in one row per block of
+ * `BLOCK` offsets when the block is full. Offsets after the last full block are looked up in the topic's rows. With an
+ * SQL index on the partition, each transaction would write one page per partition: 70 % more pages for a transaction of
+ * 32 records.
  */
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
@@ -58,8 +59,8 @@ export const recordsMissing = (topic: Topic, first: number, next: number): Insta
 const NONE = 0xffff
 
 /**
- * Reads the blocks of a topic. `ends` reads each offset once in the life of the connection (9 ms for a million records at
- * the first call); other queries read blocks from the file.
+ * Reads the blocks of a topic. `ends` reads each offset once in the life of the connection (9 ms for a million records
+ * at the first call); other queries read blocks from the file.
  */
 export class BlockReader {
   readonly #topic: Topic
@@ -86,8 +87,8 @@ export class BlockReader {
   }
 
   /**
-   * One above the last offset of each partition; 0 for an empty one. Throws `data_unreadable`, and `log_truncated` for a
-   * gap after the last full block.
+   * One above the last offset of each partition; 0 for an empty one. Throws `data_unreadable`, and `log_truncated` for
+   * a gap after the last full block.
    */
   ends(): readonly number[] {
     const end = this.end()

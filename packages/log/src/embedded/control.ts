@@ -1,7 +1,8 @@
 /**
- * Shared memory of the appending and the writing thread: eight Int32 words, then a Float64 per topic. The writer waits on a
- * word (`Atomics.wait`), since waking it takes less time than a message, and it starts a transaction while records are still
- * being added. Rare events (group commits, a larger frame, closing) are messages on the port; a word counts them.
+ * Shared memory of the appending and the writing thread: eight Int32 words, then a Float64 per topic. The writer waits
+ * on a word (`Atomics.wait`), since waking it takes less time than a message, and it starts a transaction while records
+ * are still being added. Rare events (group commits, a larger frame, closing) are messages on the port; a word counts
+ * them.
  */
 import { TOPICS } from '@instar/events/flow'
 
@@ -89,8 +90,8 @@ export class WriterControl {
   }
 
   /**
-   * Returns when the number of wake-ups differs from `wakeups`. Polls for `pollMs` milliseconds before it blocks, since waking
-   * a blocked thread takes longer.
+   * Returns when the number of wake-ups differs from `wakeups`. Polls for `pollMs` milliseconds before it blocks, since
+   * waking a blocked thread takes longer.
    */
   sleep(wakeups: number, pollMs: number): void {
     if (pollMs > 0) {

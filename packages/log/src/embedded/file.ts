@@ -27,8 +27,8 @@ export const WRITE_PRAGMAS = `
 `
 
 /**
- * `reached` is the greatest timestamp of the partition up to and including the row. It never decreases, so the first record
- * since a time is found by binary search, without an index on timestamps.
+ * `reached` is the greatest timestamp of the partition up to and including the row. It never decreases, so the first
+ * record since a time is found by binary search, without an index on timestamps.
  */
 const topicTable = (topic: Topic): string => `
   CREATE TABLE IF NOT EXISTS "${topic}" (
@@ -48,8 +48,8 @@ const TABLES = `
 `
 
 /**
- * Creates the folder with mode 0700, since it contains conversations. Parent folders keep their permissions: the folder of
- * PostgreSQL in the same parent may belong to another user. Throws `data_unreadable`.
+ * Creates the folder with mode 0700, since it contains conversations. Parent folders keep their permissions: the folder
+ * of PostgreSQL in the same parent may belong to another user. Throws `data_unreadable`.
  */
 export const createFolder = (folder: string): void => {
   try {
@@ -76,8 +76,8 @@ const makePrivate = (file: string): void => {
 const BUSY = 5
 
 /**
- * Locks the folder for this process with a lock of the operating system, which is released when the process exits in any
- * way. Throws `data_in_use` if another process has the lock, `data_unreadable` if the lock file cannot be used.
+ * Locks the folder for this process with a lock of the operating system, which is released when the process exits in
+ * any way. Throws `data_in_use` if another process has the lock, `data_unreadable` if the lock file cannot be used.
  */
 export const lockFolder = (folder: string): DatabaseSync => {
   let lock: DatabaseSync | undefined
@@ -112,8 +112,8 @@ const writerOf = (folder: string): string => {
 }
 
 /**
- * Opens the file for writing, creating or upgrading it. Throws `partition_count_changed`, `schema_changed`, `log_truncated`
- * or `data_unreadable`.
+ * Opens the file for writing, creating or upgrading it. Throws `partition_count_changed`, `schema_changed`,
+ * `log_truncated` or `data_unreadable`.
  */
 export const openWriting = (
   folder: string,

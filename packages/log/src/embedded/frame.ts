@@ -1,6 +1,7 @@
 /**
- * A frame: shared memory with the records of a transaction. The appending thread does not change published bytes until the
- * writing thread has answered. Layout of a record (numbers big-endian), followed by the key in UTF-8 and the payload:
+ * A frame: shared memory with the records of a transaction. The appending thread does not change published bytes until
+ * the writing thread has answered. Layout of a record (numbers big-endian), followed by the key in UTF-8 and the
+ * payload:
  *
  *   0 timestamp f64 · 8 schema id u32 · 12 key length u32 · 16 payload length u32 · 20 partition u16
  *   22 topic u8 (index into TOPICS) · 23 unused
@@ -44,7 +45,9 @@ export class Frame {
     before.copy(this.#memory, 0, 0, this.used)
   }
 
-  /** Adds a record, for which `reserve` made room. The returned offset is relative to the topic's first in this frame. */
+  /**
+   * Adds a record, for which `reserve` made room. The returned offset is relative to the topic's first in this frame.
+   */
   add({ topic, key, payload, timestamp }: Append, schema: number, partitions: PartitionCounts): Position {
     const at = this.used
     const memory = this.#memory
@@ -59,7 +62,8 @@ export class Frame {
     view.setUint32(at + 16, payload.length)
     view.setUint16(at + 20, partition)
     view.setUint8(at + 22, number)
-    // Copies the payload. Buffer.fill is one memcpy; TypedArray.set copies word by word into shared memory, 5 to 17 times
+    // Copies the payload. Buffer.fill is one memcpy; TypedArray.set copies word by word into shared memory, 5 to 17
+    // times
     // slower.
     memory.fill(payload, end, end + payload.length)
     this.used = end + payload.length

@@ -1,6 +1,6 @@
 /**
- * The event log in one SQLite file. One process at a time opens it for writing and locks the folder. Any number of processes
- * may read it meanwhile; their subscriptions see new records within `POLL_MS`.
+ * The event log in one SQLite file. One process at a time opens it for writing and locks the folder. Any number of
+ * processes may read it meanwhile; their subscriptions see new records within `POLL_MS`.
  */
 import { isLater } from '@instar/events/codec'
 import { InstarError } from '@instar/events/errors'
@@ -38,7 +38,10 @@ export type EmbeddedOptions = {
   schemas?: Readonly<Record<string, string>>
   /** Opens the log for reading, also while another process writes; `append` and `commit` throw `log_read_only`. */
   readOnly?: boolean
-  /** Limits of the records waiting to be written; beyond them `append` throws `log_full`. Default: 16,384 records, 64 MiB. */
+  /**
+   * Limits of the records waiting to be written; beyond them `append` throws `log_full`. Default: 16,384 records, 64
+   * MiB.
+   */
   queue?: Partial<QueueLimits>
 }
 
@@ -46,8 +49,8 @@ export type EmbeddedLog = EventLog & {
   /** Every schema on the log: name → Avro JSON. */
   schemas(): Record<string, string>
   /**
-   * Lets another thread of this process use the log through the other end of the channel (`openJoinedLog`) until either side
-   * closes. Throws `log_read_only` if the log was opened for reading.
+   * Lets another thread of this process use the log through the other end of the channel (`openJoinedLog`) until either
+   * side closes. Throws `log_read_only` if the log was opened for reading.
    */
   join(port: MessagePort): void
 }

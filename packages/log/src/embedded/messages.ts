@@ -25,8 +25,8 @@ export type FromWriter =
   | { kind: 'ready' }
   | { kind: 'refused'; code: ErrorCode; message: string; details: Record<string, unknown> }
   /**
-   * The transaction is durable, its first offsets are in shared memory, and the next may be opened. A string, since it is
-   * sent after every transaction.
+   * The transaction is durable, its first offsets are in shared memory, and the next may be opened. A string, since it
+   * is sent after every transaction.
    */
   | 'written'
   /** Not written, or the outcome is unknown. `broken`: no further write will succeed. */

@@ -1,6 +1,6 @@
 /**
- * The records that this process wrote last, in memory until all subscribers have handled them, so that subscribers need not
- * read them from the file. All of them are durable.
+ * The records that this process wrote last, in memory until all subscribers have handled them, so that subscribers need
+ * not read them from the file. All of them are durable.
  */
 import type { Topic } from '@instar/events/flow'
 import type { Append, LogRecord, Position } from '../port.ts'

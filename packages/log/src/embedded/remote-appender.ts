@@ -1,13 +1,15 @@
 /**
- * The embedded log in a second thread of the writing process. The second thread reads the file itself. It sends appends and
- * commits to the first thread, which responds once they are durable and notifies it of new records.
+ * The embedded log in a second thread of the writing process. The second thread reads the file itself. It sends appends
+ * and commits to the first thread, which responds once they are durable and notifies it of new records.
  */
 import { InstarError } from '@instar/events/errors'
 import { fromPlain, plainError, type PlainError } from '@instar/events/plain-error'
 import type { MessagePort } from 'node:worker_threads'
 import type { Append, Position } from '../port.ts'
 
-/** Accepts appends and commits: the queue of the writing thread (`WriteQueue`), or a connection to the thread with it. */
+/**
+ * Accepts appends and commits: the queue of the writing thread (`WriteQueue`), or a connection to the thread with it.
+ */
 export type Appender = {
   append(records: readonly Append[]): Promise<Position[]>
   commit(group: string, positions: readonly Position[]): Promise<void>

@@ -1,6 +1,7 @@
 /**
- * The writing thread, with the writing connection and the lock of the folder. It never returns to its event loop: it blocks
- * on a shared word, since waking it takes less time than a message, and reads messages when a shared word counts new ones.
+ * The writing thread, with the writing connection and the lock of the folder. It never returns to its event loop: it
+ * blocks on a shared word, since waking it takes less time than a message, and reads messages when a shared word counts
+ * new ones.
  */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS } from '@instar/events/flow'
@@ -20,8 +21,8 @@ const UNRECOVERABLE = new Set([11, 26])
 /** Maximum number of consecutive failed transactions after which the file is reopened. */
 const MAX_REOPENINGS = 2
 /**
- * After a transaction of less than `FAST_MS` (a fast disk) the thread polls for `POLL_MS` before it blocks, since blocking
- * and waking would take 5 % of an append. It does not poll on a slow disk or a single core.
+ * After a transaction of less than `FAST_MS` (a fast disk) the thread polls for `POLL_MS` before it blocks, since
+ * blocking and waking would take 5 % of an append. It does not poll on a slow disk or a single core.
  */
 const FAST_MS = 0.25
 const POLL_MS = 0.03

@@ -1,11 +1,13 @@
 /** Assigns partitions to group members evenly, with as few moves as possible. */
 
-/** `held`: the partitions of its last assignment; `generation`: the group's generation of it. Sent as JSON by members. */
+/**
+ * `held`: the partitions of its last assignment; `generation`: the group's generation of it. Sent as JSON by members.
+ */
 export type Member = { id: string; generation: number; held: readonly number[] }
 
 /**
- * Assigns each partition from 0 to `partitions - 1` to one member; the counts differ by at most one. If two members claim a
- * partition, since one missed a generation, the later generation takes precedence.
+ * Assigns each partition from 0 to `partitions - 1` to one member; the counts differ by at most one. If two members
+ * claim a partition, since one missed a generation, the later generation takes precedence.
  */
 export const assign = (members: readonly Member[], partitions: number): Map<string, number[]> => {
   const byGeneration = members.toSorted((a, b) => b.generation - a.generation || (a.id < b.id ? -1 : 1))

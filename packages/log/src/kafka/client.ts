@@ -1,10 +1,10 @@
 /**
  * Connections to the brokers, with kafkajs's cluster and broker objects.
  *
- * kafkajs's producer and consumer are not used: the producer loses acknowledged records, since it does not keep sequence
- * numbers and responses consistent across its retries; the consumer cannot read without joining a group. kafkajs's lower
- * layers provide metadata, produce requests with given sequence numbers and fetches from given offsets. They are not part
- * of its public interface, so the version is pinned.
+ * kafkajs's producer and consumer are not used: the producer loses acknowledged records, since it does not keep
+ * sequence numbers and responses consistent across its retries; the consumer cannot read without joining a group.
+ * kafkajs's lower layers provide metadata, produce requests with given sequence numbers and fetches from given offsets.
+ * They are not part of its public interface, so the version is pinned.
  */
 import { createRequire } from 'node:module'
 import { zstdDecompressSync } from 'node:zlib'
@@ -222,8 +222,8 @@ export class NoLeader extends Error {
 }
 
 /**
- * Connections to all brokers, opened at first use and replaced after any failure, so that leaders are looked up again and no
- * socket of a stopped broker is reused.
+ * Connections to all brokers, opened at first use and replaced after any failure, so that leaders are looked up again
+ * and no socket of a stopped broker is reused.
  */
 export class KafkaConnection {
   readonly #options: ClientOptions

@@ -1,4 +1,6 @@
-/** CRC-32C (Castagnoli, RFC 3720 appendix B.4, reflected polynomial 0x82f63b78), eight bytes per step ("slicing by 8"). */
+/**
+ * CRC-32C (Castagnoli, RFC 3720 appendix B.4, reflected polynomial 0x82f63b78), eight bytes per step ("slicing by 8").
+ */
 
 /** `TABLES[n][b]`: the checksum of byte `b` followed by `n` zero bytes. */
 const TABLES = Array.from({ length: 8 }, () => new Int32Array(256))

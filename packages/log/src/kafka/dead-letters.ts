@@ -1,7 +1,7 @@
 /**
  * The topics `dlq.<topic>`: copies of records that no build can read, with position and reason. The record stays on its
- * topic and readers skip it. A process writes each copy once; two processes that read the record at the same time may both
- * write it.
+ * topic and readers skip it. A process writes each copy once; two processes that read the record at the same time may
+ * both write it.
  */
 import type { Topic } from '@instar/events/flow'
 import type { KafkaRecord, KafkaConnection } from './client.ts'

@@ -1,4 +1,6 @@
-/** Committed offsets of consumer groups. These groups have no members; membership.ts uses other groups to divide work. */
+/**
+ * Committed offsets of consumer groups. These groups have no members; membership.ts uses other groups to divide work.
+ */
 import type { Cluster } from './client.ts'
 import type { TopicPartition, FetchPosition } from './fetch.ts'
 import { byTopic } from './fetch.ts'

@@ -17,15 +17,15 @@ export type RegistryState = {
   /** Schema ids of the log that the registry lacks (`lost`), or that refer to another schema there (`other`). */
   numbers: Record<'lost' | 'other', { id: number; schema: string }[]>
   /**
-   * The registry's time (header `Date`, precise to a second; null without it) between two readings of the local clock, in
-   * milliseconds since 1970.
+   * The registry's time (header `Date`, precise to a second; null without it) between two readings of the local clock,
+   * in milliseconds since 1970.
    */
   clock: { before: number; remote: number | null; after: number }
 }
 
 /**
- * Inspects a registry without changing it. `rows`: the schema ids on the log. Throws `log_unavailable` if the server does not
- * respond or is not a schema registry, `registry_refused`.
+ * Inspects a registry without changing it. `rows`: the schema ids on the log. Throws `log_unavailable` if the server
+ * does not respond or is not a schema registry, `registry_refused`.
  */
 export const inspectRegistry = async (
   registry: string | RegistryAccess,

@@ -1,6 +1,6 @@
 /**
- * The event log on Kafka. Record values have the wire format of Confluent's schema registry; commits are committed offsets of
- * Kafka's consumer groups. Every subscriber reads all partitions: groups only store offsets and divide work.
+ * The event log on Kafka. Record values have the wire format of Confluent's schema registry; commits are committed
+ * offsets of Kafka's consumer groups. Every subscriber reads all partitions: groups only store offsets and divide work.
  */
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'

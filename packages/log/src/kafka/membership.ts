@@ -1,7 +1,7 @@
 /**
- * The assignment of a topic's partitions to processes by Kafka's classic group protocol (JoinGroup, SyncGroup, Heartbeat).
- * Uses its own connection, since JoinGroup blocks other requests. The group neither fetches nor commits, so a member that is
- * late loses nothing.
+ * The assignment of a topic's partitions to processes by Kafka's classic group protocol (JoinGroup, SyncGroup,
+ * Heartbeat). Uses its own connection, since JoinGroup blocks other requests. The group neither fetches nor commits, so
+ * a member that is late loses nothing.
  */
 import { createRequire } from 'node:module'
 import type * as kafkajs from 'kafkajs'
@@ -31,7 +31,9 @@ type MembershipParts = {
 const PROTOCOL = 'instar.even.v1'
 /** Heartbeats per session timeout. */
 const HEARTBEATS = 4
-/** Number of session timeouts after which a process owns all partitions if the topic is reachable and the group is not. */
+/**
+ * Number of session timeouts after which a process owns all partitions if the topic is reachable and the group is not.
+ */
 const OWN_ALL_AFTER = 6
 
 export class Membership implements PartitionAssignment {
@@ -60,8 +62,8 @@ export class Membership implements PartitionAssignment {
   }
 
   /**
-   * Whether the partition is assigned to this process. False after the process was paused for longer than a session, until
-   * the group responds, since another member may own the partition.
+   * Whether the partition is assigned to this process. False after the process was paused for longer than a session,
+   * until the group responds, since another member may own the partition.
    */
   owns(partition: number): boolean {
     if (!this.#owned.has(partition)) return false
@@ -183,8 +185,9 @@ export class Membership implements PartitionAssignment {
   }
 
   /**
-   * Keeps the last assignment. If the topic is reachable and the group is not for `OWN_ALL_AFTER` session timeouts, other
-   * members may have failed: the process then owns all partitions, since work may be done twice but must not be omitted.
+   * Keeps the last assignment. If the topic is reachable and the group is not for `OWN_ALL_AFTER` session timeouts,
+   * other members may have failed: the process then owns all partitions, since work may be done twice but must not be
+   * omitted.
    */
   async #keepAssignment(cause: unknown): Promise<void> {
     const { connection, groupId, topic, session, say } = this.#parts

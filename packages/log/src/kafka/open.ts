@@ -10,8 +10,9 @@ import { throwAccessError } from './setup.ts'
 import { topicNames } from './topics.ts'
 
 /**
- * Throws `partition_count_changed`, `log_truncated`, `not_set_up` if `setup` has not run, `registry_differs` if the registry
- * has other schema ids than the log, `kafka_refused`, or `log_unavailable` if no broker responds within `retryMs`.
+ * Throws `partition_count_changed`, `log_truncated`, `not_set_up` if `setup` has not run, `registry_differs` if the
+ * registry has other schema ids than the log, `kafka_refused`, or `log_unavailable` if no broker responds within
+ * `retryMs`.
  */
 export const openKafkaLog = async (options: KafkaOptions): Promise<KafkaLog> => {
   const counts = partitionCounts(options.partitions)

@@ -13,9 +13,14 @@ export type KafkaOptions = ClientOptions & {
   partitions?: Partial<Record<Topic, number>>
   /** A prefix of the names of topics and groups. */
   prefix?: string
-  /** Limits of the records waiting to be written; beyond them `append` throws `log_full`. Default: 16,384 records, 64 MiB. */
+  /**
+   * Limits of the records waiting to be written; beyond them `append` throws `log_full`. Default: 16,384 records, 64
+   * MiB.
+   */
   queue?: Partial<QueueLimits>
-  /** Milliseconds for which requests are retried and `close` waits. Default 30,000. Appends are retried without limit. */
+  /**
+   * Milliseconds for which requests are retried and `close` waits. Default 30,000. Appends are retried without limit.
+   */
   retryMs?: number
   /** Session timeout of group members, ms: after it a process's partitions are assigned to others. Default 6,000. */
   session?: number

@@ -1,6 +1,6 @@
 /**
- * The producer id and sequence numbers of an idempotent producer, and its produce requests. Format and rules are those of
- * KIP-98: the broker recognizes a repeated batch by id and sequence number and responds with its offset.
+ * The producer id and sequence numbers of an idempotent producer, and its produce requests. Format and rules are those
+ * of KIP-98: the broker recognizes a repeated batch by id and sequence number and responds with its offset.
  */
 import { produce, type Cluster } from './client.ts'
 import { byTopic, splitByLeader } from './fetch.ts'

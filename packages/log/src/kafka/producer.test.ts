@@ -1,6 +1,6 @@
 /**
- * The producer with a simulated cluster and random faults: lost requests, lost responses, partitions without a leader, and
- * reads that fence appends. test/int/faults.* test it with real brokers.
+ * The producer with a simulated cluster and random faults: lost requests, lost responses, partitions without a leader,
+ * and reads that fence appends. test/int/faults.* test it with real brokers.
  */
 import assert from 'node:assert/strict'
 import { createRequire } from 'node:module'

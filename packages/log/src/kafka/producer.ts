@@ -45,7 +45,9 @@ export class Producer {
     this.#say = say
   }
 
-  /** Resolves with the offsets in the order of the records. Rejects with `log_full` if the queue has no room for all. */
+  /**
+   * Resolves with the offsets in the order of the records. Rejects with `log_full` if the queue has no room for all.
+   */
   send(records: readonly OutgoingRecord[]): Promise<number[]> {
     if (this.#closing) return Promise.reject(unavailable('the log is closed'))
     if (records.length === 0) return Promise.resolve([])

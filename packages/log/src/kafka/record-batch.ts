@@ -1,7 +1,8 @@
 /**
  * Encoder of produce requests: Kafka's record batch format v2 (magic 2, KIP-98,
- * https://kafka.apache.org/documentation/#recordbatch), one batch per partition. Each byte is written once into a buffer of
- * the final size. kafkajs's encoder allocates a buffer per record and copies it four times, with five times the CPU time.
+ * https://kafka.apache.org/documentation/#recordbatch), one batch per partition. Each byte is written once into a
+ * buffer of the final size. kafkajs's encoder allocates a buffer per record and copies it four times, with five times
+ * the CPU time.
  */
 import { crc32c } from './crc32c.ts'
 
@@ -19,7 +20,10 @@ export type ProduceRequest = {
 
 /** Bytes of a batch's header, from the base offset to the number of records. */
 const BATCH_HEADER = 61
-/** Byte offsets in a batch: its length (of the bytes after it), the checksum, and the first byte of the checksum's range. */
+/**
+ * Byte offsets in a batch: its length (of the bytes after it), the checksum, and the first byte of the checksum's
+ * range.
+ */
 const LENGTH_AT = 8
 const CHECKSUM_AT = 17
 const CHECKED_FROM = 21

@@ -73,8 +73,8 @@ export class RecordCodec {
   }
 
   /**
-   * Decodes a record of a subscription. An unreadable record is copied to the dead letters, and the result is undefined.
-   * Throws `unknown_schema` for an unknown schema id: the registry may be the wrong one.
+   * Decodes a record of a subscription. An unreadable record is copied to the dead letters, and the result is
+   * undefined. Throws `unknown_schema` for an unknown schema id: the registry may be the wrong one.
    */
   decodeOrDeadLetter(
     topic: Topic,
@@ -143,7 +143,9 @@ export class RecordCodec {
     return undefined
   }
 
-  /** Retries a request to the registry until the signal is aborted. Errors that are not retryable are thrown at once. */
+  /**
+   * Retries a request to the registry until the signal is aborted. Errors that are not retryable are thrown at once.
+   */
   async #retryRegistry<T>(request: () => Promise<T>, signal: AbortSignal): Promise<T> {
     const backoff = kafkaBackoff()
     let reported = false

@@ -1,6 +1,6 @@
 /**
- * Schema registration of the `setup` job: restores schemas of the log that the registry lacks, registers those of this build,
- * and writes new schema ids to the log.
+ * Schema registration of the `setup` job: restores schemas of the log that the registry lacks, registers those of this
+ * build, and writes new schema ids to the log.
  */
 import { InstarError } from '@instar/events/errors'
 import { KafkaConnection, type ClientOptions } from './client.ts'
@@ -31,17 +31,18 @@ export type SchemasReport = {
   /** Schemas of the log that the registry had lost and that have their old ids again. */
   restored: string[]
   /**
-   * Schemas that the registry had lost and that have a new id (`is`) instead of the old one (`was`). Instar accepts both;
-   * other readers of the registry do not find the old one.
+   * Schemas that the registry had lost and that have a new id (`is`) instead of the old one (`was`). Instar accepts
+   * both; other readers of the registry do not find the old one.
    */
   moved: { schema: string; was: number; is: number }[]
 }
 
 /**
- * Idempotent; several processes may run it concurrently. Requires the topics of `setupKafka`. Restores the log's schemas in the
- * registry under the same ids, registers the schemas, oldest version first, and writes new ids to the log. Throws
- * `registry_differs` if an id refers to another schema than on the log, `schema_changed` if a schema cannot read its earlier
- * versions or differs from the registered one of its version, `log_unavailable` if the registry or the brokers do not respond.
+ * Idempotent; several processes may run it concurrently. Requires the topics of `setupKafka`. Restores the log's
+ * schemas in the registry under the same ids, registers the schemas, oldest version first, and writes new ids to the
+ * log. Throws `registry_differs` if an id refers to another schema than on the log, `schema_changed` if a schema cannot
+ * read its earlier versions or differs from the registered one of its version, `log_unavailable` if the registry or the
+ * brokers do not respond.
  */
 export const setupSchemas = async (options: SetupSchemasOptions): Promise<SchemasReport> => {
   const {
@@ -111,8 +112,8 @@ export const registerSchemas = ({ registry, schemas, retryMs = 0 }: RegisterOpti
   )
 
 /**
- * Registers the schemas of the log that the registry lacks. Registries assign ids in order, so schemas are registered in the
- * order of their ids; unused filler schemas take the ids between them and are deleted afterwards.
+ * Registers the schemas of the log that the registry lacks. Registries assign ids in order, so schemas are registered
+ * in the order of their ids; unused filler schemas take the ids between them and are deleted afterwards.
  */
 const restore = async (
   client: RegistryClient,

@@ -77,8 +77,8 @@ export class RegistryClient {
   }
 
   /**
-   * Registers a schema. Returns its id, or the reason why the registry refuses it. The subject must have the compatibility level
-   * `LEVEL` or none.
+   * Registers a schema. Returns its id, or the reason why the registry refuses it. The subject must have the
+   * compatibility level `LEVEL` or none.
    */
   async register(subject: string, avro: string): Promise<number | { refused: string }> {
     try {
@@ -116,8 +116,8 @@ export class RegistryClient {
   }
 
   /**
-   * Sends a request. Resolves for status 200, 404, 409 and 422. Throws `registry_refused` for 401 and 403, and an Error for any
-   * other status, a response that is not JSON, and a timeout.
+   * Sends a request. Resolves for status 200, 404, 409 and 422. Throws `registry_refused` for 401 and 403, and an Error
+   * for any other status, a response that is not JSON, and a timeout.
    */
   async request(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown): Promise<RegistryResponse> {
     const { status, text, date } = await this.#send(method, path, body)

@@ -1,6 +1,6 @@
 /**
- * The record header `instar.schema`: `TurnCaptured.v2 0123456789abcdef`, the schema's name and fingerprint. With it readers need
- * no registry. Records of older builds lack it; their schema is that of the id at the start of the value.
+ * The record header `instar.schema`: `TurnCaptured.v2 0123456789abcdef`, the schema's name and fingerprint. With it
+ * readers need no registry. Records of older builds lack it; their schema is that of the id at the start of the value.
  */
 import type { KafkaRecord } from './client.ts'
 import type { Header } from './record-batch.ts'

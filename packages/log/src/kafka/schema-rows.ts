@@ -1,6 +1,7 @@
 /**
- * The topic `schemas`: the schema ids of the log with the text of each schema. One partition; each record is a row in JSON; the
- * first row of an id is valid. `setup` writes it, all processes read it, and a lost registry can be restored from it.
+ * The topic `schemas`: the schema ids of the log with the text of each schema. One partition; each record is a row in
+ * JSON; the first row of an id is valid. `setup` writes it, all processes read it, and a lost registry can be restored
+ * from it.
  */
 import type { KafkaConnection } from './client.ts'
 import { requireLeaders, EARLIEST, fetchFrom, LATEST, offsetsAt } from './fetch.ts'

@@ -1,7 +1,7 @@
 /**
- * Resolution of schemas and schema ids. A record's schema is that of its header `instar.schema`; without the header, that of its
- * id by the rows of the topic `schemas`. The registry assigns ids and must agree with the rows. A registry that does not respond
- * is an error and never counts as one that lacks a schema.
+ * Resolution of schemas and schema ids. A record's schema is that of its header `instar.schema`; without the header,
+ * that of its id by the rows of the topic `schemas`. The registry assigns ids and must agree with the rows. A registry
+ * that does not respond is an error and never counts as one that lacks a schema.
  */
 import { InstarError } from '@instar/events/errors'
 import type { RegistryClient } from './registry-client.ts'
@@ -15,17 +15,25 @@ export type WriterSchema = { schema: string; avro?: string }
 export interface SchemaResolver {
   /** The id of a schema if `idOf` returned it before. */
   cachedId(schema: string): number | undefined
-  /** The id of a schema. Throws `not_set_up` if the registry or the log lacks it, `registry_differs`, or a request's error. */
+  /**
+   * The id of a schema. Throws `not_set_up` if the registry or the log lacks it, `registry_differs`, or a request's
+   * error.
+   */
   idOf(schema: string): Promise<number>
   /** Uses the id on the log, because the registry does not respond. */
   useLogId(schema: string): void
   /** The schema of an id if `findById` returned it before. */
   cachedById(id: number): WriterSchema | undefined
-  /** The schema of an id; undefined if log and registry lack it. Throws `registry_differs`, `schema_changed`, request errors. */
+  /**
+   * The schema of an id; undefined if log and registry lack it. Throws `registry_differs`, `schema_changed`, request
+   * errors.
+   */
   findById(id: number): Promise<WriterSchema | undefined>
   /** The schema of a header if `findByHeader` returned it before. `header`: the value of `instar.schema`. */
   cachedByHeader(header: string): WriterSchema | undefined
-  /** The schema of a header; undefined if it is malformed. Throws `schema_changed` if this build has another text of it. */
+  /**
+   * The schema of a header; undefined if it is malformed. Throws `schema_changed` if this build has another text of it.
+   */
   findByHeader(header: string): Promise<WriterSchema | undefined>
   /** All schemas on the log: name → Avro JSON. */
   texts(): Record<string, string>

@@ -8,8 +8,8 @@ type SaslMechanism = (typeof SASL_MECHANISMS)[number]
 
 export type Security = {
   /**
-   * In PEM. `ca`: certificate authorities of the brokers (default: those of Node); `cert` and `key`: the client certificate, if
-   * brokers require one. Absent: no TLS.
+   * In PEM. `ca`: certificate authorities of the brokers (default: those of Node); `cert` and `key`: the client
+   * certificate, if brokers require one. Absent: no TLS.
    */
   tls?: { ca?: string; cert?: string; key?: string }
   sasl?: { mechanism: SaslMechanism; username: string; password: string }

@@ -75,7 +75,10 @@ export const setupKafka = async (options: SetupOptions): Promise<SetupReport> =>
   })
 }
 
-/** Runs `use` with kafkajs's admin client. Throws `log_unavailable` if no broker responds within `retryMs`, `kafka_refused`. */
+/**
+ * Runs `use` with kafkajs's admin client. Throws `log_unavailable` if no broker responds within `retryMs`,
+ * `kafka_refused`.
+ */
 export const withAdmin = async <T>(
   { brokers, clientId, security }: AdminConnection,
   retryMs: number,
@@ -117,7 +120,10 @@ const accessDenied = (cause: unknown): InstarError | undefined => {
   return why === undefined ? undefined : new InstarError('kafka_refused', `Kafka: ${why}`, {}, { cause })
 }
 
-/** Tolerates topics that another process creates meanwhile. kafkajs's wait for leaders is not used: it fails on a busy broker. */
+/**
+ * Tolerates topics that another process creates meanwhile. kafkajs's wait for leaders is not used: it fails on a busy
+ * broker.
+ */
 const createTopics = async (admin: Admin, topics: Parameters<Admin['createTopics']>[0]['topics']): Promise<void> => {
   try {
     await admin.createTopics({ topics, waitForLeaders: false, timeout: 30_000 })

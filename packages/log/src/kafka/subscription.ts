@@ -1,6 +1,6 @@
 /**
- * A subscription on Kafka. One loop per leader fetches its partitions, one fetch ahead of the handler; handler calls do not
- * overlap. There is no group membership, so a slow handler causes no rebalance.
+ * A subscription on Kafka. One loop per leader fetches its partitions, one fetch ahead of the handler; handler calls do
+ * not overlap. There is no group membership, so a slow handler causes no rebalance.
  */
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
@@ -20,7 +20,9 @@ import { truncatedError } from './open-checks.ts'
 import type { Backoff } from '../backoff.ts'
 import { kafkaBackoff } from './retry.ts'
 
-/** Limits of a fetch. At most two per leader are in memory: one that is handled and the next one. `maxWaitTime` in ms. */
+/**
+ * Limits of a fetch. At most two per leader are in memory: one that is handled and the next one. `maxWaitTime` in ms.
+ */
 const LIMITS = { maxBytes: 2 << 20, maxBytesPerPartition: 1 << 20, maxWaitTime: 500 }
 
 /** Milliseconds until the leader of a partition without one is looked up again. */
@@ -213,7 +215,10 @@ export class KafkaSubscription implements Subscription {
     }
   }
 
-  /** After OFFSET_OUT_OF_RANGE: throws `log_truncated` or `position_unknown`; otherwise a replica lags and a retry helps. */
+  /**
+   * After OFFSET_OUT_OF_RANGE: throws `log_truncated` or `position_unknown`; otherwise a replica lags and a retry
+   * helps.
+   */
   async #checkPositions(): Promise<void> {
     const { connection, partitions } = this.#parts
     let bounds: [first: number, end: number][]

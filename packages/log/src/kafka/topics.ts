@@ -31,8 +31,8 @@ const MAX_MESSAGE_BYTES = 8 << 20
 export const MAX_RECORD_BYTES = MAX_MESSAGE_BYTES - (64 << 10)
 
 /**
- * The topic settings: unlimited retention, no compaction, times of the producer. With one replica the broker flushes each batch
- * before it acknowledges it; with three or more, two in-sync replicas are required.
+ * The topic settings: unlimited retention, no compaction, times of the producer. With one replica the broker flushes
+ * each batch before it acknowledges it; with three or more, two in-sync replicas are required.
  */
 export const topicSettings = (replication: number): Record<string, string> => ({
   'cleanup.policy': 'delete',

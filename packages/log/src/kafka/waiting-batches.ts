@@ -1,6 +1,6 @@
 /**
- * Batches that a producer cannot send yet, queued by partition in the order of their appends: the partition has no leader, or
- * a read of it (a fence) has not determined its end yet. Batches of other partitions are not delayed.
+ * Batches that a producer cannot send yet, queued by partition in the order of their appends: the partition has no
+ * leader, or a read of it (a fence) has not determined its end yet. Batches of other partitions are not delayed.
  */
 import { sleep } from '../backoff.ts'
 import type { TopicPartition } from './fetch.ts'
@@ -72,7 +72,9 @@ export class WaitingBatches {
     return true
   }
 
-  /** Puts back batches whose partition has no leader, before the waiting ones. Returns whether one is not reported yet. */
+  /**
+   * Puts back batches whose partition has no leader, before the waiting ones. Returns whether one is not reported yet.
+   */
   returnLeaderless(batches: readonly ProducerBatch[]): boolean {
     const unreported = batches.some((batch) => !this.#reported.has(nameOf(batch)))
     for (const batch of batches) {

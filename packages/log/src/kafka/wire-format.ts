@@ -21,8 +21,8 @@ export const encodeValue = (payload: Uint8Array): Buffer => {
 export const setSchemaId = (value: Buffer, id: number): void => void value.writeUInt32BE(id, 1)
 
 /**
- * A Kafka record whose schema is not resolved yet. `id`: its schema id; `header`: its header `instar.schema`. `unreadable`: the
- * reason if it is not a record of the log.
+ * A Kafka record whose schema is not resolved yet. `id`: its schema id; `header`: its header `instar.schema`.
+ * `unreadable`: the reason if it is not a record of the log.
  */
 export type ParsedRecord =
   | { id: number; header: string | undefined; toLogRecord(schema: WriterSchema): LogRecord }

@@ -1,6 +1,6 @@
 /**
- * An event log in memory, for unit tests and simulations. Each step is a microtask and no timer runs, so that the order of
- * calls determines the order of events.
+ * An event log in memory, for unit tests and simulations. Each step is a microtask and no timer runs, so that the order
+ * of calls determines the order of events.
  */
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'

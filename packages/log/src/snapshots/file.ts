@@ -1,10 +1,10 @@
 /**
- * A SQLite file with the state of a service's folds. It is a cache of the log: a damaged file is deleted, and the log is read
- * again. One process has it open at a time.
+ * A SQLite file with the state of a service's folds. It is a cache of the log: a damaged file is deleted, and the log
+ * is read again. One process has it open at a time.
  *
- * SQLite does not sync (synchronous = OFF), so that no statement waits for the disk. `flush` syncs between two commits, off the
- * event loop, in the order that a power failure requires: the write-ahead log before the checkpoint, the file before the
- * write-ahead log is reused.
+ * SQLite does not sync (synchronous = OFF), so that no statement waits for the disk. `flush` syncs between two commits,
+ * off the event loop, in the order that a power failure requires: the write-ahead log before the checkpoint, the file
+ * before the write-ahead log is reused.
  */
 import { InstarError } from '@instar/events/errors'
 import { rmSync } from 'node:fs'

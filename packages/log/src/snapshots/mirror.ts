@@ -1,4 +1,7 @@
-/** A bounded state that is kept in memory and copied to the file: changed entries are written, all are read at the start. */
+/**
+ * A bounded state that is kept in memory and copied to the file: changed entries are written, all are read at the
+ * start.
+ */
 import type { FoldFile } from './file.ts'
 import { inSlices } from './slices.ts'
 import type { FileRef, WorkStep, SnapshotPart } from './tables.ts'

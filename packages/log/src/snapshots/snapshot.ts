@@ -1,7 +1,7 @@
 /**
- * The snapshot of a service's folds in a file, with their position on the log: for each partition the next offset and the id of
- * the last record. State and position are written in one transaction, so that they always match. A file of another version
- * of the folds, or of another log, is deleted.
+ * The snapshot of a service's folds in a file, with their position on the log: for each partition the next offset and
+ * the id of the last record. State and position are written in one transaction, so that they always match. A file of
+ * another version of the folds, or of another log, is deleted.
  */
 import { InstarError, recordId, type Keys, type Logged, type Queue, type Queues, type Table } from '@instar/events'
 import type { Topic } from '@instar/events/flow'

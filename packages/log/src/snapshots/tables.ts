@@ -1,6 +1,6 @@
 /**
- * Tables of a fold that may be larger than memory. Changes since the last snapshot and recently used entries are in memory; other
- * entries are read from the file on access.
+ * Tables of a fold that may be larger than memory. Changes since the last snapshot and recently used entries are in
+ * memory; other entries are read from the file on access.
  */
 import type { Keys, Table } from '@instar/events'
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
@@ -8,9 +8,9 @@ import type { FoldFile } from './file.ts'
 import { fromBytes, toBytes } from './value.ts'
 
 /**
- * `pack` and `unpack`: conversion to a compact form that v8.serialize supports. `json`: whether JSON represents the packed value
- * exactly. `weightOf`: the weight of a value in the cache, default 1. `compress`: compresses values with zstd, for large
- * values that are rarely read.
+ * `pack` and `unpack`: conversion to a compact form that v8.serialize supports. `json`: whether JSON represents the
+ * packed value exactly. `weightOf`: the weight of a value in the cache, default 1. `compress`: compresses values with
+ * zstd, for large values that are rarely read.
  */
 export type TableOptions<V> = {
   compress?: boolean
