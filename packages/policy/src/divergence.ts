@@ -9,8 +9,6 @@ import type { Divergences } from './trust-region.ts'
 const REFERENCE_BYTES = 128 * 1024 * 1024
 /** Response tokens measured at most. */
 const TOKENS = 512
-/** Positions of one forward pass, padding included. */
-const POSITIONS = 256
 
 type Sequence = Omit<ScoredSequence, 'slot'>
 
@@ -28,17 +26,18 @@ function sampled(items: readonly Sequence[], vocabulary: number): Sequence[] {
   }))
 }
 
-/** Computes the references once; the result measures the adapter in a slot: one forward pass over the sample. */
+/** `microBatchTokens`: of StepSettings. Computes the references once; the result measures the adapter in a slot: one forward pass over the sample. */
 export async function divergenceMeter(
   runtime: Runtime,
   items: readonly Sequence[],
   parentSlot: number | null,
+  microBatchTokens: number,
 ): Promise<(slot: number) => Promise<Divergences>> {
   const V = runtime.config.vocabulary
   const groups = microBatches(
     sampled(items, V),
     ({ prompt, completion }) => prompt.length + completion.length,
-    POSITIONS,
+    microBatchTokens,
   )
   const rows = (group: readonly Sequence[], slot: number | null): Promise<Float32Array[]> =>
     completionLogprobs(

@@ -90,6 +90,7 @@ export class Trainer {
     const signal = turns.some((turn) => turn.item.advantage !== 0 || turn.weights.opd > 0)
     if (signal) {
       const bounded = await this.bounds(items, settings, started)
+      let divergences: Divergences | null = null
       const training = await this.program(started.rank, started.alpha, settings)
       for (let epoch = 0; epoch < settings.epochs; epoch++) {
         const gradients = new Map([...adapter].map(([name, tensor]) => [name, new Float32Array(tensor.data.length)]))
@@ -115,18 +116,17 @@ export class Trainer {
         figures.gradNorm += norm / settings.epochs
         adamStep(adapter, gradients, norm > settings.maxGradNorm ? settings.maxGradNorm / norm : 1, state, settings)
         figures.steps++
-        if (bounded && epoch + 1 < settings.epochs && exceeds(await bounded.measure(adapter), bounded.bounds)) break
+        divergences = bounded && (await bounded.measure(adapter))
+        if (bounded && divergences && exceeds(divergences, bounded.bounds)) break
       }
-      if (bounded) {
-        const parentTensors = loraTensors(config, started)
-        const { tensors, stepScale, baseScale, divergences } = await withinBounds(
-          parentTensors,
-          adapter,
-          bounded.bounds,
-          bounded.measure,
-        )
-        for (const [name, { data }] of tensors) adapter.get(name)?.data.set(data)
-        Object.assign(figures, { stepScale, baseScale, klParent: divergences.parent, klBase: divergences.base })
+      if (bounded && divergences) {
+        const { bounds, measure } = bounded
+        const taken = await withinBounds(loraTensors(config, started), adapter, divergences, bounds, measure)
+        for (const [name, { data }] of taken.tensors) adapter.get(name)?.data.set(data)
+        figures.stepScale = taken.stepScale
+        figures.baseScale = taken.baseScale
+        figures.klParent = taken.divergences.parent
+        figures.klBase = taken.divergences.base
       }
     }
     const bytes = writeAdam(state, adapter)
@@ -142,11 +142,11 @@ export class Trainer {
   /** The bounds of the settings and how to measure against them; null without a bound. */
   private async bounds(
     items: readonly TrainItem[],
-    { klParentMax = Infinity, klBaseMax = Infinity }: StepSettings,
+    { klParentMax = Infinity, klBaseMax = Infinity, microBatchTokens }: StepSettings,
     { rank, alpha }: Lora,
   ): Promise<{ bounds: Bounds; measure: (tensors: ReadonlyMap<string, WeightTensor>) => Promise<Divergences> } | null> {
     if (klParentMax === Infinity && klBaseMax === Infinity) return null
-    const divergences = await divergenceMeter(this.runtime, items, PARENT_SLOT)
+    const divergences = await divergenceMeter(this.runtime, items, PARENT_SLOT, microBatchTokens)
     return {
       bounds: { parent: klParentMax, base: klBaseMax },
       measure: async (tensors) => {

@@ -19,7 +19,7 @@ export type Bounds = {
 export type Divergences = { parent: number; base: number }
 
 export type Bounded = {
-  tensors: Map<string, WeightTensor>
+  tensors: Tensors
   /** Part of the step from the parent that was taken, 0…1. */
   stepScale: number
   /** Factor of the B matrices, 0…1: below 1 the adapter was drawn towards the base model. */
@@ -32,65 +32,71 @@ const TRIALS = 6
 /** A trial within the bound that uses at least this part of it ends the search. */
 const CLOSE = 0.8
 
+/** What was measured at a scale, and `value`, the divergence that is bounded. */
+type Trial<T> = { scale: number; value: number; at: T }
+
 /**
- * The largest scale in 0…1 found whose measured divergence is within `bound`; 0 (nothing measured) if none was. A
- * divergence grows about with the square of the scale, which gives the next trial; bisection keeps it between the last
- * trial within the bound and the last one beyond.
+ * The trial with the largest scale in 0…1 found whose divergence is within `bound`; null if none was. `whole` is the
+ * trial at scale 1. A divergence grows about with the square of the scale, which gives the next trial; bisection keeps
+ * it between the last trial within the bound and the last one beyond.
  */
-export async function largestScale(
+export async function largestScale<T>(
   bound: number,
-  measure: (scale: number) => Promise<number>,
-): Promise<{ scale: number; value: number }> {
-  let within = { scale: 0, value: 0 }
+  whole: Trial<T>,
+  measure: (scale: number) => Promise<Trial<T>>,
+): Promise<Trial<T> | null> {
+  let within: Trial<T> | null = null
   let beyond = Infinity
-  let scale = 1
-  for (let trial = 0; trial < TRIALS; trial++) {
-    const value = await measure(scale)
+  let trial = whole
+  for (let count = 1; ; count++) {
+    const { scale, value } = trial
     if (value <= bound) {
-      within = { scale, value }
-      if (scale === 1 || value >= CLOSE * bound) break
+      within = trial
+      if (scale === 1 || value >= CLOSE * bound) return within
     } else beyond = scale
+    if (count === TRIALS) return within
+    const from = within?.scale ?? 0
     const next = value > 0 && Number.isFinite(value) ? scale * Math.sqrt((0.9 * bound) / value) : scale / 2
-    scale = next > within.scale && next < beyond ? next : (within.scale + beyond) / 2
+    trial = await measure(next > from && next < beyond ? next : (from + beyond) / 2)
   }
-  return within
 }
 
 /**
- * `candidate` within both bounds: first drawn towards the base model, by one factor on all B matrices, until its
- * divergence to the base is within its bound; then, from the parent, as far towards that as the other bound allows.
+ * `candidate`, whose divergences are `whole`, within both bounds: first drawn towards the base model, by one factor on
+ * all B matrices, until its divergence to the base is within its bound; then, from the parent, as far towards that as the
+ * other bound allows. Where no trial is within a bound, the result is the base model, or the parent.
  */
 export async function withinBounds(
   parent: Tensors,
   candidate: Tensors,
+  whole: Divergences,
   bounds: Bounds,
   measure: (tensors: Tensors) => Promise<Divergences>,
 ): Promise<Bounded> {
-  const measured = new Map<Tensors, Divergences>()
-  const read = async (tensors: Tensors): Promise<Divergences> => {
-    const divergences = await measure(tensors)
-    measured.set(tensors, divergences)
-    return divergences
-  }
-  const whole = await read(candidate)
-  let target = candidate
-  let baseScale = 1
-  if (whole.base > bounds.base) {
-    const found = await largestScale(bounds.base, async (scale) =>
-      scale === 1 ? whole.base : (await read((target = scaleB(candidate, scale)))).base,
+  type Measured = { tensors: Tensors; divergences: Divergences }
+  const search = async (
+    which: keyof Bounds,
+    start: Measured,
+    scaled: (scale: number) => Tensors,
+  ): Promise<Measured & { scale: number }> => {
+    const trial = ({ tensors, divergences }: Measured, scale: number): Trial<Measured> => ({
+      scale,
+      value: divergences[which],
+      at: { tensors, divergences },
+    })
+    const measureAt = async (scale: number): Promise<Measured> => {
+      const tensors = scaled(scale)
+      return { tensors, divergences: await measure(tensors) }
+    }
+    const found = await largestScale(bounds[which], trial(start, 1), async (scale) =>
+      trial(await measureAt(scale), scale),
     )
-    baseScale = found.scale
-    target = scaleB(candidate, baseScale)
+    return found ? { ...found.at, scale: found.scale } : { ...(await measureAt(0)), scale: 0 }
   }
-  let divergences = measured.get(target) ?? (await read(target))
-  if (divergences.parent <= bounds.parent) return { tensors: new Map(target), stepScale: 1, baseScale, divergences }
-  const found = await largestScale(bounds.parent, async (scale) => {
-    const at = scale === 1 ? divergences : await read(interpolate(parent, target, scale))
-    return at.parent
-  })
-  const tensors = interpolate(parent, target, found.scale)
-  divergences = await read(tensors)
-  return { tensors, stepScale: found.scale, baseScale, divergences }
+  const near = await search('base', { tensors: candidate, divergences: whole }, (scale) => scaleB(candidate, scale))
+  const taken = await search('parent', near, (scale) => interpolate(parent, near.tensors, scale))
+  const { tensors, divergences } = taken
+  return { tensors, stepScale: taken.scale, baseScale: near.scale, divergences }
 }
 
 export const exceeds = (divergences: Divergences, bounds: Bounds): boolean =>

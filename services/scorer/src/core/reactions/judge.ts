@@ -32,7 +32,7 @@ export const judgeReaction = (model: ReactionModel, evidence: Evidence, settings
   const [bad, good] = [at(reading.labels, -1), at(reading.labels, 1)]
   const note = `bad ${bad.toFixed(2)}, good ${good.toFixed(2)}`
   if (bad >= model.least.bad) {
-    const { wish, probability } = wishOf(model, reading)
+    const { wish, probability } = wishOf(reading)
     const hint = user.trim() === '' ? null : worded(model, reaction, reading, keyOf(evidence))
     return { value: -1, note: `${note}, ${wish} ${probability.toFixed(2)}`, hint }
   }
@@ -52,7 +52,7 @@ export const hintOfWords = (
   return worded(model, reaction, readReaction(model, reaction), keyOf(evidence))
 }
 
-export const wishOf = (_model: ReactionModel, { wishes }: Reading): { wish: Wish; probability: number } => {
+export const wishOf = ({ wishes }: Reading): { wish: Wish; probability: number } => {
   let best = 0
   for (let i = 1; i < wishes.length; i += 1) if (wishes[i]! > wishes[best]!) best = i
   return { wish: WISHES[best]!, probability: wishes[best]! }
@@ -62,7 +62,7 @@ export const wishOf = (_model: ReactionModel, { wishes }: Reading): { wish: Wish
 const LEAST_FIX = 0.25
 
 const worded = (model: ReactionModel, reaction: Reaction, reading: Reading, key: string): string | null => {
-  const { wish, probability } = wishOf(model, reading)
+  const { wish, probability } = wishOf(reading)
   const uncertain = wish === 'other' || probability < model.least.wish
   if (!uncertain && wish !== 'fix_value') return hintFor(wish, reaction.answer, null, key)
   if (reading.wishes[WISHES.indexOf('fix_value')]! < LEAST_FIX) return null
