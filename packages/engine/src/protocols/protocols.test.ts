@@ -12,7 +12,6 @@ import {
 } from './exactness.ts'
 import { isTransient, refusal } from './faults.ts'
 import { reopenDelayMs, routeOf } from './routing.ts'
-import { EventReader } from './sse.ts'
 
 test('an address has a kind and urls, with or without /v1, with the kind once or before each url', () => {
   assert.deepEqual(engineAddress('vllm+http://a:1/v1'), { kind: 'vllm', urls: ['http://a:1'] })
@@ -26,19 +25,6 @@ test('an address has a kind and urls, with or without /v1, with the kind once or
   })
   for (const wrong of ['http://a/v1', 'vllm+a:1', 'vllm+http://a,openai+http://b', 'ollama+http://a'])
     assert.throws(() => engineAddress(wrong), { code: 'bad_request' })
-})
-
-test('events are read correctly for every split of their bytes', () => {
-  const bytes = new TextEncoder().encode(
-    'data: {"a":"é"}\n\n: ping\n\ndata: 1\r\ndata: 2\r\n\r\nerror: {"code":400}\n\ndata:[DONE]\n\nevent: x\n',
-  )
-  for (let cut = 0; cut <= bytes.length; cut += 1) {
-    const reader = new EventReader()
-    assert.deepEqual(
-      [...reader.push(bytes.subarray(0, cut)), ...reader.push(bytes.subarray(cut))],
-      ['{"a":"é"}', '1\n2', '{"error": {"code":400}}', '[DONE]'],
-    )
-  }
 })
 
 test('if a replica is removed, only its sessions move', () => {

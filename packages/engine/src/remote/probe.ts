@@ -12,8 +12,8 @@ import {
   type WireError,
   type WireToken,
 } from '../protocols/wire.ts'
-import { EventReader } from '../protocols/sse.ts'
 import { joinTexts } from '../protocols/join-texts.ts'
+import { EventReader } from './event-reader.ts'
 import { EngineFault, collect, type EngineHttp, type HttpResponse } from './http.ts'
 import { isTransient, quoted, refusal } from '../protocols/faults.ts'
 
