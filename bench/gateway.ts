@@ -7,10 +7,10 @@ import { join } from 'node:path'
 import { openEmbeddedLog } from '@instar/log'
 import { temporaryFolder } from '../test/kit/stack.ts'
 import { caseName, type Case } from './gateway/cases.ts'
-import type { Load, Outcome } from './gateway/client.ts'
+import type { Load } from './gateway/client.ts'
 import { readUsage, startClient, startProgram, type Client, type Server } from './gateway/process.ts'
 import type { Size } from './gateway/prompts.ts'
-import { rowsOf, tableOf, targetsOf, type Row } from './gateway/report.ts'
+import { rowsOf, tableOf, targetsOf, type Measurement, type Row } from './gateway/report.ts'
 import { startSubjects, type Name, type Subject } from './gateway/subjects.ts'
 import { machine } from './machine.ts'
 
@@ -31,17 +31,6 @@ type GatewayOptions = {
   profile?: string
   only?: string
   rounds?: number
-}
-
-/** One subject in one case of one round. `cpuMs`: of a request; `megabytes`: of its processes. */
-export type Measurement = {
-  at: Case
-  name: Name
-  round: number
-  perSecond: number
-  cpuMs: number
-  megabytes: number
-  outcome: Outcome
 }
 
 /** Connections of the closed loop. */

@@ -1,9 +1,20 @@
 /** Evaluates the rounds: a row for each subject and case, the targets, and a table for docs/performance.md. */
-import type { Measurement } from '../gateway.ts'
 import { median, quantile, rounded } from '../machine.ts'
 import { caseName, LOOPS, type Case } from './cases.ts'
+import type { Outcome } from './client.ts'
 import type { Size } from './prompts.ts'
 import type { Name } from './subjects.ts'
+
+/** One subject in one case of one round. `cpuMs`: of a request; `megabytes`: of its processes. */
+export type Measurement = {
+  at: Case
+  name: Name
+  round: number
+  perSecond: number
+  cpuMs: number
+  megabytes: number
+  outcome: Outcome
+}
 
 /**
  * Times in ms. `ofFloor`: CPU relative to the pass-through. `added…`: difference to the same quantile of the engine alone.

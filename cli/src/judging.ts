@@ -2,6 +2,7 @@
 import { InstarError } from '@instar/events/errors'
 import { judgeTurn, type Evidence, type Judge } from '@instar/scorer'
 import { z } from 'zod'
+import { splitLines } from './lines.ts'
 
 /** Maximum length of a line. */
 export const MAX_CASE_BYTES = 8 << 20
@@ -42,39 +43,21 @@ const parseCase = (line: string, number: number): Evidence => {
   return { request, answer, calls: false, next: next && { user: next.user ?? '', tools } }
 }
 
-/** Yields the lines that are not blank; `number` counts from 1. Throws `bad_request` for a line above MAX_CASE_BYTES. */
+/** Yields the lines that are not blank. Throws `bad_request` for one that is not UTF-8 or above MAX_CASE_BYTES. */
 export const numberedLines = async function* (
   input: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<{ number: number; text: string }> {
   const decoder = new TextDecoder('utf-8', { fatal: true })
-  let number = 0
-  const decodeLine = (bytes: Uint8Array): { number: number; text: string } | null => {
-    number += 1
+  for await (const { number, bytes, tooLong } of splitLines(input, MAX_CASE_BYTES)) {
+    if (tooLong) throw badLine(number, `it is longer than ${MAX_CASE_BYTES} bytes`)
     let text: string
     try {
       text = decoder.decode(bytes)
     } catch (cause) {
       throw badLine(number, 'it is not UTF-8', cause)
     }
-    return text.trim() === '' ? null : { number, text }
+    yield { number, text }
   }
-  let pending: Uint8Array[] = []
-  let size = 0
-  for await (const chunk of input) {
-    let from = 0
-    for (let end = chunk.indexOf(10); end >= 0; end = chunk.indexOf(10, from)) {
-      const line = decodeLine(Buffer.concat([...pending, chunk.subarray(from, end)]))
-      if (line) yield line
-      pending = []
-      size = 0
-      from = end + 1
-    }
-    size += chunk.length - from
-    if (size > MAX_CASE_BYTES) throw badLine(number + 1, `it is longer than ${MAX_CASE_BYTES} bytes`)
-    if (from < chunk.length) pending.push(Uint8Array.from(chunk.subarray(from)))
-  }
-  const line = pending.length > 0 ? decodeLine(Buffer.concat(pending)) : null
-  if (line) yield line
 }
 
 /** Judges and buffers at most `concurrency` cases at a time; counts them in `report`. Throws `bad_request`. */

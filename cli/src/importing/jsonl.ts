@@ -1,13 +1,10 @@
-/** Reads the lines of a file with their positions, so that a single line can be read again. */
+/** Opens an import's file and reads its lines with their positions, so that a single line can be read again. */
 import { InstarError } from '@instar/events/errors'
 import { open, stat, type FileHandle } from 'node:fs/promises'
-
-/** `number` counts from 1; `from` and `length` in bytes. */
-export type LinePosition = { number: number; from: number; length: number }
-export type Line = LinePosition & { bytes: Buffer }
+import { splitLines, type Line, type LinePosition } from '../lines.ts'
 
 const READ_BYTES = 1 << 20
-/** Bytes beyond are dropped, so that a longer line fails to parse. */
+/** A longer line is cut, so that it fails to parse. */
 const MAX_LINE_BYTES = 256 << 20
 
 /** A regular file: lines are read again at their positions. Throws `bad_request`. */
@@ -24,43 +21,18 @@ export const openFile = async (path: string): Promise<FileHandle> => {
   }
 }
 
-/** Yields the lines that are not blank, as bytes: the parser checks that they are UTF-8. */
-export const readLines = async function* (file: FileHandle): AsyncGenerator<Line> {
+/** Yields the lines that are not blank. */
+export const readLines = (file: FileHandle): AsyncGenerator<Line> => splitLines(chunksOf(file), MAX_LINE_BYTES)
+
+/** Chunks of at most READ_BYTES; each is overwritten by the next. */
+const chunksOf = async function* (file: FileHandle): AsyncGenerator<Uint8Array> {
   const buffer = Buffer.alloc(READ_BYTES)
-  let pending: Buffer[] = []
-  let pendingBytes = 0
-  let number = 1
-  let from = 0
   for (let at = 0; ;) {
     const { bytesRead } = await file.read(buffer, 0, READ_BYTES, at)
-    let start = 0
-    for (
-      let end = buffer.subarray(0, bytesRead).indexOf(10);
-      end >= 0;
-      end = buffer.subarray(0, bytesRead).indexOf(10, start)
-    ) {
-      const line = joinLine([...pending, buffer.subarray(start, end)], number, from)
-      if (line) yield line
-      pending = []
-      pendingBytes = 0
-      number += 1
-      start = end + 1
-      from = at + start
-    }
-    if (pendingBytes <= MAX_LINE_BYTES) pending.push(Buffer.from(buffer.subarray(start, bytesRead)))
-    pendingBytes += bytesRead - start
+    if (bytesRead === 0) return
+    yield buffer.subarray(0, bytesRead)
     at += bytesRead
-    if (bytesRead > 0) continue
-    const line = joinLine(pending, number, from)
-    if (line) yield line
-    return
   }
-}
-
-/** Null for a blank line. */
-const joinLine = (chunks: readonly Uint8Array[], number: number, from: number): Line | null => {
-  const bytes = Buffer.concat(chunks)
-  return bytes.toString().trim() === '' ? null : { number, from, length: bytes.length, bytes }
 }
 
 export const readLineAt = async (file: FileHandle, { from, length }: LinePosition): Promise<Buffer> => {

@@ -2,7 +2,7 @@
 import { parseJson } from '@instar/dialects'
 import { InstarError } from '@instar/events'
 import { readLine, type ImportedRequest, type Reading } from '@instar/gateway/imported'
-import type { LinePosition } from './jsonl.ts'
+import type { LinePosition } from '../lines.ts'
 
 /**
  * Where a request is in the files. `file`: index of the file; `part`: index of the request in its line. `at`: ms since

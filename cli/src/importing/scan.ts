@@ -2,7 +2,8 @@
 import { InstarError } from '@instar/events'
 import { holdsIds, type Reading } from '@instar/gateway/imported'
 import type { FileHandle } from 'node:fs/promises'
-import { readLines, type Line } from './jsonl.ts'
+import type { Line } from '../lines.ts'
+import { readLines } from './jsonl.ts'
 import type { ImportPorts } from './ports.ts'
 import type { ImportReport } from './report.ts'
 import { parseLine, refuseFutureTimes, sortEntries, type RequestEntry } from './requests.ts'
@@ -54,12 +55,12 @@ const addEntries = async (
   { reading, ports }: Scan,
   sessions: Map<string, RequestEntry[]>,
   file: number,
-  { bytes, ...line }: Line,
+  { bytes, number, from, length }: Line,
 ): Promise<void> => {
   if (reading.decode === null && holdsIds(bytes)) reading.decode = (await ports.tokenizer())?.decode ?? null
   for (const [part, { request, step }] of parseLine(bytes, reading).entries()) {
     refuseFutureTimes(request, ports.now())
-    const entry: RequestEntry = { file, line, part, at: request.times.at, step }
+    const entry: RequestEntry = { file, line: { number, from, length }, part, at: request.times.at, step }
     const entries = sessions.get(request.session)
     if (entries) entries.push(entry)
     else sessions.set(request.session, [entry])
