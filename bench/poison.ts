@@ -9,7 +9,7 @@ import { honest, lied, startSeries, type Answered, type Feedback } from '../test
 import { machine } from './machine.ts'
 
 /**
- * `refused`: the rejected updates, each with its reason. `klParent`, `klBase`, `below`: largest value of a candidate;
+ * `rejected`: the rejected updates, each with its reason. `klParent`, `klBase`, `below`: largest value of a candidate;
  * `below`: by how much its content probe is below that of the best accepted version. `content`, `contentOfBase`: share of
  * held-out questions answered correctly by the head and by the base.
  */
@@ -17,7 +17,7 @@ export type Row = {
   series: string
   seed: number
   updates: number
-  refused: string
+  rejected: string
   klParent: number
   klBase: number
   below: number
@@ -60,14 +60,14 @@ export const bench = async ({
         series: name,
         seed,
         updates,
-        refused: '',
+        rejected: '',
         klParent: 0,
         klBase: 0,
         below: 0,
         content: 0,
         contentOfBase: 0,
       }
-      const refused: string[] = []
+      const rejected: string[] = []
       let best: number | null = null
       for (let at = 1 - good; at <= updates; at++) {
         const step = await series.learn(at > 0 ? feedback : honest)
@@ -81,16 +81,16 @@ export const bench = async ({
             below: Math.max(row.below, best - content),
           })
         if (step.accepted) best = Math.max(best, content)
-        else refused.push(`${at} ${step.reason}`)
+        else rejected.push(`${at} ${step.reason}`)
       }
       rows.push({
         ...row,
-        refused: refused.join(', '),
+        rejected: rejected.join(', '),
         content: await series.content(series.head(), QUESTIONS),
         contentOfBase: await series.content(null, QUESTIONS),
       })
       await series.stop()
-      logLine(`${name}: ${refused.length} of ${updates} refused`)
+      logLine(`${name}: ${rejected.length} of ${updates} rejected`)
     }
     return { name: 'poison', machine: machine(), rows }
   } finally {

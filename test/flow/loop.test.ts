@@ -31,7 +31,7 @@ describe('the pipeline from the first request to a promoted branch', { timeout: 
       const newest = Math.max(...seen.line.versions.keys())
       if (newest > after) return newest
     }
-    throw new Error(`the gate refused ${PATIENCE} batches: ${seen.summary()}`)
+    throw new Error(`the gate rejected ${PATIENCE} batches: ${seen.summary()}`)
   }
 
   before(async () => {

@@ -27,7 +27,7 @@ describe('poisoned series without bounds of a step through the gate', { timeout:
     const { steps, content } = await runSeries(ports, t, 5, lied, { step: UNBOUND })
     ok(
       steps.some(({ accepted }) => !accepted),
-      'nothing was refused',
+      'nothing was rejected',
     )
     ok(content.head >= content.base - 0.06, JSON.stringify(content))
   })
@@ -37,9 +37,9 @@ describe('poisoned series without bounds of a step through the gate', { timeout:
       step: UNBOUND,
       thresholds: { klParent: 1e9, klBase: 1e9 },
     })
-    const refused = steps.filter(({ accepted }) => !accepted)
-    ok(refused.length > 0, 'nothing was refused')
-    deepEqual([...new Set(refused.map(({ reason }) => reason))], ['content'])
+    const rejected = steps.filter(({ accepted }) => !accepted)
+    ok(rejected.length > 0, 'nothing was rejected')
+    deepEqual([...new Set(rejected.map(({ reason }) => reason))], ['content'])
     let best = probes
     for (const { accepted, figures } of steps) {
       equal(accepted, figures.content! >= best - THRESHOLDS.contentDrop)

@@ -140,7 +140,7 @@ test('the trainer reports pending turns, batches, dropped turns, updates and the
 
 test('the publisher reports verdicts by reason and the figures of the last candidate', async () => {
   const metrics = createMetrics()
-  const read = watchPublisher(metrics, () => ({ policy: 'policy', waits: 'updates', refusals: 2 }))
+  const read = watchPublisher(metrics, () => ({ policy: 'policy', waits: 'updates', rejectionsInARow: 2 }))
   const records: [Event, FoldOutcome | null][] = [
     [PUBLISHED, COUNTED],
     [REJECTED, COUNTED],
@@ -148,7 +148,7 @@ test('the publisher reports verdicts by reason and the figures of the last candi
     [PUBLISHED, ignored('stale')],
   ]
   for (const [event, outcome] of records) read(logged(event), outcome)
-  equal(await valueOf(metrics, 'instar_refusals_in_a_row'), 2)
+  equal(await valueOf(metrics, 'instar_rejections_in_a_row'), 2)
   equal(await valueOf(metrics, 'instar_verdicts_total{verdict="accepted",reason="none"}'), 1)
   equal(await valueOf(metrics, 'instar_verdicts_total{verdict="rejected",reason="kl_base"}'), 1)
   equal(await valueOf(metrics, 'instar_verdict_figure{figure="kl_parent"}'), 0.02)

@@ -10,7 +10,7 @@ import {
   type UpdatesState,
   type WeightsState,
 } from '@instar/events'
-import { bestContent, refusalsInARow, spentIn, updateIn } from './history/chains.ts'
+import { bestContent, rejectionsInARow, spentIn, updateIn } from './history/chains.ts'
 import type { Past } from './history/past.ts'
 import { waitingFor } from './history/right-training.ts'
 import { rewardOf } from './history/scores.ts'
@@ -208,7 +208,7 @@ const line = (history: Past, state: WeightsState, policy: string, compare: Compa
       verdicts.length,
       moves,
       Number.isFinite(content) ? content : null,
-      refusalsInARow(chain),
+      rejectionsInARow(chain),
     ],
     [
       held.chain.tip,
@@ -218,7 +218,7 @@ const line = (history: Past, state: WeightsState, policy: string, compare: Compa
       held.verdictCount,
       held.moveCount,
       held.bestContent,
-      held.refusals,
+      held.rejectionsInARow,
     ],
   )
   for (const { number, parent, adapter, state: bytes, update, record } of versions) {

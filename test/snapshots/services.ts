@@ -72,7 +72,7 @@ const weightsOf = (state: WeightsState, history: History, policies: readonly str
       frozen,
       verdictCount,
       bestContent,
-      refusals,
+      rejectionsInARow,
       moveCount,
     } = weightLine(state, policy)
     return {
@@ -83,7 +83,7 @@ const weightsOf = (state: WeightsState, history: History, policies: readonly str
       frozen,
       verdictCount,
       bestContent,
-      refusals,
+      rejectionsInARow,
       moveCount,
       versions: history.versions.map((version) => versions.get(version)),
       verdicts: history.updates.map((id) => verdicts.get(id)),

@@ -10,7 +10,7 @@ import { command } from '../command.ts'
 import { OVERRIDES, type Config } from '../config.ts'
 import { parseEngine, parseLearnEngine } from '../engine.ts'
 import { startPipeline, type Pipeline } from '../pipeline.ts'
-import { refusalAlarm, refusalReason } from '../refusals.ts'
+import { rejectionAlarm, rejectionReason } from '../rejections.ts'
 import { readVersionHistory } from '../versions.ts'
 
 /** The shipped model: the default of INSTAR_MODEL without an environment. */
@@ -132,11 +132,11 @@ SIGTERM stops it gracefully.
         },
         {
           say: (line) => err(`${line}\n`),
-          onVerdict: ({ version, reason, refusals, figures }) =>
+          onVerdict: ({ version, reason, rejectionsInARow, figures }) =>
             err(
               reason === null
                 ? `version ${version} serves\n`
-                : `an update was refused, ${refusalReason(reason, figures)}\n${refusalAlarm(refusals, { reason, figures })}`,
+                : `an update was rejected, ${rejectionReason(reason, figures)}\n${rejectionAlarm(rejectionsInARow, { reason, figures })}`,
             ),
           onFatal: fatal.resolve,
           signal: stop,

@@ -1,41 +1,41 @@
 import { command } from '../command.ts'
 import { hasLog } from '../log-access.ts'
-import { refusalAlarm, refusalReason } from '../refusals.ts'
+import { rejectionAlarm, rejectionReason } from '../rejections.ts'
 import { minuteText, table } from '../table.ts'
 import { batchOf, isoTime, readVersionHistory, statusOf, versionsOf } from '../versions.ts'
 
 export default command('versions', {
-  usage: '[--refused]',
+  usage: '[--rejected]',
   help: `
 Lists every published version of the policy and the base (0), from the log. The pipeline may be running. Status: serving
-(the head), superseded (an ancestor of the head), rolled_back. Below the table: how many updates the gate refused, and
+(the head), superseded (an ancestor of the head), rolled_back. Below the table: how many updates the gate rejected, and
 a warning after three in a row.
 
-  --refused  lists the refused updates instead, with the reason of each
+  --rejected  lists the rejected updates instead, with the reason of each
 
 --json: an array of {version, parent, sha256, status, why, published_at, trained_turns, mean_reward, figures}; with
---refused of {update, parent, reason, refused_at, figures}`,
-  options: { refused: { type: 'boolean' } },
+--rejected of {update, parent, reason, rejected_at, figures}`,
+  options: { rejected: { type: 'boolean' } },
   overrides: ['data'],
   async run({ config, values, print, err }) {
     const history = await readVersionHistory(config)
-    const { rejected, refusals, frozen } = history.weights
-    if (values.refused === true) {
-      const refused = rejected.map(({ event: { update, parent, reason, figures, at } }) => ({
-        row: { update, parent, reason, refused_at: isoTime(at), figures },
+    const { rejected, rejectionsInARow, frozen } = history.weights
+    if (values.rejected === true) {
+      const entries = rejected.map(({ event: { update, parent, reason, figures, at } }) => ({
+        row: { update, parent, reason, rejected_at: isoTime(at), figures },
         at,
       }))
       print(
-        refused.map(({ row }) => row),
+        entries.map(({ row }) => row),
         () =>
           table(
             [
-              { name: 'refused (UTC)', of: ({ at }) => minuteText(at) },
+              { name: 'rejected (UTC)', of: ({ at }) => minuteText(at) },
               { name: 'parent', of: ({ row }) => row.parent },
-              { name: 'reason', of: ({ row }) => refusalReason(row.reason, row.figures) },
+              { name: 'reason', of: ({ row }) => rejectionReason(row.reason, row.figures) },
               { name: 'update', of: ({ row }) => row.update },
             ],
-            refused,
+            entries,
           ),
       )
       return
@@ -76,8 +76,8 @@ a warning after three in a row.
           rows,
         ) +
         (frozen ? 'learning is frozen: `instar thaw` resumes it\n' : '') +
-        (rejected.length > 0 ? `refused updates: ${rejected.length} (\`instar versions --refused\`)\n` : '') +
-        refusalAlarm(refusals, rejected.at(-1)?.event),
+        (rejected.length > 0 ? `rejected updates: ${rejected.length} (\`instar versions --rejected\`)\n` : '') +
+        rejectionAlarm(rejectionsInARow, rejected.at(-1)?.event),
     )
   },
 })

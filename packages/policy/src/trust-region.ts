@@ -1,7 +1,7 @@
 /**
  * Bounds on one update, measured in nats per token: its KL divergence to the adapter that it starts from, and to the
  * base model. A step that exceeds a bound is scaled back to the largest one found within it, by a line search as in
- * TRPO (Schulman et al. 2015, appendix C), instead of being refused afterwards.
+ * TRPO (Schulman et al. 2015, appendix C), instead of being rejected afterwards.
  */
 import { interpolate, scaleB } from './lora.ts'
 import type { WeightTensor } from './weights.ts'

@@ -30,8 +30,8 @@ export type PublisherPorts = DeciderPorts & {
     phase: 'published' | 'rejected'
     version: number | null
     reason: string | null
-    /** Consecutive measured candidates that the gate refused, including this one. */
-    refusals: number
+    /** Consecutive measured candidates that the gate rejected, including this one. */
+    rejectionsInARow: number
     figures: Record<string, number>
   }) => void
 }
@@ -117,7 +117,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
   const record = recordPublisherMetrics(ports.metrics ?? NO_METRICS, () => ({
     policy,
     waits: publisher.waits(),
-    refusals: weightLine(state.weights, policy).refusals,
+    rejectionsInARow: weightLine(state.weights, policy).rejectionsInARow,
   }))
 
   const start = async (): Promise<Event | null> => {
@@ -181,11 +181,11 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
 
   const report = (event: Event): void => {
     if ((event.type !== 'VersionPublished' && event.type !== 'VersionRejected') || event.policy !== policy) return
-    const { refusals } = weightLine(state.weights, policy)
+    const { rejectionsInARow } = weightLine(state.weights, policy)
     ports.onProgress?.(
       event.type === 'VersionPublished'
-        ? { phase: 'published', version: event.number, reason: null, refusals, figures: event.figures }
-        : { phase: 'rejected', version: null, reason: event.reason, refusals, figures: event.figures },
+        ? { phase: 'published', version: event.number, reason: null, rejectionsInARow, figures: event.figures }
+        : { phase: 'rejected', version: null, reason: event.reason, rejectionsInARow, figures: event.figures },
     )
   }
 

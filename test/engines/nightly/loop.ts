@@ -74,7 +74,7 @@ export const loop = (): void => {
       const newest = Math.max(0, ...seen.line.versions.keys())
       if (newest > behind) return newest
     }
-    throw new Error(`the gate refused ${PATIENCE} batches: ${seen.summary()}`)
+    throw new Error(`the gate rejected ${PATIENCE} batches: ${seen.summary()}`)
   }
 
   const ready = async (): Promise<{ status: number; said: string }> => {

@@ -143,7 +143,7 @@ export const stepsBehind = (line: Line, version: number): number | null => {
 }
 
 /** Refusals with figures after the last record that gave the line a head. */
-export const refusalsInARow = (chain: Line['chain']): number =>
+export const rejectionsInARow = (chain: Line['chain']): number =>
   chain
     .slice(chain.findLastIndex(({ event }) => event.type === 'VersionPublished' || event.type === 'HeadMoved') + 1)
     .filter(({ event }) => event.type === 'VersionRejected' && Object.keys(event.figures).length > 0).length

@@ -38,8 +38,8 @@ export type WeightLine = {
   verdictCount: number
   /** Highest content figure of the base and the accepted versions; null if none has one. */
   bestContent: number | null
-  /** Measured candidates refused in a row; 0 after an accepted one and after a move of the head. */
-  refusals: number
+  /** Measured candidates rejected in a row; 0 after an accepted one and after a move of the head. */
+  rejectionsInARow: number
   rejected: Journal<{ record: string; event: VersionRejected }>
   moves: Journal<Move>
   /** Number of moves. */
@@ -116,7 +116,7 @@ const fold = (line: WeightLine, logged: Logged<WeightsEvent>): FoldOutcome => {
     case 'VersionRejected':
       addVerdict(line, event.update, { accepted: false, reason: event.reason })
       line.rejected.push({ record: id, event })
-      if (Object.keys(event.figures).length > 0) line.refusals += 1
+      if (Object.keys(event.figures).length > 0) line.rejectionsInARow += 1
       break
     case 'HeadMoved':
       moveHead(line, event.to, { why: event.why, who: event.who, at: event.at, record: id })
@@ -134,7 +134,7 @@ const fold = (line: WeightLine, logged: Logged<WeightsEvent>): FoldOutcome => {
 const moveHead = (line: WeightLine, to: number, move: Omit<Move, 'from' | 'to'>): void => {
   line.moves.push({ from: line.head, to, ...move })
   line.moveCount += 1
-  line.refusals = 0
+  line.rejectionsInARow = 0
   line.head = to
 }
 
@@ -158,7 +158,7 @@ const emptyLine = (): MemoryWeightLine => ({
   verdicts: new Map(),
   verdictCount: 0,
   bestContent: null,
-  refusals: 0,
+  rejectionsInARow: 0,
   rejected: [],
   moves: [],
   moveCount: 0,

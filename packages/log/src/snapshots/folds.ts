@@ -128,7 +128,7 @@ export const storedUpdates = (snapshot: Snapshot, { training }: { training: bool
 export const storedWeights = (snapshot: Snapshot): WeightsState => ({
   lines: storedLine<
     WeightLine,
-    'started' | 'last' | 'head' | 'frozen' | 'verdictCount' | 'bestContent' | 'refusals' | 'moveCount'
+    'started' | 'last' | 'head' | 'frozen' | 'verdictCount' | 'bestContent' | 'rejectionsInARow' | 'moveCount'
   >(
     snapshot.table('weights'),
     (policy, head) => ({
@@ -139,7 +139,7 @@ export const storedWeights = (snapshot: Snapshot): WeightsState => ({
       frozen: head?.frozen ?? false,
       verdictCount: head?.verdictCount ?? 0,
       bestContent: head?.bestContent ?? null,
-      refusals: head?.refusals ?? 0,
+      rejectionsInARow: head?.rejectionsInARow ?? 0,
       moveCount: head?.moveCount ?? 0,
       versions: byNumber(snapshot.table<VersionState>(`versions ${policy}`)),
       verdicts: snapshot.table<GateVerdict>(`verdicts ${policy}`),
@@ -147,14 +147,14 @@ export const storedWeights = (snapshot: Snapshot): WeightsState => ({
       moves: NO_LIST,
       requests: snapshot.keys(`requests ${policy}`),
     }),
-    ({ started, last, head, frozen, verdictCount, bestContent, refusals, moveCount }) => ({
+    ({ started, last, head, frozen, verdictCount, bestContent, rejectionsInARow, moveCount }) => ({
       started,
       last,
       head,
       frozen,
       verdictCount,
       bestContent,
-      refusals,
+      rejectionsInARow,
       moveCount,
     }),
   ),

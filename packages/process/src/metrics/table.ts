@@ -102,10 +102,10 @@ export const METRICS = {
     help: 'Candidates accepted or rejected, with the reason (`none` if accepted).',
     labels: { verdict: ['accepted', 'rejected'], reason: FEW },
   },
-  instar_refusals_in_a_row: {
+  instar_rejections_in_a_row: {
     type: 'gauge',
     of: 'publisher',
-    help: 'Measured candidates refused since the last accepted one or the last move of the head; 3 and more need attention.',
+    help: 'Measured candidates rejected since the last accepted one or the last move of the head; 3 and more need attention.',
   },
   instar_verdict_figure: {
     type: 'gauge',

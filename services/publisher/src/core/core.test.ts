@@ -181,27 +181,27 @@ describe('decide', () => {
     const update = h.update(1, 0)
     assert.equal(h.decide({ update, head: 7, figures: GOOD, evidence: [] }).do, 'evaluate')
   })
-  it('refusals of measured candidates are counted until a candidate is accepted or the head moves', () => {
+  it('rejections of measured candidates are counted until a candidate is accepted or the head moves', () => {
     const h = new History()
     h.start()
-    const refusals = (): number => weightLine(h.state.weights, 'policy').refusals
-    const refused = (number: number, parent: number): void =>
+    const rejectionsInARow = (): number => weightLine(h.state.weights, 'policy').rejectionsInARow
+    const rejected = (number: number, parent: number): void =>
       void h.decide({
         update: h.update(number, parent),
         head: parent,
         figures: { ...GOOD, kl_parent: 0.45 },
         evidence: [],
       })
-    refused(1, 0)
-    refused(2, 0)
-    assert.equal(refusals(), 2)
+    rejected(1, 0)
+    rejected(2, 0)
+    assert.equal(rejectionsInARow(), 2)
     h.update(3, 7)
     h.decide()
-    assert.equal(refusals(), 2, 'a candidate with a stale parent is not measured')
+    assert.equal(rejectionsInARow(), 2, 'a candidate with a stale parent is not measured')
     h.decide({ update: h.update(4, 0), head: 0, figures: GOOD, evidence: [] })
-    assert.equal(refusals(), 0)
-    refused(5, 1)
-    assert.equal(refusals(), 1)
+    assert.equal(rejectionsInARow(), 0)
+    rejected(5, 1)
+    assert.equal(rejectionsInARow(), 1)
     h.add({
       type: 'HeadMoved',
       prev: h.tip(),
@@ -214,7 +214,7 @@ describe('decide', () => {
       freeze: false,
       at: 4,
     })
-    assert.equal(refusals(), 0)
+    assert.equal(rejectionsInARow(), 0)
   })
   it('version numbers continue after a rollback', () => {
     const h = new History()

@@ -3,8 +3,8 @@ import type { Logged, FoldOutcome } from '@instar/events'
 import type { Metrics } from '@instar/process'
 import { PUBLISHER_WAITS } from '@instar/process/metrics/labels'
 
-/** `refusals`: consecutive measured candidates that the gate refused. */
-type CurrentValues = { policy: string; waits: string; refusals: number }
+/** `rejectionsInARow`: consecutive measured candidates that the gate rejected. */
+type CurrentValues = { policy: string; waits: string; rejectionsInARow: number }
 
 const known = (waits: string): string => (PUBLISHER_WAITS.some((one) => one === waits) ? waits : 'other')
 
@@ -17,7 +17,7 @@ export const recordPublisherMetrics = (
   metrics.read('instar_publisher_waits', () =>
     PUBLISHER_WAITS.map((one) => [{ for: one }, one === known(now().waits) ? 1 : 0]),
   )
-  metrics.read('instar_refusals_in_a_row', () => [[{}, now().refusals]])
+  metrics.read('instar_rejections_in_a_row', () => [[{}, now().rejectionsInARow]])
   metrics.read('instar_verdict_figure', () => [...figures].map(([figure, value]) => [{ figure }, value]))
   return ({ topic, event }, outcome) => {
     if (outcome && !outcome.counted)

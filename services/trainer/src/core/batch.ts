@@ -61,19 +61,19 @@ export const sealBatch = (state: TrainerState, options: BatchSettings, now: numb
     baselines: after,
     seed: seedOf(state.policy, number),
     loss: options.loss,
-    settings: withinGate(options.settings, weights.refusals),
+    settings: withinGate(options.settings, weights.rejectionsInARow),
     at: now,
   }
 }
 
-/** Consecutive refusals of the gate after which the bound is not halved again. */
+/** Consecutive rejections of the gate after which the bound is not halved again. */
 const MAX_HALVINGS = 4
 
-/** Halves the bound on the KL to the parent for each consecutive refusal: the same step would be refused again. */
-const withinGate = (settings: Settings, refusals: number): Settings => {
+/** Halves the bound on the KL to the parent for each consecutive rejection: the same step would be rejected again. */
+const withinGate = (settings: Settings, rejectionsInARow: number): Settings => {
   const { klParentMax } = settings
-  if (klParentMax === undefined || refusals === 0) return settings
-  return { ...settings, klParentMax: klParentMax / 2 ** Math.min(refusals, MAX_HALVINGS) }
+  if (klParentMax === undefined || rejectionsInARow === 0) return settings
+  return { ...settings, klParentMax: klParentMax / 2 ** Math.min(rejectionsInARow, MAX_HALVINGS) }
 }
 
 /** The number of pending usable turns, and of those beyond the shares of their keys. */

@@ -148,11 +148,11 @@ const turn = (id: string, changes: Partial<TurnCaptured>): TurnCaptured => ({
 })
 
 describe('the bound of a step', () => {
-  it('is halved by each refusal of the gate in a row, at most four times, and whole again after an accepted one', () => {
-    const bound = (refusals: number, accepted = false): number | undefined => {
+  it('is halved by each rejection of the gate in a row, at most four times, and whole again after an accepted one', () => {
+    const bound = (rejectionsInARow: number, accepted = false): number | undefined => {
       const h = new History()
       h.line()
-      for (let number = 1; number <= refusals; number++)
+      for (let number = 1; number <= rejectionsInARow; number++)
         h.add({
           type: 'VersionRejected',
           prev: h.tip('weights'),
@@ -174,7 +174,7 @@ describe('the bound of a step', () => {
       return decision.event.settings.klParentMax
     }
     assert.deepEqual(
-      [0, 1, 2, 4, 9].map((refusals) => bound(refusals)),
+      [0, 1, 2, 4, 9].map((rejectionsInARow) => bound(rejectionsInARow)),
       [0.08, 0.04, 0.02, 0.005, 0.005],
     )
     assert.equal(bound(3, true), 0.08)

@@ -1,6 +1,6 @@
-/** Updates that the gate refused, in words: for `versions` and for the console of `up`. */
+/** Updates that the gate rejected, in words: for `versions` and for the console of `up`. */
 
-/** From how many refusals in a row on learning needs attention. */
+/** From how many rejections in a row on learning needs attention. */
 const ALARM = 3
 
 type Figures = Readonly<Record<string, number>>
@@ -23,14 +23,17 @@ const REASONS: Readonly<Record<string, (figures: Figures) => string>> = {
   stale_parent: () => 'computed from a version that no longer serves',
 }
 
-export const refusalReason = (reason: string, figures: Figures): string => {
+export const rejectionReason = (reason: string, figures: Figures): string => {
   const words = REASONS[reason]
   return words ? `${reason}: ${words(figures)}` : reason
 }
 
-/** Empty below ALARM refusals in a row. */
-export const refusalAlarm = (refusals: number, last: { reason: string; figures: Figures } | undefined): string =>
-  refusals < ALARM || !last
+/** Empty below ALARM rejections in a row. */
+export const rejectionAlarm = (
+  rejectionsInARow: number,
+  last: { reason: string; figures: Figures } | undefined,
+): string =>
+  rejectionsInARow < ALARM || !last
     ? ''
-    : `the gate has refused ${refusals} updates in a row; the last one: ${refusalReason(last.reason, last.figures)}. ` +
+    : `the gate has rejected ${rejectionsInARow} updates in a row; the last one: ${rejectionReason(last.reason, last.figures)}. ` +
       'Each further step is smaller; `instar rollback` returns to an earlier version\n'
