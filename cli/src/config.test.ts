@@ -48,6 +48,7 @@ describe('settings', () => {
       postgresPrograms: null,
       database: null,
       databaseReaderPassword: null,
+      learning: { source: { text: null, path: '/here/instar.json', named: false }, environment: [] },
     })
     equal(model.endsWith('/models/tiny'), true)
   })
@@ -80,6 +81,8 @@ describe('settings', () => {
         INSTAR_CANDIDATES: '4',
         INSTAR_CANDIDATE_TOKENS: '5000',
         INSTAR_TRAIN_UNSAMPLED: '1',
+        INSTAR_SETTINGS: '../learning.json',
+        INSTAR_SESSION_IDLE: '90',
       },
       '/here',
     )
@@ -117,10 +120,18 @@ describe('settings', () => {
       adminToken: null,
       adminTokenFile: '/here/data/admin.token',
       origins: [],
-      sessionIdleMs: 600_000,
+      sessionIdleMs: 90_000,
       postgresPrograms: '/pg',
       database: 'postgresql://db/x',
       databaseReaderPassword: null,
+      learning: {
+        source: { text: null, path: '/learning.json', named: true },
+        environment: [
+          { setting: 'judge.idleMs', variable: 'INSTAR_SESSION_IDLE', value: 90_000 },
+          { setting: 'judge.llm.url', variable: 'INSTAR_JUDGE_URL', value: 'http://judge/v1' },
+          { setting: 'judge.llm.key', variable: 'INSTAR_JUDGE_KEY', value: 'secret', needs: 'judge.llm.url' },
+        ],
+      },
     })
     equal(Object.isFrozen(config), true)
   })

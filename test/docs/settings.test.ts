@@ -10,7 +10,7 @@ import { ROOT } from '../../tools/tree.ts'
 const read = (path: string): Promise<string> => readFile(join(ROOT, path), 'utf8')
 
 /** Variables that docker-compose.yml reads and no process does. */
-const COMPOSE_ONLY = ['INSTAR_MEMORY']
+const COMPOSE_ONLY = ['INSTAR_MEMORY', 'INSTAR_SETTINGS_FILE']
 
 test('docs/settings.md lists exactly the variables of the environment', async () => {
   const listed = (await read('docs/settings.md'))

@@ -2,6 +2,7 @@ import { command, UsageError } from '../command.ts'
 import { requireEmbedded } from '../config.ts'
 import { runDemo } from '../demo/run.ts'
 import { parseEngine } from '../engine.ts'
+import { learningSettings } from '../learning-settings.ts'
 
 /** `--short`: enough sessions for a few updates, too few to converge. */
 const SHORT = { sessions: 24, evaluation: 60 }
@@ -41,6 +42,7 @@ wall_s, log_bytes. Exit code 0 if no request failed`,
     const result = await runDemo({
       seed: parseCount(values.seed, 'seed') ?? 1,
       model: config.model,
+      learning: learningSettings(config),
       engine: parseEngine(values.engine),
       keep: values.keep === true,
       json,

@@ -23,5 +23,9 @@ export const COMMANDS: Readonly<Record<string, Entry>> = {
   },
   keys: { summary: 'manage the API keys of the gateway', load: () => import('./keys.ts') },
   judge: { summary: 'judge answers by the reactions to them, read as JSON lines', load: () => import('./judge.ts') },
+  settings: {
+    summary: 'print the settings of learning and where each comes from',
+    load: () => import('./settings.ts'),
+  },
   doctor: { summary: 'check the installation, the log and the services', load: () => import('./doctor.ts') },
 }

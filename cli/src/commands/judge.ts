@@ -1,17 +1,19 @@
 import { Readable } from 'node:stream'
-import { createJudges, judgeNamed, scorerConfig } from '@instar/scorer'
+import { createJudges, judgeNamed, type scorerConfig } from '@instar/scorer'
 import { command, UsageError } from '../command.ts'
+import { learningSettings } from '../learning-settings.ts'
 import { judgeCases, MAX_CASE_BYTES, type JudgeReport } from '../judging.ts'
 
 type ScorerConfig = ReturnType<typeof scorerConfig.parse>
 
 /** Throws `UsageError`. */
-const parseJudge = (name: string | undefined, llm: Parameters<typeof scorerConfig.parse>[0]): ScorerConfig => {
-  if (name === undefined) return scorerConfig.parse(llm)
+const parseJudge = (name: string | undefined, configured: ScorerConfig): ScorerConfig => {
+  if (name === undefined) return configured
   const judge = judgeNamed(name)
   if (!judge) throw new UsageError(`--judge ${name}: must be reactions or llm`)
-  const config = scorerConfig.parse({ ...(llm as object), judges: [judge] })
-  if (judge === 'llm' && !config.llm) throw new UsageError('--judge llm needs INSTAR_JUDGE_URL')
+  const config = { ...configured, judges: [judge] }
+  if (judge === 'llm' && !config.llm)
+    throw new UsageError('--judge llm needs INSTAR_JUDGE_URL, or judge.llm.url of the settings file')
   return config
 }
 
@@ -23,14 +25,14 @@ Judges cases from standard input as the scorer judges turns. A case is one line 
 next is the next state of the answer: the user's next message and tool results; either may be missing. Blank lines are
 skipped. Prints one line for each case, in the same order: 1, -1 or ? (no verdict), and the hint.
 
-  --judge J  reactions or llm (default: llm if INSTAR_JUDGE_URL is set, else reactions)
+  --judge J  reactions or llm (default: the judge in force, see instar settings)
 
 --json: each line is {"value": 1 | -1 | null, "hint": string | null, "judge": string | null}; value null: no verdict. A
 line has at most ${MAX_CASE_BYTES >> 20} MiB. The error of an invalid line names its number and follows the verdicts on the lines before.
 Exit code 1 for an invalid line, and if the judge failed on a case`,
   options: { judge: { type: 'string' } },
   async run({ config, values, json, out, err, stop, input }) {
-    const settings = parseJudge(values.judge, config.judge === null ? {} : { llm: config.judge })
+    const settings = parseJudge(values.judge, learningSettings(config).scorer)
     const judges = createJudges(settings, { now: () => Date.now(), say: (line) => err(`${line}\n`) })
     const report: JudgeReport = { cases: 0, failed: 0 }
     for await (const verdict of judgeCases(judges, input ?? Readable.from([]), settings.concurrency, stop, report))

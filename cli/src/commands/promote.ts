@@ -2,10 +2,11 @@ import { weightLine } from '@instar/events'
 import { InstarError } from '@instar/events/errors'
 import { openModel, startLearning } from '@instar/policy'
 import { logTarget } from '@instar/process'
-import { createPublisher, probesOf, publisherConfig } from '@instar/publisher'
+import { createPublisher, probesOf } from '@instar/publisher'
 import { streamAdmin, waitForGateways, type HeadReply } from '../admin-client.ts'
 import { command } from '../command.ts'
 import type { Config } from '../config.ts'
+import { learningSettings } from '../learning-settings.ts'
 import { openWritable, POLICY } from '../log-access.ts'
 
 type PromoteReply = HeadReply & { accepted?: boolean; reason?: string | null }
@@ -31,7 +32,7 @@ const promoteInProcess = async (config: Config, branch: string, stop: AbortSigna
           onFatal: fatal.reject,
           promotionsOnly: true,
         },
-        publisherConfig.parse({ policy: POLICY }),
+        learningSettings(config).publisher,
       )
       try {
         await publisher.start()

@@ -6,6 +6,7 @@ import { streamAdmin } from '../admin-client.ts'
 import { command, UsageError, type CommandContext } from '../command.ts'
 import type { Config } from '../config.ts'
 import { parseLearnEngine } from '../engine.ts'
+import { learningSettings } from '../learning-settings.ts'
 import { openWritable, POLICY } from '../log-access.ts'
 import { progressBar } from '../progress-bar.ts'
 import { parseBound, parseSettings, runReplay, type ReplayLine } from '../replay.ts'
@@ -43,7 +44,7 @@ const replayInProcess = async function* (
     ])
     try {
       yield* runReplay(
-        { log, learner, model, policy: POLICY, turns, scorer: config.judge === null ? {} : { llm: config.judge } },
+        { log, learner, model, policy: POLICY, turns, scorer: learningSettings(config).scorer },
         options,
         signal,
       )

@@ -9,6 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { command } from '../command.ts'
 import { OVERRIDES, type Config } from '../config.ts'
 import { parseEngine, parseLearnEngine } from '../engine.ts'
+import { learningSettings } from '../learning-settings.ts'
 import { startPipeline, type Pipeline } from '../pipeline.ts'
 import { rejectionAlarm, rejectionReason } from '../rejections.ts'
 import { readVersionHistory } from '../versions.ts'
@@ -31,7 +32,7 @@ const learningLine = ({ serving, learning }: Pipeline): string =>
       ? ''
       : `\n  learning ${learning}`
 
-const welcome = (config: Config, pipeline: Pipeline, { head, frozen }: HeadState): string => `
+const welcome = (config: Config, pipeline: Pipeline, { head, frozen }: HeadState, batchSize: number): string => `
 Instar is running. Version ${head} of the policy serves${frozen ? '; learning is frozen (`instar thaw` resumes it)' : ''}.
 
   gateway  ${pipeline.url}/v1   (any OpenAI client; model: policy)
@@ -49,7 +50,7 @@ Instar is running. Version ${head} of the policy serves${frozen ? '; learning is
     })
     console.log(answer.choices[0].message.content)
   Give feedback in the next message, or POST /v1/feedback {"session_id": "…", "value": true}:
-  ${pipeline.learning === null ? 'it is written to the log.' : 'every 16 scored turns become an update.'} Ctrl-C stops Instar.
+  ${pipeline.learning === null ? 'it is written to the log.' : `every ${batchSize} scored turns become an update.`} Ctrl-C stops Instar.
 `
 
 const POLL_MS = 25
@@ -101,6 +102,7 @@ SIGTERM stops it gracefully.
       throw new InstarError('bad_checkpoint', `${config.model} does not exist. Set INSTAR_MODEL or --model.`, {
         file: config.model,
       })
+    const { trainer, publisher, scorer } = learningSettings(config)
     checkBind(config.host, readKeyState(config.keyFile).locked, config.open)
     const fatal = Promise.withResolvers<Error>()
     const pipeline = await nullIfAborted(
@@ -126,9 +128,9 @@ SIGTERM stops it gracefully.
             origins: config.origins,
             ...config.limits,
           },
-          scorer: { idleMs: config.sessionIdleMs, ...(config.judge === null ? {} : { llm: config.judge }) },
-          trainer: {},
-          publisher: {},
+          scorer,
+          trainer,
+          publisher,
         },
         {
           say: (line) => err(`${line}\n`),
@@ -161,7 +163,7 @@ SIGTERM stops it gracefully.
             version: line.head,
             frozen: line.frozen,
           },
-          () => welcome(config, pipeline, line),
+          () => welcome(config, pipeline, line, trainer.batchSize),
         )
       }
       if (!stop.aborted) await Promise.race([failed, once(stop, 'abort')])

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import OpenAI from 'openai'
 import type { EngineChoice } from '@instar/policy'
+import type { LearningSettings } from '../learning-settings.ts'
 import { startPipeline, type Pipeline } from '../pipeline.ts'
 import { createFirstError } from './first-error.ts'
 import { answersText, createProgressLine, summaryText, versionTable, type VersionRow } from './output.ts'
@@ -15,6 +16,7 @@ type DemoOptions = {
   seed: number
   model: string
   engine: EngineChoice
+  learning: Pick<LearningSettings, 'scorer' | 'trainer' | 'publisher'>
   sessions?: number
   evaluation?: number
   /** Keep the temporary folder. */
@@ -55,9 +57,9 @@ export const runDemo = async (options: DemoOptions): Promise<DemoResult> => {
       engine: options.engine,
       database: false,
       gateway: { port: 0 },
-      scorer: {},
-      trainer: {},
-      publisher: {},
+      scorer: options.learning.scorer,
+      trainer: options.learning.trainer,
+      publisher: options.learning.publisher,
     },
     {
       say: writeLine,

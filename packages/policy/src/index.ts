@@ -1,4 +1,4 @@
-export { openModel, openTokenizer, loadWeights } from './checkpoints/open.ts'
+export { openModel, openTokenizer, loadWeights, parameterCount } from './checkpoints/open.ts'
 export { holdsWeights } from './checkpoints/folder.ts'
 export {
   adapterDistance,

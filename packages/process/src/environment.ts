@@ -91,6 +91,7 @@ export const environment = z
     INSTAR_JUDGE_URL: z.url().optional(),
     INSTAR_JUDGE_MODEL: z.string().optional(),
     INSTAR_JUDGE_KEY: z.string().optional(),
+    INSTAR_SETTINGS: z.string().optional(),
     INSTAR_OPEN: flag.default(false),
     INSTAR_KEYS: z.string().optional(),
     INSTAR_KEY: z.string().optional(),
@@ -108,7 +109,7 @@ export const environment = z
       .number()
       .positive()
       .max(30 * 24 * 3600)
-      .default(600),
+      .optional(),
     INSTAR_HEALTH_PORT: port.optional(),
     INSTAR_CANDIDATES: z.coerce.number().int().min(1).max(16).optional(),
     INSTAR_CANDIDATE_TOKENS: z.coerce.number().int().positive().optional(),

@@ -1,4 +1,8 @@
 export { adminTokenIn, PARTITIONS_FORM, partitionsOf } from './environment.ts'
+export { DEFAULTS_BY_SIZE, MODEL_SIZES, sizeOfModel } from './learning/defaults-by-size.ts'
+export { fieldsOf, type Field, type Section } from './learning/fields.ts'
+export { resolveSection, type Layers, type Origin, type Resolved, type SettingValue } from './learning/resolve.ts'
+export { readSettingsFile, type SettingsFile } from './learning/settings-file.ts'
 export { readSettings, type Environment, type Settings } from './settings.ts'
 export { logFolder, logTarget, openKafka, openLog, type LogSettings } from './shell/open-log.ts'
 export { VERSION } from './version.ts'

@@ -3,6 +3,8 @@ import { InstarError } from '@instar/events/errors'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { adminTokenIn, environment, REQUIREMENTS, type ParsedEnvironment } from './environment.ts'
+import type { EnvironmentValue } from './learning/resolve.ts'
+import type { SettingsSource } from './learning/settings-file.ts'
 
 /** The model that is part of the distribution. */
 const TINY = fileURLToPath(new URL('../../../models/tiny', import.meta.url))
@@ -42,6 +44,7 @@ const settingsOf = (env: ParsedEnvironment, cwd: string) => {
     ...engineSettings(env, cwd, data),
     ...logSettings(env, cwd),
     ...databaseSettings(env),
+    learning: { source: sourceOf(env.INSTAR_SETTINGS, cwd), environment: learningEnvironment(env) },
     judge:
       env.INSTAR_JUDGE_URL === undefined
         ? null
@@ -66,7 +69,7 @@ const serverSettings = (env: ParsedEnvironment, cwd: string, data: string) => ({
   /** Origins of web pages that may call the gateway. */
   origins: env.INSTAR_ORIGINS ?? [],
   /** Milliseconds without a turn after which a session counts as ended. */
-  sessionIdleMs: Math.round(1000 * env.INSTAR_SESSION_IDLE),
+  sessionIdleMs: Math.round(1000 * (env.INSTAR_SESSION_IDLE ?? 600)),
   /**
    * Limits of the gateway that differ from its defaults: bytes of a body and of all bodies in memory; milliseconds for a
    * request to arrive and to be answered; candidates per request, and tokens per hour of background candidates.
@@ -130,6 +133,30 @@ const logSettings = (env: ParsedEnvironment, cwd: string) => ({
   /** The replication factor with which `setup` creates topics. */
   replication: env.INSTAR_REPLICATION,
 })
+
+/** INSTAR_SETTINGS is a path, or JSON if it begins with a brace. */
+const sourceOf = (text: string | undefined, cwd: string): SettingsSource =>
+  text !== undefined && text.trimStart().startsWith('{')
+    ? { text, path: '', named: true }
+    : { text: null, path: resolve(cwd, text ?? 'instar.json'), named: text !== undefined }
+
+/** The settings of learning that have a variable of their own, as far as it is set. */
+const learningEnvironment = (env: ParsedEnvironment): EnvironmentValue[] =>
+  [
+    {
+      setting: 'judge.idleMs',
+      variable: 'INSTAR_SESSION_IDLE',
+      value: env.INSTAR_SESSION_IDLE === undefined ? undefined : Math.round(1000 * env.INSTAR_SESSION_IDLE),
+    },
+    { setting: 'judge.llm.url', variable: 'INSTAR_JUDGE_URL', value: env.INSTAR_JUDGE_URL },
+    {
+      setting: 'judge.llm.model',
+      variable: 'INSTAR_JUDGE_MODEL',
+      value: env.INSTAR_JUDGE_MODEL,
+      needs: 'judge.llm.url',
+    },
+    { setting: 'judge.llm.key', variable: 'INSTAR_JUDGE_KEY', value: env.INSTAR_JUDGE_KEY, needs: 'judge.llm.url' },
+  ].filter(({ value }) => value !== undefined)
 
 /** PostgreSQL. */
 const databaseSettings = (env: ParsedEnvironment) => ({

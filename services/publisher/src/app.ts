@@ -12,6 +12,7 @@ import { recordPublisherMetrics } from './shell/metrics.ts'
 import { snapshotVersion, stateOfSnapshot } from './shell/snapshot.ts'
 
 export * from './config.ts'
+export { gateSection } from './section.ts'
 export { contentOf, evaluate, type Probe } from './shell/evaluate.ts'
 export { probesOf } from './shell/probes.ts'
 export { checkCandidate, THRESHOLDS, type Figures, type Thresholds } from './core/gate.ts'

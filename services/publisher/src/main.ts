@@ -1,13 +1,18 @@
 /** The publisher as a separate process on Kafka. */
-import { openModel, startLearning } from '@instar/policy'
-import { hostOf, runService } from '@instar/process'
-import { createPublisher, publisherConfig } from './app.ts'
+import { openModel, parameterCount, startLearning } from '@instar/policy'
+import { hostOf, readSettingsFile, resolveSection, runService } from '@instar/process'
+import { createPublisher, gateSection } from './app.ts'
 import { probesOf } from './shell/probes.ts'
 
 process.exitCode = await runService(
   'publisher',
   hostOf(process.env),
   async ({ settings, log, snapshots, metrics, now, say, onFatal, signal }) => {
+    const { config } = resolveSection(gateSection, {
+      file: readSettingsFile(settings.learning.source),
+      environment: settings.learning.environment,
+      parameters: parameterCount(settings.model),
+    })
     const [model, learner] = await Promise.all([
       openModel(settings.model),
       startLearning({ model: settings.model, engine: 'auto', signal }),
@@ -26,7 +31,7 @@ process.exitCode = await runService(
         onProgress: ({ phase, version, reason }) =>
           say(phase === 'published' ? `version ${version} published` : `candidate rejected: ${reason}`),
       },
-      publisherConfig.parse({}),
+      config,
     )
     await publisher.start()
     return {

@@ -28,6 +28,7 @@ import { snapshotVersion, stateOfSnapshot } from './shell/snapshot.ts'
 import type { ScorerWork } from './work.ts'
 
 export { judgeNamed, scorerConfig } from './config.ts'
+export { judgeSection } from './section.ts'
 export {
   closeIdle,
   decide,

@@ -14,49 +14,63 @@ export const judgeNamed = (name: string): JudgeName | null =>
 
 const llm = z
   .object({
-    /** Base of an OpenAI-compatible API, `…/v1`. */
-    url: z.url(),
-    model: z.string().min(1),
+    url: z.url().describe('base of an OpenAI-compatible API, `…/v1`; setting it selects this judge'),
+    model: z.string().min(1).default('default').describe('name of the model at the API'),
     key: z.string().nullable().default(null),
-    /** Replies per turn; a strict majority of them is the verdict. */
-    votes: z.int().min(1).max(15).default(3),
-    temperature: z.number().min(0).max(2).default(0.6),
-    maxTokens: z.int().positive().default(1024),
-    /** What counts as good here, beside the general rubric. */
-    rubric: z.string().nullable().default(null),
-    timeoutMs: z.int().positive().default(60_000),
-    /** A judge that cannot be reached is waited for this long; then the turn is skipped. */
+    votes: z.int().min(1).max(15).default(3).describe('replies per turn; a strict majority of them is the verdict'),
+    temperature: z.number().min(0).max(2).default(0.6).describe('temperature of the replies; one vote is greedy'),
+    maxTokens: z.int().positive().default(1024).describe('limit of a reply, tokens'),
+    rubric: z.string().nullable().default(null).describe('what counts as good here, beside the general rubric'),
+    timeoutMs: z.int().positive().default(60_000).describe('milliseconds for one reply'),
     giveUpMs: z
       .int()
       .nonnegative()
-      .default(15 * 60_000),
-    firstRetryMs: z.int().positive().default(500),
+      .default(15 * 60_000)
+      .describe('milliseconds for which a judge that cannot be reached is waited for; then the turn is skipped'),
+    firstRetryMs: z
+      .int()
+      .positive()
+      .default(500)
+      .describe('milliseconds before the first retry; doubled for each next'),
   })
   .readonly()
 
 export const scorerConfig = z
   .object({
     policy: z.string().default('policy'),
-    /** A session in which no turn has finished for this long is closed. */
     idleMs: z
       .int()
       .positive()
-      .default(10 * 60_000),
-    /** Judges at work at once. */
-    concurrency: z.int().positive().default(4),
-    /** Turns that may wait for a judge that is slower than the reactions judge; the oldest beyond are skipped as `overloaded`. */
-    backlog: z.int().positive().max(100_000).default(1024),
+      .default(10 * 60_000)
+      .describe('milliseconds without a finished turn after which a session is closed'),
+    concurrency: z.int().positive().default(4).describe('turns that are judged at once'),
+    backlog: z
+      .int()
+      .positive()
+      .max(100_000)
+      .default(1024)
+      .describe(
+        'turns that may wait for a judge other than `reactions`; the oldest beyond are skipped as `overloaded`',
+      ),
     /** The trainer's: what is further from the head is not put before such a judge, and skipped as `stale`. */
     staleness: z.int().nonnegative().default(4),
-    /** In this order the first that has an opinion decides; explicit feedback always comes first. */
     judges: z
       .array(
         z.preprocess((name) => (typeof name === 'string' ? (judgeNamed(name) ?? name) : name), z.enum(JUDGE_NAMES)),
       )
       .nullable()
-      .default(null),
+      .default(null)
+      .describe('the first judge with an opinion decides; null: `llm` where one is configured, else `reactions`'),
     reactions: z
-      .object({ movedOn: z.number().min(-1).max(1).nullable().default(null) })
+      .object({
+        movedOn: z
+          .number()
+          .min(-1)
+          .max(1)
+          .nullable()
+          .default(null)
+          .describe('reward of an answer after which the person goes on to another subject; null: none'),
+      })
       .readonly()
       .prefault({}),
     llm: llm.nullable().default(null),

@@ -1,21 +1,20 @@
 /** The scorer as a process of its own, on Kafka. */
-import { hostOf, runService } from '@instar/process'
-import { createScorer, scorerConfig } from './app.ts'
+import { hostOf, readSettingsFile, resolveSection, runService } from '@instar/process'
+import { createScorer, judgeSection } from './app.ts'
 
 process.exitCode = await runService(
   'scorer',
   hostOf(process.env),
   async ({ settings, log, snapshots, metrics, now, say, onFatal }) => {
-    const scorer = createScorer(
-      { log, snapshots, metrics, now, say, onFatal },
-      scorerConfig.parse({
-        idleMs: settings.sessionIdleMs,
-        ...(settings.judge === null ? {} : { llm: settings.judge }),
-      }),
-    )
+    const { config } = resolveSection(judgeSection, {
+      file: readSettingsFile(settings.learning.source),
+      environment: settings.learning.environment,
+      parameters: null,
+    })
+    const scorer = createScorer({ log, snapshots, metrics, now, say, onFatal }, config)
     await scorer.start()
     return {
-      line: settings.judge === null ? 'judging by reactions' : `judging with ${settings.judge.model}`,
+      line: config.llm === null ? 'judging by reactions' : `judging with ${config.llm.model}`,
       health: () => ({ status: 'ready', problem: null, ...scorer.work() }),
       stop: () => scorer.stop(),
     }

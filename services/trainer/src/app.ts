@@ -14,6 +14,7 @@ import { recordTrainerMetrics } from './shell/metrics.ts'
 import { snapshotVersion, stateOfSnapshot } from './shell/snapshot.ts'
 
 export * from './config.ts'
+export { trainingSection } from './section.ts'
 export { compute, parentOf, stepSettings, trainItem } from './shell/compute.ts'
 export { verify, type VerifyReport } from './shell/verify.ts'
 export { replay, type ReplayPorts, type ReplayProgress, type ReplayReport } from './shell/replay.ts'

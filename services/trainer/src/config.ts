@@ -4,48 +4,70 @@ import { MAX_ITEMS } from './core/batch.ts'
 
 /** Hyperparameters of an update; measurements are in docs/learning.md. */
 const step = z.object({
-  rank: z.int().positive().default(8),
-  alpha: z.number().positive().default(16),
-  learningRate: z.number().positive().default(3e-3),
-  epochs: z.int().positive().default(3),
-  beta1: z.number().default(0.9),
-  beta2: z.number().default(0.95),
-  maxGradNorm: z.number().positive().default(1),
-  clipLow: z.number().default(0.2),
-  clipHigh: z.number().default(0.28),
-  tisCap: z.number().default(2),
-  sequenceMask: z.number().default(4),
-  opdWeight: z.number().default(1),
-  klWeight: z.number().default(0.03),
-  klFullAtAdvantage: z.number().default(0.5),
-  microBatchTokens: z.int().positive().default(256),
-  turnFactor: z.number().nonnegative().default(4),
-  opdOverBatch: z.literal([0, 1]).default(1),
-  /** KL in nats per token of the batch. The gate measures on answers sampled from the candidate; its limits are higher. */
-  klParentMax: z.number().positive().default(0.02),
-  klBaseMax: z.number().positive().default(0.2),
+  rank: z.int().positive().default(8).describe('rank of the LoRA adapter; of a line that has none yet'),
+  alpha: z.number().positive().default(16).describe('scale of the adapter is alpha / rank'),
+  learningRate: z.number().positive().default(3e-3).describe('of Adam'),
+  epochs: z.int().positive().default(3).describe('Adam steps on each batch'),
+  beta1: z.number().min(0).lt(1).default(0.9).describe('of Adam'),
+  beta2: z.number().min(0).lt(1).default(0.95).describe('of Adam'),
+  maxGradNorm: z.number().positive().default(1).describe('norm to which the gradient is clipped'),
+  clipLow: z.number().nonnegative().default(0.2).describe('the probability ratio is clipped at 1 − clipLow'),
+  clipHigh: z.number().nonnegative().default(0.28).describe('… and at 1 + clipHigh'),
+  tisCap: z.number().nonnegative().default(2).describe('maximum importance weight of a token'),
+  sequenceMask: z.number().nonnegative().default(4).describe('turns with a mean ratio outside [1/x, x] are masked'),
+  opdWeight: z.number().nonnegative().default(1).describe('weight of the distillation from hints'),
+  klWeight: z.number().nonnegative().default(0.03).describe('weight of the KL to the base'),
+  klFullAtAdvantage: z
+    .number()
+    .nonnegative()
+    .default(0.5)
+    .describe('mean absolute advantage at which that weight is full'),
+  microBatchTokens: z.int().positive().default(256).describe('tokens of one forward and backward pass'),
+  turnFactor: z
+    .number()
+    .nonnegative()
+    .default(4)
+    .describe('maximum weight of a turn, in median turn lengths of the batch; 0: no limit'),
+  opdOverBatch: z.literal([0, 1]).default(1).describe('1: distillation is scaled by hinted turns / turns'),
+  klParentMax: z
+    .number()
+    .positive()
+    .default(0.02)
+    .describe('largest KL of a step to its parent, nats per token of the batch; the gate measures on other samples'),
+  klBaseMax: z.number().positive().default(0.2).describe('largest KL to the base, nats per token of the batch'),
 })
 
 export const trainerConfig = z.object({
   policy: z.string().default('policy'),
-  batchSize: z.int().positive().max(MAX_ITEMS).default(16),
-  staleness: z.int().nonnegative().default(4),
-  /** Milliseconds that the turns of a request wait for its last candidate. */
-  groupWaitMs: z.number().nonnegative().default(600_000),
-  /**
-   * The largest share of a batch, 0…1, of one API key while at least two keys were active within `keyHeardMs`; never
-   * below an equal share. 1: no limit.
-   */
-  keyShare: z.number().positive().max(1).default(0.5),
-  /** Milliseconds after its last turn for which a key is active. */
+  batchSize: z.int().positive().max(MAX_ITEMS).default(16).describe('scored turns of a batch'),
+  staleness: z
+    .int()
+    .nonnegative()
+    .default(4)
+    .describe('updates between the version that sampled a turn and the head, at most'),
+  groupWaitMs: z
+    .number()
+    .nonnegative()
+    .default(600_000)
+    .describe('milliseconds that the turns of a request wait for its last candidate'),
+  keyShare: z
+    .number()
+    .positive()
+    .max(1)
+    .default(0.5)
+    .describe('largest share of a batch of one API key while at least two are active; never below an equal share'),
   keyHeardMs: z
     .number()
     .nonnegative()
-    .default(7 * 24 * 3_600_000),
-  /** The share of a batch, 0…1, beyond which a subject's turns come after those of other subjects. */
-  subjectShare: z.number().positive().max(1).default(0.5),
-  /** `hybrid`: rewards and hints. `binary`: rewards only. `opd`: hints only. */
-  loss: z.enum(LOSS_NAMES).default('hybrid'),
+    .default(7 * 24 * 3_600_000)
+    .describe('milliseconds after its last turn for which a key is active'),
+  subjectShare: z
+    .number()
+    .positive()
+    .max(1)
+    .default(0.5)
+    .describe('share of a batch beyond which the turns of one person come after those of others'),
+  loss: z.enum(LOSS_NAMES).default('hybrid').describe('hybrid: rewards and hints; binary: rewards; opd: hints'),
   step: step.prefault({}),
 })
 export type TrainerConfig = z.infer<typeof trainerConfig>

@@ -1,12 +1,17 @@
 /** The trainer as a separate process on Kafka. */
-import { openModel, startLearning } from '@instar/policy'
-import { hostOf, runService } from '@instar/process'
-import { createTrainer, trainerConfig } from './app.ts'
+import { openModel, parameterCount, startLearning } from '@instar/policy'
+import { hostOf, readSettingsFile, resolveSection, runService } from '@instar/process'
+import { createTrainer, trainingSection } from './app.ts'
 
 process.exitCode = await runService(
   'trainer',
   hostOf(process.env),
   async ({ settings, log, snapshots, metrics, now, say, onFatal, signal }) => {
+    const { config } = resolveSection(trainingSection, {
+      file: readSettingsFile(settings.learning.source),
+      environment: settings.learning.environment,
+      parameters: parameterCount(settings.model),
+    })
     const [model, learner] = await Promise.all([
       openModel(settings.model),
       startLearning({ model: settings.model, engine: settings.learnEngine, signal }),
@@ -23,7 +28,7 @@ process.exitCode = await runService(
         onProgress: ({ phase, number, reason }) =>
           say(`batch ${number} ${phase}${reason === undefined ? '' : `: ${reason}`}`),
       },
-      trainerConfig.parse({}),
+      config,
     )
     await trainer.start()
     const { engine, build, isa } = learner.fingerprint()

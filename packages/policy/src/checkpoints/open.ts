@@ -8,7 +8,7 @@ import { ChatTemplate } from '../chat/template.ts'
 import type { Model } from '@instar/engine/port'
 import { Detokenizer } from '../tokenizer/detokenizer.ts'
 import { TextTokenizer } from '../tokenizer/tokenizer.ts'
-import type { ModelConfig, Weights } from '../weights.ts'
+import { weightShapes, type ModelConfig, type Weights } from '../weights.ts'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 import { openCheckpoint, openMetadata, type Checkpoint } from './folder.ts'
 
@@ -139,6 +139,14 @@ export async function openTokenizer(target: string): Promise<Model> {
 export function loadWeights(target: string): { config: ModelConfig; weights: Weights } {
   const { config, weights } = openCheckpoint(target)
   return { config, weights }
+}
+
+/** The number of parameters of a checkpoint, from its headers. Throws `bad_checkpoint`. */
+export function parameterCount(target: string): number {
+  return weightShapes(openCheckpoint(target).config).reduce(
+    (sum, [, shape]) => sum + shape.reduce((product, length) => product * length, 1),
+    0,
+  )
 }
 
 /** The tokenizer of a checkpoint and the ids that end a turn. */

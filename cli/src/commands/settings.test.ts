@@ -1,0 +1,91 @@
+import { deepEqual, equal, match } from 'node:assert/strict'
+import { existsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import { DEFAULTS_BY_SIZE, fieldsOf, readSettings, resolveSection } from '@instar/process'
+import { publisherConfig } from '@instar/publisher'
+import { scorerConfig } from '@instar/scorer'
+import { trainerConfig } from '@instar/trainer'
+import { learningSettings, SECTIONS } from '../learning-settings.ts'
+import { folder, instar } from '../../../test/kit/cli.ts'
+
+type Row = { setting: string; value: unknown; from: string; file?: string; variable?: string }
+const rowsOf = async (env: Record<string, string>, cwd: string): Promise<Map<string, Row>> => {
+  const { code, json, err } = await instar(['settings', '--json'], env, cwd)
+  equal(code, 0, err)
+  return new Map((json as Row[]).map((row) => [row.setting, row]))
+}
+
+describe('instar settings', () => {
+  test('without a file the services run on the defaults of their schemas', () => {
+    const { trainer, publisher, scorer } = learningSettings(readSettings({}, folder()))
+    deepEqual(
+      [trainer, publisher, scorer],
+      [trainerConfig.parse({}), publisherConfig.parse({}), scorerConfig.parse({})],
+    )
+  })
+
+  test('instar.json of the working folder is in force, INSTAR_SETTINGS replaces it, variables override both', async () => {
+    const cwd = folder()
+    writeFileSync(join(cwd, 'instar.json'), '{"training": {"batchSize": 32, "loss": "opd"}, "judge": {"idleMs": 1000}}')
+    const found = await rowsOf({ INSTAR_SESSION_IDLE: '2' }, cwd)
+    deepEqual(found.get('training.batchSize'), {
+      setting: 'training.batchSize',
+      value: 32,
+      from: 'file',
+      file: join(cwd, 'instar.json'),
+    })
+    equal(found.get('training.loss')?.value, 'opd')
+    deepEqual(found.get('training.epochs'), { setting: 'training.epochs', value: 3, from: 'default' })
+    deepEqual(found.get('judge.idleMs'), {
+      setting: 'judge.idleMs',
+      value: 2000,
+      from: 'environment',
+      variable: 'INSTAR_SESSION_IDLE',
+    })
+    const replaced = await rowsOf({ INSTAR_SETTINGS: '{"gate": {"samples": 1}}' }, cwd)
+    equal(replaced.get('training.batchSize')?.value, 16)
+    deepEqual(replaced.get('gate.samples'), {
+      setting: 'gate.samples',
+      value: 1,
+      from: 'file',
+      file: 'INSTAR_SETTINGS',
+    })
+    match((await instar(['settings'], {}, cwd)).out, /^training\.batchSize +32 +file$/m)
+  })
+
+  test('the judge’s key is printed nowhere', async () => {
+    const env = { INSTAR_JUDGE_URL: 'http://user:sk-a@judge/v1?k=sk-a', INSTAR_JUDGE_KEY: 'sk-a' }
+    const { out, err } = await instar(['settings', '--json'], env, folder())
+    equal(`${out}${err}`.includes('sk-a'), false)
+    match(out, /"http:\/\/judge\/v1"/)
+  })
+
+  test('an unknown name is refused by every command that would use it, and `up` starts nothing', async () => {
+    const cwd = folder()
+    const env = { INSTAR_SETTINGS: '{"training": {"learnRate": 0.001}}', INSTAR_DATA: join(cwd, 'data') }
+    for (const command of ['settings', 'up', 'judge', 'demo']) {
+      const { code, err } = await instar([command], env, cwd)
+      equal(code, 1, command)
+      match(err, /bad_request: unknown setting training\.learnRate: did you mean training\.learningRate\?/)
+    }
+    deepEqual(existsSync(join(cwd, 'data')), false, 'the data folder is not created by a refused start')
+  })
+
+  test('each default by size is a value that its setting accepts, and the gate’s limits are above those of a step', () => {
+    const names = SECTIONS.flatMap(fieldsOf).map(({ name }) => name)
+    for (const { setting, evidence } of DEFAULTS_BY_SIZE) {
+      equal(names.includes(setting), true, setting)
+      equal(evidence.length > 3, true, setting)
+    }
+    for (const parameters of [1, 10_000_001, 500_000_001]) {
+      const layers = { file: { source: null, settings: {} }, parameters, environment: [] }
+      const values = new Map(
+        SECTIONS.flatMap((section) => resolveSection(section, layers).values).map(({ name, value }) => [name, value]),
+      )
+      const number = (name: string): number => values.get(name) as number
+      equal(number('gate.klParent') > number('training.klParentMax'), true)
+      equal(number('gate.klBase') > number('training.klBaseMax'), true)
+    }
+  })
+})

@@ -1,0 +1,45 @@
+/** The settings of learning of this process: the sections `training`, `gate` and `judge` (docs/settings.md). */
+import { isRemote } from '@instar/gateway/open-remote'
+import { holdsWeights, parameterCount } from '@instar/policy'
+import { readSettingsFile, resolveSection, type Section, type SettingsFile, type SettingValue } from '@instar/process'
+import { gateSection, type publisherConfig } from '@instar/publisher'
+import { judgeSection, type scorerConfig } from '@instar/scorer'
+import { trainingSection, type trainerConfig } from '@instar/trainer'
+import { statSync } from 'node:fs'
+import type { z } from 'zod'
+import type { Config } from './config.ts'
+
+export const SECTIONS: readonly Section[] = [trainingSection, gateSection, judgeSection]
+
+export type LearningSettings = {
+  trainer: z.output<typeof trainerConfig>
+  publisher: z.output<typeof publisherConfig>
+  scorer: z.output<typeof scorerConfig>
+  values: SettingValue[]
+  file: SettingsFile
+  /** Of the model; null where there are no weights. */
+  parameters: number | null
+}
+
+/** Throws `bad_request` for the file and for values, `bad_checkpoint` for the model. */
+export const learningSettings = (config: Pick<Config, 'learning' | 'model' | 'engine'>): LearningSettings => {
+  const file = readSettingsFile(config.learning.source)
+  const parameters = parametersOf(config)
+  const layers = { file, parameters, environment: config.learning.environment }
+  const training = resolveSection(trainingSection, layers, SECTIONS)
+  const gate = resolveSection(gateSection, layers, SECTIONS)
+  const judge = resolveSection(judgeSection, layers, SECTIONS)
+  return {
+    trainer: training.config,
+    publisher: gate.config,
+    scorer: judge.config,
+    values: [...training.values, ...gate.values, ...judge.values],
+    file,
+    parameters,
+  }
+}
+
+const parametersOf = (config: Pick<Config, 'model' | 'engine'>): number | null => {
+  if (!statSync(config.model, { throwIfNoEntry: false })) return null
+  return isRemote(config) && !holdsWeights(config.model) ? null : parameterCount(config.model)
+}

@@ -1,0 +1,53 @@
+/** Reads the settings file of learning: `instar.json` in the working folder, or what INSTAR_SETTINGS names or holds. */
+import { InstarError } from '@instar/events/errors'
+import { isJsonObject } from '@instar/events/json'
+import { readFileSync, statSync } from 'node:fs'
+
+/** Where settings come from. `text`: INSTAR_SETTINGS is JSON itself; otherwise `path`, which must exist if `named`. */
+export type SettingsSource = { text: string | null; path: string; named: boolean }
+
+/** `source`: the path, or INSTAR_SETTINGS for JSON in the variable; null: there is no file. */
+export type SettingsFile = { source: string | null; settings: Readonly<Record<string, unknown>> }
+
+const MAX_BYTES = 1 << 20
+const NONE: SettingsFile = { source: null, settings: {} }
+
+const fault = (source: string, what: string, cause?: unknown): InstarError =>
+  new InstarError('bad_request', `${source} ${what}`, { field: 'INSTAR_SETTINGS' }, { cause })
+
+/**
+ * An empty file counts as none (compose mounts one). Throws `bad_request` for a named file that does not exist, for one
+ * above 1 MiB, and for text that is not a JSON object; the message quotes no content, which may hold a secret.
+ */
+export const readSettingsFile = ({ text, path, named }: SettingsSource): SettingsFile => {
+  if (text !== null) return parse('INSTAR_SETTINGS', text)
+  const stat = statSync(path, { throwIfNoEntry: false })
+  if (!stat) {
+    if (named) throw fault(path, 'does not exist. Set INSTAR_SETTINGS to a file, or to JSON that starts with `{`.')
+    return NONE
+  }
+  if (stat.isDirectory()) throw fault(path, 'is a folder; the settings are one JSON file.')
+  if (stat.size > MAX_BYTES) throw fault(path, `has ${stat.size} bytes; at most ${MAX_BYTES} are allowed.`)
+  let content: string
+  try {
+    content = readFileSync(path, 'utf8')
+  } catch (cause) {
+    throw fault(path, `cannot be read (${(cause as NodeJS.ErrnoException).code}).`, cause)
+  }
+  return content.trim() === '' ? NONE : parse(path, content)
+}
+
+const parse = (source: string, content: string): SettingsFile => {
+  if (Buffer.byteLength(content) > MAX_BYTES) throw fault(source, `has more than ${MAX_BYTES} bytes.`)
+  let value: unknown
+  try {
+    // A byte order mark is what some editors put first.
+    value = JSON.parse(content.replace(/^\uFEFF/, ''))
+  } catch (cause) {
+    const offset = /position (\d+)/.exec((cause as Error).message)?.[1]
+    const line = offset === undefined ? null : content.slice(0, Number(offset)).split('\n').length
+    throw fault(source, `is not JSON${line === null ? '' : ` (line ${line})`}.`)
+  }
+  if (!isJsonObject(value)) throw fault(source, 'must be a JSON object of sections: {"training": {…}, "gate": {…}}.')
+  return { source, settings: value }
+}
