@@ -119,7 +119,7 @@ const runTrial = async (
       trainer: {},
       publisher: {},
     },
-    { say: () => undefined, onFatal: firstError.onFatal },
+    { logLine: () => undefined, onFatal: firstError.onFatal },
   )
   try {
     const client = new OpenAI({ baseURL: `${pipeline.url}/v1`, apiKey: 'none', maxRetries: 0 })

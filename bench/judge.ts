@@ -130,7 +130,7 @@ export const bench = async ({ quick = false, logLine = () => undefined, url, mod
   const config = scorerConfig.parse({ llm, judges: llm === null ? ['reactions'] : ['reactions', 'llm'] })
   const cases = readCases().filter((_, i) => !quick || i % 10 === 0)
   const rows: Row[] = []
-  for (const judge of createJudges(config, { now: () => Date.now(), say: logLine })) {
+  for (const judge of createJudges(config, { now: () => Date.now(), logLine })) {
     const { values, ms } = await judgeAll(judge, cases, judge.quick ? 1 : config.concurrency)
     logLine(`${judge.id}: ${cases.length} cases, median ${ms.toFixed(2)} ms`)
     for (const [split, of] of Map.groupBy(cases.keys(), (i) => cases[i]!.split)) {

@@ -156,7 +156,7 @@ export const bench = async (options: LatencyOptions = {}): Promise<Report> => {
       publisher: {},
     },
     {
-      say: () => undefined,
+      logLine: () => undefined,
       onFatal: (error) => {
         fatal ??= error
       },

@@ -22,12 +22,12 @@ const metrics = createMetrics()
 const log = measuredLog(await openEmbeddedLog({ folder: join(folder, 'log'), schemas: schemaTexts() }), metrics)
 const remote = await openRemote(
   { engine, engineKey: null, engineModel: null, adapters: join(folder, 'adapters'), model: '', modelNamed: false },
-  { say: logLine },
+  { logLine },
 )
 const gateway = createGateway(
   {
     log,
-    snapshots: openSnapshots(join(folder, 'snapshots'), { say: logLine }),
+    snapshots: openSnapshots(join(folder, 'snapshots'), { logLine }),
     metrics,
     engine: remote.engine,
     model: remote.model,

@@ -67,7 +67,7 @@ const waitUntil = async (done: () => Promise<boolean>): Promise<void> => {
 /** Larger than the number of versions: the turns are all captured before the first update, and none may be stale. */
 const MAX_STALENESS = 1_000_000
 
-const openSnapshotStore = () => openSnapshots(join(config.scratch, 'snapshots'), { say: console.error })
+const openSnapshotStore = () => openSnapshots(join(config.scratch, 'snapshots'), { logLine: console.error })
 
 const never = (): Promise<never> => new Promise(() => undefined)
 

@@ -34,7 +34,7 @@ const model = await openModel(fileURLToPath(new URL('../../models/tiny', import.
 const snapshots: SnapshotStore | undefined =
   snapshotFolder === '-'
     ? undefined
-    : openSnapshots(snapshotFolder, { say: (line) => process.stderr.write(`${line}\n`) })
+    : openSnapshots(snapshotFolder, { logLine: (line) => process.stderr.write(`${line}\n`) })
 const ports = {
   log,
   snapshots,

@@ -52,10 +52,13 @@ export const sameLog = (a: LogAddress, b: LogAddress): boolean =>
     : b.kind === 'kafka' && a.brokers.some((broker) => b.brokers.includes(broker))
 
 /** Opens a log for reading, with the partition counts that it has. Throws `data_unreadable`, `not_set_up`. */
-export const openSource = async (address: LogAddress, say: (line: string) => void): Promise<EmbeddedLog | KafkaLog> => {
+export const openSource = async (
+  address: LogAddress,
+  logLine: (line: string) => void,
+): Promise<EmbeddedLog | KafkaLog> => {
   if (address.kind === 'kafka') {
     const partitions = await storedPartitions({ ...address, clientId: CLIENT_ID })
-    return openKafkaLog({ ...address, clientId: CLIENT_ID, schemas: schemaTexts(), partitions, say })
+    return openKafkaLog({ ...address, clientId: CLIENT_ID, schemas: schemaTexts(), partitions, logLine })
   }
   if (!existsSync(join(address.folder, 'log.db')))
     throw new InstarError('data_unreadable', `${address.folder} holds no log.`, { folder: address.folder })
@@ -70,13 +73,13 @@ export const openDestination = async (
   address: LogAddress,
   partitions: Partial<Record<Topic, number>>,
   schemas: Readonly<Record<string, string>>,
-  say: (line: string) => void,
+  logLine: (line: string) => void,
 ): Promise<EventLog> => {
   try {
     if (address.kind === 'embedded') return await openEmbeddedLog({ folder: address.folder, schemas, partitions })
     // Throws `not_set_up` at once; opening the log waits for the topics.
     await storedPartitions({ ...address, clientId: CLIENT_ID })
-    return await openKafkaLog({ ...address, clientId: CLIENT_ID, schemas, partitions, say })
+    return await openKafkaLog({ ...address, clientId: CLIENT_ID, schemas, partitions, logLine })
   } catch (cause) {
     if (!(cause instanceof InstarError) || cause.code !== 'partition_count_changed') throw cause
     const { topic, stored, configured } = cause.details

@@ -25,7 +25,7 @@ type PipelineHooks = {
   /** A service has ended with an error. */
   onFatal: (error: Error) => void
   /** Receives the lines that the services log. */
-  say: (line: string) => void
+  logLine: (line: string) => void
   onTraining?: TrainerPorts['onProgress']
   onVerdict?: PublisherPorts['onProgress']
 }
@@ -102,13 +102,13 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
     const { log: address, partitions, registry, registryUser, kafka } = config.log ?? EMBEDDED
     const settings = { log: address, partitions, registry, registryUser, kafka }
     const opened = stopLater(
-      await openLog({ ...settings, data: config.data }, { name: 'instar', say: hooks.say }),
+      await openLog({ ...settings, data: config.data }, { name: 'instar', logLine: hooks.logLine }),
       (part) => part.close(),
     )
     const log = measuredLog(opened, metrics)
     // This process is the only writer of an embedded log; the record is for readers of a copy of the log.
     if (log.sole) await announceUpgrade(log, 'up', now(), hooks.signal ?? new AbortController().signal)
-    const snapshots = openSnapshots(join(config.data, 'snapshots'), { say: hooks.say })
+    const snapshots = openSnapshots(join(config.data, 'snapshots'), { logLine: hooks.logLine })
     const abortable = hooks.signal ? { signal: hooks.signal } : {}
     const learns = !config.remote || (givesIds(config.remote) && holdsWeights(config.model))
     const startEmbedded = async (): Promise<Serving> => {
@@ -118,7 +118,7 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
     const services = startServicesThread(config, settings, opened, learns, hooks)
     const [base, serving, learning, postgres] = await allOrNone([
       learns ? openModel(config.model) : Promise.resolve(null),
-      (config.remote ? openRemote(config.remote, { say: hooks.say, ...abortable }) : startEmbedded()).then(
+      (config.remote ? openRemote(config.remote, { logLine: hooks.logLine, ...abortable }) : startEmbedded()).then(
         (started): Serving => stopLater(started, ({ engine }) => engine.close()),
       ),
       unlessAborted(hooks.signal, services, services.loaded),
@@ -132,11 +132,11 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
     const { contextLength, defaults } = serving.model ?? base!
     const model = base ? { ...base, contextLength, defaults } : serving.model!
     if (!learns)
-      hooks.say(
+      hooks.logLine(
         `Turns are captured only: ${config.remote && givesIds(config.remote) ? `${config.model} holds no weights to learn with` : 'this engine gives no token ids'}.`,
       )
     else if (serving.adapterFault !== null)
-      hooks.say(`New versions are trained, but not served: ${serving.adapterFault}.`)
+      hooks.logLine(`New versions are trained, but not served: ${serving.adapterFault}.`)
     metrics.join(() => services.metrics())
     const ports: GatewayPorts = {
       log: serviceLog(log, 'gateway'),
@@ -190,7 +190,7 @@ const startDatabase = async (config: PipelineConfig, hooks: PipelineHooks): Prom
   try {
     return await startPostgres({
       folder: join(config.data, 'postgres'),
-      say: hooks.say,
+      logLine: hooks.logLine,
       ...(typeof config.database === 'string'
         ? { url: config.database, readerPassword: config.databaseReaderPassword ?? null }
         : {}),
@@ -198,7 +198,9 @@ const startDatabase = async (config: PipelineConfig, hooks: PipelineHooks): Prom
     })
   } catch (error) {
     if (!(error instanceof InstarError)) throw error
-    hooks.say(`PostgreSQL has not started, so \`instar sql\` has no data: ${error.message} ${ERRORS[error.code].todo}`)
+    hooks.logLine(
+      `PostgreSQL has not started, so \`instar sql\` has no data: ${error.message} ${ERRORS[error.code].todo}`,
+    )
     return null
   }
 }

@@ -14,14 +14,14 @@ type SetAsideRecord = { topic: Topic; partition: number; offset: number; why: st
 export const setAside = async (
   config: Config,
   { at, why }: { at?: string; why?: string },
-  say: (line: string) => void,
+  logLine: (line: string) => void,
 ): Promise<SetAsideRecord> => {
   const [, name, partition, offset] = /^([a-z]+) (\d+)@(\d+)$/.exec(at ?? '') ?? []
   const topic = TOPICS.find((one) => one === name)
   if (topic === undefined) throw new UsageError(`--at ${at ?? ''} is not of the form "TOPIC PARTITION@OFFSET"`)
   if (why === undefined) throw new UsageError('--why TEXT is missing; the dead letter stores it')
   const position = { topic, partition: Number(partition), offset: Number(offset) }
-  const log = await openKafka(config, { name: 'instar log set-aside', say })
+  const log = await openKafka(config, { name: 'instar log set-aside', logLine })
   try {
     await log.deadLetter(position, why)
   } finally {

@@ -50,7 +50,7 @@ const running = async (
       onFatal: (error) => {
         throw error
       },
-      say: (line) => said.push(line),
+      logLine: (line) => said.push(line),
     }),
   }
 }

@@ -26,7 +26,7 @@ export const startRemoteRig = async (
     adapters,
     isNeutral,
     timeouts: QUICK,
-    say: (line) => said.push(line),
+    logLine: (line) => said.push(line),
     ...options,
   })
   const rig = await startRig({

@@ -59,7 +59,7 @@ export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1):
           adapters: folder,
           isNeutral,
           startMs: START_MS,
-          say: (said) => process.stdout.write(`${said}\n`),
+          logLine: (said) => process.stdout.write(`${said}\n`),
         }),
         server.ended,
       ])

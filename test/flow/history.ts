@@ -27,7 +27,7 @@ export const open = async (data: string, changes: Partial<PipelineConfig> = {}):
       publisher: {},
       ...changes,
     },
-    { onFatal: (error) => faults.push(error), say: () => undefined },
+    { onFatal: (error) => faults.push(error), logLine: () => undefined },
   )
   return {
     ...running,

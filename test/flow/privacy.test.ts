@@ -106,7 +106,7 @@ test('no table, hint or log line holds text of a person, whatever a judge return
   }
   const config = scorerConfig.parse({ llm })
   const scorer = createScorer(
-    { log, now: Date.now, onFatal: (error) => said.push(String(error)), say: (line) => said.push(line) },
+    { log, now: Date.now, onFatal: (error) => said.push(String(error)), logLine: (line) => said.push(line) },
     config,
   )
   await scorer.start()
@@ -152,7 +152,7 @@ test('no table, hint or log line holds text of a person, whatever a judge return
   )
   assert.ok(hinted.includes('Answer with warmth.'), hinted.join('|'))
 
-  const projections = startProjections({ log, connection: postgres.owner, say: (line) => said.push(line) })
+  const projections = startProjections({ log, connection: postgres.owner, logLine: (line) => said.push(line) })
   await projections.caughtUp()
   await projections.stop()
   const kept = await withClient(postgres.owner, async (client) => {

@@ -76,7 +76,7 @@ test(
         registry: new Map([NOTE, CHUNK].map((name, i) => [name, i + 1])),
         requestTimeout: 5000,
         retryMs: 60_000,
-        say: (line) => said.push(line),
+        logLine: (line) => said.push(line),
       })
       const open = log
       const leaders = async (topic: string): Promise<number[]> =>

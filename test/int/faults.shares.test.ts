@@ -29,7 +29,7 @@ class Workers {
       clientId: 'worker',
       schemas: SCHEMAS,
       registry: new Map([[NOTE, 1]]),
-      say: (line) => this.#wake(line),
+      logLine: (line) => this.#wake(line),
     })
     const share = await log.joinGroup('workers', 'turns', () => this.#wake('changed'))
     const worker = { log, share, owned: () => range(PARTITIONS).filter((partition) => share.owns(partition)) }

@@ -49,21 +49,21 @@ describe('schema registry', () => {
 
   const feature = (
     title: string,
-    body: (open: (say?: (line: string) => void) => Promise<KafkaLog>, prefix: string) => Promise<void>,
+    body: (open: (logLine?: (line: string) => void) => Promise<KafkaLog>, prefix: string) => Promise<void>,
   ): void => {
     test(title, { timeout: 120_000 }, async () => {
       const prefix = `r${process.pid}.${count++}.`
       await setupKafka({ brokers, prefix })
       await setupSchemas({ brokers, prefix, registry: registry.url, schemas })
       const logs: KafkaLog[] = []
-      const open = async (say?: (line: string) => void): Promise<KafkaLog> => {
+      const open = async (logLine?: (line: string) => void): Promise<KafkaLog> => {
         const log = await openKafkaLog({
           brokers,
           prefix,
           clientId: 'registry test',
           registry: registry.url,
           schemas,
-          say,
+          logLine,
         })
         logs.push(log)
         return log

@@ -230,9 +230,9 @@ export abstract class Process<S> {
       return new MemoryFile(name, disk)
     }
     const kept = (name: string): Snapshot => {
-      const say = (line: string): void => world.broken(line)
+      const logLine = (line: string): void => world.broken(line)
       const snapshot = new Snapshot(
-        { folder: '', records: Infinity, ms: Infinity, cacheWeight: ROOM, say, file },
+        { folder: '', records: Infinity, ms: Infinity, cacheWeight: ROOM, logLine, file },
         name,
         'simulation',
       )

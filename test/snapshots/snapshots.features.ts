@@ -175,7 +175,7 @@ export const snapshotFeatures = (name: string, open: () => Promise<OpenedLog>, s
         for (const service of SERVICES) {
           await live(elsewhere.log, service, folder, { clean: true })
           const said: string[] = []
-          await live(log, service, folder, { clean: true, say: (line) => said.push(line) })
+          await live(log, service, folder, { clean: true, logLine: (line) => said.push(line) })
           assert.match(said.join(), /is a different record on this log/)
           assert.deepEqual(await whole(log, service, folder, other), await fromStart(log, service, other))
         }
@@ -243,15 +243,15 @@ type Life = {
   records?: number
   cacheWeight?: number
   version?: string
-  say?: (line: string) => void
+  logLine?: (line: string) => void
 }
 
 const start = (
   service: Service,
   folder: string,
-  { records = 50, cacheWeight = 20, version = 'v', say = () => undefined }: Life,
+  { records = 50, cacheWeight = 20, version = 'v', logLine = () => undefined }: Life,
 ): { fold: Fold; snapshot: Snapshot } => {
-  const snapshot = openSnapshots(folder, { records, cacheWeight, ms: Infinity, say }).of(service.name, version)
+  const snapshot = openSnapshots(folder, { records, cacheWeight, ms: Infinity, logLine }).of(service.name, version)
   return { fold: service.stored(snapshot), snapshot }
 }
 
@@ -285,9 +285,9 @@ export const whole = async (
   service: Service,
   folder: string,
   history: History,
-  say?: (line: string) => void,
+  logLine?: (line: string) => void,
 ): Promise<unknown> => {
-  const { fold, snapshot } = start(service, folder, say ? { say } : {})
+  const { fold, snapshot } = start(service, folder, logLine ? { logLine } : {})
   const follower = await followEvents(log, {
     name: service.name,
     topics: service.topics,

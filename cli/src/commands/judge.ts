@@ -33,7 +33,7 @@ Exit code 1 for an invalid line, and if the judge failed on a case`,
   options: { judge: { type: 'string' } },
   async run({ config, values, json, out, err, stop, input }) {
     const settings = parseJudge(values.judge, learningSettings(config).scorer)
-    const judges = createJudges(settings, { now: () => Date.now(), say: (line) => err(`${line}\n`) })
+    const judges = createJudges(settings, { now: () => Date.now(), logLine: (line) => err(`${line}\n`) })
     const report: JudgeReport = { cases: 0, failed: 0 }
     for await (const verdict of judgeCases(judges, input ?? Readable.from([]), settings.concurrency, stop, report))
       out(

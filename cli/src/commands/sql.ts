@@ -50,14 +50,14 @@ const withDatabase = async <T>(
   const running = hasLog(config) ? await runningPostgres(postgresFolder(config)) : undefined
   if (running) return use(running.reader)
   return withLog(config, async (log) => {
-    const say = (line: string): void => err(`${line}\n`)
+    const logLine = (line: string): void => err(`${line}\n`)
     const postgres = await startPostgres({
       folder: postgresFolder(config),
-      say,
+      logLine,
       ...(config.postgresPrograms === null ? {} : { bin: config.postgresPrograms }),
     })
     try {
-      const projections = startProjections({ log, connection: postgres.owner, say })
+      const projections = startProjections({ log, connection: postgres.owner, logLine })
       try {
         await projections.caughtUp()
       } finally {

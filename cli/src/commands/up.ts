@@ -133,7 +133,7 @@ SIGTERM stops it gracefully.
           publisher,
         },
         {
-          say: (line) => err(`${line}\n`),
+          logLine: (line) => err(`${line}\n`),
           onVerdict: ({ version, reason, rejectionsInARow, figures }) =>
             err(
               reason === null

@@ -62,7 +62,7 @@ export const runDemo = async (options: DemoOptions): Promise<DemoResult> => {
       publisher: options.learning.publisher,
     },
     {
-      say: writeLine,
+      logLine: writeLine,
       onFatal: firstError.onFatal,
       onTraining: (progress) => {
         if (progress.phase !== 'computed') return

@@ -16,7 +16,7 @@ export type ServicesPorts = {
   log: EventLog
   metrics: Metrics
   onFatal: (error: Error) => void
-  say: (line: string) => void
+  logLine: (line: string) => void
   onTraining: NonNullable<TrainerPorts['onProgress']>
   onVerdict: NonNullable<PublisherPorts['onProgress']>
 }
@@ -65,8 +65,8 @@ export const startServices = async (
   options: StartOptions,
   signal: AbortSignal,
 ): Promise<Services> => {
-  const { log, metrics, say, onFatal } = ports
-  const snapshots = openSnapshots(join(config.data, 'snapshots'), { say })
+  const { log, metrics, logLine, onFatal } = ports
+  const snapshots = openSnapshots(join(config.data, 'snapshots'), { logLine })
   const stopped = new AbortController()
   const stops: (() => Promise<void>)[] = []
   const stop = async (): Promise<void> => {
@@ -88,7 +88,7 @@ export const startServices = async (
         () => learners.trainer.stop(),
         () => learners.publisher.stop(),
       )
-    const scorer = createScorer({ ...shared, say }, scorerConfig.parse(config.scorer))
+    const scorer = createScorer({ ...shared, logLine }, scorerConfig.parse(config.scorer))
     stops.push(() => scorer.stop())
     await Promise.all([scorer.start(), learners?.trainer.start(), learners?.publisher.start()])
     signal.throwIfAborted()
@@ -127,15 +127,15 @@ export const startServices = async (
  * projections, not the pipeline.
  */
 const startDatabase = (
-  { log, metrics, say, onFatal }: ServicesPorts,
+  { log, metrics, logLine, onFatal }: ServicesPorts,
   connection: DatabaseConnection,
   snapshots: ReturnType<typeof openSnapshots>,
 ): (() => Promise<void>) => {
-  const projections = startProjections({ log, snapshots, connection, say })
+  const projections = startProjections({ log, snapshots, connection, logLine })
   watchProjections(metrics, log, projections, now)
   projections.done.catch((error: unknown) => {
     if (error instanceof InstarError && error.code === 'database_newer')
-      say(`The projections have ended, PostgreSQL is no longer updated: ${error.message}`)
+      logLine(`The projections have ended, PostgreSQL is no longer updated: ${error.message}`)
     else onFatal(error as Error)
   })
   return () => projections.stop()

@@ -27,7 +27,7 @@ const start = async (data: string) => {
   } as unknown as ThreadData['log']
   const thread = startThread(
     { config, log: settings, port: port2, learns: false },
-    { onFatal: (error) => faults.push(error), say: () => undefined },
+    { onFatal: (error) => faults.push(error), logLine: () => undefined },
   )
   await thread.loaded
   return { log, thread, faults }
@@ -60,7 +60,7 @@ test('a stop while the services read the log aborts their start', { timeout: 20_
   const ports: ServicesPorts = {
     log,
     metrics: createMetrics(),
-    say: ignore,
+    logLine: ignore,
     onFatal: (error) => faults.push(error),
     onTraining: ignore,
     onVerdict: ignore,

@@ -16,7 +16,7 @@ import type {
 
 type ThreadHooks = {
   onFatal: (error: Error) => void
-  say: (line: string) => void
+  logLine: (line: string) => void
   onTraining?: ((progress: (FromServices & { type: 'training' })['progress']) => void) | undefined
   onVerdict?: ((progress: (FromServices & { type: 'verdict' })['progress']) => void) | undefined
 }
@@ -89,7 +89,7 @@ export const startThread = (data: ThreadData, hooks: ThreadHooks): ServicesThrea
       case 'startFailed':
         return end(fromPlain(message.error))
       case 'logLine':
-        return hooks.say(message.text)
+        return hooks.logLine(message.text)
       case 'fatal':
         return hooks.onFatal(fromPlain(message.error))
       case 'training':

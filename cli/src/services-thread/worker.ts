@@ -30,7 +30,7 @@ const openThreadLog = async (): Promise<EventLog> => {
   const settings = { ...data.log, data: data.config.data }
   const log = data.port
     ? openJoinedLog(logFolder(settings), schemaTexts(), data.port)
-    : await openLog(settings, { name: 'instar-services', say: (text) => send({ type: 'logLine', text }) })
+    : await openLog(settings, { name: 'instar-services', logLine: (text) => send({ type: 'logLine', text }) })
   return measuredLog(log, metrics)
 }
 
@@ -69,7 +69,7 @@ const ports = (log: EventLog): ServicesPorts => ({
   log,
   metrics,
   onFatal: (error) => send({ type: 'fatal', error: plainError(error) }),
-  say: (text) => send({ type: 'logLine', text }),
+  logLine: (text) => send({ type: 'logLine', text }),
   onTraining: (progress) => send({ type: 'training', progress }),
   onVerdict: (progress) => send({ type: 'verdict', progress }),
 })

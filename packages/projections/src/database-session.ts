@@ -25,7 +25,7 @@ export type DatabaseSession = {
 export const createDatabaseSession = (
   connection: DatabaseConnection,
   signal: AbortSignal,
-  say: (line: string) => void,
+  logLine: (line: string) => void,
 ): DatabaseSession => {
   let sink: Sink | undefined
   let outageReported = false
@@ -51,14 +51,14 @@ export const createDatabaseSession = (
         try {
           sink ??= await open()
           const result = await work(sink)
-          if (outageReported) say('projections: writing to PostgreSQL succeeds again')
+          if (outageReported) logLine('projections: writing to PostgreSQL succeeds again')
           outageReported = false
           return result
         } catch (error) {
           if (error instanceof RestartError || error instanceof StoppedError || error instanceof NewerBuildError)
             throw error
           if (!outageReported)
-            say(`projections: cannot write to PostgreSQL, retrying until it succeeds: ${rootOf(error).message}`)
+            logLine(`projections: cannot write to PostgreSQL, retrying until it succeeds: ${rootOf(error).message}`)
           outageReported = true
           await close()
           await backoff.wait(signal)

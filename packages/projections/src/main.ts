@@ -8,7 +8,7 @@ import { startProjections } from './run.ts'
 process.exitCode = await runService(
   'projections',
   hostOf(process.env),
-  async ({ settings, log, snapshots, metrics, now, say, onFatal }) => {
+  async ({ settings, log, snapshots, metrics, now, logLine, onFatal }) => {
     if (settings.database === null)
       throw new InstarError('bad_request', 'The projections require DATABASE_URL, the URL of a PostgreSQL server.', {
         field: 'DATABASE_URL',
@@ -18,7 +18,7 @@ process.exitCode = await runService(
       url: settings.database,
       readerPassword: settings.databaseReaderPassword,
     })
-    const projections = startProjections({ log, snapshots, connection: postgres.owner, say })
+    const projections = startProjections({ log, snapshots, connection: postgres.owner, logLine })
     watchProjections(metrics, log, projections, now)
     projections.done.catch((error: unknown) => onFatal(error as Error))
     await projections.caughtUp()

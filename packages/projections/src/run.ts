@@ -16,7 +16,7 @@ type ProjectionsOptions = {
   log: EventLog
   connection: DatabaseConnection
   /** Receives lines for the process's log. */
-  say?(line: string): void
+  logLine?(line: string): void
   /** Most records in one transaction. Default 500. */
   batch?: number
   /** Milliseconds that a record waits for others to share its transaction. Default 20. */
@@ -52,10 +52,10 @@ export const startProjections = (options: ProjectionsOptions): Projections => {
     group = 'projections',
     snapshots,
     patience = 60_000,
-    say = () => undefined,
+    logLine = () => undefined,
   } = options
   const stopping = new AbortController()
-  const session = createDatabaseSession(connection, stopping.signal, say)
+  const session = createDatabaseSession(connection, stopping.signal, logLine)
   let current = Promise.withResolvers<Pass>()
   let marks: ReadonlyMap<string, Mark> | null = null
 
@@ -75,7 +75,7 @@ export const startProjections = (options: ProjectionsOptions): Projections => {
               log,
               session,
               patience,
-              say,
+              logLine,
               onMarks: (current) => {
                 marks = current
               },

@@ -55,7 +55,7 @@ test('after a restart with an emptied database the rows are the same', { timeout
     records: 40,
     ms: Infinity,
     cacheWeight: 20,
-    say: (line) => logLines.push(line),
+    logLine: (line) => logLines.push(line),
   })
   const parts = [0, 1, 2].map((i) =>
     events.slice(Math.floor((i * events.length) / 3), Math.floor(((i + 1) * events.length) / 3)),

@@ -72,7 +72,7 @@ test(
     const projections = startProjections({
       log,
       connection: postgres.owner,
-      say: (line) => logLines.push(line),
+      logLine: (line) => logLines.push(line),
       patience: 200,
     })
     await projections.caughtUp()

@@ -15,7 +15,7 @@ type StandbyParts = {
   session: DatabaseSession
   /** Milliseconds that the database may stay behind the log without progress. */
   patience: number
-  say(line: string): void
+  logLine(line: string): void
   /** Called with the positions in the database after each poll. */
   onMarks(marks: ReadonlyMap<string, Mark>): void
 }
@@ -41,7 +41,7 @@ const progressOf = (marks: ReadonlyMap<string, Mark>): string =>
     .sort((a, b) => (a < b ? -1 : 1))
     .join()
 
-export const standBy = ({ log, session, patience, say, onMarks }: StandbyParts): Pass => {
+export const standBy = ({ log, session, patience, logLine, onMarks }: StandbyParts): Pass => {
   const stopping = new AbortController()
   const { signal } = stopping
   let waiting: { ends: Offsets; resolve(): void }[] = []
@@ -49,7 +49,7 @@ export const standBy = ({ log, session, patience, say, onMarks }: StandbyParts):
   const watch = async (): Promise<'restart'> => {
     let progressAt = performance.now()
     let progress = ''
-    say('projections: a newer build has migrated the database; this build writes nothing and is on standby')
+    logLine('projections: a newer build has migrated the database; this build writes nothing and is on standby')
     for (;;) {
       const { newer, marks } = await session.use((sink) => sink.readMarks())
       if (!newer) return 'restart'

@@ -8,7 +8,7 @@ import { randomBytes } from './generate/random.ts'
 process.exitCode = await runService(
   'gateway',
   hostOf(process.env),
-  async ({ settings, log, snapshots, metrics, now, onFatal, say, signal }) => {
+  async ({ settings, log, snapshots, metrics, now, onFatal, logLine, signal }) => {
     const config = gatewayConfig({
       host: settings.host,
       port: settings.port,
@@ -27,7 +27,7 @@ process.exitCode = await runService(
       return { model, engine, base: model, line: engine.capabilities().fingerprint }
     }
     const { model, engine, line, base } = isRemote(settings)
-      ? { ...(await openRemote(settings, { say, signal })), base: null }
+      ? { ...(await openRemote(settings, { logLine, signal })), base: null }
       : await embedded()
     const gateway = createGateway(
       { log, snapshots, metrics, engine, model, ...(base ? { base } : {}), now, random: randomBytes, onFatal },

@@ -7,7 +7,7 @@ import { probesOf } from './shell/probes.ts'
 process.exitCode = await runService(
   'publisher',
   hostOf(process.env),
-  async ({ settings, log, snapshots, metrics, now, say, onFatal, signal }) => {
+  async ({ settings, log, snapshots, metrics, now, logLine, onFatal, signal }) => {
     const { config } = resolveSection(gateSection, {
       file: readSettingsFile(settings.learning.source),
       environment: settings.learning.environment,
@@ -29,7 +29,7 @@ process.exitCode = await runService(
         now,
         onFatal,
         onProgress: ({ phase, version, reason }) =>
-          say(phase === 'published' ? `version ${version} published` : `candidate rejected: ${reason}`),
+          logLine(phase === 'published' ? `version ${version} published` : `candidate rejected: ${reason}`),
       },
       config,
     )

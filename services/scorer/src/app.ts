@@ -50,7 +50,7 @@ export { createLlmJudge } from './shell/llm-judge.ts'
 
 export type ScorerPorts = DeciderPorts & {
   /** For people: a judge that gives no verdicts, and that it does again. */
-  say?: (line: string) => void
+  logLine?: (line: string) => void
   /** Calls `then` once, after `ms`; returns how to cancel it. Default: the process's timers. */
   after?: (ms: number, then: () => void) => () => void
   fetch?: typeof fetch

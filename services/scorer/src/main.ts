@@ -5,13 +5,13 @@ import { createScorer, judgeSection } from './app.ts'
 process.exitCode = await runService(
   'scorer',
   hostOf(process.env),
-  async ({ settings, log, snapshots, metrics, now, say, onFatal }) => {
+  async ({ settings, log, snapshots, metrics, now, logLine, onFatal }) => {
     const { config } = resolveSection(judgeSection, {
       file: readSettingsFile(settings.learning.source),
       environment: settings.learning.environment,
       parameters: null,
     })
-    const scorer = createScorer({ log, snapshots, metrics, now, say, onFatal }, config)
+    const scorer = createScorer({ log, snapshots, metrics, now, logLine, onFatal }, config)
     await scorer.start()
     return {
       line: config.llm === null ? 'judging by reactions' : `judging with ${config.llm.model}`,

@@ -6,7 +6,7 @@ import { createTrainer, trainingSection } from './app.ts'
 process.exitCode = await runService(
   'trainer',
   hostOf(process.env),
-  async ({ settings, log, snapshots, metrics, now, say, onFatal, signal }) => {
+  async ({ settings, log, snapshots, metrics, now, logLine, onFatal, signal }) => {
     const { config } = resolveSection(trainingSection, {
       file: readSettingsFile(settings.learning.source),
       environment: settings.learning.environment,
@@ -26,7 +26,7 @@ process.exitCode = await runService(
         now,
         onFatal,
         onProgress: ({ phase, number, reason }) =>
-          say(`batch ${number} ${phase}${reason === undefined ? '' : `: ${reason}`}`),
+          logLine(`batch ${number} ${phase}${reason === undefined ? '' : `: ${reason}`}`),
       },
       config,
     )

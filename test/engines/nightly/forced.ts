@@ -70,7 +70,7 @@ export const forced = (target = MODEL, seeds = 6): void => {
           adapters: folder,
           isNeutral,
           startMs: START_MS,
-          say: (said) => process.stdout.write(`${said}\n`),
+          logLine: (said) => process.stdout.write(`${said}\n`),
         }),
         vllm.ended,
       ])

@@ -51,7 +51,7 @@ export class RemoteEngine implements ServingEngine {
   private readonly isNeutral: (adapter: Adapter) => boolean
   private readonly retry: RetryPolicy
   private readonly accepts: NonNullable<Capabilities['accepts']>
-  private readonly say: (line: string) => void
+  private readonly logLine: (line: string) => void
   private readonly grammars: Grammars
   /** The adapters to load on every replica, by sha256. */
   readonly adapters = new Map<string, StoredAdapter>()
@@ -68,7 +68,7 @@ export class RemoteEngine implements ServingEngine {
     isNeutral: (adapter: Adapter) => boolean
     retry: RetryPolicy
     accepts?: Capabilities['accepts']
-    say: (line: string) => void
+    logLine: (line: string) => void
   }) {
     this.protocol = parts.protocol
     this.model = parts.model
@@ -77,7 +77,7 @@ export class RemoteEngine implements ServingEngine {
     this.isNeutral = parts.isNeutral
     this.retry = parts.retry
     this.accepts = parts.accepts ?? []
-    this.say = parts.say
+    this.logLine = parts.logLine
     this.grammars = new Grammars(parts.model)
   }
 
@@ -127,7 +127,7 @@ export class RemoteEngine implements ServingEngine {
       throw faults[0] instanceof InstarError
         ? faults[0]
         : new InstarError('engine_lost', faults[0]?.message ?? 'No engine answers.')
-    for (const fault of faults) this.say(fault.message)
+    for (const fault of faults) this.logLine(fault.message)
     this.adapters.set(adapter.sha256, stored)
     await this.files.prune(new Set(this.adapters.keys()))
   }
@@ -137,7 +137,7 @@ export class RemoteEngine implements ServingEngine {
     const outcomes = await Promise.allSettled(this.replicas.map((replica) => replica.unload(sha256)))
     for (const outcome of outcomes)
       if (outcome.status === 'rejected')
-        this.say(`unloading adapter ${sha256.slice(0, 12)} failed: ${(outcome.reason as Error).message}`)
+        this.logLine(`unloading adapter ${sha256.slice(0, 12)} failed: ${(outcome.reason as Error).message}`)
   }
 
   /** Remote engines get the same grammar as the embedded engine uses, so both accept the same constraints. */

@@ -22,7 +22,7 @@ type ReplicaPorts = {
   /** Throws `engine_mismatch` if this replica serves another model than the others. */
   assertSameModel: (info: ReplicaInfo) => void
   changed: () => void
-  say: (line: string) => void
+  logLine: (line: string) => void
 }
 
 export class Replica {
@@ -64,7 +64,7 @@ export class Replica {
       for (const adapter of this.ports.adapters()) {
         await this.load(adapter).catch((error: unknown) => {
           if (!(error instanceof InstarError)) throw error
-          this.ports.say(error.message)
+          this.ports.logLine(error.message)
         })
       }
       this.problem = null
@@ -212,7 +212,7 @@ export class Replica {
 
   /** Logs a line unless it equals the last one. */
   private report(line: string): void {
-    if (this.lastLine !== line) this.ports.say(line)
+    if (this.lastLine !== line) this.ports.logLine(line)
     this.lastLine = line
   }
 }

@@ -32,7 +32,7 @@ export type RemoteOptions = {
   retry?: Partial<RetryPolicy>
   /** How long to wait for the first replica, in milliseconds; default: 15 minutes. */
   startMs?: number
-  say?: (line: string) => void
+  logLine?: (line: string) => void
   signal?: AbortSignal
 }
 
@@ -53,7 +53,7 @@ const NO_LOGPROBS: LogprobsByToken = new Map()
  * and `aborted` by `signal`.
  */
 export const startRemote = async (options: RemoteOptions): Promise<Remote> => {
-  const { model, say = () => undefined, signal } = options
+  const { model, logLine = () => undefined, signal } = options
   const { kind, urls } = engineAddress(options.engine)
   const protocol = PROTOCOLS[kind]
   const timeouts = { ...TIMEOUTS, ...options.timeouts }
@@ -78,7 +78,7 @@ export const startRemote = async (options: RemoteOptions): Promise<Remote> => {
         adapters: () => engine.adapters.values(),
         assertSameModel,
         changed: () => engine.changed(),
-        say,
+        logLine,
       }),
   )
   const engine: RemoteEngine = new RemoteEngine({
@@ -89,10 +89,10 @@ export const startRemote = async (options: RemoteOptions): Promise<Remote> => {
     isNeutral: options.isNeutral,
     retry: { ...RETRY_POLICY, ...options.retry },
     accepts: options.accepts ?? [],
-    say,
+    logLine,
   })
   try {
-    await open(replicas, options.startMs ?? START_MS, say, signal)
+    await open(replicas, options.startMs ?? START_MS, logLine, signal)
   } catch (error) {
     await engine.close()
     throw error
@@ -114,7 +114,7 @@ export const startRemote = async (options: RemoteOptions): Promise<Remote> => {
 const open = async (
   replicas: readonly Replica[],
   ms: number,
-  say: (line: string) => void,
+  logLine: (line: string) => void,
   signal: AbortSignal | undefined,
 ): Promise<void> => {
   const until = performance.now() + ms
@@ -124,7 +124,7 @@ const open = async (
     const fatal = faults.find((fault) => !(fault instanceof EngineFault))
     if (fatal) throw fatal
     if (faults.length < replicas.length) break
-    if (round === 0) say(`waiting for the engine: ${faults[0]!.message}`)
+    if (round === 0) logLine(`waiting for the engine: ${faults[0]!.message}`)
     if (performance.now() > until)
       throw new InstarError('engine_lost', `No engine answered: ${faults[0]!.message}.`, { field: 'INSTAR_ENGINE' })
     await delay(RETRY_MS, undefined, signal ? { signal } : {}).catch(() => undefined)

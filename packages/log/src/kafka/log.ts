@@ -77,7 +77,7 @@ export class KafkaEventLog implements KafkaLog {
     this.#producer = new Producer(
       new KafkaConnection(options, names.all),
       { records: options.queue?.records ?? 16_384, bytes: options.queue?.bytes ?? 64 << 20 },
-      (line) => options.say?.(line),
+      (line) => options.logLine?.(line),
     )
     this.#deadLetters = new DeadLetters(connection, this.#producer, names.deadLetters)
     this.#codec = new RecordCodec({
@@ -101,7 +101,7 @@ export class KafkaEventLog implements KafkaLog {
           this.#retryMs,
           signal,
         ),
-      say: (line) => options.say?.(line),
+      logLine: (line) => options.logLine?.(line),
     })
   }
 
@@ -132,7 +132,7 @@ export class KafkaEventLog implements KafkaLog {
         decode: (topic, partition, record, signal) => this.#codec.decodeOrDeadLetter(topic, partition, record, signal),
         ends: (of, signal) => withRetries('reading end offsets', () => this.ends(of), Infinity, signal),
         commit: (to, positions) => this.#commit(to, positions),
-        say: (line) => this.#options.say?.(line),
+        logLine: (line) => this.#options.logLine?.(line),
       },
       options,
     )
@@ -167,7 +167,7 @@ export class KafkaEventLog implements KafkaLog {
       partitions: this.#counts[topic],
       session,
       onChange,
-      say: (line) => options.say?.(line),
+      logLine: (line) => options.logLine?.(line),
     })
     this.#memberships.add(membership)
     return membership

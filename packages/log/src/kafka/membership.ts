@@ -25,7 +25,7 @@ type MembershipParts = {
   /** Session timeout, ms: without a heartbeat for this long the partitions are assigned to other members. */
   session: number
   onChange(): void
-  say(line: string): void
+  logLine(line: string): void
 }
 
 const PROTOCOL = 'instar.even.v1'
@@ -169,7 +169,7 @@ export class Membership implements PartitionAssignment {
   }
 
   #confirmed(): void {
-    if (this.#unreachable) this.#parts.say(`group ${this.#parts.groupId} is reachable again`)
+    if (this.#unreachable) this.#parts.logLine(`group ${this.#parts.groupId} is reachable again`)
     this.#unreachable = false
     this.#unreachableSince = undefined
     this.#setOwned(new Set(this.#held.held))
@@ -190,8 +190,8 @@ export class Membership implements PartitionAssignment {
    * omitted.
    */
   async #keepAssignment(cause: unknown): Promise<void> {
-    const { connection, groupId, topic, session, say } = this.#parts
-    if (!this.#unreachable) say(`group ${groupId} is unreachable (${messageOf(cause)}); retrying`)
+    const { connection, groupId, topic, session, logLine } = this.#parts
+    if (!this.#unreachable) logLine(`group ${groupId} is unreachable (${messageOf(cause)}); retrying`)
     this.#unreachable = true
     const partitions: TopicPartition[] = [...this.#all].map((partition) => ({ topic, partition }))
     const isTopicReachable = await connection
@@ -205,7 +205,7 @@ export class Membership implements PartitionAssignment {
       performance.now() - (this.#unreachableSince ??= performance.now()) >= OWN_ALL_AFTER * session &&
       this.#owned.size < this.#all.size
     ) {
-      say(`group ${groupId} is unreachable: owning all partitions`)
+      logLine(`group ${groupId} is unreachable: owning all partitions`)
       this.#setOwned(this.#all)
     }
   }
@@ -215,9 +215,9 @@ export class Membership implements PartitionAssignment {
     if (this.#leaving.signal.aborted || (same && !this.#paused)) return
     this.#owned = partitions
     this.#paused = false
-    const { onChange, say, groupId, topic } = this.#parts
+    const { onChange, logLine, groupId, topic } = this.#parts
     if (!same)
-      say(
+      logLine(
         `group ${groupId}: ${partitions.size === 0 ? 'no partition' : `partitions ${[...partitions].join(', ')}`} of ${topic}`,
       )
     onChange()

@@ -50,7 +50,7 @@ export const openSchemas = async (
   names: TopicNames,
   connection: KafkaConnection,
 ): Promise<SchemaResolver> => {
-  const { registry, schemas, say } = options
+  const { registry, schemas, logLine } = options
   if (typeof registry === 'object' && 'get' in registry)
     return new FixedIds(registry, { schemas, table: new SchemaTable(), reread: () => Promise.resolve([]) })
   const reread = () => readRows(connection, names.schemas)
@@ -61,7 +61,7 @@ export const openSchemas = async (
       ids.idOf(schema).catch((cause: unknown) => {
         if (cause instanceof InstarError && !cause.retryable) throw cause
         if (!reported)
-          say?.(`the schema registry does not respond (${messageOf(cause)}); using the schema ids on the log`)
+          logLine?.(`the schema registry does not respond (${messageOf(cause)}); using the schema ids on the log`)
         reported = true
         ids.useLogId(schema)
       }),

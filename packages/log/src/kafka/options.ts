@@ -25,7 +25,7 @@ export type KafkaOptions = ClientOptions & {
   /** Session timeout of group members, ms: after it a process's partitions are assigned to others. Default 6,000. */
   session?: number
   /** Called with a message when Kafka or the registry becomes unreachable and when it is reachable again. */
-  say?(line: string): void
+  logLine?(line: string): void
 }
 
 export const DEFAULT_RETRY_MS = 30_000

@@ -32,17 +32,17 @@ export class Producer {
   readonly #connection: KafkaConnection
   readonly #queue: AppendQueue
   readonly #session = new ProduceSession()
-  readonly #say: (line: string) => void
+  readonly #logLine: (line: string) => void
   readonly #waiting = new WaitingBatches()
   readonly #ending = new AbortController()
   #running = false
   #closing = false
   #drained: (() => void) | undefined
 
-  constructor(connection: KafkaConnection, limits: QueueLimits, say: (line: string) => void) {
+  constructor(connection: KafkaConnection, limits: QueueLimits, logLine: (line: string) => void) {
     this.#connection = connection
     this.#queue = new AppendQueue(limits)
-    this.#say = say
+    this.#logLine = logLine
   }
 
   /**
@@ -121,11 +121,11 @@ export class Producer {
       if (error === DUPLICATE) return this.#divide(left, failure)
       if (error !== undefined && NEW_ID_REQUIRED.has(error)) this.#session.reset()
       if (failure !== undefined && !reported)
-        this.#say(`Kafka does not accept records (${messageOf(failure)}); ${this.#queue.unwritten} are waiting`)
+        this.#logLine(`Kafka does not accept records (${messageOf(failure)}); ${this.#queue.unwritten} are waiting`)
       reported ||= failure !== undefined
       if (left.length > 0 && (failure !== undefined || left.length === before)) await backoff.wait(this.#ending.signal)
     }
-    if (reported) this.#say('Kafka accepts records again')
+    if (reported) this.#logLine('Kafka accepts records again')
   }
 
   /** Sends the batches and returns those that were not acknowledged. Throws the first error. */
@@ -141,7 +141,7 @@ export class Producer {
     const leaderless = batches.filter((batch) => batch.leaderless)
     if (leaderless.length > 0 && this.#waiting.returnLeaderless(leaderless)) {
       const names = leaderless.map(({ topic, partition }) => `${topic} ${partition}`).join(', ')
-      this.#say(`${names}: no leader; appends to it wait, other partitions are written`)
+      this.#logLine(`${names}: no leader; appends to it wait, other partitions are written`)
     }
     return batches.filter((batch) => !batch.leaderless)
   }

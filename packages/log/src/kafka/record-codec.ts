@@ -26,7 +26,7 @@ type RecordCodecParts = {
   deadLetter(topic: Topic, partition: number, record: KafkaRecord, reason: string, signal: AbortSignal): Promise<void>
   /** Whether the record is among the dead letters. */
   isDeadLetter(topic: Topic, partition: number, record: KafkaRecord, signal: AbortSignal): Promise<boolean>
-  say(line: string): void
+  logLine(line: string): void
 }
 
 export class RecordCodec {
@@ -138,7 +138,7 @@ export class RecordCodec {
     reason: string,
     signal: AbortSignal,
   ): Promise<undefined> {
-    this.#parts.say(`${topic} ${partition}@${record.offset} cannot be read: ${reason}`)
+    this.#parts.logLine(`${topic} ${partition}@${record.offset} cannot be read: ${reason}`)
     await this.#parts.deadLetter(topic, partition, record, reason, signal)
     return undefined
   }
@@ -152,7 +152,7 @@ export class RecordCodec {
     for (;;) {
       try {
         const result = await request()
-        if (reported) this.#parts.say('the schema registry responds again')
+        if (reported) this.#parts.logLine('the schema registry responds again')
         return result
       } catch (cause) {
         if (cause instanceof InstarError && !cause.retryable) throw cause
@@ -163,7 +163,7 @@ export class RecordCodec {
             {},
             { cause },
           )
-        if (!reported) this.#parts.say(`the schema registry does not respond (${messageOf(cause)}); retrying`)
+        if (!reported) this.#parts.logLine(`the schema registry does not respond (${messageOf(cause)}); retrying`)
         reported = true
         await backoff.wait(signal)
       }

@@ -47,7 +47,7 @@ type SubscriptionParts = {
   /** The end offsets. Retries until the signal is aborted. */
   ends(topics: readonly Topic[], signal: AbortSignal): Promise<Offsets>
   commit(group: string, positions: readonly Position[]): Promise<void>
-  say(line: string): void
+  logLine(line: string): void
 }
 
 type CaughtUpWaiter = { ends: Offsets; resolve(): void; reject(cause: unknown): void }
@@ -144,7 +144,7 @@ export class KafkaSubscription implements Subscription {
         if (this.#stopping.signal.aborted) return
         if (cause instanceof InstarError && !cause.retryable) throw cause
         if (kafkaError(cause) === 'OFFSET_OUT_OF_RANGE') await this.#checkPositions()
-        if (!this.#unreachable) this.#parts.say(`Kafka cannot be read (${messageOf(cause)}); retrying`)
+        if (!this.#unreachable) this.#parts.logLine(`Kafka cannot be read (${messageOf(cause)}); retrying`)
         this.#unreachable = true
         await backoff.wait(this.#stopping.signal)
       }
@@ -175,7 +175,7 @@ export class KafkaSubscription implements Subscription {
       const batches = await orAborted(nextFetch, this.#stopping.signal)
       if (!batches) return
       backoff.reset()
-      if (this.#unreachable && this.#allHaveLeaders) this.#parts.say('Kafka can be read again')
+      if (this.#unreachable && this.#allHaveLeaders) this.#parts.logLine('Kafka can be read again')
       this.#unreachable &&= !this.#allHaveLeaders
       const found = batches.map((batch) => ({
         batch,
@@ -233,7 +233,7 @@ export class KafkaSubscription implements Subscription {
         return partitions.map((progress) => [of(progress, first), of(progress, end)])
       })
     } catch (cause) {
-      return this.#parts.say(`Kafka cannot be read (${messageOf(cause)}); retrying`)
+      return this.#parts.logLine(`Kafka cannot be read (${messageOf(cause)}); retrying`)
     }
     for (const [i, progress] of partitions.entries()) {
       const [first, end] = bounds[i]!

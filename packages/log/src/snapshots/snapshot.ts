@@ -31,7 +31,7 @@ export type SnapshotSettings = {
   /** Weight of the entries that a `SpilledTable` caches in memory (1 each unless the table defines weights). */
   cacheWeight: number
   /** Called with a message when a file cannot be used or written. */
-  say: (line: string) => void
+  logLine: (line: string) => void
   /** Replaces the file in the folder by one in memory, by name. For simulations. */
   file?: (name: string) => FoldFile
 }
@@ -116,7 +116,7 @@ export class Snapshot {
 
   async #startOver(file: FoldFile, problem: string): Promise<void> {
     if (problem !== '')
-      this.#settings.say(`${this.#name}: the snapshot is not used (${problem}); the log is read from its start`)
+      this.#settings.logLine(`${this.#name}: the snapshot is not used (${problem}); the log is read from its start`)
     await file.close()
     removeSnapshot(file.path)
     this.#positions.clear()
@@ -167,7 +167,7 @@ export class Snapshot {
     } catch (error) {
       file.rollback()
       for (const part of this.#parts) part.rollback()
-      this.#settings.say(`${this.#name}: no snapshot could be taken: ${(error as Error).message}`)
+      this.#settings.logLine(`${this.#name}: no snapshot could be taken: ${(error as Error).message}`)
       this.#savedAt = performance.now()
       this.#unsavedRecords = 1
       return
@@ -179,7 +179,9 @@ export class Snapshot {
     this.#flushing = file
       .flush()
       .catch((error: unknown) =>
-        this.#settings.say(`${this.#name}: the snapshot may be lost in a power failure: ${(error as Error).message}`),
+        this.#settings.logLine(
+          `${this.#name}: the snapshot may be lost in a power failure: ${(error as Error).message}`,
+        ),
       )
       .finally(() => {
         this.#isFlushing = false
@@ -203,7 +205,7 @@ export class Snapshot {
 
   /** Opens the first file of this name that no process has locked; null, with a message, if there is none. */
   #openFile(): FoldFile | null {
-    const { folder, say, file } = this.#settings
+    const { folder, logLine, file } = this.#settings
     if (file) return file(this.#name)
     try {
       mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -215,14 +217,16 @@ export class Snapshot {
           return new SnapshotFile(path)
         } catch (error) {
           if (isLocked(error)) continue
-          say(`${this.#name}: the snapshot is not used (${(error as Error).message}); the log is read from its start`)
+          logLine(
+            `${this.#name}: the snapshot is not used (${(error as Error).message}); the log is read from its start`,
+          )
           removeSnapshot(path)
           return new SnapshotFile(path)
         }
       }
-      say(`${this.#name}: no snapshots are kept: ${MAX_FILES} processes use ${folder}`)
+      logLine(`${this.#name}: no snapshots are kept: ${MAX_FILES} processes use ${folder}`)
     } catch (error) {
-      say(`${this.#name}: no snapshots are kept in ${folder}: ${(error as Error).message}`)
+      logLine(`${this.#name}: no snapshots are kept in ${folder}: ${(error as Error).message}`)
     }
     return null
   }

@@ -19,8 +19,8 @@ export const openSnapshots = (
     records = DEFAULT_RECORDS,
     ms = DEFAULT_MS,
     cacheWeight = DEFAULT_CACHE_WEIGHT,
-    say = () => undefined,
+    logLine = () => undefined,
   }: SnapshotOptions = {},
 ): SnapshotStore => ({
-  of: (name, version) => new Snapshot({ folder, records, ms, cacheWeight, say }, name, version),
+  of: (name, version) => new Snapshot({ folder, records, ms, cacheWeight, logLine }, name, version),
 })

@@ -33,7 +33,7 @@ type OpenLogOptions = {
   /** Opens an embedded log, which has one writer, for reading. No effect on Kafka. */
   readOnly?: boolean
   /** Receives lines for the process's log. */
-  say?: (line: string) => void
+  logLine?: (line: string) => void
 }
 
 /** Throws `log_unavailable`, `not_set_up`, and the errors of `openEmbeddedLog`. */
@@ -47,7 +47,7 @@ export const openLog = async (settings: LogSettings, options: OpenLogOptions): P
       })
 
 /** Throws `bad_request` unless the configured log is on Kafka; otherwise like `openLog`. */
-export const openKafka = (settings: LogSettings, { name, say }: OpenLogOptions): Promise<KafkaLog> => {
+export const openKafka = (settings: LogSettings, { name, logLine }: OpenLogOptions): Promise<KafkaLog> => {
   if (!isKafka(settings))
     throw new InstarError(
       'bad_request',
@@ -62,6 +62,6 @@ export const openKafka = (settings: LogSettings, { name, say }: OpenLogOptions):
     schemas: schemaTexts(),
     partitions: settings.partitions,
     ...(security ? { security } : {}),
-    ...(say ? { say } : {}),
+    ...(logLine ? { logLine } : {}),
   })
 }

@@ -28,7 +28,7 @@ type ServiceContext = {
   /** The metrics at `/metrics`. */
   metrics: Metrics
   now: () => number
-  say: (line: string) => void
+  logLine: (line: string) => void
   onFatal: (error: Error) => void
   /** Aborted when the process is asked to stop. */
   signal: AbortSignal
@@ -53,7 +53,7 @@ export const runService = async (
   host: Host,
   start: (context: ServiceContext) => Promise<Service>,
 ): Promise<number> => {
-  const say = (line: string): void => host.err(`${new Date().toISOString()} ${name}: ${line}\n`)
+  const logLine = (line: string): void => host.err(`${new Date().toISOString()} ${name}: ${line}\n`)
   const fatal = Promise.withResolvers<never>()
   fatal.promise.catch(() => undefined)
   const stopRequested = new Promise<null>((resolve) => {
@@ -75,18 +75,18 @@ export const runService = async (
     if (settings.healthPort !== null && name !== 'gateway') {
       const server = await startHealth(settings.host, settings.healthPort, health, metrics)
       closers.push(() => server.stop())
-      say(`health on http://${settings.host}:${server.port}/health/ready`)
+      logLine(`health on http://${settings.host}:${server.port}/health/ready`)
     }
-    const log = serviceLog(measuredLog(await openKafka(settings, { name, say }), metrics), name)
+    const log = serviceLog(measuredLog(await openKafka(settings, { name, logLine }), metrics), name)
     closers.push(() => log.close())
-    const snapshots = openSnapshots(join(settings.data, 'snapshots'), { say })
+    const snapshots = openSnapshots(join(settings.data, 'snapshots'), { logLine })
     const started = await start({
       settings,
       log,
       snapshots,
       metrics,
       now: () => Date.now(),
-      say,
+      logLine,
       onFatal: fatal.reject,
       signal: host.stop,
     })
@@ -104,26 +104,26 @@ export const runService = async (
     }
   } catch (error) {
     code = 1
-    logError(say, error as Error)
+    logError(logLine, error as Error)
   }
   const stopTimer = setTimeout(() => {
-    say(`exiting: shutdown has not finished after ${STOP_MS / 1000} s`)
+    logLine(`exiting: shutdown has not finished after ${STOP_MS / 1000} s`)
     host.exit(1)
   }, STOP_MS)
   await starting.catch(() => undefined)
   for (const close of closers.reverse()) {
     await close().catch((error: unknown) => {
-      logError(say, error as Error)
+      logError(logLine, error as Error)
       code = 1
     })
   }
   clearTimeout(stopTimer)
-  say(code === 0 ? 'stopped' : 'stopped because of the error above')
+  logLine(code === 0 ? 'stopped' : 'stopped because of the error above')
   return code
 }
 
-const logError = (say: (line: string) => void, error: Error): void => {
+const logError = (logLine: (line: string) => void, error: Error): void => {
   if (error instanceof InstarError && error.code !== 'internal')
-    say(`${error.code}: ${error.message} ${ERRORS[error.code].todo}`)
-  else say(error.stack ?? error.message)
+    logLine(`${error.code}: ${error.message} ${ERRORS[error.code].todo}`)
+  else logLine(error.stack ?? error.message)
 }

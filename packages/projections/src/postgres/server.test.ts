@@ -113,7 +113,7 @@ test(
     const back = Promise.withResolvers<void>()
     const postgres = await startPostgres({
       folder: folder.path,
-      say(line) {
+      logLine(line) {
         logLines.push(line)
         if (line === 'PostgreSQL is running again') back.resolve()
       },
@@ -124,7 +124,7 @@ test(
     const projections = startProjections({
       log,
       connection: postgres.owner,
-      say: (line) => logLines.push(line),
+      logLine: (line) => logLines.push(line),
       linger: 1,
     })
     t.after(() => projections.stop())
@@ -155,7 +155,7 @@ test('the projection waits for a PostgreSQL server that has not started yet', { 
   const projections = startProjections({
     log,
     connection: first.owner,
-    say: (line) => {
+    logLine: (line) => {
       logLines.push(line)
       heard.resolve()
     },
@@ -271,7 +271,7 @@ test('a damaged database is created anew, with a log line', { timeout: 60_000 },
   await first.stop()
   writeFileSync(join(existingPlace(folder.path)?.data ?? '', 'global/pg_control'), 'nonsense')
   const logLines: string[] = []
-  const second = await startPostgres({ folder: folder.path, say: (line) => logLines.push(line) })
+  const second = await startPostgres({ folder: folder.path, logLine: (line) => logLines.push(line) })
   await second.stop()
   assert.equal(logLines.length, 1)
   assert.match(logLines[0] ?? '', /pg_control[^]*Recreating the database/)

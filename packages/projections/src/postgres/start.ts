@@ -34,7 +34,7 @@ export type StartOptions = {
   /** The password of `instar_reader` on the external server; default: derived from that of the URL. */
   readerPassword?: string | null
   /** Receives lines for the process's log. */
-  say?(line: string): void
+  logLine?(line: string): void
 }
 
 /** Throws `no_postgres` if there are no PostgreSQL programs, and `postgres_failed` if the server does not start. */
@@ -45,7 +45,7 @@ export const startPostgres = async (options: StartOptions): Promise<Postgres> =>
   const created = await initialise(binaries, place)
   let server = await serve(binaries, place).catch(async (error: Error) => {
     if (created) throw error
-    options.say?.(`${error.message}\nRecreating the database; it is refilled from the log.`)
+    options.logLine?.(`${error.message}\nRecreating the database; it is refilled from the log.`)
     rmSync(place.data, { recursive: true, force: true })
     await initialise(binaries, place)
     return serve(binaries, place)
@@ -64,11 +64,11 @@ export const startPostgres = async (options: StartOptions): Promise<Postgres> =>
     for (;;) {
       const status = await server.exited
       if (stopping.signal.aborted) return
-      options.say?.(`PostgreSQL ended unexpectedly (status ${status}); restarting it`)
+      options.logLine?.(`PostgreSQL ended unexpectedly (status ${status}); restarting it`)
       const next = await restart(() => serve(binaries, place), stopping.signal)
       if (!next) return
       server = next
-      options.say?.('PostgreSQL is running again')
+      options.logLine?.('PostgreSQL is running again')
     }
   }
   const alive = keepAlive()

@@ -18,7 +18,7 @@ export const givesIds = ({ engine }: Pick<Settings, 'engine'>): boolean => PROTO
 /** Throws the errors of `startRemote`, and `bad_request` if no tokenizer is set. */
 export const openRemote = async (
   settings: RemoteSettings,
-  options: Pick<RemoteOptions, 'say' | 'signal' | 'startMs'>,
+  options: Pick<RemoteOptions, 'logLine' | 'signal' | 'startMs'>,
 ): Promise<Remote> => {
   const { engine, engineKey, engineModel, adapters, model, modelNamed, engineAccepts: accepts = [] } = settings
   if (givesIds(settings) && !modelNamed)

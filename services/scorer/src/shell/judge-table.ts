@@ -6,11 +6,11 @@ import { createLlmJudge } from './llm-judge.ts'
 export type JudgePorts = {
   fetch?: typeof fetch | undefined
   now: () => number
-  say?: ((text: string) => void) | undefined
+  logLine?: ((text: string) => void) | undefined
 }
 
 export const JUDGES: Readonly<Record<JudgeName, (config: ScorerConfig, ports: JudgePorts) => Judge | null>> = {
-  llm: ({ llm }, { now, say, ...ports }) =>
-    llm && { alone: true, ...createLlmJudge(llm, { fetch: ports.fetch ?? fetch, now, say }) },
+  llm: ({ llm }, { now, logLine, ...ports }) =>
+    llm && { alone: true, ...createLlmJudge(llm, { fetch: ports.fetch ?? fetch, now, logLine }) },
   reactions: ({ reactions }) => reactionsJudge(reactions),
 }

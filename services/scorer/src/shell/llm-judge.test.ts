@@ -196,7 +196,11 @@ test('the log has one line when the judge fails and one when it works again, wit
   const { url } = await endpoint(t, (_, index) => replies[index]!)
   const { llm } = scorerConfig.parse({ llm: { url, model: 'm', firstRetryMs: 1, votes: 1 } })
   const said: string[] = []
-  const { judge: ask } = createLlmJudge(llm!, { fetch, now: () => performance.now(), say: (line) => said.push(line) })
+  const { judge: ask } = createLlmJudge(llm!, {
+    fetch,
+    now: () => performance.now(),
+    logLine: (line) => said.push(line),
+  })
   for (let turn = 0; turn < 4; turn += 1) await ask(EVIDENCE, new AbortController().signal)
   const at = `The judge at ${new URL(url).origin} gives no verdict: `
   assert.deepEqual(said, [
@@ -216,7 +220,7 @@ test('an unreachable judge is reported with the code of the fault', async () => 
     llm: { url: `http://127.0.0.1:${port}/v1`, model: 'm', firstRetryMs: 1, giveUpMs: 5, votes: 1 },
   })
   const said: string[] = []
-  await createLlmJudge(llm!, { fetch, now: () => performance.now(), say: (line) => said.push(line) }).judge(
+  await createLlmJudge(llm!, { fetch, now: () => performance.now(), logLine: (line) => said.push(line) }).judge(
     EVIDENCE,
     new AbortController().signal,
   )

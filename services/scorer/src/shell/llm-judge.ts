@@ -6,10 +6,10 @@ import type { Evidence, Judgement } from '../core/judgement.ts'
 import { judgePrompt, llmId, majority, parseVote, VERDICT_SCHEMA, type Vote } from '../core/llm.ts'
 
 /**
- * `say`: called when the endpoint stops giving verdicts and when it gives them again; the line never contains the
+ * `logLine`: called when the endpoint stops giving verdicts and when it gives them again; the line never contains the
  * evidence.
  */
-type LlmPorts = { fetch: typeof fetch; now: () => number; say?: ((line: string) => void) | undefined }
+type LlmPorts = { fetch: typeof fetch; now: () => number; logLine?: ((line: string) => void) | undefined }
 type LlmJudge = { id: string; judge(evidence: Evidence, signal: AbortSignal): Promise<Judgement> }
 
 /** The endpoint refused the request, and will refuse it again. Its message is dropped: it may quote the evidence. */
@@ -38,7 +38,7 @@ export const createLlmJudge = (config: LlmConfig, ports: LlmPorts): LlmJudge => 
   const tell = (problem: string | null): void => {
     if (problem === trouble) return
     trouble = problem
-    ports.say?.(
+    ports.logLine?.(
       problem === null
         ? 'The judge answers again.'
         : `The judge at ${new URL(endpoint).origin} gives no verdict: ${problem}.`,

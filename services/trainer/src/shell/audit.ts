@@ -97,10 +97,10 @@ export const readAudit = async (log: EventLog, policy: string, signal?: AbortSig
     throw temporaryFileError(cause.message, cause)
   })
   let fault: string | null = null
-  const say = (line: string): void => {
+  const logLine = (line: string): void => {
     fault ??= line
   }
-  const snapshot = openSnapshots(folder, { records: RECORDS, cacheWeight: ROOM, say }).of('audit', 'audit')
+  const snapshot = openSnapshots(folder, { records: RECORDS, cacheWeight: ROOM, logLine }).of('audit', 'audit')
   const close = async (): Promise<void> => {
     await snapshot.close({ save: false })
     await rm(folder, { recursive: true, force: true })
