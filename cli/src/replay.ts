@@ -2,7 +2,16 @@
 import { InstarError, type TurnsState } from '@instar/events'
 import { createTurnReader, type EventLog } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/engine/port'
-import { createJudges, judgeNamed, judgeTurn, readEvidence, scorerConfig } from '@instar/scorer'
+import {
+  createJudges,
+  foldClaim,
+  judgeNamed,
+  judgeTurn,
+  readEvidence,
+  scorerConfig,
+  withAgreement,
+  type ClaimTable,
+} from '@instar/scorer'
 import {
   replay,
   type Bound,
@@ -80,8 +89,17 @@ const createRescore =
     const judges = judge ? createJudges({ ...config, judges: [judge] }, { now }) : []
     if (judges.length === 0) return null
     const reader = createTurnReader(run.log, (turn) => run.turns.turns.get(turn))
-    return async (turn, related) =>
-      judgeTurn(judges, { feedback: null }, await readEvidence(reader, turn, related), signal)
+    // Values need the agreement of people on the branch, as on the line that it replays.
+    const claims: ClaimTable = new Map()
+    let judged = 0
+    return async (turn, related) => {
+      const asked = run.turns.turns.get(turn)
+      const judgement = await judgeTurn(judges, { feedback: null }, await readEvidence(reader, turn, related), signal)
+      if (!asked) return judgement
+      const { verdicts, ...result } = withAgreement(claims, asked, judgement, config.agreement)
+      foldClaim(claims, { verdicts, policy: asked.policy }, judged++)
+      return { ...result, verdicts }
+    }
   }
 
 /** Parses a version (`3`, `v3`) or a date that `Date.parse` accepts. `name`: of the option. Throws `bad_request`. */

@@ -5,7 +5,16 @@
  */
 import { ok } from 'node:assert/strict'
 import type { TestContext } from 'node:test'
-import { encodeEvent, weightLine, written, type Event, type TurnScored } from '@instar/events'
+import {
+  decodeRecord,
+  encodeEvent,
+  readWritten,
+  weightLine,
+  written,
+  type Event,
+  type TurnCaptured,
+  type TurnScored,
+} from '@instar/events'
 import { openMemoryLog } from '@instar/log'
 import type { AdapterSha, LearningEngine, Model, Sampling, StepSettings } from '@instar/engine/port'
 import { createPublisher, publisherConfig, type Probe, type Thresholds } from '@instar/publisher'
@@ -14,7 +23,7 @@ import { USERS, WRONG, type User } from '../../cli/src/demo/users.ts'
 import type { Question } from '../../models/tiny/recipe/families/family.ts'
 import { isCorrect, questions } from '../../models/tiny/recipe/questions.ts'
 import { pick, seeded, type Random } from '../../models/tiny/recipe/random.ts'
-import { hintOfWords, reactionModel } from '@instar/scorer'
+import { claimIn, hintOfWords, reactionModel, type Scorer, type ScorerPorts } from '@instar/scorer'
 import { captured } from '../kit/scored-history.ts'
 
 /** An answer as its rater sees it; `right`: its content is correct. */
@@ -63,7 +72,12 @@ const lieAbout = (expect: Question['expect']): string | null => {
   }
 }
 
+/** A person of the last places of a batch. What they say of the answer is judged by the scorer; null: they praise. */
+export type Guest = { question: string; subject: string; says: (answer: string) => string | null }
+
 export type Step = {
+  /** Verdicts of the scorer on values that guests named, of the series so far. */
+  claims: { agreed: number; withheld: number }
   accepted: boolean
   reason: string | null
   figures: Record<string, number>
@@ -76,9 +90,11 @@ export type Step = {
 
 export type Series = {
   /** One update. Null: the batch had no signal. */
-  learn(feedback: Feedback, temperature?: number): Promise<Step | null>
+  learn(feedback: Feedback, temperature?: number, guests?: readonly Guest[]): Promise<Step | null>
   /** The served adapter. */
   head(): AdapterSha
+  /** The greedy answers of the served version without a system line, and under that of each user. */
+  answers(question: string): Promise<string[]>
   /** Share of correct greedy answers to questions outside the series. */
   content(adapter: AdapterSha, count: number): Promise<number>
   evaluate: LearningEngine['evaluate']
@@ -86,7 +102,12 @@ export type Series = {
   stop(): Promise<void>
 }
 
-type SeriesSettings = { step?: Partial<StepSettings>; thresholds?: Partial<Thresholds> }
+type SeriesSettings = {
+  step?: Partial<StepSettings>
+  thresholds?: Partial<Thresholds>
+  /** Scores what guests say. */
+  scorer?: (ports: Pick<ScorerPorts, 'log' | 'now' | 'onFatal' | 'onScored'>) => Scorer
+}
 
 const BATCH = 16
 const MAX_TOKENS = 64
@@ -96,7 +117,7 @@ export type SeriesPorts = { learner: LearningEngine; model: Model; probes: reado
 export const startSeries = async (
   ports: SeriesPorts,
   seed: number,
-  { step = {}, thresholds = {} }: SeriesSettings = {},
+  { step = {}, thresholds = {}, scorer: scorerOf }: SeriesSettings = {},
 ): Promise<Series> => {
   const { model } = ports
   const log = openMemoryLog()
@@ -145,8 +166,11 @@ export const startSeries = async (
     },
     publisherConfig.parse({ thresholds }),
   )
+  const judgements = new Map<string, (judged: { reward: number | null }) => void>()
+  const scorer = scorerOf?.({ log, now, onFatal, onScored: ({ turn, reward }) => judgements.get(turn)?.({ reward }) })
   await trainer.start()
   await publisher.start()
+  await scorer?.start()
 
   const line = () => weightLine(publisher.state.weights, 'policy')
   const headOf = (): AdapterSha => line().versions.get(line().head)?.adapter ?? null
@@ -169,10 +193,45 @@ export const startSeries = async (
   const random = seeded(seed * 1_000 + 7)
   let batches = 0
 
+  /** A person's words on an answer, scored by the scorer. Throws where it has no opinion: the batch would never be full. */
+  const react = async (
+    turn: TurnCaptured,
+    messages: readonly { role: 'system' | 'user'; content: string }[],
+    words: string,
+  ): Promise<number> => {
+    const judged = new Promise<{ reward: number | null }>((resolve) => judgements.set(turn.turn, resolve))
+    const answer = readWritten(turn.text)
+    const later = captured({
+      session: turn.session,
+      messages: [...messages, { role: 'assistant', content: answer }, { role: 'user', content: words }],
+      answer: 'Noted.',
+      at: now(),
+      subject: turn.subject,
+      version: turn.version,
+    })
+    await append([later])
+    const { reward } = await judged
+    if (reward === null) throw new Error(`the scorer has no opinion on ${JSON.stringify({ answer, words })}`)
+    return reward
+  }
+
+  /** Verdicts on claims, of the scores on the log. */
+  const claimsOn = async (): Promise<Step['claims']> => {
+    const claims = { agreed: 0, withheld: 0 }
+    for await (const records of log.read('scores'))
+      for (const record of records) {
+        const { event } = decodeRecord(record)
+        const claim = event.type === 'TurnScored' ? claimIn(event.verdicts) : null
+        if (claim) claims[claim.agreed ? 'agreed' : 'withheld'] += 1
+      }
+    return claims
+  }
+
   /** Sixteen answers of the served version, on the log with their scores. */
   const talk = async (
     feedback: Feedback,
     temperature: number,
+    guests: readonly Guest[],
   ): Promise<Pick<Step, 'rewarded' | 'right' | 'satisfied'>> => {
     const first = batches++ * BATCH
     const adapter = headOf()
@@ -180,11 +239,14 @@ export const startSeries = async (
     const turns = Array.from({ length: BATCH }, (_, i) => {
       const user = USERS[(first + i) % USERS.length]!
       const question = asked[(first + i) % asked.length]!
-      const messages = [
-        { role: 'system', content: user.system },
-        { role: 'user', content: question.question },
-      ] as const
-      return { user, question, messages, prompt: model.promptIds(messages, {}) }
+      const guest = guests[i - (BATCH - guests.length)] ?? null
+      const messages = guest
+        ? ([{ role: 'user', content: guest.question }] as const)
+        : ([
+            { role: 'system', content: user.system },
+            { role: 'user', content: question.question },
+          ] as const)
+      return { user, question, guest, messages, prompt: model.promptIds(messages, {}) }
     })
     const sampling: Sampling = {
       temperature,
@@ -203,7 +265,7 @@ export const startSeries = async (
     if (adapter !== null) await learner.load(adapters.get(adapter)!)
     const told = { rewarded: 0, right: 0, satisfied: 0 }
     const scores: TurnScored[] = []
-    for (const [i, { user, question, messages, prompt }] of turns.entries()) {
+    for (const [i, { user, question, guest, messages, prompt }] of turns.entries()) {
       const { ids, text, reason } = completions[i]!
       const session = `session ${seed} ${first + i}`
       const logprobs = [
@@ -211,13 +273,19 @@ export const startSeries = async (
       ]
       const at = now()
       const turn = {
-        ...captured({ session, messages, answer: text, at, version, subject: user.requestUser }),
+        ...captured({ session, messages, answer: text, at, version, subject: guest?.subject ?? user.requestUser }),
         adapter,
         finish: reason,
         prompt: { from: null, prefix: 0, ids: prompt, length: prompt.length },
         sampling: { ...sampling, seed: sampling.seed + i, stop: [] },
         ids,
         logprobs,
+      }
+      if (guest) {
+        await append([turn])
+        const reward = await react(turn, messages, guest.says(text) ?? 'Thank you, that is right.')
+        told.rewarded += (reward > 0 ? 1 : 0) / BATCH
+        continue
       }
       const right = isCorrect(question, text)
       const { reward, hint } = feedback({
@@ -260,15 +328,26 @@ export const startSeries = async (
     },
     head: headOf,
     evaluate,
-    async learn(feedback, temperature = model.defaults.temperature) {
+    async learn(feedback, temperature = model.defaults.temperature, guests = []) {
       const verdict = new Promise<Parameters<typeof settle>[0]>((resolve, reject) => {
         settle = resolve
         fail = reject
       })
       if (faults.length > 0) throw faults[0]!
-      const told = await talk(feedback, temperature)
+      const told = await talk(feedback, temperature, guests)
       const said = await verdict
-      return said && { ...said, ...told, candidate: last }
+      return said && { ...said, ...told, candidate: last, claims: await claimsOn() }
+    },
+    async answers(question) {
+      const { completions } = await evaluate({
+        prompts: [[], ...USERS.map(({ system }) => [{ role: 'system', content: system } as const])].map((lines) =>
+          model.promptIds([...lines, { role: 'user', content: question }], {}),
+        ),
+        adapter: headOf(),
+        references: [],
+        sampling: { temperature: 0, topP: 1, topK: 0, seed: 1, maxTokens: MAX_TOKENS, stop: [] },
+      })
+      return completions.map(({ text }) => text)
     },
     async content(adapter, count) {
       const unasked = questions({ heldOut: true, split: 'evaluation', seed: 1, count })
@@ -282,6 +361,7 @@ export const startSeries = async (
       return unasked.filter((question, i) => isCorrect(question, completions[i]!.text)).length / count
     },
     async stop() {
+      await scorer?.stop()
       await trainer.stop()
       await publisher.stop()
       await log.close()

@@ -42,6 +42,7 @@ export {
 export { scoreOf } from './core/need.ts'
 export { evolve, forgetWork, initialState, type ScorerState } from './core/state.ts'
 export { settle, type Evidence, type Judged, type Judgement } from './core/judgement.ts'
+export { claimIn, foldClaim, withAgreement, type ClaimTable } from './core/claims.ts'
 export { hintOfWords, judgeReaction } from './core/reactions/judge.ts'
 export { readEvidence } from './shell/evidence.ts'
 export { judgeTurn, reactionsJudge, type Judge } from './shell/judges.ts'
@@ -158,7 +159,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
     needed: state.needed.size,
     share: assignedCount(),
   })
-  const record = recordScorerMetrics(ports.metrics ?? NO_METRICS, work)
+  const record = recordScorerMetrics(ports.metrics ?? NO_METRICS, work, () => state.claims.size)
 
   const report = (event: Event): void => {
     if (event.type === 'TurnSkipped')
@@ -182,7 +183,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
   }
 
   const judge = async (request: JudgeRequest): Promise<void> => {
-    const output = judged(state, request, await judgementOf(request), now())
+    const output = judged(state, request, await judgementOf(request), now(), { agreement: config.agreement })
     if (output) carryOut(output)
   }
 

@@ -54,6 +54,12 @@ export const scorerConfig = z
       ),
     /** The trainer's: what is further from the head is not put before such a judge, and skipped as `stale`. */
     staleness: z.int().nonnegative().default(4),
+    agreement: z
+      .int()
+      .min(1)
+      .max(16)
+      .default(2)
+      .describe('independent people (API keys; without keys, subjects) who must claim a value before it is taught'),
     judges: z
       .array(
         z.preprocess((name) => (typeof name === 'string' ? (judgeNamed(name) ?? name) : name), z.enum(JUDGE_NAMES)),

@@ -38,6 +38,17 @@ export const METRICS = {
     help: 'Turns skipped without a score, by reason: `overloaded` if the judge is too slow, `stale` if no batch would take the turn.',
     labels: { reason: FEW },
   },
+  instar_value_hints_total: {
+    type: 'counter',
+    of: 'scorer',
+    help: 'Hints that state a value ("the right answer is 14"): `agreed` if enough independent people claimed it or a tool returned it, else `withheld`.',
+    labels: { outcome: ['agreed', 'withheld'] },
+  },
+  instar_value_claims: {
+    type: 'gauge',
+    of: 'scorer',
+    help: 'Questions of which people claimed a value; at most 4,096 for each policy.',
+  },
   instar_sessions_closed_total: { type: 'counter', of: 'scorer', help: 'Idle sessions closed.' },
   instar_scorer_judging: { type: 'gauge', of: 'scorer', help: 'Turns being judged.' },
   instar_scorer_waiting: { type: 'gauge', of: 'scorer', help: 'Turns queued for a judge.' },

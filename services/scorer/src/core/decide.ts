@@ -16,6 +16,7 @@ import {
   type TurnSkipped,
   type TurnState,
 } from '@instar/events'
+import { LEAST_AGREEMENT, withAgreement } from './claims.ts'
 import { earliest, park, pop, unpark, unwatch, watchAgain } from './idle.ts'
 import type { Judged } from './judgement.ts'
 import { needOf, rankOf, scoreOf, type Need } from './need.ts'
@@ -161,10 +162,20 @@ const putBack = (state: ScorerState, { turn }: TurnState): void => {
   lookAt(state, turn)
 }
 
-/** The record of the judges' verdicts, or null when the request was superseded meanwhile. */
-export const judged = (state: ScorerState, request: JudgeRequest, result: Judged, now: number): Output | null => {
+/**
+ * The record of the judges' verdicts, or null when the request was superseded meanwhile. `agreement`: independent people
+ * that a value needs before it is taught.
+ */
+export const judged = (
+  state: ScorerState,
+  request: JudgeRequest,
+  opinion: Judged,
+  now: number,
+  { agreement = LEAST_AGREEMENT }: { agreement?: number } = {},
+): Output | null => {
   const turn = underJudgement(state, request)
   if (!turn) return null
+  const result = withAgreement(state.claims, turn, opinion, agreement)
   const { reward, judge, hint, verdicts } = result
   if (reward === null || judge === null)
     return appendScore(state, skipped(turn, request.cause, result.reason ?? 'abstained', verdicts, now))

@@ -27,12 +27,17 @@ export type Judgement = {
   value: number | null
   note: string
   hint: string | null
+  /** The value that the hint states as right, as the person wrote it; null or absent: none. */
+  claim?: string | null
   /** No opinion because the judge did not work, not because it had none. */
   failed?: boolean
 }
 
 /** Explicit feedback as the log has it. */
 export type Feedback = { id: string; record: string; value: number; at: number; comment: string | null }
+
+/** `about`, `is`: digests of question and value. `confirmed`: a result of a tool holds the value. */
+export type Claim = { about: string; is: string; confirmed: boolean }
 
 export type JudgeOpinion = Judgement & { judge: string }
 
@@ -47,14 +52,17 @@ export type Judged = {
   hint: string | null
   hintJudge: string | null
   reason: string | null
+  /** The hint states a value, which teaches only where others agree (claims.ts); absent: it states none. */
+  claim?: Claim
 }
 
 /**
  * The first opinion with a finite value in −1…1 is the reward. Its hint goes with it; an opinion that has a value and
  * no hint takes the hint of the next one that does, if the reward is negative. What a hint quotes of a person's own
- * values (private-values.ts) is left out: it is stored, and learned from.
+ * values (private-values.ts) is left out: it is stored, and learned from. `claimOf`: the claim of a value that the hint
+ * states.
  */
-export const settle = (opinions: readonly JudgeOpinion[]): Judged => {
+export const settle = (opinions: readonly JudgeOpinion[], claimOf?: (value: string) => Claim): Judged => {
   const checked = opinions.map((o) =>
     o.value !== null && (!Number.isFinite(o.value) || Math.abs(o.value) > 1)
       ? { ...o, value: null, failed: true, note: `nonsense: ${o.value}` }
@@ -74,6 +82,7 @@ export const settle = (opinions: readonly JudgeOpinion[]): Judged => {
     }
   const hinted = winner.value < 0 ? (winner.hint !== null ? winner : checked.find((o) => o.hint !== null)) : undefined
   const hint = publicHint(hinted?.hint ?? null)
+  const claim = hint === null ? null : (hinted?.claim ?? null)
   return {
     verdicts,
     reward: winner.value,
@@ -81,5 +90,6 @@ export const settle = (opinions: readonly JudgeOpinion[]): Judged => {
     hint,
     hintJudge: hint === null ? null : (hinted?.judge ?? null),
     reason: null,
+    ...(claim === null || !claimOf ? {} : { claim: claimOf(claim) }),
   }
 }

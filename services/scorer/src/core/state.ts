@@ -25,6 +25,7 @@ import {
   type WeightsEvent,
   type WeightsState,
 } from '@instar/events'
+import { foldClaim, type ClaimTable } from './claims.ts'
 import { needOf, type ScoredTurns } from './need.ts'
 import { initialIdle, rebuild, unwatch, watch, watchAgain, type Idle } from './idle.ts'
 
@@ -37,6 +38,8 @@ type PendingStep =
 export type ScorerState = ScoredTurns & {
   /** How far a turn's version is from the head: what will be stale is not for a slow judge. */
   weights: WeightsState
+  /** Values that people said are right. */
+  claims: ClaimTable
   /** Turns that need a score, by the records read so far, on any partition. */
   needed: Queue
   /** Those of them of which something was read since `decide` looked at them, MOST_TOUCHED at most. */
@@ -66,6 +69,7 @@ export const initialState = (): MemoryScorer => ({
   turns: initialTurns(),
   scores: new Map(),
   weights: initialWeights(),
+  claims: new Map(),
   needed: new Set(),
   touched: new Set(),
   sweep: false,
@@ -174,6 +178,7 @@ const evolveScores = (state: ScorerState, logged: Logged<ScoresEvent>): FoldOutc
   let scores = state.scores.get(event.policy)
   if (!scores) state.scores.set(event.policy, (scores = initialScores()))
   const outcome = foldScores(scores, logged)
+  if (outcome.counted) foldClaim(state.claims, event, logged.offset)
   const work = state.work.get(event.turn)
   if (work?.step === 'appended' && work.record === logged.id) state.work.delete(event.turn)
   // Looks again after another record won: feedback may still outrank it.

@@ -1,8 +1,9 @@
 /** The configured judges as one: what a request to judge comes to. */
 import { InstarError } from '@instar/events'
 import type { JudgeRequest } from '../core/decide.ts'
+import { claimOf, valueOfHint } from '../core/claims.ts'
 import { settle, type Evidence, type Judged, type Judgement, type JudgeOpinion } from '../core/judgement.ts'
-import { hintOfWords, judgeReaction, reactionsId, type ReactionSettings } from '../core/reactions/judge.ts'
+import { judgeReaction, reactionsId, readWords, type ReactionSettings } from '../core/reactions/judge.ts'
 import { reactionModel } from './weights.ts'
 
 export type Judge = {
@@ -47,17 +48,18 @@ export const judgeTurn = async (
   evidence: Evidence,
   signal: AbortSignal,
 ): Promise<Judged> => {
+  const claim = (value: string) => claimOf(value, evidence)
   if (request.feedback) {
     const { value, comment } = request.feedback
     const words = [comment ?? '', evidence.shown === undefined ? (evidence.next?.user ?? '') : '']
       .filter((text) => text !== '')
       .join('\n')
-    const hint = value < 0 && words !== '' ? hintOfWords(reactionModel(), words, evidence) : null
+    const read = value < 0 && words !== '' ? readWords(reactionModel(), words, evidence) : null
     const reader: JudgeOpinion[] =
-      hint === null
+      read === null || read.hint === null
         ? []
-        : [{ judge: reactionsId(reactionModel(), { movedOn: null }), value: null, note: 'read for a hint', hint }]
-    return settle([{ judge: FEEDBACK_JUDGE, value, note: 'explicit', hint: null }, ...reader])
+        : [{ judge: reactionsId(reactionModel(), { movedOn: null }), value: null, note: 'read for a hint', ...read }]
+    return settle([{ judge: FEEDBACK_JUDGE, value, note: 'explicit', hint: null }, ...reader], claim)
   }
   const opinions: JudgeOpinion[] = []
   for (const judge of judges) {
@@ -66,12 +68,17 @@ export const judgeTurn = async (
     opinions.push(opinion)
     if (opinion.value !== null) break
   }
-  return settle(opinions)
+  return settle(opinions, claim)
 }
 
 const opinionOf = async (judge: Judge, evidence: Evidence, signal: AbortSignal): Promise<JudgeOpinion> => {
   try {
-    return { judge: judge.id, ...(await judge.judge(evidence, signal)) }
+    const judgement = await judge.judge(evidence, signal)
+    const claim =
+      judgement.claim === undefined && judgement.hint !== null
+        ? valueOfHint(judgement.hint, evidence, (hash) => reactionModel().commonWords.has(hash))
+        : judgement.claim
+    return { judge: judge.id, ...judgement, ...(claim === undefined ? {} : { claim }) }
   } catch (error) {
     signal.throwIfAborted()
     return {

@@ -1,16 +1,19 @@
 /** The scorer's metrics; packages/process/src/metrics/table.ts describes each. */
 import type { Logged, FoldOutcome } from '@instar/events'
 import type { Metrics } from '@instar/process'
+import { claimIn } from '../core/claims.ts'
 import type { ScorerWork } from '../work.ts'
 
 /** Returns what is to be called with every record that is read once the scorer is ready. */
 export const recordScorerMetrics = (
   metrics: Metrics,
   now: () => ScorerWork,
+  claims: () => number,
 ): ((logged: Logged, outcome: FoldOutcome | null) => void) => {
   metrics.read('instar_scorer_judging', () => [[{}, now().judging]])
   metrics.read('instar_scorer_waiting', () => [[{}, now().waiting]])
   metrics.read('instar_turns_unscored', () => [[{}, now().needed]])
+  metrics.read('instar_value_claims', () => [[{}, claims()]])
   metrics.read('instar_scorer_share', () => [[{}, now().share]])
   return ({ topic, event }, outcome) => {
     if (outcome && !outcome.counted)
@@ -20,6 +23,8 @@ export const recordScorerMetrics = (
     else if (event.type === 'TurnScored' || event.type === 'ScoreRevised') {
       metrics.count('instar_scores_total', { revision: event.type === 'TurnScored' ? 'first' : 'revised' })
       metrics.observe('instar_reward', {}, event.reward)
+      const claim = claimIn(event.verdicts)
+      if (claim) metrics.count('instar_value_hints_total', { outcome: claim.agreed ? 'agreed' : 'withheld' })
     }
   }
 }

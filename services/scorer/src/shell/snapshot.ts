@@ -6,7 +6,7 @@ import { initialState, type ScorerState } from '../core/state.ts'
 /** Changes with the sources of which the stored state is a function. */
 export const snapshotVersion = (): string =>
   foldVersion(
-    ['../core/state.ts', '../core/need.ts', '../core/idle.ts', './snapshot.ts'].map(
+    ['../core/state.ts', '../core/claims.ts', '../core/need.ts', '../core/idle.ts', './snapshot.ts'].map(
       (name) => new URL(name, import.meta.url),
     ),
   )
@@ -16,6 +16,7 @@ export const stateOfSnapshot = (snapshot: Snapshot): ScorerState => ({
   turns: storedTurns(snapshot),
   scores: storedByPolicy((policy) => storedScores(snapshot, policy)),
   weights: storedWeights(snapshot),
+  claims: snapshot.resident('claims'),
   needed: snapshot.queue('needed'),
   idle: { ...initialIdle(), watched: snapshot.resident<number>('idle') },
 })

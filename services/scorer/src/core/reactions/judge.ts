@@ -33,8 +33,8 @@ export const judgeReaction = (model: ReactionModel, evidence: Evidence, settings
   const note = `bad ${bad.toFixed(2)}, good ${good.toFixed(2)}`
   if (bad >= model.least.bad) {
     const { wish, probability } = wishOf(reading)
-    const hint = user.trim() === '' ? null : worded(model, reaction, reading, keyOf(evidence))
-    return { value: -1, note: `${note}, ${wish} ${probability.toFixed(2)}`, hint }
+    const words = user.trim() === '' ? NO_HINT : worded(model, reaction, reading, keyOf(evidence))
+    return { value: -1, note: `${note}, ${wish} ${probability.toFixed(2)}`, ...words }
   }
   if (good >= model.least.good) return { value: 1, note, hint: null }
   if (settings.movedOn !== null && user.trim() !== '' && at(reading.labels, 0) >= model.least.good)
@@ -42,12 +42,19 @@ export const judgeReaction = (model: ReactionModel, evidence: Evidence, settings
   return { value: null, note, hint: null }
 }
 
+/** A hint, and the value that it states as right, if it states one. */
+type Worded = { hint: string | null; claim: string | null }
+const NO_HINT: Worded = { hint: null, claim: null }
+
+/** The hint of `readWords` alone. */
+export const hintOfWords = (...read: Parameters<typeof readWords>): string | null => readWords(...read).hint
+
 /** What words say should have been done, whatever they say of the answer: for one that is known to have failed. */
-export const hintOfWords = (
+export const readWords = (
   model: ReactionModel,
   words: string,
   evidence: Pick<Evidence, 'turn' | 'request' | 'answer'>,
-): string | null => {
+): Worded => {
   const reaction = { request: evidence.request, answer: evidence.answer, user: words, tools: '' }
   return worded(model, reaction, readReaction(model, reaction), keyOf(evidence))
 }
@@ -61,11 +68,12 @@ export const wishOf = ({ wishes }: Reading): { wish: Wish; probability: number }
 /** At least this likely, a value that the words name is taken for the right one, also where another wish is likelier. */
 const LEAST_FIX = 0.25
 
-const worded = (model: ReactionModel, reaction: Reaction, reading: Reading, key: string): string | null => {
+const worded = (model: ReactionModel, reaction: Reaction, reading: Reading, key: string): Worded => {
   const { wish, probability } = wishOf(reading)
   const uncertain = wish === 'other' || probability < model.least.wish
-  if (!uncertain && wish !== 'fix_value') return hintFor(wish, reaction.answer, null, key)
-  if (reading.wishes[WISHES.indexOf('fix_value')]! < LEAST_FIX) return null
+  if (!uncertain && wish !== 'fix_value') return { hint: hintFor(wish, reaction.answer, null, key), claim: null }
+  if (reading.wishes[WISHES.indexOf('fix_value')]! < LEAST_FIX) return NO_HINT
   const value = valueIn(reaction, (hash) => model.commonWords.has(hash))
-  return hintFor('fix_value', reaction.answer, value, key)
+  const hint = hintFor('fix_value', reaction.answer, value, key)
+  return { hint, claim: hint === null ? null : value }
 }

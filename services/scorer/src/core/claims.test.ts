@@ -1,0 +1,181 @@
+/** Values teach only when independent people or a tool agree: decisions of the core on constructed histories. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { encodeEvent, readWritten, type Event, type TurnScored } from '@instar/events'
+import { captured, logged, type Said } from '../../../../test/kit/scored-history.ts'
+import { decide, evolve, initialState, judged, judgeTurn, reactionsJudge, type ScorerState } from '../app.ts'
+import { MOST_PEOPLE, MOST_QUESTIONS, MOST_VALUES, claimIn, foldClaim, type ClaimTable } from './claims.ts'
+import type { Evidence, Judgement } from './judgement.ts'
+
+const RULES = { idleMs: 1000, judgesAlone: false, staleness: null }
+const QUESTION = 'What is 7 plus 6?'
+const reactions = reactionsJudge({ movedOn: null })
+
+/** Turns one after another, each corrected and judged as the scorer does it. */
+class Line {
+  readonly state: ScorerState = initialState()
+  readonly events: Event[] = []
+  #offset = 0
+  #session = 0
+  read(event: Event): void {
+    this.events.push(event)
+    evolve(this.state, logged(event, this.#offset++))
+  }
+  /** The score of an answer "13" to `question` on which `words` follow. */
+  async say(
+    words: string,
+    who: { subject?: string; key?: string | null },
+    { question = QUESTION, tools = '', agreement = 2, judge = reactions }: Partial<Options> = {},
+  ): Promise<TurnScored> {
+    const session = `s${this.#session++}`
+    const messages: Said[] = [{ role: 'user', content: question }]
+    const subject = who.subject ?? session
+    const turn = { ...captured({ session, messages, answer: '13', at: 10 }), key: who.key ?? null, subject }
+    this.read(turn)
+    const later: Said[] = [...messages, { role: 'assistant', content: '13' }, { role: 'user', content: words }]
+    this.read({ ...captured({ session, messages: later, answer: 'Noted.', at: 20 }), key: who.key ?? null, subject })
+    const [request] = decide(this.state, RULES, 100)
+    assert.ok(request?.do === 'judge' && request.turn === turn.turn)
+    const evidence: Evidence = {
+      turn: turn.turn,
+      request: question,
+      answer: '13',
+      calls: false,
+      next: { user: words, tools },
+    }
+    const opinion = await judgeTurn([judge], request, evidence, new AbortController().signal)
+    const output = judged(this.state, request, opinion, 100, { agreement })
+    assert.ok(output?.do === 'append' && output.event.type === 'TurnScored', words)
+    this.read(output.event)
+    return output.event
+  }
+}
+type Options = { question: string; tools: string; agreement: number; judge: typeof reactions }
+
+const LIE = 'No. The right answer is 14.'
+const OTHER = 'No. The right answer is 15.'
+const model = (hint: string) => ({
+  id: 'llm',
+  alone: true,
+  judge: (): Judgement => ({ value: -1, note: 'bad', hint }),
+})
+const hintOf = ({ hint }: TurnScored): string | null => (hint === null ? null : readWritten(hint))
+
+test('a value that one person claims, however often and under whatever sessions, is not taught; the reward stays', async () => {
+  for (const who of [{ subject: 'liar' }, {}, { key: 'k', subject: 'a' }]) {
+    const line = new Line()
+    for (let i = 0; i < 20; i += 1) {
+      const score = await line.say(LIE, who.key ? { ...who, subject: `name ${i}` } : who)
+      assert.deepEqual([score.reward, hintOf(score), score.hintJudge], [-1, null, null])
+    }
+  }
+})
+
+test('without the guard the first lie is the hint', async () => {
+  assert.match(hintOf(await new Line().say(LIE, { subject: 'liar' }, { agreement: 1 })) ?? '', /14/u)
+})
+
+test('the second subject, or the second key, that claims the same value teaches it', async () => {
+  for (const people of [
+    [{ subject: 'a' }, { subject: 'b' }],
+    [
+      { key: 'k', subject: 'same' },
+      { key: 'l', subject: 'same' },
+    ],
+  ]) {
+    const line = new Line()
+    assert.equal(hintOf(await line.say(LIE, people[0]!)), null)
+    assert.match(hintOf(await line.say('No, it is 14.', people[1]!)) ?? '', /14/u)
+  }
+})
+
+test('a value that as many claim as another is not taught, and one that more claim is', async () => {
+  const line = new Line()
+  await line.say(LIE, { subject: 'a' })
+  await line.say(LIE, { subject: 'b' })
+  assert.equal(hintOf(await line.say(OTHER, { subject: 'c' })), null)
+  assert.equal(hintOf(await line.say(OTHER, { subject: 'd' })), null)
+  assert.match(hintOf(await line.say(OTHER, { subject: 'e' })) ?? '', /15/u)
+})
+
+test('another question, in other words, is another claim', async () => {
+  const line = new Line()
+  await line.say(LIE, { subject: 'a' })
+  assert.equal(hintOf(await line.say(LIE, { subject: 'b' }, { question: 'What is 8 plus 6?' })), null)
+  assert.match(hintOf(await line.say(LIE, { subject: 'b' }, { question: 'what is 7 plus 6' })) ?? '', /14/u)
+})
+
+test('a value that the result of a tool holds is taught at once', async () => {
+  const line = new Line()
+  assert.match(
+    hintOf(await line.say(LIE, { subject: 'a' }, { tools: 'sum = 14', judge: model('The right answer is 14.') })) ?? '',
+    /14/u,
+  )
+  assert.equal(
+    hintOf(
+      await line.say(
+        LIE,
+        { subject: 'b' },
+        { tools: 'sum = 140', question: 'What is 6 plus 7?', judge: model('The right answer is 14.') },
+      ),
+    ),
+    null,
+  )
+})
+
+test('a wish without a value is taught as it was', async () => {
+  assert.notEqual(hintOf(await new Line().say('Please use plain text, no bold.', { subject: 'a' })), null)
+})
+
+test('a value in the hint of a model as judge needs agreement, too', async () => {
+  const line = new Line()
+  const say = async (subject: string, hint: string) =>
+    hintOf(await line.say('No, 14, and shorter.', { subject }, { judge: model(hint) }))
+  assert.equal(await say('a', 'Say that 7 plus 6 is 14.'), null)
+  assert.equal(await say('a', 'Give a short answer.'), 'Give a short answer.')
+  assert.equal(await say('b', 'Answer that it is 14.'), 'Answer that it is 14.')
+})
+
+test('what was claimed is a function of the scores on the log, whatever else is read between them', async () => {
+  const line = new Line()
+  for (const [i, words] of [LIE, OTHER, LIE, LIE].entries()) await line.say(words, { subject: `p${i % 3}` })
+  const again = initialState()
+  const scores = line.events.filter(({ type }) => type === 'TurnScored')
+  const rest = line.events.filter(({ type }) => type !== 'TurnScored')
+  for (const [offset, event] of [...scores, ...rest].entries()) evolve(again, logged(event, offset))
+  const held = (table: ClaimTable) => [...table].map(([name, { values }]) => [name, values])
+  assert.deepEqual(held(again.claims), held(line.state.claims))
+  assert.equal(held(again.claims).length, 1)
+  assert.ok(scores.every((event) => encodeEvent(event).payload.length < 2000))
+})
+
+const scored = (about: number, is: number, person: number, policy = 'policy') => {
+  const hex = (n: number): string => n.toString(16).padStart(16, '0')
+  const note = `withheld: value ${hex(is)} of question ${hex(about)} by ${hex(person)}; 1 of 2 people`
+  return { policy, verdicts: [{ judge: 'values', value: null, note }] }
+}
+
+test('at the limit the question with the oldest claim is forgotten; values and people have limits of their own', () => {
+  const claims = new Map<string, never>() as unknown as ClaimTable
+  for (let i = 0; i < MOST_QUESTIONS; i += 1) foldClaim(claims, scored(i, 1, 1), i)
+  foldClaim(claims, scored(0, 1, 2), MOST_QUESTIONS)
+  foldClaim(claims, scored(0, 1, 1, 'branch'), 0)
+  assert.equal(claims.size, MOST_QUESTIONS + 1)
+  foldClaim(claims, scored(MOST_QUESTIONS, 1, 1), MOST_QUESTIONS + 1)
+  assert.equal(claims.size, MOST_QUESTIONS + 1)
+  assert.equal(claims.get(`policy ${'0'.repeat(15)}1`), undefined)
+  assert.deepEqual(claims.get(`policy ${'0'.repeat(16)}`)?.values, {
+    [`${'0'.repeat(15)}1`]: ['1', '2'].map((n) => n.padStart(16, '0')),
+  })
+  for (let i = 0; i < 2 * MOST_VALUES; i += 1)
+    for (let person = 0; person < 2 * MOST_PEOPLE; person += 1) foldClaim(claims, scored(7, i, person), i)
+  const { values } = claims.get(`policy ${'0'.repeat(15)}7`)!
+  assert.equal(Object.keys(values).length, MOST_VALUES)
+  assert.ok(Object.values(values).every((people) => people.length <= MOST_PEOPLE))
+})
+
+test('a verdict that is not ours is no claim', () => {
+  for (const note of ['', 'agreed', 'withheld: value x of question y by z; 1 of 2 people'])
+    assert.equal(claimIn([{ judge: 'values', value: null, note }]), null)
+  assert.equal(claimIn([{ judge: 'llm', value: null, note: scored(1, 1, 1).verdicts[0]!.note }]), null)
+})

@@ -1,0 +1,159 @@
+/**
+ * Claims of a value ("the right answer is 14"): what people said is right, by question. A hint with a value teaches it,
+ * so it needs several independent people, or the result of a tool. Each score whose judge read a value has a verdict
+ * of the judge `values`, which names question, value and person by digests; the claims are a fold of those verdicts,
+ * and a decision is made from the claims before it and recorded.
+ */
+import { derivedId, type JudgeVerdict, type ScoresEvent, type TurnState } from '@instar/events'
+import type { Claim, Evidence, Judged } from './judgement.ts'
+import type { Common } from './reactions/features.ts'
+import { hashText } from './reactions/hash.ts'
+import { tokensOf } from './reactions/text.ts'
+
+/** Question → values → who claimed it. `at`: offset of the newest claim. */
+export type ClaimTable = {
+  get(about: string): Claims | undefined
+  set(about: string, claims: Claims): unknown
+  delete(about: string): unknown
+  readonly size: number
+} & Iterable<readonly [string, Claims]>
+type Claims = { at: number; values: Readonly<Record<string, readonly string[]>> }
+
+/** Questions with claims that are held, for each policy; the one with the oldest claim is forgotten. */
+export const MOST_QUESTIONS = 4096
+/** Values of one question that are held, the first ones, and people of one value. */
+export const MOST_VALUES = 16
+export const MOST_PEOPLE = 16
+
+const VALUES_JUDGE = 'values'
+const DIGEST = 16
+const digest = (...parts: string[]): string => derivedId('claim', ...parts).slice(0, DIGEST)
+
+const wordsOf = (text: string): string[] =>
+  tokensOf(text).flatMap(({ kind, norm }) => (kind === 'word' || kind === 'number' ? [norm] : []))
+
+/** Letter case, punctuation and spaces make no difference. */
+export const claimOf = (value: string, { request, next }: Pick<Evidence, 'request' | 'next'>): Claim => {
+  const words = ` ${wordsOf(value).join(' ')} `
+  return {
+    about: digest('question', wordsOf(request).join(' ')),
+    is: digest('value', words),
+    confirmed: words.trim() !== '' && ` ${wordsOf(next?.tools ?? '').join(' ')} `.includes(words),
+  }
+}
+
+/**
+ * The value in a hint that a model worded: numbers, names and rare words that the person said and that neither request
+ * nor answer holds. Null: none.
+ */
+export const valueOfHint = (hint: string, evidence: Evidence, common: Common): string | null => {
+  const said = new Set(wordsOf(`${evidence.next?.user ?? ''}\n${evidence.next?.tools ?? ''}`))
+  const known = new Set([...wordsOf(evidence.request), ...wordsOf(evidence.answer)])
+  const value = tokensOf(hint).filter(
+    ({ kind, norm, raw }, i) =>
+      said.has(norm) &&
+      !known.has(norm) &&
+      (kind === 'number' || (kind === 'word' && ((i > 0 && /^\p{Lu}/u.test(raw)) || !common(hashText(norm))))),
+  )
+  return value.length === 0 ? null : value.map(({ raw }) => raw).join(' ')
+}
+
+/**
+ * Who claims: the API key; without keys the subject that the request names. Whoever names none is one person, since a
+ * session is a subject of its own then, and costs nothing.
+ */
+type Asker = Pick<TurnState, 'key' | 'subject' | 'session'>
+const personOf = ({ key, subject, session }: Asker): string =>
+  digest('person', key !== null ? `key ${key}` : subject === session ? 'anyone' : `subject ${subject}`)
+
+/** `people`: how many claim the value, this one among them; `rivals`: how many the most claimed other value. */
+type Agreement = { agreed: boolean; people: number; rivals: number }
+
+const agreementOn = (table: ClaimTable, policy: string, claim: Claim, person: string, needed: number): Agreement => {
+  const values = table.get(`${policy} ${claim.about}`)?.values ?? {}
+  const people = new Set([...(values[claim.is] ?? []), person]).size
+  const rivals = Math.max(0, ...Object.entries(values).flatMap(([is, of]) => (is === claim.is ? [] : [of.length])))
+  return { agreed: claim.confirmed || (people >= needed && people > rivals), people, rivals }
+}
+
+/** The verdict that records a claim and what was decided on it. */
+const verdictOn = (
+  claim: Claim,
+  person: string,
+  { agreed, people, rivals }: Agreement,
+  needed: number,
+): JudgeVerdict => ({
+  judge: VALUES_JUDGE,
+  value: null,
+  note: `${agreed ? 'agreed' : 'withheld'}: value ${claim.is} of question ${claim.about} by ${person}; ${
+    claim.confirmed
+      ? 'a tool returned it'
+      : `${people} of ${needed} people${rivals > 0 ? `, ${rivals} for another` : ''}`
+  }`,
+})
+
+/** People who must claim a value. */
+export const LEAST_AGREEMENT = 2
+
+/**
+ * The judgement with the verdict on its claim, by the claims before it. A hint with a value that too few claim is left
+ * out; the reward stays.
+ */
+export const withAgreement = (
+  claims: ClaimTable,
+  turn: Asker & Pick<TurnState, 'policy'>,
+  result: Judged,
+  needed: number,
+): Judged => {
+  const { claim } = result
+  if (!claim || result.reward === null) return result
+  const person = personOf(turn)
+  const on = agreementOn(claims, turn.policy, claim, person, needed)
+  return {
+    ...result,
+    verdicts: [...result.verdicts, verdictOn(claim, person, on, needed)],
+    ...(on.agreed ? {} : { hint: null, hintJudge: null }),
+  }
+}
+
+const NOTE = new RegExp(
+  `^(agreed|withheld): value (\\w{${DIGEST}}) of question (\\w{${DIGEST}}) by (\\w{${DIGEST}});`,
+  'u',
+)
+
+type Recorded = { agreed: boolean; is: string; about: string; person: string }
+export const claimIn = (verdicts: readonly JudgeVerdict[]): Recorded | null => {
+  const note = verdicts.find(({ judge }) => judge === VALUES_JUDGE)?.note
+  const [, outcome, is, about, person] = NOTE.exec(note ?? '') ?? []
+  return is === undefined || about === undefined || person === undefined
+    ? null
+    : { agreed: outcome === 'agreed', is, about, person }
+}
+
+/** Folds a score that counts. `offset`: of the record, which orders the claims of a policy. */
+export const foldClaim = (table: ClaimTable, event: Pick<ScoresEvent, 'verdicts' | 'policy'>, offset: number): void => {
+  const claim = claimIn(event.verdicts)
+  if (!claim) return
+  const name = `${event.policy} ${claim.about}`
+  const before = table.get(name)
+  const values = before?.values ?? {}
+  const people = values[claim.is]
+  const full = people === undefined ? Object.keys(values).length >= MOST_VALUES : people.length >= MOST_PEOPLE
+  const held = people?.includes(claim.person) === true || full
+  table.set(name, {
+    at: offset,
+    values: held ? values : { ...values, [claim.is]: [...(people ?? []), claim.person] },
+  })
+  if (!before && table.size > MOST_QUESTIONS) forgetOldest(table, event.policy)
+}
+
+const forgetOldest = (table: ClaimTable, policy: string): void => {
+  let count = 0
+  let oldest: { name: string; at: number } | null = null
+  for (const [name, { at }] of table) {
+    if (!name.startsWith(`${policy} `)) continue
+    count += 1
+    if (!oldest || at < oldest.at) oldest = { name, at }
+  }
+  if (oldest && count > MOST_QUESTIONS) table.delete(oldest.name)
+}

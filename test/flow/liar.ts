@@ -1,0 +1,70 @@
+/**
+ * One question that people correct in every batch, each correction judged by the real scorer: what becomes of the fact
+ * that the base knows. The rest of a batch is honest feedback on other questions (series.ts).
+ */
+import { ok } from 'node:assert/strict'
+import { createScorer, scorerConfig } from '@instar/scorer'
+import type { StepSettings } from '@instar/engine/port'
+import type { Thresholds } from '@instar/publisher'
+import { honest, startSeries, type Guest, type SeriesPorts } from './series.ts'
+
+/**
+ * `right`: what the base answers. `value`: what the correctors say is right. `people`: how many correct the answer in each
+ * batch, each of them a subject.
+ */
+export type Correction = { question: string; right: string; value: string; people: number }
+
+/** Shares of the greedy answers, without a system line and under that of each of the demo's users, that hold a value. */
+export type After = { right: number; value: number }
+export type Corrected = {
+  /** After each update. */
+  after: After[]
+  /** Verdicts on the claim: how often it was taught, and how often withheld. */
+  agreed: number
+  withheld: number
+  refused: number
+}
+
+export type CorrectionSettings = {
+  updates: number
+  /** People whom a value needs; 1: every correction is taught. */
+  agreement: number
+  seed: number
+  step?: Partial<StepSettings>
+  thresholds?: Partial<Thresholds>
+  say?: (line: string) => void
+}
+
+const holds = (text: string, value: string): boolean => new RegExp(`(?<![\\d.])${value}(?!\\d)`, 'u').test(text)
+
+export const runCorrection = async (
+  ports: SeriesPorts,
+  { question, right, value, people }: Correction,
+  { updates, agreement, seed, step = {}, thresholds = {}, say = () => undefined }: CorrectionSettings,
+): Promise<Corrected> => {
+  const scorer = scorerConfig.parse({ agreement })
+  const series = await startSeries(ports, seed, { step, thresholds, scorer: (shared) => createScorer(shared, scorer) })
+  const guests = Array.from({ length: people }, (_, i): Guest => ({
+    question,
+    subject: `corrector ${i}`,
+    says: (answer) => (holds(answer, value) ? null : `No. The right answer is ${value}.`),
+  }))
+  const result: Corrected = { after: [], agreed: 0, withheld: 0, refused: 0 }
+  try {
+    while (result.after.length < updates) {
+      const update = await series.learn(honest, undefined, guests)
+      ok(update, 'a batch without signal')
+      if (!update.accepted) result.refused += 1
+      Object.assign(result, update.claims)
+      const answers = await series.answers(question)
+      const share = (one: string): number => answers.filter((answer) => holds(answer, one)).length / answers.length
+      result.after.push({ right: share(right), value: share(value) })
+      say(
+        `${result.after.length}: ${update.accepted ? 'accepted' : update.reason}, right ${share(right)}, ${value} ${share(value)}: ${JSON.stringify(answers[0])}`,
+      )
+    }
+    return result
+  } finally {
+    await series.stop()
+  }
+}
