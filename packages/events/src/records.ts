@@ -28,6 +28,7 @@ export type StoredIds = { from: string | null; prefix: number; ids: number[]; le
 /** Two hashes of an assistant answer (answer-key.ts): `strict` of its text, `loose` of the trimmed text. */
 export type AnswerKey = { strict: string; loose: string }
 
+/** The enum `dialect` of the records of turns in schemas/turns; packages/dialects implements them. */
 export const DIALECT_NAMES = ['chat', 'responses', 'messages'] as const
 export type DialectName = (typeof DIALECT_NAMES)[number]
 export type TurnKind = 'main' | 'side'

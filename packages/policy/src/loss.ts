@@ -12,14 +12,14 @@
  * recorded at sampling: `tokenWeights` truncates the first factor and includes it in w_n; the second factor is the
  * ratio that is clipped here. Both KL terms sum over the whole vocabulary: an estimate from the sampled token alone
  * has a heavy tail (a single token with a log-ratio of 8 dominated a clipped gradient). Each term has a denominator of
- * its own, which `tokenWeights` includes in w, o and k.
+ * its own, which `tokenWeights` (token-weights.ts) includes in w, o and k: the place for weights of turns and tokens.
  *
  * Sources: the clipped surrogate is PPO, arXiv 1707.06347, section 3, eq. 7; the separate limits εl and εh are
  * "Clip-Higher" of DAPO, arXiv 2503.14476, section 3.1; p_old separate from q is the decoupled objective of Hilton
  * et al., arXiv 2110.00641, section 2.
  */
 import * as tf from './tensors.ts'
-import { MAX_LOG_RATIO } from './credit.ts'
+import { MAX_LOG_RATIO } from './token-weights.ts'
 
 /** Inputs of one KL term: R rows of log-probabilities of the policy and of its reference, and the weight of each row. */
 type Divergence = { student_RV: tf.Tensor2D; reference_RV: tf.Tensor2D; weight_R: tf.Tensor1D }

@@ -131,6 +131,7 @@ const fold = (line: WeightLine, logged: Logged<WeightsEvent>): FoldOutcome => {
   return outcome
 }
 
+/** In every process: from this record on, `to` is the version that serves and that the next update starts from. */
 const moveHead = (line: WeightLine, to: number, move: Omit<Move, 'from' | 'to'>): void => {
   line.moves.push({ from: line.head, to, ...move })
   line.moveCount += 1

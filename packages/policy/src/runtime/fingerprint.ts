@@ -8,7 +8,6 @@ import type { Backend } from './backend.ts'
 /** The sources that determine the numbers of an adapter. Their digest replaces a version number maintained by hand. */
 const SOURCES = [
   'adam',
-  'credit',
   'distribution',
   'divergence',
   'forward',
@@ -21,6 +20,7 @@ const SOURCES = [
   'random',
   'step',
   'tensors',
+  'token-weights',
   'training',
   'trust-region',
   'runtime/backend',

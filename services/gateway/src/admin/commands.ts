@@ -1,6 +1,6 @@
 /**
- * Runs admin commands: decides each on the current version line, appends its event to `weights`, waits until it counts,
- * then until the pool serves the result.
+ * Runs admin commands, rollback among them: decides each on the current version line, appends its event to `weights`,
+ * waits until it counts, then until the pool serves the result (`followHead` in versions/pool.ts).
  */
 import { encodeEvent, InstarError, type WeightLine } from '@instar/events'
 import { versionsOn, type EventLog } from '@instar/log'

@@ -1,6 +1,6 @@
 /**
- * Appends turns to the log and reports when they are durable. Retries for a limited time while the log is full or
- * unavailable.
+ * Makes records durable: `write` resolves when the log has a turn on disk, or on the brokers. Retries for a limited
+ * time while the log is full or unavailable. `write` of generate/candidate.ts calls it before an answer's last piece.
  */
 import { encodeRecord, InstarError, type TurnsEvent } from '@instar/events'
 import { blobChunks, versionsOn, type EventLog } from '@instar/log'
@@ -56,7 +56,7 @@ export class Capture {
    */
   async write(...events: TurnsEvent[]): Promise<void> {
     const records = events.map((event) => encodeRecord(event, versionsOn(this.log)))
-    await this.tried(
+    await this.appendWithRetries(
       () => this.log.append(records),
       events.some(({ type }) => type !== 'TurnSampled'),
     )
@@ -65,17 +65,18 @@ export class Capture {
   /** Rejects as `write` does. */
   async blob({ bytes, sha256 }: { bytes: Uint8Array; sha256: string }, at: number): Promise<void> {
     for (const chunk of blobChunks(bytes, sha256, at, versionsOn(this.log)))
-      await this.tried(() => this.log.append([chunk]))
+      await this.appendWithRetries(() => this.log.append([chunk]))
   }
 
   /** `awaited`: a failure is reported to a client. */
-  private async tried(append: () => Promise<unknown>, awaited = true): Promise<void> {
+  private async appendWithRetries(append: () => Promise<unknown>, awaited = true): Promise<void> {
     const until = this.now() + this.patienceMs
     this.running += 1
     try {
       for (let wait = FIRST_WAIT_MS; ; wait = Math.min(2 * wait, LONGEST_WAIT_MS)) {
         try {
           await append()
+          // The records are durable.
           this.refused = null
           return
         } catch (error) {

@@ -189,6 +189,7 @@ export const generateCandidate = async (ports: CandidatePorts, task: Task): Prom
     { said, toolCallIds, reason: notTrainable, firstTokenAt, finishedAt: ports.now() },
     finish,
   )
+  // The turn is durable once this resolves; only then is the last piece sent.
   await write(turn)
   ports.meter?.turn(turn, end.counts?.completionTokens ?? answer.tokens.length)
   await flow(0)

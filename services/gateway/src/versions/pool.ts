@@ -1,6 +1,6 @@
 /**
  * The loaded versions. Follows the head of the version line: reads its adapter from the log, loads it into the engine,
- * then serves it. A request keeps the version that it started with.
+ * then serves it: here a publication and a rollback take effect. A request keeps the version that it started with.
  */
 import { InstarError, type WeightLine } from '@instar/events'
 import { createPump, getBlob, type EventLog, type Pump } from '@instar/log'
@@ -40,7 +40,7 @@ export class Pool {
   constructor(ports: PoolPorts) {
     this.ports = ports
     this.pump = createPump(
-      () => this.reconcile(),
+      () => this.followHead(),
       (error) => {
         this.fault = { version: ports.line().head, message: error.message }
       },
@@ -138,7 +138,7 @@ export class Pool {
     else this.pins.delete(adapter)
   }
 
-  private async reconcile(): Promise<void> {
+  private async followHead(): Promise<void> {
     while (!this.stopped) {
       const line = this.ports.line()
       const head = servedVersion(line, line.head)
@@ -165,6 +165,7 @@ export class Pool {
     if (adapter !== null) this.pin(adapter, 1)
     try {
       if (adapter !== null && !this.loaded.has(adapter)) await this.load(served)
+      // A publication or a rollback takes effect: each request from here on gets this version.
       this.current = served
       for (const check of this.waiters) check()
       return true

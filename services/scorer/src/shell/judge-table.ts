@@ -1,4 +1,7 @@
-/** The judges by name. An entry makes its judge, or null where its configuration is missing. */
+/**
+ * The judges by name. An entry makes its judge, or null where its configuration is missing. A new one: a `Judge`
+ * (judges.ts) in a file of its own, as llm-judge.ts; its entry here; its name and settings in ../config.ts.
+ */
 import type { JudgeName, ScorerConfig } from '../config.ts'
 import { reactionsJudge, type Judge } from './judges.ts'
 import { createLlmJudge } from './llm-judge.ts'

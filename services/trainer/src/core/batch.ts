@@ -1,4 +1,7 @@
-/** Selects the turns of the next batch and builds its BatchSealed record, before the update is computed. */
+/**
+ * Seals the next batch: selects its turns and builds its BatchSealed record, before the update is computed. decide.ts
+ * says when; the batch is sealed once that record is on the log.
+ */
 import {
   derivedId,
   lineageDistance,

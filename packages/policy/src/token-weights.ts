@@ -1,5 +1,5 @@
 /**
- * Loss weights of the response tokens of a batch, computed from recorded and recomputed log-probabilities (nats) on
+ * The weights of turns and tokens in the loss (w, o and k of loss.ts) of one batch, computed from recorded and recomputed log-probabilities (nats) on
  * plain numbers. The importance weights p_old/q are those of the decoupled PPO objective (Hilton et al., arXiv
  * 2110.00641, section 2), truncated from above (truncated importance sampling, Ionides 2008,
  * doi 10.1198/106186008X320456).
