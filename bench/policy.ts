@@ -19,7 +19,7 @@ import { createRuntime, type Runtime } from '@instar/policy/runtime/runtime'
 import { findBuilt } from '@instar/policy/runtime/tfjs-node/place'
 import { compileTraining, type MicroBatchResult, type Training } from '@instar/policy/training'
 import { weightShapes, type ModelConfig, type Weights } from '@instar/policy/weights'
-import { fetchSmolLM2 } from '../test/model/fetch.ts'
+import { fetchSmolLM2 } from '../cli/src/smollm2.ts'
 import { machine, median, rounded } from './machine.ts'
 import { startTorch, type DecodeReply, type Peer, type TrainReply } from './peers/torch.ts'
 

@@ -10,11 +10,11 @@ import { givesIds, openRemote } from '@instar/gateway/open-remote'
 import { randomBytes } from '@instar/gateway/random'
 import { announceUpgrade, openSnapshots, type EmbeddedLog, type EventLog } from '@instar/log'
 import type { Model, ServingEngine } from '@instar/engine/port'
-import { holdsWeights, openModel, startServing } from '@instar/policy'
+import { createCoreShare, holdsWeights, openModel, startServing, type CoreShare } from '@instar/policy'
 import { adminTokenIn, createMetrics, measuredLog, openLog, readSettings, serviceLog } from '@instar/process'
 import { startPostgres, type Postgres } from '@instar/projections'
 import type { PublisherPorts } from '@instar/publisher'
-import type { TrainerPorts } from '@instar/trainer'
+import { trainerConfig, type TrainerPorts } from '@instar/trainer'
 import type { PipelineConfig } from './pipeline-config.ts'
 import type { LineState, ThreadData } from './services-thread/protocol.ts'
 import { startThread, type ServicesThread } from './services-thread/thread.ts'
@@ -52,13 +52,14 @@ const startServicesThread = (
   settings: ThreadData['log'],
   log: EventLog,
   learns: boolean,
+  share: CoreShare | null,
   hooks: PipelineHooks,
 ): ServicesThread => {
   const { data, model, engine, learnEngine, scorer, trainer, publisher } = config
   const channel = 'join' in log ? new MessageChannel() : null
   if (channel) (log as EmbeddedLog).join(channel.port1)
   const threadConfig = { data, model, engine, scorer, trainer, publisher, ...(learnEngine ? { learnEngine } : {}) }
-  return startThread({ config: threadConfig, log: settings, port: channel?.port2 ?? null, learns }, hooks)
+  return startThread({ config: threadConfig, log: settings, port: channel?.port2 ?? null, learns, share }, hooks)
 }
 
 /** Stops the services when `signal` is aborted before `step` is done, and rejects with `aborted`. */
@@ -111,11 +112,13 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
     const snapshots = openSnapshots(join(config.data, 'snapshots'), { logLine: hooks.logLine })
     const abortable = hooks.signal ? { signal: hooks.signal } : {}
     const learns = !config.remote || (givesIds(config.remote) && holdsWeights(config.model))
+    // A remote engine has cores of its own.
+    const share = config.remote ? null : createCoreShare(trainerConfig.parse(config.trainer).learningShare)
     const startEmbedded = async (): Promise<Serving> => {
-      const engine = await startServing({ model: config.model, engine: config.engine, ...abortable })
+      const engine = await startServing({ model: config.model, engine: config.engine, share, ...abortable })
       return { engine, line: engine.capabilities().fingerprint, model: null, adapterFault: null }
     }
-    const services = startServicesThread(config, settings, opened, learns, hooks)
+    const services = startServicesThread(config, settings, opened, learns, share, hooks)
     const [base, serving, learning, postgres] = await allOrNone([
       learns ? openModel(config.model) : Promise.resolve(null),
       (config.remote ? openRemote(config.remote, { logLine: hooks.logLine, ...abortable }) : startEmbedded()).then(

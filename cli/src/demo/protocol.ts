@@ -6,6 +6,7 @@ import type OpenAI from 'openai'
 import type { Question } from '../../../models/tiny/recipe/families/family.ts'
 import { isCorrect, questions } from '../../../models/tiny/recipe/questions.ts'
 import { integer, pick, seeded, type Random } from '../../../models/tiny/recipe/random.ts'
+import { ChatClient, mapConcurrently, shareOf, type Message } from './chat-client.ts'
 import { USERS, WRONG, type User } from './users.ts'
 
 export type DemoSettings = {
@@ -28,6 +29,7 @@ const WINDOW = 24
 const CORRECTIONS = 2
 /** Concurrent requests of a measurement. */
 const CONCURRENCY = 8
+const MAX_TOKENS = 96
 
 /** `firstReplies`: for each session, whether its first reply satisfied the user. */
 type UserRecord = { user: User; random: Random; firstReplies: boolean[]; sessionsToConverge: number | null }
@@ -47,15 +49,14 @@ type DemoPorts = {
 
 export class Demo {
   readonly users: UserRecord[]
-  requests = 0
-  failed = 0
-  lastError: Error | null = null
+  private readonly chat: ChatClient
   private readonly ports: DemoPorts
   private readonly settings: DemoSettings
   private readonly questions: Question[]
 
   constructor(ports: DemoPorts, settings: DemoSettings) {
     this.ports = ports
+    this.chat = new ChatClient(ports.client, { maxTokens: MAX_TOKENS })
     this.settings = settings
     this.users = USERS.map((user, i) => ({
       user,
@@ -64,6 +65,18 @@ export class Demo {
       sessionsToConverge: null,
     }))
     this.questions = questions({ heldOut: true, split: 'demo', seed: settings.seed, count: settings.sessions })
+  }
+
+  get requests(): number {
+    return this.chat.requests
+  }
+
+  get failed(): number {
+    return this.chat.failed
+  }
+
+  get lastError(): Error | null {
+    return this.chat.lastError
   }
 
   get sessions(): number {
@@ -101,12 +114,12 @@ export class Demo {
   /** One conversation: a question, at most CORRECTIONS corrections, thanks. */
   private async session(record: UserRecord, question: Question): Promise<void> {
     const { user } = record
-    const messages: OpenAI.ChatCompletionMessageParam[] = [
+    const messages: Message[] = [
       { role: 'system', content: user.system },
       { role: 'user', content: question.question },
     ]
     for (let attempt = 0; attempt <= CORRECTIONS; attempt += 1) {
-      const answer = await this.complete(messages, { user: user.requestUser, seed: seedFrom(record.random) })
+      const answer = await this.chat.complete(messages, { user: user.requestUser, seed: seedFrom(record.random) })
       if (answer === null) return
       const satisfied = user.satisfied(answer)
       if (attempt === 0) this.addFirstReply(record, satisfied)
@@ -114,7 +127,7 @@ export class Demo {
       const reaction = pick(record.random, done ? user.thanks : satisfied ? WRONG : user.complaints)
       messages.push({ role: 'assistant', content: answer }, { role: 'user', content: reaction })
       if (done || attempt === CORRECTIONS) {
-        await this.complete(messages, { user: user.requestUser, seed: seedFrom(record.random) })
+        await this.chat.complete(messages, { user: user.requestUser, seed: seedFrom(record.random) })
         return
       }
     }
@@ -130,41 +143,11 @@ export class Demo {
       record.sessionsToConverge = record.firstReplies.length
   }
 
-  /** Streams one answer. Null if the request failed. */
-  private async complete(
-    messages: OpenAI.ChatCompletionMessageParam[],
-    options: { user?: string; model?: string; temperature?: number; seed?: number; noTrain?: boolean },
-  ): Promise<string | null> {
-    this.requests += 1
-    const { model = 'policy', temperature, user, seed, noTrain } = options
-    try {
-      const stream = await this.ports.client.chat.completions.create(
-        {
-          model,
-          messages: [...messages],
-          stream: true,
-          max_tokens: 96,
-          ...(temperature === undefined ? {} : { temperature }),
-          ...(user === undefined ? {} : { user }),
-          ...(seed === undefined ? {} : { seed }),
-        },
-        noTrain ? { headers: { 'x-instar-no-train': '1' } } : {},
-      )
-      let text = ''
-      for await (const chunk of stream) text += chunk.choices[0]?.delta.content ?? ''
-      return text
-    } catch (error) {
-      this.failed += 1
-      this.lastError = error as Error
-      return null
-    }
-  }
-
   /** Share of held-out questions that the model answers correctly, with greedy decoding. */
   async correctness(model: string): Promise<number> {
     const heldOut = questions({ heldOut: true, split: 'evaluation', seed: 1, count: this.settings.evaluation })
-    const correct = await this.each(heldOut, async (question) => {
-      const answer = await this.complete([{ role: 'user', content: question.question }], {
+    const correct = await mapConcurrently(heldOut, CONCURRENCY, async (question) => {
+      const answer = await this.chat.complete([{ role: 'user', content: question.question }], {
         model,
         temperature: 0,
         noTrain: true,
@@ -178,8 +161,8 @@ export class Demo {
   async satisfaction(user: User, model: string): Promise<number> {
     const heldOut = questions({ heldOut: true, split: 'evaluation', seed: 2, count: this.settings.fresh })
     return shareOf(
-      await this.each(heldOut, async (question, i) => {
-        const answer = await this.complete(
+      await mapConcurrently(heldOut, CONCURRENCY, async (question, i) => {
+        const answer = await this.chat.complete(
           [
             { role: 'system', content: user.system },
             { role: 'user', content: question.question },
@@ -199,33 +182,18 @@ export class Demo {
       seed: 3 + USERS.indexOf(user),
       count: 1,
     })[0] as Question
-    const messages: OpenAI.ChatCompletionMessageParam[] = [
+    const messages: Message[] = [
       { role: 'system', content: user.system },
       { role: 'user', content: question.question },
     ]
     const answers = await Promise.all(
-      models.map((model) => this.complete(messages, { model, temperature: 0, noTrain: true })),
+      models.map((model) => this.chat.complete(messages, { model, temperature: 0, noTrain: true })),
     )
     return { question: question.question, answers: answers.map((answer) => answer ?? '') }
-  }
-
-  /** Maps items with CONCURRENCY calls at a time. */
-  private async each<T, R>(items: readonly T[], work: (item: T, index: number) => Promise<R>): Promise<R[]> {
-    const results: R[] = []
-    let next = 0
-    const runNext = async (): Promise<void> => {
-      for (let i = next++; i < items.length; i = next++) results[i] = await work(items[i] as T, i)
-    }
-    await Promise.all(Array.from({ length: CONCURRENCY }, runNext))
-    return results
   }
 }
 
 const seedFrom = (random: Random): number => integer(random, 1, 2 ** 31 - 1)
-
-/** 0 for an empty list. */
-const shareOf = (list: readonly boolean[]): number =>
-  list.length === 0 ? 0 : list.filter(Boolean).length / list.length
 
 /** Share over the last WINDOW sessions. */
 export const recentShare = (firstReplies: readonly boolean[]): number => shareOf(firstReplies.slice(-WINDOW))

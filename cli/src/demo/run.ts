@@ -1,5 +1,5 @@
 /** Runs the demo: a pipeline in a temporary folder, three simulated users, measurements before and after. */
-import { existsSync, readdirSync, rmSync, statSync, mkdtempSync } from 'node:fs'
+import { rmSync, mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import OpenAI from 'openai'
@@ -7,6 +7,7 @@ import type { EngineChoice } from '@instar/policy'
 import type { LearningSettings } from '../learning-settings.ts'
 import { startPipeline, type Pipeline } from '../pipeline.ts'
 import { createFirstError } from './first-error.ts'
+import { folderBytes } from './folder-bytes.ts'
 import { answersText, createProgressLine, summaryText, versionTable, type VersionRow } from './output.ts'
 import { Demo, DEMO, recentShare, type DemoSettings } from './protocol.ts'
 import type { DemoResult } from './result.ts'
@@ -142,6 +143,3 @@ export const runDemo = async (options: DemoOptions): Promise<DemoResult> => {
 }
 
 const headOf = async (pipeline: Pipeline): Promise<number> => (await pipeline.line())?.head ?? 0
-
-const folderBytes = (folder: string): number =>
-  existsSync(folder) ? readdirSync(folder).reduce((total, name) => total + statSync(join(folder, name)).size, 0) : 0

@@ -1,6 +1,7 @@
 /** Messages between the gateway's thread and the services' thread. Every field is structured-cloneable. */
 import type { PlainError } from '@instar/events/plain-error'
 import type { Model } from '@instar/engine/port'
+import type { CoreShare } from '@instar/policy'
 import type { MetricValues, Settings } from '@instar/process'
 import type { DatabaseConnection } from '@instar/projections'
 import type { PublisherPorts } from '@instar/publisher'
@@ -15,6 +16,8 @@ export type ThreadData = {
   port: MessagePort | null
   /** The trainer and the publisher run too. */
   learns: boolean
+  /** Memory that the learning engine shares with the serving engine; null: that is not in this process. */
+  share: CoreShare | null
 }
 
 /** What the services need from the serving engine and from PostgreSQL. `database` null: there is none. */

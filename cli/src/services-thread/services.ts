@@ -40,9 +40,17 @@ const now = (): number => Date.now()
 const SETTLED_POLL_MS = 15
 
 /** Null where nothing is learned. Rejects with `aborted` after `signal`. */
-export const loadLearning = async ({ config, learns }: ThreadData, signal: AbortSignal): Promise<Learning | null> => {
+export const loadLearning = async (
+  { config, learns, share }: ThreadData,
+  signal: AbortSignal,
+): Promise<Learning | null> => {
   if (!learns) return null
-  const learner = await startLearning({ model: config.model, engine: config.learnEngine ?? config.engine, signal })
+  const learner = await startLearning({
+    model: config.model,
+    engine: config.learnEngine ?? config.engine,
+    share,
+    signal,
+  })
   try {
     return { learner, model: await openModel(config.model) }
   } catch (error) {

@@ -26,7 +26,7 @@ const start = async (data: string) => {
     partitions: {},
   } as unknown as ThreadData['log']
   const thread = startThread(
-    { config, log: settings, port: port2, learns: false },
+    { config, log: settings, port: port2, learns: false, share: null },
     { onFatal: (error) => faults.push(error), logLine: () => undefined },
   )
   await thread.loaded

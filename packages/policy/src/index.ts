@@ -11,3 +11,4 @@ export {
 export { startServing, type ServingOptions } from './serve/engine.ts'
 export { startLearning, type LearningOptions } from './learn/engine.ts'
 export { ENGINES, type EngineChoice } from './runtime/engines.ts'
+export { createCoreShare, pausedMs, type CoreShare } from './share/core-share.ts'

@@ -67,6 +67,14 @@ export const trainerConfig = z.object({
     .max(1)
     .default(0.5)
     .describe('share of a batch beyond which the turns of one person come after those of others'),
+  learningShare: z
+    .number()
+    .nonnegative()
+    .max(0.9)
+    .default(0.5)
+    .describe(
+      'share of the time in which serving leaves the cores to learning while an update or a candidate is computed',
+    ),
   loss: z.enum(LOSS_NAMES).default('hybrid').describe('hybrid: rewards and hints; binary: rewards; opd: hints'),
   step: step.prefault({}),
 })

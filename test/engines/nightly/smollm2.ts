@@ -3,7 +3,7 @@ import { openCheckpoint } from '@instar/policy/checkpoints/folder'
 import { writeSafetensors, type Tensor } from '@instar/policy/checkpoints/safetensors'
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { fetchSmolLM2 } from '../../model/fetch.ts'
+import { fetchSmolLM2 } from '../../../cli/src/smollm2.ts'
 
 const CACHE = resolve(import.meta.dirname, '../../../.cache')
 

@@ -15,6 +15,7 @@ import type {
 } from '@instar/engine/port'
 import { fromPlain } from '@instar/events/plain-error'
 import { Thread, THREAD_DEFAULTS, type ThreadSettings } from '../serve/thread.ts'
+import { endWork } from '../share/core-share.ts'
 import type { CallName, Calls, FromLearner, LearnWorkerData, LearnWorkerOptions, ToLearner } from './protocol.ts'
 
 /**
@@ -61,6 +62,7 @@ class EmbeddedLearning implements LearningEngine {
           this.receive(message)
         },
         lost: (error) => {
+          if (options.share) endWork(options.share)
           for (const pending of this.pending.values()) pending.reject(error)
           this.pending.clear()
         },
@@ -161,7 +163,10 @@ class EmbeddedLearning implements LearningEngine {
 /** Resolves when the model is loaded. Rejects with the error of the start, or with `aborted` when `signal` aborts. */
 export async function startLearning(options: LearningOptions): Promise<LearningEngine & { readonly choice: string }> {
   const { signal, backoffMs, waitMs, graceMs, ...rest } = { ...THREAD_DEFAULTS, ...options }
-  const engine = new EmbeddedLearning({ engine: 'auto', threads: 1, ...rest }, { backoffMs, waitMs, graceMs })
+  const engine = new EmbeddedLearning(
+    { engine: 'auto', threads: 1, share: null, ...rest },
+    { backoffMs, waitMs, graceMs },
+  )
   await engine.start(signal)
   return engine
 }

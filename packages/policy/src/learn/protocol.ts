@@ -12,6 +12,7 @@ import type {
 } from '@instar/engine/port'
 import type { EngineChoice } from '../runtime/engines.ts'
 import type { PlainError } from '@instar/events/plain-error'
+import type { CoreShare } from '../share/core-share.ts'
 import type { Exit } from '../serve/protocol.ts'
 
 export type LearnWorkerOptions = {
@@ -19,6 +20,8 @@ export type LearnWorkerOptions = {
   model: string
   engine: EngineChoice
   threads: number
+  /** Of the serving engine in the same process; null: there is none. */
+  share: CoreShare | null
 }
 
 /** `adapters`: loaded before `ready`; in a restarted thread, those that were loaded in the previous one. */

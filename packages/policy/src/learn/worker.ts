@@ -10,6 +10,7 @@ import { createRuntime } from '../runtime/runtime.ts'
 import { plainError } from '@instar/events/plain-error'
 import { PARENT_SLOT, Trainer } from '../step.ts'
 import { evaluate } from './evaluate.ts'
+import { LearningWork } from '../share/core-share.ts'
 import { lowerPriority } from './priority.ts'
 import type { Calls, CallName, FromLearner, LearnWorkerData, ToLearner } from './protocol.ts'
 
@@ -30,6 +31,7 @@ async function main(options: LearnWorkerData): Promise<void> {
   const base = await hashCheckpoint(options.model)
   const runtime = await createRuntime({ config, weights, base, engine: options.engine, threads: options.threads })
   const trainer = new Trainer(runtime, base)
+  const work = options.share && new LearningWork(options.share, runtime.backend.threads)
   const sampler = { runtime, tokenizer, endOfTurn: new Set(endOfTurn) }
   // `splice` releases the copies of the bytes.
   const adapters = new Map<string, Lora>(
@@ -122,10 +124,13 @@ async function main(options: LearnWorkerData): Promise<void> {
       return
     }
     last = last.then(async () => {
+      work?.begin()
       try {
         post({ type: 'result', call: message.call, result: await perform(message) })
       } catch (error) {
         post({ type: 'error', call: message.call, error: plainError(error) })
+      } finally {
+        work?.end()
       }
     })
   })

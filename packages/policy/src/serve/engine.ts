@@ -39,6 +39,7 @@ const DEFAULTS = {
   prefillBusy: 64,
   prefillIdle: 256,
   queue: 256,
+  share: null,
 } as const
 
 /** Most constraints whose successful `check` is cached. */

