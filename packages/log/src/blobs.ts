@@ -45,7 +45,7 @@ export const blobChunks = function* (
         sha256,
         index,
         count,
-        bytes: bytes.slice(index * CHUNK_BYTES, (index + 1) * CHUNK_BYTES),
+        bytes: bytes.subarray(index * CHUNK_BYTES, (index + 1) * CHUNK_BYTES),
         at,
       },
       versions,

@@ -12,7 +12,6 @@ import { checkBind } from './receive/core/guard.ts'
 import { RecentRequests } from './session/core/recent-requests.ts'
 import { adminToken } from './receive/admin-token.ts'
 import { Background } from './generate/background.ts'
-import { countBuffersWithTheHeap } from './receive/buffers.ts'
 import { Capture } from './capture/capture.ts'
 import { Cancelled } from './generate/candidate.ts'
 import { answer } from './generate/completion.ts'
@@ -259,7 +258,6 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
 
   return {
     async start() {
-      countBuffersWithTheHeap()
       checkBind(config.host, keyring.locked(), config.open)
       tail = await startTail({ log, name: policy, snapshot, ignored: ignoredWeights, onWeights: onWeights, onBroken })
       try {

@@ -6,19 +6,41 @@
  *   0 timestamp f64 · 8 schema id u32 · 12 key length u32 · 16 payload length u32 · 20 partition u16
  *   22 topic u8 (index into TOPICS) · 23 unused
  */
+import { InstarError } from '@instar/events/errors'
 import { TOPICS } from '@instar/events/flow'
 import { murmur2, type PartitionCounts } from '../partition.ts'
 import type { Append, Position } from '../port.ts'
+import { checkAppend } from '../record.ts'
 
 const HEADER = 24
-/** Initial bytes of a frame. A frame that grew beyond `MAX_RETAINED_BYTES` shrinks to it after its transaction. */
 const INITIAL_BYTES = 1 << 20
+/**
+ * A frame grows beyond this for a single call only, and shrinks after its transaction. Replaced memory stays allocated
+ * until the writing thread collects its reference to it, which may take long: that thread allocates few objects.
+ */
 const MAX_RETAINED_BYTES = 4 << 20
 
 const topicNumber = new Map<string, number>(TOPICS.map((topic, i) => [topic, i]))
 
-/** An upper bound of the bytes of a record in a frame. */
-export const framedBytes = ({ key, payload }: Append): number => HEADER + key.length * 3 + payload.length
+/** `bytes`: of the payloads; `framed`: an upper bound of their bytes in a frame. Throws `bad_record`. */
+export const sizeOf = (
+  records: readonly Append[],
+  schemas: ReadonlyMap<string, number>,
+): { bytes: number; framed: number } => {
+  let bytes = 0
+  let framed = 0
+  for (const record of records) {
+    checkAppend(record)
+    const { key, payload, schema } = record
+    if (!schemas.has(schema)) {
+      const message = `the schema ${schema} is not among those that the log was opened with`
+      throw new InstarError('bad_record', message, { schema })
+    }
+    bytes += payload.length
+    framed += HEADER + key.length * 3 + payload.length
+  }
+  return { bytes, framed }
+}
 
 /** The appending thread's side. */
 export class Frame {
@@ -37,11 +59,16 @@ export class Frame {
     return this.used + bytes <= this.#memory.length
   }
 
+  /** Whether `reserve` makes room for `bytes` more bytes within the memory that is retained. */
+  mayReserve(bytes: number): boolean {
+    return this.used + bytes <= MAX_RETAINED_BYTES
+  }
+
   /** Makes room for `bytes` more bytes, in new memory if required. */
   reserve(bytes: number): void {
     if (this.fits(bytes)) return
     const before = this.#memory
-    this.#allocate(Math.max(2 * before.length, this.used + bytes))
+    this.#allocate(Math.max(Math.min(2 * before.length, MAX_RETAINED_BYTES), this.used + bytes))
     before.copy(this.#memory, 0, 0, this.used)
   }
 

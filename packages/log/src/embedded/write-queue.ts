@@ -6,10 +6,10 @@
 import { InstarError } from '@instar/events/errors'
 import { Worker } from 'node:worker_threads'
 import type { Append, Position } from '../port.ts'
-import { checkAppend } from '../record.ts'
 import { Batch } from './batch.ts'
 import { AppenderControl, controlMemory, firstOffsets } from './control.ts'
-import { framedBytes } from './frame.ts'
+import { sizeOf } from './frame.ts'
+import { Overflow, type WaitingCall } from './overflow.ts'
 import type { WrittenCall } from './recent-records.ts'
 import type { Failed, FromWriter, ToWriter, WriterData } from './messages.ts'
 
@@ -25,6 +25,8 @@ export class WriteQueue {
   /** The writer's batch. In state `open` calls are added to it, in state `sealed` to `#waiting`. */
   #writing = new Batch(0)
   #waiting = new Batch(1)
+  /** Calls that wait for room in `#waiting`, in order. */
+  readonly #overflow = new Overflow()
   #state: 'idle' | 'open' | 'sealed' = 'idle'
   #closing = false
   /** The error of all further calls, once the queue is closed or broken. */
@@ -84,42 +86,40 @@ export class WriteQueue {
   append(records: readonly Append[]): Promise<Position[]> {
     return new Promise((resolve, reject) => {
       this.#check()
-      let bytes = 0
-      let framed = 0
-      for (const record of records) {
-        checkAppend(record)
-        if (!this.#schemas.has(record.schema))
-          throw new InstarError(
-            'bad_record',
-            `the schema ${record.schema} is not among those that the log was opened with`,
-            {
-              schema: record.schema,
-            },
-          )
-        bytes += record.payload.length
-        framed += framedBytes(record)
-      }
+      const { bytes, framed } = sizeOf(records, this.#schemas)
       if (records.length === 0) return resolve([])
       this.#checkRoom(records.length, bytes)
-      const batch = this.#batchFor(framed)
-      const { frame } = batch
-      const positions = records.map((record) => frame.add(record, this.#schemas.get(record.schema)!, this.#data.counts))
-      batch.bytes += bytes
-      batch.calls.push({ records, positions, resolve, reject })
-      if (this.#state === 'open') this.#control.publish(frame.used)
+      this.#add({
+        records: records.length,
+        bytes,
+        framed,
+        addTo: (batch) => {
+          const { frame } = batch
+          const positions = records.map((record) =>
+            frame.add(record, this.#schemas.get(record.schema)!, this.#data.counts),
+          )
+          batch.bytes += bytes
+          batch.calls.push({ records, positions, resolve, reject })
+        },
+        reject,
+      })
+      if (this.#state === 'open') this.#control.publish(this.#writing.frame.used)
     })
   }
 
   commit(group: string, positions: readonly Position[]): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#check()
-      this.#batchFor(0).commits.push({
-        group,
-        positions: positions.map(({ topic, partition, offset }) => ({ topic, partition, offset })),
-        resolve,
-        reject,
-      })
+      const committed = positions.map(({ topic, partition, offset }) => ({ topic, partition, offset }))
+      const addTo = ({ commits }: Batch): void => void commits.push({ group, positions: committed, resolve, reject })
+      this.#add({ records: 0, bytes: 0, framed: 0, addTo, reject })
     })
+  }
+
+  #add(call: WaitingCall): void {
+    const batch = this.#overflow.first ? null : this.#batchFor(call.framed)
+    if (batch) call.addTo(batch)
+    else this.#overflow.add(call)
   }
 
   /** Writes all waiting records, then closes the file and releases the lock. */
@@ -144,8 +144,8 @@ export class WriteQueue {
   }
 
   #checkRoom(records: number, bytes: number): void {
-    const waiting = this.#writing.frame.records + this.#waiting.frame.records
-    const waitingBytes = this.#writing.bytes + this.#waiting.bytes
+    const waiting = this.#writing.frame.records + this.#waiting.frame.records + this.#overflow.records
+    const waitingBytes = this.#writing.bytes + this.#waiting.bytes + this.#overflow.bytes
     if (waiting > 0 && (waiting + records > this.#limits.records || waitingBytes + bytes > this.#limits.bytes)) {
       throw new InstarError('log_full', `${waiting} records (${waitingBytes} bytes) are waiting to be written`, {
         records: waiting,
@@ -154,12 +154,14 @@ export class WriteQueue {
     }
   }
 
-  /** The batch for a call that needs `framed` bytes, with room for them. */
-  #batchFor(framed: number): Batch {
+  /** The batch for a call that needs `framed` bytes, with room for them; null if the call must wait for the next one. */
+  #batchFor(framed: number): Batch | null {
     // The writer reads the frame of an open batch, so its memory cannot be replaced.
     if (this.#state === 'open' && !this.#writing.frame.fits(framed)) this.#seal()
     if (this.#state === 'sealed') {
-      this.#waiting.frame.reserve(framed)
+      const { frame } = this.#waiting
+      if (frame.used > 0 && !frame.mayReserve(framed)) return null
+      frame.reserve(framed)
       return this.#waiting
     }
     if (this.#state === 'idle') {
@@ -208,10 +210,21 @@ export class WriteQueue {
       this.#open()
       this.#control.publish(this.#writing.frame.used)
       this.#seal()
+      this.#addWaiting()
     }
     const writtenCalls = settle()
     this.#onWritten(failed ? null : writtenCalls)
     if (this.#state === 'idle') this.#drained?.()
+  }
+
+  /** Adds the calls that have waited to the next batch, while there is room. The first always has room. */
+  #addWaiting(): void {
+    for (let call = this.#overflow.first; call; call = this.#overflow.first) {
+      const batch = this.#batchFor(call.framed)
+      if (batch === null) break
+      this.#overflow.shift()
+      call.addTo(batch)
+    }
   }
 
   #break(reason: InstarError): void {
@@ -219,6 +232,7 @@ export class WriteQueue {
     const failure = (this.#failure ??= reason)
     this.#state = 'idle'
     for (const batch of [this.#writing, this.#waiting]) batch.take(failure)()
+    for (let call = this.#overflow.shift(); call; call = this.#overflow.shift()) call.reject(failure)
     this.#drained?.()
     if (first && failure.code === 'log_broken') this.#onBroken(failure)
   }

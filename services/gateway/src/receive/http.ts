@@ -1,12 +1,13 @@
 /** The HTTP server: access checks, bodies as bytes, and errors in one JSON shape. */
 import { InstarError } from '@instar/events'
-import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type RequestPayload } from 'fastify'
 import type { GatewayConfig } from '../config.ts'
 import { DIALECTS, type Dialect } from '@instar/dialects'
 import { allowed, readable } from './core/cors.ts'
 import { isListed } from './core/guard.ts'
 import { usualPath } from './core/paths.ts'
 import { decoded } from './encoding.ts'
+import { readBody } from './body.ts'
 import { isCounted, one, pathOf, type Entrance } from './entrance.ts'
 import { faultOf, sendMalformed, sendFault, logFault, malformedRequest } from './faults.ts'
 import { linger } from './lingering.ts'
@@ -73,7 +74,13 @@ export const createServer = (
         served.push({ method: one, url, scope: routes.compat.find((route) => route.url === url)?.scope })
   })
   server.removeAllContentTypeParsers()
-  server.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
+  server.addContentTypeParser('*', (request: FastifyRequest, payload: RequestPayload) =>
+    readBody(payload, {
+      contentLength: Number(request.headers['content-length']),
+      encoded: isCounted(request.headers),
+      limit: request.routeOptions.bodyLimit,
+    }),
+  )
 
   /** Errors sent inside a stream, whose status was 200. */
   const inStream = new WeakMap<FastifyRequest, InstarError>()

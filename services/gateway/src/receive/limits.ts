@@ -1,5 +1,6 @@
 /** Limits on requests: the rates of each key, and the memory of all bodies together. */
 import { InstarError } from '@instar/events'
+import { BufferCollection } from './buffers.ts'
 import { take, type Bucket, type Key } from './core/keys.ts'
 import type { RateLimitState } from '@instar/dialects'
 import { standingOf } from './core/rate-headers.ts'
@@ -10,6 +11,7 @@ export class Bodies {
   private readonly body: number
   private bytes = 0
   private readonly byKey = new Map<string, number>()
+  private readonly collection = new BufferCollection()
 
   /** `body`: maximum size of one body, which always fits. */
   constructor(limit: number, body: number) {
@@ -37,11 +39,13 @@ export class Bodies {
       throw new InstarError('overloaded', message, { limit: this.limit, retryAfterMs: 1000 })
     }
     this.bytes += bytes
+    this.collection.move(bytes, this.bytes)
     if (key !== null) this.byKey.set(key, own + bytes)
   }
 
   release(bytes: number, key: string | null): void {
     this.bytes -= bytes
+    this.collection.move(bytes, this.bytes)
     const left = key === null ? 0 : (this.byKey.get(key) ?? 0) - bytes
     if (key !== null && left > 0) this.byKey.set(key, left)
     else if (key !== null) this.byKey.delete(key)
