@@ -6,7 +6,7 @@ import { runCommand, type CommandPorts } from './admin/commands.ts'
 import { modelCard, modelList, statusOf } from './admin/core/report.ts'
 import { giveFeedback, type FeedbackPorts } from './capture/feedback.ts'
 import type { CompatRoute } from './compat/route.ts'
-import { embeddingRequest } from './generate/core/embeddings.ts'
+import { embed } from './generate/embeddings.ts'
 import type { AnswerCall, AnswerPorts, AnswerReply } from './generate/context.ts'
 import { complete } from './generate/text-completion.ts'
 import { countTokens } from './prompt/counting.ts'
@@ -48,12 +48,7 @@ export const createRoutes = ({
   return {
     answer,
     complete: async (call) => complete(admitting(), call),
-    embed(body, gone) {
-      const asked = parseJson(body)
-      if (!engine.embed)
-        throw new InstarError('not_available', `The engine ${engine.capabilities().engine} has no embeddings.`)
-      return engine.embed((served) => embeddingRequest(asked, policy, served), gone)
-    },
+    embed: async (call) => embed(admitting(), call),
     compat,
     countTokens: async (dialect, body, key) => ({
       input_tokens: countTokens(

@@ -2,6 +2,7 @@
 import {
   foldUpdates,
   initialUpdates,
+  InstarError,
   sessionOfTurn,
   updateLine,
   type Logged,
@@ -9,6 +10,7 @@ import {
   type UpdatesEvent,
 } from '@instar/events'
 import { followEvents, type EventLog, type Follower } from '@instar/log'
+import { setTimeout as delay } from 'node:timers/promises'
 
 export type PendingTurns = {
   /** Scored turns that are in no batch, by session. */
@@ -22,20 +24,29 @@ export type PendingTurns = {
 /** Turns and sessions that are remembered, each; beyond it the oldest are forgotten. */
 const MOST_REMEMBERED = 200_000
 
-const addBounded = (set: Set<string>, value: string): void => {
-  set.add(value)
-  if (set.size > MOST_REMEMBERED) set.delete(set.values().next().value!)
+export type PendingTurnsReader = {
+  /** Counts at the end of the log. Throws `log_unavailable` if that is not reached in time, and the follower's error. */
+  read(): Promise<PendingTurns>
+  stop(): Promise<void>
 }
 
-export type PendingTurnsReader = { read(): Promise<PendingTurns>; stop(): Promise<void> }
-
-export const createPendingTurnsReader = (log: EventLog, policy: string): PendingTurnsReader => {
+/** `withinMs`: how long a read waits for the end of the log. */
+export const createPendingTurnsReader = (
+  log: EventLog,
+  policy: string,
+  withinMs: number,
+  most: number = MOST_REMEMBERED,
+): PendingTurnsReader => {
   const updates = initialUpdates()
   const scored = new Set<string>()
   const spentSessions = new Set<string>()
   let follower: Promise<Follower> | null = null
   let fault: Error | null = null
 
+  const addBounded = (set: Set<string>, value: string): void => {
+    set.add(value)
+    if (set.size > most) set.delete(set.values().next().value!)
+  }
   const take = (logged: Logged): void => {
     const event = logged.event as ScoresEvent | UpdatesEvent
     if (event.policy !== policy) return
@@ -65,8 +76,10 @@ export const createPendingTurnsReader = (log: EventLog, policy: string): Pending
         follower = null
         throw error
       })
-      const following = await follower
-      await Promise.race([following.caughtUp(), following.done])
+      await inTime(
+        follower.then((following) => Promise.race([following.caughtUp(), following.done])),
+        withinMs,
+      )
       if (fault !== null) throw fault
       const line = updateLine(updates, policy)
       const waiting = new Map<string, number>()
@@ -83,5 +96,19 @@ export const createPendingTurnsReader = (log: EventLog, policy: string): Pending
     async stop() {
       await (await follower)?.stop()
     },
+  }
+}
+
+/** Throws `log_unavailable` if `reading` takes longer. */
+const inTime = async (reading: Promise<unknown>, ms: number): Promise<void> => {
+  const stop = new AbortController()
+  const late = delay(ms, undefined, { signal: stop.signal }).then(() => {
+    throw new InstarError('log_unavailable', `The end of the log was not read within ${ms / 1000} s.`)
+  })
+  try {
+    await Promise.race([reading, late])
+  } finally {
+    stop.abort()
+    late.catch(() => undefined)
   }
 }

@@ -9,7 +9,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { CompatRoute } from '../compat/route.ts'
 import { one, type Entrance } from './entrance.ts'
 import type { Routes } from './routes.ts'
-import { bytesOf, goneSignal, hijackable, segmentOf, SMALL_BODY } from './request-parts.ts'
+import { bytesOf, hijackable, segmentOf, SMALL_BODY } from './request-parts.ts'
 
 export const SERVED: readonly Dialect[] = Object.values(DIALECTS)
 
@@ -49,7 +49,7 @@ export const addInferenceRoutes = (
       })
     server.post(`${prefix}/embeddings`, (request, reply) => {
       check(request, 'inference')
-      return routes.embed(bytesOf(request), goneSignal(reply))
+      return routes.embed({ body: bytesOf(request), response: reply.raw, revoked: entrance.revoked(request) })
     })
     server.post(`${prefix}/completions`, async (request, reply) => {
       check(request, 'inference')

@@ -5,13 +5,14 @@ import type { Meter } from '../admin/metrics.ts'
 import type { FeedbackCall } from '../capture/feedback.ts'
 import type { CompatRoute } from '../compat/route.ts'
 import type { AnswerCall, AnswerReply } from '../generate/context.ts'
+import type { EmbeddingCall } from '../generate/embeddings.ts'
 import type { CompletionCall } from '../generate/text-completion.ts'
 import type { ResponseVerb } from '../session/responses.ts'
 
 export type Routes = {
   answer(call: AnswerCall): Promise<AnswerReply>
   complete(call: CompletionCall): Promise<AnswerReply>
-  embed(body: Uint8Array, gone: AbortSignal): Promise<unknown>
+  embed(call: EmbeddingCall): Promise<unknown>
   countTokens(dialect: Dialect, body: Uint8Array, key: string | null): Promise<{ input_tokens: number }>
   response(
     verb: ResponseVerb,

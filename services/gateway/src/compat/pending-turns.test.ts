@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { encodeEvent, type TurnScored } from '@instar/events'
+import { openMemoryLog, type EventLog, type SubscribeOptions, type Subscription } from '@instar/log'
+import { startRig } from '../../../../test/kit/gateway.ts'
+import { createPendingTurnsReader } from './pending-turns.ts'
+
+const scored = (turn: string): TurnScored => ({
+  type: 'TurnScored',
+  reward: 1,
+  judge: 'feedback',
+  hint: null,
+  hintJudge: null,
+  turn: `${'0'.repeat(20)}.${turn}`,
+  session: 's',
+  policy: 'policy',
+  version: 0,
+  subject: 's',
+  verdicts: [],
+  cause: 'c',
+  rank: null,
+  at: 1,
+})
+const count = (waiting: ReadonlyMap<string, number>): number => [...waiting.values()].reduce((sum, one) => sum + one, 0)
+
+test('scored turns are remembered up to the limit; the oldest beyond it are forgotten', async (t) => {
+  const log = openMemoryLog()
+  const reader = createPendingTurnsReader(log, 'policy', 60_000, 3)
+  t.after(() => reader.stop())
+  const score = (turn: string) => log.append([encodeEvent(scored(turn))])
+  for (const turn of ['a', 'b', 'c']) await score(turn)
+  assert.equal(count((await reader.read()).waiting), 3)
+  await score('c')
+  assert.equal(count((await reader.read()).waiting), 3)
+  await score('d')
+  assert.equal(count((await reader.read()).waiting), 3)
+})
+
+/** A log whose end is never reached by the reader of pending turns. */
+const behind = (log: EventLog): EventLog =>
+  new Proxy(log, {
+    get(target, name) {
+      if (name === 'subscribe')
+        return async (options: SubscribeOptions): Promise<Subscription> => {
+          const subscription = await target.subscribe(options)
+          return {
+            commit: (positions) => subscription.commit(positions),
+            caughtUp: () =>
+              options.topics.includes('scores') ? new Promise<void>(() => undefined) : subscription.caughtUp(),
+            stop: () => subscription.stop(),
+            done: subscription.done,
+          }
+        }
+      const value: unknown = Reflect.get(target, name)
+      return typeof value === 'function' ? (value as (...args: unknown[]) => unknown).bind(target) : value
+    },
+  })
+
+test('where the end of the log is not reached in time, the state of the batch is an error, and the next read tries again', async (t) => {
+  const rig = await startRig({ log: behind(openMemoryLog()), settings: { tailWaitMs: 20 } })
+  t.after(() => rig.stop())
+  for (let time = 0; time < 2; time += 1) {
+    const response = await rig.fetch('/get_current_batch_rollout_pool_information')
+    const { error } = (await response.json()) as { error: { code: string } }
+    assert.deepEqual([response.status, error.code], [503, 'log_unavailable'])
+  }
+})
