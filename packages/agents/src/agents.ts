@@ -1,4 +1,4 @@
-/** All agents. A new one: a file in this folder, and its entry. If two match a request, the first in `AGENTS` applies. */
+/** All agents. A new one: a file in this folder, an entry. If two match a request, the first in `AGENTS` applies. */
 import { contentText } from '@instar/events'
 import { aider } from './aider.ts'
 import { header, systemText, type Agent, type Headers, type Message, type TextProtocol, type UserId } from './agent.ts'

@@ -45,7 +45,8 @@ export { settle, type Evidence, type Judged, type Judgement } from './core/judge
 export { claimIn, foldClaim, withAgreement, type ClaimTable } from './core/claims.ts'
 export { hintOfWords, judgeReaction } from './core/reactions/judge.ts'
 export { readEvidence } from './shell/evidence.ts'
-export { judgeTurn, reactionsJudge, type Judge } from './shell/judges.ts'
+export { judgeTurn, type Judge } from './shell/judges.ts'
+export { reactionsJudge } from './shell/reactions-judge.ts'
 export { reactionModel } from './shell/weights.ts'
 export { createLlmJudge } from './shell/llm-judge.ts'
 

@@ -1,4 +1,4 @@
-/** The remote engines by kind. A new one: a `Protocol` (wire.ts) in a file here, its name in kinds.ts, its entry below. */
+/** The remote engines by kind. A new one: a `Protocol` (wire.ts) in a file here, its name in kinds.ts, an entry. */
 import { llamacpp } from './llamacpp.ts'
 import { openai } from './openai.ts'
 import { sglang } from './sglang.ts'

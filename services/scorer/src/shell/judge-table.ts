@@ -1,10 +1,11 @@
 /**
  * The judges by name. An entry makes its judge, or null where its configuration is missing. A new one: a `Judge`
- * (judges.ts) in a file of its own, as llm-judge.ts; its entry here; its name and settings in ../config.ts.
+ * (judges.ts) in a file like llm-judge.ts or reactions-judge.ts, an entry here, its name and settings in ../config.ts.
  */
 import type { JudgeName, ScorerConfig } from '../config.ts'
-import { reactionsJudge, type Judge } from './judges.ts'
+import type { Judge } from './judges.ts'
 import { createLlmJudge } from './llm-judge.ts'
+import { reactionsJudge } from './reactions-judge.ts'
 
 export type JudgePorts = {
   fetch?: typeof fetch | undefined

@@ -1,9 +1,9 @@
-/** The configured judges as one: what a request to judge comes to. */
+/** The interface of a judge, and the configured judges as one: what a request to judge comes to. */
 import { InstarError } from '@instar/events'
 import type { JudgeRequest } from '../core/decide.ts'
 import { claimOf, valueOfHint } from '../core/claims.ts'
 import { settle, type Evidence, type Judged, type Judgement, type JudgeOpinion } from '../core/judgement.ts'
-import { judgeReaction, reactionsId, readWords, type ReactionSettings } from '../core/reactions/judge.ts'
+import { reactionsId, readWords } from '../core/reactions/judge.ts'
 import { reactionModel } from './weights.ts'
 
 export type Judge = {
@@ -19,25 +19,6 @@ export type Judge = {
 }
 
 const FEEDBACK_JUDGE = 'feedback'
-
-/** The weights are read when the judge is made. */
-export const reactionsJudge = (settings: ReactionSettings): Judge => {
-  const model = reactionModel()
-  return {
-    id: reactionsId(model, settings),
-    alone: false,
-    quick: true,
-    // The first judgement compiles patterns.
-    prepare: () => {
-      judgeReaction(
-        model,
-        { request: 'a', answer: 'b', calls: false, next: { user: 'It is 1.', tools: 'ok' } },
-        settings,
-      )
-    },
-    judge: (evidence) => judgeReaction(model, evidence, settings),
-  }
-}
 
 /**
  * Explicit feedback is the reward as it stands; its comment and the next words are read for a hint, at once. Else the judges in order, until one has an opinion. A judge that throws has failed, which is no zero.

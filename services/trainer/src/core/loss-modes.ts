@@ -2,7 +2,7 @@
  * The losses by name and the signals that each uses. All share one loss function (packages/policy/src/loss.ts);
  * shell/compute.ts omits the signals that a mode does not use.
  *
- * A new loss is an entry here. If it needs new arithmetic: what a turn brings is `TrainItem` (packages/engine/src/port.ts)
+ * A new loss is an entry here. For new arithmetic: what a turn brings is `TrainItem` (packages/engine/src/port.ts)
  * from `trainItem` in shell/compute.ts; weights of turns and tokens are `tokenWeights` (packages/policy/src/
  * token-weights.ts), terms `hybridLoss` (loss.ts); a hyperparameter is in `StepSettings` (port.ts) and in config.ts.
  */
