@@ -26,7 +26,9 @@ type CandidatesRow = {
   sessions: number
   /** Sessions of each user until three satisfying first replies in a row, separated by ` / `; –: never. */
   converged: string
-  /** Mean over the users of the share of satisfying first replies to held-out questions, by the base and by the head. */
+  /**
+   * Mean over the users of the share of satisfying first replies to held-out questions, by the base and by the head.
+   */
   before: number
   after: number
   /** Share of held-out questions that the head answers correctly. */

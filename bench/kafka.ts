@@ -1,6 +1,6 @@
 /**
- * Appends of 2 KB by 256 concurrent callers to the log on Kafka, and reading them. Compared with Kafka's performance tools
- * and another client for Node, on one broker, in interleaved rounds with new topics each.
+ * Appends of 2 KB by 256 concurrent callers to the log on Kafka, and reading them. Compared with Kafka's performance
+ * tools and another client for Node, on one broker, in interleaved rounds with new topics each.
  */
 import { setupKafka } from '@instar/log/kafka/index'
 import { topicSettings } from '@instar/log/kafka/topics'

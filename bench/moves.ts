@@ -1,6 +1,7 @@
 /**
- * Latency of 100 concurrent streams while the weights change: a minute with 20 publishes and 5 rollbacks between two half
- * minutes without. The gateway is a separate process. Afterwards every stream is checked for tokens of other versions.
+ * Latency of 100 concurrent streams while the weights change: a minute with 20 publishes and 5 rollbacks between two
+ * half minutes without. The gateway is a separate process. Afterwards every stream is checked for tokens of other
+ * versions.
  */
 import { moving, type Stream } from '../test/flow/moves/moving.ts'
 import { machine, median, quantile, rounded } from './machine.ts'
@@ -8,8 +9,8 @@ import { machine, median, quantile, rounded } from './machine.ts'
 type MovesRow = { what: string; count: number; p50: number; p99: number }
 /**
  * `mixed`: streams with a token of another version. `worstNats`: largest difference between the log-prob of a streamed
- * token and the one recomputed under the version of its header; `otherNats`: smallest difference that a stream has under
- * a neighbouring version.
+ * token and the one recomputed under the version of its header; `otherNats`: smallest difference that a stream has
+ * under a neighbouring version.
  */
 export type Report = {
   name: string

@@ -10,8 +10,8 @@ import { machine } from './machine.ts'
 
 /**
  * `rejected`: the rejected updates, each with its reason. `klParent`, `klBase`, `below`: largest value of a candidate;
- * `below`: by how much its content probe is below that of the best accepted version. `content`, `contentOfBase`: share of
- * held-out questions answered correctly by the head and by the base.
+ * `below`: by how much its content probe is below that of the best accepted version. `content`, `contentOfBase`: share
+ * of held-out questions answered correctly by the head and by the base.
  */
 export type Row = {
   series: string

@@ -1,7 +1,7 @@
 /**
- * Decoding and a train step of the engines, compared with PyTorch at its better number of threads: same weights, adapter
- * and shapes, interleaved rounds of one run. Decoding is greedy; the report states whether the ids are the same, and the
- * difference of the gradient norms. The engine tfjs-node is measured where it is built.
+ * Decoding and a train step of the engines, compared with PyTorch at its better number of threads: same weights,
+ * adapter and shapes, interleaved rounds of one run. Decoding is greedy; the report states whether the ids are the
+ * same, and the difference of the gradient norms. The engine tfjs-node is measured where it is built.
  */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -70,13 +70,16 @@ type PolicyRow = {
   rounds: number
   ratioBf16: number | null
   /**
-   * Fastest read of the float32 weights in the same rounds, ms: a lower bound of a step if they do not fit in a cache. A
-   * step of one row with 4-bit weights reads less.
+   * Fastest read of the float32 weights in the same rounds, ms: a lower bound of a step if they do not fit in a cache.
+   * A step of one row with 4-bit weights reads less.
    */
   floorMs: number | null
   /** `floorMs` / fastest step of onnx. */
   ofFloor: number | null
-  /** Time of a step that reaches the target, by PyTorch's fastest step, ms; unreachable on this machine if below `floorMs`. */
+  /**
+   * Time of a step that reaches the target, by PyTorch's fastest step, ms; unreachable on this machine if below
+   * `floorMs`.
+   */
   targetMs: number | null
   target: string | null
   /** Whether ids or gradient norms agree with PyTorch's. */

@@ -1,6 +1,6 @@
 /**
- * Time to project a log into PostgreSQL: into an empty database, and at a restart with all rows present. The embedded log
- * holds the records that the services write; PostgreSQL is the embedded one.
+ * Time to project a log into PostgreSQL: into an empty database, and at a restart with all rows present. The embedded
+ * log holds the records that the services write; PostgreSQL is the embedded one.
  */
 import { schemaTexts } from '@instar/events/codec'
 import { openEmbeddedLog } from '@instar/log'

@@ -1,11 +1,14 @@
-/** The client of the gateway bench, a child process: receives a run by IPC, sends its requests, replies with the outcome. */
+/**
+ * The client of the gateway bench, a child process: receives a run by IPC, sends its requests, replies with the
+ * outcome.
+ */
 import { once } from 'node:events'
 import { Connection } from './connection.ts'
 import { RequestGenerator, type Size } from './prompts.ts'
 
 /**
- * `connections`: a closed loop, each connection sends a request after the answer to the one before. `perSecond`: an open
- * loop, requests are sent at this rate whether or not the earlier ones have been answered.
+ * `connections`: a closed loop, each connection sends a request after the answer to the one before. `perSecond`: an
+ * open loop, requests are sent at this rate whether or not the earlier ones have been answered.
  */
 export type Load = { connections: number; seconds: number } | { perSecond: number; seconds: number }
 export type Run = { port: number; headers: readonly string[]; size: Size; stream: boolean; load: Load }

@@ -6,8 +6,8 @@ import { connect, type Socket } from 'node:net'
 import { once } from 'node:events'
 
 /**
- * `firstAt`: first byte of the body; `endedAt`: its end; `performance.now()` of this process. `ok`: status 200 and, for a
- * stream, `[DONE]`. `body`: empty unless it was kept.
+ * `firstAt`: first byte of the body; `endedAt`: its end; `performance.now()` of this process. `ok`: status 200 and, for
+ * a stream, `[DONE]`. `body`: empty unless it was kept.
  */
 export type Reply = { ok: boolean; firstAt: number; endedAt: number; body: string }
 

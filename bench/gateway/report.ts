@@ -17,8 +17,8 @@ export type Measurement = {
 }
 
 /**
- * Times in ms. `ofFloor`: CPU relative to the pass-through. `added…`: difference to the same quantile of the engine alone.
- * Null: the kind of load does not measure it.
+ * Times in ms. `ofFloor`: CPU relative to the pass-through. `added…`: difference to the same quantile of the engine
+ * alone. Null: the kind of load does not measure it.
  */
 export type Row = {
   case: string

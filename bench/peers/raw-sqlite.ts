@@ -1,6 +1,6 @@
 /**
- * SQLite alone, with the embedded log's pragmas, one plain table and one transaction per group of records: on the calling
- * thread, or on a worker thread, so that a flush does not block the event loop.
+ * SQLite alone, with the embedded log's pragmas, one plain table and one transaction per group of records: on the
+ * calling thread, or on a worker thread, so that a flush does not block the event loop.
  */
 import { WRITE_PRAGMAS } from '@instar/log/embedded/file'
 import { once } from 'node:events'

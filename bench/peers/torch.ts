@@ -13,8 +13,8 @@ export type TrainReply = { seconds: number; fastest: number; loss: number; gradN
 export type Peer = { version: string; request(message: Record<string, unknown>): Promise<unknown>; stop(): void }
 
 /**
- * Returns the path of a Python with PyTorch; installs it at first use (downloads a few GB). Null, with the reason logged,
- * if that fails.
+ * Returns the path of a Python with PyTorch; installs it at first use (downloads a few GB). Null, with the reason
+ * logged, if that fails.
  */
 const install = (folder: string, logLine: (line: string) => void): string | null => {
   const python = join(folder, process.platform === 'win32' ? 'Scripts/python.exe' : 'bin/python')

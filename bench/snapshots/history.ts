@@ -26,8 +26,8 @@ type Conversation = {
 export type Records = Generator<Encoded & { id: string }>
 
 /**
- * `count`: turns; there are about three records for two turns. `base`: the model with which the services are started. At
- * the end the head is rolled back to the base, so that a gateway loads no adapter.
+ * `count`: turns; there are about three records for two turns. `base`: the model with which the services are started.
+ * At the end the head is rolled back to the base, so that a gateway loads no adapter.
  */
 export const longLog = function* (count: number, base: LineStarted['base']): Records {
   const conversations: Conversation[] = Array.from({ length: CONVERSATIONS }, (_, i) => ({

@@ -1,4 +1,6 @@
-/** Judges the cases of `instar judge`: JSON lines from a stream, several at a time, with the verdicts in input order. */
+/**
+ * Judges the cases of `instar judge`: JSON lines from a stream, several at a time, with the verdicts in input order.
+ */
 import { InstarError } from '@instar/events/errors'
 import { judgeTurn, type Evidence, type Judge } from '@instar/scorer'
 import { z } from 'zod'

@@ -6,9 +6,9 @@ export type LinePosition = { number: number; from: number; length: number }
 export type Line = LinePosition & { bytes: Buffer; tooLong: boolean }
 
 /**
- * Yields the lines that are not blank, as bytes: the caller checks that they are UTF-8. A line is yielded as too long as
- * soon as more than `maxBytes` of it have been read; the rest of it is dropped. A chunk may be overwritten once the next
- * one is asked for.
+ * Yields the lines that are not blank, as bytes: the caller checks that they are UTF-8. A line is yielded as too long
+ * as soon as more than `maxBytes` of it have been read; the rest of it is dropped. A chunk may be overwritten once the
+ * next one is asked for.
  */
 export const splitLines = async function* (chunks: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<Line> {
   let pending: Uint8Array[] = []

@@ -101,7 +101,8 @@ export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1):
         }
       }),
     )
-    // Without the bounds of a step: the adapter's log-probs are to be told from the base's by far more than the tolerance.
+    // Without the bounds of a step: the adapter's log-probs are to be told from the base's by far more than the
+    // tolerance.
     const settings = { ...step, klParentMax: Infinity, klBaseMax: Infinity, seed }
     const { adapter } = await learner.step(items, settings, { adapter: null, state: null })
     await learner.load(adapter)

@@ -1,4 +1,7 @@
-/** `npm run test:model`: fetches a real model once (93 MB), then runs the tests of this folder on it. Takes about two minutes and 3 GB. */
+/**
+ * `npm run test:model`: fetches a real model once (93 MB), then runs the tests of this folder on it. Takes about two
+ * minutes and 3 GB.
+ */
 import path from 'node:path'
 import { runTests } from '../../tools/runner.ts'
 import { fetchSmolLM2 } from '../../cli/src/smollm2.ts'

@@ -63,7 +63,9 @@ function patternRule(
       )
 }
 
-/** Cores, folds, agents, dialects and grammars are pure, so that every process computes the same from the same input. */
+/**
+ * Cores, folds, agents, dialects and grammars are pure, so that every process computes the same from the same input.
+ */
 const isPure = (path: string): boolean =>
   !isTest(path) &&
   (coreOf(path) !== undefined ||

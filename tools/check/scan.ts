@@ -1,6 +1,6 @@
 /**
- * Splits a TypeScript file into code and comments, and lists its imports. TypeScript 7 has no parser that JavaScript can
- * call; this scanner recognizes strings, templates with `${}`, comments and regular expressions.
+ * Splits a TypeScript file into code and comments, and lists its imports. TypeScript 7 has no parser that JavaScript
+ * can call; this scanner recognizes strings, templates with `${}`, comments and regular expressions.
  */
 /** `line` counts from 1. */
 export type Import = { specifier: string; line: number; typeOnly: boolean }

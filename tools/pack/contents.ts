@@ -33,7 +33,10 @@ const isTest = (path: string): boolean => /\.test\.ts$|(^|\/)(test|fixtures)\//.
 export const readManifest = (root: string, path = 'package.json'): Manifest =>
   JSON.parse(readFileSync(`${root}/${path}`, 'utf8')) as Manifest
 
-/** The relative paths in `text` that `pattern` captures, as paths relative to the repository. `from`: path of the module. */
+/**
+ * The relative paths in `text` that `pattern` captures, as paths relative to the repository. `from`: path of the
+ * module.
+ */
 const referencedPaths = (text: string, from: string, pattern: RegExp): string[] =>
   [...text.matchAll(pattern)].map((match) => posix.join(posix.dirname(from), match[1]!))
 
@@ -55,8 +58,8 @@ function packedWorkspaces(root: string): { folder: string; manifest: Manifest }[
 }
 
 /**
- * The path of a file, or the paths of the files in a folder except hidden files and TypeScript, which is packed where it
- * is imported.
+ * The path of a file, or the paths of the files in a folder except hidden files and TypeScript, which is packed where
+ * it is imported.
  */
 const openedFiles = (root: string, path: string): string[] =>
   statSync(`${root}/${path}`).isFile()

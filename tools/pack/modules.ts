@@ -1,6 +1,6 @@
 /**
- * Builds a module: replaces its types with spaces, by the function that Node itself uses, so that lines and columns stay
- * the same; and changes the modules that it names to those of the package.
+ * Builds a module: replaces its types with spaces, by the function that Node itself uses, so that lines and columns
+ * stay the same; and changes the modules that it names to those of the package.
  */
 import { realpathSync } from 'node:fs'
 import { stripTypeScriptTypes } from 'node:module'
@@ -9,7 +9,9 @@ import { fileURLToPath } from 'node:url'
 
 export const builtPath = (path: string): string => path.replace(/\.ts$/, '.js')
 
-/** Resolves a module of a workspace by its `exports` to a path relative to the repository. Null: it cannot be resolved. */
+/**
+ * Resolves a module of a workspace by its `exports` to a path relative to the repository. Null: it cannot be resolved.
+ */
 function resolveModule(root: string, specifier: string): string | null {
   try {
     return relative(root, realpathSync(fileURLToPath(import.meta.resolve(specifier))))
@@ -21,9 +23,9 @@ function resolveModule(root: string, specifier: string): string | null {
 }
 
 /**
- * Replaces every quoted name of a module in `modules`: in an import, `new Worker(new URL(…))`, `import.meta.resolve(…)`. A
- * relative path gets the extension of the built file. A name in a workspace becomes a relative path, since the package
- * has no workspaces.
+ * Replaces every quoted name of a module in `modules`: in an import, `new Worker(new URL(…))`,
+ * `import.meta.resolve(…)`. A relative path gets the extension of the built file. A name in a workspace becomes a
+ * relative path, since the package has no workspaces.
  */
 export function buildModule(root: string, path: string, text: string, modules: ReadonlySet<string>): string {
   const folder = posix.dirname(path)

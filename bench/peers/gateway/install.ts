@@ -13,7 +13,9 @@ export const LITELLM = '1.106.2'
 
 type LogLine = (line: string) => void
 
-/** `program`: path in the folder. Resolves with its full path; null, with the reason logged, if it cannot be installed. */
+/**
+ * `program`: path in the folder. Resolves with its full path; null, with the reason logged, if it cannot be installed.
+ */
 const installOnce = async (
   name: string,
   folder: string,

@@ -1,4 +1,6 @@
-/** A pass-through proxy: a Fastify server and an undici client; bodies are unchanged. `pass-through.ts ENGINE UNDICI`. */
+/**
+ * A pass-through proxy: a Fastify server and an undici client; bodies are unchanged. `pass-through.ts ENGINE UNDICI`.
+ */
 import Fastify from 'fastify'
 import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'

@@ -1,4 +1,6 @@
-/** `instar doctor agent`: the session and its source, joins and training of the last requests, without their content. */
+/**
+ * `instar doctor agent`: the session and its source, joins and training of the last requests, without their content.
+ */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { instar } from '../../../test/kit/cli.ts'

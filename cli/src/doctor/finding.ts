@@ -3,8 +3,8 @@ import { ERRORS, InstarError } from '@instar/events/errors'
 import type { Config } from '../config.ts'
 
 /**
- * `wrong`: it does not work, or will soon stop working. `note`: it works, but needs attention. `unsure`: the check could
- * not be made. `todo`: what to do; null where nothing is to be done.
+ * `wrong`: it does not work, or will soon stop working. `note`: it works, but needs attention. `unsure`: the check
+ * could not be made. `todo`: what to do; null where nothing is to be done.
  */
 export type Finding = { level: 'ok' | 'note' | 'unsure' | 'wrong'; found: string; todo: string | null }
 

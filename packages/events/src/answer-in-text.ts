@@ -1,7 +1,8 @@
 /**
  * Finds a recorded answer at the start of a longer text. Agents with a plain-text protocol send an answer back with a
  * result appended (`…\nObservation: 42`), with a thought in front, or reformatted (arguments as printed by Python).
- * Texts are therefore compared by their words: runs of letters and digits, in lower case. The end of a text ends a word.
+ * Texts are therefore compared by their words: runs of letters and digits, in lower case. The end of a text ends a
+ * word.
  */
 import { createHash, hash } from 'node:crypto'
 
@@ -57,7 +58,9 @@ export const matchingPrefixes = (text: string, hashes: ReadonlySet<string>): { h
   return matches
 }
 
-/** Quotes, brackets and fences that close an answer, and closing tags that a stop string removed and an agent restored. */
+/**
+ * Quotes, brackets and fences that close an answer, and closing tags that a stop string removed and an agent restored.
+ */
 const CLOSING = /^(?:\s*(?:[.,;:!?…"'`()[\]{}]+|<\/\w+>))*\s*/u
 /** How agents label the text that they append to an answer: a tool call, or its result. */
 const LABEL = new RegExp(
@@ -82,8 +85,8 @@ export const appendedText = (rest: string): string | null => {
 }
 
 /**
- * The text that an agent appended to `answer` in `message`, as by `appendedText`. `before`: the part of the message that
- * the answered request already had. Null also if the message does not begin with `before` and `answer`.
+ * The text that an agent appended to `answer` in `message`, as by `appendedText`. `before`: the part of the message
+ * that the answered request already had. Null also if the message does not begin with `before` and `answer`.
  */
 export const textAfterAnswer = (message: string, before: string, answer: string): string | null => {
   const prefix = wordsHash(`${withoutThought(before)}\n${answer}`)

@@ -1,7 +1,7 @@
 /**
  * The key by which a recorded answer is found in a later request. Clients trim and re-serialise the messages that they
- * send back; the text and the values of the tool calls are preserved. The key has two hashes: `strict` of the text as it
- * is, `loose` of the text without leading and trailing white space. Ids, reasoning and annotations are not included.
+ * send back; the text and the values of the tool calls are preserved. The key has two hashes: `strict` of the text as
+ * it is, `loose` of the text without leading and trailing white space. Ids, reasoning and annotations are not included.
  */
 import { derivedId } from './ids.ts'
 import type { AnswerKey } from './records.ts'

@@ -148,7 +148,9 @@ const newestOf = (type: string): Codec => {
   return codec
 }
 
-/** The codec of the newest version that both this build and all readers (`versions`) support. Throws `not_announced`. */
+/**
+ * The codec of the newest version that both this build and all readers (`versions`) support. Throws `not_announced`.
+ */
 const writerOf = (type: string, versions: Versions): Codec => {
   const codec = newestOf(type)
   const version = versions.get(type) ?? 0
@@ -172,9 +174,9 @@ export const encodeEvent = (event: Event, versions: Versions = NEWEST): Encoded 
 }
 
 /**
- * The record of an event without its id, in the newest version that all readers support; fields that only newer versions
- * have are dropped. Throws `bad_record` for a field that violates the schema, and `not_announced` for a type that not
- * all readers support.
+ * The record of an event without its id, in the newest version that all readers support; fields that only newer
+ * versions have are dropped. Throws `bad_record` for a field that violates the schema, and `not_announced` for a type
+ * that not all readers support.
  */
 export const encodeRecord = (event: Event, versions: Versions = NEWEST): Encoded => {
   const codec = writerOf(event.type, versions)

@@ -29,7 +29,10 @@ export const recordId = ({
 }
 const SHORT = 8192
 
-/** An id derived from inputs. `kind` separates ids of different kinds with equal inputs. Inputs must not contain newlines. */
+/**
+ * An id derived from inputs. `kind` separates ids of different kinds with equal inputs. Inputs must not contain
+ * newlines.
+ */
 export const derivedId = (kind: string, ...inputs: (string | number)[]): string => sha256([kind, ...inputs].join('\n'))
 
 /** `<session>.<random>`; `random`: 128 random bits in hex. */

@@ -1,7 +1,7 @@
 /**
  * Storage of request bodies and prompt ids by reference. A client sends the whole conversation with every request; a
- * turn therefore stores only what differs from an earlier turn of its session. A chain has at most MAX_DEPTH references,
- * followed by a full copy, so that reading a turn requires at most MAX_DEPTH other turns.
+ * turn therefore stores only what differs from an earlier turn of its session. A chain has at most MAX_DEPTH
+ * references, followed by a full copy, so that reading a turn requires at most MAX_DEPTH other turns.
  */
 import { contentSha } from './ids.ts'
 import type { StoredBody, StoredIds } from './records.ts'
@@ -16,8 +16,8 @@ const MIN_REPEAT = 64
 export type Earlier<T> = { turn: string; content: T; depth: number }
 
 /**
- * `middle`: the bytes to store, inline or as a blob. `depth`: the length of the chain of references from this turn; 0 for
- * a full copy.
+ * `middle`: the bytes to store, inline or as a blob. `depth`: the length of the chain of references from this turn; 0
+ * for a full copy.
  */
 export const storeBody = (
   body: Uint8Array,
@@ -42,7 +42,10 @@ export const storeBody = (
   return { stored, depth: from ? from.depth + 1 : 0, middle }
 }
 
-/** The whole body. `middle`: the inline bytes, or those of the blob; `earlier`: the whole body of the turn `stored.from`. */
+/**
+ * The whole body. `middle`: the inline bytes, or those of the blob; `earlier`: the whole body of the turn
+ * `stored.from`.
+ */
 export const expandBody = (stored: StoredBody, middle: Uint8Array, earlier: Uint8Array | null): Uint8Array => {
   if (stored.from === null || !earlier) return middle
   const body = new Uint8Array(stored.prefix + middle.length + stored.suffix)

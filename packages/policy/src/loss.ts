@@ -21,7 +21,9 @@
 import * as tf from './tensors.ts'
 import { MAX_LOG_RATIO } from './token-weights.ts'
 
-/** Inputs of one KL term: R rows of log-probabilities of the policy and of its reference, and the weight of each row. */
+/**
+ * Inputs of one KL term: R rows of log-probabilities of the policy and of its reference, and the weight of each row.
+ */
 type Divergence = { student_RV: tf.Tensor2D; reference_RV: tf.Tensor2D; weight_R: tf.Tensor1D }
 
 type HybridInputs = {

@@ -184,7 +184,8 @@ type LayerCache = { keys_BGdC: tf.Tensor; values_BGCd: tf.Tensor }
 
 /**
  * Attention to C cached positions and causal attention to T new ones. `cached_BC` is 0 where the cache of a row is
- * filled and `MASKED` elsewhere. The new keys and values of each layer are passed to `output`; the cache is not changed.
+ * filled and `MASKED` elsewhere. The new keys and values of each layer are passed to `output`; the cache is not
+ * changed.
  */
 export function attendCached(
   sequence: Sequence,

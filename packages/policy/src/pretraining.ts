@@ -47,7 +47,9 @@ export type TracedUpdate = {
  */
 export type PretrainingBatch = { B: number; T: number; ids: Int32Array; tokenWeights: Float32Array }
 
-/** `outputs`: gradients by weight name, or the outputs of the traced update. `loss`: weighted mean in nats per token. */
+/**
+ * `outputs`: gradients by weight name, or the outputs of the traced update. `loss`: weighted mean in nats per token.
+ */
 type PretrainingResult = {
   loss: number
   tokens: number

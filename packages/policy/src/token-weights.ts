@@ -1,15 +1,17 @@
 /**
- * The weights of turns and tokens in the loss (w, o and k of loss.ts) of one batch, computed from recorded and recomputed log-probabilities (nats) on
- * plain numbers. The importance weights p_old/q are those of the decoupled PPO objective (Hilton et al., arXiv
- * 2110.00641, section 2), truncated from above (truncated importance sampling, Ionides 2008,
- * doi 10.1198/106186008X320456).
+ * The weights of turns and tokens in the loss (w, o and k of loss.ts) of one batch, computed from recorded and
+ * recomputed log-probabilities (nats) on plain numbers. The importance weights p_old/q are those of the decoupled PPO
+ * objective (Hilton et al., arXiv 2110.00641, section 2), truncated from above (truncated importance sampling, Ionides
+ * 2008, doi 10.1198/106186008X320456).
  */
 import type { StepSettings } from '@instar/engine/port'
 
 /** Bound of log-ratios in nats; they are clamped to ± this before exp. */
 export const MAX_LOG_RATIO = 20
 
-/** In nats. A hint is dropped unless it lowers the log-probability of the whole answer of its turn by more than this. */
+/**
+ * In nats. A hint is dropped unless it lowers the log-probability of the whole answer of its turn by more than this.
+ */
 const HINT_MARGIN = 0.1
 
 /** The advantage of one turn, and log-probabilities of its response tokens, computed before the first gradient. */
@@ -48,10 +50,10 @@ const mean = (values: ArrayLike<number>): number => (values.length === 0 ? 0 : t
  *   turn whose geometric mean of p_old/q is outside [1/sequenceMask, sequenceMask] has weight 0 and still counts in
  *   the denominator.
  * - OPD: the mean over the tokens of turns with a hint, times opdWeight; with `opdOverBatch` also times the share of
- *   such turns in the batch, since a lone hinted turn of 16 would weigh 16 times what a rewarded one does. A hint is dropped unless it lowers the base
- *   model's log-probability of the failed answer by more than HINT_MARGIN: otherwise distillation would not reduce the
- *   probability of that answer. The comparison uses the sum over the answer instead of the mean per token, since a hint
- *   may concern one token in forty.
+ *   such turns in the batch, since a lone hinted turn of 16 would weigh 16 times what a rewarded one does. A hint is
+ *   dropped unless it lowers the base model's log-probability of the failed answer by more than HINT_MARGIN: otherwise
+ *   distillation would not reduce the probability of that answer. The comparison uses the sum over the answer instead
+ *   of the mean per token, since a hint may concern one token in forty.
  * - KL: the mean over all response tokens, times klWeight · min(1, mean|A| / klFullAtAdvantage). Without this factor a
  *   batch of zero advantages would be an update by the KL term alone, and Adam would take full-size steps on it.
  */

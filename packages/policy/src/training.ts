@@ -145,7 +145,9 @@ function referenceFeeds(kind: string, rows: ReferenceRows, V: number): Feeds {
   }
 }
 
-/** Compiles the training program; its graph has named dimensions, so one compilation serves micro-batches of any size. */
+/**
+ * Compiles the training program; its graph has named dimensions, so one compilation serves micro-batches of any size.
+ */
 export async function compileTraining(
   backend: Backend,
   config: ModelConfig,

@@ -63,8 +63,8 @@ export async function largestScale<T>(
 
 /**
  * `candidate`, whose divergences are `whole`, within both bounds: first drawn towards the base model, by one factor on
- * all B matrices, until its divergence to the base is within its bound; then, from the parent, as far towards that as the
- * other bound allows. Where no trial is within a bound, the result is the base model, or the parent.
+ * all B matrices, until its divergence to the base is within its bound; then, from the parent, as far towards that as
+ * the other bound allows. Where no trial is within a bound, the result is the base model, or the parent.
  */
 export async function withinBounds(
   parent: Tensors,

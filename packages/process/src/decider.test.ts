@@ -1,4 +1,7 @@
-/** The runtime of scorer, trainer and publisher, tested with a further service of a core, an `act` and a flow table entry. */
+/**
+ * The runtime of scorer, trainer and publisher, tested with a further service of a core, an `act` and a flow table
+ * entry.
+ */
 import assert from 'node:assert/strict'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

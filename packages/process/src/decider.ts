@@ -1,14 +1,15 @@
 /**
- * The runtime of a service that folds topics, decides and acts. Scorer, trainer and publisher each consist of a core, an
- * `act` and an entry in the flow table (packages/events/src/flow.ts).
+ * The runtime of a service that folds topics, decides and acts. Scorer, trainer and publisher each consist of a core,
+ * an `act` and an entry in the flow table (packages/events/src/flow.ts).
  *
- * - The state is the fold of `topics`, from a snapshot or from the start of the log. The first decision is made after the
- *   log has been read to its end.
+ * - The state is the fold of `topics`, from a snapshot or from the start of the log. The first decision is made after
+ *   the log has been read to its end.
  * - `decide` is called after each record, act, background task and change of the partition assignment, until it returns
  *   `wait`. One act runs at a time.
  * - The next decision is made after the record of the last act has been read back in log order.
- * - An act that fails with a retryable InstarError is repeated without limit. Any other InstarError is passed to `giveUp`,
- *   as is an unknown error after TRIES attempts. Errors of `giveUp`, and all other errors, are passed to `onFatal`.
+ * - An act that fails with a retryable InstarError is repeated without limit. Any other InstarError is passed to
+ *   `giveUp`, as is an unknown error after TRIES attempts. Errors of `giveUp`, and all other errors, are passed to
+ *   `onFatal`.
  */
 import {
   encodeEvent,
@@ -80,7 +81,9 @@ export type DeciderOptions<State, Decision extends { do: string }> = {
   service: string
   policy: string
   core: Core<State, Decision>
-  /** The topics to fold. `runDecider` throws `internal` if the flow table does not list the service as a reader of one. */
+  /**
+   * The topics to fold. `runDecider` throws `internal` if the flow table does not list the service as a reader of one.
+   */
   topics: readonly Topic[]
   /** The topic by whose partitions several processes of the service share the work. */
   assignment: Topic
@@ -114,8 +117,8 @@ export type Decider<State> = {
   /** The code of the error after which the last act is being repeated; null otherwise. */
   retrying(): string | null
   /**
-   * Reads the log to its end as of the call and waits for running acts. False if the service is not ready, or if a record
-   * of this process has not been read back.
+   * Reads the log to its end as of the call and waits for running acts. False if the service is not ready, or if a
+   * record of this process has not been read back.
    */
   settled(): Promise<boolean>
   assigned(partition: number): boolean

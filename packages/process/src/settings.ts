@@ -13,8 +13,8 @@ export type Environment = Readonly<Record<string, string | undefined>>
 export type Settings = Readonly<ReturnType<typeof settingsOf>>
 
 /**
- * `cwd`: relative paths are resolved against it. An empty variable counts as not set. Throws `bad_request` with the name
- * of the variable in `details.field`.
+ * `cwd`: relative paths are resolved against it. An empty variable counts as not set. Throws `bad_request` with the
+ * name of the variable in `details.field`.
  */
 export const readSettings = (env: Environment, cwd: string): Settings => {
   const set = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''))
@@ -63,7 +63,9 @@ const serverSettings = (env: ParsedEnvironment, cwd: string, data: string) => ({
   keyFile: pathOf(cwd, env.INSTAR_KEYS) ?? join(data, 'keys.json'),
   /** The API key that commands send to a gateway; null: none. */
   key: env.INSTAR_KEY ?? null,
-  /** The admin token of a gateway without API keys; null: the content of `adminTokenFile`, which the gateway creates. */
+  /**
+   * The admin token of a gateway without API keys; null: the content of `adminTokenFile`, which the gateway creates.
+   */
   adminToken: env.INSTAR_ADMIN_TOKEN ?? null,
   adminTokenFile: pathOf(cwd, env.INSTAR_ADMIN_TOKEN_FILE) ?? adminTokenIn(data),
   /** Origins of web pages that may call the gateway. */
@@ -71,8 +73,8 @@ const serverSettings = (env: ParsedEnvironment, cwd: string, data: string) => ({
   /** Milliseconds without a turn after which a session counts as ended. */
   sessionIdleMs: Math.round(1000 * (env.INSTAR_SESSION_IDLE ?? 600)),
   /**
-   * Limits of the gateway that differ from its defaults: bytes of a body and of all bodies in memory; milliseconds for a
-   * request to arrive and to be answered; candidates per request, and tokens per hour of background candidates.
+   * Limits of the gateway that differ from its defaults: bytes of a body and of all bodies in memory; milliseconds for
+   * a request to arrive and to be answered; candidates per request, and tokens per hour of background candidates.
    */
   limits: withoutUndefined({
     bodyLimit: env.INSTAR_BODY_LIMIT,

@@ -3,7 +3,9 @@ import { Backoff } from '@instar/log/backoff'
 import type { DatabaseConnection } from './postgres/start.ts'
 import { NewerBuildError, openSink, type Sink } from './sink.ts'
 
-/** The database is behind the fold of this pass, or has rows of another log: the fold must restart from the beginning. */
+/**
+ * The database is behind the fold of this pass, or has rows of another log: the fold must restart from the beginning.
+ */
 export class RestartError extends Error {}
 export class StoppedError extends Error {}
 

@@ -12,10 +12,14 @@ import { readOnlyQuery, type QueryRow } from './query.ts'
  */
 export type Migrations = { state: 'current' | 'older' | 'none' | 'other'; applied: number; ours: number }
 
-/** The position of a partition, and the id of the record before it. `current`: the rows follow the rules of this build. */
+/**
+ * The position of a partition, and the id of the record before it. `current`: the rows follow the rules of this build.
+ */
 export type StoredMark = { topic: Topic; partition: number; next: number; last: string; current: boolean }
 
-/** Unfinished work of the live lines. `since`: time of the oldest, milliseconds since the epoch; null: there is none. */
+/**
+ * Unfinished work of the live lines. `since`: time of the oldest, milliseconds since the epoch; null: there is none.
+ */
 export type PendingWork = { what: 'scores' | 'updates' | 'verdicts'; count: number; since: number | null }
 
 export type DatabaseFound = {

@@ -51,9 +51,10 @@ const metricColumns = () => ({
 /**
  * One row per version of every line. `reward`: the mean of the scores that count, over the turns that the version
  * answered and that were shown (`sampled`: number of the others). `reward_low`, `reward_high`: its 95 % confidence
- * interval, mean ± 1.96 s/√n; null for fewer than two scores. The columns kl_parent to repetition are figures of the gate,
- * loss to grad_norm those of the update; all recorded figures are in `gate_figures` and `update_figures`. `head_from`:
- * when the version first became the head; `head_to`: when it last ceased to be the head (null: it is the head).
+ * interval, mean ± 1.96 s/√n; null for fewer than two scores. The columns kl_parent to repetition are figures of the
+ * gate, loss to grad_norm those of the update; all recorded figures are in `gate_figures` and `update_figures`.
+ * `head_from`: when the version first became the head; `head_to`: when it last ceased to be the head (null: it is the
+ * head).
  */
 export const allVersionMetrics = pgView('all_version_metrics', metricColumns()).as(sql`
 with served as (

@@ -186,8 +186,8 @@ export const startPass = async ({ log, session, marks, batch, linger, group, sna
 }
 
 /**
- * Opens the snapshot and returns the positions to continue from. If the database is behind the snapshot, the snapshot is
- * discarded and the log is read from its start.
+ * Opens the snapshot and returns the positions to continue from. If the database is behind the snapshot, the snapshot
+ * is discarded and the log is read from its start.
  */
 const openSnapshot = async (snapshot: Snapshot, log: EventLog, marks: ReadonlyMap<string, Mark>): Promise<Offsets> => {
   const from = await snapshot.open(log)

@@ -30,7 +30,9 @@ type ProjectionsOptions = {
 }
 
 export type Projections = {
-  /** Resolves when all records that are on the log at the call are in PostgreSQL. Rejects if the projection has ended. */
+  /**
+   * Resolves when all records that are on the log at the call are in PostgreSQL. Rejects if the projection has ended.
+   */
   caughtUp(): Promise<void>
   /** The positions in PostgreSQL by `partitionKey`, as last read or written; null before the first read. */
   marks(): ReadonlyMap<string, Mark> | null

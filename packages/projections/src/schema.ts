@@ -3,8 +3,8 @@
  * migrations/ from this file.
  *
  * Rows are inserted in log order; a row with an existing key is not inserted. All data is from the log. There are no
- * foreign keys between topics, since topics are read at different speeds; views join them. Tables with the prefix `all_`
- * contain all lines; the view without the prefix contains the live lines, whose policy has no branch name
+ * foreign keys between topics, since topics are read at different speeds; views join them. Tables with the prefix
+ * `all_` contain all lines; the view without the prefix contains the live lines, whose policy has no branch name
  * (`policy~name`). Texts of people are not stored, except hints. Times are `timestamptz`. `record_id`: the record from
  * which the row was derived.
  */

@@ -1,6 +1,7 @@
 /**
- * A pass over a database that a newer build has migrated: it writes nothing and reports the positions in the database. If
- * these stay behind the log without progress, no process fills the database, and the pass fails with `database_newer`.
+ * A pass over a database that a newer build has migrated: it writes nothing and reports the positions in the database.
+ * If these stay behind the log without progress, no process fills the database, and the pass fails with
+ * `database_newer`.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { InstarError } from '@instar/events/errors'

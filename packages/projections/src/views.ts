@@ -1,6 +1,6 @@
 /**
- * Views that join topics, and views of the live lines without branches. The definitions are SQL; the column types are for
- * TypeScript.
+ * Views that join topics, and views of the live lines without branches. The definitions are SQL; the column types are
+ * for TypeScript.
  */
 import { sql } from 'drizzle-orm'
 import { bigint, boolean, doublePrecision, integer, jsonb, pgView, text } from 'drizzle-orm/pg-core'
@@ -104,8 +104,8 @@ select policy, seq, from_version, to_version, why, who, froze, request, at, lead
 from all_head_moves where strpos(policy, '~') = 0`)
 
 /**
- * status: `serving` (the head of a live line), `replayed` (the head of a branch), `superseded` (an ancestor of the head),
- * `rolled_back` (neither).
+ * status: `serving` (the head of a live line), `replayed` (the head of a branch), `superseded` (an ancestor of the
+ * head), `rolled_back` (neither).
  */
 export const allLineage = pgView('all_lineage', {
   policy: text(),

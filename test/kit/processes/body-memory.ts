@@ -1,6 +1,7 @@
 /**
- * A gateway in a process of its own whose answers wait for the message `answer`. Sends `{ url }`, `{ waiting }` for each
- * request that waits, and after the message `measure` what is in memory after a collection and the resident set's peak, in bytes.
+ * A gateway in a process of its own whose answers wait for the message `answer`. Sends `{ url }`, `{ waiting }` for
+ * each request that waits, and after the message `measure` what is in memory after a collection and the resident set's
+ * peak, in bytes.
  */
 import { openMemoryLog } from '@instar/log'
 import { setFlagsFromString } from 'node:v8'

@@ -1,6 +1,6 @@
 /**
- * Conversations with a general model that go on without a pause, several at a time, while the model learns from them; and
- * the measurements before and after. A person asks, complains at most twice, and says thanks when content.
+ * Conversations with a general model that go on without a pause, several at a time, while the model learns from them;
+ * and the measurements before and after. A person asks, complains at most twice, and says thanks when content.
  */
 import { integer, pick, seeded, type Random } from '../../../../models/tiny/recipe/random.ts'
 import { mapConcurrently, shareOf, type ChatClient, type Message } from '../chat-client.ts'
@@ -14,7 +14,9 @@ const CALLERS = 4
 const CONCURRENCY = 8
 /** Complaints that a person makes in one conversation at most. */
 const COMPLAINTS = 2
-/** The share of first replies is over this many conversations; a person with CONTENT good ones among them is content. */
+/**
+ * The share of first replies is over this many conversations; a person with CONTENT good ones among them is content.
+ */
 const WINDOW = 24
 const CONTENT = 22
 /** Tokens of an answer to a question of FACTS. */
@@ -67,7 +69,9 @@ export class Conversations {
     }
   }
 
-  /** Share of first replies to `count` held-out questions that are as the person wants them; sampled with fixed seeds. */
+  /**
+   * Share of first replies to `count` held-out questions that are as the person wants them; sampled with fixed seeds.
+   */
   async satisfaction({ wish }: PersonRecord, model: string, count: number): Promise<number> {
     const questions = Array.from({ length: count }, (_, i) => questionAt('measured', i, wish.forms))
     return shareOf(

@@ -1,6 +1,6 @@
 /**
- * Three people with wishes that a general model of 135M parameters can meet and does not meet by itself. Their sentences
- * are their own: none is a row of the scorer's data, and no judge knows `satisfied`.
+ * Three people with wishes that a general model of 135M parameters can meet and does not meet by itself. Their
+ * sentences are their own: none is a row of the scorer's data, and no judge knows `satisfied`.
  */
 
 export type Wish = {

@@ -26,7 +26,9 @@ export type WishesResult = {
   refusals: number
   requests: number
   failed_requests: number
-  /** Questions with one right answer: those the base answered correctly, and the share of them that the head still does. */
+  /**
+   * Questions with one right answer: those the base answered correctly, and the share of them that the head still does.
+   */
   probes: { asked: number; base_correct: number; kept: number }
   /** Seconds of the conversations alone, and of the whole run with its measurements. */
   learning_s: number

@@ -1,4 +1,7 @@
-/** Runs the demo on a general model: a pipeline in a temporary folder, people with wishes, measurements before and after. */
+/**
+ * Runs the demo on a general model: a pipeline in a temporary folder, people with wishes, measurements before and
+ * after.
+ */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

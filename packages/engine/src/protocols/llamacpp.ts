@@ -2,8 +2,8 @@
  * llama.cpp's server: native `/completion` with token ids; wire format of tools/server at the end of 2026. Adapters are
  * GGUF files passed at its start; none can be added later.
  *
- * - The server sends no event for a token that ends inside a UTF-8 sequence. Its token count then differs from the number
- *   of ids, and the answer is returned as text.
+ * - The server sends no event for a token that ends inside a UTF-8 sequence. Its token count then differs from the
+ *   number of ids, and the answer is returned as text.
  * - Stop strings are matched by the caller: the server buffers text for them and sends some of it twice.
  * - The grammar is applied after sampling: a token that does not match is sampled again under the grammar, but a token
  *   that matches has its log-prob without the grammar.

@@ -1,6 +1,6 @@
 /**
- * The fold of `scores`, per policy. A turn has one score: the first record of a judge or a skip, unless explicit feedback
- * outranks it; of several feedback records the latest counts (by `at`, then `id`).
+ * The fold of `scores`, per policy. A turn has one score: the first record of a judge or a skip, unless explicit
+ * feedback outranks it; of several feedback records the latest counts (by `at`, then `id`).
  */
 import type { Logged, Rank, ScoresEvent, Written } from '../records.ts'
 import { COUNTED, ignored, type FoldOutcome } from './outcome.ts'

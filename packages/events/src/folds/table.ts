@@ -15,7 +15,9 @@ export type Keys<K = string> = { has(key: K): boolean; add(key: K): unknown; del
 /** Keys in the order in which they were added. Adding a key that is present does not move it. */
 export type Queue = Keys & Iterable<string> & { readonly size: number }
 
-/** Queues by name. `Map` implements it in memory. `keys` returns at least the names of all queues that are not empty. */
+/**
+ * Queues by name. `Map` implements it in memory. `keys` returns at least the names of all queues that are not empty.
+ */
 export type Queues = {
   get(name: string): Queue | undefined
   set(name: string, queue: Queue): unknown

@@ -1,6 +1,6 @@
 /**
- * The fold of `weights`, a chain per policy: the base of the line, its accepted versions, its head, and whether learning
- * is frozen. Version 0 is the base model; of a branch, the version from which it starts.
+ * The fold of `weights`, a chain per policy: the base of the line, its accepted versions, its head, and whether
+ * learning is frozen. Version 0 is the base model; of a branch, the version from which it starts.
  */
 import type { LineStarted, Logged, VersionPublished, VersionRejected, WeightsEvent } from '../records.ts'
 import { emptyChain, link, type Chain, type MemoryChain } from './chain.ts'

@@ -154,7 +154,9 @@ export class WriteQueue {
     }
   }
 
-  /** The batch for a call that needs `framed` bytes, with room for them; null if the call must wait for the next one. */
+  /**
+   * The batch for a call that needs `framed` bytes, with room for them; null if the call must wait for the next one.
+   */
   #batchFor(framed: number): Batch | null {
     // The writer reads the frame of an open batch, so its memory cannot be replaced.
     if (this.#state === 'open' && !this.#writing.frame.fits(framed)) this.#seal()

@@ -137,10 +137,11 @@ const NewCluster = require('kafkajs/src/cluster/index.js') as new (options: Reco
 
 /**
  * Patches of two defects of kafkajs 2.2.4, for this process:
- * - A connection's request queue checks pending requests with a timer of one millisecond. kafkajs also sets it if the queue
- *   is empty: a thousand wake-ups per second for each idle connection, and a Node warning about a negative timeout.
- * - Two concurrent first requests on a connection each open a socket, one of which is never closed, so the process does not
- *   exit.
+ * - A connection's request queue checks pending requests with a timer of one millisecond. kafkajs also sets it if the
+ *   queue is empty: a thousand wake-ups per second for each idle connection, and a Node warning about a negative
+ *   timeout.
+ * - Two concurrent first requests on a connection each open a socket, one of which is never closed, so the process does
+ *   not exit.
  */
 type RequestQueue = { pending: readonly unknown[]; scheduleCheckPendingRequests(): void }
 const { prototype: queue } = require('kafkajs/src/network/requestQueue/index.js') as { prototype: RequestQueue }

@@ -2,12 +2,13 @@
  * An idempotent producer on kafkajs's connections. kafkajs's own producer loses acknowledged records (README.md).
  *
  * - The log chooses the partition, so that a retry writes to the same one.
- * - At most one produce request per leader is in flight; later calls wait in a bounded queue. Batches whose partition has no
- *   leader, or is fenced by a read, wait in their own order (waiting-batches.ts) without blocking other partitions.
+ * - At most one produce request per leader is in flight; later calls wait in a bounded queue. Batches whose partition
+ *   has no leader, or is fenced by a read, wait in their own order (waiting-batches.ts) without blocking other
+ *   partitions.
  * - A batch that the response does not acknowledge is sent again before any later record of its partition.
  * - After a failure all requests settle, the connections are closed, and the same batches are sent again with the same
- *   producer id and sequence numbers, so that the broker recognizes duplicates. If the broker rejects the id, a new one is
- *   requested, and a record may be stored twice; readers drop duplicates by record id.
+ *   producer id and sequence numbers, so that the broker recognizes duplicates. If the broker rejects the id, a new one
+ *   is requested, and a record may be stored twice; readers drop duplicates by record id.
  * - A write needs the acknowledgement of all in-sync replicas and is retried without limit. Only the queue's limits and
  *   `close` reject calls.
  */

@@ -1,7 +1,7 @@
 /**
- * An interpreter of chat templates with a limit of work. Work is counted in steps: for expressions, for loop iterations,
- * and for the sizes of the operands of filters, methods and operators. The count does not depend on the machine; a
- * template that reaches the limit fails before it does the work.
+ * An interpreter of chat templates with a limit of work. Work is counted in steps: for expressions, for loop
+ * iterations, and for the sizes of the operands of filters, methods and operators. The count does not depend on the
+ * machine; a template that reaches the limit fails before it does the work.
  */
 import { Interpreter, type Environment } from '@huggingface/jinja'
 import { InstarError } from '@instar/events/errors'
@@ -245,7 +245,9 @@ export class BoundedInterpreter extends BaseInterpreter {
         if (typeof operand.value === 'object') this.spend(this.charactersIn(operand) / OTHER_CHARACTERS)
   }
 
-  /** The length of a value as text, nested values included; Infinity if counting it would exceed the remaining steps. */
+  /**
+   * The length of a value as text, nested values included; Infinity if counting it would exceed the remaining steps.
+   */
   private charactersIn(value: TemplateValue): number {
     const most = this.remaining * 64
     let characters = 0
@@ -268,8 +270,8 @@ export class BoundedInterpreter extends BaseInterpreter {
   }
 
   /**
-   * A copy of the node in which `parts` have the given values, so that they are not evaluated twice. The copy is reused;
-   * this is safe since the library reads these parts before it evaluates others.
+   * A copy of the node in which `parts` have the given values, so that they are not evaluated twice. The copy is
+   * reused; this is safe since the library reads these parts before it evaluates others.
    */
   private withEvaluated(
     node: TemplateNode,

@@ -51,10 +51,10 @@ const TAG_START = new RegExp(`<(?=[\\s/]*${TAG})`, 'giu')
 const escapeTag = (text: string): string => text.replace(TAG_START, `<${ZERO_WIDTH_SPACE}`)
 
 /**
- * Joins the system and developer messages before the first answer with blank lines into one system message at the start.
- * A later one stays at its position, as a user message within the tag `system-message`: moving it to the start would
- * change the prefix of the conversation, and templates support one system message only. All texts except answers are
- * escaped so that they cannot contain the tag; answers are unchanged, since their tokens were sampled.
+ * Joins the system and developer messages before the first answer with blank lines into one system message at the
+ * start. A later one stays at its position, as a user message within the tag `system-message`: moving it to the start
+ * would change the prefix of the conversation, and templates support one system message only. All texts except answers
+ * are escaped so that they cannot contain the tag; answers are unchanged, since their tokens were sampled.
  */
 export function normalise(messages: readonly ChatMessage[]): ChatMessage[] {
   const system: string[] = []

@@ -102,8 +102,8 @@ function globals(input: TemplateInput): Environment {
 
 /**
  * The limit of steps of a template (bounded.ts): BASE_STEPS, STEPS_PER_PART more for each message, tool call and tool,
- * and one more for CHARACTERS_PER_STEP characters of them, but at most MAX_STEPS, which take a second in the worst known
- * case (docs/decisions.md).
+ * and one more for CHARACTERS_PER_STEP characters of them, but at most MAX_STEPS, which take a second in the worst
+ * known case (docs/decisions.md).
  */
 const BASE_STEPS = 200_000
 const STEPS_PER_PART = 500

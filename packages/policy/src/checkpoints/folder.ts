@@ -1,6 +1,6 @@
 /**
- * Reads a model from disk: a folder in the layout of Hugging Face (config.json, tokenizer.json, tokenizer_config.json or
- * chat_template.jinja, generation_config.json, model.safetensors or shards with an index), or one GGUF file. Opening
+ * Reads a model from disk: a folder in the layout of Hugging Face (config.json, tokenizer.json, tokenizer_config.json
+ * or chat_template.jinja, generation_config.json, model.safetensors or shards with an index), or one GGUF file. Opening
  * reads headers and small files only; tensors are read one at a time, on demand.
  */
 import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs'

@@ -9,8 +9,8 @@ import { decodeBF16, decodeF16, f16ToF32 } from './float16.ts'
 
 export type GgufValue = number | bigint | boolean | string | GgufValue[]
 /**
- * `shape` is row-major; GGUF stores the dimensions in the opposite order. `begin` and `end` (exclusive) are offsets from
- * the first byte of the file.
+ * `shape` is row-major; GGUF stores the dimensions in the opposite order. `begin` and `end` (exclusive) are offsets
+ * from the first byte of the file.
  */
 export type GgufTensor = { type: GgufType; shape: number[]; begin: number; end: number }
 export type Gguf = { metadata: Map<string, GgufValue>; tensors: Map<string, GgufTensor> }
@@ -33,7 +33,9 @@ function quoted(name: string): string {
   return JSON.stringify(name.slice(0, 200))
 }
 
-/** Reads values in order. At the end of the bytes it throws with `truncated: true`, so that the caller can read more. */
+/**
+ * Reads values in order. At the end of the bytes it throws with `truncated: true`, so that the caller can read more.
+ */
 class Cursor {
   at = 0
   private readonly bytes: Uint8Array
@@ -154,7 +156,9 @@ function readTensor(
   return { name, type: type.name, shape: dims.reverse(), offset, size: (values / type.block) * type.bytes }
 }
 
-/** `bytes`: the file, or a prefix of it that contains the whole header. `fileSize`: length of the whole file in bytes. */
+/**
+ * `bytes`: the file, or a prefix of it that contains the whole header. `fileSize`: length of the whole file in bytes.
+ */
 export function parseGguf(bytes: Uint8Array, fileSize: number, file = 'gguf'): Gguf {
   const cursor = new Cursor(bytes, file)
   if (cursor.u32() !== 0x46554747) throw badCheckpoint(file, 'is not a GGUF file')

@@ -129,8 +129,8 @@ function matrix(tensors: Map<string, Tensor>, name: string, shape: [number, numb
 }
 
 /**
- * The matrices of an adapter. Throws `bad_checkpoint` if its sha256, a shape or a value is wrong, or if a tensor belongs
- * to no projection of the model. `modules` contains only projections that the adapter has matrices for.
+ * The matrices of an adapter. Throws `bad_checkpoint` if its sha256, a shape or a value is wrong, or if a tensor
+ * belongs to no projection of the model. `modules` contains only projections that the adapter has matrices for.
  */
 export function readAdapter(adapter: Adapter, model: ModelConfig): Lora {
   const found = sha256(adapter.weights)

@@ -116,7 +116,9 @@ function readEntry(value: unknown, name: string, dataStart: number, fileSize: nu
   return { dtype: dtype as Dtype, shape, begin: dataStart + begin, end: dataStart + end }
 }
 
-/** `header`: the JSON header (`headerLength` bytes from byte 8). The tensors are returned in the order of their data. */
+/**
+ * `header`: the JSON header (`headerLength` bytes from byte 8). The tensors are returned in the order of their data.
+ */
 export function parseHeader(header: Uint8Array, fileSize: number, file = 'safetensors'): SafetensorsHeader {
   let parsed: unknown
   let text: string
@@ -231,8 +233,8 @@ function byName(a: string, b: string): number {
 }
 
 /**
- * Equal tensors and metadata give equal bytes: tensors are sorted by descending width of the dtype (which aligns each to
- * its width) and then by name, metadata by key. The header is padded with spaces to a multiple of 8 bytes.
+ * Equal tensors and metadata give equal bytes: tensors are sorted by descending width of the dtype (which aligns each
+ * to its width) and then by name, metadata by key. The header is padded with spaces to a multiple of 8 bytes.
  */
 export function writeSafetensors(
   tensors: ReadonlyMap<string, Tensor>,

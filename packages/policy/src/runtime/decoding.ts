@@ -17,7 +17,9 @@ export type DecodeRequest = {
   /** Adapter slot of each row; null is the base model. */
   rowSlots: readonly (number | null)[]
   counts?: readonly number[]
-  /** Positions whose logits are returned: the last valid one of each row (default), all valid ones, or indices in [B·T]. */
+  /**
+   * Positions whose logits are returned: the last valid one of each row (default), all valid ones, or indices in [B·T].
+   */
   logits?: 'last' | 'all' | readonly number[]
   /** False: the cache is not updated, since no further step follows. Default true. */
   keep?: boolean

@@ -63,7 +63,9 @@ function unary(op: string): (params: { inputs: Inputs }) => tf.TensorInfo {
   }
 }
 
-/** `neutral`: the constant right operand (with `commutes`, either operand) for which the other operand is the result. */
+/**
+ * `neutral`: the constant right operand (with `commutes`, either operand) for which the other operand is the result.
+ */
 function binary(
   op: string,
   result: 'same' | 'bool',
@@ -128,10 +130,10 @@ function matMul({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.Tensor
 }
 
 /**
- * x [N, in] · Wᵀ for a W [out, in] that is also available in 4-bit blocks. For N = 1 the graph multiplies by the blocks,
- * which have an eighth of the bytes: w = s·q + m = s·(q − 8) + (m + 8s), hence MatMulNBits on the codes (zero point 8)
- * plus the sum of x over each block times (m + 8s), in float32 and without further quantisation. For N > 1 it multiplies
- * by the float32 matrix, since unpacking the blocks then costs as much as reading it.
+ * x [N, in] · Wᵀ for a W [out, in] that is also available in 4-bit blocks. For N = 1 the graph multiplies by the
+ * blocks, which have an eighth of the bytes: w = s·q + m = s·(q − 8) + (m + 8s), hence MatMulNBits on the codes (zero
+ * point 8) plus the sum of x over each block times (m + 8s), in float32 and without further quantisation. For N > 1 it
+ * multiplies by the float32 matrix, since unpacking the blocks then costs as much as reading it.
  */
 function packedMatMul(x: tf.TensorInfo, w: tf.TensorInfo, packed: PackedTensor): string {
   const graph = tracer()

@@ -24,7 +24,9 @@ export class Tracer {
   private readonly values = new WeakMap<object, Traced>()
   private readonly shared = new Map<string, string>()
   private count = 0
-  /** By name of the dimension: the prime that stands for its size, and the input and axis that have this size in a run. */
+  /**
+   * By name of the dimension: the prime that stands for its size, and the input and axis that have this size in a run.
+   */
   readonly dimensions = new Map<string, { prime: number; input: string; axis: number }>()
 
   constructor(packed: (name: string) => PackedTensor | null) {

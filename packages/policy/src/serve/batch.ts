@@ -124,7 +124,9 @@ export class Batcher {
     return this.waiting.length === 0 && this.events.length === 0 && this.rows.every((row) => row.job === null)
   }
 
-  /** Assigns queued requests to free rows, prefills one set of chunks, and samples a token for every row that is ready. */
+  /**
+   * Assigns queued requests to free rows, prefills one set of chunks, and samples a token for every row that is ready.
+   */
   async step(): Promise<BatchEvent[]> {
     await this.admit()
     await this.prefill()

@@ -15,6 +15,8 @@ export interface Decoder {
   readonly slots: number
   /** Must not be called for a slot that a running row uses. */
   setAdapter(slot: number, lora: Lora | null): Promise<void>
-  /** Rows must be distinct; their numbers of ids may differ. Returns for each row the logits [row.logits, vocabulary]. */
+  /**
+   * Rows must be distinct; their numbers of ids may differ. Returns for each row the logits [row.logits, vocabulary].
+   */
   step(rows: readonly DecodeRow[]): Promise<Float32Array[]>
 }

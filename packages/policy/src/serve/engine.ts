@@ -53,8 +53,8 @@ type OpenRequest = { request: JobRequest } & (
 type PendingCall = { message: Extract<ToWorker, { call: number }>; resolve(): void; reject(error: InstarError): void }
 
 /**
- * If the thread ends unexpectedly, open requests fail with `engine_lost`. Later requests are queued for the next thread,
- * which starts with the loaded adapters.
+ * If the thread ends unexpectedly, open requests fail with `engine_lost`. Later requests are queued for the next
+ * thread, which starts with the loaded adapters.
  */
 class EmbeddedServing implements ServingEngine {
   private readonly thread: Thread<ToWorker, FromWorker, Ready>
@@ -230,8 +230,8 @@ class EmbeddedServing implements ServingEngine {
   }
 
   /**
-   * Posts the calls and requests that arrived while no thread was running, and then the unloads, since a request may use
-   * an adapter that was unloaded after it.
+   * Posts the calls and requests that arrived while no thread was running, and then the unloads, since a request may
+   * use an adapter that was unloaded after it.
    */
   private postQueued(): void {
     for (const { message } of this.calls.values()) this.thread.post(message)

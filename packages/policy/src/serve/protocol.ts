@@ -33,7 +33,10 @@ export type ToWorker =
   | { type: 'unload'; sha256: string }
   | { type: 'close' }
 
-/** `base`: sha256 of the model's files. `events`: all events of one step. `done`: a call ended; `error` null: it succeeded. */
+/**
+ * `base`: sha256 of the model's files. `events`: all events of one step. `done`: a call ended; `error` null: it
+ * succeeded.
+ */
 export type FromWorker =
   | { type: 'ready'; capabilities: Capabilities; base: string }
   | { type: 'events'; events: BatchEvent[] }

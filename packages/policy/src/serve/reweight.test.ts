@@ -44,7 +44,8 @@ test('the repetition penalty divides positive and multiplies negative logits, on
 })
 
 test('min-p masks tokens below that share of the highest probability, after temperature and bias', () => {
-  // At temperature 2 the second token has exp(-0.5) = 0.607 of the first one's probability, the fourth exp(-0.75) = 0.472.
+  // At temperature 2 the second token has exp(-0.5) = 0.607 of the first one's probability, the fourth exp(-0.75) =
+  // 0.472.
   assert.deepEqual(rounded(new Reweighter({ ...NONE, minP: 0.5 }, 2, []).apply(LOGITS)), [
     2,
     1,

@@ -1,7 +1,7 @@
 /**
- * Changes to the logits before sampling: bias, penalties and min-p, in the order of vLLM. The repetition penalty (Keskar
- * et al. 2019, CTRL, arXiv 1909.05858; negative logits are multiplied, as in Hugging Face) applies to tokens of prompt
- * and completion, the frequency and presence penalties to tokens of the completion.
+ * Changes to the logits before sampling: bias, penalties and min-p, in the order of vLLM. The repetition penalty
+ * (Keskar et al. 2019, CTRL, arXiv 1909.05858; negative logits are multiplied, as in Hugging Face) applies to tokens of
+ * prompt and completion, the frequency and presence penalties to tokens of the completion.
  */
 import type { Reweighting } from '@instar/engine/port'
 

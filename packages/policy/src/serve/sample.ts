@@ -88,8 +88,8 @@ const withoutMasked = (top: TokenCandidate[]): TokenCandidate[] => top.filter(({
 
 /**
  * Applies temperature, top-k and top-p in this order (that of vLLM and Hugging Face), renormalises, and samples by
- * inverse transform with `u` in [0, 1). Temperature 0 is greedy and reports the log-probability at temperature 1. `top`:
- * the `topLogprobs` most likely tokens of the same distribution.
+ * inverse transform with `u` in [0, 1). Temperature 0 is greedy and reports the log-probability at temperature 1.
+ * `top`: the `topLogprobs` most likely tokens of the same distribution.
  */
 export function sample(
   logits_V: Float32Array,

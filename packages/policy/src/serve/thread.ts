@@ -1,7 +1,7 @@
 /**
  * A worker thread with restart. If it ends unexpectedly (out of memory, a crash), its current work is lost and a new
- * thread is started after a back-off. Callers queue requests meanwhile and post them in `up`. If the next start fails or
- * takes longer than `waitMs`, requests are refused until a thread is running.
+ * thread is started after a back-off. Callers queue requests meanwhile and post them in `up`. If the next start fails
+ * or takes longer than `waitMs`, requests are refused until a thread is running.
  */
 import type { Worker } from 'node:worker_threads'
 import { InstarError } from '@instar/events/errors'

@@ -35,7 +35,9 @@ async function main(options: WorkerData): Promise<void> {
   let running = false
   let closing = false
 
-  /** Runs steps until the batch is idle. Between steps new requests and aborts are received, and learning has its share. */
+  /**
+   * Runs steps until the batch is idle. Between steps new requests and aborts are received, and learning has its share.
+   */
   const run = async () => {
     if (running) return
     running = true

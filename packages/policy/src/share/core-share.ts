@@ -51,7 +51,10 @@ export const endWork = (memory: CoreShare): void => {
   Atomics.notify(fields, WORK)
 }
 
-/** Serving's side. `threads`: of the serving engine. Where each thread of both engines has a core, serving does not pause. */
+/**
+ * Serving's side. `threads`: of the serving engine. Where each thread of both engines has a core, serving does not
+ * pause.
+ */
 export class ServingShare {
   private readonly fields: Int32Array | null
   private readonly ledger = new ShareLedger()

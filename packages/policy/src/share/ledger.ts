@@ -7,7 +7,9 @@
 
 /** Pauses below this are saved up, in ms: a timer is no finer. */
 const PAUSE_MIN_MS = 4
-/** The longest pause; what remains is owed. A request that arrives in a pause waits at most so long for its first step. */
+/**
+ * The longest pause; what remains is owed. A request that arrives in a pause waits at most so long for its first step.
+ */
 export const PAUSE_MAX_MS = 250
 /** Idle time of serving that is credited at most. */
 const CREDIT_MAX_MS = 250
@@ -18,7 +20,9 @@ export class ShareLedger {
   /** ms that serving owes; negative: learning was ahead of its share. */
   private owed = 0
 
-  /** Serving has computed for `ms` while learning had work. `share`: 0…1, below 1. Returns the pause that is due, in ms. */
+  /**
+   * Serving has computed for `ms` while learning had work. `share`: 0…1, below 1. Returns the pause that is due, in ms.
+   */
   computed(ms: number, share: number): number {
     this.owed = Math.min(OWED_MAX_MS, this.owed + (ms * share) / (1 - share))
     return this.owed < PAUSE_MIN_MS ? 0 : Math.min(this.owed, PAUSE_MAX_MS)

@@ -1,8 +1,8 @@
 /** Conversion of vocabulary entries to bytes. */
 
 /**
- * `byteLevel`: each character stands for one byte, by GPT-2's alphabet. `byteFallback`: an entry such as `<0x0A>` stands
- * for one byte. `replace`: texts to replace and their replacements, in order.
+ * `byteLevel`: each character stands for one byte, by GPT-2's alphabet. `byteFallback`: an entry such as `<0x0A>`
+ * stands for one byte. `replace`: texts to replace and their replacements, in order.
  */
 export type ByteForm = {
   byteLevel: boolean

@@ -1,4 +1,6 @@
-/** Streaming detokenisation of one completion: emits whole characters, in total the same text as `decode` of all ids. */
+/**
+ * Streaming detokenisation of one completion: emits whole characters, in total the same text as `decode` of all ids.
+ */
 import type { TextTokenizer } from './tokenizer.ts'
 
 export class Detokenizer {

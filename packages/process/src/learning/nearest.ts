@@ -16,8 +16,8 @@ const lastPart = (name: string): string => name.slice(name.lastIndexOf('.') + 1)
 const LONGEST = 200
 
 /**
- * Compares without case, first the last parts of the dotted names, then the whole names; of equally close names the first.
- * `known` must not be empty. Only the first 200 characters of `name` are compared.
+ * Compares without case, first the last parts of the dotted names, then the whole names; of equally close names the
+ * first. `known` must not be empty. Only the first 200 characters of `name` are compared.
  */
 export const nearestName = (name: string, known: readonly string[]): string => {
   const typed = name.slice(0, LONGEST).toLowerCase()

@@ -5,7 +5,9 @@ import type { EventLog } from '@instar/log'
 import { logWith } from '../log-with.ts'
 import type { Metrics } from './metrics.ts'
 
-/** All methods except `append` are those of `log`. A batch of several topics counts for the topic of its first record. */
+/**
+ * All methods except `append` are those of `log`. A batch of several topics counts for the topic of its first record.
+ */
 export const measuredLog = <L extends EventLog>(log: L, metrics: Metrics): L => {
   const pending = new Map<Topic, number>(TOPICS.map((topic) => [topic, 0]))
   metrics.read('instar_log_append_waiting', () => [...pending].map(([topic, count]) => [{ topic }, count]))

@@ -13,7 +13,9 @@ export type Metrics = {
   count<N extends MetricName>(name: N, labels: Labels<N>, by?: number): void
   /** Adds a value to a histogram. */
   observe<N extends MetricName>(name: N, labels: Labels<N>, value: number): void
-  /** Registers a function that returns all values of a gauge, or all totals of a counter; it is called at each export. */
+  /**
+   * Registers a function that returns all values of a gauge, or all totals of a counter; it is called at each export.
+   */
   read<N extends MetricName>(name: N, read: () => readonly Sample<N>[] | Promise<readonly Sample<N>[]>): void
   /** Adds the metrics of another thread of the process to `text`. */
   join(values: () => Promise<MetricValues>): void

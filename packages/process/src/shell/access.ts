@@ -31,8 +31,8 @@ export const kafkaSecurity = ({ kafka }: Pick<Settings, 'kafka'>): Security | un
 }
 
 /**
- * Address and credentials of the schema registry, which records on Kafka require. Throws `bad_request` if no registry is
- * configured, if its URL contains a user, or if a file cannot be read.
+ * Address and credentials of the schema registry, which records on Kafka require. Throws `bad_request` if no registry
+ * is configured, if its URL contains a user, or if a file cannot be read.
  */
 export const registryOf = ({
   registry,

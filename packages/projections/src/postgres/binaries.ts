@@ -1,7 +1,7 @@
 /**
- * Finds the PostgreSQL programs: in the folder that the user names, or in the npm package for this platform. The package
- * contains no symbolic links; its install script would create them, but install scripts are disabled. They are created
- * at the first start.
+ * Finds the PostgreSQL programs: in the folder that the user names, or in the npm package for this platform. The
+ * package contains no symbolic links; its install script would create them, but install scripts are disabled. They are
+ * created at the first start.
  */
 import {
   accessSync,

@@ -23,7 +23,10 @@ alter role ${READER} set default_transaction_read_only = on;
 alter role ${READER} set statement_timeout = ${READER_TIMEOUT};
 alter role ${READER} set idle_in_transaction_session_timeout = '5min';`
 
-/** Read access to the tables and views. `pg_read_all_data` is not used, since it includes the password hashes (pg_authid). */
+/**
+ * Read access to the tables and views. `pg_read_all_data` is not used, since it includes the password hashes
+ * (pg_authid).
+ */
 const TABLES = `
     grant usage on schema public to ${READER};
     grant select on all tables in schema public to ${READER};`
@@ -40,8 +43,8 @@ do $$ declare one record; begin
 end $$;`
 
 /**
- * Creates the reader on a server that only Instar uses, and revokes what PostgreSQL allows all roles to write: temporary
- * tables (see roles.ts) and large objects. In psql a user can change the statement timeout of the session; in
+ * Creates the reader on a server that only Instar uses, and revokes what PostgreSQL allows all roles to write:
+ * temporary tables (see roles.ts) and large objects. In psql a user can change the statement timeout of the session; in
  * `readOnlyQuery` a statement cannot. Roles are committed synchronously, unlike rows, which can be rebuilt. `password`:
  * an SQL expression, a SCRAM verifier or `null`.
  */

@@ -1,7 +1,7 @@
 /**
- * The roles of a server that only Instar uses, embedded or of the compose file: the superuser `postgres`, which only this
- * file uses; `instar`, which owns the database of that name and nothing else; and `instar_reader` (reader.ts). Clusters
- * of older builds, in which `instar` was the superuser, are converted.
+ * The roles of a server that only Instar uses, embedded or of the compose file: the superuser `postgres`, which only
+ * this file uses; `instar`, which owns the database of that name and nothing else; and `instar_reader` (reader.ts).
+ * Clusters of older builds, in which `instar` was the superuser, are converted.
  */
 import { Client, escapeIdentifier, escapeLiteral, type ClientConfig } from 'pg'
 import { OWNER, prepareReader } from './reader.ts'

@@ -1,9 +1,9 @@
 /**
  * Runs the PostgreSQL server as a child process that ends with its owner.
  *
- * A shell, the guard, starts the server and reads from a pipe whose other end only the owner has. When the owner ends in
- * any way, including kill -9, the pipe closes and the guard requests a fast shutdown of the server. The server runs in a
- * session of its own, so that Ctrl-C in a terminal does not stop it before the services that use it.
+ * A shell, the guard, starts the server and reads from a pipe whose other end only the owner has. When the owner ends
+ * in any way, including kill -9, the pipe closes and the guard requests a fast shutdown of the server. The server runs
+ * in a session of its own, so that Ctrl-C in a terminal does not stop it before the services that use it.
  */
 import { execFile, spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import {
@@ -183,9 +183,10 @@ const noServerRuns = async (place: ServerPaths): Promise<void> => {
 }
 
 /**
- * Clears the lock files of a server that was killed. PostgreSQL removes them itself, unless another process has the same
- * process id, as happens in a restarted container. Then the id is replaced by one that no process can have. The other
- * lines are needed: they identify the shared memory by which PostgreSQL checks that no process of the last run is left.
+ * Clears the lock files of a server that was killed. PostgreSQL removes them itself, unless another process has the
+ * same process id, as happens in a restarted container. Then the id is replaced by one that no process can have. The
+ * other lines are needed: they identify the shared memory by which PostgreSQL checks that no process of the last run is
+ * left.
  */
 const clearStaleLocks = (place: ServerPaths): void => {
   const pid = recordedPid(place)

@@ -6,7 +6,9 @@ import { readFileSync } from 'node:fs'
 import { isLoginRefused } from '../postgres/roles.ts'
 import { setupRoles } from '../postgres/setup.ts'
 
-/** Neither the passwords of the files nor the older one is right: the secrets were recreated and the database was not. */
+/**
+ * Neither the passwords of the files nor the older one is right: the secrets were recreated and the database was not.
+ */
 const REFUSED =
   'Set POSTGRES_PASSWORD to the password with which the stack was created, or delete the volume postgres-data, ' +
   'which is refilled from the log.\n'

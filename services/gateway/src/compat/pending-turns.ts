@@ -25,7 +25,9 @@ export type PendingTurns = {
 const MOST_REMEMBERED = 200_000
 
 export type PendingTurnsReader = {
-  /** Counts at the end of the log. Throws `log_unavailable` if that is not reached in time, and the follower's error. */
+  /**
+   * Counts at the end of the log. Throws `log_unavailable` if that is not reached in time, and the follower's error.
+   */
   read(): Promise<PendingTurns>
   stop(): Promise<void>
 }

@@ -6,8 +6,8 @@ import { leastTokens, textsBeyond } from '../prompt/core/overflow.ts'
 import { MOST_LOGPROBS, type CompletionRequest } from './core/text-completion.ts'
 
 /**
- * The ids of each prompt. Throws `context_length_exceeded` for a text that is certainly too long, before all of it is encoded.
- * Other requests are served between two texts.
+ * The ids of each prompt. Throws `context_length_exceeded` for a text that is certainly too long, before all of it is
+ * encoded. Other requests are served between two texts.
  */
 export const encoded = async (request: CompletionRequest, model: Model): Promise<(readonly number[])[]> => {
   const ids: (readonly number[])[] = []

@@ -5,7 +5,9 @@ import type { GatewaySettings } from '@instar/gateway'
 import { model, startRig, USER, type Rig } from '../../../../test/kit/gateway.ts'
 import { ScriptedEngine } from '../../../../test/kit/scripted-engine.ts'
 
-/** A gateway whose engine answers an embedding once `release` is called. `begun`: resolves per request of the engine. */
+/**
+ * A gateway whose engine answers an embedding once `release` is called. `begun`: resolves per request of the engine.
+ */
 const started = async (t: TestContext, settings: GatewaySettings) => {
   const signals: AbortSignal[] = []
   let told: (() => void) | null = null

@@ -1,4 +1,6 @@
-/** Rows derived from others: typing errors, two reactions one after the other, the request again, a request of another. */
+/**
+ * Rows derived from others: typing errors, two reactions one after the other, the request again, a request of another.
+ */
 import { seeded } from './learn.ts'
 import type { Row } from './data.ts'
 

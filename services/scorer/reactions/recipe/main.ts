@@ -1,7 +1,7 @@
 /**
- * `npm run train:reactions [-- --quick]`: trains the reactions judge on reactions/*.jsonl and writes weights.bin. Prints
- * what held-out contexts show, by language and wish. The same rows give the same bytes on the same Node. `--quick`: keeps
- * the thresholds of the file that is there, without the folds.
+ * `npm run train:reactions [-- --quick]`: trains the reactions judge on reactions/*.jsonl and writes weights.bin.
+ * Prints what held-out contexts show, by language and wish. The same rows give the same bytes on the same Node.
+ * `--quick`: keeps the thresholds of the file that is there, without the folds.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,6 @@
-/** From rows to a model: vocabulary, both regressions, temperature and thresholds from held-out contexts, 8-bit weights. */
+/**
+ * From rows to a model: vocabulary, both regressions, temperature and thresholds from held-out contexts, 8-bit weights.
+ */
 import { FEATURES_VERSION, featuresOf, type Features } from '../../src/core/reactions/features.ts'
 import { hashText } from '../../src/core/reactions/hash.ts'
 import {

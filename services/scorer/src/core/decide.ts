@@ -163,8 +163,8 @@ const putBack = (state: ScorerState, { turn }: TurnState): void => {
 }
 
 /**
- * The record of the judges' verdicts, or null when the request was superseded meanwhile. `agreement`: independent people
- * that a value needs before it is taught.
+ * The record of the judges' verdicts, or null when the request was superseded meanwhile. `agreement`: independent
+ * people that a value needs before it is taught.
  */
 export const judged = (
   state: ScorerState,

@@ -6,7 +6,10 @@ import { hashText } from './reactions/hash.ts'
 import type { Wish } from './reactions/model.ts'
 import { LONGEST_QUOTE } from './reactions/value.ts'
 
-/** `plainer` of an answer with lists, bold or headings is about its form (`unformatted`), else about its words (`simpler`). */
+/**
+ * `plainer` of an answer with lists, bold or headings is about its form (`unformatted`), else about its words
+ * (`simpler`).
+ */
 type Worded = 'shorter' | 'longer' | 'unformatted' | 'simpler' | 'structured' | 'warmer' | 'drier'
 
 export const WORDINGS: Readonly<Record<Worded, readonly string[]>> = {

@@ -12,7 +12,9 @@ export type Decision =
   | { do: 'compute'; batch: string; sealed: BatchSealed }
   | { do: 'wait'; why: 'standby' | 'no_line' | 'not_live' | 'verdict' | 'frozen' | 'turns' | 'share' }
 
-/** `assigned` false: another trainer holds the policy's partition, and this one is a standby. `now`: ms since the epoch. */
+/**
+ * `assigned` false: another trainer holds the policy's partition, and this one is a standby. `now`: ms since the epoch.
+ */
 export const decide = (state: TrainerState, options: BatchSettings, now: number, assigned = true): Decision => {
   if (!assigned) return { do: 'wait', why: 'standby' }
   const weights = weightLine(state.weights, state.policy)
@@ -37,7 +39,10 @@ export type Computed = Pick<
   'adapter' | 'adapterBytes' | 'state' | 'stateBytes' | 'blobsAt' | 'fingerprint' | 'figures' | 'startedAt'
 >
 
-/** The record of a finished computation; null if the batch is settled or no longer the last, and the result is discarded. */
+/**
+ * The record of a finished computation; null if the batch is settled or no longer the last, and the result is
+ * discarded.
+ */
 export const computed = (state: TrainerState, batch: string, result: Computed, now: number): UpdateComputed | null => {
   const line = updateLine(state.updates, state.policy)
   const last = line.byId.get(line.last)

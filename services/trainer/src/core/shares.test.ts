@@ -174,7 +174,8 @@ test('the advantage of constant praise by a key falls to zero, whatever subjects
       return Math.max(...valued.slice(0, 8).map(({ advantage }) => advantage))
     })
   }
-  // By hand: the key begins at 8/(2 + 8) = 0.8, a subject at (2 · 0.8 + 1)/3; eight turns later the key is at 1 − 0.2 · 0.9^8.
+  // By hand: the key begins at 8/(2 + 8) = 0.8, a subject at (2 · 0.8 + 1)/3; eight turns later the key is at 1 − 0.2 ·
+  // 0.9^8.
   assert.ok(Math.abs(largestAdvantages(2)[0]! - (1 - 2.6 / 3)) < 1e-12)
   assert.ok(Math.abs(largestAdvantages(2)[1]! - (1 - (2 * (1 - 0.2 * 0.9 ** 8) + 1) / 3)) < 1e-12)
   assert.ok(largestAdvantages(2)[3]! < 0.02, largestAdvantages(2).join())

@@ -89,8 +89,8 @@ export const throwIfAborted = (signal: AbortSignal | undefined): void => {
 
 /**
  * Folds the records of the policy and its branches up to the end of the log as of the call; other processes may append
- * meanwhile. Throws `aborted`, and `no_temporary_file` if the file cannot be created or written. The file is deleted when
- * it throws.
+ * meanwhile. Throws `aborted`, and `no_temporary_file` if the file cannot be created or written. The file is deleted
+ * when it throws.
  */
 export const readAudit = async (log: EventLog, policy: string, signal?: AbortSignal): Promise<Audit> => {
   const folder = await mkdtemp(join(tmpdir(), 'instar-audit-')).catch((cause: Error) => {

@@ -1,4 +1,7 @@
-/** A replay with changed settings or another judge: seals new batches of the scored turns in log order and computes them. */
+/**
+ * A replay with changed settings or another judge: seals new batches of the scored turns in log order and computes
+ * them.
+ */
 import { InstarError, updateLine, written, type BatchSealed, type Settings } from '@instar/events'
 import type { Parent } from '@instar/engine/port'
 import { hasSignal } from '../core/batch.ts'

@@ -1,4 +1,7 @@
-/** A replay with unchanged settings: computes the recorded batches again and compares the adapters with the recorded ones. */
+/**
+ * A replay with unchanged settings: computes the recorded batches again and compares the adapters with the recorded
+ * ones.
+ */
 import { InstarError, weightLine, type BatchState } from '@instar/events'
 import { getBlob } from '@instar/log'
 import type { Parent } from '@instar/engine/port'

@@ -45,7 +45,9 @@ type Judgement = {
   reason: string | null
   verdicts: TurnScored['verdicts']
 }
-/** `next`: the turn whose request holds the next state. `shown`: the candidate that it follows, if `turn` was not shown. */
+/**
+ * `next`: the turn whose request holds the next state. `shown`: the candidate that it follows, if `turn` was not shown.
+ */
 export type Rescore = (turn: string, context: { next: string; shown: string | null }) => Promise<Judgement>
 
 export type ReplayPorts = {

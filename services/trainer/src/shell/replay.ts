@@ -1,8 +1,8 @@
 /**
  * `instar replay`: trains again from the log on a branch; the serving head does not change. With unchanged settings
  * (replay-recorded.ts) the recorded batches are computed again: on the recorded engine every adapter must be bit-equal,
- * on another engine the report has the distance (mode `tolerance`). With changed settings (replay-changed.ts) new batches
- * are sealed. Options and log are checked before the first record of the branch is appended.
+ * on another engine the report has the distance (mode `tolerance`). With changed settings (replay-changed.ts) new
+ * batches are sealed. Options and log are checked before the first record of the branch is appended.
  */
 import { InstarError, requireBase, weightLine } from '@instar/events'
 import { createTurnReader } from '@instar/log'
@@ -16,8 +16,8 @@ import type { ReplayPorts, ReplayReport, ReplayRun } from './replay-run.ts'
 export type { ReplayPorts, ReplayProgress, ReplayReport } from './replay-run.ts'
 
 /**
- * Throws `bad_request`, `log_gap`, `branch_exists`, `unknown_version`, `aborted`, `no_temporary_file`, and errors of the
- * log and of the learning engine.
+ * Throws `bad_request`, `log_gap`, `branch_exists`, `unknown_version`, `aborted`, `no_temporary_file`, and errors of
+ * the log and of the learning engine.
  */
 export const replay = async (ports: ReplayPorts, policy: string, options: ReplayOptions): Promise<ReplayReport> => {
   if (!/^[a-z0-9][a-z0-9._-]{0,62}$/i.test(options.branch))

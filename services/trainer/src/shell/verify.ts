@@ -37,7 +37,9 @@ type BatchReport = {
   found: string | null
   difference: Difference | null
 }
-/** `unreadable`: malformed records, which every service skips. If a batch or chain needs one, that is its difference. */
+/**
+ * `unreadable`: malformed records, which every service skips. If a batch or chain needs one, that is its difference.
+ */
 export type VerifyReport = {
   ok: boolean
   policy: string

@@ -1,4 +1,7 @@
-/** The first thread of remote-appender.test.ts: holds the log that is joined through `port` until it is told to close it. */
+/**
+ * The first thread of remote-appender.test.ts: holds the log that is joined through `port` until it is told to close
+ * it.
+ */
 import { plainError } from '@instar/events/plain-error'
 import { openEmbeddedLog, type EmbeddedOptions } from '@instar/log'
 import { once } from 'node:events'

@@ -1,6 +1,6 @@
 /**
- * The second thread of remote-appender.test.ts: follows `turns`, appends 50 records on request, and answers with all that it
- * read.
+ * The second thread of remote-appender.test.ts: follows `turns`, appends 50 records on request, and answers with all
+ * that it read.
  */
 import { openJoinedLog } from '@instar/log'
 import { once } from 'node:events'

@@ -62,8 +62,8 @@ function gpuName(): string {
 let loaded: { home: string; native: Native } | null = null
 
 /**
- * `home`: the folder of the build. A thread can load one build; a second call returns the first result. Throws the error
- * of the system's loader or of the package.
+ * `home`: the folder of the build. A thread can load one build; a second call returns the first result. Throws the
+ * error of the system's loader or of the package.
  */
 export function loadNative(home: string, kind: Kind, threads: number): Native {
   if (loaded?.home === home) return loaded.native

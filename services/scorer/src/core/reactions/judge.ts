@@ -65,7 +65,9 @@ export const wishOf = ({ wishes }: Reading): { wish: Wish; probability: number }
   return { wish: WISHES[best]!, probability: wishes[best]! }
 }
 
-/** At least this likely, a value that the words name is taken for the right one, also where another wish is likelier. */
+/**
+ * At least this likely, a value that the words name is taken for the right one, also where another wish is likelier.
+ */
 const LEAST_FIX = 0.25
 
 const worded = (model: ReactionModel, reaction: Reaction, reading: Reading, key: string): Worded => {

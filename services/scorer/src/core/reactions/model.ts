@@ -74,7 +74,10 @@ export type ReactionModel = ModelHeader & {
   weights: Int8Array
 }
 
-/** Parts of a weights file: the length of the header (32 bits, little-endian), the header (JSON), common words, rows, weights. */
+/**
+ * Parts of a weights file: the length of the header (32 bits, little-endian), the header (JSON), common words, rows,
+ * weights.
+ */
 export const encodeModel = (
   head: ModelHeader,
   common: Uint32Array,

@@ -5,7 +5,10 @@ export const MOST = 2000
 export const ends = (text: string, most = MOST): string =>
   text.length <= most ? text : `${text.slice(0, most / 2)}\n${text.slice(-most / 2)}`
 
-/** `raw`: as written; `norm`: lower case, without apostrophes, letters and signs that are repeated more than twice cut to two. */
+/**
+ * `raw`: as written; `norm`: lower case, without apostrophes, letters and signs that are repeated more than twice cut
+ * to two.
+ */
 export type Token = { raw: string; norm: string; kind: 'word' | 'number' | 'sign' | 'emoji' }
 
 const TOKEN =

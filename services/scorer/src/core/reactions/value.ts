@@ -14,7 +14,10 @@ const WITHIN = new Set([',', '-', '/', ':', '.', '%', '°', '+'])
 
 type Span = { from: number; to: number; number: boolean }
 
-/** The last part of the person's words that the answer does not hold and that is a number, a name or a rare word; null: none. */
+/**
+ * The last part of the person's words that the answer does not hold and that is a number, a name or a rare word; null:
+ * none.
+ */
 export const valueIn = ({ user, request, answer }: Omit<Reaction, 'tools'>, common: Common): string | null => {
   const text = user.normalize('NFKC')
   const tokens = tokensOf(text)

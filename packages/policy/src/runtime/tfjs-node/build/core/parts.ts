@@ -125,8 +125,8 @@ export const wheelsOf = (kind: Kind): readonly Part[] => (kind === 'gpu' ? CUDA 
 export const partsOf = (kind: Kind): readonly Part[] => [SOURCES, HEADERS, ...wheelsOf(kind)]
 
 /**
- * Patterns of the files that are unpacked from the wheels (`*` matches slashes as well): libraries, and the headers that
- * the addon includes.
+ * Patterns of the files that are unpacked from the wheels (`*` matches slashes as well): libraries, and the headers
+ * that the addon includes.
  */
 export const UNPACKED = [
   'tensorflow/libtensorflow_*',

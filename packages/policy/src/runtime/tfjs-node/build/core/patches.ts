@@ -51,8 +51,8 @@ export const PATCHES: readonly Patch[] = [
 ]
 
 /**
- * Files that are added to the copy, by path. The package's JavaScript imports `@tensorflow/tfjs` and uses only its core;
- * a package of that name in the copy's `node_modules` re-exports the core package of the checkout.
+ * Files that are added to the copy, by path. The package's JavaScript imports `@tensorflow/tfjs` and uses only its
+ * core; a package of that name in the copy's `node_modules` re-exports the core package of the checkout.
  */
 export const ADDED: Readonly<Record<string, string>> = {
   'node_modules/@tensorflow/tfjs/package.json': '{ "name": "@tensorflow/tfjs", "main": "index.js" }\n',
