@@ -42,6 +42,21 @@ function escaped(text: string): string {
   return text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
 }
 
+/** A pattern that matches the texts of the tokens, longest first; null if there are no tokens. */
+function patternOf(tokens: readonly AddedToken[]): string | null {
+  if (tokens.length === 0) return null
+  return tokens
+    .map((token) => token.content)
+    .sort((a, b) => b.length - a.length)
+    .map(escaped)
+    .join('|')
+}
+
+function beforeOf(tokens: readonly AddedToken[]): RegExp | null {
+  const pattern = patternOf(tokens)
+  return pattern === null ? null : new RegExp(`(?=${pattern})`, 'gu')
+}
+
 /** Characters of the texts whose ids are cached: about a hundred long conversations, some 20 MB. */
 const CACHED_CHARACTERS = 4_000_000
 
@@ -59,6 +74,9 @@ export class TextTokenizer {
   private readonly byId: ReadonlyMap<number, AddedToken>
   private readonly form: ByteForm
   private readonly bytes = new Map<number, Uint8Array>()
+  /** Match the empty text before an added token, and before a special one; null if there is none. */
+  private readonly beforeAdded: RegExp | null
+  private readonly beforeSpecial: RegExp | null
   private readonly cache = new TokenCache(CACHED_CHARACTERS)
 
   /** `json` is tokenizer.json, `config` tokenizer_config.json (or {}). Throws `bad_checkpoint`. */
@@ -68,6 +86,8 @@ export class TextTokenizer {
     this.specialIds = new Set(this.added.filter((token) => token.special).map((token) => token.id))
     this.byContent = new Map(this.added.map((token) => [token.content, token]))
     this.byId = new Map(this.added.map((token) => [token.id, token]))
+    this.beforeAdded = beforeOf(this.added)
+    this.beforeSpecial = beforeOf(this.added.filter((token) => token.special))
     this.form = byteForm(json['decoder'], file)
     this.longest = this.longestText(json)
     try {
@@ -122,20 +142,10 @@ export class TextTokenizer {
     return out
   }
 
-  /** A pattern that matches the texts of the tokens, longest first; null if there are no tokens. */
-  private pattern(tokens: readonly AddedToken[]): string | null {
-    if (tokens.length === 0) return null
-    return tokens
-      .map((token) => token.content)
-      .sort((a, b) => b.length - a.length)
-      .map(escaped)
-      .join('|')
-  }
-
   /** Inserts `mark` before each occurrence of an added token's text; with `specialOnly`, before special tokens only. */
   guard(text: string, mark: string, specialOnly: boolean): string {
-    const pattern = this.pattern(specialOnly ? this.added.filter((token) => token.special) : this.added)
-    return pattern === null ? text : text.replace(new RegExp(`(?=${pattern})`, 'gu'), mark)
+    const before = specialOnly ? this.beforeSpecial : this.beforeAdded
+    return text === '' || before === null ? text : text.replace(before, mark)
   }
 
   /**
@@ -143,7 +153,7 @@ export class TextTokenizer {
    * `splice` + number + `splice` is replaced by the ids of that number in `spliced`.
    */
   encodeMarked(text: string, mark: string, splice: string, spliced: ReadonlyMap<number, readonly number[]>): number[] {
-    const tokens = this.pattern(this.added)
+    const tokens = patternOf(this.added)
     const border = new RegExp(`${splice}(\\d+)${splice}${tokens === null ? '' : `|(?<!${mark})(?:${tokens})`}`, 'gu')
     const out: number[] = []
     let from = 0

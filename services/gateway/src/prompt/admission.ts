@@ -21,6 +21,7 @@ import { sessionState, type SessionIndex } from '../session/core/session-index.t
 import { bringsResults, kindOf } from '../session/core/side.ts'
 import { digestsOf, lastMain, type Admitted } from '../capture/core/turn.ts'
 import { beyondContext } from './counting.ts'
+import { checkMessages } from './core/overflow.ts'
 import { resolveSession } from '../session/sessions.ts'
 import type { Tail } from '../session/tail.ts'
 
@@ -66,6 +67,7 @@ export const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('h
 export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<Admission> => {
   const { index, model } = ports
   const { request, raw, headers, key, at } = incoming
+  checkMessages(request.messages)
   const beyond = beyondContext(model, request)
   if (beyond !== null) throw contextLengthExceeded(beyond, model.contextLength)
   const answers = answersOf(request.messages)

@@ -7,6 +7,8 @@ import { before, test } from 'node:test'
 import type { Model } from '@instar/engine/port'
 import { openModel } from '@instar/policy'
 import { readSettings } from '@instar/process'
+import { tokenizerModel } from '../../../../test/kit/tokenizer-model.ts'
+import { MOST_MESSAGES } from './core/overflow.ts'
 import { beyondContext } from './counting.ts'
 import type { Request } from '@instar/dialects'
 import { startRig, USER } from '../../../../test/kit/gateway.ts'
@@ -105,4 +107,40 @@ test('a completion prompt of 25 characters for each token of the context is refu
   } finally {
     await rig.stop()
   }
+})
+
+test('a request of more messages than may be is refused before any is rendered, whichever dialect and route', async (t) => {
+  let rendered = 0
+  const tokenizer = tokenizerModel()
+  const rig = await startRig({
+    ports: {
+      model: {
+        ...tokenizer,
+        contextLength: 1_000_000,
+        promptIds: (messages, options) => {
+          rendered += messages.length
+          return tokenizer.promptIds(messages.slice(-1), options)
+        },
+      },
+    },
+  })
+  t.after(() => rig.stop())
+  const messages = (count: number) =>
+    Array.from({ length: count }, (_, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content: 'x' }))
+  const ask = async (path: string, field: string, count: number): Promise<[number, string | undefined]> => {
+    const response = await rig.fetch(path, { json: { model: 'policy', max_tokens: 5, [field]: messages(count) } })
+    return [response.status, ((await response.json()) as { error?: { message: string } }).error?.message]
+  }
+  const said = `The request has ${MOST_MESSAGES + 1} messages, those that it refers to included; at most ${MOST_MESSAGES} are taken.`
+  for (const [path, field] of [
+    ['/v1/chat/completions', 'messages'],
+    ['/v1/messages', 'messages'],
+    ['/v1/responses', 'input'],
+    ['/v1/messages/count_tokens', 'messages'],
+    ['/v1/responses/input_tokens', 'input'],
+  ] as const)
+    assert.deepEqual(await ask(path, field, MOST_MESSAGES + 1), [400, said], path)
+  assert.equal(rendered, 0)
+  assert.deepEqual(await ask('/v1/messages/count_tokens', 'messages', MOST_MESSAGES), [200, undefined])
+  assert.equal(rendered, MOST_MESSAGES)
 })

@@ -3,7 +3,7 @@ import type { AcceptedMedia, Dialect, Fields, Request } from '@instar/dialects'
 import type { Model } from '@instar/engine/port'
 import { estimatedTokens } from '../generate/core/chat-asked.ts'
 import { contentText } from '@instar/events'
-import { CHARACTERS, leastTokens, tokensBeyond } from './core/overflow.ts'
+import { CHARACTERS, checkMessages, leastTokens, tokensBeyond } from './core/overflow.ts'
 
 /**
  * Estimates the tokens of a prompt that certainly exceeds the context; null: it may fit. Only the template knows how
@@ -34,6 +34,7 @@ const certainlyBeyond = (model: Model, { messages, tools }: Pick<Request, 'messa
 /** Counts the prompt as the client sent it, without recognising sampled answers and without room for an answer. */
 export const countTokens = (model: Model, dialect: Dialect, body: Fields, accepts?: AcceptedMedia): number => {
   const request = dialect.request({ max_tokens: 1, ...body }, accepts)
+  checkMessages(request.messages)
   return (
     beyondContext(model, request) ??
     promptTokens(model, request, model.promptIds(request.messages, { tools: request.tools }))

@@ -2,7 +2,7 @@
  * Rejects a prompt that is far too long without encoding all of it: encoding takes about a second per megabyte and
  * blocks the event loop.
  */
-import { contentText } from '@instar/events'
+import { contentText, InstarError } from '@instar/events'
 import type { Message } from '@instar/dialects'
 
 /** A prompt with fewer characters per token of context is not checked here. */
@@ -10,6 +10,16 @@ export const CHARACTERS = 8
 const SLICE = 16_384
 /** Maximum number of extra tokens that slicing inside a word causes. */
 const SEAM = 16
+
+/** Maximum number of messages of a request: matching and rendering one takes 20 to 60 µs of the event loop. */
+export const MOST_MESSAGES = 8192
+
+/** Throws `bad_request` for more messages than a request may have. */
+export const checkMessages = (messages: readonly Message[]): void => {
+  if (messages.length <= MOST_MESSAGES) return
+  const message = `The request has ${messages.length} messages, those that it refers to included; at most ${MOST_MESSAGES} are taken.`
+  throw new InstarError('bad_request', message, { field: 'messages', limit: MOST_MESSAGES })
+}
 
 type Counting = { contextLength: number; vocabulary: number; encode(text: string): readonly number[] }
 

@@ -44,7 +44,9 @@ export const turnsInside = (index: SessionIndex, asked: SessionQuery, session: s
     const extra = index.extras.get(turn.turn)
     if (turn.kind !== 'main' || extra?.key !== asked.key || !extra.words) continue
     if (session !== null && turn.session !== session) continue
-    byWords.set(extra.words, [...(byWords.get(extra.words) ?? []), turn])
+    const alike = byWords.get(extra.words)
+    if (alike) alike.push(turn)
+    else byWords.set(extra.words, [turn])
   }
   const [longest] = matchingPrefixes(withoutThought(last.text), new Set(byWords.keys()))
   if (!longest) return []
@@ -58,13 +60,14 @@ const isOpen = ({ next, closed }: TurnState): boolean => next === null && !close
 /** The chain of turns that continued this one, the last first: an agent may send all their answers in one message. */
 export const continuationsOf = (index: SessionIndex, first: TurnState): TurnState[] => {
   const session = sessionState(index, first.session)
-  const turns: TurnState[] = []
-  for (let turn: TurnState | undefined = first; turn?.next; turn = turns.at(-1)) {
-    const next: TurnState | undefined = session?.byId.get(turn.next)
-    if (!next || turns.includes(next)) break
-    turns.push(next)
+  const turns = new Set<TurnState>()
+  for (let turn = first; turn.next;) {
+    const next = session?.byId.get(turn.next)
+    if (!next || turns.has(next)) break
+    turns.add(next)
+    turn = next
   }
-  return turns.toReversed().slice(0, COMPARED)
+  return [...turns].toReversed().slice(0, COMPARED)
 }
 
 /** The text of the request's messages from this index on. */

@@ -79,3 +79,28 @@ test('who repeats a trimmed answer goes on in his own session, though somebody e
   settled(index, asked, step, requests)
   assert.equal(choose(index, asked, step.candidates, requests)?.session, 'mine')
 })
+
+test('a conversation of equal answers is found with work in proportion to its length', (t) => {
+  const index = initialIndex({ sessions: 10, turns: 1000 })
+  const messages: Said[] = []
+  for (let n = 0; n < 300; n += 1) {
+    messages.push({ role: 'user', content: `and ${n}?` })
+    evolveIndex(index, turn('long', messages, 'Yes.'))
+    messages.push({ role: 'assistant', content: 'Yes.' })
+  }
+  const all: Said[] = [...messages, { role: 'user', content: 'Thanks' }]
+  const asked: SessionQuery = {
+    key: null,
+    label: null,
+    messages: all,
+    answers: answersOf(all),
+    digest: digestOf({ messages: all, tools: [] }),
+    before: null,
+    subject: null,
+  }
+  const read = t.mock.method(index.fold.turns, 'get')
+  const step = locate(index, asked)
+  assert.ok(step.do === 'compare' && step.candidates.length === 8)
+  assert.equal(step.candidates[0]!.turn, index.fold.sessions.get('long')!.turns.at(-1)!.turn)
+  assert.ok(read.mock.callCount() < 300 * 70, `${read.mock.callCount()} turns were read`)
+})

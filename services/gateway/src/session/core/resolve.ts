@@ -131,16 +131,17 @@ const candidatesOf = (index: SessionIndex, asked: SessionQuery): TurnState[] => 
     .slice(0, COMPARED)
 }
 
-/** How many of the answers before the last one are in the turn's own conversation. */
-const agreement = (index: SessionIndex, asked: SessionQuery, turn: TurnState): number => {
-  let agreed = 0
+/** Answers that are compared with a turn's conversation: a conversation of equal answers has as many candidates. */
+const AGREEING = 64
+
+/** How many of the answers before the last one, up to a limit, are in the turn's own conversation. */
+const agreement = (index: SessionIndex, { answers }: SessionQuery, turn: TurnState): number => {
   let at: TurnState | undefined = turn
-  for (const { key } of asked.answers.toReversed().slice(1)) {
-    at = at?.follows ? index.fold.turns.get(at.follows) : undefined
-    if (!at || !sameAnswer(at.answer, key)) break
-    agreed += 1
+  for (let agreed = 0; ; agreed += 1) {
+    const key = answers[answers.length - 2 - agreed]?.key
+    at = at.follows ? index.fold.turns.get(at.follows) : undefined
+    if (!key || !at || agreed === AGREEING || !sameAnswer(at.answer, key)) return agreed
   }
-  return agreed
 }
 
 export const sameAnswer = (a: AnswerKey, b: AnswerKey): boolean => a.strict === b.strict || a.loose === b.loose
