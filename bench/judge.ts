@@ -4,7 +4,7 @@
  */
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { createJudges, judgeTurn, scorerConfig, type Judge } from '@instar/scorer'
+import { createJudges, judgeTurn, onlyJudge, scorerConfig, type Judge } from '@instar/scorer'
 import { readSettings } from '@instar/process'
 import { z } from 'zod'
 import { machine, median } from './machine.ts'
@@ -127,10 +127,12 @@ export const bench = async ({ quick = false, logLine = () => undefined, url, mod
 }> => {
   const settings = readSettings(process.env, process.cwd()).judge
   const llm = url === undefined ? settings : { url, model: model ?? 'default', key: settings?.key ?? null }
-  const config = scorerConfig.parse({ llm, judges: llm === null ? ['reactions'] : ['reactions', 'llm'] })
+  const config = scorerConfig.parse({ llm })
+  const names = llm === null ? (['reactions'] as const) : (['reactions', 'llm'] as const)
   const cases = readCases().filter((_, i) => !quick || i % 10 === 0)
   const rows: Row[] = []
-  for (const judge of createJudges(config, { now: () => Date.now(), logLine })) {
+  const ports = { now: () => Date.now(), logLine }
+  for (const judge of names.flatMap((one) => createJudges(onlyJudge(config, one), ports))) {
     const { values, ms } = await judgeAll(judge, cases, judge.quick ? 1 : config.concurrency)
     logLine(`${judge.id}: ${cases.length} cases, median ${ms.toFixed(2)} ms`)
     for (const [split, of] of Map.groupBy(cases.keys(), (i) => cases[i]!.split)) {

@@ -7,6 +7,7 @@ import {
   foldClaim,
   judgeNamed,
   judgeTurn,
+  onlyJudge,
   readEvidence,
   scorerConfig,
   withAgreement,
@@ -86,7 +87,7 @@ const createRescore =
   (name) => {
     const config = scorerConfig.parse(run.scorer)
     const judge = judgeNamed(name)
-    const judges = judge ? createJudges({ ...config, judges: [judge] }, { now }) : []
+    const judges = judge ? createJudges(onlyJudge(config, judge), { now }) : []
     if (judges.length === 0) return null
     const reader = createTurnReader(run.log, (turn) => run.turns.turns.get(turn))
     // Values need the agreement of people on the branch, as on the line that it replays.

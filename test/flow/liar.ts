@@ -6,7 +6,7 @@ import { ok } from 'node:assert/strict'
 import { createScorer, scorerConfig } from '@instar/scorer'
 import type { StepSettings } from '@instar/engine/port'
 import type { Thresholds } from '@instar/publisher'
-import { honest, startSeries, type Guest, type SeriesPorts } from './series.ts'
+import { honest, startSeries, type Feedback, type Guest, type SeriesPorts } from './series.ts'
 
 /**
  * `right`: what the base answers. `value`: what the correctors say is right. `people`: how many correct the answer in each
@@ -32,15 +32,31 @@ export type CorrectionSettings = {
   seed: number
   step?: Partial<StepSettings>
   thresholds?: Partial<Thresholds>
-  say?: (line: string) => void
+  /** Of the other people of a batch. */
+  feedback?: Feedback
+  /** Ends the series early. */
+  until?: (after: After) => boolean
+  logLine?: (line: string) => void
 }
+
+/** Content is what counts, and nobody wishes anything: the liar's hint is the only one. */
+export const CONTENT: Feedback = ({ right }) => ({ reward: right ? 1 : -1, hint: null })
 
 const holds = (text: string, value: string): boolean => new RegExp(`(?<![\\d.])${value}(?!\\d)`, 'u').test(text)
 
 export const runCorrection = async (
   ports: SeriesPorts,
   { question, right, value, people }: Correction,
-  { updates, agreement, seed, step = {}, thresholds = {}, say = () => undefined }: CorrectionSettings,
+  {
+    updates,
+    agreement,
+    seed,
+    step = {},
+    thresholds = {},
+    feedback = honest,
+    until = () => false,
+    logLine = () => undefined,
+  }: CorrectionSettings,
 ): Promise<Corrected> => {
   const scorer = scorerConfig.parse({ agreement })
   const series = await startSeries(ports, seed, { step, thresholds, scorer: (shared) => createScorer(shared, scorer) })
@@ -51,15 +67,15 @@ export const runCorrection = async (
   }))
   const result: Corrected = { after: [], agreed: 0, withheld: 0, refused: 0 }
   try {
-    while (result.after.length < updates) {
-      const update = await series.learn(honest, undefined, guests)
+    while (result.after.length < updates && !result.after.some(until)) {
+      const update = await series.learn(feedback, undefined, guests)
       ok(update, 'a batch without signal')
       if (!update.accepted) result.refused += 1
       Object.assign(result, update.claims)
       const answers = await series.answers(question)
       const share = (one: string): number => answers.filter((answer) => holds(answer, one)).length / answers.length
       result.after.push({ right: share(right), value: share(value) })
-      say(
+      logLine(
         `${result.after.length}: ${update.accepted ? 'accepted' : update.reason}, right ${share(right)}, ${value} ${share(value)}: ${JSON.stringify(answers[0])}`,
       )
     }

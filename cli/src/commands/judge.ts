@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream'
-import { createJudges, judgeNamed, type scorerConfig } from '@instar/scorer'
+import { createJudges, judgeNamed, onlyJudge, type scorerConfig } from '@instar/scorer'
 import { command, UsageError } from '../command.ts'
 import { learningSettings } from '../learning-settings.ts'
 import { judgeCases, MAX_CASE_BYTES, type JudgeReport } from '../judging.ts'
@@ -11,7 +11,7 @@ const parseJudge = (name: string | undefined, configured: ScorerConfig): ScorerC
   if (name === undefined) return configured
   const judge = judgeNamed(name)
   if (!judge) throw new UsageError(`--judge ${name}: must be reactions or llm`)
-  const config = { ...configured, judges: [judge] }
+  const config = onlyJudge(configured, judge)
   if (judge === 'llm' && !config.llm)
     throw new UsageError('--judge llm needs INSTAR_JUDGE_URL, or judge.llm.url of the settings file')
   return config

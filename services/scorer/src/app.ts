@@ -27,7 +27,7 @@ import { recordScorerMetrics } from './shell/metrics.ts'
 import { snapshotVersion, stateOfSnapshot } from './shell/snapshot.ts'
 import type { ScorerWork } from './work.ts'
 
-export { judgeNamed, scorerConfig } from './config.ts'
+export { judgeNamed, onlyJudge, scorerConfig } from './config.ts'
 export { judgeSection } from './section.ts'
 export {
   closeIdle,
@@ -72,7 +72,7 @@ export type Scorer = {
 }
 
 export const createJudges = (config: ScorerConfig, ports: JudgePorts): Judge[] =>
-  judgeOrder(config).flatMap((name) => JUDGES[name](config, ports) ?? [])
+  judgeOrder(config).flatMap((name) => JUDGES[name](config, ports))
 
 /** Records and judgements in progress at a time; the rest waits in the state. */
 const UNDER_WAY = 1024
@@ -160,7 +160,12 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
     needed: state.needed.size,
     share: assignedCount(),
   })
-  const record = recordScorerMetrics(ports.metrics ?? NO_METRICS, work, () => state.claims.size)
+  const record = recordScorerMetrics(
+    ports.metrics ?? NO_METRICS,
+    work,
+    () => state.claims.size,
+    () => judges.map((judge) => judge.steppedDown?.() ?? null).find((down) => down !== null) ?? null,
+  )
 
   const report = (event: Event): void => {
     if (event.type === 'TurnSkipped')

@@ -27,6 +27,24 @@ const llm = z
       .nonnegative()
       .default(15 * 60_000)
       .describe('milliseconds for which a judge that cannot be reached is waited for; then the turn is skipped'),
+    failures: z
+      .int()
+      .nonnegative()
+      .default(6)
+      .describe('failed attempts in a row after which the reactions judge takes over; 0: never'),
+    agreement: z
+      .number()
+      .min(0)
+      .max(1)
+      .default(0.5)
+      .describe(
+        'least share of the last 48 opinions with the sign of the reactions judge’s; below, that judge takes over; 0: none',
+      ),
+    retryMs: z
+      .int()
+      .positive()
+      .default(30_000)
+      .describe('milliseconds between two turns with which a judge that was replaced is tried again'),
     firstRetryMs: z
       .int()
       .positive()
@@ -85,6 +103,13 @@ export const scorerConfig = z
 
 export type ScorerConfig = z.infer<typeof scorerConfig>
 export type LlmConfig = z.infer<typeof llm>
+
+/** With this judge alone: no other steps in for it. */
+export const onlyJudge = (config: ScorerConfig, judge: JudgeName): ScorerConfig => ({
+  ...config,
+  judges: [judge],
+  llm: config.llm && { ...config.llm, failures: 0, agreement: 0 },
+})
 
 /** `llm` where one is configured, else `reactions`. */
 export const judgeOrder = (config: ScorerConfig): readonly JudgeName[] =>

@@ -38,6 +38,12 @@ export const METRICS = {
     help: 'Turns skipped without a score, by reason: `overloaded` if the judge is too slow, `stale` if no batch would take the turn.',
     labels: { reason: FEW },
   },
+  instar_judge_replaced: {
+    type: 'gauge',
+    of: 'scorer',
+    help: "1 while the reactions judge judges in a model's place, since the model `failed` or `drifted` from what people say.",
+    labels: { why: ['failed', 'drifted'] },
+  },
   instar_value_hints_total: {
     type: 'counter',
     of: 'scorer',

@@ -1,8 +1,10 @@
 /**
- * The judges by name. An entry makes its judge, or null where its configuration is missing. A new one: a `Judge`
- * (judges.ts) in a file like llm-judge.ts or reactions-judge.ts, an entry here, its name and settings in ../config.ts.
+ * The judges by name. An entry makes its judge, with one that steps in for it; none where its configuration is missing. A
+ * new one: a `Judge` (judges.ts) in a file like llm-judge.ts or reactions-judge.ts, an entry here, its name and settings
+ * in ../config.ts.
  */
 import type { JudgeName, ScorerConfig } from '../config.ts'
+import { withFallback } from './fallback.ts'
 import type { Judge } from './judges.ts'
 import { createLlmJudge } from './llm-judge.ts'
 import { reactionsJudge } from './reactions-judge.ts'
@@ -13,8 +15,18 @@ export type JudgePorts = {
   logLine?: ((text: string) => void) | undefined
 }
 
-export const JUDGES: Readonly<Record<JudgeName, (config: ScorerConfig, ports: JudgePorts) => Judge | null>> = {
-  llm: ({ llm }, { now, logLine, ...ports }) =>
-    llm && { alone: true, ...createLlmJudge(llm, { fetch: ports.fetch ?? fetch, now, logLine }) },
-  reactions: ({ reactions }) => reactionsJudge(reactions),
+export const JUDGES: Readonly<Record<JudgeName, (config: ScorerConfig, ports: JudgePorts) => Judge[]>> = {
+  llm: ({ llm, reactions }, { now, logLine, ...ports }) =>
+    llm === null
+      ? []
+      : withFallback(
+          (failed) => ({
+            alone: true,
+            ...createLlmJudge(llm, { fetch: ports.fetch ?? fetch, now, logLine, failed }),
+          }),
+          reactionsJudge(reactions),
+          { failures: llm.failures, agreement: llm.agreement, retryMs: llm.retryMs },
+          { now, logLine },
+        ),
+  reactions: ({ reactions }) => [reactionsJudge(reactions)],
 }

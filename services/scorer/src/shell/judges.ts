@@ -1,5 +1,6 @@
 /** The interface of a judge, and the configured judges as one: what a request to judge comes to. */
 import { InstarError } from '@instar/events'
+import type { SteppedDown } from '../core/breaker.ts'
 import type { JudgeRequest } from '../core/decide.ts'
 import { claimOf, valueOfHint } from '../core/claims.ts'
 import { settle, type Evidence, type Judged, type Judgement, type JudgeOpinion } from '../core/judgement.ts'
@@ -13,6 +14,10 @@ export type Judge = {
   alone: boolean
   /** It answers at once: the bounds on waiting and on stale turns (config: `backlog`, `staleness`) do not apply to it. */
   quick?: boolean
+  /** False: it is passed over for this turn; absent: it is always asked. */
+  isAsked?(): boolean
+  /** Why another judge judges in its place; null: none does. Absent: none ever does. */
+  steppedDown?(): SteppedDown | null
   /** Called once before the first turn, so that no turn pays for it. */
   prepare?(): void
   judge(evidence: Evidence, signal: AbortSignal): Promise<Judgement> | Judgement
@@ -45,6 +50,7 @@ export const judgeTurn = async (
   const opinions: JudgeOpinion[] = []
   for (const judge of judges) {
     if ((evidence.next === null || evidence.shown !== undefined) && !judge.alone) continue
+    if (judge.isAsked?.() === false) continue
     const opinion = await opinionOf(judge, evidence, signal)
     opinions.push(opinion)
     if (opinion.value !== null) break

@@ -9,7 +9,13 @@ import { judgePrompt, llmId, majority, parseVote, VERDICT_SCHEMA, type Vote } fr
  * `logLine`: called when the endpoint stops giving verdicts and when it gives them again; the line never contains the
  * evidence.
  */
-type LlmPorts = { fetch: typeof fetch; now: () => number; logLine?: ((line: string) => void) | undefined }
+type LlmPorts = {
+  fetch: typeof fetch
+  now: () => number
+  logLine?: ((line: string) => void) | undefined
+  /** Called when an attempt failed; false: another judges meanwhile, and it is not waited for. */
+  failed?: () => boolean
+}
 type LlmJudge = { id: string; judge(evidence: Evidence, signal: AbortSignal): Promise<Judgement> }
 
 /** The endpoint refused the request, and will refuse it again. Its message is dropped: it may quote the evidence. */
@@ -95,19 +101,22 @@ export const createLlmJudge = (config: LlmConfig, ports: LlmPorts): LlmJudge => 
       try {
         const said = await ask(evidence, seed, signal)
         tell(null)
-        return parseVote(said)
+        const parsed = parseVote(said)
+        if (parsed.failed === true) ports.failed?.()
+        return parsed
       } catch (error) {
         signal.throwIfAborted()
+        const waits = ports.failed?.() ?? true
         tell(
           error instanceof Refused
             ? `it refuses with status ${error.status}`
-            : `${whyOf(error as Error)}; turns wait for it`,
+            : `${whyOf(error as Error)}; ${waits ? 'turns wait for it' : 'the reactions judge judges'}`,
         )
         if (error instanceof Refused)
           return { value: null, hint: null, note: `refused (${error.message})`, failed: true }
         const wait = backoff.next()
         const after = error instanceof Passing ? Math.max(wait, error.afterMs) : wait
-        if (ports.now() + after > giveUpAt)
+        if (!waits || ports.now() + after > giveUpAt)
           return { value: null, hint: null, note: `unreachable (${whyOf(error as Error)})`, failed: true }
         await sleep(after, signal)
         signal.throwIfAborted()

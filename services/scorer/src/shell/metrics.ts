@@ -4,15 +4,22 @@ import type { Metrics } from '@instar/process'
 import { claimIn } from '../core/claims.ts'
 import type { ScorerWork } from '../work.ts'
 
+const JUDGE_REPLACED = ['failed', 'drifted']
+
 /** Returns what is to be called with every record that is read once the scorer is ready. */
 export const recordScorerMetrics = (
   metrics: Metrics,
   now: () => ScorerWork,
   claims: () => number,
+  steppedDown: () => string | null,
 ): ((logged: Logged, outcome: FoldOutcome | null) => void) => {
   metrics.read('instar_scorer_judging', () => [[{}, now().judging]])
   metrics.read('instar_scorer_waiting', () => [[{}, now().waiting]])
   metrics.read('instar_turns_unscored', () => [[{}, now().needed]])
+  metrics.read('instar_judge_replaced', () => {
+    const down = steppedDown()
+    return [...JUDGE_REPLACED].map((why) => [{ why }, why === down ? 1 : 0])
+  })
   metrics.read('instar_value_claims', () => [[{}, claims()]])
   metrics.read('instar_scorer_share', () => [[{}, now().share]])
   return ({ topic, event }, outcome) => {
