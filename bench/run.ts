@@ -4,6 +4,7 @@ import * as gateway from './gateway.ts'
 import * as judge from './judge.ts'
 import * as kafka from './kafka.ts'
 import * as latency from './latency.ts'
+import * as liar from './liar.ts'
 import * as log from './log.ts'
 import * as moves from './moves.ts'
 import * as poison from './poison.ts'
@@ -56,6 +57,11 @@ const BENCHES: Readonly<Record<string, Bench>> = {
     summary: `effect of background candidates: sessions until the demo's users are satisfied, with one answer to each
                request and with four candidates (10 minutes)`,
     run: () => candidates.bench({ quick, logLine }),
+  },
+  liar: {
+    summary:
+      'a fact that one liar, or three people, correct in every batch: 60 series (hours; --quick: 12, of ten updates)',
+    run: () => liar.bench({ quick, logLine }),
   },
   poison: {
     summary: 'updates from poisoned feedback: verdicts of the gate, and the content afterwards (10 minutes)',
