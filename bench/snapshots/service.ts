@@ -4,7 +4,7 @@
  */
 import { openEmbeddedLog, openSnapshots, type SnapshotStore } from '@instar/log'
 import { createGateway, gatewayConfig } from '@instar/gateway'
-import { createPublisher, publisherConfig } from '@instar/publisher'
+import { createPublisher, NO_PROBES, publisherConfig } from '@instar/publisher'
 import { createScorer, scorerConfig } from '@instar/scorer'
 import { createTrainer, trainerConfig } from '@instar/trainer'
 import { openModel } from '@instar/policy'
@@ -47,7 +47,8 @@ const ports = {
 const SERVICES: Record<string, () => Startable> = {
   scorer: () => createScorer(ports, scorerConfig.parse({})),
   trainer: () => createTrainer({ ...ports, learner: new ScriptedLearner() }, trainerConfig.parse({})),
-  publisher: () => createPublisher({ ...ports, learner: new ScriptedLearner(), probes: [] }, publisherConfig.parse({})),
+  publisher: () =>
+    createPublisher({ ...ports, learner: new ScriptedLearner(), probes: NO_PROBES }, publisherConfig.parse({})),
   gateway: () =>
     createGateway(
       { ...ports, engine: new ScriptedEngine(model, () => ''), random: randomBytes },

@@ -5,7 +5,6 @@
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { openModel, startLearning } from '@instar/policy'
-import { THRESHOLDS } from '@instar/publisher'
 import { readSettings } from '@instar/process'
 import { probesOf } from '@instar/publisher'
 import { lied, runSeries, type SeriesPorts } from './series.ts'
@@ -33,18 +32,14 @@ describe('poisoned series without bounds of a step through the gate', { timeout:
   })
 
   test('the content probe alone rejects it: no version is below the best one by more than the limit', async (t) => {
-    const { steps, content, probes } = await runSeries(ports, t, 9, lied, {
+    const { steps, content } = await runSeries(ports, t, 9, lied, {
       step: UNBOUND,
       thresholds: { klParent: 1e9, klBase: 1e9 },
     })
     const rejected = steps.filter(({ accepted }) => !accepted)
     ok(rejected.length > 0, 'nothing was rejected')
     deepEqual([...new Set(rejected.map(({ reason }) => reason))], ['content'])
-    let best = probes
-    for (const { accepted, figures } of steps) {
-      equal(accepted, figures.content! >= best - THRESHOLDS.contentDrop)
-      if (accepted) best = Math.max(best, figures.content!)
-    }
+    for (const { accepted, figures } of steps) equal(accepted, figures.falls! < figures.falls_limit!)
     ok(content.head >= content.base - 0.06, JSON.stringify(content))
   })
 })

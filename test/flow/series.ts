@@ -17,7 +17,7 @@ import {
 } from '@instar/events'
 import { openMemoryLog } from '@instar/log'
 import type { AdapterSha, LearningEngine, Model, Sampling, StepSettings } from '@instar/engine/port'
-import { createPublisher, publisherConfig, type Probe, type Thresholds } from '@instar/publisher'
+import { createPublisher, publisherConfig, type ProbeSet, type Thresholds } from '@instar/publisher'
 import { createTrainer, trainerConfig } from '@instar/trainer'
 import { USERS, WRONG, type User } from '../../cli/src/demo/users.ts'
 import type { Question } from '../../models/tiny/recipe/families/family.ts'
@@ -112,7 +112,7 @@ type SeriesSettings = {
 const BATCH = 16
 const MAX_TOKENS = 64
 
-export type SeriesPorts = { learner: LearningEngine; model: Model; probes: readonly Probe[] }
+export type SeriesPorts = { learner: LearningEngine; model: Model; probes: ProbeSet }
 
 export const startSeries = async (
   ports: SeriesPorts,

@@ -15,7 +15,7 @@ import {
   type TurnsEvent,
 } from '@instar/events'
 import { openMemoryLog, type MemoryLog } from '@instar/log'
-import { createPublisher, publisherConfig } from '@instar/publisher'
+import { createPublisher, NO_PROBES, publisherConfig } from '@instar/publisher'
 import { createTrainer, trainerConfig } from '@instar/trainer'
 import { runReplay, type ReplayLine } from '../../cli/src/replay.ts'
 import { captured, type Said } from '../kit/scored-history.ts'
@@ -74,7 +74,7 @@ test('a replay with another judge scores the turns of the log again and trains t
   const publisher = createPublisher(
     {
       ...ports,
-      probes: [],
+      probes: NO_PROBES,
       onProgress: ({ phase }) => {
         if (phase === 'published') published.resolve()
       },

@@ -15,7 +15,7 @@ import {
   type MemoryUpdateLine,
 } from '@instar/events'
 import { openMemoryLog, type MemoryLog } from '@instar/log'
-import { createPublisher, publisherConfig, type Publisher } from '@instar/publisher'
+import { createPublisher, NO_PROBES, publisherConfig, type Publisher } from '@instar/publisher'
 import { createTrainer, trainerConfig, type Trainer } from '@instar/trainer'
 import { SCRIPTED_MODEL, ScriptedLearner } from '../kit/scripted-learner.ts'
 
@@ -126,7 +126,7 @@ const start = async (log = openMemoryLog()): Promise<Rig> => {
     },
   }
   const trainer = createTrainer(ports, trainerConfig.parse({ batchSize: 2 }))
-  const publisher = createPublisher({ ...ports, probes: [] }, publisherConfig.parse({}))
+  const publisher = createPublisher({ ...ports, probes: NO_PROBES }, publisherConfig.parse({}))
   await Promise.all([trainer.start(), publisher.start()])
   const waiting = new Set<{ type: Event['type']; count: number; resolve: (events: Event[]) => void }>()
   const look = async (): Promise<void> => {

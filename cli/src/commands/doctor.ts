@@ -18,7 +18,7 @@ Exit code 0 if no finding is WRONG.
   agent   print the last requests of the running gateway instead: their session and what identified it, whether each
           joined an earlier turn, and whether it is trained on or why not
 
-On one machine: Node, the data folder, every record of the log, model, engine, PostgreSQL, gateway, judge. With
+On one machine: Node, the data folder, every record of the log, model, gate, engine, PostgreSQL, gateway, judge. With
 INSTAR_LOG on Kafka also: brokers, topics, their settings, schemas and their compatibility, dead letters, migrations,
 the lag of the projections, unfinished work of the scorer, the trainer and the publisher, offsets of consumer groups,
 every gateway behind INSTAR_HOST, clocks.

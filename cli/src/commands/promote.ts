@@ -22,17 +22,18 @@ const promoteInProcess = async (config: Config, branch: string, stop: AbortSigna
       startLearning({ model: config.model, engine: 'auto', signal: stop }),
     ])
     try {
+      const gate = learningSettings(config).publisher
       const publisher = createPublisher(
         {
           log,
           learner,
           model,
-          probes: probesOf(config.model),
+          probes: probesOf(config.model, gate),
           now: Date.now,
           onFatal: fatal.reject,
           promotionsOnly: true,
         },
-        learningSettings(config).publisher,
+        gate,
       )
       try {
         await publisher.start()

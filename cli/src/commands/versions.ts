@@ -1,15 +1,23 @@
 import { command } from '../command.ts'
+import { probeShortage } from '@instar/publisher/battery'
 import { hasLog } from '../log-access.ts'
 import { rejectionAlarm, rejectionReason } from '../rejections.ts'
 import { minuteText, table } from '../table.ts'
+import type { WeightLine } from '@instar/events'
 import { batchOf, isoTime, readVersionHistory, statusOf, versionsOf } from '../versions.ts'
+
+/** Empty where the line has enough probes, and before its first record. */
+const probeLine = (started: WeightLine['started']): string => {
+  const shortage = probeShortage(started)
+  return shortage === '' ? '' : `WARNING: ${shortage}\n`
+}
 
 export default command('versions', {
   usage: '[--rejected]',
   help: `
 Lists every published version of the policy and the base (0), from the log. The pipeline may be running. Status: serving
 (the head), superseded (an ancestor of the head), rolled_back. Below the table: how many updates the gate rejected, and
-a warning after three in a row.
+a warning after three in a row, and one where the gate has too few probes.
 
   --rejected  lists the rejected updates instead, with the reason of each
 
@@ -77,7 +85,8 @@ a warning after three in a row.
         ) +
         (frozen ? 'learning is frozen: `instar thaw` resumes it\n' : '') +
         (rejected.length > 0 ? `rejected updates: ${rejected.length} (\`instar versions --rejected\`)\n` : '') +
-        rejectionAlarm(rejectionsInARow, rejected.at(-1)?.event),
+        rejectionAlarm(rejectionsInARow, rejected.at(-1)?.event) +
+        probeLine(history.weights.started),
     )
   },
 })

@@ -8,6 +8,7 @@ import {
   databaseCheck,
   dataFolderCheck,
   engineCheck,
+  gateCheck,
   gatewayCheck,
   judgeCheck,
   logCheck,
@@ -19,12 +20,30 @@ import {
 export const createChecks = (config: Config): { checks: readonly Check[]; close(): Promise<void> } => {
   if (!logTarget(config).manyWriters)
     return {
-      checks: [nodeCheck, dataFolderCheck, logCheck, modelCheck, engineCheck, databaseCheck, gatewayCheck, judgeCheck],
+      checks: [
+        nodeCheck,
+        dataFolderCheck,
+        logCheck,
+        modelCheck,
+        gateCheck,
+        engineCheck,
+        databaseCheck,
+        gatewayCheck,
+        judgeCheck,
+      ],
       close: async () => undefined,
     }
   const deployment = createDeployment(config)
   return {
-    checks: [nodeCheck, dataFolderCheck, ...createKafkaChecks(deployment), modelCheck, engineCheck, judgeCheck],
+    checks: [
+      nodeCheck,
+      dataFolderCheck,
+      ...createKafkaChecks(deployment),
+      modelCheck,
+      gateCheck,
+      engineCheck,
+      judgeCheck,
+    ],
     close: deployment.close,
   }
 }

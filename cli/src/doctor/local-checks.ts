@@ -2,6 +2,8 @@
 import { InstarError, requireBase } from '@instar/events'
 import { givesIds, isRemote, openRemote } from '@instar/gateway/open-remote'
 import { holdsWeights, openModel, openTokenizer, startServing } from '@instar/policy'
+import { batteryOf, probeShortage } from '@instar/publisher/battery'
+import { probesOf } from '@instar/publisher'
 import { readOnlyQuery, runningPostgres, startPostgres } from '@instar/projections'
 import { mkdtemp, rm, stat, statfs, access, constants } from 'node:fs/promises'
 import { createServer } from 'node:net'
@@ -10,6 +12,7 @@ import { dirname, join } from 'node:path'
 import { logTarget } from '@instar/process'
 import { requestAdmin } from '../admin-client.ts'
 import { gatewayUrl } from '../config.ts'
+import { learningSettings } from '../learning-settings.ts'
 import { hasLog, postgresFolder, withLog } from '../log-access.ts'
 import { readVersionHistory } from '../versions.ts'
 import { note, ok, unsure, wrong, type Check } from './finding.ts'
@@ -79,6 +82,23 @@ export const modelCheck: Check = {
       ]
     if (!logTarget(config).manyWriters) requireBase((await readVersionHistory(config)).weights, model)
     return [ok(`${name}, context ${contextLength}, vocabulary ${vocabulary} (${config.model})`)]
+  },
+}
+
+/** The files of probes, and whether the line has enough of them. */
+export const gateCheck: Check = {
+  name: 'gate',
+  async run(config) {
+    if (!holdsWeights(config.model)) return [ok('none: nothing is learned with this model')]
+    const gate = learningSettings(config).publisher
+    const { probes, own } = probesOf(config.model, gate)
+    const known = `${own} own probes, ${probes.length - own} that ship`
+    const { started } = logTarget(config).manyWriters ? { started: null } : (await readVersionHistory(config)).weights
+    const battery = batteryOf(started)
+    const shortage = probeShortage(started, gate.battery.minimum)
+    if (shortage !== '')
+      return [note(shortage, 'Write probes of what the model must not forget (docs/learning.md, "Probes").')]
+    return [ok(battery ? `${battery.kept.size} probes that the base answers, of ${battery.asked} asked` : known)]
   },
 }
 

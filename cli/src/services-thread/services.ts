@@ -155,15 +155,18 @@ const createLearners = (
   shared: SharedPorts,
   config: ThreadData['config'],
   learning: Learning,
-  { onTraining, onVerdict }: ServicesPorts,
-): Learners => ({
-  ...learning,
-  trainer: createTrainer({ ...shared, ...learning, onProgress: onTraining }, trainerConfig.parse(config.trainer)),
-  publisher: createPublisher(
-    { ...shared, ...learning, probes: probesOf(config.model), onProgress: onVerdict },
-    publisherConfig.parse(config.publisher),
-  ),
-})
+  { logLine, onTraining, onVerdict }: ServicesPorts,
+): Learners => {
+  const gate = publisherConfig.parse(config.publisher)
+  return {
+    ...learning,
+    trainer: createTrainer({ ...shared, ...learning, onProgress: onTraining }, trainerConfig.parse(config.trainer)),
+    publisher: createPublisher(
+      { ...shared, ...learning, probes: probesOf(config.model, gate), logLine, onProgress: onVerdict },
+      gate,
+    ),
+  }
+}
 
 const requireLearners = (learners: Learners | null): Learners => {
   if (!learners)

@@ -20,6 +20,13 @@ export const ERRORS = {
       'A model or adapter file is damaged, or of a kind that Instar cannot load. The message names the file and the tensor or field.',
     todo: 'Download the file again, or set INSTAR_MODEL to a supported model.',
   },
+  bad_probes: {
+    status: 422,
+    retryable: false,
+    meaning:
+      'A file of probes for the gate is missing or damaged. The message names the file, the line and the reason.',
+    todo: 'Correct that line; the form of a probe is in docs/learning.md, "Probes".',
+  },
   bad_record: {
     status: 500,
     retryable: false,

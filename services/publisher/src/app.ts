@@ -1,20 +1,33 @@
 /** The publisher service: starts the line, measures candidates and appends verdicts. Rules: core/decide.ts. */
-import { InstarError, requireBase, weightLine, type BatchSealed, type Event, type UpdateComputed } from '@instar/events'
+import {
+  InstarError,
+  requireBase,
+  weightLine,
+  type BatchSealed,
+  type Event,
+  type LineStarted,
+  type UpdateComputed,
+} from '@instar/events'
 import { createTurnReader, partitionOf } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/engine/port'
 import { NO_METRICS, runDecider, type DeciderPorts, type Metrics } from '@instar/process'
 import type { PublisherConfig } from './config.ts'
+import { probeShortage } from './core/battery.ts'
 import { decide, decidePromotion, lineStarted, unmeasurable, type Decision, type Measured } from './core/decide.ts'
 import { positiveTurns } from './core/evidence.ts'
 import { evolve, initialState, type PublisherState } from './core/state.ts'
-import { evaluate, measureBase, type Probe } from './shell/evaluate.ts'
+import type { BaseProgress } from './shell/base.ts'
+import { evaluate, measureBase, probesOfLine } from './shell/evaluate.ts'
 import { recordPublisherMetrics } from './shell/metrics.ts'
+import type { ProbeSet } from './shell/probes.ts'
 import { snapshotVersion, stateOfSnapshot } from './shell/snapshot.ts'
 
 export * from './config.ts'
 export { gateSection } from './section.ts'
-export { contentOf, evaluate, type Probe } from './shell/evaluate.ts'
-export { probesOf } from './shell/probes.ts'
+export { contentOf, evaluate, mostTokens, probesOfLine } from './shell/evaluate.ts'
+export { NO_PROBES, probesOf, readProbes, type Probe, type ProbeSet } from './shell/probes.ts'
+export { batteryOf, probeShortage } from './core/battery.ts'
+export { fallsToReject } from './core/falls.ts'
 export { checkCandidate, THRESHOLDS, type Figures, type Thresholds } from './core/gate.ts'
 export { decide, decidePromotion, lineStarted, type Decision, type Measured } from './core/decide.ts'
 export { evolve, initialState, type PublisherState } from './core/state.ts'
@@ -22,10 +35,12 @@ export { evolve, initialState, type PublisherState } from './core/state.ts'
 export type PublisherPorts = DeciderPorts & {
   learner: LearningEngine
   model: Model
-  probes: readonly Probe[]
+  probes: ProbeSet
   metrics?: Metrics
   /** Executes promotions and nothing else. */
   promotionsOnly?: boolean
+  /** Lines for the console: progress of the base's measurement, and too few probes. */
+  logLine?: (line: string) => void
   /** Called for each verdict on the policy. */
   onProgress?: (verdict: {
     phase: 'published' | 'rejected'
@@ -107,7 +122,11 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
       if (decision.do !== 'evaluate') throw error
       return unmeasurable(state, decision.update, code, ports.now())
     },
-    onReady: (state) => requireBase(weightLine(state.weights, policy), ports.model),
+    onReady(state) {
+      const { started } = weightLine(state.weights, policy)
+      requireBase(weightLine(state.weights, policy), ports.model)
+      if (started) logShortage(started)
+    },
     onRead(logged, outcome) {
       record(logged, outcome)
       if (outcome?.counted) report(logged.event)
@@ -119,25 +138,37 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
     policy,
     waits: publisher.waits(),
     rejectionsInARow: weightLine(state.weights, policy).rejectionsInARow,
+    probes: probesOfLine(ports.probes, weightLine(state.weights, policy).started).length,
   }))
 
+  const logShortage = (started: LineStarted): void => {
+    const shortage = probeShortage(started, config.battery.minimum, probesOfLine(ports.probes, started).length)
+    if (shortage !== '') ports.logLine?.(`WARNING: ${shortage}`)
+  }
+
   const start = async (): Promise<Event | null> => {
-    const base = await measureBase(ports, config)
+    const base = await measureBase(ports, config, logProgress)
     if (weightLine(state.weights, policy).started) return null
     const { name, sha256 } = ports.model
-    return lineStarted(policy, { name, sha256 }, { ...thresholds, ...base }, ports.now())
+    const started = lineStarted(policy, { name, sha256 }, { ...thresholds, ...base }, ports.now())
+    logShortage(started)
+    return started
   }
+
+  const logProgress = ({ asked, of, kept }: BaseProgress): void =>
+    ports.logLine?.(`the gate asks the base its probes: ${asked} of ${of} asked, ${kept} kept`)
 
   const measure = async (update: string, computed: UpdateComputed, sealed: BatchSealed): Promise<Measured> => {
     const line = weightLine(state.weights, policy)
     const head = line.versions.get(line.head)
     if (!head)
       throw new InstarError('internal', `the head of ${policy} is version ${line.head}, which is not on the log`)
-    const positive = positiveTurns(state, sealed, config.positiveTurns)
+    const positive = positiveTurns(state, config.positiveTurns)
     const figures = await evaluate({ ...ports, reader }, config, {
       computed,
       sealed,
       head,
+      started: line.started,
       positive,
       parent: head.published?.figures ?? line.started?.settings ?? {},
     })

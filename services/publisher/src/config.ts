@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { MINIMUM } from './core/battery.ts'
 import { THRESHOLDS } from './core/gate.ts'
 
 export const publisherConfig = z.object({
@@ -15,7 +16,9 @@ export const publisherConfig = z.object({
         .number()
         .nonnegative()
         .default(THRESHOLDS.contentDrop)
-        .describe('largest drop of the share of probes answered correctly, below the best version'),
+        .describe(
+          'largest drop of the share of probes answered correctly, below the best version; for lines without recorded probes',
+        ),
       lengthFactor: z
         .number()
         .nonnegative()
@@ -43,6 +46,16 @@ export const publisherConfig = z.object({
         .nonnegative()
         .default(THRESHOLDS.entropyFloor)
         .describe('smallest mean entropy, as a multiple of the parent’s'),
+      lengthFloorBase: z
+        .number()
+        .nonnegative()
+        .default(THRESHOLDS.lengthFloorBase)
+        .describe('smallest mean length on the fixed prompts, as a multiple of the base’s'),
+      entropyFloorBase: z
+        .number()
+        .nonnegative()
+        .default(THRESHOLDS.entropyFloorBase)
+        .describe('smallest mean entropy on the fixed prompts, as a multiple of the base’s'),
       repetition: z
         .number()
         .nonnegative()
@@ -57,6 +70,35 @@ export const publisherConfig = z.object({
     .prefault({}),
   positiveTurns: z.int().nonnegative().default(16).describe('held-out praised turns that are measured'),
   samples: z.int().positive().default(48).describe('sampled answers for KL, length, entropy and repetition'),
+  fixedSamples: z.int().nonnegative().default(32).describe('those of them that answer the fixed prompts, at most'),
   maxTokens: z.int().positive().default(64).describe('limit of a sampled answer, tokens'),
+  probes: z
+    .string()
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe(
+      'a file of own probes, or a folder of *.jsonl files; null: probes.jsonl beside the model, if there is one',
+    ),
+  battery: z
+    .object({
+      shipped: z.boolean().default(true).describe('whether the probes that ship follow own ones'),
+      kept: z.int().positive().default(128).describe('probes of a line at most; a verdict asks each once'),
+      minimum: z.int().nonnegative().default(MINIMUM).describe('kept probes below which the gate has too few'),
+      samples: z.int().nonnegative().default(2).describe('sampled answers of the base that must be correct too'),
+      temperature: z.number().positive().default(0.7).describe('their temperature'),
+      again: z
+        .int()
+        .positive()
+        .default(2)
+        .describe('fresh answers of the base to each kept probe, from which the limit of falls is derived'),
+      againTemperature: z
+        .number()
+        .positive()
+        .default(0.1)
+        .describe('their temperature; answers of a verdict are greedy'),
+      seconds: z.number().positive().default(300).describe('seconds after which no further probes are put to the base'),
+    })
+    .prefault({}),
 })
 export type PublisherConfig = z.infer<typeof publisherConfig>

@@ -17,7 +17,7 @@ process.exitCode = await runService(
       openModel(settings.model),
       startLearning({ model: settings.model, engine: 'auto', signal }),
     ])
-    const probes = probesOf(settings.model)
+    const probes = probesOf(settings.model, config)
     const publisher = createPublisher(
       {
         log,
@@ -28,6 +28,7 @@ process.exitCode = await runService(
         probes,
         now,
         onFatal,
+        logLine,
         onProgress: ({ phase, version, reason }) =>
           logLine(phase === 'published' ? `version ${version} published` : `candidate rejected: ${reason}`),
       },
@@ -35,7 +36,7 @@ process.exitCode = await runService(
     )
     await publisher.start()
     return {
-      line: `${model.name}, ${probes.length} content probes`,
+      line: `${model.name}, ${probes.probes.length} probes`,
       health: () => ({ status: 'ready', problem: null, waits: publisher.waits() }),
       async stop() {
         await publisher.stop()

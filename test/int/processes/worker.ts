@@ -8,7 +8,7 @@ import { schemaTexts } from '@instar/events'
 import type { EventLog, PartitionAssignment } from '@instar/log'
 import { openKafkaLog } from '@instar/log/kafka/index'
 import type { Model } from '@instar/engine/port'
-import { createPublisher, publisherConfig } from '@instar/publisher'
+import { createPublisher, NO_PROBES, publisherConfig } from '@instar/publisher'
 import { createScorer, scorerConfig, type Judge } from '@instar/scorer'
 import { createTrainer, trainerConfig } from '@instar/trainer'
 import { range } from '../../kit/event-log/harness.ts'
@@ -90,10 +90,7 @@ const service =
     ? createScorer({ log, now, onFatal, judges: [judge] }, scorerConfig.parse({ idleMs }))
     : role === 'trainer'
       ? createTrainer(learning, trainerConfig.parse({ batchSize: 2 }))
-      : createPublisher(
-          { ...learning, probes: [{ question: 'q', check: () => true }] },
-          publisherConfig.parse({ samples: 1 }),
-        )
+      : createPublisher({ ...learning, probes: NO_PROBES }, publisherConfig.parse({ samples: 1 }))
 await service.start()
 process.stdin.resume()
 await once(process.stdin, 'end')

@@ -5,7 +5,7 @@
 import { encodeEvent, schemaTexts, updateLine, weightLine } from '@instar/events'
 import { announceUpgrade, openEmbeddedLog } from '@instar/log'
 import type { Model } from '@instar/engine/port'
-import { createPublisher, publisherConfig } from '@instar/publisher'
+import { createPublisher, NO_PROBES, publisherConfig } from '@instar/publisher'
 import { createScorer, scorerConfig, type Judge } from '@instar/scorer'
 import { createTrainer, trainerConfig } from '@instar/trainer'
 import { SCRIPTED_MODEL, ScriptedLearner } from '../../kit/scripted-learner.ts'
@@ -26,7 +26,7 @@ const onFatal = (error: Error): void => {
 const ports = { log, learner: new ScriptedLearner(), model, now: Date.now, onFatal }
 const scorer = createScorer({ log, now: Date.now, onFatal, judges: [judge] }, scorerConfig.parse({ idleMs: 3_600_000 }))
 const trainer = createTrainer(ports, trainerConfig.parse({ batchSize: 4 }))
-const publisher = createPublisher({ ...ports, probes: [] }, publisherConfig.parse({ samples: 1 }))
+const publisher = createPublisher({ ...ports, probes: NO_PROBES }, publisherConfig.parse({ samples: 1 }))
 await Promise.all([scorer, trainer, publisher].map((service) => service.start()))
 // Turns of the served version: versions that are too old are not trained on.
 const version = weightLine(publisher.state.weights, 'policy').last

@@ -54,6 +54,20 @@ export const DEFAULTS_BY_SIZE: readonly SizeDefault[] = [
     larger: 1,
     evidence: 'none: 1.25 × training.klBaseMax, as for tiny',
   },
+  ...(
+    [
+      ['gate.samples', 32],
+      ['gate.fixedSamples', 16],
+      ['gate.maxTokens', 48],
+      ['gate.battery.kept', 96],
+    ] as const
+  ).map(([setting, value]) => ({
+    setting,
+    tiny: null,
+    small: value,
+    larger: value,
+    evidence: 'the cost of a verdict beside that of an update (docs/learning.md, "Probes")',
+  })),
 ]
 
 /** The class of a model; null for an unknown number of parameters. */

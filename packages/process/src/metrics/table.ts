@@ -124,6 +124,11 @@ export const METRICS = {
     of: 'publisher',
     help: 'Measured candidates rejected since the last accepted one or the last move of the head; 3 and more need attention.',
   },
+  instar_gate_probes: {
+    type: 'gauge',
+    of: 'publisher',
+    help: 'Probes of the line that the gate asks each candidate; below 32 it hardly notices what the model forgets.',
+  },
   instar_verdict_figure: {
     type: 'gauge',
     of: 'publisher',

@@ -10,11 +10,15 @@ import {
   type Logged,
   type Topic,
 } from '@instar/events'
+import { captured } from '../../../../test/kit/scored-history.ts'
 import { randomHistory } from '../../../../test/kit/histories.ts'
 import { seeded } from '../../../../test/kit/random.ts'
 import { decide, decidePromotion, lineStarted, type Measured } from './decide.ts'
 import { checkCandidate, THRESHOLDS, type Figures } from './gate.ts'
+import { positiveTurns } from './evidence.ts'
 import { evolve, initialState, type PublisherState } from './state.ts'
+
+const PROMPT = { from: null, prefix: 0, ids: [1], length: 1 }
 
 const GOOD: Figures = {
   finite: 1,
@@ -286,6 +290,68 @@ describe('promotion', () => {
     assert.ok(good.do === 'append' && good.event.type === 'VersionPublished')
     h.add(good.event)
     assert.equal(weightLine(h.state.weights, 'policy').versions.get(1)?.published?.source?.policy, 'policy~b')
+  })
+})
+
+describe('held-out praised turns', () => {
+  const scored = (turn: string, session: string, reward: number, type: 'TurnScored' | 'ScoreRevised'): Event => ({
+    type,
+    reward,
+    judge: 'j',
+    hint: null,
+    hintJudge: null,
+    turn,
+    session,
+    policy: 'policy',
+    version: 0,
+    subject: 'u',
+    verdicts: [],
+    cause: `${type} ${turn}`,
+    rank: null,
+    at: 3,
+  })
+  const sealed = (policy: string, prev: string, turns: readonly string[]): Event => ({
+    type: 'BatchSealed',
+    prev,
+    policy,
+    number: 1,
+    parent: { version: 0, adapter: null, state: null },
+    items: turns.map((turn) => ({
+      turn,
+      record: 'r',
+      session: turn,
+      score: 's',
+      subject: 'u',
+      reward: 1,
+      hint: null,
+      baseline: 0,
+      advantage: 1,
+      version: 0,
+    })),
+    dropped: [],
+    baselines: [],
+    seed: 1,
+    loss: 'hybrid',
+    settings: {},
+    at: 4,
+  })
+  it('are turns that no batch was trained on, neither an earlier one nor one of a branch, in any order', () => {
+    const turns = ['a', 'b', 'c', 'd'].map((session) => {
+      const messages = [{ role: 'user', content: 'q' }] as const
+      return { ...captured({ session, messages, answer: 'x', at: 1, version: 0 }), prompt: PROMPT, ids: [1] }
+    })
+    const [earlier, branch, revised, free] = turns.map(({ turn }) => turn) as [string, string, string, string]
+    const scores = turns.map(({ turn, session }) => scored(turn, session, 1, 'TurnScored'))
+    const batches = [sealed('policy', '', [earlier, revised]), sealed('policy~b', '', [branch])]
+    for (const order of [
+      [...scores, ...batches],
+      [...batches, ...scores],
+    ]) {
+      const h = new History()
+      for (const event of [...turns, ...order]) h.add(event)
+      h.add(scored(revised, 'c', 1, 'ScoreRevised'))
+      assert.deepEqual(positiveTurns(h.state, 16), [free])
+    }
   })
 })
 

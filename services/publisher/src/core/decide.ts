@@ -109,7 +109,7 @@ const decideCandidate = (
   }
 }
 
-/** The first record of a live line. `settings`: the thresholds and the figures of the base. */
+/** The first record of a live line. `settings`: the limits, the figures of the base, and its probes (core/battery.ts). */
 export const lineStarted = (
   policy: string,
   base: LineStarted['base'],

@@ -11,6 +11,7 @@ import {
   updateLine,
   weightLine,
   type Event,
+  type Keys,
   type Logged,
   type MemoryScores,
   type MemoryTurns,
@@ -36,12 +37,14 @@ export type PublisherState = {
   weights: WeightsState
   /** Batches with an update and no verdict, in order; the same for any order of reading `updates` and `weights`. */
   unsettled: Queue
-  /** The latest turns whose current score is positive, in the order in which it became positive. */
+  /** The latest turns, trained on by no batch, whose current score is positive, in the order in which it became so. */
   positive: Queue
+  /** Turns on which any line or branch was trained. */
+  trained: Keys
 }
 export type MemoryPublisher = Omit<
   PublisherState,
-  'turns' | 'scores' | 'updates' | 'weights' | 'unsettled' | 'positive'
+  'turns' | 'scores' | 'updates' | 'weights' | 'unsettled' | 'positive' | 'trained'
 > & {
   turns: MemoryTurns
   scores: MemoryScores
@@ -49,6 +52,7 @@ export type MemoryPublisher = Omit<
   weights: MemoryWeights
   unsettled: Set<string>
   positive: Set<string>
+  trained: Set<string>
 }
 
 /** Limit of `positive`: more than an evaluation needs beyond the turns of a batch. */
@@ -62,6 +66,7 @@ export const initialState = (policy: string): MemoryPublisher => ({
   weights: initialWeights(),
   unsettled: new Set(),
   positive: new Set(),
+  trained: new Set(),
 })
 
 /** Folds one record. Null for scores of other policies and for topics that the publisher does not use. */
@@ -85,7 +90,7 @@ const evolveScores = (state: PublisherState, logged: Logged<ScoresEvent>): FoldO
   const { event } = logged
   const outcome = foldScores(state.scores, logged)
   if (!outcome.counted) return outcome
-  if (event.type !== 'TurnSkipped' && event.reward > 0) state.positive.add(event.turn)
+  if (event.type !== 'TurnSkipped' && event.reward > 0 && !state.trained.has(event.turn)) state.positive.add(event.turn)
   else state.positive.delete(event.turn)
   if (state.positive.size > MAX_POSITIVE)
     for (const oldest of state.positive) {
@@ -98,6 +103,11 @@ const evolveScores = (state: PublisherState, logged: Logged<ScoresEvent>): FoldO
 const evolveUpdates = (state: PublisherState, logged: Logged<UpdatesEvent>): FoldOutcome => {
   const { event, id } = logged
   const outcome = foldUpdates(state.updates, logged)
+  if (outcome.counted && event.type === 'BatchSealed')
+    for (const { turn } of event.items) {
+      state.trained.add(turn)
+      state.positive.delete(turn)
+    }
   if (!outcome.counted || event.policy !== state.policy || event.type === 'BatchSealed') return outcome
   // An update of a batch that the line does not have would wait for ever: there is nothing to measure.
   const known = updateLine(state.updates, state.policy).byUpdate.has(id)

@@ -1,32 +1,26 @@
 /** Measures a candidate against the serving version on the learning engine. Figures: core/gate.ts. */
-import { type BatchSealed, type UpdateComputed, type VersionState } from '@instar/events'
+import { type BatchSealed, type LineStarted, type UpdateComputed, type VersionState } from '@instar/events'
 import { getBlob, type EventLog, type TurnReader } from '@instar/log'
-import type { AdapterSha, Evaluation, LearningEngine, Model, Sampling } from '@instar/engine/port'
+import type { AdapterSha, Evaluation, Model, Sampling } from '@instar/engine/port'
 import { adapterFromWeights } from '@instar/policy'
 import type { PublisherConfig } from '../config.ts'
+import { batteryOf, batterySettings } from '../core/battery.ts'
+import { fallsToReject } from '../core/falls.ts'
 import type { Figures } from '../core/gate.ts'
+import { ask, askBase, cutShare, fixedPrompts, SEED, tokensOf, type BaseProgress, type MeasurePorts } from './base.ts'
+import type { Probe, ProbeSet } from './probes.ts'
 
-/** A question of the model's content probe and the check of an answer. */
-export type Probe = { question: string; check: (answer: string) => boolean }
-
-type EvaluatePorts = {
-  log: EventLog
-  reader: TurnReader
-  learner: LearningEngine
-  model: Model
-  probes: readonly Probe[]
-}
+type EvaluatePorts = Omit<MeasurePorts, 'now'> & { log: EventLog; reader: TurnReader; probes: ProbeSet }
 
 /** `parent`: recorded figures of the head. Its length is measured again if it is not recorded. */
 type CandidateVersion = {
   computed: UpdateComputed
   sealed: BatchSealed
   head: VersionState
+  started: LineStarted | null
   positive: readonly string[]
   parent: Readonly<Record<string, number>>
 }
-
-const SEED = 7
 
 export const evaluate = async (
   ports: EvaluatePorts,
@@ -39,32 +33,46 @@ export const evaluate = async (
   if (head.adapter !== null)
     await ports.learner.load(adapterFromWeights(await getBlob(ports.log, head.adapter, head.blobsAt)))
   try {
-    const prompts = await samplePrompts(ports, config, sealed)
+    const { batch, fixed } = await samplePrompts(ports, config, sealed)
     const sampling = samplingOf(ports.model, config)
-    const own = await ports.learner.evaluate({
-      prompts,
-      adapter: adapter.sha256,
-      references: [head.adapter, null],
-      sampling,
-    })
+    const references = head.adapter === null ? [null] : [head.adapter, null]
+    const sample = (prompts: readonly (readonly number[])[], seed: number): Promise<Evaluation> =>
+      ports.learner.evaluate({
+        prompts,
+        adapter: adapter.sha256,
+        references,
+        sampling: { ...sampling, seed: sampling.seed + seed },
+      })
+    const own = await sample(batch, fixed.length)
+    const onFixed = fixed.length > 0 ? await sample(fixed, 0) : null
+    const all = onFixed ? joined([own, onFixed]) : own
     const lengthParent =
       parent.length ??
-      (await ports.learner.evaluate({ prompts, adapter: head.adapter, references: [], sampling })).length
-    const [klParent = 0, klBase = 0] = own.kl
-    const content = await contentOf(ports, config, adapter.sha256)
+      (
+        await ports.learner.evaluate({
+          prompts: [...batch, ...fixed],
+          adapter: head.adapter,
+          references: [],
+          sampling,
+        })
+      ).length
+    const [klParent = 0, klBase = klParent] = all.kl
+    const content = await contentOf(ports, candidate.started, adapter.sha256)
     const positive = await positiveLogprobs(ports, candidate, adapter.sha256)
     const figures = {
       kl_parent: klParent,
       kl_base: klBase,
-      entropy: own.entropy,
+      entropy: all.entropy,
       ...(parent.entropy === undefined ? {} : { entropy_parent: parent.entropy }),
-      cut: cutShare(own),
+      cut: cutShare(all),
       ...(parent.cut === undefined ? {} : { cut_parent: parent.cut }),
-      length: own.length,
+      length: all.length,
       length_parent: lengthParent,
-      repetition: own.repetition,
-      ...content,
+      repetition: all.repetition,
+      ...(onFixed ? fixedFigures(onFixed, candidate.started) : {}),
+      ...content.figures,
       ...positive,
+      tokens: tokensOf(all) + content.tokens,
     }
     return { finite: Object.values(figures).every((value) => Number.isFinite(value)) ? 1 : 0, ...figures }
   } finally {
@@ -73,68 +81,103 @@ export const evaluate = async (
   }
 }
 
-const cutShare = ({ completions }: Pick<Evaluation, 'completions'>): number =>
-  completions.length === 0 ? 0 : completions.filter(({ reason }) => reason === 'length').length / completions.length
+/** One evaluation of all answers; means are weighted by tokens, and by answers for `length`. */
+const joined = (parts: readonly Evaluation[]): Evaluation => {
+  const completions = parts.flatMap((part) => part.completions)
+  const tokens = tokensOf({ completions })
+  const mean = (of: (part: Evaluation) => number): number =>
+    tokens === 0 ? 0 : parts.reduce((sum, part) => sum + of(part) * tokensOf(part), 0) / tokens
+  return {
+    completions,
+    kl: (parts[0]?.kl ?? []).map((_, i) => mean((part) => part.kl[i] ?? 0)),
+    entropy: mean((part) => part.entropy),
+    repetition: mean((part) => part.repetition),
+    length: completions.length === 0 ? 0 : tokens / completions.length,
+  }
+}
 
-const samplingOf = (model: Model, config: PublisherConfig): Sampling => ({
+const fixedFigures = (fixed: Evaluation, started: LineStarted | null): Partial<Figures> => {
+  const [klParent = 0, klBase = klParent] = fixed.kl
+  const { length_fixed: length, entropy_fixed: entropy } = started?.settings ?? {}
+  return {
+    kl_parent_fixed: klParent,
+    kl_base_fixed: klBase,
+    entropy_fixed: fixed.entropy,
+    length_fixed: fixed.length,
+    repetition_fixed: fixed.repetition,
+    ...(length === undefined ? {} : { length_fixed_base: length }),
+    ...(entropy === undefined ? {} : { entropy_fixed_base: entropy }),
+  }
+}
+
+const samplingOf = (model: Model, { maxTokens }: PublisherConfig): Sampling => ({
   temperature: model.defaults.temperature,
   topP: 1,
   topK: 0,
   seed: SEED,
-  maxTokens: config.maxTokens,
+  maxTokens,
   stop: [],
 })
 
-/** The base's figures on the probes, with which the first candidate is compared. Empty without probes. */
+/** The base's answers to the probes, and its figures on the fixed prompts: the settings of `LineStarted`. */
 export const measureBase = async (
-  ports: Pick<EvaluatePorts, 'learner' | 'model' | 'probes'>,
+  ports: MeasurePorts & { probes: ProbeSet },
   config: PublisherConfig,
-): Promise<{ content?: number; length?: number; entropy?: number; cut?: number }> => {
-  if (ports.probes.length === 0) return {}
-  const prompts = ports.probes
-    .slice(0, config.samples)
-    .map((probe) => ports.model.promptIds([{ role: 'user', content: probe.question }], {}))
-  const own = await ports.learner.evaluate({
-    prompts,
-    adapter: null,
-    references: [],
-    sampling: samplingOf(ports.model, config),
-  })
-  return { ...(await contentOf(ports, config, null)), length: own.length, entropy: own.entropy, cut: cutShare(own) }
+  onProgress: (progress: BaseProgress) => void = () => undefined,
+): Promise<Record<string, number>> => {
+  const answers = await askBase(ports, ports.probes, config, onProgress)
+  const prompts = fixedPrompts(ports.model, ports.probes, config)
+  const recorded = {
+    ...batterySettings(answers),
+    ...(answers.kept.length > 0 ? { content: 1 } : {}),
+  }
+  if (prompts.length === 0) return recorded
+  const sampling = samplingOf(ports.model, config)
+  const own = await ports.learner.evaluate({ prompts, adapter: null, references: [], sampling })
+  const { length, entropy } = own
+  return { ...recorded, length, entropy, cut: cutShare(own), length_fixed: length, entropy_fixed: entropy }
 }
 
-/** The share of probes with a correct answer, sampled at temperature 0. Empty without probes. */
+/** The probes of a line that are still there; of a line of an earlier build, all own probes. */
+export const probesOfLine = ({ probes, own }: ProbeSet, started: LineStarted | null): Probe[] => {
+  const battery = batteryOf(started)
+  return battery ? probes.filter(({ id }) => battery.kept.has(id)) : probes.slice(0, own)
+}
+
+/** The share of a line's probes with a correct greedy answer. No figures without probes. */
 export const contentOf = async (
   ports: Pick<EvaluatePorts, 'learner' | 'model' | 'probes'>,
-  config: PublisherConfig,
+  started: LineStarted | null,
   adapter: AdapterSha,
-): Promise<{ content?: number }> => {
-  if (ports.probes.length === 0) return {}
-  const prompts = ports.probes.map((probe) => ports.model.promptIds([{ role: 'user', content: probe.question }], {}))
-  const { completions } = await ports.learner.evaluate({
-    prompts,
-    adapter,
-    references: [],
-    sampling: { temperature: 0, topP: 1, topK: 0, seed: SEED, maxTokens: config.maxTokens, stop: [] },
-  })
-  const correct = ports.probes.filter((probe, i) => probe.check(completions[i]?.text ?? '')).length
-  return { content: correct / ports.probes.length }
+): Promise<{ figures: Pick<Figures, 'content' | 'falls' | 'falls_limit'>; tokens: number }> => {
+  const probes = probesOfLine(ports.probes, started)
+  if (probes.length === 0) return { figures: {}, tokens: 0 }
+  const { correct, tokens } = await ask(ports, probes, adapter, { temperature: 0, seed: SEED })
+  const falls = correct.filter((one) => !one).length
+  const battery = batteryOf(started)
+  return {
+    figures: {
+      content: 1 - falls / probes.length,
+      ...(battery ? { falls, falls_limit: fallsToReject(probes.length, battery.noise) } : {}),
+    },
+    tokens,
+  }
 }
 
-/** Token ids of at most `samples` prompts: those of the batch, then the questions of the probes. */
+/** Token ids of the fixed prompts, and of as many of the batch as `samples` leaves. */
 const samplePrompts = async (
   ports: EvaluatePorts,
   config: PublisherConfig,
   sealed: BatchSealed,
-): Promise<number[][]> => {
-  const recorded = await Promise.all(
-    sealed.items.slice(0, config.samples).map((item) => ports.reader.promptIds(item.turn)),
-  )
-  const probes = ports.probes
-    .slice(0, Math.max(0, config.samples - recorded.length))
-    .map((probe) => ports.model.promptIds([{ role: 'user', content: probe.question }], {}))
-  return [...recorded, ...probes]
+): Promise<{ batch: number[][]; fixed: number[][] }> => {
+  const fixed = fixedPrompts(ports.model, ports.probes, config)
+  const items = sealed.items.slice(0, Math.max(0, config.samples - fixed.length))
+  return { batch: await Promise.all(items.map((item) => ports.reader.promptIds(item.turn))), fixed }
 }
+
+/** The most tokens that one verdict generates: each sampled answer and each answer to a probe of the line at its limit. */
+export const mostTokens = (config: PublisherConfig, probes: readonly Probe[]): number =>
+  probes.reduce((sum, { maxTokens }) => sum + maxTokens, config.samples * config.maxTokens)
 
 const positiveLogprobs = async (
   ports: EvaluatePorts,

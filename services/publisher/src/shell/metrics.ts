@@ -3,8 +3,8 @@ import type { Logged, FoldOutcome } from '@instar/events'
 import type { Metrics } from '@instar/process'
 import { PUBLISHER_WAITS } from '@instar/process/metrics/labels'
 
-/** `rejectionsInARow`: consecutive measured candidates that the gate rejected. */
-type CurrentValues = { policy: string; waits: string; rejectionsInARow: number }
+/** `rejectionsInARow`: consecutive measured candidates that the gate rejected. `probes`: of the line. */
+type CurrentValues = { policy: string; waits: string; rejectionsInARow: number; probes: number }
 
 const known = (waits: string): string => (PUBLISHER_WAITS.some((one) => one === waits) ? waits : 'other')
 
@@ -18,6 +18,7 @@ export const recordPublisherMetrics = (
     PUBLISHER_WAITS.map((one) => [{ for: one }, one === known(now().waits) ? 1 : 0]),
   )
   metrics.read('instar_rejections_in_a_row', () => [[{}, now().rejectionsInARow]])
+  metrics.read('instar_gate_probes', () => [[{}, now().probes]])
   metrics.read('instar_verdict_figure', () => [...figures].map(([figure, value]) => [{ figure }, value]))
   return ({ topic, event }, outcome) => {
     if (outcome && !outcome.counted)

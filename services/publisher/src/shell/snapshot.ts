@@ -14,4 +14,5 @@ export const stateOfSnapshot = (snapshot: Snapshot, policy: string): PublisherSt
   weights: storedWeights(snapshot),
   unsettled: snapshot.shortQueue('unsettled'),
   positive: snapshot.shortQueue('positive'),
+  trained: snapshot.keys('trained'),
 })
