@@ -1,7 +1,7 @@
 /** A log that one engine has trained, verified by another, which reports what it cannot compute bit for bit. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { test } from 'node:test'
-import { findBuilt } from '@instar/policy/runtime/tfjs-node/place'
+import { findBuilt } from '@instar/policy/runtime/tfjs-node/build-folder'
 import { instar } from '../kit/cli.ts'
 import { open, talkTwice } from './history.ts'
 import { dataFolder } from './process.ts'

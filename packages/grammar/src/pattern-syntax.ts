@@ -41,7 +41,7 @@ const LINE_TERMINATORS: Range[] = [
 const CLASS_ESCAPES: Record<string, Range[]> = { d: DIGITS, w: WORD, s: WHITE_SPACE }
 const CONTROL_ESCAPES: Record<string, number> = { n: 10, r: 13, t: 9, f: 12, v: 11, 0: 0 }
 
-export const complement = (ranges: readonly Range[]): Range[] => {
+const complement = (ranges: readonly Range[]): Range[] => {
   const out: Range[] = []
   let from = 0
   for (const [low, high] of [...ranges].sort((a, b) => a[0] - b[0])) {

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 
 /** The judges of shell/judge-table.ts. */
-export const JUDGE_NAMES = ['llm', 'reactions'] as const
+const JUDGE_NAMES = ['llm', 'reactions'] as const
 export type JudgeName = (typeof JUDGE_NAMES)[number]
 
 /** Former names. Recorded verdicts keep them; settings may still use them. */

@@ -8,7 +8,7 @@ import { chownSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { findBinaries } from '@instar/projections/postgres/binaries'
-import { existingPlace } from '@instar/projections/postgres/place'
+import { existingPaths } from '@instar/projections/postgres/server-paths'
 import { withClient } from '../database.ts'
 
 const NOBODY = { uid: 65534, gid: 65534 }
@@ -18,26 +18,26 @@ export const olderCluster = async (folder: string, cut: 'not' | 'role' | 'rename
   const sockets = join(folder, 'run')
   mkdirSync(sockets, { mode: 0o700 })
   writeFileSync(join(folder, 'place.json'), JSON.stringify({ folder, home: folder, sockets }))
-  const place = existingPlace(folder)!
-  mkdirSync(place.data, { mode: 0o700 })
+  const paths = existingPaths(folder)!
+  mkdirSync(paths.data, { mode: 0o700 })
   const root = process.getuid?.() === 0
   const as = root ? NOBODY : {}
-  if (root) for (const path of [sockets, place.data]) chownSync(path, NOBODY.uid, NOBODY.gid)
-  const { initdb, postgres } = findBinaries(place)
+  if (root) for (const path of [sockets, paths.data]) chownSync(path, NOBODY.uid, NOBODY.gid)
+  const { initdb, postgres } = findBinaries(paths)
   execFileSync(
     initdb,
-    ['-D', place.data, '-U', 'instar', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions'],
+    ['-D', paths.data, '-U', 'instar', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions'],
     { cwd: '/', stdio: 'ignore', ...as },
   )
   const server = spawn(
     postgres,
-    ['-D', place.data, '-c', 'listen_addresses=', '-c', `unix_socket_directories=${sockets}`],
+    ['-D', paths.data, '-c', 'listen_addresses=', '-c', `unix_socket_directories=${sockets}`],
     { cwd: '/', stdio: 'ignore', ...as },
   )
   const ended = once(server, 'exit')
   const ready = (): boolean => {
     try {
-      return readFileSync(join(place.data, 'postmaster.pid'), 'utf8').split('\n')[7]?.trim() === 'ready'
+      return readFileSync(join(paths.data, 'postmaster.pid'), 'utf8').split('\n')[7]?.trim() === 'ready'
     } catch {
       return false
     }

@@ -6,15 +6,15 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openMemoryLog } from '@instar/log'
 import { startPostgres, startProjections } from '@instar/projections'
-import { existingPlace } from '@instar/projections/postgres/place'
+import { existingPaths } from '@instar/projections/postgres/server-paths'
 import { longHistory, records } from '../projected-history.ts'
 
 const [folder = '', turns = '100'] = process.argv.slice(2)
 const log = openMemoryLog()
 const all = records([...longHistory(Number(turns))])
 const postgres = await startPostgres({ folder })
-const place = existingPlace(folder)
-console.log(`server ${readFileSync(join(place?.data ?? '', 'postmaster.pid'), 'utf8').split('\n')[0]}`)
+const paths = existingPaths(folder)
+console.log(`server ${readFileSync(join(paths?.data ?? '', 'postmaster.pid'), 'utf8').split('\n')[0]}`)
 const projections = startProjections({ log, connection: postgres.owner, batch: 16, linger: 1 })
 for (let i = 0; i < all.length; i += 50) {
   await log.append(all.slice(i, i + 50))

@@ -5,7 +5,7 @@ import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { findBinaries } from '@instar/projections/postgres/binaries'
-import { makePlace, NOBODY, ownData } from '@instar/projections/postgres/place'
+import { makePaths, NOBODY, ownData } from '@instar/projections/postgres/server-paths'
 import { Client } from 'pg'
 import { guarded, type Guarded } from './guarded.ts'
 import { newJava, registryProgram } from './installed.ts'
@@ -19,21 +19,21 @@ export type Database = { port: number; stop(): Promise<void>; start(): Promise<v
 export const startDatabase = async (folder: string): Promise<Database> => {
   await mkdir(folder, { recursive: true })
   chmodSync(folder, 0o711)
-  const place = makePlace(folder)
-  const { initdb, postgres } = findBinaries(place, process.env['INSTAR_PG_BIN'])
+  const paths = makePaths(folder)
+  const { initdb, postgres } = findBinaries(paths, process.env['INSTAR_PG_BIN'])
   const port = await freePort()
-  const data = join(place.home, 'server')
+  const data = join(paths.home, 'server')
   await mkdir(data, { mode: 0o700 })
   // As in the product: initdb requires a user with a name, which the server's user lacks.
-  const maker = place.user && { uid: NOBODY, gid: NOBODY }
+  const maker = paths.user && { uid: NOBODY, gid: NOBODY }
   if (maker) await chown(data, maker.uid, maker.gid)
   const initial = ['-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions']
   await run(initdb, ['-D', data, ...initial], { cwd: '/', ...maker })
-  ownData({ ...place, data })
+  ownData({ ...paths, data })
   let server: Guarded
   const start = async (): Promise<void> => {
     // The shell runs as this user, so that it can write its files; the server must not be root.
-    const as = place.user ? ['setpriv', `--reuid=${place.user.uid}`, `--regid=${place.user.gid}`, '--clear-groups'] : []
+    const as = paths.user ? ['setpriv', `--reuid=${paths.user.uid}`, `--regid=${paths.user.gid}`, '--clear-groups'] : []
     server = guarded(
       [
         ...as,
@@ -41,7 +41,7 @@ export const startDatabase = async (folder: string): Promise<Database> => {
         '-D',
         data,
         '-k',
-        place.sockets,
+        paths.sockets,
         '-p',
         String(port),
         '-c',

@@ -22,7 +22,7 @@ const CONTENT = 22
 /** Tokens of an answer to a question of FACTS. */
 const FACT_TOKENS = 24
 
-export type PersonRecord = { wish: Wish; random: Random; firstReplies: boolean[] }
+type PersonRecord = { wish: Wish; random: Random; firstReplies: boolean[] }
 
 export class Conversations {
   readonly people: PersonRecord[]

@@ -17,7 +17,7 @@ import { Conversations, recentShare } from './conversations.ts'
 import { WISHES } from './people.ts'
 import type { WishesResult } from './result.ts'
 
-export type WishesOptions = {
+type WishesOptions = {
   seed: number
   model: string
   engine: EngineChoice

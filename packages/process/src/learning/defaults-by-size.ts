@@ -10,7 +10,7 @@ export const MODEL_SIZES = [
   { name: 'small', parametersMax: 500_000_000 },
   { name: 'larger', parametersMax: null },
 ] as const
-export type ModelSize = (typeof MODEL_SIZES)[number]
+type ModelSize = (typeof MODEL_SIZES)[number]
 type Value = number | string | null
 
 type SizeDefault = { setting: string; evidence: string } & Readonly<Record<ModelSize['name'], Value>>

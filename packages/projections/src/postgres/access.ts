@@ -5,7 +5,7 @@
 import { chownSync, renameSync, writeFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
-import type { ServerPaths } from './place.ts'
+import type { ServerPaths } from './server-paths.ts'
 import { READER } from './reader.ts'
 import { ADMIN, MOVING, OWNER } from './roles.ts'
 
@@ -14,16 +14,16 @@ const ROLES = [ADMIN, OWNER, READER, MOVING]
 const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`
 
 /** Writes pg_hba.conf and pg_ident.conf. Called at every start, since clusters of older builds trusted all clients. */
-export const writeAccess = (place: ServerPaths): void => {
+export const writeAccess = (paths: ServerPaths): void => {
   const users = [...new Set([userInfo().username, 'root'])]
   const files = {
     'pg_hba.conf': 'local all all peer map=instar\n',
     'pg_ident.conf': users.flatMap((user) => ROLES.map((role) => `instar ${quoted(user)} ${role}\n`)).join(''),
   }
   for (const [name, text] of Object.entries(files)) {
-    const path = join(place.data, name)
+    const path = join(paths.data, name)
     writeFileSync(`${path}.new`, text, { mode: 0o600 })
-    if (place.user) chownSync(`${path}.new`, place.user.uid, place.user.gid)
+    if (paths.user) chownSync(`${path}.new`, paths.user.uid, paths.user.gid)
     renameSync(`${path}.new`, path)
   }
 }

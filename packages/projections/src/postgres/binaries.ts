@@ -21,7 +21,7 @@ import {
 import { createRequire } from 'node:module'
 import { basename, dirname, join, relative } from 'node:path'
 import { InstarError } from '@instar/events/errors'
-import { othersMayEnter, type ServerPaths } from './place.ts'
+import { othersMayEnter, type ServerPaths } from './server-paths.ts'
 
 export type Binaries = { postgres: string; initdb: string }
 
@@ -38,7 +38,7 @@ const ADVICE =
 const programs = (folder: string): Binaries => ({ postgres: join(folder, 'postgres'), initdb: join(folder, 'initdb') })
 
 /** `bin`: the folder of the programs, or the path of `postgres` itself. Throws `no_postgres`. */
-export const findBinaries = (place: ServerPaths, bin?: string): Binaries => {
+export const findBinaries = (paths: ServerPaths, bin?: string): Binaries => {
   if (bin) {
     const found = programs(existsSync(bin) && statSync(bin).isFile() ? dirname(bin) : bin)
     for (const path of Object.values(found)) {
@@ -67,10 +67,10 @@ export const findBinaries = (place: ServerPaths, bin?: string): Binaries => {
   const root = dirname(dirname(entry))
   const native = join(root, 'native')
   const usable =
-    (place.user === null ||
+    (paths.user === null ||
       (othersMayEnter(native) && (statSync(join(native, 'bin/postgres')).mode & 0o005) === 0o005)) &&
     link(root, native)
-  return programs(join(usable ? native : copy(root, native, place), 'bin'))
+  return programs(join(usable ? native : copy(root, native, paths), 'bin'))
 }
 
 /** Creates missing links. False if the folder of the package is not writable. */
@@ -94,9 +94,9 @@ const link = (root: string, native: string): boolean => {
 }
 
 /** Copies the programs to a folder that the server's user can read; returns it. */
-const copy = (root: string, native: string, place: ServerPaths): string => {
+const copy = (root: string, native: string, paths: ServerPaths): string => {
   const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
-  const target = join(place.home, `postgres-${version}`, 'native')
+  const target = join(paths.home, `postgres-${version}`, 'native')
   if (existsSync(target)) return target
   const temporary = `${dirname(target)}.${process.pid}`
   rmSync(temporary, { recursive: true, force: true })

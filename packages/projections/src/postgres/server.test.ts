@@ -8,7 +8,7 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { openMemoryLog } from '@instar/log'
 import { readOnlyQuery, runningPostgres, startPostgres, startProjections } from '../index.ts'
-import { existingPlace } from './place.ts'
+import { existingPaths } from './server-paths.ts'
 import { adminOf, digests, temporaryFolder, withClient } from '../../../../test/kit/database.ts'
 import { longHistory, records } from '../../../../test/kit/projected-history.ts'
 
@@ -79,12 +79,12 @@ test(
 test('a stale lock whose process id another program has is removed', { timeout: 60_000 }, async () => {
   using folder = temporaryFolder()
   const first = await startPostgres({ folder: folder.path })
-  const place = existingPlace(folder.path)
-  assert.ok(place)
-  const lock = readFileSync(join(place.data, 'postmaster.pid'), 'utf8')
+  const paths = existingPaths(folder.path)
+  assert.ok(paths)
+  const lock = readFileSync(join(paths.data, 'postmaster.pid'), 'utf8')
   await first.stop()
-  writeFileSync(join(place.data, 'postmaster.pid'), lock.replace(/^\d+/, String(process.pid)))
-  writeFileSync(join(place.sockets, '.s.PGSQL.5432.lock'), `${process.pid}\n`)
+  writeFileSync(join(paths.data, 'postmaster.pid'), lock.replace(/^\d+/, String(process.pid)))
+  writeFileSync(join(paths.sockets, '.s.PGSQL.5432.lock'), `${process.pid}\n`)
   const second = await startPostgres({ folder: folder.path })
   assert.deepEqual(await readOnlyQuery(second.reader, 'select 1 as one'), [{ one: 1 }])
   await second.stop()
@@ -94,14 +94,14 @@ test('an interrupted initdb is repeated', { timeout: 60_000 }, async () => {
   using folder = temporaryFolder()
   const first = await startPostgres({ folder: folder.path })
   await first.stop()
-  const place = existingPlace(folder.path)
-  assert.ok(place)
-  mkdirSync(`${place.data}.new`)
-  writeFileSync(join(place.data, 'PG_VERSION'), '9.6\n')
+  const paths = existingPaths(folder.path)
+  assert.ok(paths)
+  mkdirSync(`${paths.data}.new`)
+  writeFileSync(join(paths.data, 'PG_VERSION'), '9.6\n')
   const second = await startPostgres({ folder: folder.path })
   await second.stop()
-  assert.equal(readFileSync(join(place.data, 'PG_VERSION'), 'utf8'), '18\n')
-  assert.equal(existsSync(`${place.data}.new`), false)
+  assert.equal(readFileSync(join(paths.data, 'PG_VERSION'), 'utf8'), '18\n')
+  assert.equal(existsSync(`${paths.data}.new`), false)
 })
 
 test(
@@ -130,8 +130,8 @@ test(
     t.after(() => projections.stop())
     await log.append(all.slice(0, 120))
     await projections.caughtUp()
-    const place = existingPlace(folder.path)
-    process.kill(Number(readFileSync(join(place?.data ?? '', 'postmaster.pid'), 'utf8').split('\n')[0]), 'SIGKILL')
+    const paths = existingPaths(folder.path)
+    process.kill(Number(readFileSync(join(paths?.data ?? '', 'postmaster.pid'), 'utf8').split('\n')[0]), 'SIGKILL')
     await back.promise
     // No new record arrives: the projection must notice lost commits nevertheless.
     await projections.caughtUp()
@@ -269,7 +269,7 @@ test('a damaged database is created anew, with a log line', { timeout: 60_000 },
   using folder = temporaryFolder()
   const first = await startPostgres({ folder: folder.path })
   await first.stop()
-  writeFileSync(join(existingPlace(folder.path)?.data ?? '', 'global/pg_control'), 'nonsense')
+  writeFileSync(join(existingPaths(folder.path)?.data ?? '', 'global/pg_control'), 'nonsense')
   const logLines: string[] = []
   const second = await startPostgres({ folder: folder.path, logLine: (line) => logLines.push(line) })
   await second.stop()
@@ -327,16 +327,16 @@ test(
     const second = await start()
     t.after(() => second.stop())
     assert.deepEqual(await readOnlyQuery(second.reader, 'select count(*) as n from kept'), [{ n: 0 }])
-    const place = existingPlace(join(closed, 'postgres'))!
-    const { uid } = statSync(place.data)
-    assert.deepEqual([uid === 0, uid === 65534, uid], [false, false, place.user?.uid])
+    const paths = existingPaths(join(closed, 'postgres'))!
+    const { uid } = statSync(paths.data)
+    assert.deepEqual([uid === 0, uid === 65534, uid], [false, false, paths.user?.uid])
     assert.equal(
       readFileSync('/etc/passwd', 'utf8')
         .split('\n')
         .some((line) => line.split(':')[2] === String(uid)),
       false,
     )
-    assert.equal(statSync(`/proc/${readFileSync(join(place.data, 'postmaster.pid'), 'utf8').split('\n')[0]}`).uid, uid)
+    assert.equal(statSync(`/proc/${readFileSync(join(paths.data, 'postmaster.pid'), 'utf8').split('\n')[0]}`).uid, uid)
   },
 )
 
@@ -359,7 +359,9 @@ test('without PostgreSQL programs no_postgres names the setting', { timeout: 60_
 
 test('INSTAR_PG_BIN may name the folder or the program', { timeout: 60_000 }, async () => {
   using folder = temporaryFolder()
-  const { postgres } = (await import('./binaries.ts')).findBinaries((await import('./place.ts')).makePlace(folder.path))
+  const { postgres } = (await import('./binaries.ts')).findBinaries(
+    (await import('./server-paths.ts')).makePaths(folder.path),
+  )
   for (const bin of [postgres, dirname(postgres)]) {
     const server = await startPostgres({ folder: folder.path, bin })
     await server.stop()

@@ -24,7 +24,7 @@ import { promisify } from 'node:util'
 import { InstarError } from '@instar/events/errors'
 import { writeAccess } from './access.ts'
 import type { Binaries } from './binaries.ts'
-import { NOBODY, ownData, PORT, type ServerPaths } from './place.ts'
+import { NOBODY, ownData, PORT, type ServerPaths } from './server-paths.ts'
 import { ADMIN } from './roles.ts'
 
 const run = promisify(execFile)
@@ -75,11 +75,11 @@ export type Server = {
   stop(): Promise<void>
 }
 
-const majorOf = (binaries: Binaries, place: ServerPaths): string => {
+const majorOf = (binaries: Binaries, paths: ServerPaths): string => {
   const { stdout, error, stderr } = spawnSync(binaries.postgres, ['--version'], {
     encoding: 'utf8',
     cwd: '/',
-    ...(place.user ?? {}),
+    ...(paths.user ?? {}),
   })
   const major = /^postgres \(PostgreSQL\) (\d+)/.exec(stdout ?? '')?.[1]
   if (!major)
@@ -96,16 +96,16 @@ const majorOf = (binaries: Binaries, place: ServerPaths): string => {
  * Creates the data folder, or replaces that of another major version; it is refilled from the log. Returns false if the
  * folder exists.
  */
-export const initialise = async (binaries: Binaries, place: ServerPaths): Promise<boolean> => {
-  const file = join(place.data, 'PG_VERSION')
-  const major = majorOf(binaries, place)
+export const initialise = async (binaries: Binaries, paths: ServerPaths): Promise<boolean> => {
+  const file = join(paths.data, 'PG_VERSION')
+  const major = majorOf(binaries, paths)
   if (existsSync(file) && readFileSync(file, 'utf8').trim() === major) return false
-  await noServerRuns(place)
-  const temporary = `${place.data}.new`
+  await noServerRuns(paths)
+  const temporary = `${paths.data}.new`
   rmSync(temporary, { recursive: true, force: true })
   mkdirSync(temporary, { mode: 0o700 })
   // initdb requires a user with a name, which the server's user does not have.
-  const maker = place.user && { uid: NOBODY, gid: NOBODY }
+  const maker = paths.user && { uid: NOBODY, gid: NOBODY }
   if (maker) chownSync(temporary, maker.uid, maker.gid)
   try {
     await run(
@@ -117,32 +117,32 @@ export const initialise = async (binaries: Binaries, place: ServerPaths): Promis
     throw new InstarError(
       'postgres_failed',
       `initdb failed: ${((cause as { stderr?: string }).stderr ?? '').trim() || (cause as Error).message}`,
-      { folder: place.folder },
+      { folder: paths.folder },
       { cause },
     )
   }
-  rmSync(place.data, { recursive: true, force: true })
-  renameSync(temporary, place.data)
+  rmSync(paths.data, { recursive: true, force: true })
+  renameSync(temporary, paths.data)
   return true
 }
 
 /** The process id in postmaster.pid, if that process is running and is the server of this folder. */
-export const liveServer = async (place: ServerPaths): Promise<number | undefined> => {
-  const pid = recordedPid(place)
+export const liveServer = async (paths: ServerPaths): Promise<number | undefined> => {
+  const pid = recordedPid(paths)
   if (pid === undefined || !isAlive(pid)) return undefined
-  return (await commandOf(pid)).includes(place.data) ? pid : undefined
+  return (await commandOf(pid)).includes(paths.data) ? pid : undefined
 }
 
-const pidFile = (place: ServerPaths): string => join(place.data, 'postmaster.pid')
+const pidFile = (paths: ServerPaths): string => join(paths.data, 'postmaster.pid')
 
-const recordedPid = (place: ServerPaths): number | undefined => {
-  const [pid] = pidLines(place)
+const recordedPid = (paths: ServerPaths): number | undefined => {
+  const [pid] = pidLines(paths)
   return pid && /^\d+$/.test(pid) ? Number(pid) : undefined
 }
 
-const pidLines = (place: ServerPaths): string[] => {
+const pidLines = (paths: ServerPaths): string[] => {
   try {
-    return readFileSync(pidFile(place), 'utf8').split('\n')
+    return readFileSync(pidFile(paths), 'utf8').split('\n')
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
     throw error
@@ -172,11 +172,11 @@ const commandOf = async (pid: number): Promise<string> => {
 }
 
 /** Waits until no server runs in the folder. Throws `postgres_failed` after DEADLINE. */
-const noServerRuns = async (place: ServerPaths): Promise<void> => {
-  for (const until = Date.now() + DEADLINE; (await liveServer(place)) !== undefined;) {
+const noServerRuns = async (paths: ServerPaths): Promise<void> => {
+  for (const until = Date.now() + DEADLINE; (await liveServer(paths)) !== undefined;) {
     if (Date.now() > until)
-      throw new InstarError('postgres_failed', `Another process runs the PostgreSQL server of ${place.folder}.`, {
-        folder: place.folder,
+      throw new InstarError('postgres_failed', `Another process runs the PostgreSQL server of ${paths.folder}.`, {
+        folder: paths.folder,
       })
     await pause(25)
   }
@@ -188,33 +188,33 @@ const noServerRuns = async (place: ServerPaths): Promise<void> => {
  * other lines are needed: they identify the shared memory by which PostgreSQL checks that no process of the last run is
  * left.
  */
-const clearStaleLocks = (place: ServerPaths): void => {
-  const pid = recordedPid(place)
+const clearStaleLocks = (paths: ServerPaths): void => {
+  const pid = recordedPid(paths)
   if (pid !== undefined && isAlive(pid)) {
     const unused = '4194303'
-    writeFileSync(pidFile(place), [unused, ...pidLines(place).slice(1)].join('\n'))
+    writeFileSync(pidFile(paths), [unused, ...pidLines(paths).slice(1)].join('\n'))
   }
-  for (const name of [`.s.PGSQL.${PORT}`, `.s.PGSQL.${PORT}.lock`]) rmSync(join(place.sockets, name), { force: true })
+  for (const name of [`.s.PGSQL.${PORT}`, `.s.PGSQL.${PORT}.lock`]) rmSync(join(paths.sockets, name), { force: true })
 }
 
 /** Resolves when the server accepts connections. Throws `postgres_failed` with the last lines of the server's log. */
-export const serve = async (binaries: Binaries, place: ServerPaths): Promise<Server> => {
+export const serve = async (binaries: Binaries, paths: ServerPaths): Promise<Server> => {
   const until = Date.now() + DEADLINE
   for (;;) {
-    await noServerRuns(place)
-    clearStaleLocks(place)
-    ownData(place)
-    writeAccess(place)
-    const server = launch(binaries, place)
-    const ready = await Promise.race([becomesReady(server, place, until), server.exited.then(() => false)])
+    await noServerRuns(paths)
+    clearStaleLocks(paths)
+    ownData(paths)
+    writeAccess(paths)
+    const server = launch(binaries, paths)
+    const ready = await Promise.race([becomesReady(server, paths, until), server.exited.then(() => false)])
     if (ready) return server
     await server.stop()
-    const output = readFileSync(place.log, 'utf8').trim()
+    const output = readFileSync(paths.log, 'utf8').trim()
     const inUse = /lock file|pre-existing shared memory/.test(output)
     if (!inUse || Date.now() > until)
       throw new InstarError('postgres_failed', `PostgreSQL did not start: ${output.slice(-600)}`, {
-        folder: place.folder,
-        log: place.log,
+        folder: paths.folder,
+        log: paths.log,
       })
     await pause(50)
   }
@@ -222,21 +222,21 @@ export const serve = async (binaries: Binaries, place: ServerPaths): Promise<Ser
 
 type Launched = Server & { pid: Promise<number> }
 
-const launch = (binaries: Binaries, place: ServerPaths): Launched => {
-  const settings = Object.entries({ ...SETTINGS, unix_socket_directories: place.sockets }).flatMap(([name, value]) => [
+const launch = (binaries: Binaries, paths: ServerPaths): Launched => {
+  const settings = Object.entries({ ...SETTINGS, unix_socket_directories: paths.sockets }).flatMap(([name, value]) => [
     '-c',
     `${name}=${value}`,
   ])
-  const log = openSync(place.log, 'w', 0o600)
+  const log = openSync(paths.log, 'w', 0o600)
   const child = spawn(
     '/bin/sh',
-    ['-c', GUARD, 'sh', binaries.postgres, '-D', place.data, '-p', String(PORT), ...settings],
+    ['-c', GUARD, 'sh', binaries.postgres, '-D', paths.data, '-p', String(PORT), ...settings],
     {
       cwd: '/',
       detached: true,
       stdio: ['pipe', 'pipe', log],
       env: { PATH: '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' },
-      ...(place.user ?? {}),
+      ...(paths.user ?? {}),
     },
   )
   closeSync(log)
@@ -273,14 +273,14 @@ const firstLine = (child: ChildProcess): Promise<string> =>
   })
 
 /** Polls postmaster.pid, whose eighth line is `ready` when the server accepts connections. False if it has ended. */
-const becomesReady = async (server: Launched, place: ServerPaths, until: number): Promise<boolean> => {
+const becomesReady = async (server: Launched, paths: ServerPaths, until: number): Promise<boolean> => {
   const pid = await server.pid
   let ended = false
   void server.exited.then(() => {
     ended = true
   })
   while (!ended && Date.now() < until) {
-    const lines = pidLines(place)
+    const lines = pidLines(paths)
     if (Number(lines[0]) === pid && lines[7]?.trim() === 'ready') return true
     await pause(10)
   }

@@ -3,7 +3,7 @@ import { rmSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { ClientConfig } from 'pg'
 import { findBinaries } from './binaries.ts'
-import { existingPlace, makePlace, PORT, type ServerPaths } from './place.ts'
+import { existingPaths, makePaths, PORT, type ServerPaths } from './server-paths.ts'
 import { databaseUrl, READER, readerOf, readerPasswordOf, type ReaderLogin } from './reader.ts'
 import { OWNER, prepareRoles, type LoginAs } from './roles.ts'
 import { initialise, liveServer, serve, type Server } from './server.ts'
@@ -40,20 +40,20 @@ export type StartOptions = {
 /** Throws `no_postgres` if there are no PostgreSQL programs, and `postgres_failed` if the server does not start. */
 export const startPostgres = async (options: StartOptions): Promise<Postgres> => {
   if (options.url) return externalServer(options.url, options.readerPassword ?? null)
-  const place = makePlace(options.folder)
-  const binaries = findBinaries(place, options.bin)
-  const created = await initialise(binaries, place)
-  let server = await serve(binaries, place).catch(async (error: Error) => {
+  const paths = makePaths(options.folder)
+  const binaries = findBinaries(paths, options.bin)
+  const created = await initialise(binaries, paths)
+  let server = await serve(binaries, paths).catch(async (error: Error) => {
     if (created) throw error
     options.logLine?.(`${error.message}\nRecreating the database; it is refilled from the log.`)
-    rmSync(place.data, { recursive: true, force: true })
-    await initialise(binaries, place)
-    return serve(binaries, place)
+    rmSync(paths.data, { recursive: true, force: true })
+    await initialise(binaries, paths)
+    return serve(binaries, paths)
   })
   const stopping = new AbortController()
-  const postgres = describe(place)
+  const postgres = describe(paths)
   try {
-    const as = loginAs(place)
+    const as = loginAs(paths)
     await prepareRoles(as, as(OWNER, 'postgres'))
   } catch (error) {
     await server.stop()
@@ -65,7 +65,7 @@ export const startPostgres = async (options: StartOptions): Promise<Postgres> =>
       const status = await server.exited
       if (stopping.signal.aborted) return
       options.logLine?.(`PostgreSQL ended unexpectedly (status ${status}); restarting it`)
-      const next = await restart(() => serve(binaries, place), stopping.signal)
+      const next = await restart(() => serve(binaries, paths), stopping.signal)
       if (!next) return
       server = next
       options.logLine?.('PostgreSQL is running again')
@@ -96,21 +96,21 @@ const restart = async (start: () => Promise<Server>, signal: AbortSignal): Promi
 
 /** The embedded server that another process runs in this folder; undefined if none is running. */
 export const runningPostgres = async (folder: string): Promise<Omit<Postgres, 'stop'> | undefined> => {
-  const place = existingPlace(folder)
-  return place && (await liveServer(place)) !== undefined ? describe(place) : undefined
+  const paths = existingPaths(folder)
+  return paths && (await liveServer(paths)) !== undefined ? describe(paths) : undefined
 }
 
 const loginAs =
-  (place: ServerPaths): LoginAs =>
-  (user, database) => ({ host: place.sockets, port: PORT, database, user })
+  (paths: ServerPaths): LoginAs =>
+  (user, database) => ({ host: paths.sockets, port: PORT, database, user })
 
-const describe = (place: ServerPaths): Omit<Postgres, 'stop'> => {
-  const as = loginAs(place)
+const describe = (paths: ServerPaths): Omit<Postgres, 'stop'> => {
+  const as = loginAs(paths)
   return {
     owner: as(OWNER, OWNER),
     reader: as(READER, OWNER),
-    url: `postgresql://instar@localhost/instar?host=${encodeURIComponent(place.sockets)}&port=${PORT}`,
-    psql: `psql "host=${place.sockets} user=${READER} dbname=instar"`,
+    url: `postgresql://instar@localhost/instar?host=${encodeURIComponent(paths.sockets)}&port=${PORT}`,
+    psql: `psql "host=${paths.sockets} user=${READER} dbname=instar"`,
   }
 }
 

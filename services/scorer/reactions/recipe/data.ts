@@ -26,7 +26,7 @@ const row = z
 export type Row = z.infer<typeof row> & { weight: number }
 
 /** Raise it with every change of the recipe that the settings do not show. */
-export const RECIPE_VERSION = 1
+const RECIPE_VERSION = 1
 
 export const FOLDER = join(import.meta.dirname, '..')
 
@@ -39,7 +39,7 @@ export const rowsOf = (text: string, file: string): Row[] =>
     return [{ ...read.data, weight: 1 }]
   })
 
-export type Data = { rows: Row[]; digest: string }
+type Data = { rows: Row[]; digest: string }
 
 /** Files in the order of their names. `digest`: of their bytes and of the versions of recipe and features. */
 export const readData = (folder = FOLDER): Data => {

@@ -3,7 +3,7 @@ import { GROUPS } from '../../src/core/reactions/features.ts'
 import { softmax, type Input } from '../../src/core/reactions/model.ts'
 
 export type Example = { input: Input; target: number; weight: number }
-export type LearnSettings = {
+type LearnSettings = {
   /** Rows of weights; the row behind the last is the bias. */
   rows: number
   classes: number

@@ -23,7 +23,7 @@ const SETTINGS = { epochs: 12, rate: 0.15, decay: 1e-4, dropout: 0.2, groupDropo
 const SEEDS = [1, 2, 3]
 /** What a row without a named wish weighs in the regression of wishes: most such rows name none. */
 const OTHER_WEIGHT = 0.2
-export const FOLDS = 5
+const FOLDS = 5
 
 export type Trained = { common: Set<number>; rowOf: Map<number, number>; labels: Float32Array; wishes: Float32Array }
 
@@ -119,7 +119,7 @@ export const temperatureOf = (all: readonly Held[]): number => {
 }
 
 export type Least = ModelHeader['least']
-export type Measure = { precision: number; recall: number; signs: number; opinions: number }
+type Measure = { precision: number; recall: number; signs: number; opinions: number }
 
 export const measure = (all: readonly { label: number; value: number }[]): Measure => {
   const opinions = all.filter(({ value }) => value !== 0)

@@ -24,7 +24,7 @@ export const rulesOf = (settings: Readonly<Record<string, number>>): number => s
 type Mean = { value: number; count: number }
 export type Baselines = Pick<ReadonlyMap<string, Mean>, 'get'>
 /** `key`: the API key, null without keys. `group`: the request; its candidates have the same. */
-export type RewardedTurn = { subject: string; key: string | null; group: string; reward: number }
+type RewardedTurn = { subject: string; key: string | null; group: string; reward: number }
 type Advantages = { items: { baseline: number; advantage: number }[]; after: ({ subject: string } & Mean)[] }
 
 /** Name of a key's mean among those of subjects, which are hashes. */

@@ -8,7 +8,7 @@ import * as tf from '../../tensors.ts'
 import type { Backend } from '../backend.ts'
 import { EagerBackend } from '../eager.ts'
 import { LIBRARY, loadNative } from './native.ts'
-import { ENGINES_FOLDER, findBuilt } from './place.ts'
+import { ENGINES_FOLDER, findBuilt } from './build-folder.ts'
 
 const BUILD_COMMAND = 'npm run engine:tfjs-node'
 

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import * as tf from '../../tensors.ts'
-import { LAYOUT, type Kind } from './place.ts'
+import { LAYOUT, type Kind } from './build-folder.ts'
 
 /**
  * `gpu`: the name of the GPU in use; null: the CPU. `threads`: intra-op threads. `usage`: live tensors of this thread,

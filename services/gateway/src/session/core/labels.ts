@@ -1,5 +1,5 @@
 /** The session that a request names, and the names of new sessions. */
-import { agentSession, header, type Headers } from '@instar/agents'
+import { agentSession, header, type Headers, type Message } from '@instar/agents'
 import { contentText, derivedId, type LabelSource } from '@instar/events'
 import { isFields, sessionOfMetadata, type Fields } from '@instar/dialects'
 
@@ -45,8 +45,6 @@ export const sessionOfLabel = (key: string | null, value: string): string => {
 
 /** `random`: 32 hex digits. */
 export const newSession = (key: string | null, random: string): string => (key === null ? random : `${key}_${random}`)
-
-type Message = { role: string; content?: unknown }
 
 /** A name for a request and its repetitions, the same on every gateway. */
 export const wholeSession = (key: string | null, digest: string): string =>

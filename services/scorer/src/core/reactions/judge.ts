@@ -59,7 +59,7 @@ export const readWords = (
   return worded(model, reaction, readReaction(model, reaction), keyOf(evidence))
 }
 
-export const wishOf = ({ wishes }: Reading): { wish: Wish; probability: number } => {
+const wishOf = ({ wishes }: Reading): { wish: Wish; probability: number } => {
   let best = 0
   for (let i = 1; i < wishes.length; i += 1) if (wishes[i]! > wishes[best]!) best = i
   return { wish: WISHES[best]!, probability: wishes[best]! }

@@ -3,7 +3,7 @@ import { hashPair, hashText } from './hash.ts'
 import { ends, tokensOf, type Token } from './text.ts'
 
 /** Characters of tools' results that are read: half at each end. */
-export const MOST_TOOLS = 4000
+const MOST_TOOLS = 4000
 
 const SIGNALS: readonly (readonly [string, RegExp])[] = [
   ['exit zero', /\bexit(?:ed)?(?: with)?(?: (?:code|status))?[ :=]*0\b/iu],

@@ -1,7 +1,7 @@
 /** `npm run engine:tfjs-node [-- OPTIONS]`; the options are in core/options.ts. */
 import { ERRORS, InstarError } from '@instar/events/errors'
 import { resolve } from 'node:path'
-import { ENGINES_FOLDER } from '../place.ts'
+import { ENGINES_FOLDER } from '../build-folder.ts'
 import { help, optionsOf } from './core/options.ts'
 import { build, download, type BuildPorts } from './shell/build.ts'
 

@@ -15,7 +15,7 @@ import { fetchPart, isIntact } from './fetch.ts'
 import { build, download, type BuildPorts } from './build.ts'
 import type { Program } from './programs.ts'
 import { partsOf } from '../core/parts.ts'
-import { builtOf, findBuilt, LAYOUT } from '../../place.ts'
+import { builtOf, findBuilt, LAYOUT } from '../../build-folder.ts'
 
 const MAIN = fileURLToPath(new URL('../main.ts', import.meta.url))
 

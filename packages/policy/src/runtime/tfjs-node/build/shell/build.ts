@@ -12,7 +12,7 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { builtOf, LAYOUT, type Built, type Kind, type Manifest } from '../../place.ts'
+import { builtOf, LAYOUT, type Built, type Kind, type Manifest } from '../../build-folder.ts'
 import { HEADERS, PACKAGE, partsOf, roomFor, SOURCES, UNPACKED, wheelsOf, type Part } from '../core/parts.ts'
 import { ADDED, patched, PATCHES } from '../core/patches.ts'
 import { compilations, recipeText } from '../core/recipe.ts'

@@ -90,21 +90,21 @@ type StoredPaths = { folder: string; home: string; sockets: string; uid?: number
 const readPaths = (folder: string): StoredPaths | undefined => {
   const file = join(folder, 'place.json')
   if (!existsSync(file)) return undefined
-  const place = JSON.parse(readFileSync(file, 'utf8')) as StoredPaths
-  if (place.folder !== folder) return undefined
-  const valid = [place.home, place.sockets].every(
+  const paths = JSON.parse(readFileSync(file, 'utf8')) as StoredPaths
+  if (paths.folder !== folder) return undefined
+  const valid = [paths.home, paths.sockets].every(
     (path) => existsSync(path) && lstatSync(path).isDirectory() && isOwnUser(lstatSync(path).uid),
   )
-  return valid ? place : undefined
+  return valid ? paths : undefined
 }
 
 const socketFits = (sockets: string): boolean => Buffer.byteLength(join(sockets, `.s.PGSQL.${PORT}`)) <= ADDRESS_BYTES
 
 /** The paths that an earlier start has stored; undefined if there are none. Creates nothing. */
-export const existingPlace = (folder: string): ServerPaths | undefined => {
+export const existingPaths = (folder: string): ServerPaths | undefined => {
   if (!existsSync(folder)) return undefined
-  const place = readPaths(realpathSync(folder))
-  return place && layout(place)
+  const paths = readPaths(realpathSync(folder))
+  return paths && layout(paths)
 }
 
 const layout = ({ folder, home, sockets, uid }: StoredPaths): ServerPaths => ({
@@ -117,7 +117,7 @@ const layout = ({ folder, home, sockets, uid }: StoredPaths): ServerPaths => ({
 })
 
 /** Returns the paths of `path` and creates missing folders. Idempotent. */
-export const makePlace = (path: string): ServerPaths => {
+export const makePaths = (path: string): ServerPaths => {
   mkdirSync(path, { recursive: true, mode: 0o755 })
   const folder = realpathSync(path)
   let paths = readPaths(folder)
