@@ -21,6 +21,9 @@ export const OPTIONS: BatchSettings = {
   keyHeardMs: 1000,
   staleness: 4,
   loss: 'hybrid',
+  taskEpisodes: 4,
+  taskWaitMs: 1000,
+  turnScoreWeight: 0.5,
   settings: {},
 }
 
@@ -29,6 +32,8 @@ export class Line {
   readonly state: MemoryTrainer = initialState('policy')
   offset = 0
   bytes = 0
+  /** What `read` folded. */
+  readonly records: Logged[] = []
   /** Turns and scores that the fold and the decision looked up. */
   lookups = 0
   constructor() {
@@ -49,7 +54,9 @@ export class Line {
     this.bytes = record.payload.length
     const id = recordId(record)
     const { topic, key } = record
-    evolve(this.state, { id, topic, key, partition: 0, offset: this.offset++, timestamp: 1, event } as Logged)
+    const logged = { id, topic, key, partition: 0, offset: this.offset++, timestamp: 1, event } as Logged
+    this.records.push(logged)
+    evolve(this.state, logged)
     return id
   }
 
@@ -74,6 +81,8 @@ export class Line {
       trainable: true,
       reason: null,
       discardedBy: null,
+      task: null,
+      outcomeBy: null,
       ...changes,
     } as TurnState
     this.state.turns.turns.set(id, turn)

@@ -83,6 +83,9 @@ export class World {
       keyShare: 0.5,
       subjectShare: random.pick([0.5, 1]),
       keyHeardMs: 1000,
+      taskEpisodes: 4,
+      taskWaitMs: 100,
+      turnScoreWeight: 0.5,
       loss: 'hybrid',
       settings: {},
     }

@@ -34,14 +34,14 @@ test('a new version adds fields with defaults and removes none', () => {
   const texts = schemaTexts()
   const fieldsOf = (schema: string): Map<string, { default?: unknown }> =>
     new Map((JSON.parse(texts[schema]!) as Schema).fields.map((field) => [field.name, field]))
-  const [old, now] = [fieldsOf('TurnCaptured.v1'), fieldsOf('TurnCaptured.v2')]
+  const [old, now] = [fieldsOf('TurnCaptured.v1'), fieldsOf('TurnCaptured.v3')]
   assert.deepEqual(
     [...old.keys()].filter((name) => !now.has(name)),
     [],
   )
   assert.deepEqual(
     [...now].filter(([name]) => !old.has(name)),
-    [['userTurn', { name: 'userTurn', type: ['null', 'string'], default: null }]],
+    ['userTurn', 'task'].map((name) => [name, { name, type: ['null', 'string'], default: null }]),
   )
 })
 
@@ -106,7 +106,8 @@ test('a newer version may add fields to nested records; bytes are preserved', ()
       items: batch.items.map((item) => ({ weight: 0.5, ...item })),
     }),
   )
-  assert.deepEqual(JSON.parse(JSON.stringify(event)), JSON.parse(JSON.stringify(batch)))
+  const items = batch.items.map((item) => ({ ...item, turnScore: null, outcome: null, closing: null }))
+  assert.deepEqual(JSON.parse(JSON.stringify(event)), JSON.parse(JSON.stringify({ ...batch, items })))
 })
 
 test('an unknown type, an incompatible version and a version without its schema are unknown_record', () => {

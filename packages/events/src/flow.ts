@@ -94,10 +94,11 @@ export type RecordName = (typeof FLOW)[Topic]['records'][number]
  * are supported as well, since a log is never rewritten.
  */
 const NEWEST_VERSION: Readonly<Partial<Record<RecordName, number>>> = {
-  TurnCaptured: 2,
-  TurnAborted: 2,
-  TurnSampled: 2,
-  SessionClosed: 2,
+  TurnCaptured: 3,
+  TurnAborted: 3,
+  TurnSampled: 3,
+  SessionClosed: 3,
+  BatchSealed: 2,
 }
 export const newestVersion = (name: RecordName): number => NEWEST_VERSION[name] ?? 1
 

@@ -96,6 +96,11 @@ export type TurnFacts = {
   /** True if the prompt does not begin with the tokens of the turn that it continues. */
   offPrefix: boolean
   engine: string
+  /**
+   * The task of the episode that the request belongs to; '' for an episode whose task is not known. Turns with a task
+   * wait for the outcome of their episode. Null: not part of an episode. Since version 3; default null.
+   */
+  task?: string | null
   /** Times of admission, of the first token sent, and of the last token sent. */
   at: number
   firstTokenAt: number
@@ -133,6 +138,10 @@ export type SessionClosed = {
   at: number
   /** True: the turns of the session up to this record are not used for training. Since version 2; default false. */
   discarded?: boolean
+  /** Reward of the session as an episode, −1…1; null: none. Since version 3; default null. */
+  outcome?: number | null
+  /** The task of the episode, if it is known at its end; null: that of its turns. Since version 3; default null. */
+  task?: string | null
 }
 /** The parent session of a subagent's session, as reported by the client. */
 export type SessionLinked = { type: 'SessionLinked'; session: string; parent: string; at: number }
@@ -172,10 +181,16 @@ export type BatchItem = {
   score: string
   subject: string
   version: number
+  /** Of a turn without an outcome its score; otherwise outcome + turnScoreWeight · turnScore. */
   reward: number
   baseline: number
   advantage: number
   hint: Written | null
+  /** The turn's own score; null: skipped, or sealed by version 1. */
+  turnScore?: number | null
+  /** The outcome of the turn's episode, and the id of its SessionClosed; null: none. Since version 2; default null. */
+  outcome?: number | null
+  closing?: string | null
 }
 type BaselineState = { subject: string; value: number; count: number }
 /** Numeric settings of the update and the trainer by name (`StepSettings` in packages/engine). */

@@ -11,7 +11,7 @@ import type { AnswerCall, AnswerPorts, AnswerReply } from './generate/context.ts
 import { complete } from './generate/text-completion.ts'
 import { countTokens } from './prompt/counting.ts'
 import type { Routes } from './receive/routes.ts'
-import { closeSession } from './session/closing.ts'
+import { closeSession, endingOf } from './session/closing.ts'
 import { resolveReferences } from './session/references.ts'
 import { RESPONSES } from './session/responses.ts'
 import { versionOf } from './versions/core/model-name.ts'
@@ -60,7 +60,7 @@ export const createRoutes = ({
     }),
     response: (verb, asked) => RESPONSES[verb](ports(), asked),
     feedback: (call) => giveFeedback({ ...ports(), given: feedbackGiven }, call),
-    close: (call) => closeSession(ports(), call),
+    close: async ({ body, ...call }) => closeSession({ ...ports(), log }, { ...call, ...endingOf(body) }),
     models: () => modelList(report()),
     model(id) {
       const version = versionOf(id, policy)

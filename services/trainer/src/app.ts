@@ -5,8 +5,9 @@ import type { LearningEngine, Model } from '@instar/engine/port'
 import { NO_METRICS, runDecider, type DeciderPorts, type Metrics } from '@instar/process'
 import type { TrainerConfig } from './config.ts'
 import { RULES } from './core/baseline.ts'
-import { countWaiting, type BatchSettings } from './core/batch.ts'
+import { countEpisodes, countWaiting, type BatchSettings } from './core/batch.ts'
 import { computed, decide, failed, type Decision } from './core/decide.ts'
+import { nextReadyAt } from './core/episodes.ts'
 import { countPending } from './core/pending.ts'
 import { evolve, initialState, type TrainerState } from './core/state.ts'
 import { compute } from './shell/compute.ts'
@@ -50,6 +51,7 @@ export type Trainer = {
 
 export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Trainer => {
   const { policy, batchSize, staleness, groupWaitMs, keyShare, subjectShare, keyHeardMs, loss } = config
+  const { taskEpisodes, taskWaitMs, turnScoreWeight } = config
   const shares = { keyShare, subjectShare }
   const options: BatchSettings = {
     batchSize,
@@ -57,8 +59,11 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
     groupWaitMs,
     keyHeardMs,
     ...shares,
+    taskEpisodes,
+    taskWaitMs,
+    turnScoreWeight,
     loss,
-    settings: { ...config.step, batchSize, staleness, ...shares, rules: RULES },
+    settings: { ...config.step, batchSize, staleness, ...shares, turnScoreWeight, rules: RULES },
   }
   const partition = partitionOf(policy, ports.log.partitions('updates'))
 
@@ -82,12 +87,11 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
       evolve,
       decide(state, { now, assigned }) {
         const decision = decide(state, options, now, assigned(partition))
+        if (decision.do !== 'wait' || decision.why !== 'turns') return decision
         // Enough turns, but no batch: some wait for other candidates of their requests, at most groupWaitMs.
-        return decision.do === 'wait' &&
-          decision.why === 'turns' &&
-          countWaiting(state, options, ports.now()).usable >= batchSize
-          ? { ...decision, againMs: groupWaitMs }
-          : decision
+        if (countWaiting(state, options, ports.now()).usable >= batchSize) return { ...decision, againMs: groupWaitMs }
+        const readyAt = nextReadyAt(state, options, now)
+        return readyAt === null ? decision : { ...decision, againMs: readyAt - now }
       },
     },
     async act(decision, { state, signal }) {
@@ -111,6 +115,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
     waits: waits(),
     pending: countPending(state),
     held: countWaiting(state, options, ports.now()).held,
+    episodes: countEpisodes(state, options, ports.now()),
     shares: lastShares(state),
     figures: lastFigures(state),
   }))

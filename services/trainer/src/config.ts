@@ -1,6 +1,7 @@
 import { LOSS_NAMES } from './core/loss-modes.ts'
 import { z } from 'zod'
 import { MAX_ITEMS } from './core/batch.ts'
+import { MAX_TASK_EPISODES } from './core/episodes.ts'
 
 /** Hyperparameters of an update; measurements are in docs/learning.md. */
 const step = z.object({
@@ -75,6 +76,23 @@ export const trainerConfig = z.object({
     .describe(
       'share of the time in which serving leaves the cores to learning while an update or a candidate is computed',
     ),
+  taskEpisodes: z
+    .int()
+    .min(1)
+    .max(MAX_TASK_EPISODES)
+    .default(4)
+    .describe('episodes of one task that are compared with each other'),
+  taskWaitMs: z
+    .number()
+    .nonnegative()
+    .default(600_000)
+    .describe('milliseconds from the end of its first episode that a task waits for the others'),
+  turnScoreWeight: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(0.5)
+    .describe('weight of the own score of a turn beside the outcome of its episode'),
   loss: z.enum(LOSS_NAMES).default('hybrid').describe('hybrid: rewards and hints; binary: rewards; opd: hints'),
   step: step.prefault({}),
 })

@@ -14,6 +14,9 @@ export type TrainingRules = {
   keyShare: number
   subjectShare: number
   keyHeardMs: number
+  taskEpisodes: number
+  taskWaitMs: number
+  turnScoreWeight: number
 }
 type Says = (holds: boolean, problem: string) => void
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { answerKey } from '../answer-key.ts'
 import { encodeEvent, decodeRecord, written } from '../codec.ts'
-import type { Event, Logged, TurnCaptured, TurnSampled, TurnsEvent } from '../records.ts'
+import type { Event, Logged, SessionClosed, TurnCaptured, TurnSampled, TurnsEvent } from '../records.ts'
 import { foldScores, initialScores } from './scores.ts'
 import { foldTurns, initialTurns, openTurns, shownOf, unshownBeside } from './turns.ts'
 import { foldUpdates, initialUpdates, updateLine } from './updates.ts'
@@ -91,6 +91,30 @@ describe('turns', () => {
     foldTurns(state, logged(turn('a')))
     foldTurns(state, logged(turn('b', { kind: 'side', after: answerKey('answer a', []) })))
     assert.equal(state.turns.get('s.a')?.next, null)
+  })
+
+  it('the first outcome of a session counts, for the shown turns before it, also where no turn is open', () => {
+    const state = initialTurns()
+    foldTurns(state, logged(turn('a', { task: 't' })))
+    foldTurns(state, logged(sampled('z', { group: 'a' })))
+    foldTurns(state, logged({ type: 'SessionClosed', session: 's', open: ['s.a'], why: 'idle', at: 9 }))
+    assert.deepEqual([state.sessions.get('s')?.closed, state.sessions.get('s')?.outcome], [true, null])
+    const ending: SessionClosed = { type: 'SessionClosed', session: 's', open: [], why: 'client', at: 10 }
+    const first = logged({ ...ending, outcome: -0.5, task: 'u' })
+    assert.deepEqual(foldTurns(state, first), { counted: true })
+    foldTurns(state, logged(turn('b')))
+    assert.deepEqual(foldTurns(state, logged({ ...ending, outcome: 1, at: 11 })), { counted: false, why: 'not_open' })
+    assert.deepEqual(
+      ['s.a', 's.z', 's.b'].map((id) => [state.turns.get(id)?.task, state.turns.get(id)?.outcomeBy]),
+      [
+        ['t', first.id],
+        [null, null],
+        [null, null],
+      ],
+    )
+    assert.deepEqual(state.sessions.get('s')?.outcome, { value: -0.5, record: first.id, task: 'u', at: 10 })
+    const nobody = logged({ ...ending, session: 'nobody', outcome: 1, at: 11 })
+    assert.deepEqual(foldTurns(state, nobody), { counted: false, why: 'not_open' })
   })
 
   it('a turn counts once; closing applies to the listed turns only and is final', () => {

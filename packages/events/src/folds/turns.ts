@@ -18,75 +18,11 @@ import type {
   TurnCaptured,
   TurnSampled,
   TurnsEvent,
-  Written,
 } from '../records.ts'
 import { COUNTED, ignored, type FoldOutcome } from './outcome.ts'
-import type { Table } from './table.ts'
+import type { MemoryTurns, SessionState, TurnsState, TurnState } from './turn-states.ts'
 
-export type TurnState = {
-  turn: string
-  /** Id of the record of the turn. */
-  record: string
-  session: string
-  policy: string
-  version: number
-  status: 'complete' | 'aborted'
-  kind: 'main' | 'side'
-  group: string
-  candidate: number
-  candidates: number
-  /** False for a candidate that was sampled in the background. */
-  shown: boolean
-  subject: string
-  /** Public id of the API key of the request; null without keys. */
-  key: string | null
-  trainable: boolean
-  reason: string | null
-  /** 1 for the first request with this digest in the session, 2 for the second, and so on. */
-  attempt: number
-  digest: string
-  answer: AnswerKey
-  /** The turn whose answer the request continues; null if there is none. */
-  follows: string | null
-  /** The turn whose request contains the next state; null while there is none. */
-  next: string | null
-  /** True after a SessionClosed listed the turn: it gets no next state. */
-  closed: boolean
-  /** Record id of that SessionClosed. */
-  closedBy: string | null
-  /** Record id of the SessionClosed that excluded the turn from training; null: not excluded. */
-  discardedBy: string | null
-  /** True after a ResponseDeleted named the turn: its response is no longer served by id. */
-  deleted: boolean
-  /** Feedback that counted, in log order. */
-  feedback: { id: string; record: string; value: number; at: number; comment: Written | null }[]
-  at: number
-  finishedAt: number
-  partition: number
-  offset: number
-}
-
-export type SessionState = {
-  session: string
-  /** The parent session of a subagent's session, from the first SessionLinked; null: none. */
-  parent: string | null
-  turns: TurnState[]
-  byId: Map<string, TurnState>
-  byStrict: Map<string, TurnState[]>
-  byLoose: Map<string, TurnState[]>
-  /** Groups by digest of their request. */
-  digests: Map<string, Set<string>>
-  /** Ids of the feedback that counted. */
-  feedback: Set<string>
-  lastAt: number
-}
-
-export type TurnsState = {
-  sessions: Table<string, SessionState>
-  /** The turns of all sessions. */
-  turns: Pick<Table<string, TurnState>, 'get' | 'has' | 'set'>
-}
-export type MemoryTurns = { sessions: Map<string, SessionState>; turns: Map<string, TurnState> }
+export type { EpisodeOutcome, MemoryTurns, SessionState, TurnsState, TurnState } from './turn-states.ts'
 
 export const initialTurns = (): MemoryTurns => ({ sessions: new Map(), turns: new Map() })
 
@@ -151,7 +87,14 @@ const foldClosed = (state: TurnsState, record: string, event: SessionClosed): Fo
   const discarded =
     event.discarded === true ? (session?.turns ?? []).filter(({ discardedBy }) => discardedBy === null) : []
   for (const turn of discarded) turn.discardedBy = record
-  if (!session || closed + discarded.length === 0) return ignored('not_open')
+  const { outcome = null, task = null } = event
+  const ends = outcome !== null && session?.outcome === null
+  if (!session || (closed + discarded.length === 0 && !ends)) return ignored('not_open')
+  session.closed = true
+  if (ends) {
+    session.outcome = { value: outcome, record, task, at: event.at }
+    for (const turn of session.turns) if (turn.shown) turn.outcomeBy = record
+  }
   state.sessions.set(session.session, session)
   return COUNTED
 }
@@ -205,6 +148,8 @@ const foldTurn = (state: TurnsState, logged: Logged<TurnCaptured | TurnAborted |
     closed: false,
     closedBy: null,
     discardedBy: null,
+    task: event.task ?? null,
+    outcomeBy: null,
     deleted: false,
     feedback: [],
     at: event.at,
@@ -268,6 +213,8 @@ export const emptySession = (id: string): SessionState => ({
   byLoose: new Map(),
   digests: new Map(),
   feedback: new Set(),
+  closed: false,
+  outcome: null,
   lastAt: 0,
 })
 

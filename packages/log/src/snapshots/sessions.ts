@@ -32,6 +32,8 @@ type PackedSession = [
   boolean,
   string | null,
   string | null,
+  string | null,
+  string | null,
   boolean,
   TurnState['feedback'],
   number,
@@ -43,11 +45,20 @@ type PackedSession = [
 export const packSession = ({
   session,
   parent,
+  closed,
+  outcome,
   turns,
-}: SessionState): [parent: string | null, turns: PackedSession[]] => {
+}: SessionState): [
+  parent: string | null,
+  closed: boolean,
+  outcome: SessionState['outcome'],
+  turns: PackedSession[],
+] => {
   const withoutSession = (turn: string | null): string | null => (turn === null ? null : turn.slice(session.length + 1))
   return [
     parent,
+    closed,
+    outcome,
     turns.map((t) => [
       t.turn.slice(session.length + 1),
       t.record,
@@ -72,6 +83,8 @@ export const packSession = ({
       t.closed,
       t.closedBy,
       t.discardedBy,
+      t.task,
+      t.outcomeBy,
       t.deleted,
       t.feedback,
       t.at,
@@ -84,8 +97,8 @@ export const packSession = ({
 
 export const unpackSession = (packed: unknown, id: string): SessionState => {
   const withSession = (turn: string | null): string | null => (turn === null ? null : `${id}.${turn}`)
-  const [parent, rows] = packed as ReturnType<typeof packSession>
-  const session = { ...emptySession(id), parent }
+  const [parent, closed, outcome, rows] = packed as ReturnType<typeof packSession>
+  const session = { ...emptySession(id), parent, closed, outcome }
   for (const [
     turn,
     record,
@@ -110,6 +123,8 @@ export const unpackSession = (packed: unknown, id: string): SessionState => {
     closed,
     closedBy,
     discardedBy,
+    task,
+    outcomeBy,
     deleted,
     feedback,
     at,
@@ -141,6 +156,8 @@ export const unpackSession = (packed: unknown, id: string): SessionState => {
       closed,
       closedBy,
       discardedBy,
+      task,
+      outcomeBy,
       deleted,
       feedback,
       at,

@@ -76,6 +76,12 @@ export const METRICS = {
     of: 'trainer',
     help: "Usable turns beyond their API key's share of a batch; they wait for turns of other keys.",
   },
+  instar_episodes: {
+    type: 'gauge',
+    of: 'trainer',
+    help: 'Episodes that run or wait for others of their task, and those beyond the 512 that a decision examines.',
+    labels: { state: ['waiting', 'beyond'] },
+  },
   instar_batch_share: {
     type: 'gauge',
     of: 'trainer',

@@ -1,8 +1,7 @@
 /**
  * The episode endpoints of AgentJet's swarm server. An episode is a session; its end is feedback. docs/compatibility.md
  */
-import { InstarError, isReadable } from '@instar/events'
-import { versionsOn } from '@instar/log'
+import { InstarError } from '@instar/events'
 import { fieldsOf, isFields, number, parseJson, text, wrong, type Fields } from '@instar/dialects'
 import {
   claim,
@@ -15,11 +14,12 @@ import {
   type Episodes,
 } from './core/episodes.ts'
 import { sessionOfLabel } from '../session/core/labels.ts'
+import { taskIn } from '../session/core/task.ts'
 import { hex } from '../prompt/admission.ts'
 import { closeSession } from '../session/closing.ts'
 import { noEquivalent } from './claw.ts'
 import type { CompatPorts } from './ports.ts'
-import { answered, rewardTurn, sessionAt } from './rewarding.ts'
+import { answered, endEpisode, rewardTurn, sessionAt } from './rewarding.ts'
 import { json, type CompatCall, type CompatRoute } from './route.ts'
 import { completeInSession } from './session-completion.ts'
 import type { PendingTurnsReader } from './pending-turns.ts'
@@ -70,7 +70,7 @@ export const agentJetRoutes = (ports: CompatPorts, pendingTurns: PendingTurnsRea
     const body = parseJson(call.body)
     const { uuid, episode } = found(call, body)
     const key = keyOf(call)
-    const task = nameIn(body, 'task_id') ?? ''
+    const task = taskIn(body, 'task_id') ?? ''
     const output = fieldsOf(body['workflow_output'] ?? {}, 'workflow_output')
     const named = isFields(output['metadata']) ? output['metadata']['task_id'] : undefined
     if (outcome === 'ended' && named !== undefined && named !== task)
@@ -78,23 +78,19 @@ export const agentJetRoutes = (ports: CompatPorts, pendingTurns: PendingTurnsRea
         'workflow_output.metadata.task_id',
         `the task_id of the request, ${JSON.stringify(task.slice(0, 80))}`,
       )
-    if (outcome === 'aborted' && !isReadable(versionsOn(ports.log), 'SessionClosed', 2)) {
-      throw new InstarError(
-        'not_announced',
-        'No episode can be aborted yet: older readers of this log would learn from it.',
-        { type: 'SessionClosed' },
-      )
-    }
     const session = await sessionAt(ports, key, uuid)
     if (!episode && !session)
       throw new InstarError('unknown_turn', 'There is no such episode.', { field: 'episode_uuid' })
     if (outcome === 'ended') {
       const turns = answered(session)
-      const values = rewardsOf(output['reward'], turns.length)
-      for (const [i, turn] of turns.entries())
-        if (values !== null) await rewardTurn(ports, turn, { key, source: 'episode', value: values[i]! })
-    }
-    if (session) await closeSession(ports, { label: session.session, key, discarded: outcome === 'aborted' })
+      const reward = rewardOf(output['reward'], turns.length)
+      if (Array.isArray(reward))
+        for (const [i, turn] of turns.entries())
+          await rewardTurn(ports, turn, { key, source: 'episode', value: reward[i]! })
+      const value = Array.isArray(reward) ? null : reward
+      const ending = { key, source: 'episode', value, task: task === '' ? null : task }
+      if (session) await endEpisode(ports, session, turns, ending)
+    } else if (session) await closeSession(ports, { label: session.session, key, discarded: true })
     if (episode?.outcome === 'running') Object.assign(episode, { outcome, task: task === '' ? episode.task : task })
     return json({ success: true })
   }
@@ -180,7 +176,7 @@ export const agentJetRoutes = (ports: CompatPorts, pendingTurns: PendingTurnsRea
       client,
       key: keyOf(call),
       type,
-      task: nameIn(policy, 'current_task_id') ?? '',
+      task: taskIn(policy, 'current_task_id') ?? '',
       idleMs,
       claimedAt: now(),
       lastAt: now(),
@@ -201,7 +197,8 @@ export const agentJetRoutes = (ports: CompatPorts, pendingTurns: PendingTurnsRea
   const speak = (dialect: keyof CompatPorts['dialects']) => (call: CompatCall) => {
     const uuid = call.params['episode']!
     touchEpisode(episodes, uuid, now())
-    return completeInSession(ports, call, { session: uuid, dialect, learned: call.params['type'] !== 'eval' })
+    const task = episodes.get(uuid)?.task ?? ''
+    return completeInSession(ports, call, { session: uuid, dialect, task, learned: call.params['type'] !== 'eval' })
   }
 
   const own = '/episode/:type/:episode/v1'
@@ -239,15 +236,17 @@ export const agentJetRoutes = (ports: CompatPorts, pendingTurns: PendingTurnsRea
   ]
 }
 
-/** One reward for all turns or one per turn. Null: no reward. Throws `bad_request`. */
-const rewardsOf = (reward: unknown, turns: number): number[] | null => {
+/** The outcome of the episode, or one reward per turn. Null: no reward. Throws `bad_request`. */
+const rewardOf = (reward: unknown, turns: number): number | number[] | null => {
   if (reward === undefined || reward === null) return null
-  const list: unknown[] = Array.isArray(reward) ? reward : Array.from({ length: turns }, () => reward)
-  if (list.length !== turns)
+  if (!Array.isArray(reward)) {
+    if (!isReward(reward)) throw wrong('workflow_output.reward', 'a number from -1 to 1')
+    return reward
+  }
+  if (reward.length !== turns)
     throw wrong('workflow_output.reward', `one number, or as many as the episode has answers: ${turns}`)
-  if (!Array.isArray(reward) && !isReward(reward)) throw wrong('workflow_output.reward', 'a number from -1 to 1')
-  if (!list.every(isReward)) throw wrong('workflow_output.reward', 'numbers from -1 to 1')
-  return list
+  if (!reward.every(isReward)) throw wrong('workflow_output.reward', 'numbers from -1 to 1')
+  return reward
 }
 
 const isReward = (value: unknown): value is number => typeof value === 'number' && value >= -1 && value <= 1

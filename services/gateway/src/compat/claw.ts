@@ -4,12 +4,12 @@
 import { InstarError } from '@instar/events'
 import { isFields, number, parseJson, text, wrong, type Fields } from '@instar/dialects'
 import { hex } from '../prompt/admission.ts'
-import { closeSession } from '../session/closing.ts'
 import { Untrained } from './core/untrained.ts'
 import type { CompatPorts } from './ports.ts'
-import { answered, rewardTurn, sessionAt } from './rewarding.ts'
+import { answered, endEpisode, sessionAt } from './rewarding.ts'
 import { json, type CompatCall, type CompatRoute } from './route.ts'
 import { completeInSession } from './session-completion.ts'
+import { MAX_TASK_LENGTH } from '../session/core/task.ts'
 import { createSteps } from './steps.ts'
 import { createTokenCompletions } from './token-completions.ts'
 
@@ -39,9 +39,8 @@ export const clawRoutes = (ports: CompatPorts): CompatRoute[] => {
     const session = await sessionAt(ports, key, trajectory)
     // A trajectory without turns is complete although it has no session on the log.
     if (session) {
-      const last = answered(session).at(-1)
-      if (last && reward !== null) await rewardTurn(ports, last, { key, source: 'trajectory', value: reward })
-      await closeSession(ports, { label: session.session, key })
+      const last = answered(session).slice(-1)
+      await endEpisode(ports, session, last, { key, source: 'trajectory', value: reward, task: null })
     }
     return json(OK)
   }
@@ -82,6 +81,8 @@ export const clawRoutes = (ports: CompatPorts): CompatRoute[] => {
         completeInSession(ports, call, {
           session: at(call),
           prompt: call.params['prompt']!,
+          // Claw-R1 gives every live trajectory the prompt 1.
+          task: call.params['prompt'] === '1' ? '' : call.params['prompt']!.slice(0, MAX_TASK_LENGTH),
           dialect: 'chat',
           learned: !untrained.has(call.key?.id ?? null, at(call)),
         }),

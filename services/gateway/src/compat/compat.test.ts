@@ -77,12 +77,13 @@ describe('Claw-R1', () => {
     )
     deepEqual(turns[1]!.after, turns[0]!.answer)
     deepEqual(
-      (await feedbackOf(rig.log)).map(({ turn, value }) => [turn, value]),
-      [[turns[1]!.turn, 1]],
+      turns.map(({ task }) => task),
+      ['', ''],
+      'the turns wait for the outcome; 1 is no task',
     )
     deepEqual(
-      (await closings(rig)).map(({ open, why }) => [open, why]),
-      [[[turns[1]!.turn], 'client']],
+      (await closings(rig)).map(({ open, why, outcome, task }) => [open, why, outcome, task]),
+      [[[turns[1]!.turn], 'client', 1, null]],
     )
     const other = await post(rig, `/complete_trajectory/${String(uid)}`, { reward: 0.5 })
     deepEqual([other.status_, codeOf(other)], [400, 'bad_request'])
@@ -93,7 +94,8 @@ describe('Claw-R1', () => {
       [404, 'unknown_route'],
       'a base URL that is merely wrong is no trajectory',
     )
-    equal((await feedbackOf(rig.log)).length, 1)
+    equal((await feedbackOf(rig.log)).length, 0)
+    equal((await closings(rig)).length, 1)
   })
 
   test('rollouts of one prompt are a group, and only channel train is trained on', async (t) => {
@@ -106,6 +108,7 @@ describe('Claw-R1', () => {
     equal(groupsOf('a')[0], groupsOf('b')[0])
     notEqual(groupsOf('a')[1], groupsOf('b')[1])
     notEqual(groupsOf('a')[0], groupsOf('d')[0])
+    deepEqual(new Set(turns.map(({ task }) => task)), new Set(['p1']))
     deepEqual(
       turns.filter(({ session }) => session === uidOf('c')).map(({ trainable, reason }) => [trainable, reason]),
       [
@@ -376,14 +379,18 @@ describe('AgentJet', () => {
     deepEqual(await refused('/end_episode', end), [400, 'task_id'])
   })
 
-  test('claim, chat and end score every answer of an episode once and close the session', async (t) => {
+  test('claim, chat and end close the session with the outcome of the episode, once', async (t) => {
     const rig = await rigOf(t)
     deepEqual(await (await rig.fetch('/get_engine_status')).json(), {
       engine_status: 'ENGINE.ROLLING',
       engine_status_detail: null,
       global_step: 0,
     })
-    const claimed = await post(rig, '/claim_episode', claimBody())
+    const claimed = await post(
+      rig,
+      '/claim_episode',
+      claimBody('train', { throttle_policy: { current_task_id: 'task-0' } }),
+    )
     const { episode_uuid: uuid, openai_base_url: base, openai_api_key: token } = claimed as Record<string, string>
     deepEqual(
       [claimed['success'], claimed['client_uuid'], claimed['fail_cause'], token!.startsWith('sk-ajet-')],
@@ -408,11 +415,15 @@ describe('AgentJet', () => {
         [uuid, true],
       ],
     )
+    equal((await feedbackOf(rig.log)).length, 0)
     deepEqual(
-      (await feedbackOf(rig.log)).map(({ turn, value }) => [turn, value]),
-      turns.map(({ turn }) => [turn, 0.5]),
+      (await closings(rig)).map(({ session, open, outcome, task }) => [session, open, outcome, task]),
+      [[uuid, [turns[1]!.turn], 0.5, 'task-1']],
     )
-    equal((await closings(rig)).length, 1)
+    deepEqual(
+      turns.map(({ task }) => task),
+      ['task-0', 'task-0'],
+    )
     equal((await post(rig, '/can_continue_episode', ask))['can_continue'], false)
     deepEqual(
       [

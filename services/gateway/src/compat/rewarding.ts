@@ -2,6 +2,7 @@
 import { derivedId, InstarError, type FeedbackGiven, type SessionState, type TurnState } from '@instar/events'
 import { sessionOfLabel, subjectOf } from '../session/core/labels.ts'
 import { keyOfSession, sessionState } from '../session/core/session-index.ts'
+import { closeSession, knowsOutcomes } from '../session/closing.ts'
 import type { CompatPorts } from './ports.ts'
 
 /** The session of a label with its turns. Undefined if it has no turns or belongs to another key. */
@@ -45,4 +46,19 @@ export const rewardTurn = async (
     at: now(),
   }
   await capture.write(event)
+}
+
+/**
+ * Closes a session with the reward of its episode, and rewards `turns` instead while older readers of the log do not know
+ * outcomes.
+ */
+export const endEpisode = async (
+  ports: CompatPorts,
+  session: SessionState,
+  turns: readonly TurnState[],
+  { key, source, value, task }: { key: string | null; source: string; value: number | null; task: string | null },
+): Promise<void> => {
+  const known = knowsOutcomes(ports.log)
+  if (!known && value !== null) for (const turn of turns) await rewardTurn(ports, turn, { key, source, value })
+  await closeSession(ports, { label: session.session, key, ...(known ? { outcome: value, task } : {}) })
 }

@@ -11,12 +11,14 @@ type SessionCompletion = {
   dialect: keyof CompatPorts['dialects']
   learned: boolean
   prompt?: string
+  /** The task of the episode; '' if it is not known. */
+  task: string
 }
 
 export const completeInSession = (
   ports: CompatPorts,
   call: CompatCall,
-  { session, dialect, learned, prompt }: SessionCompletion,
+  { session, dialect, learned, prompt, task }: SessionCompletion,
 ): Promise<AnswerReply> => {
   const body = parseJson(call.body)
   // Such clients name the model of their own trainer. It is replaced by the policy's name.
@@ -34,6 +36,7 @@ export const completeInSession = (
     revoked: call.revoked(),
     onFault: call.onFault,
     mayTrain: learned && (call.key?.scopes.includes('train') ?? true),
+    task,
     ...(prompt === undefined ? {} : { prompt }),
   })
 }

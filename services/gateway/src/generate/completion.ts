@@ -145,7 +145,8 @@ const tasksOf = (
     temperature: sampling.temperature,
     text: 'any',
   })
-  const learnable = prompted.prompt === undefined && reason === null
+  // An episode is compared with others of its task; no outcome covers candidates in the background.
+  const learnable = prompted.prompt === undefined && (admission.facts.task ?? null) === null && reason === null
   const candidates = request.n === 1 && learnable ? ports.background.wanted() : request.n
   return turns.map((turn, candidate) => ({
     admitted: { ...admission.facts, candidates, version: lease.version, adapter: lease.adapter },

@@ -35,6 +35,8 @@ export type AnswerCall = {
   segment: string | null
   /** A name that rollouts of one prompt share, so that they form one group. */
   prompt?: string
+  /** The task of the episode that the URL names; '' if it is not known. */
+  task?: string
   response: ServerResponse
   /** Aborted with the client's error when its API key is revoked. */
   revoked: AbortSignal

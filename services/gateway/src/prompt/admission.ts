@@ -19,6 +19,7 @@ import { answersOf } from '../session/core/resolve.ts'
 import type { SessionQuery } from '../session/core/session-query.ts'
 import { sessionState, type SessionIndex } from '../session/core/session-index.ts'
 import { bringsResults, kindOf } from '../session/core/side.ts'
+import { taskOf } from '../session/core/task.ts'
 import { digestsOf, lastMain, type Admitted } from '../capture/core/turn.ts'
 import { beyondContext } from './counting.ts'
 import { checkMessages } from './core/overflow.ts'
@@ -45,6 +46,8 @@ type Incoming = {
   key: string | null
   segment: string | null
   prompt?: string | undefined
+  /** The task of the episode that the URL names; '' if it is not known. */
+  task?: string | undefined
   at: number
 }
 
@@ -68,6 +71,7 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
   const { index, model } = ports
   const { request, raw, headers, key, at } = incoming
   checkMessages(request.messages)
+  const task = taskOf(incoming)
   const beyond = beyondContext(model, request)
   if (beyond !== null) throw contextLengthExceeded(beyond, model.contextLength)
   const answers = answersOf(request.messages)
@@ -126,6 +130,7 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
       prompt: ids.stored,
       tokens: capabilities.tokenExact && capabilities.logprobs ? 'exact' : 'none',
       offPrefix,
+      task,
       engine: capabilities.fingerprint,
       at,
     },

@@ -91,7 +91,11 @@ export const addInferenceRoutes = (
       }),
     )
     server.post(`${prefix}/sessions/:id/close`, SMALL_BODY, (request) =>
-      routes.close({ label: (request.params as { id: string }).id, key: check(request, 'feedback')?.id ?? null }),
+      routes.close({
+        label: (request.params as { id: string }).id,
+        key: check(request, 'feedback')?.id ?? null,
+        body: bytesOf(request),
+      }),
     )
     server.get(`${prefix}/models`, () => routes.models())
     server.get(`${prefix}/models/:id`, (request) => routes.model((request.params as { id: string }).id))

@@ -19,7 +19,7 @@ export type Routes = {
     asked: { id: string; key: string | null; query: Record<string, unknown> },
   ): Promise<unknown>
   feedback(call: FeedbackCall): Promise<unknown>
-  close(call: { label: string; key: string | null }): Promise<unknown>
+  close(call: { label: string; key: string | null; body: Uint8Array }): Promise<unknown>
   /** Routes of other trainers' gateways. */
   compat: readonly CompatRoute[]
   models(): unknown

@@ -27,7 +27,8 @@ import {
   type WeightsEvent,
   type WeightsState,
 } from '@instar/events'
-import { advantages, rulesOf } from './baseline.ts'
+import { combine } from './baseline.ts'
+import { advantagesOf, outcomeOf, taskOf } from './episodes.ts'
 
 export type Difference = { topic: string; key: string; record: string; type: string; what: string }
 
@@ -184,15 +185,18 @@ export const auditBatch = (
         type: 'TurnScored',
         what: `the score of turn ${item.turn} that batch ${sealed.number} names is not on the log`,
       }
-    if (score.type === 'TurnSkipped' || score.reward !== item.reward) return inBatch(`reward of turn ${item.turn}`)
-    if (!sameHint(score.hint, item.hint)) return inBatch(`hint of turn ${item.turn}`)
+    const wrongReward = auditReward(state, sealed, item, score)
+    if (wrongReward) return wrongReward === 'reward' ? inBatch(`reward of turn ${item.turn}`) : wrongReward
+    if (!sameHint(score.type === 'TurnSkipped' ? null : score.hint, item.hint))
+      return inBatch(`hint of turn ${item.turn}`)
     if (sealing.repeated.includes(item.turn)) return inBatch(`turn ${item.turn} is in an earlier batch`)
   }
-  const rewarded = sealed.items.map(({ turn, subject, reward }) => {
-    const { group = turn, key = null } = state.turns.turns.get(turn) ?? {}
-    return { subject, key, group, reward }
+  const rewarded = sealed.items.map((item) => {
+    const { group = item.turn, key = null } = state.turns.turns.get(item.turn) ?? {}
+    const session = item.closing ? state.turns.sessions.get(item.session) : undefined
+    return { ...item, key, group, task: session ? taskOf(session) : null }
   })
-  const derived = advantages(rewarded, baselines, rulesOf(sealed.settings))
+  const derived = advantagesOf(rewarded, baselines, sealed.settings)
   const wrong = sealed.items.findIndex(
     (item, i) => derived.items[i]?.baseline !== item.baseline || derived.items[i]?.advantage !== item.advantage,
   )
@@ -202,6 +206,29 @@ export const auditBatch = (
   if (!parent || parent.adapter !== sealed.parent.adapter || parent.state !== sealed.parent.state)
     return inBatch(`parent version ${sealed.parent.version}`)
   return null
+}
+
+/** Whether a reward is not that of the score and the outcome that its item names, or the outcome is not on the log. */
+const auditReward = (
+  state: AuditState,
+  { number, settings }: BatchSealed,
+  item: BatchSealed['items'][number],
+  score: ScoresEvent,
+): 'reward' | Difference | null => {
+  const turn = state.turns.turns.get(item.turn)
+  const turnScore = score.type === 'TurnSkipped' ? null : score.reward
+  const outcome = item.closing && turn ? outcomeOf(state, turn) : null
+  if (item.closing && (outcome?.closing !== item.closing || outcome.value !== item.outcome))
+    return {
+      topic: 'turns',
+      key: item.session,
+      record: item.closing,
+      type: 'SessionClosed',
+      what: `the outcome of turn ${item.turn} that batch ${number} names is not on the log`,
+    }
+  if (outcome ? turnScore !== item.turnScore : turnScore === null) return 'reward'
+  const reward = combine(turnScore, outcome?.value ?? null, settings.turnScoreWeight ?? 0)
+  return reward === item.reward ? null : 'reward'
 }
 
 const sameHint = (a: { bytes: Uint8Array } | null, b: { bytes: Uint8Array } | null): boolean =>

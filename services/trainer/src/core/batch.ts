@@ -11,7 +11,8 @@ import {
   type Settings,
   type WeightLine,
 } from '@instar/events'
-import { advantages, rulesOf } from './baseline.ts'
+import { advantagesOf, episodeGroups } from './episodes.ts'
+import { hintOf } from './hint.ts'
 import { lossMode } from './loss-modes.ts'
 import { choose, countUsable, type ChoiceSettings, type UsableCount } from './choice.ts'
 import { notUsableWith, unusable } from './pending.ts'
@@ -49,14 +50,14 @@ export const sealBatch = (state: TrainerState, options: BatchSettings, now: numb
   const chosen = choose(state, versions, options, now)
   if (chosen.length < options.batchSize) return null
   const number = updates.count + 1
-  const { items, after } = advantages(chosen, updates.baselines, rulesOf(options.settings))
+  const { items, after } = advantagesOf(chosen, updates.baselines, options.settings)
   return {
     type: 'BatchSealed',
     prev: updates.chain.tip,
     policy: state.policy,
     number,
     parent: { version: head.version, adapter: head.adapter, state: head.state },
-    items: chosen.map(({ group: _, key: __, ...item }, i) => {
+    items: chosen.map(({ group: _, key: __, task: ___, ...item }, i) => {
       const { baseline, advantage } = items[i] ?? { baseline: 0, advantage: 0 }
       return { ...item, baseline, advantage }
     }),
@@ -82,6 +83,17 @@ const withinGate = (settings: Settings, rejectionsInARow: number): Settings => {
 /** The number of pending usable turns, and of those beyond the shares of their keys. */
 export const countWaiting = (state: TrainerState, options: BatchSettings, now: number): UsableCount =>
   countUsable(state, usableVersions(weightLine(state.weights, state.policy), options.staleness), options, now)
+
+/** The number of episodes that run or wait for others of their task, and of those that no decision examines yet. */
+export const countEpisodes = (
+  state: TrainerState,
+  options: BatchSettings,
+  now: number,
+): { waiting: number; beyond: number } => {
+  const versions = usableVersions(weightLine(state.weights, state.policy), options.staleness)
+  const { waiting, beyond } = episodeGroups(state, versions, options, now)
+  return { waiting, beyond }
+}
 
 /** The head and its ancestors that are not stale, oldest first, because turns of the oldest version become stale next. */
 const usableVersions = (line: WeightLine, staleness: number): number[] => {
@@ -120,7 +132,6 @@ const seedOf = (policy: string, number: number): number =>
 export const hasSignal = ({ items, loss }: Pick<BatchSealed, 'items' | 'loss'>): boolean => {
   const mode = lossMode(loss)
   return items.some(
-    ({ advantage, reward, hint }) =>
-      (mode.advantages && Math.abs(advantage) > 1e-6) || (mode.hints && reward < 0 && hint !== null),
+    (item) => (mode.advantages && Math.abs(item.advantage) > 1e-6) || (mode.hints && hintOf(item) !== null),
   )
 }

@@ -6,10 +6,12 @@
  * come after those of other subjects.
  */
 import type { BatchItem } from '@instar/events'
-import { isPending, unusable, usableTurns } from './pending.ts'
+import { combine } from './baseline.ts'
+import { episodeGroups, outcomeOf, type EpisodeGroup, type EpisodeSettings } from './episodes.ts'
+import { isOfEpisode, isPending, unusable, usableTurns } from './pending.ts'
 import type { TrainerState } from './state.ts'
 
-export type ChoiceSettings = {
+export type ChoiceSettings = EpisodeSettings & {
   /** Turns of a batch; at most MAX_ITEMS. */
   batchSize: number
   /** Milliseconds, from the first score, that turns wait for an unsampled or unscored candidate of their request. */
@@ -19,6 +21,8 @@ export type ChoiceSettings = {
   subjectShare: number
   /** Milliseconds after its last turn for which a key is active. */
   keyHeardMs: number
+  /** Weight of a turn's own score beside the outcome of its episode. */
+  turnScoreWeight: number
 }
 
 const MAX_CANDIDATES = 128
@@ -29,7 +33,8 @@ const MAX_CANDIDATES = 128
  */
 const EXAMINED_TURNS = 64
 
-type ChosenTurn = Omit<BatchItem, 'baseline' | 'advantage'> & { group: string; key: string | null }
+/** `task`: of the episode whose outcome is in the reward. */
+type ChosenTurn = Omit<BatchItem, 'baseline' | 'advantage'> & { group: string; key: string | null; task: string | null }
 
 /** The limit of one key's turns in a batch: at least an equal share, so that the active keys together can fill a batch. */
 const keyLimit = ({ keys }: Pick<TrainerState, 'keys'>, options: ChoiceSettings, now: number): number => {
@@ -50,7 +55,10 @@ export const countUsable = (
 ): UsableCount => {
   const limit = keyLimit(state, options, now)
   let [usable, held] = [0, 0]
-  for (const [key, { count }] of usableTurns(state, versions)) {
+  const counts = new Map([...usableTurns(state, versions)].map(([key, { count }]) => [key, count]))
+  for (const { key, turns } of episodeGroups(state, versions, options, now).ready)
+    counts.set(key, (counts.get(key) ?? 0) + turns.length)
+  for (const [key, count] of counts) {
     usable += count
     if (key !== '') held += Math.max(0, count - limit)
   }
@@ -84,7 +92,11 @@ export const choose = (
     for (; queue.remaining > 0; queue.remaining -= 1) {
       const next = queue.turns.next()
       if (next.done) return false
-      const request = requestOf(state, next.value, versions, options, now).filter(({ turn }) => !examined.has(turn))
+      const group = groups.get(next.value)
+      const chosenOfGroup = group
+        ? group.turns.flatMap((id) => chosenTurn(state, id, versions, options) ?? [])
+        : requestOf(state, next.value, versions, options, now)
+      const request = chosenOfGroup.filter(({ turn }) => !examined.has(turn))
       if (request.length === 0) continue
       for (const { turn } of request) examined.add(turn)
       if (!fits(queue, request)) {
@@ -101,7 +113,9 @@ export const choose = (
     return false
   }
 
-  const usable = [...usableTurns(state, versions)]
+  const { ready } = episodeGroups(state, versions, options, now)
+  const groups = new Map(ready.map((group) => [group.turns[0] ?? '', group]))
+  const usable = withEpisodes(usableTurns(state, versions), ready)
   const remaining = Math.max(EXAMINED_TURNS, Math.ceil((EXAMINED_TURNS * options.batchSize) / usable.length))
   let queues = usable.map(([key, own]): KeyQueue => ({ key, count: 0, remaining, turns: concat(own.queues) }))
   while (queues.length > 0 && chosen.length < options.batchSize) {
@@ -126,6 +140,50 @@ const concat = function* (queues: readonly (Iterable<string> | undefined)[]): Ge
   for (const queue of queues) yield* queue ?? []
 }
 
+/** The queues of each key, in which the first turn of each group of episodes stands before single turns. */
+const withEpisodes = (
+  turns: ReadonlyMap<string, { queues: readonly (Iterable<string> | undefined)[] }>,
+  groups: readonly EpisodeGroup[],
+): [key: string, { queues: readonly (Iterable<string> | undefined)[] }][] => {
+  const byKey = Map.groupBy(groups, ({ key }) => key)
+  return [...new Set([...byKey.keys(), ...turns.keys()])].map((key) => {
+    const first = (byKey.get(key) ?? []).map(({ turns: [turn = ''] }) => turn)
+    return [key, { queues: [first, ...(turns.get(key)?.queues ?? [])] }]
+  })
+}
+
+/** The turn with its reward; null if no batch can use it. */
+const chosenTurn = (
+  state: TrainerState,
+  id: string,
+  versions: readonly number[],
+  { turnScoreWeight }: ChoiceSettings,
+): ChosenTurn | null => {
+  const turn = state.turns.turns.get(id)
+  const scored = state.scores.turns.get(id)
+  if (!turn || !scored || !versions.includes(turn.version)) return null
+  const outcome = outcomeOf(state, turn)
+  if (scored.reward === null && !outcome) return null
+  const { record, session, version, group, key } = turn
+  const { subject, score, hint, reward: turnScore } = scored
+  return {
+    turn: id,
+    record,
+    session,
+    score,
+    subject,
+    version,
+    reward: combine(turnScore, outcome?.value ?? null, turnScoreWeight),
+    hint,
+    turnScore,
+    outcome: outcome?.value ?? null,
+    closing: outcome?.closing ?? null,
+    group,
+    key,
+    task: outcome?.task ?? null,
+  }
+}
+
 /** The turn and the other candidates of its request that go into the same batch. */
 const requestOf = (
   state: TrainerState,
@@ -134,14 +192,7 @@ const requestOf = (
   options: ChoiceSettings,
   now: number,
 ): ChosenTurn[] =>
-  groupOf(state, first, options.groupWaitMs, now).flatMap((id) => {
-    const turn = state.turns.turns.get(id)
-    const score = state.scores.turns.get(id)
-    if (!turn || !score || score.reward === null || !versions.includes(turn.version)) return []
-    const { record, session, version, group, key } = turn
-    const { subject, reward, hint } = score
-    return [{ turn: id, record, session, score: score.score, subject, version, reward, hint, group, key }]
-  })
+  groupOf(state, first, options.groupWaitMs, now).flatMap((id) => chosenTurn(state, id, versions, options) ?? [])
 
 /** The turn and the background candidates of its request; none while one of them is unscored, for at most `waitMs`. */
 const groupOf = (state: TrainerState, id: string, waitMs: number, now: number): string[] => {
@@ -151,6 +202,12 @@ const groupOf = (state: TrainerState, id: string, waitMs: number, now: number): 
   if (group.filter(({ shown }) => shown).length === turn.candidates) return [id]
   const scoredAt = group.flatMap((one) => state.scores.turns.get(one.turn)?.at ?? [])
   if (scoredAt.length < turn.candidates && now < Math.min(...scoredAt) + waitMs) return []
-  const usable = group.filter((one) => isPending(state, one.turn) && unusable(state.policy, one) === null)
+  // A candidate that was shown in an episode waits for its outcome.
+  const usable = group.filter(
+    (one) =>
+      isPending(state, one.turn) &&
+      unusable(state.policy, one) === null &&
+      (one.turn === id || !isOfEpisode(state, one)),
+  )
   return usable.map((one) => one.turn).slice(0, MAX_CANDIDATES)
 }

@@ -27,8 +27,11 @@ const OPTIONS: BatchSettings = {
   subjectShare: 0.5,
   keyHeardMs: 1000,
   staleness: 1,
+  taskEpisodes: 2,
+  taskWaitMs: 1000,
+  turnScoreWeight: 0.5,
   loss: 'hybrid',
-  settings: { learningRate: 0.003, batchSize: 2, rules: RULES },
+  settings: { learningRate: 0.003, batchSize: 2, turnScoreWeight: 0.5, rules: RULES },
 }
 
 class History {
@@ -503,7 +506,7 @@ it('--set changes named settings only', () => {
   })
   assert.throws(() => changedSettings({ learningRate: 1, rules: 1 }, { rules: '1' }), {
     code: 'bad_request',
-    message: /the settings are klBaseMax, klParentMax, learningRate, opdOverBatch, turnFactor, loss/,
+    message: /the settings are klBaseMax, klParentMax, learningRate, opdOverBatch, turnFactor, turnScoreWeight, loss/,
   })
   assert.throws(() => changedSettings({ learningRate: 1 }, { speed: '1' }), { code: 'bad_request' })
   assert.throws(() => changedSettings({ learningRate: 1 }, { lr: 'fast' }), { code: 'bad_request' })

@@ -1,7 +1,7 @@
 /**
  * Pending turns: scored, and neither taken by a batch nor dropped with one. They are in queues by version and API key, so
- * that the cost of a decision does not depend on the number of turns that no batch can use. The queues are a cache of
- * `scores` minus `updates` and do not depend on the order in which topics are read.
+ * that the cost of a decision does not depend on the number of turns that no batch can use. Turns of episodes are in a
+ * queue per session (episodes.ts), also before they are scored. The queues are a cache of `turns` and `scores` minus `updates` and do not depend on the order in which topics are read.
  */
 import {
   updateLine,
@@ -62,13 +62,32 @@ export const unusable = (policy: string, turn: TurnState): string | null =>
 const queueOf = ({ policy, turns }: Pick<PendingState, 'policy' | 'turns'>, id: string): string => {
   const turn = turns.turns.get(id)
   if (!turn) return UNREAD
-  return unusable(policy, turn) === null ? `${turn.version} ${turn.key ?? ''}` : UNUSABLE
+  if (unusable(policy, turn) !== null) return UNUSABLE
+  return isOfEpisode({ turns }, turn) ? `${EPISODE}${turn.session}` : `${turn.version} ${turn.key ?? ''}`
 }
+
+/** The queue of a session's turns while they wait for its outcome, and after it. */
+const EPISODE = 'episode '
+
+/** Whether the turn waits for the outcome of its episode, or an outcome covers it. A background candidate does neither. */
+export const isOfEpisode = (
+  { turns }: Pick<PendingState, 'turns'>,
+  { session, shown, task, outcomeBy }: TurnState,
+): boolean => outcomeBy !== null || (shown && task !== null && turns.sessions.get(session)?.closed === false)
+
+/** Sessions with pending turns of episodes, in the order in which the first of these was read. */
+export const episodesOf = ({ pending }: PendingTurns): string[] =>
+  [...pending.keys()].flatMap((name) => (name.startsWith(EPISODE) ? [name.slice(EPISODE.length)] : []))
+
+/** Usable turns of an episode that no batch has taken, scored or not. */
+export const pendingOf = ({ pending }: PendingTurns, session: string): string[] => [
+  ...(pending.get(`${EPISODE}${session}`) ?? []),
+]
 
 /** Version and API key ('' without keys) of a queue of usable turns; null for other queues. */
 const parseQueueName = (name: string): { version: number; key: string } | null => {
   const at = name.indexOf(' ')
-  return at < 0 ? null : { version: Number(name.slice(0, at)), key: name.slice(at + 1) }
+  return at < 0 || name.startsWith(EPISODE) ? null : { version: Number(name.slice(0, at)), key: name.slice(at + 1) }
 }
 
 /** Adds a turn when a score of it counts; a turn that is too long is not added. */
@@ -80,11 +99,24 @@ export const addScored = (state: PendingState, score: Pick<ScoreState, 'turn' | 
   recordActivity(state, turn)
 }
 
-/** Moves a scored turn to its queue when its own record is read. */
+/** Moves a scored turn to its queue when its own record is read; a turn of an episode is added without a score. */
 export const turnRead = (state: PendingState, id: string): void => {
-  if (!remove(state, UNREAD, id)) return
-  enqueue(state, queueOf(state, id), id)
-  recordActivity(state, id)
+  if (remove(state, UNREAD, id)) recordActivity(state, id)
+  place(state, id)
+}
+
+/**
+ * Puts a turn that no batch has taken into its queue: a turn of an episode, since its outcome may be its only reward, and
+ * any other turn with a reward.
+ */
+const place = (state: PendingState, id: string): void => {
+  const { turns, scores, updates, policy } = state
+  const turn = turns.turns.get(id)
+  const score = scores.turns.get(id)
+  if (!turn || updateLine(updates, policy).spent.has(id) || (score && isTooLong(score))) return
+  const rewarded = score !== undefined && score.reward !== null
+  if (rewarded || (unusable(policy, turn) === null && isOfEpisode({ turns }, turn)))
+    enqueue(state, queueOf(state, id), id)
 }
 
 /** Stores the time of a usable turn as the last activity of its key. */
@@ -97,11 +129,11 @@ const recordActivity = ({ policy, turns, keys }: PendingState, id: string): void
   if (keys.size > MAX_KEYS) keys.delete([...keys].reduce((a, b) => (b[1] < a[1] ? b : a))[0])
 }
 
-/** Runs `fold` on the record that discards a session and moves the session's pending turns to the unusable ones. */
-export const discardTurns = (state: PendingState, turns: readonly string[], fold: () => FoldOutcome): FoldOutcome => {
-  const pending = turns.filter((id) => remove(state, queueOf(state, id), id))
+/** Runs `fold` on the record that ends or discards a session, and moves the session's turns to their new queues. */
+export const moveTurns = (state: PendingState, turns: readonly string[], fold: () => FoldOutcome): FoldOutcome => {
+  for (const id of turns) remove(state, queueOf(state, id), id)
   const outcome = fold()
-  for (const id of pending) enqueue(state, queueOf(state, id), id)
+  for (const id of turns) place(state, id)
   return outcome
 }
 
@@ -156,11 +188,18 @@ type UnusableTurn = { turn: string; /** Null: unusable with any versions. */ ver
 
 /** Pending turns that no batch can use when `versions` are the usable versions; unread turns are left out. */
 export const notUsableWith = function* (
-  { pending }: PendingTurns,
+  { pending, turns }: PendingTurns & Pick<PendingState, 'turns'>,
   versions: readonly number[],
 ): Generator<UnusableTurn> {
   for (const name of pending.keys()) {
     const version = parseQueueName(name)?.version ?? null
+    if (name.startsWith(EPISODE)) {
+      for (const id of pending.get(name) ?? []) {
+        const own = turns.turns.get(id)?.version
+        if (own !== undefined && !versions.includes(own)) yield { turn: id, version: own }
+      }
+      continue
+    }
     if (name === UNREAD || (version !== null && versions.includes(version))) continue
     for (const turn of pending.get(name) ?? []) yield { turn, version }
   }

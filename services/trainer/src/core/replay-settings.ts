@@ -22,6 +22,7 @@ const SWITCH: SettingBounds = { expected: '0 or 1', accepts: (value) => value ==
 const ADDED: Readonly<Record<string, SettingBounds>> = {
   turnFactor: NOT_NEGATIVE,
   opdOverBatch: SWITCH,
+  turnScoreWeight: NOT_NEGATIVE,
   klParentMax: POSITIVE,
   klBaseMax: POSITIVE,
 }

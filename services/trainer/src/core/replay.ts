@@ -10,7 +10,8 @@ import {
   type LineStarted,
   type VersionState,
 } from '@instar/events'
-import { advantages, rulesOf, type Baselines } from './baseline.ts'
+import { combine, type Baselines } from './baseline.ts'
+import { advantagesOf, outcomeOf } from './episodes.ts'
 import { isTooLong } from './pending.ts'
 import type { AuditState } from './audit.ts'
 
@@ -125,7 +126,12 @@ export type ScoredTurn = {
   subject: string
   key: string | null
   version: number
+  /** Its own score; 0 if it was skipped. */
   reward: number
+  turnScore?: number | null
+  outcome?: number | null
+  closing?: string | null
+  task?: string | null
   hint: BatchSealed['items'][number]['hint']
 }
 
@@ -160,7 +166,7 @@ export function* scoredTurns(state: AuditState, scoredBy = state.policy): Genera
     const turn = score && state.turns.turns.get(score.turn)
     if (
       !turn ||
-      score.reward === null ||
+      (score.reward === null && turn.outcomeBy === null) ||
       isTooLong(score) ||
       turn.policy !== state.policy ||
       turn.status !== 'complete' ||
@@ -168,6 +174,7 @@ export function* scoredTurns(state: AuditState, scoredBy = state.policy): Genera
       turn.discardedBy !== null
     )
       continue
+    const outcome = outcomeOf(state, turn)
     yield {
       turn: score.turn,
       record: turn.record,
@@ -177,7 +184,11 @@ export function* scoredTurns(state: AuditState, scoredBy = state.policy): Genera
       subject: score.subject,
       key: turn.key,
       version: score.version,
-      reward: score.reward,
+      reward: score.reward ?? 0,
+      turnScore: score.reward,
+      outcome: outcome?.value ?? null,
+      closing: outcome?.closing ?? null,
+      task: outcome?.task ?? null,
       hint: score.hint,
     }
   }
@@ -189,13 +200,21 @@ export const sealTurns = (
   before: Baselines,
   batch: Pick<BatchSealed, 'prev' | 'policy' | 'number' | 'parent' | 'seed' | 'loss' | 'settings' | 'at'>,
 ): BatchSealed => {
-  const { items, after } = advantages(turns, before, rulesOf(batch.settings))
+  const rewarded = turns.map((turn) => ({
+    ...turn,
+    task: turn.task ?? null,
+    reward:
+      (turn.outcome ?? null) === null
+        ? turn.reward
+        : combine(turn.turnScore ?? null, turn.outcome ?? null, batch.settings.turnScoreWeight ?? 0),
+  }))
+  const { items, after } = advantagesOf(rewarded, before, batch.settings)
   return {
     type: 'BatchSealed',
     ...batch,
     dropped: [],
     baselines: after,
-    items: turns.map(({ group: _, key: __, ...turn }, i) => ({
+    items: rewarded.map(({ group: _, key: __, task: ___, ...turn }, i) => ({
       ...turn,
       baseline: items[i]?.baseline ?? 0,
       advantage: items[i]?.advantage ?? 0,

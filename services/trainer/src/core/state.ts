@@ -22,7 +22,7 @@ import {
   type WeightsEvent,
   type WeightsState,
 } from '@instar/events'
-import { addScored, discardTurns, removePending, turnRead, type PendingState } from './pending.ts'
+import { addScored, moveTurns, removePending, turnRead, type PendingState } from './pending.ts'
 
 export type TrainerState = PendingState & { weights: WeightsState }
 export type MemoryTrainer = Omit<TrainerState, 'turns' | 'scores' | 'updates' | 'weights' | 'pending' | 'keys'> & {
@@ -50,12 +50,16 @@ export const evolve = (state: TrainerState, logged: Logged<Event>): FoldOutcome 
     case 'turns': {
       const event = logged.event as TurnsEvent
       const fold = (): FoldOutcome => foldTurns(state.turns, logged as Logged<TurnsEvent>)
-      if (event.type === 'SessionClosed' && event.discarded === true) {
-        return discardTurns(
-          state,
-          (state.turns.sessions.get(event.session)?.turns ?? []).map(({ turn }) => turn),
-          fold,
-        )
+      if (event.type === 'SessionClosed') {
+        const turns = state.turns.sessions.get(event.session)?.turns ?? []
+        const moves = event.discarded === true || (event.outcome ?? null) !== null
+        return moves || turns.some(({ task }) => task !== null)
+          ? moveTurns(
+              state,
+              turns.map(({ turn }) => turn),
+              fold,
+            )
+          : fold()
       }
       const outcome = fold()
       if ('answer' in event) turnRead(state, event.turn)

@@ -7,7 +7,7 @@ import type { Adapter, LearningEngine, Model, Parent, StepSettings, TrainItem } 
 import { adapterFromWeights } from '@instar/policy'
 import { rulesOf } from '../core/baseline.ts'
 import type { Computed } from '../core/decide.ts'
-import { withHint } from '../core/hint.ts'
+import { hintOf, withHint } from '../core/hint.ts'
 import type { TrainerState } from '../core/state.ts'
 
 type ComputePorts = {
@@ -51,11 +51,10 @@ export const trainItem = async (
   const mode = lossMode(loss)
   const turn = await ports.reader.record(item.turn)
   const prompt = await ports.reader.promptIds(item.turn)
-  const hinted = mode.hints && item.reward < 0 && item.hint !== null
-  const hinting =
-    hinted && item.hint
-      ? hintIds(ports.model, turn.dialect, await ports.reader.body(item.turn), readWritten(item.hint))
-      : null
+  const hint = mode.hints ? hintOf(item) : null
+  const hinting = hint
+    ? hintIds(ports.model, turn.dialect, await ports.reader.body(item.turn), readWritten(hint))
+    : null
 
   const hintPrompt = hinting && hinting.length + turn.ids.length <= ports.model.contextLength ? hinting : null
   return {

@@ -11,6 +11,7 @@ type CurrentValues = {
   waits: string
   pending: number
   held: number
+  episodes: { waiting: number; beyond: number }
   shares: { key: number; subject: number } | null
   figures: Readonly<Record<string, number>> | null
 }
@@ -28,6 +29,13 @@ export const recordTrainerMetrics = (
   )
   metrics.read('instar_turns_pending', () => [[{}, now().pending]])
   metrics.read('instar_turns_held', () => [[{}, now().held]])
+  metrics.read('instar_episodes', () => {
+    const { waiting, beyond } = now().episodes
+    return [
+      [{ state: 'waiting' }, waiting],
+      [{ state: 'beyond' }, beyond],
+    ]
+  })
   metrics.read('instar_batch_share', () =>
     Object.entries(now().shares ?? {}).map(([of, share]) => [{ of: of as 'key' | 'subject' }, share]),
   )

@@ -88,6 +88,13 @@ const ASKED: readonly Json[] = [
     description: 'The turn is captured and never trained on; 0 or false: as if absent.',
     schema: { type: 'string' },
   },
+  {
+    name: 'x-instar-task-id',
+    in: 'header',
+    description:
+      'The task of the episode that the session is: its turns wait for its reward (`/v1/sessions/{id}/close`).',
+    schema: { type: 'string', maxLength: 200 },
+  },
 ]
 
 const pathsOf = (url: string): readonly string[] =>

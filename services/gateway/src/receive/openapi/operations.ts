@@ -102,7 +102,8 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   'POST /v1/sessions/{id}/close': {
     tag: 'sessions',
     scope: 'feedback',
-    summary: 'Nothing follows in a session',
+    summary: 'Nothing follows in a session, and how it went as an episode. The body may be absent',
+    body: own.closingBody,
     reply: own.closingReply,
   },
   'GET /v1/models': {

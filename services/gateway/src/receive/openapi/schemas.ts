@@ -85,6 +85,14 @@ export const embeddingBody = z.looseObject({
   encoding_format: z.enum(['float', 'base64']).nullish(),
   user: text('Whoever is behind the request.'),
 })
+export const closingBody = z.looseObject({
+  reward: z
+    .union([z.boolean(), z.number().min(-1).max(1)])
+    .nullish()
+    .describe('The outcome of the session as an episode: true is 1, false -1. The same again changes nothing.'),
+  task_id: text('Episodes of one task are compared with each other. Default: `x-instar-task-id` of its requests.'),
+  discarded: flag('The episode is aborted: none of its turns is trained on.'),
+})
 export const closingReply = z.looseObject({
   session_id: z.string(),
   closed: z.array(z.string()).describe('Turns that waited for what follows.'),

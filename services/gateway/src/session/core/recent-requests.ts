@@ -7,7 +7,14 @@ import { isFields, type Fields } from '@instar/dialects'
 import type { LabelSource, TurnKind, TurnState } from '@instar/events'
 
 /** Headers that identify the agent, the session or the request's kind. */
-const TELLING = ['x-session-id', 'x-instar-session-id', 'x-instar-turn-kind', 'x-instar-no-train', ...AGENT_HEADERS]
+const TELLING = [
+  'x-session-id',
+  'x-instar-session-id',
+  'x-instar-turn-kind',
+  'x-instar-no-train',
+  'x-instar-task-id',
+  ...AGENT_HEADERS,
+]
 const TELLING_FIELDS = [
   'user',
   'metadata',
