@@ -78,7 +78,7 @@ export const agree = (world: World, history: Past, says: Says): void => {
       open.map(({ fact }) => fact.id),
       [...state.unsettled],
     )
-    compare('turns that were found good', goodTurns(history), [...state.positive])
+    compare('turns that were found good and not trained on', goodTurns(history), [...state.positive])
   }
 }
 
@@ -238,10 +238,12 @@ const line = (history: Past, state: WeightsState, policy: string, compare: Compa
   for (const request of requests) compare(`whether ${request} was done`, true, held.requests.has(request))
 }
 
-/** In the order in which they became so. */
+/** Turns on which neither the line nor the branch was trained, in the order in which their scores became positive. */
 const goodTurns = (history: Past): string[] => {
+  const batches = [POLICY, BRANCH].flatMap((policy) => history.training(policy).batches)
+  const trained = new Set(batches.flatMap(({ sealed }) => sealed.items.map(({ turn }) => turn)))
   const good = [...history.scores(POLICY)]
-    .filter(([, score]) => (rewardOf(score) ?? 0) > 0)
+    .filter(([turn, score]) => (rewardOf(score) ?? 0) > 0 && !trained.has(turn))
     .map(([turn, { counted }]) => {
       const bad = counted.findLastIndex(({ event }) => event.type === 'TurnSkipped' || event.reward <= 0)
       return { turn, since: counted[bad + 1]!.at }

@@ -331,15 +331,15 @@ export const MUTANTS: readonly Mutant[] = [
   ...of('services/publisher/src/core/gate.ts', {
     klUnbounded: [
       'a candidate far from its parent passes',
-      ['if (figures.kl_parent > limits.klParent)', 'if (figures.kl_parent > 99 * limits.klParent)'],
+      ['above(figures.kl_parent, limits.klParent)', 'above(figures.kl_parent, 99 * limits.klParent)'],
     ],
     contentUnbounded: [
       'a candidate with a lower content score passes',
-      ['figures.content < best - limits.contentDrop', 'figures.content < 0'],
+      ['content < best - contentDrop', 'content < 0'],
     ],
     positiveUnbounded: [
       'a candidate that forgets praised answers passes',
-      ['figures.positive_logprob < figures', 'figures.positive_logprob < 0 * figures'],
+      ['minus(figures.positive_logprob_parent, limits.positiveDrop)', 'minus(figures.positive_logprob_parent, 99)'],
     ],
   }),
   ...of('services/publisher/src/core/state.ts', {
@@ -347,6 +347,7 @@ export const MUTANTS: readonly Mutant[] = [
       'a verdict is given twice',
       ['=== event.update) state.unsettled.delete(batch)', '=== event.policy) state.unsettled.delete(batch)'],
     ],
+    trainedStaysHeldOut: ['a turn that was trained on counts as held out', ['      state.positive.delete(turn)\n', '']],
     skipStaysGood: ['a turn with negative feedback counts as praised', ['else state.positive.delete(event.turn)', '']],
   }),
   ...of('services/gateway/src/session/core/resolve.ts', {
