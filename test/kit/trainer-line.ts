@@ -15,6 +15,7 @@ import { evolve, initialState, type MemoryTrainer } from '../../services/trainer
 
 export const OPTIONS: BatchSettings = {
   batchSize: 16,
+  batchMax: 16,
   groupWaitMs: 1000,
   keyShare: 0.5,
   subjectShare: 0.5,

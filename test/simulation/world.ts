@@ -76,8 +76,10 @@ export class World {
     this.#upgrading = random.chance(0.25)
     this.#refusals = random.pick([0, 0.05, 0.3])
     this.rules = { idleMs: IDLE_MS, judgesAlone: random.chance(0.3), staleness: random.pick([null, 0, 1]) }
+    const batchSize = 2 + random.below(3)
     this.training = {
-      batchSize: 2 + random.below(3),
+      batchSize,
+      batchMax: batchSize + random.below(4),
       staleness: random.below(3),
       groupWaitMs: random.pick([20, 100, 400]),
       keyShare: 0.5,

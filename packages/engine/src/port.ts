@@ -197,6 +197,11 @@ export type StepSettings = {
   /** The KL weight is scaled by min(1, mean |advantage| / klFullAtAdvantage). */
   klFullAtAdvantage: number
   microBatchTokens: number
+  /**
+   * Bytes of the reference distributions of a batch, 4 · vocabulary for each response token with a KL to the base, and as
+   * many for each hinted one. A batch beyond it computes them for each micro-batch. Absent: 128 MiB.
+   */
+  referenceBytes?: number
   /** Maximum weight of a turn, as a multiple of the batch's median turn length in tokens; absent: no limit. */
   turnFactor?: number
   /** 1: the OPD term is scaled by hinted turns / turns of the batch; absent: it is the mean over the hinted turns. */
@@ -266,7 +271,13 @@ export interface LearningEngine {
   fingerprint(): Fingerprint
   load(adapter: Adapter): Promise<void>
   unload(sha256: string): Promise<void>
-  step(items: readonly TrainItem[], settings: StepSettings, parent: Parent): Promise<StepResult>
+  /** `onProgress` is called with the part of the update that is done, 0…1, as it grows. */
+  step(
+    items: readonly TrainItem[],
+    settings: StepSettings,
+    parent: Parent,
+    onProgress?: (share: number) => void,
+  ): Promise<StepResult>
   evaluate(request: EvaluateRequest): Promise<Evaluation>
   score(request: ScoreRequest): Promise<Float32Array>
   close(): Promise<void>

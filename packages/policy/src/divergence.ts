@@ -1,6 +1,6 @@
 /** Mean KL divergence of a candidate to the parent adapter and to the base model, on a sample of a batch's tokens. */
 import { klOf } from './distribution.ts'
-import { completionLogprobs, microBatches } from './forward.ts'
+import { completionLogprobs, rowBatches } from './forward.ts'
 import type { ScoredSequence } from './forward.ts'
 import type { Runtime } from './runtime/runtime.ts'
 import type { Divergences } from './trust-region.ts'
@@ -12,13 +12,16 @@ const TOKENS = 512
 
 type Sequence = Omit<ScoredSequence, 'slot'>
 
+/** Response tokens of each of `turns` turns that are measured. */
+export const measuredTokens = (turns: number, vocabulary: number): number =>
+  Math.max(1, Math.floor(Math.min(TOKENS, Math.floor(REFERENCE_BYTES / (8 * vocabulary))) / turns))
+
 /**
  * The sample: the first response tokens of every turn, equally many, so that no long answer is the measure. Answers
  * sampled from the parent (or an ancestor) give an estimate under its distribution of contexts.
  */
-function sampled(items: readonly Sequence[], vocabulary: number): Sequence[] {
-  const tokens = Math.min(TOKENS, Math.floor(REFERENCE_BYTES / (8 * vocabulary)))
-  const each = Math.max(1, Math.floor(tokens / items.length))
+export function measuredPart(items: readonly Sequence[], vocabulary: number): Sequence[] {
+  const each = measuredTokens(items.length, vocabulary)
   return items.map(({ prompt, completion, temperature }) => ({
     prompt,
     completion: completion.slice(0, each),
@@ -26,36 +29,57 @@ function sampled(items: readonly Sequence[], vocabulary: number): Sequence[] {
   }))
 }
 
-/** `microBatchTokens`: of StepSettings. Computes the references once; the result measures the adapter in a slot: one forward pass over the sample. */
+/** Log-probabilities [measured tokens, V] of one turn under the parent and the base; null: not known yet. */
+export type KnownReferences = { parent: Float32Array | null; base: Float32Array | null }
+
+/**
+ * Measures the adapter in a slot: one forward pass over the sample. `microBatchTokens`: of StepSettings. `known`: per turn
+ * the references of its measured tokens; those that are not known are computed once. `passed` is called after each pass
+ * with its number of sequences.
+ */
 export async function divergenceMeter(
   runtime: Runtime,
   items: readonly Sequence[],
   parentSlot: number | null,
   microBatchTokens: number,
+  known: readonly KnownReferences[] = [],
+  passed: (sequences: number) => void = () => undefined,
 ): Promise<(slot: number) => Promise<Divergences>> {
   const V = runtime.config.vocabulary
-  const groups = microBatches(
-    sampled(items, V),
-    ({ prompt, completion }) => prompt.length + completion.length,
-    microBatchTokens,
-  )
-  const rows = (group: readonly Sequence[], slot: number | null): Promise<Float32Array[]> =>
-    completionLogprobs(
+  const sample = measuredPart(items, V).map((sequence, index) => ({ sequence, index }))
+  const groups = rowBatches(sample, ({ sequence }) => sequence, microBatchTokens)
+  const rows = async (group: typeof sample, slot: number | null): Promise<Float32Array[]> => {
+    const found = await completionLogprobs(
       runtime,
-      group.map((sequence) => ({ ...sequence, slot })),
+      group.map(({ sequence }) => ({ ...sequence, slot })),
     )
-  const references: { parent: Float32Array[]; base: Float32Array[] }[] = []
-  for (const group of groups) references.push({ parent: await rows(group, parentSlot), base: await rows(group, null) })
+    passed(group.length)
+    return found
+  }
+  const references = { parent: new Map<number, Float32Array>(), base: new Map<number, Float32Array>() }
+  for (const [which, slot] of [
+    ['parent', parentSlot],
+    ['base', null],
+  ] as const)
+    for (const group of groups) {
+      const unknown = group.filter(({ index }) => !known[index]?.[which])
+      const computed = unknown.length > 0 ? await rows(unknown, slot) : []
+      for (const { index } of group) {
+        const own = known[index]?.[which] ?? computed[unknown.findIndex((one) => one.index === index)]
+        if (own) references[which].set(index, own)
+      }
+    }
   return async (slot) => {
     const sums = { parent: 0, base: 0 }
     let tokens = 0
-    for (const [index, group] of groups.entries()) {
+    for (const group of groups) {
       const own = await rows(group, slot)
-      for (const [at, { completion }] of group.entries()) {
+      for (const [at, { index, sequence }] of group.entries()) {
+        const { completion } = sequence
         tokens += completion.length
         for (const which of ['parent', 'base'] as const)
           for (let row = 0; row < completion.length; row++)
-            sums[which] += klOf(own[at] as Float32Array, references[index]?.[which][at] as Float32Array, row, V)
+            sums[which] += klOf(own[at] as Float32Array, references[which].get(index) as Float32Array, row, V)
       }
     }
     return { parent: sums.parent / tokens, base: sums.base / tokens }

@@ -10,20 +10,20 @@ import { readAdapter, writeAdapter } from './checkpoints/peft.ts'
 import { tokenWeights } from './token-weights.ts'
 import type { TurnTokens, TurnWeights } from './token-weights.ts'
 import { inverseTemperature } from './distribution.ts'
-import { completionLogprobs, microBatches, ownLogprobs, padded } from './forward.ts'
+import { completionLogprobs, ownLogprobs, padded, rowBatches } from './forward.ts'
 import { initialLora, loraFrom, loraTensors } from './lora.ts'
 import type { Parent, StepFigures, StepResult, StepSettings, TrainItem } from '@instar/engine/port'
 import type { Runtime } from './runtime/runtime.ts'
 import { compileTraining } from './training.ts'
 import type { MicroBatch, Training } from './training.ts'
-import { divergenceMeter } from './divergence.ts'
+import { divergenceMeter, measuredTokens } from './divergence.ts'
 import { exceeds, withinBounds } from './trust-region.ts'
 import type { Bounds, Divergences } from './trust-region.ts'
 import type { Lora } from './checkpoints/peft.ts'
 import type { ModelConfig, WeightTensor } from './weights.ts'
 
-/** Reference distributions of a batch are cached between epochs up to this many bytes; beyond it they are recomputed. */
-const REFERENCE_CACHE_BYTES = 128 * 1024 * 1024
+/** Default of `referenceBytes`. */
+const REFERENCE_BYTES = 128 * 1024 * 1024
 
 /** The adapter slot of the adapter that the update starts from. The caller may use all other slots. */
 export const PARENT_SLOT = 0
@@ -32,12 +32,14 @@ const CANDIDATE_SLOT = 1
 
 /**
  * A turn of the batch with the results of the forward passes before the first gradient. `base`, `teacher`: cached
- * log-probabilities [completion length, V]; null: recomputed for each micro-batch.
+ * log-probabilities [completion length, V]; null: recomputed for each micro-batch. `parent`: those of the parent for the
+ * tokens on which the step's divergence is measured.
  */
 type BatchTurn = {
   item: TrainItem
   tokens: TurnTokens
   weights: TurnWeights
+  parent: Float32Array | null
   base: Float32Array | null
   teacher: Float32Array | null
 }
@@ -72,7 +74,12 @@ export class Trainer {
    * `context_length_exceeded` for one that does not fit the context (both before any computation, with the index as
    * `item`; `field` is `prompt` or `hintPrompt`), and `update_not_finite` if the loss or the gradient is not finite.
    */
-  async step(items: readonly TrainItem[], settings: StepSettings, parent: Parent): Promise<StepResult> {
+  async step(
+    items: readonly TrainItem[],
+    settings: StepSettings,
+    parent: Parent,
+    onProgress: (share: number) => void = () => undefined,
+  ): Promise<StepResult> {
     const { config } = this.runtime
     items.forEach((item, at) => {
       check(item, at, config)
@@ -85,18 +92,20 @@ export class Trainer {
       [...loraTensors(config, started)].map(([name, { shape, data }]) => [name, { shape, data: data.slice() }]),
     )
     const state = parent.state ? readAdam(parent.state, adapter) : initialAdam(adapter)
-    const turns = await this.prepare(items, settings)
+    const progress = new StepProgress(items, settings, onProgress)
+    const turns = await this.prepare(items, settings, progress)
     const figures = emptyFigures(turns)
     const signal = turns.some((turn) => turn.item.advantage !== 0 || turn.weights.opd > 0)
     if (signal) {
-      const bounded = await this.bounds(items, settings, started)
+      const bounded = await this.bounds(turns, settings, started, progress)
       let divergences: Divergences | null = null
       const training = await this.program(started.rank, started.alpha, settings)
       for (let epoch = 0; epoch < settings.epochs; epoch++) {
         const gradients = new Map([...adapter].map(([name, tensor]) => [name, new Float32Array(tensor.data.length)]))
-        for (const group of microBatches(turns, lengthOf, settings.microBatchTokens)) {
+        for (const group of rowBatches(turns, sequenceOf, settings.microBatchTokens)) {
           const batch = await this.microBatch(group)
           const result = await training.run(adapter, batch)
+          progress.passed(group.length * TRAINING_PASS)
           for (const [name, sum] of gradients) {
             const part = result.gradients.get(name) as Float32Array
             for (let at = 0; at < sum.length; at++) sum[at] = (sum[at] as number) + (part[at] as number)
@@ -141,12 +150,22 @@ export class Trainer {
 
   /** The bounds of the settings and how to measure against them; null without a bound. */
   private async bounds(
-    items: readonly TrainItem[],
-    { klParentMax = Infinity, klBaseMax = Infinity, microBatchTokens }: StepSettings,
+    turns: readonly BatchTurn[],
+    settings: StepSettings,
     { rank, alpha }: Lora,
+    progress: StepProgress,
   ): Promise<{ bounds: Bounds; measure: (tensors: ReadonlyMap<string, WeightTensor>) => Promise<Divergences> } | null> {
-    if (klParentMax === Infinity && klBaseMax === Infinity) return null
-    const divergences = await divergenceMeter(this.runtime, items, PARENT_SLOT, microBatchTokens)
+    const { bounded, klParentMax, klBaseMax } = boundsOf(settings)
+    if (!bounded) return null
+    const measured = measuredTokens(turns.length, this.runtime.config.vocabulary) * this.runtime.config.vocabulary
+    const divergences = await divergenceMeter(
+      this.runtime,
+      turns.map(({ item }) => item),
+      PARENT_SLOT,
+      settings.microBatchTokens,
+      turns.map(({ parent, base }) => ({ parent, base: base && base.subarray(0, measured) })),
+      (sequences) => progress.passed(sequences),
+    )
     return {
       bounds: { parent: klParentMax, base: klBaseMax },
       measure: async (tensors) => {
@@ -161,28 +180,38 @@ export class Trainer {
   }
 
   /** Computes the log-probabilities of the learner, the base and the teachers, and from them the weight of each token. */
-  private async prepare(items: readonly TrainItem[], settings: StepSettings): Promise<BatchTurn[]> {
+  private async prepare(
+    items: readonly TrainItem[],
+    settings: StepSettings,
+    progress: StepProgress,
+  ): Promise<BatchTurn[]> {
     const { vocabulary } = this.runtime.config
     const cached =
       items.reduce((sum, item) => sum + item.completion.length * (item.hintPrompt ? 2 : 1), 0) * vocabulary * 4 <=
-      REFERENCE_CACHE_BYTES
+      (settings.referenceBytes ?? REFERENCE_BYTES)
     const turns = items.map((item): Omit<BatchTurn, 'weights'> => ({
       item,
       tokens: { advantage: item.advantage, behaviour: item.behaviourLogprobs, old: [], hint: null },
+      parent: null,
       base: null,
       teacher: null,
     }))
-    for (const group of microBatches(turns, lengthOf, settings.microBatchTokens)) {
+    const measured = measuredTokens(items.length, vocabulary)
+    const { bounded } = boundsOf(settings)
+    for (const group of rowBatches(turns, sequenceOf, settings.microBatchTokens)) {
       const students = await completionLogprobs(
         this.runtime,
         group.map(({ item }) => ({ ...item, slot: PARENT_SLOT })),
       )
       group.forEach((turn, at) => {
-        turn.tokens.old = ownLogprobs(students[at] as Float32Array, turn.item.completion)
+        const rows = students[at] as Float32Array
+        turn.tokens.old = ownLogprobs(rows, turn.item.completion)
+        if (bounded) turn.parent = rows.slice(0, measured * vocabulary)
       })
+      progress.passed(group.length)
     }
     const withBase = turns.filter(({ item }) => item.hintPrompt !== null || (cached && settings.klWeight > 0))
-    for (const group of microBatches(withBase, lengthOf, settings.microBatchTokens)) {
+    for (const group of rowBatches(withBase, sequenceOf, settings.microBatchTokens)) {
       const bases = await completionLogprobs(
         this.runtime,
         group.map(({ item }) => ({ ...item, slot: null })),
@@ -192,11 +221,12 @@ export class Trainer {
         if (turn.item.hintPrompt) turn.tokens.hint = { without: ownLogprobs(rows, turn.item.completion), with: [] }
         if (cached) turn.base = rows
       })
+      progress.passed(group.length)
     }
     const hinted = turns.filter(({ item }) => item.hintPrompt !== null)
-    for (const group of microBatches(
+    for (const group of rowBatches(
       hinted,
-      ({ item }) => (item.hintPrompt?.length ?? 0) + item.completion.length,
+      ({ item }) => ({ prompt: item.hintPrompt ?? item.prompt, completion: item.completion }),
       settings.microBatchTokens,
     )) {
       const teachers = await this.teacherLogprobs(group.map(({ item }) => item))
@@ -205,6 +235,7 @@ export class Trainer {
         if (turn.tokens.hint) turn.tokens.hint.with = ownLogprobs(rows, turn.item.completion)
         if (cached) turn.teacher = rows
       })
+      progress.passed(group.length)
     }
     const weights = tokenWeights(
       turns.map(({ tokens }) => tokens),
@@ -227,9 +258,9 @@ export class Trainer {
   }
 
   private async microBatch(turns: readonly BatchTurn[]): Promise<MicroBatch> {
-    const { ids, T, places } = padded(turns.map((turn) => turn.item))
+    const { ids, B, T, places } = padded(turns.map(({ item: { prompt, completion } }) => ({ prompt, completion })))
     const batch: MicroBatch = {
-      B: turns.length,
+      B,
       T,
       ids,
       rows: places,
@@ -284,7 +315,46 @@ export class Trainer {
   }
 }
 
-const lengthOf = ({ item }: Pick<BatchTurn, 'item'>): number => item.prompt.length + item.completion.length
+/** A training pass is a forward pass, and a backward pass of twice its operations. */
+const TRAINING_PASS = 3
+/** Forward passes of the line search, of which there may be none or up to twelve. */
+const SEARCH_PASSES = 3
+
+/** Reports the part of an update that is done, 0…1, by the sequences of the forward passes that it takes. */
+class StepProgress {
+  private done = 0
+  private readonly total: number
+  private readonly onProgress: (share: number) => void
+
+  constructor(
+    items: readonly TrainItem[],
+    settings: Pick<StepSettings, 'epochs' | 'klParentMax' | 'klBaseMax'>,
+    onProgress: (share: number) => void,
+  ) {
+    const { bounded } = boundsOf(settings)
+    const hinted = items.filter(({ hintPrompt }) => hintPrompt !== null).length
+    const measures = bounded ? settings.epochs + SEARCH_PASSES : 0
+    this.total = items.length * (2 + TRAINING_PASS * settings.epochs + measures) + hinted
+    this.onProgress = onProgress
+  }
+
+  passed(sequences: number): void {
+    this.done += sequences
+    this.onProgress(Math.min(0.99, this.done / this.total))
+  }
+}
+
+/** The bounds of a step with their defaults, and whether there is one. */
+const boundsOf = ({
+  klParentMax = Infinity,
+  klBaseMax = Infinity,
+}: Pick<StepSettings, 'klParentMax' | 'klBaseMax'>): { bounded: boolean; klParentMax: number; klBaseMax: number } => ({
+  bounded: klParentMax !== Infinity || klBaseMax !== Infinity,
+  klParentMax,
+  klBaseMax,
+})
+
+const sequenceOf = ({ item }: Pick<BatchTurn, 'item'>): Pick<TrainItem, 'prompt' | 'completion'> => item
 
 function concatenate(parts: readonly (Float32Array | undefined)[]): Float32Array {
   const out = new Float32Array(parts.reduce((sum, part) => sum + (part?.length ?? 0), 0))

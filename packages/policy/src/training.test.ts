@@ -6,6 +6,7 @@ import { initialWeights } from './initial.ts'
 import { frozenConstants } from './parameters.ts'
 import { uniform } from './random.ts'
 import { openBackend } from './runtime/runtime.ts'
+import { padded, rowBatches } from './forward.ts'
 import { compileTraining } from './training.ts'
 import type { MicroBatch } from './training.ts'
 import { weightsFrom } from './weights.ts'
@@ -144,4 +145,76 @@ test('loss and gradients of onnx and wasm differ by less than 1e-5, gradients re
     const difference = Math.hypot(...gradient.map((value, at) => value - (other[at] as number)))
     assert.ok(difference <= 1e-5 * Math.hypot(...gradient), name)
   }
+})
+
+test('turns of a conversation in one row have the loss and the gradients of the turns in rows of their own', async () => {
+  const { backend } = await openBackend('onnx', 1)
+  const training = await compileTraining(backend, config, constants, fixed)
+  const next = uniform(5)
+  const ids = (count: number): number[] => Array.from({ length: count }, () => Math.floor(next() * config.vocabulary))
+  const first = { prompt: ids(4), completion: ids(3), advantage: -0.6 }
+  const second = {
+    prompt: [...first.prompt, ...first.completion, ...ids(5)],
+    completion: ids(4),
+    advantage: 0.9,
+  }
+  const other = { prompt: ids(6), completion: ids(2), advantage: 0.2 }
+  const turns = [first, other, second]
+  const batchOf = (part: readonly (typeof first)[]): MicroBatch => {
+    const { ids: input, B, T, places } = padded(part)
+    const targets = part.flatMap(({ completion }) => completion)
+    const none = { places: [], reference_RV: new Float32Array(), weight_R: [] }
+    return {
+      B,
+      T,
+      ids: input,
+      rows: places,
+      targets,
+      inverseTemperature: targets.map(() => 1 / 0.7),
+      old: targets.map(() => -3.5),
+      advantage: part.flatMap(({ completion, advantage }) => completion.map(() => advantage)),
+      weight: targets.map(() => 0.1),
+      opd: none,
+      kl: none,
+    }
+  }
+  const together = batchOf(turns)
+  assert.deepEqual([together.B, together.T], [2, 4 + 3 + 5 + 4 - 1])
+  const tensors = adapter()
+  const shared = await training.run(tensors, together)
+  const apart: Awaited<ReturnType<typeof training.run>>[] = []
+  for (const turn of turns) apart.push(await training.run(tensors, batchOf([turn])))
+  const near = (a: number, b: number, what: string): void =>
+    assert.ok(Math.abs(a - b) <= 2e-6 + 2e-5 * Math.abs(b), `${what}: ${a}, apart ${b}`)
+  near(
+    shared.loss,
+    apart.reduce((sum, { loss }) => sum + loss, 0),
+    'loss',
+  )
+  const logp = apart.flatMap((one) => [...one.logp])
+  shared.logp.forEach((value, at) => near(value, logp[at] as number, `log-prob ${at}`))
+  for (const [name, gradient] of shared.gradients)
+    gradient.forEach((value, at) =>
+      near(
+        value,
+        apart.reduce((sum, one) => sum + one.gradients.get(name)![at]!, 0),
+        name,
+      ),
+    )
+  await backend.dispose()
+})
+
+test('a row is shared by prefixes of the same adapter alone, and items of one row are in one micro-batch', () => {
+  const long = { prompt: [1, 2, 3, 4], completion: [5, 6] }
+  const part = { prompt: [1, 2], completion: [3, 9] }
+  const unlike = { prompt: [1, 2, 9], completion: [3] }
+  assert.deepEqual(padded([part, long, unlike]).counts, [5, 3])
+  assert.deepEqual(padded([{ ...part, slot: 0 }, long]).counts, [5, 3])
+  const { ids, T, places } = padded([part, long])
+  assert.deepEqual([...ids], [1, 2, 3, 4, 5])
+  assert.deepEqual([T, places], [5, [1, 2, 3, 4]])
+  const lengths = rowBatches([part, unlike, long], (one) => one, 5).map((group) =>
+    group.map((one) => one.prompt.length),
+  )
+  assert.deepEqual(lengths, [[4, 2], [3]])
 })

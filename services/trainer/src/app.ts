@@ -50,11 +50,12 @@ export type Trainer = {
 }
 
 export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Trainer => {
-  const { policy, batchSize, staleness, groupWaitMs, keyShare, subjectShare, keyHeardMs, loss } = config
+  const { policy, batchSize, batchMax, staleness, groupWaitMs, keyShare, subjectShare, keyHeardMs, loss } = config
   const { taskEpisodes, taskWaitMs, turnScoreWeight } = config
   const shares = { keyShare, subjectShare }
   const options: BatchSettings = {
     batchSize,
+    batchMax,
     staleness,
     groupWaitMs,
     keyHeardMs,
@@ -63,7 +64,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
     taskWaitMs,
     turnScoreWeight,
     loss,
-    settings: { ...config.step, batchSize, staleness, ...shares, turnScoreWeight, rules: RULES },
+    settings: { ...config.step, batchSize, batchMax, staleness, ...shares, turnScoreWeight, rules: RULES },
   }
   const partition = partitionOf(policy, ports.log.partitions('updates'))
 

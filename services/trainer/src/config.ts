@@ -24,6 +24,13 @@ const step = z.object({
     .default(0.5)
     .describe('mean absolute advantage at which that weight is full'),
   microBatchTokens: z.int().positive().default(256).describe('tokens of one forward and backward pass'),
+  referenceBytes: z
+    .int()
+    .nonnegative()
+    .default(128 << 20)
+    .describe(
+      'bytes of the distributions of base and teacher that an update keeps; beyond it they are computed once per epoch',
+    ),
   turnFactor: z
     .number()
     .nonnegative()
@@ -40,7 +47,13 @@ const step = z.object({
 
 export const trainerConfig = z.object({
   policy: z.string().default('policy'),
-  batchSize: z.int().positive().max(MAX_ITEMS).default(16).describe('scored turns of a batch'),
+  batchSize: z.int().positive().max(MAX_ITEMS).default(16).describe('scored turns of a batch at least'),
+  batchMax: z
+    .int()
+    .positive()
+    .max(MAX_ITEMS)
+    .default(64)
+    .describe('scored turns of a batch at most: it grows from batchSize with what is pending, the newest turns first'),
   staleness: z
     .int()
     .nonnegative()

@@ -9,6 +9,7 @@ import type { Turn } from './session.ts'
 
 export type TrainingRules = {
   batchSize: number
+  batchMax: number
   staleness: number
   groupWaitMs: number
   keyShare: number
@@ -180,7 +181,7 @@ const rightItems = (
 }
 
 /**
- * Turns of the oldest version first; a turn is taken with the other candidates of its request, up to the size of the
+ * Turns of the newest version first, and of one version the latest; as many as are usable, up to `batchMax`, and then in reverse; a turn is taken with the other candidates of its request, up to the size of the
  * batch. A key that has reached its share waits until all other keys were considered.
  */
 const rightOrder = (
@@ -197,24 +198,32 @@ const rightOrder = (
     read ? Math.max(read.get(turn.fact.id) ?? 0, read.get(counted.id) ?? 0) : 0
   const usable = waiting
     .filter((one) => whyNot(one.turn, policy, line, rules) === null && !isIncomplete(past, one, policy, now, rules))
-    .sort((a, b) => a.turn.event.version - b.turn.event.version || since(a) - since(b))
+    .sort((a, b) => b.turn.event.version - a.turn.event.version || since(b) - since(a))
   says(items.length >= rules.batchSize, `batch ${number} is sealed with ${items.length} turns`)
   if (!read) return
   const requests = [
     ...new Map(usable.map((one) => [one.group[0], one.group.filter((other) => usable.includes(other))])).values(),
   ]
-  const wanted: Waiting[] = []
-  const share = Math.max(1, Math.floor(rules.subjectShare * rules.batchSize))
+  const wanted: Waiting[][] = []
+  const size = Math.min(rules.batchMax, usable.length)
+  const share = Math.max(1, Math.floor(rules.subjectShare * size))
   const take =
     (mayTake: (own: number) => boolean) =>
     (request: Waiting[]): boolean => {
-      const own = wanted.filter(({ turn }) => turn.event.subject === request[0]!.turn.event.subject).length
-      const taken = wanted.length < rules.batchSize && (own === 0 || mayTake(own + request.length))
-      if (taken) wanted.push(...request)
+      const own = wanted.flat().filter(({ turn }) => turn.event.subject === request[0]!.turn.event.subject).length
+      const taken = wanted.flat().length < size && (own === 0 || mayTake(own + request.length))
+      if (taken) wanted.push(request)
       return !taken
     }
   requests.filter(take((most) => most <= share)).filter(take(() => true))
-  const [is, should] = [items.map(({ turn }) => turn).join(), wanted.map(({ turn }) => turn.event.turn).join()]
+  const [is, should] = [
+    items.map(({ turn }) => turn).join(),
+    wanted
+      .reverse()
+      .flat()
+      .map(({ turn }) => turn.event.turn)
+      .join(),
+  ]
   says(is === should, `batch ${number} takes ${is}, it is the turn of ${should}`)
 }
 

@@ -232,7 +232,7 @@ export const MUTANTS: readonly Mutant[] = [
         'const parent: number | null = at === 0 ? null : at - 1',
       ],
     ],
-    newestFirst: ['turns of the newest version go first', ['versions.unshift(at)', 'versions.push(at)']],
+    oldestFirst: ['turns of the oldest version go first', ['versions.push(at)', 'versions.unshift(at)']],
     nothingDropped: ['unusable turns are not dropped', ['dropped: drop(state, weights, versions)', 'dropped: []']],
     droppedAsStale: [
       'a rolled-back turn is dropped as stale',
@@ -246,12 +246,18 @@ export const MUTANTS: readonly Mutant[] = [
   ...of('services/trainer/src/core/choice.ts', {
     batchOverfull: [
       'a batch takes every pending turn',
-      ['while (queues.length > 0 && chosen.length < options.batchSize)', 'while (queues.length > 0)'],
+      ['while (queues.length > 0 && chosen < options.batchSize)', 'while (queues.length > 0)'],
       [
-        'queues.filter((queue) => chosen.length < options.batchSize && takeNext(queue))',
+        'queues.filter((queue) => chosen < options.batchSize && takeNext(queue))',
         'queues.filter((queue) => takeNext(queue))',
       ],
     ],
+    batchNeverGrows: [
+      'a batch has its smallest size, whatever is pending',
+      ['Math.max(options.batchSize, options.batchMax)', 'options.batchSize'],
+    ],
+    earliestFirst: ['of one version the earliest turns go first', ['yield* last.reverse()', 'yield* last']],
+    newestLast: ['items are recorded newest first', ['requests.reverse().flat()', 'requests.flat()']],
     subjectUnbounded: [
       "a subject's share is not limited",
       ['count === 0 || count + request.length <= subjectLimit', 'count >= 0'],

@@ -2,6 +2,7 @@ import { after, before, test } from 'node:test'
 import assert from 'node:assert/strict'
 import { fileURLToPath } from 'node:url'
 import { openModel, startLearning } from '../index.ts'
+import { defaultThreads } from './threads.ts'
 import type { LearningEngine, Model, Sampling, StepSettings, TrainItem } from '@instar/engine/port'
 import { exampleSettings } from '../../../../test/kit/golden/policy/example.ts'
 
@@ -55,7 +56,15 @@ test('an update in the thread has finite figures, gives an adapter that loads an
   assert.equal(first.figures.steps, 2)
   assert.ok(first.figures.behaviourGap < 1e-5, `${first.figures.behaviourGap}`)
   assert.equal(first.fingerprint.base, model.sha256)
-  const second = await engine.step(items, settings, { adapter: first.adapter, state: first.state })
+  const shares: number[] = []
+  const bounded = { ...settings, klParentMax: 10 }
+  const second = await engine.step(items, bounded, { adapter: first.adapter, state: first.state }, (share) =>
+    shares.push(share),
+  )
+  assert.ok(
+    shares.length > 5 && shares.every((share, at) => share > 0 && share <= 0.99 && share >= (shares[at - 1] ?? 0)),
+  )
+  assert.ok((shares.at(-1) ?? 0) > 0.7, `ended at ${shares.at(-1)}`)
   await engine.load(first.adapter)
   await engine.load(second.adapter)
   const { kl, completions, entropy, length, repetition } = await engine.evaluate({
@@ -123,4 +132,8 @@ test('invalid calls give errors with codes, and the thread continues', async () 
   )
   assert.equal((await engine.score({ prompt, completion: [5, 6], adapter: null, temperature: 1 })).length, 2)
   await assert.rejects(startLearning({ model: `${folder}/nothing` }), { code: 'bad_checkpoint' })
+})
+
+test('a small model learns on one thread, a larger one on two where there are two cores', () => {
+  assert.deepEqual([defaultThreads(1.6e6, 8), defaultThreads(135e6, 8), defaultThreads(135e6, 1)], [1, 2, 1])
 })

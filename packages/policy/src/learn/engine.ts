@@ -19,8 +19,7 @@ import { endWork } from '../share/core-share.ts'
 import type { CallName, Calls, FromLearner, LearnWorkerData, LearnWorkerOptions, ToLearner } from './protocol.ts'
 
 /**
- * `threads`: default 1, since the number is part of the fingerprint and serving uses the other cores. `signal` aborts
- * the start only.
+ * `threads`: part of the fingerprint; default: by the size of the model (`defaultThreads`). `signal` aborts the start only.
  */
 export type LearningOptions = { model: string; signal?: AbortSignal } & Partial<
   Omit<LearnWorkerOptions, 'model'> & ThreadSettings
@@ -31,6 +30,7 @@ type PendingCall = {
   message: ToLearner
   resolve(result: Calls[CallName]['result']): void
   reject(error: InstarError): void
+  onProgress: ((share: number) => void) | undefined
 }
 
 /**
@@ -116,8 +116,13 @@ class EmbeddedLearning implements LearningEngine {
     }
   }
 
-  step(items: readonly TrainItem[], settings: StepSettings, parent: Parent): Promise<StepResult> {
-    return this.call('step', { items, settings, parent })
+  step(
+    items: readonly TrainItem[],
+    settings: StepSettings,
+    parent: Parent,
+    onProgress?: (share: number) => void,
+  ): Promise<StepResult> {
+    return this.call('step', { items, settings, parent }, onProgress)
   }
 
   evaluate(request: EvaluateRequest): Promise<Evaluation> {
@@ -133,7 +138,11 @@ class EmbeddedLearning implements LearningEngine {
     return this.thread.close({ type: 'close' })
   }
 
-  private call<Name extends CallName>(type: Name, request: Calls[Name]['request']): Promise<Calls[Name]['result']> {
+  private call<Name extends CallName>(
+    type: Name,
+    request: Calls[Name]['request'],
+    onProgress?: (share: number) => void,
+  ): Promise<Calls[Name]['result']> {
     const refusal = this.thread.refusal()
     if (refusal) return Promise.reject(refusal)
     const call = this.next++
@@ -146,12 +155,14 @@ class EmbeddedLearning implements LearningEngine {
           resolve(result as Calls[Name]['result'])
         },
         reject,
+        onProgress,
       })
       this.thread.post(message)
     })
   }
 
   private receive(message: FromLearner): void {
+    if (message.type === 'progress') return this.pending.get(message.call)?.onProgress?.(message.share)
     if (message.type !== 'result' && message.type !== 'error') return
     const pending = this.pending.get(message.call)
     this.pending.delete(message.call)
@@ -164,7 +175,7 @@ class EmbeddedLearning implements LearningEngine {
 export async function startLearning(options: LearningOptions): Promise<LearningEngine & { readonly choice: string }> {
   const { signal, backoffMs, waitMs, graceMs, ...rest } = { ...THREAD_DEFAULTS, ...options }
   const engine = new EmbeddedLearning(
-    { engine: 'auto', threads: 1, share: null, ...rest },
+    { engine: 'auto', threads: null, share: null, ...rest },
     { backoffMs, waitMs, graceMs },
   )
   await engine.start(signal)

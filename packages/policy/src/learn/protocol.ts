@@ -19,7 +19,8 @@ export type LearnWorkerOptions = {
   /** Path of a folder or of a .gguf file. */
   model: string
   engine: EngineChoice
-  threads: number
+  /** Null: by the size of the model and the cores (`defaultThreads`). */
+  threads: number | null
   /** Of the serving engine in the same process; null: there is none. */
   share: CoreShare | null
 }
@@ -44,6 +45,8 @@ export type ToLearner =
 
 export type FromLearner =
   | { type: 'ready'; fingerprint: Fingerprint; choice: string }
+  /** Of a step: the part that is done, 0…1. */
+  | { type: 'progress'; call: number; share: number }
   | { type: 'result'; call: number; result: Calls[CallName]['result'] }
   | { type: 'error'; call: number; error: PlainError }
   | { type: 'failed'; error: PlainError }

@@ -1,7 +1,7 @@
 /** The learning thread. It performs one call at a time, in the order of arrival. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { InstarError } from '@instar/events/errors'
-import { hashCheckpoint, loadTokenizer, loadWeights } from '../checkpoints/open.ts'
+import { hashCheckpoint, loadTokenizer, loadWeights, parameterCount } from '../checkpoints/open.ts'
 import { readAdapter } from '../checkpoints/peft.ts'
 import type { Lora } from '../checkpoints/peft.ts'
 import { completionLogprobs, ownLogprobs } from '../forward.ts'
@@ -9,6 +9,7 @@ import type { AdapterSha } from '@instar/engine/port'
 import { createRuntime } from '../runtime/runtime.ts'
 import { plainError } from '@instar/events/plain-error'
 import { PARENT_SLOT, Trainer } from '../step.ts'
+import { defaultThreads } from './threads.ts'
 import { evaluate } from './evaluate.ts'
 import { LearningWork } from '../share/core-share.ts'
 import { lowerPriority } from './priority.ts'
@@ -29,7 +30,13 @@ async function main(options: LearnWorkerData): Promise<void> {
   const { config, weights } = loadWeights(options.model)
   const { tokenizer, endOfTurn } = loadTokenizer(options.model)
   const base = await hashCheckpoint(options.model)
-  const runtime = await createRuntime({ config, weights, base, engine: options.engine, threads: options.threads })
+  const runtime = await createRuntime({
+    config,
+    weights,
+    base,
+    engine: options.engine,
+    threads: options.threads ?? defaultThreads(parameterCount(options.model)),
+  })
   const trainer = new Trainer(runtime, base)
   const work = options.share && new LearningWork(options.share, runtime.backend.threads)
   const sampler = { runtime, tokenizer, endOfTurn: new Set(endOfTurn) }
@@ -85,7 +92,9 @@ async function main(options: LearnWorkerData): Promise<void> {
       case 'step': {
         const { items, settings, parent } = message.request
         try {
-          return await trainer.step(items, settings, parent)
+          return await trainer.step(items, settings, parent, (share) => {
+            post({ type: 'progress', call: message.call, share })
+          })
         } finally {
           runtime.setAdapterSlot(PARENT_SLOT, null)
         }

@@ -37,7 +37,7 @@ export const MAX_DROPPED_BYTES = 256 << 10
 
 /**
  * Null while fewer than `batchSize` usable turns are pending. The candidates of a request are in one batch, which may
- * then exceed `batchSize`. `now`: ms since the epoch.
+ * then exceed `batchMax`. `now`: ms since the epoch.
  */
 export const sealBatch = (state: TrainerState, options: BatchSettings, now: number): BatchSealed | null => {
   const updates = updateLine(state.updates, state.policy)
@@ -45,8 +45,6 @@ export const sealBatch = (state: TrainerState, options: BatchSettings, now: numb
   const head = weights.versions.get(weights.head)
   const versions = usableVersions(weights, options.staleness)
   if (!head) return null
-  const { usable, held } = countUsable(state, versions, options, now)
-  if (usable - held < options.batchSize) return null
   const chosen = choose(state, versions, options, now)
   if (chosen.length < options.batchSize) return null
   const number = updates.count + 1
@@ -95,11 +93,11 @@ export const countEpisodes = (
   return { waiting, beyond }
 }
 
-/** The head and its ancestors that are not stale, oldest first, because turns of the oldest version become stale next. */
+/** The head and its ancestors that are not stale, newest first: turns of the newest version are closest to the policy. */
 const usableVersions = (line: WeightLine, staleness: number): number[] => {
   const versions: number[] = []
   for (let at: number | null = line.head; at !== null && versions.length <= staleness;) {
-    versions.unshift(at)
+    versions.push(at)
     const parent: number | null = line.versions.get(at)?.parent ?? null
     at = parent !== null && parent < at ? parent : null
   }

@@ -5,15 +5,17 @@
  * turns without keys, fill a batch alone. A client chooses its subjects, so a subject's share is no limit: turns beyond it
  * come after those of other subjects.
  */
-import type { BatchItem } from '@instar/events'
+import type { BatchItem, Queue } from '@instar/events'
 import { combine } from './baseline.ts'
 import { episodeGroups, outcomeOf, type EpisodeGroup, type EpisodeSettings } from './episodes.ts'
 import { isOfEpisode, isPending, unusable, usableTurns } from './pending.ts'
 import type { TrainerState } from './state.ts'
 
 export type ChoiceSettings = EpisodeSettings & {
-  /** Turns of a batch; at most MAX_ITEMS. */
+  /** Turns of a batch, at least; at most MAX_ITEMS. */
   batchSize: number
+  /** Turns of a batch, at most, where more are pending; at most MAX_ITEMS. Below `batchSize` it has no effect. */
+  batchMax: number
   /** Milliseconds, from the first score, that turns wait for an unsampled or unscored candidate of their request. */
   groupWaitMs: number
   /** The largest share of a batch, 0…1, of one API key or one subject; at least one request. */
@@ -52,12 +54,12 @@ export const countUsable = (
   versions: readonly number[],
   options: ChoiceSettings,
   now: number,
+  episodes: readonly EpisodeGroup[] = episodeGroups(state, versions, options, now).ready,
 ): UsableCount => {
   const limit = keyLimit(state, options, now)
   let [usable, held] = [0, 0]
   const counts = new Map([...usableTurns(state, versions)].map(([key, { count }]) => [key, count]))
-  for (const { key, turns } of episodeGroups(state, versions, options, now).ready)
-    counts.set(key, (counts.get(key) ?? 0) + turns.length)
+  for (const { key, turns } of episodes) counts.set(key, (counts.get(key) ?? 0) + turns.length)
   for (const [key, count] of counts) {
     usable += count
     if (key !== '') held += Math.max(0, count - limit)
@@ -65,16 +67,45 @@ export const countUsable = (
   return { usable, held }
 }
 
-/** The turns of the next batch. `versions`: the usable ones, oldest first; turns of the oldest go first. */
+/**
+ * The turns of the next batch: as many as are usable, from `batchSize` to `batchMax`; fewer than `batchSize` if no batch can
+ * be sealed. The shares of keys and subjects are those of the batch's own size. `versions`: the usable ones, newest first.
+ */
 export const choose = (
   state: TrainerState,
   versions: readonly number[],
   options: ChoiceSettings,
   now: number,
 ): ChosenTurn[] => {
+  const { ready } = episodeGroups(state, versions, options, now)
+  let size = Math.max(options.batchSize, options.batchMax)
+  for (;;) {
+    const sized = { ...options, batchSize: size }
+    const { usable, held } = countUsable(state, versions, sized, now, ready)
+    // Turns that wait for other candidates, or exceed a share, may leave fewer than were counted: a smaller batch then.
+    const requests = usable - held < size ? [] : requestsOf(state, versions, sized, now, ready)
+    const turns = requests.flat().length
+    // In reverse, so that the newest rewards weigh most in the baselines.
+    if (turns >= size || size <= options.batchSize) return requests.reverse().flat()
+    size = Math.max(options.batchSize, Math.min(size - 1, turns > 0 ? turns : usable - held))
+  }
+}
+
+/**
+ * The requests and groups of episodes of a batch of `batchSize`, episodes first, then the newest turns: their version is
+ * closest to the head.
+ */
+const requestsOf = (
+  state: TrainerState,
+  versions: readonly number[],
+  options: ChoiceSettings,
+  now: number,
+  ready: readonly EpisodeGroup[],
+): ChosenTurn[][] => {
   const limit = keyLimit(state, options, now)
   const subjectLimit = turnsOf(options.subjectShare, options)
-  const chosen: ChosenTurn[] = []
+  const requests: ChosenTurn[][] = []
+  let chosen = 0
   const examined = new Set<string>()
   const subjectCounts = new Map<string, number>()
   const beyondSubjectShare: { queue: KeyQueue; request: ChosenTurn[] }[] = []
@@ -85,7 +116,8 @@ export const choose = (
   const take = (queue: KeyQueue, request: readonly ChosenTurn[]): void => {
     queue.count += request.length
     for (const { subject } of request) subjectCounts.set(subject, (subjectCounts.get(subject) ?? 0) + 1)
-    chosen.push(...request)
+    requests.push([...request])
+    chosen += request.length
   }
   /** Takes the queue's next request within all shares; false if it has none. */
   const takeNext = (queue: KeyQueue): boolean => {
@@ -113,38 +145,56 @@ export const choose = (
     return false
   }
 
-  const { ready } = episodeGroups(state, versions, options, now)
   const groups = new Map(ready.map((group) => [group.turns[0] ?? '', group]))
   const usable = withEpisodes(usableTurns(state, versions), ready)
   const remaining = Math.max(EXAMINED_TURNS, Math.ceil((EXAMINED_TURNS * options.batchSize) / usable.length))
-  let queues = usable.map(([key, own]): KeyQueue => ({ key, count: 0, remaining, turns: concat(own.queues) }))
-  while (queues.length > 0 && chosen.length < options.batchSize) {
-    queues = queues.filter((queue) => chosen.length < options.batchSize && takeNext(queue))
+  let queues = usable.map(([key, own]): KeyQueue => ({
+    key,
+    count: 0,
+    remaining,
+    turns: newest(own.queues, remaining),
+  }))
+  while (queues.length > 0 && chosen < options.batchSize) {
+    queues = queues.filter((queue) => chosen < options.batchSize && takeNext(queue))
   }
   for (const { queue, request } of beyondSubjectShare) {
-    if (chosen.length >= options.batchSize) break
+    if (chosen >= options.batchSize) break
     if (fits(queue, request)) take(queue, request)
     else beyondKeyShare.push({ queue, request })
   }
   // A request is never split. If the limit is not a multiple of its candidates, one request may exceed it.
   for (const { queue, request } of beyondKeyShare) {
-    if (chosen.length < options.batchSize && queue.count < limit) take(queue, request)
+    if (chosen < options.batchSize && queue.count < limit) take(queue, request)
   }
-  return chosen
+  return requests
 }
 
 /** The turns of one key. `count`: its turns in the batch. `remaining`: how many more of its turns may be examined. */
 type KeyQueue = { readonly key: string; count: number; remaining: number; readonly turns: Iterator<string> }
 
-const concat = function* (queues: readonly (Iterable<string> | undefined)[]): Generator<string> {
-  for (const queue of queues) yield* queue ?? []
+/** The last `count` ids of each queue, newest first; a list as it is. `queues`: newest version first. */
+const newest = function* (
+  queues: readonly (Queue | readonly string[] | undefined)[],
+  count: number,
+): Generator<string> {
+  for (const queue of queues) {
+    if (!queue) continue
+    if (!('size' in queue)) {
+      yield* queue
+      continue
+    }
+    const last: string[] = []
+    let skipped = queue.size - count
+    for (const id of queue) if (--skipped < 0) last.push(id)
+    yield* last.reverse()
+  }
 }
 
 /** The queues of each key, in which the first turn of each group of episodes stands before single turns. */
 const withEpisodes = (
-  turns: ReadonlyMap<string, { queues: readonly (Iterable<string> | undefined)[] }>,
+  turns: ReadonlyMap<string, { queues: readonly (Queue | undefined)[] }>,
   groups: readonly EpisodeGroup[],
-): [key: string, { queues: readonly (Iterable<string> | undefined)[] }][] => {
+): [key: string, { queues: readonly (Queue | readonly string[] | undefined)[] }][] => {
   const byKey = Map.groupBy(groups, ({ key }) => key)
   return [...new Set([...byKey.keys(), ...turns.keys()])].map((key) => {
     const first = (byKey.get(key) ?? []).map(({ turns: [turn = ''] }) => turn)

@@ -14,7 +14,7 @@ import {
 } from '@instar/events'
 import { auditBatches, evolveAudit, initialAudit } from './audit.ts'
 import { advantages, ALL_TURNS, RULES } from './baseline.ts'
-import type { BatchSettings } from './batch.ts'
+import { sealBatch, type BatchSettings } from './batch.ts'
 import { computed, decide } from './decide.ts'
 import { withHint } from './hint.ts'
 import { changedSettings } from './replay-settings.ts'
@@ -22,6 +22,7 @@ import { evolve, initialState, type MemoryTrainer } from './state.ts'
 
 const OPTIONS: BatchSettings = {
   batchSize: 2,
+  batchMax: 2,
   groupWaitMs: 1000,
   keyShare: 0.5,
   subjectShare: 0.5,
@@ -225,7 +226,7 @@ describe('advantages', () => {
 })
 
 describe('decide', () => {
-  it('waits for a line and for turns, then seals in log order with all values that the update needs', () => {
+  it('waits for a line and for turns, then seals the newest in log order with all values that the update needs', () => {
     const h = new History()
     assert.deepEqual(h.act(), { do: 'wait', why: 'no_line' })
     h.line()
@@ -239,13 +240,13 @@ describe('decide', () => {
     assert.deepEqual(
       batch?.sealed.items.map((i) => [i.turn, i.reward, i.hint ? 'hint' : null]),
       [
-        ['s.a', 1, null],
         ['s.b', -1, 'hint'],
+        ['s.c', 1, null],
       ],
     )
     assert.deepEqual(structuredClone(batch?.sealed.parent), { version: 0, adapter: null, state: null })
-    assert.equal(batch?.sealed.items[0]?.record, h.records.find((r) => r.event.type === 'TurnCaptured')?.id)
-    assert.deepEqual([...h.state.pending], [['0 ', new Set(['s.c'])]])
+    assert.equal(batch?.sealed.items[0]?.record, h.records.filter((r) => r.event.type === 'TurnCaptured')[1]?.id)
+    assert.deepEqual([...h.state.pending], [['0 ', new Set(['s.a'])]])
     assert.equal(h.act().do, 'compute')
   })
 
@@ -330,7 +331,7 @@ describe('decide', () => {
     assert.equal(updateLine(h.state.updates, 'policy').batches[0]?.reason, 'no_signal')
   })
 
-  it('stale turns and turns of versions off the lineage are recorded as dropped in the batch; the oldest version goes first', () => {
+  it('stale turns and turns of versions off the lineage are recorded as dropped in the batch; of several versions the oldest stands first', () => {
     const h = new History()
     h.line()
     h.publish(1, 0)
@@ -351,6 +352,40 @@ describe('decide', () => {
     )
     assert.equal(sealed?.parent.adapter, 'a2')
     assert.equal(h.state.pending.size, 0)
+  })
+
+  it('a batch takes the newest turns, as many as are pending from batchSize to batchMax', () => {
+    const h = new History()
+    h.line()
+    const ids = Array.from({ length: 9 }, (_, i) => `t${i}`)
+    for (const id of ids.slice(0, 3)) h.scored(id, 1)
+    const sealed = (batchMax: number): string[] | undefined =>
+      sealBatch(h.state, { ...OPTIONS, batchSize: 2, batchMax }, 9)?.items.map(({ turn }) => turn)
+    assert.deepEqual(sealed(6), ['s.t0', 's.t1', 's.t2'])
+    for (const id of ids.slice(3)) h.scored(id, 1)
+    assert.deepEqual(
+      sealed(6),
+      ids.slice(3).map((id) => `s.${id}`),
+    )
+    assert.deepEqual(sealed(1), ['s.t7', 's.t8'])
+    assert.equal(sealed(99)?.length, 9)
+  })
+
+  it('a batch that grows keeps the shares of its own size, and one that waits for candidates does not grow by them', () => {
+    const h = new History()
+    h.line()
+    for (let i = 0; i < 12; i += 1) h.scored(`a${i}`, 1, { key: 'a' })
+    for (let i = 0; i < 3; i += 1) h.scored(`b${i}`, 1, { key: 'b' })
+    const settings = { ...OPTIONS, batchSize: 4, batchMax: 12, keyShare: 0.5, keyHeardMs: 1e6 }
+    const keys = sealBatch(h.state, settings, 9)
+      ?.items.map(({ turn }) => turn.slice(2, 3))
+      .sort()
+    assert.equal(keys?.join(''), 'aaaabbb', 'of seven turns an equal share is four')
+    const waiting = new History()
+    waiting.line()
+    for (const id of ['a', 'b', 'c']) waiting.scored(id, 1)
+    waiting.scored('g', 1, { group: 'g', candidates: 3 })
+    assert.equal(sealBatch(waiting.state, { ...OPTIONS, batchSize: 2, batchMax: 8 }, 9)?.items.length, 3)
   })
 
   it('the candidates of a request wait for each other, at most groupWaitMs, and other turns go before them', () => {
@@ -427,7 +462,7 @@ describe('decide', () => {
     for (const topic of ['updates', 'weights', 'turns', 'scores'])
       for (const record of h.records) if (record.topic === topic) evolve(again, record)
     assert.deepEqual([...again.pending], [...h.state.pending])
-    assert.deepEqual([...again.pending], [['0 ', new Set(['s.c'])]])
+    assert.deepEqual([...again.pending], [['0 ', new Set(['s.a'])]])
   })
 })
 
@@ -435,7 +470,7 @@ describe('audit', () => {
   const history = (): History => {
     const h = new History()
     h.line()
-    for (const id of ['a', 'b', 'c', 'd']) h.scored(id, id === 'b' ? -1 : 1)
+    for (const id of ['a', 'b', 'c', 'd']) h.scored(id, id === 'd' ? -1 : 1)
     h.act()
     return h
   }
@@ -448,11 +483,11 @@ describe('audit', () => {
   it('names the turn whose record changed, and the score that is missing', () => {
     const { records } = history()
     const changed = records.map((r) =>
-      r.event.type === 'TurnCaptured' && r.event.turn === 's.b' ? { ...r, id: 'other' } : r,
+      r.event.type === 'TurnCaptured' && r.event.turn === 's.c' ? { ...r, id: 'other' } : r,
     )
-    assert.deepEqual(audit(changed), ['turns: turn s.b is now record other'])
-    assert.deepEqual(audit(records.filter((r) => !(r.event.type === 'TurnScored' && r.event.turn === 's.a'))), [
-      'scores: the score of turn s.a that batch 1 names is not on the log',
+    assert.deepEqual(audit(changed), ['turns: turn s.c is now record other'])
+    assert.deepEqual(audit(records.filter((r) => !(r.event.type === 'TurnScored' && r.event.turn === 's.d'))), [
+      'scores: the score of turn s.d that batch 1 names is not on the log',
     ])
   })
   it('a wrong advantage and a wrong reward are found', () => {
@@ -470,7 +505,7 @@ describe('audit', () => {
           item.advantage += 1e-9
         }),
       ),
-      ['updates: advantage of turn s.b'],
+      ['updates: advantage of turn s.d'],
     )
     assert.deepEqual(
       audit(
@@ -478,7 +513,7 @@ describe('audit', () => {
           item.reward = 1
         }),
       ),
-      ['updates: reward of turn s.b'],
+      ['updates: reward of turn s.d'],
     )
   })
 })

@@ -69,13 +69,13 @@ test('the largest record of a batch fits the log, whatever the lengths of ids, s
   const line = new Line()
   const options = { ...OPTIONS, batchSize: MAX_ITEMS }
   const long = (i: number, bytes: number): string => `${'é'.repeat(bytes / 2)}.${String(i).padStart(32, '0')}`
-  for (let i = 0; i < MAX_ITEMS - 1; i += 1) line.scored(long(i, 1400), 0, { subject: `${'ü'.repeat(650)}${i}` })
   const group = { group: 'g', candidates: 200, session: 's' }
   const subject = 'ü'.repeat(700)
   const candidates = Array.from({ length: 200 }, (_, i) => ({ ...group, candidate: i, shown: i === 0, subject }))
   for (const [i, candidate] of candidates.entries()) line.scored(long(1e6 + i, 1400), 0, candidate)
   const beside = candidates.map((_, i) => line.state.turns.turns.get(long(1e6 + i, 1400))!)
   line.state.turns.sessions.set('s', { turns: beside } as never)
+  for (let i = 0; i < MAX_ITEMS - 1; i += 1) line.scored(long(i, 1400), 0, { subject: `${'ü'.repeat(650)}${i}` })
   for (let i = 0; i < 3 * MAX_DROPPED; i += 1) line.scored(long(2e6 + i, 2800), 7, { subject: 'u' })
   const sealed = line.seal(options)
   assert.ok(sealed && sealed.items.length > MAX_ITEMS + 100, `${sealed?.items.length} items`)

@@ -109,7 +109,7 @@ test('two keys with enough turns fill a batch, whatever its size, the share and 
     const line = new Line()
     addTurns(line, 'a', 50)
     addTurns(line, 'b', 50)
-    const counts = keysOf(line, line.seal({ ...OPTIONS, batchSize, keyShare }))
+    const counts = keysOf(line, line.seal({ ...OPTIONS, batchSize, batchMax: batchSize, keyShare }))
     assert.deepEqual(counts, { a: Math.ceil(batchSize / 2), b: Math.floor(batchSize / 2) }, `${batchSize} ${keyShare}`)
   }
   for (const candidates of [3, 5, 7]) {
@@ -128,7 +128,7 @@ test('a key whose requests exceed its share has at most one more in a batch and 
   addTurns(line, 'b', 1)
   assert.equal(line.seal(), null)
   addTurns(line, 'b', 6)
-  assert.deepEqual(keysOf(line, line.seal({ ...OPTIONS, batchSize: 14 })), { a: 9, b: 7 })
+  assert.deepEqual(keysOf(line, line.seal({ ...OPTIONS, batchSize: 14, batchMax: 14 })), { a: 9, b: 7 })
 })
 
 test('a key with thousands of turns of one subject leaves other keys their part of those that a decision examines', () => {
