@@ -1,6 +1,6 @@
 /**
- * Precision and recall of judges on the labelled cases of bench/judge/*.jsonl: the reactions judge and, if configured, an
- * OpenAI-compatible model. Fields and labels: bench/judge/README.md.
+ * Precision and recall of judges on the labelled cases of bench/judge/*.jsonl: the reactions judge and, if configured,
+ * an OpenAI-compatible model. Fields and labels: bench/judge/README.md.
  */
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

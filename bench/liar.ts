@@ -1,4 +1,7 @@
-/** A fact that people correct in every batch: how often it is lost to one liar, and how soon three people teach another value. */
+/**
+ * A fact that people correct in every batch: how often it is lost to one liar, and how soon three people teach another
+ * value.
+ */
 import { openModel, startLearning } from '@instar/policy'
 import { readSettings } from '@instar/process'
 import { probesOf } from '@instar/publisher'

@@ -193,7 +193,9 @@ export const startSeries = async (
   const random = seeded(seed * 1_000 + 7)
   let batches = 0
 
-  /** A person's words on an answer, scored by the scorer. Throws where it has no opinion: the batch would never be full. */
+  /**
+   * A person's words on an answer, scored by the scorer. Throws where it has no opinion: the batch would never be full.
+   */
   const react = async (
     turn: TurnCaptured,
     messages: readonly { role: 'system' | 'user'; content: string }[],

@@ -27,7 +27,10 @@ const model = {
     [...String(messages.at(-1)?.content)].map((char) => char.charCodeAt(0)),
 }
 
-/** Answers `q<n>` with `a<n>`, in two tokens; wrong, sampled, where 5 divides n; wrong, also greedily, where 2 divides n. */
+/**
+ * Answers `q<n>` with `a<n>`, in two tokens; wrong, sampled, where 5 divides n; wrong, also greedily, where 2 divides
+ * n.
+ */
 class Answers extends ScriptedLearner {
   /** Whether an adapter has forgotten what is asked. */
   lost: (n: number) => boolean = () => false

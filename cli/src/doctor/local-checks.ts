@@ -1,4 +1,6 @@
-/** The checks of `instar doctor` for one machine; those of Node, data folder, model, engine and judge also for Kafka. */
+/**
+ * The checks of `instar doctor` for one machine; those of Node, data folder, model, engine and judge also for Kafka.
+ */
 import { InstarError, requireBase } from '@instar/events'
 import { givesIds, isRemote, openRemote } from '@instar/gateway/open-remote'
 import { holdsWeights, openModel, openTokenizer, startServing } from '@instar/policy'

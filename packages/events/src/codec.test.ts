@@ -23,7 +23,8 @@ test('every version of every record has a schema, and Avro resolves each into th
     const [name, version] = schema.split('.v') as [string, string]
     for (let before = 1; before < Number(version); before += 1)
       assert.ok(typeOf(schema).createResolver(typeOf(`${name}.v${before}`)), `${schema} reads v${before}`)
-    // Version 2 of these three adds an enum symbol; no build that reads with the writer's schema is at version 1 of them.
+    // Version 2 of these three adds an enum symbol; no build that reads with the writer's schema is at version 1 of
+    // them.
     const first = ['TurnCaptured', 'TurnAborted', 'TurnSampled'].includes(name) ? 2 : 1
     for (let before = first; before < Number(version); before += 1)
       assert.ok(typeOf(`${name}.v${before}`).createResolver(typeOf(schema)), `v${before} reads ${schema}`)

@@ -1,8 +1,8 @@
 /**
  * The fold of `turns`, per session: the turns, the next state of each, and which turns are closed. The next state of a
- * turn T is the first main turn whose request contains T's answer as its last assistant answer (compared by answer key);
- * it does not change later. A retry of the request that T answered is not a next state, even if T's answer equals the
- * previous answer. A candidate that was not shown neither has a next state nor is one.
+ * turn T is the first main turn whose request contains T's answer as its last assistant answer (compared by answer
+ * key); it does not change later. A retry of the request that T answered is not a next state, even if T's answer equals
+ * the previous answer. A candidate that was not shown neither has a next state nor is one.
  *
  * The fold owns the states and changes them in place. The id of a turn contains the id of its session.
  */

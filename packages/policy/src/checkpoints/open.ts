@@ -23,8 +23,8 @@ async function hashFile(file: string): Promise<string> {
 }
 
 /**
- * sha256 of the lines `name␀sha256 of the bytes\n` of all files, in order. `named(name)`: the same hash if a single file
- * were named `<name>.gguf`; the hash of a folder does not depend on its name.
+ * sha256 of the lines `name␀sha256 of the bytes\n` of all files, in order. `named(name)`: the same hash if a single
+ * file were named `<name>.gguf`; the hash of a folder does not depend on its name.
  */
 async function hashFiles(files: readonly string[]): Promise<{ sha256: string; named(name: string): string }> {
   const hashes: string[] = []

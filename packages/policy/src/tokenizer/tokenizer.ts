@@ -11,8 +11,8 @@ import { tokenBytes, type ByteForm } from './bytes.ts'
 import { TokenCache } from './token-cache.ts'
 
 /**
- * A token that is not produced by merges. Decoding omits it if it is `special`. `lstrip`, `rstrip`: encoding drops white
- * space to its left or right.
+ * A token that is not produced by merges. Decoding omits it if it is `special`. `lstrip`, `rstrip`: encoding drops
+ * white space to its left or right.
  */
 type AddedToken = { id: number; content: string; special: boolean; lstrip: boolean; rstrip: boolean }
 
@@ -218,8 +218,8 @@ const split = (regex: string): JsonObject => ({
 })
 
 /**
- * Rewrites pre-tokenizers so that this library splits texts like Hugging Face's Rust library. Its `Digits` matches ASCII
- * digits only instead of all Unicode numbers, and its `ByteLevel` uses JavaScript's definition of white space.
+ * Rewrites pre-tokenizers so that this library splits texts like Hugging Face's Rust library. Its `Digits` matches
+ * ASCII digits only instead of all Unicode numbers, and its `ByteLevel` uses JavaScript's definition of white space.
  */
 function withUnicodeSplits(step: unknown): unknown {
   if (!isJsonObject(step)) return step
@@ -231,7 +231,9 @@ function withUnicodeSplits(step: unknown): unknown {
   return Array.isArray(steps) ? { ...step, pretokenizers: steps.map(withUnicodeSplits) } : step
 }
 
-/** Reads the decoder of tokenizer.json. Supported: ByteLevel, or a sequence of Replace, ByteFallback, Fuse and Strip. */
+/**
+ * Reads the decoder of tokenizer.json. Supported: ByteLevel, or a sequence of Replace, ByteFallback, Fuse and Strip.
+ */
 function byteForm(decoder: unknown, file: string): ByteForm {
   const form: ByteForm = { byteLevel: false, byteFallback: false, replace: [], stripLeadingSpace: false }
   const steps =

@@ -49,8 +49,8 @@ export const rewardTurn = async (
 }
 
 /**
- * Closes a session with the reward of its episode, and rewards `turns` instead while older readers of the log do not know
- * outcomes.
+ * Closes a session with the reward of its episode, and rewards `turns` instead while older readers of the log do not
+ * know outcomes.
  */
 export const endEpisode = async (
   ports: CompatPorts,

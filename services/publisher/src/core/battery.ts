@@ -6,9 +6,9 @@ import type { LineStarted, Settings } from '@instar/events'
 import type { Noise } from './falls.ts'
 
 /**
- * What the base answered. `asked`: probes that were put to it, `right`: those with a correct greedy answer; `kept`: ids of
- * those that were also correct in each sampled answer. `noise`: of fresh answers to
- * the kept ones, which did not decide what is kept.
+ * What the base answered. `asked`: probes that were put to it, `right`: those with a correct greedy answer; `kept`: ids
+ * of those that were also correct in each sampled answer. `noise`: of fresh answers to the kept ones, which did not
+ * decide what is kept.
  */
 export type BaseAnswers = { asked: number; right: number; kept: string[]; noise: Noise }
 
@@ -40,7 +40,9 @@ export const batteryOf = (started: Pick<LineStarted, 'settings'> | null): Batter
 /** Kept probes below which a gate is said to have too few, unless a setting names another number. */
 export const MINIMUM = 32
 
-/** A sentence for console, `doctor` and `versions`; '' if there are enough. `found`: kept probes that were found again. */
+/**
+ * A sentence for console, `doctor` and `versions`; '' if there are enough. `found`: kept probes that were found again.
+ */
 export const probeShortage = (
   started: Pick<LineStarted, 'settings'> | null,
   minimum: number = MINIMUM,

@@ -2,8 +2,8 @@
 import type { PublisherState } from './state.ts'
 
 /**
- * At most `limit` trainable turns with a positive score that no batch of any line has trained on, newest first. The batch
- * of the candidate is one of these batches.
+ * At most `limit` trainable turns with a positive score that no batch of any line has trained on, newest first. The
+ * batch of the candidate is one of these batches.
  */
 export const positiveTurns = (state: PublisherState, limit: number): string[] => {
   const found: string[] = []

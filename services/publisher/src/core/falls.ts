@@ -1,8 +1,8 @@
 /**
- * How many probes must fall for a rejection. The base fails `failed` of `answers` fresh answers to its probes; a model that
- * has lost nothing fails each of `probes` probes at the same unknown rate. With a uniform prior of that rate the number
- * of falls has a beta-binomial distribution (Skellam 1948), which holds for few `answers` as well. Rates that differ
- * between probes only make large numbers of falls less likely (Hoeffding 1956, theorem 4).
+ * How many probes must fall for a rejection. The base fails `failed` of `answers` fresh answers to its probes; a model
+ * that has lost nothing fails each of `probes` probes at the same unknown rate. With a uniform prior of that rate the
+ * number of falls has a beta-binomial distribution (Skellam 1948), which holds for few `answers` as well. Rates that
+ * differ between probes only make large numbers of falls less likely (Hoeffding 1956, theorem 4).
  */
 
 /** The largest probability with which a model that has lost nothing is rejected, per verdict. */
@@ -33,7 +33,9 @@ export const fallProbabilities = (probes: number, { answers, failed }: Noise): n
   )
 }
 
-/** The smallest number of falls whose probability, or that of more, is at most FALSE_REJECTION; `probes` + 1: none is. */
+/**
+ * The smallest number of falls whose probability, or that of more, is at most FALSE_REJECTION; `probes` + 1: none is.
+ */
 export const fallsToReject = (probes: number, noise: Noise): number => {
   let tail = 0
   const probabilities = fallProbabilities(probes, noise)

@@ -1,4 +1,7 @@
-/** Candidates that are harmed in one way each, beside limits that a strong wish needs; a gate without these rules accepts all. */
+/**
+ * Candidates that are harmed in one way each, beside limits that a strong wish needs; a gate without these rules
+ * accepts all.
+ */
 import { deepEqual, equal } from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { checkCandidate, THRESHOLDS, type Figures } from './gate.ts'

@@ -4,12 +4,15 @@
  * those that the base answers correctly, and length and entropy on the fixed prompts have the base's as their floor.
  */
 export type Thresholds = {
-  /** Maximum mean KL to the parent and to the base, in nats per token of sampled answers; also on the fixed prompts alone. */
+  /**
+   * Maximum mean KL to the parent and to the base, in nats per token of sampled answers; also on the fixed prompts
+   * alone.
+   */
   klParent: number
   klBase: number
   /**
-   * Maximum drop of the content figure (a share, 0…1) below the best accepted version. For lines of earlier builds, whose
-   * probes are not those that the base answered; for others core/falls.ts gives the limit.
+   * Maximum drop of the content figure (a share, 0…1) below the best accepted version. For lines of earlier builds,
+   * whose probes are not those that the base answered; for others core/falls.ts gives the limit.
    */
   contentDrop: number
   /** Maximum mean length of sampled answers, in tokens: `lengthFactor` times the parent's plus `lengthSlack`. */
@@ -54,7 +57,9 @@ export const THRESHOLDS: Thresholds = {
 export type Figures = {
   /** 1 if all figures are finite, otherwise 0. */
   finite: number
-  /** Over all sampled answers; `_fixed`: over those to the fixed prompts; `_base`, `_parent`: of the base, of the head. */
+  /**
+   * Over all sampled answers; `_fixed`: over those to the fixed prompts; `_base`, `_parent`: of the base, of the head.
+   */
   kl_parent: number
   kl_base: number
   kl_parent_fixed?: number

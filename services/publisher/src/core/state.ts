@@ -1,4 +1,6 @@
-/** The publisher's state: one fold per topic, the updates without a verdict, and the latest turns with a positive score. */
+/**
+ * The publisher's state: one fold per topic, the updates without a verdict, and the latest turns with a positive score.
+ */
 import {
   foldScores,
   foldTurns,

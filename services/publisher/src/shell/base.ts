@@ -44,8 +44,8 @@ export const ask = async (
 export type BaseProgress = { asked: number; of: number; kept: number }
 
 /**
- * Keeps the probes with a correct greedy answer and `battery.samples` correct sampled ones, `battery.kept` in all, and puts
- * these `battery.again` times more. A probe that does not fit the context is not asked.
+ * Keeps the probes with a correct greedy answer and `battery.samples` correct sampled ones, `battery.kept` in all, and
+ * puts these `battery.again` times more. A probe that does not fit the context is not asked.
  */
 export const askBase = async (
   ports: MeasurePorts,
@@ -82,7 +82,9 @@ export const askBase = async (
   return found
 }
 
-/** The fixed prompts that fit the context: the same ones, `config.fixedSamples` at most, for base and every candidate. */
+/**
+ * The fixed prompts that fit the context: the same ones, `config.fixedSamples` at most, for base and every candidate.
+ */
 export const fixedPrompts = (model: Model, { prompts }: ProbeSet, config: PublisherConfig): number[][] =>
   prompts
     .map((messages) => model.promptIds(messages, {}))

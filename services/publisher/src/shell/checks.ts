@@ -34,7 +34,9 @@ const matches = <T>(schema: z.ZodType<T>, value: unknown): T => {
   throw new RangeError(`${['check', ...(issue?.path ?? [])].join('.')}: ${issue?.message ?? 'invalid'}`)
 }
 
-/** Throws RangeError, SyntaxError or Error with the reason, if the check is not one of the kinds or does not compile. */
+/**
+ * Throws RangeError, SyntaxError or Error with the reason, if the check is not one of the kinds or does not compile.
+ */
 export const compileCheck = (check: unknown): Check => {
   if (typeof check !== 'object' || check === null) throw new RangeError('check: exact, regex or json-schema is missing')
   if ('exact' in check) {

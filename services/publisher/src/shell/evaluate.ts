@@ -175,7 +175,9 @@ const samplePrompts = async (
   return { batch: await Promise.all(items.map((item) => ports.reader.promptIds(item.turn))), fixed }
 }
 
-/** The most tokens that one verdict generates: each sampled answer and each answer to a probe of the line at its limit. */
+/**
+ * The most tokens that one verdict generates: each sampled answer and each answer to a probe of the line at its limit.
+ */
 export const mostTokens = (config: PublisherConfig, probes: readonly Probe[]): number =>
   probes.reduce((sum, { maxTokens }) => sum + maxTokens, config.samples * config.maxTokens)
 

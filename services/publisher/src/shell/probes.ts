@@ -16,7 +16,9 @@ import { compileCheck, compileExpectation, type Check } from './checks.ts'
 /** `id`: 12 hex digits of a hash of messages and check. `maxTokens`: limit of an answer. */
 export type Probe = { id: string; kind: string; messages: readonly ChatMessage[]; maxTokens: number; check: Check }
 
-/** `prompts`: the fixed ones for KL, length and entropy. `own`: how many of the probes are not of the shipped battery. */
+/**
+ * `prompts`: the fixed ones for KL, length and entropy. `own`: how many of the probes are not of the shipped battery.
+ */
 export type ProbeSet = { probes: readonly Probe[]; prompts: readonly (readonly ChatMessage[])[]; own: number }
 
 export const NO_PROBES: ProbeSet = { probes: [], prompts: [], own: 0 }

@@ -1,4 +1,6 @@
-/** The publisher's state in a snapshot: its folds, the updates without a verdict, and the turns with a positive score. */
+/**
+ * The publisher's state in a snapshot: its folds, the updates without a verdict, and the turns with a positive score.
+ */
 import { foldVersion, storedScores, storedTurns, storedUpdates, storedWeights, type Snapshot } from '@instar/log'
 import type { PublisherState } from '../core/state.ts'
 

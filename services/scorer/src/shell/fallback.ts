@@ -11,8 +11,8 @@ const WHY: Readonly<Record<SteppedDown, string>> = {
 }
 
 /**
- * The judges in the order in which they are asked. `model` makes the judge of the model; it is given what to call after a
- * failed attempt, which returns false if the fallback judges: then it is not to be waited for.
+ * The judges in the order in which they are asked. `model` makes the judge of the model; it is given what to call after
+ * a failed attempt, which returns false if the fallback judges: then it is not to be waited for.
  */
 export const withFallback = (
   model: (failed: () => boolean) => Judge,

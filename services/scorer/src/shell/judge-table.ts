@@ -1,7 +1,7 @@
 /**
- * The judges by name. An entry makes its judge, with one that steps in for it; none where its configuration is missing. A
- * new one: a `Judge` (judges.ts) in a file like llm-judge.ts or reactions-judge.ts, an entry here, its name and settings
- * in ../config.ts.
+ * The judges by name. An entry makes its judge, with one that steps in for it; none where its configuration is missing.
+ * A new one: a `Judge` (judges.ts) in a file like llm-judge.ts or reactions-judge.ts, an entry here, its name and
+ * settings in ../config.ts.
  */
 import type { JudgeName, ScorerConfig } from '../config.ts'
 import { withFallback } from './fallback.ts'

@@ -6,14 +6,15 @@
  *
  * The first mean of a subject is that of its rewards in the batch, shrunk towards the running mean of its API key (of
  * all turns without keys) with the weight of SHRINK turns; otherwise a subject with one turn would have advantage 0.
- * Clients choose their subjects but not their keys: constant praise under changing subjects converges to the mean of the
- * key, and its advantages to 0. The first mean of a key is shrunk towards the mean of all turns.
+ * Clients choose their subjects but not their keys: constant praise under changing subjects converges to the mean of
+ * the key, and its advantages to 0. The first mean of a key is shrunk towards the mean of all turns.
  *
- * A turn of an episode has the reward outcome + turnScoreWeight · turnScore (OpenClaw-RL, arXiv 2603.10165), and each part
- * its own baseline. That of the outcome is the mean over the episodes of its task, each counted once whatever its number
- * of turns, or else a running mean of the subject's outcomes with one step per episode: all turns of an episode share one
- * trajectory advantage. That of the own score is the mean of the subject's own scores. Means per turn index, and means over
- * the turns of a group, depend on when the policy stops, and so favour long or short episodes (docs/learning.md).
+ * A turn of an episode has the reward outcome + turnScoreWeight · turnScore (OpenClaw-RL, arXiv 2603.10165), and each
+ * part its own baseline. That of the outcome is the mean over the episodes of its task, each counted once whatever its
+ * number of turns, or else a running mean of the subject's outcomes with one step per episode: all turns of an episode
+ * share one trajectory advantage. That of the own score is the mean of the subject's own scores. Means per turn index,
+ * and means over the turns of a group, depend on when the policy stops, and so favour long or short episodes
+ * (docs/learning.md).
  */
 export const DECAY = 0.9
 const SHRINK = 2
@@ -34,8 +35,8 @@ export const combine = (turnScore: number | null, outcome: number | null, turnSc
 type Mean = { value: number; count: number }
 export type Baselines = Pick<ReadonlyMap<string, Mean>, 'get'>
 /**
- * `key`: the API key, null without keys. `group`: the request; its candidates have the same. `episode`: where an outcome is
- * in the reward; `task` '' is compared with no other episode.
+ * `key`: the API key, null without keys. `group`: the request; its candidates have the same. `episode`: where an
+ * outcome is in the reward; `task` '' is compared with no other episode.
  */
 export type RewardedTurn = {
   subject: string

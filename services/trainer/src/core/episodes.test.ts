@@ -115,7 +115,8 @@ test('a turn of an episode waits for the outcome, its reward is outcome + weight
       [1, 1, 1.5],
     ],
   )
-  // The outcome's part of an advantage is the trajectory's: ±1 about the mean of the two episodes, whatever their lengths.
+  // The outcome's part of an advantage is the trajectory's: ±1 about the mean of the two episodes, whatever their
+  // lengths.
   assert.deepEqual(
     of(sealed, 'a').map(({ advantage }) => advantage),
     of(sealed, 'a').map(({ reward, baseline }) => reward - baseline),

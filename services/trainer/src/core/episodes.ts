@@ -2,8 +2,8 @@
  * Episodes: sessions whose turns name a task or that end with an outcome. The turns of an episode wait for its outcome.
  * Episodes of one task and one API key are a group: the first `taskEpisodes` that began, whichever end first, because a
  * group of the first that ended would compare short episodes with short ones, a baseline that depends on the number of
- * turns. The group trains when all of them are over and scored, or `taskWaitMs` after the first of them ended, with those
- * that are over. An episode without a task is a group of its own. A group is never split between batches.
+ * turns. The group trains when all of them are over and scored, or `taskWaitMs` after the first of them ended, with
+ * those that are over. An episode without a task is a group of its own. A group is never split between batches.
  */
 import type { BatchItem, EpisodeOutcome, SessionState, Settings, TurnState } from '@instar/events'
 import { advantages, rulesOf, type Baselines, type RewardedTurn } from './baseline.ts'
@@ -123,7 +123,10 @@ export const outcomeOf = (
 const chunks = <T>(items: readonly T[], size: number): T[][] =>
   Array.from({ length: Math.ceil(items.length / size) }, (_, i) => items.slice(i * size, (i + 1) * size))
 
-/** The turns of episodes in groups of at most MAX_GROUP_TURNS: as many whole episodes as fit, a longer one alone in parts. */
+/**
+ * The turns of episodes in groups of at most MAX_GROUP_TURNS: as many whole episodes as fit, a longer one alone in
+ * parts.
+ */
 const fitting = (episodes: readonly string[][]): string[][] => {
   const groups: string[][] = []
   let open: string[] = []

@@ -1,6 +1,8 @@
 import type { BatchItem, Written } from '@instar/events'
 
-/** The teacher's prompt: the messages of the request, with the hint on a new line at the end of the last user message. */
+/**
+ * The teacher's prompt: the messages of the request, with the hint on a new line at the end of the last user message.
+ */
 type ChatMessage = { role: string; content: unknown; [key: string]: unknown }
 
 export const withHint = (messages: readonly ChatMessage[], hint: string): ChatMessage[] => {
@@ -13,7 +15,9 @@ export const withHint = (messages: readonly ChatMessage[], hint: string): ChatMe
   return messages.with(at, { ...message, content })
 }
 
-/** The hint that the item is trained with: that of a turn whose own score is negative, whatever its episode's outcome. */
+/**
+ * The hint that the item is trained with: that of a turn whose own score is negative, whatever its episode's outcome.
+ */
 export const hintOf = ({ reward, turnScore, outcome, hint }: BatchItem): Written | null => {
   const own = (outcome ?? null) === null ? reward : (turnScore ?? null)
   return own !== null && own < 0 ? hint : null

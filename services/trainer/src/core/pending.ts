@@ -1,7 +1,8 @@
 /**
- * Pending turns: scored, and neither taken by a batch nor dropped with one. They are in queues by version and API key, so
- * that the cost of a decision does not depend on the number of turns that no batch can use. Turns of episodes are in a
- * queue per session (episodes.ts), also before they are scored. The queues are a cache of `turns` and `scores` minus `updates` and do not depend on the order in which topics are read.
+ * Pending turns: scored, and neither taken by a batch nor dropped with one. They are in queues by version and API key,
+ * so that the cost of a decision does not depend on the number of turns that no batch can use. Turns of episodes are in
+ * a queue per session (episodes.ts), also before they are scored. The queues are a cache of `turns` and `scores` minus
+ * `updates` and do not depend on the order in which topics are read.
  */
 import {
   updateLine,
@@ -69,7 +70,9 @@ const queueOf = ({ policy, turns }: Pick<PendingState, 'policy' | 'turns'>, id: 
 /** The queue of a session's turns while they wait for its outcome, and after it. */
 const EPISODE = 'episode '
 
-/** Whether the turn waits for the outcome of its episode, or an outcome covers it. A background candidate does neither. */
+/**
+ * Whether the turn waits for the outcome of its episode, or an outcome covers it. A background candidate does neither.
+ */
 export const isOfEpisode = (
   { turns }: Pick<PendingState, 'turns'>,
   { session, shown, task, outcomeBy }: TurnState,
@@ -106,8 +109,8 @@ export const turnRead = (state: PendingState, id: string): void => {
 }
 
 /**
- * Puts a turn that no batch has taken into its queue: a turn of an episode, since its outcome may be its only reward, and
- * any other turn with a reward.
+ * Puts a turn that no batch has taken into its queue: a turn of an episode, since its outcome may be its only reward,
+ * and any other turn with a reward.
  */
 const place = (state: PendingState, id: string): void => {
   const { turns, scores, updates, policy } = state

@@ -15,7 +15,9 @@ import { advantagesOf, outcomeOf } from './episodes.ts'
 import { isTooLong } from './pending.ts'
 import type { AuditState } from './audit.ts'
 
-/** A version (`from`: the range starts after its batch; `until`: the range includes it) or a time in ms since the epoch. */
+/**
+ * A version (`from`: the range starts after its batch; `until`: the range includes it) or a time in ms since the epoch.
+ */
 export type Bound = { version: number } | { time: number } | null
 export type ReplayOptions = {
   branch: string
@@ -47,7 +49,10 @@ const versionOf = (state: AuditState, version: number): VersionState => {
   return found
 }
 
-/** The time at which the batch of a version was sealed; for a promoted version, whose batch is on a branch, its own time. */
+/**
+ * The time at which the batch of a version was sealed; for a promoted version, whose batch is on a branch, its own
+ * time.
+ */
 const sealedAt = (state: AuditState, bound: NonNullable<Bound>): number => {
   if ('time' in bound) return bound.time
   if (bound.version === 0) return -1
@@ -82,7 +87,9 @@ export function* recordedBatches(
   }
 }
 
-/** Whether a replay with changed settings may use a turn: not spent before the range and, with `until`, spent within it. */
+/**
+ * Whether a replay with changed settings may use a turn: not spent before the range and, with `until`, spent within it.
+ */
 export const turnsInRange = (state: AuditState, from: Bound, until: Bound): ((turn: string) => boolean) => {
   const range = rangeOf(state, from, until)
   return (turn) => {
@@ -156,8 +163,8 @@ export function* turnsWithNextState(
 }
 
 /**
- * The turns of a replay with changed settings, in the order of their first scores: usable, not too long for a batch, and
- * scored under the key `scoredBy` (the policy or a branch of it).
+ * The turns of a replay with changed settings, in the order of their first scores: usable, not too long for a batch,
+ * and scored under the key `scoredBy` (the policy or a branch of it).
  */
 export function* scoredTurns(state: AuditState, scoredBy = state.policy): Generator<ScoredTurn> {
   const order = state.scored.get(scoredBy)

@@ -44,7 +44,10 @@ export const initialState = (policy: string): MemoryTrainer => ({
   keys: new Map(),
 })
 
-/** Folds one record. Null for a topic that the trainer does not use and for records of other policies, branches among them. */
+/**
+ * Folds one record. Null for a topic that the trainer does not use and for records of other policies, branches among
+ * them.
+ */
 export const evolve = (state: TrainerState, logged: Logged<Event>): FoldOutcome | null => {
   switch (logged.topic) {
     case 'turns': {

@@ -1,7 +1,7 @@
 /**
- * The expectation of the policy gradient over episodes of different lengths, exact, by enumeration. At each turn a policy
- * with one parameter θ goes on with probability p = σ(θ), at most TURNS turns; an episode of T turns has the outcome O(T).
- * The derivation is in docs/learning.md.
+ * The expectation of the policy gradient over episodes of different lengths, exact, by enumeration. At each turn a
+ * policy with one parameter θ goes on with probability p = σ(θ), at most TURNS turns; an episode of T turns has the
+ * outcome O(T). The derivation is in docs/learning.md.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -75,7 +75,10 @@ const turnMean: Estimator = (episodes, outcome) => {
   const baseline = mean(episodes.flatMap((turns) => Array.from({ length: turns }, () => outcome(turns))))
   return episodes.map((turns) => Array.from({ length: turns }, () => outcome(turns) - baseline))
 }
-/** OpenClaw-RL's step_wise: z-scores within (group, turn index); a lone turn keeps its reward, constant buckets are dropped. */
+/**
+ * OpenClaw-RL's step_wise: z-scores within (group, turn index); a lone turn keeps its reward, constant buckets are
+ * dropped.
+ */
 const perIndex: Estimator = (episodes, outcome) =>
   episodes.map((turns) =>
     Array.from({ length: turns }, (_, t) => {

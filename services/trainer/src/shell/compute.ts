@@ -1,4 +1,7 @@
-/** Computes a sealed batch on the learning engine: reads its turns and its parent from the log, stores the results as blobs. */
+/**
+ * Computes a sealed batch on the learning engine: reads its turns and its parent from the log, stores the results as
+ * blobs.
+ */
 import { lossMode } from '../core/loss-modes.ts'
 import { dialectOf, parseJson } from '@instar/dialects'
 import { InstarError, readWritten, weightLine, type BatchItem, type BatchSealed } from '@instar/events'
@@ -103,8 +106,8 @@ const loadAdapter = async (log: EventLog, sha256: string, at: number): Promise<A
   adapterFromWeights(await getBlob(log, sha256, at))
 
 /**
- * The settings of a step. The weight of the KL to the base grows with the advantages, so a batch without signal is not an
- * update by the KL alone. The loss `opd` has no advantages: since rules 2 its KL has the full weight
+ * The settings of a step. The weight of the KL to the base grows with the advantages, so a batch without signal is not
+ * an update by the KL alone. The loss `opd` has no advantages: since rules 2 its KL has the full weight
  * (`klFullAtAdvantage` 0). Batches of earlier rules are computed with the scaled weight.
  */
 export const stepSettings = ({ settings, seed, loss }: BatchSealed): StepSettings => {

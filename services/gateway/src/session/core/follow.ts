@@ -1,7 +1,7 @@
 /**
  * Finds the turn that a request continues where the last answer differs from the recorded one: by an id of ours in the
- * request, or by the answer's words, as agents of a text protocol send them (answer-in-text.ts). The match is recorded as
- * the answer that the request follows, so that all readers join the same turns.
+ * request, or by the answer's words, as agents of a text protocol send them (answer-in-text.ts). The match is recorded
+ * as the answer that the request follows, so that all readers join the same turns.
  */
 import { matchingPrefixes, contentText, withoutThought, type SessionState, type TurnState } from '@instar/events'
 import { mintedIdsIn, isFields, mintedIdsInText, turnIdPart, type MintedId } from '@instar/dialects'
