@@ -163,7 +163,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
   const record = recordScorerMetrics(
     ports.metrics ?? NO_METRICS,
     work,
-    () => state.claims.size,
+    () => ({ claims: state.claims.size, seen: state.seen.size }),
     () => judges.map((judge) => judge.steppedDown?.() ?? null).find((down) => down !== null) ?? null,
   )
 
@@ -189,7 +189,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
   }
 
   const judge = async (request: JudgeRequest): Promise<void> => {
-    const output = judged(state, request, await judgementOf(request), now(), { agreement: config.agreement })
+    const output = judged(state, request, await judgementOf(request), now(), config)
     if (output) carryOut(output)
   }
 

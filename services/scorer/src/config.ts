@@ -78,6 +78,12 @@ export const scorerConfig = z
       .max(16)
       .default(2)
       .describe('independent people (API keys; without keys, subjects) who must claim a value before it is taught'),
+    duplicates: z
+      .int()
+      .min(1)
+      .max(64)
+      .default(4)
+      .describe('scores of the same request, answer and reaction in 24 hours; more are skipped as `duplicate`'),
     judges: z
       .array(
         z.preprocess((name) => (typeof name === 'string' ? (judgeNamed(name) ?? name) : name), z.enum(JUDGE_NAMES)),

@@ -35,7 +35,7 @@ export const METRICS = {
   instar_turns_skipped_total: {
     type: 'counter',
     of: 'scorer',
-    help: 'Turns skipped without a score, by reason: `overloaded` if the judge is too slow, `stale` if no batch would take the turn.',
+    help: 'Turns skipped without a score, by reason: `overloaded` if the judge is too slow, `stale` if no batch would take the turn, `duplicate`, `asked_for_praise` and `degenerate` for praise that must not count.',
     labels: { reason: FEW },
   },
   instar_judge_replaced: {
@@ -49,6 +49,11 @@ export const METRICS = {
     of: 'scorer',
     help: 'Hints that state a value ("the right answer is 14"): `agreed` if enough independent people claimed it or a tool returned it, else `withheld`.',
     labels: { outcome: ['agreed', 'withheld'] },
+  },
+  instar_scored_digests: {
+    type: 'gauge',
+    of: 'scorer',
+    help: 'Different sets of request, answer and reaction that were scored lately, held to find repetitions; at most 4,096 for each policy.',
   },
   instar_value_claims: {
     type: 'gauge',

@@ -17,6 +17,7 @@ import {
   type TurnState,
 } from '@instar/events'
 import { LEAST_AGREEMENT, withAgreement } from './claims.ts'
+import { MOST_DUPLICATES, withCap } from './duplicates.ts'
 import { earliest, park, pop, unpark, unwatch, watchAgain } from './idle.ts'
 import type { Judged } from './judgement.ts'
 import { needOf, rankOf, scoreOf, type Need } from './need.ts'
@@ -171,11 +172,12 @@ export const judged = (
   request: JudgeRequest,
   opinion: Judged,
   now: number,
-  { agreement = LEAST_AGREEMENT }: { agreement?: number } = {},
+  { agreement = LEAST_AGREEMENT, duplicates = MOST_DUPLICATES }: { agreement?: number; duplicates?: number } = {},
 ): Output | null => {
   const turn = underJudgement(state, request)
   if (!turn) return null
-  const result = withAgreement(state.claims, turn, opinion, agreement)
+  const counted = withCap(state.seen, turn.policy, opinion, now, duplicates)
+  const result = withAgreement(state.claims, turn, counted, agreement)
   const { reward, judge, hint, verdicts } = result
   if (reward === null || judge === null)
     return appendScore(state, skipped(turn, request.cause, result.reason ?? 'abstained', verdicts, now))

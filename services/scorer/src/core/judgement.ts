@@ -54,6 +54,8 @@ export type Judged = {
   reason: string | null
   /** The hint states a value, which teaches only where others agree (claims.ts); absent: it states none. */
   claim?: Claim
+  /** Digest of request, answer and reaction (duplicates.ts); absent: it is not counted. */
+  same?: string
 }
 
 /**

@@ -26,6 +26,7 @@ import {
   type WeightsState,
 } from '@instar/events'
 import { foldClaim, type ClaimTable } from './claims.ts'
+import { foldSeen, type SeenTable } from './duplicates.ts'
 import { needOf, type ScoredTurns } from './need.ts'
 import { initialIdle, rebuild, unwatch, watch, watchAgain, type Idle } from './idle.ts'
 
@@ -40,6 +41,8 @@ export type ScorerState = ScoredTurns & {
   weights: WeightsState
   /** Values that people said are right. */
   claims: ClaimTable
+  /** How often the same request, answer and reaction were scored. */
+  seen: SeenTable
   /** Turns that need a score, by the records read so far, on any partition. */
   needed: Queue
   /** Those of them of which something was read since `decide` looked at them, MOST_TOUCHED at most. */
@@ -70,6 +73,7 @@ export const initialState = (): MemoryScorer => ({
   scores: new Map(),
   weights: initialWeights(),
   claims: new Map(),
+  seen: new Map(),
   needed: new Set(),
   touched: new Set(),
   sweep: false,
@@ -178,7 +182,10 @@ const evolveScores = (state: ScorerState, logged: Logged<ScoresEvent>): FoldOutc
   let scores = state.scores.get(event.policy)
   if (!scores) state.scores.set(event.policy, (scores = initialScores()))
   const outcome = foldScores(scores, logged)
-  if (outcome.counted) foldClaim(state.claims, event, logged.offset)
+  if (outcome.counted) {
+    foldClaim(state.claims, event, logged.offset)
+    foldSeen(state.seen, event, logged.offset)
+  }
   const work = state.work.get(event.turn)
   if (work?.step === 'appended' && work.record === logged.id) state.work.delete(event.turn)
   // Looks again after another record won: feedback may still outrank it.

@@ -3,6 +3,8 @@ import { InstarError } from '@instar/events'
 import type { SteppedDown } from '../core/breaker.ts'
 import type { JudgeRequest } from '../core/decide.ts'
 import { claimOf, valueOfHint } from '../core/claims.ts'
+import { sameOf } from '../core/duplicates.ts'
+import { whyNoPraise } from '../core/guards.ts'
 import { settle, type Evidence, type Judged, type Judgement, type JudgeOpinion } from '../core/judgement.ts'
 import { reactionsId, readWords } from '../core/reactions/judge.ts'
 import { reactionModel } from './weights.ts'
@@ -55,7 +57,11 @@ export const judgeTurn = async (
     opinions.push(opinion)
     if (opinion.value !== null) break
   }
-  return settle(opinions, claim)
+  const judged = settle(opinions, claim)
+  const why = judged.reward !== null && judged.reward > 0 ? whyNoPraise(evidence.answer) : null
+  if (why !== null) return { ...judged, reward: null, judge: null, reason: why }
+  const same = sameOf(evidence)
+  return same === null ? judged : { ...judged, same }
 }
 
 const opinionOf = async (judge: Judge, evidence: Evidence, signal: AbortSignal): Promise<JudgeOpinion> => {

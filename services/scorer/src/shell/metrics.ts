@@ -10,7 +10,7 @@ const JUDGE_REPLACED = ['failed', 'drifted']
 export const recordScorerMetrics = (
   metrics: Metrics,
   now: () => ScorerWork,
-  claims: () => number,
+  held: () => { claims: number; seen: number },
   steppedDown: () => string | null,
 ): ((logged: Logged, outcome: FoldOutcome | null) => void) => {
   metrics.read('instar_scorer_judging', () => [[{}, now().judging]])
@@ -20,7 +20,8 @@ export const recordScorerMetrics = (
     const down = steppedDown()
     return [...JUDGE_REPLACED].map((why) => [{ why }, why === down ? 1 : 0])
   })
-  metrics.read('instar_value_claims', () => [[{}, claims()]])
+  metrics.read('instar_value_claims', () => [[{}, held().claims]])
+  metrics.read('instar_scored_digests', () => [[{}, held().seen]])
   metrics.read('instar_scorer_share', () => [[{}, now().share]])
   return ({ topic, event }, outcome) => {
     if (outcome && !outcome.counted)

@@ -6,9 +6,14 @@ import { initialState, type ScorerState } from '../core/state.ts'
 /** Changes with the sources of which the stored state is a function. */
 export const snapshotVersion = (): string =>
   foldVersion(
-    ['../core/state.ts', '../core/claims.ts', '../core/need.ts', '../core/idle.ts', './snapshot.ts'].map(
-      (name) => new URL(name, import.meta.url),
-    ),
+    [
+      '../core/state.ts',
+      '../core/claims.ts',
+      '../core/duplicates.ts',
+      '../core/need.ts',
+      '../core/idle.ts',
+      './snapshot.ts',
+    ].map((name) => new URL(name, import.meta.url)),
   )
 
 export const stateOfSnapshot = (snapshot: Snapshot): ScorerState => ({
@@ -17,6 +22,7 @@ export const stateOfSnapshot = (snapshot: Snapshot): ScorerState => ({
   scores: storedByPolicy((policy) => storedScores(snapshot, policy)),
   weights: storedWeights(snapshot),
   claims: snapshot.resident('claims'),
+  seen: snapshot.resident('seen'),
   needed: snapshot.queue('needed'),
   idle: { ...initialIdle(), watched: snapshot.resident<number>('idle') },
 })
