@@ -215,7 +215,7 @@ export class Gateway extends Process<GatewaySnapshot> {
         : step.do === 'compare'
           ? choose(index, asked, step.candidates, requests)
           : null
-    const { session, source } = found ?? nameUnknown(asked, newSession(null, random.hex(16)))
+    const { session, source } = found ?? nameUnknown(index, asked, newSession(null, random.hex(16)))
     this.#known(session)
     touch(index, session)
     const line = weightLine(this.state.weights, POLICY)

@@ -155,12 +155,10 @@ const deadLetterCheck =
       await Promise.all(TOPICS.map((topic) => log.deadLetters(topic)))
     ).flat()
     const positions = new Set(letters.map(({ topic, partition, offset }) => `${topic} ${partition}@${offset}`))
-    return deadLetterFindings([
-      ...letters,
-      ...deployment.unreadable.filter(
-        ({ topic, partition, offset }) => !positions.has(`${topic} ${partition}@${offset}`),
-      ),
-    ])
+    return deadLetterFindings(
+      letters,
+      deployment.unreadable.filter(({ topic, partition, offset }) => !positions.has(`${topic} ${partition}@${offset}`)),
+    )
   }
 
 const projectionFindings = async (log: KafkaLog, { migrations, marks }: DatabaseFound): Promise<readonly Finding[]> => {

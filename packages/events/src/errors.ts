@@ -90,14 +90,14 @@ export const ERRORS = {
     status: 409,
     retryable: false,
     meaning:
-      'The schema registry has a different schema than the log under the same number: it is not the registry that the log was written with, or it was recreated. The message names the registry and the number.',
-    todo: 'Check INSTAR_REGISTRY. If the registry lost its storage, empty it and run `instar setup`, which restores the schemas under the same numbers.',
+      'The schema registry has a different schema than the log under the same schema id: it is not the registry that the log was written with, or it was recreated. The message names the registry and the id.',
+    todo: 'Check INSTAR_REGISTRY. If the registry lost its storage, empty it and run `instar setup`, which restores the schemas under the same ids.',
   },
   unknown_schema: {
     status: 500,
     retryable: false,
     meaning:
-      "A record has a schema number that neither the log nor the schema registry knows. The message names the record's position and the number.",
+      "A record has a schema id that neither the log nor the schema registry knows. The message names the record's position and the id.",
     todo: 'Check that INSTAR_REGISTRY is the registry that the record was written with. If it is, and Instar did not write the record, run `instar log set-aside`: it copies the record to the dead letters, and readers skip it.',
   },
   unsupported_codec: {

@@ -19,3 +19,4 @@ export {
   type TopicState,
 } from './inspect.ts'
 export { COMPATIBILITY_LEVEL, inspectRegistry, type RegistryState } from './inspect-registry.ts'
+export { NOT_OF_THE_LOG } from './wire-format.ts'

@@ -5,10 +5,10 @@ import { partitionOf, type PartitionCounts } from '../partition.ts'
 import type { Append, LogRecord } from '../port.ts'
 import { checkAppend } from '../record.ts'
 import { messageOf, type KafkaRecord } from './client.ts'
-import { encodeValue, setSchemaId, parseRecord, type ParsedRecord } from './wire-format.ts'
+import { NOT_OF_THE_LOG, encodeValue, setSchemaId, parseRecord, type ParsedRecord } from './wire-format.ts'
 import type { OutgoingRecord } from './producer-batch.ts'
 import type { Header } from './record-batch.ts'
-import { SCHEMA_HEADER, schemaHeader } from './schema-header.ts'
+import { schemaHeader } from './schema-header.ts'
 import type { WriterSchema, SchemaResolver } from './schemas.ts'
 import { MAX_RECORD_BYTES, type TopicNames } from './topics.ts'
 import { kafkaBackoff } from './retry.ts'
@@ -88,7 +88,7 @@ export class RecordCodec {
     if (cached) return parsed.toLogRecord(cached)
     return this.#resolve(topic, partition, record, parsed, signal).then((schema) =>
       schema === 'bad header'
-        ? this.#deadLetter(topic, partition, record, BAD_HEADER, signal)
+        ? this.#deadLetter(topic, partition, record, NOT_OF_THE_LOG.badHeader, signal)
         : schema && parsed.toLogRecord(schema),
     )
   }
@@ -172,5 +172,3 @@ export class RecordCodec {
 }
 
 type ReadableRecord = Exclude<ParsedRecord, { unreadable: string }>
-
-const BAD_HEADER = `the header ${SCHEMA_HEADER} does not have the format "Name.vN fingerprint"`

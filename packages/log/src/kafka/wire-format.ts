@@ -5,7 +5,7 @@
 import type { Topic } from '@instar/events/flow'
 import type { LogRecord } from '../port.ts'
 import type { KafkaRecord } from './client.ts'
-import { schemaHeaderOf } from './schema-header.ts'
+import { SCHEMA_HEADER, schemaHeaderOf } from './schema-header.ts'
 import type { WriterSchema } from './schemas.ts'
 
 const HEADER_BYTES = 5
@@ -28,18 +28,25 @@ export type ParsedRecord =
   | { id: number; header: string | undefined; toLogRecord(schema: WriterSchema): LogRecord }
   | { unreadable: string }
 
+/** Why a record is not one of the log: a program other than Instar wrote it. */
+export const NOT_OF_THE_LOG = {
+  noSchemaId: 'the value does not start with a schema id',
+  noKey: 'the record has no key',
+  badKey: 'the key is not UTF-8',
+  badHeader: `the header ${SCHEMA_HEADER} does not have the format "Name.vN fingerprint"`,
+} as const
+
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 export const parseRecord = (topic: Topic, partition: number, record: KafkaRecord): ParsedRecord => {
   const { key, value, timestamp, offset } = record
-  if (value === null || value.length < HEADER_BYTES || value[0] !== 0)
-    return { unreadable: 'the value does not start with a schema id' }
-  if (key === null || key.length === 0) return { unreadable: 'the record has no key' }
+  if (value === null || value.length < HEADER_BYTES || value[0] !== 0) return { unreadable: NOT_OF_THE_LOG.noSchemaId }
+  if (key === null || key.length === 0) return { unreadable: NOT_OF_THE_LOG.noKey }
   let text: string
   try {
     text = utf8.decode(key)
   } catch {
-    return { unreadable: 'the key is not UTF-8' }
+    return { unreadable: NOT_OF_THE_LOG.badKey }
   }
   // A copy, so that a record does not keep the large buffer of its fetch in memory.
   const payload = Buffer.from(value.subarray(HEADER_BYTES))

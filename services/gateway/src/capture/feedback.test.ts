@@ -1,7 +1,7 @@
 /** The turn of feedback: found by the id that the client got, in every dialect. */
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
-import { InstarError } from '@instar/events'
+import { decodeRecord, foldTurns, initialTurns, InstarError, type Logged, type TurnsEvent } from '@instar/events'
 import { openMemoryLog } from '@instar/log'
 import {
   feedbackOf,
@@ -242,5 +242,38 @@ test('feedback that waits for the log is limited', async (t) => {
   }
   release()
   for (const one of first) assert.equal((await one).status, 200)
+  assert.equal((await feedbackOf(log)).length, 2)
+})
+
+test('of one Idempotency-Key at two gateways of a log at once both are written, and every reader counts the first', async (t) => {
+  const { log, twice, began, release } = held()
+  const [here, there] = [await rigOf(t, { log }), await rigOf(t, { log })]
+  const turn = await answered(here)
+  const first = tell(here, { turn_id: turn, value: 1 }, 'one')
+  await began
+  const second = tell(there, { turn_id: turn, value: -1 }, 'one')
+  await assert.rejects(twice)
+  release()
+  assert.deepEqual([(await first).status, (await second).status], [200, 200])
+  const written = await feedbackOf(log)
+  assert.deepEqual([written.length, new Set(written.map(({ id }) => id)).size], [2, 1])
+
+  const fold = initialTurns()
+  const outcomes = new Map<string, number>()
+  for await (const batch of log.read('turns'))
+    for (const record of batch) {
+      const outcome = foldTurns(fold, decodeRecord(record) as Logged<TurnsEvent>)
+      const name = outcome.counted ? 'counted' : outcome.why
+      outcomes.set(name, (outcomes.get(name) ?? 0) + 1)
+    }
+  assert.deepEqual([outcomes.get('repeat'), [...outcomes.keys()]], [1, ['counted', 'repeat']])
+  assert.deepEqual(
+    [...fold.turns.values()].flatMap(({ feedback }) => feedback.map(({ value }) => value)),
+    [written[0]!.value],
+  )
+  for (const rig of [here, there, await rigOf(t, { log })]) {
+    assert.equal((await tell(rig, { turn_id: turn, value: written[0]!.value }, 'one')).status, 200)
+    assert.equal((await tell(rig, { turn_id: turn, value: written[1]!.value }, 'one')).status, 400)
+  }
   assert.equal((await feedbackOf(log)).length, 2)
 })

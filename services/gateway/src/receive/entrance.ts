@@ -31,7 +31,8 @@ export type Entrance = {
   /** A key with the scope `admin`, or the admin token's key. Throws as `check`. */
   checkAdmin(request: FastifyRequest): Key
   /**
-   * Aborted with the client's error when the request's key is revoked or expires. A caller that reads this signal gets
+   * Aborted with the client's error when the request's key is revoked or expires, or when the gateway has its first key
+   * and the request none. A caller that reads this signal gets
    * a short time to send the error; otherwise the connection is closed at once.
    */
   revoked(request: FastifyRequest): AbortSignal
@@ -100,13 +101,8 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
     return { key, admin }
   }
   const unknown = (request: FastifyRequest): InstarError => {
-    const token = tokenIn(request)
-    return new InstarError(
-      'invalid_api_key',
-      token === null
-        ? 'You did not send an API key.'
-        : 'The API key is not one of this gateway; where it has none any more, `instar keys add` makes one.',
-    )
+    const wrongKey = 'The API key is not one of this gateway; where it has none any more, `instar keys add` makes one.'
+    return new InstarError('invalid_api_key', tokenIn(request) === null ? 'You did not send an API key.' : wrongKey)
   }
 
   const callerOf = (request: FastifyRequest): Caller => {
@@ -155,16 +151,19 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
     })
   }
 
-  /** The reason why the key is no longer valid, or null. Its expiry may have changed since the request began. */
-  const whyNoMore = (key: Key): InstarError | null => {
-    const held = keyring.held(key)
-    if (held === null) return new InstarError('invalid_api_key', `The API key ${key.id} was revoked.`)
-    return hasExpired(held, now()) ? new InstarError('invalid_api_key', `The API key ${key.id} has expired.`) : null
+  /** The reason why a running request may not go on, or null. Its key's expiry may have changed since it began. */
+  const whyEnded = ({ key, open }: Caller): InstarError | null => {
+    const held = key && keyring.held(key)
+    let why: string | null = null
+    if (key && !held) why = `The API key ${key.id} was revoked.`
+    else if (held && hasExpired(held, now())) why = `The API key ${held.id} has expired.`
+    else if (open && keyring.locked()) why = 'The gateway has API keys now, and the request has none.'
+    return why === null ? null : new InstarError('invalid_api_key', why)
   }
-  /** Ends running requests of keys that are no longer valid. */
+  /** Ends running requests whose key is no longer valid, and those without a key once the gateway requires one. */
   const sweep = (): void => {
     for (const caller of inside) {
-      const why = caller.key === null || caller.open ? null : whyNoMore(caller.key)
+      const why = whyEnded(caller)
       if (why === null) continue
       inside.delete(caller)
       caller.ended.abort(why)
@@ -231,8 +230,9 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
         checkJson(request.headers['content-type'])
       }
       if (routeOf(request) === '/metrics') return
-      if (caller.key && !open) {
-        caller.visit = rates.enter(caller.key)
+      if (caller.key && !open) caller.visit = rates.enter(caller.key)
+      // A caller with the admin token needs no key.
+      if (caller.key || !caller.admin) {
         inside.add(caller)
         watch()
       }

@@ -91,7 +91,7 @@ const contentOf = async (reader: TurnReader, turn: string): Promise<string> => {
 
 /** Names a conversation that has no turn here. */
 const nameOf = async ({ index, tail, reader }: SessionPorts, asked: SessionQuery, fresh: string): Promise<Resolved> => {
-  const resolved = nameUnknown(asked, fresh)
+  const resolved = nameUnknown(index, asked, fresh)
   if (index.forgotten.has(resolved.session)) await tail.restore(resolved.session)
   const first = sessionState(index, resolved.session)?.turns[0]
   return first ? unlessAnother(asked, resolved, await messagesOf(reader, first.turn)) : resolved

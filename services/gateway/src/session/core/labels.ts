@@ -31,17 +31,24 @@ export const labelOf = (headers: Headers, body: Fields, segment: string | null):
 
 const sessionKey = (value: unknown): unknown => (typeof value === 'string' && SESSION_KEY.test(value) ? value : null)
 
+/** Begins as the names of sessions of a key that `instar keys` made. */
+const OF_A_KEY = /^[0-9a-f]{12}_/
+
 /**
- * The session of a label, within the key's scope, so that a key cannot name another key's session. An id that this
- * gateway issued names itself. Key ids contain no underscore.
+ * The session of a label, within the key's scope, so that neither another key nor a request without one can name a key's
+ * session. An id that this gateway issued to the same key names itself. Key ids contain no underscore.
  */
 export const sessionOfLabel = (key: string | null, value: string): string => {
-  const clean = /^[A-Za-z0-9_-]{1,96}$/.test(value)
-    ? value
-    : derivedId('label', Buffer.from(value).toString('base64')).slice(0, 32)
-  if (key === null) return clean
-  return clean.startsWith(`${key}_`) ? clean : `${key}_${clean}`
+  const isName = /^[A-Za-z0-9_-]{1,96}$/.test(value) && (key !== null || !OF_A_KEY.test(value))
+  const name = isName ? value : hashOf(value)
+  return key === null || name.startsWith(`${key}_`) ? name : `${key}_${name}`
 }
+
+/** The session of a label whose name a session of another key, or of requests without one, has already. */
+export const sessionBesideOther = (key: string | null, value: string): string =>
+  newSession(key, hashOf(`${key ?? ''} ${value}`))
+
+const hashOf = (value: string): string => derivedId('label', Buffer.from(value).toString('base64')).slice(0, 32)
 
 /** `random`: 32 hex digits. */
 export const newSession = (key: string | null, random: string): string => (key === null ? random : `${key}_${random}`)

@@ -8,7 +8,7 @@ import { isScriptedAnswer, sessionInMessages } from '@instar/agents'
 import { mintedIdsIn, isFields, lastAnswer, mintedIdsInText, type Message } from '@instar/dialects'
 import type { SessionQuery } from './session-query.ts'
 import { COMPARED, later } from './follow.ts'
-import { fingerprintSession, sessionOfLabel, wholeSession } from './labels.ts'
+import { fingerprintSession, sessionBesideOther, sessionOfLabel, wholeSession } from './labels.ts'
 import { keyOfSession, sessionState, turnsByAnswer, turnsByPrompt, type SessionIndex } from './session-index.ts'
 
 export type Resolved = { session: string; source: LabelSource }
@@ -34,7 +34,7 @@ export const answersOf = (messages: readonly Message[]): SessionQuery['answers']
 /** `found`: by label, issued id, answer or prompt. Otherwise the step that is missing. */
 export const locate = (index: SessionIndex, asked: SessionQuery): Step => {
   if (asked.label) {
-    const session = sessionOfLabel(asked.key, asked.label.value)
+    const session = labelled(index, asked.key, asked.label.value)
     return index.forgotten.has(session)
       ? { do: 'restore', session }
       : { do: 'found', resolved: { session, source: asked.label.source } }
@@ -50,7 +50,7 @@ export const locate = (index: SessionIndex, asked: SessionQuery): Step => {
   }
   const candidates = candidatesOf(index, asked)
   if (candidates.length > 0) return { do: 'compare', candidates }
-  const named = byPrompt(asked)
+  const named = byPrompt(index, asked)
   if (named !== null)
     return index.forgotten.has(named.session)
       ? { do: 'restore', session: named.session }
@@ -59,9 +59,16 @@ export const locate = (index: SessionIndex, asked: SessionQuery): Step => {
   return session === null ? { do: 'unknown' } : { do: 'found', resolved: { session, source: 'fingerprint' } }
 }
 
-const byPrompt = ({ key, messages }: SessionQuery): Resolved | null => {
+/** A key with an id of its owner's choice may have a session that was named by a request without a key. */
+const labelled = (index: SessionIndex, key: string | null, label: string): string => {
+  const session = sessionOfLabel(key, label)
+  const owner = keyOfSession(index, session)
+  return owner === undefined || owner === key ? session : sessionBesideOther(key, label)
+}
+
+const byPrompt = (index: SessionIndex, { key, messages }: SessionQuery): Resolved | null => {
   const named = sessionInMessages(messages)
-  return named === null ? null : { session: sessionOfLabel(key, named), source: 'prompt' }
+  return named === null ? null : { session: labelled(index, key, named), source: 'prompt' }
 }
 
 /** The session whose only request is this one and was interrupted: the client retries it. */
@@ -215,8 +222,8 @@ const wasCut = (index: SessionIndex, asked: SessionQuery, turn: TurnState): bool
  * Names a conversation that has no turn here: from the agent's data, else from its beginning if it contains answers,
  * else at random.
  */
-export const nameUnknown = (asked: SessionQuery, fresh: string): Resolved =>
-  byPrompt(asked) ?? {
+export const nameUnknown = (index: SessionIndex, asked: SessionQuery, fresh: string): Resolved =>
+  byPrompt(index, asked) ?? {
     session: asked.answers.length === 0 ? fresh : fingerprintSession(asked.key, asked.messages),
     source: 'fingerprint',
   }
