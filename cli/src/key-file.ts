@@ -1,6 +1,6 @@
 /** Changes the file of API keys: under a lock, atomically, and only if no other process has changed it. */
 import { InstarError } from '@instar/events/errors'
-import { markLocked } from '@instar/gateway/keyring'
+import { addRevoked, markLocked, readRevoked } from '@instar/gateway/keyring'
 import type { Scope } from '@instar/gateway/keys'
 import { closeSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -29,7 +29,8 @@ export const readKeyFile = (file: string): KeyFile => {
   if (bytes === null) return { keys: [], bytes }
   try {
     const { keys } = JSON.parse(bytes.toString('utf8')) as { keys?: StoredKey[] }
-    if (Array.isArray(keys)) return { keys, bytes }
+    const revoked = readRevoked(file)
+    if (Array.isArray(keys)) return { keys: keys.filter(({ sha256 }) => !revoked.has(sha256)), bytes }
     throw new TypeError('the field keys is not an array')
   } catch (cause) {
     throw new InstarError('data_unreadable', `${file} is not a file of API keys.`, { file }, { cause })
@@ -112,6 +113,10 @@ export const lockKeyFile = async (
   }
 }
 
+/** Revokes a key for good, before it is taken out of the file. Throws `data_unreadable`. */
+export const revokeForGood = (file: string, { sha256 }: StoredKey): void =>
+  changeFile(file, () => addRevoked(file, sha256))
+
 /**
  * Replaces the file atomically, with mode 0600. `before`: what the file held when it was read; throws `data_in_use` if
  * it holds something else now. `open`: a gateway may serve without a key. Throws `data_unreadable`.
@@ -119,7 +124,10 @@ export const lockKeyFile = async (
 export const writeKeyFile = (file: string, before: KeyFile, keys: readonly StoredKey[], open = false): void => {
   const next = `${file}.${process.pid}.new`
   changeFile(file, () => {
-    writeFileSync(next, `${JSON.stringify({ keys, ...(open ? { open } : {}) }, null, 2)}\n`, { mode: 0o600 })
+    writeFileSync(next, `${JSON.stringify({ keys, ...(open ? { open } : {}) }, null, 2)}\n`, {
+      mode: 0o600,
+      flush: true,
+    })
     const current = readBytes(file)
     const unchanged = current === null ? before.bytes === null : before.bytes !== null && current.equals(before.bytes)
     if (!unchanged) {

@@ -1,15 +1,21 @@
 /** `instar keys` with a running gateway. */
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { chmod, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
 import { setImmediate as turn } from 'node:timers/promises'
 import { readSettings } from '@instar/process'
 import { gatewayCheck } from '../doctor/local-checks.ts'
 import { startRig, turnOf, USER } from '../../../test/kit/gateway.ts'
 import { folder, instar, type CliResult } from '../../../test/kit/cli.ts'
+
+const MAIN = fileURLToPath(new URL('../main.ts', import.meta.url))
 
 type KeyResult = { id: string; token: string; scopes: string[]; expires_at: string | null }
 
@@ -302,4 +308,67 @@ test('errors of the file system, a file that holds no keys, and unknown subcomma
   assert.match((await run(['add', 'x'], file))[1], /^instar keys: data_unreadable: .* cannot be changed: EISDIR/)
   assert.deepEqual(await run(['remove', 'x'], file), [2, 'instar keys: unknown subcommand: keys remove'])
   assert.deepEqual(await run(['list', 'x'], file), [2, 'instar keys: unexpected argument: x'])
+})
+
+test('a revoked key stays revoked when a process that had read the keys before, or a copy, writes them again', async (t) => {
+  const data = folder()
+  const file = join(data, 'keys.json')
+  const keys = async (...args: string[]): Promise<unknown> =>
+    (await instar(['keys', ...args, '--json'], { INSTAR_DATA: data }, data)).json
+  const [lost, kept] = [(await keys('add', 'lost')) as KeyResult, (await keys('add', 'kept')) as KeyResult]
+  let now = Date.now()
+  const rig = await startRig({ settings: { keyFile: file }, ports: { now: () => now } })
+  t.after(() => rig.stop())
+  const status = async ({ token }: KeyResult): Promise<number> => {
+    now += 1001
+    return (await rig.fetch('/v1/models', { headers: { authorization: `Bearer ${token}` } })).status
+  }
+  assert.deepEqual([await status(lost), await status(kept)], [200, 200])
+  const before = await readFile(file)
+  await keys('revoke', lost.id)
+  await writeFile(file, before)
+  assert.deepEqual([await status(lost), await status(kept)], [401, 200])
+  assert.deepEqual(
+    ((await keys('list')) as KeyResult[]).map(({ id }) => id),
+    [kept.id],
+  )
+  await keys('add', 'third')
+  assert.doesNotMatch(await readFile(file, 'utf8'), new RegExp(lost.id))
+})
+
+test('processes that add, rotate and revoke at once, one of them killed, lose no key, tear no file and undo no revocation', async (t) => {
+  const data = folder()
+  const file = join(data, 'keys.json')
+  const add = async (name: string): Promise<KeyResult> =>
+    (await instar(['keys', 'add', name, '--json'], { INSTAR_DATA: data }, data)).json as KeyResult
+  const [lost, old] = [await add('lost'), await add('old')]
+  let now = Date.now()
+  const rig = await startRig({ settings: { keyFile: file }, ports: { now: () => now } })
+  t.after(() => rig.stop())
+  const run = (...args: string[]) => {
+    const child = spawn(process.execPath, [MAIN, 'keys', ...args, '--json'], {
+      env: { ...process.env, INSTAR_DATA: data },
+      stdio: ['ignore', 'pipe', 'ignore'],
+    })
+    const json = async (): Promise<KeyResult | null> => {
+      const [out, [code]] = await Promise.all([text(child.stdout), once(child, 'close')])
+      return code === 0 ? (JSON.parse(out) as KeyResult) : null
+    }
+    return { child, result: json() }
+  }
+  const runs = [run('revoke', lost.id), run('rotate', old.id), run('add', 'a'), run('add', 'b')]
+  const killed = run('add', 'killed')
+  await Promise.race(runs.map(({ result }) => result))
+  killed.child.kill('SIGKILL')
+  const done = await Promise.all(runs.map(({ result }) => result))
+  await killed.result
+  assert.ok(done.every((result) => result !== null))
+  const stored = JSON.parse(await readFile(file, 'utf8')) as { keys: { id: string; name: string }[] }
+  const ids = stored.keys.filter(({ name }) => name !== 'killed').map(({ id }) => id)
+  assert.deepEqual(new Set(ids), new Set([old.id, ...done.slice(1).map((result) => result!.id)]))
+  now += 1001
+  const status = async ({ token }: KeyResult): Promise<number> =>
+    (await rig.fetch('/v1/models', { headers: { authorization: `Bearer ${token}` } })).status
+  assert.equal(await status(lost), 401)
+  for (const one of [old, ...done.slice(1)]) assert.equal(await status(one!), 200)
 })

@@ -2,7 +2,7 @@ import { InstarError } from '@instar/events/errors'
 import { SCOPES, tokenFor, type Scope } from '@instar/gateway/keys'
 import { randomBytes, createHash } from 'node:crypto'
 import { command, UsageError, type Invocation } from '../command.ts'
-import { lockKeyFile, readKeyFile, writeKeyFile, type KeyFile, type StoredKey } from '../key-file.ts'
+import { lockKeyFile, readKeyFile, revokeForGood, writeKeyFile, type KeyFile, type StoredKey } from '../key-file.ts'
 import { table } from '../table.ts'
 
 const DAY_MS = 24 * 3600 * 1000
@@ -115,7 +115,13 @@ const revoke = (invocation: KeysInvocation): void => {
   const { file, keyFile, print } = invocation
   const key = findKey(invocation)
   const others = keyFile.keys.filter((one) => one !== key)
-  writeKeyFile(file, keyFile, others)
+  revokeForGood(file, key)
+  try {
+    writeKeyFile(file, keyFile, others)
+  } catch (error) {
+    // The key is revoked; whoever writes the file next leaves it out.
+    if (!(error instanceof InstarError) || error.code !== 'data_in_use') throw error
+  }
   const noKeyLeft =
     others.length > 0
       ? ''

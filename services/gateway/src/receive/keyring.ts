@@ -5,7 +5,7 @@
  */
 import { InstarError } from '@instar/events'
 import { createHash, timingSafeEqual } from 'node:crypto'
-import { closeSync, existsSync, openSync, readFileSync, rmSync, statSync, type Stats } from 'node:fs'
+import { appendFileSync, closeSync, existsSync, openSync, readFileSync, rmSync, statSync, type Stats } from 'node:fs'
 import { keyFile } from '../config.ts'
 import type { Key } from './core/keys.ts'
 
@@ -30,7 +30,7 @@ export const createKeyring = (fixed: readonly Key[], file: string | null, now: (
     if (file === null || now() - lookedAt < LOOK_MS) return
     lookedAt = now()
     const stat = statOf(file)
-    const seen = stat ? `${stat.ino} ${stat.size} ${stat.mtimeMs}` : ''
+    const seen = [stat, statOf(revokedOf(file))].map((one) => one && `${one.ino} ${one.size} ${one.mtimeMs}`).join()
     if (seen === stamp) return
     const next = readKeyState(file)
     // Deleting the file, or the marker beside it, does not remove the lock.
@@ -81,7 +81,8 @@ export const readKeyState = (file: string): KeyState => {
   if (!statOf(file)) return { keys: [], locked: existsSync(markOf(file)) }
   try {
     const { keys, open } = keyFile.parse(JSON.parse(readFileSync(file, 'utf8')))
-    return { keys, locked: keys.length > 0 || !open }
+    const revoked = readRevoked(file)
+    return { keys: keys.filter(({ sha256 }) => !revoked.has(sha256)), locked: keys.length > 0 || !open }
   } catch (cause) {
     throw new InstarError(
       'data_unreadable',
@@ -91,6 +92,25 @@ export const readKeyState = (file: string): KeyState => {
     )
   }
 }
+
+const revokedOf = (file: string): string => `${file}.revoked`
+
+/**
+ * The hashes of revoked keys. They stand in a file that only grows, so that no process that read the keys before a
+ * revocation, and no older copy of the key file, brings a key back.
+ */
+export const readRevoked = (file: string): ReadonlySet<string> => {
+  try {
+    return new Set(readFileSync(revokedOf(file), 'utf8').split('\n'))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return new Set()
+    throw error
+  }
+}
+
+/** `sha256`: of the key's token. Durable when it returns; other processes may append at the same time. */
+export const addRevoked = (file: string, sha256: string): void =>
+  appendFileSync(revokedOf(file), `${sha256}\n`, { mode: 0o600, flush: true })
 
 /** An empty marker file beside the key file: there were keys. */
 const markOf = (file: string): string => `${file}.locked`
