@@ -21,10 +21,15 @@ export type LearningSettings = {
   parameters: number | null
 }
 
-/** Throws `bad_request` for the file and for values, `bad_checkpoint` for the model. */
-export const learningSettings = (config: Pick<Config, 'learning' | 'model' | 'engine'>): LearningSettings => {
+/**
+ * `parameters`: of the model; default: those of the checkpoint of `config`. Throws `bad_request` for the file and for
+ * values, `bad_checkpoint` for the model.
+ */
+export const learningSettings = (
+  config: Pick<Config, 'learning' | 'model' | 'engine'>,
+  parameters: number | null = parametersOf(config),
+): LearningSettings => {
   const file = readSettingsFile(config.learning.source)
-  const parameters = parametersOf(config)
   const layers = { file, parameters, environment: config.learning.environment }
   const training = resolveSection(trainingSection, layers, SECTIONS)
   const gate = resolveSection(gateSection, layers, SECTIONS)

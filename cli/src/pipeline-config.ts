@@ -2,7 +2,7 @@
 import type { GatewaySettings } from '@instar/gateway'
 import type { RemoteSettings } from '@instar/gateway/open-remote'
 import type { EngineChoice } from '@instar/policy'
-import type { Settings } from '@instar/process'
+import type { Settings, SettingValue } from '@instar/process'
 import type { publisherConfig } from '@instar/publisher'
 import type { scorerConfig } from '@instar/scorer'
 import type { trainerConfig } from '@instar/trainer'
@@ -33,4 +33,6 @@ export type PipelineConfig = {
   scorer: Parameters<typeof scorerConfig.parse>[0]
   trainer: Parameters<typeof trainerConfig.parse>[0]
   publisher: Parameters<typeof publisherConfig.parse>[0]
+  /** The values of those three with their origins, whose changes are recorded on the log. Default: not recorded. */
+  values?: readonly SettingValue[]
 }

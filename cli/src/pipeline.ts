@@ -11,7 +11,16 @@ import { randomBytes } from '@instar/gateway/random'
 import { announceUpgrade, openSnapshots, type EmbeddedLog, type EventLog } from '@instar/log'
 import type { Model, ServingEngine } from '@instar/engine/port'
 import { createCoreShare, holdsWeights, openModel, startServing, type CoreShare } from '@instar/policy'
-import { adminTokenIn, createMetrics, measuredLog, openLog, readSettings, serviceLog } from '@instar/process'
+import {
+  adminTokenIn,
+  createMetrics,
+  measuredLog,
+  openLog,
+  readSettings,
+  recordSettings,
+  serviceLog,
+} from '@instar/process'
+import { createJudges, scorerConfig } from '@instar/scorer'
 import { startPostgres, type Postgres } from '@instar/projections'
 import type { PublisherPorts } from '@instar/publisher'
 import { trainerConfig, type TrainerPorts } from '@instar/trainer'
@@ -81,6 +90,18 @@ const unlessAborted = async <T>(
   }
 }
 
+/** Before the services act on the settings. */
+const recordChanges = async (
+  log: EventLog,
+  { scorer }: PipelineConfig,
+  values: NonNullable<PipelineConfig['values']>,
+  signal: AbortSignal,
+): Promise<void> => {
+  const config = scorerConfig.parse(scorer)
+  const judges = (): string[] => createJudges(config, { now }).map(({ id }) => id)
+  await recordSettings(log, { policy: config.policy, who: 'up', values, judges, now: now(), signal })
+}
+
 /** `model`: of an engine behind HTTP; null for the embedded engine, which serves `PipelineConfig.model`. */
 type Serving = { engine: ServingEngine; line: string; model: Model | null; adapterFault: string | null }
 
@@ -108,7 +129,9 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
     )
     const log = measuredLog(opened, metrics)
     // This process is the only writer of an embedded log; the record is for readers of a copy of the log.
-    if (log.sole) await announceUpgrade(log, 'up', now(), hooks.signal ?? new AbortController().signal)
+    const signal = hooks.signal ?? new AbortController().signal
+    if (log.sole) await announceUpgrade(log, 'up', now(), signal)
+    if (config.values) await recordChanges(log, config, config.values, signal)
     const snapshots = openSnapshots(join(config.data, 'snapshots'), { logLine: hooks.logLine })
     const abortable = hooks.signal ? { signal: hooks.signal } : {}
     const learns = !config.remote || (givesIds(config.remote) && holdsWeights(config.model))

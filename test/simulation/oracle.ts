@@ -106,6 +106,7 @@ const right = (world: World, past: Past, decided: Decided, says: Says): void => 
     case 'ResponseDeleted':
     case 'BlobChunk':
     case 'ReadersUpgraded':
+    case 'SettingsChanged':
       return undefined
   }
 }

@@ -212,6 +212,7 @@ describe('versions and show, from the log', () => {
         trained_turns: null,
         mean_reward: null,
         figures: {},
+        limits: {},
       },
     ])
     match(err, /no log in/)

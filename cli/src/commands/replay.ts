@@ -76,7 +76,8 @@ judge, the turns are scored and sealed again in the order of the log.
   --branch NAME  name of the branch (letters, digits, dots, dashes); \`instar promote NAME\` serves its result
   --from X       start at this version, or at the version that served at this time (default: the base)
   --until X      stop after this version, or at this time
-  --set N=V      change a setting: lr, epochs, opdWeight, klWeight, batchSize, …, loss=hybrid|binary|opd
+  --set N=V      change a setting by its name in the settings file: training.epochs, training.loss, … (the section may
+                 be left out; lr is training.learningRate)
   --judge J      score the joined turns again with this judge
   --engine E     onnx, wasm or tfjs-node (default INSTAR_LEARN_ENGINE, else auto); only if no pipeline runs
 

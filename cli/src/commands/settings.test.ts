@@ -34,14 +34,16 @@ describe('instar settings', () => {
       value: 32,
       from: 'file',
       file: join(cwd, 'instar.json'),
+      recorded: null,
     })
     equal(found.get('training.loss')?.value, 'opd')
-    deepEqual(found.get('training.epochs'), { setting: 'training.epochs', value: 3, from: 'default' })
+    deepEqual(found.get('training.epochs'), { setting: 'training.epochs', value: 3, from: 'default', recorded: null })
     deepEqual(found.get('judge.idleMs'), {
       setting: 'judge.idleMs',
       value: 2000,
       from: 'environment',
       variable: 'INSTAR_SESSION_IDLE',
+      recorded: null,
     })
     const replaced = await rowsOf({ INSTAR_SETTINGS: '{"gate": {"samples": 1}}' }, cwd)
     equal(replaced.get('training.batchSize')?.value, 16)
@@ -50,6 +52,7 @@ describe('instar settings', () => {
       value: 1,
       from: 'file',
       file: 'INSTAR_SETTINGS',
+      recorded: null,
     })
     match((await instar(['settings'], {}, cwd)).out, /^training\.batchSize +32 +file$/m)
   })
@@ -64,8 +67,9 @@ describe('instar settings', () => {
   test('an unknown name is refused by every command that would use it, and `up` starts nothing', async () => {
     const cwd = folder()
     const env = { INSTAR_SETTINGS: '{"training": {"learnRate": 0.001}}', INSTAR_DATA: join(cwd, 'data') }
-    for (const command of ['settings', 'up', 'judge', 'demo']) {
-      const { code, err } = await instar([command], env, cwd)
+    const kafka = { INSTAR_LOG: 'kafka://127.0.0.1:1', INSTAR_REGISTRY: 'http://127.0.0.1:1' }
+    for (const command of ['settings', 'up', 'judge', 'demo', 'setup']) {
+      const { code, err } = await instar([command], command === 'setup' ? { ...env, ...kafka } : env, cwd)
       equal(code, 1, command)
       match(err, /bad_request: unknown setting training\.learnRate: did you mean training\.learningRate\?/)
     }

@@ -5,6 +5,7 @@ import { brokersOf, setupKafka, setupSchemas, type SchemasReport, type SetupRepo
 import { kafkaSecurity, logTarget, openKafka, registryOf, type LogSettings } from '@instar/process'
 import { setupDatabase } from '@instar/projections'
 import { command } from '../command.ts'
+import { learningSettings } from '../learning-settings.ts'
 import { table } from '../table.ts'
 
 const REGISTRY_TIMEOUT_MS = 60_000
@@ -93,6 +94,8 @@ moved: [{schema, was, is}], database, upgraded: {TYPE: version}}. Exit code 1 if
         'INSTAR_LOG is the embedded log, which needs no setup. Start the pipeline with `npx instar up`.',
         { field: 'INSTAR_LOG' },
       )
+    // Compose starts no service before this job has ended well. The model is not needed, and may be elsewhere.
+    learningSettings(config, null)
     const schemas = schemaTexts()
     const registry = registryOf(config)
     const database = config.database !== null

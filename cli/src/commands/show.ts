@@ -34,6 +34,7 @@ const describe = (history: VersionHistory, number: number) => {
     source: version.published?.source ?? null,
     served: servedIntervals(history.weights, number).map(({ from, to }) => ({ from: isoTime(from), to: isoTime(to) })),
     gate: version.published?.figures ?? null,
+    limits: version.published?.limits ?? null,
     update:
       batch && computed
         ? {
@@ -70,7 +71,7 @@ const shortTurnId = (turn: string): string => turn.slice(-12)
 const minuteOf = (time: string | null): string => minuteText(time === null ? null : Date.parse(time)) ?? '–'
 
 const figuresText = (title: string, figures: Readonly<Record<string, number>> | null | undefined): string => {
-  if (!figures) return ''
+  if (!figures || Object.keys(figures).length === 0) return ''
   const lines = Object.entries(figures).map(
     ([name, value]) => `  ${name.padEnd(24)} ${Number.isInteger(value) ? value : value.toPrecision(5)}\n`,
   )
@@ -84,6 +85,7 @@ const text = ({ version, status, why, parent, published_at: publishedAt, ...show
     shown.source ? `promoted from ${shown.source.policy}, version ${shown.source.version}\n` : '',
     ...shown.served.map(({ from, to }) => `served ${minuteOf(from)} – ${to === null ? 'now' : minuteOf(to)}\n`),
     figuresText('gate', shown.gate),
+    figuresText('limits of the gate', shown.limits),
     figuresText('update', shown.update?.figures),
     shown.turns.length > 0
       ? `\n${table(
@@ -113,7 +115,7 @@ gate, and when it served.
 
 --json: {version, parent, sha256, status, why, published_at, served: [{from, to}], gate, update:
 {figures, fingerprint, seed, loss, settings, started_at, finished_at}, turns: [{turn_id, session_id, version,
-reward, baseline, advantage, hint}], dropped: [{turn_id, reason}], source}`,
+reward, baseline, advantage, hint}], dropped: [{turn_id, reason}], source, limits}. limits: the gate's settings for its verdict`,
   options: {},
   overrides: ['data'],
   positionals: [1, 1],

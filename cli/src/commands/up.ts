@@ -102,7 +102,7 @@ SIGTERM stops it gracefully.
       throw new InstarError('bad_checkpoint', `${config.model} does not exist. Set INSTAR_MODEL or --model.`, {
         file: config.model,
       })
-    const { trainer, publisher, scorer } = learningSettings(config)
+    const { trainer, publisher, scorer, values: learningValues } = learningSettings(config)
     checkBind(config.host, readKeyState(config.keyFile).locked, config.open)
     const fatal = Promise.withResolvers<Error>()
     const pipeline = await nullIfAborted(
@@ -131,6 +131,7 @@ SIGTERM stops it gracefully.
           scorer,
           trainer,
           publisher,
+          values: learningValues,
         },
         {
           logLine: (line) => err(`${line}\n`),

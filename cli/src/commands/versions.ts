@@ -21,16 +21,16 @@ a warning after three in a row, and one where the gate has too few probes.
 
   --rejected  lists the rejected updates instead, with the reason of each
 
---json: an array of {version, parent, sha256, status, why, published_at, trained_turns, mean_reward, figures}; with
---rejected of {update, parent, reason, rejected_at, figures}`,
+--json: an array of {version, parent, sha256, status, why, published_at, trained_turns, mean_reward, figures, limits}; with
+--rejected of {update, parent, reason, rejected_at, figures, limits}. limits: the gate's settings for that verdict`,
   options: { rejected: { type: 'boolean' } },
   overrides: ['data'],
   async run({ config, values, print, err }) {
     const history = await readVersionHistory(config)
     const { rejected, rejectionsInARow, frozen } = history.weights
     if (values.rejected === true) {
-      const entries = rejected.map(({ event: { update, parent, reason, figures, at } }) => ({
-        row: { update, parent, reason, rejected_at: isoTime(at), figures },
+      const entries = rejected.map(({ event: { update, parent, reason, figures, limits = {}, at } }) => ({
+        row: { update, parent, reason, rejected_at: isoTime(at), figures, limits },
         at,
       }))
       print(
@@ -64,6 +64,7 @@ a warning after three in a row, and one where the gate has too few probes.
         trained_turns: sealed ? rewards.length : null,
         mean_reward: rewards.length > 0 ? rewards.reduce((sum, reward) => sum + reward, 0) / rewards.length : null,
         figures: version.published?.figures ?? {},
+        limits: version.published?.limits ?? {},
       }
     })
     print(

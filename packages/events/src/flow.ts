@@ -1,7 +1,8 @@
 /**
  * The topics of the log: record types, key, writers, readers and partitions of each. Topics, record keys and Avro
  * subjects derive from this table, and `requireTopic` refuses access that it does not list. The records of the topic
- * `upgrades` state the record versions that all readers of the log support; newer versions are not written.
+ * `upgrades` state the record versions that all readers of the log support; newer versions are not written. The settings
+ * of learning are on this topic too, since every process reads it from its start.
  */
 import { InstarError } from './errors.ts'
 
@@ -60,8 +61,8 @@ export const FLOW = {
   },
   upgrades: {
     key: { constant: 'readers' },
-    records: ['ReadersUpgraded'],
-    writers: ['setup', 'up'],
+    records: ['ReadersUpgraded', 'SettingsChanged'],
+    writers: ['setup', 'up', 'scorer', 'trainer', 'publisher'],
     readers: ['gateway', 'scorer', 'trainer', 'publisher', 'projections'],
     chain: false,
     partitions: 1,
@@ -99,6 +100,8 @@ const NEWEST_VERSION: Readonly<Partial<Record<RecordName, number>>> = {
   TurnSampled: 3,
   SessionClosed: 3,
   BatchSealed: 2,
+  VersionPublished: 2,
+  VersionRejected: 2,
 }
 export const newestVersion = (name: RecordName): number => NEWEST_VERSION[name] ?? 1
 

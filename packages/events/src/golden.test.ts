@@ -176,6 +176,7 @@ const SAMPLES: Event[] = [
     why: 'promotion',
     source: { policy: 'policy~again', version: 4 },
     figures: { kl_parent: 0.01 },
+    limits: { klParent: 0.03 },
     at: 11,
   },
   {
@@ -188,6 +189,7 @@ const SAMPLES: Event[] = [
     reason: 'content',
     figures: { content: 0.5 },
     evidence: ['s.0f'],
+    limits: { contentDrop: 0.04 },
     at: 11,
   },
   {
@@ -205,6 +207,15 @@ const SAMPLES: Event[] = [
   { type: 'LearningFrozen', prev: 'p', policy: 'policy', on: false, who: 'admin', why: '', request: 'q', at: 13 },
   { type: 'BlobChunk', sha256: 'ab', index: 0, count: 1, bytes: Buffer.from([0, 255]), at: 9 },
   { type: 'ReadersUpgraded', versions: { TurnCaptured: 3 }, who: 'setup', at: 14 },
+  {
+    type: 'SettingsChanged',
+    policy: 'policy',
+    section: 'training',
+    settings: { 'training.batchSize': '32', 'training.loss': '"opd"' },
+    judges: [],
+    who: 'up',
+    at: 15,
+  },
 ]
 
 const toWrite = process.argv.includes('--write') ? process.argv.slice(process.argv.indexOf('--write') + 1) : []
@@ -227,6 +238,8 @@ const ADDED: Readonly<Record<string, object>> = {
   ),
   'SessionClosed.v1': { discarded: false, outcome: null, task: null },
   'SessionClosed.v2': { outcome: null, task: null },
+  'VersionPublished.v1': { limits: {} },
+  'VersionRejected.v1': { limits: {} },
 }
 
 const withoutEpisode = (item: object): object => ({ ...item, turnScore: null, outcome: null, closing: null })

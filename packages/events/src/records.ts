@@ -4,6 +4,9 @@
  * newer version adds are dropped. Times are milliseconds since the epoch; ids are sha256 in lower-case hex unless stated
  * otherwise. No field is an offset of the log.
  */
+import type { BlobChunk, UpgradesEvent } from './log-records.ts'
+
+export type { BlobChunk, ReadersUpgraded, SettingsChanged } from './log-records.ts'
 
 /** Text of a person or a model. `keyId`: the key that encrypts it; null: not encrypted. */
 export type Written = { keyId: string | null; bytes: Uint8Array }
@@ -265,6 +268,8 @@ export type VersionPublished = {
   why: 'update' | 'promotion'
   source: { policy: string; version: number } | null
   figures: Record<string, number>
+  /** Settings of the gate under which the figures were measured and judged. Since version 2; default none. */
+  limits?: Settings
   at: number
 }
 export type VersionRejected = {
@@ -277,6 +282,8 @@ export type VersionRejected = {
   reason: string
   figures: Record<string, number>
   evidence: string[]
+  /** As in VersionPublished; empty if the candidate was not measured. Since version 2; default none. */
+  limits?: Settings
   at: number
 }
 /** A rollback, or a move forward to an accepted version. `freeze`: the record also freezes learning. */
@@ -303,18 +310,6 @@ export type LearningFrozen = {
   at: number
 }
 
-export type BlobChunk = {
-  type: 'BlobChunk'
-  sha256: string
-  index: number
-  count: number
-  bytes: Uint8Array
-  at: number
-}
-
-/** All readers of the log support these record types up to these versions, which may be written from here on. */
-export type ReadersUpgraded = { type: 'ReadersUpgraded'; versions: Record<string, number>; who: string; at: number }
-
 export type TurnsEvent =
   | TurnCaptured
   | TurnAborted
@@ -326,7 +321,7 @@ export type TurnsEvent =
 export type ScoresEvent = TurnScored | TurnSkipped | ScoreRevised
 export type UpdatesEvent = BatchSealed | UpdateComputed | UpdateFailed
 export type WeightsEvent = LineStarted | VersionPublished | VersionRejected | HeadMoved | LearningFrozen
-export type Event = TurnsEvent | ScoresEvent | UpdatesEvent | WeightsEvent | BlobChunk | ReadersUpgraded
+export type Event = TurnsEvent | ScoresEvent | UpdatesEvent | WeightsEvent | BlobChunk | UpgradesEvent
 
 /** A decoded record. `id`: the hash of the record (ids.ts). Partition and offset are those in this log; a copy may differ. */
 export type Logged<E extends Event = Event> = {

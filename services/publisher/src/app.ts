@@ -6,6 +6,7 @@ import {
   type BatchSealed,
   type Event,
   type LineStarted,
+  type Settings,
   type UpdateComputed,
 } from '@instar/events'
 import { createTurnReader, partitionOf } from '@instar/log'
@@ -15,6 +16,7 @@ import type { PublisherConfig } from './config.ts'
 import { probeShortage } from './core/battery.ts'
 import { decide, decidePromotion, lineStarted, unmeasurable, type Decision, type Measured } from './core/decide.ts'
 import { positiveTurns } from './core/evidence.ts'
+import type { Thresholds } from './core/gate.ts'
 import { evolve, initialState, type PublisherState } from './core/state.ts'
 import type { BaseProgress } from './shell/base.ts'
 import { evaluate, measureBase, probesOfLine } from './shell/evaluate.ts'
@@ -82,8 +84,27 @@ const BRANCH_FAULTS = {
   unfinished_branch: 'is unfinished: its replay ended before the last batch',
 } as const
 
+/** Numbers of a configuration by name; those of an inner object have its name before them (`battery.kept`). */
+const numbersOf = (config: object, prefix = ''): Settings =>
+  Object.fromEntries(
+    Object.entries(config).flatMap(([name, value]: [string, unknown]): [string, number][] =>
+      typeof value === 'number'
+        ? [[`${prefix}${name}`, value]]
+        : typeof value === 'object' && value !== null
+          ? Object.entries(numbersOf(value, `${prefix}${name}.`))
+          : [],
+    ),
+  )
+
+/** The gate's numeric settings, which its verdicts record: thresholds and the extent of the measurement. */
+const recordedLimits = ({ thresholds, ...others }: PublisherConfig): Thresholds & Settings => ({
+  ...numbersOf(others),
+  ...thresholds,
+})
+
 export const createPublisher = (ports: PublisherPorts, config: PublisherConfig): Publisher => {
-  const { policy, thresholds } = config
+  const { policy } = config
+  const limits = recordedLimits(config)
   const partition = partitionOf(policy, ports.log.partitions('weights'))
   const promotions: PromotionRequest[] = []
   let measured: Measured | null = null
@@ -102,7 +123,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
         const request = promotions[0]
         if (request) return { do: 'promote', request }
         if (ports.promotionsOnly) return { do: 'wait', why: 'promotions' }
-        return decide(state, measured, thresholds, now, assigned(partition))
+        return decide(state, measured, limits, now, assigned(partition))
       },
     },
     async act(decision, { signal }) {
@@ -150,7 +171,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
     const base = await measureBase(ports, config, logProgress)
     if (weightLine(state.weights, policy).started) return null
     const { name, sha256 } = ports.model
-    const started = lineStarted(policy, { name, sha256 }, { ...thresholds, ...base }, ports.now())
+    const started = lineStarted(policy, { name, sha256 }, { ...config.thresholds, ...base }, ports.now())
     logShortage(started)
     return started
   }
@@ -196,7 +217,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
       )
       return null
     }
-    const decision = decidePromotion(state, request.branch, request.measured, thresholds, ports.now())
+    const decision = decidePromotion(state, request.branch, request.measured, limits, ports.now())
     switch (decision.do) {
       case 'refuse': {
         const name = request.branch.slice(request.branch.indexOf('~') + 1)

@@ -1,6 +1,6 @@
 /** The publisher as a separate process on Kafka. */
 import { openModel, parameterCount, startLearning } from '@instar/policy'
-import { hostOf, readSettingsFile, resolveSection, runService } from '@instar/process'
+import { hostOf, readSettingsFile, recordSettings, resolveSection, runService } from '@instar/process'
 import { createPublisher, gateSection } from './app.ts'
 import { probesOf } from './shell/probes.ts'
 
@@ -8,7 +8,7 @@ process.exitCode = await runService(
   'publisher',
   hostOf(process.env),
   async ({ settings, log, snapshots, metrics, now, logLine, onFatal, signal }) => {
-    const { config } = resolveSection(gateSection, {
+    const { config, values } = resolveSection(gateSection, {
       file: readSettingsFile(settings.learning.source),
       environment: settings.learning.environment,
       parameters: parameterCount(settings.model),
@@ -34,6 +34,14 @@ process.exitCode = await runService(
       },
       config,
     )
+    await recordSettings(log, {
+      policy: config.policy,
+      who: 'publisher',
+      values,
+      judges: () => [],
+      now: now(),
+      signal,
+    })
     await publisher.start()
     return {
       line: `${model.name}, ${probes.probes.length} probes`,

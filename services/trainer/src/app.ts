@@ -1,5 +1,5 @@
 /** The trainer service: follows four topics, seals batches, computes updates and appends both. Rules: core/decide.ts. */
-import { requireBase, updateLine, weightLine, type Event } from '@instar/events'
+import { requireBase, updateLine, weightLine, type Event, type Settings } from '@instar/events'
 import { createTurnReader, partitionOf } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/engine/port'
 import { NO_METRICS, runDecider, type DeciderPorts, type Metrics } from '@instar/process'
@@ -49,6 +49,18 @@ export type Trainer = {
   state: TrainerState
 }
 
+/** The settings that a batch records, and under which `verify` and `replay` compute it again. */
+export const batchSettings = ({ step, ...config }: TrainerConfig): Settings => ({
+  ...step,
+  batchSize: config.batchSize,
+  batchMax: config.batchMax,
+  staleness: config.staleness,
+  keyShare: config.keyShare,
+  subjectShare: config.subjectShare,
+  turnScoreWeight: config.turnScoreWeight,
+  rules: RULES,
+})
+
 export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Trainer => {
   const { policy, batchSize, batchMax, staleness, groupWaitMs, keyShare, subjectShare, keyHeardMs, loss } = config
   const { taskEpisodes, taskWaitMs, turnScoreWeight } = config
@@ -64,7 +76,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
     taskWaitMs,
     turnScoreWeight,
     loss,
-    settings: { ...config.step, batchSize, batchMax, staleness, ...shares, turnScoreWeight, rules: RULES },
+    settings: batchSettings(config),
   }
   const partition = partitionOf(policy, ports.log.partitions('updates'))
 

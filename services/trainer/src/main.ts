@@ -1,13 +1,13 @@
 /** The trainer as a separate process on Kafka. */
 import { openModel, parameterCount, startLearning } from '@instar/policy'
-import { hostOf, readSettingsFile, resolveSection, runService } from '@instar/process'
+import { hostOf, readSettingsFile, recordSettings, resolveSection, runService } from '@instar/process'
 import { createTrainer, trainingSection } from './app.ts'
 
 process.exitCode = await runService(
   'trainer',
   hostOf(process.env),
   async ({ settings, log, snapshots, metrics, now, logLine, onFatal, signal }) => {
-    const { config } = resolveSection(trainingSection, {
+    const { config, values } = resolveSection(trainingSection, {
       file: readSettingsFile(settings.learning.source),
       environment: settings.learning.environment,
       parameters: parameterCount(settings.model),
@@ -30,6 +30,14 @@ process.exitCode = await runService(
       },
       config,
     )
+    await recordSettings(log, {
+      policy: config.policy,
+      who: 'trainer',
+      values,
+      judges: () => [],
+      now: now(),
+      signal,
+    })
     await trainer.start()
     const { engine, build, isa } = learner.fingerprint()
     return {

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 
 export const SECTION_NAMES = ['training', 'gate', 'judge'] as const
-type SectionName = (typeof SECTION_NAMES)[number]
+export type SectionName = (typeof SECTION_NAMES)[number]
 
 /** How a service's schema becomes a section of the settings file. Paths are dotted paths of the schema. */
 export type Section<S extends z.ZodType = z.ZodType> = {

@@ -220,6 +220,27 @@ describe('decide', () => {
     })
     assert.equal(rejectionsInARow(), 0)
   })
+  it('a verdict records the limits against which its figures were held; one without figures records none', () => {
+    const h = new History()
+    h.start()
+    const lax = { ...THRESHOLDS, klParent: 0.05, samples: 12 }
+    const verdictUnder = (limits: typeof lax, figures: Figures, update: string): Event => {
+      const decision = decide(h.state, { update, head: 0, figures, evidence: [] }, limits, 9)
+      assert.ok(decision.do === 'append')
+      return h.add(decision.event).event
+    }
+    const figures = { ...GOOD, kl_parent: 0.05 }
+    const rejected = verdictUnder({ ...lax, klParent: 0.04 }, figures, h.update(1, 0))
+    assert.ok(rejected.type === 'VersionRejected')
+    assert.deepEqual({ ...rejected.limits }, { ...lax, klParent: 0.04 })
+    const published = verdictUnder(lax, figures, h.update(2, 0))
+    assert.ok(published.type === 'VersionPublished')
+    assert.deepEqual({ ...published.limits }, lax)
+    h.update(3, 0)
+    const stale = h.decide()
+    assert.ok(stale.do === 'append' && stale.event.type === 'VersionRejected')
+    assert.deepEqual([stale.event.reason, stale.event.limits], ['stale_parent', {}])
+  })
   it('version numbers continue after a rollback', () => {
     const h = new History()
     h.start()

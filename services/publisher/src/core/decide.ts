@@ -86,7 +86,7 @@ const decideCandidate = (
   if (!result.accepted)
     return {
       do: 'append',
-      event: rejected(state, { update, computed, parent, reason: result.reason, measured }, now),
+      event: rejected(state, { update, computed, parent, reason: result.reason, measured, limits }, now),
     }
   return {
     do: 'append',
@@ -104,6 +104,7 @@ const decideCandidate = (
       why,
       source,
       figures: { ...measured.figures },
+      limits: { ...limits },
       at: now,
     },
   }
@@ -183,10 +184,11 @@ type Rejection = {
   reason: string
   /** Absent if the candidate was not measured. */
   measured?: Measured
+  limits?: Settings
 }
 
 const rejected = (state: PublisherState, rejection: Rejection, now: number): VersionRejected => {
-  const { update, computed, parent, reason, measured } = rejection
+  const { update, computed, parent, reason, measured, limits = {} } = rejection
   return {
     type: 'VersionRejected',
     prev: weightLine(state.weights, state.policy).chain.tip,
@@ -197,6 +199,7 @@ const rejected = (state: PublisherState, rejection: Rejection, now: number): Ver
     reason,
     figures: { ...measured?.figures },
     evidence: measured?.evidence ?? [],
+    limits: { ...limits },
     at: now,
   }
 }

@@ -17,12 +17,18 @@ const BATCH: SettingBounds = {
 }
 /** The default: weights and limits that may be 0. */
 const NOT_NEGATIVE: SettingBounds = { expected: 'a number of at least 0', accepts: (value) => value >= 0 }
+const WHOLE: SettingBounds = {
+  expected: 'a whole number of at least 0',
+  accepts: (value) => Number.isSafeInteger(value) && value >= 0,
+}
+const FRACTION: SettingBounds = { expected: 'from 0 to 1', accepts: (value) => value >= 0 && value <= 1 }
+const SHARE: SettingBounds = { expected: 'above 0 and at most 1', accepts: (value) => value > 0 && value <= 1 }
 const SWITCH: SettingBounds = { expected: '0 or 1', accepts: (value) => value === 0 || value === 1 }
 /** Settings that are missing in batches of earlier builds; a replay may set them. */
 const ADDED: Readonly<Record<string, SettingBounds>> = {
   turnFactor: NOT_NEGATIVE,
   opdOverBatch: SWITCH,
-  turnScoreWeight: NOT_NEGATIVE,
+  turnScoreWeight: FRACTION,
   klParentMax: POSITIVE,
   klBaseMax: POSITIVE,
 }
@@ -31,6 +37,10 @@ const BOUNDS: Readonly<Record<string, SettingBounds>> = {
   rank: COUNT,
   epochs: COUNT,
   batchSize: BATCH,
+  batchMax: BATCH,
+  staleness: WHOLE,
+  keyShare: SHARE,
+  subjectShare: SHARE,
   microBatchTokens: COUNT,
   alpha: POSITIVE,
   learningRate: POSITIVE,
@@ -39,12 +49,14 @@ const BOUNDS: Readonly<Record<string, SettingBounds>> = {
   beta2: DECAY,
 }
 
+const SECTION = 'training.'
+
 /** Settings of a new adapter; they cannot be changed for an existing one. */
 const NEW_ADAPTER_ONLY: readonly string[] = ['rank', 'alpha']
 
 /**
- * The recorded settings with the changes of `--set`, which uses their names, `loss`, and `lr` for learningRate. `from`: the
- * version at which the branch starts. Throws `bad_request` for unknown names and invalid values.
+ * The recorded settings with the changes of `--set`, which uses their names, `loss`, and `lr` for learningRate; each also
+ * with the section of the settings file (`training.epochs`). `from`: the version at which the branch starts. Throws `bad_request` for unknown names and invalid values.
  */
 export const changedSettings = (
   recorded: Settings,
@@ -54,7 +66,8 @@ export const changedSettings = (
   // New batches are sealed under the rules of this build.
   const settings: Settings = { ...recorded, rules: RULES }
   let loss: string | null = null
-  for (const [name, value] of Object.entries(set)) {
+  for (const [given, value] of Object.entries(set)) {
+    const name = given.startsWith(SECTION) ? given.slice(SECTION.length) : given
     if (name === 'loss') {
       if (!isLoss(value))
         throw new InstarError(

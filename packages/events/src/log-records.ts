@@ -1,0 +1,30 @@
+/** The records of the topics `blobs` and `upgrades`, which concern the whole log. The other types are in records.ts. */
+
+export type BlobChunk = {
+  type: 'BlobChunk'
+  sha256: string
+  index: number
+  count: number
+  bytes: Uint8Array
+  at: number
+}
+
+/** All readers of the log support these record types up to these versions, which may be written from here on. */
+export type ReadersUpgraded = { type: 'ReadersUpgraded'; versions: Record<string, number>; who: string; at: number }
+
+/**
+ * The settings of a service that differ from those recorded before, all of its section (`training`, `gate`, `judge`), by
+ * name and as JSON. Written at a start, only once all readers support it; without a record the defaults of the build were
+ * in force. `judges`: ids of the judges that the settings make, as scores name them.
+ */
+export type SettingsChanged = {
+  type: 'SettingsChanged'
+  policy: string
+  section: string
+  settings: Record<string, string>
+  judges: string[]
+  who: string
+  at: number
+}
+
+export type UpgradesEvent = ReadersUpgraded | SettingsChanged
