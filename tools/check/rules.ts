@@ -11,8 +11,8 @@ export type Workspace = { name: string; folder: string; dependencies: readonly s
 type Tree = { sources: readonly Source[]; workspaces: readonly Workspace[] }
 export type Rule = (tree: Tree) => Finding[]
 
-/** Tests, benches and tools are exempt from most rules, but not from `layers`. */
-const isTest = (path: string): boolean => path.endsWith('.test.ts') || /^(test|bench|tools)\//.test(path)
+/** Tests, benches, tools and examples are exempt from most rules, but not from `layers`. */
+const isTest = (path: string): boolean => path.endsWith('.test.ts') || /^(test|bench|tools|examples)\//.test(path)
 const packageOf = (specifier: string): string =>
   specifier
     .split('/')

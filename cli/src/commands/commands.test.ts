@@ -43,6 +43,9 @@ const appendHistory = async (log: EmbeddedLog): Promise<void> => {
       baseline: 0.25,
       advantage: 0.25,
       hint: written('Say it plainly.'),
+      turnScore: 1,
+      outcome: 0,
+      closing: SHA(4),
     }
     const batch = await add('updates', {
       type: 'BatchSealed',
@@ -261,6 +264,8 @@ describe('versions and show, from the log', () => {
         session_id: 's',
         version: 0,
         reward: 0.5,
+        turn_score: 1,
+        outcome: 0,
         baseline: 0.25,
         advantage: 0.25,
         hint: 'Say it plainly.',
