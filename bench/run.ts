@@ -1,5 +1,6 @@
 /** `npm run bench [-- NAME …] [--json] [--quick] [--no-peer]`: runs the benches and prints a table of each. */
 import * as candidates from './candidates.ts'
+import * as changedMind from './changed-mind.ts'
 import * as gateway from './gateway.ts'
 import * as judge from './judge.ts'
 import * as kafka from './kafka.ts'
@@ -62,6 +63,10 @@ const BENCHES: Readonly<Record<string, Bench>> = {
     summary:
       'a fact that one liar, or three people, correct in every batch: 60 series (hours; --quick: 12, of ten updates)',
     run: () => liar.bench({ quick, logLine }),
+  },
+  'changed-mind': {
+    summary: 'learning at the limit of the KL to the base, with a wish that changes half-way; 2,000 sessions (an hour)',
+    run: () => changedMind.bench({ quick, logLine }),
   },
   poison: {
     summary: 'updates from poisoned feedback: verdicts of the gate, and the content afterwards (10 minutes)',

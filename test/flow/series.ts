@@ -16,7 +16,7 @@ import {
   type TurnScored,
 } from '@instar/events'
 import { openMemoryLog } from '@instar/log'
-import type { AdapterSha, LearningEngine, Model, Sampling, StepSettings } from '@instar/engine/port'
+import type { AdapterSha, LearningEngine, Model, Sampling, StepFigures, StepSettings } from '@instar/engine/port'
 import { createPublisher, publisherConfig, type ProbeSet, type Thresholds } from '@instar/publisher'
 import { createTrainer, trainerConfig } from '@instar/trainer'
 import { USERS, WRONG, type User } from '../../cli/src/demo/users.ts'
@@ -81,6 +81,7 @@ export type Step = {
   accepted: boolean
   reason: string | null
   figures: Record<string, number>
+  update: StepFigures
   /** Shares among the answers that it was trained on. */
   rewarded: number
   right: number
@@ -135,10 +136,12 @@ export const startSeries = async (
       const result = await ports.learner.step(...args)
       adapters.set(result.adapter.sha256, result.adapter)
       last = result.adapter.sha256
+      update = result.figures
       return result
     },
   })
   let last: AdapterSha = null
+  let update: StepFigures | null = null
   const trainer = createTrainer(
     {
       log,
@@ -338,7 +341,7 @@ export const startSeries = async (
       if (faults.length > 0) throw faults[0]!
       const told = await talk(feedback, temperature, guests)
       const said = await verdict
-      return said && { ...said, ...told, candidate: last, claims: await claimsOn() }
+      return said && { ...said, ...told, candidate: last, update: update!, claims: await claimsOn() }
     },
     async answers(question) {
       const { completions } = await evaluate({

@@ -56,10 +56,10 @@ export const DEFAULTS_BY_SIZE: readonly SizeDefault[] = [
   },
   ...(
     [
-      ['gate.samples', 32],
-      ['gate.fixedSamples', 16],
-      ['gate.maxTokens', 48],
-      ['gate.battery.kept', 96],
+      ['gate.samples', 20],
+      ['gate.fixedSamples', 12],
+      ['gate.maxTokens', 40],
+      ['gate.battery.kept', 64],
     ] as const
   ).map(([setting, value]) => ({
     setting,
