@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { lastRequest, messagesOf, saidSince, stripWrappers, wrappedInRequest, wrappedSince } from './conversation.ts'
+import {
+  beforeRequest,
+  lastRequest,
+  messagesOf,
+  saidSince,
+  stripWrappers,
+  wrappedInRequest,
+  wrappedSince,
+} from './conversation.ts'
 
 const body = (value: unknown): Uint8Array => Buffer.from(JSON.stringify(value))
 
@@ -142,4 +150,28 @@ test('what is not read as words is kept beside them: a person can type a wrapper
   assert.equal(wrappedSince(after, 4), `${hidden}\n${rules}`)
   assert.equal(wrappedSince([{ role: 'user', text: 'Thanks.' }], 0), '')
   assert.equal(wrappedInRequest([{ role: 'user', text: hidden }]), hidden)
+})
+
+test('what stood before the request is the system text, the last six messages and the names of the tools, in each dialect', () => {
+  const turns = Array.from({ length: 9 }, (_, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content: `m${i}` }))
+  const chat = {
+    messages: [{ role: 'system', content: 'Be brief.' }, ...turns],
+    tools: [{ function: { name: 'bash' } }, {}],
+  }
+  const anthropic = { system: 'Be brief.', messages: turns, tools: [{ name: 'bash' }, null] }
+  for (const [dialect, request] of [
+    ['chat', chat],
+    ['messages', anthropic],
+  ] as const) {
+    const body = Buffer.from(JSON.stringify(request))
+    const before = beforeRequest(body, messagesOf(dialect, body))
+    assert.equal(before?.system, 'Be brief.', dialect)
+    assert.deepEqual(
+      before.messages.map(({ text }) => text),
+      ['m2', 'm3', 'm4', 'm5', 'm6', 'm7'],
+    )
+    assert.deepEqual(before.tools, ['bash'])
+  }
+  const plain = Buffer.from(JSON.stringify({ messages: turns.slice(0, 1) }))
+  assert.equal(beforeRequest(plain, messagesOf('chat', plain)), undefined)
 })

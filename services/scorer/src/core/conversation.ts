@@ -14,6 +14,34 @@ export const messagesOf = (dialect: string, body: Uint8Array): ConversationMessa
     .messages(parsed(body))
     .map(({ role, content }) => ({ role, text: contentText(content) }))
 
+/** Messages before the request that a judge is shown, and tools whose names it is shown; the last and the first ones. */
+const MOST_BEFORE = 6
+const MOST_TOOLS = 64
+
+/** What stood before the person's last words. `body`: of the request. Undefined for nothing. */
+export const beforeRequest = (
+  body: Uint8Array,
+  messages: readonly ConversationMessage[],
+): { system: string; messages: ConversationMessage[]; tools: string[] } | undefined => {
+  const isSystem = ({ role }: ConversationMessage): boolean => role === 'system' || role === 'developer'
+  const system = messages
+    .filter(isSystem)
+    .map(({ text }) => text)
+    .join('\n')
+  const earlier = messages.slice(0, Math.max(0, lastWords(messages))).filter((one) => !isSystem(one))
+  const tools = toolNames(parsed(body))
+  if (system === '' && earlier.length === 0 && tools.length === 0) return undefined
+  return { system, messages: earlier.slice(-MOST_BEFORE), tools: tools.slice(0, MOST_TOOLS) }
+}
+
+/** In each dialect a tool has its name in `name` or in `function.name`. */
+const toolNames = ({ tools }: Fields): string[] =>
+  (Array.isArray(tools) ? (tools as unknown[]) : []).flatMap((tool) => {
+    const { name, function: of } = (tool ?? {}) as { name?: unknown; function?: { name?: unknown } | null }
+    const found = name ?? of?.name
+    return typeof found === 'string' ? [found.slice(0, 100)] : []
+  })
+
 /** An answer: the messages that it was given to, and its raw text. */
 export type Answered = { messages: readonly ConversationMessage[]; text: string }
 

@@ -15,6 +15,11 @@ export type Evidence = {
   next: { user: string; tools: string } | null
   /** The shown candidate, to which `next` replied, when this answer was not shown. */
   shown?: string
+  /**
+   * What stood before the request: the system text, the last messages, the names of the tools that the request offers.
+   * For judges that are models; absent: nothing did.
+   */
+  before?: { system: string; messages: readonly { role: string; text: string }[]; tools: readonly string[] }
   /** What stands in the user's messages inside an agent's wrappers, which a person can type, too; absent: nothing. */
   wrapped?: string
 }

@@ -1,7 +1,14 @@
 /** Reads back from the log what a judge is to see. */
 import { readWritten } from '@instar/events'
 import type { TurnReader } from '@instar/log'
-import { lastRequest, messagesOf, saidSince, wrappedInRequest, wrappedSince } from '../core/conversation.ts'
+import {
+  beforeRequest,
+  lastRequest,
+  messagesOf,
+  saidSince,
+  wrappedInRequest,
+  wrappedSince,
+} from '../core/conversation.ts'
 import type { Evidence } from '../core/judgement.ts'
 
 /**
@@ -14,11 +21,20 @@ export const readEvidence = async (
   { next, shown }: { next: string | null; shown: string | null },
 ): Promise<Evidence> => {
   const record = await reader.record(turn)
-  const messages = messagesOf(record.dialect, await reader.body(turn))
+  const body = await reader.body(turn)
+  const messages = messagesOf(record.dialect, body)
+  const before = beforeRequest(body, messages)
   const answer = readWritten(record.text)
   const seen = shown === null ? null : readWritten((await reader.record(shown)).text)
   const calls = record.toolCallIds.length > 0
-  const evidence = { turn, request: lastRequest(messages), answer, calls, ...(seen === null ? {} : { shown: seen }) }
+  const evidence = {
+    turn,
+    request: lastRequest(messages),
+    answer,
+    calls,
+    ...(seen === null ? {} : { shown: seen }),
+    ...(before === undefined ? {} : { before }),
+  }
   const asked = wrappedInRequest(messages)
   if (next === null) return { ...evidence, ...wrappedIn(asked), next: null }
   const { stateFrom, dialect } = await reader.record(next)
