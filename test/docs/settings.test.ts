@@ -2,20 +2,36 @@ import { deepEqual, equal } from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { readSettings } from '@instar/process'
+import { fieldsOf, readSettings } from '@instar/process'
 import { scorerConfig } from '@instar/scorer'
 import { trainerConfig } from '@instar/trainer'
+import { SECTIONS } from '../../cli/src/learning-settings.ts'
 import { ROOT } from '../../tools/tree.ts'
+import { generatedPart, partOf } from './learning-settings.ts'
 
 const read = (path: string): Promise<string> => readFile(join(ROOT, path), 'utf8')
 
 /** Variables that docker-compose.yml reads and no process does. */
 const COMPOSE_ONLY = ['INSTAR_MEMORY', 'INSTAR_SETTINGS_FILE']
 
+test('docs/settings.md has the settings of the services’ schemas, each with a description', async () => {
+  equal(
+    partOf(await read('docs/settings.md')),
+    generatedPart(),
+    'run `node bootstrap.cjs test/docs/learning-settings.ts`',
+  )
+  deepEqual(
+    SECTIONS.flatMap(fieldsOf)
+      .filter(({ description }) => description === '')
+      .map(({ name }) => name),
+    [],
+  )
+})
+
 test('docs/settings.md lists exactly the variables of the environment', async () => {
   const listed = (await read('docs/settings.md'))
     .split('\n')
-    .filter((line) => line.startsWith('| `'))
+    .filter((line) => /^\| `[A-Z]/.test(line))
     .flatMap((line) => [...line.split('|')[1]!.matchAll(/`([^`]+)`/g)].map(([, name]) => name!))
   const source = await read('packages/process/src/environment.ts')
   const known = [...source.matchAll(/^ {4}([A-Z][A-Z_]+):/gm)].map(([, name]) => name!)

@@ -38,6 +38,7 @@ const BOUNDS: Readonly<Record<string, SettingBounds>> = {
   epochs: COUNT,
   batchSize: BATCH,
   batchMax: BATCH,
+  referenceBytes: WHOLE,
   staleness: WHOLE,
   keyShare: SHARE,
   subjectShare: SHARE,
