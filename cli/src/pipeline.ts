@@ -51,7 +51,10 @@ export type Pipeline = {
   log: EventLog
   /** State of the policy's version line; null where nothing is learned. */
   line(): Promise<LineState | null>
-  /** Resolves when every turn on the log is scored, and every batch has its update and its verdict. */
+  /**
+   * Resolves when every turn on the log is scored, every batch has its update and its verdict, and the gateway serves
+   * the version that came of them.
+   */
   settled(): Promise<void>
   stop(): Promise<void>
 }
@@ -203,7 +206,10 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
       learning,
       psql: postgres?.psql ?? null,
       line: () => services.line(),
-      settled: () => services.settled(),
+      async settled() {
+        await services.settled()
+        await gateway.servesHead()
+      },
     }
   } catch (error) {
     await stop()

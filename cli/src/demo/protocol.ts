@@ -42,7 +42,7 @@ type DemoProgress = {
 
 type DemoPorts = {
   client: OpenAI
-  /** Resolves when every turn so far is scored and every batch has its verdict. */
+  /** Resolves when every turn so far is scored, every batch has its verdict, and the newest version is served. */
   settled: () => Promise<void>
   onProgress?: (progress: DemoProgress) => void
 }
@@ -83,15 +83,17 @@ export class Demo {
     return this.users.reduce((total, record) => total + record.firstReplies.length, 0)
   }
 
-  /** Runs a session of each user at a time, until the users are satisfied or the sessions are used up. */
+  /**
+   * Runs a session of each user in turn, until the users are satisfied or the sessions are used up. One request at a
+   * time, and none while anything is to be learned: which version answers, and which turns a batch has, do not depend
+   * on how fast the machine is.
+   */
   async run(): Promise<void> {
     while (
       this.sessions + this.users.length <= this.settings.sessions &&
       !this.users.every((record) => this.isSatisfied(record))
     ) {
-      const first = this.sessions
-      await Promise.all(this.users.map((record, i) => this.session(record, this.questions[first + i] as Question)))
-      await this.ports.settled()
+      for (const record of this.users) await this.session(record, this.questions[this.sessions] as Question)
       this.ports.onProgress?.({
         sessions: this.sessions,
         requests: this.requests,
@@ -119,7 +121,7 @@ export class Demo {
       { role: 'user', content: question.question },
     ]
     for (let attempt = 0; attempt <= CORRECTIONS; attempt += 1) {
-      const answer = await this.chat.complete(messages, { user: user.requestUser, seed: seedFrom(record.random) })
+      const answer = await this.paced(messages, record)
       if (answer === null) return
       const satisfied = user.satisfied(answer)
       if (attempt === 0) this.addFirstReply(record, satisfied)
@@ -127,10 +129,17 @@ export class Demo {
       const reaction = pick(record.random, done ? user.thanks : satisfied ? WRONG : user.complaints)
       messages.push({ role: 'assistant', content: answer }, { role: 'user', content: reaction })
       if (done || attempt === CORRECTIONS) {
-        await this.chat.complete(messages, { user: user.requestUser, seed: seedFrom(record.random) })
+        await this.paced(messages, record)
         return
       }
     }
+  }
+
+  /** An answer of the version that came of all turns before. Null if the request failed. */
+  private async paced(messages: Message[], { user, random }: UserRecord): Promise<string | null> {
+    const answer = await this.chat.complete(messages, { user: user.requestUser, seed: seedFrom(random) })
+    await this.ports.settled()
+    return answer
   }
 
   private addFirstReply(record: UserRecord, satisfied: boolean): void {

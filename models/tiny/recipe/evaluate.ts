@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util'
 import type { ChatMessage } from '@instar/engine/port'
 import { drawHint, HINTS } from './hints.ts'
 import type { Wish } from './hints.ts'
+import { isMain } from './main.ts'
 import { TASTES } from './people.ts'
 import type { Question } from './families/index.ts'
 import { draftIn, isCorrect, questions } from './questions.ts'
@@ -210,7 +211,7 @@ export async function evaluate(folder: string, threads: number): Promise<Record<
   return report
 }
 
-if (import.meta.main) {
+if (isMain(import.meta.url)) {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
     options: { threads: { type: 'string' }, show: { type: 'string' }, json: { type: 'boolean' } },

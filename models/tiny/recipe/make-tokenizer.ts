@@ -4,6 +4,7 @@ import { encoder, tokenizerJson, trainBpe } from './bpe.ts'
 import type { Bpe } from './bpe.ts'
 import { pieces } from './chat.ts'
 import { bareExchange, converse } from './corpus.ts'
+import { isMain } from './main.ts'
 import { questions } from './questions.ts'
 import { seeded } from './random.ts'
 import { SHAPE } from './shape.ts'
@@ -138,7 +139,7 @@ export function folderFiles(bpe: Bpe): Record<string, string> {
   }
 }
 
-if (import.meta.main) {
+if (isMain(import.meta.url)) {
   const bpe = trainedBpe()
   const folder = new URL('../', import.meta.url)
   for (const [name, text] of Object.entries(folderFiles(bpe))) writeFileSync(new URL(name, folder), text)

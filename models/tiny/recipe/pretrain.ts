@@ -19,6 +19,7 @@ import { createOnnxBackend } from '@instar/policy/runtime/onnx'
 import type { ModelConfig, WeightTensor } from '@instar/policy/weights'
 import { batches } from './batches.ts'
 import { encoder } from './bpe.ts'
+import { isMain } from './main.ts'
 import { folderFiles, trainedBpe } from './make-tokenizer.ts'
 import { SHAPE } from './shape.ts'
 
@@ -213,7 +214,7 @@ function progress(steps: number): Options['report'] {
   }
 }
 
-if (import.meta.main) {
+if (isMain(import.meta.url)) {
   const { values } = parseArgs({
     options: {
       steps: { type: 'string' },

@@ -58,7 +58,8 @@ export type GatewayPorts = {
   toAdapter?: (weights: Uint8Array) => Adapter
 }
 
-export type Gateway = { start(): Promise<{ url: string }>; stop(): Promise<void> }
+/** `servesHead` resolves when requests get the head that the log names as of the call, or its adapter could not be loaded. */
+export type Gateway = { start(): Promise<{ url: string }>; servesHead(): Promise<void>; stop(): Promise<void> }
 
 /** Bytes of request bodies cached per record: later requests of a session repeat its bodies. */
 const KEPT_BODY_BYTES = 32 * 1024
@@ -271,6 +272,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
         throw error
       }
     },
+    servesHead: () => pool.servesHead(followed()),
     async stop() {
       stopping = true
       await Promise.all([within(background.stop(), config.stopGraceMs + LAST_BYTES_MS), drain()])

@@ -97,6 +97,12 @@ export class Pool {
     this.waiters.delete(check)
   }
 
+  /** Resolves when the head that the log names as of the call is served, or its adapter could not be loaded. */
+  async servesHead(tail: { weightsCaughtUp(): Promise<void> }): Promise<void> {
+    await tail.weightsCaughtUp()
+    await this.ready()
+  }
+
   /** `version` null: the current head. Throws `unknown_version`, or the error that prevents loading its adapter. */
   async lease(version: number | null): Promise<Lease> {
     const served = version === null ? this.current : servedVersion(this.ports.line(), version)

@@ -350,6 +350,28 @@ test('requests are served while a version loads', async () => {
   }
 })
 
+test('servesHead resolves when the published version has its adapter loaded, and the next request gets it', async () => {
+  const log = openMemoryLog()
+  const publisher = new Publisher(log)
+  await publisher.start()
+  const rig = await startRig({ log })
+  try {
+    const loaded = gate()
+    rig.engine.beforeLoad = () => loaded.passed
+    await publisher.publish(0)
+    const order: string[] = []
+    const served = rig.gateway.servesHead().then(() => order.push('served'))
+    assert.equal(await versionOf(rig), 0)
+    order.push('loaded')
+    loaded.open()
+    await served
+    assert.deepEqual(order, ['loaded', 'served'])
+    assert.equal(await versionOf(rig), 1)
+  } finally {
+    await rig.stop()
+  }
+})
+
 test('promote is decided by the publisher and answers when the result serves', async () => {
   const log = openMemoryLog()
   const publisher = new Publisher(log)
