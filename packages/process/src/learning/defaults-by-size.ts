@@ -56,10 +56,10 @@ export const DEFAULTS_BY_SIZE: readonly SizeDefault[] = [
   },
   ...(
     [
-      ['gate.samples', 20],
-      ['gate.fixedSamples', 12],
-      ['gate.maxTokens', 40],
-      ['gate.battery.kept', 64],
+      ['gate.samples', 12],
+      ['gate.fixedSamples', 8],
+      ['gate.maxTokens', 32],
+      ['gate.battery.kept', 40],
     ] as const
   ).map(([setting, value]) => ({
     setting,
