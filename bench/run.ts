@@ -5,6 +5,7 @@ import * as gateway from './gateway.ts'
 import * as judge from './judge.ts'
 import * as kafka from './kafka.ts'
 import * as latency from './latency.ts'
+import * as learner from './learner.ts'
 import * as liar from './liar.ts'
 import * as log from './log.ts'
 import * as moves from './moves.ts'
@@ -48,6 +49,10 @@ const BENCHES: Readonly<Record<string, Bench>> = {
   latency: {
     summary: 'time from a batch to its served version, of a rollback, and to the first token during learning',
     run: () => latency.bench({ quick, logLine }),
+  },
+  learner: {
+    summary: 'an update of SmolLM2-135M beside four callers without a pause, with and without its share of the cores',
+    run: () => learner.bench({ quick, logLine }),
   },
   kafka: {
     summary: `the log on Kafka, compared with Kafka's own tools and another client for Node (downloads a broker, as

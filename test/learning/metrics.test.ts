@@ -110,6 +110,7 @@ test('the trainer reports pending turns, batches, dropped turns, updates and the
     episodes: { waiting: 5, beyond: 2 },
     shares: { key: 0.5, subject: 0.25 },
     figures: null,
+    update: null,
   }
   const read = watchTrainer(metrics, () => now)
   const records: [Event, FoldOutcome | null][] = [

@@ -2,6 +2,7 @@ import { command } from '../command.ts'
 import { probeShortage } from '@instar/publisher/battery'
 import { hasLog } from '../log-access.ts'
 import { rejectionAlarm, rejectionReason } from '../rejections.ts'
+import { readLearning } from '../learning-now.ts'
 import { minuteText, table } from '../table.ts'
 import type { WeightLine } from '@instar/events'
 import { batchOf, isoTime, readVersionHistory, statusOf, versionsOf } from '../versions.ts'
@@ -16,8 +17,8 @@ export default command('versions', {
   usage: '[--rejected]',
   help: `
 Lists every published version of the policy and the base (0), from the log. The pipeline may be running. Status: serving
-(the head), superseded (an ancestor of the head), rolled_back. Below the table: how many updates the gate rejected, and
-a warning after three in a row, and one where the gate has too few probes.
+(the head), superseded (an ancestor of the head), rolled_back. Below the table: what learning does now or why it does
+nothing, how many updates the gate rejected, a warning after three in a row, and one where the gate has too few probes.
 
   --rejected  lists the rejected updates instead, with the reason of each
 
@@ -27,7 +28,7 @@ a warning after three in a row, and one where the gate has too few probes.
   overrides: ['data'],
   async run({ config, values, print, err }) {
     const history = await readVersionHistory(config)
-    const { rejected, rejectionsInARow, frozen } = history.weights
+    const { rejected, rejectionsInARow } = history.weights
     if (values.rejected === true) {
       const entries = rejected.map(({ event: { update, parent, reason, figures, limits = {}, at } }) => ({
         row: { update, parent, reason, rejected_at: isoTime(at), figures, limits },
@@ -50,6 +51,7 @@ a warning after three in a row, and one where the gate has too few probes.
     }
     if (!hasLog(config))
       err(`no log in ${config.data} yet (\`npx instar up\` creates it): the policy is its base model\n`)
+    const learning = await readLearning(config, history, Date.now())
     const rows = versionsOf(history.weights).map((version) => {
       const sealed = batchOf(history, version)?.sealed
       const rewards = sealed?.items.map(({ reward }) => reward) ?? []
@@ -84,7 +86,7 @@ a warning after three in a row, and one where the gate has too few probes.
           ],
           rows,
         ) +
-        (frozen ? 'learning is frozen: `instar thaw` resumes it\n' : '') +
+        `${learning}\n` +
         (rejected.length > 0 ? `rejected updates: ${rejected.length} (\`instar versions --rejected\`)\n` : '') +
         rejectionAlarm(rejectionsInARow, rejected.at(-1)?.event) +
         probeLine(history.weights.started),

@@ -14,6 +14,7 @@ import { dirname, join } from 'node:path'
 import { logTarget } from '@instar/process'
 import { requestAdmin } from '../admin-client.ts'
 import { gatewayUrl } from '../config.ts'
+import { readLearning } from '../learning-now.ts'
 import { learningSettings } from '../learning-settings.ts'
 import { hasLog, postgresFolder, withLog } from '../log-access.ts'
 import { readVersionHistory } from '../versions.ts'
@@ -101,6 +102,21 @@ export const gateCheck: Check = {
     if (shortage !== '')
       return [note(shortage, 'Write probes of what the model must not forget (docs/learning.md, "Probes").')]
     return [ok(battery ? `${battery.kept.size} probes that the base answers, of ${battery.asked} asked` : known)]
+  },
+}
+
+/** What learning does now, or why it does nothing. */
+export const learningCheck: Check = {
+  name: 'learning',
+  async run(config) {
+    if (!holdsWeights(config.model)) return [ok('none: turns are captured only')]
+    const history = await readVersionHistory(config)
+    const text = await readLearning(config, history, Date.now())
+    const { frozen, rejectionsInARow } = history.weights
+    if (frozen) return [note(text, 'Run `instar thaw` to resume learning.')]
+    if (rejectionsInARow >= 3)
+      return [note(text, 'Run `instar versions --rejected`; `instar rollback` returns to an earlier version.')]
+    return [ok(text)]
   },
 }
 

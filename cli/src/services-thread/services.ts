@@ -7,7 +7,7 @@ import type { Metrics } from '@instar/process'
 import { startProjections, watchProjections, type DatabaseConnection } from '@instar/projections'
 import { createPublisher, probesOf, publisherConfig, type Publisher, type PublisherPorts } from '@instar/publisher'
 import { createScorer, scorerConfig, type Scorer } from '@instar/scorer'
-import { createTrainer, trainerConfig, type Trainer, type TrainerPorts } from '@instar/trainer'
+import { createTrainer, progressText, trainerConfig, type Trainer, type TrainerPorts } from '@instar/trainer'
 import { join } from 'node:path'
 import { parseReplayOptions, runReplay } from '../replay.ts'
 import type { LineState, ReplayFields, StartOptions, ThreadData } from './protocol.ts'
@@ -160,7 +160,15 @@ const createLearners = (
   const gate = publisherConfig.parse(config.publisher)
   return {
     ...learning,
-    trainer: createTrainer({ ...shared, ...learning, onProgress: onTraining }, trainerConfig.parse(config.trainer)),
+    trainer: createTrainer(
+      {
+        ...shared,
+        ...learning,
+        onProgress: onTraining,
+        onUpdate: (progress) => logLine(progressText(progress)),
+      },
+      trainerConfig.parse(config.trainer),
+    ),
     publisher: createPublisher(
       { ...shared, ...learning, probes: probesOf(config.model, gate), logLine, onProgress: onVerdict },
       gate,

@@ -10,13 +10,16 @@ import { computed, decide, failed, type Decision } from './core/decide.ts'
 import { nextReadyAt } from './core/episodes.ts'
 import { countPending } from './core/pending.ts'
 import { evolve, initialState, type TrainerState } from './core/state.ts'
+import { progressOf, type UpdateProgress } from './core/progress.ts'
 import { compute } from './shell/compute.ts'
 import { recordTrainerMetrics } from './shell/metrics.ts'
 import { snapshotVersion, stateOfSnapshot } from './shell/snapshot.ts'
 
 export * from './config.ts'
 export { trainingSection } from './section.ts'
-export { compute, parentOf, stepSettings, trainItem } from './shell/compute.ts'
+export { compute, parentOf } from './shell/compute.ts'
+export { progressOf, progressText, type UpdateProgress } from './core/progress.ts'
+export { stepSettings, trainItem } from './shell/train-item.ts'
 export { verify, type VerifyReport } from './shell/verify.ts'
 export { replay, type ReplayPorts, type ReplayProgress, type ReplayReport } from './shell/replay.ts'
 export type { Bound, ReplayOptions } from './core/replay.ts'
@@ -37,7 +40,12 @@ export type TrainerPorts = DeciderPorts & {
     figures?: Record<string, number>
     reason?: string
   }) => void
+  /** Called while an update is computed, at most every PROGRESS_MS. */
+  onUpdate?: (progress: UpdateProgress) => void
 }
+
+/** An update that takes no longer is not reported. */
+const PROGRESS_MS = 10_000
 
 export type Trainer = {
   start(): Promise<void>
@@ -88,6 +96,21 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
       ports.onProgress?.({ phase: 'failed', number: event.number, reason: event.reason })
   }
 
+  /** The update that is being computed; null between updates. */
+  let current: UpdateProgress | null = null
+  const begin = (number: number): ((share: number) => void) => {
+    const startedAt = ports.now()
+    let reportedAt = startedAt
+    current = progressOf(number, 0, 0)
+    return (share) => {
+      const now = ports.now()
+      current = progressOf(number, share, now - startedAt)
+      if (now - reportedAt < PROGRESS_MS) return
+      reportedAt = now
+      ports.onUpdate?.(current)
+    }
+  }
+
   const trainer = runDecider<TrainerState, Decision>({
     ports,
     service: 'trainer',
@@ -109,8 +132,17 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
     },
     async act(decision, { state, signal }) {
       if (decision.do === 'append') return decision.event
-      const result = await compute({ ...ports, reader, signal }, state, decision.sealed)
-      return computed(state, decision.batch, result, ports.now())
+      try {
+        const result = await compute(
+          { ...ports, reader, signal },
+          state,
+          decision.sealed,
+          begin(decision.sealed.number),
+        )
+        return computed(state, decision.batch, result, ports.now())
+      } finally {
+        current = null
+      }
     },
     giveUp(decision, { code, error }, state) {
       if (decision.do === 'append') throw error
@@ -131,6 +163,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
     episodes: countEpisodes(state, options, ports.now()),
     shares: lastShares(state),
     figures: lastFigures(state),
+    update: current,
   }))
 
   return {

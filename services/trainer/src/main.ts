@@ -1,7 +1,7 @@
 /** The trainer as a separate process on Kafka. */
 import { openModel, parameterCount, startLearning } from '@instar/policy'
 import { hostOf, readSettingsFile, recordSettings, resolveSection, runService } from '@instar/process'
-import { createTrainer, trainingSection } from './app.ts'
+import { createTrainer, progressText, trainingSection } from './app.ts'
 
 process.exitCode = await runService(
   'trainer',
@@ -27,6 +27,7 @@ process.exitCode = await runService(
         onFatal,
         onProgress: ({ phase, number, reason }) =>
           logLine(`batch ${number} ${phase}${reason === undefined ? '' : `: ${reason}`}`),
+        onUpdate: (progress) => logLine(progressText(progress)),
       },
       config,
     )

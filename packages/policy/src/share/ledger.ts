@@ -13,7 +13,7 @@ const PAUSE_MIN_MS = 4
 export const PAUSE_MAX_MS = 250
 /** Idle time of serving that is credited at most. */
 const CREDIT_MAX_MS = 250
-/** Owed time at most, so that one long step does not stop serving for long afterwards. */
+/** Owed time at most: a request that arrives in a pause waits at most so long for its first step. */
 const OWED_MAX_MS = 2000
 
 export class ShareLedger {
@@ -25,7 +25,7 @@ export class ShareLedger {
    */
   computed(ms: number, share: number): number {
     this.owed = Math.min(OWED_MAX_MS, this.owed + (ms * share) / (1 - share))
-    return this.owed < PAUSE_MIN_MS ? 0 : Math.min(this.owed, PAUSE_MAX_MS)
+    return this.owed < PAUSE_MIN_MS ? 0 : this.owed
   }
 
   /** Serving has paused, or had nothing to do, for `ms` while learning had work. */

@@ -75,6 +75,16 @@ export const METRICS = {
     help: "1 for the trainer's current state.",
     labels: { for: TRAINER_WAITS },
   },
+  instar_update_progress: {
+    type: 'gauge',
+    of: 'trainer',
+    help: 'Part of the update being computed that is done, 0…1; 0 between updates.',
+  },
+  instar_update_remaining_seconds: {
+    type: 'gauge',
+    of: 'trainer',
+    help: 'Estimated time until the update being computed is done; 0 between updates.',
+  },
   instar_turns_pending: { type: 'gauge', of: 'trainer', help: 'Scored turns that are in no batch yet.' },
   instar_turns_held: {
     type: 'gauge',

@@ -1,6 +1,7 @@
 /** The trainer's metrics; packages/process/src/metrics/table.ts describes each. */
 import type { Logged, FoldOutcome } from '@instar/events'
 import type { Metrics } from '@instar/process'
+import type { UpdateProgress } from '../core/progress.ts'
 import { TRAINER_WAITS } from '@instar/process/metrics/labels'
 
 /**
@@ -14,6 +15,8 @@ type CurrentValues = {
   episodes: { waiting: number; beyond: number }
   shares: { key: number; subject: number } | null
   figures: Readonly<Record<string, number>> | null
+  /** The update that is being computed. */
+  update: UpdateProgress | null
 }
 
 const known = (waits: string): string => (TRAINER_WAITS.some((one) => one === waits) ? waits : 'other')
@@ -27,6 +30,8 @@ export const recordTrainerMetrics = (
   metrics.read('instar_trainer_waits', () =>
     TRAINER_WAITS.map((one) => [{ for: one }, one === known(now().waits) ? 1 : 0]),
   )
+  metrics.read('instar_update_progress', () => [[{}, now().update?.share ?? 0]])
+  metrics.read('instar_update_remaining_seconds', () => [[{}, (now().update?.remainingMs ?? 0) / 1000]])
   metrics.read('instar_turns_pending', () => [[{}, now().pending]])
   metrics.read('instar_turns_held', () => [[{}, now().held]])
   metrics.read('instar_episodes', () => {

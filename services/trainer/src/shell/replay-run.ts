@@ -5,7 +5,7 @@ import type { LearningEngine, Model, Parent, StepResult } from '@instar/engine/p
 import type { AuditState } from '../core/audit.ts'
 import type { ReplayOptions } from '../core/replay.ts'
 import type { Branch } from './branch.ts'
-import { stepSettings, trainItem } from './compute.ts'
+import { stepBatch } from './step-items.ts'
 
 /** `equal`: as in the report, for the batches so far. */
 export type ReplayProgress = {
@@ -77,10 +77,7 @@ export const NOTHING_TO_TRAIN = 'the range has no batch to train on'
 
 export const computeBatch = async (run: ReplayRun, sealed: BatchSealed, parent: Parent): Promise<StepResult> => {
   run.ports.signal.throwIfAborted()
-  const items = await Promise.all(
-    sealed.items.map((item) => trainItem({ reader: run.reader, model: run.ports.model }, item, sealed.loss)),
-  )
-  return run.ports.learner.step(items, stepSettings(sealed), parent)
+  return stepBatch({ ...run.ports, reader: run.reader }, sealed, parent)
 }
 
 export const reportProgress = (

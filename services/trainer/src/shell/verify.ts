@@ -12,7 +12,7 @@ import type { Fingerprint, LearningEngine, Model, Parent, StepResult } from '@in
 import { adapterFromWeights } from '@instar/policy'
 import { auditBatch, type AuditState, type Difference } from '../core/audit.ts'
 import { readAudit, throwIfAborted, type Audit, type Unreadable } from './audit.ts'
-import { stepSettings, trainItem } from './compute.ts'
+import { stepBatch } from './step-items.ts'
 
 type VerifyPorts = {
   log: EventLog
@@ -216,12 +216,9 @@ export const recompute = async (
 ): ReturnType<LearningEngine['step']> => {
   const reader = createTurnReader(ports.log, (turn) => state.turns.turns.get(turn))
   const { sealed } = batch
-  const items = await Promise.all(
-    sealed.items.map((item) => trainItem({ reader, model: ports.model }, item, sealed.loss)),
-  )
-  return ports.learner.step(
-    items,
-    stepSettings(sealed),
+  return stepBatch(
+    { ...ports, reader },
+    sealed,
     parent ?? (await recordedParent(ports.log, state, sealed.policy, sealed.parent.version)),
   )
 }

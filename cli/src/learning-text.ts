@@ -1,0 +1,52 @@
+/** What learning does, or why it does nothing, in one line: for `versions` and `doctor`, from the log alone. */
+import { progressOf, progressText } from '@instar/trainer'
+
+type LearningFacts = {
+  started: boolean
+  frozen: boolean
+  /** The last batch; null before the first. `verdict`: the gate has decided on its update. */
+  batch: {
+    number: number
+    status: 'sealed' | 'computed' | 'failed'
+    reason: string | null
+    verdict: boolean
+    at: number
+    turns: number
+  } | null
+  /** Milliseconds per turn of earlier updates of this line, any order. */
+  turnMs: readonly number[]
+  /** Scored turns that are in no batch. */
+  pending: number
+  batchSize: number
+  /** Updates that the gate has rejected in a row. */
+  rejectionsInARow: number
+}
+
+/** `now`: ms since the epoch. The share of an update is that of the median time of earlier ones. */
+export const learningText = (facts: LearningFacts, now: number): string => {
+  const { batch, turnMs, pending, batchSize, rejectionsInARow } = facts
+  if (!facts.started) return 'nothing is learned: the line has not started (`instar up` starts it)'
+  const rejected =
+    rejectionsInARow === 0
+      ? ''
+      : `; the last ${rejectionsInARow === 1 ? 'update was' : `${rejectionsInARow} updates were`} rejected`
+  if (batch?.status === 'sealed') {
+    const elapsed = Math.max(0, now - batch.at)
+    const usual = (turnMs.toSorted((a, b) => a - b)[Math.floor(turnMs.length / 2)] ?? 0) * batch.turns
+    const text =
+      usual > elapsed
+        ? progressText(progressOf(batch.number, elapsed / usual, elapsed))
+        : `update ${batch.number}: computing for ${Math.round(elapsed / 1000)} s${usual > 0 ? ', longer than usual' : ''}`
+    return text + rejected
+  }
+  if (batch?.status === 'computed' && !batch.verdict)
+    return `update ${batch.number}: waits for the verdict of the gate${rejected}`
+  if (facts.frozen) return `nothing is learned: learning is frozen (\`instar thaw\` resumes it)${rejected}`
+  const failed =
+    batch?.status === 'failed' && batch.reason !== 'no_signal'
+      ? `; update ${batch.number} failed: ${batch.reason ?? ''}`
+      : ''
+  return pending < batchSize
+    ? `waits for scored turns: ${pending} of ${batchSize}${rejected}${failed}`
+    : `${pending} scored turns wait for other candidates, episodes or API keys${rejected}${failed}`
+}
