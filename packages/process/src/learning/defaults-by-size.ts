@@ -30,7 +30,7 @@ export const DEFAULTS_BY_SIZE: readonly SizeDefault[] = [
     small: 0.3,
     larger: 0.3,
     evidence:
-      'small: honest learning of a strong wish costs 0.4 to 0.5 nats per token in one update; the default of tiny stops it for ever. 0.3 was not tuned. larger: none, as small',
+      'small: honest learning of a strong wish costs 0.4 to 0.5 nats per token in one update; the default of tiny stops it for ever. 0.3 was not tuned; a synthetic batch of 16 turns moved 0.19 at the rate and epochs in force. larger: none, as small',
   },
   {
     setting: 'training.klBaseMax',
