@@ -22,8 +22,13 @@ const row = z
   .refine(({ label, wish }) => (wish !== null) === (label === -1), 'a row has a wish if and only if its label is -1')
   .refine(({ next }) => next.user !== '' || next.tools.length > 0, 'next is empty')
 
-/** `weight`: of a row that was derived from others, less than 1. */
-export type Row = z.infer<typeof row> & { weight: number }
+/**
+ * `weight`: of a row that was derived from others, less than 1. `author`: who wrote it; files named after a language are of
+ * one author, every other file is of an author of its own.
+ */
+export type Row = z.infer<typeof row> & { weight: number; author: string }
+
+const authorOf = (file: string): string => (/^[a-z]{2}\.jsonl$/u.test(file) ? 'languages' : file.replace('.jsonl', ''))
 
 /** Raise it with every change of the recipe that the settings do not show. */
 const RECIPE_VERSION = 1
@@ -36,7 +41,7 @@ export const rowsOf = (text: string, file: string): Row[] =>
     if (line === '') return []
     const read = row.safeParse(JSON.parse(line))
     if (!read.success) throw new Error(`${file}:${i + 1}: ${z.prettifyError(read.error)}`)
-    return [{ ...read.data, weight: 1 }]
+    return [{ ...read.data, weight: 1, author: authorOf(file) }]
   })
 
 type Data = { rows: Row[]; digest: string }

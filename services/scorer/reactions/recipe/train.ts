@@ -94,6 +94,14 @@ export const heldOut = (rows: readonly Row[], say: (line: string) => void): Held
   }).flat()
 }
 
+/** Of each author's rows what a model without them says: what it makes of people of whom it has seen nothing. */
+export const heldOutAuthors = (rows: readonly Row[], say: (line: string) => void): Held[] =>
+  [...Map.groupBy(rows, ({ author }) => author)].flatMap(([author, own]) => {
+    say(`without ${author}`)
+    const model = trainOn(rows.filter((row) => row.author !== author))
+    return own.map((row) => held(model, row))
+  })
+
 const held = ({ common, rowOf, labels, wishes }: Trained, row: Row): Held => {
   const features: Features = featuresOf(reactionOf(row), (hash) => common.has(hash))
   const input = inputOf(features, rowOf)
@@ -119,7 +127,7 @@ export const temperatureOf = (all: readonly Held[]): number => {
 }
 
 export type Least = ModelHeader['least']
-type Measure = { precision: number; recall: number; signs: number; opinions: number }
+export type Measure = { precision: number; recall: number; signs: number; opinions: number }
 
 export const measure = (all: readonly { label: number; value: number }[]): Measure => {
   const opinions = all.filter(({ value }) => value !== 0)
@@ -143,6 +151,15 @@ export const valued = (
     const [minus, , plus] = probabilities(labels, temperature)
     return { label: row.label, value: minus! >= bad ? -1 : plus! >= good ? 1 : 0 }
   })
+
+/** The mean over authors, each counting the same: a stranger is no likelier to write as the author of most rows. */
+export const meanOfAuthors = (all: readonly Held[], temperature: number, least: Least): Measure => {
+  const measures = [...Map.groupBy(all, ({ row }) => row.author).values()].map((own) =>
+    measure(valued(own, temperature, least)),
+  )
+  const mean = (name: keyof Measure): number => measures.reduce((sum, one) => sum + one[name], 0) / measures.length
+  return { precision: mean('precision'), recall: mean('recall'), signs: mean('signs'), opinions: mean('opinions') }
+}
 
 /** What held-out contexts must show. */
 const TARGET = { precision: 0.92, signs: 0.02 }
