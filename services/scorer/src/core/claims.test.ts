@@ -44,7 +44,7 @@ class Line {
       next: { user: words, tools },
     }
     const opinion = await judgeTurn([judge], request, evidence, new AbortController().signal)
-    const output = judged(this.state, request, opinion, 100, { agreement })
+    const output = judged(this.state, request, opinion, 100, { agreement, duplicates: 64 })
     assert.ok(output?.do === 'append' && output.event.type === 'TurnScored', words)
     this.read(output.event)
     return output.event
