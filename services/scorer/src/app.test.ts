@@ -191,7 +191,7 @@ test('of two concurrent scorers one score counts per turn', async () => {
   let asked = 0
   const judge = (id: string, value: number): Judge => ({
     id,
-    alone: false,
+    needsNextState: true,
     async judge() {
       if (++asked === 40) allAsked.resolve()
       await allAsked.promise
@@ -226,7 +226,7 @@ test('turns that another scorer has scored are not judged, and a late verdict is
   const asked: string[] = []
   const judge: Judge = {
     id: 'slow',
-    alone: false,
+    needsNextState: true,
     async judge({ answer }) {
       asked.push(answer)
       await slow.promise
@@ -238,7 +238,7 @@ test('turns that another scorer has scored are not judged, and a late verdict is
   const quick = await started(
     bench,
     {},
-    { judges: [{ id: 'quick', alone: false, judge: () => ({ value: 1, note: '', hint: null }) }] },
+    { judges: [{ id: 'quick', needsNextState: true, judge: () => ({ value: 1, note: '', hint: null }) }] },
   )
   await bench.until(3)
   slow.resolve()
@@ -259,7 +259,7 @@ test('a judge gets the text that a user typed inside a wrapper of an agent, besi
   const seen: Evidence[] = []
   const judge: Judge = {
     id: 'seer',
-    alone: false,
+    needsNextState: true,
     judge: (evidence) => {
       seen.push(evidence)
       return Promise.resolve({ value: 1, note: '', hint: null })
@@ -290,7 +290,7 @@ test('a judge that throws gives a skip', async () => {
       judges: [
         {
           id: 'j',
-          alone: false,
+          needsNextState: true,
           judge: () => {
             throw new Error('no')
           },

@@ -51,7 +51,7 @@ export { reactionModel } from './shell/weights.ts'
 export { createLlmJudge } from './shell/llm-judge.ts'
 
 export type ScorerPorts = DeciderPorts & {
-  /** For people: a judge that gives no verdicts, and that it does again. */
+  /** Receives one line, for people, when a judge cannot be reached or is replaced, and one when it recovers. */
   logLine?: (line: string) => void
   /** Calls `then` once, after `ms`; returns how to cancel it. Default: the process's timers. */
   after?: (ms: number, then: () => void) => () => void
@@ -91,18 +91,19 @@ type DueWork = { do: 'work'; outputs: readonly Output[] }
 export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer => {
   const { log, now, after = processTimer } = ports
   const judges = ports.judges ?? createJudges(config, ports)
-  // What takes no time is not worth leaving out.
+  // The limits on staleness and on the backlog save the time of slow judges. With quick judges only, neither applies.
   const slow = judges.some((judge) => !judge.quick)
   const rules: Rules = {
     idleMs: config.idleMs,
-    judgesAlone: judges.some((judge) => judge.alone),
+    judgesNeedNextState: judges.every((judge) => judge.needsNextState),
     staleness: slow ? config.staleness : null,
   }
   const backlog = new Backlog(slow ? config.backlog : Infinity)
   let judging = 0
   let cancelTimer = (): void => undefined
 
-  // Before a slow judge all that waits is looked at, or the newest would not be found.
+  // With a slow judge the backlog takes no room: `decide` then hands out every turn that waits, and the backlog orders
+  // them. Otherwise a backlog of old turns would keep newer ones, which are judged first, from being handed out.
   const room = (): number => UNDER_WAY - scorer.backgroundCount() - (slow ? 0 : backlog.size)
 
   const scorer = runDecider<ScorerState, DueWork>({

@@ -38,7 +38,7 @@ const llm = z
       .max(1)
       .default(0.5)
       .describe(
-        'least share of the last 48 opinions with the sign of the reactions judge’s; below, that judge takes over; 0: none',
+        'agreement with the reactions judge: least share of the last 48 opinions that have its sign; below, it takes over; 0: no limit',
       ),
     retryMs: z
       .int()
@@ -77,7 +77,9 @@ export const scorerConfig = z
       .min(1)
       .max(16)
       .default(2)
-      .describe('independent people (API keys; without keys, subjects) who must claim a value before it is taught'),
+      .describe(
+        'agreement among people: how many (API keys; without keys, subjects) must claim a value before it is taught',
+      ),
     duplicates: z
       .int()
       .min(1)

@@ -22,7 +22,7 @@ import {
 } from './app.ts'
 import { captured, feedback, logged, type Said } from '../../../test/kit/scored-history.ts'
 
-const RULES: Rules = { idleMs: 1000, judgesAlone: false, staleness: null }
+const RULES: Rules = { idleMs: 1000, judgesNeedNextState: true, staleness: null }
 const GOOD: Judged = { verdicts: [], reward: 1, judge: 'j', hint: null, hintJudge: null, reason: null }
 const user = (content: string): Said => ({ role: 'user', content })
 const model = (content: string): Said => ({ role: 'assistant', content })
@@ -182,7 +182,7 @@ test('a scorer with an assignment judges waiting turns of its share and leaves t
   let scored = 0
   const judge: Judge = {
     id: 'j',
-    alone: false,
+    needsNextState: true,
     judge: ({ answer }) => {
       judgedTurns.push(answer)
       return { value: 1, note: '', hint: null }

@@ -58,7 +58,7 @@ log.joinGroup = async (group, topic, onChange) => {
 
 const judge: Judge = {
   id: 'scripted',
-  alone: false,
+  needsNextState: true,
   async judge({ answer }, signal) {
     say({ did: answer })
     await delay(takes, undefined, { signal })

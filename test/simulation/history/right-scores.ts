@@ -5,7 +5,7 @@ import type { Past } from './past.ts'
 import { stepsBehind } from './chains.ts'
 import { causeOf, isOpen, ratingOf, seenOf } from './session.ts'
 
-export type ScoringRules = { idleMs: number; judgesAlone: boolean; staleness: number | null }
+export type ScoringRules = { idleMs: number; judgesNeedNextState: boolean; staleness: number | null }
 type Says = (holds: boolean, problem: string) => void
 
 export const rightClosing = (
@@ -64,10 +64,10 @@ export const rightScore = (
     const answered = turn.shown && seenOf(session, turn)?.next !== null
     if (!opinion)
       says(
-        event.type === 'TurnSkipped' && event.reason === 'no_next_state' && !answered && !rules.judgesAlone,
+        event.type === 'TurnSkipped' && event.reason === 'no_next_state' && !answered && rules.judgesNeedNextState,
         `asks no judge about ${event.turn}`,
       )
-    else says(answered || rules.judgesAlone, `asks judges about ${event.turn}, to which nobody said anything`)
+    else says(answered || !rules.judgesNeedNextState, `asks judges about ${event.turn}, to which nobody said anything`)
   }
   if (!opinion) return
   if (!owed)

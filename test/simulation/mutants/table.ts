@@ -185,8 +185,11 @@ export const MUTANTS: readonly Mutant[] = [
       'an outdated judgement is kept',
       ['if (needOf(state, turn)?.cause === request.cause) return turn', 'if (turn.trainable) return turn'],
     ],
-    judgedAlone: ['judges are asked about a turn without a next state', ['&& !rules.judgesAlone) {', '&& false) {']],
-    neverJudgedAlone: ['judges that need no next state are not asked', ['&& !rules.judgesAlone) {', ') {']],
+    judgedAlone: [
+      'judges are asked about a turn without a next state',
+      ['&& rules.judgesNeedNextState) {', '&& false) {'],
+    ],
+    neverJudgedAlone: ['judges that need no next state are not asked', ['&& rules.judgesNeedNextState) {', ') {']],
     staleJudged: [
       'judges are asked about stale turns',
       ['return distance === null || distance > staleness', 'return distance === null'],

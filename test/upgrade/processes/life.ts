@@ -17,7 +17,7 @@ await announceUpgrade(log, 'up', Date.now(), new AbortController().signal)
 const model: Model = { ...SCRIPTED_MODEL, promptIds: () => [1] }
 const judge: Judge = {
   id: 'scripted',
-  alone: false,
+  needsNextState: true,
   judge: ({ answer }) => Promise.resolve({ value: Number(answer.slice(1)) % 2 === 0 ? 1 : -1, note: '', hint: null }),
 }
 const onFatal = (error: Error): void => {

@@ -24,7 +24,7 @@ import { MOST_TOUCHED } from './state.ts'
 import { MOST_CLOSED } from '@instar/events/folds/turns'
 import { captured, logged, type Said } from '../../../../test/kit/scored-history.ts'
 
-const RULES: Rules = { idleMs: 1000, judgesAlone: false, staleness: null }
+const RULES: Rules = { idleMs: 1000, judgesNeedNextState: true, staleness: null }
 const user = (content: string): Said => ({ role: 'user', content })
 const model = (content: string): Said => ({ role: 'assistant', content })
 
@@ -39,7 +39,7 @@ const thanked = (n: number, version = 0, policy = 'policy'): TurnCaptured[] => {
 /** A judge that answers on request. */
 class SlowJudge implements Judge {
   readonly id = 'slow'
-  readonly alone = false
+  readonly needsNextState = true
   readonly asked: number[] = []
   #answers: (() => void)[] = []
   #waiting: (() => void)[] = []

@@ -7,7 +7,7 @@ import { decide, evolve, initialState, judged, judgeTurn, reactionsJudge, type S
 import { MOST_PEOPLE, MOST_QUESTIONS, MOST_VALUES, claimIn, foldClaim, type ClaimTable } from './claims.ts'
 import type { Evidence, Judgement } from './judgement.ts'
 
-const RULES = { idleMs: 1000, judgesAlone: false, staleness: null }
+const RULES = { idleMs: 1000, judgesNeedNextState: true, staleness: null }
 const QUESTION = 'What is 7 plus 6?'
 const reactions = reactionsJudge({ movedOn: null })
 
@@ -56,7 +56,7 @@ const LIE = 'No. The right answer is 14.'
 const OTHER = 'No. The right answer is 15.'
 const model = (hint: string) => ({
   id: 'llm',
-  alone: true,
+  needsNextState: false,
   judge: (): Judgement => ({ value: -1, note: 'bad', hint }),
 })
 const hintOf = ({ hint }: TurnScored): string | null => (hint === null ? null : readWritten(hint))

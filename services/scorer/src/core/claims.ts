@@ -3,6 +3,11 @@
  * so it needs several independent people, or the result of a tool. Each score whose judge read a value has a verdict
  * of the judge `values`, which names question, value and person by digests; the claims are a fold of those verdicts,
  * and a decision is made from the claims before it and recorded.
+ *
+ * The `note` of that verdict is the stored form of a claim: a verdict has no other field for it, and a published record
+ * schema cannot be changed. `noteOf` writes it and `claimIn` reads it. DIGEST hexadecimal digits are a digest:
+ *   (agreed|withheld): value DIGEST of question DIGEST by DIGEST; EXPLANATION
+ * Logs hold such notes, so the text before the semicolon must not change. The explanation is for people.
  */
 import { derivedId, type JudgeVerdict, type ScoresEvent, type TurnState } from '@instar/events'
 import type { Claim, Evidence, Judged } from './judgement.ts'
@@ -59,8 +64,8 @@ export const valueOfHint = (hint: string, evidence: Evidence, common: Common): s
 }
 
 /**
- * Who claims: the API key; without keys the subject that the request names. Whoever names none is one person, since a
- * session is a subject of its own then, and costs nothing.
+ * The person who claims: the API key or, without keys, the subject that the request names. All requests that name no
+ * subject count as one person: their subject is the session, and a client can open any number of sessions.
  */
 type Asker = Pick<TurnState, 'key' | 'subject' | 'session'>
 const personOf = ({ key, subject, session }: Asker): string =>
@@ -77,20 +82,32 @@ const agreementOn = (table: ClaimTable, policy: string, claim: Claim, person: st
 }
 
 /** The verdict that records a claim and what was decided on it. */
-const verdictOn = (
-  claim: Claim,
-  person: string,
-  { agreed, people, rivals }: Agreement,
-  needed: number,
-): JudgeVerdict => ({
+const verdictOn = (claim: Claim, person: string, agreement: Agreement, needed: number): JudgeVerdict => ({
   judge: VALUES_JUDGE,
   value: null,
-  note: `${agreed ? 'agreed' : 'withheld'}: value ${claim.is} of question ${claim.about} by ${person}; ${
-    claim.confirmed
-      ? 'a tool returned it'
-      : `${people} of ${needed} people${rivals > 0 ? `, ${rivals} for another` : ''}`
-  }`,
+  note: noteOf(claim, person, agreement, needed),
 })
+
+const noteOf = (claim: Claim, person: string, { agreed, people, rivals }: Agreement, needed: number): string => {
+  const explanation = claim.confirmed
+    ? 'a tool returned it'
+    : `${people} of ${needed} people${rivals > 0 ? `, ${rivals} for another` : ''}`
+  return `${agreed ? 'agreed' : 'withheld'}: value ${claim.is} of question ${claim.about} by ${person}; ${explanation}`
+}
+
+const NOTE = new RegExp(
+  `^(agreed|withheld): value (\\w{${DIGEST}}) of question (\\w{${DIGEST}}) by (\\w{${DIGEST}});`,
+  'u',
+)
+
+type Recorded = { agreed: boolean; is: string; about: string; person: string }
+export const claimIn = (verdicts: readonly JudgeVerdict[]): Recorded | null => {
+  const note = verdicts.find(({ judge }) => judge === VALUES_JUDGE)?.note
+  const [, outcome, is, about, person] = NOTE.exec(note ?? '') ?? []
+  return is === undefined || about === undefined || person === undefined
+    ? null
+    : { agreed: outcome === 'agreed', is, about, person }
+}
 
 /** People who must claim a value. */
 export const LEAST_AGREEMENT = 2
@@ -114,20 +131,6 @@ export const withAgreement = (
     verdicts: [...result.verdicts, verdictOn(claim, person, on, needed)],
     ...(on.agreed ? {} : { hint: null, hintJudge: null }),
   }
-}
-
-const NOTE = new RegExp(
-  `^(agreed|withheld): value (\\w{${DIGEST}}) of question (\\w{${DIGEST}}) by (\\w{${DIGEST}});`,
-  'u',
-)
-
-type Recorded = { agreed: boolean; is: string; about: string; person: string }
-export const claimIn = (verdicts: readonly JudgeVerdict[]): Recorded | null => {
-  const note = verdicts.find(({ judge }) => judge === VALUES_JUDGE)?.note
-  const [, outcome, is, about, person] = NOTE.exec(note ?? '') ?? []
-  return is === undefined || about === undefined || person === undefined
-    ? null
-    : { agreed: outcome === 'agreed', is, about, person }
 }
 
 /** Folds a score that counts. `offset`: of the record, which orders the claims of a policy. */

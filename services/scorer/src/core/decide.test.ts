@@ -18,7 +18,7 @@ import {
 } from '../app.ts'
 import { captured, feedback, logged, turnNamed, type Said } from '../../../../test/kit/scored-history.ts'
 
-const RULES: Rules = { idleMs: 1000, judgesAlone: false, staleness: null }
+const RULES: Rules = { idleMs: 1000, judgesNeedNextState: true, staleness: null }
 const GOOD: Judged = {
   verdicts: [{ judge: 'j', value: 1, note: '' }],
   reward: 1,
@@ -210,7 +210,7 @@ test('an idle session is closed with its open turns, and each is skipped when th
 test('a judge of answers alone judges a closed turn', () => {
   const scene = new Scene()
   scene.read(first, { type: 'SessionClosed', session: 's', open: [first.turn], why: 'client', at: 30 })
-  const request = scene.request({ ...RULES, judgesAlone: true, staleness: null })
+  const request = scene.request({ ...RULES, judgesNeedNextState: false, staleness: null })
   assert.equal(request.next, null)
 })
 
@@ -259,7 +259,7 @@ test('candidates that were not shown are judged by the next state of the shown o
     }),
     type: 'TurnSampled',
   })
-  const alone: Rules = { ...RULES, judgesAlone: true, staleness: null }
+  const alone: Rules = { ...RULES, judgesNeedNextState: false, staleness: null }
   const scene = new Scene()
   scene.read(shown, beside('x', 1))
   assert.deepEqual(scene.decide(alone), [])

@@ -26,8 +26,8 @@ import { lookAt, type ScorerState } from './state.ts'
 export type Rules = {
   /** A session in which no turn has finished for this long is closed, ms. */
   idleMs: number
-  /** A configured judge can score an answer without a next state. */
-  judgesAlone: boolean
+  /** Every configured judge needs a next state: an answer without one is skipped. */
+  judgesNeedNextState: boolean
   /** Maximum staleness of a turn that is judged, in updates; null: all are judged. */
   staleness: number | null
 }
@@ -71,7 +71,7 @@ export const decide = (
       outputs.push(appendScore(state, skipped(turn, need.cause, 'discarded', [], now)))
       continue
     }
-    if ((need.next === null || need.shown !== null) && need.feedback === null && !rules.judgesAlone) {
+    if ((need.next === null || need.shown !== null) && need.feedback === null && rules.judgesNeedNextState) {
       outputs.push(appendScore(state, skipped(turn, need.cause, 'no_next_state', [], now)))
       continue
     }

@@ -2,6 +2,9 @@
  * The same request, answer and reaction again: what counts of it is capped, so that repeating a conversation does not
  * multiply its weight. Each score of a judge has a verdict `seen` with a digest of the three; the digests of the scores
  * are a fold, and a turn beyond the cap is skipped, which is recorded.
+ *
+ * The `note` of that verdict is the stored form of the digest, 16 hexadecimal digits and nothing else: a verdict has no
+ * other field for it, and a published record schema cannot be changed. `seenVerdict` writes it and `seenIn` reads it.
  */
 import { derivedId, type JudgeVerdict, type ScoresEvent } from '@instar/events'
 import type { Evidence, Judged } from './judgement.ts'
@@ -36,6 +39,10 @@ export const sameOf = ({ request, answer, next }: Evidence): string | null =>
 /** The verdict that records a digest. */
 export const seenVerdict = (same: string): JudgeVerdict => ({ judge: SEEN_JUDGE, value: null, note: same })
 
+/** The digest in a verdict of `seenVerdict`; undefined: there is none. */
+const seenIn = (verdicts: readonly JudgeVerdict[]): string | undefined =>
+  verdicts.find(({ judge }) => judge === SEEN_JUDGE)?.note
+
 /** At `now`, `most` scores of the digest count already. */
 export const isBeyondCap = (seen: SeenTable, policy: string, same: string, now: number, most: number): boolean =>
   (seen.get(`${policy} ${same}`)?.times ?? []).filter((at) => at > now - SEEN_MS).length >= most
@@ -55,7 +62,7 @@ export const foldSeen = (
   event: Pick<ScoresEvent, 'verdicts' | 'policy' | 'at'>,
   offset: number,
 ): void => {
-  const same = event.verdicts.find(({ judge }) => judge === SEEN_JUDGE)?.note
+  const same = seenIn(event.verdicts)
   if (same === undefined) return
   const name = `${event.policy} ${same}`
   const before = table.get(name)

@@ -7,7 +7,7 @@ import { decide, evolve, initialState, judged, judgeTurn, reactionsJudge, type S
 import { foldSeen, MOST_SEEN, MOST_TIMES, SEEN_MS, seenVerdict, type SeenTable } from './duplicates.ts'
 import { asksForPraise, isDegenerate } from './guards.ts'
 
-const RULES = { idleMs: 1000, judgesAlone: false, staleness: null }
+const RULES = { idleMs: 1000, judgesNeedNextState: true, staleness: null }
 const reactions = reactionsJudge({ movedOn: null })
 
 class Line {

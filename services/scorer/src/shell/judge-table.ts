@@ -1,7 +1,10 @@
 /**
- * The judges by name. An entry makes its judge, with one that steps in for it; none where its configuration is missing.
- * A new one: a `Judge` (judges.ts) in a file like llm-judge.ts or reactions-judge.ts, an entry here, its name and
- * settings in ../config.ts.
+ * The judges by name. An entry returns the judges for its name in the order in which they are asked: the judge itself
+ * and, for `llm`, the judge that replaces it while it fails (fallback.ts). It returns none if the judge is not
+ * configured.
+ *
+ * A new judge: a `Judge` (judges.ts) in a file of this folder, like llm-judge.ts or reactions-judge.ts, an entry here,
+ * its name and settings in services/scorer/src/config.ts.
  */
 import type { JudgeName, ScorerConfig } from '../config.ts'
 import { withFallback } from './fallback.ts'
@@ -21,7 +24,7 @@ export const JUDGES: Readonly<Record<JudgeName, (config: ScorerConfig, ports: Ju
       ? []
       : withFallback(
           (failed) => ({
-            alone: true,
+            needsNextState: false,
             ...createLlmJudge(llm, { fetch: ports.fetch ?? fetch, now, logLine, failed }),
           }),
           reactionsJudge(reactions),

@@ -12,8 +12,8 @@ import { reactionModel } from './weights.ts'
 export type Judge = {
   /** Its name, and a hash of its prompt or weights, model and settings. */
   id: string
-  /** True when it can score an answer without a next state, or one that was not shown. */
-  alone: boolean
+  /** True: it is asked only about an answer that was shown and that has a next state. */
+  needsNextState: boolean
   /** It answers at once: the bounds on waiting and on stale turns (config: `backlog`, `staleness`) do not apply to it. */
   quick?: boolean
   /** False: it is passed over for this turn; absent: it is always asked. */
@@ -28,7 +28,9 @@ export type Judge = {
 const FEEDBACK_JUDGE = 'feedback'
 
 /**
- * Explicit feedback is the reward as it stands; its comment and the next words are read for a hint, at once. Else the judges in order, until one has an opinion. A judge that throws has failed, which is no zero.
+ * Explicit feedback is the reward, unchanged; no judge is asked, and the comment and the user's next words are read for
+ * a hint. Without feedback, the judges are asked in order until one returns a value. A judge that throws has no value
+ * and is marked as failed; it does not count as a reward of 0, because that would be trained on.
  */
 export const judgeTurn = async (
   judges: readonly Judge[],
@@ -51,7 +53,7 @@ export const judgeTurn = async (
   }
   const opinions: JudgeOpinion[] = []
   for (const judge of judges) {
-    if ((evidence.next === null || evidence.shown !== undefined) && !judge.alone) continue
+    if ((evidence.next === null || evidence.shown !== undefined) && judge.needsNextState) continue
     if (judge.isAsked?.() === false) continue
     const opinion = await opinionOf(judge, evidence, signal)
     opinions.push(opinion)

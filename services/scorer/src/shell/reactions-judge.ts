@@ -8,7 +8,7 @@ export const reactionsJudge = (settings: ReactionSettings): Judge => {
   const model = reactionModel()
   return {
     id: reactionsId(model, settings),
-    alone: false,
+    needsNextState: true,
     quick: true,
     // The first judgement compiles patterns.
     prepare: () => {
