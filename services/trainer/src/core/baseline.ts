@@ -15,6 +15,11 @@
  * share one trajectory advantage. That of the own score is the mean of the subject's own scores. Means per turn index,
  * and means over the turns of a group, depend on when the policy stops, and so favour long or short episodes
  * (docs/learning.md).
+ *
+ * Running means are stored by name, in the field `subject` of the record of a batch: a subject's hash is the mean of its
+ * own scores, `key <API key>` (`meanOfKey`) that of a key, '' (ALL_TURNS) that of all turns. The prefix `outcome `
+ * (OUTCOME) before any of these names is the mean of outcomes of episodes: `outcome <hash>`, `outcome key <API key>`,
+ * `outcome `. Hashes contain no spaces, so names do not collide.
  */
 export const DECAY = 0.9
 const SHRINK = 2
@@ -94,9 +99,9 @@ export const advantages = (
   }
 }
 
-/** What names of means of outcomes start with; hashes and `key …` do not. */
+/** Prefix of the names of means of outcomes. */
 const OUTCOME = 'outcome '
-/** Name of a key's mean among those of subjects, which are hashes. */
+/** Name of a key's mean. */
 const meanOfKey = (key: string): string => `key ${key}`
 
 type Observation = { subject: string; key: string | null; value: number }

@@ -102,6 +102,7 @@ const requestsOf = (
   now: number,
   ready: readonly EpisodeGroup[],
 ): ChosenTurn[][] => {
+  const groups = new Map(ready.map((group) => [group.turns[0] ?? '', group]))
   const limit = keyLimit(state, options, now)
   const subjectLimit = turnsOf(options.subjectShare, options)
   const requests: ChosenTurn[][] = []
@@ -145,7 +146,6 @@ const requestsOf = (
     return false
   }
 
-  const groups = new Map(ready.map((group) => [group.turns[0] ?? '', group]))
   const usable = withEpisodes(usableTurns(state, versions), ready)
   const remaining = Math.max(EXAMINED_TURNS, Math.ceil((EXAMINED_TURNS * options.batchSize) / usable.length))
   let queues = usable.map(([key, own]): KeyQueue => ({

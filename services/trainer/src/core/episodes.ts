@@ -3,7 +3,11 @@
  * Episodes of one task and one API key are a group: the first `taskEpisodes` that began, whichever end first, because a
  * group of the first that ended would compare short episodes with short ones, a baseline that depends on the number of
  * turns. The group trains when all of them are over and scored, or `taskWaitMs` after the first of them ended, with
- * those that are over. An episode without a task is a group of its own. A group is never split between batches.
+ * those that are over. An episode without a task is a group of its own.
+ *
+ * A group of at most MAX_GROUP_TURNS turns is taken by one batch. A larger one is divided into parts of at most so many
+ * turns, which may be in different batches: an episode is divided only if it alone exceeds the limit (`fitting`). Turns
+ * that are scored after their group was taken are a later group.
  */
 import type { BatchItem, EpisodeOutcome, SessionState, Settings, TurnState } from '@instar/events'
 import { advantages, rulesOf, type Baselines, type RewardedTurn } from './baseline.ts'
@@ -20,10 +24,10 @@ export type EpisodeSettings = {
 export const MAX_EPISODES = 512
 /** Largest `taskEpisodes`. */
 export const MAX_TASK_EPISODES = 64
-/** Turns of a group: its episodes are left to a later group, and turns of a single one to a later batch, beyond it. */
+/** Largest number of turns of an `EpisodeGroup`. */
 export const MAX_GROUP_TURNS = 128
 
-/** `key`: '' without keys. `turns`: its pending turns of the batch's versions. */
+/** What one batch takes: a group or a part of one. `key`: '' without keys. `turns`: pending ones of usable versions. */
 export type EpisodeGroup = { key: string; endedAt: number; turns: string[] }
 /** `waiting`: episodes that have not ended, or wait for others of their group. `beyond`: those beyond MAX_EPISODES. */
 export type EpisodeGroups = { ready: EpisodeGroup[]; waiting: number; beyond: number }
@@ -124,8 +128,8 @@ const chunks = <T>(items: readonly T[], size: number): T[][] =>
   Array.from({ length: Math.ceil(items.length / size) }, (_, i) => items.slice(i * size, (i + 1) * size))
 
 /**
- * The turns of episodes in groups of at most MAX_GROUP_TURNS: as many whole episodes as fit, a longer one alone in
- * parts.
+ * The turns of a group in parts of at most MAX_GROUP_TURNS. An episode that does not fit into the open part begins a new
+ * one. An episode above the limit fills parts; later episodes may join the last of these.
  */
 const fitting = (episodes: readonly string[][]): string[][] => {
   const groups: string[][] = []

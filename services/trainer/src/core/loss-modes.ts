@@ -1,10 +1,16 @@
 /**
  * The losses by name and the signals that each uses. All share one loss function (packages/policy/src/loss.ts);
- * shell/compute.ts omits the signals that a mode does not use.
+ * `trainItem` omits the signals that a mode does not use.
  *
- * A new loss is an entry here. For new arithmetic: what a turn brings is `TrainItem` (packages/engine/src/port.ts)
- * from `trainItem` in shell/compute.ts; weights of turns and tokens are `tokenWeights` (packages/policy/src/
- * token-weights.ts), terms `hybridLoss` (loss.ts); a hyperparameter is in `StepSettings` (port.ts) and in config.ts.
+ * A new loss of these signals is an entry here. New arithmetic also touches:
+ * - services/trainer/src/core/batch.ts, `hasSignal`: whether a batch has a signal that the loss uses
+ * - packages/engine/src/port.ts: `TrainItem`, what a turn brings, and `StepSettings`, the hyperparameters
+ * - services/trainer/src/shell/train-item.ts: `trainItem` builds the first, `stepSettings` the second
+ * - packages/policy/src/token-weights.ts, `tokenWeights`: the weights of turns and tokens
+ * - packages/policy/src/loss.ts, `hybridLoss`: the terms
+ * - packages/policy/src/step.ts: the forward passes before the gradient, and the figures of the update
+ * - services/trainer/src/config.ts: a hyperparameter as a setting
+ * - services/trainer/src/core/replay-settings.ts: its bounds in a replay, and that recorded batches may lack it
  */
 
 type LossMode = {

@@ -1,8 +1,9 @@
 /**
- * Pending turns: scored, and neither taken by a batch nor dropped with one. They are in queues by version and API key,
- * so that the cost of a decision does not depend on the number of turns that no batch can use. Turns of episodes are in
- * a queue per session (episodes.ts), also before they are scored. The queues are a cache of `turns` and `scores` minus
- * `updates` and do not depend on the order in which topics are read.
+ * Pending turns: those that no batch has taken or dropped yet. A turn of an episode (episodes.ts) is pending from its own
+ * record on, because the outcome of the episode may be its only reward; any other turn is pending from its score on.
+ * Turns of episodes are in a queue per session, other usable turns in queues by version and API key, so that the cost of
+ * a decision does not depend on the number of turns that no batch can use. The queues are a cache of `turns` and `scores`
+ * minus `updates` and do not depend on the order in which topics are read.
  */
 import {
   updateLine,

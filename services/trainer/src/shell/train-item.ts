@@ -48,10 +48,11 @@ const hintIds = (model: Model, dialect: string, body: Uint8Array, hint: string):
 
 /**
  * The settings of a step. The weight of the KL to the base grows with the advantages, so a batch without signal is not an
- * update by the KL alone. The loss `opd` has no advantages: since rules 2 its KL has the full weight
- * (`klFullAtAdvantage` 0). Batches of earlier rules are computed with the scaled weight.
+ * update by the KL alone. The loss `opd` has no advantages: its KL has the full weight (`klFullAtAdvantage` 0) in batches
+ * whose record names version 2 or later of the rules (`settings.rules`, `RULES` in core/baseline.ts). Batches sealed
+ * under version 1 are computed with the scaled weight.
  */
 export const stepSettings = ({ settings, seed, loss }: BatchSealed): StepSettings => {
-  const whole = !lossMode(loss).advantages && rulesOf(settings) >= 2
-  return { ...(settings as StepSettings), ...(whole ? { klFullAtAdvantage: 0 } : {}), seed }
+  const hasFullKl = !lossMode(loss).advantages && rulesOf(settings) >= 2
+  return { ...(settings as StepSettings), ...(hasFullKl ? { klFullAtAdvantage: 0 } : {}), seed }
 }
