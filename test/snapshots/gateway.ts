@@ -63,7 +63,7 @@ export const gatewayView = async ({ snapshot, tail }: LiveGateway, history: Hist
       lastAt: state.lastAt,
       extras,
       found,
-      mark: index.byMark.get(sessionIdPart(session)),
+      mark: index.byMintedId.get(sessionIdPart(session)),
       at: index.recent.get(session),
     })
   }

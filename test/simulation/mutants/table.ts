@@ -368,7 +368,10 @@ export const MUTANTS: readonly Mutant[] = [
       'any turn with an equal answer is continued',
       ['const shared = said.filter((part) => here.has(part)).length', 'const shared = 1'],
     ],
-    cutForgotten: ['an interrupted request begins another session', ['return begun?.session ?? null', 'return null']],
+    cutForgotten: [
+      'an interrupted request begins another session',
+      ['return interrupted?.session ?? null', 'return null'],
+    ],
     strangerCut: [
       "an interrupted request is joined to a later client's session",
       ["digest === asked.digest && status === 'aborted' && !closed", 'digest.length > 0 && !closed'],

@@ -130,6 +130,7 @@ const run = (data: WriterData): void => {
     for (const { group, positions } of commits) {
       for (const { topic, partition, offset } of positions) connection.setCommit.run(group, topic, partition, offset)
     }
+    // COMMIT. With `synchronous = FULL` (file.ts) the records are durable once it returns, and may be acknowledged.
     connection.end.run()
   }
 

@@ -183,6 +183,7 @@ export const generateCandidate = async (ports: CandidatePorts, task: Task): Prom
     text: said.text,
   })
   await task.stored
+  // TurnCaptured for an answer that the client receives, TurnSampled for a background candidate.
   const turn = (task.shown ? captured : sampled)(
     admitted,
     candidate,

@@ -87,19 +87,22 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
   }
   const resolved = await resolveSession(ports, asked, newSession(key, hex(ports.random(16))))
   const state = sessionState(index, resolved.session)
-  const { follows, turns, put } = resolved
+  const { follows, turns, agentAddedText } = resolved
   const prompt = await renderPrompt(ports, request, answers, turns)
   if (prompt.length >= model.contextLength) throw contextLengthExceeded(prompt.length, model.contextLength)
 
+  // Body and prompt are stored as differences from those of `base`: the turn that the request continues, or else the
+  // last turn of the session that was shown. Null: they are stored in full.
   const base = follows ?? lastShown(state) ?? null
   const body = storeBody(raw, base && (await earlierBody(ports, base)))
   const earlier = base && (await earlierIds(ports, base))
   const ids = storeIds(prompt, earlier)
-  // An unrecognised conversation with answers in it does not extend ids that were sampled here.
+  // Whether the prompt does not begin with the tokens of the turn that it continues. A conversation that continues no
+  // turn of ours, but has answers, does not begin with tokens that were sampled here.
   const offPrefix = follows ? earlier === null || !extendsIds(prompt, earlier.content) : answers.length > 0
   const capabilities = ports.engine.capabilities()
   const last = lastAnswer(request.messages)
-  const isSaid = put || last.stateFrom < request.messages.length
+  const hasNextState = agentAddedText || last.stateFrom < request.messages.length
   const startedBy = parentSession(headers)
   const parent = startedBy === null ? null : sessionOfLabel(key, startedBy)
   const kind = kindOf(headers, request, await hadTools(ports, state?.turns ?? []))
@@ -126,7 +129,9 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
       digest,
       body: body.stored,
       ...last,
-      after: follows && !turns.at(-1) ? (isSaid ? follows.answer : null) : last.after,
+      // The answer that the request continues. If the last answer was found by an id or by its words, it differs from
+      // the recorded one: the recorded key is stored, so that all readers join the same turns. Null: no next state.
+      after: follows && !turns.at(-1) ? (hasNextState ? follows.answer : null) : last.after,
       prompt: ids.stored,
       tokens: capabilities.tokenExact && capabilities.logprobs ? 'exact' : 'none',
       offPrefix,

@@ -48,7 +48,7 @@ const known = async (
   id: string,
 ): Promise<TurnState | undefined> => {
   const mark = parseMintedId(id)
-  const session = mark === null ? undefined : index.byMark.get(mark.session)
+  const session = mark === null ? undefined : index.byMintedId.get(mark.session)
   if (!mark || session === undefined) return undefined
   if (index.forgotten.has(session)) await tail.restore(session)
   if (keyOfSession(index, session) !== key) return undefined

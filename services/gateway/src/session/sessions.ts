@@ -12,16 +12,17 @@ import type { Tail } from './tail.ts'
 type SessionPorts = { index: SessionIndex; tail: Tail; reader: TurnReader; tailWaitMs: number }
 
 /**
- * `turns`: the turns of the request's answers, where they match; `follows`: the turn that the request continues; `put`:
- * whether the agent added text after its answer in the same message.
+ * `turns`: the turns of the request's answers, where they match; `follows`: the turn that the request continues;
+ * `agentAddedText`: whether the agent added text, such as a tool's result, after that turn's answer in the same message.
  */
 type ResolvedSession = Resolved & {
   turns: (TurnState | undefined)[]
   follows: TurnState | undefined
-  put: boolean
+  agentAddedText: boolean
 }
 
-type Inside = { turn: TurnState; put: string }
+/** A turn whose answer is inside the text of the request's last answer. `textAfter`: the agent's text after it. */
+type Inside = { turn: TurnState; textAfter: string }
 
 /** `fresh`: the name for a new session. */
 export const resolveSession = async (
@@ -46,8 +47,8 @@ export const resolveSession = async (
   const state = sessionState(index, resolved.session)
   const turns = recognise(state, asked.answers)
   const named = turns.at(-1) ?? followedById(state, asked)
-  const put = !named && inside !== undefined && inside.put !== ''
-  return { ...resolved, turns, follows: named ?? inside?.turn, put }
+  const agentAddedText = !named && inside !== undefined && inside.textAfter !== ''
+  return { ...resolved, turns, follows: named ?? inside?.turn, agentAddedText }
 }
 
 /** Whether the session holds what the request continues, as an answer or by an id. */
@@ -70,9 +71,9 @@ const insideText = async (
   for (const first of firsts) {
     for (const turn of [...continuationsOf(index, first), first]) {
       const held = textFrom(await messagesOf(reader, turn.turn), last.at)
-      const put = textAfterAnswer(last.text, held, await contentOf(reader, turn.turn))
-      if (put === null) continue
-      if (!best || put.length < best.put.length) best = { turn, put }
+      const textAfter = textAfterAnswer(last.text, held, await contentOf(reader, turn.turn))
+      if (textAfter === null) continue
+      if (!best || textAfter.length < best.textAfter.length) best = { turn, textAfter }
       break
     }
   }

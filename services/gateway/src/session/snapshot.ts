@@ -71,7 +71,7 @@ export const openSnapshot = (store: SnapshotStore | undefined, policy: string, l
     fold: storedTurns(turns),
     memory: null,
     changed,
-    byMark: turns.table<string>('marks', { json: () => true }),
+    byMintedId: turns.table<string>('marks', { json: () => true }),
     extras: storedBySession<TurnExtra, Extra>(
       turns,
       'extras',

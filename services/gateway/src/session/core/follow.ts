@@ -17,7 +17,7 @@ export const later = (a: TurnState, b: TurnState): number => b.at - a.at || (a.t
 type Conversation = Pick<SessionQuery, 'messages' | 'answers'>
 
 /** Ids of ours in the last answer, in the tool results after it and in its text, the last one first. */
-const lastMarks = ({ messages, answers }: Conversation): MintedId[] => {
+const lastMintedIds = ({ messages, answers }: Conversation): MintedId[] => {
   const last = answers.at(-1)
   return [...mintedIdsIn(messages.slice(last?.at ?? 0)), ...mintedIdsInText(last?.text ?? '').toReversed()]
 }
@@ -25,10 +25,10 @@ const lastMarks = ({ messages, answers }: Conversation): MintedId[] => {
 /** The turn of this session that the id names. */
 export const followedById = (session: SessionState | undefined, asked: Conversation): TurnState | undefined => {
   if (!session) return undefined
-  const marks = lastMarks(asked)
-  if (marks.length === 0) return undefined
-  const byMark = new Map(session.turns.map((turn) => [turnIdPart(turn.turn), turn]))
-  return marks.map(({ turn }) => byMark.get(turn)).find((turn) => turn !== undefined)
+  const ids = lastMintedIds(asked)
+  if (ids.length === 0) return undefined
+  const byId = new Map(session.turns.map((turn) => [turnIdPart(turn.turn), turn]))
+  return ids.map(({ turn }) => byId.get(turn)).find((turn) => turn !== undefined)
 }
 
 /**
@@ -50,8 +50,8 @@ export const turnsInside = (index: SessionIndex, asked: SessionQuery, session: s
   }
   const [longest] = matchingPrefixes(withoutThought(last.text), new Set(byWords.keys()))
   if (!longest) return []
-  const promise = (turn: TurnState): number => 2 * Number(isOpen(turn)) + Number(turn.subject === asked.subject)
-  const alike = byWords.get(longest.hash)!.sort((a, b) => promise(b) - promise(a) || later(a, b))
+  const priority = (turn: TurnState): number => 2 * Number(isOpen(turn)) + Number(turn.subject === asked.subject)
+  const alike = byWords.get(longest.hash)!.sort((a, b) => priority(b) - priority(a) || later(a, b))
   return alike.length > COMPARED && !isOpen(alike[0]!) ? [] : alike.slice(0, COMPARED)
 }
 

@@ -39,11 +39,11 @@ export const locate = (index: SessionIndex, asked: SessionQuery): Step => {
       ? { do: 'restore', session }
       : { do: 'found', resolved: { session, source: asked.label.source } }
   }
-  for (const mark of [
+  for (const minted of [
     ...mintedIdsIn(asked.messages),
     ...mintedIdsInText(asked.answers.at(-1)?.text ?? '').toReversed(),
   ]) {
-    const session = index.byMark.get(mark.session)
+    const session = index.byMintedId.get(minted.session)
     if (session === undefined) continue
     if (index.forgotten.has(session)) return { do: 'restore', session }
     if (keyOfSession(index, session) === asked.key) return { do: 'found', resolved: { session, source: 'minted' } }
@@ -55,7 +55,7 @@ export const locate = (index: SessionIndex, asked: SessionQuery): Step => {
     return index.forgotten.has(named.session)
       ? { do: 'restore', session: named.session }
       : { do: 'found', resolved: named }
-  const session = begunAndCut(index, asked)
+  const session = retriedSession(index, asked)
   return session === null ? { do: 'unknown' } : { do: 'found', resolved: { session, source: 'fingerprint' } }
 }
 
@@ -71,10 +71,10 @@ const byPrompt = (index: SessionIndex, { key, messages }: SessionQuery): Resolve
   return named === null ? null : { session: labelled(index, key, named), source: 'prompt' }
 }
 
-/** The session whose only request is this one and was interrupted: the client retries it. */
-const begunAndCut = (index: SessionIndex, asked: SessionQuery): string | null => {
+/** The session that has only this request, and whose answers to it were all interrupted: the client retries it. */
+const retriedSession = (index: SessionIndex, asked: SessionQuery): string | null => {
   if (asked.answers.length > 0) return null
-  const begun = turnsByPrompt(index, asked.digest).findLast(
+  const interrupted = turnsByPrompt(index, asked.digest).findLast(
     ({ turn, session, subject }) =>
       index.extras.get(turn)?.key === asked.key &&
       (asked.subject === null || subject === asked.subject) &&
@@ -82,7 +82,7 @@ const begunAndCut = (index: SessionIndex, asked: SessionQuery): string | null =>
         ({ digest, status, closed }) => digest === asked.digest && status === 'aborted' && !closed,
       ),
   )
-  return begun?.session ?? null
+  return interrupted?.session ?? null
 }
 
 /**
@@ -130,11 +130,11 @@ const candidatesOf = (index: SessionIndex, asked: SessionQuery): TurnState[] => 
       (turn) => asked.before !== null && sessionState(index, turn.session)?.digests.get(asked.before)?.has(turn.group),
     ),
   )
-  const promise = (turn: TurnState): number =>
+  const priority = (turn: TurnState): number =>
     4 * Number(same.has(turn)) + 2 * Number(turn.subject === asked.subject) + Number(turn.next === null && !turn.closed)
   return turns
     .filter((turn) => same.has(turn) || depth.get(turn) === longest)
-    .sort((a, b) => promise(b) - promise(a) || later(a, b))
+    .sort((a, b) => priority(b) - priority(a) || later(a, b))
     .slice(0, COMPARED)
 }
 

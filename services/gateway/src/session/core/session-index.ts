@@ -53,8 +53,8 @@ export type SessionIndex = {
   byLoose: Map<string, string[]>
   /** Prompt digest → turns with that prompt, oldest first. */
   byAsked: Map<string, string[]>
-  /** 60-bit hash of a session → session, also for evicted ones. */
-  byMark: Table<string, string>
+  /** Session part of our minted ids (60-bit hash of a session) → session, also for evicted ones. */
+  byMintedId: Table<string, string>
   /** Sessions in the order in which they were touched, with the number of turns they hold. */
   recent: LruMap<string, RecentSession>
   turns: number
@@ -79,7 +79,7 @@ export const initialIndex = (limits: Limits): SessionIndex => {
     byStrict: new Map(),
     byLoose: new Map(),
     byAsked: new Map(),
-    byMark: new Map(),
+    byMintedId: new Map(),
     recent: new LruMap(),
     turns: 0,
     forgotten: new LruMap(),
@@ -165,8 +165,8 @@ const revive = (
   }
   index.recent.set(session, recent)
   index.changed?.add(session)
-  const mark = sessionIdPart(session)
-  if (!index.byMark.has(mark)) index.byMark.set(mark, session)
+  const minted = sessionIdPart(session)
+  if (!index.byMintedId.has(minted)) index.byMintedId.set(minted, session)
   for (const turn of turns) lead(index, recent, turn.turn, namesOf(index, turn))
 }
 
@@ -211,7 +211,7 @@ export const shrink = (index: SessionIndex): void => {
   while (index.forgotten.size > limits.sessions * FORGOTTEN_PER_SESSION) {
     const oldest = index.forgotten.oldest()!
     index.forgotten.delete(oldest)
-    index.byMark.delete(sessionIdPart(oldest))
+    index.byMintedId.delete(sessionIdPart(oldest))
   }
 }
 
