@@ -60,6 +60,8 @@ export type SessionState = {
   byId: Map<string, TurnState>
   byStrict: Map<string, TurnState[]>
   byLoose: Map<string, TurnState[]>
+  /** The candidates of the requests with more than one. */
+  byGroup: Map<string, TurnState[]>
   /** Groups by digest of their request. */
   digests: Map<string, Set<string>>
   /** Ids of the feedback that counted. */

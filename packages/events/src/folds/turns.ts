@@ -211,6 +211,7 @@ export const emptySession = (id: string): SessionState => ({
   byId: new Map(),
   byStrict: new Map(),
   byLoose: new Map(),
+  byGroup: new Map(),
   digests: new Map(),
   feedback: new Set(),
   closed: false,
@@ -233,6 +234,7 @@ export const addTurn = (session: SessionState, turn: TurnState): void => {
   session.byId.set(turn.turn, turn)
   for (const { id } of turn.feedback) session.feedback.add(id)
   attemptOf(session, turn.digest, turn.group)
+  if (turn.candidates > 1) pushTo(session.byGroup, turn.group, turn)
   if (!turn.shown) return
   pushTo(session.byStrict, turn.answer.strict, turn)
   pushTo(session.byLoose, turn.answer.loose, turn)

@@ -5,7 +5,7 @@
  * turns without keys, fill a batch alone. A client chooses its subjects, so a subject's share is no limit: turns beyond it
  * come after those of other subjects.
  */
-import type { BatchItem, Queue } from '@instar/events'
+import type { BatchItem, Queue, TurnState } from '@instar/events'
 import { combine } from './baseline.ts'
 import { episodeGroups, outcomeOf, type EpisodeGroup, type EpisodeSettings } from './episodes.ts'
 import { isOfEpisode, isPending, unusable, usableTurns } from './pending.ts'
@@ -34,6 +34,12 @@ const MAX_CANDIDATES = 128
  * among the keys, and each key has at least this many, so that the turns of one key do not use up those of others.
  */
 const EXAMINED_TURNS = 64
+
+/** Sizes of a batch for which a decision examines turns; the last one is `batchSize`. */
+const MOST_PASSES = 8
+
+/** What `requestOf` gave in this decision, by the turn. It does not depend on the size of the batch. */
+type KnownRequests = Map<string, ChosenTurn[]>
 
 /** `task`: of the episode whose outcome is in the reward. */
 type ChosenTurn = Omit<BatchItem, 'baseline' | 'advantage'> & { group: string; key: string | null; task: string | null }
@@ -78,16 +84,20 @@ export const choose = (
   now: number,
 ): ChosenTurn[] => {
   const { ready } = episodeGroups(state, versions, options, now)
+  const known: KnownRequests = new Map()
   let size = Math.max(options.batchSize, options.batchMax)
-  for (;;) {
+  for (let passes = 1; ;) {
     const sized = { ...options, batchSize: size }
     const { usable, held } = countUsable(state, versions, sized, now, ready)
+    const enough = usable - held >= size
     // Turns that wait for other candidates, or exceed a share, may leave fewer than were counted: a smaller batch then.
-    const requests = usable - held < size ? [] : requestsOf(state, versions, sized, now, ready)
+    const requests = enough ? requestsOf(state, versions, sized, now, ready, known) : []
     const turns = requests.flat().length
     // In reverse, so that the newest rewards weigh most in the baselines.
     if (turns >= size || size <= options.batchSize) return requests.reverse().flat()
-    size = Math.max(options.batchSize, Math.min(size - 1, turns > 0 ? turns : usable - held))
+    if (enough) passes += 1
+    const next = enough ? (passes < MOST_PASSES ? turns : 0) : usable - held
+    size = Math.max(options.batchSize, Math.min(size - 1, next))
   }
 }
 
@@ -101,6 +111,7 @@ const requestsOf = (
   options: ChoiceSettings,
   now: number,
   ready: readonly EpisodeGroup[],
+  known: KnownRequests,
 ): ChosenTurn[][] => {
   const groups = new Map(ready.map((group) => [group.turns[0] ?? '', group]))
   const limit = keyLimit(state, options, now)
@@ -128,7 +139,7 @@ const requestsOf = (
       const group = groups.get(next.value)
       const chosenOfGroup = group
         ? group.turns.flatMap((id) => chosenTurn(state, id, versions, options) ?? [])
-        : requestOf(state, next.value, versions, options, now)
+        : requestOf(state, next.value, versions, options, now, known)
       const request = chosenOfGroup.filter(({ turn }) => !examined.has(turn))
       if (request.length === 0) continue
       for (const { turn } of request) examined.add(turn)
@@ -241,14 +252,28 @@ const requestOf = (
   versions: readonly number[],
   options: ChoiceSettings,
   now: number,
-): ChosenTurn[] =>
-  groupOf(state, first, options.groupWaitMs, now).flatMap((id) => chosenTurn(state, id, versions, options) ?? [])
+  known: KnownRequests,
+): ChosenTurn[] => {
+  const before = known.get(first)
+  if (before) return before
+  const ids = groupOf(state, first, options.groupWaitMs, now)
+  const request = ids.flatMap((id) => chosenTurn(state, id, versions, options) ?? [])
+  known.set(first, request)
+  // A request that waits does so for each of its candidates.
+  if (ids.length === 0) for (const one of candidatesOf(state, first)) known.set(one.turn, request)
+  return request
+}
+
+const candidatesOf = ({ turns }: TrainerState, id: string): readonly TurnState[] => {
+  const turn = turns.turns.get(id)
+  return (turn && turns.sessions.get(turn.session)?.byGroup.get(turn.group)) ?? []
+}
 
 /** The turn and the background candidates of its request; none while one of them is unscored, for at most `waitMs`. */
 const groupOf = (state: TrainerState, id: string, waitMs: number, now: number): string[] => {
   const turn = state.turns.turns.get(id)
   if (!turn || turn.candidates === 1) return [id]
-  const group = (state.turns.sessions.get(turn.session)?.turns ?? []).filter((one) => one.group === turn.group)
+  const group = candidatesOf(state, id)
   if (group.filter(({ shown }) => shown).length === turn.candidates) return [id]
   const scoredAt = group.flatMap((one) => state.scores.turns.get(one.turn)?.at ?? [])
   if (scoredAt.length < turn.candidates && now < Math.min(...scoredAt) + waitMs) return []

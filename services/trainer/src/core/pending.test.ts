@@ -74,7 +74,7 @@ test('the largest record of a batch fits the log, whatever the lengths of ids, s
   const candidates = Array.from({ length: 200 }, (_, i) => ({ ...group, candidate: i, shown: i === 0, subject }))
   for (const [i, candidate] of candidates.entries()) line.scored(long(1e6 + i, 1400), 0, candidate)
   const beside = candidates.map((_, i) => line.state.turns.turns.get(long(1e6 + i, 1400))!)
-  line.state.turns.sessions.set('s', { turns: beside } as never)
+  line.state.turns.sessions.set('s', { turns: beside, byGroup: new Map([['g', beside]]) } as never)
   for (let i = 0; i < MAX_ITEMS - 1; i += 1) line.scored(long(i, 1400), 0, { subject: `${'ü'.repeat(650)}${i}` })
   for (let i = 0; i < 3 * MAX_DROPPED; i += 1) line.scored(long(2e6 + i, 2800), 7, { subject: 'u' })
   const sealed = line.seal(options)

@@ -39,7 +39,7 @@ const addCandidates = (line: Line, key: string, candidates: number): void => {
       })
     }
     const turns = ids.map((id) => line.state.turns.turns.get(id)!)
-    line.state.turns.sessions.set(session, { session, turns } as never)
+    line.state.turns.sessions.set(session, { session, turns, byGroup: new Map([[session, turns]]) } as never)
   }
 }
 const keysOf = (line: Line, sealed: BatchSealed | null): Record<string, number> => {
