@@ -26,6 +26,7 @@ import {
   type QueuedRecord,
   type QueueLimits,
 } from './producer-batch.ts'
+import { EncodeError } from './record-batch.ts'
 import { kafkaBackoff } from './retry.ts'
 import { WaitingBatches } from './waiting-batches.ts'
 
@@ -116,7 +117,8 @@ export class Producer {
       }
       if (left.length === 0) break
       const error = kafkaError(failure)
-      if (error !== undefined && NOT_RETRYABLE.has(error)) return this.#divide(left, failure)
+      if (failure instanceof EncodeError || (error !== undefined && NOT_RETRYABLE.has(error)))
+        return this.#divide(left, failure)
       if (error === DUPLICATE && left.length === 1)
         return this.#queue.failAll(left, unavailable('the broker has these records, but no longer their offsets'))
       if (error === DUPLICATE) return this.#divide(left, failure)
@@ -160,7 +162,12 @@ export class Producer {
       else if (records.length === 1)
         this.#queue.fail(
           records[0]!,
-          new InstarError('bad_record', `Kafka rejects the record: ${messageOf(cause)}`, { topic }, { cause }),
+          new InstarError(
+            'bad_record',
+            `${cause instanceof EncodeError ? 'the record cannot be encoded' : 'Kafka rejects the record'}: ${messageOf(cause)}`,
+            { topic },
+            { cause },
+          ),
         )
       else {
         const half = records.length >> 1

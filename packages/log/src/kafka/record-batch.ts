@@ -18,6 +18,9 @@ export type ProduceRequest = {
   timeout: number
 }
 
+/** A request cannot be encoded, because of a record's key, value or time. A retry cannot succeed. */
+export class EncodeError extends Error {}
+
 /** Bytes of a batch's header, from the base offset to the number of records. */
 const BATCH_HEADER = 61
 /**
@@ -118,8 +121,16 @@ const putBatch = (to: Buffer, begin: number, batch: SizedBatch, producerId: bigi
   return at
 }
 
-/** The body of a produce request, versions 3 to 7, without a transaction. */
-export const encodeProduce = ({ topicData, producerId, producerEpoch, acks, timeout }: ProduceRequest): Buffer => {
+/** The body of a produce request, versions 3 to 7, without a transaction. Throws `EncodeError`. */
+export const encodeProduce = (request: ProduceRequest): Buffer => {
+  try {
+    return encode(request)
+  } catch (cause) {
+    throw new EncodeError(cause instanceof Error ? cause.message : String(cause), { cause })
+  }
+}
+
+const encode = ({ topicData, producerId, producerEpoch, acks, timeout }: ProduceRequest): Buffer => {
   const topics = topicData.map(({ topic, partitions }) => ({
     name: Buffer.from(topic, 'utf8'),
     batches: partitions.map(sizedBatch),

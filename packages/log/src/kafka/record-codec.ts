@@ -139,7 +139,13 @@ export class RecordCodec {
     signal: AbortSignal,
   ): Promise<undefined> {
     this.#parts.logLine(`${topic} ${partition}@${record.offset} cannot be read: ${reason}`)
-    await this.#parts.deadLetter(topic, partition, record, reason, signal)
+    try {
+      await this.#parts.deadLetter(topic, partition, record, reason, signal)
+    } catch (cause) {
+      // The record stays on its topic, and a copy that Kafka rejects is rejected at every start.
+      if (!(cause instanceof InstarError && cause.code === 'bad_record')) throw cause
+      this.#parts.logLine(`${topic} ${partition}@${record.offset} is not copied to the dead letters: ${cause.message}`)
+    }
     return undefined
   }
 
