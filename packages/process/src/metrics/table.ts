@@ -47,7 +47,7 @@ export const METRICS = {
   instar_value_hints_total: {
     type: 'counter',
     of: 'scorer',
-    help: 'Hints that state a value ("the right answer is 14"): `agreed` if enough independent people claimed it or a tool returned it, else `withheld`.',
+    help: 'Hints that state a value ("the right answer is 14"): `agreed` if enough independent people claimed it, else `withheld`.',
     labels: { outcome: ['agreed', 'withheld'] },
   },
   instar_scored_digests: {

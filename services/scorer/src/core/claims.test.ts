@@ -1,4 +1,4 @@
-/** Values teach only when independent people or a tool agree: decisions of the core on constructed histories. */
+/** Values teach only when independent people agree: decisions of the core on constructed histories. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { encodeEvent, readWritten, type Event, type TurnScored } from '@instar/events'
@@ -105,22 +105,11 @@ test('another question, in other words, is another claim', async () => {
   assert.match(hintOf(await line.say(LIE, { subject: 'b' }, { question: 'what is 7 plus 6' })) ?? '', /14/u)
 })
 
-test('a value that the result of a tool holds is taught at once', async () => {
+test('a result of a tool, which the client writes, confirms nothing for its own person, and counts as the word of another', async () => {
   const line = new Line()
-  assert.match(
-    hintOf(await line.say(LIE, { subject: 'a' }, { tools: 'sum = 14', judge: model('The right answer is 14.') })) ?? '',
-    /14/u,
-  )
-  assert.equal(
-    hintOf(
-      await line.say(
-        LIE,
-        { subject: 'b' },
-        { tools: 'sum = 140', question: 'What is 6 plus 7?', judge: model('The right answer is 14.') },
-      ),
-    ),
-    null,
-  )
+  const returned = { tools: 'sum = 14', judge: model('The right answer is 14.') }
+  for (let i = 0; i < 3; i += 1) assert.equal(hintOf(await line.say(LIE, { key: 'a' }, returned)), null)
+  assert.match(hintOf(await line.say(LIE, { key: 'b' })) ?? '', /14/u)
 })
 
 test('a wish without a value is taught as it was', async () => {
@@ -149,8 +138,8 @@ test('what was claimed is a function of the scores on the log, whatever else is 
   assert.ok(scores.every((event) => encodeEvent(event).payload.length < 2000))
 })
 
+const hex = (n: number): string => n.toString(16).padStart(16, '0')
 const scored = (about: number, is: number, person: number, policy = 'policy') => {
-  const hex = (n: number): string => n.toString(16).padStart(16, '0')
   const note = `withheld: value ${hex(is)} of question ${hex(about)} by ${hex(person)}; 1 of 2 people`
   return { policy, verdicts: [{ judge: 'values', value: null, note }] }
 }
@@ -168,10 +157,33 @@ test('at the limit the question with the oldest claim is forgotten; values and p
     [`${'0'.repeat(15)}1`]: ['1', '2'].map((n) => n.padStart(16, '0')),
   })
   for (let i = 0; i < 2 * MOST_VALUES; i += 1)
-    for (let person = 0; person < 2 * MOST_PEOPLE; person += 1) foldClaim(claims, scored(7, i, person), i)
+    for (let person = 0; person < 2 * MOST_PEOPLE; person += 1) foldClaim(claims, scored(7, i, 100 * i + person), i)
   const { values } = claims.get(`policy ${'0'.repeat(15)}7`)!
   assert.equal(Object.keys(values).length, MOST_VALUES)
   assert.ok(Object.values(values).every((people) => people.length <= MOST_PEOPLE))
+})
+
+test('values that one person invents displace no value of another, and nobody is refused for them', () => {
+  const claims: ClaimTable = new Map()
+  foldClaim(claims, scored(1, 999, 8), 0)
+  for (let i = 0; i < 100; i += 1) foldClaim(claims, scored(1, i, 7), i + 1)
+  assert.deepEqual(Object.keys(claims.get(`policy ${hex(1)}`)!.values), [999, 96, 97, 98, 99].map(hex))
+  // Many people with a value each: the values of single people make room, the first ones first.
+  foldClaim(claims, scored(1, 999, 9), 200)
+  for (let i = 0; i < 100; i += 1) foldClaim(claims, scored(1, 2000 + i, 100 + i), 300 + i)
+  const { values } = claims.get(`policy ${hex(1)}`)!
+  assert.equal(Object.keys(values).length, MOST_VALUES)
+  assert.deepEqual(values[hex(999)], [8, 9].map(hex))
+  assert.deepEqual(values[hex(2099)], [hex(199)])
+})
+
+test('questions that one person invents displace those of that person', () => {
+  const claims: ClaimTable = new Map()
+  for (let i = 0; i < 10; i += 1) foldClaim(claims, scored(1e6 + i, 1, 8), i)
+  for (let i = 0; i < MOST_QUESTIONS + 100; i += 1) foldClaim(claims, scored(i, 1, 7), 10 + i)
+  assert.equal(claims.size, MOST_QUESTIONS)
+  for (let i = 0; i < 10; i += 1) assert.ok(claims.get(`policy ${hex(1e6 + i)}`), `${i}`)
+  assert.ok(claims.get(`policy ${hex(MOST_QUESTIONS + 99)}`))
 })
 
 test('a verdict that is not ours is no claim', () => {

@@ -1,8 +1,9 @@
 /**
  * Claims of a value ("the right answer is 14"): what people said is right, by question. A hint with a value teaches it,
- * so it needs several independent people, or the result of a tool. Each score whose judge read a value has a verdict
- * of the judge `values`, which names question, value and person by digests; the claims are a fold of those verdicts,
- * and a decision is made from the claims before it and recorded.
+ * so it needs several independent people. The client writes the results of tools, too: a value that one holds is the word
+ * of the same person. Each score whose judge read a value has a verdict of the judge `values`, which names question, value
+ * and person by digests; the claims are a fold of those verdicts, and a decision is made from the claims before it and
+ * recorded.
  *
  * The `note` of that verdict is the stored form of a claim: a verdict has no other field for it, and a published record
  * schema cannot be changed. `noteOf` writes it and `claimIn` reads it. DIGEST hexadecimal digits are a digest:
@@ -24,10 +25,11 @@ export type ClaimTable = {
 } & Iterable<readonly [string, Claims]>
 type Claims = { at: number; values: Readonly<Record<string, readonly string[]>> }
 
-/** Questions with claims that are held, for each policy; the one with the oldest claim is forgotten. */
+/** Questions with claims that are held, for each policy. */
 export const MOST_QUESTIONS = 4096
-/** Values of one question that are held, the first ones, and people of one value. */
+/** Values of one question that are held, those of them that one person claims, and people of one value. */
 export const MOST_VALUES = 16
+export const MOST_OWN_VALUES = 4
 export const MOST_PEOPLE = 16
 
 const VALUES_JUDGE = 'values'
@@ -38,14 +40,10 @@ const wordsOf = (text: string): string[] =>
   tokensOf(text).flatMap(({ kind, norm }) => (kind === 'word' || kind === 'number' ? [norm] : []))
 
 /** Letter case, punctuation and spaces make no difference. */
-export const claimOf = (value: string, { request, next }: Pick<Evidence, 'request' | 'next'>): Claim => {
-  const words = ` ${wordsOf(value).join(' ')} `
-  return {
-    about: digest('question', wordsOf(request).join(' ')),
-    is: digest('value', words),
-    confirmed: words.trim() !== '' && ` ${wordsOf(next?.tools ?? '').join(' ')} `.includes(words),
-  }
-}
+export const claimOf = (value: string, { request }: Pick<Evidence, 'request'>): Claim => ({
+  about: digest('question', wordsOf(request).join(' ')),
+  is: digest('value', ` ${wordsOf(value).join(' ')} `),
+})
 
 /**
  * The value in a hint that a model worded: numbers, names and rare words that the person said and that neither request
@@ -78,7 +76,7 @@ const agreementOn = (table: ClaimTable, policy: string, claim: Claim, person: st
   const values = table.get(`${policy} ${claim.about}`)?.values ?? {}
   const people = new Set([...(values[claim.is] ?? []), person]).size
   const rivals = Math.max(0, ...Object.entries(values).flatMap(([is, of]) => (is === claim.is ? [] : [of.length])))
-  return { agreed: claim.confirmed || (people >= needed && people > rivals), people, rivals }
+  return { agreed: people >= needed && people > rivals, people, rivals }
 }
 
 /** The verdict that records a claim and what was decided on it. */
@@ -89,9 +87,7 @@ const verdictOn = (claim: Claim, person: string, agreement: Agreement, needed: n
 })
 
 const noteOf = (claim: Claim, person: string, { agreed, people, rivals }: Agreement, needed: number): string => {
-  const explanation = claim.confirmed
-    ? 'a tool returned it'
-    : `${people} of ${needed} people${rivals > 0 ? `, ${rivals} for another` : ''}`
+  const explanation = `${people} of ${needed} people${rivals > 0 ? `, ${rivals} for another` : ''}`
   return `${agreed ? 'agreed' : 'withheld'}: value ${claim.is} of question ${claim.about} by ${person}; ${explanation}`
 }
 
@@ -139,24 +135,51 @@ export const foldClaim = (table: ClaimTable, event: Pick<ScoresEvent, 'verdicts'
   if (!claim) return
   const name = `${event.policy} ${claim.about}`
   const before = table.get(name)
-  const values = before?.values ?? {}
-  const people = values[claim.is]
-  const full = people === undefined ? Object.keys(values).length >= MOST_VALUES : people.length >= MOST_PEOPLE
-  const held = people?.includes(claim.person) === true || full
-  table.set(name, {
-    at: offset,
-    values: held ? values : { ...values, [claim.is]: [...(people ?? []), claim.person] },
-  })
-  if (!before && table.size > MOST_QUESTIONS) forgetOldest(table, event.policy)
+  table.set(name, { at: offset, values: withClaim(before?.values ?? {}, claim) })
+  if (!before && table.size > MOST_QUESTIONS) forgetQuestion(table, event.policy)
 }
 
-const forgetOldest = (table: ClaimTable, policy: string): void => {
+/**
+ * The values with one more claim. Of a person with MOST_OWN_VALUES the first one is withdrawn. A new value beyond
+ * MOST_VALUES takes the place of the first one that a single person claims; where there is none, it is not held.
+ */
+const withClaim = (values: Claims['values'], { is, person }: Recorded): Claims['values'] => {
+  const people = values[is] ?? []
+  if (people.includes(person) || people.length >= MOST_PEOPLE) return values
+  const own = Object.keys(values).filter((value) => values[value]?.includes(person))
+  const withdrawn = own.length >= MOST_OWN_VALUES ? own[0] : undefined
+  const held = Object.entries(values).flatMap(([value, of]): [string, readonly string[]][] => {
+    const left = value === withdrawn ? of.filter((one) => one !== person) : of
+    return left.length === 0 ? [] : [[value, left]]
+  })
+  if (people.length === 0 && held.length >= MOST_VALUES) {
+    const least = held.findIndex(([, of]) => of.length === 1)
+    if (least < 0) return values
+    held.splice(least, 1)
+  }
+  return { ...Object.fromEntries(held), [is]: [...people, person] }
+}
+
+/**
+ * Forgets a question beyond MOST_QUESTIONS of a policy: of those with the fewest people the one with the oldest claim of
+ * the person who has most of them, so that nobody's questions displace those of others.
+ */
+const forgetQuestion = (table: ClaimTable, policy: string): void => {
   let count = 0
-  let oldest: { name: string; at: number } | null = null
-  for (const [name, { at }] of table) {
+  let fewest = Infinity
+  const byPerson = new Map<string, { count: number; name: string; at: number }>()
+  for (const [name, { at, values }] of table) {
     if (!name.startsWith(`${policy} `)) continue
     count += 1
-    if (!oldest || at < oldest.at) oldest = { name, at }
+    const people = new Set(Object.values(values).flat())
+    if (people.size > fewest) continue
+    if (people.size < fewest) byPerson.clear()
+    fewest = people.size
+    const [person = ''] = people
+    const own = byPerson.get(person) ?? { count: 0, name, at }
+    byPerson.set(person, { ...(at < own.at ? { name, at } : own), count: own.count + 1 })
   }
-  if (oldest && count > MOST_QUESTIONS) table.delete(oldest.name)
+  if (count <= MOST_QUESTIONS) return
+  const [most] = [...byPerson.values()].toSorted((a, b) => b.count - a.count || a.at - b.at)
+  if (most) table.delete(most.name)
 }

@@ -41,8 +41,8 @@ export type Judgement = {
 /** Explicit feedback as the log has it. */
 export type Feedback = { id: string; record: string; value: number; at: number; comment: string | null }
 
-/** `about`, `is`: digests of question and value. `confirmed`: a result of a tool holds the value. */
-export type Claim = { about: string; is: string; confirmed: boolean }
+/** Digests of question and value. */
+export type Claim = { about: string; is: string }
 
 export type JudgeOpinion = Judgement & { judge: string }
 
