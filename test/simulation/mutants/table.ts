@@ -309,7 +309,7 @@ export const MUTANTS: readonly Mutant[] = [
       'candidates are compared with their user, not with each other',
       ['group.length > 1 ?', 'group.length > 99 ?'],
     ],
-    baselineStays: ['a baseline is not updated', ['DECAY * value + (1 - DECAY) * item.reward', 'value']],
+    baselineStays: ['a baseline is not updated', ['DECAY * value + (1 - DECAY) * one.value', 'value']],
   }),
   ...of('services/publisher/src/core/decide.ts', {
     parentIgnored: [
