@@ -186,6 +186,50 @@ test('questions that one person invents displace those of that person', () => {
   assert.ok(claims.get(`policy ${hex(MOST_QUESTIONS + 99)}`))
 })
 
+/** Characters that the readers of a turn go through, as they normalize all they read. */
+const readIn = async (evidence: Partial<Evidence>, value: number | null, judge = reactions): Promise<number> => {
+  const all = { request: QUESTION, answer: '13', calls: false, next: { user: LIE, tools: '' }, ...evidence }
+  const { normalize } = String.prototype
+  let count = 0
+  String.prototype.normalize = function (this: string, form?: string) {
+    count += this.length
+    return normalize.call(this, form)
+  }
+  try {
+    const feedback = value === null ? null : { id: 'f', record: 'r', value, at: 1, comment: 'It is 14.' }
+    await judgeTurn([judge], { feedback } as never, all, new AbortController().signal)
+  } finally {
+    String.prototype.normalize = normalize
+  }
+  return count
+}
+
+test('of long texts the two ends are read, whoever judges', async () => {
+  const long = 'alpha beta gamma delta. '.repeat(1e5)
+  const texts: Partial<Evidence>[] = [
+    { request: long },
+    { answer: long },
+    { next: { user: `${long} ${LIE}`, tools: '' } },
+    { next: { user: LIE, tools: long } },
+  ]
+  for (const evidence of texts)
+    for (const read of [
+      await readIn(evidence, null),
+      await readIn(evidence, -1),
+      await readIn(evidence, null, model('The right answer is 14.')),
+      await readIn(evidence, null, { ...model(''), judge: () => ({ value: 1, note: 'good', hint: null }) }),
+    ])
+      assert.ok(read <= 100_000, `${read} of ${Object.keys(evidence).join()}`)
+})
+
+test('long questions with the same ends are two questions', async () => {
+  const line = new Line()
+  const question = (middle: string) => `${'x '.repeat(2e4)}${middle}${' y'.repeat(2e4)}`
+  assert.equal(hintOf(await line.say(LIE, { key: 'a' }, { question: question('7') })), null)
+  assert.equal(hintOf(await line.say(LIE, { key: 'b' }, { question: question('8') })), null)
+  assert.match(hintOf(await line.say(LIE, { key: 'c' }, { question: question('7') })) ?? '', /14/u)
+})
+
 test('a verdict that is not ours is no claim', () => {
   for (const note of ['', 'agreed', 'withheld: value x of question y by z; 1 of 2 people'])
     assert.equal(claimIn([{ judge: 'values', value: null, note }]), null)

@@ -14,7 +14,7 @@ import { derivedId, type JudgeVerdict, type ScoresEvent, type TurnState } from '
 import type { Claim, Evidence, Judged } from './judgement.ts'
 import type { Common } from './reactions/features.ts'
 import { hashText } from './reactions/hash.ts'
-import { tokensOf } from './reactions/text.ts'
+import { ends, MOST_READ, tokensOf } from './reactions/text.ts'
 
 /** Question → values → who claimed it. `at`: offset of the newest claim. */
 export type ClaimTable = {
@@ -37,11 +37,11 @@ const DIGEST = 16
 const digest = (...parts: string[]): string => derivedId('claim', ...parts).slice(0, DIGEST)
 
 const wordsOf = (text: string): string[] =>
-  tokensOf(text).flatMap(({ kind, norm }) => (kind === 'word' || kind === 'number' ? [norm] : []))
+  tokensOf(ends(text, MOST_READ)).flatMap(({ kind, norm }) => (kind === 'word' || kind === 'number' ? [norm] : []))
 
-/** Letter case, punctuation and spaces make no difference. */
+/** Letter case, punctuation and spaces make no difference, except in a longer request than is read. */
 export const claimOf = (value: string, { request }: Pick<Evidence, 'request'>): Claim => ({
-  about: digest('question', wordsOf(request).join(' ')),
+  about: digest('question', request.length <= MOST_READ ? wordsOf(request).join(' ') : JSON.stringify(request)),
   is: digest('value', ` ${wordsOf(value).join(' ')} `),
 })
 
@@ -50,7 +50,7 @@ export const claimOf = (value: string, { request }: Pick<Evidence, 'request'>): 
  * nor answer holds. Null: none.
  */
 export const valueOfHint = (hint: string, evidence: Evidence, common: Common): string | null => {
-  const said = new Set(wordsOf(`${evidence.next?.user ?? ''}\n${evidence.next?.tools ?? ''}`))
+  const said = new Set([...wordsOf(evidence.next?.user ?? ''), ...wordsOf(evidence.next?.tools ?? '')])
   const known = new Set([...wordsOf(evidence.request), ...wordsOf(evidence.answer)])
   const value = tokensOf(hint).filter(
     ({ kind, norm, raw }, i) =>

@@ -1,5 +1,5 @@
 /** Answers whose praise teaches the wrong thing: those that asked for it, and those that are no text. */
-import { tokensOf } from './reactions/text.ts'
+import { ends, MOST_READ, tokensOf } from './reactions/text.ts'
 
 /** Characters at an answer's end in which it asks for praise. */
 const ENDING = 240
@@ -26,8 +26,9 @@ const MOST_REPEATED = 0.5
 
 /** The same words, or the same sign, again and again. */
 export const isDegenerate = (answer: string): boolean => {
-  if (/([^\s\d|=_*#-])\1{29}/u.test(answer)) return true
-  const words = tokensOf(answer).flatMap(({ kind, norm }) => (kind === 'word' || kind === 'number' ? [norm] : []))
+  const read = ends(answer, MOST_READ)
+  if (/([^\s\d|=_*#-])\1{29}/u.test(read)) return true
+  const words = tokensOf(read).flatMap(({ kind, norm }) => (kind === 'word' || kind === 'number' ? [norm] : []))
   if (words.length < LEAST_WORDS) return false
   const seen = new Set<string>()
   let repeated = 0

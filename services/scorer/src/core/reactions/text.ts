@@ -2,6 +2,11 @@
 
 /** Characters of one text that are read. Of a longer one the first and the last half of so many; the middle is cut. */
 export const MOST = 2000
+/**
+ * Characters of one text that are read for values and repetition: more than a model as judge is shown. The texts are a
+ * client's, megabytes long if it wants, and are read while nothing else is.
+ */
+export const MOST_READ = 16_384
 export const ends = (text: string, most = MOST): string =>
   text.length <= most ? text : `${text.slice(0, most / 2)}\n${text.slice(-most / 2)}`
 

@@ -1,5 +1,5 @@
 /** The value that a correction names: "it's Canberra", "12.69, not 12.96". */
-import { tokensOf, type Token } from './text.ts'
+import { ends, MOST_READ, tokensOf, type Token } from './text.ts'
 import { hashText } from './hash.ts'
 import type { Common, Reaction } from './features.ts'
 
@@ -19,12 +19,12 @@ type Span = { from: number; to: number; number: boolean }
  * none.
  */
 export const valueIn = ({ user, request, answer }: Omit<Reaction, 'tools'>, common: Common): string | null => {
-  const text = user.normalize('NFKC')
+  const text = ends(user, MOST_READ).normalize('NFKC')
   const tokens = tokensOf(text)
   if (tokens.length === 0 || tokens.length > LONGEST) return null
-  const answered = tokensOf(answer)
+  const answered = tokensOf(ends(answer, MOST_READ))
   const inAnswer = new Set(answered.map(({ norm }) => norm))
-  const inRequest = new Set(tokensOf(request).map(({ norm }) => norm))
+  const inRequest = new Set(tokensOf(ends(request, MOST_READ)).map(({ norm }) => norm))
   const order = ` ${answered.flatMap(({ kind, norm }) => (kind === 'number' ? [norm] : [])).join(' ')} `
   const isValue = (token: Token, i: number): boolean => {
     if (token.kind === 'number') return !inAnswer.has(token.norm) || isOtherOrder(tokens, i, order)
