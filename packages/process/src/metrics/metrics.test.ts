@@ -24,6 +24,7 @@ const LABELS = [
   'service',
   'why',
   'of',
+  'state',
 ]
 
 /** The values of Instar's metrics by `name{labels}`. */
