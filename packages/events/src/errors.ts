@@ -107,6 +107,20 @@ export const ERRORS = {
       'Records on Kafka are compressed with a codec that Instar cannot read (it reads gzip and zstd). The message names the topic and the codec.',
     todo: 'Set compression.type=producer on that topic (`instar doctor` prints the command). Copy the existing records with a tool that decompresses them, such as MirrorMaker, into topics made by `instar setup`.',
   },
+  batch_too_large: {
+    status: 500,
+    retryable: false,
+    meaning:
+      'A compressed batch on Kafka has more than 64 MiB after decompression. Instar writes none. The message names topic, partition and offset.',
+    todo: 'Find the program that wrote it and remove its permission to write. Copy the records that Instar wrote into topics made by `instar setup`, with a tool that can leave that batch out.',
+  },
+  log_compacted: {
+    status: 500,
+    retryable: false,
+    meaning:
+      'A topic of the log has a cleanup.policy other than delete, so Kafka may remove records in its middle. The message names the topic and the policy.',
+    todo: 'Set cleanup.policy=delete on that topic (`instar doctor` prints the command). If records are missing already, restore the log with `instar log copy` from a copy.',
+  },
   log_truncated: {
     status: 500,
     retryable: false,

@@ -7,8 +7,8 @@
  * They are not part of its public interface, so the version is pinned.
  */
 import { createRequire } from 'node:module'
-import { zstdDecompressSync } from 'node:zlib'
 import type { Broker as PublicBroker, Cluster as PublicCluster } from 'kafkajs'
+import { gzipCodec, zstdCodec } from './decompression.ts'
 import { encodeProduce, type ProduceRequest } from './record-batch.ts'
 import { kafkajsSecurity, socketFactory, type Security } from './security.ts'
 
@@ -165,7 +165,7 @@ connection.connect = function (this: Connection): Promise<true> {
 /**
  * Two extensions of kafkajs:
  * - kafkajs rejects the metadata of all topics if one partition has no leader. Here such a partition has leader -1.
- * - Batches compressed with zstd are decompressed by Node's zlib.
+ * - Batches are decompressed within a limit (decompression.ts); kafkajs has none for gzip, and no zstd.
  */
 type Metadata = {
   topicMetadata: { topicErrorCode: number; partitionMetadata: { partitionErrorCode: number; leader: number }[] }[]
@@ -184,14 +184,10 @@ metadata.parse = (data) => {
 
 const { Codecs, Types } = require('kafkajs/src/protocol/message/compression/index.js') as {
   Codecs: Record<number, () => unknown>
-  Types: { ZSTD: number }
+  Types: { GZIP: number; ZSTD: number }
 }
-/** Maximum bytes of a decompressed batch, far above the largest batch that the log's topics accept. */
-const MAX_DECOMPRESSED_BYTES = 256 << 20
-Codecs[Types.ZSTD] = () => ({
-  decompress: (packed: Buffer) =>
-    Promise.resolve(zstdDecompressSync(packed, { maxOutputLength: MAX_DECOMPRESSED_BYTES })),
-})
+Codecs[Types.GZIP] = () => gzipCodec
+Codecs[Types.ZSTD] = () => zstdCodec
 
 /** The codec (`LZ4`, `Snappy`) if the error is that kafkajs cannot decompress it. */
 export const unsupportedCodec = (cause: unknown): string | undefined => {

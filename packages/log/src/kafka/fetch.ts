@@ -9,6 +9,7 @@ import {
   type FetchResponse,
   type KafkaRecord,
 } from './client.ts'
+import { BatchTooLarge, MAX_DECOMPRESSED_BYTES, withDecompressionLimit } from './decompression.ts'
 
 /** `topic`: Kafka's name of the topic, with its prefix. */
 export type TopicPartition = { topic: string; partition: number }
@@ -23,6 +24,9 @@ export type FetchedPartition = TopicPartition & {
 }
 
 type FetchLimits = { maxBytes: number; maxBytesPerPartition: number; maxWaitTime: number }
+
+/** Limits for which Kafka returns one batch. */
+const ONE_BATCH: FetchLimits = { maxBytes: 1, maxBytesPerPartition: 1, maxWaitTime: 0 }
 
 /** Special timestamps of Kafka's ListOffsets request. */
 export const LATEST = -1
@@ -68,7 +72,7 @@ export const byTopic = <P extends TopicPartition>(partitions: readonly P[]): [st
 
 /**
  * Fetches from the broker `nodeId`, which must lead all partitions. Waits up to `maxWaitTime` ms for the first record.
- * Throws `unsupported_codec`.
+ * Throws `unsupported_codec`, `batch_too_large`.
  */
 export const fetchFrom = async (
   cluster: Cluster,
@@ -78,7 +82,7 @@ export const fetchFrom = async (
 ): Promise<FetchedPartition[]> => {
   const broker = await cluster.findBroker({ nodeId })
   const { maxBytes, maxBytesPerPartition, maxWaitTime } = limits
-  const response: Promise<FetchResponse> = broker.fetch({
+  const request = {
     isolationLevel: READ_UNCOMMITTED,
     minBytes: 1,
     maxBytes,
@@ -91,8 +95,10 @@ export const fetchFrom = async (
         maxBytes: maxBytesPerPartition,
       })),
     })),
-  })
-  const { responses } = await response.catch((cause: unknown) => {
+  }
+  const response: Promise<FetchResponse> = withDecompressionLimit(() => broker.fetch(request))
+  const { responses } = await response.catch(async (cause: unknown) => {
+    if (isBatchTooLarge(cause)) return throwTooLarge(cluster, nodeId, positions, limits, cause)
     throw unsupportedError(cause, positions) ?? cause
   })
   return responses.flatMap(({ topicName, partitions }) =>
@@ -111,6 +117,42 @@ export const fetchFrom = async (
       }
     }),
   )
+}
+
+const isBatchTooLarge = (cause: unknown): boolean => {
+  for (let error = cause; error instanceof Error; error = error.cause) if (error instanceof BatchTooLarge) return true
+  return false
+}
+
+/**
+ * Throws `batch_too_large` with the offset of the batch. Finds it by fetching the partitions apart, then batch by batch:
+ * Kafka answers a limit of one byte with one batch. Throws `cause` if no batch is too large any more.
+ */
+const throwTooLarge = async (
+  cluster: Cluster,
+  nodeId: string,
+  positions: readonly FetchPosition[],
+  limits: FetchLimits,
+  cause: unknown,
+): Promise<never> => {
+  const [position, ...others] = positions as [FetchPosition, ...FetchPosition[]]
+  if (others.length > 0) {
+    for (const single of positions) await fetchFrom(cluster, nodeId, [single], { ...limits, maxWaitTime: 0 })
+    throw cause
+  }
+  const { topic, partition, offset } = position
+  if (limits.maxBytesPerPartition === 1)
+    throw new InstarError(
+      'batch_too_large',
+      `the batch at ${topic} ${partition}@${offset} has more than ${MAX_DECOMPRESSED_BYTES} bytes after decompression`,
+      { topic, partition, offset },
+      { cause },
+    )
+  for (let at = offset; ;) {
+    const [batch] = await fetchFrom(cluster, nodeId, [{ ...position, offset: at }], ONE_BATCH)
+    if (batch!.next === at) throw cause
+    at = batch!.next
+  }
 }
 
 /** The error for a codec that cannot be decompressed. Not retryable, since the stored batch does not change. */
@@ -154,11 +196,7 @@ export const offsetsAt = async (
 export const fetchRecord = async (cluster: Cluster, position: FetchPosition): Promise<KafkaRecord | undefined> => {
   const [nodeId] = requireLeaders(cluster, [position]).keys()
   try {
-    const [fetched] = await fetchFrom(cluster, nodeId!, [position], {
-      maxBytes: 1,
-      maxBytesPerPartition: 1,
-      maxWaitTime: 0,
-    })
+    const [fetched] = await fetchFrom(cluster, nodeId!, [position], ONE_BATCH)
     return fetched?.records.find((record) => Number(record.offset) === position.offset)
   } catch (cause) {
     if (kafkaError(cause) === 'OFFSET_OUT_OF_RANGE') return undefined

@@ -87,3 +87,59 @@ test('requests have the user and password; wrong ones throw an error without the
     server.closeAllConnections()
   }
 })
+
+/** A registry whose responses do not end: one space every 20 ms, or 64 KiB at once after each other. */
+for (const [mode, body, error] of [
+  ['slowly', ' ', /Timeout \(300ms\)/],
+  ['without end', ' '.repeat(64 << 10), /exceeds 8388608 bytes/],
+] as const) {
+  test(`a registry that sends its response ${mode} is one that does not respond`, { timeout: 20_000 }, async () => {
+    let sent = 0
+    const server = createHttp((_, response) => {
+      response.writeHead(200, { 'content-type': 'application/json' })
+      const write = (): void => {
+        if (response.destroyed) return
+        sent += body.length
+        if (sent < 64 << 20) response.write(body, () => void setTimeout(write, mode === 'slowly' ? 20 : 0))
+      }
+      write()
+    }).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    try {
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+      const client = new RegistryClient({ url, timeoutMs: mode === 'slowly' ? 300 : 15_000 })
+      for (const request of [() => client.idOf('s', '{}'), () => client.register('s', '{}')]) {
+        sent = 0
+        await assert.rejects(request(), error)
+      }
+    } finally {
+      server.close()
+      server.closeAllConnections()
+    }
+  })
+}
+
+test('an id that does not fit into a record is none; a refusal has the reason of the registry', async () => {
+  let answer: [number, string] = [200, '']
+  const server = createHttp((_, response) => {
+    response.writeHead(answer[0], { 'content-type': 'application/json' }).end(answer[1])
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  try {
+    const client = new RegistryClient(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+    for (const body of ['null', '{"id":"seven"}', `{"id":${2 ** 40}}`, '{"id":-1}']) {
+      answer = [200, body]
+      await assert.rejects(client.idOf('s', '{}'), /no schema id/)
+      await assert.rejects(client.register('s', '{}'), /no schema id/)
+    }
+    answer = [404, '{"error_code":40403,"message":"Schema not found"}']
+    assert.equal(await client.idOf('s', '{}'), undefined)
+    answer = [409, '{"error_code":409,"message":"incompatible"}']
+    assert.deepEqual(await client.register('s', '{}'), { refused: 'incompatible' })
+    answer = [401, 'no']
+    await assert.rejects(client.register('s', '{}'), { code: 'registry_refused' })
+  } finally {
+    server.close()
+    server.closeAllConnections()
+  }
+})

@@ -1,12 +1,12 @@
 /**
- * A client of Confluent-compatible schema registries over HTTP or HTTPS. Uses a client library, and plain requests for
- * operations that the library lacks (the schema of an id, deletion of subjects).
+ * A client of Confluent-compatible schema registries over HTTP or HTTPS. Each request has a limit of time, until the last
+ * byte of its response, and of bytes; the client library has neither, so only its constants are used.
  */
 import { request as httpRequest } from 'node:http'
-import { Agent, request as httpsRequest } from 'node:https'
+import { request as httpsRequest } from 'node:https'
 import { InstarError } from '@instar/events/errors'
 import { messageOf } from './client.ts'
-import { COMPATIBILITY, SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry'
+import { COMPATIBILITY } from '@kafkajs/confluent-schema-registry'
 
 export type RegistryAccess = {
   /** The http or https URL, without credentials. */
@@ -37,43 +37,24 @@ const basic = ({ username, password }: RegistryAccess): string | undefined =>
     ? undefined
     : `Basic ${Buffer.from(`${username}:${password ?? ''}`, 'utf8').toString('base64')}`
 
-/** The library has no default timeout: without one it would wait forever for a server that does not respond. */
-const libraryOf = (host: string, access: RegistryAccess): SchemaRegistry => {
-  const authorization = basic(access)
-  const headers = authorization === undefined ? {} : { headers: { authorization } }
-  return new SchemaRegistry({
-    host,
-    clientId: 'instar',
-    retry: { retries: 0 },
-    ...(access.ca === undefined ? {} : { agent: new Agent({ ca: access.ca }) }),
-    middlewares: [
-      () => ({
-        prepareRequest: async (next) => (await next()).enhance({ timeout: access.timeoutMs ?? TIMEOUT_MS, ...headers }),
-      }),
-    ],
-  })
-}
+/** Schema ids are 32-bit in the wire format. */
+const MAX_ID = 2 ** 32 - 1
 
 export class RegistryClient {
   readonly url: string
   readonly #access: RegistryAccess
-  readonly #library: SchemaRegistry
 
   constructor(registry: string | RegistryAccess) {
     const access = typeof registry === 'string' ? { url: registry } : registry
     this.url = access.url.replace(/\/$/, '')
     this.#access = access
-    this.#library = libraryOf(this.url, access)
   }
 
   /** The id of a schema; undefined if the registry lacks it under the subject. */
   async idOf(subject: string, avro: string): Promise<number | undefined> {
-    try {
-      return await this.#library.getRegistryIdBySchema(subject, { type: SchemaType.AVRO, schema: avro })
-    } catch (cause) {
-      if (this.#statusOf(cause) === 404) return undefined
-      throw cause
-    }
+    const path = `/subjects/${encodeURIComponent(subject)}`
+    const response = await this.request('POST', path, { schema: avro })
+    return response.status === 404 ? undefined : idIn(response, `POST ${path}`)
   }
 
   /**
@@ -81,27 +62,11 @@ export class RegistryClient {
    * compatibility level `LEVEL` or none.
    */
   async register(subject: string, avro: string): Promise<number | { refused: string }> {
-    try {
-      return (await this.#library.register({ type: SchemaType.AVRO, schema: avro }, { subject, compatibility: LEVEL }))
-        .id
-    } catch (cause) {
-      if (this.#statusOf(cause) !== undefined)
-        return { refused: cause instanceof Error ? cause.message : String(cause) }
-      throw cause
-    }
-  }
-
-  /** The HTTP status if the registry sent it. The library also reports a refused connection with status 400. */
-  #statusOf(cause: unknown): number | undefined {
-    for (let error = cause; error instanceof Error; error = error.cause) {
-      if ('status' in error && typeof error.status === 'number') {
-        if (ACCESS_STATUSES.has(error.status)) throw this.#accessError(error.status, 'a schema')
-        return EXPECTED_STATUSES.has(error.status) ? error.status : undefined
-      }
-      if (error.name === 'ConfluentSchemaRegistryError') return 404
-      if (error.name === 'ConfluentSchemaRegistryCompatibilityError') return 409
-    }
-    return undefined
+    const path = `/subjects/${encodeURIComponent(subject)}/versions`
+    const response = await this.request('POST', path, { schema: avro })
+    if (response.status === 200) return idIn(response, `POST ${path}`)
+    const { message } = (response.body ?? {}) as { message?: unknown }
+    return { refused: typeof message === 'string' ? message : `HTTP ${response.status}` }
   }
 
   #accessError(status: number, what: string): InstarError {
@@ -177,6 +142,13 @@ export class RegistryClient {
       outgoing.on('error', fail).end(content)
     })
   }
+}
+
+/** The id of a response. Throws an Error if it has none: the server is not a schema registry, or not a healthy one. */
+const idIn = ({ status, body }: RegistryResponse, what: string): number => {
+  const id = (body as { id?: unknown } | null)?.id
+  if (status === 200 && Number.isInteger(id) && (id as number) >= 0 && (id as number) <= MAX_ID) return id as number
+  throw new Error(`the response ${status} to ${what} has no schema id`)
 }
 
 /** Awaits a request. Throws `log_unavailable` if the registry does not respond, and the request's InstarErrors. */
