@@ -12,7 +12,7 @@ import { randomAdapter } from '../kit/random-model.ts'
 
 export type RemoteRig = Rig & { said: string[]; line: string; adapters: string; stop(): Promise<void> }
 
-export const QUICK = { connectMs: 2000, firstByteMs: 20_000, idleMs: 20_000 }
+export const QUICK = { connectMs: 2000, firstByteMs: 20_000, idleMs: 20_000, jsonMs: 20_000 }
 
 export const startRemoteRig = async (
   address: string,

@@ -112,24 +112,41 @@ export class RemoteEngine implements ServingEngine {
   }
 
   /**
-   * Loads the adapter on every replica that is up. Throws only if it fails on all of them, or if none is up
-   * (`engine_lost`). A replica that refuses the adapter serves no requests for it.
+   * Loads the adapter on every replica that is up, and resolves when the first one has it: requests go there until the
+   * others follow. Throws only if it fails on all of them, or if none is up (`engine_lost`). A replica that refuses the
+   * adapter serves no requests for it; one that does not answer is down until it is opened again.
    */
   async load(adapter: Adapter): Promise<void> {
     const lost = this.lost()
     if (lost !== null) throw new InstarError('engine_lost', lost)
     const stored = { sha256: adapter.sha256, folder: await this.files.write(adapter), neutral: this.isNeutral(adapter) }
-    const outcomes = await Promise.allSettled(
-      this.replicas.filter((replica) => replica.up()).map((replica) => replica.load(stored)),
-    )
-    const faults = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as Error] : []))
-    if (faults.length === outcomes.length)
-      throw faults[0] instanceof InstarError
-        ? faults[0]
-        : new InstarError('engine_lost', faults[0]?.message ?? 'No engine answers.')
-    for (const fault of faults) this.logLine(fault.message)
+    const loads = this.replicas
+      .filter((replica) => replica.up())
+      .map((replica) => ({ replica, loaded: replica.load(stored) }))
+    try {
+      await Promise.any(loads.map(({ loaded }) => loaded))
+    } catch (error) {
+      const [fault] = (error as AggregateError).errors as Error[]
+      throw fault instanceof InstarError ? fault : new InstarError('engine_lost', fault!.message)
+    }
     this.adapters.set(adapter.sha256, stored)
+    for (const load of loads) void this.follow(load, adapter.sha256)
     await this.files.prune(new Set(this.adapters.keys()))
+  }
+
+  /** Reports a replica that loads an adapter after another one, or does not. */
+  private async follow(
+    { replica, loaded }: { replica: Replica; loaded: Promise<void> },
+    sha256: string,
+  ): Promise<void> {
+    if (replica.hasAdapter(sha256)) return
+    try {
+      await loaded
+      this.logLine(`${replica.url} has loaded the adapter ${sha256.slice(0, 12)} as well`)
+    } catch (error) {
+      if (error instanceof EngineFault) replica.lost(error)
+      else this.logLine((error as Error).message)
+    }
   }
 
   async unload(sha256: string): Promise<void> {

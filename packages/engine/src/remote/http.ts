@@ -1,6 +1,6 @@
 /**
- * HTTP client of one engine, with time limits for the connection, for the first byte of a response and between two
- * chunks. Every failure is an `EngineFault`.
+ * HTTP client of one engine, with time limits for the connection, for the first byte of a response, between two chunks
+ * and for a whole response that is not streamed. Every failure is an `EngineFault`.
  */
 import { context, propagation } from '@opentelemetry/api'
 import { Pool } from 'undici'
@@ -9,8 +9,11 @@ import { isJsonObject, type JsonObject } from '@instar/events/json'
 import type { JsonClient } from '../protocols/wire.ts'
 import { StreamedResponse } from './streamed-response.ts'
 
-/** Milliseconds. `idleMs`: without data after the first byte. */
-export type Timeouts = { connectMs: number; firstByteMs: number; idleMs: number }
+/**
+ * Milliseconds. `idleMs`: without data after the first byte. `jsonMs`: for the whole of a JSON response, since a server
+ * that sends a byte now and then never reaches `idleMs`.
+ */
+export type Timeouts = { connectMs: number; firstByteMs: number; idleMs: number; jsonMs: number }
 
 /**
  * A failure after which another attempt may succeed. `unreachable`: no connection; `cut`: the connection was closed
@@ -45,14 +48,15 @@ export class EngineFault extends Error {
 
 export type HttpResponse = { status: number; retryAfterMs: number | null; bytes: AsyncIterable<Uint8Array> }
 
-/** `whole`: the response is not streamed. `ms`: time limit for the first byte. */
+/** `whole`: the response is not streamed. `ms`: time limit for the whole response in place of that for answers. */
 type SendOptions = { whole?: boolean; ms?: number }
 
+/** The log-probs of a prompt as long as the longest contexts. */
 const MAX_BODY_BYTES = 64 * 1024 * 1024
+/** Of a response about the server itself: its models, its state, an adapter that it loaded. */
+const MAX_CLIENT_BYTES = 4 * 1024 * 1024
 /** The time limit of a response that is not streamed, as a multiple of the limit for the first byte. */
 const WHOLE_RESPONSE_FACTOR = 2
-/** Time limit of `json` in milliseconds: loading an adapter from a slow disk takes long. */
-const JSON_TIMEOUT_MS = 120_000
 
 export class EngineHttp {
   readonly url: string
@@ -83,19 +87,25 @@ export class EngineHttp {
     path: string,
     body: JsonObject | null,
     signal?: AbortSignal,
-    { whole = false, ms = this.timeouts.firstByteMs }: SendOptions = {},
+    { whole = false, ms }: SendOptions = {},
   ): Promise<HttpResponse> {
-    const firstByteMs = whole ? WHOLE_RESPONSE_FACTOR * ms : ms
+    const { jsonMs, idleMs } = this.timeouts
+    const firstByteMs = ms ?? this.timeouts.firstByteMs * (whole ? WHOLE_RESPONSE_FACTOR : 1)
+    const wholeMs = ms ?? (whole ? firstByteMs : null)
     const response = new StreamedResponse({
       firstByteMs,
-      idleMs: this.timeouts.idleMs,
+      idleMs,
+      wholeMs,
+      refusalMs: jsonMs,
       signal,
-      timeoutError: (bodyStarted) =>
+      timeoutError: (limit) =>
         new EngineFault(
           'timeout',
-          bodyStarted
-            ? `${this.url} sent no data for ${this.timeouts.idleMs} ms during a response`
-            : `${this.url} sent no response within ${Math.round(firstByteMs)} ms`,
+          limit === 'idle'
+            ? `${this.url} sent no data for ${idleMs} ms during a response`
+            : limit === 'whole'
+              ? `${this.url} did not end a response within ${Math.round(wholeMs ?? jsonMs)} ms`
+              : `${this.url} sent no response within ${Math.round(firstByteMs)} ms`,
         ),
       faultOf: (error, connected) => faultOf(error, signal, connected ? 'cut' : 'unreachable', this.url),
     })
@@ -117,29 +127,34 @@ export class EngineHttp {
     }
   }
 
+  /** The time limit of a whole JSON response, in milliseconds. */
+  get jsonMs(): number {
+    return this.timeouts.jsonMs
+  }
+
   /**
-   * A whole response of any status. `ms`: time limit for the first byte. Throws EngineFault if there is no response.
+   * A whole response of any status. Throws EngineFault if it has not ended within `jsonMs` or has more than `maxBytes`.
    */
   async json(
     method: 'GET' | 'POST',
     path: string,
     body: JsonObject | null,
     signal?: AbortSignal,
-    ms = JSON_TIMEOUT_MS,
+    maxBytes = MAX_BODY_BYTES,
   ): Promise<{ status: number; body: JsonObject | null; text: string }> {
-    const { status, bytes } = await this.send(method, path, body, signal, { ms })
-    const text = await collect(bytes)
+    const { status, bytes } = await this.send(method, path, body, signal, { ms: this.jsonMs })
+    const text = await collect(bytes, maxBytes)
     return { status, body: parseBody(text), text }
   }
 
   client(signal?: AbortSignal): JsonClient {
     return {
       get: async (path) => {
-        const { status, body, text } = await this.json('GET', path, null, signal)
+        const { status, body, text } = await this.json('GET', path, null, signal, MAX_CLIENT_BYTES)
         if (status === 401 || status === 403) throw refusal(this.url, status, quoted(text))
         return status === 200 ? body : null
       },
-      post: (path, body) => this.json('POST', path, body, signal),
+      post: (path, body) => this.json('POST', path, body, signal, MAX_CLIENT_BYTES),
     }
   }
 
@@ -181,13 +196,13 @@ const parseBody = (text: string): JsonObject | null => {
   }
 }
 
-/** The body as text. Throws EngineFault if it has more than MAX_BODY_BYTES bytes. */
-export const collect = async (bytes: AsyncIterable<Uint8Array>): Promise<string> => {
+/** The body as text. Throws EngineFault if it has more than `maxBytes` bytes. */
+export const collect = async (bytes: AsyncIterable<Uint8Array>, maxBytes = MAX_BODY_BYTES): Promise<string> => {
   const chunks: Uint8Array[] = []
   let length = 0
   for await (const chunk of bytes) {
     length += chunk.length
-    if (length > MAX_BODY_BYTES) throw new EngineFault('response', 'the response is larger than 64 MiB')
+    if (length > maxBytes) throw new EngineFault('response', `the response has more than ${maxBytes} bytes`)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString('utf8')

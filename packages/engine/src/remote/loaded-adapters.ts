@@ -15,6 +15,9 @@ export class LoadedAdapters {
   private readonly model: Model
   private readonly names = new Map<string, string>()
   private readonly loading = new Map<string, Promise<void>>()
+  private readonly unloading = new Map<string, Promise<void>>()
+  /** Adapters that were unloaded while they were being loaded. */
+  private readonly unwanted = new Set<string>()
 
   constructor({ http, protocol, model }: { http: EngineHttp; protocol: Protocol; model: Model }) {
     this.http = http
@@ -37,18 +40,30 @@ export class LoadedAdapters {
    */
   async load(adapter: StoredAdapter, info: ReplicaInfo): Promise<void> {
     const { sha256 } = adapter
+    this.unwanted.delete(sha256)
     if (this.names.has(sha256)) return
-    const load = this.loading.get(sha256) ?? this.loadAndCheck(adapter, info).finally(() => this.loading.delete(sha256))
+    const load = this.loading.get(sha256) ?? this.loadInTurn(adapter, info).finally(() => this.loading.delete(sha256))
     this.loading.set(sha256, load)
     return load
+  }
+
+  /** Loads after an unload of the same adapter has ended; unloads again if the adapter is no longer wanted by then. */
+  private async loadInTurn(adapter: StoredAdapter, info: ReplicaInfo): Promise<void> {
+    const { sha256 } = adapter
+    await this.unloading.get(sha256)?.catch(() => undefined)
+    await this.loadAndCheck(adapter, info)
+    if (this.unwanted.delete(sha256)) await this.unload(sha256, true)
   }
 
   /** Removes the adapter from this list and, if `reachable`, from the engine. */
   async unload(sha256: string, reachable: boolean): Promise<void> {
     const name = this.names.get(sha256)
     this.names.delete(sha256)
-    if (name !== undefined && this.protocol.adapter && reachable)
-      await this.protocol.adapter.unload(this.http.client(), name)
+    if (name === undefined && this.loading.has(sha256)) this.unwanted.add(sha256)
+    if (name === undefined || !this.protocol.adapter || !reachable) return
+    const unload = this.protocol.adapter.unload(this.http.client(), name).finally(() => this.unloading.delete(sha256))
+    this.unloading.set(sha256, unload)
+    await unload
   }
 
   /** Call if the engine has unloaded the adapter itself. */

@@ -50,10 +50,10 @@ const post = async (
   protocol: Protocol,
   request: WireRequest,
   signal: AbortSignal | undefined,
-  whole: boolean,
+  limits: Parameters<EngineHttp['send']>[4],
 ): Promise<HttpResponse['bytes']> => {
   const { path, body } = protocol.generate(request)
-  const { status, retryAfterMs, bytes } = await http.send('POST', path, body, signal, { whole })
+  const { status, retryAfterMs, bytes } = await http.send('POST', path, body, signal, limits)
   if (status === 200) return bytes
   const text = await collect(bytes)
   if (isTransient(status) || (request.adapter !== null && protocol.adapterUnknown(status, text)))
@@ -68,19 +68,25 @@ export const wholeDelta = async (
   request: WireRequest,
   signal?: AbortSignal,
 ): Promise<Delta> => {
-  const delta = protocol.reader(request)(eventOf(await collect(await post(http, protocol, request, signal, true))))
+  const delta = protocol.reader(request)(
+    eventOf(await collect(await post(http, protocol, request, signal, { whole: true }))),
+  )
   if (delta.error) throw faultOf(protocol, request, delta.error)
   return delta
 }
 
-/** The deltas of one streamed answer. Throws EngineFault if a retry may succeed, else InstarError. */
+/**
+ * The deltas of one streamed answer. `ms`: time limit for the whole answer; default: none. Throws EngineFault if a retry
+ * may succeed, else InstarError.
+ */
 export async function* deltas(
   http: EngineHttp,
   protocol: Protocol,
   request: WireRequest,
   signal?: AbortSignal,
+  ms?: number,
 ): AsyncGenerator<Delta> {
-  const bytes = await post(http, protocol, request, signal, false)
+  const bytes = await post(http, protocol, request, signal, ms === undefined ? {} : { ms })
   const read = protocol.reader(request)
   const events = new EventReader()
   let done = false
@@ -121,7 +127,7 @@ const eventOf = (data: string): JsonObject => {
 
 const tokensOf = async (http: EngineHttp, protocol: Protocol, request: WireRequest): Promise<WireToken[]> => {
   const tokens: WireToken[] = []
-  for await (const delta of deltas(http, protocol, request)) tokens.push(...delta.tokens)
+  for await (const delta of deltas(http, protocol, request, undefined, http.jsonMs)) tokens.push(...delta.tokens)
   return tokens
 }
 

@@ -196,12 +196,16 @@ export class Replica {
     }
     if (isBusy(fault.status)) return
     this.failures += fault.kind === 'unreachable' ? MAX_CONSECUTIVE_FAILURES : 1
-    if (this.failures >= MAX_CONSECUTIVE_FAILURES && this.problem === null) {
-      this.problem = fault.summary(this.url)
-      this.report(`${this.url} is down: ${this.problem}`)
-      this.reopen()
-      this.ports.changed()
-    }
+    if (this.failures >= MAX_CONSECUTIVE_FAILURES) this.lost(fault)
+  }
+
+  /** The replica is down until `open` succeeds. */
+  lost(fault: EngineFault): void {
+    if (this.problem !== null || this.closed) return
+    this.problem = fault.summary(this.url)
+    this.report(`${this.url} is down: ${this.problem}`)
+    this.reopen()
+    this.ports.changed()
   }
 
   close(): void {

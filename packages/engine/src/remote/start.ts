@@ -8,7 +8,7 @@ import { PROTOCOLS } from '../protocols/table.ts'
 import type { Protocol } from '../protocols/wire.ts'
 import { AdapterFiles } from './adapter-files.ts'
 import { RemoteEngine, type RetryPolicy } from './engine.ts'
-import { EngineFault, EngineHttp, type Timeouts } from './http.ts'
+import { EngineHttp, type Timeouts } from './http.ts'
 import type { ReplicaInfo } from './probe.ts'
 import { Replica } from './replica.ts'
 import { UNKNOWN_CONTEXT } from './text-model.ts'
@@ -32,6 +32,8 @@ export type RemoteOptions = {
   retry?: Partial<RetryPolicy>
   /** How long to wait for the first replica, in milliseconds; default: 15 minutes. */
   startMs?: number
+  /** How long to wait for the other replicas once the first one is up, in milliseconds; default: 10 seconds. */
+  othersMs?: number
   logLine?: (line: string) => void
   signal?: AbortSignal
 }
@@ -42,9 +44,12 @@ export type RemoteOptions = {
  */
 export type Remote = { engine: RemoteEngine; model: Model; line: string; adapterFault: string | null }
 
-const TIMEOUTS: Timeouts = { connectMs: 5000, firstByteMs: 300_000, idleMs: 60_000 }
+/** `jsonMs`: an adapter from a slow disk takes long to load. */
+const TIMEOUTS: Timeouts = { connectMs: 5000, firstByteMs: 300_000, idleMs: 60_000, jsonMs: 120_000 }
 const RETRY_POLICY: RetryPolicy = { waitMs: 30_000, rounds: 3, roundMs: 100 }
 const START_MS = 15 * 60_000
+/** Long enough for the probe of a server that answers, so that a fleet with two models is refused at the start. */
+const OTHERS_MS = 10_000
 const RETRY_MS = 1000
 const NO_LOGPROBS: LogprobsByToken = new Map()
 
@@ -92,7 +97,7 @@ export const startRemote = async (options: RemoteOptions): Promise<Remote> => {
     logLine,
   })
   try {
-    await open(replicas, options.startMs ?? START_MS, logLine, signal)
+    await open(replicas, { ms: options.startMs ?? START_MS, othersMs: options.othersMs ?? OTHERS_MS, logLine, signal })
   } catch (error) {
     await engine.close()
     throw error
@@ -110,27 +115,51 @@ export const startRemote = async (options: RemoteOptions): Promise<Remote> => {
   }
 }
 
-/** Resolves when the first replica is up; the others are opened in the background. */
-const open = async (
-  replicas: readonly Replica[],
-  ms: number,
-  logLine: (line: string) => void,
-  signal: AbortSignal | undefined,
-): Promise<void> => {
+type OpenOptions = {
+  ms: number
+  othersMs: number
+  logLine: (line: string) => void
+  signal: AbortSignal | undefined
+}
+
+/**
+ * Resolves when a replica is up and the others are too, have failed, or have had `othersMs` more; those are opened in
+ * the background. Throws if a replica is refused before that, or if none is up after `ms`.
+ */
+const open = async (replicas: readonly Replica[], { ms, othersMs, logLine, signal }: OpenOptions): Promise<void> => {
   const until = performance.now() + ms
+  const opening = new Map<Replica, Promise<void>>()
+  const last: { fault: Error | null } = { fault: null }
+  const start = async (replica: Replica): Promise<void> => {
+    try {
+      await replica.open()
+    } catch (error) {
+      if (!(last.fault instanceof InstarError)) last.fault = error as Error
+    } finally {
+      opening.delete(replica)
+    }
+  }
+  const isUp = (): boolean => replicas.some((replica) => replica.up())
   for (let round = 0; ; round += 1) {
-    const outcomes = await Promise.allSettled(replicas.map((replica) => replica.open()))
-    const faults = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as Error] : []))
-    const fatal = faults.find((fault) => !(fault instanceof EngineFault))
-    if (fatal) throw fatal
-    if (faults.length < replicas.length) break
-    if (round === 0) logLine(`waiting for the engine: ${faults[0]!.message}`)
-    if (performance.now() > until)
-      throw new InstarError('engine_lost', `No engine answered: ${faults[0]!.message}.`, { field: 'INSTAR_ENGINE' })
+    for (const replica of replicas) if (!opening.has(replica)) opening.set(replica, start(replica))
+    await Promise.race(opening.values())
+    const late = performance.now() > until
+    if (isUp() || late) {
+      const others = Promise.all(opening.values())
+      await (isUp() ? Promise.race([others, delay(othersMs, undefined, { ref: false })]) : others)
+    }
+    if (last.fault instanceof InstarError) throw last.fault
+    if (isUp()) break
+    const message = last.fault?.message ?? 'no replica is up'
+    if (round === 0) logLine(`waiting for the engine: ${message}`)
+    if (late) throw new InstarError('engine_lost', `No engine answered: ${message}.`, { field: 'INSTAR_ENGINE' })
     await delay(RETRY_MS, undefined, signal ? { signal } : {}).catch(() => undefined)
     if (signal?.aborted) throw new InstarError('aborted', 'The start was aborted.')
   }
-  for (const replica of replicas) if (!replica.up()) replica.reopen()
+  for (const replica of replicas)
+    void (opening.get(replica) ?? Promise.resolve()).then(() => {
+      if (!replica.up()) replica.reopen()
+    })
 }
 
 const lineOf = ({ kind, ids }: Protocol, replicas: readonly Replica[], contextLength: number): string => {

@@ -1,17 +1,25 @@
-/** One HTTP response as it is received: `head`, then the body by iteration, with a time limit for each wait. */
+/**
+ * One HTTP response as it is received: `head`, then the body by iteration, with a time limit for each wait and, where it
+ * is not an answer in pieces, one for the whole.
+ */
 import type { Dispatcher } from 'undici'
 
 type Head = { status: number; headers: Readonly<Record<string, string | string[] | undefined>> }
 
+type Limit = 'first_byte' | 'idle' | 'whole'
+
 /**
- * `timeoutError` creates the error for a limit that passed; `bodyStarted`: a part of the body was received. `faultOf`
- * creates the error for a failed connection; `connected`: the request had been sent.
+ * `wholeMs`: from the request to the end of the response, however it is cut into chunks; null: no limit.
+ * `refusalMs`: from the head to the end of a response whose status is not 200. `timeoutError` creates the error for a
+ * limit that passed. `faultOf` creates the error for a failed connection; `connected`: the request had been sent.
  */
 type StreamedResponseOptions = {
   firstByteMs: number
   idleMs: number
+  wholeMs: number | null
+  refusalMs: number
   signal: AbortSignal | undefined
-  timeoutError: (bodyStarted: boolean) => Error
+  timeoutError: (limit: Limit) => Error
   faultOf: (error: Error, connected: boolean) => Error
 }
 
@@ -24,6 +32,7 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
   #controller: Dispatcher.DispatchController | null = null
   #connected = false
   #timer: NodeJS.Timeout
+  #wholeTimer: NodeJS.Timeout | null = null
   /** Whether the reader waits for data. The time limits apply only then. */
   #waiting = true
   #bodyStarted = false
@@ -36,6 +45,7 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
   constructor(options: StreamedResponseOptions) {
     this.#options = options
     this.#timer = setTimeout(() => this.#onTimeout(), options.firstByteMs)
+    if (options.wholeMs !== null) this.#limitWhole(options.wholeMs)
     options.signal?.addEventListener('abort', this.#onAbort, { once: true })
     if (options.signal?.aborted) this.#onAbort()
   }
@@ -49,6 +59,7 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: Head['headers']): void {
     if (status < 200) return
     this.#waiting = this.#next !== null
+    if (status !== 200 && this.#wholeTimer === null) this.#limitWhole(this.#options.refusalMs)
     this.head.resolve({ status, headers })
   }
 
@@ -112,8 +123,12 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
   }
 
   #onTimeout(): void {
-    if (this.#waiting) this.#abort(this.#options.timeoutError(this.#bodyStarted))
+    if (this.#waiting) this.#abort(this.#options.timeoutError(this.#bodyStarted ? 'idle' : 'first_byte'))
     else if (!this.#ended) this.#timer.refresh()
+  }
+
+  #limitWhole(ms: number): void {
+    this.#wholeTimer = setTimeout(() => this.#abort(this.#options.timeoutError('whole')), ms)
   }
 
   #abort(error: Error): void {
@@ -134,6 +149,7 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
 
   #release(): void {
     clearTimeout(this.#timer)
+    if (this.#wholeTimer) clearTimeout(this.#wholeTimer)
     this.#options.signal?.removeEventListener('abort', this.#onAbort)
   }
 }

@@ -245,6 +245,7 @@ test('requests to the engine carry the span of the generation', async () => {
   const http = new EngineHttp(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, null, {
     connectMs: 1000,
     firstByteMs: 1000,
+    jsonMs: 1000,
     idleMs: 1000,
   })
   const own = await startRig({

@@ -14,10 +14,13 @@ type PoolPorts = {
   toAdapter: (weights: Uint8Array) => Adapter
   now: () => number
   keep: number
+  /** After this time in milliseconds an adapter that is still being loaded is a problem; default: 10 seconds. */
+  slowLoadMs?: number
 }
 
 export type Lease = Served & { release(): void }
 
+const SLOW_LOAD_MS = 10_000
 const FIRST_RETRY_MS = 250
 const LONGEST_RETRY_MS = 5000
 
@@ -34,6 +37,8 @@ export class Pool {
   private fault: { version: number; message: string } | null = null
   private retry: NodeJS.Timeout | null = null
   private retryMs = FIRST_RETRY_MS
+  /** Resolved when the adapter that is being loaded is no longer the head's. */
+  private awaited: { head: number; adapter: string | null; moved: PromiseWithResolvers<'moved'> } | null = null
   private started = false
   private stopped = false
 
@@ -49,7 +54,12 @@ export class Pool {
 
   /** Called when the line has changed. Nothing is served before `ready` was called. */
   wake(): void {
-    if (this.started && !this.stopped) this.pump.wake()
+    if (!this.started || this.stopped) return
+    const { awaited } = this
+    const { head, versions } = this.ports.line()
+    if (awaited && head !== awaited.head && versions.get(head)?.adapter !== awaited.adapter)
+      awaited.moved.resolve('moved')
+    this.pump.wake()
   }
 
   serving(): Served | null {
@@ -134,6 +144,7 @@ export class Pool {
 
   async stop(): Promise<void> {
     this.stopped = true
+    this.awaited?.moved.resolve('moved')
     if (this.retry) clearTimeout(this.retry)
     await this.pump.idle()
   }
@@ -149,11 +160,12 @@ export class Pool {
       const line = this.ports.line()
       const head = servedVersion(line, line.head)
       if (!head || (this.current?.version === head.version && this.current.adapter === head.adapter)) break
-      if (await this.tryServe(head)) continue
+      const outcome = await this.tryServe(head)
+      if (outcome !== 'failed') continue
       // Until a first version is served, an ancestor is served while the head's adapter is missing.
       for (const version of this.current ? [] : ancestors(line)) {
         const ancestor = servedVersion(line, version)
-        if (ancestor && (await this.tryServe(ancestor))) break
+        if (ancestor && (await this.tryServe(ancestor)) !== 'failed') break
       }
       this.retryLater()
       break
@@ -163,23 +175,48 @@ export class Pool {
       this.fault = null
       this.retryMs = FIRST_RETRY_MS
     }
-    await this.unloadSurplus()
+    this.unloadSurplus()
   }
 
-  private async tryServe(served: Served): Promise<boolean> {
+  /** `moved`: the head has moved meanwhile. The load goes on, and nothing waits for it. */
+  private async tryServe(served: Served): Promise<'served' | 'failed' | 'moved'> {
     const { adapter } = served
     if (adapter !== null) this.pin(adapter, 1)
     try {
-      if (adapter !== null && !this.loaded.has(adapter)) await this.load(served)
+      if (adapter !== null && !this.loaded.has(adapter) && (await this.loadWhileHead(served)) === 'moved')
+        return 'moved'
       // A publication or a rollback takes effect: each request from here on gets this version.
       this.current = served
       for (const check of this.waiters) check()
-      return true
+      return 'served'
     } catch (error) {
       this.fault ??= { version: served.version, message: error instanceof Error ? error.message : String(error) }
-      return false
+      return 'failed'
     } finally {
       if (adapter !== null) this.pin(adapter, -1)
+    }
+  }
+
+  private async loadWhileHead(served: Served): Promise<'loaded' | 'moved'> {
+    const moved = Promise.withResolvers<'moved'>()
+    this.awaited = { head: this.ports.line().head, adapter: served.adapter, moved }
+    const ms = this.ports.slowLoadMs ?? SLOW_LOAD_MS
+    const slow = { version: served.version, message: `The engine has not loaded its adapter within ${ms} ms.` }
+    const timer = setTimeout(() => {
+      this.fault ??= slow
+    }, ms)
+    try {
+      // The load of a head that was left behind ends on its own: its adapter is then surplus.
+      const load = this.load(served).then(() => 'loaded' as const)
+      load.then(
+        () => this.wake(),
+        () => undefined,
+      )
+      return await Promise.race([load, moved.promise])
+    } finally {
+      clearTimeout(timer)
+      this.awaited = null
+      if (this.fault === slow) this.fault = null
     }
   }
 
@@ -210,7 +247,7 @@ export class Pool {
     this.retryMs = Math.min(this.retryMs * 2, LONGEST_RETRY_MS)
   }
 
-  private async unloadSurplus(): Promise<void> {
+  private unloadSurplus(): void {
     const line = this.ports.line()
     const wanted = new Set(
       [this.current?.adapter, line.versions.get(line.head)?.adapter].filter(
@@ -219,10 +256,11 @@ export class Pool {
     )
     const held = [...this.loaded].map(([adapter, usedAt]) => ({ adapter, usedAt, inUse: this.pins.get(adapter) ?? 0 }))
     for (const adapter of surplus(held, this.ports.keep, wanted)) {
-      // A request may have pinned it while an earlier adapter was being unloaded.
-      if (this.pins.has(adapter)) continue
       this.loaded.delete(adapter)
-      await this.ports.engine.unload(adapter)
+      // Not awaited: a server that does not answer must not hold the head.
+      this.ports.engine.unload(adapter).catch((error: unknown) => {
+        this.fault ??= { version: line.head, message: (error as Error).message }
+      })
     }
   }
 }

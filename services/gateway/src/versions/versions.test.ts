@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { InstarError } from '@instar/events'
+import { setImmediate } from 'node:timers/promises'
+import { InstarError, type WeightLine } from '@instar/events'
 import { openMemoryLog, putBlob } from '@instar/log'
 import {
   eventsOf,
+  model,
   Publisher,
   sha256,
   sse,
@@ -13,7 +15,8 @@ import {
   withAppend,
   type Rig,
 } from '../../../../test/kit/gateway.ts'
-import { gate } from '../../../../test/kit/scripted-engine.ts'
+import { gate, ScriptedEngine } from '../../../../test/kit/scripted-engine.ts'
+import { Pool } from './pool.ts'
 
 const MESSAGES = { model: 'policy', messages: [USER('Hi')] }
 
@@ -434,3 +437,49 @@ for (const topic of ['turns', 'weights'] as const) {
     }
   })
 }
+
+test('a rollback is followed while the adapter of the head that it leaves is still being loaded', async () => {
+  const log = openMemoryLog()
+  const publisher = new Publisher(log)
+  await publisher.start()
+  await publisher.publish(0)
+  const rig = await startRig({ log })
+  const held = gate()
+  const arrived = gate()
+  try {
+    await serving(rig, 1)
+    rig.engine.beforeLoad = () => {
+      arrived.open()
+      return held.passed
+    }
+    await publisher.publish(1)
+    await arrived.passed
+    assert.equal((await post(rig, '/admin/rollback', { version: 0 })).status, 200)
+    await serving(rig, 0)
+    assert.equal((await statusOf(rig)).problem, null)
+  } finally {
+    held.open()
+    await rig.stop()
+  }
+})
+
+test('an adapter that takes long to load is a problem of the head, until it is loaded', async () => {
+  const log = openMemoryLog()
+  const adapter = await putBlob(log, Buffer.from('adapter 1'), Date.now())
+  const held = gate()
+  const engine = new ScriptedEngine(model, () => '')
+  engine.beforeLoad = () => held.passed
+  const line = {
+    head: 1,
+    versions: new Map([[1, { adapter, parent: null, blobsAt: 0 }]]),
+  } as unknown as WeightLine
+  const toAdapter = (weights: Uint8Array) => ({ sha256: adapter, weights, config: new Uint8Array(0) })
+  const pool = new Pool({ log, engine, line: () => line, toAdapter, now: Date.now, keep: 1, slowLoadMs: 1 })
+  const ready = pool.ready()
+  while (pool.problem() === null) await setImmediate()
+  assert.deepEqual(pool.problem(), { version: 1, message: 'The engine has not loaded its adapter within 1 ms.' })
+  held.open()
+  await ready
+  assert.deepEqual([pool.serving(), pool.problem()], [{ version: 1, adapter }, null])
+  await pool.stop()
+})
