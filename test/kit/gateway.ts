@@ -45,6 +45,7 @@ export type RigOptions = {
   engine?: ScriptedEngine
 }
 
+/** `ports.now` is both clocks, unless `ports.monotonic` is given, too. */
 export const startRig = async ({
   log = openMemoryLog(),
   script = () => 'Hello there, how are you?',
@@ -52,8 +53,9 @@ export const startRig = async ({
   ports = {},
   engine = new ScriptedEngine(model, script),
 }: RigOptions = {}): Promise<Rig> => {
+  const clocks = { now: Date.now, ...(ports.now ? { monotonic: ports.now } : {}) }
   const gateway = createGateway(
-    { log, engine, model, now: Date.now, random: (bytes) => randomBytes(bytes), toAdapter, ...ports },
+    { log, engine, model, random: (bytes) => randomBytes(bytes), toAdapter, ...clocks, ...ports },
     gatewayConfig({
       port: 0,
       logLevel: 'silent',

@@ -41,7 +41,10 @@ export type GatewayPorts = {
   model: Model
   /** The engine's base weights, if known. The gateway refuses a version line that was started on other weights. */
   base?: Pick<Model, 'name' | 'sha256' | 'sha256Named'>
+  /** Milliseconds since the epoch. */
   now: () => number
+  /** Milliseconds on a clock that is never set, for rates and the age of what was read. Default: performance.now. */
+  monotonic?: () => number
   random: (bytes: number) => Uint8Array
   /** Promotes a branch's last version through the publisher's gate. */
   promote?: (branch: string) => Promise<unknown>
@@ -67,7 +70,7 @@ const KEPT_BODY_BYTES = 32 * 1024
 const LAST_BYTES_MS = 500
 
 export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gateway => {
-  const { log, engine, model, now, random } = ports
+  const { log, engine, model, now, monotonic = () => performance.now(), random } = ports
   const { policy, tailWaitMs } = config
   const snapshot = openSnapshot(ports.snapshots, policy, { sessions: config.sessions, turns: config.turns })
   const { index } = snapshot
@@ -97,7 +100,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     { engine, capture, pool, running, meter, now, random },
     { candidates: config.candidates, tokensPerHour: config.candidateTokens, patienceMs: config.candidatePatienceMs },
   )
-  const keyring = createKeyring(config.keys, config.keyFile, now)
+  const keyring = createKeyring(config.keys, config.keyFile, monotonic)
   const given = { recent: new RecentFeedback(), running: new RunningFeedback(config.maxHeld) }
   let entrance: Entrance | null = null
   /**
@@ -212,7 +215,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
       dialects: DIALECTS,
     })
     const token = config.adminToken ?? (config.adminTokenFile === null ? null : adminToken(config.adminTokenFile))
-    entrance = createEntrance({ config, keyring, now, adminToken: token })
+    entrance = createEntrance({ config, keyring, now, monotonic, adminToken: token })
     server = createServer(
       config,
       entrance,

@@ -45,6 +45,7 @@ type EntrancePorts = {
   config: GatewayConfig
   keyring: Keyring
   now: () => number
+  monotonic: () => number
   /** Null: commands need a key. */
   adminToken: string | null
 }
@@ -65,12 +66,12 @@ type Caller = {
 /** How long a stream may take to send its error after its key was revoked. */
 const LAST_WORDS_MS = 3000
 
-export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePorts): Entrance => {
+export const createEntrance = ({ config, keyring, now, monotonic, adminToken }: EntrancePorts): Entrance => {
   const secret = adminToken === null ? null : digest(adminToken)
   const wrong = new WrongKeys(config.wrongKeysPerMinute)
   /** Keys that authenticated since the start. They are exempt from the limit on failed attempts from their address. */
   const shown = new Set<string>()
-  const rates = createRates(now)
+  const rates = createRates(now, monotonic)
   const bodies = new Bodies(config.bodiesLimit, config.bodyLimit)
   const callers = new WeakMap<FastifyRequest, Caller>()
   const inside = new Set<Caller>()
@@ -93,11 +94,11 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
     if ((key && shown.has(key.id)) || (admin && shown.has(ADMIN.id))) return { key, admin }
     const guesses = token !== null || request.headers[ADMIN_TOKEN_HEADER] !== undefined
     const address = guesses ? addressOf(request) : null
-    const waitMs = address === null ? 0 : wrong.waitMs(address, now())
+    const waitMs = address === null ? 0 : wrong.waitMs(address, monotonic())
     if (waitMs > 0)
       throw new InstarError('rate_limited', 'Too many wrong API keys came from this address.', { retryAfterMs: waitMs })
     if (key || admin) shown.add(key?.id ?? ADMIN.id)
-    else if (address !== null) wrong.count(address, now())
+    else if (address !== null) wrong.count(address, monotonic())
     return { key, admin }
   }
   const unknown = (request: FastifyRequest): InstarError => {

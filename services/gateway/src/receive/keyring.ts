@@ -21,14 +21,15 @@ export type Keyring = {
 /** Minimum interval between checks of the file. */
 export const LOOK_MS = 1000
 
-export const createKeyring = (fixed: readonly Key[], file: string | null, now: () => number): Keyring => {
+/** `monotonic`: milliseconds on a clock that is never set: a revocation must not wait for one that was set back. */
+export const createKeyring = (fixed: readonly Key[], file: string | null, monotonic: () => number): Keyring => {
   let state: KeyState = { keys: [], locked: false }
   let stamp: string | null = null
   let lookedAt = Number.NEGATIVE_INFINITY
 
   const look = (): void => {
-    if (file === null || now() - lookedAt < LOOK_MS) return
-    lookedAt = now()
+    if (file === null || monotonic() - lookedAt < LOOK_MS) return
+    lookedAt = monotonic()
     const stat = statOf(file)
     const seen = [stat, statOf(revokedOf(file))].map((one) => one && `${one.ino} ${one.size} ${one.mtimeMs}`).join()
     if (seen === stamp) return
@@ -108,9 +109,14 @@ export const readRevoked = (file: string): ReadonlySet<string> => {
   }
 }
 
-/** `sha256`: of the key's token. Durable when it returns; other processes may append at the same time. */
-export const addRevoked = (file: string, sha256: string): void =>
-  appendFileSync(revokedOf(file), `${sha256}\n`, { mode: 0o600, flush: true })
+/**
+ * `sha256`: of the key's token. Durable when it returns; other processes may append at the same time. A line that a crash
+ * or a full disk cut off stays a line of its own.
+ */
+export const addRevoked = (file: string, sha256: string): void => {
+  const torn = existsSync(revokedOf(file)) && !['', '\n'].includes(readFileSync(revokedOf(file), 'latin1').slice(-1))
+  appendFileSync(revokedOf(file), `${torn ? '\n' : ''}${sha256}\n`, { mode: 0o600, flush: true })
+}
 
 /** An empty marker file beside the key file: there were keys. */
 const markOf = (file: string): string => `${file}.locked`

@@ -62,13 +62,14 @@ export type Rates = {
   standing(key: Key): RateLimitState | null
 }
 
-export const createRates = (now: () => number): Rates => {
+/** `now`: ms since the epoch, for headers; `monotonic`: ms on a clock that is never set, for the rates. */
+export const createRates = (now: () => number, monotonic: () => number): Rates => {
   const requests = new Map<string, Bucket>()
   const bytes = new Map<string, Bucket>()
   const running = new Map<string, number>()
 
   const takeFrom = (buckets: Map<string, Bucket>, key: Key, perMinute: number, cost: number, what: string): void => {
-    const taken = take(buckets.get(key.id) ?? null, perMinute, now(), cost)
+    const taken = take(buckets.get(key.id) ?? null, perMinute, monotonic(), cost)
     if ('waitMs' in taken)
       throw new InstarError('rate_limited', `The API key ${key.id} may send ${perMinute} ${what} a minute.`, {
         retryAfterMs: taken.waitMs,
@@ -77,7 +78,9 @@ export const createRates = (now: () => number): Rates => {
   }
   return {
     standing: (key) =>
-      key.requestsPerMinute === null ? null : standingOf(requests.get(key.id) ?? null, key.requestsPerMinute, now()),
+      key.requestsPerMinute === null
+        ? null
+        : { ...standingOf(requests.get(key.id) ?? null, key.requestsPerMinute, monotonic()), at: now() },
     enter(key) {
       const before = running.get(key.id) ?? 0
       if (key.concurrent !== null && before >= key.concurrent) {

@@ -433,6 +433,34 @@ test('three hundred wrong keys are throttled, and known clients are not', async 
   }
 })
 
+test('a clock that is set back delays no revocation and locks out no limited key', async () => {
+  let [wall, monotonic] = [Date.parse('2026-01-02T03:04:00.000Z'), 5000]
+  const file = join(data, 'set-back.json')
+  const stored = (name: string): object => ({
+    id: name,
+    sha256: sha256(Buffer.from(token(name))),
+    created_at: new Date(wall).toISOString(),
+    requests_per_minute: 1,
+  })
+  await writeFile(file, JSON.stringify({ keys: [stored('anna'), stored('other')] }))
+  const rig = await startRig({
+    settings: { keyFile: file, wrongKeysPerMinute: 1 },
+    ports: { now: () => wall, monotonic: () => monotonic },
+  })
+  const ask = async (name: string): Promise<number> => (await rig.fetch('/v1/models', { headers: as(name) })).status
+  try {
+    assert.deepEqual([await ask('anna'), await ask('anna'), await ask('wrong'), await ask('bad')], [200, 429, 401, 429])
+    wall -= 3_600_000
+    monotonic += 60_000
+    assert.deepEqual([await ask('anna'), await ask('wrong')], [200, 401])
+    await writeFile(file, JSON.stringify({ keys: [stored('other')] }))
+    monotonic += 60_000
+    assert.deepEqual([await ask('other'), await ask('anna')], [200, 401])
+  } finally {
+    await rig.stop()
+  }
+})
+
 test('wrong admin tokens are throttled as wrong keys are', async () => {
   const rig = await startRig({ settings: { wrongKeysPerMinute: 5 } })
   try {

@@ -2,13 +2,12 @@
 import { DIALECTS, type RateLimitState } from '@instar/dialects'
 import { filledOf, type Bucket } from './keys.ts'
 
-export const standingOf = (bucket: Bucket | null, perMinute: number, now: number): RateLimitState => {
+export const standingOf = (bucket: Bucket | null, perMinute: number, now: number): Omit<RateLimitState, 'at'> => {
   const left = filledOf(bucket, perMinute, now)
   return {
     limit: perMinute,
     remaining: Math.max(0, Math.floor(left)),
     resetMs: Math.ceil(((perMinute - left) * 60_000) / perMinute),
-    at: now,
   }
 }
 
