@@ -118,7 +118,7 @@ export const ERRORS = {
     status: 500,
     retryable: false,
     meaning:
-      'A topic of the log has a cleanup.policy other than delete, so Kafka may remove records in its middle. The message names the topic and the policy.',
+      'A topic of the log has a cleanup.policy with compact, with which Kafka removes records, or records are missing between others. The message names the topic and the policy or the offsets.',
     todo: 'Set cleanup.policy=delete on that topic (`instar doctor` prints the command). If records are missing already, restore the log with `instar log copy` from a copy.',
   },
   log_truncated: {

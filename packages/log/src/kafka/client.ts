@@ -62,6 +62,9 @@ export type Broker = Omit<PublicBroker, 'produce' | 'fetch'> & {
     topics: { topic: string; partitions: { partition: number; timestamp: number }[] }[]
   }): Promise<{ responses: ListedOffsets[] }>
   fetch(request: Parameters<PublicBroker['fetch']>[0]): Promise<FetchResponse>
+  describeConfigs(request: { resources: { type: number; name: string; configNames: string[] }[] }): Promise<{
+    resources: { resourceName: string; configEntries: { configName: string; configValue: string }[] }[]
+  }>
   /** Resolves when every member has joined, or after `rebalanceTimeout` ms. Only the leader receives the members. */
   joinGroup(request: {
     groupId: string

@@ -17,6 +17,8 @@ export type FetchPosition = TopicPartition & { offset: number }
 export type FetchedPartition = TopicPartition & {
   /** In order of offsets, none below the requested offset. */
   records: KafkaRecord[]
+  /** The first offsets after the requested one that have no record and no marker of a transaction, `next` exclusive. */
+  missing?: { first: number; next: number }
   /** The offset of the next fetch. */
   next: number
   /** The high watermark: all in-sync replicas have the records below it, and fetches return no others. */
@@ -107,16 +109,29 @@ export const fetchFrom = async (
         (requested) => requested.topic === topicName && requested.partition === partition,
       )!.offset
       const last = messages.at(-1)
+      const missing = firstMissing(from, messages)
       const records = messages.filter((message) => !message.isControlRecord && Number(message.offset) >= from)
       return {
         topic: topicName,
         partition,
         records,
+        ...(missing ? { missing } : {}),
         next: last ? Math.max(from, Number(last.offset) + 1) : from,
         end: Number(highWatermark),
       }
     }),
   )
+}
+
+/** Kafka assigns offsets without gaps; only compaction removes records between others. */
+const firstMissing = (from: number, messages: readonly KafkaRecord[]): FetchedPartition['missing'] => {
+  let expected = from
+  for (const message of messages) {
+    const offset = Number(message.offset)
+    if (offset > expected) return { first: expected, next: offset }
+    if (offset === expected) expected++
+  }
+  return undefined
 }
 
 const isBatchTooLarge = (cause: unknown): boolean => {

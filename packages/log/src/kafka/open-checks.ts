@@ -2,15 +2,15 @@
 import { InstarError } from '@instar/events/errors'
 import { TOPICS } from '@instar/events/flow'
 import type { PartitionCounts } from '../partition.ts'
-import { messageOf, type Cluster, type KafkaConnection } from './client.ts'
-import { EARLIEST, offsetsAt } from './fetch.ts'
+import { kafkaError, messageOf, type Cluster, type KafkaConnection } from './client.ts'
+import { EARLIEST, offsetsAt, type FetchedPartition } from './fetch.ts'
 import type { KafkaOptions } from './options.ts'
 import { RegistryClient } from './registry-client.ts'
 import { readRows, SchemaTable } from './schema-rows.ts'
 import { FixedIds, LogSchemas, type SchemaResolver } from './schemas.ts'
 import type { TopicNames } from './topics.ts'
 
-/** Throws `partition_count_changed` or `log_truncated`. */
+/** Throws `partition_count_changed`, `log_truncated` or `log_compacted`. */
 export const checkTopics = async (cluster: Cluster, names: TopicNames, counts: PartitionCounts): Promise<void> => {
   for (const topic of TOPICS) {
     const stored = cluster.findTopicPartitionMetadata(names.of(topic)).length
@@ -31,6 +31,40 @@ export const checkTopics = async (cluster: Cluster, names: TopicNames, counts: P
   )) {
     if (offset > 0) throw truncatedError(topic, partition, offset)
   }
+  await checkPolicies(cluster, [...TOPICS.map(names.of), names.schemas])
+}
+
+/** Kafka's resource type of topics. */
+const TOPIC = 2
+
+/** Throws `log_compacted`. A user that may not read the settings of topics opens the log without this check. */
+const checkPolicies = async (cluster: Cluster, topics: readonly string[]): Promise<void> => {
+  const broker = await cluster.findControllerBroker()
+  const request = { resources: topics.map((name) => ({ type: TOPIC, name, configNames: ['cleanup.policy'] })) }
+  const { resources } = await broker.describeConfigs(request).catch((cause: unknown) => {
+    if (!kafkaError(cause)?.endsWith('AUTHORIZATION_FAILED')) throw cause
+    return { resources: [] }
+  })
+  for (const { resourceName: topic, configEntries } of resources) {
+    const policy = configEntries.find(({ configName }) => configName === 'cleanup.policy')?.configValue
+    if (policy?.split(',').some((part) => part.trim() === 'compact'))
+      throw new InstarError(
+        'log_compacted',
+        `topic ${topic} has cleanup.policy=${policy}, with which Kafka removes records; it must be delete`,
+        { topic, policy },
+      )
+  }
+}
+
+/** Throws `log_compacted` if records are missing between those that were fetched. */
+export const requireComplete = (of: string, { partition, missing }: FetchedPartition): void => {
+  if (!missing) return
+  const { first, next } = missing
+  throw new InstarError(
+    'log_compacted',
+    `${of} ${partition} lacks the offsets ${first} to ${next - 1}; continue with a copy of the log`,
+    { topic: of, partition, first, next },
+  )
 }
 
 /** The error for a topic whose first records are missing. Records are never deleted, and folds need all of them. */

@@ -5,7 +5,7 @@ import type { LogRecord, ReadOptions } from '../port.ts'
 import { PAGE_RECORDS, startsOf } from '../reading.ts'
 import type { Cluster, KafkaRecord } from './client.ts'
 import { requireLeaders, EARLIEST, fetchFrom, LATEST, offsetsAt, type TopicPartition } from './fetch.ts'
-import { truncatedError } from './open-checks.ts'
+import { requireComplete, truncatedError } from './open-checks.ts'
 
 type KafkaTopic = { topic: Topic; name: string; count: number }
 
@@ -65,7 +65,7 @@ type PageParts = {
 }
 
 export async function* readPages(
-  { name, count }: KafkaTopic,
+  { topic, name, count }: KafkaTopic,
   { key, partition: requested, maxBatch = PAGE_RECORDS, maxBytes }: ReadOptions,
   bounds: Promise<ReadBounds>,
   { request, decode }: PageParts,
@@ -81,7 +81,9 @@ export async function* readPages(
       const [[nodeId, positions]] = requireLeaders(cluster, left) as unknown as [[string, typeof left]]
       return fetchFrom(cluster, nodeId, positions, limits)
     })
-    for (const { partition, records, next } of batches) {
+    for (const batch of batches) {
+      const { partition, records, next } = batch
+      if (batch.missing && batch.missing.first < ends[partition]!) requireComplete(topic, batch)
       const position = left.find((candidate) => candidate.partition === partition)!
       position.offset = next
       let page: LogRecord[] = []

@@ -119,15 +119,23 @@ export class RecordCodec {
     signal: AbortSignal,
   ): Promise<WriterSchema | 'bad header' | undefined> {
     const { resolver, isDeadLetter } = this.#parts
-    if (header !== undefined)
-      return (await this.#retryRegistry(() => resolver.findByHeader(header), signal)) ?? 'bad header'
-    const schema = await this.#retryRegistry(() => resolver.findById(id), signal)
-    if (schema || (await isDeadLetter(topic, partition, record, signal))) return schema
     const position = `${topic} ${partition}@${record.offset}`
+    const details = { topic, partition, offset: Number(record.offset) }
+    let schema: WriterSchema | undefined
+    try {
+      if (header !== undefined)
+        return (await this.#retryRegistry(() => resolver.findByHeader(header), signal)) ?? 'bad header'
+      schema = await this.#retryRegistry(() => resolver.findById(id), signal)
+    } catch (cause) {
+      if (!(cause instanceof InstarError && cause.code === 'schema_changed')) throw cause
+      if (await isDeadLetter(topic, partition, record, signal)) return undefined
+      throw new InstarError(cause.code, `${position}: ${cause.message}`, { ...cause.details, ...details }, { cause })
+    }
+    if (schema || (await isDeadLetter(topic, partition, record, signal))) return schema
     throw new InstarError(
       'unknown_schema',
       `${position} has schema id ${id}, which neither this log nor the schema registry has`,
-      { topic, partition, offset: Number(record.offset), id },
+      { ...details, id },
     )
   }
 

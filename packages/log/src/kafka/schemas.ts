@@ -45,12 +45,22 @@ type SchemaParts = {
   table: SchemaTable
   /** Reads the rows of the topic `schemas` again. */
   reread(): Promise<readonly SchemaRow[]>
+  /** Monotonic milliseconds. Default `performance.now`. */
+  now?(): number
 }
+
+/** Maximum number of cached headers. Instar writes few different ones, but another program may write any. */
+const MAX_HEADERS = 1_000
+/** Many more than the new schemas of a build. */
+const MAX_REREADS = 100
+const REREAD_MS = 5_000
 
 abstract class HeaderSchemas {
   protected readonly parts: SchemaParts
   readonly #headers = new Map<string, WriterSchema>()
   readonly #ownFingerprints: ReadonlyMap<string, string>
+  #rereads = MAX_REREADS
+  #countedAt = 0
 
   constructor(parts: SchemaParts) {
     this.parts = parts
@@ -75,11 +85,27 @@ abstract class HeaderSchemas {
       )
     let writerSchema: WriterSchema = { schema }
     if (ownFingerprint === undefined) {
-      const row = this.parts.table.named(schema) ?? (await this.reload(), this.parts.table.named(schema))
+      const known = this.parts.table.named(schema)
+      if (!known && !this.#mayReread()) return writerSchema
+      const row = known ?? (await this.reload(), this.parts.table.named(schema))
       if (row?.fingerprint === fingerprint) writerSchema = { schema, avro: row.avro }
     }
-    if (this.#headers.size < MAX_HEADERS) this.#headers.set(header, writerSchema)
+    if (this.#headers.size >= MAX_HEADERS) this.#headers.delete(this.#headers.keys().next().value!)
+    this.#headers.set(header, writerSchema)
     return writerSchema
+  }
+
+  /**
+   * Whether an unknown name may cause a read of the topic `schemas`: `MAX_REREADS` at once, then one per
+   * `REREAD_MS`. A record beyond that has its name without a text, and its header is not cached.
+   */
+  #mayReread(): boolean {
+    const now = this.parts.now?.() ?? performance.now()
+    this.#rereads = Math.min(MAX_REREADS, this.#rereads + (now - this.#countedAt) / REREAD_MS)
+    this.#countedAt = now
+    if (this.#rereads < 1) return false
+    this.#rereads--
+    return true
   }
 
   texts(): Record<string, string> {
@@ -94,9 +120,6 @@ abstract class HeaderSchemas {
     this.parts.table.add(await this.parts.reread())
   }
 }
-
-/** Maximum number of cached headers. Instar writes few different ones, but another program may write any. */
-const MAX_HEADERS = 1_000
 
 /** A resolver with fixed ids, without a registry. */
 export class FixedIds extends HeaderSchemas implements SchemaResolver {

@@ -16,7 +16,7 @@ import {
   type FetchedPartition,
   type TopicPartition,
 } from './fetch.ts'
-import { truncatedError } from './open-checks.ts'
+import { requireComplete, truncatedError } from './open-checks.ts'
 import type { Backoff } from '../backoff.ts'
 import { kafkaBackoff } from './retry.ts'
 
@@ -193,18 +193,20 @@ export class KafkaSubscription implements Subscription {
     }
   }
 
-  async #handle(progress: PartitionProgress, { records, next }: FetchedPartition): Promise<void> {
+  async #handle(progress: PartitionProgress, batch: FetchedPartition): Promise<void> {
+    const { records, next } = batch
     const { maxBatch = PAGE_RECORDS, handle } = this.#options
     try {
+      requireComplete(progress.of, batch)
       for (let i = 0; i < records.length; i += maxBatch) {
-        const batch: LogRecord[] = []
+        const logRecords: LogRecord[] = []
         for (const record of records.slice(i, i + maxBatch)) {
           const decoded = this.#parts.decode(progress.of, progress.partition, record, this.#stopping.signal)
           const logRecord = decoded instanceof Promise ? await decoded : decoded
-          if (logRecord) batch.push(logRecord)
+          if (logRecord) logRecords.push(logRecord)
         }
         if (this.#stopping.signal.aborted) return
-        if (batch.length > 0) await handle(batch)
+        if (logRecords.length > 0) await handle(logRecords)
         progress.next = Number(records[Math.min(i + maxBatch, records.length) - 1]!.offset) + 1
       }
       progress.next = next
