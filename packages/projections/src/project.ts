@@ -1,6 +1,6 @@
 /**
  * Converts log records to rows, without I/O. The shared folds decide whether a record counts; a record that does not
- * count becomes a row of `ignored` only. `project` must be called with every record of the four topics in log order,
+ * count, or whose times are no timestamps, becomes a row of `ignored` only. `project` must be called with every record of the four topics in log order,
  * from the start or from the position of the stored state; the caller decides which rows to write.
  */
 import { readWritten } from '@instar/events/codec'
@@ -20,7 +20,7 @@ import type {
   UpdatesEvent,
   WeightsEvent,
 } from '@instar/events/records'
-import { timestampOf, type ProjectedRows } from './rows.ts'
+import { hasValidTimes, timestampOf, type ProjectedRows } from './rows.ts'
 import { turnsRows } from './turn-rows.ts'
 import { weightsRows } from './weight-rows.ts'
 
@@ -59,26 +59,33 @@ export const project = (state: Projection, logged: Logged, rows: ProjectedRows):
     })
 }
 
-/** The reason if the record does not count, else null. */
+/** A record that counts but has a time that no column holds: the folds have it, the rows do not. */
+const TIME_OUT_OF_RANGE = 'time_out_of_range'
+
+/** The reason if the record does not count or cannot be rows, else null. */
 const fold = (state: Projection, logged: Logged, rows: ProjectedRows): string | null => {
   if (isOf(logged, 'turns')) {
     const outcome = foldTurns(state.turns, logged)
     if (!outcome.counted) return outcome.why
+    if (!hasValidTimes(logged.event)) return TIME_OUT_OF_RANGE
     turnsRows(state.turns, logged, rows)
   } else if (isOf(logged, 'scores')) {
     const scores = state.scores.get(logged.key) ?? initialScores()
     state.scores.set(logged.key, scores)
     const outcome = foldScores(scores, logged)
     if (!outcome.counted) return outcome.why
+    if (!hasValidTimes(logged.event)) return TIME_OUT_OF_RANGE
     scoreRow(scores, logged, rows)
   } else if (isOf(logged, 'updates')) {
     const outcome = foldUpdates(state.updates, logged)
     if (!outcome.counted) return outcome.why
+    if (!hasValidTimes(logged.event)) return TIME_OUT_OF_RANGE
     updatesRows(logged, rows)
   } else if (isOf(logged, 'weights')) {
     const { head } = weightLine(state.weights, logged.event.policy)
     const outcome = foldWeights(state.weights, logged)
     if (!outcome.counted) return outcome.why
+    if (!hasValidTimes(logged.event)) return TIME_OUT_OF_RANGE
     weightsRows(state.weights, head, logged, rows)
   }
   return null

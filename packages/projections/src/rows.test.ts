@@ -408,6 +408,49 @@ test('tables of another build are replaced, and foreign tables are kept', { time
   assert.equal((await readOnlyQuery(postgres.reader, 'select * from version_metrics, mine')).length, 4)
 })
 
+test(
+  'a record with a time that no column holds is in `ignored` alone, and what follows is projected',
+  { timeout: 60_000 },
+  async (t) => {
+    using folder = temporaryFolder()
+    const postgres = await startPostgres({ folder: folder.path })
+    t.after(() => postgres.stop())
+    const log = openMemoryLog()
+    const projections = startProjections({ log, connection: postgres.owner, linger: 1 })
+    t.after(() => projections.stop())
+    // The clock of the log is another one.
+    const append = (all: ReturnType<typeof records>) => log.append(all.map((one) => ({ ...one, timestamp: T0 })))
+    const valid = turn({ session: 's', name: 'x', says: 'x' })
+    const times = [9e15, -9e15, 1e15, -1e14]
+    await append(
+      records([...times.map((at, i) => ({ ...turn({ session: `t${i}`, name: 'x', says: 'x' }), at })), valid]),
+    )
+    await append(
+      records([
+        lineStarted('policy', { at: 9e15 }),
+        ...[0, 253_402_300_799_999, -62_135_596_800_000].map((at, i) => ({
+          ...turn({ session: `u${i}`, name: 'x', says: 'x' }),
+          at,
+          firstTokenAt: at,
+          finishedAt: at,
+        })),
+      ]),
+    )
+    await projections.caughtUp()
+    await projections.stop()
+    assert.deepEqual(await readOnlyQuery(postgres.reader, 'select key, type, why from ignored order by topic, key'), [
+      ...times.map((_, i) => ({ key: `t${i}`, type: 'TurnCaptured', why: 'time_out_of_range' })),
+      { key: 'policy', type: 'LineStarted', why: 'time_out_of_range' },
+    ])
+    assert.deepEqual(await readOnlyQuery(postgres.reader, 'select session_id from turns order by 1'), [
+      { session_id: 's' },
+      { session_id: 'u0' },
+      { session_id: 'u1' },
+      { session_id: 'u2' },
+    ])
+  },
+)
+
 test('unreadable records are skipped on turns and end the projection on a chain', { timeout: 60_000 }, async (t) => {
   using folder = temporaryFolder()
   const postgres = await startPostgres({ folder: folder.path })

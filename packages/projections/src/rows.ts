@@ -11,5 +11,15 @@ export const noRows = (): ProjectedRows => ({
   next_states: [],
 })
 
+/** The first and the last millisecond of the years 1 to 9999, which PostgreSQL reads as `timestampOf` writes them. */
+const FIRST = Date.parse('0001-01-01T00:00:00.000Z')
+const LAST = Date.parse('9999-12-31T23:59:59.999Z')
+
+const TIMES: readonly string[] = ['at', 'firstTokenAt', 'finishedAt', 'startedAt']
+
+/** Whether the record's times, where it has them, can be columns. */
+export const hasValidTimes = (event: object): boolean =>
+  Object.entries(event).every(([name, at]) => !TIMES.includes(name) || (Number(at) >= FIRST && Number(at) <= LAST))
+
 /** A time in milliseconds since the epoch as a timestamp for PostgreSQL. */
 export const timestampOf = (at: number): string => new Date(at).toISOString()
