@@ -26,7 +26,31 @@ export const exactDefaults = <D extends { temperature: number; topP: number; top
   ...(filters ? {} : { topP: 1, topK: 0 }),
 })
 
+/** Rounding can give a log-prob slightly above 0. */
+const LOGPROB_MAX = 1e-3
+/** No sampler draws a token of this probability; engines write −9999 for a probability of zero. */
+const LOGPROB_MIN = -1000
+
+/**
+ * The reason why a reported token cannot be one that was sampled; null if it can. `at`: its position in the answer.
+ * `limit`: the number of tokens that were asked for. `logprob` NaN: not reported, which `inexactness` counts.
+ */
+export const tokenFault = (
+  { id, logprob }: { id: number; logprob: number },
+  at: number,
+  { vocabulary, limit }: { vocabulary: number; limit: number },
+): 'bad_ids' | 'bad_logprobs' | 'too_many_ids' | null =>
+  !Number.isInteger(id) || id < 0 || id >= vocabulary
+    ? 'bad_ids'
+    : logprob > LOGPROB_MAX || logprob < LOGPROB_MIN
+      ? 'bad_logprobs'
+      : at >= limit
+        ? 'too_many_ids'
+        : null
+
 type AnswerCounts = {
+  /** The first result of `tokenFault` that is not null. */
+  fault?: string | null
   ids: number
   logprobs: number
   usage: TokenCounts | null
@@ -39,8 +63,16 @@ type AnswerCounts = {
  * Null if the numbers of ids and log-probs and the engine's token count are equal and the log-probs are exact. Else the
  * reason why the answer's tokens are not used; it is recorded as the turn's `reason`.
  */
-export const inexactness = ({ ids, logprobs, usage, textWithoutIds, exactLogprobs }: AnswerCounts): string | null =>
-  textWithoutIds || ids === 0
+export const inexactness = ({
+  fault = null,
+  ids,
+  logprobs,
+  usage,
+  textWithoutIds,
+  exactLogprobs,
+}: AnswerCounts): string | null =>
+  fault ??
+  (textWithoutIds || ids === 0
     ? 'no_ids'
     : logprobs !== ids
       ? 'no_logprobs'
@@ -50,7 +82,7 @@ export const inexactness = ({ ids, logprobs, usage, textWithoutIds, exactLogprob
           ? 'token_count_differs'
           : exactLogprobs
             ? null
-            : 'other_logprobs'
+            : 'other_logprobs')
 
 /**
  * From three probes at one position. `unscaled` and `scaled`: log-probs of the most likely tokens at temperature 1 and

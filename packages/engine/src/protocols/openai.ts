@@ -3,9 +3,21 @@
  * (`reasoning_content` or `reasoning`) and tool calls are converted to the markup of the embedded models, so that
  * dialects and the log handle one form of answer.
  */
+import { InstarError } from '@instar/events'
 import { callMarkup } from '@instar/grammar'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
-import { errorOf, list, EMPTY_DELTA, numberOr, textOr, usageOf, type Delta, type Protocol } from './wire.ts'
+import { answerBytesMax, CALLS_MAX } from './answer-limits.ts'
+import {
+  errorOf,
+  list,
+  EMPTY_DELTA,
+  numberOr,
+  textOr,
+  usageOf,
+  type Delta,
+  type Protocol,
+  type WireRequest,
+} from './wire.ts'
 
 type PartialCall = { name: string; arguments: string }
 
@@ -13,7 +25,9 @@ type PartialCall = { name: string; arguments: string }
 const markupOf = (call: PartialCall): string =>
   `\n${callMarkup(call.arguments.trim() === '' ? { ...call, arguments: '{}' } : call)}`
 
-const reader = () => {
+const reader = ({ sampling: { maxTokens } }: WireRequest) => {
+  const maxBytes = answerBytesMax(maxTokens)
+  let bytes = 0
   let reasoning = false
   const calls = new Map<number, PartialCall>()
   const textOf = (delta: JsonObject): string => {
@@ -34,11 +48,17 @@ const reader = () => {
     for (const [at, call] of list(delta['tool_calls']).filter(isJsonObject).entries()) {
       const index = numberOr(call['index'], at)
       const partial = calls.get(index) ?? { name: '', arguments: '' }
+      // Calls are passed on at the end of the answer, so their size is limited here.
       const called = isJsonObject(call['function']) ? call['function'] : {}
-      calls.set(index, {
-        name: partial.name + textOr(called['name'], ''),
-        arguments: partial.arguments + textOr(called['arguments'], ''),
-      })
+      const name = textOr(called['name'], '')
+      const args = textOr(called['arguments'], '')
+      bytes += name.length + args.length
+      if (bytes > maxBytes || calls.size > CALLS_MAX)
+        throw new InstarError(
+          'engine_lost',
+          `The engine's answer has more than ${maxBytes} bytes or ${CALLS_MAX} tool calls.`,
+        )
+      calls.set(index, { name: partial.name + name, arguments: partial.arguments + args })
     }
   }
   return (event: JsonObject): Delta => {

@@ -1,7 +1,12 @@
-/** Converts the deltas of one answer to `GeneratedPiece`: decodes ids, removes stop strings, compares token counts. */
+/**
+ * Converts the deltas of one answer to `GeneratedPiece`: decodes ids, removes stop strings, compares token counts and
+ * limits the answer's size.
+ */
+import { InstarError } from '@instar/events'
 import type { GeneratedPiece, GenerateRequest, Model, TokenCounts } from '../port.ts'
 import { StopStrings } from '../stop.ts'
-import { inexactness, logprobsAreExact, type LogprobSteps } from '../protocols/exactness.ts'
+import { answerBytesMax } from '../protocols/answer-limits.ts'
+import { inexactness, logprobsAreExact, tokenFault, type LogprobSteps } from '../protocols/exactness.ts'
 import type { Delta, Protocol } from '../protocols/wire.ts'
 
 export class AnswerAssembly {
@@ -16,39 +21,52 @@ export class AnswerAssembly {
   private finish: 'stop' | 'length' | null = null
   private stopped = false
   private textWithoutIds = false
+  private readonly bounds: { vocabulary: number; limit: number }
+  private readonly maxBytes: number
+  private bytes = 0
+  /** Why the reported tokens are not those that were sampled; the later ones are passed on as text. */
+  private fault: ReturnType<typeof tokenFault> = null
 
   constructor(
     protocol: Pick<Protocol, 'ids' | 'stopStrings' | 'logprobsMasked'>,
     model: Model,
-    { sampling, constraint }: GenerateRequest,
+    { sampling, prompt, constraint }: GenerateRequest,
     steps: LogprobSteps,
   ) {
     this.protocol = protocol
     this.detokenizer = model.detokenizer()
     this.stops = new StopStrings(sampling.stop)
+    this.bounds = {
+      vocabulary: model.vocabulary,
+      limit: Math.min(sampling.maxTokens, model.contextLength - prompt.length),
+    }
+    this.maxBytes = answerBytesMax(sampling.maxTokens)
     this.endOfTurn = new Set(model.endOfTurn)
     this.exactLogprobs = logprobsAreExact(steps, sampling) && (constraint === undefined || protocol.logprobsMasked)
   }
 
-  /** Returns the pieces that can be sent now. */
+  /** Returns the pieces that can be sent now. Throws `engine_lost` if the answer is larger than it may be. */
   add({ tokens, text, finish, usage }: Delta): GeneratedPiece[] {
     this.usage = usage ?? this.usage
     this.finish = finish ?? this.finish
     const pieces: GeneratedPiece[] = []
     if (tokens.length > 0) {
+      for (const [at, token] of tokens.entries()) this.fault ??= tokenFault(token, this.ids + at, this.bounds)
       this.ids += tokens.length
+      this.count(tokens.length)
       this.logprobs += tokens.filter(({ logprob }) => Number.isFinite(logprob)).length
-      pieces.push({
-        type: 'tokens',
-        tokens: tokens.map(({ id, logprob, top }) => ({
-          id,
-          logprob: Number.isFinite(logprob) ? logprob : 0,
-          text: this.decode(id),
-          top: [...top],
-        })),
-      })
+      const decoded = tokens.map(({ id, logprob, top }) => ({
+        id,
+        logprob: Number.isFinite(logprob) ? logprob : 0,
+        text: this.decode(id),
+        top: [...top],
+      }))
+      const said = decoded.map((token) => token.text).join('')
+      this.count(Buffer.byteLength(said))
+      pieces.push(this.fault === null ? { type: 'tokens', tokens: decoded } : { type: 'text', text: said })
     }
     if (text !== '') {
+      this.count(Buffer.byteLength(text))
       this.textWithoutIds = true
       const sent = this.untilStop(text)
       if (sent !== '') pieces.push({ type: 'text', text: sent })
@@ -72,6 +90,7 @@ export class AnswerAssembly {
     const inexact = !this.protocol.ids
       ? null
       : inexactness({
+          fault: this.fault,
           ids: this.ids,
           logprobs: this.logprobs,
           usage: this.usage,
@@ -87,8 +106,15 @@ export class AnswerAssembly {
     }
   }
 
+  private count(bytes: number): void {
+    this.bytes += bytes
+    if (this.bytes > this.maxBytes)
+      throw new InstarError('engine_lost', `The engine's answer has more than ${this.maxBytes} bytes.`)
+  }
+
   private decode(id: number): string {
-    return this.endOfTurn.has(id) ? '' : this.untilStop(this.detokenizer.push(id))
+    const known = Number.isInteger(id) && id >= 0 && id < this.bounds.vocabulary
+    return !known || this.endOfTurn.has(id) ? '' : this.untilStop(this.detokenizer.push(id))
   }
 
   private untilStop(text: string): string {

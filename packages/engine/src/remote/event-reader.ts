@@ -1,9 +1,10 @@
 /** Reads server-sent events (WHATWG HTML, section 9.2) from the chunks of a response. */
 import { createParser } from 'eventsource-parser'
+import { WHOLE_ANSWER_BYTES_MAX } from '../protocols/answer-limits.ts'
 import { EngineFault } from './http.ts'
 
-/** Maximum length of one event, in UTF-16 code units. */
-const EVENT_LENGTH_MAX = 64 * 1024 * 1024
+/** Maximum length of one event, in UTF-16 code units: that of an answer in one event. */
+const EVENT_LENGTH_MAX = WHOLE_ANSWER_BYTES_MAX
 
 /** Only the field `data` is read, and the field `error` of llama.cpp, which becomes `{"error":…}`. */
 export class EventReader {

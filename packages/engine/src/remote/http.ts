@@ -46,7 +46,7 @@ export class EngineFault extends Error {
   }
 }
 
-export type HttpResponse = { status: number; retryAfterMs: number | null; bytes: AsyncIterable<Uint8Array> }
+export type HttpResponse = { status: number; retryAfterMs: number | null; bytes: StreamedResponse }
 
 /** `whole`: the response is not streamed. `ms`: time limit for the whole response in place of that for answers. */
 type SendOptions = { whole?: boolean; ms?: number }

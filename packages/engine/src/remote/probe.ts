@@ -12,6 +12,7 @@ import {
   type WireError,
   type WireToken,
 } from '../protocols/wire.ts'
+import { WHOLE_ANSWER_BYTES_MAX } from '../protocols/answer-limits.ts'
 import { joinTexts } from '../protocols/join-texts.ts'
 import { EventReader } from './event-reader.ts'
 import { EngineFault, collect, type EngineHttp, type HttpResponse } from './http.ts'
@@ -38,6 +39,9 @@ const POSITIONS = [0.25, 0.5, 0.75, 1]
 
 /** Text that no model generates after the probe text unless a grammar forces it. */
 const UNLIKELY = '}{'
+
+/** How long the end of a response is awaited after `[DONE]`, in milliseconds, so that its connection can be reused. */
+const DRAIN_MS = 1000
 
 const probeText = (model: Model): { prompt: number[]; completion: number[] } => {
   const ids = model.encode(PROBE_TEXT).slice(0, PROBE_IDS)
@@ -69,7 +73,7 @@ export const wholeDelta = async (
   signal?: AbortSignal,
 ): Promise<Delta> => {
   const delta = protocol.reader(request)(
-    eventOf(await collect(await post(http, protocol, request, signal, { whole: true }))),
+    eventOf(await collect(await post(http, protocol, request, signal, { whole: true }), WHOLE_ANSWER_BYTES_MAX)),
   )
   if (delta.error) throw faultOf(protocol, request, delta.error)
   return delta
@@ -90,22 +94,26 @@ export async function* deltas(
   const read = protocol.reader(request)
   const events = new EventReader()
   let done = false
-  for await (const chunk of bytes) {
-    const received: Delta[] = []
-    for (const data of events.push(chunk)) {
-      // The stream is read to its end, so that the connection can be reused.
-      done ||= data === '[DONE]'
-      if (done) continue
-      try {
-        const delta = read(eventOf(data))
-        if (delta.error) throw faultOf(protocol, request, delta.error)
-        received.push(delta)
-      } catch (error) {
-        yield* joinTexts(received)
-        throw error
+  try {
+    for (let next = await bytes.next(); !next.done && !done; next = done ? next : await bytes.next()) {
+      const received: Delta[] = []
+      for (const data of events.push(next.value)) {
+        done = data === '[DONE]'
+        if (done) break
+        try {
+          const delta = read(eventOf(data))
+          if (delta.error) throw faultOf(protocol, request, delta.error)
+          received.push(delta)
+        } catch (error) {
+          yield* joinTexts(received)
+          throw error
+        }
       }
+      yield* joinTexts(received)
     }
-    yield* joinTexts(received)
+  } finally {
+    if (done) bytes.drain(DRAIN_MS)
+    else await bytes.return()
   }
 }
 

@@ -39,6 +39,7 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
   #chunks: Uint8Array[] = []
   #bytes = 0
   #ended = false
+  #draining = false
   #error: Error | null = null
   #next: PromiseWithResolvers<IteratorResult<Uint8Array>> | null = null
 
@@ -64,6 +65,7 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Uint8Array): void {
+    if (this.#draining) return
     if (!this.#bodyStarted) {
       this.#bodyStarted = true
       clearTimeout(this.#timer)
@@ -105,6 +107,17 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
   return(): Promise<IteratorResult<Uint8Array>> {
     if (!this.#ended) this.#abort(new Error('the reader has cancelled the response'))
     return Promise.resolve({ done: true, value: undefined })
+  }
+
+  /** Drops the rest, which nothing reads, so that the connection can be reused; cancels it after `ms`. */
+  drain(ms: number): void {
+    if (this.#ended || this.#error) return
+    this.#draining = true
+    this.#chunks = []
+    this.#waiting = true
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => this.#onTimeout(), ms).unref()
+    if (this.#controller?.paused) this.#controller.resume()
   }
 
   [Symbol.asyncIterator](): this {

@@ -19,6 +19,9 @@ import type { Capture } from '../capture/capture.ts'
 import type { Meter } from '../admin/metrics.ts'
 import type { RequestSpan } from '../admin/spans.ts'
 
+/** Tool calls of one answer. OpenAI's API takes at most 128 tools. */
+const CALLS_MAX = 128
+
 export type Why = TurnAborted['why']
 
 /** The reason of a request's AbortSignal. */
@@ -139,6 +142,8 @@ export const generateCandidate = async (ports: CandidatePorts, task: Task): Prom
         withoutTokens()
         answer.addText(piece.text)
       } else answer.end(piece.text)
+      if (answer.calls > CALLS_MAX)
+        throw new InstarError('engine_lost', `The model's answer has more than ${CALLS_MAX} tool calls.`)
       await flow(1)
     })
     if (end.inexact !== undefined) withoutTokens()

@@ -13,6 +13,8 @@ export class Answer {
   private readonly maxCalls: number
   /** All pieces that may be shown so far, in order. */
   readonly pieces: Piece[] = []
+  /** Number of tool calls in `pieces`. */
+  calls = 0
 
   /** `oneCall`: the client receives the first tool call only. */
   constructor({ oneCall = false, ...options }: ParserOptions & { oneCall?: boolean }) {
@@ -24,13 +26,13 @@ export class Answer {
     this.tokens.push(token)
     this.raw += token.text
     this.ends.push(this.raw.length)
-    this.pieces.push(...this.parser.push(token.text))
+    this.show(this.parser.push(token.text))
   }
 
   /** Adds text without token ids. */
   addText(text: string): void {
     this.raw += text
-    this.pieces.push(...this.parser.push(text))
+    this.show(this.parser.push(text))
   }
 
   /** `text`: the text that the engine still held back. */
@@ -38,7 +40,8 @@ export class Answer {
     this.raw += text
     const last = this.ends.length - 1
     if (last >= 0) this.ends[last] = this.raw.length
-    this.pieces.push(...this.parser.push(text), ...this.parser.end())
+    this.show(this.parser.push(text))
+    this.show(this.parser.end())
   }
 
   /** The whole answer. */
@@ -65,6 +68,13 @@ export class Answer {
     while (count > 0 && this.ends[count - 1]! > upTo) count -= 1
     while (count > 0 && this.ends[count - 1] === (this.ends[count - 2] ?? 0)) count -= 1
     return count
+  }
+
+  private show(pieces: readonly Piece[]): void {
+    for (const piece of pieces) {
+      this.pieces.push(piece)
+      if (piece.type === 'calls') this.calls += piece.calls.length
+    }
   }
 
   private upTo(pieces: readonly Piece[], tokens: number, text: string): SampledAnswer {

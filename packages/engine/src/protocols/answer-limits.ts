@@ -1,0 +1,18 @@
+/** Limits of an answer's size, since an engine may send more than it was asked for. */
+
+/** Below the 8 MiB of a record on Kafka, which holds the answer once as text and once as ids with log-probs. */
+const ANSWER_BYTES_MAX = 4 << 20
+/** More than the longest tokens have, of which vocabularies have a few (runs of spaces). */
+const TOKEN_BYTES = 64
+/** For what servers do not count as tokens of the answer: reasoning and the markup of tool calls. */
+const UNCOUNTED_BYTES = 256 << 10
+
+/** The most bytes of text of an answer of at most `maxTokens` tokens. */
+export const answerBytesMax = (maxTokens: number): number =>
+  Math.min(ANSWER_BYTES_MAX, UNCOUNTED_BYTES + TOKEN_BYTES * Math.max(0, maxTokens))
+
+/** The most bytes of a response that is one JSON object: each byte of text may be escaped (`\\u0001`). */
+export const WHOLE_ANSWER_BYTES_MAX = 6 * ANSWER_BYTES_MAX
+
+/** The most tool calls of an answer. OpenAI's interface takes at most 128 tools. */
+export const CALLS_MAX = 128
