@@ -115,7 +115,7 @@ test('no table, hint or log line holds text of a person, whatever a judge return
     wanted = Promise.withResolvers<void>()
     const first = captured({
       session: `s${kind}`,
-      messages: [user(`${CANARY} ${CARD}`)],
+      messages: [user(`${CANARY} ${CARD} ${kind}`)],
       answer: `${CANARY} answers`,
       at: 1,
       name: 't0',
@@ -123,7 +123,7 @@ test('no table, hint or log line holds text of a person, whatever a judge return
     const then = captured({
       session: `s${kind}`,
       messages: [
-        user(`${CANARY} ${CARD}`),
+        user(`${CANARY} ${CARD} ${kind}`),
         { role: 'assistant', content: `${CANARY} answers` },
         user(`No, that is wrong, the right answer is ${CARD}. ${CANARY}`),
       ],
