@@ -103,6 +103,7 @@ test('no table, hint or log line holds text of a person, whatever a judge return
     votes: 1,
     firstRetryMs: 1,
     giveUpMs: 5,
+    failures: 0,
   }
   const config = scorerConfig.parse({ llm })
   const scorer = createScorer(
