@@ -105,7 +105,7 @@ test('no table, hint or log line holds text of a person, whatever a judge return
     giveUpMs: 5,
     failures: 0,
   }
-  const config = scorerConfig.parse({ llm })
+  const config = scorerConfig.parse({ llm, agreement: 1 })
   const scorer = createScorer(
     { log, now: Date.now, onFatal: (error) => said.push(String(error)), logLine: (line) => said.push(line) },
     config,
