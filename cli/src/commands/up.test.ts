@@ -1,51 +1,12 @@
 /** `instar up` as a process: its output, other commands while it runs, how it stops and starts restarted. */
 import { setTimeout as pause } from 'node:timers/promises'
-import { deepEqual, equal, match, ok, rejects } from 'node:assert/strict'
-import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
-import { appendFileSync, cpSync, statSync } from 'node:fs'
+import { deepEqual, equal, match, rejects } from 'node:assert/strict'
+import { appendFileSync, cpSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import { ROOT } from '../../../tools/tree.ts'
 import { folder, instar } from '../../../test/kit/cli.ts'
-
-/** Whether prlimit is installed, which limits the file size of a running process. */
-const prlimit = spawnSync('prlimit', ['--version']).status === 0
-
-type Ready = { url: string; data: string; psql: string; engine: string; version: number; frozen: boolean }
-type Up = {
-  child: ChildProcess
-  ready: Ready
-  env: Record<string, string>
-  ended: Promise<unknown[]>
-  err: () => string
-}
-
-const children: ChildProcess[] = []
-after(() => children.forEach((child) => child.kill('SIGKILL')))
-
-/** Starts a process group, as a shell does; resolves when the pipeline runs. */
-const up = async (data: string, args: readonly string[] = []): Promise<Up> => {
-  const child = spawn(
-    process.execPath,
-    [join(ROOT, 'cli/instar.cjs'), 'up', '--port', '0', '--data', data, '--json', ...args],
-    { detached: true, stdio: ['ignore', 'pipe', 'pipe'] },
-  )
-  children.push(child)
-  const ended = once(child, 'exit')
-  let out = ''
-  let err = ''
-  child.stderr!.on('data', (text: Buffer) => (err += text.toString()))
-  const ready = await new Promise<Ready>((resolve, reject) => {
-    child.stdout!.on('data', (text: Buffer) => {
-      out += text.toString()
-      const line = out.split('\n').find((one) => one.startsWith('{"url"'))
-      if (line) resolve(JSON.parse(line) as Ready)
-    })
-    void ended.then(() => reject(new Error(`the process ended before the pipeline ran: ${out}${err}`)))
-  })
-  return { child, ready, env: { INSTAR_DATA: data, INSTAR_PORT: new URL(ready.url).port }, ended, err: () => err }
-}
+import { up } from '../../../test/kit/up.ts'
 
 const ask = async (url: string, session: string, content: string): Promise<Response> => {
   const response = await fetch(`${url}/v1/chat/completions`, {
@@ -156,63 +117,5 @@ describe('instar up', () => {
       await turns(third.env),
       ['one', 'two', 'three'].map((session_id) => ({ session_id, status: 'complete' })),
     )
-  })
-
-  test('a log that cannot be written any more ends the process with log_broken', { skip: !prlimit }, async () => {
-    const { child, ready, ended, err } = await up(folder())
-    const limit = `--fsize=${statSync(join(ready.data, 'log', 'log.db-wal')).size}`
-    equal(spawnSync('prlimit', ['--pid', String(child.pid), limit]).status, 0)
-    const codes: unknown[] = []
-    for (let i = 0; i < 10 && child.exitCode === null; i += 1) {
-      const response = await fetch(`${ready.url}/v1/chat/completions`, {
-        method: 'POST',
-        body: JSON.stringify({
-          model: 'policy',
-          max_tokens: 8,
-          messages: [{ role: 'user', content: 'Hello' }],
-          metadata: { filler: 'x'.repeat(200_000) },
-        }),
-      }).catch(() => null)
-      if (!response) break
-      codes.push(((await response.json()) as { error?: { code: string } }).error?.code)
-      const live = await fetch(`${ready.url}/health/ready`).catch(() => null)
-      if (live && codes.at(-1) === 'log_broken') equal(live.status, 503)
-    }
-    deepEqual(await ended, [1, null])
-    ok(
-      codes.every((code) => code === 'log_broken' || code === 'stopping'),
-      JSON.stringify(codes),
-    )
-    match(err(), /^instar up: log_broken: the log cannot be written any more: .*disk I\/O error/m)
-    match(err(), /Check the disk/)
-  })
-
-  test('a missing model and an open bind are refused before anything is started', async () => {
-    const data = folder()
-    const absent = await instar(['up', '--data', data, '--model', './absent', '--json'], {})
-    deepEqual([absent.code, (absent.json as { error: { code: string } }).error.code], [1, 'bad_checkpoint'])
-    const open = await instar(['up', '--data', data, '--host', '0.0.0.0', '--port', '0', '--json'], {})
-    deepEqual([open.code, (open.json as { error: { code: string } }).error.code], [1, 'open_bind'])
-  })
-
-  test('prints the gateway, the model, psql and the data folder', async () => {
-    const data = folder()
-    const child = spawn(process.execPath, [join(ROOT, 'cli/instar.cjs'), 'up', '--port', '0', '--data', data], {
-      stdio: ['ignore', 'pipe', 'ignore'],
-    })
-    children.push(child)
-    const ended = once(child, 'exit')
-    let out = ''
-    for await (const text of child.stdout as AsyncIterable<Buffer>) {
-      out += text.toString()
-      if (out.includes('Ctrl-C')) break
-    }
-    child.kill('SIGTERM')
-    deepEqual(await ended, [0, null])
-    match(out, /gateway +http:\/\/127\.0\.0\.1:\d+\/v1/)
-    match(out, /model +.*small model.*cannot drive a\s+coding agent/s)
-    match(out, /SQL +psql "/)
-    match(out, new RegExp(`data +${data}`))
-    match(out, /import OpenAI from 'openai'/)
   })
 })
