@@ -89,7 +89,7 @@ const service =
   role === 'scorer'
     ? createScorer({ log, now, onFatal, judges: [judge] }, scorerConfig.parse({ idleMs }))
     : role === 'trainer'
-      ? createTrainer(learning, trainerConfig.parse({ batchSize: 2 }))
+      ? createTrainer(learning, trainerConfig.parse({ batchSize: 2, batchMax: 2 }))
       : createPublisher({ ...learning, probes: NO_PROBES }, publisherConfig.parse({ samples: 1 }))
 await service.start()
 process.stdin.resume()

@@ -103,8 +103,16 @@ export const addScored = (state: PendingState, score: Pick<ScoreState, 'turn' | 
   recordActivity(state, turn)
 }
 
+/** Removes a turn whose reward is withdrawn when a skip of it counts; a turn of an episode may still have an outcome. */
+export const removeSkipped = (state: PendingState, id: string): void => {
+  const turn = state.turns.turns.get(id)
+  if (!turn || !isOfEpisode(state, turn)) removePending(state, id)
+}
+
 /** Moves a scored turn to its queue when its own record is read; a turn of an episode is added without a score. */
 export const turnRead = (state: PendingState, id: string): void => {
+  // A record that names another session's turn does not count.
+  if (!state.turns.turns.get(id)) return
   if (remove(state, UNREAD, id)) recordActivity(state, id)
   place(state, id)
 }

@@ -22,7 +22,7 @@ import {
   type WeightsEvent,
   type WeightsState,
 } from '@instar/events'
-import { addScored, moveTurns, removePending, turnRead, type PendingState } from './pending.ts'
+import { addScored, moveTurns, removePending, removeSkipped, turnRead, type PendingState } from './pending.ts'
 
 export type TrainerState = PendingState & { weights: WeightsState }
 export type MemoryTrainer = Omit<TrainerState, 'turns' | 'scores' | 'updates' | 'weights' | 'pending' | 'keys'> & {
@@ -74,7 +74,10 @@ export const evolve = (state: TrainerState, logged: Logged<Event>): FoldOutcome 
       const event = logged.event as ScoresEvent
       if (event.policy !== state.policy) return null
       const outcome = foldScores(state.scores, logged as Logged<ScoresEvent>)
-      if (outcome.counted && event.type !== 'TurnSkipped') addScored(state, event)
+      if (outcome.counted) {
+        if (event.type === 'TurnSkipped') removeSkipped(state, event.turn)
+        else addScored(state, event)
+      }
       return outcome
     }
     case 'updates': {
