@@ -85,6 +85,33 @@ test('headers and URL identify the same session; feedback and close apply to it'
   throws(() => client.session('Zürich'), TypeError)
 })
 
+test('a session ends with a reward or is aborted, once', async (t) => {
+  const rig = await rigOf(t)
+  const client = createClient({ baseURL: rig.url })
+  const converse = async (id: string): Promise<void> => {
+    const { headers } = client.session(id)
+    const openai = new OpenAI({ baseURL: `${rig.url}/v1`, apiKey: 'none', defaultHeaders: headers })
+    const say = { headers: { 'x-instar-task-id': 'sort' } }
+    await openai.chat.completions.create({ model: 'policy', messages: [USER('Hi')] }, say)
+  }
+  const endings = async () =>
+    (await closings(rig)).map(({ open, outcome, task, discarded }) => [open.length, outcome, task, discarded])
+  await converse('won')
+  equal((await client.session('won').close({ reward: true })).closed.length, 1)
+  deepEqual((await client.close('won', { reward: 1 })).closed, [], 'the same reward again changes nothing')
+  await rejects(client.close('won', { reward: -1 }), { status: 400, code: 'bad_request', retryable: false })
+  await converse('count')
+  await client.close('count', { reward: -0.5, task: 'count' })
+  await converse('aborted')
+  await rejects(client.close('aborted', { reward: 1, discarded: true }), { status: 400, code: 'bad_request' })
+  await client.close('aborted', { discarded: true })
+  deepEqual(await endings(), [
+    [1, 1, null, false],
+    [1, -0.5, 'count', false],
+    [1, null, null, true],
+  ])
+})
+
 test('versions, status and ready return the state of the gateway', async (t) => {
   const rig = await rigOf(t)
   const client = createClient({ baseURL: rig.url })

@@ -1,5 +1,6 @@
 import { request, type RequestPorts, type RequestOptions } from './request.ts'
 import type {
+  CloseOptions,
   CloseResult,
   Feedback,
   FeedbackResult,
@@ -30,7 +31,8 @@ export type Client = {
   /** A session: `id` labels all requests of one conversation. Default: a new UUID. Throws TypeError if invalid. */
   session(id?: string): Session
   feedback(feedback: Feedback): Promise<FeedbackResult>
-  close(session: string, options?: { signal?: AbortSignal }): Promise<CloseResult>
+  /** Ends a session: its last turn is scored now, and all its turns get the reward, if there is one. */
+  close(session: string, options?: CloseOptions): Promise<CloseResult>
   /** The base model and the newest versions, the newest first. */
   versions(options?: { signal?: AbortSignal }): Promise<Version[]>
   /** Requires a key with the scope `admin` if the gateway has keys. */
@@ -84,11 +86,19 @@ export const createClient = ({
     return { id: result.id, session: result.session_id, turn: result.turn_id, value: result.value }
   }
 
-  const close = async (session: string, { signal }: { signal?: AbortSignal } = {}): Promise<CloseResult> => {
+  const close = async (
+    session: string,
+    { reward, task, discarded, signal }: CloseOptions = {},
+  ): Promise<CloseResult> => {
     const { session_id: id, closed } = await send<{ session_id: string; closed: string[] }>({
       method: 'POST',
       path: `/v1/sessions/${encodeURIComponent(session)}/close`,
       signal,
+      body: {
+        ...(reward === undefined ? {} : { reward }),
+        ...(task === undefined ? {} : { task_id: task }),
+        ...(discarded === undefined ? {} : { discarded }),
+      },
     })
     return { session: id, closed }
   }

@@ -2,4 +2,13 @@
 export { createClient, type Client, type ClientOptions } from './client.ts'
 export { answerOf, type AnswerIds } from './answer.ts'
 export { InstarClientError } from './fault.ts'
-export type { CloseResult, Feedback, FeedbackResult, FeedbackOptions, Session, Status, Version } from './types.ts'
+export type {
+  CloseOptions,
+  CloseResult,
+  Feedback,
+  FeedbackResult,
+  FeedbackOptions,
+  Session,
+  Status,
+  Version,
+} from './types.ts'

@@ -17,6 +17,13 @@ export type Feedback = ({ turn: string } | { session: string }) & { value: Value
 
 export type FeedbackResult = { id: string; session: string; turn: string | null; value: number }
 
+/**
+ * The end of a session. `reward`: the outcome of the session as an episode, for all its turns; the same reward again changes
+ * nothing, another one is an error. `task`: the task of the episode; default: `x-instar-task-id` of its requests. `discarded`:
+ * nothing of the session is trained on; not together with `reward`.
+ */
+export type CloseOptions = { reward?: Value; task?: string; discarded?: boolean; signal?: AbortSignal }
+
 /** `closed`: ids of the turns that had no next state yet. */
 export type CloseResult = { session: string; closed: string[] }
 
@@ -32,7 +39,7 @@ export type Session = {
   /** Gives feedback on the last turn of the session. */
   feedback(value: Value, options?: FeedbackOptions): Promise<FeedbackResult>
   /** Ends the session, so that its last turn is scored now. The session may still continue. */
-  close(options?: { signal?: AbortSignal }): Promise<CloseResult>
+  close(options?: CloseOptions): Promise<CloseResult>
 }
 
 export type Version = {
