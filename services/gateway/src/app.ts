@@ -12,6 +12,7 @@ import { checkBind } from './receive/core/guard.ts'
 import { RecentRequests } from './session/core/recent-requests.ts'
 import { adminToken } from './receive/admin-token.ts'
 import { Background } from './generate/background.ts'
+import { IdleQueue } from './generate/idle-queue.ts'
 import { Capture } from './capture/capture.ts'
 import { Cancelled } from './generate/candidate.ts'
 import { answer } from './generate/completion.ts'
@@ -24,6 +25,7 @@ import { createCompatRoutes } from './compat/index.ts'
 import { createServer } from './receive/http.ts'
 import { createKeyring } from './receive/keyring.ts'
 import { openSnapshot } from './session/snapshot.ts'
+import { unreadiness, type Unready } from './admin/core/report.ts'
 import { createMeter, watchGateway } from './admin/metrics.ts'
 import { createRoutes } from './routes.ts'
 import { Pool } from './versions/pool.ts'
@@ -100,6 +102,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     { engine, capture, pool, running, meter, now, random },
     { candidates: config.candidates, tokensPerHour: config.candidateTokens, patienceMs: config.candidatePatienceMs },
   )
+  const idle = new IdleQueue({ running, meter: meter.judgement }, config.maxJudgements)
   const keyring = createKeyring(config.keys, config.keyFile, monotonic)
   const given = { recent: new RecentFeedback(), running: new RunningFeedback(config.maxHeld) }
   let entrance: Entrance | null = null
@@ -140,23 +143,18 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     meter,
     recentRequests,
     background,
+    idle,
   })
 
-  const unready = (): { status: string; problem: unknown } | null => {
-    const ended = tail?.stopped()
-    if (stopping) return { status: 'stopping', problem: null }
-    const refusal = capture.refusal()
-    if (refusal)
-      return {
-        status: refusal.code === 'log_broken' ? 'log broken' : 'log not taking',
-        problem: { message: refusal.message },
-      }
-    if (ended) return { status: 'not following', problem: { topic: ended.topic, message: ended.error.message } }
-    // While the gateway is not ready it receives no requests, so only the engine itself can report its recovery.
-    const lost = engine.lost ? engine.lost() : health.lost
-    if (lost !== null) return { status: 'engine lost', problem: { message: lost } }
-    return pool.serving() ? null : { status: 'starting', problem: pool.problem() }
-  }
+  const unready = (): Unready | null =>
+    unreadiness({
+      stopping,
+      refusal: capture.refusal(),
+      ended: tail?.stopped() ?? null,
+      // While the gateway is not ready it receives no requests, so only the engine itself can report its recovery.
+      lost: engine.lost ? engine.lost() : health.lost,
+      pool,
+    })
 
   const report = () => ({
     config,
@@ -169,6 +167,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     ignoredWeights,
     running: running.size,
     candidates: background.waiting(),
+    judgements: idle.size,
     bodies: entrance?.held() ?? 0,
     feedback: given.running.size,
     bad: tail?.bad() ?? 0,
@@ -278,6 +277,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     servesHead: () => pool.servesHead(followed()),
     async stop() {
       stopping = true
+      idle.stop()
       await Promise.all([within(background.stop(), config.stopGraceMs + LAST_BYTES_MS), drain()])
       // A client that is still sending its request would keep the server from closing.
       const force = setTimeout(() => server?.server.closeAllConnections(), LAST_BYTES_MS)

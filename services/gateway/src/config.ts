@@ -107,6 +107,8 @@ const schema = z.object({
   records: z.int().positive().default(1024),
   /** Requests that may wait for the engine. */
   maxWaiting: z.int().nonnegative().default(256),
+  /** Judgements of the scorer that may wait for the model to be idle, with those that run. */
+  maxJudgements: z.int().positive().default(64),
   /**
    * Candidates per request, as a group for training: the answer, and others sampled while the engine is idle. 1: the
    * answer alone.

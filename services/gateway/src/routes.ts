@@ -8,6 +8,7 @@ import { giveFeedback, type FeedbackPorts } from './capture/feedback.ts'
 import type { CompatRoute } from './compat/route.ts'
 import { embed } from './generate/embeddings.ts'
 import type { AnswerCall, AnswerPorts, AnswerReply } from './generate/context.ts'
+import { judge } from './generate/judgement.ts'
 import { complete } from './generate/text-completion.ts'
 import { countTokens } from './prompt/counting.ts'
 import type { Routes } from './receive/routes.ts'
@@ -49,6 +50,7 @@ export const createRoutes = ({
     answer,
     complete: async (call) => complete(admitting(), call),
     embed: async (call) => embed(admitting(), call),
+    judge: async (call) => judge(admitting(), call),
     compat,
     countTokens: async (dialect, body, key) => ({
       input_tokens: countTokens(

@@ -66,6 +66,17 @@ export const GATEWAY_METRICS = {
     of: 'gateway',
     help: 'Background candidates that wait for the model to be idle.',
   },
+  instar_judgements_total: {
+    type: 'counter',
+    of: 'gateway',
+    help: 'Judgements of turns by the base weights (`INSTAR_JUDGE=self`) by outcome: `done`; `failed` because of the engine; `given_up` by the scorer before the model was idle long enough; `refused` because too many waited. `interrupted` counts each interruption by a request.',
+    labels: { outcome: ['done', 'failed', 'given_up', 'refused', 'interrupted'] },
+  },
+  instar_judgements_waiting: {
+    type: 'gauge',
+    of: 'gateway',
+    help: 'Judgements by the base weights that wait for the model to be idle, or run; at most 64.',
+  },
   instar_turns_total: {
     type: 'counter',
     of: 'gateway',

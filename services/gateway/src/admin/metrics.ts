@@ -1,6 +1,7 @@
 /** The gateway's metrics. packages/process/src/metrics/gateway-table.ts documents each of them. */
 import type { DialectName, InstarError, TurnAborted, TurnCaptured, TurnSampled } from '@instar/events'
 import type { Metrics } from '@instar/process'
+import type { IdleOutcome } from '../generate/idle-queue.ts'
 import type { GatewayState } from './core/report.ts'
 
 /** Of candidates that are sampled in the background. */
@@ -21,6 +22,8 @@ export type Meter = {
   fault(fault: InstarError): void
   /** Counts a turn that is on the log. `tokens`: how many were generated. */
   turn(turn: TurnCaptured | TurnAborted | TurnSampled, tokens: number): void
+  /** Counts judgements of the scorer by the base weights, and their interruptions. */
+  judgement(outcome: IdleOutcome): void
   /** Counts candidates that were to be sampled in the background. */
   candidates(outcome: Outcome, count: number): void
 }
@@ -31,6 +34,7 @@ export const createMeter = (metrics: Metrics): Meter => ({
     if (dialect) metrics.observe('instar_request_duration_seconds', { dialect }, seconds)
   },
   fault: ({ code }) => metrics.count('instar_request_errors_total', { code }),
+  judgement: (outcome) => metrics.count('instar_judgements_total', { outcome }),
   candidates: (outcome, count) => metrics.count('instar_background_candidates_total', { outcome }, count),
   turn(turn, tokens) {
     if (turn.type === 'TurnSampled')
@@ -74,6 +78,7 @@ export const watchGateway = (metrics: Metrics, known: () => GatewayState): void 
   one('instar_request_body_bytes', ({ bodies }) => bodies)
   one('instar_feedback_running', ({ feedback }) => feedback)
   one('instar_background_candidates_waiting', ({ candidates }) => candidates)
+  one('instar_judgements_waiting', ({ judgements }) => judgements)
   one('instar_answers_waiting', ({ capture }) => capture.queue().pending)
   one('instar_answers_lost_total', ({ capture }) => capture.queue().failed)
   one('instar_engine_requests_running', ({ engine }) => engine.pending().running)
@@ -111,6 +116,7 @@ type Gauge =
   | 'instar_request_body_bytes'
   | 'instar_feedback_running'
   | 'instar_background_candidates_waiting'
+  | 'instar_judgements_waiting'
   | 'instar_answers_waiting'
   | 'instar_answers_lost_total'
   | 'instar_engine_requests_running'

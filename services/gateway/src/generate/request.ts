@@ -9,6 +9,7 @@ import type { ServerResponse } from 'node:http'
 import type { Background } from './background.ts'
 import { Cancelled } from './candidate.ts'
 import type { Capture } from '../capture/capture.ts'
+import type { IdleQueue } from './idle-queue.ts'
 import { startDeadline, type Deadline } from './deadline.ts'
 import type { Lease, Pool } from '../versions/pool.ts'
 import type { Running } from './running.ts'
@@ -19,6 +20,7 @@ export type RequestPorts = {
   pool: Pool
   running: Running
   background: Background
+  idle: IdleQueue
   maxWaiting: number
   answerTimeoutMs: number
 }
@@ -54,6 +56,7 @@ export const requesting = async <T>(
   const takePlace = (): void => {
     if (placed) return
     ports.background.yield()
+    ports.idle.yield()
     checkQueue(ports)
     ports.running.add(controller)
     placed = true
@@ -74,6 +77,7 @@ export const requesting = async <T>(
     ;(lease as Lease | null)?.release()
     ports.running.delete(controller)
     ports.background.wake()
+    ports.idle.wake()
     response.off('close', gone)
   }
 }

@@ -23,7 +23,7 @@ type OperatorOptions = {
 export const addOperatorRoutes = (
   server: FastifyInstance,
   routes: Routes,
-  { check, checkAdmin }: Entrance,
+  { check, checkAdmin, revoked }: Entrance,
   { pingMs, served, onFault }: OperatorOptions,
 ): void => {
   // Claude Code sends this request to check that the server is up.
@@ -48,6 +48,11 @@ export const addOperatorRoutes = (
   })
   let described: unknown = null
   server.get('/openapi.json', () => (described ??= openApi(served)))
+  // The base URL of an OpenAI-compatible judge is `/admin/judge`.
+  server.post('/admin/judge/chat/completions', (request, reply) => {
+    checkAdmin(request)
+    return routes.judge({ body: bytesOf(request), response: reply.raw, revoked: revoked(request) })
+  })
   server.post('/admin/:command', SMALL_BODY, async (request, reply) => {
     const key = checkAdmin(request)
     const gone = goneSignal(reply)

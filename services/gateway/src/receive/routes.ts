@@ -6,6 +6,7 @@ import type { FeedbackCall } from '../capture/feedback.ts'
 import type { CompatRoute } from '../compat/route.ts'
 import type { AnswerCall, AnswerReply } from '../generate/context.ts'
 import type { EmbeddingCall } from '../generate/embeddings.ts'
+import type { JudgementCall } from '../generate/judgement.ts'
 import type { CompletionCall } from '../generate/text-completion.ts'
 import type { ResponseVerb } from '../session/responses.ts'
 
@@ -13,6 +14,8 @@ export type Routes = {
   answer(call: AnswerCall): Promise<AnswerReply>
   complete(call: CompletionCall): Promise<AnswerReply>
   embed(call: EmbeddingCall): Promise<unknown>
+  /** A judgement by the base weights. */
+  judge(call: JudgementCall): Promise<unknown>
   countTokens(dialect: Dialect, body: Uint8Array, key: string | null): Promise<{ input_tokens: number }>
   response(
     verb: ResponseVerb,

@@ -23,12 +23,39 @@ export type GatewayState = {
   running: number
   /** Candidates that wait to be sampled in the background. */
   candidates: number
+  /** Judgements that wait for the model to be idle, or run. */
+  judgements: number
   /** Bytes of memory that request bodies occupy. */
   bodies: number
   /** Feedback requests in progress. */
   feedback: number
   bad: number
-  unready: { status: string; problem: unknown } | null
+  unready: Unready | null
+}
+
+export type Unready = { status: string; problem: unknown }
+
+/** Why the gateway takes no requests; null: it does. */
+export const unreadiness = (now: {
+  stopping: boolean
+  /** Why the log takes no records. */
+  refusal: { code: string; message: string } | null
+  /** Why the log is not followed. */
+  ended: { topic: string; error: Error } | null
+  /** Why the engine cannot answer. */
+  lost: string | null
+  pool: Pick<GatewayState['pool'], 'serving' | 'problem'>
+}): Unready | null => {
+  const { stopping, refusal, ended, lost, pool } = now
+  if (stopping) return { status: 'stopping', problem: null }
+  if (refusal)
+    return {
+      status: refusal.code === 'log_broken' ? 'log broken' : 'log not taking',
+      problem: { message: refusal.message },
+    }
+  if (ended) return { status: 'not following', problem: { topic: ended.topic, message: ended.error.message } }
+  if (lost !== null) return { status: 'engine lost', problem: { message: lost } }
+  return pool.serving() ? null : { status: 'starting', problem: pool.problem() }
 }
 
 /** A model's description with the fields of both OpenAI's and Anthropic's API. */

@@ -141,6 +141,12 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     summary: 'The last requests: what names their sessions, how they were understood',
     reply: own.requestsReply,
   },
+  'POST /admin/judge/chat/completions': {
+    tag: 'admin',
+    scope: 'admin',
+    summary: 'The base weights answer the scorer as a judge, while no request runs; nothing of it is on the log',
+    body: chatBody,
+  },
   'POST /admin/rollback': {
     tag: 'admin',
     scope: 'admin',
