@@ -1,6 +1,6 @@
 /** Views with the metrics of versions and sessions. The definitions are SQL; the column types are for TypeScript. */
 import { sql } from 'drizzle-orm'
-import { doublePrecision, integer, jsonb, pgView, text } from 'drizzle-orm/pg-core'
+import { boolean, doublePrecision, integer, jsonb, pgView, text } from 'drizzle-orm/pg-core'
 import { time } from './tables/time.ts'
 
 const metricColumns = () => ({
@@ -103,7 +103,10 @@ export const versionMetrics = pgView('version_metrics', metricColumns()).as(
   sql`select * from all_version_metrics where strpos(policy, '~') = 0`,
 )
 
-/** Sessions with the numbers of their turns and scores, and their mean reward. */
+/**
+ * Sessions with the numbers of their turns and scores, and their mean reward, of own scores. Of an episode: `task` ('':
+ * not known), `outcome`; `discarded`: it was aborted, so that its turns before that are not used for training.
+ */
 export const sessionMetrics = pgView('session_metrics', {
   session_id: text(),
   policy: text(),
@@ -116,12 +119,19 @@ export const sessionMetrics = pgView('session_metrics', {
   side_turns: integer(),
   scored: integer(),
   reward: doublePrecision(),
+  task: text(),
+  outcome: doublePrecision(),
+  discarded: boolean(),
 }).as(sql`
 with in_force as (
   select distinct on (turn_id) turn_id, reward from scores order by turn_id, revision desc
+), ended as (
+  select session_id, max(task) as task, max(outcome) as outcome, bool_or(discarded) as discarded from session_closings group by session_id
 )
 select s.session_id, s.policy, s.subject, s.label_source, s.dialect, s.started_at, max(t.finished_at) as last_at,
   count(*) filter (where t.kind = 'main')::int as turns, count(*) filter (where t.kind = 'side')::int as side_turns,
-  count(f.reward)::int as scored, avg(f.reward) as reward
+  count(f.reward)::int as scored, avg(f.reward) as reward,
+  coalesce(e.task, max(t.task)) as task, e.outcome, coalesce(e.discarded, false) as discarded
 from sessions s join turns t on t.session_id = s.session_id and t.shown left join in_force f on f.turn_id = t.turn_id
-group by s.session_id`)
+left join ended e on e.session_id = s.session_id
+group by s.session_id, e.task, e.outcome, e.discarded`)

@@ -27,7 +27,7 @@ import { weightsRows } from './weight-rows.ts'
 export const PROJECTED = ['turns', 'scores', 'updates', 'weights'] as const satisfies readonly ReadBy<'projections'>[]
 
 /** Version of the rules. It must be increased if the same log gives other rows; databases are then refilled. */
-export const RULES = 2
+export const RULES = 3
 
 export type Projection = {
   turns: TurnsState
@@ -157,6 +157,9 @@ const batchRows = (event: BatchSealed, id: string, rows: ProjectedRows): void =>
       baseline: item.baseline,
       advantage: item.advantage,
       hint: item.hint && readWritten(item.hint),
+      turn_score: item.turnScore ?? null,
+      outcome: item.outcome ?? null,
+      closing: item.closing ?? null,
     })
   }
   for (const { turn, reason } of dropped)

@@ -10,7 +10,7 @@
  */
 import { ignored } from './tables/progress.ts'
 import { allScores } from './tables/scores.ts'
-import { feedback, sessionLinks, sessions, turns } from './tables/turns.ts'
+import { feedback, sessionClosings, sessionLinks, sessions, turns } from './tables/turns.ts'
 import { allBatches, allBatchTurns, allOutcomes } from './tables/updates.ts'
 import { allFreezes, allHeadMoves, allRejections, allVersions, lines } from './tables/weights.ts'
 
@@ -26,6 +26,7 @@ export * from './views.ts'
 export const TABLES = {
   sessions,
   session_links: sessionLinks,
+  session_closings: sessionClosings,
   turns,
   feedback,
   all_scores: allScores,

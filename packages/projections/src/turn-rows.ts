@@ -1,5 +1,5 @@
 /** Rows of sessions, turns, feedback and next states from records of `turns` that count. */
-import { lastShown, type TurnsState } from '@instar/events/folds/turns'
+import { lastShown, taskOf, type TurnsState } from '@instar/events/folds/turns'
 import type {
   FeedbackGiven,
   Logged,
@@ -60,6 +60,7 @@ const turnRow = (
     kind: event.kind,
     label_source: event.labelSource,
     user_turn: event.userTurn,
+    task: turn.task,
     subject: event.subject,
     key_id: event.key,
     status: turn.status,
@@ -105,8 +106,19 @@ const feedbackRow = (state: TurnsState, event: FeedbackGiven, id: string, rows: 
 }
 
 const closedRows = (state: TurnsState, event: SessionClosed, id: string, rows: ProjectedRows): void => {
-  for (const turn of new Set(event.open)) {
-    if (state.turns.get(turn)?.closedBy === id)
-      rows.next_states.push({ turn_id: turn, next_state: 'none', next_turn_id: null })
-  }
+  const closed = [...new Set(event.open)].filter((turn) => state.turns.get(turn)?.closedBy === id)
+  for (const turn of closed) rows.next_states.push({ turn_id: turn, next_state: 'none', next_turn_id: null })
+  const session = state.sessions.get(event.session)
+  const outcome = session?.outcome?.record === id ? session.outcome : null
+  rows.session_closings.push({
+    record_id: id,
+    session_id: event.session,
+    why: event.why,
+    closed: closed.length,
+    discarded: event.discarded === true,
+    outcome: outcome && outcome.value,
+    task: session && outcome ? taskOf(session) : null,
+    key_id: session?.turns[0]?.key ?? null,
+    at: timestampOf(event.at),
+  })
 }

@@ -69,7 +69,12 @@ export const updates = pgView('updates', updateColumns()).as(
   sql`select * from all_updates where strpos(policy, '~') = 0`,
 )
 
-/** The turns on which a version was trained; for a promotion, those of the update of its branch. */
+/**
+ * The turns on which a version was trained; for a promotion, those of the update of its branch. The advantage of a turn
+ * with an outcome has two parts (docs/learning.md): `outcome_advantage`, the same for all turns of the episode, and
+ * `score_advantage`. Both are null where the rows do not tell them apart: every turn of the episode has a score of its
+ * own, and no other episode of its task is in the batch.
+ */
 export const versionTurns = pgView('version_turns', {
   version: integer(),
   turn_id: text(),
@@ -79,12 +84,33 @@ export const versionTurns = pgView('version_turns', {
   advantage: doublePrecision(),
   hint: text(),
   score_id: text(),
+  session_id: text(),
+  turn_score: doublePrecision(),
+  outcome: doublePrecision(),
+  closing: text(),
+  outcome_advantage: doublePrecision(),
+  score_advantage: doublePrecision(),
 }).as(sql`
-select v.version, t.turn_id, v.policy, t.reward, t.baseline, t.advantage, t.hint, t.score_id
-from all_versions v
-join all_outcomes o on o.update_id = v.update_id
-join all_batch_turns t on t.batch_id = o.batch_id and t.used
-where strpos(v.policy, '~') = 0`)
+select version, turn_id, policy, reward, baseline, advantage, hint, score_id, session_id, turn_score, outcome, closing, outcome_advantage,
+  case when outcome is null then advantage when turn_score is not null then advantage - outcome_advantage end as score_advantage
+from (
+  select v.version, t.turn_id, v.policy, t.reward, t.baseline, t.advantage, t.hint, t.score_id, t.session_id, t.turn_score, t.outcome, t.closing,
+    case when t.outcome is null then null when t.turn_score is null then t.advantage else coalesce((
+      select case when count(*) > 1 then t.outcome - avg(e.outcome) end from (
+        select distinct s.session_id, s.outcome
+        from session_closings c
+        join all_batch_turns s on s.batch_id = t.batch_id and s.outcome is not null
+        join session_closings d on d.record_id = s.closing and d.task = c.task and d.key_id is not distinct from c.key_id
+        where c.record_id = t.closing and c.task <> ''
+      ) e
+    ), (
+      select min(s.advantage) from all_batch_turns s where s.batch_id = t.batch_id and s.closing = t.closing and s.turn_score is null
+    )) end as outcome_advantage
+  from all_versions v
+  join all_outcomes o on o.update_id = v.update_id
+  join all_batch_turns t on t.batch_id = o.batch_id and t.used
+  where strpos(v.policy, '~') = 0
+) parts`)
 
 /** Changes of the head. `until`: the time of the next change; null: the version is the head now. */
 export const headMoves = pgView('head_moves', {

@@ -63,6 +63,10 @@ export const closings = (open: readonly string[]): string[][] => {
 export const lastShown = (session: SessionState | undefined): TurnState | undefined =>
   session?.turns.findLast(({ shown }) => shown)
 
+/** The name of the task of an episode: that of its end, or else of its turns; '' if it has none. */
+export const taskOf = ({ outcome, turns }: Pick<SessionState, 'outcome' | 'turns'>): string =>
+  outcome?.task ?? turns.find(({ task }) => task !== null && task !== '')?.task ?? ''
+
 /** The turn of the same request that was shown: `turn` itself, or another candidate of its group. */
 export const shownOf = (session: SessionState | undefined, turn: TurnState): TurnState | undefined =>
   turn.shown ? turn : session?.turns.find(({ shown, group }) => shown && group === turn.group)

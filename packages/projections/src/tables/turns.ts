@@ -26,6 +26,28 @@ export const sessionLinks = pgTable(
   (t) => [index('session_links_parent').on(t.parent_session_id)],
 )
 
+/** The ends of sessions: by the client, which may give an outcome or abort the episode, or by the idle time. */
+export const sessionClosings = pgTable(
+  'session_closings',
+  {
+    record_id: text().primaryKey(),
+    session_id: text().notNull(),
+    /** idle, client */
+    why: text().notNull(),
+    /** Number of turns that it closed: without it they would wait for a next state. */
+    closed: integer().notNull(),
+    /** Whether the turns before it are not used for training. */
+    discarded: boolean().notNull(),
+    /** The outcome of the episode, −1…1, in the closing that gave it first; null in the others. */
+    outcome: doublePrecision(),
+    /** With an outcome the task of the episode, '' where it is not known. */
+    task: text(),
+    key_id: text(),
+    at: time().notNull(),
+  },
+  (t) => [index('session_closings_session').on(t.session_id)],
+)
+
 export const turns = pgTable(
   'turns',
   {
@@ -48,6 +70,8 @@ export const turns = pgTable(
     label_source: text().notNull(),
     /** The agent's id for all requests that one message of the user caused. */
     user_turn: text(),
+    /** The task of the episode that the request belongs to; '' where it is not known. Null: no episode. */
+    task: text(),
     subject: text().notNull(),
     key_id: text(),
     /** complete, aborted */

@@ -37,10 +37,16 @@ export const allBatchTurns = pgTable(
     turn_record_id: text(),
     /** Record id of the score: `all_scores.record_id`. */
     score_id: text(),
+    /** Of a turn without an outcome its score, otherwise outcome + turnScoreWeight · turn_score. */
     reward: doublePrecision(),
     baseline: doublePrecision(),
     advantage: doublePrecision(),
     hint: text(),
+    /** The turn's own score; null: skipped, or not recorded by the build that sealed the batch. */
+    turn_score: doublePrecision(),
+    /** The outcome of the turn's episode, and the record that gave it: `session_closings.record_id`. */
+    outcome: doublePrecision(),
+    closing: text(),
   },
   (t) => [primaryKey({ columns: [t.batch_id, t.turn_id] }), index('all_batch_turns_turn').on(t.turn_id)],
 )

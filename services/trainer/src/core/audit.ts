@@ -11,6 +11,7 @@ import {
   initialTurns,
   initialUpdates,
   initialWeights,
+  taskOf,
   updateLine,
   weightLine,
   type BatchSealed,
@@ -28,7 +29,7 @@ import {
   type WeightsState,
 } from '@instar/events'
 import { combine } from './baseline.ts'
-import { advantagesOf, outcomeOf, taskOf } from './episodes.ts'
+import { advantagesOf, outcomeOf } from './episodes.ts'
 
 export type Difference = { topic: string; key: string; record: string; type: string; what: string }
 

@@ -1,95 +1,19 @@
 /** Episodes: rewards of turns from their own scores and the outcome, groups of a task, and their advantages. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { answerKey, written, type BatchSealed, type Event, type Logged } from '@instar/events'
+import type { BatchSealed, Event, Logged } from '@instar/events'
 import { auditBatches, evolveAudit, initialAudit } from './audit.ts'
 import { hasSignal } from './batch.ts'
 import { decide } from './decide.ts'
 import { episodeGroups, MAX_EPISODES, MAX_GROUP_TURNS } from './episodes.ts'
 import { hintOf } from './hint.ts'
+import { EpisodeLine, sessionOf } from '../../../../test/kit/episode-line.ts'
 import { Line, OPTIONS } from '../../../../test/kit/trainer-line.ts'
 
 const SETTINGS = { ...OPTIONS, batchSize: 4, taskEpisodes: 2, settings: { turnScoreWeight: 0.5, rules: 2 } }
-const HEX = (name: string): string => Buffer.from(name).toString('hex').padEnd(64, '0')
-
-/** A line with turns of episodes. */
-class EpisodeLine extends Line {
-  /** Turns of an episode, scored by its judge; null: skipped. `at` of the first turn is when the episode began. */
-  turns(
-    name: string,
-    scores: readonly (number | null)[],
-    { task = 't' as string | null, at = 1, key = null as string | null, version = 0 } = {},
-  ): string[] {
-    const session = HEX(name)
-    return scores.map((reward, i) => {
-      const turn = `${session}.${String(i).padStart(32, '0')}`
-      this.read({
-        type: 'TurnCaptured',
-        finish: 'stop',
-        turn,
-        session,
-        policy: 'policy',
-        version,
-        adapter: null,
-        group: turn,
-        candidate: 0,
-        candidates: 1,
-        dialect: 'chat',
-        kind: 'main',
-        labelSource: 'header',
-        userTurn: null,
-        subject: session,
-        key,
-        digest: turn,
-        body: { from: null, prefix: 0, suffix: 0, written: written('{}'), blob: null, length: 2, sha256: '' },
-        after: i === 0 ? null : answerKey(`${name}${i - 1}`, []),
-        stateFrom: 0,
-        prompt: { from: null, prefix: 0, ids: [1], length: 1 },
-        sampling: { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 5, stop: [] },
-        tokens: 'exact',
-        ids: [2],
-        logprobs: [-0.5],
-        text: written('x'),
-        toolCallIds: [],
-        answer: answerKey(`${name}${i}`, []),
-        trainable: true,
-        reason: null,
-        offPrefix: false,
-        task,
-        engine: 'e',
-        at: at + i,
-        firstTokenAt: at + i,
-        finishedAt: at + i,
-      })
-      const facts = {
-        turn,
-        session,
-        policy: 'policy',
-        version,
-        subject: session,
-        verdicts: [],
-        cause: 'c',
-        rank: null,
-        at: 2,
-      }
-      const hint = reward !== null && reward < 0 ? written('Be brief.') : null
-      this.read(
-        reward === null
-          ? { type: 'TurnSkipped', reason: 'abstained', ...facts }
-          : { type: 'TurnScored', reward, judge: 'j', hint, hintJudge: hint && 'j', ...facts },
-      )
-      return turn
-    })
-  }
-  end(name: string, outcome: number | null, at = 5, more: { discarded?: boolean; task?: string } = {}): string {
-    const session = HEX(name)
-    const open = [...(this.state.turns.sessions.get(session)?.turns ?? [])].slice(-1).map(({ turn }) => turn)
-    return this.read({ type: 'SessionClosed', session, open, why: 'client', at, outcome, ...more })
-  }
-}
 
 const of = (sealed: BatchSealed | null, name: string): BatchSealed['items'] =>
-  (sealed?.items ?? []).filter(({ session }) => session === HEX(name))
+  (sealed?.items ?? []).filter(({ session }) => session === sessionOf(name))
 
 test('a turn of an episode waits for the outcome, its reward is outcome + weight · own score, and the batch records both', () => {
   const line = new EpisodeLine()
@@ -169,9 +93,9 @@ test('a group is the episodes that began first, waits taskWaitMs for those that 
       ...new Set(turns.map((id) => id.slice(0, 64))),
     ])
   assert.deepEqual(groups(1099), [], 'two have ended, but the first two that began are not over')
-  assert.deepEqual(groups(1100), [[HEX('quick')], [HEX('later')]])
+  assert.deepEqual(groups(1100), [[sessionOf('quick')], [sessionOf('later')]])
   line.end('slow', 1, 1050)
-  assert.deepEqual(groups(1060), [[HEX('slow'), HEX('quick')]])
+  assert.deepEqual(groups(1060), [[sessionOf('slow'), sessionOf('quick')]])
 })
 
 test('episodes of other keys and other tasks are not compared, and an episode without a task waits for none', () => {
@@ -183,7 +107,7 @@ test('episodes of other keys and other tasks are not compared, and an episode wi
   for (const name of ['a', 'b', 'c', 'd']) line.end(name, 1)
   assert.deepEqual(
     episodeGroups(line.state, [0], SETTINGS, 9).ready.map(({ turns }) => turns[0]!.slice(0, 64)),
-    [HEX('d')],
+    [sessionOf('d')],
   )
   assert.equal(episodeGroups(line.state, [0], SETTINGS, 9).waiting, 3)
 })

@@ -9,7 +9,7 @@
  * turns, which may be in different batches: an episode is divided only if it alone exceeds the limit (`fitting`). Turns
  * that are scored after their group was taken are a later group.
  */
-import type { BatchItem, EpisodeOutcome, SessionState, Settings, TurnState } from '@instar/events'
+import { taskOf, type BatchItem, type EpisodeOutcome, type Settings, type TurnState } from '@instar/events'
 import { advantages, rulesOf, type Baselines, type RewardedTurn } from './baseline.ts'
 import { episodesOf, pendingOf, type PendingState } from './pending.ts'
 
@@ -109,10 +109,6 @@ export const advantagesOf = (
     rulesOf(settings),
     settings.turnScoreWeight ?? 0,
   )
-
-/** The name of an episode's task; '' if it has none. */
-export const taskOf = ({ outcome, turns }: Pick<SessionState, 'outcome' | 'turns'>): string =>
-  outcome?.task ?? turns.find(({ task }) => task !== null && task !== '')?.task ?? ''
 
 /** What a batch records of the outcome of a turn; null: no outcome covers the turn. */
 export const outcomeOf = (
