@@ -95,6 +95,10 @@ export const hintFor = (wish: Wish, answer: string, value: string | null, key: s
   return chosen(WORDINGS[wish === 'plainer' ? (MARKUP.test(answer) ? 'unformatted' : 'simpler') : wish], key)
 }
 
+/** The wish that a hint of `hintFor` words; null for any other text, and for a value. */
+export const hintKind = (hint: string): Worded | null =>
+  (Object.keys(WORDINGS) as Worded[]).find((kind) => WORDINGS[kind].includes(hint)) ?? null
+
 const chosen = (wordings: readonly string[], key: string): string => wordings[hashText(key, 31) % wordings.length]!
 
 const NEGATION =

@@ -1,0 +1,8 @@
+import { noNote, type Method } from './method.ts'
+
+const learned = { loss: 'binary', note: noNote } as const
+
+export const binary: readonly Method[] = [
+  { ...learned, name: 'binary', separate: false, summary: 'rewards alone, one adapter for all' },
+  { ...learned, name: 'binary-separate', separate: true, summary: 'rewards alone, one adapter for each person' },
+]

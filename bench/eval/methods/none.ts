@@ -1,0 +1,3 @@
+import { noNote, type Method } from './method.ts'
+
+export const none: Method = { name: 'none', summary: 'the base as it is', loss: null, separate: false, note: noNote }
