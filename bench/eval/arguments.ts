@@ -27,11 +27,19 @@ export class UsageError extends Error {}
 export const FIRST_SEED = 101
 const FRESH = 32
 
-const named = <T extends { name: string }>(option: string, text: string | undefined, known: readonly T[]): T[] => {
-  const names = text === undefined ? known.map(({ name }) => name) : text.split(',')
-  return names.map((name) => {
+const ALL = 'all'
+
+const named = <T extends { name: string; byDefault: boolean }>(
+  option: string,
+  text: string | undefined,
+  known: readonly T[],
+): T[] => {
+  if (text === undefined) return known.filter(({ byDefault }) => byDefault)
+  if (text === ALL) return [...known]
+  return text.split(',').map((name) => {
     const found = known.find((one) => one.name === name)
-    if (!found) throw new UsageError(`--${option} ${name} is none of ${known.map((one) => one.name).join(', ')}`)
+    if (!found)
+      throw new UsageError(`--${option} ${name} is none of ${ALL}, ${known.map((one) => one.name).join(', ')}`)
     return found
   })
 }
@@ -90,8 +98,8 @@ export const readArguments = (args: readonly string[]): Arguments => {
   }
 }
 
-const listOf = (list: readonly { name: string; summary: string }[]): string =>
-  list.map(({ name, summary }) => `  ${name.padEnd(16)} ${summary}`).join('\n')
+const listOf = (list: readonly { name: string; summary: string; byDefault: boolean }[]): string =>
+  list.map(({ name, summary, byDefault }) => `  ${byDefault ? '*' : ' '} ${name.padEnd(16)} ${summary}`).join('\n')
 
 export const USAGE = `npm run eval [-- OPTIONS]
 
@@ -99,10 +107,10 @@ Compares ways to make use of what people say, on the real gateway, scorer, train
 simulated; the judge reads their sentences, and what is measured is a check that no judge knows, on questions that nobody
 asked before. One cell is one method in one scenario with one seed.
 
-Methods (--methods A,B):
+Methods (--methods A,B or all; * by default):
 ${listOf(METHODS)}
 
-Scenarios (--scenarios A,B):
+Scenarios (--scenarios A,B or all; * by default):
 ${listOf(SCENARIOS)}
 
   --seeds S      a number of seeds from ${FIRST_SEED} on, a range (7-9) or a list (7,12); default: 5, for drift 1

@@ -32,9 +32,9 @@ const rememberingBase = (learner: LearningEngine): LearningEngine => {
       const key = JSON.stringify(request)
       const known = answers.get(key)
       if (known) return known
-      // Only questions of a line's start repeat; those of updates do not, and are few.
       const answer = learner.evaluate(request)
       answers.set(key, answer)
+      answer.catch(() => answers.delete(key))
       return answer
     },
   }

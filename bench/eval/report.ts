@@ -23,6 +23,8 @@ export type Summary = {
   promptTokens: number
   /** Of the reactions, the shares that were read with the sign of their words, without an opinion, with the other. */
   read: { right: number; none: number; wrong: number } | null
+  /** Share of first replies as wanted in each quarter of the sessions. */
+  quarters: number[]
   wallSeconds: number
   cpuSeconds: number
 }
@@ -78,6 +80,7 @@ export const summaries = (cells: readonly Cell[]): Summary[] => {
               none: sum(({ readings }) => readings.none) / reactions,
               wrong: sum(({ readings }) => readings.wrong) / reactions,
             },
+      quarters: group[0]!.quarters.map((_, i) => mean(({ quarters }) => quarters[i] ?? Number.NaN)),
       wallSeconds: mean((cell) => cell.wallSeconds),
       cpuSeconds: mean((cell) => cell.cpuSeconds),
     }
@@ -109,6 +112,10 @@ export const reportText = (rows: readonly Summary[], describe: (scenario: string
             {
               name: 'reactions read right/not/wrong',
               of: (row) => row.read && `${share(row.read.right)}/${share(row.read.none)}/${share(row.read.wrong)}`,
+            },
+            {
+              name: 'in the sessions, by quarter',
+              of: (row) => (row.quarters.length === 0 ? null : row.quarters.map(share).join(' ')),
             },
             { name: 'wall s', of: (row) => Math.round(row.wallSeconds) },
             { name: 'CPU s', of: (row) => Math.round(row.cpuSeconds) },

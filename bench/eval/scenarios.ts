@@ -21,6 +21,8 @@ export type Scenario = {
   liarEvery: number | null
   /** Seeds by default. */
   seeds: number
+  /** It is run if no scenarios are named. */
+  byDefault: boolean
 }
 
 /** Families of questions whose answer is worked out. */
@@ -42,8 +44,8 @@ const THREE: readonly Person[] = [
 /** The person that denies a fact; asks nothing else and has no wish. */
 export const LIAR: Person = person('Bartok', 'a guest', always('plain'))
 
-const SESSIONS = 60
-const BASIC = { sessions: SESSIONS, wrongSign: 0, liarEvery: null, seeds: 5 }
+const SESSIONS = 48
+const BASIC = { sessions: SESSIONS, wrongSign: 0, liarEvery: null, seeds: 5, byDefault: true }
 
 export const SCENARIOS: readonly Scenario[] = [
   {
@@ -101,5 +103,6 @@ export const SCENARIOS: readonly Scenario[] = [
     people: THREE,
     sessions: 1_000,
     seeds: 1,
+    byDefault: false,
   },
 ]

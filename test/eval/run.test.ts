@@ -73,7 +73,7 @@ test('six sessions: cells with their figures, kept in a file and not run again',
 test('wrong arguments end with code 2 and the usage', async () => {
   const wrong = await evaluate('--methods', 'hybird')
   equal(wrong.code, 2)
-  match(wrong.err, /--methods hybird is none of none, memory, skills, binary/)
+  match(wrong.err, /--methods hybird is none of all, none, memory, skills, binary/)
   match(wrong.err, /contradictory +two people with opposite wishes/)
   ok(readArguments(['-h']).help)
 })
@@ -88,6 +88,12 @@ test('seeds are a number, a range or a list; each scenario has its own number of
   throws(() => readArguments(['--nothing']), UsageError)
   throws(() => readArguments(['surplus']), UsageError)
   const none = readArguments([])
+  equal(none.scenarios.length, SCENARIOS.length - 1)
+  deepEqual(
+    none.methods.map(({ name }) => name),
+    ['none', 'memory', 'skills', 'binary', 'opd', 'hybrid', 'hybrid-separate'],
+  )
+  equal(readArguments(['--methods', 'all', '--scenarios', 'all']).methods.length, 9)
   deepEqual(
     SCENARIOS.map((scenario) => `${scenario.name} ${seedsFor(none, scenario).length}`),
     ['steady 5', 'tastes 5', 'contradictory 5', 'changed 5', 'wrong 5', 'liar 5', 'drift 1'],
@@ -112,7 +118,7 @@ const cellOf = (method: string, seed: number, wanted: number): Cell => ({
   klBase: method === 'none' ? null : 0.5,
   promptTokens: 10 * seed,
   readings: { right: 6, none: 3, wrong: 1 },
-  quarters: [],
+  quarters: [0, 0.25 * seed, 0.5, 1],
   wallSeconds: 2,
   cpuSeconds: 1,
 })
@@ -130,6 +136,7 @@ test('a summary has means and intervals over seeds, sums of facts, and the paire
   equal(intervalText(none!.versusHybrid!), '-0.50 [-0.50, -0.50]')
   deepEqual(none!.facts, { asked: 18, right: 16, flipped: 3, lies: 2 })
   deepEqual([none!.versions, none!.refused, none!.promptTokens, none!.klBase], [1.5, 1, 15, null])
+  deepEqual(none!.quarters, [0, 0.375, 0.5, 1])
   deepEqual(none!.read, { right: 0.6, none: 0.3, wrong: 0.1 })
   equal(hybrid!.versusHybrid, null)
   equal(hybrid!.klBase, 0.5)

@@ -7,6 +7,7 @@ export const memory: Method = {
   name: 'memory',
   summary: `the person's last ${LAST} wishes, as they said them, in the system message`,
   loss: null,
+  byDefault: true,
   separate: false,
   note(told, person) {
     const own = told.filter((one) => one.person === person).slice(-LAST)

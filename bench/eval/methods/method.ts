@@ -7,6 +7,8 @@ export type Told = { person: number; words: string; hint: string }
 export type Method = {
   name: string
   summary: string
+  /** It is run if no methods are named. */
+  byDefault: boolean
   /** The loss of the updates; null: nothing is learned. */
   loss: TrainerConfig['loss'] | null
   /** One line for each person instead of one for all. */

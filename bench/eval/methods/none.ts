@@ -1,3 +1,10 @@
 import { noNote, type Method } from './method.ts'
 
-export const none: Method = { name: 'none', summary: 'the base as it is', loss: null, separate: false, note: noNote }
+export const none: Method = {
+  name: 'none',
+  summary: 'the base as it is',
+  loss: null,
+  byDefault: true,
+  separate: false,
+  note: noNote,
+}

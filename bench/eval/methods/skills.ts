@@ -30,6 +30,7 @@ export const skills: Method = {
   name: 'skills',
   summary: `at most ${RULES} rules, distilled from everybody's last ${LAST} complaints, in everybody's system message`,
   loss: null,
+  byDefault: true,
   separate: false,
   note(told) {
     const rules = rulesOf(told)
