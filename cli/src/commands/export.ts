@@ -11,12 +11,13 @@ export default command('export', {
   usage: 'FILE [--session ID]',
   help: `
 Writes the turns of the log as JSON lines, one for each answer: {request, response, session_id, …} with token ids,
-log-probs and feedback, in the form that \`instar import\` reads. Incomplete answers are left out. FILE must not exist;
+log-probs, feedback, task and outcome of the episode, in the form that \`instar import\` reads. Incomplete answers are left out. FILE must not exist;
 - is standard output. The log may be in use.
 
   --session ID  export this session only
 
---json: {sessions, turns, aborted, unshown, feedback}; not with -`,
+--json: {sessions, turns, aborted, unshown, feedback, outcomes, discarded}; not with -. aborted: incomplete answers;
+discarded: sessions whose episode was aborted`,
   options: { session: { type: 'string' } },
   overrides: ['data'],
   positionals: [1, 1],
@@ -25,7 +26,15 @@ log-probs and feedback, in the form that \`instar import\` reads. Incomplete ans
       throw new InstarError('bad_request', 'With FILE - standard output holds the lines. Name a file for --json.', {
         field: 'FILE',
       })
-    const report: ExportReport = { sessions: 0, turns: 0, aborted: 0, unshown: 0, feedback: 0 }
+    const report: ExportReport = {
+      sessions: 0,
+      turns: 0,
+      aborted: 0,
+      unshown: 0,
+      feedback: 0,
+      outcomes: 0,
+      discarded: 0,
+    }
     await withLog(config, async (log) => {
       const lines = await exportLines(log, values.session ?? null, report)
       if (file === '-') for await (const line of lines) out(line)
@@ -36,8 +45,8 @@ log-probs and feedback, in the form that \`instar import\` reads. Incomplete ans
   },
 })
 
-const reportText = ({ turns, sessions, feedback, aborted, unshown }: ExportReport): string =>
-  `${turns} turns of ${sessions} sessions, with ${feedback} feedback records; left out: ${aborted} incomplete answers, ${unshown} candidates that were not sent\n`
+const reportText = ({ turns, sessions, feedback, aborted, unshown, outcomes, discarded }: ExportReport): string =>
+  `${turns} turns of ${sessions} sessions (${outcomes} with an outcome, ${discarded} aborted), with ${feedback} feedback records; left out: ${aborted} incomplete answers, ${unshown} candidates that were not sent\n`
 
 /** Creates the file with mode 0600. Throws `bad_request`, `aborted`. */
 const writeFile = async (path: string, lines: AsyncIterable<string>, signal: AbortSignal): Promise<void> => {

@@ -32,7 +32,7 @@ of a file is one JSON object, in one of these forms (docs/compatibility.md lists
 
 Only token-exact turns are trained on; the report counts the others by their reason. A turn is token-exact if the line
 holds the ids of the prompt, the sampled ids, a log-prob for each, and the version of this policy that sampled them.
-Rewards become explicit feedback. Ids are derived from the content: importing a file again adds only what is new. A line
+Rewards become explicit feedback; an outcome ends the session as an episode. Ids are derived from the content: importing a file again adds only what is new. A line
 that cannot be read is reported and skipped. The embedded log has one writer: stop the pipeline first. A log on Kafka
 may be in use.
 
@@ -42,8 +42,8 @@ may be in use.
   --own-versions      the versions in the files (policy_version) are this policy's, and its engine sampled the
                       token-exact turns: without this option no turn of a file is trained on (not_sampled)
 
---json: {lines, sessions, turns, exact, trainable, feedback, there, repeated, not_trainable: {reason: count}, skipped:
-[{file, line, reason}], dry_run, wallMs}. Exit code 0 if every line could be read`,
+--json: {lines, sessions, turns, exact, trainable, feedback, outcomes, discarded, there, repeated, not_trainable:
+{reason: count}, skipped: [{file, line, reason}], dry_run, wallMs}. Exit code 0 if every line could be read`,
   options: OPTIONS,
   overrides: ['data', 'model'],
   positionals: [1, 10_000],
@@ -154,13 +154,16 @@ const createProgressLine = (
 }
 
 const reportText = (report: ImportReport, dryRun: boolean): string => {
-  const { lines, sessions, turns, exact, trainable, feedback, there, repeated, skipped } = report
+  const { lines, sessions, turns, exact, trainable, feedback, outcomes, discarded, there, repeated, skipped } = report
   const reasons = Object.entries(report.not_trainable)
     .sort(([, a], [, b]) => b - a)
     .map(([reason, count]) => `${reason} ${count}`)
     .join(', ')
   return [
     `${lines} lines, ${sessions} sessions: ${turns} ${turns === 1 ? 'turn' : 'turns'} ${dryRun ? 'would be added' : 'added'} (${exact} token-exact, ${trainable} trainable), ${feedback} rewards`,
+    ...(outcomes + discarded > 0
+      ? [`${outcomes} sessions end with an outcome, ${discarded} are aborted episodes`]
+      : []),
     ...(there + repeated > 0 ? [`${there} turns were already on the log, ${repeated} were repeated in the files`] : []),
     ...(reasons === '' ? [] : [`not trainable: ${reasons}`]),
     ...(skipped.length > 0 ? [`${skipped.length} lines skipped`] : []),

@@ -1,4 +1,7 @@
-/** Writes turns of a log as JSON lines that `instar import` reads: one line for each answer, with its feedback. */
+/**
+ * Writes turns of a log as JSON lines that `instar import` reads: one line for each answer, with its feedback and the
+ * outcome of its episode.
+ */
 import {
   decodeReadable,
   foldTurns,
@@ -6,6 +9,7 @@ import {
   InstarError,
   readWritten,
   type Logged,
+  type SessionState,
   type TurnsEvent,
   type TurnState,
 } from '@instar/events'
@@ -21,6 +25,9 @@ export type ExportReport = {
   /** Candidates that were not sent to the client; not exported. */
   unshown: number
   feedback: number
+  /** Sessions with an outcome, and sessions whose episode was aborted. */
+  outcomes: number
+  discarded: number
 }
 
 /**
@@ -50,19 +57,21 @@ const exportedLines = async function* (
   const reader = createTurnReader(log, (turn) => turns.turns.get(turn))
   for (const session of turns.sessions.values()) {
     if (session.turns.length > 0) report.sessions += 1
+    if (session.outcome) report.outcomes += 1
+    if (session.turns.some(({ discardedBy }) => discardedBy !== null)) report.discarded += 1
     for (const turn of session.turns) {
       if (turn.status === 'aborted') report.aborted += 1
       else if (!turn.shown) report.unshown += 1
       else {
         report.turns += 1
         report.feedback += turn.feedback.length
-        yield `${JSON.stringify(await exportTurn(reader, turn))}\n`
+        yield `${JSON.stringify(await exportTurn(reader, turn, session))}\n`
       }
     }
   }
 }
 
-const exportTurn = async (reader: TurnReader, state: TurnState): Promise<object> => {
+const exportTurn = async (reader: TurnReader, state: TurnState, session: SessionState): Promise<object> => {
   const turn = await reader.record(state.turn)
   const text = readWritten(turn.text)
   const { content, reasoning, toolCalls } = parseAnswer(text)
@@ -80,6 +89,9 @@ const exportTurn = async (reader: TurnReader, state: TurnState): Promise<object>
     engine: turn.engine,
     ...(turn.version < 0 ? {} : { version: turn.version, adapter: turn.adapter }),
     ...(turn.reason === 'opted_out' ? { no_train: true } : {}),
+    ...(state.task === null ? {} : { task_id: state.task }),
+    ...(state.outcomeBy === null ? {} : outcomeOf(session)),
+    ...(state.discardedBy === null ? {} : { discarded: true }),
     request: parseJson(await reader.body(turn.turn)),
     sampling: turn.sampling,
     response: {
@@ -123,3 +135,15 @@ const exportTurn = async (reader: TurnReader, state: TurnState): Promise<object>
         }),
   }
 }
+
+/** The outcome, in the line of every turn that it covers. */
+const outcomeOf = ({ outcome }: SessionState): object =>
+  outcome === null
+    ? {}
+    : {
+        outcome: {
+          value: outcome.value,
+          ...(outcome.task === null ? {} : { task_id: outcome.task }),
+          at: outcome.at,
+        },
+      }

@@ -1,81 +1,14 @@
 /** `instar import` and `instar export`: the imported turns are joined and scored like captured ones. */
-import {
-  decodeRecord,
-  foldTurns,
-  initialTurns,
-  readWritten,
-  schemaTexts,
-  type FeedbackGiven,
-  type Logged,
-  type SessionClosed,
-  type TurnCaptured,
-  type TurnsEvent,
-  type TurnState,
-} from '@instar/events'
-import { createTurnReader, openEmbeddedLog, type EmbeddedLog, type TurnReader } from '@instar/log'
+import { decodeRecord, readWritten, schemaTexts, type FeedbackGiven, type SessionClosed } from '@instar/events'
+import { openEmbeddedLog } from '@instar/log'
 import { createScorer, scorerConfig } from '@instar/scorer'
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, test, type TestContext } from 'node:test'
+import { describe, test } from 'node:test'
 import { model, startRig, USER } from '../../../test/kit/gateway.ts'
 import { folder, instar } from '../../../test/kit/cli.ts'
-
-type Report = {
-  lines: number
-  sessions: number
-  turns: number
-  exact: number
-  trainable: number
-  feedback: number
-  there: number
-  repeated: number
-  not_trainable: Record<string, number>
-  skipped: { line: number; reason: string }[]
-}
-
-const file = (lines: readonly unknown[]): string => {
-  const path = join(folder(), 'lines.jsonl')
-  writeFileSync(path, lines.map((line) => `${typeof line === 'string' ? line : JSON.stringify(line)}\n`).join(''))
-  return path
-}
-
-const importFile = async (data: string, path: string, ...options: string[]): Promise<Report & { code: number }> => {
-  const { code, json, err } = await instar(['import', path, '--json', ...options], { INSTAR_DATA: data })
-  ok(json !== undefined && !('error' in (json as object)), err)
-  return { code, ...(json as Report) }
-}
-
-type LogContents = {
-  log: EmbeddedLog
-  events: TurnsEvent[]
-  turns: TurnState[]
-  reader: TurnReader
-  of(turn: string): TurnCaptured
-  records: number
-}
-
-const readLog = async (t: TestContext, data: string): Promise<LogContents> => {
-  const log = await openEmbeddedLog({ folder: join(data, 'log'), readOnly: true })
-  t.after(() => log.close())
-  const state = initialTurns()
-  const events: TurnsEvent[] = []
-  for await (const batch of log.read('turns')) {
-    for (const record of batch) {
-      const logged = decodeRecord(record) as Logged<TurnsEvent>
-      equal(foldTurns(state, logged).counted, true, `${logged.event.type} counts`)
-      events.push(logged.event)
-    }
-  }
-  return {
-    log,
-    events,
-    turns: [...state.turns.values()],
-    reader: createTurnReader(log, (turn) => state.turns.get(turn)),
-    records: events.length,
-    of: (turn) => events.find((event): event is TurnCaptured => event.type === 'TurnCaptured' && event.turn === turn)!,
-  }
-}
+import { importFile, jsonLines as file, readLog } from '../../../test/kit/imported.ts'
 
 /** Captures three turns and feedback with a real gateway. */
 const captureConversation = async (data: string): Promise<void> => {
@@ -122,7 +55,7 @@ describe('instar export and import', () => {
     const exported = await instar(['export', path, '--json'], { INSTAR_DATA: from })
     deepEqual(
       [exported.code, exported.json],
-      [0, { sessions: 1, turns: 3, aborted: 0, unshown: 0, feedback: 1 }],
+      [0, { sessions: 1, turns: 3, aborted: 0, unshown: 0, feedback: 1, outcomes: 0, discarded: 0 }],
       exported.err,
     )
     equal(
@@ -208,7 +141,7 @@ describe('instar export and import', () => {
     deepEqual(
       (await instar(['export', join(folder(), 'desk.jsonl'), '--session', 'desk', '--json'], { INSTAR_DATA: data }))
         .json,
-      { sessions: 1, turns: 3, aborted: 0, unshown: 0, feedback: 1 },
+      { sessions: 1, turns: 3, aborted: 0, unshown: 0, feedback: 1, outcomes: 0, discarded: 0 },
     )
     for (const [from, why] of [
       [data, 'it is not a regular file'],

@@ -11,6 +11,9 @@ export type ImportReport = {
   /** Added turns that are trainable. */
   trainable: number
   feedback: number
+  /** Sessions that end with the outcome of an episode, and sessions whose episode was aborted. */
+  outcomes: number
+  discarded: number
   /** Turns that the log already held. */
   there: number
   /** Turns that occur more than once in the files; counted once for each repetition. */
@@ -27,6 +30,8 @@ export const emptyReport = (): ImportReport => ({
   exact: 0,
   trainable: 0,
   feedback: 0,
+  outcomes: 0,
+  discarded: 0,
   there: 0,
   repeated: 0,
   not_trainable: {},

@@ -6,9 +6,17 @@ import type { LinePosition } from '../lines.ts'
 
 /**
  * Where a request is in the files. `file`: index of the file; `part`: index of the request in its line. `at`: ms since
- * the epoch; `step`: index in its trajectory; null where the line holds none.
+ * the epoch; `step`: index in its trajectory; null where the line holds none. `episode`: whether the line holds a task, an
+ * outcome, or says that the episode was aborted.
  */
-export type RequestEntry = { file: number; line: LinePosition; part: number; at: number | null; step: number | null }
+export type RequestEntry = {
+  file: number
+  line: LinePosition
+  part: number
+  at: number | null
+  step: number | null
+  episode: { task: boolean; outcome: boolean; discarded: boolean }
+}
 
 export type LineRequest = { request: ImportedRequest; step: number | null }
 
@@ -26,9 +34,11 @@ export const parseLine = (bytes: Buffer, reading: Reading): LineRequest[] => {
 const MAX_CLOCK_SKEW_MS = 24 * 3600 * 1000
 
 /** Throws `bad_request`: a session with a time in the future would not become idle. */
-export const refuseFutureTimes = ({ times }: ImportedRequest, now: number): void => {
+export const refuseFutureTimes = ({ times, episode }: ImportedRequest, now: number): void => {
   const latest = now + MAX_CLOCK_SKEW_MS
-  const future = [times.at, times.finishedAt, times.firstTokenAt].find((time) => time !== null && time > latest)
+  const future = [times.at, times.finishedAt, times.firstTokenAt, episode.outcome?.at ?? null].find(
+    (time) => time !== null && time > latest,
+  )
   if (future !== undefined && future !== null)
     throw new InstarError(
       'bad_request',

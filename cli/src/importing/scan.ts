@@ -60,7 +60,15 @@ const addEntries = async (
   if (reading.decode === null && holdsIds(bytes)) reading.decode = (await ports.tokenizer())?.decode ?? null
   for (const [part, { request, step }] of parseLine(bytes, reading).entries()) {
     refuseFutureTimes(request, ports.now())
-    const entry: RequestEntry = { file, line: { number, from, length }, part, at: request.times.at, step }
+    const { task, outcome, discarded } = request.episode
+    const entry: RequestEntry = {
+      file,
+      line: { number, from, length },
+      part,
+      at: request.times.at,
+      step,
+      episode: { task: task !== null, outcome: outcome !== null, discarded },
+    }
     const entries = sessions.get(request.session)
     if (entries) entries.push(entry)
     else sessions.set(request.session, [entry])

@@ -1,5 +1,5 @@
 /** The second pass of an import: builds the records of each session and appends those that the log lacks. */
-import { encodeEvent, type SessionClosed } from '@instar/events'
+import { encodeEvent, InstarError, isReadable, type Versions } from '@instar/events'
 import {
   newSessionSoFar,
   turnsOf,
@@ -9,6 +9,7 @@ import {
 } from '@instar/gateway/imported'
 import { blobChunks } from '@instar/log'
 import { createAppender } from './appender.ts'
+import { createEndings } from './endings.ts'
 import type { ExistingRecords } from './existing.ts'
 import { readLineAt } from './jsonl.ts'
 import { createNewRecords } from './new-records.ts'
@@ -30,9 +31,10 @@ type Write = {
   report: ImportReport
 }
 
-type Closing = Omit<SessionClosed, 'open'>
-
-/** Rejects with the reason of `ports.signal`; the sessions that were appended before stay on the log. */
+/**
+ * Rejects with the reason of `ports.signal`; the sessions that were appended before stay on the log. Throws
+ * `not_announced`.
+ */
 export const writeSessions = async ({
   files,
   sessions,
@@ -44,15 +46,15 @@ export const writeSessions = async ({
 }: Write): Promise<void> => {
   const appender = createAppender(ports.log, ports.signal)
   const { versions } = appender
+  requireEpisodes(sessions, versions)
   const newRecords = createNewRecords(existing, report)
   const requestAt = createRequestReader(files, reading)
   const total = [...sessions.values()].reduce((sum, entries) => sum + entries.length, 0)
   let done = 0
   for (const entries of sessions.values()) {
     const session = newSessionSoFar()
-    const added: string[] = []
-    let closing: Closing | null = null
-    for (const entry of entries) {
+    const endings = createEndings(entries, existing, report)
+    for (const [at, entry] of entries.entries()) {
       ports.signal.throwIfAborted()
       const request = await requestAt(entry)
       const { made, blob } = turnsOf(request, session, line, reading, newRecords.hasTurn, ports.now())
@@ -62,28 +64,34 @@ export const writeSessions = async ({
         await appender.flush()
       }
       for (const turn of turns) {
-        added.push(turn.turn)
         countTurn(report, turn)
         await appender.add(encodeEvent(turn, versions))
       }
       for (const feedback of made.flatMap((one) => one.feedback))
         if (newRecords.addFeedback(feedback.id)) await appender.add(encodeEvent(feedback, versions))
-      if (request.last && made[0]) closing = closingOf(request, made[0].turn.finishedAt)
+      const all = made.map(({ turn }) => turn)
+      for (const closed of endings.after(at, request, all, turns.length))
+        await appender.add(encodeEvent(closed, versions))
       done += 1
       ports.onProgress({ phase: 'writing', share: done / total, count: `${report.turns} turns` })
     }
-    if (closing && added.length > 0) await appender.add(encodeEvent({ ...closing, open: added }, versions))
+    for (const closed of endings.atEnd()) await appender.add(encodeEvent(closed, versions))
     await appender.endSession()
   }
   await appender.flush()
 }
 
-const closingOf = ({ session }: ImportedRequest, at: number): Closing => ({
-  type: 'SessionClosed',
-  session,
-  why: 'client',
-  at,
-})
+/** Throws `not_announced` if the files hold episodes and older readers of the log do not know them. */
+const requireEpisodes = (sessions: Write['sessions'], versions: Versions): void => {
+  if (isReadable(versions, 'SessionClosed', 3) && isReadable(versions, 'TurnCaptured', 3)) return
+  for (const entries of sessions.values())
+    if (entries.some(({ episode: { task, outcome, discarded } }) => task || outcome || discarded))
+      throw new InstarError(
+        'not_announced',
+        'The files hold episodes (task_id, outcome, discarded), which older readers of this log do not know.',
+        { type: 'SessionClosed' },
+      )
+}
 
 /** Reads a line again and parses it; holds the requests of the last line, since a line may hold several. */
 const createRequestReader = (

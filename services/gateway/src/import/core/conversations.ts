@@ -5,6 +5,7 @@
 import { derivedId } from '@instar/events'
 import { DIALECTS, fieldsOf, flag, isFields, text, wrong, type Fields } from '@instar/dialects'
 import { newSession, sessionOfLabel } from '../../session/core/labels.ts'
+import { episodeIn } from './episode.ts'
 import { rewardsOf, sessionIn } from './requests.ts'
 import { samplingOf, saidOf, timesOf, type Reading, type ImportedRequest } from './imported-request.ts'
 
@@ -42,6 +43,7 @@ export const readConversation = (line: Fields, reading: Reading): ImportedReques
   if (places.length === 0) throw wrong('messages', 'a conversation with an answer in it')
   const times = timesOf(line)
   const last = places.at(-1)
+  const episode = episodeIn(line, {}, reading)
   return places.map((at): ImportedRequest => {
     const message = messages[at]!
     const body = { ...shared, messages: messages.slice(0, at).map(bare) }
@@ -84,6 +86,7 @@ export const readConversation = (line: Fields, reading: Reading): ImportedReques
       group: null,
       engine: text(line, 'engine') ?? 'imported',
       last: at === last && flag(line, 'last'),
+      episode: at === last ? episode : { ...episode, outcome: null },
     }
   })
 }

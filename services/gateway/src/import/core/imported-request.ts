@@ -46,6 +46,15 @@ export type ImportedAnswer = {
 
 export type Times = { at: number | null; firstTokenAt: number | null; finishedAt: number | null }
 
+/** `task`: of an exported outcome, if its record named one. `at`: null where the line holds no time of it. */
+export type ImportedOutcome = { value: number; task: string | null; at: number | null }
+
+/**
+ * `task`: of the request; '' where it is not known, null: no episode. `outcome`: it covers the turns of the session up to
+ * this request. `discarded`: the turns of the session up to this request are not used for training.
+ */
+export type ImportedEpisode = { task: string | null; outcome: ImportedOutcome | null; discarded: boolean }
+
 export type ImportedRequest = {
   session: string
   labelSource: LabelSource
@@ -76,6 +85,7 @@ export type ImportedRequest = {
   sampledHere?: boolean
   /** The record says that the conversation ends here. */
   last: boolean
+  episode: ImportedEpisode
 }
 
 /** Options for parsing records. */

@@ -20,6 +20,7 @@ import {
 import { fingerprintSession, labelOf, sessionOfLabel } from '../../session/core/labels.ts'
 import { sessionInMessages, type Headers } from '@instar/agents'
 import { optedOut } from '../../capture/core/turn.ts'
+import { episodeIn } from './episode.ts'
 import {
   firstOf,
   idsOf,
@@ -81,12 +82,25 @@ export const readRequest = (line: Fields, reading: Reading): ImportedRequest => 
     group: text(line, 'group'),
     engine: text(line, 'engine') ?? 'imported',
     last: flag(line, 'last'),
+    episode: episodeIn(line, headers, reading),
   }
 }
 
 const unwrapped = (fields: Fields): Fields => (isFields(fields['body']) ? fields['body'] : fields)
 
-const BESIDE = ['response', 'session_id', 'conversation_id', 'thread_id', 'reward', 'feedback', 'timestamp', 'headers']
+const BESIDE = [
+  'response',
+  'session_id',
+  'conversation_id',
+  'thread_id',
+  'reward',
+  'feedback',
+  'timestamp',
+  'headers',
+  'task_id',
+  'outcome',
+  'discarded',
+]
 const withoutAnswer = (line: Fields): Fields =>
   Object.fromEntries(Object.entries(line).filter(([name]) => !BESIDE.includes(name)))
 

@@ -6,6 +6,7 @@
 import { contentSha, derivedId } from '@instar/events'
 import { parseAnswer, DIALECTS, flag, integer, isFields, number, text, wrong, type Fields } from '@instar/dialects'
 import { newSession, promptGroup, sessionOfLabel } from '../../session/core/labels.ts'
+import { NO_EPISODE } from './episode.ts'
 import { messagesOfPrompt } from './prompt-text.ts'
 import {
   idsOf,
@@ -93,6 +94,7 @@ export const readStep = (step: Fields, reading: Reading): ImportedRequest => {
     group: prompt === null || index > 0 ? null : promptGroup(key, prompt, promptSha),
     engine: text(metadata, 'engine') ?? 'imported',
     last: flag(step, 'is_last'),
+    episode: NO_EPISODE,
   }
 }
 

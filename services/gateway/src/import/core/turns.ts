@@ -130,6 +130,7 @@ export const turnsOf = (
       answer: answerKey(said.content, said.calls),
       trainable: reason === null,
       reason,
+      task: imported.episode.task,
       offPrefix: followed?.recordedIds
         ? promptIds === null || !extendsIds(promptIds, followed.recordedIds)
         : request.messages.some(({ role }) => role === 'assistant'),
