@@ -114,6 +114,13 @@ export const ERRORS = {
       'A compressed batch on Kafka has more than 64 MiB after decompression. Instar writes none. The message names topic, partition and offset.',
     todo: 'Find the program that wrote it and remove its permission to write. Copy the records that Instar wrote into topics made by `instar setup`, with a tool that can leave that batch out.',
   },
+  batch_damaged: {
+    status: 500,
+    retryable: false,
+    meaning:
+      "A batch on Kafka does not match its checksum or Kafka's format (version 2). The message names topic, partition and offset.",
+    todo: 'Check the disks of the brokers. If a replica of the partition has the batch undamaged, make it the leader. Otherwise continue with a copy of the log.',
+  },
   log_compacted: {
     status: 500,
     retryable: false,

@@ -6,9 +6,9 @@
  * kafkajs's lower layers provide metadata, produce requests with given sequence numbers and fetches from given offsets.
  * They are not part of its public interface, so the version is pinned.
  */
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { createRequire } from 'node:module'
 import type { Broker as PublicBroker, Cluster as PublicCluster } from 'kafkajs'
-import { gzipCodec, zstdCodec } from './decompression.ts'
 import { encodeProduce, type ProduceRequest } from './record-batch.ts'
 import { kafkajsSecurity, socketFactory, type Security } from './security.ts'
 
@@ -25,7 +25,7 @@ export type ClientOptions = {
 
 type ListedOffsets = { topic: string; partitions: { partition: number; offset: string }[] }
 
-/** A record as kafkajs decodes it. `timestamp` and `offset` are decimal numbers. */
+/** `timestamp` and `offset` are decimal numbers. `headers`: those whose names start with `instar.`. */
 export type KafkaRecord = {
   key: Buffer | null
   value: Buffer | null
@@ -37,7 +37,8 @@ export type KafkaRecord = {
 export type FetchResponse = {
   responses: {
     topicName: string
-    partitions: { partition: number; highWatermark: string; messages: KafkaRecord[] }[]
+    /** `messages`: the batches in Kafka's format, the last of which may be cut off. */
+    partitions: { partition: number; highWatermark: string; messages: Buffer }[]
   }[]
 }
 
@@ -168,7 +169,7 @@ connection.connect = function (this: Connection): Promise<true> {
 /**
  * Two extensions of kafkajs:
  * - kafkajs rejects the metadata of all topics if one partition has no leader. Here such a partition has leader -1.
- * - Batches are decompressed within a limit (decompression.ts); kafkajs has none for gzip, and no zstd.
+ * - `fetchBatches` does not decode batches with kafkajs (record-set.ts).
  */
 type Metadata = {
   topicMetadata: { topicErrorCode: number; partitionMetadata: { partitionErrorCode: number; leader: number }[] }[]
@@ -185,20 +186,18 @@ metadata.parse = (data) => {
   return parseMetadata(data)
 }
 
-const { Codecs, Types } = require('kafkajs/src/protocol/message/compression/index.js') as {
-  Codecs: Record<number, () => unknown>
-  Types: { GZIP: number; ZSTD: number }
+type Decoder = { readInt32(): number; readBytes(length: number): Buffer }
+const decodeMessages = require.resolve('kafkajs/src/protocol/requests/fetch/v4/decodeMessages.js')
+const kafkajsMessages = require(decodeMessages) as (decoder: Decoder) => Promise<unknown>
+const undecoded = new AsyncLocalStorage<true>()
+require.cache[decodeMessages]!.exports = async (decoder: Decoder): Promise<unknown> => {
+  if (!undecoded.getStore()) return kafkajsMessages(decoder)
+  return decoder.readBytes(Math.max(0, decoder.readInt32()))
 }
-Codecs[Types.GZIP] = () => gzipCodec
-Codecs[Types.ZSTD] = () => zstdCodec
 
-/** The codec (`LZ4`, `Snappy`) if the error is that kafkajs cannot decompress it. */
-export const unsupportedCodec = (cause: unknown): string | undefined => {
-  for (let error = cause; error instanceof Error; error = error.cause) {
-    if (error.name === 'KafkaJSNotImplemented') return /^(\S+) compression not implemented$/.exec(error.message)?.[1]
-  }
-  return undefined
-}
+/** Fetches batches without decoding them. */
+export const fetchBatches = (broker: Broker, request: Parameters<Broker['fetch']>[0]): Promise<FetchResponse> =>
+  undecoded.run(true, () => broker.fetch(request))
 
 /** The message of an authentication or TLS error of either side; undefined for other errors. */
 export const accessError = (cause: unknown): string | undefined => {

@@ -1,17 +1,12 @@
 /** Dead letters with a simulated cluster: records that cannot be copied as they are, and what is read of the topic. */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
-import { createRequire } from 'node:module'
 import { test } from 'node:test'
+import { batchBytes } from '../../../../test/kit/event-log/record-set.ts'
 import type { Cluster, KafkaConnection, KafkaRecord } from './client.ts'
 import { DeadLetters } from './dead-letters.ts'
 import { Producer } from './producer.ts'
-
-const require = createRequire(import.meta.url)
-const Decoder = require('kafkajs/src/protocol/decoder.js') as new (bytes: Buffer) => object
-const decodeBatch = require('kafkajs/src/protocol/recordBatch/v0/decoder.js') as (
-  decoder: object,
-) => Promise<{ records: KafkaRecord[] }>
+import { decodeRecordSet, fetchBudget } from './record-set.ts'
 
 /** A broker with topics of one partition, which refuses batches of more than `maxBytes`. */
 class Broker {
@@ -59,7 +54,11 @@ class Broker {
         this.fetches++
         const [{ topic, partitions }] = topics as [(typeof topics)[0]]
         const from = Number(partitions[0]!.fetchOffset)
-        const messages = this.of(topic).slice(from, from + 2)
+        const messages = Buffer.concat(
+          this.of(topic)
+            .slice(from, from + 2)
+            .map(bytesOf),
+        )
         return {
           responses: [
             {
@@ -79,13 +78,18 @@ class Broker {
     const at = 14 + nameBytes + 4
     const size = body.readInt32BE(at + 4)
     if (size > this.#maxBytes) throw Object.assign(new Error('too large'), { type: 'MESSAGE_TOO_LARGE' })
-    const { records } = await decodeBatch(new Decoder(body.subarray(at + 8, at + 8 + size)))
+    const { records } = await decodeRecordSet(body.subarray(at + 8, at + 8 + size), 0, fetchBudget())
     const log = this.of(topic)
     const base = log.length
     log.push(...records.map((record, i) => ({ ...record, isControlRecord: false, offset: String(base + i) })))
     return { topics: [{ topicName: topic, partitions: [{ partition: 0, errorCode: 0, baseOffset: String(base) }] }] }
   }
 }
+
+const bytesOf = ({ key, value, timestamp, offset, headers = {} }: KafkaRecord): Buffer =>
+  batchBytes(Number(offset), [{ key, value, headers: Object.entries(headers) as [string, Buffer][] }], {
+    baseTime: BigInt(timestamp),
+  })
 
 const record = (offset: number, over: Partial<KafkaRecord> = {}): KafkaRecord => ({
   key: Buffer.from('k'),

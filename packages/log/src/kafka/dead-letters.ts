@@ -7,7 +7,7 @@ import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
 import type { KafkaRecord, KafkaConnection } from './client.ts'
 import { CUT_BYTES, deadLetterCopy } from './dead-letter-copy.ts'
-import { requireLeaders, EARLIEST, fetchFrom, LATEST, offsetsAt, type TopicPartition } from './fetch.ts'
+import { fetchToEnd, type TopicPartition } from './fetch.ts'
 import type { Producer } from './producer.ts'
 import { MAX_RECORD_BYTES } from './topics.ts'
 
@@ -112,19 +112,11 @@ export class DeadLetters {
   #scan(topic: Topic, from: number, onPage: (letters: DeadLetter[], next: number) => void): Promise<void> {
     const deadLetterPartition: TopicPartition = { topic: this.#nameOf(topic), partition: 0 }
     return this.#connection.use(async (cluster) => {
-      const [first, last] = await Promise.all([
-        offsetsAt(cluster, [deadLetterPartition], EARLIEST),
-        offsetsAt(cluster, [deadLetterPartition], LATEST),
-      ])
-      for (let offset = Math.max(from, first[0]!.offset); offset < last[0]!.offset;) {
-        const [nodeId] = requireLeaders(cluster, [deadLetterPartition]).keys()
-        const [batch] = await fetchFrom(cluster, nodeId!, [{ ...deadLetterPartition, offset }], LIMITS)
-        offset = batch!.next
+      for await (const { records, next } of fetchToEnd(cluster, deadLetterPartition, from, LIMITS))
         onPage(
-          batch!.records.map((record) => deadLetterOf(topic, record)),
-          offset,
+          records.map((record) => deadLetterOf(topic, record)),
+          next,
         )
-      }
     })
   }
 }

@@ -1,29 +1,17 @@
 /** Fetches records and offsets of partitions, without a consumer group. */
 import { InstarError } from '@instar/events/errors'
-import {
-  kafkaError,
-  NoLeader,
-  READ_UNCOMMITTED,
-  unsupportedCodec,
-  type Cluster,
-  type FetchResponse,
-  type KafkaRecord,
-} from './client.ts'
-import { BatchTooLarge, MAX_DECOMPRESSED_BYTES, withDecompressionLimit } from './decompression.ts'
+import { fetchBatches, kafkaError, NoLeader, READ_UNCOMMITTED, type Cluster, type KafkaRecord } from './client.ts'
+import { kafkaBackoff } from './retry.ts'
+import { decodeRecordSet, fetchBudget, UnreadableBatch, type RecordSet } from './record-set.ts'
 
 /** `topic`: Kafka's name of the topic, with its prefix. */
 export type TopicPartition = { topic: string; partition: number }
 export type FetchPosition = TopicPartition & { offset: number }
-export type FetchedPartition = TopicPartition & {
-  /** In order of offsets, none below the requested offset. */
-  records: KafkaRecord[]
-  /** The first offsets after the requested one that have no record and no marker of a transaction, `next` exclusive. */
-  missing?: { first: number; next: number }
-  /** The offset of the next fetch. */
-  next: number
-  /** The high watermark: all in-sync replicas have the records below it, and fetches return no others. */
-  end: number
-}
+export type FetchedPartition = TopicPartition &
+  RecordSet & {
+    /** The high watermark: all in-sync replicas have the records below it, and fetches return no others. */
+    end: number
+  }
 
 type FetchLimits = { maxBytes: number; maxBytesPerPartition: number; maxWaitTime: number }
 
@@ -74,7 +62,7 @@ export const byTopic = <P extends TopicPartition>(partitions: readonly P[]): [st
 
 /**
  * Fetches from the broker `nodeId`, which must lead all partitions. Waits up to `maxWaitTime` ms for the first record.
- * Throws `unsupported_codec`, `batch_too_large`.
+ * Throws `unsupported_codec`, `batch_too_large` and `batch_damaged` for the first batch of a partition.
  */
 export const fetchFrom = async (
   cluster: Cluster,
@@ -84,7 +72,7 @@ export const fetchFrom = async (
 ): Promise<FetchedPartition[]> => {
   const broker = await cluster.findBroker({ nodeId })
   const { maxBytes, maxBytesPerPartition, maxWaitTime } = limits
-  const request = {
+  const { responses } = await fetchBatches(broker, {
     isolationLevel: READ_UNCOMMITTED,
     minBytes: 1,
     maxBytes,
@@ -97,89 +85,85 @@ export const fetchFrom = async (
         maxBytes: maxBytesPerPartition,
       })),
     })),
-  }
-  const response: Promise<FetchResponse> = withDecompressionLimit(() => broker.fetch(request))
-  const { responses } = await response.catch(async (cause: unknown) => {
-    if (isBatchTooLarge(cause)) return throwTooLarge(cluster, nodeId, positions, limits, cause)
-    throw unsupportedError(cause, positions) ?? cause
   })
-  return responses.flatMap(({ topicName, partitions }) =>
-    partitions.map(({ partition, highWatermark, messages }) => {
-      const from = positions.find(
-        (requested) => requested.topic === topicName && requested.partition === partition,
-      )!.offset
-      const last = messages.at(-1)
-      const missing = firstMissing(from, messages)
-      const records = messages.filter((message) => !message.isControlRecord && Number(message.offset) >= from)
-      return {
-        topic: topicName,
-        partition,
-        records,
-        ...(missing ? { missing } : {}),
-        next: last ? Math.max(from, Number(last.offset) + 1) : from,
-        end: Number(highWatermark),
-      }
-    }),
-  )
-}
-
-/** Kafka assigns offsets without gaps; only compaction removes records between others. */
-const firstMissing = (from: number, messages: readonly KafkaRecord[]): FetchedPartition['missing'] => {
-  let expected = from
-  for (const message of messages) {
-    const offset = Number(message.offset)
-    if (offset > expected) return { first: expected, next: offset }
-    if (offset === expected) expected++
+  const budget = fetchBudget()
+  const fetched: FetchedPartition[] = []
+  for (const { topicName: topic, partitions } of responses) {
+    for (const { partition, highWatermark, messages } of partitions) {
+      const { offset } = positions.find((requested) => requested.topic === topic && requested.partition === partition)!
+      const set = await decodeRecordSet(messages, offset, budget).catch((cause: unknown) => {
+        throw cause instanceof UnreadableBatch ? unreadableError(topic, partition, cause) : cause
+      })
+      fetched.push({ topic, partition, ...set, end: Number(highWatermark) })
+    }
   }
-  return undefined
+  return fetched
 }
 
-const isBatchTooLarge = (cause: unknown): boolean => {
-  for (let error = cause; error instanceof Error; error = error.cause) if (error instanceof BatchTooLarge) return true
-  return false
-}
-
-/**
- * Throws `batch_too_large` with the offset of the batch. Finds it by fetching the partitions apart, then batch by batch:
- * Kafka answers a limit of one byte with one batch. Throws `cause` if no batch is too large any more.
- */
-const throwTooLarge = async (
-  cluster: Cluster,
-  nodeId: string,
-  positions: readonly FetchPosition[],
-  limits: FetchLimits,
-  cause: unknown,
-): Promise<never> => {
-  const [position, ...others] = positions as [FetchPosition, ...FetchPosition[]]
-  if (others.length > 0) {
-    for (const single of positions) await fetchFrom(cluster, nodeId, [single], { ...limits, maxWaitTime: 0 })
-    throw cause
-  }
-  const { topic, partition, offset } = position
-  if (limits.maxBytesPerPartition === 1)
-    throw new InstarError(
-      'batch_too_large',
-      `the batch at ${topic} ${partition}@${offset} has more than ${MAX_DECOMPRESSED_BYTES} bytes after decompression`,
-      { topic, partition, offset },
-      { cause },
-    )
-  for (let at = offset; ;) {
-    const [batch] = await fetchFrom(cluster, nodeId, [{ ...position, offset: at }], ONE_BATCH)
-    if (batch!.next === at) throw cause
-    at = batch!.next
-  }
-}
-
-/** The error for a codec that cannot be decompressed. Not retryable, since the stored batch does not change. */
-const unsupportedError = (cause: unknown, positions: readonly FetchPosition[]): InstarError | undefined => {
-  const codec = unsupportedCodec(cause)
-  if (codec === undefined) return undefined
-  const partitions = positions.map(({ topic, partition, offset }) => `${topic} ${partition}@${offset}`).join(', ')
+/** The error for a batch that no reader can decode. Not retryable, since the stored batch does not change. */
+const unreadableError = (topic: string, partition: number, cause: UnreadableBatch): InstarError => {
+  const { code, offset, codec, message } = cause
   return new InstarError(
-    'unsupported_codec',
-    `records at or after ${partitions} are compressed with ${codec}, which is not supported; supported are gzip and zstd`,
-    { codec },
+    code,
+    `the batch at ${topic} ${partition}@${offset} cannot be read: ${message}`,
+    { topic, partition, offset, ...(code === 'unsupported_codec' ? { codec } : {}) },
+    { cause },
   )
+}
+
+/** Milliseconds for which fetches may return nothing below the end of a partition, as after a change of its leader. */
+const STALLED_MS = 30_000
+
+/** Ends a loop of fetches that reach no end. `what`: what is read, for the error. */
+export class Progress {
+  readonly #what: string
+  readonly #limitMs: number
+  readonly #backoff = kafkaBackoff()
+  #stalledSince: number | undefined
+
+  constructor(what: string, limitMs = STALLED_MS) {
+    this.#what = what
+    this.#limitMs = limitMs
+  }
+
+  /** Call it after a fetch; waits if it returned nothing. Throws `log_unavailable` if none has for the limit. */
+  async after(moved: boolean, signal: AbortSignal = NEVER): Promise<void> {
+    if (moved) {
+      this.#stalledSince = undefined
+      return this.#backoff.reset()
+    }
+    const now = performance.now()
+    this.#stalledSince ??= now
+    if (now - this.#stalledSince >= this.#limitMs)
+      throw new InstarError(
+        'log_unavailable',
+        `Kafka returns nothing of ${this.#what}, although its end is not reached`,
+      )
+    await this.#backoff.wait(signal)
+  }
+}
+const NEVER = new AbortController().signal
+
+/** Fetches a partition from an offset to its end as of the call. */
+export async function* fetchToEnd(
+  cluster: Cluster,
+  partition: TopicPartition,
+  from: number,
+  limits: FetchLimits,
+  stalledMs = STALLED_MS,
+): AsyncGenerator<FetchedPartition> {
+  const [[first], [last]] = await Promise.all([
+    offsetsAt(cluster, [partition], EARLIEST),
+    offsetsAt(cluster, [partition], LATEST),
+  ])
+  const progress = new Progress(`${partition.topic} ${partition.partition}`, stalledMs)
+  for (let offset = Math.max(from, first!.offset); offset < last!.offset;) {
+    const [nodeId] = requireLeaders(cluster, [partition]).keys()
+    const [batch] = await fetchFrom(cluster, nodeId!, [{ ...partition, offset }], limits)
+    await progress.after(batch!.next > offset)
+    offset = batch!.next
+    yield batch!
+  }
 }
 
 /** The first offset of each partition at or after a time (ms, or `EARLIEST`, `LATEST`); -1 if there is none. */

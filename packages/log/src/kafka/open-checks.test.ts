@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { TOPICS } from '@instar/events/flow'
 import { partitionCounts } from '../partition.ts'
+import { batchBytes } from '../../../../test/kit/event-log/record-set.ts'
 import type { LogRecord } from '../port.ts'
 import type { Cluster, KafkaConnection } from './client.ts'
 import { checkTopics } from './open-checks.ts'
@@ -47,9 +48,11 @@ const clusterOf = (
             {
               partition: 0,
               highWatermark: end,
-              messages: offsets
-                .filter((offset) => offset >= Number(asked!.partitions[0]!.fetchOffset))
-                .map((offset) => ({ offset: String(offset), isControlRecord: markers.includes(offset) })),
+              messages: Buffer.concat(
+                offsets
+                  .filter((offset) => offset >= Number(asked!.partitions[0]!.fetchOffset))
+                  .map((offset) => batchBytes(offset, [{}], { control: markers.includes(offset) })),
+              ),
             },
           ],
         },

@@ -4,7 +4,7 @@ import { partitionOf } from '../partition.ts'
 import type { LogRecord, ReadOptions } from '../port.ts'
 import { PAGE_RECORDS, startsOf } from '../reading.ts'
 import type { Cluster, KafkaRecord } from './client.ts'
-import { requireLeaders, EARLIEST, fetchFrom, LATEST, offsetsAt, type TopicPartition } from './fetch.ts'
+import { requireLeaders, EARLIEST, fetchFrom, LATEST, offsetsAt, Progress, type TopicPartition } from './fetch.ts'
 import { requireComplete, truncatedError } from './open-checks.ts'
 
 type KafkaTopic = { topic: Topic; name: string; count: number }
@@ -62,13 +62,15 @@ export const partitionsOf = (
 type PageParts = {
   request<T>(work: (cluster: Cluster) => Promise<T>): Promise<T>
   decode(partition: number, record: KafkaRecord): Promise<LogRecord | undefined>
+  /** See `Progress`. */
+  stalledMs?: number
 }
 
 export async function* readPages(
   { topic, name, count }: KafkaTopic,
   { key, partition: requested, maxBatch = PAGE_RECORDS, maxBytes }: ReadOptions,
   bounds: Promise<ReadBounds>,
-  { request, decode }: PageParts,
+  { request, decode, stalledMs }: PageParts,
 ): AsyncGenerator<LogRecord[]> {
   const { starts, ends } = await bounds
   const only = key === undefined ? requested : partitionOf(key, count)
@@ -76,11 +78,15 @@ export async function* readPages(
   let left = starts
     .map((offset, partition) => ({ topic: name, partition, offset }))
     .filter(({ partition, offset }) => offset < ends[partition]! && (only === undefined || only === partition))
+  const progress = new Progress(topic, stalledMs)
   while (left.length > 0) {
     const batches = await request(async (cluster) => {
       const [[nodeId, positions]] = requireLeaders(cluster, left) as unknown as [[string, typeof left]]
       return fetchFrom(cluster, nodeId, positions, limits)
     })
+    await progress.after(
+      batches.some(({ partition, next }) => left.some((at) => at.partition === partition && next > at.offset)),
+    )
     for (const batch of batches) {
       const { partition, records, next } = batch
       if (batch.missing && batch.missing.first < ends[partition]!) requireComplete(topic, batch)

@@ -4,7 +4,7 @@
  * from it.
  */
 import type { KafkaConnection } from './client.ts'
-import { requireLeaders, EARLIEST, fetchFrom, LATEST, offsetsAt } from './fetch.ts'
+import { fetchToEnd } from './fetch.ts'
 import type { Producer } from './producer.ts'
 import { fingerprintOf } from './schema-names.ts'
 
@@ -16,20 +16,12 @@ const LIMITS = { maxBytes: 4 << 20, maxBytesPerPartition: 4 << 20, maxWaitTime: 
 /** All rows in the order of their writing, without repeated ids. */
 export const readRows = async (connection: KafkaConnection, topic: string): Promise<SchemaRow[]> =>
   connection.use(async (cluster) => {
-    const partition = { topic, partition: 0 }
-    const [[first], [end]] = await Promise.all([
-      offsetsAt(cluster, [partition], EARLIEST),
-      offsetsAt(cluster, [partition], LATEST),
-    ])
     const rows = new Map<number, SchemaRow>()
-    for (let offset = first!.offset; offset < end!.offset;) {
-      const [nodeId] = requireLeaders(cluster, [partition]).keys()
-      const [batch] = await fetchFrom(cluster, nodeId!, [{ ...partition, offset }], LIMITS)
-      for (const { value } of batch!.records) {
+    for await (const { records } of fetchToEnd(cluster, { topic, partition: 0 }, 0, LIMITS)) {
+      for (const { value } of records) {
         const row = rowOf(value)
         if (row && !rows.has(row.id)) rows.set(row.id, row)
       }
-      offset = batch!.next
     }
     return [...rows.values()]
   })

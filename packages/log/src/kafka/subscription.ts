@@ -13,6 +13,7 @@ import {
   LATEST,
   splitByLeader,
   offsetsAt,
+  Progress,
   type FetchedPartition,
   type TopicPartition,
 } from './fetch.ts'
@@ -171,6 +172,7 @@ export class KafkaSubscription implements Subscription {
       return fetching
     }
     let nextFetch = startFetch()
+    const stall = new Progress(partitions.map(({ topic, partition }) => `${topic} ${partition}`).join(', '))
     while (!this.#stopping.signal.aborted && !roundEnded.aborted) {
       const batches = await orAborted(nextFetch, this.#stopping.signal)
       if (!batches) return
@@ -181,6 +183,11 @@ export class KafkaSubscription implements Subscription {
         batch,
         progress: partitions.find(({ topic, partition }) => topic === batch.topic && partition === batch.partition)!,
       }))
+      await stall.after(
+        found.some(({ batch, progress }) => batch.next > ahead.get(progress)!) ||
+          batches.every(({ next, end }) => next >= end),
+        this.#stopping.signal,
+      )
       for (const { batch, progress } of found) ahead.set(progress, batch.next)
       nextFetch = startFetch()
       for (const { batch, progress } of found) {
