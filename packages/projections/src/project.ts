@@ -1,7 +1,8 @@
 /**
  * Converts log records to rows, without I/O. The shared folds decide whether a record counts; a record that does not
- * count, or whose times are no timestamps, becomes a row of `ignored` only. `project` must be called with every record of the four topics in log order,
- * from the start or from the position of the stored state; the caller decides which rows to write.
+ * count, or of which PostgreSQL rejects a value, becomes a row of `ignored` only. `project` must be called with every
+ * record of the four topics in log order, from the start or from the position of the stored state; the caller decides
+ * which rows to write.
  */
 import { readWritten } from '@instar/events/codec'
 import { foldScores, initialScores, type ScoresState } from '@instar/events/folds/scores'
@@ -20,6 +21,7 @@ import type {
   UpdatesEvent,
   WeightsEvent,
 } from '@instar/events/records'
+import { keepIfFit, lengthsOf } from './fit.ts'
 import { hasValidTimes, timestampOf, type ProjectedRows } from './rows.ts'
 import { turnsRows } from './turn-rows.ts'
 import { weightsRows } from './weight-rows.ts'
@@ -46,7 +48,8 @@ export const initialProjection = (): Projection => ({
 
 /** Folds a record into `state` and adds its rows to `rows`. Throws `log_gap` if a record of a chain is missing. */
 export const project = (state: Projection, logged: Logged, rows: ProjectedRows): void => {
-  const why = fold(state, logged, rows)
+  const before = lengthsOf(rows)
+  const why = fold(state, logged, rows) ?? (keepIfFit(rows, before) ? null : VALUE_OUT_OF_RANGE)
   if (why !== null)
     rows.ignored.push({
       topic: logged.topic,
@@ -59,8 +62,9 @@ export const project = (state: Projection, logged: Logged, rows: ProjectedRows):
     })
 }
 
-/** A record that counts but has a time that no column holds: the folds have it, the rows do not. */
+/** A record that counts but has a time or another value that no column holds: the folds have it, the rows do not. */
 const TIME_OUT_OF_RANGE = 'time_out_of_range'
+const VALUE_OUT_OF_RANGE = 'value_out_of_range'
 
 /** The reason if the record does not count or cannot be rows, else null. */
 const fold = (state: Projection, logged: Logged, rows: ProjectedRows): string | null => {

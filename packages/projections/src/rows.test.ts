@@ -451,6 +451,56 @@ test(
   },
 )
 
+test(
+  'a record with a value that PostgreSQL rejects is in `ignored` alone, and what follows is projected',
+  { timeout: 60_000 },
+  async (t) => {
+    using folder = temporaryFolder()
+    const postgres = await startPostgres({ folder: folder.path })
+    t.after(() => postgres.stop())
+    const log = openMemoryLog()
+    const projections = startProjections({ log, connection: postgres.owner, linger: 1 })
+    t.after(() => projections.stop())
+    const said = turn({ session: 's', name: 'x', says: 'x' })
+    // Hexadecimal digits of a hash, which PostgreSQL cannot compress below its limit.
+    const long = Array.from({ length: 60 }, (_, i) => idOf(turn({ session: `l${i}`, name: 'x', says: 'x' }))).join('')
+    const feedback = (id: string, value: number): Event => ({
+      type: 'FeedbackGiven',
+      id,
+      session: 's',
+      turn: null,
+      value,
+      comment: null,
+      subject: 'u',
+      key: null,
+      at: T0,
+    })
+    await log.append(
+      records([
+        said,
+        feedback('nan', NaN),
+        feedback('infinite', Infinity),
+        feedback(long, 1),
+        { ...turn({ session: 't', name: 'x', says: 'x' }), sampling: { ...said.sampling, temperature: -Infinity } },
+        turn({ session: long, name: 'x', says: 'x' }),
+        feedback('good', 0.5),
+      ]),
+    )
+    await projections.caughtUp()
+    await projections.stop()
+    assert.deepEqual(await readOnlyQuery(postgres.reader, 'select why, count(*)::int from ignored group by 1'), [
+      { why: 'value_out_of_range', count: 5 },
+    ])
+    assert.deepEqual(
+      await readOnlyQuery(
+        postgres.reader,
+        "select (select string_agg(feedback_id, ',') from feedback) as feedback, (select string_agg(session_id, ',') from turns) as turns, (select count(*)::int from sessions) as sessions",
+      ),
+      [{ feedback: 'good', turns: 's', sessions: 1 }],
+    )
+  },
+)
+
 test('unreadable records are skipped on turns and end the projection on a chain', { timeout: 60_000 }, async (t) => {
   using folder = temporaryFolder()
   const postgres = await startPostgres({ folder: folder.path })
