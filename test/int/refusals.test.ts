@@ -7,7 +7,7 @@ import { openKafkaLog, setupKafka, setupSchemas, type KafkaLog } from '@instar/l
 import { Kafka, logLevel, Partitioners, type Admin } from 'kafkajs'
 import assert from 'node:assert/strict'
 import { afterEach, test } from 'node:test'
-import { all, range } from '../kit/event-log/harness.ts'
+import { all, range, listed } from '../kit/event-log/harness.ts'
 import { addresses } from '../kit/stack.ts'
 
 const schemas = schemaTexts()
@@ -91,14 +91,14 @@ test(
     assert.ok(seen <= 1, 'nothing behind it is handed on')
     await assert.rejects(all(log.read('turns')), unknown)
     await assert.rejects(log.at({ topic: 'turns', partition, offset: 1 }), unknown)
-    assert.deepEqual(await log.deadLetters('turns'), [])
+    assert.deepEqual(await listed(log.deadLetters('turns')), [])
 
     await log.deadLetter({ topic: 'turns', partition, offset: 1 }, 'another program wrote it')
     assert.deepEqual(await followed(log), { seen: 2, fault: null })
     const fresh = await open()
     assert.equal((await all(fresh.read('turns'))).length, 2)
     assert.deepEqual(
-      (await log.deadLetters('turns')).map(({ offset, reason }) => [offset, reason]),
+      (await listed(log.deadLetters('turns'))).map(({ offset, reason }) => [offset, reason]),
       [[1, 'another program wrote it']],
     )
     await Promise.all([log.close(), fresh.close()])

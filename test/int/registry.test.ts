@@ -7,7 +7,7 @@ import { Kafka, logLevel, Partitioners } from 'kafkajs'
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { all, range } from '../kit/event-log/harness.ts'
+import { all, range, listed } from '../kit/event-log/harness.ts'
 import { killAll } from '../kit/stack/guarded.ts'
 import { startDatabase, startRegistry, type Registry } from '../kit/stack/registry.ts'
 import { addresses, temporaryFolder } from '../kit/stack.ts'
@@ -171,7 +171,7 @@ describe('schema registry', () => {
         seen.every(({ offset }) => offset < 8),
         'nothing behind it is handed on',
       )
-      assert.deepEqual(await late.deadLetters('turns'), [])
+      assert.deepEqual(await listed(late.deadLetters('turns')), [])
       await late.deadLetter({ topic: 'turns', partition, offset: 8 }, 'a stranger wrote it')
       assert.equal((await all(knowing.read('turns'))).length, 8)
     },
@@ -216,7 +216,7 @@ describe('schema registry', () => {
           await follow(),
           events.map(({ id }) => id),
         )
-      const letters = await log.deadLetters('turns')
+      const letters = await listed(log.deadLetters('turns'))
       assert.deepEqual(
         letters.map(({ topic, partition: at, offset }) => ({ topic, at, offset })),
         range(5).map((i) => ({ topic: 'turns', at: partition, offset: 1 + i })),
@@ -246,7 +246,7 @@ describe('schema registry', () => {
     })
     await follower.caughtUp()
     assert.deepEqual([seen.length, bad], [1, [position!.offset]])
-    const [letter] = await log.deadLetters('turns')
+    const [letter] = await listed(log.deadLetters('turns'))
     assert.deepEqual([letter?.partition, letter?.offset], [position!.partition, position!.offset])
     await follower.stop()
   })

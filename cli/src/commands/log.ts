@@ -39,7 +39,8 @@ No other process may write to the destination.
   --registry URL    schema registry of a log on Kafka (default INSTAR_REGISTRY)
 
 set-aside: copies a record of INSTAR_LOG on Kafka to the dead letters of its topic, so that readers skip it. For a record
-of another program at which readers stop with unknown_schema; check first that INSTAR_REGISTRY is the right registry.
+of another program at which readers stop with unknown_schema or unknown_record; check first that INSTAR_REGISTRY is the
+right registry, and that no newer build of Instar wrote it.
 
   --at POSITION     as the error names it: "turns 3@17"
   --why TEXT        the reason; the dead letter stores it
@@ -104,8 +105,9 @@ const copy = async (invocation: LogInvocation): Promise<boolean> => {
       progress.end()
       await destination.close()
     }
-    const deadLetters =
-      'deadLetters' in source ? (await Promise.all(TOPICS.map((topic) => source.deadLetters(topic)))).flat().length : 0
+    let deadLetters = 0
+    if ('deadLetters' in source)
+      for (const topic of TOPICS) for await (const _ of source.deadLetters(topic)) deadLetters++
     if (deadLetters > 0)
       writeLine(
         `${deadLetters} records of the source cannot be decoded and are not copied; \`instar doctor\` lists them`,

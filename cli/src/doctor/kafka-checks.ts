@@ -151,9 +151,10 @@ const recordCheck =
 const deadLetterCheck =
   (deployment: Deployment) =>
   async (log: KafkaLog): Promise<readonly Finding[]> => {
-    const letters: Pick<DeadLetter, 'topic' | 'partition' | 'offset' | 'reason'>[] = (
-      await Promise.all(TOPICS.map((topic) => log.deadLetters(topic)))
-    ).flat()
+    const letters: Pick<DeadLetter, 'topic' | 'partition' | 'offset' | 'reason'>[] = []
+    for (const name of TOPICS)
+      for await (const { topic, partition, offset, reason } of log.deadLetters(name))
+        letters.push({ topic, partition, offset, reason })
     const positions = new Set(letters.map(({ topic, partition, offset }) => `${topic} ${partition}@${offset}`))
     return deadLetterFindings(
       letters,

@@ -244,8 +244,8 @@ export const decodeRecord = (record: StoredRecord): Logged => {
 const unknown = (record: StoredRecord, why: string, cause?: unknown): InstarError =>
   new InstarError(
     'unknown_record',
-    `the topic ${record.topic} has a record of type ${record.schema}, ${why}`,
-    { topic: record.topic, offset: record.offset, schema: record.schema },
+    `the record at ${record.topic} ${record.partition}@${record.offset} has the type ${record.schema}, ${why}`,
+    { topic: record.topic, partition: record.partition, offset: record.offset, schema: record.schema },
     { cause },
   )
 

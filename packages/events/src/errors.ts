@@ -38,8 +38,8 @@ export const ERRORS = {
     status: 500,
     retryable: false,
     meaning:
-      'The log holds a record type that this build does not know, or a version that is more than an addition to one that it knows. The message names topic and type; the process exits.',
-    todo: 'Start the build that wrote the record, or a newer one.',
+      'The log holds a record type that this build does not know, or a version that is more than an addition to one that it knows. The message names position and type; the process exits.',
+    todo: 'Start the build that wrote the record, or a newer one. If another program wrote it, on Kafka run `instar log set-aside`: it copies the record to the dead letters, and readers skip it if no build of theirs has the type.',
   },
   not_announced: {
     status: 409,

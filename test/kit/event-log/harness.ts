@@ -41,6 +41,13 @@ export const all = async (batches: AsyncIterable<LogRecord[]>): Promise<LogRecor
   return records
 }
 
+/** The items of a sequence. */
+export const listed = async <T>(items: AsyncIterable<T>): Promise<T[]> => {
+  const found: T[] = []
+  for await (const item of items) found.push(item)
+  return found
+}
+
 export const byKey = (records: readonly LogRecord[]): Map<string, string[]> => {
   const keys = new Map<string, string[]>()
   for (const record of records) {

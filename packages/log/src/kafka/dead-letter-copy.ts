@@ -4,14 +4,13 @@ import type { Topic } from '@instar/events/flow'
 import type { KafkaRecord } from './client.ts'
 import { headersOf, type KafkaMessage } from './record-batch.ts'
 import { schemaHeaderOf, SCHEMA_HEADER } from './schema-header.ts'
+import { timeOf } from './wire-format.ts'
 
 /** Maximum bytes of key and value of a cut copy: below the smallest usual limit of a topic (1 MiB). */
 export const CUT_BYTES = 64 << 10
 /** Of a cut key, and characters of a header that another program wrote and of a reason. */
 const MAX_CUT_KEY_BYTES = 1 << 10
 const MAX_HEADER_CHARACTERS = 1 << 10
-/** The latest time of a `Date`. Records of other programs have any time of 64 bits, and -1 for none. */
-const MAX_TIMESTAMP = 8_640_000_000_000_000
 
 type Origin = { topic: Topic; partition: number; reason: string }
 
@@ -26,7 +25,7 @@ export const deadLetterCopy = (
 ): KafkaMessage => {
   const value = record.value ?? Buffer.alloc(0)
   const schema = schemaHeaderOf(record)?.slice(0, MAX_HEADER_CHARACTERS)
-  const timestamp = Math.min(Math.max(Number(record.timestamp), 0), MAX_TIMESTAMP)
+  const timestamp = timeOf(record.timestamp)
   const fits = (record.key?.length ?? 0) + value.length <= maxBytes
   const key = fits ? record.key : (record.key?.subarray(0, MAX_CUT_KEY_BYTES) ?? null)
   const copied = fits ? value : value.subarray(0, Math.min(maxBytes, CUT_BYTES) - (key?.length ?? 0))

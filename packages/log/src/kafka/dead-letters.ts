@@ -7,7 +7,7 @@ import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
 import type { KafkaRecord, KafkaConnection } from './client.ts'
 import { CUT_BYTES, deadLetterCopy } from './dead-letter-copy.ts'
-import { fetchToEnd, type TopicPartition } from './fetch.ts'
+import { fetchToEnd, type Use } from './fetch.ts'
 import type { Producer } from './producer.ts'
 import { MAX_RECORD_BYTES } from './topics.ts'
 
@@ -26,8 +26,28 @@ export type DeadLetter = {
 
 const LIMITS = { maxBytes: 2 << 20, maxBytesPerPartition: 2 << 20, maxWaitTime: 100 }
 
-/** The positions of the dead letters of a topic below offset `next` of its topic of dead letters. */
-type Origins = { known: Set<string>; next: number }
+/**
+ * The offsets by partition of the dead letters of a topic below offset `next` of its topic of dead letters. `scannedAt`:
+ * the start of the last scan, by `performance.now()`.
+ */
+type Origins = { known: Positions; next: number; scannedAt: number }
+
+/** Positions of a topic. */
+class Positions {
+  readonly #partitions = new Map<number, Set<number>>()
+
+  has(partition: number, offset: number): boolean {
+    return this.#partitions.get(partition)?.has(offset) ?? false
+  }
+
+  /** Returns false if the position was there. */
+  add(partition: number, offset: number): boolean {
+    const offsets = this.#partitions.get(partition) ?? new Set()
+    this.#partitions.set(partition, offsets)
+    const { size } = offsets
+    return offsets.add(offset).size > size
+  }
+}
 
 export class DeadLetters {
   readonly #connection: KafkaConnection
@@ -43,31 +63,40 @@ export class DeadLetters {
     this.#nameOf = nameOf
   }
 
-  /** Whether the record is among the dead letters. Reads those added since the last call unless it is cached. */
-  async has(topic: Topic, partition: number, offset: string): Promise<boolean> {
-    const origin = `${partition}@${offset}`
-    return this.#originsOf(topic).known.has(origin) || (await this.#readOn(topic)).has(origin)
+  /**
+   * Whether the record is among the dead letters of `maxAgeMs` ago or later. Reads those added since the last scan
+   * unless the record is known or that scan is not older.
+   */
+  async has(topic: Topic, partition: number, offset: number, maxAgeMs = 0): Promise<boolean> {
+    const { known, scannedAt } = this.#originsOf(topic)
+    if (known.has(partition, offset)) return true
+    if (performance.now() - scannedAt < maxAgeMs) return false
+    return (await this.#readOn(topic)).has(partition, offset)
   }
 
   #originsOf(topic: Topic): Origins {
-    const origins = this.#origins.get(topic) ?? { known: new Set<string>(), next: 0 }
+    const origins = this.#origins.get(topic) ?? { known: new Positions(), next: 0, scannedAt: -Infinity }
     this.#origins.set(topic, origins)
     return origins
   }
 
   /** Reads the positions from where the last read ended; reads of one topic do not overlap. */
-  #readOn(topic: Topic): Promise<Set<string>> {
+  #readOn(topic: Topic): Promise<Positions> {
     const origins = this.#originsOf(topic)
     const before = this.#reading.get(topic) ?? Promise.resolve()
-    const reading = before
-      .catch(() => undefined)
-      .then(() =>
-        this.#scan(topic, origins.next, (letters, next) => {
-          for (const { partition, offset } of letters) origins.known.add(`${partition}@${offset}`)
-          origins.next = next
-        }),
-      )
-      .then(() => origins.known)
+    const scan = async (): Promise<Positions> => {
+      const began = performance.now()
+      for await (const { records, next } of this.#pages(topic, origins.next, (work) => this.#connection.use(work))) {
+        for (const record of records) {
+          const { partition, offset } = deadLetterOf(topic, record)
+          origins.known.add(partition, offset)
+        }
+        origins.next = next
+      }
+      origins.scannedAt = began
+      return origins.known
+    }
+    const reading = before.catch(() => undefined).then(scan)
     this.#reading.set(topic, reading)
     return reading
   }
@@ -77,8 +106,8 @@ export class DeadLetters {
    * cut key and value. Throws `bad_record` if Kafka rejects that as well.
    */
   async add(topic: Topic, partition: number, record: KafkaRecord, reason: string): Promise<void> {
-    const origin = `${partition}@${record.offset}`
-    if (await this.has(topic, partition, record.offset)) return
+    const offset = Number(record.offset)
+    if (await this.has(topic, partition, offset)) return
     const send = (maxBytes: number): Promise<number[]> =>
       this.#producer.send([
         {
@@ -93,31 +122,23 @@ export class DeadLetters {
       if (!(cause instanceof InstarError && cause.code === 'bad_record')) throw cause
       await send(CUT_BYTES)
     }
-    this.#originsOf(topic).known.add(origin)
+    this.#originsOf(topic).known.add(partition, offset)
   }
 
-  /** The dead letters of a topic as of this call, each record once. */
-  async read(topic: Topic): Promise<DeadLetter[]> {
-    const found = new Map<string, DeadLetter>()
-    await this.#scan(topic, 0, (letters) => {
-      for (const letter of letters) {
-        const origin = `${letter.partition}@${letter.offset}`
-        if (!found.has(origin)) found.set(origin, letter)
+  /** The dead letters of a topic as of this call, each record once. Only their positions are kept in memory. */
+  async *read(topic: Topic, use: Use): AsyncGenerator<DeadLetter> {
+    const found = new Positions()
+    for await (const { records } of this.#pages(topic, 0, use)) {
+      for (const record of records) {
+        const letter = deadLetterOf(topic, record)
+        if (found.add(letter.partition, letter.offset)) yield letter
       }
-    })
-    return [...found.values()]
+    }
   }
 
-  /** Calls `onPage` with the dead letters of each fetch and the offset after it, from offset `from` to the end. */
-  #scan(topic: Topic, from: number, onPage: (letters: DeadLetter[], next: number) => void): Promise<void> {
-    const deadLetterPartition: TopicPartition = { topic: this.#nameOf(topic), partition: 0 }
-    return this.#connection.use(async (cluster) => {
-      for await (const { records, next } of fetchToEnd(cluster, deadLetterPartition, from, LIMITS))
-        onPage(
-          records.map((record) => deadLetterOf(topic, record)),
-          next,
-        )
-    })
+  /** The records of each fetch, from offset `from` of the topic of dead letters to its end. */
+  #pages(topic: Topic, from: number, use: Use): AsyncGenerator<{ records: readonly KafkaRecord[]; next: number }> {
+    return fetchToEnd(use, { topic: this.#nameOf(topic), partition: 0 }, from, LIMITS)
   }
 }
 

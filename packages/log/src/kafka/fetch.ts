@@ -144,22 +144,27 @@ export class Progress {
 }
 const NEVER = new AbortController().signal
 
+/** Runs requests on the connections of a log. */
+export type Use = <T>(work: (cluster: Cluster) => Promise<T>) => Promise<T>
+
 /** Fetches a partition from an offset to its end as of the call. */
 export async function* fetchToEnd(
-  cluster: Cluster,
+  use: Use,
   partition: TopicPartition,
   from: number,
   limits: FetchLimits,
   stalledMs = STALLED_MS,
 ): AsyncGenerator<FetchedPartition> {
-  const [[first], [last]] = await Promise.all([
-    offsetsAt(cluster, [partition], EARLIEST),
-    offsetsAt(cluster, [partition], LATEST),
-  ])
+  const [[first], [last]] = await use((cluster) =>
+    Promise.all([offsetsAt(cluster, [partition], EARLIEST), offsetsAt(cluster, [partition], LATEST)]),
+  )
   const progress = new Progress(`${partition.topic} ${partition.partition}`, stalledMs)
   for (let offset = Math.max(from, first!.offset); offset < last!.offset;) {
-    const [nodeId] = requireLeaders(cluster, [partition]).keys()
-    const [batch] = await fetchFrom(cluster, nodeId!, [{ ...partition, offset }], limits)
+    const from = offset
+    const [batch] = await use((cluster) => {
+      const [nodeId] = requireLeaders(cluster, [partition]).keys()
+      return fetchFrom(cluster, nodeId!, [{ ...partition, offset: from }], limits)
+    })
     await progress.after(batch!.next > offset)
     offset = batch!.next
     yield batch!

@@ -35,7 +35,8 @@ export type KafkaLog = EventLog & {
   /** Every schema on the log: name → Avro JSON. */
   schemas(): Record<string, string>
   deadLetter(position: Position, reason: string): Promise<void>
-  deadLetters(topic: Topic): Promise<DeadLetter[]>
+  /** The dead letters of a topic as of this call, each record once. */
+  deadLetters(topic: Topic): AsyncIterable<DeadLetter>
 }
 
 /**
@@ -94,10 +95,10 @@ export class KafkaEventLog implements KafkaLog {
           Infinity,
           signal,
         ),
-      isDeadLetter: (topic, partition, { offset }, signal) =>
+      isDeadLetter: (topic, partition, { offset }, maxAgeMs, signal) =>
         withRetries(
           'reading dead letters',
-          () => this.#deadLetters.has(topic, partition, offset),
+          () => this.#deadLetters.has(topic, partition, Number(offset), maxAgeMs),
           this.#retryMs,
           signal,
         ),
@@ -209,8 +210,8 @@ export class KafkaEventLog implements KafkaLog {
     return this.#schemas.texts()
   }
 
-  deadLetters(topic: Topic): Promise<DeadLetter[]> {
-    return withRetries('reading dead letters', () => this.#deadLetters.read(topic), this.#retryMs, this.#ending.signal)
+  deadLetters(topic: Topic): AsyncIterable<DeadLetter> {
+    return this.#deadLetters.read(topic, (work) => this.#request('reading dead letters', work))
   }
 
   /** Stops subscriptions first, so that running handlers may still read, append and commit. */

@@ -45,7 +45,11 @@ const codecOf = (setAside: readonly number[] = [], rows: readonly SchemaRow[] = 
     isDeadLetter: async (_, __, { offset }) => setAside.includes(Number(offset)),
     logLine: () => undefined,
   })
-  return { state, decode: async (of: KafkaRecord) => codec.decodeOrDeadLetter('turns', 0, of, signal) }
+  return {
+    state,
+    decode: async (of: KafkaRecord) => codec.decodeOrDeadLetter('turns', 0, of, signal),
+    read: (of: KafkaRecord) => codec.decode('turns', 0, of),
+  }
 }
 
 test('a record with another schema of a known name stops a reader with its position, until it is set aside', async () => {
@@ -78,4 +82,29 @@ test('a schema of a newer build is found after many unknown headers', async () =
   state.now += 5_000
   const newer = await decode(record(1, `Newer.v1 ${fingerprintOf(AVRO)}`))
   assert.deepEqual([newer?.schema, newer?.avro], ['Newer.v1', AVRO])
+})
+
+test('a record of a type that this build does not have is skipped once it is set aside', async () => {
+  const { decode, read } = codecOf([8])
+  const header = 'PageView.v1 0123456789abcdef'
+  for (const reader of [decode, read, decode]) {
+    assert.equal((await reader(record(7, header)))?.schema, 'PageView.v1')
+    assert.equal(await reader(record(8, header)), undefined)
+    assert.equal(
+      (await reader(record(8, 'TurnCaptured.v4 0123456789abcdef')))?.schema,
+      'TurnCaptured.v4',
+      'a newer build',
+    )
+  }
+})
+
+test('a record of any time has one that every log can store; a key with NUL is none', async () => {
+  const { read } = codecOf()
+  const of = (over: Partial<KafkaRecord>) => read({ ...record(0, `TurnCaptured.v3 ${fingerprintOf(AVRO)}`), ...over })
+  const times = ['-9223372036854775808', '-1', '7', '9223372036854775807']
+  assert.deepEqual(
+    await Promise.all(times.map(async (timestamp) => (await of({ timestamp }))?.timestamp)),
+    [0, 0, 7, 8_640_000_000_000_000],
+  )
+  assert.equal(await of({ key: Buffer.from('a\0b') }), undefined)
 })

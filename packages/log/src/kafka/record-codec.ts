@@ -9,6 +9,7 @@ import { NOT_OF_THE_LOG, encodeValue, setSchemaId, parseRecord, type ParsedRecor
 import type { OutgoingRecord } from './producer-batch.ts'
 import type { Header } from './record-batch.ts'
 import { schemaHeader } from './schema-header.ts'
+import { typeOf } from './schema-names.ts'
 import type { WriterSchema, SchemaResolver } from './schemas.ts'
 import { MAX_RECORD_BYTES, type TopicNames } from './topics.ts'
 import { kafkaBackoff } from './retry.ts'
@@ -24,17 +25,25 @@ type RecordCodecParts = {
   ending: AbortSignal
   /** Copies a record to the dead letters; durable when it resolves. */
   deadLetter(topic: Topic, partition: number, record: KafkaRecord, reason: string, signal: AbortSignal): Promise<void>
-  /** Whether the record is among the dead letters. */
-  isDeadLetter(topic: Topic, partition: number, record: KafkaRecord, signal: AbortSignal): Promise<boolean>
+  /** Whether the record is among the dead letters of `maxAgeMs` ago or later. */
+  isDeadLetter(
+    topic: Topic,
+    partition: number,
+    record: KafkaRecord,
+    maxAgeMs: number,
+    signal: AbortSignal,
+  ): Promise<boolean>
   logLine(line: string): void
 }
 
 export class RecordCodec {
   readonly #parts: RecordCodecParts
   readonly #headers: ReadonlyMap<string, readonly Header[]>
+  readonly #types: ReadonlySet<string>
 
   constructor(parts: RecordCodecParts) {
     this.#parts = parts
+    this.#types = new Set(Object.keys(parts.schemas).map(typeOf))
     this.#headers = new Map(Object.entries(parts.schemas).map(([schema, avro]) => [schema, schemaHeader(schema, avro)]))
   }
 
@@ -85,7 +94,7 @@ export class RecordCodec {
     const parsed = parseRecord(topic, partition, record)
     if ('unreadable' in parsed) return this.#deadLetter(topic, partition, record, parsed.unreadable, signal)
     const cached = this.#cached(parsed)
-    if (cached) return parsed.toLogRecord(cached)
+    if (cached && this.#isOfBuild(cached)) return parsed.toLogRecord(cached)
     return this.#resolve(topic, partition, record, parsed, signal).then((schema) =>
       schema === 'bad header'
         ? this.#deadLetter(topic, partition, record, NOT_OF_THE_LOG.badHeader, signal)
@@ -98,9 +107,10 @@ export class RecordCodec {
     const { ending, retryMs } = this.#parts
     const parsed = parseRecord(topic, partition, record)
     if ('unreadable' in parsed) return undefined
-    const schema =
-      this.#cached(parsed) ??
-      (await this.#resolve(topic, partition, record, parsed, AbortSignal.any([ending, AbortSignal.timeout(retryMs)])))
+    const cached = this.#cached(parsed)
+    if (cached && this.#isOfBuild(cached)) return parsed.toLogRecord(cached)
+    const signal = AbortSignal.any([ending, AbortSignal.timeout(retryMs)])
+    const schema = await this.#resolve(topic, partition, record, parsed, signal)
     return schema === undefined || schema === 'bad header' ? undefined : parsed.toLogRecord(schema)
   }
 
@@ -110,28 +120,38 @@ export class RecordCodec {
     return header === undefined ? resolver.cachedById(id) : resolver.cachedByHeader(header)
   }
 
+  /** Whether this build has a version of the record type. Readers stop at other types unless they are dead letters. */
+  #isOfBuild({ schema }: WriterSchema): boolean {
+    return this.#headers.has(schema) || this.#types.has(typeOf(schema))
+  }
+
   /** Resolves a schema. Undefined if the record is among the dead letters. */
   async #resolve(
     topic: Topic,
     partition: number,
     record: KafkaRecord,
-    { header, id }: ReadableRecord,
+    parsed: ReadableRecord,
     signal: AbortSignal,
   ): Promise<WriterSchema | 'bad header' | undefined> {
+    const { header, id } = parsed
     const { resolver, isDeadLetter } = this.#parts
     const position = `${topic} ${partition}@${record.offset}`
     const details = { topic, partition, offset: Number(record.offset) }
-    let schema: WriterSchema | undefined
+    let schema = this.#cached(parsed)
     try {
-      if (header !== undefined)
-        return (await this.#retryRegistry(() => resolver.findByHeader(header), signal)) ?? 'bad header'
-      schema = await this.#retryRegistry(() => resolver.findById(id), signal)
+      schema ??= await this.#retryRegistry(
+        () => (header === undefined ? resolver.findById(id) : resolver.findByHeader(header)),
+        signal,
+      )
+      if (!schema && header !== undefined) return 'bad header'
     } catch (cause) {
       if (!(cause instanceof InstarError && cause.code === 'schema_changed')) throw cause
-      if (await isDeadLetter(topic, partition, record, signal)) return undefined
+      if (await isDeadLetter(topic, partition, record, 0, signal)) return undefined
       throw new InstarError(cause.code, `${position}: ${cause.message}`, { ...cause.details, ...details }, { cause })
     }
-    if (schema || (await isDeadLetter(topic, partition, record, signal))) return schema
+    if (schema && this.#isOfBuild(schema)) return schema
+    if (await isDeadLetter(topic, partition, record, schema ? OTHER_TYPE_MS : 0, signal)) return undefined
+    if (schema) return schema
     throw new InstarError(
       'unknown_schema',
       `${position} has schema id ${id}, which neither this log nor the schema registry has`,
@@ -184,5 +204,8 @@ export class RecordCodec {
     }
   }
 }
+
+/** The age of the dead letters against which a record of a type that this build does not have is checked. */
+const OTHER_TYPE_MS = 1_000
 
 type ReadableRecord = Exclude<ParsedRecord, { unreadable: string }>

@@ -162,9 +162,14 @@ const restore = async (
 /** Maximum number of filler schemas. A larger gap in the ids means that the registry has schemas of other programs. */
 const MAX_FILLERS = 1_000
 
-const nameIn = (avro: unknown): string => {
-  const parsed = typeof avro === 'string' ? (JSON.parse(avro) as { name?: unknown }) : {}
-  return typeof parsed.name === 'string' ? parsed.name : 'another schema'
+const nameIn = (text: unknown): string => {
+  try {
+    const { name } = JSON.parse(String(text)) as { name?: unknown }
+    if (typeof name === 'string') return name
+  } catch (cause) {
+    if (!(cause instanceof SyntaxError)) throw cause
+  }
+  return 'another schema'
 }
 
 const register = async (

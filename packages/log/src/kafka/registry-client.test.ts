@@ -143,3 +143,30 @@ test('an id that does not fit into a record is none; a refusal has the reason of
     server.closeAllConnections()
   }
 })
+
+test('an id that is a schema of another kind in the registry is one, and unknown ids read the schemas seldom', async () => {
+  const text = 'syntax = "proto3"; message Page { string url = 1; }'
+  const server = createHttp((request, response) => {
+    const body = request.url!.endsWith('/versions')
+      ? [{ subject: 'pages-value', version: 2 }]
+      : { schemaType: 'PROTOBUF', schema: text }
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  try {
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    let reads = 0
+    const schemas = new LogSchemas(new RegistryClient(url), {
+      schemas: { 'A.v1': '{"type":"record","name":"A","fields":[]}' },
+      table: new SchemaTable(),
+      reread: async () => (reads++, []),
+      now: () => 0,
+    })
+    for (let id = 1; id <= 150; id++)
+      assert.deepEqual(await schemas.findById(id), { schema: 'pages-value.v2', avro: text })
+    assert.equal(reads, 100)
+  } finally {
+    server.close()
+    server.closeAllConnections()
+  }
+})

@@ -10,8 +10,18 @@ export const subjectOf = (schema: string): { subject: string; version: number } 
   return { subject, version: Number(version) }
 }
 
-/** The schema's JSON without white space. */
-export const canonical = (avro: string): string => JSON.stringify(JSON.parse(avro))
+/** The schema's JSON without white space. A registry also has schemas of other kinds, whose text is not JSON. */
+export const canonical = (text: string): string => {
+  try {
+    return JSON.stringify(JSON.parse(text))
+  } catch (cause) {
+    if (cause instanceof SyntaxError) return text
+    throw cause
+  }
+}
+
+/** The record type of a schema name: without the version, if it has one. */
+export const typeOf = (schema: string): string => schema.replace(/\.v[1-9]\d*$/, '')
 
 /** The first 16 hexadecimal digits of the SHA-256 of the canonical text. */
 export const fingerprintOf = (avro: string): string =>

@@ -4,7 +4,7 @@
  * from it.
  */
 import type { KafkaConnection } from './client.ts'
-import { fetchToEnd } from './fetch.ts'
+import { fetchToEnd, type Use } from './fetch.ts'
 import type { Producer } from './producer.ts'
 import { fingerprintOf } from './schema-names.ts'
 
@@ -14,17 +14,17 @@ export type SchemaRow = { id: number; schema: string; avro: string }
 const LIMITS = { maxBytes: 4 << 20, maxBytesPerPartition: 4 << 20, maxWaitTime: 100 }
 
 /** All rows in the order of their writing, without repeated ids. */
-export const readRows = async (connection: KafkaConnection, topic: string): Promise<SchemaRow[]> =>
-  connection.use(async (cluster) => {
-    const rows = new Map<number, SchemaRow>()
-    for await (const { records } of fetchToEnd(cluster, { topic, partition: 0 }, 0, LIMITS)) {
-      for (const { value } of records) {
-        const row = rowOf(value)
-        if (row && !rows.has(row.id)) rows.set(row.id, row)
-      }
+export const readRows = async (connection: KafkaConnection, topic: string): Promise<SchemaRow[]> => {
+  const rows = new Map<number, SchemaRow>()
+  const use: Use = (work) => connection.use(work)
+  for await (const { records } of fetchToEnd(use, { topic, partition: 0 }, 0, LIMITS)) {
+    for (const { value } of records) {
+      const row = rowOf(value)
+      if (row && !rows.has(row.id)) rows.set(row.id, row)
     }
-    return [...rows.values()]
-  })
+  }
+  return [...rows.values()]
+}
 
 /** Appends rows; durable when it resolves. `now`: milliseconds since 1970. */
 export const writeRows = async (

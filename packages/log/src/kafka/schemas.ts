@@ -86,7 +86,7 @@ abstract class HeaderSchemas {
     let writerSchema: WriterSchema = { schema }
     if (ownFingerprint === undefined) {
       const known = this.parts.table.named(schema)
-      if (!known && !this.#mayReread()) return writerSchema
+      if (!known && !this.mayReread()) return writerSchema
       const row = known ?? (await this.reload(), this.parts.table.named(schema))
       if (row?.fingerprint === fingerprint) writerSchema = { schema, avro: row.avro }
     }
@@ -96,10 +96,10 @@ abstract class HeaderSchemas {
   }
 
   /**
-   * Whether an unknown name may cause a read of the topic `schemas`: `MAX_REREADS` at once, then one per
+   * Whether an unknown name or id may cause a read of the topic `schemas`: `MAX_REREADS` at once, then one per
    * `REREAD_MS`. A record beyond that has its name without a text, and its header is not cached.
    */
-  #mayReread(): boolean {
+  protected mayReread(): boolean {
     const now = this.parts.now?.() ?? performance.now()
     this.#rereads = Math.min(MAX_REREADS, this.#rereads + (now - this.#countedAt) / REREAD_MS)
     this.#countedAt = now
@@ -199,7 +199,7 @@ export class LogSchemas extends HeaderSchemas implements SchemaResolver {
   }
 
   async findById(id: number): Promise<WriterSchema | undefined> {
-    if (!this.parts.table.get(id)) await this.reload()
+    if (!this.parts.table.get(id) && this.mayReread()) await this.reload()
     const row = this.parts.table.get(id)
     const writerSchema = row ? (this.#ownOrLogged(row.schema, row.avro) ?? undefined) : await this.#findInRegistry(id)
     if (writerSchema) this.#names.set(id, writerSchema)

@@ -33,8 +33,15 @@ export const NOT_OF_THE_LOG = {
   noSchemaId: 'the value does not start with a schema id',
   noKey: 'the record has no key',
   badKey: 'the key is not UTF-8',
+  nulInKey: 'the key contains a NUL character',
   badHeader: `the header ${SCHEMA_HEADER} does not have the format "Name.vN fingerprint"`,
 } as const
+
+/** The latest time of a `Date`. Records of other programs have any time of 64 bits, and -1 for none. */
+const MAX_TIMESTAMP = 8_640_000_000_000_000
+
+/** A record's time as one that every log can store. */
+export const timeOf = (timestamp: string): number => Math.min(Math.max(Number(timestamp), 0), MAX_TIMESTAMP)
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
@@ -48,6 +55,7 @@ export const parseRecord = (topic: Topic, partition: number, record: KafkaRecord
   } catch {
     return { unreadable: NOT_OF_THE_LOG.badKey }
   }
+  if (text.includes('\0')) return { unreadable: NOT_OF_THE_LOG.nulInKey }
   // A copy, so that a record does not keep the large buffer of its fetch in memory.
   const payload = Buffer.from(value.subarray(HEADER_BYTES))
   return {
@@ -58,7 +66,7 @@ export const parseRecord = (topic: Topic, partition: number, record: KafkaRecord
       key: text,
       ...schema,
       payload,
-      timestamp: Number(timestamp),
+      timestamp: timeOf(timestamp),
       partition,
       offset: Number(offset),
     }),

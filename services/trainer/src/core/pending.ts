@@ -105,8 +105,7 @@ export const addScored = (state: PendingState, score: Pick<ScoreState, 'turn' | 
 
 /** Removes a turn whose reward is withdrawn when a skip of it counts; a turn of an episode may still have an outcome. */
 export const removeSkipped = (state: PendingState, id: string): void => {
-  const turn = state.turns.turns.get(id)
-  if (!turn || !isOfEpisode(state, turn)) removePending(state, id)
+  if (!place(state, id)) removePending(state, id)
 }
 
 /** Moves a scored turn to its queue when its own record is read; a turn of an episode is added without a score. */
@@ -119,16 +118,17 @@ export const turnRead = (state: PendingState, id: string): void => {
 
 /**
  * Puts a turn that no batch has taken into its queue: a turn of an episode, since its outcome may be its only reward,
- * and any other turn with a reward.
+ * and any other turn with a reward. Returns whether it is there.
  */
-const place = (state: PendingState, id: string): void => {
+const place = (state: PendingState, id: string): boolean => {
   const { turns, scores, updates, policy } = state
   const turn = turns.turns.get(id)
   const score = scores.turns.get(id)
-  if (!turn || updateLine(updates, policy).spent.has(id) || (score && isTooLong(score))) return
+  if (!turn || updateLine(updates, policy).spent.has(id) || (score && isTooLong(score))) return false
   const rewarded = score !== undefined && score.reward !== null
-  if (rewarded || (unusable(policy, turn) === null && isOfEpisode({ turns }, turn)))
-    enqueue(state, queueOf(state, id), id)
+  if (!rewarded && (unusable(policy, turn) !== null || !isOfEpisode({ turns }, turn))) return false
+  enqueue(state, queueOf(state, id), id)
+  return true
 }
 
 /** Stores the time of a usable turn as the last activity of its key. */
