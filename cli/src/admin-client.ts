@@ -3,7 +3,7 @@
  * reached a gateway is `not_running`; an error after that is `no_reply`, since the command may have taken effect.
  */
 import { ERRORS, InstarError, type ErrorCode } from '@instar/events/errors'
-import { ADMIN_TOKEN_HEADER, readAdminToken } from '@instar/gateway/admin-token'
+import { ADMIN_TOKEN_HEADER, readAdminToken } from '@instar/process/admin-token'
 import { lookup } from 'node:dns/promises'
 import { request as createRequest, type IncomingMessage } from 'node:http'
 import { text } from 'node:stream/consumers'

@@ -11,6 +11,7 @@ import { randomBytes } from '@instar/gateway/random'
 import { announceUpgrade, openSnapshots, type EmbeddedLog, type EventLog } from '@instar/log'
 import type { Model, ServingEngine } from '@instar/engine/port'
 import { createCoreShare, holdsWeights, openModel, startServing, type CoreShare } from '@instar/policy'
+import { readAdminToken } from '@instar/process/admin-token'
 import {
   adminTokenIn,
   createMetrics,
@@ -24,6 +25,7 @@ import { createJudges, scorerConfig } from '@instar/scorer'
 import { startPostgres, type Postgres } from '@instar/projections'
 import type { PublisherPorts } from '@instar/publisher'
 import { trainerConfig, type TrainerPorts } from '@instar/trainer'
+import { gatewayUrl } from './config.ts'
 import type { PipelineConfig } from './pipeline-config.ts'
 import type { LineState, ThreadData } from './services-thread/protocol.ts'
 import { startThread, type ServicesThread } from './services-thread/thread.ts'
@@ -197,6 +199,13 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
     const options = { model: { contextLength, defaults }, database: postgres?.owner ?? null }
     await unlessAborted(hooks.signal, services, services.start(options))
     const { url } = await gateway.start()
+    const token =
+      config.gateway.adminToken ?? readAdminToken(config.gateway.adminTokenFile ?? adminTokenIn(config.data))
+    if (token !== null)
+      await services.gatewayAt({
+        url: gatewayUrl({ host: config.gateway.host ?? '127.0.0.1', port: Number(new URL(url).port) }),
+        key: token,
+      })
     return {
       url,
       model,

@@ -12,6 +12,7 @@ import {
   scorerConfig,
   withAgreement,
   type ClaimTable,
+  type GatewayAddress,
 } from '@instar/scorer'
 import {
   replay,
@@ -33,6 +34,8 @@ type ReplayRun = {
   /** Every turn of the log. */
   turns: TurnsState
   scorer: Parameters<typeof scorerConfig.parse>[0]
+  /** Where the base weights judge; absent: nowhere. */
+  gateway?: () => Promise<GatewayAddress>
 }
 
 const now = (): number => Date.now()
@@ -81,13 +84,13 @@ export const runReplay = async function* (
   }
 }
 
-/** Scores turns with the scorer's own judges: `--judge reactions` and `--judge llm`. Null for an unknown judge. */
+/** Scores turns with the scorer's own judges: `--judge reactions`, `--judge llm`, `--judge self`. Null for an unknown judge. */
 const createRescore =
   (run: ReplayRun, signal: AbortSignal): NonNullable<ReplayPorts['rescore']> =>
   (name) => {
     const config = scorerConfig.parse(run.scorer)
     const judge = judgeNamed(name)
-    const judges = judge ? createJudges(onlyJudge(config, judge), { now }) : []
+    const judges = judge ? createJudges(onlyJudge(config, judge), { now, gateway: run.gateway }) : []
     if (judges.length === 0) return null
     const reader = createTurnReader(run.log, (turn) => run.turns.turns.get(turn))
     // Values need the agreement of people on the branch, as on the line that it replays.

@@ -1,7 +1,7 @@
 /** A pipeline in this process, without a database, with conversations, for tests of its log. */
 import { deepEqual } from 'node:assert/strict'
 import OpenAI from 'openai'
-import { adminToken } from '../../services/gateway/src/receive/admin-token.ts'
+import { adminToken } from '@instar/process/admin-token'
 import { adminTokenIn, readSettings } from '@instar/process'
 import { startPipeline, type Pipeline } from '../../cli/src/pipeline.ts'
 import type { PipelineConfig } from '../../cli/src/pipeline-config.ts'

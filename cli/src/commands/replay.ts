@@ -67,7 +67,7 @@ const reportText = (report: ReplayReport): string =>
   `branch ${report.branch}: ${report.batches} batches, ${report.versions} versions in ${durationText(report.wallMs)}; ${comparisonText(report)}\n`
 
 export default command('replay', {
-  usage: '--branch NAME [--from VERSION|TIME] [--until VERSION|TIME] [--set NAME=VALUE]… [--judge reactions|llm]',
+  usage: '--branch NAME [--from VERSION|TIME] [--until VERSION|TIME] [--set NAME=VALUE]… [--judge reactions|llm|self]',
   help: `
 Trains again from the log, onto a branch; the served version does not change. With the recorded settings, the recorded
 batches are computed again, and each adapter must equal the recorded one bit for bit. With changed settings or another

@@ -205,7 +205,9 @@ export const gatewayCheck: Check = {
 
 export const judgeCheck: Check = {
   name: 'judge',
-  async run({ judge }) {
+  async run({ judge, judgeName }) {
+    if (judgeName === 'self') return [ok('the base weights of the served model (INSTAR_JUDGE=self)')]
+    if (judgeName === 'reactions') return [ok('reactions (INSTAR_JUDGE)')]
     if (judge === null) return [ok('reactions (INSTAR_JUDGE_URL selects a model instead)')]
     const response = await fetch(`${judge.url.replace(/\/$/, '')}/models`, {
       headers: judge.key === null ? {} : { authorization: `Bearer ${judge.key}` },

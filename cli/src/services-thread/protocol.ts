@@ -5,6 +5,7 @@ import type { CoreShare } from '@instar/policy'
 import type { MetricValues, Settings } from '@instar/process'
 import type { DatabaseConnection } from '@instar/projections'
 import type { PublisherPorts } from '@instar/publisher'
+import type { GatewayAddress } from '@instar/scorer'
 import type { TrainerPorts } from '@instar/trainer'
 import type { MessagePort } from 'node:worker_threads'
 import type { PipelineConfig } from '../pipeline-config.ts'
@@ -34,6 +35,8 @@ export type Calls = {
   line: { params: null; result: LineState | null }
   metrics: { params: null; result: MetricValues }
   promote: { params: string; result: unknown }
+  /** The gateway listens. */
+  gatewayAt: { params: GatewayAddress; result: null }
   replay: { params: ReplayFields; result: null }
   stop: { params: null; result: null }
 }

@@ -6,7 +6,7 @@ import { openModel, startLearning } from '@instar/policy'
 import type { Metrics } from '@instar/process'
 import { startProjections, watchProjections, type DatabaseConnection } from '@instar/projections'
 import { createPublisher, probesOf, publisherConfig, type Publisher, type PublisherPorts } from '@instar/publisher'
-import { createScorer, scorerConfig, type Scorer } from '@instar/scorer'
+import { createScorer, judgeText, scorerConfig, type GatewayAddress, type Scorer } from '@instar/scorer'
 import { createTrainer, progressText, trainerConfig, type Trainer, type TrainerPorts } from '@instar/trainer'
 import { join } from 'node:path'
 import { parseReplayOptions, runReplay } from '../replay.ts'
@@ -27,6 +27,8 @@ export type Services = {
   settled(): Promise<void>
   /** Null where nothing is learned. */
   line(): LineState | null
+  /** The gateway listens: until then the base weights cannot judge. */
+  gatewayAt(address: GatewayAddress): void
   /** Throws `not_available` where nothing is learned. */
   promote(branch: string): Promise<unknown>
   /** Throws `not_available` where nothing is learned, `bad_request`. */
@@ -96,13 +98,18 @@ export const startServices = async (
         () => learners.trainer.stop(),
         () => learners.publisher.stop(),
       )
-    const scorer = createScorer({ ...shared, logLine }, scorerConfig.parse(config.scorer))
+    const listening = Promise.withResolvers<GatewayAddress>()
+    const gateway = (): Promise<GatewayAddress> => listening.promise
+    const judge = scorerConfig.parse(config.scorer)
+    const scorer = createScorer({ ...shared, logLine, gateway }, judge)
     stops.push(() => scorer.stop())
+    if (judge.judges?.[0] === 'self') logLine(`The scorer is ${judgeText(judge)}.`)
     await Promise.all([scorer.start(), learners?.trainer.start(), learners?.publisher.start()])
     signal.throwIfAborted()
     return {
       stop,
       settled: () => settled(scorer, learners?.trainer ?? null, stopped.signal),
+      gatewayAt: listening.resolve,
       line: () => (learners ? lineState(learners.publisher) : null),
       async promote(branch) {
         const { publisher } = requireLearners(learners)
@@ -117,6 +124,7 @@ export const startServices = async (
           policy: trainer.state.policy,
           turns: trainer.state.turns,
           scorer: config.scorer,
+          gateway,
         }
         return runReplay(run, parseReplayOptions(fields), AbortSignal.any([stopped.signal, replaySignal]))
       },

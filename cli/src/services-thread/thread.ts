@@ -32,6 +32,8 @@ export type ServicesThread = {
   line(): Promise<LineState | null>
   metrics(): Promise<Calls['metrics']['result']>
   promote(branch: string): Promise<unknown>
+  /** Where the base weights judge. */
+  gatewayAt(address: Calls['gatewayAt']['params']): Promise<unknown>
   /** Aborting `signal` or returning from the iterator ends the replay. */
   replay(fields: ReplayFields, signal: AbortSignal): AsyncIterable<unknown>
   /** Resolves when the thread has ended. */
@@ -173,6 +175,7 @@ export const startThread = (data: ThreadData, hooks: ThreadHooks): ServicesThrea
     },
     line: () => call('line', null).result,
     metrics: () => call('metrics', null).result,
+    gatewayAt: (address) => call('gatewayAt', address).result,
     promote: (branch) => call('promote', branch).result,
     replay,
     async stop() {

@@ -8,7 +8,7 @@ import { openJoinedLog, type EventLog } from '@instar/log'
 import { lowerPriority } from '@instar/policy/learn/priority'
 import { createMetrics, logFolder, measuredLog, openLog } from '@instar/process'
 import { parentPort, workerData } from 'node:worker_threads'
-import type { CallName, FromServices, ReplayFields, ThreadData, ToServices } from './protocol.ts'
+import type { CallName, Calls, FromServices, ReplayFields, ThreadData, ToServices } from './protocol.ts'
 import {
   describeFingerprint,
   loadLearning,
@@ -56,6 +56,8 @@ const call = async (services: Services, id: number, name: CallName, params: unkn
       return services.line()
     case 'metrics':
       return metrics.values()
+    case 'gatewayAt':
+      return services.gatewayAt(params as Calls['gatewayAt']['params'])
     case 'promote':
       return services.promote(params as string)
     case 'replay':

@@ -26,6 +26,9 @@ const secret = z.string().transform((path, context) => {
 })
 const flag = z.enum(['0', '1', 'true', 'false']).transform((text) => text === '1' || text === 'true')
 
+/** Minimum length of an admin token in characters; a shorter one could be guessed. */
+export const LEAST_TOKEN = 20
+
 /** The default file of the admin token in a data folder. */
 export const adminTokenIn = (data: string): string => join(data, 'admin.token')
 
@@ -88,14 +91,16 @@ export const environment = z
       .refine((partitions) => partitions !== null, `must be ${PARTITIONS_FORM}`)
       .optional(),
     INSTAR_REPLICATION: z.coerce.number().int().min(1).max(9).default(1),
+    INSTAR_JUDGE: z.string().optional(),
     INSTAR_JUDGE_URL: z.url().optional(),
     INSTAR_JUDGE_MODEL: z.string().optional(),
     INSTAR_JUDGE_KEY: z.string().optional(),
+    INSTAR_GATEWAY: z.url().optional(),
     INSTAR_SETTINGS: z.string().optional(),
     INSTAR_OPEN: flag.default(false),
     INSTAR_KEYS: z.string().optional(),
     INSTAR_KEY: z.string().optional(),
-    INSTAR_ADMIN_TOKEN: z.string().min(20, 'has fewer than 20 characters').optional(),
+    INSTAR_ADMIN_TOKEN: z.string().min(LEAST_TOKEN, `has fewer than ${LEAST_TOKEN} characters`).optional(),
     INSTAR_ADMIN_TOKEN_FILE: z.string().optional(),
     INSTAR_ORIGINS: z
       .string()
@@ -123,11 +128,15 @@ export const environment = z
     DATABASE_PASSWORD_FILE: secret.optional(),
     DATABASE_READER_PASSWORD_FILE: secret.optional(),
   })
-  .refine((env) => (env.INSTAR_CANDIDATES ?? 1) === 1 || env.INSTAR_JUDGE_URL !== undefined, {
-    path: ['INSTAR_CANDIDATES'],
-    message:
-      'requires an LLM judge (INSTAR_JUDGE_URL): the reactions judge scores an answer by the reaction to it, and background candidates get none',
-  })
+  .refine(
+    ({ INSTAR_CANDIDATES: candidates = 1, INSTAR_JUDGE: judge, INSTAR_JUDGE_URL: url }) =>
+      candidates === 1 || url !== undefined || judge === 'self',
+    {
+      path: ['INSTAR_CANDIDATES'],
+      message:
+        'requires a model as judge (INSTAR_JUDGE_URL, or INSTAR_JUDGE=self): the reactions judge scores an answer by the reaction to it, and background candidates get none',
+    },
+  )
   .refine((env) => env.INSTAR_ENGINE_ACCEPTS === undefined || env.INSTAR_ENGINE.startsWith('openai+'), {
     path: ['INSTAR_ENGINE_ACCEPTS'],
     message:

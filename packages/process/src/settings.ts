@@ -45,6 +45,8 @@ const settingsOf = (env: ParsedEnvironment, cwd: string) => {
     ...logSettings(env, cwd),
     ...databaseSettings(env),
     learning: { source: sourceOf(env.INSTAR_SETTINGS, cwd), environment: learningEnvironment(env) },
+    /** INSTAR_JUDGE; null: not set. */
+    judgeName: env.INSTAR_JUDGE ?? null,
     judge:
       env.INSTAR_JUDGE_URL === undefined
         ? null
@@ -61,6 +63,8 @@ const serverSettings = (env: ParsedEnvironment, cwd: string, data: string) => ({
   open: env.INSTAR_OPEN,
   /** The file of the API keys. */
   keyFile: pathOf(cwd, env.INSTAR_KEYS) ?? join(data, 'keys.json'),
+  /** The gateway that a scorer of its own asks where the base weights judge. */
+  gatewayUrl: env.INSTAR_GATEWAY ?? `http://127.0.0.1:${env.INSTAR_PORT}`,
   /** The API key that commands send to a gateway; null: none. */
   key: env.INSTAR_KEY ?? null,
   /**
@@ -149,6 +153,11 @@ const learningEnvironment = (env: ParsedEnvironment): EnvironmentValue[] =>
       setting: 'judge.idleMs',
       variable: 'INSTAR_SESSION_IDLE',
       value: env.INSTAR_SESSION_IDLE === undefined ? undefined : Math.round(1000 * env.INSTAR_SESSION_IDLE),
+    },
+    {
+      setting: 'judge.order',
+      variable: 'INSTAR_JUDGE',
+      value: env.INSTAR_JUDGE === undefined ? undefined : [env.INSTAR_JUDGE],
     },
     { setting: 'judge.llm.url', variable: 'INSTAR_JUDGE_URL', value: env.INSTAR_JUDGE_URL },
     {

@@ -1,6 +1,7 @@
 /** The gateway's settings, validated and frozen. Only main.ts and the CLI read the environment. */
+import { LEAST_TOKEN } from '@instar/process'
 import { z } from 'zod'
-import { LEAST_TOKEN, SCOPES } from './receive/core/keys.ts'
+import { SCOPES } from './receive/core/keys.ts'
 
 const ORIGIN = /^https?:\/\/[^/?#@\s]+$/i
 

@@ -27,7 +27,7 @@ import { recordScorerMetrics } from './shell/metrics.ts'
 import { snapshotVersion, stateOfSnapshot } from './shell/snapshot.ts'
 import type { ScorerWork } from './work.ts'
 
-export { judgeNamed, onlyJudge, scorerConfig } from './config.ts'
+export { judgeNamed, judgeText, onlyJudge, scorerConfig } from './config.ts'
 export { judgeSection } from './section.ts'
 export {
   closeIdle,
@@ -50,6 +50,7 @@ export { judgeTurn, type Judge } from './shell/judges.ts'
 export { reactionsJudge } from './shell/reactions-judge.ts'
 export { reactionModel } from './shell/weights.ts'
 export { createLlmJudge } from './shell/llm-judge.ts'
+export type { GatewayAddress } from './shell/self-judge.ts'
 
 export type ScorerPorts = DeciderPorts & {
   /** Receives one line, for people, when a judge cannot be reached or is replaced, and one when it recovers. */
@@ -57,6 +58,8 @@ export type ScorerPorts = DeciderPorts & {
   /** Calls `then` once, after `ms`; returns how to cancel it. Default: the process's timers. */
   after?: (ms: number, then: () => void) => () => void
   fetch?: typeof fetch
+  /** The gateway through which the base weights judge. */
+  gateway?: JudgePorts['gateway']
   /** Instead of those that the configuration names. */
   judges?: readonly Judge[]
   metrics?: Metrics

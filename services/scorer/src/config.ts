@@ -1,8 +1,9 @@
 /** Settings of the scorer. */
+import { nearestName } from '@instar/process'
 import { z } from 'zod'
 
 /** The judges of shell/judge-table.ts. */
-const JUDGE_NAMES = ['llm', 'reactions'] as const
+const JUDGE_NAMES = ['llm', 'reactions', 'self'] as const
 export type JudgeName = (typeof JUDGE_NAMES)[number]
 
 /** Former names. Recorded verdicts keep them; settings may still use them. */
@@ -12,46 +13,83 @@ const ALIASES: Readonly<Record<string, JudgeName>> = { signals: 'reactions' }
 export const judgeNamed = (name: string): JudgeName | null =>
   ALIASES[name] ?? JUDGE_NAMES.find((one) => one === name) ?? null
 
+/** Of a judge that is a model. */
+const asked = {
+  votes: z.int().min(1).max(15).default(3).describe('replies per turn; a strict majority of them is the verdict'),
+  temperature: z.number().min(0).max(2).default(0.6).describe('temperature of the replies; one vote is greedy'),
+  maxTokens: z.int().positive().default(1024).describe('limit of a reply, tokens'),
+  rubric: z.string().nullable().default(null).describe('what counts as good here, beside the general rubric'),
+  timeoutMs: z.int().positive().default(60_000).describe('milliseconds for one reply'),
+  giveUpMs: z
+    .int()
+    .nonnegative()
+    .default(15 * 60_000)
+    .describe('milliseconds for which a judge that cannot be reached is waited for; then the turn is skipped'),
+  failures: z
+    .int()
+    .nonnegative()
+    .default(6)
+    .describe('failed attempts in a row after which the reactions judge takes over; 0: never'),
+  agreement: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(0.5)
+    .describe(
+      'agreement with the reactions judge: least share of the last 48 opinions that have its sign; below, it takes over; 0: no limit',
+    ),
+  retryMs: z
+    .int()
+    .positive()
+    .default(30_000)
+    .describe('milliseconds between two turns with which a judge that was replaced is tried again'),
+  firstRetryMs: z.int().positive().default(500).describe('milliseconds before the first retry; doubled for each next'),
+}
+
 const llm = z
   .object({
     url: z.url().describe('base of an OpenAI-compatible API, `…/v1`; setting it selects this judge'),
     model: z.string().min(1).default('default').describe('name of the model at the API'),
     key: z.string().nullable().default(null),
-    votes: z.int().min(1).max(15).default(3).describe('replies per turn; a strict majority of them is the verdict'),
-    temperature: z.number().min(0).max(2).default(0.6).describe('temperature of the replies; one vote is greedy'),
-    maxTokens: z.int().positive().default(1024).describe('limit of a reply, tokens'),
-    rubric: z.string().nullable().default(null).describe('what counts as good here, beside the general rubric'),
-    timeoutMs: z.int().positive().default(60_000).describe('milliseconds for one reply'),
-    giveUpMs: z
-      .int()
-      .nonnegative()
-      .default(15 * 60_000)
-      .describe('milliseconds for which a judge that cannot be reached is waited for; then the turn is skipped'),
-    failures: z
-      .int()
-      .nonnegative()
-      .default(6)
-      .describe('failed attempts in a row after which the reactions judge takes over; 0: never'),
-    agreement: z
-      .number()
-      .min(0)
-      .max(1)
-      .default(0.5)
-      .describe(
-        'agreement with the reactions judge: least share of the last 48 opinions that have its sign; below, it takes over; 0: no limit',
-      ),
-    retryMs: z
-      .int()
-      .positive()
-      .default(30_000)
-      .describe('milliseconds between two turns with which a judge that was replaced is tried again'),
-    firstRetryMs: z
-      .int()
-      .positive()
-      .default(500)
-      .describe('milliseconds before the first retry; doubled for each next'),
+    ...asked,
   })
   .readonly()
+
+/** The base weights judge through the gateway, for which they have time while no request runs. */
+const self = z
+  .object({
+    ...asked,
+    maxTokens: asked.maxTokens.unwrap().default(160).describe('limit of a reply, tokens'),
+    characters: z
+      .int()
+      .min(400)
+      .default(4000)
+      .describe('characters of what was said that a judgement is shown; of longer texts the two ends'),
+    timeoutMs: asked.timeoutMs
+      .unwrap()
+      .default(120_000)
+      .describe('milliseconds for one reply, with its wait until no request runs'),
+  })
+  .readonly()
+
+/** Names as they stand, former ones as the present ones. Refuses an unknown one with the nearest. */
+const judgeNames = z.preprocess(
+  (given, context) => {
+    if (!Array.isArray(given)) return given
+    return given.map((name: unknown, i) => {
+      if (typeof name !== 'string') return name
+      const known = judgeNamed(name)
+      if (known === null)
+        context.addIssue({
+          code: 'custom',
+          path: [i],
+          message: `there is no judge of this name; did you mean ${nearestName(name, JUDGE_NAMES)}?`,
+        })
+      return known ?? name
+    })
+  },
+  z.array(z.enum(JUDGE_NAMES)),
+)
 
 export const scorerConfig = z
   .object({
@@ -86,13 +124,12 @@ export const scorerConfig = z
       .max(64)
       .default(4)
       .describe('scores of the same request, answer and reaction in 24 hours; more are skipped as `duplicate`'),
-    judges: z
-      .array(
-        z.preprocess((name) => (typeof name === 'string' ? (judgeNamed(name) ?? name) : name), z.enum(JUDGE_NAMES)),
-      )
+    judges: judgeNames
       .nullable()
       .default(null)
-      .describe('the first judge with an opinion decides; null: `llm` where one is configured, else `reactions`'),
+      .describe(
+        'the first judge with an opinion decides; null: `llm` where one is configured, else `reactions`. `self`: the base weights of the served model',
+      ),
     reactions: z
       .object({
         movedOn: z
@@ -106,19 +143,36 @@ export const scorerConfig = z
       .readonly()
       .prefault({}),
     llm: llm.nullable().default(null),
+    self: self.prefault({}),
+  })
+  .refine(({ judges, llm: configured }) => configured !== null || judges?.includes('llm') !== true, {
+    path: ['judges'],
+    message: 'the judge `llm` needs judge.llm.url (INSTAR_JUDGE_URL)',
   })
   .readonly()
 
 export type ScorerConfig = z.infer<typeof scorerConfig>
 export type LlmConfig = z.infer<typeof llm>
+export type SelfConfig = z.infer<typeof self>
 
 /** With this judge alone: no other steps in for it. */
 export const onlyJudge = (config: ScorerConfig, judge: JudgeName): ScorerConfig => ({
   ...config,
   judges: [judge],
   llm: config.llm && { ...config.llm, failures: 0, agreement: 0 },
+  self: { ...config.self, failures: 0, agreement: 0 },
 })
 
 /** `llm` where one is configured, else `reactions`. */
 export const judgeOrder = (config: ScorerConfig): readonly JudgeName[] =>
   config.judges ?? (config.llm ? ['llm'] : ['reactions'])
+
+/** What judges, for people. */
+export const judgeText = (config: ScorerConfig): string => {
+  const [first] = judgeOrder(config)
+  return first === 'llm' && config.llm
+    ? `judging with ${config.llm.model}`
+    : first === 'self'
+      ? 'judging with the base weights of the served model'
+      : 'judging by reactions'
+}

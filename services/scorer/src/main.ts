@@ -1,6 +1,7 @@
 /** The scorer as a process of its own, on Kafka. */
+import { adminToken } from '@instar/process/admin-token'
 import { hostOf, readSettingsFile, recordSettings, resolveSection, runService } from '@instar/process'
-import { createJudges, createScorer, judgeSection } from './app.ts'
+import { createJudges, createScorer, judgeSection, judgeText } from './app.ts'
 
 process.exitCode = await runService(
   'scorer',
@@ -19,10 +20,15 @@ process.exitCode = await runService(
       now: now(),
       signal,
     })
-    const scorer = createScorer({ log, snapshots, metrics, now, logLine, onFatal }, config)
+    // The gateway may not have started: who comes first makes the token.
+    const gateway = async () => ({
+      url: settings.gatewayUrl,
+      key: settings.adminToken ?? adminToken(settings.adminTokenFile),
+    })
+    const scorer = createScorer({ log, snapshots, metrics, now, logLine, onFatal, gateway }, config)
     await scorer.start()
     return {
-      line: config.llm === null ? 'judging by reactions' : `judging with ${config.llm.model}`,
+      line: judgeText(config),
       health: () => ({ status: 'ready', problem: null, ...scorer.work() }),
       stop: () => scorer.stop(),
     }

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { InstarError } from '@instar/events'
 import { startRig } from '../../../../test/kit/gateway.ts'
-import { adminToken, readAdminToken } from './admin-token.ts'
+import { adminToken, readAdminToken } from '@instar/process/admin-token'
 
 const TOKEN = 'instar-admin-of-the-tests-0123456789'
 

@@ -13,7 +13,7 @@ import type { GatewayConfig } from '../config.ts'
 import { checkBind, checkJson, checkLocal, tokenOf } from './core/guard.ts'
 import { ADMIN, checkKey, hasExpired, type Key, type Scope } from './core/keys.ts'
 import { WrongKeys } from './core/wrong-keys.ts'
-import { ADMIN_TOKEN_HEADER } from './admin-token.ts'
+import { ADMIN_TOKEN_HEADER } from '@instar/process/admin-token'
 import { LOOK_MS, type Keyring } from './keyring.ts'
 import { Bodies, createRates, type Visit } from './limits.ts'
 

@@ -55,17 +55,15 @@ const MOST = 12_000
 const MOST_WRAPPED = 2000
 const MOST_SYSTEM = 4000
 const MOST_MESSAGE = 2000
-const excerpt = (text: string, most = MOST): string =>
+export const excerpt = (text: string, most = MOST): string =>
   text.length <= most
     ? text
-    : `${text.slice(0, most / 2)}\n[… ${text.length - most} characters left out …]\n${text.slice(-most / 2)}`
+    : `${text.slice(0, Math.ceil(most / 2))}\n[… ${text.length - most} characters left out …]\n${text.slice(-Math.floor(most / 2))}`
 
-/** `nonce`: random, new for each request. */
-export const judgePrompt = (
-  evidence: Evidence,
-  rubric: string | null,
-  nonce: string,
-): { role: 'system' | 'user'; content: string }[] => {
+export type JudgeMessage = { role: 'system' | 'user' | 'assistant'; content: string }
+
+/** `nonce`: random, new for each turn. */
+export const judgePrompt = (evidence: Evidence, rubric: string | null, nonce: string): JudgeMessage[] => {
   const { before } = evidence
   const shown = {
     ...(before === undefined

@@ -108,9 +108,10 @@ test('hints that only name what to avoid are not used', async (t) => {
   assert.deepEqual(await judge(url, { votes: 1 }), { value: -1, note: 'bad', hint: null })
 })
 
-test('the evidence is in a fence with a random name, which its text cannot close', async (t) => {
+test('the evidence is in a fence with a random name, new for each turn, which its text cannot close', async (t) => {
   const { url, asked } = await endpoint(t, () => ({ verdict: 'good' }))
   await judge(url, { votes: 2 })
+  await judge(url, { votes: 1 })
   const fences = asked.map(({ messages }) => {
     const content = messages[1]!.content
     const [, name, json] = /^<(evidence-[0-9a-f]{24})>\n(.*)\n<\/\1>$/s.exec(content) ?? []
@@ -120,7 +121,8 @@ test('the evidence is in a fence with a random name, which its text cannot close
     assert.ok(messages[0]!.content.includes(name))
     return name
   })
-  assert.notEqual(fences[0], fences[1])
+  assert.equal(fences[0], fences[1])
+  assert.notEqual(fences[1], fences[2])
 })
 
 test('text in wrappers is given beside the message, shortened in the middle, and absent without a wrapper', async (t) => {

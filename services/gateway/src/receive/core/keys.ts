@@ -26,9 +26,6 @@ export type Key = {
   concurrent: number | null
 }
 
-/** Minimum length of an admin token in characters; a shorter one could be guessed. */
-export const LEAST_TOKEN = 20
-
 /** The caller that sends the admin token: it may run commands and nothing else. */
 export const ADMIN: Key = Object.freeze({
   id: 'admin token',

@@ -2,12 +2,12 @@
  * The admin token authorizes commands where there are no API keys. Only users who can read the data folder have it.
  * Other users of the machine and pages in a browser reach the gateway's port but not its files.
  */
-import { InstarError } from '@instar/events'
+import { InstarError } from '@instar/events/errors'
 import { randomBytes } from 'node:crypto'
 import { closeSync, constants, fstatSync, linkSync, mkdirSync, openSync } from 'node:fs'
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { LEAST_TOKEN } from './core/keys.ts'
+import { LEAST_TOKEN } from '../environment.ts'
 
 /** The header of the token; `Authorization: Bearer` works as well. */
 export const ADMIN_TOKEN_HEADER = 'x-instar-admin-token'
