@@ -330,7 +330,7 @@ test('dead letters: one finding for each topic and cause, with positions', () =>
   deepEqual(levels(found), ['note', 'note', 'note'])
   match(
     found[0]!.found,
-    /^turns: 4 records that cannot be decoded: 3@9 \(.*\), 3@10 \(the record has no key\), 3@11 \(/,
+    /^turns: 5 records that cannot be decoded: 3@9 \(.*\), 3@10 \(the record has no key\), 3@11 \(/,
   )
   match(found[0]!.todo!, /other than Instar writes/)
   match(found[1]!.found, /^turns: 1 record .*3@20 \(written by a test of ours\)/)
