@@ -63,16 +63,17 @@ export const mintedIdsInText = (text: string): MintedId[] =>
 
 /** The minted ids in the messages, one for each turn; those of the last message first. */
 export const mintedIdsIn = (messages: readonly Message[]): MintedId[] => {
-  const found: MintedId[] = []
+  const found = new Map<string, MintedId>()
   for (const message of messages.toReversed()) {
     const ids: unknown[] = [message['tool_call_id'], ...(message.minted ?? [])]
     const calls = message['tool_calls']
     if (Array.isArray(calls)) for (const call of calls) ids.push((call as { id?: unknown } | null)?.id)
     for (const id of ids) {
       const minted = parseMintedId(id)
-      if (minted && !found.some(({ session, turn }) => session === minted.session && turn === minted.turn))
-        found.push(minted)
+      if (!minted) continue
+      const name = minted.session + minted.turn
+      if (!found.has(name)) found.set(name, minted)
     }
   }
-  return found
+  return [...found.values()]
 }

@@ -129,6 +129,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     engine,
     random,
     tailWaitMs,
+    bodyLimit: config.bodyLimit,
     policy,
     capture,
     pool,

@@ -37,11 +37,18 @@ export const resolvedBody = (body: Fields, found: ReadonlyMap<string, Reference>
   const before = typeof previous === 'string' ? found.get(previous) : undefined
   // A turn of another dialect cannot be continued: its conversation does not consist of items.
   if (before && before.dialect !== 'responses') throw unknownReference(body, String(previous))
+  const items = new Map<Reference, ReadonlyMap<unknown, Fields>>()
+  const itemsById = (reference: Reference): ReadonlyMap<unknown, Fields> => {
+    const known = items.get(reference) ?? new Map(outputItems(reference).map((output) => [output['id'], output]))
+    items.set(reference, known)
+    return known
+  }
   const input = inputOf(body).flatMap((item): Fields[] => {
     const id = referredTo(item)
     if (id === null) return [item]
     const reference = found.get(id)
-    return reference ? outputItems(reference).filter((output) => sameId(output['id'], id)) : []
+    const output = reference && itemsById(reference).get(alphanumeric(id))
+    return output ? [output] : []
   })
   const resolved = { ...rest, input: [...(before ? [...inputOf(before.body), ...outputItems(before)] : []), ...input] }
   return Object.defineProperty(resolved, 'previous_response_id', { value: previous })
@@ -57,4 +64,5 @@ const outputItems = ({ session, turn, choice, body }: Reference): Fields[] =>
     sealed: true,
   })
 
-const sameId = (a: unknown, b: string): boolean => typeof a === 'string' && a === b.replace(/[^A-Za-z0-9]/g, '')
+/** Without the characters that an agent inserted. */
+const alphanumeric = (id: string): string => id.replace(/[^A-Za-z0-9]/g, '')

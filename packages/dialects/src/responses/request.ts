@@ -116,8 +116,17 @@ const conversationOf = (body: Fields, accepts: AcceptedMedia): Message[] => {
 const REASONING_MESSAGE = /^\s*<think>([^]*?)<\/think>\s*$/
 
 type ToolCall = { id: unknown; type: 'function'; function: { name: string; arguments: string } }
-/** The items of one answer. `texts` is null until a message item. `minted`: the minted ids of its items. */
-type AnswerItems = { texts: string[] | null; reasoning: string[]; calls: ToolCall[]; minted: string[] }
+/**
+ * The items of one answer. `texts` is null until a message item. `minted`: the minted ids of its items; `turns`: the
+ * turns that these name.
+ */
+type AnswerItems = {
+  texts: string[] | null
+  reasoning: string[]
+  calls: ToolCall[]
+  minted: string[]
+  turns: Set<string>
+}
 
 /**
  * The messages of the items. Adjacent reasoning, assistant and call items are one answer. A new answer begins with a
@@ -133,8 +142,8 @@ const messagesOf = (items: readonly Fields[], accepts: AcceptedMedia): Message[]
   }
   const answer = (item: Fields, opens: boolean): AnswerItems => {
     const { open } = at
-    if (open && opens && (open.texts !== null || open.calls.length > 0) && !ofOneTurn(open.minted, item['id'])) close()
-    return (at.open ??= { texts: null, reasoning: [], calls: [], minted: [] })
+    if (open && opens && (open.texts !== null || open.calls.length > 0) && !ofOneTurn(open, item['id'])) close()
+    return (at.open ??= { texts: null, reasoning: [], calls: [], minted: [], turns: new Set() })
   }
   for (const [i, item] of items.entries()) {
     const where = `input[${i}]`
@@ -148,7 +157,7 @@ const messagesOf = (items: readonly Fields[], accepts: AcceptedMedia): Message[]
       const content = joinedText(partsOf(item['content'], `${where}.content`, TEXT_ONLY))
       const reasoning = REASONING_MESSAGE.exec(content)?.[1]
       if (reasoning !== undefined) into.reasoning.push(reasoning.trim())
-      else into.texts = [...(into.texts ?? []), content]
+      else (into.texts ??= []).push(content)
       addMinted(into, item['id'])
     } else if (type === 'function_call' || type === 'custom_tool_call') {
       const into = answer(item, false)
@@ -165,14 +174,19 @@ const messagesOf = (items: readonly Fields[], accepts: AcceptedMedia): Message[]
   return out
 }
 
-/** Whether the id was minted for the turn of one of `minted`. */
-const ofOneTurn = (minted: readonly string[], id: unknown): boolean => {
+/** Whether the id was minted for the turn of an item of the answer. */
+const ofOneTurn = ({ turns }: AnswerItems, id: unknown): boolean => {
   const parsed = parseMintedId(id)
-  return parsed !== null && minted.some((other) => parseMintedId(other)?.turn === parsed.turn)
+  return parsed !== null && turns.has(parsed.turn)
 }
 
 const addMinted = (into: AnswerItems, ...ids: unknown[]): void => {
-  for (const id of ids) if (parseMintedId(id)) into.minted.push(String(id))
+  for (const id of ids) {
+    const parsed = parseMintedId(id)
+    if (!parsed) continue
+    into.minted.push(String(id))
+    into.turns.add(parsed.turn)
+  }
 }
 
 const messageOf = ({ texts, reasoning, calls, minted }: AnswerItems): Message => ({

@@ -16,6 +16,8 @@ export type AnswerPorts = AdmissionPorts &
   RequestPorts & {
     model: Model
     now: () => number
+    /** Bytes of a request body, also with the items that it refers to. */
+    bodyLimit: number
     learning: boolean
     pingMs: number
     stalledMs: number

@@ -1,41 +1,87 @@
 /** Resolves ids of ours in a body to what they name on the log: an item of an answer, or a whole earlier response. */
 import { parseMintedId, turnIdPart, parseJson, type Dialect, type Fields, type Reference } from '@instar/dialects'
-import { readWritten, type TurnState } from '@instar/events'
+import { InstarError, readWritten, type TurnState } from '@instar/events'
 import type { TurnReader } from '@instar/log'
 import { parseAnswer } from '@instar/dialects'
+import { setImmediate as nextPass } from 'node:timers/promises'
 import { keyOfSession, sessionState, type SessionIndex } from './core/session-index.ts'
 import type { Tail } from './tail.ts'
 
-export type ReferencePorts = { index: SessionIndex; tail: Tail; reader: TurnReader; tailWaitMs: number }
+/** `bodyLimit`: bytes of a request body, also of one whose references are resolved. */
+export type ReferencePorts = {
+  index: SessionIndex
+  tail: Tail
+  reader: TurnReader
+  tailWaitMs: number
+  bodyLimit: number
+}
+
+/** References of a request; an answer of the gateway has a few items. */
+export const MOST_REFERENCES = 32_768
 
 /**
- * The body with its references resolved, or the body itself without references. Throws the dialect's error for an id
- * that does not belong to this key.
+ * The body with its references resolved, or the body itself without references. Each turn is read once, and other
+ * requests are served between two turns. Throws the dialect's error for an id that does not belong to this key,
+ * `bad_request` for more than MOST_REFERENCES and `body_too_large`.
  */
 export const resolveReferences = async (
   ports: ReferencePorts,
   dialect: Dialect,
   key: string | null,
   body: Fields,
+  signal?: AbortSignal,
 ): Promise<Fields> => {
   const ids = dialect.references(body)
   if (ids.length === 0) return body
+  if (ids.length > MOST_REFERENCES)
+    throw new InstarError(
+      'bad_request',
+      `The request refers to ${ids.length} items; at most ${MOST_REFERENCES} are taken.`,
+      { limit: MOST_REFERENCES },
+    )
+  // The request of an earlier response is continued; of other requests only what their items need is held.
+  const continued = dialect.name === 'responses' ? body['previous_response_id'] : ids[0]
   const found = new Map<string, Reference>()
+  const byTurn = new Map<string, Reference>()
+  let bytes = 0
   for (const id of ids) {
-    const turn = await turnOfId(ports, key, id)
-    const reference = turn && (await referenceTo(ports.reader, turn))
-    if (!reference || isWithheld(turn, reference)) throw dialect.unknownReference(body, id)
-    found.set(id, reference)
+    if (!found.has(id)) {
+      signal?.throwIfAborted()
+      const turn = await turnOfId(ports, key, id)
+      const known = turn && byTurn.get(turn.turn)
+      if (!known) await nextPass()
+      const reference = known ?? (turn && (await referenceTo(ports.reader, turn)))
+      if (!reference || isWithheld(turn!, reference)) throw dialect.unknownReference(body, id)
+      const used = continued === id || known ? reference : { ...reference, body: ofItems(reference.body) }
+      if (continued === id) bytes += (await ports.reader.body(reference.turn)).length
+      byTurn.set(reference.turn, used)
+      found.set(id, used)
+    }
+    bytes += sizeOf(found.get(id)!)
+    if (bytes > ports.bodyLimit)
+      throw new InstarError(
+        'body_too_large',
+        `The request is larger than ${ports.bodyLimit} bytes with the items that it refers to.`,
+        { limit: ports.bodyLimit },
+      )
   }
   return dialect.resolved(body, found)
 }
+
+const ofItems = ({ store, tools }: Fields): Fields => ({ store, tools })
+
+/** Characters of the answer. */
+const sizeOf = ({ choice: { shown } }: Reference): number =>
+  shown.calls.reduce((sum, { name, arguments: args }) => sum + name.length + args.length, 0) +
+  shown.content.length +
+  shown.reasoning.length
 
 /**
  * The turn whose response to this key contained the id (an answer's, an item's, a tool call's); undefined for any other
  * id. Waits for the end of the log, since another gateway may have issued it just before.
  */
 export const turnOfId = async (
-  ports: Omit<ReferencePorts, 'reader'>,
+  ports: Pick<ReferencePorts, 'index' | 'tail' | 'tailWaitMs'>,
   key: string | null,
   id: string,
 ): Promise<TurnState | undefined> =>

@@ -8,6 +8,7 @@ import { encodeRecord, type Event, type ResponseDeleted } from '@instar/events'
 import { openMemoryLog, type EventLog } from '@instar/log'
 import OpenAI from 'openai'
 import { eventsOf, sha256, startRig, turnsOf, type Rig } from '../../../../test/kit/gateway.ts'
+import { MOST_REFERENCES } from './references.ts'
 
 const CALL = '<think>\nSum.\n</think>\n\nI add.\n<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>'
 const tools = [
@@ -228,6 +229,39 @@ test('a response of another key is not found, a cut one has its status, and unsu
     for await (const event of await as('one').responses.create({ model: 'policy', input: 'fail', stream: true }))
       if ('response' in event) cut = event.response.id
     assert.equal((await as('one').responses.retrieve(cut)).status, 'failed')
+  } finally {
+    await rig.stop()
+  }
+})
+
+test('items that a request refers to count towards the size of its body, and their number has a limit', async () => {
+  const said = 'All that there is to say. '.repeat(40)
+  const rig = await startRig({ script: () => said, settings: { ...QUICK.settings, bodyLimit: 200_000 } })
+  try {
+    const { output } = await rig.client.responses.create({ model: 'policy', input: 'Hi' })
+    const { id } = output[0]!
+    const refer = (count: number, path = ''): Promise<Response> =>
+      rig.fetch(`/v1/responses${path}`, {
+        json: {
+          model: 'policy',
+          input: [...Array.from({ length: count }, () => ({ id })), { role: 'user', content: 'And?' }],
+        },
+      })
+    const codeOf = async (response: Response): Promise<unknown> =>
+      ((await response.json()) as { error?: { code: string } }).error?.code
+    assert.equal(await codeOf(await refer(1)), undefined)
+    const fitting = Math.floor(200_000 / said.length)
+    assert.equal(await codeOf(await refer(fitting)), 'context_length_exceeded')
+    for (const path of ['', '/input_tokens'])
+      assert.equal(await codeOf(await refer(fitting + 1, path)), 'body_too_large', path)
+    const other = await startRig({ log: rig.log, ...QUICK })
+    const many = await other.fetch('/v1/responses', {
+      json: { model: 'policy', input: Array.from({ length: MOST_REFERENCES + 1 }, () => ({ id })) },
+    })
+    const { error } = (await many.json()) as { error: { code: string; message: string } }
+    assert.deepEqual([many.status, error.code], [400, 'bad_request'])
+    assert.match(error.message, /refers to 32769 items/)
+    await other.stop()
   } finally {
     await rig.stop()
   }
