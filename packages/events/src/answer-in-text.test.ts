@@ -73,3 +73,10 @@ test('the hash of a text depends on its words in lower case only, and matches a 
     { hash: wordsHash('οδος')!, rest: ' σοφιας, Athens' },
   ])
 })
+
+test('millions of closing signs after an answer are no error', () => {
+  for (const signs of ['. ', '</a>'])
+    for (const behind of ['', '\nObservation: it is.'])
+      assert.doesNotThrow(() => textAfterAnswer(`Yes${signs.repeat(5_000_000)}${behind}`, '', 'Yes'))
+  assert.equal(textAfterAnswer(`Yes${'. '.repeat(1000)}\nObservation: it is.`, '', 'Yes'), 'Observation: it is.')
+})

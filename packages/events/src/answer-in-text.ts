@@ -62,6 +62,8 @@ export const matchingPrefixes = (text: string, hashes: ReadonlySet<string>): { h
  * Quotes, brackets and fences that close an answer, and closing tags that a stop string removed and an agent restored.
  */
 const CLOSING = /^(?:\s*(?:[.,;:!?…"'`()[\]{}]+|<\/\w+>))*\s*/u
+/** Characters in which they are looked for. In millions of them the pattern throws a RangeError. */
+const MOST_CLOSING = 65_536
 /** How agents label the text that they append to an answer: a tool call, or its result. */
 const LABEL = new RegExp(
   [
@@ -78,7 +80,7 @@ const LABEL = new RegExp(
  * is none. Null if the rest has no label of an agent: then the message only begins with the same words as the answer.
  */
 export const appendedText = (rest: string): string | null => {
-  const closing = CLOSING.exec(rest)![0]
+  const closing = CLOSING.exec(rest.slice(0, MOST_CLOSING))![0]
   const appended = rest.slice(closing.length)
   if (appended === '') return ''
   return /[\n>]/.test(closing) && LABEL.test(appended) ? appended : null

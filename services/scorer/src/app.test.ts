@@ -1,6 +1,7 @@
 /** The whole scorer on a log in memory: captured turns are scored. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import {
   decodeRecord,
   encodeEvent,
@@ -307,4 +308,61 @@ test('a judge that throws gives a skip', async () => {
     [skip.reason, skip.verdicts.length, verdict?.judge, verdict?.value, verdict?.note],
     ['judge_failed', 1, 'j', null, 'failed: Error'],
   )
+})
+
+/** A log whose reads of single records wait for the next pass of the event loop, and what was read at a time, at most. */
+const watched = (log: MemoryLog, fails: (offset: number) => boolean = () => false) => {
+  const most = { reads: 0 }
+  let reads = 0
+  const at: MemoryLog['at'] = async (place) => {
+    if (fails(place.offset)) throw new RangeError('too much for what reads it')
+    reads += 1
+    most.reads = Math.max(most.reads, reads)
+    await setImmediate()
+    reads -= 1
+    return log.at(place)
+  }
+  const proxy: MemoryLog = new Proxy(log, {
+    get(target, name) {
+      if (name === 'at') return at
+      const value: unknown = Reflect.get(target, name)
+      return typeof value === 'function' ? (value as (...args: unknown[]) => unknown).bind(target) : value
+    },
+  })
+  return { most, proxy }
+}
+
+test('the turns of feedback are read by as many at once as judges work at once', async () => {
+  const bench = new Bench()
+  await bench.watch()
+  const { most, proxy } = watched(bench.log)
+  const scorer = await started(bench, { concurrency: 3 }, { log: proxy })
+  const turns = Array.from({ length: 40 }, (_, i) => chat(`s${i}`, 10, 'What is 7 plus 6?', '13')[0]!)
+  await bench.say(...turns)
+  await bench.say(...turns.map(({ session, turn }, i) => feedback(session, turn, -1, 950, `f${i}`, 'far too short')))
+  const scores = await bench.until(40)
+  assert.ok(scores.every((score) => score.type === 'TurnScored' && score.reward === -1))
+  assert.ok(most.reads <= 3, `${most.reads} at once`)
+  assert.equal(bench.fatal, null)
+  await scorer.stop()
+})
+
+test('a turn that breaks what reads it is skipped, its feedback counts, and the others are judged', async () => {
+  const bench = new Bench()
+  await bench.watch()
+  const lines: string[] = []
+  const { proxy } = watched(bench.log, (offset) => offset === 0)
+  const scorer = await started(bench, {}, { log: proxy, logLine: (line) => lines.push(line) })
+  const [bad, after] = chat('bad', 10, 'What is 7 plus 6?', '13', 'Thank you!', 'Any time.')
+  const [good, later] = chat('good', 10, 'What is 7 plus 6?', '13', 'Thank you!', 'Any time.')
+  await bench.say(bad!, after!, good!, later!)
+  const scores = await bench.until(2)
+  const of = (turn: string) => scores.find((score) => score.turn === turn)
+  assert.deepEqual([of(bad!.turn)?.type, of(good!.turn)?.type], ['TurnSkipped', 'TurnScored'])
+  await bench.say(feedback('bad', bad!.turn, 1, 950, 'f1'))
+  const [, , revised] = await bench.until(3)
+  assert.ok(revised?.type === 'ScoreRevised' && revised.reward === 1)
+  assert.match(lines.join('\n'), /cannot be read for its judge: RangeError/)
+  assert.equal(bench.fatal, null)
+  await scorer.stop()
 })

@@ -103,12 +103,15 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
     staleness: slow ? config.staleness : null,
   }
   const backlog = new Backlog(slow ? config.backlog : Infinity)
+  /** Feedback whose turns are to be read, oldest first: each takes the memory of its conversation. */
+  const given: JudgeRequest[] = []
+  let reading = 0
   let judging = 0
   let cancelTimer = (): void => undefined
 
   // With a slow judge the backlog takes no room: `decide` then hands out every turn that waits, and the backlog orders
   // them. Otherwise a backlog of old turns would keep newer ones, which are judged first, from being handed out.
-  const room = (): number => UNDER_WAY - scorer.backgroundCount() - (slow ? 0 : backlog.size)
+  const room = (): number => UNDER_WAY - scorer.backgroundCount() - given.length - (slow ? 0 : backlog.size)
 
   const scorer = runDecider<ScorerState, DueWork>({
     ports,
@@ -161,7 +164,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
     ).length
   const work = (): ScorerWork => ({
     judging,
-    waiting: backlog.size,
+    waiting: backlog.size + given.length,
     needed: state.needed.size,
     share: assignedCount(),
   })
@@ -181,7 +184,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
 
   const carryOut = (output: Output): void => {
     if (output.do === 'append') scorer.background(scorer.append(output.event))
-    else if (output.feedback) scorer.background(judge(output))
+    else if (output.feedback) given.push(output)
     else {
       const shed = backlog.push(output, state.turns.turns.get(output.turn)?.finishedAt ?? 0)
       if (shed) leaveOut(shed, 'overloaded')
@@ -198,21 +201,39 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
     if (output) carryOut(output)
   }
 
-  /** What cannot be read (a damaged or missing body) says nothing about the answer; feedback holds without it. */
+  /**
+   * What cannot be read (a damaged or missing body, a text that breaks what reads it) says nothing about the answer;
+   * feedback holds without it. An error here would be met again after each restart.
+   */
   const judgementOf = async (request: JudgeRequest): Promise<Judged> => {
     let evidence: Evidence
     try {
       evidence = await readEvidence(reader, request.turn, request)
     } catch (error) {
-      if (!(error instanceof InstarError) || error.retryable) throw error
+      signal.throwIfAborted()
+      if (error instanceof InstarError && error.retryable) throw error
+      if (!(error instanceof InstarError))
+        ports.logLine?.(`The turn ${request.turn} cannot be read for its judge: ${(error as Error).name}.`)
       if (!request.feedback) return { ...settle([]), reason: 'unreadable' }
       evidence = { request: '', answer: '', calls: false, next: null }
     }
     return judgeTurn(judges, request, evidence, signal)
   }
 
-  /** Judges at work are `concurrency`, or the backlog is empty. */
+  /** Judges at work are `concurrency`, or the backlog is empty. The same holds of feedback, for which no judge works. */
   const startJudges = (): void => {
+    while (reading < config.concurrency && !signal.aborted) {
+      const request = given.shift()
+      if (!request) break
+      if (!stillOurs(state, request, scorer.assigned)) continue
+      reading += 1
+      scorer.background(
+        judge(request).finally(() => {
+          reading -= 1
+          startJudges()
+        }),
+      )
+    }
     while (judging < config.concurrency && !signal.aborted) {
       const request = backlog.newest()
       if (!request) return

@@ -17,7 +17,7 @@ import {
   type TurnState,
 } from '@instar/events'
 import { LEAST_AGREEMENT, withAgreement } from './claims.ts'
-import { MOST_DUPLICATES, withCap } from './duplicates.ts'
+import { countPending, MOST_DUPLICATES, seenIn, seenName, withCap } from './duplicates.ts'
 import { earliest, park, pop, unpark, unwatch, watchAgain } from './idle.ts'
 import type { Judged } from './judgement.ts'
 import { needOf, rankOf, scoreOf, type Need } from './need.ts'
@@ -176,7 +176,7 @@ export const judged = (
 ): Output | null => {
   const turn = underJudgement(state, request)
   if (!turn) return null
-  const counted = withCap(state.seen, turn.policy, opinion, now, duplicates)
+  const counted = withCap(state, turn.policy, opinion, now, duplicates)
   const result = withAgreement(state.claims, turn, counted, agreement)
   const { reward, judge, hint, verdicts } = result
   if (reward === null || judge === null)
@@ -252,6 +252,9 @@ const skipped = (
 
 const appendScore = (state: ScorerState, event: ScoreEvent): Output => {
   const { id } = encodeEvent(event, state.versions)
-  state.work.set(event.turn, { step: 'appended', record: id })
+  const same = seenIn(event.verdicts)
+  const seen = same === undefined ? undefined : seenName(event.policy, same)
+  if (seen !== undefined) countPending(state.pendingSeen, seen, 1)
+  state.work.set(event.turn, { step: 'appended', record: id, ...(seen === undefined ? {} : { seen }) })
   return { do: 'append', record: id, event }
 }

@@ -39,19 +39,44 @@ export const sameOf = ({ request, answer, next }: Evidence): string | null =>
 /** The verdict that records a digest. */
 export const seenVerdict = (same: string): JudgeVerdict => ({ judge: SEEN_JUDGE, value: null, note: same })
 
+export const seenName = (policy: string, same: string): string => `${policy} ${same}`
+
+/** Call when a score is appended (`by` 1) and when it is read back (`by` -1). */
+export const countPending = (pending: PendingSeen, name: string, by: 1 | -1): void => {
+  const count = (pending.get(name) ?? 0) + by
+  if (count > 0) pending.set(name, count)
+  else pending.delete(name)
+}
+
 /** The digest in a verdict of `seenVerdict`; undefined: there is none. */
-const seenIn = (verdicts: readonly JudgeVerdict[]): string | undefined =>
+export const seenIn = (verdicts: readonly JudgeVerdict[]): string | undefined =>
   verdicts.find(({ judge }) => judge === SEEN_JUDGE)?.note
 
-/** At `now`, `most` scores of the digest count already. */
-export const isBeyondCap = (seen: SeenTable, policy: string, same: string, now: number, most: number): boolean =>
-  (seen.get(`${policy} ${same}`)?.times ?? []).filter((at) => at > now - SEEN_MS).length >= most
+/** Digest → scores with it that were appended and have not been read back. */
+export type PendingSeen = Map<string, number>
+
+/** At `now`, `most` scores of the digest count already or are on their way. */
+const isBeyondCap = (
+  { seen, pendingSeen }: { seen: SeenTable; pendingSeen: PendingSeen },
+  name: string,
+  now: number,
+  most: number,
+): boolean => {
+  const counted = (seen.get(name)?.times ?? []).filter((at) => at > now - SEEN_MS).length
+  return counted + (pendingSeen.get(name) ?? 0) >= most
+}
 
 /** A judgement beyond the cap is a skip; within, it names its digest. */
-export const withCap = (seen: SeenTable, policy: string, result: Judged, now: number, most: number): Judged => {
+export const withCap = (
+  state: { seen: SeenTable; pendingSeen: PendingSeen },
+  policy: string,
+  result: Judged,
+  now: number,
+  most: number,
+): Judged => {
   const { same } = result
   if (same === undefined || result.reward === null) return result
-  if (isBeyondCap(seen, policy, same, now, most))
+  if (isBeyondCap(state, seenName(policy, same), now, most))
     return { verdicts: result.verdicts, reward: null, judge: null, hint: null, hintJudge: null, reason: 'duplicate' }
   return { ...result, verdicts: [...result.verdicts, seenVerdict(same)] }
 }
@@ -64,7 +89,7 @@ export const foldSeen = (
 ): void => {
   const same = seenIn(event.verdicts)
   if (same === undefined) return
-  const name = `${event.policy} ${same}`
+  const name = seenName(event.policy, same)
   const before = table.get(name)
   table.set(name, { at: offset, times: [...(before?.times ?? []), event.at].slice(-MOST_TIMES) })
   if (!before && table.size > MOST_SEEN) forgetOldest(table, event.policy)

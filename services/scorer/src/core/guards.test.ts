@@ -117,3 +117,34 @@ test('at the limit the oldest quarter of the digests is forgotten', () => {
   for (let i = 0; i < 2 * MOST_TIMES; i += 1) fold(7, i)
   assert.equal(seen.get('policy d7')?.times.length, MOST_TIMES)
 })
+
+test('scores that were appended and not read back count towards the cap', async () => {
+  const state = initialState()
+  const [request, answer, words] = ['What is the capital of France?', PLAIN, 'Thanks, perfect!']
+  let offset = 0
+  const say = (session: string): void => {
+    const messages: Said[] = [{ role: 'user', content: request }]
+    const later: Said[] = [...messages, { role: 'assistant', content: answer }, { role: 'user', content: words }]
+    evolve(state, logged(captured({ session, messages, answer, at: 10 }), offset++))
+    evolve(state, logged(captured({ session, messages: later, answer: 'Noted.', at: 20 }), offset++))
+  }
+  const evidence = { request, answer, calls: false, next: { user: words, tools: '' } }
+  const eventsOf = async (): Promise<(TurnScored | TurnSkipped)[]> => {
+    const events: (TurnScored | TurnSkipped)[] = []
+    for (const need of decide(state, RULES, 100)) {
+      assert.ok(need.do === 'judge')
+      const opinion = await judgeTurn([reactions], need, evidence, new AbortController().signal)
+      const output = judged(state, need, opinion, 100)
+      assert.ok(output?.do === 'append' && (output.event.type === 'TurnScored' || output.event.type === 'TurnSkipped'))
+      events.push(output.event)
+    }
+    return events
+  }
+  for (let i = 0; i < 20; i += 1) say(`s${i}`)
+  const events = await eventsOf()
+  assert.deepEqual(events.map(rewardOf), [1, 1, 1, 1, ...Array.from({ length: 16 }, () => 'duplicate')])
+  for (const event of events) evolve(state, logged(event, offset++))
+  assert.equal(state.pendingSeen.size, 0)
+  say('later')
+  assert.deepEqual((await eventsOf()).map(rewardOf), ['duplicate'])
+})

@@ -26,15 +26,15 @@ import {
   type WeightsState,
 } from '@instar/events'
 import { foldClaim, type ClaimTable } from './claims.ts'
-import { foldSeen, type SeenTable } from './duplicates.ts'
+import { countPending, foldSeen, type PendingSeen, type SeenTable } from './duplicates.ts'
 import { needOf, type ScoredTurns } from './need.ts'
 import { initialIdle, rebuild, unwatch, watch, watchAgain, type Idle } from './idle.ts'
 
 type PendingStep =
   /** Judges were asked about `cause`; an answer with another `ask` is too late. */
   | { step: 'judging'; ask: number; cause: string }
-  /** The record with this id was appended and has not been read back. */
-  | { step: 'appended'; record: string }
+  /** The record with this id was appended and has not been read back. `seen`: what it adds to `pendingSeen`. */
+  | { step: 'appended'; record: string; seen?: string }
 
 export type ScorerState = ScoredTurns & {
   /** How far a turn's version is from the head: what will be stale is not for a slow judge. */
@@ -52,6 +52,7 @@ export type ScorerState = ScoredTurns & {
   /** Sessions that are to be closed when they go quiet. */
   idle: Idle
   work: Map<string, PendingStep>
+  pendingSeen: PendingSeen
   /** Session → record id of the SessionClosed that has not been read back. */
   closing: Map<string, string>
   asked: number
@@ -79,6 +80,7 @@ export const initialState = (): MemoryScorer => ({
   sweep: false,
   idle: initialIdle(),
   work: new Map(),
+  pendingSeen: new Map(),
   closing: new Map(),
   asked: 0,
 })
@@ -91,6 +93,7 @@ export const forgetWork = (state: ScorerState): void => {
   state.touched.clear()
   state.sweep = true
   state.work.clear()
+  state.pendingSeen.clear()
   state.closing.clear()
   rebuild(state.idle)
 }
@@ -187,7 +190,10 @@ const evolveScores = (state: ScorerState, logged: Logged<ScoresEvent>): FoldOutc
     foldSeen(state.seen, event, logged.offset)
   }
   const work = state.work.get(event.turn)
-  if (work?.step === 'appended' && work.record === logged.id) state.work.delete(event.turn)
+  if (work?.step === 'appended' && work.record === logged.id) {
+    state.work.delete(event.turn)
+    if (work.seen !== undefined) countPending(state.pendingSeen, work.seen, -1)
+  }
   // Looks again after another record won: feedback may still outrank it.
   touch(state, event.turn)
   return outcome
