@@ -2,8 +2,11 @@
 import { answerKey, written } from '@instar/events'
 import { Line } from './trainer-line.ts'
 
-/** The id of the session of an episode with this name. */
-export const sessionOf = (name: string): string => Buffer.from(name).toString('hex').padEnd(64, '0')
+/** The id of the session of an episode with this name. Of `key:name` it begins with the key, as sessions of a key do. */
+export const sessionOf = (name: string): string => {
+  const [own = '', key = null] = name.split(':').toReversed()
+  return `${key === null ? '' : `${key}_`}${Buffer.from(own).toString('hex').padEnd(64, '0')}`
+}
 
 /** A line with turns of episodes. */
 export class EpisodeLine extends Line {

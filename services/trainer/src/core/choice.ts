@@ -7,7 +7,7 @@
  */
 import type { BatchItem, Queue, TurnState } from '@instar/events'
 import { combine } from './baseline.ts'
-import { episodeGroups, outcomeOf, type EpisodeGroup, type EpisodeSettings } from './episodes.ts'
+import { episodeGroups, outcomeOf, partsOf, type EpisodeGroup, type EpisodeSettings } from './episodes.ts'
 import { isOfEpisode, isPending, unusable, usableTurns } from './pending.ts'
 import type { TrainerState } from './state.ts'
 
@@ -48,7 +48,9 @@ type ChosenTurn = Omit<BatchItem, 'baseline' | 'advantage'> & { group: string; k
 const keyLimit = ({ keys }: Pick<TrainerState, 'keys'>, options: ChoiceSettings, now: number): number => {
   let active = 0
   for (const [, at] of keys) if (at >= now - options.keyHeardMs) active += 1
-  return active < 2 ? Infinity : Math.max(turnsOf(options.keyShare, options), Math.ceil(options.batchSize / active))
+  return active < 2 || options.keyShare === 1
+    ? Infinity
+    : Math.max(turnsOf(options.keyShare, options), Math.ceil(options.batchSize / active))
 }
 const turnsOf = (share: number, { batchSize }: ChoiceSettings): number => Math.max(1, Math.floor(share * batchSize))
 
@@ -103,18 +105,19 @@ export const choose = (
 
 /**
  * The requests and groups of episodes of a batch of `batchSize`, episodes first, then the newest turns: their version is
- * closest to the head.
+ * closest to the head. A group or a request that alone exceeds the share of its key is taken in parts.
  */
 const requestsOf = (
   state: TrainerState,
   versions: readonly number[],
   options: ChoiceSettings,
   now: number,
-  ready: readonly EpisodeGroup[],
+  whole: readonly EpisodeGroup[],
   known: KnownRequests,
 ): ChosenTurn[][] => {
-  const groups = new Map(ready.map((group) => [group.turns[0] ?? '', group]))
   const limit = keyLimit(state, options, now)
+  const ready = whole.flatMap((group) => (group.key === '' ? [group] : partsOf(group, limit)))
+  const groups = new Map(ready.map((group) => [group.turns[0] ?? '', group]))
   const subjectLimit = turnsOf(options.subjectShare, options)
   const requests: ChosenTurn[][] = []
   let chosen = 0
@@ -124,7 +127,7 @@ const requestsOf = (
   const beyondKeyShare: { queue: KeyQueue; request: ChosenTurn[] }[] = []
 
   const fits = (queue: KeyQueue, request: readonly ChosenTurn[]): boolean =>
-    queue.key === '' || queue.count === 0 || queue.count + request.length <= limit
+    queue.key === '' || queue.count + request.length <= limit
   const take = (queue: KeyQueue, request: readonly ChosenTurn[]): void => {
     queue.count += request.length
     for (const { subject } of request) subjectCounts.set(subject, (subjectCounts.get(subject) ?? 0) + 1)
@@ -140,7 +143,9 @@ const requestsOf = (
       const chosenOfGroup = group
         ? group.turns.flatMap((id) => chosenTurn(state, id, versions, options) ?? [])
         : requestOf(state, next.value, versions, options, now, known)
-      const request = chosenOfGroup.filter(({ turn }) => !examined.has(turn))
+      const request = chosenOfGroup
+        .filter(({ turn }) => !examined.has(turn))
+        .slice(0, queue.key === '' ? Infinity : limit)
       if (request.length === 0) continue
       for (const { turn } of request) examined.add(turn)
       if (!fits(queue, request)) {
@@ -173,9 +178,11 @@ const requestsOf = (
     if (fits(queue, request)) take(queue, request)
     else beyondKeyShare.push({ queue, request })
   }
-  // A request is never split. If the limit is not a multiple of its candidates, one request may exceed it.
+  // A request within the limit is not split. If the limit is not a multiple of its candidates, one request may exceed it.
+  // Of a group of episodes the part that fits is taken.
   for (const { queue, request } of beyondKeyShare) {
-    if (chosen < options.batchSize && queue.count < limit) take(queue, request)
+    if (chosen >= options.batchSize || queue.count >= limit) continue
+    take(queue, groups.has(request[0]?.turn ?? '') ? request.slice(0, limit - queue.count) : request)
   }
   return requests
 }

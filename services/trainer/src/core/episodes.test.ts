@@ -216,3 +216,52 @@ test('a hint teaches where the own score is negative, whatever the outcome', () 
   )
   assert.ok(hasSignal(sealed))
 })
+
+const countKeys = (line: Line, sealed: BatchSealed | null): Record<string, number> =>
+  Object.fromEntries(
+    [...Map.groupBy(sealed?.items ?? [], ({ turn }) => line.state.turns.turns.get(turn)?.key ?? 'none')].map(
+      ([key, items]) => [key, items.length],
+    ),
+  )
+const many = (count: number): number[] => Array.from({ length: count }, (_, i) => (i % 2 === 0 ? 1 : -1))
+
+test('an episode longer than the share of its key is divided, and no batch has more of the key than the share', () => {
+  const line = new EpisodeLine()
+  line.turns('a:long', many(120), { key: 'a', task: '' })
+  line.end('a:long', 1)
+  for (let i = 0; i < 40; i += 1) line.turns(`b:${i}`, [i % 2], { key: 'b', task: null })
+  const settings = { ...SETTINGS, batchSize: 16, batchMax: 64 }
+  assert.deepEqual(countKeys(line, line.seal(settings, 100)), { a: 32, b: 32 })
+  line.publish()
+  assert.deepEqual(countKeys(line, line.seal(settings, 100)), { a: 9, b: 8 }, 'half of 17, rounded up')
+  line.publish()
+  assert.deepEqual(decide(line.state, settings, 100), { do: 'wait', why: 'share' })
+  const alone = new EpisodeLine()
+  alone.turns('a:long', many(120), { key: 'a', task: '' })
+  alone.end('a:long', 1)
+  assert.deepEqual(countKeys(alone, alone.seal(settings, 100)), { a: 120 })
+})
+
+test('groups of episodes that do not divide the share fill it', () => {
+  const line = new EpisodeLine()
+  for (let i = 0; i < 6; i += 1) {
+    line.turns(`a:${i}`, many(5), { key: 'a', task: '' })
+    line.end(`a:${i}`, i % 2 ? 1 : -1)
+  }
+  for (let i = 0; i < 8; i += 1) line.turns(`b:${i}`, [i % 2], { key: 'b', task: null })
+  assert.deepEqual(countKeys(line, line.seal({ ...SETTINGS, batchSize: 16 }, 100)), { a: 8, b: 8 })
+})
+
+test('episodes of one key that never end leave others their part of those that a decision examines', () => {
+  const line = new EpisodeLine()
+  for (let i = 0; i < MAX_EPISODES + 100; i += 1) line.turns(`a:${i}`, [null], { key: 'a', task: '' })
+  for (let i = 0; i < 300; i += 1) {
+    line.turns(`b:${i}`, [1], { key: 'b', task: '' })
+    line.end(`b:${i}`, 1)
+  }
+  line.turns('c:1', [1], { key: 'c', task: '' })
+  line.end('c:1', 1)
+  const { ready, waiting, beyond } = episodeGroups(line.state, [0], SETTINGS, 9)
+  assert.deepEqual([ready.filter(({ key }) => key === 'b').length, ready.length], [256, 257])
+  assert.deepEqual([waiting, beyond], [255, 401])
+})

@@ -6,10 +6,18 @@
  * those that are over. An episode without a task is a group of its own.
  *
  * A group of at most MAX_GROUP_TURNS turns is taken by one batch. A larger one is divided into parts of at most so many
- * turns, which may be in different batches: an episode is divided only if it alone exceeds the limit (`fitting`). Turns
- * that are scored after their group was taken are a later group.
+ * turns, which may be in different batches: an episode is divided only if it alone exceeds the limit (`fitting`). While a
+ * key has a share of the batch (choice.ts), the limit is that share. Turns that are scored after their group was taken are
+ * a later group.
  */
-import { taskOf, type BatchItem, type EpisodeOutcome, type Settings, type TurnState } from '@instar/events'
+import {
+  sessionOfTurn,
+  taskOf,
+  type BatchItem,
+  type EpisodeOutcome,
+  type Settings,
+  type TurnState,
+} from '@instar/events'
 import { advantages, rulesOf, type Baselines, type RewardedTurn } from './baseline.ts'
 import { episodesOf, pendingOf, type PendingState } from './pending.ts'
 
@@ -20,7 +28,10 @@ export type EpisodeSettings = {
   taskWaitMs: number
 }
 
-/** Episodes that a decision examines, oldest first. The others wait until these are trained, closed or dropped. */
+/**
+ * Episodes that a decision examines, of each owner the oldest: where there are more, every owner has an equal part. The
+ * others wait until these are trained, closed or dropped.
+ */
 export const MAX_EPISODES = 512
 /** Largest `taskEpisodes`. */
 export const MAX_TASK_EPISODES = 64
@@ -42,7 +53,7 @@ export const episodeGroups = (
   now: number,
 ): EpisodeGroups => {
   const sessions = episodesOf(state)
-  const episodes = sessions.slice(0, MAX_EPISODES).flatMap((session) => episodeOf(state, session) ?? [])
+  const episodes = examined(sessions).flatMap((session) => episodeOf(state, session) ?? [])
   const byTask = Map.groupBy(episodes, ({ key, task }) => (task === '' ? '' : `${key} ${task}`))
   const ready: EpisodeGroup[] = []
   let waiting = 0
@@ -69,12 +80,26 @@ export const episodeGroups = (
 
 /** When the next group is ready although episodes of it are missing, ms since the epoch; null: none waits. */
 export const nextReadyAt = (state: PendingState, { taskWaitMs }: EpisodeSettings, now: number): number | null => {
-  const times = episodesOf(state)
-    .slice(0, MAX_EPISODES)
+  const times = examined(episodesOf(state))
     .flatMap((session) => state.turns.sessions.get(session)?.outcome?.at ?? [])
     .map((endedAt) => endedAt + taskWaitMs)
     .filter((at) => at > now)
   return times.length === 0 ? null : Math.min(...times)
+}
+
+/** The name of a session begins with its API key and an underscore; a session without a key has any other name. */
+const ownerOf = (session: string): string => session.slice(0, Math.max(0, session.indexOf('_')))
+
+/** At most MAX_EPISODES sessions, so that the episodes of one owner do not use up what is examined of others. */
+const examined = (sessions: readonly string[]): readonly string[] => {
+  if (sessions.length <= MAX_EPISODES) return sessions
+  const owners = [...Map.groupBy(sessions, ownerOf).values()].toSorted((a, b) => a.length - b.length)
+  let left = MAX_EPISODES
+  return owners.flatMap((own, at) => {
+    const part = own.slice(0, Math.ceil(left / (owners.length - at)))
+    left -= part.length
+    return part
+  })
 }
 
 const episodeOf = (state: PendingState, session: string): Episode | null => {
@@ -123,20 +148,26 @@ export const outcomeOf = (
 const chunks = <T>(items: readonly T[], size: number): T[][] =>
   Array.from({ length: Math.ceil(items.length / size) }, (_, i) => items.slice(i * size, (i + 1) * size))
 
+/** A group in parts of at most `limit` turns. */
+export const partsOf = (group: EpisodeGroup, limit: number): EpisodeGroup[] =>
+  group.turns.length <= limit
+    ? [group]
+    : fitting([...Map.groupBy(group.turns, sessionOfTurn).values()], limit).map((turns) => ({ ...group, turns }))
+
 /**
- * The turns of a group in parts of at most MAX_GROUP_TURNS. An episode that does not fit into the open part begins a new
+ * The turns of a group in parts of at most `limit`. An episode that does not fit into the open part begins a new
  * one. An episode above the limit fills parts; later episodes may join the last of these.
  */
-const fitting = (episodes: readonly string[][]): string[][] => {
+const fitting = (episodes: readonly string[][], limit = MAX_GROUP_TURNS): string[][] => {
   const groups: string[][] = []
   let open: string[] = []
   for (const turns of episodes) {
-    if (open.length > 0 && open.length + turns.length > MAX_GROUP_TURNS) {
+    if (open.length > 0 && open.length + turns.length > limit) {
       groups.push(open)
       open = []
     }
     open.push(...turns)
-    while (open.length > MAX_GROUP_TURNS) groups.push(open.splice(0, MAX_GROUP_TURNS))
+    while (open.length > limit) groups.push(open.splice(0, limit))
   }
   if (open.length > 0) groups.push(open)
   return groups

@@ -83,6 +83,16 @@ test('a key without recent turns limits no other, and with keyShare 1 none does'
   assert.deepEqual(keysOf(line, line.seal(OPTIONS, 1006)), { a: 16 })
 })
 
+test('of a request with more candidates than the share of its key a batch takes a part, the next one another', () => {
+  const line = new Line()
+  addCandidates(line, 'a', 16)
+  addTurns(line, 'b', 50)
+  const [first, second] = [line.seal(), (line.publish(), line.seal())]
+  for (const sealed of [first, second]) assert.deepEqual(keysOf(line, sealed), { a: 8, b: 8 })
+  const sessions = [first, second].flatMap((sealed) => sealed!.items.filter(({ session }) => session.startsWith('a')))
+  assert.equal(new Set(sessions.map(({ turn }) => turn)).size, 16)
+})
+
 test('many keys take turns', () => {
   const line = new Line()
   addTurns(line, 'a', 500)
