@@ -12,6 +12,7 @@ import {
 } from './exactness.ts'
 import { isTransient, refusal } from './faults.ts'
 import { reopenDelayMs, routeOf } from './routing.ts'
+import { usageOf } from './wire.ts'
 
 test('an address has a kind and urls, with or without /v1, with the kind once or before each url', () => {
   assert.deepEqual(engineAddress('vllm+http://a:1/v1'), { kind: 'vllm', urls: ['http://a:1'] })
@@ -150,4 +151,17 @@ test('HTTP errors are transient, or name a prompt that is too long or a wrong ke
   assert.match(message, /prompt is too long: 9000 tokens > 8191 maximum/)
   assert.match(refusal('openai', 401, 'no').message, /INSTAR_ENGINE_KEY/)
   assert.equal(refusal('vllm', 400, 'top_k must be -1').code, 'engine_refused')
+})
+
+test('a count of tokens that is no whole number of at least 0 is not reported', () => {
+  const counts = (text: string) => usageOf(JSON.parse(text))
+  for (const bad of ['1e400', '-1', '1.5', '"3"', '9007199254740993e3'])
+    assert.equal(counts(`{"completion_tokens":${bad}}`), null)
+  assert.deepEqual(
+    counts('{"completion_tokens":3,"prompt_tokens":1e400,"prompt_tokens_details":{"cached_tokens":-2}}'),
+    {
+      promptTokens: 0,
+      completionTokens: 3,
+    },
+  )
 })

@@ -134,9 +134,11 @@ export const errorOf = (body: JsonObject): WireError | null => {
   }
 }
 
-/** Reads the `usage` of OpenAI's interface; null if there is none. */
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0
+
+/** Reads the `usage` of OpenAI's interface; null if there is none, or its number of completion tokens is none. */
 export const usageOf = (value: unknown): TokenCounts | null => {
-  if (!isJsonObject(value) || typeof value['completion_tokens'] !== 'number') return null
+  if (!isJsonObject(value) || !isCount(value['completion_tokens'])) return null
   const [prompt, completion] = [value['prompt_tokens_details'], value['completion_tokens_details']].map((details) =>
     isJsonObject(details) ? details : {},
   )
@@ -145,9 +147,9 @@ export const usageOf = (value: unknown): TokenCounts | null => {
     cacheWriteTokens: prompt!['cache_write_tokens'],
     reasoningTokens: completion!['reasoning_tokens'],
   }
-  const reported = Object.entries(details).filter((entry): entry is [string, number] => typeof entry[1] === 'number')
+  const reported = Object.entries(details).filter((entry): entry is [string, number] => isCount(entry[1]))
   return {
-    promptTokens: numberOr(value['prompt_tokens'], 0),
+    promptTokens: isCount(value['prompt_tokens']) ? value['prompt_tokens'] : 0,
     completionTokens: value['completion_tokens'],
     ...Object.fromEntries(reported),
   }

@@ -6,12 +6,12 @@ import { fieldsOf, isFields, number, parseJson, text, wrong, type Fields } from 
 import {
   claim,
   ended,
+  initialEpisodes,
   mayContinue,
   nameIn,
   running,
   touchEpisode,
   type Episode,
-  type Episodes,
 } from './core/episodes.ts'
 import { sessionOfLabel } from '../session/core/labels.ts'
 import { taskIn } from '../session/core/task.ts'
@@ -43,7 +43,7 @@ const ROLLING = 'ENGINE.ROLLING'
 
 export const agentJetRoutes = (ports: CompatPorts, pendingTurns: PendingTurnsReader): CompatRoute[] => {
   const { now } = ports
-  const episodes: Episodes = new Map()
+  const episodes = initialEpisodes()
   const keyOf = (call: CompatCall): string | null => call.key?.id ?? null
 
   /** An episode that this gateway does not know was claimed at another gateway or before a restart. */
@@ -51,7 +51,7 @@ export const agentJetRoutes = (ports: CompatPorts, pendingTurns: PendingTurnsRea
     const uuid = text(body, 'episode_uuid')
     const client = nameIn(body, 'client_uuid')
     if (uuid === null || client === null) throw wrong(uuid === null ? 'episode_uuid' : 'client_uuid', 'a text')
-    const episode = episodes.get(uuid)
+    const episode = episodes.byId.get(uuid)
     if (episode && (episode.key !== keyOf(call) || episode.client !== client))
       throw new InstarError('unknown_turn', 'The episode was claimed by another client.', { field: 'client_uuid' })
     return { uuid, episode }
@@ -197,7 +197,7 @@ export const agentJetRoutes = (ports: CompatPorts, pendingTurns: PendingTurnsRea
   const speak = (dialect: keyof CompatPorts['dialects']) => (call: CompatCall) => {
     const uuid = call.params['episode']!
     touchEpisode(episodes, uuid, now())
-    const task = episodes.get(uuid)?.task ?? ''
+    const task = episodes.byId.get(uuid)?.task ?? ''
     return completeInSession(ports, call, { session: uuid, dialect, task, learned: call.params['type'] !== 'eval' })
   }
 

@@ -12,15 +12,13 @@ import type {
   Reweighting,
   ServingEngine,
 } from '@instar/engine/port'
+import { CALLS_MAX } from '@instar/engine/limits'
 import { mintCallId, type TokenCounts, type Piece, type Token } from '@instar/dialects'
 import { Answer, type SampledAnswer } from './core/answer.ts'
 import { aborted, captured, sampled, whyNotTrainable, type Admitted, type Candidate } from '../capture/core/turn.ts'
 import type { Capture } from '../capture/capture.ts'
 import type { Meter } from '../admin/metrics.ts'
 import type { RequestSpan } from '../admin/spans.ts'
-
-/** Tool calls of one answer. OpenAI's API takes at most 128 tools. */
-const CALLS_MAX = 128
 
 export type Why = TurnAborted['why']
 

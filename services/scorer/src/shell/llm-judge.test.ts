@@ -203,6 +203,21 @@ test('an endpoint without structured output is asked without it', async (t) => {
   assert.equal(asked.length, 2)
 })
 
+test('evidence that the endpoint refuses with and without the schema leaves the schema to the evidence after it', async (t) => {
+  const { url, asked } = await endpoint(t, (body) =>
+    JSON.stringify(body).includes('too long') ? { status: 400 } : { verdict: 'good' },
+  )
+  const { llm } = scorerConfig.parse({ llm: { url, model: 'm', firstRetryMs: 1, votes: 1 } })
+  const { judge: ask } = createLlmJudge(llm!, { fetch, now: () => performance.now() })
+  const { signal } = new AbortController()
+  assert.equal((await ask({ ...EVIDENCE, answer: 'too long' }, signal)).failed, true)
+  assert.equal((await ask(EVIDENCE, signal)).value, 1)
+  assert.deepEqual(
+    asked.map(({ response_format: format }) => format !== undefined),
+    [true, false, true],
+  )
+})
+
 test('the log has one line when the judge fails and one when it works again, without conversation text', async (t) => {
   const replies: Reply[] = [
     { status: 503 },

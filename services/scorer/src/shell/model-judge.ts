@@ -60,14 +60,19 @@ export const createModelJudge = (asked: AskedModel, config: ModelSettings, ports
     ports.logLine?.(problem === null ? 'The judge answers again.' : `${asked.name} gives no verdict: ${problem}.`)
   }
 
-  const ask = async (messages: JudgeMessage[], seed: number, signal: AbortSignal): Promise<string> => {
+  const ask = async (
+    messages: JudgeMessage[],
+    seed: number,
+    signal: AbortSignal,
+    withSchema = structured,
+  ): Promise<string> => {
     const body = {
       model: asked.model,
       messages,
       seed,
       max_tokens: maxTokens,
       temperature: votes === 1 ? 0 : temperature,
-      ...(structured
+      ...(withSchema
         ? {
             response_format: {
               type: 'json_schema',
@@ -76,7 +81,6 @@ export const createModelJudge = (asked: AskedModel, config: ModelSettings, ports
           }
         : {}),
     }
-    const withSchema = structured
     const response = await asked.send(
       JSON.stringify(body),
       AbortSignal.any([signal, AbortSignal.timeout(config.timeoutMs)]),
@@ -86,8 +90,10 @@ export const createModelJudge = (asked: AskedModel, config: ModelSettings, ports
       if (PASSES.has(response.status))
         throw new Passing(`status ${response.status}`, retryAfter(response.headers.get('retry-after')))
       if (withSchema && !asked.alwaysBySchema && (response.status === 400 || response.status === 422)) {
+        // Where it refuses the same evidence without the schema, it is not the schema that it refuses.
+        const said = await ask(messages, seed, signal, false)
         structured = false
-        return ask(messages, seed, signal)
+        return said
       }
       throw new Refused(response.status)
     }

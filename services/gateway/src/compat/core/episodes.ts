@@ -18,10 +18,12 @@ export type Episode = {
   outcome: 'running' | 'ended' | 'aborted'
 }
 
-/** Ordered by age, oldest first. */
-export type Episodes = Map<string, Episode>
+/** Ordered by age, oldest first. `counts`: episodes by key. */
+export type Episodes = { byId: Map<string, Episode>; counts: Map<string | null, number> }
 
-/** Number of remembered episodes. The oldest are evicted first. */
+export const initialEpisodes = (): Episodes => ({ byId: new Map(), counts: new Map() })
+
+/** Remembered episodes of one key. Its oldest are evicted first, so that no key evicts the episodes of another. */
 const MOST = 10_000
 
 /** Maximum length of the name of a client or a task: the map keeps them. */
@@ -34,16 +36,17 @@ export const nameIn = (fields: Fields, name: string): string | null => {
   return value
 }
 
-export const claim = (episodes: Episodes, episode: Episode): void => {
-  episodes.set(episode.uuid, episode)
-  for (const uuid of episodes.keys()) {
-    if (episodes.size <= MOST) break
-    episodes.delete(uuid)
-  }
+export const claim = ({ byId, counts }: Episodes, episode: Episode, most = MOST): void => {
+  const { key } = episode
+  byId.set(episode.uuid, episode)
+  const count = (counts.get(key) ?? 0) + 1
+  counts.set(key, Math.min(count, most))
+  if (count <= most) return
+  for (const one of byId.values()) if (one.key === key) return void byId.delete(one.uuid)
 }
 
 export const touchEpisode = (episodes: Episodes, uuid: string, now: number): void => {
-  const episode = episodes.get(uuid)
+  const episode = episodes.byId.get(uuid)
   if (!episode) return
   episode.lastAt = now
   episode.calls += 1
@@ -56,9 +59,9 @@ export const mayContinue = (episode: Episode | undefined, client: string, now: n
   episode !== undefined && episode.client === client && episode.outcome === 'running' && !isIdle(episode, now)
 
 export const running = (episodes: Episodes, key: string | null, now: number): Episode[] =>
-  [...episodes.values()].filter(
+  [...episodes.byId.values()].filter(
     (episode) => episode.key === key && episode.outcome === 'running' && !isIdle(episode, now),
   )
 
 export const ended = (episodes: Episodes, key: string | null): Episode[] =>
-  [...episodes.values()].filter((episode) => episode.key === key && episode.outcome === 'ended')
+  [...episodes.byId.values()].filter((episode) => episode.key === key && episode.outcome === 'ended')

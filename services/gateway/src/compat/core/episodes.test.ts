@@ -1,0 +1,24 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { claim, initialEpisodes, running, type Episode } from './episodes.ts'
+
+const episode = (uuid: string, key: string | null): Episode => ({
+  uuid,
+  client: 'c',
+  key,
+  type: 'train',
+  task: '',
+  idleMs: 1000,
+  claimedAt: 0,
+  lastAt: 0,
+  calls: 0,
+  outcome: 'running',
+})
+
+test('the episodes of one key beyond the limit evict its own oldest and none of another', () => {
+  const episodes = initialEpisodes()
+  claim(episodes, episode('other', 'b'), 3)
+  for (let i = 0; i < 5; i += 1) claim(episodes, episode(`a${i}`, 'a'), 3)
+  const left = (key: string): string[] => running(episodes, key, 0).map(({ uuid }) => uuid)
+  assert.deepEqual([left('a'), left('b')], [['a2', 'a3', 'a4'], ['other']])
+})
