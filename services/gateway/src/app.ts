@@ -7,7 +7,7 @@ import { DIALECTS } from '@instar/dialects'
 import { createMetrics, type Metrics } from '@instar/process'
 import type { FastifyInstance } from 'fastify'
 import type { AddressInfo } from 'node:net'
-import type { GatewayConfig } from './config.ts'
+import { answerSettings, type GatewayConfig } from './config.ts'
 import { checkBind } from './receive/core/guard.ts'
 import { RecentRequests } from './session/core/recent-requests.ts'
 import { adminToken } from '@instar/process/admin-token'
@@ -128,17 +128,11 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     model,
     engine,
     random,
-    tailWaitMs,
-    bodyLimit: config.bodyLimit,
     policy,
     capture,
     pool,
     now,
-    maxWaiting: config.maxWaiting,
-    learning: config.learning,
-    answerTimeoutMs: config.answerTimeoutMs,
-    pingMs: config.pingMs,
-    stalledMs: config.stalledMs,
+    ...answerSettings(config),
     running,
     health,
     meter,

@@ -140,3 +140,14 @@ export type GatewayConfig = Readonly<z.infer<typeof schema>>
 export type GatewaySettings = z.input<typeof schema>
 
 export const gatewayConfig = (settings: GatewaySettings = {}): GatewayConfig => Object.freeze(schema.parse(settings))
+
+/** The settings of answers. */
+export const answerSettings = ({
+  tailWaitMs,
+  bodyLimit,
+  maxWaiting,
+  learning,
+  answerTimeoutMs,
+  pingMs,
+  stalledMs,
+}: GatewayConfig) => ({ tailWaitMs, bodyLimit, maxWaiting, learning, answerTimeoutMs, pingMs, stalledMs })
