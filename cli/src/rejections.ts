@@ -26,6 +26,10 @@ const REASONS: Readonly<Record<string, (figures: Figures) => string>> = {
     `answers of ${number(length)} tokens, parent ${number(length_parent)}, ${number(cut)} of them cut`,
   length_low: ({ length, length_parent, length_fixed, length_fixed_base }) =>
     `answers of ${number(length)} tokens, parent ${number(length_parent)}${onFixed(length_fixed, length_fixed_base)}`,
+  length_rise: ({ length_fixed, length_most }) =>
+    `answers of ${number(length_fixed)} tokens to the fixed prompts; nobody asked for more than ${number(length_most)}`,
+  length_fall: ({ length_fixed, length_least }) =>
+    `answers of ${number(length_fixed)} tokens to the fixed prompts; nobody asked for fewer than ${number(length_least)}`,
   entropy_low: ({ entropy, entropy_parent, entropy_fixed, entropy_fixed_base }) =>
     `entropy ${number(entropy)} nats, parent ${number(entropy_parent)}${onFixed(entropy_fixed, entropy_fixed_base)}`,
   repetition: ({ repetition }) => `share of repeated 4-grams ${number(repetition)}`,

@@ -169,6 +169,9 @@ export type TrainItem = {
   behaviourLogprobs: readonly number[]
   temperature: number
   advantage: number
+  /** Whom the turn counts for under `weightShare`; absent: nobody. `key` null: without API keys. */
+  subject?: string
+  key?: string | null
   /** The prompt with the hint; the teacher scores the same completion after it. Null: no distillation (OPD) term. */
   hintPrompt: readonly number[] | null
 }
@@ -206,6 +209,11 @@ export type StepSettings = {
   turnFactor?: number
   /** 1: the OPD term is scaled by hinted turns / turns of the batch; absent: it is the mean over the hinted turns. */
   opdOverBatch?: number
+  /**
+   * Largest share of a batch's weight of one subject or one API key, or its share of the turns if that is larger; absent
+   * or 0: no limit.
+   */
+  weightShare?: number
   /** Bounds of trust-region.ts, nats per token; absent: none. */
   klParentMax?: number
   klBaseMax?: number
@@ -226,6 +234,13 @@ export type StepFigures = {
   tokens: number
   steps: number
   droppedHints: number
+  /**
+   * Turns whose weight `weightShare` reduced, and the largest shares of the weight that one subject and one key have;
+   * absent without that setting.
+   */
+  cappedTurns?: number
+  subjectWeight?: number
+  keyWeight?: number
   /** Of trust-region.ts; absent if the settings have no bound. Divergences in nats per token. */
   stepScale?: number
   baseScale?: number

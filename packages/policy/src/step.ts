@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto'
 import { InstarError } from '@instar/events/errors'
 import { adamStep, globalNorm, initialAdam, readAdam, writeAdam } from './adam.ts'
 import { readAdapter, writeAdapter } from './checkpoints/peft.ts'
-import { tokenWeights } from './token-weights.ts'
+import { shareFigures, tokenWeights } from './token-weights.ts'
 import type { TurnTokens, TurnWeights } from './token-weights.ts'
 import { inverseTemperature } from './distribution.ts'
 import { completionLogprobs, ownLogprobs, padded, rowBatches } from './forward.ts'
@@ -94,7 +94,7 @@ export class Trainer {
     const state = parent.state ? readAdam(parent.state, adapter) : initialAdam(adapter)
     const progress = new StepProgress(items, settings, onProgress)
     const turns = await this.prepare(items, settings, progress)
-    const figures = emptyFigures(turns)
+    const figures = emptyFigures(turns, settings)
     const signal = turns.some((turn) => turn.item.advantage !== 0 || turn.weights.opd > 0)
     if (signal) {
       const bounded = await this.bounds(turns, settings, started, progress)
@@ -191,7 +191,14 @@ export class Trainer {
       (settings.referenceBytes ?? REFERENCE_BYTES)
     const turns = items.map((item): Omit<BatchTurn, 'weights'> => ({
       item,
-      tokens: { advantage: item.advantage, behaviour: item.behaviourLogprobs, old: [], hint: null },
+      tokens: {
+        advantage: item.advantage,
+        behaviour: item.behaviourLogprobs,
+        old: [],
+        hint: null,
+        subject: item.subject ?? null,
+        key: item.key ?? null,
+      },
       parent: null,
       base: null,
       teacher: null,
@@ -375,7 +382,7 @@ function clippedTokens(batch: MicroBatch, logp: Float32Array, settings: StepSett
   }).length
 }
 
-function emptyFigures(turns: readonly BatchTurn[]): StepFigures {
+function emptyFigures(turns: readonly BatchTurn[], settings: StepSettings): StepFigures {
   const mean = (values: number[]): number =>
     values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length
   return {
@@ -396,6 +403,12 @@ function emptyFigures(turns: readonly BatchTurn[]): StepFigures {
     ),
     tokens: turns.reduce((sum, turn) => sum + turn.item.completion.length, 0),
     droppedHints: turns.filter((turn) => turn.weights.hintDropped).length,
+    ...(settings.weightShare === undefined
+      ? {}
+      : shareFigures(
+          turns.map(({ tokens }) => tokens),
+          settings,
+        )),
   }
 }
 

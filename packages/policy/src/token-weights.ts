@@ -5,6 +5,7 @@
  * 2008, doi 10.1198/106186008X320456).
  */
 import type { StepSettings } from '@instar/engine/port'
+import { largestShare, personScales, type Person } from './person-share.ts'
 
 /** Bound of log-ratios in nats; they are clamped to ± this before exp. */
 export const MAX_LOG_RATIO = 20
@@ -15,7 +16,7 @@ export const MAX_LOG_RATIO = 20
 const HINT_MARGIN = 0.1
 
 /** The advantage of one turn, and log-probabilities of its response tokens, computed before the first gradient. */
-export type TurnTokens = {
+export type TurnTokens = Person & {
   advantage: number
   /** log q, recorded by the engine that sampled. */
   behaviour: ArrayLike<number>
@@ -45,7 +46,7 @@ const mean = (values: ArrayLike<number>): number => (values.length === 0 ? 0 : t
 
 /**
  * Weights w, o and k of loss.ts. A turn longer than `turnFactor` times the batch's median number of tokens has the
- * total weight of a turn of that length.
+ * total weight of a turn of that length. Of a person's turns `weightShare` bounds the sum (person-share.ts).
  * - Policy: the mean over all response tokens of the batch, each with the importance weight min(p_old/q, tisCap). A
  *   turn whose geometric mean of p_old/q is outside [1/sequenceMask, sequenceMask] has weight 0 and still counts in
  *   the denominator.
@@ -59,10 +60,7 @@ const mean = (values: ArrayLike<number>): number => (values.length === 0 ? 0 : t
  */
 export function tokenWeights(turns: readonly TurnTokens[], settings: StepSettings): TurnWeights[] {
   const dropped = turns.map(({ hint }) => hint !== null && total(hint.with) >= total(hint.without) - HINT_MARGIN)
-  const scales = turnScales(
-    turns.map((turn) => turn.old.length),
-    settings.turnFactor,
-  )
+  const scales = scalesOf(turns, settings)
   const counted = (at: number): number => (turns[at]?.old.length ?? 0) * (scales[at] ?? 1)
   const tokens = turns.reduce((sum, _, at) => sum + counted(at), 0)
   const taught = turns.flatMap((turn, at) => (turn.hint && !dropped[at] ? [at] : []))
@@ -85,6 +83,42 @@ export function tokenWeights(turns: readonly TurnTokens[], settings: StepSetting
       hintDropped: dropped[at] ?? false,
     }
   })
+}
+
+type Limits = Pick<StepSettings, 'turnFactor' | 'weightShare'>
+
+/** Per turn: the factor of its tokens' weights. */
+const scalesOf = (turns: readonly TurnTokens[], { turnFactor, weightShare }: Limits): number[] => {
+  const lengths = turns.map((turn) => turn.old.length)
+  const scales = turnScales(lengths, turnFactor)
+  const people = personScales(weightsOf(turns, scales), turns, weightShare)
+  return scales.map((scale, at) => scale * (people[at] ?? 1))
+}
+const weightsOf = (turns: readonly TurnTokens[], scales: readonly number[]): number[] =>
+  turns.map((turn, at) => turn.old.length * (scales[at] ?? 1))
+
+/** What `weightShare` did to a batch: figures of an update. */
+export function shareFigures(
+  turns: readonly TurnTokens[],
+  settings: Limits,
+): { cappedTurns: number; subjectWeight: number; keyWeight: number } {
+  const before = turnScales(
+    turns.map((turn) => turn.old.length),
+    settings.turnFactor,
+  )
+  const scales = scalesOf(turns, settings)
+  const weights = weightsOf(turns, scales)
+  return {
+    cappedTurns: scales.filter((scale, at) => scale < (before[at] ?? 1)).length,
+    subjectWeight: largestShare(
+      weights,
+      turns.map(({ subject }) => subject ?? null),
+    ),
+    keyWeight: largestShare(
+      weights,
+      turns.map(({ key }) => key ?? null),
+    ),
+  }
 }
 
 /** Per turn of `lengths` tokens: the factor of its tokens' weights under the limit of `turnFactor` median turns. */

@@ -56,6 +56,28 @@ export const publisherConfig = z.object({
         .nonnegative()
         .default(THRESHOLDS.entropyFloorBase)
         .describe('smallest mean entropy on the fixed prompts, as a multiple of the base’s'),
+      lengthRise: z
+        .number()
+        .nonnegative()
+        .default(THRESHOLDS.lengthRise)
+        .describe(
+          'largest mean length on the fixed prompts while nobody asks for longer answers, in multiples of the longest that was asked for or of the base’s …',
+        ),
+      lengthRiseSlack: z.number().nonnegative().default(THRESHOLDS.lengthRiseSlack).describe('… plus these tokens'),
+      lengthFall: z
+        .number()
+        .nonnegative()
+        .default(THRESHOLDS.lengthFall)
+        .describe(
+          'smallest mean length on the fixed prompts while nobody asks for shorter answers, as a multiple of the shortest that was asked for or of the base’s',
+        ),
+      lengthAsked: z
+        .number()
+        .nonnegative()
+        .default(THRESHOLDS.lengthAsked)
+        .describe(
+          'share of turns with hints for longer, or shorter, answers from which on they count as asked for; a running mean',
+        ),
       repetition: z
         .number()
         .nonnegative()

@@ -36,6 +36,14 @@ const step = z.object({
     .nonnegative()
     .default(4)
     .describe('maximum weight of a turn, in median turn lengths of the batch; 0: no limit'),
+  weightShare: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(0.25)
+    .describe(
+      'largest share of a batch’s weight of one subject or one API key, or its share of the turns if that is larger; 0: no limit',
+    ),
   opdOverBatch: z.literal([0, 1]).default(1).describe('1: distillation is scaled by hinted turns / turns'),
   klParentMax: z
     .number()

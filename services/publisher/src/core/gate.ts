@@ -29,6 +29,15 @@ export type Thresholds = {
   /** Minimum length and entropy on the fixed prompts, as a multiple of the base's. */
   lengthFloorBase: number
   entropyFloorBase: number
+  /**
+   * Mean length on the fixed prompts without a wish for it: at most `lengthRise` times the longest that was asked for
+   * plus `lengthRiseSlack` tokens, at least `lengthFall` times the shortest. `lengthAsked`: from which share of turns with
+   * such wishes on, as a running mean over the versions, a length counts as asked for.
+   */
+  lengthRise: number
+  lengthRiseSlack: number
+  lengthFall: number
+  lengthAsked: number
   /** Maximum share of repeated 4-grams in sampled answers. */
   repetition: number
   /** Maximum drop of the mean log-probability per token on held-out turns with a positive score, in nats. */
@@ -49,6 +58,10 @@ export const THRESHOLDS: Thresholds = {
   entropyFloor: 0.1,
   lengthFloorBase: 0.05,
   entropyFloorBase: 0.05,
+  lengthRise: 2,
+  lengthRiseSlack: 8,
+  lengthFall: 0.33,
+  lengthAsked: 0.02,
   repetition: 0.5,
   positiveDrop: 0.5,
 }
@@ -76,6 +89,13 @@ export type Figures = {
   length_parent: number
   length_fixed?: number
   length_fixed_base?: number
+  /**
+   * Wishes for longer answers less those for shorter ones, a running share of turns; the shortest and the longest
+   * `length_fixed` that was asked for (core/asked-length.ts).
+   */
+  length_asked?: number
+  length_least?: number
+  length_most?: number
   repetition: number
   repetition_fixed?: number
   /** Share of correct greedy answers to the probes, how many of them fell, and how many must fall for a rejection. */
@@ -115,6 +135,9 @@ export const checkCandidate = (figures: Figures, best: number | null, limits: Th
     return rejected('length_low')
   if (below(figures.length_fixed, times(limits.lengthFloorBase, figures.length_fixed_base)))
     return rejected('length_low')
+  if (above(figures.length_fixed, plus(times(limits.lengthRise, figures.length_most), limits.lengthRiseSlack)))
+    return rejected('length_rise')
+  if (below(figures.length_fixed, times(limits.lengthFall, figures.length_least))) return rejected('length_fall')
   if (below(figures.entropy, times(limits.entropyFloor, figures.entropy_parent))) return rejected('entropy_low')
   if (below(figures.entropy_fixed, times(limits.entropyFloorBase, figures.entropy_fixed_base)))
     return rejected('entropy_low')
@@ -125,8 +148,9 @@ export const checkCandidate = (figures: Figures, best: number | null, limits: Th
   return { accepted: true }
 }
 
-const minus = (value: number | undefined, drop: number): number | undefined =>
-  value === undefined ? undefined : value - drop
+const plus = (value: number | undefined, more: number): number | undefined =>
+  value === undefined ? undefined : value + more
+const minus = (value: number | undefined, drop: number): number | undefined => plus(value, -drop)
 
 const contentLost = (
   { content, falls, falls_limit: limit }: Figures,

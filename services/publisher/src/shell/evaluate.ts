@@ -4,6 +4,7 @@ import { getBlob, type EventLog, type TurnReader } from '@instar/log'
 import type { AdapterSha, Evaluation, Model, Sampling } from '@instar/engine/port'
 import { adapterFromWeights } from '@instar/policy'
 import type { PublisherConfig } from '../config.ts'
+import { askedWith } from '../core/asked-length.ts'
 import { batteryOf, batterySettings } from '../core/battery.ts'
 import { fallsToReject } from '../core/falls.ts'
 import type { Figures } from '../core/gate.ts'
@@ -69,7 +70,7 @@ export const evaluate = async (
       length: all.length,
       length_parent: lengthParent,
       repetition: all.repetition,
-      ...(onFixed ? fixedFigures(onFixed, candidate.started) : {}),
+      ...(onFixed ? fixedFigures(onFixed, candidate, config) : {}),
       ...content.figures,
       ...positive,
       tokens: tokensOf(all) + content.tokens,
@@ -96,15 +97,29 @@ const joined = (parts: readonly Evaluation[]): Evaluation => {
   }
 }
 
-const fixedFigures = (fixed: Evaluation, started: LineStarted | null): Partial<Figures> => {
+const fixedFigures = (
+  fixed: Evaluation,
+  { started, parent, sealed }: CandidateVersion,
+  { thresholds }: PublisherConfig,
+): Partial<Figures> => {
   const [klParent = 0, klBase = klParent] = fixed.kl
   const { length_fixed: length, entropy_fixed: entropy } = started?.settings ?? {}
+  // A head of an earlier build has no range: what it does already is taken as asked for.
+  const known = [length, parent.length_fixed].filter((one) => one !== undefined)
+  const before = {
+    asked: parent.length_asked ?? 0,
+    least: parent.length_least ?? Math.min(...known),
+    most: parent.length_most ?? Math.max(...known),
+  }
+  const { asked, least, most } = askedWith(before, sealed.items, fixed.length, thresholds.lengthAsked)
   return {
     kl_parent_fixed: klParent,
     kl_base_fixed: klBase,
     entropy_fixed: fixed.entropy,
     length_fixed: fixed.length,
     repetition_fixed: fixed.repetition,
+    length_asked: asked,
+    ...(known.length === 0 ? {} : { length_least: least, length_most: most }),
     ...(length === undefined ? {} : { length_fixed_base: length }),
     ...(entropy === undefined ? {} : { entropy_fixed_base: entropy }),
   }

@@ -4,6 +4,7 @@
  */
 import {
   derivedId,
+  hintOf,
   lineageDistance,
   updateLine,
   weightLine,
@@ -12,7 +13,6 @@ import {
   type WeightLine,
 } from '@instar/events'
 import { advantagesOf, episodeGroups } from './episodes.ts'
-import { hintOf } from './hint.ts'
 import { lossMode } from './loss-modes.ts'
 import { choose, countUsable, type ChoiceSettings, type UsableCount } from './choice.ts'
 import { notUsableWith, unusable } from './pending.ts'

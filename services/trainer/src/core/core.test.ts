@@ -541,7 +541,8 @@ it('--set changes named settings only', () => {
   })
   assert.throws(() => changedSettings({ learningRate: 1, rules: 1 }, { rules: '1' }), {
     code: 'bad_request',
-    message: /the settings are klBaseMax, klParentMax, learningRate, opdOverBatch, turnFactor, turnScoreWeight, loss/,
+    message:
+      /the settings are klBaseMax, klParentMax, learningRate, opdOverBatch, turnFactor, turnScoreWeight, weightShare, loss/,
   })
   assert.throws(() => changedSettings({ learningRate: 1 }, { speed: '1' }), { code: 'bad_request' })
   assert.throws(() => changedSettings({ learningRate: 1 }, { lr: 'fast' }), { code: 'bad_request' })

@@ -1,12 +1,11 @@
 /** Episodes: rewards of turns from their own scores and the outcome, groups of a task, and their advantages. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { BatchSealed, Event, Logged } from '@instar/events'
+import { hintOf, type BatchSealed, type Event, type Logged } from '@instar/events'
 import { auditBatches, evolveAudit, initialAudit } from './audit.ts'
 import { hasSignal } from './batch.ts'
 import { decide } from './decide.ts'
 import { episodeGroups, MAX_EPISODES, MAX_GROUP_TURNS } from './episodes.ts'
-import { hintOf } from './hint.ts'
 import { EpisodeLine, sessionOf } from '../../../../test/kit/episode-line.ts'
 import { Line, OPTIONS } from '../../../../test/kit/trainer-line.ts'
 

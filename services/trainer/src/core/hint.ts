@@ -1,5 +1,3 @@
-import type { BatchItem, Written } from '@instar/events'
-
 /**
  * The teacher's prompt: the messages of the request, with the hint on a new line at the end of the last user message.
  */
@@ -13,12 +11,4 @@ export const withHint = (messages: readonly ChatMessage[], hint: string): ChatMe
     ? [...(message.content as unknown[]), { type: 'text', text: `\n${hint}` }]
     : `${typeof message.content === 'string' ? message.content : ''}\n${hint}`
   return messages.with(at, { ...message, content })
-}
-
-/**
- * The hint that the item is trained with: that of a turn whose own score is negative, whatever its episode's outcome.
- */
-export const hintOf = ({ reward, turnScore, outcome, hint }: BatchItem): Written | null => {
-  const own = (outcome ?? null) === null ? reward : (turnScore ?? null)
-  return own !== null && own < 0 ? hint : null
 }

@@ -27,6 +27,7 @@ const SWITCH: SettingBounds = { expected: '0 or 1', accepts: (value) => value ==
 /** Settings that are missing in batches of earlier builds; a replay may set them. */
 const ADDED: Readonly<Record<string, SettingBounds>> = {
   turnFactor: NOT_NEGATIVE,
+  weightShare: FRACTION,
   opdOverBatch: SWITCH,
   turnScoreWeight: FRACTION,
   klParentMax: POSITIVE,

@@ -14,7 +14,9 @@ const sealed = (turns: readonly string[]): BatchSealed =>
     loss: 'binary',
     settings: {},
     seed: 1,
-    items: turns.map((turn) => ({ turn, reward: 1, advantage: 1, hint: null }) as unknown as BatchItem),
+    items: turns.map(
+      (turn) => ({ turn, subject: `subject of ${turn}`, reward: 1, advantage: 1, hint: null }) as unknown as BatchItem,
+    ),
   }) as unknown as BatchSealed
 
 /** Turns whose name begins with `lost` have a record that cannot be read. */
@@ -22,7 +24,7 @@ const reader = {
   record: async (turn: string) => {
     if (turn.startsWith('lost')) throw new InstarError('bad_record', `${turn} is damaged`)
     if (turn.startsWith('gone')) throw new InstarError('log_unavailable', 'the log does not answer')
-    return { ids: [turn.length], logprobs: [-1], sampling: { temperature: 1 } }
+    return { key: `key of ${turn}`, ids: [turn.length], logprobs: [-1], sampling: { temperature: 1 } }
   },
   promptIds: async (turn: string) => [turn.length],
 } as unknown as TurnReader
@@ -30,10 +32,12 @@ const reader = {
 /** Refuses items of three letters, as the engine refuses tokens outside the vocabulary: by index, before any computation. */
 class Picky extends ScriptedLearner {
   readonly trained: number[][] = []
+  readonly people: unknown[] = []
   override async step(...args: Parameters<ScriptedLearner['step']>): ReturnType<ScriptedLearner['step']> {
     const items: readonly TrainItem[] = args[0]
     const item = items.findIndex(({ prompt }) => prompt[0] === 3)
     if (item >= 0) throw new InstarError('context_length_exceeded', `turn ${item} is too long`, { item })
+    this.people.push(...items.map(({ subject, key }) => [subject, key]))
     this.trained.push(items.map(({ prompt }) => prompt[0] ?? 0))
     return super.step(...args)
   }
@@ -48,6 +52,10 @@ test('items whose records or tokens are bad are left out and counted by reason; 
     PARENT,
   )
   deepEqual(learner.trained, [[5, 7]])
+  deepEqual(learner.people, [
+    ['subject of fours', 'key of fours'],
+    ['subject of xxxxxxx', 'key of xxxxxxx'],
+  ])
   deepEqual(
     Object.entries(figures).filter(([name]) => name.startsWith('dropped') && name !== 'droppedHints'),
     [

@@ -1,11 +1,11 @@
 /** Items and settings of a step, from the records that a batch names. */
 import { lossMode } from '../core/loss-modes.ts'
 import { dialectOf, parseJson } from '@instar/dialects'
-import { InstarError, readWritten, type BatchItem, type BatchSealed } from '@instar/events'
+import { hintOf, InstarError, readWritten, type BatchItem, type BatchSealed } from '@instar/events'
 import type { TurnReader } from '@instar/log'
 import type { Model, StepSettings, TrainItem } from '@instar/engine/port'
 import { rulesOf } from '../core/baseline.ts'
-import { hintOf, withHint } from '../core/hint.ts'
+import { withHint } from '../core/hint.ts'
 
 /**
  * One item of a step: recorded token ids and log-probabilities, and the rendered prompt with the hint if the loss uses
@@ -31,6 +31,8 @@ export const trainItem = async (
     behaviourLogprobs: turn.logprobs,
     temperature: turn.sampling.temperature,
     advantage: mode.advantages ? item.advantage : 0,
+    subject: item.subject,
+    key: turn.key,
     hintPrompt,
   }
 }
