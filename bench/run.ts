@@ -27,6 +27,12 @@ const takeValue = (flag: string): string | undefined => {
   return at < 0 ? undefined : args.splice(at, 2)[1]
 }
 const [url, model] = [takeValue('--url'), takeValue('--model')]
+const counts = Object.fromEntries(
+  ['facts', 'seeds'].flatMap((name) => {
+    const value = takeValue(`--${name}`)
+    return value === undefined ? [] : [[name, Number(value)]]
+  }),
+)
 const flags = args.filter((arg) => arg.startsWith('-'))
 const names = args.filter((arg) => !arg.startsWith('-'))
 const quick = flags.includes('--quick')
@@ -65,9 +71,9 @@ const BENCHES: Readonly<Record<string, Bench>> = {
     run: () => candidates.bench({ quick, logLine }),
   },
   liar: {
-    summary:
-      'a fact that one liar, or three people, correct in every batch: 60 series (hours; --quick: 12, of ten updates)',
-    run: () => liar.bench({ quick, logLine }),
+    summary: `a fact that one liar, or three people, correct in every batch: 60 series, half an hour of CPU
+               (--quick: one fact, one seed)`,
+    run: () => liar.bench({ quick, ...counts, logLine }),
   },
   'changed-mind': {
     summary: 'learning at the limit of the KL to the base, with a wish that changes half-way; 2,000 sessions (an hour)',
@@ -113,6 +119,7 @@ ${Object.entries(BENCHES)
 
   --quick      fewer and shorter rounds: a smoke test, not a measurement
   --url, --model  the endpoint of another judge, for judge
+  --facts, --seeds  how many of them, for liar
   --no-peer    without PyTorch, Portkey's gateway and LiteLLM, which are downloaded
   --json       print one JSON array as the last line`
 

@@ -106,6 +106,8 @@ export type Series = {
 type SeriesSettings = {
   step?: Partial<StepSettings>
   thresholds?: Partial<Thresholds>
+  /** Who asks, in turn. */
+  people?: readonly User[]
   /** Scores what guests say. */
   scorer?: (ports: Pick<ScorerPorts, 'log' | 'now' | 'onFatal' | 'onScored'>) => Scorer
 }
@@ -118,7 +120,7 @@ export type SeriesPorts = { learner: LearningEngine; model: Model; probes: Probe
 export const startSeries = async (
   ports: SeriesPorts,
   seed: number,
-  { step = {}, thresholds = {}, scorer: scorerOf }: SeriesSettings = {},
+  { step = {}, thresholds = {}, people = USERS, scorer: scorerOf }: SeriesSettings = {},
 ): Promise<Series> => {
   const { model } = ports
   const log = openMemoryLog()
@@ -242,7 +244,7 @@ export const startSeries = async (
     const adapter = headOf()
     const version = line().head
     const turns = Array.from({ length: BATCH }, (_, i) => {
-      const user = USERS[(first + i) % USERS.length]!
+      const user = people[(first + i) % people.length]!
       const question = asked[(first + i) % asked.length]!
       const guest = guests[i - (BATCH - guests.length)] ?? null
       const messages = guest
