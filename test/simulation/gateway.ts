@@ -51,6 +51,7 @@ export type ChatCall = Asking & {
   label: string | null
   side: boolean
   noTrain: boolean
+  task: string | null
   gone: boolean
   /** The session of the answer that it continues, as its client has it. */
   session: string | null
@@ -64,7 +65,7 @@ export type FeedbackCall = Asking & {
   value: number
   done: (known: boolean) => void
 }
-type CloseCall = Asking & { kind: 'close'; session: string }
+type CloseCall = Asking & { kind: 'close'; session: string; outcome: number | null; discarded: boolean }
 export type AdminCall = Asking & {
   kind: 'admin'
   ordered: Ordered
@@ -219,20 +220,21 @@ export class Gateway extends Process<GatewaySnapshot> {
     this.#known(session)
     touch(index, session)
     const line = weightLine(this.state.weights, POLICY)
-    const background = random.chance(0.25)
+    const background = call.task === null && random.chance(0.25)
     const admitted: Admitted = {
       session,
       policy: POLICY,
       version: line.head,
       adapter: line.versions.get(line.head)?.adapter ?? null,
       group: random.hex(8),
-      candidates: background ? 3 : random.chance(0.1) ? 2 : 1,
+      candidates: background ? 3 : call.task === null && random.chance(0.1) ? 2 : 1,
       dialect: 'chat',
       kind: call.side ? 'side' : 'main',
       labelSource: source,
       userTurn: null,
       subject: subjectOf(null, null, session),
       key: null,
+      task: call.task,
       digest,
       body: storeBody(Buffer.from(JSON.stringify({ messages })), null).stored,
       ...lastAnswer(messages),
@@ -347,13 +349,25 @@ export class Gateway extends Process<GatewaySnapshot> {
     return true
   }
 
-  /** A client reports that nothing follows. */
+  /** A client reports that nothing follows, and how its episode ended. */
   #close(call: CloseCall): boolean {
     if (!this.hasRead(call.ends)) return false
     this.#known(call.session)
-    const open = openTurns(sessionState(this.state.index, call.session))
-    const event: SessionClosed = { type: 'SessionClosed', session: call.session, open, why: 'client', at: this.now }
-    if (open.length > 0) this.append(event)
+    const held = sessionState(this.state.index, call.session)
+    const open = openTurns(held)
+    const ends = call.outcome !== null && held?.outcome === null
+    const discarded = call.discarded && (held?.turns ?? []).some(({ discardedBy }) => discardedBy === null)
+    const event: SessionClosed = {
+      type: 'SessionClosed',
+      session: call.session,
+      open,
+      why: 'client',
+      at: this.now,
+      discarded,
+      outcome: ends ? call.outcome : null,
+      task: null,
+    }
+    if (open.length > 0 || ends || discarded) this.append(event)
     return true
   }
 

@@ -9,7 +9,7 @@ import type { Decided } from './history/decision.ts'
 import { Facts, FOLLOWED } from './history/facts.ts'
 import { History, type Past } from './history/past.ts'
 import { rightClosing, rightScore } from './history/right-scores.ts'
-import { isIncomplete, rightBatch, rightOutcome, waitingFor, whyNot } from './history/right-training.ts'
+import { rightBatch, rightOutcome, usableOf, waitingFor } from './history/right-training.ts'
 import { rightAnswer, rightCommand, rightVerdict } from './history/right-versions.ts'
 import { causeOf, isOpen, ratingOf } from './history/session.ts'
 import { POLICY, trained } from './services.ts'
@@ -214,10 +214,9 @@ const settled = (world: World, history: Past, says: Says): void => {
   if (!line.started || line.frozen || (last?.outcome?.event.type === 'UpdateComputed' && !isJudged(last.outcome.id)))
     return
   const { training, now } = world
-  const usable = waitingFor(history, POLICY).filter(
-    (one) => whyNot(one.turn, POLICY, line, training) === null && !isIncomplete(history, one, POLICY, now, training),
-  )
-  says(usable.length < training.batchSize, `${usable.length} turns wait for a batch of ${training.batchSize}`)
+  const { groups, others } = usableOf(history, waitingFor(history, POLICY), POLICY, line, now, training)
+  const usable = others.length + (groups ?? []).flat().length
+  says(usable < training.batchSize, `${usable} turns wait for a batch of ${training.batchSize}`)
 }
 
 /** Every result can be computed again, and refers to the right bytes. */

@@ -15,6 +15,8 @@ export class Client {
   readonly name: string
   readonly #world: World
   readonly label: string | null
+  /** The task of its session if that is an episode; '': it names none. */
+  readonly task: string | null
   readonly #trims: boolean
   readonly #most: number
   readonly #messages: Said[] = []
@@ -33,7 +35,8 @@ export class Client {
     this.label = world.remembered < 100 || random.chance(0.5) ? name : null
     this.#trims = random.chance(0.4)
     this.#most = FEWEST_TURNS + random.below(MOST_TURNS - FEWEST_TURNS + 1)
-    this.#farewell = random.chance(0.4)
+    this.task = random.chance(0.4) ? random.pick(['sort', 'sort', 'count', '']) : null
+    this.#farewell = this.task !== null || random.chance(0.4)
     this.#say()
   }
 
@@ -74,6 +77,7 @@ export class Client {
       label: this.label,
       side: false,
       noTrain: random.chance(0.08),
+      task: this.task,
       session: last?.session ?? null,
       ends: gateway.ends,
       waited: false,
@@ -140,8 +144,19 @@ export class Client {
     const session = this.received.at(-1)?.session
     if (!this.#farewell || session === undefined) return false
     this.#farewell = false
-    gateway.calls.push({ kind: 'close', session, ends: gateway.ends, waited: false, failed: () => undefined })
+    this.#close(gateway, session)
+    // It is sent again to another gateway, with what is found then.
+    if (this.#world.random.chance(0.3)) this.#close(this.#world.random.pick(this.#world.gateways), session)
     return true
+  }
+
+  /** The end of its session: of an episode with its outcome, or as aborted, or without either. */
+  #close(gateway: Gateway, session: string): void {
+    const { random } = this.#world
+    const discarded = this.task !== null && random.chance(0.25)
+    const outcome = this.task === null || discarded || random.chance(0.1) ? null : random.pick([1, -1])
+    const asked = { ends: gateway.ends, waited: false, failed: () => undefined }
+    gateway.calls.push({ kind: 'close', session, outcome, discarded, ...asked })
   }
 
   #give(call: Call): void {

@@ -93,10 +93,23 @@ const turns = (
     const held = state.sessions.get(name)
     compare(
       `session ${name}`,
-      [session.parent, session.lastAt, session.turns.map(({ event }) => event.turn)],
-      held && [held.parent, held.lastAt, held.turns.map(({ turn }) => turn)],
+      [
+        session.parent,
+        session.lastAt,
+        session.turns.map(({ event }) => event.turn),
+        session.outcome && [session.outcome.id, session.outcome.value, session.outcome.at],
+        session.isClosed,
+      ],
+      held && [
+        held.parent,
+        held.lastAt,
+        held.turns.map(({ turn }) => turn),
+        held.outcome && [held.outcome.record, held.outcome.value, held.outcome.at],
+        held.closed,
+      ],
     )
-    for (const { event, fact, shown, follows, next, closedBy, feedback, attempt } of session.turns) {
+    for (const turnOf of session.turns) {
+      const { event, fact, shown, follows, next, closedBy, discardedBy, outcome, feedback, attempt } = turnOf
       const turn = state.turns.get(event.turn)
       const status = event.type === 'TurnAborted' ? 'aborted' : 'complete'
       compare(
@@ -114,6 +127,9 @@ const turns = (
           next,
           closedBy !== null,
           closedBy,
+          discardedBy,
+          outcome?.id ?? null,
+          event.task ?? null,
           feedback.map((one) => [one.id, one.event.value]),
         ],
         turn && [
@@ -129,6 +145,9 @@ const turns = (
           turn.next,
           turn.closed,
           turn.closedBy,
+          turn.discardedBy,
+          turn.outcomeBy,
+          turn.task,
           turn.feedback.map(({ record, value }) => [record, value]),
         ],
       )

@@ -85,11 +85,11 @@ export class World {
       keyShare: 0.5,
       subjectShare: random.pick([0.5, 1]),
       keyHeardMs: 1000,
-      taskEpisodes: 4,
-      taskWaitMs: 100,
+      taskEpisodes: 2,
+      taskWaitMs: random.pick([50, 300]),
       turnScoreWeight: 0.5,
       loss: 'hybrid',
-      settings: {},
+      settings: { turnScoreWeight: 0.5 },
     }
     this.off = off
     this.log = new SimLog(random)

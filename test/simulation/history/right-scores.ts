@@ -15,9 +15,17 @@ export const rightClosing = (
   { idleMs }: ScoringRules,
   says: Says,
 ): void => {
-  const { turns, lastAt } = past.session(event.session)
+  const { turns, lastAt, outcome } = past.session(event.session)
   const open = turns.filter(isOpen).map((turn) => turn.event.turn)
   says(open.join() === event.open.join(), `closes ${event.open.join()} of ${event.session}, open are ${open.join()}`)
+  says(
+    (event.outcome ?? null) === null || outcome === null,
+    `ends ${event.session} with ${event.outcome}, which it has ended with ${outcome?.value}`,
+  )
+  says(
+    event.discarded !== true || turns.some(({ discardedBy }) => discardedBy === null),
+    `aborts ${event.session} again`,
+  )
   if (event.why === 'client') return
   says(lastAt + idleMs <= now, `closes ${event.session} ${now - lastAt} after its last answer`)
   says(share.has(turns[0]?.fact.partition ?? -1), `closes ${event.session}, which is another's to close`)
@@ -62,7 +70,9 @@ export const rightScore = (
       `scores ${event.turn} for ${event.cause}, what came of it is ${causeOf(session, turn)}`,
     )
     const answered = turn.shown && seenOf(session, turn)?.next !== null
-    if (!opinion)
+    if (turn.discardedBy !== null)
+      says(event.type === 'TurnSkipped' && event.reason === 'discarded', `judges ${event.turn} of an aborted episode`)
+    else if (!opinion)
       says(
         event.type === 'TurnSkipped' && event.reason === 'no_next_state' && !answered && rules.judgesNeedNextState,
         `asks no judge about ${event.turn}`,

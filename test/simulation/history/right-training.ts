@@ -2,9 +2,11 @@
 import type { BatchSealed, ScoresEvent, UpdateComputed, UpdateFailed } from '@instar/events'
 import { headOf, spentIn, stepsBehind, type Batch, type Line } from './chains.ts'
 import type { Decided } from './decision.ts'
+import { isOfEpisode, readyGroups } from './episodes.ts'
 import type { Fact } from './facts.ts'
 import type { Past } from './past.ts'
 import { rewardOf, type Score } from './scores.ts'
+import { rightValues } from './right-values.ts'
 import type { Turn } from './session.ts'
 
 export type TrainingRules = {
@@ -38,7 +40,10 @@ export const rightOutcome = (past: Past, event: UpdateComputed | UpdateFailed, s
 }
 
 const hasSignal = ({ items }: BatchSealed): boolean =>
-  items.some(({ advantage, reward, hint }) => Math.abs(advantage) > 1e-6 || (hint !== null && reward < 0))
+  items.some(
+    ({ advantage, reward, turnScore, outcome, hint }) =>
+      Math.abs(advantage) > 1e-6 || (hint !== null && ((outcome ?? null) === null ? reward : (turnScore ?? 0)) < 0),
+  )
 
 export const rightBatch = (
   past: Past,
@@ -67,7 +72,7 @@ export const rightBatch = (
     `seals batch ${event.number} on version ${version}, the head is ${line.head}`,
   )
   rightItems(past, decided, event, line, batches, rules, says)
-  rightValues(event, batches, (turn) => past.turn(turn)?.event.group, says)
+  rightValues(past, event, batches, rules, says)
 }
 
 const isSettled = (last: Batch | undefined, { verdicts }: Line): boolean =>
@@ -75,21 +80,20 @@ const isSettled = (last: Batch | undefined, { verdicts }: Line): boolean =>
   last.outcome?.event.type === 'UpdateFailed' ||
   verdicts.some(({ event }) => event.update === last.outcome?.id)
 
-/** `counted`: the record that first gave it a reward. */
-type Waiting = { turn: Turn; score: Score; counted: Fact<ScoresEvent>; group: Waiting[] }
+/** `counted`: the record that first gave it a reward; null: none did. */
+type Waiting = { turn: Turn; score: Score | null; counted: Fact<ScoresEvent> | null; group: Waiting[] }
 
-/** Scored turns of no batch yet, in the order in which they first got a reward. */
+/** Turns of no batch yet: those with a reward, and those of episodes, which may get one from the outcome alone. */
 export const waitingFor = (past: Past, policy: string): Waiting[] => {
   const spent = new Set(spentIn(past.training(policy).batches))
-  const waiting = [...past.scores(policy)]
-    .flatMap(([id, score]): Waiting[] => {
-      const turn = past.turn(id)
-      const first = score.counted.find(({ event }) => event.type !== 'TurnSkipped')
-      return !turn || !first || spent.has(id) || rewardOf(score) === null
-        ? []
-        : [{ turn, score, counted: first, group: [] }]
-    })
-    .sort((a, b) => a.counted.at - b.counted.at)
+  const scores = past.scores(policy)
+  const waiting = past.turns().flatMap((turn): Waiting[] => {
+    const score = scores.get(turn.event.turn) ?? null
+    const counted = score?.counted.find(({ event }) => event.type !== 'TurnSkipped') ?? null
+    const isRewarded = score !== null && rewardOf(score) !== null
+    const mayBeRewarded = isUsable(turn, policy) && isOfEpisode(past.session(turn.event.session), turn)
+    return spent.has(turn.event.turn) || !(isRewarded || mayBeRewarded) ? [] : [{ turn, score, counted, group: [] }]
+  })
   const inLogOrder = (a: Waiting, b: Waiting): number => a.turn.fact.at - b.turn.fact.at
   for (const one of waiting) {
     const beside = waiting.filter(({ turn }) => turn.event.group === one.turn.event.group)
@@ -103,8 +107,17 @@ const beside = (past: Past, { event }: Turn): Turn[] =>
 const inBackground = (past: Past, turn: Turn): boolean =>
   beside(past, turn).filter(({ shown }) => shown).length < turn.event.candidates
 
+const isUsable = ({ event, discardedBy }: Turn, policy: string): boolean =>
+  event.type !== 'TurnAborted' && event.trainable && event.policy === policy && discardedBy === null
+
 /** The reason why a turn is never trained on; null if it may be. */
-export const whyNot = ({ event }: Turn, policy: string, line: Line, { staleness }: TrainingRules): string | null => {
+export const whyNot = (
+  { event, discardedBy }: Turn,
+  policy: string,
+  line: Line,
+  { staleness }: TrainingRules,
+): string | null => {
+  if (discardedBy !== null) return 'discarded'
   if (event.type === 'TurnAborted' || !event.trainable || event.policy !== policy) return event.reason ?? 'aborted'
   const steps = stepsBehind(line, event.version)
   return steps === null ? 'not_on_lineage' : steps > staleness ? 'stale' : null
@@ -123,6 +136,30 @@ export const isIncomplete = (
   const scores = beside(past, turn).flatMap(({ event }) => past.scores(policy).get(event.turn) ?? [])
   return scores.length < candidates && now < Math.min(...scores.map(({ first }) => first.event.at)) + groupWaitMs
 }
+
+/** What may be trained on now: groups of episodes, which are taken whole, and other turns. */
+export const usableOf = (
+  past: Past,
+  waiting: readonly Waiting[],
+  policy: string,
+  line: Line,
+  now: number,
+  rules: TrainingRules,
+): { groups: Waiting[][] | null; others: Waiting[] } => ({
+  groups: readyGroups(
+    past,
+    waiting.filter(({ turn }) => isUsable(turn, policy)),
+    line,
+    now,
+    rules,
+  ),
+  others: waiting.filter(
+    (one) =>
+      !isOfEpisode(past.session(one.turn.event.session), one.turn) &&
+      whyNot(one.turn, policy, line, rules) === null &&
+      !isIncomplete(past, one, policy, now, rules),
+  ),
+})
 
 const rightItems = (
   past: Past,
@@ -155,18 +192,25 @@ const rightItems = (
   }
   for (const item of event.items) {
     const one = waiting.get(item.turn)
-    if (!one) return says(false, `batch ${number} takes ${item.turn}, which does not wait for one`)
+    if (!one?.score) return says(false, `batch ${number} takes ${item.turn}, which does not wait for one`)
     const {
       turn,
       score: {
         fact: { id, event: score },
       },
     } = one
+    const { outcome } = turn
+    const own = score.type === 'TurnSkipped' ? null : score.reward
+    const reward = outcome === null ? own : outcome.value + rules.turnScoreWeight * (own ?? 0)
     const why = whyNot(turn, policy, line, rules)
     says(why === null, `batch ${number} takes ${item.turn}, which is ${why}`)
     says(
-      item.score === id && score.type !== 'TurnSkipped' && item.reward === score.reward,
+      item.score === id && item.reward === reward,
       `batch ${number} gives ${item.turn} a reward that is not in force`,
+    )
+    says(
+      item.turnScore === own && item.outcome === (outcome?.value ?? null) && item.closing === (outcome?.id ?? null),
+      `batch ${number} records of ${item.turn} another score or outcome than the log`,
     )
     says(
       JSON.stringify(item.hint) === JSON.stringify(score.type === 'TurnSkipped' ? null : score.hint),
@@ -194,18 +238,25 @@ const rightOrder = (
   says: Says,
 ): void => {
   const { number, policy, items } = event
+  // The end of a session with a task puts its turns behind all others, in their order.
+  const ends = ({ event, fact }: Turn): string[] =>
+    (event.task ?? null) === null
+      ? []
+      : past.session(event.session).closings.flatMap(({ id, at }) => (at > fact.at ? [id] : []))
   const since = ({ turn, counted }: Waiting): number =>
-    read ? Math.max(read.get(turn.fact.id) ?? 0, read.get(counted.id) ?? 0) : 0
-  const usable = waiting
-    .filter((one) => whyNot(one.turn, policy, line, rules) === null && !isIncomplete(past, one, policy, now, rules))
-    .sort((a, b) => b.turn.event.version - a.turn.event.version || since(b) - since(a))
+    read ? Math.max(0, ...[turn.fact.id, counted?.id ?? '', ...ends(turn)].map((id) => read.get(id) ?? 0)) : 0
+  const { groups, others } = usableOf(past, waiting, policy, line, now, rules)
+  const singles = others.sort(
+    (a, b) => b.turn.event.version - a.turn.event.version || since(b) - since(a) || b.turn.fact.at - a.turn.fact.at,
+  )
   says(items.length >= rules.batchSize, `batch ${number} is sealed with ${items.length} turns`)
-  if (!read) return
+  if (!read || groups === null) return
   const requests = [
-    ...new Map(usable.map((one) => [one.group[0], one.group.filter((other) => usable.includes(other))])).values(),
+    ...groups,
+    ...new Map(singles.map((one) => [one.group[0], one.group.filter((other) => singles.includes(other))])).values(),
   ]
   const wanted: Waiting[][] = []
-  const size = Math.min(rules.batchMax, usable.length)
+  const size = Math.min(rules.batchMax, requests.flat().length)
   const share = Math.max(1, Math.floor(rules.subjectShare * size))
   const take =
     (mayTake: (own: number) => boolean) =>
@@ -225,68 +276,4 @@ const rightOrder = (
       .join(),
   ]
   says(is === should, `batch ${number} takes ${is}, it is the turn of ${should}`)
-}
-
-const EVERYONE = ''
-type Rewarded = { subject: string; reward: number }
-const means = (before: ReadonlyMap<string, number>, items: readonly Rewarded[]): Map<string, number> => {
-  const begin = (subject: string): number => {
-    const own = items.filter((item) => item.subject === subject)
-    const known = before.get(subject)
-    return (
-      known ?? (2 * (before.get(EVERYONE) ?? 0) + own.reduce((sum, { reward }) => sum + reward, 0)) / (2 + own.length)
-    )
-  }
-  return new Map(items.map(({ subject }) => [subject, begin(subject)]))
-}
-const moved = (mean: number, items: readonly Rewarded[]): number =>
-  items.reduce((value, { reward }) => 0.9 * value + 0.1 * reward, mean)
-
-/** The means of each subject after these batches, computed from their rewards alone. */
-const meansAfter = (batches: readonly Pick<BatchSealed, 'items'>[]): Map<string, number> => {
-  let after = new Map<string, number>()
-  for (const { items } of batches) {
-    const start = means(after, items)
-    const next = new Map(after).set(EVERYONE, moved(after.get(EVERYONE) ?? 0, items))
-    for (const [subject, mean] of start)
-      next.set(
-        subject,
-        moved(
-          mean,
-          items.filter((item) => item.subject === subject),
-        ),
-      )
-    after = next
-  }
-  return after
-}
-
-const rightValues = (
-  event: BatchSealed,
-  batches: readonly Batch[],
-  groupOf: (turn: string) => string | undefined,
-  says: Says,
-): void => {
-  const before = meansAfter(batches.map(({ sealed }) => sealed))
-  const start = means(before, event.items)
-  const near = (a: number, b: number): boolean => Math.abs(a - b) < 1e-9
-  for (const { turn, subject, reward, baseline, advantage } of event.items) {
-    const group = event.items.filter((other) => groupOf(other.turn) === groupOf(turn))
-    const expected =
-      group.length > 1 ? group.reduce((sum, one) => sum + one.reward, 0) / group.length : start.get(subject)!
-    says(
-      near(baseline, expected) && near(advantage, reward - expected),
-      `batch ${event.number} compares ${turn} with ${baseline}, not ${expected}`,
-    )
-  }
-  const after = meansAfter([...batches.map(({ sealed }) => sealed), event])
-  for (const { subject, value } of event.baselines)
-    says(
-      near(value, after.get(subject)!),
-      `batch ${event.number} leaves ${subject} at ${value}, not ${after.get(subject)}`,
-    )
-  says(
-    [...start.keys(), EVERYONE].every((subject) => event.baselines.some((one) => one.subject === subject)),
-    `batch ${event.number} forgets a subject`,
-  )
 }

@@ -22,10 +22,28 @@ export type Turn = {
   next: string | null
   /** Id of the record that closed it. */
   closedBy: string | null
+  /** Id of the first record after it that aborted the episode. */
+  discardedBy: string | null
+  /** The outcome of the episode, if it covers the turn. */
+  outcome: Outcome | null
   feedback: Fact<FeedbackGiven>[]
   attempt: number
 }
-export type Session = { turns: Turn[]; parent: string | null; lastAt: number }
+/** `id`: of the closing. `at`: its time. */
+export type Outcome = { value: number; id: string; at: number }
+/**
+ * `task`: of its turns; '' where none is named. `isClosed`: a closing counted. `closings`: places of all of them in the
+ * partition, with their ids.
+ */
+export type Session = {
+  turns: Turn[]
+  parent: string | null
+  lastAt: number
+  outcome: Outcome | null
+  task: string
+  isClosed: boolean
+  closings: { id: string; at: number }[]
+}
 
 const isSpoken = (event: TurnsEvent): event is Spoken =>
   event.type === 'TurnCaptured' || event.type === 'TurnAborted' || event.type === 'TurnSampled'
@@ -42,6 +60,8 @@ export const sessionOf = (name: string, facts: readonly Fact<TurnsEvent>[]): Ses
     follows: predecessor(spoken, fact)?.event.turn ?? null,
     next: null,
     closedBy: null,
+    discardedBy: null,
+    outcome: null,
     feedback: [],
     attempt: new Set(
       spoken
@@ -59,7 +79,11 @@ export const sessionOf = (name: string, facts: readonly Fact<TurnsEvent>[]): Ses
     const closing = closings.find((one) => one.at > at && one.event.open.includes(id))
     if (next && !(closing && closing.at < next.fact.at)) turn.next = next.event.turn
     else if (closing) turn.closedBy = closing.id
+    turn.discardedBy = closings.find((one) => one.at > at && one.event.discarded === true)?.id ?? null
   }
+  const ended = closings.find(({ at, event }) => (event.outcome ?? null) !== null && (turns[0]?.fact.at ?? at) < at)
+  const outcome = ended ? { value: ended.event.outcome ?? 0, id: ended.id, at: ended.event.at } : null
+  for (const turn of turns) if (ended && turn.shown && turn.fact.at < ended.at) turn.outcome = outcome
   for (const fact of opinions(facts, turns)) turnRated(turns, fact)!.feedback.push(fact)
   const link = facts.find(
     (fact): fact is Fact<SessionLinked> =>
@@ -69,6 +93,12 @@ export const sessionOf = (name: string, facts: readonly Fact<TurnsEvent>[]): Ses
     turns,
     parent: link?.event.parent ?? null,
     lastAt: Math.max(0, ...turns.filter(({ shown }) => shown).map(({ event }) => event.finishedAt)),
+    outcome,
+    task: turns.find(({ event }) => event.task)?.event.task ?? '',
+    isClosed: turns.some(
+      ({ closedBy, discardedBy, outcome: covers }) => closedBy !== null || discardedBy !== null || covers !== null,
+    ),
+    closings: closings.map(({ id, at }) => ({ id, at })),
   }
 }
 
@@ -116,7 +146,7 @@ export const causeOf = (session: Session, turn: Turn): string | null => {
   const { event } = turn
   return !seen || event.type === 'TurnAborted' || event.kind !== 'main' || !event.trainable
     ? null
-    : (seen.next ?? seen.closedBy)
+    : (turn.discardedBy ?? seen.next ?? seen.closedBy)
 }
 
 /** The feedback in force: the latest by the clock of its gateway, of two at one time the one with the higher id. */

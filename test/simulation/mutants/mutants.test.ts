@@ -31,6 +31,9 @@ const HERE = [
   'klUnbounded',
   'cutForgotten',
   'rollbackAnywhere',
+  'outcomeAgain',
+  'abortedEpisodeTaken',
+  'outcomePerTurn',
 ]
 const MOST = 60
 

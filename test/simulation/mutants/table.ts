@@ -75,6 +75,10 @@ export const MUTANTS: readonly Mutant[] = [
       'the last parent link counts, not the first',
       ["if (session.parent !== null) return ignored('repeat')", ''],
     ],
+    outcomeAgain: [
+      'the last outcome of an episode counts, not the first',
+      ['const ends = outcome !== null && session?.outcome === null', 'const ends = outcome !== null'],
+    ],
     lastHeard: [
       "a session's last activity is the time of its last record",
       ['Math.max(session.lastAt, turn.finishedAt)', 'turn.finishedAt'],
@@ -152,6 +156,10 @@ export const MUTANTS: readonly Mutant[] = [
     abortedScored: [
       'an aborted answer is judged',
       ["turn.status !== 'complete' || !turn.trainable", "(turn.status === 'complete' && !turn.trainable)"],
+    ],
+    discardedJudged: [
+      'turns of an aborted episode are judged',
+      ['if (turn.discardedBy !== null) return', "if (turn.discardedBy === '') return"],
     ],
     unseenAlone: [
       'a background candidate waits for a next state of its own',
@@ -284,6 +292,11 @@ export const MUTANTS: readonly Mutant[] = [
       ["turn.status !== 'complete' ? (turn.reason ?? turn.status).slice(0, 100)", "turn.status === null ? ''"],
       [': !turn.trainable ? (turn.reason', ": !turn.trainable && turn.status === 'complete' ? (turn.reason"],
     ],
+    abortedEpisodeTaken: ['an aborted episode is trained on', ['turn.discardedBy !== null', "turn.discardedBy === ''"]],
+    outcomeNotAwaited: [
+      'turns of an episode do not wait for its outcome',
+      ['(shown && task !== null && turns.sessions.get(session)?.closed === false)', 'false'],
+    ],
     spentAgain: [
       'a rating makes a trained turn pending again',
       ['if (updateLine(state.updates, state.policy).spent.has(turn)) return', ''],
@@ -291,6 +304,20 @@ export const MUTANTS: readonly Mutant[] = [
     takenWaits: [
       'a batched turn stays pending',
       ['if (!remove(state, queueOf(state, id), id)) remove(state, UNREAD, id)', ''],
+    ],
+  }),
+  ...of('services/trainer/src/core/episodes.ts', {
+    groupEarly: [
+      'a group goes when its first episode has ended',
+      ['now >= endedAt + taskWaitMs ? over', 'now >= endedAt ? over'],
+    ],
+    firstEnded: [
+      'a group is the episodes that ended first',
+      ['a.begunAt - b.begunAt', '(a.outcome?.at ?? 1e15) - (b.outcome?.at ?? 1e15)'],
+    ],
+    groupUnscored: [
+      'a group goes before its turns are scored',
+      ['over.length === size && over.every(({ session }) => isScored(state, session))', 'over.length === size'],
     ],
   }),
   ...of('services/trainer/src/core/state.ts', {
@@ -308,6 +335,17 @@ export const MUTANTS: readonly Mutant[] = [
     groupNotCompared: [
       'candidates are compared with their user, not with each other',
       ['group.length > 1 ?', 'group.length > 99 ?'],
+    ],
+    outcomePerTurn: [
+      'an outcome counts once for each turn of its episode',
+      [
+        '[...Map.groupBy(items, ({ episode }) => episode?.session ?? null)].flatMap(([, [first]])',
+        '[...items.map((item) => [null, [item]])].flatMap(([, [first]])',
+      ],
+    ],
+    ownScoreLost: [
+      "an outcome replaces a turn's own score",
+      ['outcome + turnScoreWeight * (turnScore ?? 0)', 'outcome'],
     ],
     baselineStays: ['a baseline is not updated', ['DECAY * value + (1 - DECAY) * one.value', 'value']],
   }),
