@@ -72,7 +72,16 @@ const startServicesThread = (
   const { data, model, engine, learnEngine, scorer, trainer, publisher } = config
   const channel = 'join' in log ? new MessageChannel() : null
   if (channel) (log as EmbeddedLog).join(channel.port1)
-  const threadConfig = { data, model, engine, scorer, trainer, publisher, ...(learnEngine ? { learnEngine } : {}) }
+  const threadConfig = {
+    data,
+    model,
+    engine,
+    scorer,
+    trainer,
+    publisher,
+    ...(learnEngine ? { learnEngine } : {}),
+    ...(config.values ? { values: config.values } : {}),
+  }
   return startThread({ config: threadConfig, log: settings, port: channel?.port2 ?? null, learns, share }, hooks)
 }
 

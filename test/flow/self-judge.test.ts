@@ -57,3 +57,23 @@ describe('the base weights as judge', { timeout: 170_000 }, () => {
     deepEqual((await done()) - before, 3)
   })
 })
+
+test(
+  'with INSTAR_JUDGE=auto the first start of a line measures the base, and a later one reads the outcome',
+  { timeout: 170_000 },
+  async () => {
+    const data = dataFolder()
+    const env = { INSTAR_JUDGE: 'auto', INSTAR_SETTINGS: '{"judge": {"self": {"votes": 1}}}' }
+    const said =
+      /The reactions judge judges turns on this line: the base weights are (not better|too slow) \(\d+ of 24 /
+    const first = await up(data, env)
+    for (const until = Date.now() + 100_000; !said.test(first.said()); await pause(100))
+      ok(Date.now() < until, first.said())
+    const turns = await sql<{ count: number }>({ data, url: first.ready.url }, 'select count(*)::int from turns')
+    equal(turns[0]?.count, 0)
+    await first.stop()
+    const second = await up(data, env)
+    equal(await second.stop(), 0)
+    ok(!said.test(second.said()), second.said())
+  },
+)

@@ -2,11 +2,11 @@
 import { InstarError, weightLine } from '@instar/events'
 import { openSnapshots, type EventLog } from '@instar/log'
 import type { Fingerprint, LearningEngine, Model } from '@instar/engine/port'
-import { openModel, startLearning } from '@instar/policy'
+import { holdsWeights, openModel, parameterCount, startLearning } from '@instar/policy'
 import type { Metrics } from '@instar/process'
 import { startProjections, watchProjections, type DatabaseConnection } from '@instar/projections'
 import { createPublisher, probesOf, publisherConfig, type Publisher, type PublisherPorts } from '@instar/publisher'
-import { createScorer, judgeText, scorerConfig, type GatewayAddress, type Scorer } from '@instar/scorer'
+import { createScorer, judgeText, openJudge, scorerConfig, type GatewayAddress, type Scorer } from '@instar/scorer'
 import { createTrainer, progressText, trainerConfig, type Trainer, type TrainerPorts } from '@instar/trainer'
 import { join } from 'node:path'
 import { parseReplayOptions, runReplay } from '../replay.ts'
@@ -100,12 +100,13 @@ export const startServices = async (
       )
     const listening = Promise.withResolvers<GatewayAddress>()
     const gateway = (): Promise<GatewayAddress> => listening.promise
-    const judge = scorerConfig.parse(config.scorer)
-    const scorer = createScorer({ ...shared, logLine, gateway }, judge)
+    const judge = await openJudgeOf(log, config, { now, logLine, gateway }, stopped.signal)
+    const scorer = createScorer({ ...shared, logLine, gateway }, judge.config)
     stops.push(() => scorer.stop())
-    if (judge.judges?.[0] === 'self') logLine(`The scorer is ${judgeText(judge)}.`)
+    if (judge.config.judges?.[0] === 'self') logLine(`The scorer is ${judgeText(judge.config)}.`)
     await Promise.all([scorer.start(), learners?.trainer.start(), learners?.publisher.start()])
     signal.throwIfAborted()
+    judge.started(scorer)
     return {
       stop,
       settled: () => settled(scorer, learners?.trainer ?? null, stopped.signal),
@@ -136,6 +137,19 @@ export const startServices = async (
   } finally {
     signal.removeEventListener('abort', abortStart)
   }
+}
+
+/** A pipeline whose settings are not recorded measures no judge. */
+const openJudgeOf = (
+  log: EventLog,
+  { scorer, model, values }: ThreadData['config'],
+  ports: { now: () => number; logLine: (line: string) => void; gateway: () => Promise<GatewayAddress> },
+  signal: AbortSignal,
+): ReturnType<typeof openJudge> => {
+  const config = scorerConfig.parse(scorer)
+  if (!values) return Promise.resolve({ config, started: () => undefined })
+  const parameters = holdsWeights(model) ? parameterCount(model) : null
+  return openJudge(log, { config, ports, signal, values, who: 'up', parameters })
 }
 
 /**

@@ -511,6 +511,22 @@ test('the bytes of a vocabulary are read once, also if it lacks a byte', () => {
   assert.equal(bytesOfCalls, 256)
 })
 
+test('a vocabulary without the first bytes of planes that Unicode does not use is enough, except for their characters', () => {
+  // As SmolLM2's.
+  const unused = new Set([0xf1, 0xf2])
+  const without: TokenBytes = { added: [], bytesOf: (id) => Uint8Array.from(id > 255 || unused.has(id) ? [] : [id]) }
+  const constrainer = new Constrainer(without, 257, [256])
+  const allowed = (cursor: ReturnType<Constrainer['begin']>): number[] =>
+    [...cursor.masked(new Float32Array(257)).entries()].flatMap(([id, logit]) => (logit === 0 ? [id] : []))
+  const text = constrainer.begin(json({ type: 'string' }))
+  text.push('"'.charCodeAt(0))
+  const inText = allowed(text)
+  assert.ok(inText.includes(0xf0) && inText.includes(0x41) && !inText.includes(0xf1))
+  const lacking = constrainer.begin(json({ const: '\u{50000}' }))
+  lacking.push('"'.charCodeAt(0))
+  assert.throws(() => allowed(lacking), { code: 'bad_request', message: /that the tokenizer of this model lacks/ })
+})
+
 test('cached token masks stay within their limit and are freed with their constraint', () => {
   const constrainer = new Constrainer(tokenizer, VOCABULARY, endOfTurn)
   const compiled = constrainer.compile(json({ type: 'string', maxLength: 30 }))

@@ -18,7 +18,10 @@ const MAX_WORK = 3_000_000
 export class TokenTree {
   readonly symbols: ReadonlyMap<string, number>
   readonly vocabulary: number
-  /** Whether every byte of printable UTF-8 is a token. Otherwise some states would allow no token. */
+  /**
+   * Whether every byte of printable UTF-8 is a token, but for the first bytes of characters in planes 4 to 11, of which
+   * Unicode has none. Otherwise some states would allow no token.
+   */
   readonly coversAllBytes: boolean
   private readonly symbol: Uint16Array
   private readonly depth: Uint16Array
@@ -69,12 +72,15 @@ export class TokenTree {
     }
     const single = new Set(this.symbolsOf.flatMap((word) => (word.length === 1 ? word : [])))
     const bytes = Array.from({ length: 0xf5 - 0x20 }, (_, i) => 0x20 + i).filter(
-      (byte) => byte !== 0x7f && byte !== 0xc0 && byte !== 0xc1,
+      (byte) => ![0x7f, 0xc0, 0xc1, 0xf1, 0xf2].includes(byte),
     )
     this.coversAllBytes = bytes.every((byte) => single.has(byte))
   }
 
-  /** The mask of allowed tokens: bit i of word i >> 5. Throws `bad_request` if the schema is too ambiguous. */
+  /**
+   * The mask of allowed tokens: bit i of word i >> 5. Throws `bad_request` if the schema is too ambiguous, or asks for a
+   * character that the tokenizer lacks.
+   */
   allowed(machine: Machine, start: State): Uint32Array {
     const bits = new Uint32Array((this.vocabulary + 31) >> 5)
     const limit = machine.work + MAX_WORK
@@ -98,6 +104,10 @@ export class TokenTree {
         )
     }
     if (start.accepts) for (const id of this.endOfTurn) bits[id >> 5]! |= 1 << (id & 31)
+    if (bits.every((word) => word === 0))
+      throw new InstarError('bad_request', 'The schema asks for a character that the tokenizer of this model lacks.', {
+        field: 'response_format',
+      })
     return bits
   }
 

@@ -281,6 +281,39 @@ test('a judge gets the text that a user typed inside a wrapper of an agent, besi
   await scorer.stop()
 })
 
+test('judges that are chosen while the scorer runs judge from the next turn on, with the backlog of a slow judge', async () => {
+  const bench = new Bench()
+  await bench.watch()
+  const scorer = await started(bench, { backlog: 1, concurrency: 1 })
+  await bench.say(...chat('s0', 10, 'Hi', 'Hello.', 'Thank you, perfect!', 'Yes.'))
+  await bench.until(1)
+  const asked = Promise.withResolvers<void>()
+  const held = Promise.withResolvers<void>()
+  scorer.useJudges([
+    {
+      id: 'model',
+      needsNextState: false,
+      async judge() {
+        asked.resolve()
+        await held.promise
+        return { value: -1, note: '', hint: null }
+      },
+    },
+  ])
+  await bench.say(...chat('s1', 20, 'a', 'b1', 'c', 'd'))
+  await asked.promise
+  await bench.say(...chat('s2', 30, 'a', 'b2', 'c', 'd'), ...chat('s3', 40, 'a', 'b3', 'c', 'd'))
+  const shed = (await bench.until(2))[1]
+  assert.deepEqual([shed?.type, shed?.type === 'TurnSkipped' && shed.reason], ['TurnSkipped', 'overloaded'])
+  held.resolve()
+  const scores = await bench.until(4)
+  assert.deepEqual(
+    scores.map((score) => (score.type === 'TurnScored' ? score.judge.split('-')[0] : 'skipped')),
+    ['reactions', 'skipped', 'model', 'model'],
+  )
+  await scorer.stop()
+})
+
 test('a judge that throws gives a skip', async () => {
   const bench = new Bench()
   await bench.watch()

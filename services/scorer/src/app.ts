@@ -49,6 +49,7 @@ export { readEvidence } from './shell/evidence.ts'
 export { judgeTurn, type Judge } from './shell/judges.ts'
 export { reactionsJudge } from './shell/reactions-judge.ts'
 export { reactionModel } from './shell/weights.ts'
+export { openJudge } from './shell/choose-judge.ts'
 export { createLlmJudge } from './shell/llm-judge.ts'
 export type { GatewayAddress } from './shell/self-judge.ts'
 
@@ -70,6 +71,8 @@ export type ScorerPorts = DeciderPorts & {
 export type Scorer = {
   /** With the log read to its end as of the call: is every turn scored that is to be? */ settled(): Promise<boolean>
   start(): Promise<void>
+  /** From here on these judge, in the place of those of the configuration. */
+  useJudges(judges: readonly Judge[]): void
   stop(): Promise<void>
   work(): ScorerWork
   state: ScorerState
@@ -94,14 +97,15 @@ type DueWork = { do: 'work'; outputs: readonly Output[] }
 
 export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer => {
   const { log, now, after = processTimer } = ports
-  const judges = ports.judges ?? createJudges(config, ports)
+  let judges = ports.judges ?? createJudges(config, ports)
   // The limits on staleness and on the backlog save the time of slow judges. With quick judges only, neither applies.
-  const slow = judges.some((judge) => !judge.quick)
-  const rules: Rules = {
+  const isSlow = (): boolean => judges.some((judge) => !judge.quick)
+  const rulesNow = (): Rules => ({
     idleMs: config.idleMs,
     judgesNeedNextState: judges.every((judge) => judge.needsNextState),
-    staleness: slow ? config.staleness : null,
-  }
+    staleness: isSlow() ? config.staleness : null,
+  })
+  let [slow, rules] = [isSlow(), rulesNow()]
   const backlog = new Backlog(slow ? config.backlog : Infinity)
   /** Feedback whose turns are to be read, oldest first: each takes the memory of its conversation. */
   const given: JudgeRequest[] = []
@@ -265,6 +269,12 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
     work,
     settled: async () => (await scorer.settled()) && state.needed.size === 0,
     start: () => scorer.start(),
+    useJudges(chosen) {
+      judges = chosen
+      ;[slow, rules] = [isSlow(), rulesNow()]
+      backlog.most = slow ? config.backlog : Infinity
+      for (const one of judges) one.prepare?.()
+    },
     async stop() {
       cancelTimer()
       await scorer.stop()

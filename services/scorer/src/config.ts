@@ -2,8 +2,8 @@
 import { nearestName } from '@instar/process'
 import { z } from 'zod'
 
-/** The judges of shell/judge-table.ts. */
-const JUDGE_NAMES = ['llm', 'reactions', 'self'] as const
+/** The judges of shell/judge-table.ts. `auto`: `self` or `reactions` (shell/choose-judge.ts). */
+const JUDGE_NAMES = ['llm', 'reactions', 'self', 'auto'] as const
 export type JudgeName = (typeof JUDGE_NAMES)[number]
 
 /** Former names. Recorded verdicts keep them; settings may still use them. */
@@ -59,7 +59,7 @@ const llm = z
 const self = z
   .object({
     ...asked,
-    maxTokens: asked.maxTokens.unwrap().default(160).describe('limit of a reply, tokens'),
+    maxTokens: asked.maxTokens.unwrap().default(256).describe('limit of a reply, tokens'),
     characters: z
       .int()
       .min(400)
@@ -128,7 +128,7 @@ export const scorerConfig = z
       .nullable()
       .default(null)
       .describe(
-        'the first judge with an opinion decides; null: `llm` where one is configured, else `reactions`. `self`: the base weights of the served model',
+        'the first judge with an opinion decides. `self`: the base weights of the served model; `auto`: `self` where it was measured better at the first start of the line, else `reactions`; null: `llm` where one is configured, else in `npm start` `auto` for models above 10 million parameters, else `reactions`',
       ),
     reactions: z
       .object({

@@ -1,7 +1,7 @@
 /** The scorer as a process of its own, on Kafka. */
 import { adminToken } from '@instar/process/admin-token'
 import { hostOf, readSettingsFile, recordSettings, resolveSection, runService } from '@instar/process'
-import { createJudges, createScorer, judgeSection, judgeText } from './app.ts'
+import { createJudges, createScorer, judgeSection, judgeText, openJudge } from './app.ts'
 
 process.exitCode = await runService(
   'scorer',
@@ -25,10 +25,14 @@ process.exitCode = await runService(
       url: settings.gatewayUrl,
       key: settings.adminToken ?? adminToken(settings.adminTokenFile),
     })
-    const scorer = createScorer({ log, snapshots, metrics, now, logLine, onFatal, gateway }, config)
+    const ports = { now, logLine, gateway }
+    // The model's size is not known here: `auto` has to be set.
+    const judge = await openJudge(log, { config, ports, signal, values, who: 'scorer', parameters: null })
+    const scorer = createScorer({ log, snapshots, metrics, onFatal, ...ports }, judge.config)
     await scorer.start()
+    judge.started(scorer)
     return {
-      line: judgeText(config),
+      line: judgeText(judge.config),
       health: () => ({ status: 'ready', problem: null, ...scorer.work() }),
       stop: () => scorer.stop(),
     }

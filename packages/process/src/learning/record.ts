@@ -4,6 +4,9 @@ import { persist, readUpgrades, versionsOn, type EventLog } from '@instar/log'
 import { SECTION_NAMES, type SectionName } from './fields.ts'
 import type { SettingValue } from './resolve.ts'
 
+/** What was measured on a line stands beside its settings and is kept when they change. */
+const CARRIED: readonly string[] = ['judge.calibration']
+
 /** The last record of each section of a policy, to the end of the log as of the call. */
 export const recordedSettings = async (
   log: EventLog,
@@ -43,8 +46,11 @@ export const recordSettings = async (log: EventLog, recording: Recording): Promi
   const changed: SettingsChanged[] = []
   for (const section of SECTION_NAMES) {
     const own = values.filter(({ name }) => name.startsWith(`${section}.`))
-    const settings = Object.fromEntries(own.map(({ name, value }) => [name, JSON.stringify(value)]))
     const before = last.get(section)
+    const settings = {
+      ...Object.fromEntries(CARRIED.flatMap((name) => (before?.settings[name] ? [[name, before.settings[name]]] : []))),
+      ...Object.fromEntries(own.map(({ name, value }) => [name, JSON.stringify(value)])),
+    }
     const isSame = before
       ? sameEntries(before.settings, settings)
       : own.every(({ origin }) => origin.from === 'default' || origin.from === 'size')

@@ -8,12 +8,13 @@ import type { JudgeRequest } from './decide.ts'
 type BacklogEntry = { at: number; request: JudgeRequest }
 
 export class Backlog {
-  readonly #most: number
+  /** A lower limit holds from the next request on. */
+  most: number
   /** Oldest first. */
   readonly #entries: BacklogEntry[] = []
 
   constructor(most: number) {
-    this.#most = most
+    this.most = most
   }
 
   get size(): number {
@@ -29,7 +30,7 @@ export class Backlog {
       else high = middle
     }
     this.#entries.splice(low, 0, { at, request })
-    return this.#entries.length > this.#most ? this.#entries.shift()!.request : null
+    return this.#entries.length > this.most ? this.#entries.shift()!.request : null
   }
 
   newest(): JudgeRequest | undefined {

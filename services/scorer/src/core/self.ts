@@ -18,9 +18,9 @@ Reply with one JSON object: "reason", one short sentence on the reaction; "verdi
 export const SELF_SCHEMA = {
   type: 'object',
   properties: {
-    reason: { type: 'string', maxLength: 160 },
+    reason: { type: 'string', maxLength: 100 },
     verdict: { type: 'string', enum: ['good', 'bad', 'unclear'] },
-    hint: { type: 'string', maxLength: 160 },
+    hint: { type: 'string', maxLength: 100 },
   },
   required: ['reason', 'verdict', 'hint'],
   additionalProperties: false,

@@ -48,5 +48,7 @@ export const JUDGES: Readonly<Record<JudgeName, (config: ScorerConfig, ports: Ju
       self,
       { now, logLine },
     ),
+  // Until it is chosen.
+  auto: ({ reactions }) => [reactionsJudge(reactions)],
   reactions: ({ reactions }) => [reactionsJudge(reactions)],
 }

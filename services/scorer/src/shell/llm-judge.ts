@@ -12,8 +12,6 @@ export const createLlmJudge = (config: LlmConfig, ports: ModelPorts & { fetch: t
       name: `The judge at ${new URL(endpoint).origin}`,
       model,
       schema: VERDICT_SCHEMA,
-      // An endpoint that refuses the schema is not offered it again.
-      alwaysBySchema: false,
       prompt: (evidence, nonce) => judgePrompt(evidence, rubric, nonce),
       send: (body, signal) =>
         ports.fetch(endpoint, {

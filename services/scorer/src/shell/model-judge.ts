@@ -25,8 +25,6 @@ export type AskedModel = {
   model: string
   /** JSON schema of a reply. */
   schema: object
-  /** The schema is sent even after the endpoint refused a request that had it. */
-  alwaysBySchema: boolean
   prompt(evidence: Evidence, nonce: string): JudgeMessage[]
   send(body: string, signal: AbortSignal): Promise<Response>
 }
@@ -89,7 +87,7 @@ export const createModelJudge = (asked: AskedModel, config: ModelSettings, ports
       await response.body?.cancel()
       if (PASSES.has(response.status))
         throw new Passing(`status ${response.status}`, retryAfter(response.headers.get('retry-after')))
-      if (withSchema && !asked.alwaysBySchema && (response.status === 400 || response.status === 422)) {
+      if (withSchema && (response.status === 400 || response.status === 422)) {
         // Where it refuses the same evidence without the schema, it is not the schema that it refuses.
         const said = await ask(messages, seed, signal, false)
         structured = false

@@ -30,7 +30,6 @@ export const createSelfJudge = (config: SelfConfig, policy: string, ports: SelfP
       name: 'The base of the served model, as a judge,',
       model,
       schema: SELF_SCHEMA,
-      alwaysBySchema: true,
       prompt: (evidence, nonce) => selfPrompt(evidence, { rubric, characters }, nonce),
       async send(body, signal) {
         const { url, key } = await unlessAborted(ports.gateway(), signal)
