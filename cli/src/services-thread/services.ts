@@ -106,7 +106,8 @@ export const startServices = async (
     if (judge.config.judges?.[0] === 'self') logLine(`The scorer is ${judgeText(judge.config)}.`)
     await Promise.all([scorer.start(), learners?.trainer.start(), learners?.publisher.start()])
     signal.throwIfAborted()
-    judge.started(scorer)
+    // The base's answers to the probes of the gate would slow the measurement down.
+    void lineStarted(learners, stopped.signal).then(() => judge.started(scorer))
     return {
       stop,
       settled: () => settled(scorer, learners?.trainer ?? null, stopped.signal),
@@ -207,6 +208,14 @@ const requireLearners = (learners: Learners | null): Learners => {
 const lineState = ({ state }: Publisher): LineState => {
   const { started, head, frozen } = weightLine(state.weights, state.policy)
   return { started: started !== null, head, frozen }
+}
+
+/** Resolves when the first record of the version line is there, or `signal` is aborted; at once where nothing is learned. */
+const lineStarted = async (learners: Learners | null, signal: AbortSignal): Promise<void> => {
+  while (learners && !signal.aborted && !lineState(learners.publisher).started)
+    await new Promise((resolve) => {
+      setTimeout(resolve, SETTLED_POLL_MS)
+    })
 }
 
 /** Polls the services' own states. Rejects with `stopping` when they are stopped. */

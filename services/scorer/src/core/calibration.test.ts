@@ -34,6 +34,7 @@ test('the line names choice, figures and time', () => {
     calibrationText(calibrated(cases(ALL, HALF), 10, 41.4)),
     'The base weights judge turns on this line (10 of 10 labelled cases in 41 s: base precision 1.00, recall 1.00; reactions precision 0.80, recall 0.50).',
   )
+  assert.match(calibrationText(calibrated([], 24, 60)), /too slow \(0 of 24 labelled cases in 60 s\)\.$/)
   assert.match(calibrationText(calibrated(cases(HALF, ALL), 10, 1)), /^The reactions judge .*not better/)
   assert.match(calibrationText(calibrated(cases(ALL, HALF), 24, 60)), /too slow \(10 of 24/)
 })

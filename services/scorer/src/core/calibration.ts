@@ -55,7 +55,8 @@ const figuresText = ({ precision, recall }: JudgeFigures): string =>
   `precision ${precision.toFixed(2)}, recall ${recall.toFixed(2)}`
 
 export const calibrationText = ({ choice, cases, judged, seconds, self, reactions }: Calibration): string => {
-  const measured = `${judged} of ${cases} labelled cases in ${seconds} s: base ${figuresText(self)}; reactions ${figuresText(reactions)}`
+  const figures = judged === 0 ? '' : `: base ${figuresText(self)}; reactions ${figuresText(reactions)}`
+  const measured = `${judged} of ${cases} labelled cases in ${seconds} s${figures}`
   return choice === 'self'
     ? `The base weights judge turns on this line (${measured}).`
     : `The reactions judge judges turns on this line: the base weights are ${judged < cases ? 'too slow' : 'not better'} (${measured}).`
