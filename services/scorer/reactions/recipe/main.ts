@@ -1,27 +1,25 @@
 /**
- * `npm run train:reactions [-- --quick]`: trains the reactions judge on reactions/*.jsonl and writes weights.bin.
- * Prints what held-out contexts show, by language and wish. The same rows give the same bytes on the same Node.
- * `--quick`: keeps the thresholds of the file that is there, without the folds. `--authors`: prints what models without an
- * author's rows make of them, at those thresholds and at the best ones for strangers; writes nothing.
+ * `npm run train:reactions [-- --quick]`: trains the reactions judge on reactions/*.jsonl and writes weights.bin, with
+ * thresholds from what models without a stranger's rows make of them. The same rows give the same bytes on the same Node.
+ * `--quick`: keeps the thresholds of the file that is there. `--authors` prints what models without an author's rows make
+ * of them at the thresholds of the file, `--contexts` the same of held-out contexts, by language and wish; both write
+ * nothing.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { decodeModel } from '../../src/core/reactions/model.ts'
-import { FOLDER, readData } from './data.ts'
+import { FOLDER, isStranger, readData } from './data.ts'
 import {
-  heldOut,
-  heldOutAuthors,
   measure,
   meanOfAuthors,
-  quantised,
   temperatureOf,
   thresholdsOf,
-  trainOn,
   valued,
   wishPrecision,
-  type Held,
+  type Least,
   type Measure,
-} from './train.ts'
+} from './thresholds.ts'
+import { heldOut, heldOutAuthors, quantised, trainOn, type Held } from './train.ts'
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`)
 const FILE = join(FOLDER, 'weights.bin')
@@ -35,42 +33,43 @@ const lineOf = (name: string, count: number, { precision, recall, signs, opinion
   say(`${name.padEnd(12)} ${String(count).padStart(5)}  ${figures.join('  ')}`)
 }
 
-/** What people say of whom no row is: each author's rows, by a model without them. */
-const printAuthors = (): void => {
-  const all = heldOutAuthors(rows, say)
-  const { temperature, least } = decodeModel(readFileSync(FILE))
-  for (const [name, at, bounds] of [
-    ['at the thresholds of the file', temperature, least],
-    ['at the best thresholds for strangers', temperatureOf(all), thresholdsOf(all, temperatureOf(all))],
-  ] as const) {
-    say(`${name}: temperature ${at}, least ${JSON.stringify(bounds)}`)
-    lineOf('mean', all.length, meanOfAuthors(all, at, bounds))
-    for (const [author, of] of Map.groupBy(all, ({ row }) => row.author))
-      lineOf(author, of.length, measure(valued(of, at, bounds)))
-  }
+const printAuthors = (all: readonly Held[], temperature: number, least: Least): void => {
+  say(`temperature ${temperature}, least ${JSON.stringify(least)}`)
+  lineOf('mean', all.length, meanOfAuthors(all, temperature, least))
+  printGroups(all, temperature, least, ({ row }) => row.author)
 }
 
-const calibrated = (): { temperature: number; least: { bad: number; good: number; wish: number } } => {
-  if (process.argv.includes('--quick')) {
-    const { temperature, least } = decodeModel(readFileSync(FILE))
-    return { temperature, least }
-  }
-  const all = heldOut(rows, say)
-  const temperature = temperatureOf(all)
-  const least = thresholdsOf(all, temperature)
-  const line = (name: string, of: readonly Held[]): void => {
-    lineOf(name, of.length, measure(valued(of, temperature, least)))
-  }
-  say(`temperature ${temperature}, least ${JSON.stringify(least)}`)
-  line('all', all)
-  for (const [lang, of] of Map.groupBy(all, ({ row }) => row.lang)) line(lang, of)
-  line(
-    'tools alone',
-    all.filter(({ row }) => row.next.user === ''),
-  )
-  for (const [wish, of] of Map.groupBy(all, ({ row }) => row.wish ?? `label ${row.label}`)) line(wish, of)
+const printGroups = (all: readonly Held[], temperature: number, least: Least, groupOf: (one: Held) => string): void => {
+  for (const [name, of] of Map.groupBy(all, groupOf)) lineOf(name, of.length, measure(valued(of, temperature, least)))
   const { precision, recall } = wishPrecision(all, least.wish)
   say(`named wishes: precision ${precision.toFixed(3)}, recall ${recall.toFixed(3)}`)
+}
+
+const ofFile = (): Calibration => {
+  const { temperature, least } = decodeModel(readFileSync(FILE))
+  return { temperature, least }
+}
+
+const printContexts = (): void => {
+  const { temperature, least } = ofFile()
+  const all = heldOut(rows, say)
+  for (const groupOf of [
+    () => 'all',
+    ({ row }: Held) => row.lang,
+    ({ row }: Held) => (row.next.user === '' ? 'tools alone' : 'words'),
+    ({ row }: Held) => row.wish ?? `label ${row.label}`,
+  ])
+    printGroups(all, temperature, least, groupOf)
+}
+
+type Calibration = { temperature: number; least: Least }
+
+const calibrated = (): Calibration => {
+  if (process.argv.includes('--quick')) return ofFile()
+  const all = heldOutAuthors(rows, isStranger, say)
+  const temperature = temperatureOf(all)
+  const least = thresholdsOf(all, temperature)
+  printAuthors(all, temperature, least)
   return { temperature, least }
 }
 
@@ -81,5 +80,12 @@ const train = (): void => {
   say(`${rows.length} rows, ${(bytes.length / 1e6).toFixed(2)} MB, ${Math.round((performance.now() - began) / 1000)} s`)
 }
 
-if (process.argv.includes('--authors')) printAuthors()
+if (process.argv.includes('--authors')) {
+  const { temperature, least } = ofFile()
+  printAuthors(
+    heldOutAuthors(rows, () => true, say),
+    temperature,
+    least,
+  )
+} else if (process.argv.includes('--contexts')) printContexts()
 else train()

@@ -5,6 +5,7 @@ import { reactionModel } from '../../shell/weights.ts'
 import { WORDINGS } from '../hints.ts'
 import { hintOfWords, judgeReaction } from './judge.ts'
 import { featuresOf } from './features.ts'
+import { valueOf, WISHES, type Wish } from './model.ts'
 import { MOST } from './text.ts'
 
 const REQUEST = 'What is the capital of Australia?'
@@ -73,6 +74,26 @@ test('a wish gives the hint that fulfils it, without its opposite', () => {
       const hint = hintOfWords(reactionModel(), one, { turn: 't', request: REQUEST, answer: ANSWER })
       assert.ok(hint !== null && WORDINGS[wish as keyof typeof cases].includes(hint), `${one}: ${hint}`)
     }
+})
+
+test('a clear wish for another form is −1 at a lower probability; one for a value or an undo is not', () => {
+  const least = { bad: 0.7, good: 0.6, wish: 0.5, wished: 0.55 }
+  const value = (bad: number, good: number, wish: Wish, probability: number) => {
+    const rest = (1 - probability) / (WISHES.length - 1)
+    return valueOf(
+      {
+        labels: Float64Array.of(bad, 1 - bad - good, good),
+        wishes: Float64Array.from(WISHES, (one) => (one === wish ? probability : rest)),
+      },
+      least,
+    )
+  }
+  assert.equal(value(0.7, 0.1, 'other', 0.9), -1)
+  assert.equal(value(0.1, 0.6, 'shorter', 0.9), 1)
+  assert.equal(value(0.55, 0.1, 'shorter', 0.5), -1)
+  assert.equal(value(0.54, 0.1, 'shorter', 0.9), null)
+  assert.equal(value(0.6, 0.1, 'shorter', 0.49), null)
+  for (const wish of ['fix_value', 'undo', 'other'] as const) assert.equal(value(0.6, 0.1, wish, 0.9), null)
 })
 
 test('a correction gives its value; a complaint without a value, and an undo, give no hint', () => {

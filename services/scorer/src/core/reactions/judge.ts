@@ -3,7 +3,7 @@ import { derivedId } from '@instar/events'
 import { hintFor } from '../hints.ts'
 import type { Evidence, Judgement } from '../judgement.ts'
 import type { Reaction } from './features.ts'
-import { LABELS, readReaction, WISHES, type ReactionModel, type Reading, type Wish } from './model.ts'
+import { LABELS, readReaction, valueOf, WISHES, wishOf, type ReactionModel, type Reading } from './model.ts'
 import { valueIn } from './value.ts'
 
 export type ReactionSettings = {
@@ -31,12 +31,13 @@ export const judgeReaction = (model: ReactionModel, evidence: Evidence, settings
   const reading = readReaction(model, reaction)
   const [bad, good] = [at(reading.labels, -1), at(reading.labels, 1)]
   const note = `bad ${bad.toFixed(2)}, good ${good.toFixed(2)}`
-  if (bad >= model.least.bad) {
+  const value = valueOf(reading, model.least)
+  if (value === -1) {
     const { wish, probability } = wishOf(reading)
     const words = user.trim() === '' ? NO_HINT : worded(model, reaction, reading, keyOf(evidence))
-    return { value: -1, note: `${note}, ${wish} ${probability.toFixed(2)}`, ...words }
+    return { value, note: `${note}, ${wish} ${probability.toFixed(2)}`, ...words }
   }
-  if (good >= model.least.good) return { value: 1, note, hint: null }
+  if (value === 1) return { value, note, hint: null }
   if (settings.movedOn !== null && user.trim() !== '' && at(reading.labels, 0) >= model.least.good)
     return { value: settings.movedOn, note: `${note}, moved on`, hint: null }
   return { value: null, note, hint: null }
@@ -57,12 +58,6 @@ export const readWords = (
 ): Worded => {
   const reaction = { request: evidence.request, answer: evidence.answer, user: words, tools: '' }
   return worded(model, reaction, readReaction(model, reaction), keyOf(evidence))
-}
-
-const wishOf = ({ wishes }: Reading): { wish: Wish; probability: number } => {
-  let best = 0
-  for (let i = 1; i < wishes.length; i += 1) if (wishes[i]! > wishes[best]!) best = i
-  return { wish: WISHES[best]!, probability: wishes[best]! }
 }
 
 /**

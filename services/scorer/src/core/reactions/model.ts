@@ -64,8 +64,11 @@ export type ModelHeader = {
   /** One step of each output's 8-bit weights. */
   steps: readonly number[]
   temperature: number
-  /** The least probabilities at which the judge says −1 and +1, and at which a wish is put into a hint. */
-  least: { bad: number; good: number; wish: number }
+  /**
+   * The least probabilities at which the judge says −1 and +1; at which a wish is put into a hint; and at which it says
+   * −1 where there is such a wish for another form.
+   */
+  least: { bad: number; good: number; wish: number; wished: number }
 }
 
 export type ReactionModel = ModelHeader & {
@@ -143,6 +146,25 @@ export const readReaction = (model: ReactionModel, reaction: Reaction): Reading 
   softmax(labels)
   softmax(wishes)
   return { labels, wishes }
+}
+
+/** Wishes about how an answer is written: what is taken for one of them is seldom anything else. */
+const FORMS: ReadonlySet<Wish> = new Set(['shorter', 'longer', 'plainer', 'structured', 'warmer', 'drier'])
+
+/** The likeliest wish. */
+export const wishOf = ({ wishes }: Reading): { wish: Wish; probability: number } => {
+  let best = 0
+  for (let i = 1; i < wishes.length; i += 1) if (wishes[i]! > wishes[best]!) best = i
+  return { wish: WISHES[best]!, probability: wishes[best]! }
+}
+
+/** −1 or +1; null: not sure enough. */
+export const valueOf = (reading: Reading, least: ModelHeader['least']): -1 | 1 | null => {
+  const [bad, , good] = reading.labels as unknown as [number, number, number]
+  if (bad >= least.bad) return -1
+  if (good >= least.good) return 1
+  const { wish, probability } = wishOf(reading)
+  return bad >= least.wished && FORMS.has(wish) && probability >= least.wish ? -1 : null
 }
 
 /** In place. */
