@@ -150,3 +150,33 @@ test('without a verdict nothing is recorded, and the next start measures again',
     await rig.stop()
   }
 })
+
+test('a scorer that stops ends the measurement, and nothing is recorded or said', async () => {
+  const log = await upgraded()
+  const rig = await startRig({
+    script: () => ({
+      text: 'x',
+      before: (_, signal) =>
+        new Promise((resolve) => signal?.addEventListener('abort', () => resolve(), { once: true })),
+    }),
+  })
+  const lines: string[] = []
+  const stop = new AbortController()
+  const choosing = {
+    config: AUTO,
+    ports: portsOf(rig.url, lines),
+    signal: stop.signal,
+    values: VALUES,
+    who: 'up' as const,
+  }
+  try {
+    const running = assert.rejects(chooseJudge(log, choosing), /stopped/)
+    while (rig.engine.requests.length === 0) await rig.fetch('/health/live')
+    stop.abort(new Error('stopped'))
+    await running
+    await assert.rejects(chooseJudge(log, choosing), /stopped/, 'one that has stopped before')
+    assert.deepEqual([lines, (await recordedSettings(log, 'policy')).size], [[], 0])
+  } finally {
+    await rig.stop()
+  }
+})

@@ -104,6 +104,7 @@ export const measureSelf = async (measuring: Measuring): Promise<Calibration | n
     signal.throwIfAborted()
     if (!ended.aborted) throw error
   })
+  signal.throwIfAborted()
   if (judged.length > 0 && failed === judged.length) return null
   return calibrated(judged, cases.length, (now() - startedAt) / 1000)
 }
