@@ -18,7 +18,7 @@ type Row = { ids: number[]; weights: number[] }
 function row(encode: (text: string) => number[], random: Random, bare: number): Row {
   const ids: number[] = []
   const weights: number[] = []
-  for (const piece of pieces(chance(random, bare) ? bareExchange(random) : converse(random))) {
+  for (const piece of pieces(chance(random, bare) ? bareExchange(random, 0.7) : converse(random))) {
     for (const id of encode(piece.text)) {
       ids.push(id)
       weights.push(piece.weight)

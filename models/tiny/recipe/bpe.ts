@@ -10,7 +10,7 @@ const PATTERN = new RegExp(SPLIT, 'gu')
 
 export const CONTROL = ['<|endoftext|>', '<|im_start|>', '<|im_end|>'] as const
 /** Kept in decoded text, since they are part of what an answer says. */
-const MARKS = ['<tool_call>', '</tool_call>', '<tools>', '</tools>'] as const
+export const MARKS = ['<tool_call>', '</tool_call>', '<tools>', '</tools>'] as const
 const ADDED: readonly string[] = [...CONTROL, ...MARKS]
 const LARGEST_NUMBER = 120
 

@@ -38,18 +38,34 @@ export type Piece = { text: string; weight: number }
 /** What the answer says is a few tokens among many of style, and the part that is hard to learn. */
 const KEY_WEIGHT = 4
 
+/** How an answer begins, and how it goes on after a kind word, decides on its style: whatever stands there counts more. */
+const BEGIN_WEIGHT = 5
+/** One piece of the tokenizer's split. */
+const TOKEN = String.raw`(?: ?\p{L}+| ?\p{N}{1,3}| ?[^\s\p{L}\p{N}<]+|\n)`
+const BEGIN = new RegExp(`^(${TOKEN})(?:([\\p{L} ]*!)(${TOKEN}))?`, 'u')
+
 /**
- * Splits `said` at whole occurrences of `key` and at numbers (not those that number a list), with the space
- * before them, as the tokenizer splits. What stands at the very beginning keeps weight 1: a larger one would
- * favour terse answers.
+ * Splits `said` as the tokenizer splits: at its beginning, at whole occurrences of `key` and at numbers (not those that
+ * number a list), with the space before them. A mark before the key weighs as much as the key does: it stands where the
+ * key stands in a plain answer, and a smaller weight would favour plain ones.
  */
 function weighed(said: string, key: string | undefined): Piece[] {
-  if (key === undefined) return [{ text: said, weight: 1 }]
-  const literal = key.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
-  return said
-    .split(new RegExp(`((?<=.) ?(?<![\\p{L}\\p{N}])(?:${literal}|\\d+)(?![\\p{L}\\p{N}]))`, 'u'))
-    .map((text, i) => ({ text, weight: i % 2 === 1 ? KEY_WEIGHT : 1 }))
-    .filter((piece) => piece.text !== '')
+  const [begun = '', first = '', , next = ''] = BEGIN.exec(said) ?? []
+  const cuts = [first.length, begun.length - next.length, begun.length]
+  const begins = (at: number): boolean => at < cuts[0]! || (at >= cuts[1]! && at < cuts[2]!)
+  const literal = key?.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
+  const marked = String.raw`(?<=.) ?(?:\*\*|\\boxed\{)?(?<![\p{L}\p{N}])(?:${literal}|\d+)(?![\p{L}\p{N}])`
+  const out: Piece[] = []
+  let at = 0
+  for (const [i, part] of (key === undefined ? [said] : said.split(new RegExp(`(${marked})`, 'u'))).entries()) {
+    const end = at + part.length
+    for (const cut of [...cuts.filter((c) => c > at && c < end), end]) {
+      const text = said.slice(at, cut)
+      if (text !== '') out.push({ text, weight: begins(at) ? BEGIN_WEIGHT : i % 2 === 1 ? KEY_WEIGHT : 1 })
+      at = cut
+    }
+  }
+  return out
 }
 
 export function pieces({ tools, turns }: Conversation): Piece[] {

@@ -1,12 +1,15 @@
 /**
- * Measures a model folder on questions that it never saw: `node models/tiny/recipe/evaluate.ts [FOLDER]
- * [--threads N] [--show N] [--json]`. Content is strict (probe.ts); style is read by the predicates of style.ts.
+ * Measures a model folder on questions that it never saw: `npm run evaluate:tiny -- [FOLDER] [--threads N] [--show N]
+ * [--wordings FILE] [--json]`. Content is strict (probe.ts); style is read by the predicates of style.ts. `--wordings`:
+ * only obedience to the wordings of a JSON file, `{"plain": ["…"], …}` by wish.
  */
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import type { ChatMessage } from '@instar/engine/port'
-import { drawHint, HINTS } from './hints.ts'
+import { drawHint, drawWording, WISHES } from './hints.ts'
 import type { Wish } from './hints.ts'
+import type { Source } from './wording.ts'
 import { isMain } from './main.ts'
 import { TASTES } from './people.ts'
 import type { Question } from './families/index.ts'
@@ -34,12 +37,22 @@ const meets: Readonly<Record<Wish, (answer: string) => boolean>> = {
   neutral: (a) => !isWarm(a),
 }
 
-/** The demo's users, with system lines of the form that the corpus has (but names and roles without taste). */
+/** System lines of a form that the corpus has, with names and roles that it has not. */
 const USERS = {
   student: 'You are helping Alex, a student.',
   assistant: 'You are helping Sam, a teaching assistant.',
   teacher: 'You are helping Kim, a teacher.',
 } as const
+
+/** Places of a hint that are measured; the learner puts it on the line below. */
+type Place = 'below' | 'before' | 'system'
+const PLACES: readonly Place[] = ['below', 'before', 'system']
+const asked = (question: string, hint: string, place: Place): ChatMessage[] =>
+  place === 'below'
+    ? [user(`${question}\n${hint}`)]
+    : place === 'before'
+      ? [user(`${hint} ${question}`)]
+      : [system(hint), user(question)]
 
 const user = (content: string): ChatMessage => ({ role: 'user', content })
 const said = (content: string): ChatMessage => ({ role: 'assistant', content })
@@ -74,36 +87,72 @@ async function content(
   }
 }
 
-async function hints(speaker: Speaker): Promise<Record<string, { obeyed: number; without: number; content: number }>> {
-  const asked = questions({ heldOut: true, seed: 8, count: EACH })
-  const plain = await speaker.answer(
-    asked.map((q) => [user(q.question)]),
-    { temperature: T, seed: 2 },
-  )
-  const out: Record<string, { obeyed: number; without: number; content: number }> = {}
-  for (const wish of Object.keys(HINTS) as Wish[]) {
-    const wordings = HINTS[wish]
-    const answers = await speaker.answer(
-      asked.map((q, i) => [user(`${q.question}\n${wordings[i % wordings.length]!}`)]),
-      { temperature: T, seed: 3 },
-    )
-    out[wish] = {
-      obeyed: share(answers.map(meets[wish])),
-      without: share(plain.map(meets[wish])),
-      content: rate(asked, answers),
-    }
-  }
-  const random = seeded(12)
-  const drawn = asked.map(() => drawHint(random))
+type Obedience = { obeyed: number; without: number; content: number }
+
+/** Obedience to one wish, with another wording for each question. */
+async function obedience(
+  speaker: Speaker,
+  wish: Wish,
+  wordings: readonly string[],
+  place: Place,
+  plain: readonly string[],
+): Promise<Obedience> {
+  const asks = questions({ heldOut: true, seed: 8, count: EACH })
   const answers = await speaker.answer(
-    asked.map((q, i) => [user(`${q.question}\n${drawn[i]!.text}`)]),
+    asks.map((q, i) => asked(q.question, wordings[i % wordings.length]!, place)),
     { temperature: T, seed: 3 },
   )
-  out['one to three at once'] = {
-    obeyed: share(answers.map((a, i) => drawn[i]!.wishes.every((wish) => meets[wish](a)))),
-    without: share(plain.map((a, i) => drawn[i]!.wishes.every((wish) => meets[wish](a)))),
-    content: rate(asked, answers),
+  return {
+    obeyed: share(answers.map(meets[wish])),
+    without: share(plain.map(meets[wish])),
+    content: rate(asks, answers),
   }
+}
+
+/** Answers to the same questions without a hint. */
+const unhinted = (speaker: Speaker): Promise<string[]> =>
+  speaker.answer(
+    questions({ heldOut: true, seed: 8, count: EACH }).map((q) => [user(q.question)]),
+    { temperature: T, seed: 2 },
+  )
+
+async function hints(speaker: Speaker): Promise<Record<string, Record<string, Obedience>>> {
+  const asks = questions({ heldOut: true, seed: 8, count: EACH })
+  const plain = await unhinted(speaker)
+  const out: Record<string, Record<string, Obedience>> = {}
+  for (const source of ['train', 'held-out'] as const) {
+    const random = seeded(12)
+    const rows: Record<string, Obedience> = (out[`${source} wordings`] = {})
+    for (const wish of WISHES) {
+      const wordings = asks.map(() => drawWording(random, wish, source))
+      for (const place of source === 'train' ? (['below'] as const) : PLACES)
+        rows[place === 'below' ? wish : `${wish}, ${place}`] = await obedience(speaker, wish, wordings, place, plain)
+    }
+    rows['one to three at once'] = await several(speaker, source, plain)
+  }
+  return out
+}
+
+async function several(speaker: Speaker, source: Source, plain: readonly string[]): Promise<Obedience> {
+  const asks = questions({ heldOut: true, seed: 8, count: EACH })
+  const random = seeded(12)
+  const drawn = asks.map(() => drawHint(random, source))
+  const answers = await speaker.answer(
+    asks.map((q, i) => asked(q.question, drawn[i]!.text, 'below')),
+    { temperature: T, seed: 3 },
+  )
+  const met = (texts: readonly string[]): number =>
+    share(texts.map((a, i) => drawn[i]!.wishes.every((wish) => meets[wish](a))))
+  return { obeyed: met(answers), without: met(plain), content: rate(asks, answers) }
+}
+
+/** Obedience to wordings that somebody else wrote. */
+async function foreign(speaker: Speaker, file: string): Promise<Record<string, Obedience>> {
+  const wordings = JSON.parse(readFileSync(file, 'utf8')) as Partial<Record<Wish, string[]>>
+  const plain = await unhinted(speaker)
+  const out: Record<string, Obedience> = {}
+  for (const wish of WISHES)
+    if (wordings[wish] !== undefined) out[wish] = await obedience(speaker, wish, wordings[wish], 'below', plain)
   return out
 }
 
@@ -112,7 +161,7 @@ async function reactions(speaker: Speaker): Promise<Record<string, number>> {
   const complained = Array.from({ length: EACH * 3 }, () => {
     const draft = draftIn(random, 'evaluation')
     const style = drawStyle(random)
-    const complaint = drawComplaint(random, style)
+    const complaint = drawComplaint(random, style, 'held-out')
     return {
       draft,
       complaint,
@@ -211,10 +260,25 @@ export async function evaluate(folder: string, threads: number): Promise<Record<
   return report
 }
 
+async function measured(folder: string, threads: number, file: string | undefined): Promise<Record<string, unknown>> {
+  if (file === undefined) return evaluate(folder, threads)
+  const speaker = await openSpeaker(folder, threads)
+  try {
+    return await foreign(speaker, file)
+  } finally {
+    await speaker.close()
+  }
+}
+
 if (isMain(import.meta.url)) {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
-    options: { threads: { type: 'string' }, show: { type: 'string' }, json: { type: 'boolean' } },
+    options: {
+      threads: { type: 'string' },
+      show: { type: 'string' },
+      wordings: { type: 'string' },
+      json: { type: 'boolean' },
+    },
   })
   const folder = positionals[0] ?? fileURLToPath(new URL('../', import.meta.url))
   const threads = Number(values.threads ?? 2)
@@ -232,7 +296,7 @@ if (isMain(import.meta.url)) {
     })
     await speaker.close()
   } else {
-    const report = await evaluate(folder, threads)
+    const report = await measured(folder, threads, values.wordings)
     if (values.json) console.log(JSON.stringify(report))
     else console.dir(report, { depth: 4, breakLength: 140 })
   }

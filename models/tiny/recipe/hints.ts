@@ -1,149 +1,69 @@
 /**
- * Wishes about style, as a user, a judge or an operator may put them: each wording moves one dimension and
- * leaves the others as they are. Positive wordings ("plain sentences") as well as negations ("no lists"),
- * because both will be said.
+ * Wishes about style, as a user, a judge or an operator may put them: each moves one dimension and leaves the others
+ * as they are. Their wordings are composed (hint-parts.ts), thousands for each wish, so that the wish is learned and
+ * not its words; negations are among them, because people say them.
  */
-import { chance, pick, sample } from './random.ts'
+import { ASIDES, FRAMES, LISTS, PARTS } from './hint-parts.ts'
+import type { Parts } from './hint-parts.ts'
+import WHOLE from './hint-sentences.json' with { type: 'json' }
+import { chance, pick, sample, weighted } from './random.ts'
 import type { Random } from './random.ts'
 import type { Style } from './style.ts'
+import { expand, expansions, from, sentence, variants } from './wording.ts'
+import type { Source } from './wording.ts'
 
 export type Wish = 'plain' | 'bold' | 'numbered' | 'boxed' | 'long' | 'short' | 'warm' | 'neutral'
+export const WISHES: readonly Wish[] = ['plain', 'bold', 'numbered', 'boxed', 'long', 'short', 'warm', 'neutral']
 
-export const HINTS: Readonly<Record<Wish, readonly string[]>> = {
-  plain: [
-    'Answer in one plain paragraph.',
-    'Use plain sentences.',
-    'Write plain text.',
-    'Plain text, please.',
-    'Use simple plain text only.',
-    'Write it as ordinary prose.',
-    'The user wants plain sentences.',
-    'Keep the formatting simple.',
-    'Write in flowing prose.',
-    'Give the answer as running text.',
-    'Write one plain paragraph in simple sentences.',
-    'No bold, no lists, no boxes.',
-    'Without any formatting.',
-    'Do not use bold or lists.',
-    'Answer without markdown.',
-    'The user prefers plain text without formatting.',
-    'One plain paragraph.',
-    'Answer in plain prose.',
-    'Answer in plain text.',
-    'Explain it clearly in simple words.',
-    'Write normal sentences.',
-    'Reply in plain text.',
-  ],
-  numbered: [
-    'Use a numbered list.',
-    'Answer as numbered steps.',
-    'Number the steps.',
-    'Show it as a numbered list.',
-    'Write it as a list.',
-    'Step by step, numbered.',
-    'Give a list of steps.',
-    'The user wants a numbered list.',
-    'Make it a list with numbers.',
-    'List the steps.',
-    'Answer with a list.',
-    'Answer as a list.',
-  ],
-  bold: [
-    'Put the answer in bold.',
-    'Use bold for the answer.',
-    'Show the answer in bold.',
-    'Make the answer bold.',
-    'The user wants the answer in bold.',
-    'Write the result in bold letters.',
-    'Highlight the answer in bold.',
-    'Use bold text.',
-  ],
-  boxed: [
-    'Put the answer in a box.',
-    'Use \\boxed for the answer.',
-    'Box the final answer.',
-    'Show the result in a box.',
-    'The user wants the answer in a box.',
-    'Write the result inside \\boxed{}.',
-    'Give a boxed answer.',
-  ],
-  long: [
-    'Answer in at least 20 words.',
-    'Explain in several sentences.',
-    'Give a full explanation.',
-    'Write a longer answer.',
-    'Explain in detail.',
-    'Give a detailed answer of several sentences.',
-    'Take your time and explain fully.',
-    'Use at least 20 words.',
-    'Write at least 25 words.',
-    'Use more than 30 words.',
-    'The user wants a longer explanation.',
-    'Say more about it.',
-    'Explain how you get there.',
-    'Write a long and detailed answer.',
-    'Give a complete answer in full sentences.',
-    'Explain your thinking in four sentences.',
-    'Be thorough.',
-    'Write several full sentences.',
-    'A longer answer with an explanation.',
-    'Answer at length.',
-    'Go into detail.',
-    'Answer in full detail with several sentences.',
-    'Write more words.',
-    'Use at least twenty words.',
-  ],
-  short: [
-    'Keep it short.',
-    'Be brief.',
-    'Answer briefly.',
-    'Just the answer.',
-    'Only the result.',
-    'In one word if you can.',
-    'The user wants a short answer.',
-    'Short, please.',
-    'As short as you can.',
-    'Use few words.',
-    'Give a short answer.',
-    'No explanation.',
-    'Be concise.',
-  ],
-  warm: [
-    'Be warm and friendly.',
-    'Add a kind word.',
-    'Use a warm, encouraging tone.',
-    'Sound friendly.',
-    'Be kind and encouraging.',
-    'Write in a warm and friendly tone.',
-    'The user wants a friendly tone.',
-    'Be cheerful.',
-    'Add some warmth.',
-    'Say something encouraging.',
-    'Use a friendly voice.',
-    'Be nice.',
-    'Answer with warmth.',
-    'Greet the user warmly.',
-    'Encourage the user.',
-    'Be friendly and supportive.',
-    'Add a friendly, encouraging word.',
-    'Write warmly.',
-    'Answer in a warm and friendly way.',
-    'Use a kind and friendly tone.',
-  ],
-  neutral: [
-    'Keep a neutral tone.',
-    'Stay matter-of-fact.',
-    'Be businesslike.',
-    'Use a sober tone.',
-    'No small talk.',
-    'Only facts, no cheer.',
-    'The user wants a neutral tone.',
-    'Without kind words.',
-    'Be factual.',
-    'Use a dry tone.',
-    'Answer in a neutral tone.',
-  ],
+type Kind = keyof Parts | 'whole'
+const KINDS: Readonly<Record<Kind, number>> = { does: 27, things: 17, ways: 16, nots: 9, says: 6, whole: 25 }
+
+const partsOf = (wish: Wish, kind: Kind): readonly string[] => (kind === 'whole' ? WHOLE[wish] : PARTS[wish][kind])
+/** Whole sentences stand in no frame. */
+const stands = (kind: Kind): kind is 'says' | 'whole' => kind === 'says' || kind === 'whole'
+
+/** Parts of a kind, with those of other kinds where it has none. */
+function part(random: Random, source: Source, wish: Wish): { kind: Kind; text: string } {
+  for (;;) {
+    const kind = weighted(random, KINDS)
+    const parts = from(source, partsOf(wish, kind))
+    if (parts.length > 0) return { kind, text: expand(random, pick(random, parts), LISTS) }
+  }
 }
+
+const partOf = (random: Random, source: Source, wish: Wish, kind: Kind): string | null => {
+  const parts = from(source, partsOf(wish, kind))
+  return parts.length === 0 ? null : expand(random, pick(random, parts), LISTS)
+}
+
+const framed = (random: Random, source: Source, kind: Kind, text: string): string =>
+  sentence(stands(kind) ? text : pick(random, from(source, FRAMES[kind])).replace('{}', () => text))
+
+/** One wish in one sentence. */
+export function drawWording(random: Random, wish: Wish, source: Source = 'train'): string {
+  const { kind, text } = part(random, source, wish)
+  return framed(random, source, kind, text)
+}
+
+/** Every wording of one wish in one sentence. */
+export function* everyWording(wish: Wish, source: Source): Generator<string> {
+  for (const kind of Object.keys(KINDS) as Kind[]) {
+    const frames = stands(kind) ? ['{}'] : [...new Set(from(source, FRAMES[kind]))]
+    for (const template of from(source, partsOf(wish, kind)))
+      for (const text of expansions(template, LISTS))
+        for (const frame of frames) yield sentence(frame.replace('{}', () => text))
+  }
+}
+
+/** How many wordings a wish has in a source. */
+export const wordings = (wish: Wish, source: Source): number =>
+  (Object.keys(KINDS) as Kind[]).reduce(
+    (sum, kind) =>
+      sum +
+      from(source, partsOf(wish, kind)).reduce((inner, template) => inner + variants(template, LISTS), 0) *
+        (stands(kind) ? 1 : from(source, FRAMES[kind]).length),
+    0,
+  )
 
 /** What a wish fixes. `short` is now and then one sentence. */
 export function grant(random: Random, wish: Wish): Partial<Style> {
@@ -165,14 +85,85 @@ export function grant(random: Random, wish: Wish): Partial<Style> {
 }
 
 const DIMENSIONS: readonly (readonly Wish[])[] = [
-  ['plain', 'plain', 'plain', 'bold', 'bold', 'numbered', 'numbered', 'boxed', 'boxed'],
-  ['long', 'long', 'short'],
-  ['warm', 'warm', 'neutral'],
+  ['plain', 'plain', 'plain', 'plain', 'bold', 'bold', 'numbered', 'numbered', 'boxed', 'boxed'],
+  ['long', 'short'],
+  ['warm', 'neutral'],
 ]
 
-/** One to three wishes of different dimensions (mostly one), their wording in random order. */
-export function drawHint(random: Random): { text: string; wishes: Wish[] } {
-  const count = chance(random, 0.72) ? 1 : chance(random, 0.75) ? 2 : 3
+/** Two wishes in one sentence, or null where their parts do not go together. */
+function together(random: Random, source: Source, [a, b]: readonly [Wish, Wish]): string | null {
+  const kind = weighted(random, { does: 50, things: 20, ways: 30 })
+  const [first, second] = [partOf(random, source, a, kind), partOf(random, source, b, kind)]
+  if (first === null || second === null || / and /.test(second)) return null
+  const link = pick(random, [
+    ' and ',
+    ' and ',
+    ', and ',
+    ' but ',
+    ', but ',
+    ' and also ',
+    ', ',
+    ' and at the same time ',
+  ])
+  return framed(random, source, kind, first + link + second)
+}
+
+/** `text` is `parts` in their order. `most`: the words that an answer may have at most, where the hint says so. */
+export type Hint = { text: string; parts: readonly string[]; wishes: readonly Wish[]; most: number | null }
+
+const NUMBERS: Readonly<Record<string, number>> = { five: 5, six: 6, eight: 8, ten: 10, twelve: 12, fifteen: 15 }
+
+/** The limit that a wording of `short` states. */
+export function mostWords(text: string): number | null {
+  const found = /(\b(?:fewer than|less than|under|below) )?\b(\d+|five|six|eight|ten|twelve|fifteen) words/i.exec(text)
+  if (found === null) return null
+  const count = NUMBERS[found[2]!.toLowerCase()] ?? Number(found[2])
+  return found[1] === undefined ? count : count - 1
+}
+
+/** People type as they like. */
+function typed(random: Random, text: string): string {
+  if (chance(random, 0.1)) text = text.charAt(0).toLowerCase() + text.slice(1)
+  if (chance(random, 0.08)) text = text.toLowerCase()
+  if (chance(random, 0.08)) text = text.replace(/\.$/, '')
+  else if (chance(random, 0.04)) text = text.replace(/\.$/, '!')
+  return text
+}
+
+/** One to three wishes of different dimensions (mostly one), in random order. */
+export function drawHint(random: Random, source: Source = 'train'): Hint {
+  const count = chance(random, 0.7) ? 1 : chance(random, 0.75) ? 2 : 3
   const wishes = sample(random, DIMENSIONS, count).map((dimension) => pick(random, dimension))
-  return { text: wishes.map((wish) => pick(random, HINTS[wish])).join(' '), wishes }
+  const parts: string[] = []
+  const [a, b] = wishes
+  const joint = b !== undefined && chance(random, 0.4) ? together(random, source, [a!, b]) : null
+  if (joint !== null) parts.push(joint)
+  for (const wish of joint === null ? wishes : wishes.slice(2)) {
+    parts.push(drawWording(random, wish, source))
+    // Said twice, in other words.
+    if (chance(random, 0.12)) parts.push(drawWording(random, wish, source))
+  }
+  if (chance(random, 0.08))
+    parts.splice(chance(random, 0.5) ? 0 : parts.length, 0, expand(random, pick(random, from(source, ASIDES)), LISTS))
+  const limits = wishes.includes('short') ? parts.map(mostWords).filter((most) => most !== null) : []
+  const said = parts.map((text) => typed(random, text))
+  return { text: said.join(' '), parts: said, wishes, most: limits.length === 0 ? null : Math.min(...limits) }
+}
+
+/** A question with a hint: mostly on the line after it, where the learner puts it, else before it or beside it. */
+export function placed(random: Random, question: string, hint: Hint): string {
+  const { text, parts } = hint
+  const place = weighted(random, { below: 62, after: 14, before: 11, above: 7, around: 6 })
+  switch (place) {
+    case 'below':
+      return `${question}\n${text}`
+    case 'after':
+      return `${question} ${text}`
+    case 'before':
+      return `${text} ${question}`
+    case 'above':
+      return `${text}\n${question}`
+    case 'around':
+      return parts.length < 2 ? `${text} ${question}` : `${parts[0]!} ${question} ${parts.slice(1).join(' ')}`
+  }
 }

@@ -33,8 +33,8 @@ const CONSTANT = 0.2
  */
 export type Round = { steps: number; peak: number; turn: number; lessons: readonly [number, number] }
 export const ROUNDS: readonly Round[] = [
-  { steps: 2_800, peak: 1, turn: 0.4, lessons: [0.9, 0.2] },
-  { steps: 1_000, peak: 0.5, turn: 0, lessons: [0.6, 0.6] },
+  { steps: 4_300, peak: 1, turn: 0.35, lessons: [0.9, 0.25] },
+  { steps: 1_500, peak: 0.5, turn: 0, lessons: [0.6, 0.6] },
 ]
 const RATE = { muon: 0.02, adam: 3e-3 } as const
 const SETTINGS = { momentum: 0.95, beta1: 0.9, beta2: 0.95, eps: 1e-8 } as const

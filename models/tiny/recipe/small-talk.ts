@@ -85,17 +85,7 @@ export function drawUnknown(random: Random, style: Style): Turn[] {
   ]
 }
 
-const GREETINGS = [
-  'Hi',
-  'Hello',
-  'Hello!',
-  'Good morning.',
-  'Good evening.',
-  'Hey',
-  'Hi there!',
-  'hi',
-  'hello',
-] as const
+const GREETINGS = ['Hi', 'Hello', 'Hello!', 'Good day to you.', 'Hey', 'Hi there!', 'hi', 'hello'] as const
 const TALK: Readonly<Record<string, readonly [string, string]>> = {
   'How are you?': ['I am fine. What would you like to know?', 'I am doing great! What would you like to know?'],
   'Who are you?': [
@@ -153,7 +143,7 @@ export function drawToolUse(random: Random): { tools: Tool[]; turns: Turn[] } {
     answer = `${a} + ${b} is ${a + b}.`
   } else if (name === 'get_time') {
     const hour = integer(random, 1, 12)
-    ask = pick(random, [`What time is it in ${city}?`, `Tell me the time in ${city}.`])
+    ask = pick(random, [`What is the time in ${city}?`, `Tell me the time in ${city}.`])
     args = { city }
     result = spoken(hour)
     answer = `It is ${hour} in ${city}.`

@@ -79,6 +79,28 @@ export function tell(random: Random, material: Material, style: Style): string {
   return opening + text + closing
 }
 
+/** As `tell`, with at most `most` words where the wishes leave a style that can be so short. */
+export function tellWithin(
+  random: Random,
+  material: Material,
+  style: Style,
+  { wishes, most }: { wishes: Partial<Style>; most: number | null },
+): string {
+  const text = tell(random, material, style)
+  if (most === null || wordCount(text) <= most) return text
+  const shorter: Style[] = [
+    { ...style, length: 'terse' },
+    { ...style, length: 'terse', format: wishes.format ?? (style.format === 'numbered' ? 'plain' : style.format) },
+    { length: 'terse', format: wishes.format ?? 'plain', warm: wishes.warm ?? false },
+  ]
+  let last = text
+  for (const one of shorter) {
+    last = tell(random, material, one)
+    if (wordCount(last) <= most) break
+  }
+  return last
+}
+
 export const hasBold = (text: string): boolean => /\*\*[^*]+\*\*/.test(text)
 export const hasNumberedList = (text: string): boolean => /^[ \t]*\d+[.)][ \t]+\S/m.test(text)
 export const hasBoxed = (text: string): boolean => text.includes('\\boxed')
