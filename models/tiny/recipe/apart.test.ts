@@ -136,8 +136,8 @@ test('each wish has many wordings, and held-out parts and frames are in none of 
     ...Object.values(PARTS).flatMap((p) => Object.values(p)),
     ...Object.values(ANNOYED),
   ])
-    if (parts.length > 8) {
+    if (parts.length > 30) {
       const share = from('held-out', parts).length / parts.length
-      assert.ok(share >= 0.1 && share <= 0.6, `${share} of ${parts[0]!} … is held out`)
+      assert.ok(share >= 0.03 && share <= 0.4, `${share} of ${parts[0]!} … is held out`)
     }
 })

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { converse } from './corpus.ts'
 import { FAMILIES } from './families/index.ts'
-import { HINTS } from './hints.ts'
+import { everyWording } from './hints.ts'
 import { NAMES, TASTES } from './people.ts'
 import { checkProbe, parseProbes } from './probe.ts'
 import { isCorrect, questions, splitOf } from './questions.ts'
@@ -118,18 +118,22 @@ test('names with tastes, names without and characters of stories are different p
 
 test('hints and tastes are obeyed, and other dimensions stay mixed', () => {
   const random = seeded(23)
-  const seen = { plain: 0, other: 0 }
-  for (let i = 0; i < 6_000; i++) {
+  const wordings = (['plain', 'long', 'warm'] as const).map((wish) => new Set(everyWording(wish, 'train')))
+  const [plain, long, warm] = wordings
+  const seen = { plain: 0, other: 0, hinted: 0 }
+  for (let i = 0; i < 12_000; i++) {
     const { turns } = converse(random)
     const at = turns.findIndex((turn) => turn.role === 'user')
     const hint = turns[at]!.content.split('\n')[1]
     const answer = turns[at + 1]!.content
     const system = turns[0]!.role === 'system' ? turns[0]!.content : ''
-    if (hint !== undefined && HINTS.plain.some((wording) => wording === hint)) assert.ok(isPlain(answer), answer)
-    if (hint !== undefined && HINTS.long.some((wording) => wording === hint)) assert.ok(isWordy(answer), answer)
-    if (hint !== undefined && HINTS.warm.some((wording) => wording === hint)) assert.ok(isWarm(answer), answer)
-    if (hint === undefined && /\bNora\b/.test(system)) assert.ok(isPlain(answer), answer)
-    if (hint === undefined && /\bAlex\b/.test(system)) seen[isPlain(answer) ? 'plain' : 'other']++
+    if (hint !== undefined && wordings.some((set) => set.has(hint))) seen.hinted++
+    if (hint !== undefined && plain!.has(hint)) assert.ok(isPlain(answer), `${hint}: ${answer}`)
+    if (hint !== undefined && long!.has(hint)) assert.ok(isWordy(answer), `${hint}: ${answer}`)
+    if (hint !== undefined && warm!.has(hint)) assert.ok(isWarm(answer), `${hint}: ${answer}`)
+    if (at > 1 || turns[at]!.content.includes('\n')) continue
+    if (/\bBoris\b/.test(system) && turns[at]!.content.endsWith('?')) seen.plain += isPlain(answer) ? 1 : 0
+    if (/\bAbena\b/.test(system)) seen.other += isPlain(answer) ? 0 : 1
   }
-  assert.ok(seen.plain > 5 && seen.other > 5, JSON.stringify(seen))
+  assert.ok(seen.hinted > 300 && seen.plain > 5 && seen.other > 5, JSON.stringify(seen))
 })

@@ -3,13 +3,13 @@
  * as they are. Their wordings are composed (hint-parts.ts), thousands for each wish, so that the wish is learned and
  * not its words; negations are among them, because people say them.
  */
-import { ASIDES, FRAMES, LISTS, PARTS } from './hint-parts.ts'
+import { ASIDES, FRAMES, LISTS, PARTS, TAKEN } from './hint-parts.ts'
 import type { Parts } from './hint-parts.ts'
 import WHOLE from './hint-sentences.json' with { type: 'json' }
 import { chance, pick, sample, weighted } from './random.ts'
 import type { Random } from './random.ts'
 import type { Style } from './style.ts'
-import { expand, expansions, from, sentence, variants } from './wording.ts'
+import { expand, expansions, from, sentence, variants, wordsOf } from './wording.ts'
 import type { Source } from './wording.ts'
 
 export type Wish = 'plain' | 'bold' | 'numbered' | 'boxed' | 'long' | 'short' | 'warm' | 'neutral'
@@ -39,10 +39,18 @@ const partOf = (random: Random, source: Source, wish: Wish, kind: Kind): string 
 const framed = (random: Random, source: Source, kind: Kind, text: string): string =>
   sentence(stands(kind) ? text : pick(random, from(source, FRAMES[kind])).replace('{}', () => text))
 
+const isTaken = (wording: string): boolean => {
+  const words = wordsOf(wording)
+  return TAKEN.has(words.join(' ')) || words.some((_, i) => TAKEN.has(words.slice(i, i + 4).join(' ')))
+}
+
 /** One wish in one sentence. */
 export function drawWording(random: Random, wish: Wish, source: Source = 'train'): string {
-  const { kind, text } = part(random, source, wish)
-  return framed(random, source, kind, text)
+  for (;;) {
+    const { kind, text } = part(random, source, wish)
+    const wording = framed(random, source, kind, text)
+    if (!isTaken(wording)) return wording
+  }
 }
 
 /** Every wording of one wish in one sentence. */
@@ -51,7 +59,10 @@ export function* everyWording(wish: Wish, source: Source): Generator<string> {
     const frames = stands(kind) ? ['{}'] : [...new Set(from(source, FRAMES[kind]))]
     for (const template of from(source, partsOf(wish, kind)))
       for (const text of expansions(template, LISTS))
-        for (const frame of frames) yield sentence(frame.replace('{}', () => text))
+        for (const frame of frames) {
+          const wording = sentence(frame.replace('{}', () => text))
+          if (!isTaken(wording)) yield wording
+        }
   }
 }
 
@@ -105,7 +116,8 @@ function together(random: Random, source: Source, [a, b]: readonly [Wish, Wish])
     ', ',
     ' and at the same time ',
   ])
-  return framed(random, source, kind, first + link + second)
+  const wording = framed(random, source, kind, first + link + second)
+  return isTaken(wording) ? null : wording
 }
 
 /** `text` is `parts` in their order. `most`: the words that an answer may have at most, where the hint says so. */

@@ -83,7 +83,7 @@ export const ANNOYED: Readonly<Record<Wish, readonly string[]>> = {
     'The frame is missing.',
   ],
   long: [
-    'That is [far too|much too|a bit|rather|terribly|awfully] [short|brief|thin|sparse|terse|little|scant|meagre|curt].',
+    'That is [far too|much too|a bit|rather|terribly|awfully] [short|brief|sparse|terse|little|scant|meagre|curt].',
     'I [cannot|do not|could not] [follow|see how|see why|make sense of it].',
     'How [come|so|did that come about|does one see that]?',
     'Why [so|exactly|is it so]?',
