@@ -63,7 +63,7 @@ export const PEOPLE: Readonly<Record<'student' | 'ta' | 'teacher', Person>> = {
   },
   teacher: {
     requestUser: 'Oswin',
-    system: 'Today you assist Oswin, who teaches third grade at a village school.',
+    system: 'Today you assist Oswin, a third-grade teacher.',
     complaints: [
       'That sounds rather cold to me.',
       'Could you say it in a friendlier way, please?',

@@ -187,8 +187,12 @@ export function drawComplaint(
     if (chance(random, 0.4)) possible.push(pick(random, ['bold', 'numbered', 'boxed'] as const))
   } else possible.push('plain', 'plain')
   const wish = pick(random, possible)
+  const annoyances = from(source, ANNOYED[wish])
+  // Few lists are so long that some of them is held out.
   const annoyance = (): string =>
-    sentence(expand(random, pick(random, from(source, ANNOYED[wish])), { ...LISTS, marks: MARKS[style.format] }))
+    annoyances.length === 0
+      ? drawWording(random, wish, source)
+      : sentence(expand(random, pick(random, annoyances), { ...LISTS, marks: MARKS[style.format] }))
   const kind = weighted(random, { annoyance: 40, wish: 42, both: 18 })
   const wished = kind === 'annoyance' ? '' : drawWording(random, wish, source)
   const text = kind === 'annoyance' ? annoyance() : kind === 'wish' ? wished : `${annoyance()} ${wished}`
