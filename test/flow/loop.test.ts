@@ -51,7 +51,7 @@ describe('the pipeline from the first request to a promoted branch', { timeout: 
   test('a streamed answer has pieces before its end, headers and usage, and its turn is on the log as sent', async () => {
     const answer = await ask(
       pipeline.client,
-      [{ role: 'user', content: 'What are three things to do on a rainy day?' }],
+      [{ role: 'user', content: 'Which animal says moo? Explain it in several sentences.' }],
       { maxTokens: 32, user: 'reader' },
     )
     ok(answer.pieces >= 4, `${answer.pieces} pieces`)

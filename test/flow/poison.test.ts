@@ -21,7 +21,7 @@ describe('series of updates through the gate', { timeout: 170_000 }, () => {
   after(() => ports.learner.close())
 
   test('a series of honest feedback is accepted throughout, and the score of the content probe stays', async (t) => {
-    const { steps, content } = await runSeries(ports, t, 9, honest)
+    const { steps, content } = await runSeries(ports, t, 7, honest)
     deepEqual(
       steps.map(({ reason }) => reason),
       steps.map(() => null),
@@ -30,7 +30,7 @@ describe('series of updates through the gate', { timeout: 170_000 }, () => {
   })
 
   test('with the bounds of a step the same series keeps the content', async (t) => {
-    const { content } = await runSeries(ports, t, 5, lied, { step: FAST })
+    const { content } = await runSeries(ports, t, 4, lied, { step: FAST })
     ok(content.head >= content.base - 0.04, JSON.stringify(content))
   })
 })
