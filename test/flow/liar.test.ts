@@ -21,7 +21,7 @@ describe('a targeted lie', { timeout: 170_000 }, () => {
   after(() => ports.learner.close())
   const run = (agreement: number, t: { diagnostic: (line: string) => void }, more: Partial<CorrectionSettings> = {}) =>
     runCorrection(ports, LIE, {
-      updates: 6,
+      updates: 10,
       agreement,
       seed: 41,
       feedback: CONTENT,
@@ -34,9 +34,9 @@ describe('a targeted lie', { timeout: 170_000 }, () => {
     ok(answers.at(-1)!.right === 0, JSON.stringify(answers))
   })
 
-  test('taught only where two people agree, it changes nothing in six updates', async (t) => {
+  test('taught only where two people agree, it changes nothing in ten updates', async (t) => {
     const { after: answers, agreed, withheld } = await run(2, t)
-    deepEqual([agreed, withheld], [0, 6])
+    deepEqual([agreed, withheld], [0, 10])
     deepEqual(new Set(answers.map(({ right, value }) => `${right} ${value}`)), new Set(['1 0']))
   })
 })
