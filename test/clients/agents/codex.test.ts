@@ -9,7 +9,7 @@ import { trials } from './trials.ts'
 trials(codex(), { sources: ['agent', 'agent', 'agent', 'agent', 'agent'], shown: (stdout) => stdout })
 
 test('codex: a compaction is a side turn, and the session continues after it', async () => {
-  const program = codex('model_context_window = 30000\nmodel_auto_compact_token_limit = 18500')
+  const program = codex('model_context_window = 28000\nmodel_auto_compact_token_limit = 16500')
   const journey = await begin(program, {
     tape: 'codex.compaction',
     script: (place) => (last) => {

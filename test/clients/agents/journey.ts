@@ -83,14 +83,15 @@ const hiddenOf = ({ root, home, work }: Place): (readonly [string, string])[] =>
   [hostname(), 'host'],
 ]
 
-const BIG = 'A long line of text that says nothing at all.\n'.repeat(400)
+const LINE = 'A long line of text that says nothing at all.\n'
 
 /** A file, `a3.txt`, that fills the context before the last of these prompts. */
 export const readBig = async (
   { say, place }: Journey,
   prompts: readonly string[] = ['Read the big file.', PROMPTS[2]],
+  lines = 400,
 ): Promise<void> => {
-  await writeFile(path.join(place.work, 'a3.txt'), BIG)
+  await writeFile(path.join(place.work, 'a3.txt'), LINE.repeat(lines))
   for (const [i, prompt] of prompts.entries()) assert.equal((await say(prompt, i > 0)).code, 0)
 }
 
