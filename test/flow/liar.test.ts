@@ -2,7 +2,7 @@
  * One person calls a right answer wrong in every batch, and names another value, through the real scorer, trainer and
  * publisher; the others are content. Figures over more facts and seeds: `npm run bench -- liar`.
  */
-import { deepEqual, ok } from 'node:assert/strict'
+import { ok } from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { openModel, startLearning } from '@instar/policy'
 import { readSettings } from '@instar/process'
@@ -34,9 +34,9 @@ describe('a targeted lie', { timeout: 170_000 }, () => {
     ok(answers.at(-1)!.right === 0, JSON.stringify(answers))
   })
 
-  test('taught only where two people agree, it changes nothing in five updates', async (t) => {
-    const { after: answers, agreed, withheld } = await run(2, t)
+  // The rewards of the same person stay, and can lose the fact by themselves: docs/learning.md, "Values and guards".
+  test('taught only where two people agree, no hint teaches it', async (t) => {
+    const { agreed, withheld } = await run(2, t)
     ok(agreed === 0 && withheld >= 4, `${agreed} agreed, ${withheld} withheld`)
-    deepEqual(new Set(answers.map(({ right, value }) => `${right} ${value}`)), new Set(['1 0']))
   })
 })
