@@ -120,7 +120,7 @@ ${listOf(SCENARIOS)}
   --cells FILE   keep finished cells in FILE, one JSON object a line, and do not run again those that are in it
   --json         one JSON object as the last line: model, machine, cells, summaries
 
-A cell of 48 sessions takes some 6 CPU seconds on models/tiny, 14 to 24 with learning; all by default, some 45 CPU minutes.
+A cell of 48 sessions takes 6 to 11 CPU seconds on models/tiny, 14 to 24 with learning; all by default, some 45 CPU minutes.
 Intervals: 95 %, Student's t over seeds. Settings of learning: as for the demo (docs/settings.md), but training.loss.
 Exit code 0; 1 if a cell failed; 2 for wrong arguments.
 `
