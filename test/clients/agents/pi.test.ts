@@ -20,7 +20,7 @@ for (const header of [false, true]) {
   test(`pi: a compaction is a side turn, and the session continues after it, found by ${header ? 'its headers' : 'the ids of tool calls'}`, async () => {
     const program = pi(
       { contextWindow: 18_000, maxTokens: 500, ...(header ? AFFINITY : {}) },
-      { compaction: { enabled: true, reserveTokens: 6500, keepRecentTokens: 20 } },
+      { compaction: { enabled: true, reserveTokens: 9000, keepRecentTokens: 20 } },
     )
     const journey = await begin(program, {
       tape: header ? 'pi-with-session-headers.compaction' : 'pi.compaction',
