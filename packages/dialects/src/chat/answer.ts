@@ -42,21 +42,29 @@ const usageOf = ({
   completion_tokens_details: { reasoning_tokens: reasoningTokens },
 })
 
-const entry = (id: number, logprob: number, textOf: AnswerContext['textOf']): LogprobEntry => {
+const tokenOf = (id: number, textOf: AnswerContext['textOf']): Omit<LogprobEntry, 'logprob'> => {
   const token = textOf(id)
   // A token that is part of a character decodes to U+FFFD; its bytes are unknown here.
-  return { token, logprob, bytes: token.includes('\ufffd') ? null : [...Buffer.from(token, 'utf8')] }
+  return { token, bytes: token.includes('\ufffd') ? null : [...Buffer.from(token, 'utf8')] }
 }
 
 /** The text, log-probability and UTF-8 bytes of each token and of its most likely alternatives. */
 export const logprobEntries = (
   { textOf }: Pick<AnswerContext, 'textOf'>,
   tokens: readonly Token[],
-): Logprobs['content'] =>
-  tokens.map(({ id, logprob, top }) => ({
-    ...entry(id, logprob, textOf),
-    top_logprobs: top.map((other) => entry(other.id, other.logprob, textOf)),
+): Logprobs['content'] => {
+  // An answer repeats its tokens: each is decoded once.
+  const decoded = new Map<number, Omit<LogprobEntry, 'logprob'>>()
+  const entry = (id: number, logprob: number): LogprobEntry => {
+    const known = decoded.get(id) ?? tokenOf(id, textOf)
+    decoded.set(id, known)
+    return { token: known.token, logprob, bytes: known.bytes }
+  }
+  return tokens.map(({ id, logprob, top }) => ({
+    ...entry(id, logprob),
+    top_logprobs: top.map((other) => entry(other.id, other.logprob)),
   }))
+}
 
 /** Null if the request does not ask for log-probabilities or the engine does not report tokens. */
 const logprobsOf = (request: Request, context: AnswerContext, tokens: readonly Token[]): Logprobs | null =>

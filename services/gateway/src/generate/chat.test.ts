@@ -131,6 +131,42 @@ test('n candidates are streamed in parallel, each with its role and finish', asy
   assert.equal(finishes.length, 2)
 })
 
+test('a request for more than a million log-probs is refused in every dialect, and nothing of it is captured', async () => {
+  const wide = await startRig({ ports: { model: { ...model, contextLength: 131_072 } } })
+  const status = async (path: string, body: object): Promise<number> =>
+    (await wide.fetch(path, { json: { model: 'policy', ...body } })).status
+  const chat = (body: object): Promise<number> =>
+    status('/v1/chat/completions', { messages: [USER('Hi')], logprobs: true, ...body })
+  const responses = (body: object): Promise<number> =>
+    status('/v1/responses', { input: 'Hi', include: ['message.output_text.logprobs'], ...body })
+  try {
+    // 2 × 25,000 × (1 + 19) = 1,000,000
+    const most = { n: 2, max_tokens: 25_000, top_logprobs: 19 }
+    assert.deepEqual(
+      [
+        await chat(most),
+        await chat({ ...most, logprobs: false, max_tokens: 100_000 }),
+        await chat({ top_logprobs: 5 }),
+        await responses({ max_output_tokens: 50_000, top_logprobs: 19 }),
+      ],
+      [200, 200, 200, 200],
+    )
+    const before = (await turnsOf(wide.log)).length
+    assert.deepEqual(
+      [
+        await chat({ ...most, max_tokens: 25_001 }),
+        await chat({ ...most, max_tokens: 25_001, stream: true }),
+        await chat({ top_logprobs: 20 }),
+        await responses({ max_output_tokens: 50_001, top_logprobs: 19 }),
+      ],
+      [400, 400, 400, 400],
+    )
+    assert.equal((await turnsOf(wide.log)).length, before)
+  } finally {
+    await wide.stop()
+  }
+})
+
 test('logprobs have tokens and alternatives, whole and streamed', async () => {
   const whole = await rig.client.chat.completions.create({
     model: 'policy',

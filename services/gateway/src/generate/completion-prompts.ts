@@ -3,7 +3,7 @@ import type { Model } from '@instar/engine/port'
 import { contextLengthExceeded, InstarError } from '@instar/events'
 import { setImmediate as nextPass } from 'node:timers/promises'
 import { leastTokens, textsBeyond } from '../prompt/core/overflow.ts'
-import { MOST_LOGPROBS, type CompletionRequest } from './core/text-completion.ts'
+import { MOST_COMPLETION_LOGPROBS, type CompletionRequest } from './core/text-completion.ts'
 
 /**
  * The ids of each prompt. Throws `context_length_exceeded` for a text that is certainly too long, before all of it is
@@ -49,10 +49,10 @@ export const checkLogprobs = (
     (sum, { length }) => sum + n * ((echo ? length : 0) + Math.min(maxTokens, contextLength - length)),
     0,
   )
-  if (tokens * (1 + logprobs) > MOST_LOGPROBS)
+  if (tokens * (1 + logprobs) > MOST_COMPLETION_LOGPROBS)
     throw new InstarError(
       'bad_request',
-      `logprobs: the answer may have ${tokens * (1 + logprobs)} log-probs, and one that is not streamed at most ${MOST_LOGPROBS}: send fewer prompts at a time.`,
+      `logprobs: the answer may have ${tokens * (1 + logprobs)} log-probs, and one that is not streamed at most ${MOST_COMPLETION_LOGPROBS}: send fewer prompts at a time.`,
       { field: 'logprobs' },
     )
 }

@@ -9,6 +9,7 @@ import { headerText } from '../receive/core/header-text.ts'
 import { versionOf } from '../versions/core/model-name.ts'
 import { carriedBy, clientOf } from '../session/core/recent-requests.ts'
 import { chatOf } from './core/chat-asked.ts'
+import { checkAnswerLogprobs } from './core/logprob-limit.ts'
 import { optedOut, seedsOf, whyNotTrainable } from '../capture/core/turn.ts'
 import { admit, hex } from '../prompt/admission.ts'
 import type { Task } from './candidate.ts'
@@ -54,6 +55,8 @@ const receive = async (ports: AnswerPorts, context: Context, sent: Fields): Prom
 const admitTurn = async (ports: AnswerPorts, received: Received): Promise<Prompted> => {
   const { before, dialect, request, at } = received
   const admission = await before(admit(ports, received))
+  if (ports.engine.capabilities().logprobs)
+    checkAnswerLogprobs(request, samplingOf(request, ports.model, admission.prompt.length).maxTokens)
   const checking = constrained(ports.engine, dialect, request, admission.insideReasoning)
   const constraint = checking && (await before(checking))
   const stored = admission.blob === null ? Promise.resolve() : ports.capture.blob(admission.blob, at)

@@ -40,7 +40,7 @@ const MOST_CHOICES = 16
 const MOST_LIKELY = 20
 const MOST_STOPS = 16
 /** Log-probs in an answer that is not streamed: each takes some 150 bytes of memory until the answer is sent. */
-export const MOST_LOGPROBS = 2_000_000
+export const MOST_COMPLETION_LOGPROBS = 2_000_000
 /** OpenAI's default. */
 const DEFAULT_TOKENS = 16
 
