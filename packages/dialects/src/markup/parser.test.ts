@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { test, type TestContext } from 'node:test'
 import type { Call, Piece } from '../answer.ts'
 import { AnswerParser } from './parser.ts'
 import { parseAnswer } from './whole.ts'
@@ -95,3 +95,31 @@ test('with `reasoning` the text before </think> is reasoning', () => {
 test('arguments keep their bytes', () => {
   assert.deepEqual(parse(CALL, 5).shown.calls, [{ name: 'read', arguments: '{"path":  "a.txt"}' }])
 })
+
+/** Characters of the strings on which the functions that search or trim are called while `text` is parsed in parts. */
+const charactersRead = (t: TestContext, text: string): number => {
+  let read = 0
+  const counted = ['indexOf', 'includes', 'trim', 'trimStart', 'trimEnd'] as const
+  const mocks = counted.map((name) => {
+    const original = String.prototype[name] as (this: string, ...args: unknown[]) => unknown
+    return t.mock.method(String.prototype, name, function (this: string, ...args: unknown[]) {
+      read += this.length
+      return original.apply(this, args)
+    } as never)
+  })
+  const parser = new AnswerParser(options)
+  for (let at = 0; at < text.length; at += 4) parser.push(text.slice(at, at + 4))
+  parser.end()
+  for (const { mock } of mocks) mock.restore()
+  return read
+}
+
+for (const [name, text] of [
+  ['a call without its closing tag', '<tool_call>'.padEnd(40_000, 'ab {"<')],
+  ['an answer that begins with white space', ' '.repeat(40_000)],
+  ['white space behind content', 'a'.padEnd(40_000, '\n ')],
+] as const)
+  test(`${name} is read in time linear in its length`, (t) => {
+    const read = charactersRead(t, text)
+    assert.ok(read < 12 * text.length, `${read} characters read of ${text.length}`)
+  })

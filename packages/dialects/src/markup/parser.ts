@@ -27,6 +27,10 @@ export class AnswerParser {
   private pending = ''
   private at = 0
   private pieces: Piece[] = []
+  /** `pending` is white space alone. */
+  private blank = true
+  /** The end of `pending`, where the closing tag of a call may have begun. */
+  private tail = ''
 
   constructor(options: ParserOptions) {
     this.options = options
@@ -35,12 +39,27 @@ export class AnswerParser {
 
   push(text: string): Piece[] {
     this.pending += text
-    return this.run(false)
+    if (this.isUndecided(text)) return []
+    const pieces = this.run(false)
+    this.blank = this.mode !== 'call' && this.pending.trimStart() === ''
+    this.tail = this.mode === 'call' ? this.pending.slice(1 - CALL_CLOSE.length) : ''
+    return pieces
   }
 
   /** The remaining pieces. An unfinished tag is content; an unclosed block is parsed as if it were closed. */
   end(): Piece[] {
     return this.run(true)
+  }
+
+  /** Whether `text` only adds to what is buffered. It alone is read, so that reading an answer stays linear. */
+  private isUndecided(text: string): boolean {
+    if (this.mode === 'call') {
+      const read = this.tail + text
+      this.tail = read.slice(1 - CALL_CLOSE.length)
+      return !read.includes(CALL_CLOSE)
+    }
+    const isBuffered = this.mode === 'start' || (this.mode === 'content' && this.options.tools)
+    return isBuffered && this.blank && text.trimStart() === ''
   }
 
   private run(last: boolean): Piece[] {
