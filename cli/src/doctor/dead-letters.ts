@@ -17,24 +17,44 @@ const FOREIGN_REASONS: ReadonlySet<string> = new Set(Object.values(NOT_OF_THE_LO
 
 type Unread = Pick<DeadLetter, 'topic' | 'partition' | 'offset' | 'reason'>
 
-/** One finding for each topic and cause. `damaged`: records that could not be decoded and are no dead letters. */
-export const deadLetterFindings = (letters: readonly Unread[], damaged: readonly Unread[] = []): Finding[] => {
-  const found = [
-    ...letters.map((letter) => ({ ...letter, todo: FOREIGN_REASONS.has(letter.reason) ? FOREIGN : SET_ASIDE })),
-    ...damaged.map((record) => ({ ...record, todo: DAMAGED })),
-  ]
-  if (found.length === 0) return [ok('none')]
-  const groups = Map.groupBy(found, ({ topic, todo }) => `${topic}\n${todo}`)
-  return [...groups.values()].map((group) => {
-    const topic: Topic = group[0]!.topic
-    const listed = group
-      .slice(0, MAX_LISTED)
-      .map(({ partition, offset, reason }) => `${partition}@${offset} (${reason})`)
-      .join(', ')
-    const more = group.length > MAX_LISTED ? ` and ${group.length - MAX_LISTED} more` : ''
-    return note(
-      `${topic}: ${countText(group.length, 'record')} that cannot be decoded: ${listed}${more}; those that a service has read are copied to dlq.${topic}`,
-      group[0]!.todo,
+type Group = { topic: Topic; todo: string; count: number; listed: string[] }
+
+/**
+ * Counts unreadable records by topic and cause, and keeps the first of each. `damaged`: records that could not be
+ * decoded; those of them that are dead letters count once.
+ */
+export class UnreadableRecords {
+  readonly #groups = new Map<string, Group>()
+  readonly #damaged: Map<string, Unread>
+
+  constructor(damaged: readonly Unread[] = []) {
+    this.#damaged = new Map(damaged.map((record) => [positionOf(record), record]))
+  }
+
+  addDeadLetter(letter: Unread): void {
+    this.#damaged.delete(positionOf(letter))
+    this.#add(letter, FOREIGN_REASONS.has(letter.reason) ? FOREIGN : SET_ASIDE)
+  }
+
+  /** One finding for each topic and cause. Call it once, after all dead letters. */
+  findings(): Finding[] {
+    for (const record of this.#damaged.values()) this.#add(record, DAMAGED)
+    if (this.#groups.size === 0) return [ok('none')]
+    return [...this.#groups.values()].map(({ topic, todo, count, listed }) =>
+      note(
+        `${topic}: ${countText(count, 'record')} that cannot be decoded: ${listed.join(', ')}${count > listed.length ? ` and ${count - listed.length} more` : ''}; those that a service has read are copied to dlq.${topic}`,
+        todo,
+      ),
     )
-  })
+  }
+
+  #add({ topic, partition, offset, reason }: Unread, todo: string): void {
+    const name = `${topic}\n${todo}`
+    const group = this.#groups.get(name) ?? { topic, todo, count: 0, listed: [] }
+    this.#groups.set(name, group)
+    group.count++
+    if (group.listed.length < MAX_LISTED) group.listed.push(`${partition}@${offset} (${reason})`)
+  }
 }
+
+const positionOf = ({ topic, partition, offset }: Unread): string => `${topic} ${partition}@${offset}`

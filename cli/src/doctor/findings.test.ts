@@ -6,7 +6,7 @@ import { brokerFindings, groupFindings, settingFindings, topicFindings } from '.
 import { clockFindings, skewOf } from './clocks.ts'
 import { lagFindings, lagOf, migrationFindings, workFindings } from './database.ts'
 import { NOT_OF_THE_LOG } from '@instar/log/kafka/index'
-import { deadLetterFindings } from './dead-letters.ts'
+import { UnreadableRecords } from './dead-letters.ts'
 import { durationText, errorFinding, type Finding } from './finding.ts'
 import { gatewayFindings } from './gateways.ts'
 import { registryFindings } from './registry.ts'
@@ -312,6 +312,15 @@ test('clocks: only a skew that neither the request nor the resolution explains i
   match(found[0]!.todo!, /NTP/)
 })
 
+const deadLetterFindings = (
+  letters: Iterable<Parameters<UnreadableRecords['addDeadLetter']>[0]>,
+  damaged: ConstructorParameters<typeof UnreadableRecords>[0] = [],
+): Finding[] => {
+  const records = new UnreadableRecords(damaged)
+  for (const letter of letters) records.addDeadLetter(letter)
+  return records.findings()
+}
+
 test('dead letters: one finding for each topic and cause, with positions', () => {
   expectOne(deadLetterFindings([]), 'ok', /none/)
   const letter = (topic: 'turns' | 'scores', offset: number, reason: string) => ({
@@ -325,7 +334,10 @@ test('dead letters: one finding for each topic and cause, with positions', () =>
       ...Object.values(NOT_OF_THE_LOG).map((reason, i) => letter('turns', 9 + i, reason)),
       letter('turns', 20, 'written by a test of ours'),
     ],
-    [letter('scores', 1, 'scores 3@1 is not a TurnScored.v1: truncated')],
+    [
+      letter('scores', 1, 'scores 3@1 is not a TurnScored.v1: truncated'),
+      letter('turns', 20, 'turns 3@20 is not a TurnCaptured.v1: truncated'),
+    ],
   )
   deepEqual(levels(found), ['note', 'note', 'note'])
   match(

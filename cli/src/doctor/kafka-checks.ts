@@ -2,13 +2,13 @@
 import { recordId } from '@instar/events'
 import { InstarError } from '@instar/events/errors'
 import { TOPICS } from '@instar/events/flow'
-import { groupLags, type DeadLetter, type KafkaLog } from '@instar/log/kafka/index'
+import { groupLags, type KafkaLog } from '@instar/log/kafka/index'
 import { PROJECTED, type DatabaseFound } from '@instar/projections'
 import { gatewayUrl } from '../config.ts'
 import { clockFindings, type ClockReading } from './clocks.ts'
 import { brokerFindings, groupFindings, settingFindings, topicFindings } from './cluster.ts'
 import { lagFindings, lagOf, migrationFindings, workFindings, type Lag } from './database.ts'
-import { deadLetterFindings } from './dead-letters.ts'
+import { UnreadableRecords } from './dead-letters.ts'
 import type { Deployment } from './deployment.ts'
 import { errorFinding, ok, unsure, type Check, type Finding } from './finding.ts'
 import { gatewayFindings } from './gateways.ts'
@@ -151,15 +151,9 @@ const recordCheck =
 const deadLetterCheck =
   (deployment: Deployment) =>
   async (log: KafkaLog): Promise<readonly Finding[]> => {
-    const letters: Pick<DeadLetter, 'topic' | 'partition' | 'offset' | 'reason'>[] = []
-    for (const name of TOPICS)
-      for await (const { topic, partition, offset, reason } of log.deadLetters(name))
-        letters.push({ topic, partition, offset, reason })
-    const positions = new Set(letters.map(({ topic, partition, offset }) => `${topic} ${partition}@${offset}`))
-    return deadLetterFindings(
-      letters,
-      deployment.unreadable.filter(({ topic, partition, offset }) => !positions.has(`${topic} ${partition}@${offset}`)),
-    )
+    const records = new UnreadableRecords(deployment.unreadable)
+    for (const topic of TOPICS) for await (const letter of log.deadLetters(topic)) records.addDeadLetter(letter)
+    return records.findings()
   }
 
 const projectionFindings = async (log: KafkaLog, { migrations, marks }: DatabaseFound): Promise<readonly Finding[]> => {

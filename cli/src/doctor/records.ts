@@ -26,6 +26,9 @@ type Folds = Partial<Record<Topic, (logged: Logged) => FoldOutcome>>
 
 export type Unreadable = { topic: Topic; partition: number; offset: number; reason: string }
 
+/** Records that cannot be decoded and are listed; further ones are only counted. */
+const MAX_UNREADABLE = 10_000
+
 /**
  * `summary`: records of each topic. `unreadable`: records of topics without a chain whose bytes do not match their
  * schema. Throws for a gap in a chain, a damaged record of a chained topic, or a record of an unknown type.
@@ -41,6 +44,7 @@ export const readRecords = async (log: EventLog): Promise<{ summary: string; unr
   const counts: string[] = []
   const unreadable: Unreadable[] = []
   let ignored = 0
+  let beyond = 0
   for (const topic of TOPICS) {
     let count = 0
     for await (const records of log.read(topic)) {
@@ -50,11 +54,13 @@ export const readRecords = async (log: EventLog): Promise<{ summary: string; unr
           if (folds[topic]?.(decodeRecord(record)).counted === false) ignored++
         } catch (error) {
           if (!(error instanceof InstarError) || error.code !== 'bad_record' || FLOW[topic].chain) throw error
-          unreadable.push({ topic, partition: record.partition, offset: record.offset, reason: error.message })
+          if (unreadable.length === MAX_UNREADABLE) beyond++
+          else unreadable.push({ topic, partition: record.partition, offset: record.offset, reason: error.message })
         }
       }
     }
     counts.push(`${count} ${topic}${FLOW[topic].chain ? ' (chain complete)' : ''}`)
   }
-  return { summary: `${counts.join(', ')}; ${ignored} ignored`, unreadable }
+  const more = beyond === 0 ? '' : `; ${beyond} more that cannot be decoded than are listed`
+  return { summary: `${counts.join(', ')}; ${ignored} ignored${more}`, unreadable }
 }

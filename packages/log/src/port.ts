@@ -134,5 +134,7 @@ export interface EventLog {
    * letters.
    */
   deadLetter?(position: Position, reason: string): Promise<void>
+  /** Number of dead letters whose positions are in memory, by topic. Absent on a log without dead letters. */
+  deadLettersKnown?(): ReadonlyMap<Topic, number>
   close(): Promise<void>
 }

@@ -8,6 +8,7 @@ import type { Cluster, KafkaConnection, KafkaRecord } from './client.ts'
 import { DeadLetters } from './dead-letters.ts'
 import { Producer } from './producer.ts'
 import { decodeRecordSet, fetchBudget } from './record-set.ts'
+import { withRetries } from './retry.ts'
 
 /** A broker with topics of one partition, which refuses batches of more than `maxBytes`. */
 class Broker {
@@ -101,9 +102,9 @@ const record = (offset: number, over: Partial<KafkaRecord> = {}): KafkaRecord =>
   headers: {},
   ...over,
 })
-const open = (broker: Broker): { producer: Producer; letters: DeadLetters } => {
+const open = (broker: Broker, most?: number): { producer: Producer; letters: DeadLetters } => {
   const producer = new Producer(broker.connection, { records: 1000, bytes: 64 << 20 }, () => undefined)
-  return { producer, letters: new DeadLetters(broker.connection, producer, (topic) => `dlq.${topic}`) }
+  return { producer, letters: new DeadLetters(broker.connection, producer, (topic) => `dlq.${topic}`, most) }
 }
 const message = (timestamp: number, value = 'v') => ({
   topic: 'turns',
@@ -181,4 +182,44 @@ test('dead letters are looked up in those added since, and kept without values',
   assert.equal(broker.fetches, 1)
   await producer.close(1000)
   await otherProducer.close(1000)
+})
+
+test(
+  'positions of dead letters have a limit, beyond which a record is found by reading',
+  { timeout: 20_000 },
+  async () => {
+    const broker = new Broker()
+    const { producer, letters } = open(broker, 4)
+    for (let offset = 0; offset < 6; offset++) await letters.add('turns', 0, record(offset), 'why')
+    await letters.add('turns', 1, record(0), 'why')
+    assert.deepEqual([...letters.known()], [['turns', 5]])
+    assert.equal(await letters.has('turns', 1, 1), false)
+    broker.fetches = 0
+    for (const offset of [5, 2]) assert.equal(await letters.has('turns', 0, offset), true)
+    assert.equal(broker.fetches, 0, 'the latest four are in memory')
+    assert.equal(await letters.has('turns', 0, 9), false)
+    assert.equal(broker.fetches, 0, 'only earlier ones are not in memory')
+    assert.equal(await letters.has('turns', 0, 1), true)
+    assert.equal(broker.fetches, 1)
+    assert.equal(broker.of('dlq.turns').length, 7)
+    await letters.add('turns', 0, record(5), 'why')
+    assert.equal(broker.of('dlq.turns').length, 7)
+    assert.equal((await listed(letters.read('turns', broker.connection.use))).length, 7)
+    await producer.close(1000)
+  },
+)
+
+test('a retry that waits for Kafka says so once, and that it works again', { timeout: 20_000 }, async () => {
+  const lines: string[] = []
+  let failures = 2
+  const work = async (): Promise<string> => {
+    if (failures-- > 0) throw new Error('no leader')
+    return 'done'
+  }
+  const signal = new AbortController().signal
+  assert.equal(await withRetries('writing a dead letter', work, Infinity, signal, (line) => lines.push(line)), 'done')
+  assert.deepEqual(lines, [
+    'Kafka: writing a dead letter fails (no leader); retrying',
+    'Kafka: writing a dead letter works again',
+  ])
 })

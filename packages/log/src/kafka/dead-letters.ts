@@ -1,12 +1,13 @@
 /**
  * The topics `dlq.<topic>`: copies of records that no build can read, with position and reason. The record stays on its
  * topic and readers skip it. A process writes each copy once; two processes that read the record at the same time may
- * both write it.
+ * both write it, as may one that reads a record again after it wrote many others.
  */
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
 import type { KafkaRecord, KafkaConnection } from './client.ts'
 import { CUT_BYTES, deadLetterCopy } from './dead-letter-copy.ts'
+import { MOST_POSITIONS, Positions } from './dead-letter-positions.ts'
 import { fetchToEnd, type Use } from './fetch.ts'
 import type { Producer } from './producer.ts'
 import { MAX_RECORD_BYTES } from './topics.ts'
@@ -32,23 +33,6 @@ const LIMITS = { maxBytes: 2 << 20, maxBytesPerPartition: 2 << 20, maxWaitTime: 
  */
 type Origins = { known: Positions; next: number; scannedAt: number }
 
-/** Positions of a topic. */
-class Positions {
-  readonly #partitions = new Map<number, Set<number>>()
-
-  has(partition: number, offset: number): boolean {
-    return this.#partitions.get(partition)?.has(offset) ?? false
-  }
-
-  /** Returns false if the position was there. */
-  add(partition: number, offset: number): boolean {
-    const offsets = this.#partitions.get(partition) ?? new Set()
-    this.#partitions.set(partition, offsets)
-    const { size } = offsets
-    return offsets.add(offset).size > size
-  }
-}
-
 export class DeadLetters {
   readonly #connection: KafkaConnection
   readonly #producer: Producer
@@ -57,25 +41,48 @@ export class DeadLetters {
   /** The latest read of the positions of each topic. */
   readonly #reading = new Map<Topic, Promise<unknown>>()
 
-  constructor(connection: KafkaConnection, producer: Producer, nameOf: (topic: Topic) => string) {
+  readonly #most: number
+
+  /** `most`: positions held for each partition of a topic. */
+  constructor(
+    connection: KafkaConnection,
+    producer: Producer,
+    nameOf: (topic: Topic) => string,
+    most: number = MOST_POSITIONS,
+  ) {
     this.#connection = connection
     this.#producer = producer
     this.#nameOf = nameOf
+    this.#most = most
+  }
+
+  /** Number of positions held, by topic. */
+  known(): ReadonlyMap<Topic, number> {
+    return new Map([...this.#origins].map(([topic, { known }]) => [topic, known.size]))
   }
 
   /**
    * Whether the record is among the dead letters of `maxAgeMs` ago or later. Reads those added since the last scan
-   * unless the record is known or that scan is not older.
+   * unless the record is known or that scan is not older; reads all if the position may be one that is not held.
    */
   async has(topic: Topic, partition: number, offset: number, maxAgeMs = 0): Promise<boolean> {
     const { known, scannedAt } = this.#originsOf(topic)
     if (known.has(partition, offset)) return true
-    if (performance.now() - scannedAt < maxAgeMs) return false
-    return (await this.#readOn(topic)).has(partition, offset)
+    if (performance.now() - scannedAt >= maxAgeMs && (await this.#readOn(topic)).has(partition, offset)) return true
+    return known.mayBeDropped(partition, offset) && (await this.#find(topic, partition, offset))
+  }
+
+  async #find(topic: Topic, partition: number, offset: number): Promise<boolean> {
+    for await (const { records } of this.#pages(topic, 0, (work) => this.#connection.use(work)))
+      for (const record of records) {
+        const letter = deadLetterOf(topic, record)
+        if (letter.partition === partition && letter.offset === offset) return true
+      }
+    return false
   }
 
   #originsOf(topic: Topic): Origins {
-    const origins = this.#origins.get(topic) ?? { known: new Positions(), next: 0, scannedAt: -Infinity }
+    const origins = this.#origins.get(topic) ?? { known: new Positions(this.#most), next: 0, scannedAt: -Infinity }
     this.#origins.set(topic, origins)
     return origins
   }
@@ -102,12 +109,12 @@ export class DeadLetters {
   }
 
   /**
-   * Adds a record unless it is there; durable when it resolves. A record that Kafka rejects as a whole is copied with a
+   * Adds a record unless it is known to be there; durable when it resolves. A record that Kafka rejects as a whole is copied with a
    * cut key and value. Throws `bad_record` if Kafka rejects that as well.
    */
   async add(topic: Topic, partition: number, record: KafkaRecord, reason: string): Promise<void> {
     const offset = Number(record.offset)
-    if (await this.has(topic, partition, offset)) return
+    if ((await this.#readOn(topic)).has(partition, offset)) return
     const send = (maxBytes: number): Promise<number[]> =>
       this.#producer.send([
         {
@@ -125,9 +132,12 @@ export class DeadLetters {
     this.#originsOf(topic).known.add(partition, offset)
   }
 
-  /** The dead letters of a topic as of this call, each record once. Only their positions are kept in memory. */
+  /**
+   * The dead letters of a topic as of this call. Of several copies of a record only the first is returned, unless as
+   * many others of its partition as are held in memory stand between them.
+   */
   async *read(topic: Topic, use: Use): AsyncGenerator<DeadLetter> {
-    const found = new Positions()
+    const found = new Positions(this.#most)
     for await (const { records } of this.#pages(topic, 0, use)) {
       for (const record of records) {
         const letter = deadLetterOf(topic, record)

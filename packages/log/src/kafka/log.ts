@@ -94,6 +94,7 @@ export class KafkaEventLog implements KafkaLog {
           () => this.#deadLetters.add(topic, partition, record, reason),
           Infinity,
           signal,
+          this.#report,
         ),
       isDeadLetter: (topic, partition, { offset }, maxAgeMs, signal) =>
         withRetries(
@@ -101,10 +102,13 @@ export class KafkaEventLog implements KafkaLog {
           () => this.#deadLetters.has(topic, partition, Number(offset), maxAgeMs),
           this.#retryMs,
           signal,
+          this.#report,
         ),
       logLine: (line) => options.logLine?.(line),
     })
   }
+
+  readonly #report = (line: string): void => this.#options.logLine?.(line)
 
   async append(records: readonly Append[]): Promise<Position[]> {
     this.#check()
@@ -203,11 +207,16 @@ export class KafkaEventLog implements KafkaLog {
       },
       Infinity,
       this.#ending.signal,
+      this.#report,
     )
   }
 
   schemas(): Record<string, string> {
     return this.#schemas.texts()
+  }
+
+  deadLettersKnown(): ReadonlyMap<Topic, number> {
+    return this.#deadLetters.known()
   }
 
   deadLetters(topic: Topic): AsyncIterable<DeadLetter> {

@@ -11,6 +11,9 @@ import type { Metrics } from './metrics.ts'
 export const measuredLog = <L extends EventLog>(log: L, metrics: Metrics): L => {
   const pending = new Map<Topic, number>(TOPICS.map((topic) => [topic, 0]))
   metrics.read('instar_log_append_waiting', () => [...pending].map(([topic, count]) => [{ topic }, count]))
+  metrics.read('instar_log_dead_letters', () =>
+    [...(log.deadLettersKnown?.() ?? [])].map(([topic, count]) => [{ topic }, count]),
+  )
   const append: EventLog['append'] = async (records) => {
     const topic = records[0]?.topic
     if (topic === undefined) return log.append(records)

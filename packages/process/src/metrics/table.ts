@@ -193,6 +193,12 @@ export const METRICS = {
     help: 'Batches that the log refused, by code (docs/errors.md); most are retried.',
     labels: { ...TOPIC, code: Object.keys(ERRORS) },
   },
+  instar_log_dead_letters: {
+    type: 'gauge',
+    of: 'process',
+    help: 'Dead letters on Kafka (copies of records that cannot be read) whose positions are in memory; at most 65,536 of each partition.',
+    labels: TOPIC,
+  },
 } as const satisfies Record<string, MetricEntry>
 
 export type MetricName = keyof typeof METRICS
