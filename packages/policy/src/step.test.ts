@@ -7,6 +7,7 @@ import { tokenWeights } from './token-weights.ts'
 import { createRuntime } from './runtime/runtime.ts'
 import type { Runtime } from './runtime/runtime.ts'
 import { Trainer } from './step.ts'
+import type { InstarError } from '@instar/events/errors'
 import { readAdapter } from './checkpoints/peft.ts'
 import type { StepSettings, TrainItem } from '@instar/engine/port'
 import { config, exampleItems, exampleSettings, exampleWeights } from '../../../test/kit/golden/policy/example.ts'
@@ -73,6 +74,20 @@ test('updates with different micro-batch sizes differ by less than 2e-6; equal s
     assert.ok((apart[Math.floor(apart.length * 0.99)] as number) < 2e-6, `${apart[Math.floor(apart.length * 0.99)]}`)
   }
   assert.ok(shas.size <= 3)
+  await runtime.close()
+})
+
+test('a turn whose temperature has no reciprocal in float32 is refused as that item, before any computation', async () => {
+  const { runtime, trainer } = await open()
+  const items = await exampleItems(runtime)
+  for (const temperature of [5e-324, 1e-40, 9e-31]) {
+    // As the serving engine reports a token that it took for certain.
+    const cold = { ...(items[4] as TrainItem), temperature, behaviourLogprobs: items[4]!.completion.map(() => 0) }
+    await assert.rejects(trainer.step(items.with(4, cold), settings, none), (error: InstarError) => {
+      assert.deepEqual([error.code, error.details.item], ['bad_request', 4])
+      return true
+    })
+  }
   await runtime.close()
 })
 

@@ -412,6 +412,9 @@ function emptyFigures(turns: readonly BatchTurn[], settings: StepSettings): Step
   }
 }
 
+/** Logits divided by less leave the range of float32, and one such turn would make the loss of its batch NaN. */
+const LEAST_TEMPERATURE = 1e-30
+
 function check(item: TrainItem, at: number, config: ModelConfig): void {
   const bad = (problem: string): never => {
     throw new InstarError('bad_request', `turn ${at} of the batch ${problem}`, { item: at })
@@ -421,7 +424,8 @@ function check(item: TrainItem, at: number, config: ModelConfig): void {
     bad(`has ${item.completion.length} completion tokens and ${item.behaviourLogprobs.length} log-probabilities`)
   if (!item.behaviourLogprobs.every(Number.isFinite) || !Number.isFinite(item.advantage))
     bad('has a log-probability or an advantage that is not finite')
-  if (!(item.temperature >= 0)) bad(`has the temperature ${item.temperature}, which is not 0 or more`)
+  if (!(item.temperature === 0 || item.temperature >= LEAST_TEMPERATURE))
+    bad(`has the temperature ${item.temperature}, which is neither 0 nor at least ${LEAST_TEMPERATURE}`)
   for (const [field, prompt] of [
     ['prompt', item.prompt],
     ['hintPrompt', item.hintPrompt ?? []],

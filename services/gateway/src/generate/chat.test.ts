@@ -223,6 +223,9 @@ test('turns that are not trained on have a reason', async () => {
   }
   assert.equal(await reasonOf({}), null)
   assert.equal(await reasonOf({ temperature: 0 }), 'greedy')
+  assert.equal(await reasonOf({ temperature: 1e-40 }), 'greedy')
+  assert.equal(await reasonOf({ temperature: 0.099 }), 'greedy')
+  assert.equal(await reasonOf({ temperature: 0.1 }), null)
   assert.equal(await reasonOf({}, { 'x-instar-no-train': '1' }), 'opted_out')
   assert.equal(await reasonOf({}, { 'x-instar-turn-kind': 'side' }), 'side')
 })

@@ -78,6 +78,13 @@ type Learnable = {
   text: string
 }
 
+/**
+ * Below it, sampling is greedy for learning: the gradient vanishes (2e-5 of that at temperature 1, at 0.01), and the KL
+ * at the turn's temperature grows with 1/temperature, so that one such turn in a batch of 16 exceeds the bound on the KL
+ * to the base and draws the adapter back to it.
+ */
+const LEAST_TEMPERATURE = 0.1
+
 /** The reason why a turn is not trainable, or null if it is. */
 export const whyNotTrainable = (turn: Learnable): string | null =>
   turn.optedOut
@@ -94,7 +101,7 @@ export const whyNotTrainable = (turn: Learnable): string | null =>
               ? 'constrained'
               : turn.reweighted
                 ? 'reweighted'
-                : turn.temperature === 0
+                : turn.temperature < LEAST_TEMPERATURE
                   ? 'greedy'
                   : turn.text.trim() === ''
                     ? 'empty'
