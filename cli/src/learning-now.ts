@@ -1,32 +1,47 @@
 /** Reads from the log what learning does. */
-import { decodeReadable, type ScoresEvent } from '@instar/events'
+import type { BatchState } from '@instar/events'
+import { usableVersions } from '@instar/trainer'
 import type { Config } from './config.ts'
 import { learningSettings } from './learning-settings.ts'
 import { learningText } from './learning-text.ts'
 import { hasLog, POLICY, withLog } from './log-access.ts'
+import { countPending } from './pending-scores.ts'
 import type { VersionHistory } from './versions.ts'
 
 /** Earlier updates whose time is the measure of the one that is being computed. */
 const MEASURED = 5
 
-/** One line (`learningText`). Reads the topic `scores`. */
-export const readLearning = async (
+/**
+ * The scored turns that wait for a batch. Turns of earlier batches are looked up in those that were sealed since the
+ * oldest usable version was published.
+ */
+const pendingTurns = async (
   config: Config,
-  { weights, batches }: VersionHistory,
-  now: number,
-): Promise<string> => {
+  { weights }: VersionHistory,
+  own: readonly BatchState[],
+  staleness: number,
+): Promise<number> => {
+  if (!hasLog(config)) return 0
+  const versions = usableVersions(weights, staleness)
+  const since = weights.versions.get(versions.at(-1)!)?.at ?? 0
+  const sealed = own.map((batch) => batch.sealed).filter(({ at }) => at >= since)
+  const spent = new Set(sealed.flatMap(({ items, dropped }) => [...items, ...dropped].map(({ turn }) => turn)))
+  return withLog(config, (log) => countPending(log, { policy: POLICY, versions: new Set(versions), since, spent }))
+}
+
+/** One line (`learningText`). Reads the newest part of the topic `scores`, if the line depends on it. */
+export const readLearning = async (config: Config, history: VersionHistory, now: number): Promise<string> => {
+  const { weights, batches } = history
   const own = batches.filter(({ sealed }) => sealed.policy === POLICY)
-  const spent = new Set(own.flatMap(({ sealed }) => [...sealed.items, ...sealed.dropped].map(({ turn }) => turn)))
-  const pending = new Set<string>()
-  if (hasLog(config))
-    await withLog(config, async (log) => {
-      for await (const records of log.read('scores', { to: await log.ends(['scores']) }))
-        for (const record of records) {
-          const event = decodeReadable(record)?.event as ScoresEvent | undefined
-          if (event?.type === 'TurnScored' && event.policy === POLICY && !spent.has(event.turn)) pending.add(event.turn)
-        }
-    })
   const last = own.at(-1)
+  const settings = last?.sealed.settings ?? {}
+  const trainer = learningSettings(config).trainer
+  const waits =
+    weights.started !== null &&
+    !weights.frozen &&
+    last?.status !== 'sealed' &&
+    !(last?.status === 'computed' && !weights.verdicts.has(last.update?.id ?? ''))
+  const pending = waits ? await pendingTurns(config, history, own, settings.staleness ?? trainer.staleness) : 0
   return learningText(
     {
       started: weights.started !== null,
@@ -46,8 +61,8 @@ export const readLearning = async (
           update ? [(update.event.at - update.event.startedAt) / sealed.items.length] : [],
         )
         .slice(-MEASURED),
-      pending: pending.size,
-      batchSize: last?.sealed.settings.batchSize ?? learningSettings(config).trainer.batchSize,
+      pending,
+      batchSize: settings.batchSize ?? trainer.batchSize,
       rejectionsInARow: weights.rejectionsInARow,
     },
     now,

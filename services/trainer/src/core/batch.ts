@@ -94,7 +94,7 @@ export const countEpisodes = (
 }
 
 /** The head and its ancestors that are not stale, newest first: turns of the newest version are closest to the policy. */
-const usableVersions = (line: WeightLine, staleness: number): number[] => {
+export const usableVersions = (line: WeightLine, staleness: number): number[] => {
   const versions: number[] = []
   for (let at: number | null = line.head; at !== null && versions.length <= staleness;) {
     versions.push(at)
