@@ -36,7 +36,7 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     retryContinues: [
       'a repeated request is the next state of its first answer',
-      ['event.after, session.digests.get(event.digest))', 'event.after)'],
+      ['event.after, event.digest)', 'event.after)'],
     ],
     firstRated: [
       'feedback without a turn goes to the first',
@@ -55,18 +55,6 @@ export const MUTANTS: readonly Mutant[] = [
       ["turn.shown && event.kind === 'main'", "event.kind === 'main'"],
     ],
     turnTwice: ['the same turn counts twice', ["if (state.turns.has(event.turn)) return ignored('repeat')", '']],
-    earliestAnswer: [
-      'of equal answers the first is continued',
-      ['const last = matches.at(-1)', 'const last = matches[0]'],
-    ],
-    lastCandidate: [
-      'of equal candidates the last is continued',
-      ['last && matches.find((turn) => turn.group === last.group)', 'last'],
-    ],
-    strictOnly: [
-      'a trimmed answer is not recognised',
-      ['strict.length > 0 ? strict :', 'strict.length >= 0 ? strict :'],
-    ],
     candidatesAreAttempts: [
       'each candidate is an attempt',
       ['groups.add(group))', 'groups.add(`${group}${groups.size}`))'],
@@ -82,6 +70,17 @@ export const MUTANTS: readonly Mutant[] = [
     lastHeard: [
       "a session's last activity is the time of its last record",
       ['Math.max(session.lastAt, turn.finishedAt)', 'turn.finishedAt'],
+    ],
+  }),
+  ...of('packages/events/src/folds/answers.ts', {
+    earliestAnswer: ['of equal answers the first is continued', ['    latest.last = turn\n', '']],
+    lastCandidate: [
+      'of equal candidates the last is continued',
+      ['(session.byGroup.get(last.group)?.find((turn) => turn.shown && isEqual(turn)) ?? last)', 'last'],
+    ],
+    strictOnly: [
+      'a trimmed answer is not recognised',
+      ['strict ?? latestOf(session.byLoose.get(key.loose), except)', 'strict'],
     ],
   }),
   ...of('packages/events/src/folds/scores.ts', {

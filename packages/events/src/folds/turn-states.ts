@@ -52,14 +52,18 @@ export type TurnState = {
 /** `record`: of the SessionClosed. `task`: null if the record names none. `at`: ms since the epoch. */
 export type EpisodeOutcome = { value: number; record: string; task: string | null; at: number }
 
+/** `last`: the latest turn with an answer; `other`: the latest one that answered another request (digest). */
+export type LatestAnswer = { last: TurnState; other: TurnState | null }
+
 export type SessionState = {
   session: string
   /** The parent session of a subagent's session, from the first SessionLinked; null: none. */
   parent: string | null
   turns: TurnState[]
   byId: Map<string, TurnState>
-  byStrict: Map<string, TurnState[]>
-  byLoose: Map<string, TurnState[]>
+  /** The latest shown turns by strict and by loose answer key. */
+  byStrict: Map<string, LatestAnswer>
+  byLoose: Map<string, LatestAnswer>
   /** The candidates of the requests with more than one. */
   byGroup: Map<string, TurnState[]>
   /** Groups by digest of their request. */

@@ -8,7 +8,6 @@
  */
 import { sessionOfTurn } from '../ids.ts'
 import type {
-  AnswerKey,
   FeedbackGiven,
   Logged,
   ResponseDeleted,
@@ -19,9 +18,11 @@ import type {
   TurnSampled,
   TurnsEvent,
 } from '../records.ts'
+import { addAnswer, findAnswer } from './answers.ts'
 import { COUNTED, ignored, type FoldOutcome } from './outcome.ts'
 import type { MemoryTurns, SessionState, TurnsState, TurnState } from './turn-states.ts'
 
+export { findAnswer } from './answers.ts'
 export type { EpisodeOutcome, MemoryTurns, SessionState, TurnsState, TurnState } from './turn-states.ts'
 
 export const initialTurns = (): MemoryTurns => ({ sessions: new Map(), turns: new Map() })
@@ -69,14 +70,13 @@ export const taskOf = ({ outcome, turns }: Pick<SessionState, 'outcome' | 'turns
 
 /** The turn of the same request that was shown: `turn` itself, or another candidate of its group. */
 export const shownOf = (session: SessionState | undefined, turn: TurnState): TurnState | undefined =>
-  turn.shown ? turn : session?.turns.find(({ shown, group }) => shown && group === turn.group)
+  turn.shown ? turn : session?.byGroup.get(turn.group)?.find(({ shown }) => shown)
 
 /** The candidates of the same request that were not shown. */
 export const unshownBeside = (
   session: SessionState | undefined,
   { shown, group, candidates }: TurnState,
-): TurnState[] =>
-  shown && candidates > 1 ? (session?.turns ?? []).filter((turn) => !turn.shown && turn.group === group) : []
+): TurnState[] => (shown && candidates > 1 ? (session?.byGroup.get(group) ?? []).filter((turn) => !turn.shown) : [])
 
 const foldClosed = (state: TurnsState, record: string, event: SessionClosed): FoldOutcome => {
   const session = state.sessions.get(event.session)
@@ -162,7 +162,7 @@ const foldTurn = (state: TurnsState, logged: Logged<TurnCaptured | TurnAborted |
     offset: logged.offset,
   }
   if (turn.shown && event.kind === 'main' && event.after) {
-    const followed = findAnswer(session, event.after, session.digests.get(event.digest))
+    const followed = findAnswer(session, event.after, event.digest)
     if (followed) {
       turn.follows = followed.turn
       if (followed.next === null && !followed.closed) followed.next = turn.turn
@@ -189,24 +189,6 @@ const foldFeedback = (state: TurnsState, record: string, event: FeedbackGiven): 
   state.sessions.set(session.session, session)
   return COUNTED
 }
-
-/**
- * The turn of this session with the given answer: by the strict key, or else by the loose one. Of several, the first
- * candidate of the latest request. `excluded`: groups to ignore.
- */
-export const findAnswer = (
-  session: SessionState,
-  key: AnswerKey,
-  excluded: ReadonlySet<string> = NONE,
-): TurnState | undefined => {
-  const allowed = (turns: readonly TurnState[] = []): TurnState[] => turns.filter((turn) => !excluded.has(turn.group))
-  const strict = allowed(session.byStrict.get(key.strict))
-  const matches = strict.length > 0 ? strict : allowed(session.byLoose.get(key.loose))
-  const last = matches.at(-1)
-  return last && matches.find((turn) => turn.group === last.group)
-}
-
-const NONE: ReadonlySet<string> = new Set()
 
 export const emptySession = (id: string): SessionState => ({
   session: id,
@@ -238,10 +220,14 @@ export const addTurn = (session: SessionState, turn: TurnState): void => {
   session.byId.set(turn.turn, turn)
   for (const { id } of turn.feedback) session.feedback.add(id)
   attemptOf(session, turn.digest, turn.group)
-  if (turn.candidates > 1) pushTo(session.byGroup, turn.group, turn)
+  if (turn.candidates > 1) {
+    const group = session.byGroup.get(turn.group)
+    if (group) group.push(turn)
+    else session.byGroup.set(turn.group, [turn])
+  }
   if (!turn.shown) return
-  pushTo(session.byStrict, turn.answer.strict, turn)
-  pushTo(session.byLoose, turn.answer.loose, turn)
+  addAnswer(session.byStrict, turn.answer.strict, turn)
+  addAnswer(session.byLoose, turn.answer.loose, turn)
   session.lastAt = Math.max(session.lastAt, turn.finishedAt)
 }
 
@@ -250,10 +236,4 @@ const attemptOf = (session: SessionState, digest: string, group: string): number
   const groups = session.digests.get(digest) ?? new Set<string>()
   session.digests.set(digest, groups.add(group))
   return groups.size
-}
-
-const pushTo = <K, V>(map: Map<K, V[]>, key: K, value: V): void => {
-  const list = map.get(key)
-  if (list) list.push(value)
-  else map.set(key, [value])
 }

@@ -11,11 +11,10 @@ export const recognise = (
 ): (TurnState | undefined)[] => {
   const found: (TurnState | undefined)[] = answers.map(() => undefined)
   if (!session) return found
-  const byId = new Map(session.turns.map((turn) => [turn.turn, turn]))
   let next: TurnState | undefined
   for (let i = answers.length - 1; i >= 0; i -= 1) {
     const { key } = answers[i]!
-    const before: TurnState | undefined = next?.follows ? byId.get(next.follows) : undefined
+    const before: TurnState | undefined = next?.follows ? session.byId.get(next.follows) : undefined
     found[i] = before && sameAnswer(before.answer, key) ? before : findAnswer(session, key)
     next = found[i] ?? next
   }
