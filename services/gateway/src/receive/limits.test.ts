@@ -132,7 +132,7 @@ test('waiting for a reference counts towards the time limit', async () => {
       return Object.assign(subscription, { caughtUp: () => (behind ? new Promise<void>(() => undefined) : caughtUp()) })
     },
   })
-  const rig = await startRig({ log, settings: { answerTimeoutMs: 200 } })
+  const rig = await startRig({ log, settings: { answerTimeoutMs: 200, tailWaitMs: 2000 } })
   try {
     behind = true
     const response = await rig.fetch('/v1/responses', {

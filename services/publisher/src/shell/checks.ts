@@ -1,4 +1,7 @@
-/** Checks of an answer: `{exact}`, `{regex}`, `{"json-schema"}`; and the kinds of models/tiny. All are strict JSON. */
+/**
+ * Checks of an answer: `{exact}`, `{regex}`, `{"json-schema"}`, `{judge}`; and the kinds of models/tiny. All are strict
+ * JSON.
+ */
 import { z } from 'zod'
 import { checkProbe } from '../../../../models/tiny/recipe/probe.ts'
 
@@ -15,6 +18,15 @@ const schemaCheck = z.strictObject({ 'json-schema': z.union([z.record(z.string()
 const judgeCheck = z.strictObject({ judge: z.string().min(1) })
 
 export type Check = (answer: string) => boolean
+/** Asks a judging model whether an answer meets a criterion. Throws `not_running`. */
+export type AskJudge = (
+  messages: readonly ChatMessage[],
+  answer: string,
+  criterion: string,
+  signal?: AbortSignal,
+) => Promise<boolean>
+/** Null: no judge is configured. */
+export type JudgedCheck = (messages: readonly ChatMessage[], answer: string) => Promise<boolean>
 
 /** JSON inside one code fence, or the whole answer. */
 const jsonText = (answer: string): string => /^\s*```(?:json)?\s*\n([\s\S]*?)\n?\s*```\s*$/.exec(answer)?.[1] ?? answer
