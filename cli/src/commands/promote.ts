@@ -28,7 +28,7 @@ const promoteInProcess = async (config: Config, branch: string, stop: AbortSigna
           log,
           learner,
           model,
-          probes: probesOf(config.model, gate),
+          probes: probesOf(config.model, gate, stop),
           now: Date.now,
           onFatal: fatal.reject,
           promotionsOnly: true,

@@ -92,7 +92,14 @@ export const startServices = async (
     signal.throwIfAborted()
     if (options.database) stops.push(startDatabase(ports, options.database, snapshots))
     const learners =
-      learning && createLearners(shared, config, { ...learning, model: { ...learning.model, ...options.model } }, ports)
+      learning &&
+      createLearners(
+        shared,
+        config,
+        { ...learning, model: { ...learning.model, ...options.model } },
+        ports,
+        stopped.signal,
+      )
     if (learners)
       stops.push(
         () => learners.trainer.stop(),
@@ -179,6 +186,7 @@ const createLearners = (
   config: ThreadData['config'],
   learning: Learning,
   { logLine, onTraining, onVerdict }: ServicesPorts,
+  signal: AbortSignal,
 ): Learners => {
   const gate = publisherConfig.parse(config.publisher)
   return {
@@ -193,7 +201,7 @@ const createLearners = (
       trainerConfig.parse(config.trainer),
     ),
     publisher: createPublisher(
-      { ...shared, ...learning, probes: probesOf(config.model, gate), logLine, onProgress: onVerdict },
+      { ...shared, ...learning, probes: probesOf(config.model, gate, signal), logLine, onProgress: onVerdict },
       gate,
     ),
   }

@@ -166,6 +166,14 @@ const learningEnvironment = (env: ParsedEnvironment): EnvironmentValue[] =>
       value: env.INSTAR_JUDGE_MODEL,
       needs: 'judge.llm.url',
     },
+    { setting: 'gate.judge.url', variable: 'INSTAR_JUDGE_URL', value: env.INSTAR_JUDGE_URL },
+    {
+      setting: 'gate.judge.model',
+      variable: 'INSTAR_JUDGE_MODEL',
+      value: env.INSTAR_JUDGE_MODEL,
+      needs: 'gate.judge.url',
+    },
+    { setting: 'gate.judge.key', variable: 'INSTAR_JUDGE_KEY', value: env.INSTAR_JUDGE_KEY, needs: 'gate.judge.url' },
     { setting: 'judge.llm.key', variable: 'INSTAR_JUDGE_KEY', value: env.INSTAR_JUDGE_KEY, needs: 'judge.llm.url' },
   ].filter(({ value }) => value !== undefined)
 

@@ -2,6 +2,17 @@ import { z } from 'zod'
 import { MINIMUM } from './core/battery.ts'
 import { THRESHOLDS } from './core/gate.ts'
 
+/** The judge of probes with a check by a judge. */
+const probeJudge = z
+  .object({
+    url: z.url().describe('base of an OpenAI-compatible API that checks own probes with `judge`'),
+    model: z.string().min(1).default('default').describe('name of the model at the API'),
+    key: z.string().nullable().default(null),
+    timeoutMs: z.int().positive().default(60_000).describe('milliseconds for one reply'),
+  })
+  .readonly()
+export type ProbeJudgeConfig = z.infer<typeof probeJudge>
+
 export const publisherConfig = z.object({
   policy: z.string().default('policy'),
   thresholds: z
@@ -102,6 +113,7 @@ export const publisherConfig = z.object({
     .describe(
       'a file of own probes, or a folder of *.jsonl files; null: probes.jsonl beside the model, if there is one',
     ),
+  judge: probeJudge.optional(),
   battery: z
     .object({
       shipped: z.boolean().default(true).describe('whether the probes that ship follow own ones'),

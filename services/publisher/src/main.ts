@@ -17,7 +17,7 @@ process.exitCode = await runService(
       openModel(settings.model),
       startLearning({ model: settings.model, engine: 'auto', signal }),
     ])
-    const probes = probesOf(settings.model, config)
+    const probes = probesOf(settings.model, config, signal)
     const publisher = createPublisher(
       {
         log,

@@ -7,4 +7,6 @@ export const gateSection: Section<typeof publisherConfig> = {
   schema: publisherConfig,
   lifted: ['thresholds'],
   hidden: ['policy'],
+  secrets: { 'judge.key': 'INSTAR_JUDGE_KEY' },
+  addresses: ['judge.url'],
 }

@@ -10,6 +10,8 @@ export type MeasurePorts = { learner: LearningEngine; model: Model; now: () => n
 export const SEED = 7
 /** Probes that are put to the base at a time. */
 const CHUNK = 64
+/** Answers that a judge is given at a time. */
+const CHECKS_AT_ONCE = 4
 
 export const cutShare = ({ completions }: Pick<Evaluation, 'completions'>): number =>
   completions.length === 0 ? 0 : completions.filter(({ reason }) => reason === 'length').length / completions.length
@@ -35,8 +37,10 @@ export const ask = async (
       sampling: { temperature, topP: 1, topK: 0, seed, maxTokens, stop: [] },
     })
     tokens += tokensOf(evaluation)
-    for (const [at, [index, probe]] of group.entries())
-      correct[index] = probe.check(evaluation.completions[at]?.text ?? '')
+    const checks = group.map(([index, probe], at) => async () => {
+      correct[index] = await probe.check(evaluation.completions[at]?.text ?? '')
+    })
+    while (checks.length > 0) await Promise.all(checks.splice(0, CHECKS_AT_ONCE).map((check) => check()))
   }
   return { correct, tokens }
 }

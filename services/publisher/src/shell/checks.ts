@@ -2,8 +2,10 @@
  * Checks of an answer: `{exact}`, `{regex}`, `{"json-schema"}`, `{judge}`; and the kinds of models/tiny. All are strict
  * JSON.
  */
+import type { ChatMessage } from '@instar/engine/port'
 import { z } from 'zod'
 import { checkProbe } from '../../../../models/tiny/recipe/probe.ts'
+import type { AskJudge } from './probe-judge.ts'
 
 const strings = z.union([z.string(), z.array(z.string()).min(1)])
 
@@ -15,18 +17,11 @@ const regexCheck = z.strictObject({
 })
 const exactCheck = z.strictObject({ exact: strings, ignoreCase: z.boolean().optional() })
 const schemaCheck = z.strictObject({ 'json-schema': z.union([z.record(z.string(), z.unknown()), z.boolean()]) })
-const judgeCheck = z.strictObject({ judge: z.string().min(1) })
+const judgeCheck = z.strictObject({ judge: z.string().min(1).max(2000) })
 
-export type Check = (answer: string) => boolean
-/** Asks a judging model whether an answer meets a criterion. Throws `not_running`. */
-export type AskJudge = (
-  messages: readonly ChatMessage[],
-  answer: string,
-  criterion: string,
-  signal?: AbortSignal,
-) => Promise<boolean>
-/** Null: no judge is configured. */
-export type JudgedCheck = (messages: readonly ChatMessage[], answer: string) => Promise<boolean>
+export type Check = (answer: string) => boolean | Promise<boolean>
+/** What a check by a judge needs: the probe's messages, and the judge; null: none is configured. */
+export type Judged = { messages: readonly ChatMessage[]; ask: AskJudge | null }
 
 /** JSON inside one code fence, or the whole answer. */
 const jsonText = (answer: string): string => /^\s*```(?:json)?\s*\n([\s\S]*?)\n?\s*```\s*$/.exec(answer)?.[1] ?? answer
@@ -49,8 +44,9 @@ const matches = <T>(schema: z.ZodType<T>, value: unknown): T => {
 /**
  * Throws RangeError, SyntaxError or Error with the reason, if the check is not one of the kinds or does not compile.
  */
-export const compileCheck = (check: unknown): Check => {
-  if (typeof check !== 'object' || check === null) throw new RangeError('check: exact, regex or json-schema is missing')
+export const compileCheck = (check: unknown, { messages, ask }: Judged = { messages: [], ask: null }): Check => {
+  if (typeof check !== 'object' || check === null)
+    throw new RangeError('check: exact, regex, json-schema or judge is missing')
   if ('exact' in check) {
     const { exact, ignoreCase = false } = matches(exactCheck, check)
     const plain = (text: string): string => (ignoreCase ? text.trim().toLowerCase() : text.trim())
@@ -73,8 +69,9 @@ export const compileCheck = (check: unknown): Check => {
     }
   }
   if ('judge' in check) {
-    matches(judgeCheck, check)
-    throw new RangeError('check.judge: the gate has no judge; use exact, regex or json-schema')
+    const { judge: criterion } = matches(judgeCheck, check)
+    if (ask === null) throw new RangeError('check.judge: no model judges; set INSTAR_JUDGE_URL, or use another check')
+    return (answer) => ask({ messages, answer, criterion })
   }
   throw new RangeError(`check: ${Object.keys(check).join(', ') || 'empty'} is none of exact, regex, json-schema, judge`)
 }

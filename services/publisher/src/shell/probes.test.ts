@@ -39,7 +39,7 @@ describe('the battery that ships', () => {
 
   test('its answers are judged as they are meant', () => {
     const of = (question: string): Probe => battery.find((probe) => lastQuestion(probe) === question)!
-    const judged = (question: string, answer: string): boolean => of(question).check(answer)
+    const judged = (question: string, answer: string): unknown => of(question).check(answer)
     equal(judged('What part of the body beats and keeps our blood moving?', 'That is the heart.'), true)
     equal(judged('What part of the body beats and keeps our blood moving?', 'The lungs.'), false)
     equal(judged('10 / 2 = ?', '10 / 2 = 5'), true)
@@ -142,7 +142,7 @@ describe('own probes', () => {
       [lines(asks('q?', { regex: 'a', flags: 'g' })), /line 1: check\.flags/],
       [lines(asks('q?', { like: 'a' })), /line 1: check: like is none of/],
       [lines(asks('q?', { 'json-schema': 7 })), /line 1: check\.json-schema/],
-      [lines(asks('q?', { judge: 'Is it polite?' })), /line 1: check\.judge: the gate has no judge/],
+      [lines(asks('q?', { judge: 'Is it polite?' })), /line 1: check\.judge: no model judges; set INSTAR_JUDGE_URL/],
       [lines({ question: 'q?', expect: { kind: 'number', value: '7' } }), /line 1: check\./],
       [lines({ ...asks('q?'), maxTokens: 5 }), /line 1: .*maxTokens/],
     ]

@@ -12,6 +12,7 @@ import type { ChatMessage } from '@instar/engine/port'
 import { z } from 'zod'
 import { publisherConfig, type PublisherConfig } from '../config.ts'
 import { compileCheck, compileExpectation, type Check } from './checks.ts'
+import { createProbeJudge, type AskJudge } from './probe-judge.ts'
 
 /** `id`: 12 hex digits of a hash of messages and check. `maxTokens`: limit of an answer. */
 export type Probe = { id: string; kind: string; messages: readonly ChatMessage[]; maxTokens: number; check: Check }
@@ -48,7 +49,7 @@ const parsed = <T>(schema: z.ZodType<T>, value: unknown): T => {
   throw new RangeError(`${issue?.path.join('.') || 'the line'}: ${issue?.message ?? 'invalid'}`)
 }
 
-const probeOf = (value: unknown): Probe => {
+const probeOf = (value: unknown, ask: AskJudge | null): Probe => {
   if (typeof value === 'object' && value !== null && 'question' in value) {
     const { question, family, expect } = parsed(questionLine, value)
     const asked = [{ role: 'user', content: question }]
@@ -56,7 +57,8 @@ const probeOf = (value: unknown): Probe => {
     return { id: idOf([asked, expect]), kind: family, messages: asked, maxTokens: MAX_TOKENS_QUESTION, check }
   }
   const { kind, messages: asked, check, max_tokens: maxTokens } = parsed(probeLine, value)
-  return { id: idOf([asked, check]), kind, messages: asked, maxTokens, check: compileCheck(check) }
+  const compiled = compileCheck(check, { messages: asked, ask })
+  return { id: idOf([asked, check]), kind, messages: asked, maxTokens, check: compiled }
 }
 
 /** The lines of a JSONL file; empty ones are skipped. Throws `bad_probes` with file, line and reason. */
@@ -73,8 +75,11 @@ const readLines = <T>(file: string, parse: (value: unknown) => T): T[] =>
       }
     })
 
-/** The probes of a file, or of the `*.jsonl` files of a folder in the order of their names. Throws `bad_probes`. */
-export const readProbes = (target: string): Probe[] => {
+/**
+ * The probes of a file, or of the `*.jsonl` files of a folder in the order of their names. `ask`: the judge of checks by
+ * a judge; null: none. Throws `bad_probes`.
+ */
+export const readProbes = (target: string, ask: AskJudge | null = null): Probe[] => {
   const stats = statSync(target, { throwIfNoEntry: false })
   if (!stats) throw new InstarError('bad_probes', `${target} does not exist.`, { file: target })
   const files = stats.isDirectory()
@@ -85,7 +90,7 @@ export const readProbes = (target: string): Probe[] => {
     : [target]
   const known = new Map<string, string>()
   return files.flatMap((file) =>
-    readLines(file, probeOf).filter(({ id }) => {
+    readLines(file, (line) => probeOf(line, ask)).filter(({ id }) => {
       if (known.has(id)) return false
       known.set(id, file)
       return true
@@ -112,10 +117,15 @@ export const interleaved = (probes: readonly Probe[]): Probe[] => {
   return Array.from({ length: longest }, (_, i) => lists.flatMap((list) => list.slice(i, i + 1))).flat()
 }
 
-/** Throws `bad_probes`. `model`: a folder or a GGUF file. */
-export const probesOf = (model: string, config: PublisherConfig = publisherConfig.parse({})): ProbeSet => {
+/** Throws `bad_probes`. `model`: a folder or a GGUF file. `signal`: ends requests to the judge of `config`. */
+export const probesOf = (
+  model: string,
+  config: PublisherConfig = publisherConfig.parse({}),
+  signal?: AbortSignal,
+): ProbeSet => {
+  const ask = config.judge ? createProbeJudge(config.judge, signal ? { signal } : {}) : null
   const file = config.probes ?? besideModel(model)
-  const own = file === null ? [] : readProbes(file)
+  const own = file === null ? [] : readProbes(file, ask)
   const shipped = config.battery.shipped && own.length < config.battery.kept
   const prompts =
     own.length >= config.battery.minimum
