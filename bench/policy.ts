@@ -230,6 +230,7 @@ class InstarEngine {
       alpha: ALPHA,
       clipLow: CLIP,
       clipHigh: CLIP,
+      topK: 0,
     })
     const adapter = new Map(
       [...loraTensors(config, this.lora)].map(([name, { shape, data }]) => [name, { shape, data: data.slice() }]),
@@ -244,7 +245,7 @@ class InstarEngine {
       positions,
     )) {
       const { ids, T, places } = padded(group)
-      const none = { places: [], reference_RV: new Float32Array(), weight_R: [] }
+      const none = { places: [], reference: { ids: null, logp: new Float32Array() }, weight_R: [] }
       const result: MicroBatchResult = await this.training.run(adapter, {
         B: group.length,
         T,

@@ -201,10 +201,16 @@ export type StepSettings = {
   klFullAtAdvantage: number
   microBatchTokens: number
   /**
-   * Bytes of the reference distributions of a batch, 4 · vocabulary for each response token with a KL to the base, and as
-   * many for each hinted one. A batch beyond it computes them for each micro-batch. Absent: 128 MiB.
+   * Bytes of the reference distributions of a batch: 4 · vocabulary, or 8 · referenceTopK + 4, for each response token with
+   * a KL to the base, and as many for each hinted one. A batch beyond it computes them for each micro-batch. Absent:
+   * 128 MiB.
    */
   referenceBytes?: number
+  /**
+   * Tokens of a reference distribution that are kept, all others as one bucket (references.ts of packages/policy); absent,
+   * 0 or at least the vocabulary: the whole distribution.
+   */
+  referenceTopK?: number
   /** Maximum weight of a turn, as a multiple of the batch's median turn length in tokens; absent: no limit. */
   turnFactor?: number
   /** 1: the OPD term is scaled by hinted turns / turns of the batch; absent: it is the mean over the hinted turns. */

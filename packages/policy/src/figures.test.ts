@@ -135,6 +135,7 @@ for (const [name, figures] of Object.entries(stored)) {
           alpha: expected.alpha,
           clipLow: 0.2,
           clipHigh: 0.28,
+          topK: 0,
         })
         // Inputs in the order of make.py: layer by layer, q k v o gate up down, A before B.
         const lora = new Map(
@@ -156,12 +157,12 @@ for (const [name, figures] of Object.entries(stored)) {
           weight: expected.importance,
           opd: {
             places: [3, 4, 5, 6],
-            reference_RV: Float32Array.from(expected.teacher.flat()),
+            reference: { ids: null, logp: Float32Array.from(expected.teacher.flat()) },
             weight_R: [1, 1, 1, 1].map(() => 0.9 / 4),
           },
           kl: {
             places: rows.map((_, at) => at),
-            reference_RV: Float32Array.from(expected.base.flat()),
+            reference: { ids: null, logp: Float32Array.from(expected.base.flat()) },
             weight_R: rows.map(() => 0.3 / 7),
           },
         })

@@ -68,6 +68,7 @@ const CASES: Case[] = [
   },
   { of: 'neg', shapes: [[2, 3]], op: (a) => tf.neg(a!) },
   { of: 'exp', shapes: [[2, 3]], op: (a) => tf.exp(a!) },
+  { of: 'log', shapes: [[2, 3]], op: (a) => tf.log(tf.add(tf.mul(a!, a!), tf.scalar(0.5))) },
   { of: 'clipByValue', shapes: [[4, 5]], op: (a) => tf.clipByValue(a!, -0.4, 0.6) },
   { of: 'sum of everything', shapes: [[2, 3]], op: (a) => tf.sum(a!) },
   { of: 'sum over the first axis', shapes: [[2, 3]], op: (a) => tf.sum(a!, 0) },

@@ -62,6 +62,7 @@ const RULES: Readonly<Record<string, GradientRule>> = {
   },
   Neg: { gradient: (dy) => ({ x: () => tf.neg(dy) }) },
   Exp: { ...RESULT, gradient: (dy, saved) => ({ x: () => tf.mul(dy, at(saved, 0)) }) },
+  Log: { ...X, gradient: (dy, saved) => ({ x: () => tf.div(dy, at(saved, 0)) }) },
   /** dy within the limits, both included; zero outside. */
   ClipByValue: {
     ...X,

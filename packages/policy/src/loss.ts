@@ -10,8 +10,9 @@
  * r_n = p / p_old, where p_old is the learner's probability of the token before the first gradient step. A_n is the
  * advantage of the turn. The importance weight of a token is p/q = (p_old/q) · (p/p_old), with q the probability
  * recorded at sampling: `tokenWeights` truncates the first factor and includes it in w_n; the second factor is the
- * ratio that is clipped here. Both KL terms sum over the whole vocabulary: an estimate from the sampled token alone
- * has a heavy tail (a single token with a log-ratio of 8 dominated a clipped gradient). Each term has a denominator of
+ * ratio that is clipped here. Both KL terms sum over the whole vocabulary, or over the most likely tokens of the
+ * reference and all others as one bucket (references.ts): an estimate from the sampled token alone has a heavy tail (a
+ * single token with a log-ratio of 8 dominated a clipped gradient). Each term has a denominator of
  * its own, which `tokenWeights` (token-weights.ts) includes in w, o and k: the place for weights of turns and tokens.
  *
  * Sources: the clipped surrogate is PPO, arXiv 1707.06347, section 3, eq. 7; the separate limits εl and εh are
@@ -19,12 +20,16 @@
  * et al., arXiv 2110.00641, section 2.
  */
 import * as tf from './tensors.ts'
+import { MIN_TAIL } from './references.ts'
 import { MAX_LOG_RATIO } from './token-weights.ts'
 
 /**
  * Inputs of one KL term: R rows of log-probabilities of the policy and of its reference, and the weight of each row.
+ * `reduced`: the k tokens of each reference; its last column, of its tail, has no counterpart in `student`.
  */
-type Divergence = { student_RV: tf.Tensor2D; reference_RV: tf.Tensor2D; weight_R: tf.Tensor1D }
+type Divergence =
+  | { reduced: false; student_RV: tf.Tensor2D; reference_RV: tf.Tensor2D; weight_R: tf.Tensor1D }
+  | { reduced: true; student_Rk: tf.Tensor2D; reference_Rk1: tf.Tensor2D; weight_R: tf.Tensor1D }
 
 type HybridInputs = {
   /** log p of the sampled tokens, with gradient. */
@@ -39,10 +44,23 @@ type HybridInputs = {
   kl: Divergence
 }
 
-/** Σ_r weight_r · KL(student_r ‖ reference_r), exact over the vocabulary, in nats. */
-function weightedKl({ student_RV, reference_RV, weight_R }: Divergence): tf.Scalar {
+/** Σ_r weight_r · KL(student_r ‖ reference_r), exact over the vocabulary or over k + 1 buckets, in nats. */
+function weightedKl(divergence: Divergence): tf.Scalar {
+  if (divergence.reduced) return tf.sum(tf.mul(bucketKl(divergence), divergence.weight_R))
+  const { student_RV, reference_RV, weight_R } = divergence
   const each_R = tf.sum(tf.mul(tf.exp(student_RV), tf.sub(student_RV, reference_RV)), 1)
   return tf.sum(tf.mul(each_R, weight_R))
+}
+
+/** [R]: the KL over the k kept tokens and the tail of each row. */
+function bucketKl({ student_Rk, reference_Rk1 }: Extract<Divergence, { reduced: true }>): tf.Tensor1D {
+  const k = student_Rk.shape[1]
+  const [reference_Rk, referenceTail_R1] = tf.split(reference_Rk1, [k, 1], 1) as [tf.Tensor2D, tf.Tensor2D]
+  const p_Rk = tf.exp(student_Rk)
+  const tail_R1 = tf.clipByValue(tf.sub(tf.scalar(1), tf.sum(p_Rk, 1, true)), MIN_TAIL, 1)
+  const kept_R = tf.sum(tf.mul(p_Rk, tf.sub(student_Rk, reference_Rk)), 1)
+  const tailTerm_R1 = tf.mul(tail_R1, tf.sub(tf.log(tail_R1), referenceTail_R1))
+  return tf.add(kept_R, tf.sum(tailTerm_R1, 1)) as tf.Tensor1D
 }
 
 /** The policy term, as a scalar. The log-ratio is clamped to ± MAX_LOG_RATIO before exp. */

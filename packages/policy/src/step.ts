@@ -17,6 +17,9 @@ import type { Runtime } from './runtime/runtime.ts'
 import { compileTraining } from './training.ts'
 import type { MicroBatch, Training } from './training.ts'
 import { divergenceMeter, measuredTokens } from './divergence.ts'
+import type { KnownReferences } from './divergence.ts'
+import { bytesPerToken, isReduced, joined, referenceOf } from './references.ts'
+import type { Reference } from './references.ts'
 import { exceeds, withinBounds } from './trust-region.ts'
 import type { Bounds, Divergences } from './trust-region.ts'
 import type { Lora } from './checkpoints/peft.ts'
@@ -31,17 +34,17 @@ export const PARENT_SLOT = 0
 const CANDIDATE_SLOT = 1
 
 /**
- * A turn of the batch with the results of the forward passes before the first gradient. `base`, `teacher`: cached
- * log-probabilities [completion length, V]; null: recomputed for each micro-batch. `parent`: those of the parent for the
- * tokens on which the step's divergence is measured.
+ * A turn of the batch with the results of the forward passes before the first gradient. `base`, `teacher`: the references
+ * of its completion; null: recomputed for each micro-batch. `measured`: log-probabilities [tokens, V] of the tokens on
+ * which the step's divergence is measured.
  */
 type BatchTurn = {
   item: TrainItem
   tokens: TurnTokens
   weights: TurnWeights
-  parent: Float32Array | null
-  base: Float32Array | null
-  teacher: Float32Array | null
+  measured: KnownReferences
+  base: Reference | null
+  teacher: Reference | null
 }
 
 /** Computes updates; compiled training programs are reused. `base`: sha256 of the base model. */
@@ -56,7 +59,8 @@ export class Trainer {
   }
 
   private program(rank: number, alpha: number, settings: StepSettings): Promise<Training> {
-    const fixed = { rank, alpha, clipLow: settings.clipLow, clipHigh: settings.clipHigh }
+    const { clipLow, clipHigh, referenceTopK: topK = 0 } = settings
+    const fixed = { rank, alpha, clipLow, clipHigh, topK }
     const key = JSON.stringify(fixed)
     let compiled = this.programs.get(key)
     if (!compiled)
@@ -103,7 +107,7 @@ export class Trainer {
       for (let epoch = 0; epoch < settings.epochs; epoch++) {
         const gradients = new Map([...adapter].map(([name, tensor]) => [name, new Float32Array(tensor.data.length)]))
         for (const group of rowBatches(turns, sequenceOf, settings.microBatchTokens)) {
-          const batch = await this.microBatch(group)
+          const batch = await this.microBatch(group, settings.referenceTopK ?? 0)
           const result = await training.run(adapter, batch)
           progress.passed(group.length * TRAINING_PASS)
           for (const [name, sum] of gradients) {
@@ -157,13 +161,12 @@ export class Trainer {
   ): Promise<{ bounds: Bounds; measure: (tensors: ReadonlyMap<string, WeightTensor>) => Promise<Divergences> } | null> {
     const { bounded, klParentMax, klBaseMax } = boundsOf(settings)
     if (!bounded) return null
-    const measured = measuredTokens(turns.length, this.runtime.config.vocabulary) * this.runtime.config.vocabulary
     const divergences = await divergenceMeter(
       this.runtime,
       turns.map(({ item }) => item),
       PARENT_SLOT,
       settings.microBatchTokens,
-      turns.map(({ parent, base }) => ({ parent, base: base && base.subarray(0, measured) })),
+      turns.map(({ measured }) => measured),
       (sequences) => progress.passed(sequences),
     )
     return {
@@ -186,8 +189,10 @@ export class Trainer {
     progress: StepProgress,
   ): Promise<BatchTurn[]> {
     const { vocabulary } = this.runtime.config
+    const topK = settings.referenceTopK ?? 0
     const cached =
-      items.reduce((sum, item) => sum + item.completion.length * (item.hintPrompt ? 2 : 1), 0) * vocabulary * 4 <=
+      items.reduce((sum, item) => sum + item.completion.length * (item.hintPrompt ? 2 : 1), 0) *
+        bytesPerToken(topK, vocabulary) <=
       (settings.referenceBytes ?? REFERENCE_BYTES)
     const turns = items.map((item): Omit<BatchTurn, 'weights'> => ({
       item,
@@ -199,11 +204,11 @@ export class Trainer {
         subject: item.subject ?? null,
         key: item.key ?? null,
       },
-      parent: null,
+      measured: { parent: null, base: null },
       base: null,
       teacher: null,
     }))
-    const measured = measuredTokens(items.length, vocabulary)
+    const measured = measuredTokens(items.length, vocabulary) * vocabulary
     const { bounded } = boundsOf(settings)
     for (const group of rowBatches(turns, sequenceOf, settings.microBatchTokens)) {
       const students = await completionLogprobs(
@@ -213,7 +218,7 @@ export class Trainer {
       group.forEach((turn, at) => {
         const rows = students[at] as Float32Array
         turn.tokens.old = ownLogprobs(rows, turn.item.completion)
-        if (bounded) turn.parent = rows.slice(0, measured * vocabulary)
+        if (bounded) turn.measured.parent = rows.slice(0, measured)
       })
       progress.passed(group.length)
     }
@@ -226,7 +231,11 @@ export class Trainer {
       group.forEach((turn, at) => {
         const rows = bases[at] as Float32Array
         if (turn.item.hintPrompt) turn.tokens.hint = { without: ownLogprobs(rows, turn.item.completion), with: [] }
-        if (cached) turn.base = rows
+        if (!cached) return
+        turn.base = referenceOf(rows, vocabulary, topK)
+        // Of a whole reference, whose rows are kept, no copy.
+        if (bounded)
+          turn.measured.base = isReduced(topK, vocabulary) ? rows.slice(0, measured) : rows.subarray(0, measured)
       })
       progress.passed(group.length)
     }
@@ -240,7 +249,7 @@ export class Trainer {
       group.forEach((turn, at) => {
         const rows = teachers[at] as Float32Array
         if (turn.tokens.hint) turn.tokens.hint.with = ownLogprobs(rows, turn.item.completion)
-        if (cached) turn.teacher = rows
+        if (cached) turn.teacher = referenceOf(rows, vocabulary, topK)
       })
       progress.passed(group.length)
     }
@@ -264,7 +273,8 @@ export class Trainer {
     )
   }
 
-  private async microBatch(turns: readonly BatchTurn[]): Promise<MicroBatch> {
+  private async microBatch(turns: readonly BatchTurn[], topK: number): Promise<MicroBatch> {
+    const { vocabulary } = this.runtime.config
     const { ids, B, T, places } = padded(turns.map(({ item: { prompt, completion } }) => ({ prompt, completion })))
     const batch: MicroBatch = {
       B,
@@ -276,8 +286,8 @@ export class Trainer {
       old: [],
       advantage: [],
       weight: [],
-      opd: { places: [], reference_RV: new Float32Array(), weight_R: [] },
-      kl: { places: [], reference_RV: new Float32Array(), weight_R: [] },
+      opd: { places: [], reference: joined([]), weight_R: [] },
+      kl: { places: [], reference: joined([]), weight_R: [] },
     }
     const opdTurns = turns.filter((turn) => turn.weights.opd > 0)
     const klTurns = turns.filter((turn) => turn.weights.kl > 0)
@@ -297,6 +307,10 @@ export class Trainer {
         )
       ).map((rows, at) => [withoutBase[at], rows]),
     )
+    const computed = (rows: Float32Array | undefined): Reference => {
+      if (!rows) throw new Error('the reference log-probabilities of a turn are missing')
+      return referenceOf(rows, vocabulary, topK)
+    }
     for (const turn of turns) {
       const { item, tokens, weights } = turn
       const start = batch.targets.length
@@ -316,8 +330,8 @@ export class Trainer {
         }
       })
     }
-    batch.opd.reference_RV = concatenate(opdTurns.map((turn) => turn.teacher ?? teachers.get(turn)))
-    batch.kl.reference_RV = concatenate(klTurns.map((turn) => turn.base ?? bases.get(turn)))
+    batch.opd.reference = joined(opdTurns.map((turn) => turn.teacher ?? computed(teachers.get(turn))))
+    batch.kl.reference = joined(klTurns.map((turn) => turn.base ?? computed(bases.get(turn))))
     return batch
   }
 }
@@ -362,17 +376,6 @@ const boundsOf = ({
 })
 
 const sequenceOf = ({ item }: Pick<BatchTurn, 'item'>): Pick<TrainItem, 'prompt' | 'completion'> => item
-
-function concatenate(parts: readonly (Float32Array | undefined)[]): Float32Array {
-  const out = new Float32Array(parts.reduce((sum, part) => sum + (part?.length ?? 0), 0))
-  let at = 0
-  for (const part of parts) {
-    if (!part) throw new Error('the reference log-probabilities of a turn are missing')
-    out.set(part, at)
-    at += part.length
-  }
-  return out
-}
 
 /** The number of tokens whose policy gradient is zero because their ratio was clipped. */
 function clippedTokens(batch: MicroBatch, logp: Float32Array, settings: StepSettings): number {

@@ -5,6 +5,7 @@ import { initialLora, loraTensors } from './lora.ts'
 import { initialWeights } from './initial.ts'
 import { frozenConstants } from './parameters.ts'
 import { uniform } from './random.ts'
+import { referenceOf } from './references.ts'
 import { openBackend } from './runtime/runtime.ts'
 import { padded, rowBatches } from './forward.ts'
 import { compileTraining } from './training.ts'
@@ -28,7 +29,7 @@ const config: ModelConfig = {
   tiedHead: true,
 }
 const constants = frozenConstants(config, weightsFrom(initialWeights(config, 2)))
-const fixed = { rank: 3, alpha: 6, clipLow: 0.2, clipHigh: 0.28 }
+const fixed = { rank: 3, alpha: 6, clipLow: 0.2, clipHigh: 0.28, topK: 0 }
 
 /** An adapter whose B is not zero, so that A has a gradient too. */
 function adapter(): Map<string, WeightTensor> {
@@ -39,7 +40,9 @@ function adapter(): Map<string, WeightTensor> {
   return tensors
 }
 
-function batch(parts: { policy: boolean; opd: boolean; kl: boolean }): MicroBatch {
+type Parts = { policy: boolean; opd: boolean; kl: boolean; topK?: number }
+
+function batch(parts: Parts): MicroBatch {
   const next = uniform(3)
   const [B, T] = [2, 9]
   const rows = [3, 4, 5, 6, 11, 12, 13]
@@ -66,12 +69,12 @@ function batch(parts: { policy: boolean; opd: boolean; kl: boolean }): MicroBatc
     weight: rows.map(() => (parts.policy ? 0.2 : 0)),
     opd: {
       places: parts.opd ? [0, 1, 2, 3] : [],
-      reference_RV: parts.opd ? distribution(4) : new Float32Array(),
+      reference: referenceOf(distribution(parts.opd ? 4 : 0), config.vocabulary, parts.topK ?? 0),
       weight_R: parts.opd ? [0.3, 0.2, 0.3, 0.1] : [],
     },
     kl: {
       places: parts.kl ? [0, 1, 2, 3, 4, 5, 6] : [],
-      reference_RV: parts.kl ? distribution(7) : new Float32Array(),
+      reference: referenceOf(distribution(parts.kl ? 7 : 0), config.vocabulary, parts.topK ?? 0),
       weight_R: parts.kl ? rows.map(() => 0.25) : [],
     },
   }
@@ -82,14 +85,17 @@ for (const parts of [
   { policy: false, opd: true, kl: false },
   { policy: false, opd: false, kl: true },
   { policy: true, opd: true, kl: true },
-]) {
+  { policy: false, opd: true, kl: false, topK: 6 },
+  { policy: false, opd: false, kl: true, topK: 6 },
+  { policy: true, opd: true, kl: true, topK: 6 },
+] as Parts[]) {
   const named = Object.entries(parts)
     .filter(([, on]) => on)
-    .map(([name]) => name)
+    .map(([name, value]) => (name === 'topK' ? `topK ${value}` : name))
     .join(' + ')
   test(`the gradient of ${named} with respect to every adapter matrix matches finite differences`, async () => {
     const { backend } = await openBackend('onnx', 1)
-    const training = await compileTraining(backend, config, constants, fixed)
+    const training = await compileTraining(backend, config, constants, { ...fixed, topK: parts.topK ?? 0 })
     const tensors = adapter()
     const micro = batch(parts)
     const { gradients, loss, policyLoss, opdLoss, klLoss } = await training.run(tensors, micro)
@@ -120,32 +126,33 @@ for (const parts of [
   })
 }
 
-test('loss and gradients of onnx and wasm differ by less than 1e-5, gradients relative to their norm; wasm leaks no tensors', async () => {
-  const results = []
-  for (const engine of ['onnx', 'wasm'] as const) {
-    const { backend } = await openBackend(engine, 1)
-    const training = await compileTraining(backend, config, constants, fixed)
-    const run = () => training.run(adapter(), batch({ policy: true, opd: true, kl: true }))
-    results.push(await run())
-    if (engine === 'wasm') {
-      const before = tf.memory().numTensors
-      for (let i = 0; i < 3; i++) await run()
-      assert.equal(tf.memory().numTensors, before)
+for (const topK of [0, 6])
+  test(`with topK ${topK} loss and gradients of onnx and wasm differ by less than 1e-5, gradients relative to their norm; wasm leaks no tensors`, async () => {
+    const results = []
+    for (const engine of ['onnx', 'wasm'] as const) {
+      const { backend } = await openBackend(engine, 1)
+      const training = await compileTraining(backend, config, constants, { ...fixed, topK })
+      const run = () => training.run(adapter(), batch({ policy: true, opd: true, kl: true, topK }))
+      results.push(await run())
+      if (engine === 'wasm') {
+        const before = tf.memory().numTensors
+        for (let i = 0; i < 3; i++) await run()
+        assert.equal(tf.memory().numTensors, before)
+      }
+      await backend.dispose()
     }
-    await backend.dispose()
-  }
-  const [onnx, wasm] = results as [
-    Awaited<ReturnType<Awaited<ReturnType<typeof compileTraining>>['run']>>,
-    Awaited<ReturnType<Awaited<ReturnType<typeof compileTraining>>['run']>>,
-  ]
-  for (const key of ['loss', 'policyLoss', 'opdLoss', 'klLoss'] as const)
-    assert.ok(Math.abs(onnx[key] - wasm[key]) < 1e-5, key)
-  for (const [name, gradient] of onnx.gradients) {
-    const other = wasm.gradients.get(name) as Float32Array
-    const difference = Math.hypot(...gradient.map((value, at) => value - (other[at] as number)))
-    assert.ok(difference <= 1e-5 * Math.hypot(...gradient), name)
-  }
-})
+    const [onnx, wasm] = results as [
+      Awaited<ReturnType<Awaited<ReturnType<typeof compileTraining>>['run']>>,
+      Awaited<ReturnType<Awaited<ReturnType<typeof compileTraining>>['run']>>,
+    ]
+    for (const key of ['loss', 'policyLoss', 'opdLoss', 'klLoss'] as const)
+      assert.ok(Math.abs(onnx[key] - wasm[key]) < 1e-5, key)
+    for (const [name, gradient] of onnx.gradients) {
+      const other = wasm.gradients.get(name) as Float32Array
+      const difference = Math.hypot(...gradient.map((value, at) => value - (other[at] as number)))
+      assert.ok(difference <= 1e-5 * Math.hypot(...gradient), name)
+    }
+  })
 
 test('turns of a conversation in one row have the loss and the gradients of the turns in rows of their own', async () => {
   const { backend } = await openBackend('onnx', 1)
@@ -163,7 +170,7 @@ test('turns of a conversation in one row have the loss and the gradients of the 
   const batchOf = (part: readonly (typeof first)[]): MicroBatch => {
     const { ids: input, B, T, places } = padded(part)
     const targets = part.flatMap(({ completion }) => completion)
-    const none = { places: [], reference_RV: new Float32Array(), weight_R: [] }
+    const none = { places: [], reference: { ids: null, logp: new Float32Array() }, weight_R: [] }
     return {
       B,
       T,

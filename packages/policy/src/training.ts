@@ -4,14 +4,19 @@ import { hybridLoss } from './loss.ts'
 import { attendWithin, decode, head, ropeTable } from './model.ts'
 import { frozenParameters, trainedDelta, trainedInputs } from './parameters.ts'
 import { causalMask } from './pretraining.ts'
+import { isReduced } from './references.ts'
+import type { Reference } from './references.ts'
 import type { Backend, Compiled, Feeds, InputSpec, Program, TensorData } from './runtime/backend.ts'
 import type { ModelConfig, WeightTensor } from './weights.ts'
 
-/** Values that are compiled into the program; each combination needs a compilation of its own. */
-type TrainingConstants = { rank: number; alpha: number; clipLow: number; clipHigh: number }
+/**
+ * Values that are compiled into the program; each combination needs a compilation of its own. `topK`: of the references
+ * (references.ts); 0: whole distributions.
+ */
+type TrainingConstants = { rank: number; alpha: number; clipLow: number; clipHigh: number; topK: number }
 
-/** Rows of a KL term: indices into the N tokens of the micro-batch, reference log-probabilities [R, V], weights [R]. */
-type ReferenceRows = { places: number[]; reference_RV: Float32Array; weight_R: number[] }
+/** Rows of a KL term: indices into the N tokens of the micro-batch, their references, weights [R]. */
+type ReferenceRows = { places: number[]; reference: Reference; weight_R: number[] }
 
 /**
  * A micro-batch. `ids` [B·T] is padded on the right. Per response token (N): `rows`, the index in [B·T] whose logits
@@ -49,8 +54,15 @@ export type Training = {
 
 function program(config: ModelConfig, constants: ReadonlyMap<string, TensorData>, fixed: TrainingConstants): Program {
   const { vocabulary: V, headDim: d } = config
+  const { topK } = fixed
+  const reduced = isReduced(topK, V)
   const lora = trainedInputs(config, fixed.rank)
   const vector = (name: string, size: string): InputSpec => ({ name, dtype: 'float32', shape: [size] })
+  const referenceInputs = (kind: string, R: string): InputSpec[] => [
+    { name: `${kind}.places`, dtype: 'int32', shape: reduced ? [R, topK] : [R] },
+    { name: `${kind}.reference`, dtype: 'float32', shape: [R, reduced ? topK + 1 : V] },
+    vector(`${kind}.weight`, R),
+  ]
   return {
     name: 'training',
     inputs: [
@@ -64,12 +76,8 @@ function program(config: ModelConfig, constants: ReadonlyMap<string, TensorData>
       vector('old', 'N'),
       vector('advantage', 'N'),
       vector('weight', 'N'),
-      { name: 'opd.places', dtype: 'int32', shape: ['O'] },
-      { name: 'opd.reference', dtype: 'float32', shape: ['O', V] },
-      vector('opd.weight', 'O'),
-      { name: 'kl.places', dtype: 'int32', shape: ['K'] },
-      { name: 'kl.reference', dtype: 'float32', shape: ['K', V] },
-      vector('kl.weight', 'K'),
+      ...referenceInputs('opd', 'O'),
+      ...referenceInputs('kl', 'K'),
       ...lora,
     ],
     constants,
@@ -88,11 +96,19 @@ function program(config: ModelConfig, constants: ReadonlyMap<string, TensorData>
         const logits_NV = tf.mul(head(picked_ND, config, parameters), tf.reshape(input('inverseTemperature'), [-1, 1]))
         const logp_NV = tf.logSoftmax(logits_NV) as tf.Tensor2D
         const logp_N = pick(logp_NV, input('targets') as tf.Tensor1D)
-        const divergence = (kind: string) => ({
-          student_RV: tf.gather(logp_NV, input(`${kind}.places`) as tf.Tensor1D) as tf.Tensor2D,
-          reference_RV: input(`${kind}.reference`) as tf.Tensor2D,
-          weight_R: input(`${kind}.weight`) as tf.Tensor1D,
-        })
+        const divergence = (kind: string) => {
+          const places = input(`${kind}.places`)
+          const weight_R = input(`${kind}.weight`) as tf.Tensor1D
+          const reference = input(`${kind}.reference`) as tf.Tensor2D
+          return reduced
+            ? { reduced, student_Rk: pickEach(logp_NV, places as tf.Tensor2D), reference_Rk1: reference, weight_R }
+            : {
+                reduced,
+                student_RV: tf.gather(logp_NV, places as tf.Tensor1D) as tf.Tensor2D,
+                reference_RV: reference,
+                weight_R,
+              }
+        }
         const parts = hybridLoss({
           logp_N,
           old_N: input('old') as tf.Tensor1D,
@@ -134,15 +150,33 @@ function pick(values_NV: tf.Tensor2D, ids_N: tf.Tensor1D): tf.Tensor1D {
   return op(values_NV) as tf.Tensor1D
 }
 
-/** A KL term without rows becomes one row of weight zero, since no dimension of the graph may have size zero. */
-function referenceFeeds(kind: string, rows: ReferenceRows, V: number): Feeds {
-  const none = rows.places.length === 0
-  const R = none ? 1 : rows.places.length
-  return {
-    [`${kind}.places`]: { shape: [R], data: Int32Array.from(none ? [0] : rows.places) },
-    [`${kind}.reference`]: { shape: [R, V], data: none ? new Float32Array(V) : rows.reference_RV },
+/** Elements of values_NV by their places [R, k] in its rows one after another; as [R, k]. */
+export function pickEach(values_NV: tf.Tensor2D, places_Rk: tf.Tensor2D): tf.Tensor2D {
+  const [N, V] = values_NV.shape
+  const [R, k] = places_Rk.shape
+  const picked = tf.gather(tf.reshape(values_NV, [N * V, 1]), tf.reshape(places_Rk, [R * k]) as tf.Tensor1D)
+  return tf.reshape(picked, [R, k]) as tf.Tensor2D
+}
+
+/**
+ * A KL term without rows becomes one row of weight zero, since no dimension of the graph may have size zero. With topK
+ * the places are those of `pickEach`.
+ */
+function referenceFeeds(kind: string, rows: ReferenceRows, V: number, topK: number): Feeds {
+  const { places, reference } = rows
+  const none = places.length === 0
+  const R = none ? 1 : places.length
+  const columns = isReduced(topK, V) ? topK + 1 : V
+  const feeds: Feeds = {
+    [`${kind}.places`]: { shape: [R], data: Int32Array.from(none ? [0] : places) },
+    [`${kind}.reference`]: { shape: [R, columns], data: none ? new Float32Array(columns) : reference.logp },
     [`${kind}.weight`]: { shape: [R], data: Float32Array.from(none ? [0] : rows.weight_R) },
   }
+  if (!isReduced(topK, V)) return feeds
+  const ids = none ? new Int32Array(topK) : reference.ids
+  if (ids?.length !== R * topK) throw new Error(`${kind}: the references do not have ${topK} tokens in each row`)
+  const data = ids.map((id, at) => (none ? 0 : (places[Math.floor(at / topK)] as number)) * V + id)
+  return { ...feeds, [`${kind}.places`]: { shape: [R, topK], data } }
 }
 
 /**
@@ -173,8 +207,8 @@ export async function compileTraining(
         old: vector(batch.old),
         advantage: vector(batch.advantage),
         weight: vector(batch.weight),
-        ...referenceFeeds('opd', batch.opd, config.vocabulary),
-        ...referenceFeeds('kl', batch.kl, config.vocabulary),
+        ...referenceFeeds('opd', batch.opd, config.vocabulary, fixed.topK),
+        ...referenceFeeds('kl', batch.kl, config.vocabulary, fixed.topK),
         ...Object.fromEntries(adapter),
       }
       const out = await compiled.run(feeds)

@@ -31,6 +31,13 @@ const step = z.object({
     .describe(
       'bytes of the distributions of base and teacher that an update keeps; beyond it they are computed once per epoch',
     ),
+  referenceTopK: z
+    .int()
+    .nonnegative()
+    .default(0)
+    .describe(
+      'tokens kept of each distribution of base and teacher, all others as one bucket; 0: the whole distribution',
+    ),
   turnFactor: z
     .number()
     .nonnegative()

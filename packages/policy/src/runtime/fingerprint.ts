@@ -18,6 +18,7 @@ const SOURCES = [
   'model',
   'parameters',
   'random',
+  'references',
   'step',
   'tensors',
   'token-weights',

@@ -30,6 +30,7 @@ const ADDED: Readonly<Record<string, SettingBounds>> = {
   weightShare: FRACTION,
   opdOverBatch: SWITCH,
   turnScoreWeight: FRACTION,
+  referenceTopK: WHOLE,
   klParentMax: POSITIVE,
   klBaseMax: POSITIVE,
 }

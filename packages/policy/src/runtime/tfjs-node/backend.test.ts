@@ -27,7 +27,7 @@ import { config, exampleItems, exampleSettings, exampleWeights } from '../../../
 const built = findBuilt()
 const where = { skip: built ? false : 'the engine tfjs-node is not built here (npm run engine:tfjs-node)' }
 const none = { adapter: null, state: null }
-const fixed = { rank: 4, alpha: 8, clipLow: 0.2, clipHigh: 0.28 }
+const fixed = { rank: 4, alpha: 8, clipLow: 0.2, clipHigh: 0.28, topK: 0 }
 
 const open = (engine: 'tfjs-node' | 'wasm'): Promise<Runtime> =>
   createRuntime({ config, weights: exampleWeights(), base: 'example', engine, threads: 1 })
@@ -57,8 +57,8 @@ function microBatch(): MicroBatch {
     old: rows.map(() => -4 + next()),
     advantage: rows.map((_, at) => (at % 12 < 6 ? 0.8 : -0.6)),
     weight: rows.map(() => 1 / rows.length),
-    opd: { places: each, reference_RV: references, weight_R: rows.map(() => 0.5 / rows.length) },
-    kl: { places: each, reference_RV: references, weight_R: rows.map(() => 0.03 / rows.length) },
+    opd: { places: each, reference: { ids: null, logp: references }, weight_R: rows.map(() => 0.5 / rows.length) },
+    kl: { places: each, reference: { ids: null, logp: references }, weight_R: rows.map(() => 0.03 / rows.length) },
   }
 }
 
