@@ -120,19 +120,25 @@ export const majority = (votes: readonly Vote[]): Judgement => {
   return { value: null, note, hint: null, failed: votes.some((vote) => vote.failed === true) }
 }
 
-/** Nonsense full of braces must not hold the thread that serves. */
+/** Tries to read an object, and characters in all of them: nonsense full of braces must not hold the thread. */
 const MOST_TRIES = 256
+const MOST_PARSED = 512 * 1024
+/** Characters at the end of a reply in which the verdict stands. */
+const MOST_REPLY = 64 * 1024
 
 /** The last JSON object in a text, around which a model may have thought aloud. */
-const lastObject = (text: string): Record<string, unknown> | null => {
+const lastObject = (reply: string): Record<string, unknown> | null => {
+  const text = reply.slice(-MOST_REPLY)
   let tries = 0
+  let parsed = 0
   for (let end = text.lastIndexOf('}'); end >= 0; end = text.lastIndexOf('}', end - 1)) {
     for (
       let start = text.lastIndexOf('{', end);
       start >= 0;
       start = start === 0 ? -1 : text.lastIndexOf('{', start - 1)
     ) {
-      if (++tries > MOST_TRIES) return null
+      parsed += end + 1 - start
+      if (++tries > MOST_TRIES || parsed > MOST_PARSED) return null
       try {
         const value: unknown = JSON.parse(text.slice(start, end + 1))
         if (value !== null && typeof value === 'object' && 'verdict' in value) return value as Record<string, unknown>
