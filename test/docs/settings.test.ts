@@ -28,6 +28,29 @@ test('docs/settings.md has the settings of the services’ schemas, each with a 
   )
 })
 
+/** Settings that multiply work or set a timer; of others, more costs nothing or is the operator's to choose. */
+const LIMITED =
+  /^training\.(rank|epochs|learningRate)$|^judge\.concurrency$|^gate\.battery\.(kept|samples|again)$|timeoutMs$/
+
+test('a mistyped number of a setting that multiplies work or sets a timer is refused', () => {
+  const limited = SECTIONS.flatMap(fieldsOf).filter(({ name }) => LIMITED.test(name))
+  equal(limited.length, 9)
+  deepEqual(
+    limited.filter(({ expected }) => !/ (to|at most) \d+$/.test(expected)).map(({ name }) => name),
+    [],
+  )
+  const accepts = (step: object): boolean => trainerConfig.safeParse({ step }).success
+  deepEqual([{ epochs: 100 }, { epochs: 101 }, { rank: 1024 }, { rank: 1025 }, { learningRate: 1.01 }].map(accepts), [
+    true,
+    false,
+    true,
+    false,
+    false,
+  ])
+  // Below 1 every turn would be masked.
+  deepEqual([{ sequenceMask: 1 }, { sequenceMask: 0 }, { sequenceMask: 0.5 }].map(accepts), [true, false, false])
+})
+
 test('docs/settings.md lists exactly the variables of the environment', async () => {
   const listed = (await read('docs/settings.md'))
     .split('\n')

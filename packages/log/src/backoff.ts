@@ -34,6 +34,9 @@ export class Backoff {
   }
 }
 
+/** The longest delay of a timer, 24.8 days; Node starts one of 1 ms in place of a longer one. */
+export const LONGEST_TIMER_MS = 2 ** 31 - 1
+
 /** Waits for `ms` milliseconds. Resolves early when the signal is aborted. */
 export const sleep = async (ms: number, signal: AbortSignal): Promise<void> => {
   try {

@@ -5,7 +5,7 @@ export { openEmbeddedLog, openJoinedLog, type EmbeddedLog, type EmbeddedOptions 
 export { openMemoryLog, type MemoryLog } from './memory/log.ts'
 export * from './follow-events.ts'
 export * from './persist.ts'
-export { Backoff, sleep } from './backoff.ts'
+export { Backoff, LONGEST_TIMER_MS, sleep } from './backoff.ts'
 export * from './upgrades.ts'
 export * from './blobs.ts'
 export * from './turn-reader.ts'

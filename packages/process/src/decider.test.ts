@@ -312,6 +312,31 @@ test('a service starts from its snapshot: records before it are not folded again
   }
 })
 
+test('a service that is to decide again in more than 24.8 days does not decide without end', async (t) => {
+  const delays: (number | undefined)[] = []
+  const started = globalThis.setTimeout
+  t.mock.method(globalThis, 'setTimeout', (then: () => void, ms?: number) => {
+    delays.push(ms)
+    return started(then, ms)
+  })
+  let decisions = 0
+  const service = evaluator(onePartition(), {
+    core: {
+      initialState: initialWeights,
+      evolve: (state, logged) => foldWeights(state, logged as Logged<WeightsEvent>),
+      decide() {
+        decisions += 1
+        return { do: 'wait', why: 'versions', againMs: 30 * 24 * 3_600_000 }
+      },
+    },
+  })
+  await service.start()
+  await service.settled()
+  await service.stop()
+  assert.ok(decisions > 0)
+  assert.deepEqual([...new Set(delays.filter((ms) => ms! > 1e9))], [2 ** 31 - 1])
+})
+
 test('stop waits for background tasks and does not report their errors', async () => {
   const log = onePartition()
   const faults: Error[] = []

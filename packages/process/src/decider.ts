@@ -26,6 +26,7 @@ import {
   Backoff,
   createPump,
   followEvents,
+  LONGEST_TIMER_MS,
   persist,
   versionsOn,
   type EventLog,
@@ -201,7 +202,7 @@ export const runDecider = <State, Decision extends { do: string }>(
       retrying = null
       waits = isWait(decision) ? decision.why : decision.do
       if (isWait(decision)) {
-        if (decision.againMs !== undefined) decideTimer = setTimeout(wake, decision.againMs)
+        if (decision.againMs !== undefined) decideTimer = setTimeout(wake, Math.min(decision.againMs, LONGEST_TIMER_MS))
         return
       }
       const event = await attempt(decision as Act<Decision>)

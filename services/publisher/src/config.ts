@@ -117,13 +117,19 @@ export const publisherConfig = z.object({
   battery: z
     .object({
       shipped: z.boolean().default(true).describe('whether the probes that ship follow own ones'),
-      kept: z.int().positive().default(128).describe('probes of a line at most; a verdict asks each once'),
+      kept: z.int().positive().max(4096).default(128).describe('probes of a line at most; a verdict asks each once'),
       minimum: z.int().nonnegative().default(MINIMUM).describe('kept probes below which the gate has too few'),
-      samples: z.int().nonnegative().default(2).describe('sampled answers of the base that must be correct too'),
+      samples: z
+        .int()
+        .nonnegative()
+        .max(64)
+        .default(2)
+        .describe('sampled answers of the base that must be correct too'),
       temperature: z.number().positive().default(0.7).describe('their temperature'),
       again: z
         .int()
         .positive()
+        .max(64)
         .default(2)
         .describe('fresh answers of the base to each kept probe, from which the limit of falls is derived'),
       againTemperature: z

@@ -1,6 +1,6 @@
 /** The scorer on its ports: follows `turns` and `scores`, asks judges, appends. The rules are in core/decide.ts. */
 import { InstarError, type Event } from '@instar/events'
-import { createTurnReader, versionsOn } from '@instar/log'
+import { createTurnReader, LONGEST_TIMER_MS, versionsOn } from '@instar/log'
 import { NO_METRICS, runDecider, type DeciderPorts, type Metrics } from '@instar/process'
 import { setImmediate } from 'node:timers/promises'
 import { judgeOrder, type ScorerConfig } from './config.ts'
@@ -88,7 +88,7 @@ const UNDER_WAY = 1024
 const CLOSING_MS = 20
 
 const processTimer = (ms: number, then: () => void): (() => void) => {
-  const timer = setTimeout(then, Math.min(ms, 2 ** 31 - 1))
+  const timer = setTimeout(then, Math.min(ms, LONGEST_TIMER_MS))
   return () => clearTimeout(timer)
 }
 

@@ -1,4 +1,5 @@
 /** Settings of the scorer. */
+import { LONGEST_TIMER_MS } from '@instar/log'
 import { nearestName } from '@instar/process'
 import { z } from 'zod'
 
@@ -19,7 +20,7 @@ const asked = {
   temperature: z.number().min(0).max(2).default(0.6).describe('temperature of the replies; one vote is greedy'),
   maxTokens: z.int().positive().default(1024).describe('limit of a reply, tokens'),
   rubric: z.string().nullable().default(null).describe('what counts as good here, beside the general rubric'),
-  timeoutMs: z.int().positive().default(60_000).describe('milliseconds for one reply'),
+  timeoutMs: z.int().positive().max(LONGEST_TIMER_MS).default(60_000).describe('milliseconds for one reply'),
   giveUpMs: z
     .int()
     .nonnegative()
@@ -99,7 +100,7 @@ export const scorerConfig = z
       .positive()
       .default(10 * 60_000)
       .describe('milliseconds without a finished turn after which a session is closed'),
-    concurrency: z.int().positive().default(4).describe('turns that are judged at once'),
+    concurrency: z.int().positive().max(1024).default(4).describe('turns that are judged at once'),
     backlog: z
       .int()
       .positive()

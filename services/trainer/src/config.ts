@@ -2,20 +2,21 @@ import { LOSS_NAMES } from './core/loss-modes.ts'
 import { z } from 'zod'
 import { MAX_ITEMS } from './core/batch.ts'
 import { MAX_TASK_EPISODES } from './core/episodes.ts'
+import { MAX_EPOCHS, MAX_RANK } from './core/replay-settings.ts'
 
 /** Hyperparameters of an update; measurements are in docs/learning.md. */
 const step = z.object({
-  rank: z.int().positive().default(8).describe('rank of the LoRA adapter; of a line that has none yet'),
+  rank: z.int().positive().max(MAX_RANK).default(8).describe('rank of the LoRA adapter; of a line that has none yet'),
   alpha: z.number().positive().default(16).describe('scale of the adapter is alpha / rank'),
-  learningRate: z.number().positive().default(3e-3).describe('of Adam'),
-  epochs: z.int().positive().default(3).describe('Adam steps on each batch'),
+  learningRate: z.number().positive().max(1).default(3e-3).describe('of Adam'),
+  epochs: z.int().positive().max(MAX_EPOCHS).default(3).describe('Adam steps on each batch'),
   beta1: z.number().min(0).lt(1).default(0.9).describe('of Adam'),
   beta2: z.number().min(0).lt(1).default(0.95).describe('of Adam'),
   maxGradNorm: z.number().positive().default(1).describe('norm to which the gradient is clipped'),
   clipLow: z.number().nonnegative().default(0.2).describe('the probability ratio is clipped at 1 − clipLow'),
   clipHigh: z.number().nonnegative().default(0.28).describe('… and at 1 + clipHigh'),
   tisCap: z.number().nonnegative().default(2).describe('maximum importance weight of a token'),
-  sequenceMask: z.number().nonnegative().default(4).describe('turns with a mean ratio outside [1/x, x] are masked'),
+  sequenceMask: z.number().min(1).default(4).describe('turns with a mean ratio outside [1/x, x] are masked'),
   opdWeight: z.number().nonnegative().default(1).describe('weight of the distillation from hints'),
   klWeight: z.number().nonnegative().default(0.03).describe('weight of the KL to the base'),
   klFullAtAdvantage: z

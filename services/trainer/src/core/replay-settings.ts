@@ -4,17 +4,24 @@ import { RULES } from './baseline.ts'
 import { MAX_ITEMS } from './batch.ts'
 import { isLoss, LOSS_NAMES } from './loss-modes.ts'
 
+/**
+ * A batch that is sealed is computed with its settings, whatever the settings file says later: a mistyped number must not
+ * take all memory or years.
+ */
+export const MAX_RANK = 1024
+export const MAX_EPOCHS = 100
+
 type SettingBounds = { expected: string; accepts(value: number): boolean }
 const COUNT: SettingBounds = {
   expected: 'a whole number of at least 1',
   accepts: (value) => Number.isSafeInteger(value) && value >= 1,
 }
+const upTo = (most: number): SettingBounds => ({
+  expected: `a whole number from 1 to ${most}`,
+  accepts: (value) => COUNT.accepts(value) && value <= most,
+})
 const POSITIVE: SettingBounds = { expected: 'a number above 0', accepts: (value) => value > 0 }
 const DECAY: SettingBounds = { expected: 'at least 0 and below 1', accepts: (value) => value >= 0 && value < 1 }
-const BATCH: SettingBounds = {
-  expected: `a whole number from 1 to ${MAX_ITEMS}`,
-  accepts: (value) => COUNT.accepts(value) && value <= MAX_ITEMS,
-}
 /** The default: weights and limits that may be 0. */
 const NOT_NEGATIVE: SettingBounds = { expected: 'a number of at least 0', accepts: (value) => value >= 0 }
 const WHOLE: SettingBounds = {
@@ -36,17 +43,18 @@ const ADDED: Readonly<Record<string, SettingBounds>> = {
 }
 const BOUNDS: Readonly<Record<string, SettingBounds>> = {
   ...ADDED,
-  rank: COUNT,
-  epochs: COUNT,
-  batchSize: BATCH,
-  batchMax: BATCH,
+  rank: upTo(MAX_RANK),
+  epochs: upTo(MAX_EPOCHS),
+  batchSize: upTo(MAX_ITEMS),
+  batchMax: upTo(MAX_ITEMS),
+  sequenceMask: { expected: 'a number of at least 1', accepts: (value) => value >= 1 },
   referenceBytes: WHOLE,
   staleness: WHOLE,
   keyShare: SHARE,
   subjectShare: SHARE,
   microBatchTokens: COUNT,
   alpha: POSITIVE,
-  learningRate: POSITIVE,
+  learningRate: { expected: 'above 0 and at most 1', accepts: (value) => value > 0 && value <= 1 },
   maxGradNorm: POSITIVE,
   beta1: DECAY,
   beta2: DECAY,
