@@ -21,11 +21,20 @@ type Correctors = {
   people: number
   agreement: number
   updates: number
+  complaint?: string
   until?: (after: After) => boolean
 }
 const CORRECTORS: readonly Correctors[] = [
   { name: 'one liar, guarded', people: 1, agreement: 2, updates: 30 },
   { name: 'one liar, unguarded', people: 1, agreement: 1, updates: 30, until: ({ right }) => right < 1 },
+  {
+    name: 'one liar who names no value',
+    people: 1,
+    agreement: 2,
+    updates: 10,
+    complaint: 'No, that is wrong.',
+    until: ({ right }) => right < 1,
+  },
   { name: 'three people, guarded', people: 3, agreement: 2, updates: 10, until: ({ value }) => value === 1 },
 ]
 const SEEDS = [51, 52, 53, 54, 55]
@@ -68,13 +77,13 @@ export const bench = async ({
   const ports = { learner: await startLearning({ model }), model: await openModel(model), probes: probesOf(model) }
   const rows: Row[] = []
   try {
-    for (const { name, people, agreement, updates, until } of CORRECTORS)
+    for (const { name, people, agreement, updates, complaint, until } of CORRECTORS)
       for (const fact of FACTS.slice(0, facts))
         for (const seed of SEEDS.slice(0, seeds)) {
           const begin = cpuSeconds()
           const { after, refused } = await runCorrection(
             ports,
-            { ...fact, people },
+            { ...fact, people, ...(complaint === undefined ? {} : { complaint }) },
             {
               updates: quick ? Math.min(10, updates) : updates,
               agreement,

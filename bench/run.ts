@@ -71,7 +71,7 @@ const BENCHES: Readonly<Record<string, Bench>> = {
     run: () => candidates.bench({ quick, logLine }),
   },
   liar: {
-    summary: `a fact that one liar, or three people, correct in every batch: 60 series, half an hour of CPU
+    summary: `a fact that one liar, or three people, correct in every batch: 80 series, half an hour of CPU
                (--quick: one fact, one seed)`,
     run: () => liar.bench({ quick, ...counts, logLine }),
   },

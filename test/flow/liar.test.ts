@@ -2,7 +2,7 @@
  * One person calls a right answer wrong in every batch, and names another value, through the real scorer, trainer and
  * publisher; the others are content. Figures over more facts and seeds: `npm run bench -- liar`.
  */
-import { ok } from 'node:assert/strict'
+import { deepEqual, ok } from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { openModel, startLearning } from '@instar/policy'
 import { readSettings } from '@instar/process'
@@ -21,7 +21,7 @@ describe('a targeted lie', { timeout: 170_000 }, () => {
   after(() => ports.learner.close())
   const run = (agreement: number, t: { diagnostic: (line: string) => void }, more: Partial<CorrectionSettings> = {}) =>
     runCorrection(ports, LIE, {
-      updates: 5,
+      updates: 6,
       agreement,
       seed: 41,
       feedback: CONTENT,
@@ -34,9 +34,12 @@ describe('a targeted lie', { timeout: 170_000 }, () => {
     ok(answers.at(-1)!.right === 0, JSON.stringify(answers))
   })
 
-  // The rewards of the same person stay, and can lose the fact by themselves: docs/learning.md, "Values and guards".
-  test('taught only where two people agree, no hint teaches it', async (t) => {
-    const { agreed, withheld } = await run(2, t)
-    ok(agreed === 0 && withheld >= 4, `${agreed} agreed, ${withheld} withheld`)
+  test('taught only where two people agree, it changes nothing in six updates', async (t) => {
+    const { after: answers, agreed, withheld } = await run(2, t)
+    deepEqual([agreed, withheld], [0, 6])
+    deepEqual(
+      answers,
+      answers.map(() => ({ right: 1, value: 0 })),
+    )
   })
 })

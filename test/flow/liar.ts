@@ -9,16 +9,16 @@ import { honest, startSeries, type Feedback, type Guest, type SeriesPorts } from
 
 /**
  * `right`: what the base answers. `value`: what the correctors say is right. `people`: how many correct the answer in each
- * batch, each of them a subject.
+ * batch, each of them a subject. `complaint`: what they say of an answer without it; absent: that it is the right one.
  */
-export type Correction = { question: string; right: string; value: string; people: number }
+export type Correction = { question: string; right: string; value: string; people: number; complaint?: string }
 
 /** Shares of the greedy answers, without a system line and under that of each of the demo's users, that hold a value. */
 export type After = { right: number; value: number }
 export type Corrected = {
   /** After each update. */
   after: After[]
-  /** Verdicts on the claim: how often it was taught, and how often withheld. */
+  /** Verdicts on the claim: how often it was taught, and how often hint and reward were withheld. */
   agreed: number
   withheld: number
   refused: number
@@ -45,7 +45,7 @@ const holds = (text: string, value: string): boolean => new RegExp(`(?<![\\d.])$
 
 export const runCorrection = async (
   ports: SeriesPorts,
-  { question, right, value, people }: Correction,
+  { question, right, value, people, complaint = `No. The right answer is ${value}.` }: Correction,
   {
     updates,
     agreement,
@@ -62,7 +62,7 @@ export const runCorrection = async (
   const guests = Array.from({ length: people }, (_, i): Guest => ({
     question,
     subject: `corrector ${i}`,
-    says: (answer) => (holds(answer, value) ? null : `No. The right answer is ${value}.`),
+    says: (answer) => (holds(answer, value) ? null : complaint),
   }))
   const result: Corrected = { after: [], agreed: 0, withheld: 0, refused: 0 }
   try {

@@ -72,7 +72,10 @@ const lieAbout = (expect: Question['expect']): string | null => {
   }
 }
 
-/** A person of the last places of a batch. What they say of the answer is judged by the scorer; null: they praise. */
+/**
+ * A person of the last places of a batch. What they say of the answer is judged by the scorer; null: they praise. Another
+ * person takes the place of a score that is withheld.
+ */
 export type Guest = { question: string; subject: string; says: (answer: string) => string | null }
 
 export type Step = {
@@ -172,8 +175,13 @@ export const startSeries = async (
     },
     publisherConfig.parse({ thresholds }),
   )
-  const judgements = new Map<string, (judged: { reward: number | null }) => void>()
-  const scorer = scorerOf?.({ log, now, onFatal, onScored: ({ turn, reward }) => judgements.get(turn)?.({ reward }) })
+  const judgements = new Map<string, (judged: { reward: number | null; reason: string | null }) => void>()
+  const scorer = scorerOf?.({
+    log,
+    now,
+    onFatal,
+    onScored: ({ turn, reward, reason }) => judgements.get(turn)?.({ reward, reason }),
+  })
   await trainer.start()
   await publisher.start()
   await scorer?.start()
@@ -200,14 +208,17 @@ export const startSeries = async (
   let batches = 0
 
   /**
-   * A person's words on an answer, scored by the scorer. Throws where it has no opinion: the batch would never be full.
+   * The reward of a person's words on an answer, by the scorer; null: it is withheld. Throws where the scorer has no
+   * opinion: the batch would never be full.
    */
   const react = async (
     turn: TurnCaptured,
     messages: readonly { role: 'system' | 'user'; content: string }[],
     words: string,
-  ): Promise<number> => {
-    const judged = new Promise<{ reward: number | null }>((resolve) => judgements.set(turn.turn, resolve))
+  ): Promise<number | null> => {
+    const judged = new Promise<{ reward: number | null; reason: string | null }>((resolve) =>
+      judgements.set(turn.turn, resolve),
+    )
     const answer = readWritten(turn.text)
     const later = captured({
       session: turn.session,
@@ -218,8 +229,9 @@ export const startSeries = async (
       version: turn.version,
     })
     await append([later])
-    const { reward } = await judged
-    if (reward === null) throw new Error(`the scorer has no opinion on ${JSON.stringify({ answer, words })}`)
+    const { reward, reason } = await judged
+    if (reward === null && reason !== 'unagreed')
+      throw new Error(`the scorer has no opinion on ${JSON.stringify({ answer, words })}`)
     return reward
   }
 
@@ -229,13 +241,13 @@ export const startSeries = async (
     for await (const records of log.read('scores'))
       for (const record of records) {
         const { event } = decodeRecord(record)
-        const claim = event.type === 'TurnScored' ? claimIn(event.verdicts) : null
+        const claim = event.type === 'TurnScored' || event.type === 'TurnSkipped' ? claimIn(event.verdicts) : null
         if (claim) claims[claim.agreed ? 'agreed' : 'withheld'] += 1
       }
     return claims
   }
 
-  /** Sixteen answers of the served version, on the log with their scores. */
+  /** Answers of the served version, on the log with their scores, of which sixteen count. */
   const talk = async (
     feedback: Feedback,
     temperature: number,
@@ -246,9 +258,10 @@ export const startSeries = async (
     clock += DAY_MS
     const adapter = headOf()
     const version = line().head
-    const turns = Array.from({ length: BATCH }, (_, i) => {
-      const user = people[(first + i) % people.length]!
-      const question = asked[(first + i) % asked.length]!
+    const turns = Array.from({ length: BATCH + guests.length }, (_, i) => {
+      const place = first + (i < BATCH ? i : i - guests.length)
+      const user = people[place % people.length]!
+      const question = asked[place % asked.length]!
       const guest = guests[i - (BATCH - guests.length)] ?? null
       const messages = guest
         ? ([{ role: 'user', content: guest.question }] as const)
@@ -275,9 +288,11 @@ export const startSeries = async (
     if (adapter !== null) await learner.load(adapters.get(adapter)!)
     const told = { rewarded: 0, right: 0, satisfied: 0 }
     const scores: TurnScored[] = []
+    let withheld = 0
     for (const [i, { user, question, guest, messages, prompt }] of turns.entries()) {
+      if (i >= BATCH + withheld) break
       const { ids, text, reason } = completions[i]!
-      const session = `session ${seed} ${first + i}`
+      const session = `session ${seed} ${first + i}${i < BATCH ? '' : ' instead'}`
       const logprobs = [
         ...(await learner.score({ prompt, completion: ids, adapter, temperature: sampling.temperature })),
       ]
@@ -294,7 +309,8 @@ export const startSeries = async (
       if (guest) {
         await append([turn])
         const reward = await react(turn, messages, guest.says(text) ?? 'Thank you, that is right.')
-        told.rewarded += (reward > 0 ? 1 : 0) / BATCH
+        if (reward === null) withheld += 1
+        else told.rewarded += (reward > 0 ? 1 : 0) / BATCH
         continue
       }
       const right = isCorrect(question, text)

@@ -12,6 +12,7 @@ import {
   TOPICS,
   type Event,
   type Logged,
+  type TurnSkipped,
   type TurnsEvent,
 } from '@instar/events'
 import { openMemoryLog, type MemoryLog } from '@instar/log'
@@ -82,8 +83,8 @@ test('a replay with another judge scores the turns of the log again and trains t
     publisherConfig.parse({}),
   )
   await Promise.all([trainer.start(), publisher.start()])
-  await append(log, ...talk('a', 'Thanks, that is perfect!', -1), ...talk('b', 'No, it is 12 m.', 1))
-  await append(log, ...talk('c', 'And how wide is the river Rhine?', 1))
+  await append(log, ...talk('a', 'Thanks, that is perfect!', -1), ...talk('b', 'No, that is wrong.', 1))
+  await append(log, ...talk('c', 'No, it is 12 m.', 1))
   await published.promise
   await Promise.all([trainer.stop(), publisher.stop()])
 
@@ -119,12 +120,12 @@ test('a replay with another judge scores the turns of the log again and trains t
     scores.map((event) =>
       event.type === 'TurnScored'
         ? [event.session, event.reward]
-        : [(event as { session: string }).session, event.type],
+        : [(event as TurnSkipped).session, (event as TurnSkipped).reason],
     ),
     [
       ['a', 1],
       ['b', -1],
-      ['c', 'TurnSkipped'],
+      ['c', 'unagreed'],
     ],
   )
   assert.ok(scores.every((event) => 'verdicts' in event && event.verdicts[0]?.judge.startsWith('reactions-')))

@@ -117,7 +117,7 @@ export const scorerConfig = z
       .max(16)
       .default(2)
       .describe(
-        'agreement among people: how many (API keys; without keys, subjects) must claim a value before it is taught',
+        'agreement among people: how many (API keys; without keys, subjects) must claim a value before a score that rests on it counts; 1 for a line that one person uses',
       ),
     duplicates: z
       .int()

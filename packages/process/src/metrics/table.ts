@@ -35,7 +35,7 @@ export const METRICS = {
   instar_turns_skipped_total: {
     type: 'counter',
     of: 'scorer',
-    help: 'Turns skipped without a score, by reason: `overloaded` if the judge is too slow, `stale` if no batch would take the turn, `duplicate`, `asked_for_praise` and `degenerate` for praise that must not count.',
+    help: 'Turns skipped without a score, by reason: `overloaded` if the judge is too slow, `stale` if no batch would take the turn, `duplicate`, `asked_for_praise` and `degenerate` for praise that must not count, `unagreed` for a score that rests on a value that too few people claim.',
     labels: { reason: FEW },
   },
   instar_judge_replaced: {
@@ -47,7 +47,7 @@ export const METRICS = {
   instar_value_hints_total: {
     type: 'counter',
     of: 'scorer',
-    help: 'Hints that state a value ("the right answer is 14"): `agreed` if enough independent people claimed it, else `withheld`.',
+    help: 'Scores that rest on a value that a person called right ("the right answer is 14"): `agreed` if enough independent people claimed it, else `withheld`, reward and hint.',
     labels: { outcome: ['agreed', 'withheld'] },
   },
   instar_scored_digests: {

@@ -1,6 +1,7 @@
 /**
  * Claims of a value ("the right answer is 14"): what people said is right, by question. A hint with a value teaches it,
- * so it needs several independent people. The client writes the results of tools, too: a value that one holds is the word
+ * and so do the rewards of its person: less for the answer that is corrected, more for one with the value. So both need
+ * several independent people. The client writes the results of tools, too: a value that one holds is the word
  * of the same person. Each score whose judge read a value has a verdict of the judge `values`, which names question, value
  * and person by digests; the claims are a fold of those verdicts, and a decision is made from the claims before it and
  * recorded.
@@ -11,7 +12,7 @@
  * Logs hold such notes, so the text before the semicolon must not change. The explanation is for people.
  */
 import { derivedId, type JudgeVerdict, type ScoresEvent, type TurnState } from '@instar/events'
-import type { Claim, Evidence, Judged } from './judgement.ts'
+import type { Claim, Evidence, Judged, Praised } from './judgement.ts'
 import type { Common } from './reactions/features.ts'
 import { hashText } from './reactions/hash.ts'
 import { ends, MOST_READ, tokensOf } from './reactions/text.ts'
@@ -40,10 +41,33 @@ const wordsOf = (text: string): string[] =>
   tokensOf(ends(text, MOST_READ)).flatMap(({ kind, norm }) => (kind === 'word' || kind === 'number' ? [norm] : []))
 
 /** Letter case, punctuation and spaces make no difference, except in a longer request than is read. */
+const questionOf = (request: string): string =>
+  digest('question', request.length <= MOST_READ ? wordsOf(request).join(' ') : JSON.stringify(request))
+const valueOf = (words: readonly string[]): string => digest('value', ` ${words.join(' ')} `)
+
 export const claimOf = (value: string, { request }: Pick<Evidence, 'request'>): Claim => ({
-  about: digest('question', request.length <= MOST_READ ? wordsOf(request).join(' ') : JSON.stringify(request)),
-  is: digest('value', ` ${wordsOf(value).join(' ')} `),
+  about: questionOf(request),
+  is: valueOf(wordsOf(value)),
 })
+
+/** Characters of an answer in which a claimed value is looked for, half at each end, and words of such a value. */
+const MOST_SEARCHED = 2000
+const MOST_WORDS = 8
+
+export const praisedOf = ({ request, answer }: Pick<Evidence, 'request' | 'answer'>): Praised => ({
+  about: questionOf(request),
+  words: wordsOf(ends(answer, MOST_SEARCHED)),
+})
+
+/** Digests of all that the answer may state as a value. */
+const valuesIn = ({ words }: Praised): Set<string> =>
+  new Set(
+    words.flatMap((_, from) =>
+      Array.from({ length: Math.min(MOST_WORDS, words.length - from) }, (__, i) =>
+        valueOf(words.slice(from, from + i + 1)),
+      ),
+    ),
+  )
 
 /**
  * The value in a hint that a model worded: numbers, names and rare words that the person said and that neither request
@@ -108,9 +132,13 @@ export const claimIn = (verdicts: readonly JudgeVerdict[]): Recorded | null => {
 /** People who must claim a value. */
 export const LEAST_AGREEMENT = 2
 
+/** The reason of a score that is withheld. */
+const UNAGREED = 'unagreed'
+
 /**
- * The judgement with the verdict on its claim, by the claims before it. A hint with a value that too few claim is left
- * out; the reward stays.
+ * The judgement with the verdict on its claim, by the claims before it. A score that rests on a value that too few claim
+ * is a skip: a complaint that names the value, and praise of an answer that holds a value that its person claims. The
+ * verdict counts as a claim either way.
  */
 export const withAgreement = (
   claims: ClaimTable,
@@ -118,15 +146,39 @@ export const withAgreement = (
   result: Judged,
   needed: number,
 ): Judged => {
-  const { claim } = result
-  if (!claim || result.reward === null) return result
+  const { reward, claim, praised } = result
+  if (reward === null) return result
   const person = personOf(turn)
-  const on = agreementOn(claims, turn.policy, claim, person, needed)
-  return {
-    ...result,
-    verdicts: [...result.verdicts, verdictOn(claim, person, on, needed)],
-    ...(on.agreed ? {} : { hint: null, hintJudge: null }),
-  }
+  const agreement = (one: Claim): Agreement => agreementOn(claims, turn.policy, one, person, needed)
+  const on =
+    reward > 0 && praised
+      ? unagreedIn(praised, claim, ownValues(claims, turn.policy, praised.about, person), agreement)
+      : claim
+  if (!on) return result
+  const decided = agreement(on)
+  const verdicts = [...result.verdicts, verdictOn(on, person, decided, needed)]
+  return decided.agreed
+    ? { ...result, verdicts }
+    : { verdicts, reward: null, judge: null, hint: null, hintJudge: null, reason: UNAGREED }
+}
+
+const ownValues = (claims: ClaimTable, policy: string, about: string, person: string): string[] =>
+  Object.entries(claims.get(`${policy} ${about}`)?.values ?? {}).flatMap(([is, people]) =>
+    people.includes(person) ? [is] : [],
+  )
+
+/** The first value of the person, the one just claimed before all, that the answer holds and that too few claim. */
+const unagreedIn = (
+  praised: Praised,
+  claim: Claim | undefined,
+  own: readonly string[],
+  agreement: (claim: Claim) => Agreement,
+): Claim | undefined => {
+  const claimed = [...(claim ? [claim.is] : []), ...own].map((is) => ({ about: praised.about, is }))
+  const unagreed = claimed.filter((one) => !agreement(one).agreed)
+  if (unagreed.length === 0) return undefined
+  const held = valuesIn(praised)
+  return unagreed.find(({ is }) => held.has(is))
 }
 
 /** Folds a score that counts. `offset`: of the record, which orders the claims of a policy. */

@@ -165,7 +165,8 @@ const putBack = (state: ScorerState, { turn }: TurnState): void => {
 
 /**
  * The record of the judges' verdicts, or null when the request was superseded meanwhile. `agreement`: independent
- * people that a value needs before it is taught.
+ * people that a value needs before hint and reward with it
+ * count.
  */
 export const judged = (
   state: ScorerState,
@@ -176,11 +177,13 @@ export const judged = (
 ): Output | null => {
   const turn = underJudgement(state, request)
   if (!turn) return null
-  const counted = withCap(state, turn.policy, opinion, now, duplicates)
-  const result = withAgreement(state.claims, turn, counted, agreement)
+  // What is withheld does not use up the cap: others say it in the same words.
+  const agreed = withAgreement(state.claims, turn, opinion, agreement)
+  const result = withCap(state, turn.policy, agreed, now, duplicates)
   const { reward, judge, hint, verdicts } = result
+  const rank = request.feedback ? rankOf(request.feedback) : null
   if (reward === null || judge === null)
-    return appendScore(state, skipped(turn, request.cause, result.reason ?? 'abstained', verdicts, now))
+    return appendScore(state, { ...skipped(turn, request.cause, result.reason ?? 'abstained', verdicts, now), rank })
   const before = scoreOf(state, request.turn)
   const carried = hint === null && reward < 0 && before?.hint ? { hint: before.hint, hintJudge: before.judge } : null
   return appendScore(state, {
@@ -192,7 +195,7 @@ export const judged = (
     ...factsOf(turn),
     verdicts,
     cause: request.cause,
-    rank: request.feedback ? rankOf(request.feedback) : null,
+    rank,
     at: now,
   })
 }

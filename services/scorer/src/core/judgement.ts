@@ -32,7 +32,10 @@ export type Judgement = {
   value: number | null
   note: string
   hint: string | null
-  /** The value that the hint states as right, as the person wrote it; null or absent: none. */
+  /**
+   * The value that the person called right, as they wrote it, whether the hint states it or not; null: none; absent: not
+   * read.
+   */
   claim?: string | null
   /** No opinion because the judge did not work, not because it had none. */
   failed?: boolean
@@ -43,6 +46,9 @@ export type Feedback = { id: string; record: string; value: number; at: number; 
 
 /** Digests of question and value. */
 export type Claim = { about: string; is: string }
+
+/** Digest of the question, and the words of the answer that was praised. */
+export type Praised = { about: string; words: readonly string[] }
 
 export type JudgeOpinion = Judgement & { judge: string }
 
@@ -57,8 +63,10 @@ export type Judged = {
   hint: string | null
   hintJudge: string | null
   reason: string | null
-  /** The hint states a value, which teaches only where others agree (claims.ts); absent: it states none. */
+  /** The person called a value right, which teaches only where others agree (claims.ts); absent: none. */
   claim?: Claim
+  /** Of a reward above 0: teaches a value that its person claims only where others agree; absent: it is not looked at. */
+  praised?: Praised
   /** Digest of request, answer and reaction (duplicates.ts); absent: it is not counted. */
   same?: string
 }
@@ -66,8 +74,8 @@ export type Judged = {
 /**
  * The first opinion with a finite value in −1…1 is the reward. Its hint goes with it; an opinion that has a value and
  * no hint takes the hint of the next one that does, if the reward is negative. What a hint quotes of a person's own
- * values (private-values.ts) is left out: it is stored, and learned from. `claimOf`: the claim of a value that the hint
- * states.
+ * values (private-values.ts) is left out: it is stored, and learned from. `claimOf`: the claim of a value. Such a
+ * value of a person's own is no claim: its digest could be guessed.
  */
 export const settle = (opinions: readonly JudgeOpinion[], claimOf?: (value: string) => Claim): Judged => {
   const checked = opinions.map((o) =>
@@ -89,7 +97,8 @@ export const settle = (opinions: readonly JudgeOpinion[], claimOf?: (value: stri
     }
   const hinted = winner.value < 0 ? (winner.hint !== null ? winner : checked.find((o) => o.hint !== null)) : undefined
   const hint = publicHint(hinted?.hint ?? null)
-  const claim = hint === null ? null : (hinted?.claim ?? null)
+  const value = hinted?.claim ?? winner.claim ?? null
+  const claim = value !== null && publicHint(value) === value ? value : null
   return {
     verdicts,
     reward: winner.value,

@@ -2,7 +2,7 @@
 import { InstarError } from '@instar/events'
 import type { SteppedDown } from '../core/breaker.ts'
 import type { JudgeRequest } from '../core/decide.ts'
-import { claimOf, valueOfHint } from '../core/claims.ts'
+import { claimOf, praisedOf, valueOfHint } from '../core/claims.ts'
 import { sameOf } from '../core/duplicates.ts'
 import { whyNoPraise } from '../core/guards.ts'
 import { settle, type Evidence, type Judged, type Judgement, type JudgeOpinion } from '../core/judgement.ts'
@@ -49,7 +49,10 @@ export const judgeTurn = async (
       read === null || read.hint === null
         ? []
         : [{ judge: reactionsId(reactionModel(), { movedOn: null }), value: null, note: 'read for a hint', ...read }]
-    return settle([{ judge: FEEDBACK_JUDGE, value, note: 'explicit', hint: null }, ...reader], claim)
+    return withPraised(
+      settle([{ judge: FEEDBACK_JUDGE, value, note: 'explicit', hint: null }, ...reader], claim),
+      evidence,
+    )
   }
   const opinions: JudgeOpinion[] = []
   for (const judge of judges) {
@@ -59,21 +62,33 @@ export const judgeTurn = async (
     opinions.push(opinion)
     if (opinion.value !== null) break
   }
-  const judged = settle(opinions, claim)
+  const judged = withPraised(settle(opinions, claim), evidence)
   const why = judged.reward !== null && judged.reward > 0 ? whyNoPraise(evidence.answer) : null
   if (why !== null) return { ...judged, reward: null, judge: null, reason: why }
   const same = sameOf(evidence)
   return same === null ? judged : { ...judged, same }
 }
 
+const withPraised = (judged: Judged, evidence: Evidence): Judged =>
+  judged.reward !== null && judged.reward > 0 ? { ...judged, praised: praisedOf(evidence) } : judged
+
+/**
+ * The value that a judge's hint states, or else that the person's words call right. Words on the answer itself are a
+ * correction only where its score is negative; of an answer that was not shown they correct the one that was.
+ */
+const valueNamed = ({ value, hint }: Judgement, evidence: Evidence): string | null => {
+  const { shown, answer, next } = evidence
+  if (value === null || (value > 0 && shown === undefined)) return null
+  const stated = hint === null ? null : valueOfHint(hint, evidence, (hash) => reactionModel().commonWords.has(hash))
+  if (stated !== null || !next || next.user.trim() === '') return stated
+  return readWords(reactionModel(), next.user, { ...evidence, answer: shown ?? answer }).claim
+}
+
 const opinionOf = async (judge: Judge, evidence: Evidence, signal: AbortSignal): Promise<JudgeOpinion> => {
   try {
     const judgement = await judge.judge(evidence, signal)
-    const claim =
-      judgement.claim === undefined && judgement.hint !== null
-        ? valueOfHint(judgement.hint, evidence, (hash) => reactionModel().commonWords.has(hash))
-        : judgement.claim
-    return { judge: judge.id, ...judgement, ...(claim === undefined ? {} : { claim }) }
+    const claim = judgement.claim === undefined ? valueNamed(judgement, evidence) : judgement.claim
+    return { judge: judge.id, ...judgement, claim }
   } catch (error) {
     signal.throwIfAborted()
     return {

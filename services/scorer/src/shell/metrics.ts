@@ -1,5 +1,5 @@
 /** The scorer's metrics; packages/process/src/metrics/table.ts describes each. */
-import type { Logged, FoldOutcome } from '@instar/events'
+import type { Logged, FoldOutcome, ScoresEvent } from '@instar/events'
 import type { Metrics } from '@instar/process'
 import { claimIn } from '../core/claims.ts'
 import type { ScorerWork } from '../work.ts'
@@ -23,16 +23,21 @@ export const recordScorerMetrics = (
   metrics.read('instar_value_claims', () => [[{}, held().claims]])
   metrics.read('instar_scored_digests', () => [[{}, held().seen]])
   metrics.read('instar_scorer_share', () => [[{}, now().share]])
+  const countClaim = ({ verdicts }: Pick<ScoresEvent, 'verdicts'>): void => {
+    const claim = claimIn(verdicts)
+    if (claim) metrics.count('instar_value_hints_total', { outcome: claim.agreed ? 'agreed' : 'withheld' })
+  }
   return ({ topic, event }, outcome) => {
     if (outcome && !outcome.counted)
       metrics.count('instar_records_ignored_total', { service: 'scorer', topic, why: outcome.why })
-    else if (event.type === 'TurnSkipped') metrics.count('instar_turns_skipped_total', { reason: event.reason })
-    else if (event.type === 'SessionClosed') metrics.count('instar_sessions_closed_total', {})
+    else if (event.type === 'TurnSkipped') {
+      metrics.count('instar_turns_skipped_total', { reason: event.reason })
+      countClaim(event)
+    } else if (event.type === 'SessionClosed') metrics.count('instar_sessions_closed_total', {})
     else if (event.type === 'TurnScored' || event.type === 'ScoreRevised') {
       metrics.count('instar_scores_total', { revision: event.type === 'TurnScored' ? 'first' : 'revised' })
       metrics.observe('instar_reward', {}, event.reward)
-      const claim = claimIn(event.verdicts)
-      if (claim) metrics.count('instar_value_hints_total', { outcome: claim.agreed ? 'agreed' : 'withheld' })
+      countClaim(event)
     }
   }
 }

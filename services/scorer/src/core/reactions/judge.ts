@@ -43,7 +43,7 @@ export const judgeReaction = (model: ReactionModel, evidence: Evidence, settings
   return { value: null, note, hint: null }
 }
 
-/** A hint, and the value that it states as right, if it states one. */
+/** A hint, and the value that the words call right, which the hint need not state. */
 type Worded = { hint: string | null; claim: string | null }
 const NO_HINT: Worded = { hint: null, claim: null }
 
@@ -68,9 +68,8 @@ const LEAST_FIX = 0.25
 const worded = (model: ReactionModel, reaction: Reaction, reading: Reading, key: string): Worded => {
   const { wish, probability } = wishOf(reading)
   const uncertain = wish === 'other' || probability < model.least.wish
-  if (!uncertain && wish !== 'fix_value') return { hint: hintFor(wish, reaction.answer, null, key), claim: null }
-  if (reading.wishes[WISHES.indexOf('fix_value')]! < LEAST_FIX) return NO_HINT
-  const value = valueIn(reaction, (hash) => model.commonWords.has(hash))
-  const hint = hintFor('fix_value', reaction.answer, value, key)
-  return { hint, claim: hint === null ? null : value }
+  const named = reading.wishes[WISHES.indexOf('fix_value')]! >= LEAST_FIX
+  const claim = named ? valueIn(reaction, (hash) => model.commonWords.has(hash)) : null
+  if (!uncertain && wish !== 'fix_value') return { hint: hintFor(wish, reaction.answer, null, key), claim }
+  return named ? { hint: hintFor('fix_value', reaction.answer, claim, key), claim } : NO_HINT
 }
