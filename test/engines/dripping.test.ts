@@ -106,6 +106,42 @@ test('the only replica does not end its response to a load: the status names the
   await statusThat(rig, (status) => status.serving === 0 && status.problem === null)
 })
 
+/** No request of this rig ends by a time limit of the engine's. */
+const PATIENT = { timeouts: { ...QUICK, firstByteMs: 600_000, idleMs: 600_000, jsonMs: 600_000 } }
+
+test('a request that waits for a load that does not end ends with its client', { timeout: 60_000 }, async (t) => {
+  const {
+    servers: [server],
+    rig,
+  } = await opened(t, [[]], PATIENT)
+  const line = new Line(rig)
+  await line.start()
+  await line.publishNext()
+  await statusThat(rig, ({ serving }) => serving === 1)
+  server!.dripping = ['/v1/load_lora_adapter']
+  const loads = (): number => server!.seen.filter(({ path }) => path === '/v1/load_lora_adapter').length
+  const askAndLeave = async (model: string, until: () => boolean): Promise<void> => {
+    const client = new AbortController()
+    const asked = rig
+      .fetch('/v1/chat/completions', { json: { model, messages: [USER('Hi')] }, signal: client.signal })
+      .catch(() => undefined)
+    await statusThat(rig, ({ requests }) => requests.running === 1 && until())
+    client.abort()
+    await asked
+    await statusThat(rig, ({ requests }) => requests.running === 0)
+  }
+  const before = loads()
+  // The engine has lost the adapter of the version that is served.
+  server!.loaded.clear()
+  await askAndLeave('policy', () => loads() === before + 1)
+  // A version that is still being loaded.
+  await line.publishNext()
+  await statusThat(rig, () => loads() === before + 2)
+  await line.rollback(2, 0)
+  await statusThat(rig, ({ serving }) => serving === 0)
+  await askAndLeave('policy@2', () => true)
+})
+
 test('a gateway starts with the replica that answers, and the other one is opened in the background', async (t) => {
   const {
     servers: [, server],

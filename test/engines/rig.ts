@@ -77,7 +77,12 @@ export class Line extends Publisher {
   }
 }
 
-type Status = { serving: number; problem: { message: string } | null; pool: { loaded: number[] } }
+type Status = {
+  serving: number
+  problem: { message: string } | null
+  pool: { loaded: number[] }
+  requests: { running: number }
+}
 
 /** Polls the gateway's status until it fits. */
 export const statusThat = async (rig: Rig, fits: (status: Status) => boolean): Promise<Status> => {

@@ -16,6 +16,7 @@ import { isBusy } from '../protocols/faults.ts'
 import { routeOf } from '../protocols/routing.ts'
 import type { Protocol } from '../protocols/wire.ts'
 import type { AdapterFiles } from './adapter-files.ts'
+import { orAborted } from '../or-aborted.ts'
 import { Attempts } from './attempts.ts'
 import { Grammars } from './grammars.ts'
 import type { StoredAdapter } from './loaded-adapters.ts'
@@ -179,7 +180,7 @@ export class RemoteEngine implements ServingEngine {
         let began = false
         try {
           signal?.throwIfAborted()
-          if (!replica.hasAdapter(request.adapter)) await this.ensureAdapter(replica, request.adapter!)
+          if (!replica.hasAdapter(request.adapter)) await this.ensureAdapter(replica, request.adapter!, signal)
           for await (const piece of request.chat?.stream === false
             ? await replica.generateWhole(request, signal)
             : replica.generate(request, grammar, signal)) {
@@ -267,10 +268,10 @@ export class RemoteEngine implements ServingEngine {
     }
   }
 
-  /** Loads the adapter on a replica that was restarted or has unloaded it. */
-  private async ensureAdapter(replica: Replica, sha256: string): Promise<void> {
+  /** Loads the adapter on a replica that was restarted or has unloaded it. The load goes on if `signal` is aborted. */
+  private async ensureAdapter(replica: Replica, sha256: string, signal: AbortSignal | undefined): Promise<void> {
     const stored = this.adapters.get(sha256)
     if (!stored) throw new InstarError('unknown_adapter', `The adapter ${sha256} is not loaded.`, { adapter: sha256 })
-    await replica.load(stored)
+    await orAborted(replica.load(stored), signal)
   }
 }

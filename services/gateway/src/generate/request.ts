@@ -4,6 +4,7 @@
  */
 import { asInstarError } from '@instar/dialects'
 import { InstarError } from '@instar/events'
+import { orAborted } from '@instar/engine/or-aborted'
 import type { ServingEngine } from '@instar/engine/port'
 import type { ServerResponse } from 'node:http'
 import type { Background } from './background.ts'
@@ -63,7 +64,7 @@ export const requesting = async <T>(
   }
   const enter = async (version: number | null): Promise<Lease> => {
     takePlace()
-    return (lease = await deadline.before(ports.pool.lease(version), (late) => late.release()))
+    return (lease = await orAborted(ports.pool.lease(version), controller.signal, (late) => late.release()))
   }
   try {
     return await work({ before: deadline.before, controller, takePlace, enter })
