@@ -11,7 +11,7 @@ import { answerSettings, type GatewayConfig } from './config.ts'
 import { checkBind } from './receive/core/guard.ts'
 import { RecentRequests } from './session/core/recent-requests.ts'
 import { adminToken } from '@instar/process/admin-token'
-import { Background } from './generate/background.ts'
+import { Background, MOST_JOBS } from './generate/background.ts'
 import { IdleQueue } from './generate/idle-queue.ts'
 import { Capture } from './capture/capture.ts'
 import { Cancelled } from './generate/candidate.ts'
@@ -98,11 +98,14 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const metrics = ports.metrics ?? createMetrics()
   const meter = createMeter(metrics)
   const recentRequests = new RecentRequests()
+  const idle = new IdleQueue(
+    { running, monotonic, meter },
+    { most: { judgement: config.maxJudgements, candidates: MOST_JOBS }, besideMs: config.besideMs },
+  )
   const background = new Background(
-    { engine, capture, pool, running, meter, now, random },
+    { engine, capture, pool, idle, meter, now, random },
     { candidates: config.candidates, tokensPerHour: config.candidateTokens, patienceMs: config.candidatePatienceMs },
   )
-  const idle = new IdleQueue({ running, meter: meter.judgement }, config.maxJudgements)
   const keyring = createKeyring(config.keys, config.keyFile, monotonic)
   const given = { recent: new RecentFeedback(), running: new RunningFeedback(config.maxHeld) }
   let entrance: Entrance | null = null
@@ -162,7 +165,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     ignoredWeights,
     running: running.size,
     candidates: background.waiting(),
-    judgements: idle.size,
+    judgements: idle.size('judgement'),
     bodies: entrance?.held() ?? 0,
     feedback: given.running.size,
     bad: tail?.bad() ?? 0,

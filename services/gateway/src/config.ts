@@ -111,6 +111,11 @@ const schema = z.object({
   /** Judgements of the scorer that may wait for the model to be idle, with those that run. */
   maxJudgements: z.int().positive().default(64),
   /**
+   * Judgements and background candidates wait for the model to be idle. Where requests never pause, the oldest that has
+   * waited so long runs beside them; at most one begins in this time.
+   */
+  besideMs: z.number().positive().max(2_147_483_647).default(10_000),
+  /**
    * Candidates per request, as a group for training: the answer, and others sampled while the engine is idle. 1: the
    * answer alone.
    */

@@ -58,7 +58,7 @@ export const GATEWAY_METRICS = {
   instar_background_candidates_total: {
     type: 'counter',
     of: 'gateway',
-    help: 'Background candidates by outcome: `sampled`; `given_up` because the model was never idle; `failed` because of an engine or the log.',
+    help: 'Background candidates by outcome: `sampled`; `given_up` because the model had no time for them; `failed` because of an engine or the log.',
     labels: { outcome: ['sampled', 'given_up', 'failed'] },
   },
   instar_background_candidates_waiting: {
@@ -69,13 +69,19 @@ export const GATEWAY_METRICS = {
   instar_judgements_total: {
     type: 'counter',
     of: 'gateway',
-    help: 'Judgements of turns by the base weights (`INSTAR_JUDGE=self`) by outcome: `done`; `failed` because of the engine; `given_up` by the scorer before the model was idle long enough; `refused` because too many waited. `interrupted` counts each interruption by a request.',
+    help: 'Judgements of turns by the base weights (`INSTAR_JUDGE=self`) by outcome: `done`; `failed` because of the engine; `given_up` by the scorer before the model had time; `refused` because too many waited. `interrupted` counts each interruption by a request.',
     labels: { outcome: ['done', 'failed', 'given_up', 'refused', 'interrupted'] },
   },
   instar_judgements_waiting: {
     type: 'gauge',
     of: 'gateway',
     help: 'Judgements by the base weights that wait for the model to be idle, or run; at most 64.',
+  },
+  instar_work_beside_requests_total: {
+    type: 'counter',
+    of: 'gateway',
+    help: 'Judgements and groups of background candidates (one candidate at a time) that began beside requests, since the model was not idle for `besideMs`.',
+    labels: { work: ['judgement', 'candidates'] },
   },
   instar_turns_total: {
     type: 'counter',

@@ -1,7 +1,7 @@
 /** The gateway's metrics. packages/process/src/metrics/gateway-table.ts documents each of them. */
 import type { DialectName, InstarError, TurnAborted, TurnCaptured, TurnSampled } from '@instar/events'
 import type { Metrics } from '@instar/process'
-import type { IdleOutcome } from '../generate/idle-queue.ts'
+import type { IdleOutcome, IdleWork } from '../generate/idle-queue.ts'
 import type { GatewayState } from './core/report.ts'
 
 /** Of candidates that are sampled in the background. */
@@ -22,8 +22,10 @@ export type Meter = {
   fault(fault: InstarError): void
   /** Counts a turn that is on the log. `tokens`: how many were generated. */
   turn(turn: TurnCaptured | TurnAborted | TurnSampled, tokens: number): void
-  /** Counts judgements of the scorer by the base weights, and their interruptions. */
-  judgement(outcome: IdleOutcome): void
+  /** Counts judgements of the scorer by the base weights, and their interruptions; candidates are counted one by one. */
+  idle(work: IdleWork, outcome: IdleOutcome): void
+  /** Counts work for an idle model that begins beside requests. */
+  beside(work: IdleWork): void
   /** Counts candidates that were to be sampled in the background. */
   candidates(outcome: Outcome, count: number): void
 }
@@ -34,7 +36,10 @@ export const createMeter = (metrics: Metrics): Meter => ({
     if (dialect) metrics.observe('instar_request_duration_seconds', { dialect }, seconds)
   },
   fault: ({ code }) => metrics.count('instar_request_errors_total', { code }),
-  judgement: (outcome) => metrics.count('instar_judgements_total', { outcome }),
+  idle(work, outcome) {
+    if (work === 'judgement') metrics.count('instar_judgements_total', { outcome })
+  },
+  beside: (work) => metrics.count('instar_work_beside_requests_total', { work }),
   candidates: (outcome, count) => metrics.count('instar_background_candidates_total', { outcome }, count),
   turn(turn, tokens) {
     if (turn.type === 'TurnSampled')

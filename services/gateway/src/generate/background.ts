@@ -1,19 +1,18 @@
 /**
- * Samples further candidates of answered requests while the engine is idle, as groups for GRPO. They use the version of
- * the answer and seeds that are drawn once, so that a candidate interrupted by a new request is sampled again with the
- * same result. Otherwise long answers would be underrepresented.
+ * Samples further candidates of answered requests while the model is idle (idle-queue.ts), as groups for GRPO. They use
+ * the version of the answer and seeds that are drawn once, so that a candidate interrupted by a new request is sampled
+ * again with the same result. Otherwise long answers would be underrepresented.
  */
 import type { Outcome } from '../admin/metrics.ts'
 import { turnId, type TurnFacts } from '@instar/events'
-import { createPump } from '@instar/log'
-import { Cancelled, generateCandidate, type CandidatePorts, type Task } from './candidate.ts'
+import { generateCandidate, type CandidatePorts, type Task } from './candidate.ts'
 import { hex } from '../prompt/admission.ts'
 import type { Pool } from '../versions/pool.ts'
-import type { Running } from './running.ts'
+import type { IdleQueue } from './idle-queue.ts'
 
 type BackgroundPorts = Pick<CandidatePorts, 'engine' | 'capture' | 'now'> & {
   pool: Pick<Pool, 'lease'>
-  running: Pick<Running, 'size'>
+  idle: Pick<IdleQueue, 'run'>
   random: (bytes: number) => Uint8Array
   meter: { turn: NonNullable<CandidatePorts['meter']>['turn']; candidates: (outcome: Outcome, count: number) => void }
 }
@@ -23,21 +22,16 @@ type BackgroundPorts = Pick<CandidatePorts, 'engine' | 'capture' | 'now'> & {
  */
 type BackgroundSettings = { candidates: number; tokensPerHour: number; patienceMs: number }
 
-type Job = { shown: Task; left: Pick<Task, 'candidate'>['candidate'][]; at: number }
+type Job = { shown: Task; left: Pick<Task, 'candidate'>['candidate'][] }
 
-/** Maximum number of queued requests. */
-const MOST_JOBS = 64
+/** Maximum number of requests whose candidates wait. */
+export const MOST_JOBS = 64
 const HOUR_MS = 3_600_000
 
 export class Background {
   private readonly ports: BackgroundPorts
   private readonly settings: BackgroundSettings
-  private readonly jobs: Job[] = []
-  private readonly pump = createPump(
-    () => this.work(),
-    () => this.jobs.splice(0),
-  )
-  private sampling: AbortController | null = null
+  private readonly jobs = new Map<Job, Promise<void>>()
   private stopping = false
   /** Tokens that may be sampled, as of `at`. */
   private budget: { tokens: number; at: number }
@@ -51,15 +45,15 @@ export class Background {
   /** How many candidates a request for a single answer gets. */
   wanted(): number {
     const { candidates } = this.settings
-    return candidates > 1 && !this.stopping && this.jobs.length < MOST_JOBS && this.tokens() > 0 ? candidates : 1
+    return candidates > 1 && !this.stopping && this.jobs.size < MOST_JOBS && this.tokens() > 0 ? candidates : 1
   }
 
   /** Candidates that are still to be sampled. */
   waiting(): number {
-    return this.jobs.reduce((sum, { left }) => sum + left.length, 0)
+    return [...this.jobs.keys()].reduce((sum, { left }) => sum + left.length, 0)
   }
 
-  /** Queues the remaining candidates of a request whose answer is on the log. */
+  /** Samples the remaining candidates of a request whose answer is on the log, once the model is idle. */
   add(shown: Task): void {
     const {
       admitted,
@@ -70,65 +64,48 @@ export class Background {
       candidate: i + 1,
       sampling: { ...sampling, seed: Buffer.from(this.ports.random(4)).readUInt32LE() >>> 1 },
     }))
-    this.jobs.push({ shown: { ...shown, sink: null, span: null }, left, at: this.ports.now() })
+    const job: Job = { shown: { ...shown, sink: null, span: null }, left }
+    this.jobs.set(
+      job,
+      this.work(job).finally(() => this.jobs.delete(job)),
+    )
   }
 
-  /** Interrupts the sampling in favour of a client's request. */
-  yield(): void {
-    this.sampling?.abort(new Cancelled('client_gone'))
-  }
-
-  /** Called when no client's request waits for the engine. */
-  wake(): void {
-    this.pump.wake()
-  }
-
+  /** Call it after the queue was stopped. Resolves when no candidate is being sampled. */
   async stop(): Promise<void> {
     this.stopping = true
-    this.yield()
-    await this.pump.idle()
+    await Promise.all(this.jobs.values())
   }
 
-  private async work(): Promise<void> {
-    for (let job = this.jobs[0]; job && !this.stopping; job = this.jobs[0]) {
-      const late = this.ports.now() - job.at > this.settings.patienceMs
-      if (!late && this.ports.running.size > 0) return
-      const outcome = late ? 'given_up' : await this.sample(job)
-      if (outcome === null) continue
-      this.jobs.shift()
-      if (job.left.length > 0) this.ports.meter.candidates(outcome, job.left.length)
+  /** An error of the engine or the log drops the candidates that are left. */
+  private async work(job: Job): Promise<void> {
+    const late = AbortSignal.timeout(Math.min(this.settings.patienceMs, 2 ** 31 - 1))
+    try {
+      while (job.left.length > 0)
+        await this.ports.idle.run('candidates', late, (signal, beside) => this.sample(job, signal, beside))
+    } catch {
+      if (!this.stopping) this.ports.meter.candidates(late.aborted ? 'given_up' : 'failed', job.left.length)
     }
   }
 
-  /**
-   * Returns null if interrupted; the candidate is then sampled again later. An error of the engine or the log drops the
-   * candidate.
-   */
-  private async sample(job: Job): Promise<Outcome | null> {
-    const { signal } = (this.sampling = new AbortController())
+  /** Samples all candidates that are left, beside requests one. Throws if one is left of them. */
+  private async sample(job: Job, signal: AbortSignal, beside: boolean): Promise<void> {
+    const lease = await this.ports.pool.lease(job.shown.admitted.version)
     try {
-      const lease = await this.ports.pool.lease(job.shown.admitted.version)
-      try {
-        const done = await Promise.allSettled(
-          job.left.map(async (candidate) => {
-            await generateCandidate(
-              { ...this.ports, spent: (tokens) => this.spend(tokens) },
-              besides(job.shown, candidate, this.ports.now(), signal),
-            )
-            this.ports.meter.candidates('sampled', 1)
-            return candidate
-          }),
-        )
-        job.left = job.left.filter((_, i) => done[i]?.status === 'rejected')
-        if (job.left.length === 0) return 'sampled'
-        return signal.aborted ? null : 'failed'
-      } finally {
-        lease.release()
-      }
-    } catch {
-      return signal.aborted ? null : 'failed'
+      const done = await Promise.allSettled(
+        job.left.slice(0, beside ? 1 : undefined).map(async (candidate) => {
+          await generateCandidate(
+            { ...this.ports, spent: (tokens) => this.spend(tokens) },
+            besides(job.shown, candidate, this.ports.now(), signal),
+          )
+          this.ports.meter.candidates('sampled', 1)
+        }),
+      )
+      job.left = job.left.filter((_, i) => done[i]?.status !== 'fulfilled')
+      const failed = done.find(({ status }) => status === 'rejected')
+      if (failed?.status === 'rejected') throw failed.reason
     } finally {
-      this.sampling = null
+      lease.release()
     }
   }
 

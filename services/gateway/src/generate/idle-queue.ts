@@ -1,70 +1,102 @@
 /**
- * Work of the operator for which the model has time while no client's request runs: judgements. A client's request
- * interrupts what runs, which starts again from its beginning once the model is idle; the oldest goes first.
+ * Work for which the model has time while no client's request runs: judgements of the operator and background
+ * candidates. A client's request interrupts what runs, which starts again from its beginning once the model is idle; the
+ * oldest goes first. Where requests never pause, one work at a time runs beside them, so that none waits for ever.
  */
 import { InstarError } from '@instar/events'
 import type { Running } from './running.ts'
 
+export type IdleWork = 'judgement' | 'candidates'
 /** `interrupted` counts each interruption; each work ends with one of the others. */
 export type IdleOutcome = 'done' | 'failed' | 'given_up' | 'refused' | 'interrupted'
 
 type IdlePorts = {
   /** The clients' requests. */
   running: Pick<Running, 'size'>
-  meter: (outcome: IdleOutcome) => void
+  /** Milliseconds of a clock that is never set. */
+  monotonic: () => number
+  meter: { idle: (work: IdleWork, outcome: IdleOutcome) => void; beside: (work: IdleWork) => void }
+}
+/**
+ * `most`: works of a kind that are held, waiting or running; one beyond is refused. `besideMs`: the oldest work that has
+ * waited so long runs beside requests; at most one begins in this time.
+ */
+type IdleSettings = { most: Readonly<Record<IdleWork, number>>; besideMs: number }
+
+type Held = {
+  work: IdleWork
+  /** When it began to wait. */
+  since: number
+  /** Set while it waits. */
+  start: ((beside: boolean) => void) | null
+  /** Set while it runs. */
+  interrupted: AbortController | null
+  /** It runs beside requests, and none interrupts it. */
+  beside: boolean
 }
 
-/** Works that run at a time. */
-const AT_ONCE = 4
+/** Works of a kind that run at a time; one of candidates is a whole group. */
+const AT_ONCE: Readonly<Record<IdleWork, number>> = { judgement: 4, candidates: 1 }
 
 export class IdleQueue {
   private readonly ports: IdlePorts
-  private readonly most: number
+  private readonly settings: IdleSettings
   /** In the order of arrival. */
-  private readonly held: { start: (() => void) | null; interrupted: AbortController | null }[] = []
+  private readonly held: Held[] = []
   private readonly stopped = new AbortController()
+  /** When a work last began beside requests. */
+  private besideAt = -Infinity
+  private timer: NodeJS.Timeout | null = null
 
-  /** `most`: works that are held, waiting or running; one beyond is refused. */
-  constructor(ports: IdlePorts, most: number) {
+  constructor(ports: IdlePorts, settings: IdleSettings) {
     this.ports = ports
-    this.most = most
+    this.settings = settings
   }
 
-  /** Works that are held. */
-  get size(): number {
-    return this.held.length
+  /** Works of a kind that are held. */
+  size(work: IdleWork): number {
+    return this.held.filter((one) => one.work === work).length
   }
 
   /**
-   * Runs `work` until it ends without an interruption. `signal` ends it early, with its reason. Throws `overloaded` if
-   * the queue is full, `stopping` after `stop`, or as `work`.
+   * Runs `run` until it ends without an interruption. `signal` ends it early, with its reason. `beside`: requests run
+   * too, so it should be short. Throws `overloaded` if too many are held, `stopping` after `stop`, or as `run`.
    */
-  async run<T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    if (this.held.length >= this.most) {
-      this.ports.meter('refused')
-      throw new InstarError('overloaded', 'Too many judgements wait for the model.')
+  async run<T>(
+    work: IdleWork,
+    signal: AbortSignal,
+    run: (signal: AbortSignal, beside: boolean) => Promise<T>,
+  ): Promise<T> {
+    const { meter, monotonic } = this.ports
+    if (this.size(work) >= this.settings.most[work]) {
+      meter.idle(work, 'refused')
+      throw new InstarError(
+        'overloaded',
+        `Too many ${work === 'judgement' ? 'judgements' : 'candidates'} wait for the model.`,
+      )
     }
-    const one: (typeof this.held)[number] = { start: null, interrupted: null }
+    const one: Held = { work, since: monotonic(), start: null, interrupted: null, beside: false }
     this.held.push(one)
     const ended = AbortSignal.any([signal, this.stopped.signal])
     try {
       for (;;) {
-        await this.idle(one, ended)
+        await this.turnOf(one, ended)
         const { signal: interrupted } = one.interrupted!
         try {
-          const result = await work(AbortSignal.any([ended, interrupted]))
-          this.ports.meter('done')
+          const result = await run(AbortSignal.any([ended, interrupted]), one.beside)
+          meter.idle(work, 'done')
           return result
         } catch (error) {
           ended.throwIfAborted()
           if (!interrupted.aborted) throw error
-          this.ports.meter('interrupted')
+          meter.idle(work, 'interrupted')
         } finally {
           one.interrupted = null
+          one.beside = false
         }
       }
     } catch (error) {
-      this.ports.meter(ended.aborted ? 'given_up' : 'failed')
+      meter.idle(work, ended.aborted ? 'given_up' : 'failed')
       throw error
     } finally {
       this.held.splice(this.held.indexOf(one), 1)
@@ -72,35 +104,58 @@ export class IdleQueue {
     }
   }
 
-  /** Interrupts what runs in favour of a client's request. */
+  /** Interrupts what runs in favour of a client's request, except a work that runs beside requests. */
   yield(): void {
-    for (const { interrupted } of this.held) interrupted?.abort(new InstarError('aborted', 'A request came first.'))
+    for (const { interrupted, beside } of this.held)
+      if (!beside) interrupted?.abort(new InstarError('aborted', 'A request came first.'))
   }
 
-  /** Called when no client's request waits for the model. */
+  /** Called when a client's request has ended. */
   wake(): void {
-    let free = AT_ONCE - this.held.filter(({ interrupted }) => interrupted !== null).length
+    const { running, meter } = this.ports
     for (const one of this.held) {
-      if (this.ports.running.size > 0 || free <= 0) return
-      if (one.start === null) continue
-      free -= 1
-      one.start()
+      if (running.size > 0) break
+      if (this.runs(one.work) < AT_ONCE[one.work]) one.start?.(false)
     }
+    const next = this.held.find(({ start }) => start !== null)
+    if (!next || running.size === 0 || this.held.some(({ beside }) => beside)) return
+    const { besideMs } = this.settings
+    const now = this.ports.monotonic()
+    const wait = Math.max(next.since, this.besideAt) + besideMs - now
+    if (wait > 0) return this.wakeIn(wait)
+    this.besideAt = now
+    meter.beside(next.work)
+    next.start!(true)
   }
 
   stop(): void {
+    if (this.timer) clearTimeout(this.timer)
     this.stopped.abort(new InstarError('stopping', 'The gateway is shutting down.'))
   }
 
+  private runs(work: IdleWork): number {
+    return this.held.filter((one) => one.work === work && one.interrupted !== null).length
+  }
+
+  private wakeIn(ms: number): void {
+    if (this.timer || this.stopped.signal.aborted) return
+    this.timer = setTimeout(() => {
+      this.timer = null
+      this.wake()
+    }, Math.ceil(ms))
+    this.timer.unref()
+  }
+
   /** Resolves when `one` may run; rejects with the reason of `ended`. */
-  private async idle(one: (typeof this.held)[number], ended: AbortSignal): Promise<void> {
+  private async turnOf(one: Held, ended: AbortSignal): Promise<void> {
     ended.throwIfAborted()
     const turn = Promise.withResolvers<void>()
     const end = (): void => turn.reject(ended.reason as Error)
     ended.addEventListener('abort', end, { once: true })
-    one.start = () => {
+    one.start = (beside) => {
       one.start = null
       one.interrupted = new AbortController()
+      one.beside = beside
       turn.resolve()
     }
     this.wake()

@@ -95,6 +95,49 @@ test('a judgement waits while a request runs, and a request interrupts it; it th
   }
 })
 
+test('where requests never pause, judgements and candidates run beside them one at a time, and none interrupts them', async () => {
+  const [running, judging, answered] = [gate(), gate(), gate()]
+  const metrics = createMetrics()
+  const rig = await startRig({
+    ports: { metrics },
+    settings: { besideMs: 1, candidates: 3 },
+    script: (_, prompt) => ({
+      text: prompt.includes('Judge') ? 'Good.' : 'Hello.',
+      before: () => {
+        if (prompt.includes('First')) return running.passed
+        if (!prompt.includes('Judge')) return undefined
+        judging.open()
+        return answered.passed
+      },
+    }),
+  })
+  const ask = (text: string) =>
+    rig.fetch('/v1/chat/completions', { json: { model: 'policy', temperature: 1, messages: [USER(text)] } })
+  const counted = async (line: string): Promise<void> => {
+    while (!(await metrics.text()).includes(line)) await rig.fetch('/health/live')
+  }
+  try {
+    const first = ask('First')
+    while (rig.engine.requests.length === 0) await rig.fetch('/health/live')
+    const judgement = rig.fetch(PATH, { json: ASKED })
+    await judging.passed
+    assert.equal((await ask('Second')).status, 200)
+    assert.equal(rig.engine.requests.length, 3, 'candidates wait for the judgement')
+    answered.open()
+    assert.equal(((await (await judgement).json()) as Judged).choices[0]!.message.content, 'Good.')
+    await counted('instar_background_candidates_total{outcome="sampled"} 2')
+    await counted('instar_work_beside_requests_total{work="candidates"} 2')
+    await counted('instar_work_beside_requests_total{work="judgement"} 1')
+    assert.deepEqual([rig.engine.aborted, await outcomes(metrics)], [0, { done: 1 }])
+    running.open()
+    assert.equal((await first).status, 200)
+  } finally {
+    running.open()
+    answered.open()
+    await rig.stop()
+  }
+})
+
 test('only an operator may ask: the admin token, or a key with the scope admin', async () => {
   const [plain, admin] = ['plain', 'admin'].map((id) => ({ id, token: tokenFor(id, randomBytes(24).toString('hex')) }))
   const keyOf = ({ id, token }: { id: string; token: string }, scopes?: string[]) => ({

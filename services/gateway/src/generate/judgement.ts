@@ -1,6 +1,6 @@
 /**
  * `/admin/judge/chat/completions`: the base weights answer the scorer, as a judge of turns. Such an answer is no turn:
- * nothing of it is written to the log. It is sampled while no client's request runs (idle-queue.ts).
+ * nothing of it is written to the log. It is sampled while no client's request runs, or beside one (idle-queue.ts).
  */
 import { asInstarError, DIALECTS, parseJson } from '@instar/dialects'
 import { contextLengthExceeded, InstarError } from '@instar/events'
@@ -39,7 +39,7 @@ export const judge = async (ports: Ports, { body, response, revoked }: Judgement
   const deadline = startDeadline(ports.answerTimeoutMs, controller, revoked)
   try {
     const asked = await prepared(ports, body)
-    const { content, finish, tokens } = await ports.idle.run(controller.signal, (signal) =>
+    const { content, finish, tokens } = await ports.idle.run('judgement', controller.signal, (signal) =>
       generate(ports, asked, signal),
     )
     const promptTokens = asked.request.prompt.length

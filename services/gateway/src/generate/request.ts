@@ -56,7 +56,6 @@ export const requesting = async <T>(
   let placed = false
   const takePlace = (): void => {
     if (placed) return
-    ports.background.yield()
     ports.idle.yield()
     checkQueue(ports)
     ports.running.add(controller)
@@ -77,7 +76,6 @@ export const requesting = async <T>(
     deadline.clear()
     ;(lease as Lease | null)?.release()
     ports.running.delete(controller)
-    ports.background.wake()
     ports.idle.wake()
     response.off('close', gone)
   }
