@@ -3,6 +3,7 @@
  * JSON.
  */
 import type { ChatMessage } from '@instar/engine/port'
+import { createContext, Script } from 'node:vm'
 import { z } from 'zod'
 import { checkProbe } from '../../../../models/tiny/recipe/probe.ts'
 import type { AskJudge } from './probe-judge.ts'
@@ -22,6 +23,24 @@ const judgeCheck = z.strictObject({ judge: z.string().min(1).max(2000) })
 export type Check = (answer: string) => boolean | Promise<boolean>
 /** What a check by a judge needs: the probe's messages, and the judge; null: none is configured. */
 export type Judged = { messages: readonly ChatMessage[]; ask: AskJudge | null }
+
+/** Milliseconds for one answer: patterns are the operator's and answers the model's, on the thread that serves. */
+const LIMIT_MS = 1000
+const limited: { check: () => boolean } = { check: () => false }
+const context = createContext(limited)
+const script = new Script('check()')
+
+/** An answer on which the check throws or takes longer than LIMIT_MS does not pass it. */
+const bounded =
+  (check: (answer: string) => boolean): Check =>
+  (answer) => {
+    limited.check = () => check(answer)
+    try {
+      return script.runInContext(context, { timeout: LIMIT_MS }) as boolean
+    } catch {
+      return false
+    }
+  }
 
 /** JSON inside one code fence, or the whole answer. */
 const jsonText = (answer: string): string => /^\s*```(?:json)?\s*\n([\s\S]*?)\n?\s*```\s*$/.exec(answer)?.[1] ?? answer
@@ -57,16 +76,16 @@ export const compileCheck = (check: unknown, { messages, ask }: Judged = { messa
     const { regex, not, flags = '' } = matches(regexCheck, check)
     if (/[gy]/.test(flags)) throw new RangeError('check.flags: g and y are not allowed')
     const [wanted, unwanted] = [new RegExp(regex, flags), not === undefined ? null : new RegExp(not, flags)]
-    return (answer) => wanted.test(answer) && !unwanted?.test(answer)
+    return bounded((answer) => wanted.test(answer) && !unwanted?.test(answer))
   }
   if ('json-schema' in check) {
     const schema = z.fromJSONSchema(
       matches(schemaCheck, check)['json-schema'] as Parameters<typeof z.fromJSONSchema>[0],
     )
-    return (answer) => {
+    return bounded((answer) => {
       const parsed = parseJson(jsonText(answer))
       return parsed !== null && schema.safeParse(parsed.value).success
-    }
+    })
   }
   if ('judge' in check) {
     const { judge: criterion } = matches(judgeCheck, check)
