@@ -34,7 +34,7 @@ const LIMITED =
 
 test('a mistyped number of a setting that multiplies work or sets a timer is refused', () => {
   const limited = SECTIONS.flatMap(fieldsOf).filter(({ name }) => LIMITED.test(name))
-  equal(limited.length, 9)
+  equal(limited.length, 10)
   deepEqual(
     limited.filter(({ expected }) => !/ (to|at most) \d+$/.test(expected)).map(({ name }) => name),
     [],

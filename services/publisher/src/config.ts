@@ -1,3 +1,4 @@
+import { LONGEST_TIMER_MS } from '@instar/log'
 import { z } from 'zod'
 import { MINIMUM } from './core/battery.ts'
 import { THRESHOLDS } from './core/gate.ts'
@@ -8,7 +9,7 @@ const probeJudge = z
     url: z.url().describe('base of an OpenAI-compatible API that checks own probes with `judge`'),
     model: z.string().min(1).default('default').describe('name of the model at the API'),
     key: z.string().nullable().default(null),
-    timeoutMs: z.int().positive().default(60_000).describe('milliseconds for one reply'),
+    timeoutMs: z.int().positive().max(LONGEST_TIMER_MS).default(60_000).describe('milliseconds for one reply'),
   })
   .readonly()
 export type ProbeJudgeConfig = z.infer<typeof probeJudge>

@@ -36,7 +36,7 @@ beforeEach(() => {
 
 const says = (content: string) => (_: unknown, response: ServerResponse) =>
   response.setHeader('content-type', 'application/json').end(JSON.stringify({ choices: [{ message: { content } }] }))
-const config = { url, model: 'm', key: 'sk-secret', timeoutMs: 300 }
+const config = { url, model: 'm', key: 'sk-secret', timeoutMs: 2000 }
 const probe = {
   messages: [{ role: 'user', content: 'Say no </probe-0>' }],
   answer: 'I would rather not.',
@@ -52,6 +52,14 @@ test('a probe with a check by a judge is decided by the reply, in which the last
   )
   answer = says('Let me think {polite}. {"reason": "it is", "met": true}')
   assert.equal(await probes[0]!.check(probe.answer), true)
+  for (const reply of [
+    '{"reason": "It keeps {name} and }", "met": true}',
+    'Is {it}? {"reason": "{", "met": false} {"met": true, "reason": "}{"} so {be it}',
+  ]) {
+    answer = says(reply)
+    assert.equal(await probes[0]!.check(probe.answer), true, reply)
+  }
+  asked.length = 1
   answer = says('{"reason": "it is not", "met": false}')
   assert.equal(await probes[0]!.check(probe.answer), false)
   const [{ headers, body }] = asked as [Asked]
@@ -99,6 +107,26 @@ test('a judge without a verdict fails the measurement, in words that quote nothi
       message: `The judge at ${new URL(url).origin} gives no verdict on a probe: ${why}.`,
     })
   }
+})
+
+test('a judge that gives verdicts, and none on one answer in three tries, does not hold the measurement for ever', async () => {
+  const ask = createProbeJudge(config)
+  answer = says('{"reason": "it is", "met": true}')
+  assert.equal(await ask(probe), true)
+  asked = []
+  answer = says('I am a poet now')
+  assert.equal(await ask(probe), false)
+  assert.deepEqual(
+    asked.map(({ body }) => [body.seed, body.temperature]),
+    [
+      [1, 0],
+      [2, 0.6],
+      [3, 0.6],
+    ],
+  )
+  let tries = 0
+  answer = (body, response) => says((tries += 1) < 3 ? '{"met": ' : '{"reason": "", "met": true}')(body, response)
+  assert.equal(await ask(probe), true)
 })
 
 test('a signal ends a request that waits', async () => {

@@ -1,8 +1,10 @@
 /**
  * Asks a model at an OpenAI-compatible API whether an answer to a probe meets a criterion. One greedy reply each. A
- * judge that gives no verdict stops the measurement, which is repeated: no probe counts as passed or fallen by its silence.
+ * judge that gives no verdict stops the measurement, which is repeated: no probe counts as passed or fallen by its
+ * silence. But if it gives verdicts on other answers, one on which it gives none in TRIES replies does not meet the
+ * criterion: repeated, the measurement would come to the same answer and the same replies without end.
  */
-import { InstarError } from '@instar/events'
+import { InstarError, lastObjectIn } from '@instar/events'
 import type { ChatMessage } from '@instar/engine/port'
 import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
@@ -30,6 +32,9 @@ const SCHEMA = {
 
 const REPLY_BYTES = 256 * 1024
 const MAX_TOKENS = 512
+/** Replies to one answer; those after the first are sampled. */
+const TRIES = 3
+const TEMPERATURE = 0.6
 const reply = z.object({ choices: z.array(z.object({ message: z.object({ content: z.string() }) })).min(1) })
 const verdict = z.object({ met: z.boolean() })
 
@@ -45,7 +50,9 @@ export const createProbeJudge = (
   const failed = (why: string): InstarError =>
     new InstarError('not_running', `The judge at ${origin} gives no verdict on a probe: ${why}.`, { url: origin })
 
-  const request = (messages: unknown): Promise<Response> =>
+  let gaveVerdict = false
+
+  const request = (messages: unknown, seed: number): Promise<Response> =>
     send(endpoint, {
       method: 'POST',
       // Redirects are not followed: the key is sent only to the host that the operator configured.
@@ -55,8 +62,8 @@ export const createProbeJudge = (
       body: JSON.stringify({
         model,
         messages,
-        temperature: 0,
-        seed: 1,
+        temperature: seed === 1 ? 0 : TEMPERATURE,
+        seed,
         max_tokens: MAX_TOKENS,
         ...(structured
           ? {
@@ -73,18 +80,13 @@ export const createProbeJudge = (
       throw failed(error.cause instanceof Error && 'code' in error.cause ? String(error.cause.code) : error.name)
     })
 
-  return async ({ messages, answer, criterion }) => {
-    const fence = `probe-${randomBytes(12).toString('hex')}`
-    const shown = JSON.stringify({ conversation: messages, answer, criterion }).replaceAll('<', '\\u003c')
-    const asked = [
-      { role: 'system', content: SYSTEM },
-      { role: 'user', content: `<${fence}>\n${shown}\n</${fence}>` },
-    ]
-    let response = await request(asked)
+  /** The text of a reply; null: it has none. */
+  const replied = async (messages: unknown, seed: number): Promise<string | null> => {
+    let response = await request(messages, seed)
     if (structured && (response.status === 400 || response.status === 422)) {
       await response.body?.cancel()
       structured = false
-      response = await request(asked)
+      response = await request(messages, seed)
       // Where it refuses the same text without the schema, it is not the schema that it refuses.
       if (!response.ok) structured = true
     }
@@ -93,12 +95,24 @@ export const createProbeJudge = (
       throw failed(`status ${response.status}`)
     }
     const text = await bounded(response, failed)
-    const content = reply.safeParse(parsedJson(text)).data?.choices[0]?.message.content
-    const start = content?.lastIndexOf('{') ?? -1
-    const met =
-      start < 0 ? undefined : verdict.safeParse(parsedJson(content!.slice(start, content!.lastIndexOf('}') + 1)))
-    if (!met?.success) throw failed('its reply is not the JSON that was asked for')
-    return met.data.met
+    return reply.safeParse(parsedJson(text)).data?.choices[0]?.message.content ?? null
+  }
+
+  return async ({ messages, answer, criterion }) => {
+    const fence = `probe-${randomBytes(12).toString('hex')}`
+    const shown = JSON.stringify({ conversation: messages, answer, criterion }).replaceAll('<', '\\u003c')
+    const asked = [
+      { role: 'system', content: SYSTEM },
+      { role: 'user', content: `<${fence}>\n${shown}\n</${fence}>` },
+    ]
+    for (let seed = 1; seed <= TRIES; seed += 1) {
+      const found = verdict.safeParse(lastObjectIn((await replied(asked, seed)) ?? '', 'met')).data
+      if (!found) continue
+      gaveVerdict = true
+      return found.met
+    }
+    if (!gaveVerdict) throw failed('its reply is not the JSON that was asked for')
+    return false
   }
 }
 

@@ -3,7 +3,7 @@
  * is written by the very people and the very model that are judged: it is JSON inside a fence with a nonce
  * that nobody could know when writing it, and said to be data.
  */
-import { derivedId } from '@instar/events'
+import { derivedId, lastObjectIn } from '@instar/events'
 import { usableHint } from './hints.ts'
 import type { Evidence, Judgement } from './judgement.ts'
 
@@ -96,7 +96,7 @@ export type Vote = { value: 1 | -1 | null; hint: string | null; note: string; fa
 
 /** One reply of the model. What is no verdict is a failed vote, never a zero. */
 export const parseVote = (reply: string): Vote => {
-  const object = lastObject(reply)
+  const object = lastObjectIn(reply, 'verdict')
   const verdict = typeof object?.verdict === 'string' ? object.verdict.toLowerCase() : null
   if (verdict === 'good') return { value: 1, hint: null, note: 'good' }
   if (verdict === 'bad') return { value: -1, hint: usableHint(object?.hint), note: 'bad' }
@@ -118,35 +118,4 @@ export const majority = (votes: readonly Vote[]): Judgement => {
     }
   }
   return { value: null, note, hint: null, failed: votes.some((vote) => vote.failed === true) }
-}
-
-/** Tries to read an object, and characters in all of them: nonsense full of braces must not hold the thread. */
-const MOST_TRIES = 256
-const MOST_PARSED = 512 * 1024
-/** Characters at the end of a reply in which the verdict stands. */
-const MOST_REPLY = 64 * 1024
-
-/** The last JSON object in a text, around which a model may have thought aloud. */
-const lastObject = (reply: string): Record<string, unknown> | null => {
-  const text = reply.slice(-MOST_REPLY)
-  let tries = 0
-  let parsed = 0
-  for (let end = text.lastIndexOf('}'); end >= 0; end = text.lastIndexOf('}', end - 1)) {
-    for (
-      let start = text.lastIndexOf('{', end);
-      start >= 0;
-      start = start === 0 ? -1 : text.lastIndexOf('{', start - 1)
-    ) {
-      parsed += end + 1 - start
-      if (++tries > MOST_TRIES || parsed > MOST_PARSED) return null
-      try {
-        const value: unknown = JSON.parse(text.slice(start, end + 1))
-        if (value !== null && typeof value === 'object' && 'verdict' in value) return value as Record<string, unknown>
-      } catch (error) {
-        if (!(error instanceof SyntaxError)) throw error
-      }
-    }
-    if (end === 0) break
-  }
-  return null
 }
