@@ -42,9 +42,34 @@ export const partitionsOf = (text: string): Partial<Record<Topic, number>> | nul
     : null
 }
 
+/** Variables with a secret; a file of secrets is named in others. */
+const SECRETS = /^(DATABASE_URL|.*_(KEY|TOKEN|PASSWORD))$/
+const MAX_SHOWN = 200
+
+/**
+ * The variable as a message shows it: without the value of a secret, without the user of a URL (the text up to the last
+ * `@`) and without its query, which may hold a key.
+ */
+export const shownVariable = (name: string, value: string): string => {
+  if (SECRETS.test(name)) return name
+  const text = value.replace(/^.*@/s, '…@').replace(/\?.*$/s, '?…')
+  return `${name}=${text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text}`
+}
+
 const ENGINE_PREFIXES = ENGINE_KINDS.map((kind) => `${kind}+`)
   .join(', ')
   .replace(/, ([^,]*)$/, ' or $1')
+
+/** A user in a URL: messages and records show it, and no request would send it. */
+const hasUser = (value: string): boolean => /\/\/[^/?#]*@/.test(value)
+const withoutUser = (instead: string) => ({
+  check: (value: string) => !hasUser(value),
+  message: `contains a user, and messages show this address; set ${instead} instead`,
+})
+const engineAddress = withoutUser('INSTAR_ENGINE_KEY')
+const judgeAddress = withoutUser('INSTAR_JUDGE_KEY')
+const gatewayAddress = withoutUser('INSTAR_KEY')
+const logAddress = withoutUser('INSTAR_KAFKA_USERNAME and INSTAR_KAFKA_PASSWORD')
 
 export const environment = z
   .object({
@@ -54,6 +79,7 @@ export const environment = z
     INSTAR_LOG: z
       .string()
       .regex(/^(embedded|kafka:\/\/.+)$/, 'must be `embedded` or kafka://host:port,…')
+      .refine(logAddress.check, logAddress.message)
       .default('embedded'),
     INSTAR_ENGINE: z
       .string()
@@ -61,6 +87,7 @@ export const environment = z
         new RegExp(`^(embedded|(${ENGINE_KINDS.join('|')})\\+https?://.+)$`),
         `must be \`embedded\`, or ${ENGINE_PREFIXES} followed by http://…/v1`,
       )
+      .refine(engineAddress.check, engineAddress.message)
       .default('embedded'),
     INSTAR_LEARN_ENGINE: z.enum(['auto', 'onnx', 'wasm', 'tfjs-node']).default('auto'),
     INSTAR_ENGINE_MODEL: z.string().optional(),
@@ -92,10 +119,10 @@ export const environment = z
       .optional(),
     INSTAR_REPLICATION: z.coerce.number().int().min(1).max(9).default(1),
     INSTAR_JUDGE: z.string().optional(),
-    INSTAR_JUDGE_URL: z.url().optional(),
+    INSTAR_JUDGE_URL: z.url().refine(judgeAddress.check, judgeAddress.message).optional(),
     INSTAR_JUDGE_MODEL: z.string().optional(),
     INSTAR_JUDGE_KEY: z.string().optional(),
-    INSTAR_GATEWAY: z.url().optional(),
+    INSTAR_GATEWAY: z.url().refine(gatewayAddress.check, gatewayAddress.message).optional(),
     INSTAR_SETTINGS: z.string().optional(),
     INSTAR_OPEN: flag.default(false),
     INSTAR_KEYS: z.string().optional(),

@@ -2,7 +2,7 @@
 import { InstarError } from '@instar/events/errors'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { adminTokenIn, environment, REQUIREMENTS, type ParsedEnvironment } from './environment.ts'
+import { adminTokenIn, environment, REQUIREMENTS, shownVariable, type ParsedEnvironment } from './environment.ts'
 import type { EnvironmentValue } from './learning/resolve.ts'
 import type { SettingsSource } from './learning/settings-file.ts'
 
@@ -22,9 +22,13 @@ export const readSettings = (env: Environment, cwd: string): Settings => {
   if (!parsed.success) {
     const issue = parsed.error.issues[0]
     const name = String(issue?.path[0] ?? 'The environment')
-    throw new InstarError('bad_request', `${name}=${set[name] ?? ''}: ${issue?.message ?? 'invalid value'}`, {
-      field: name,
-    })
+    throw new InstarError(
+      'bad_request',
+      `${shownVariable(name, set[name] ?? '')}: ${issue?.message ?? 'invalid value'}`,
+      {
+        field: name,
+      },
+    )
   }
   const unmet = REQUIREMENTS.find(
     ({ path: name, required }) => set[name] !== undefined && required.every((other) => set[other] === undefined),
