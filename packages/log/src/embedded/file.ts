@@ -66,9 +66,16 @@ export const createFolder = (folder: string): void => {
   }
 }
 
-/** Creates the file with mode 0600. SQLite gives its -wal and -shm files the permissions of the database. */
+/**
+ * Creates the file with mode 0600. SQLite gives its -wal and -shm files the permissions of the database. An existing file
+ * is not opened, since closing it would release the POSIX locks that this process has on it.
+ */
 const makePrivate = (file: string): void => {
-  closeSync(openSync(file, 'a', 0o600))
+  try {
+    closeSync(openSync(file, 'wx', 0o600))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  }
   for (const path of [file, `${file}-wal`, `${file}-shm`]) if (existsSync(path)) restrictMode(path, 0o600)
 }
 

@@ -50,7 +50,7 @@ describe('embedded log: a folder', () => {
     await reopened.close()
   })
 
-  feature('refuses a second writing process', async (_, folder) => {
+  const refusesProcess = async (folder: string): Promise<void> => {
     const child = spawn(
       process.execPath,
       run('writer', new URL('../../../../test/kit/event-log/embedded.ts', import.meta.url).href, folder, '0'),
@@ -60,6 +60,14 @@ describe('embedded log: a folder', () => {
     const [errors, [code]] = await Promise.all([text(child.stderr), once(child, 'exit')])
     assert.equal(code, 1)
     assert.match(errors, /code: 'data_in_use'/)
+  }
+
+  feature('refuses a second writing process', (_, folder) => refusesProcess(folder))
+
+  feature('keeps its lock after another attempt of this process to open it', async ({ log }, folder) => {
+    await assert.rejects(openEmbeddedLog({ folder }), refused('data_in_use'))
+    await refusesProcess(folder)
+    await log.append([note('k', 'still the only writer')])
   })
 
   feature('can be read, and not written, by a reader beside the writer', async ({ log }, folder) => {
