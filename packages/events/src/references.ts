@@ -43,11 +43,12 @@ export const storeBody = (
 }
 
 /**
- * The whole body. `middle`: the inline bytes, or those of the blob; `earlier`: the whole body of the turn
- * `stored.from`.
+ * The whole body; null if the earlier one is shorter than the record says. `middle`: the inline bytes, or those of the
+ * blob; `earlier`: the whole body of the turn `stored.from`.
  */
-export const expandBody = (stored: StoredBody, middle: Uint8Array, earlier: Uint8Array | null): Uint8Array => {
+export const expandBody = (stored: StoredBody, middle: Uint8Array, earlier: Uint8Array | null): Uint8Array | null => {
   if (stored.from === null || !earlier) return middle
+  if (stored.prefix < 0 || stored.suffix < 0 || Math.max(stored.prefix, stored.suffix) > earlier.length) return null
   const body = new Uint8Array(stored.prefix + middle.length + stored.suffix)
   body.set(earlier.subarray(0, stored.prefix), 0)
   body.set(middle, stored.prefix)

@@ -208,6 +208,29 @@ test('a body with another digest, a prompt with another length, and turns that r
   await assert.rejects(short.reader().promptIds(nameOf(0)), refused('bad_record'))
 })
 
+test('references without end, and a body that needs more bytes than the earlier one has, throw bad_record', async () => {
+  const session = new Session()
+  const large = Buffer.from('one '.repeat(40))
+  const storedBody = { prefix: 100, suffix: 0 }
+  await session.add(large, [1], [2], {
+    storedBody: { ...storedBody, from: nameOf(1) },
+    prompt: { from: nameOf(1), prefix: 1, ids: [], length: 1 },
+  })
+  await session.add(large, [1], [2], {
+    storedBody: { ...storedBody, from: nameOf(0) },
+    prompt: { from: nameOf(0), prefix: 1, ids: [], length: 1 },
+  })
+  const reader = session.reader()
+  for (const read of [reader.body, reader.promptIds, reader.depths])
+    await assert.rejects(read(nameOf(0)), refused('bad_record'))
+  for (const part of [{ prefix: 2 ** 31 - 1 }, { suffix: 2 ** 31 - 1 }, { prefix: -1 }]) {
+    const other = new Session()
+    await other.add(large, [1], [2])
+    await other.add(large, [1], [2], { storedBody: { from: nameOf(0), prefix: 0, suffix: 0, ...part } })
+    await assert.rejects(other.reader().body(nameOf(1)), refused('bad_record'))
+  }
+})
+
 test('an id that is no turn on the log throws unknown_turn', async () => {
   const session = new Session()
   await session.addTurns(1)

@@ -8,6 +8,7 @@ import {
   expandBody,
   expandIds,
   InstarError,
+  MAX_DEPTH,
   type TurnAborted,
   type TurnCaptured,
   type TurnSampled,
@@ -44,7 +45,8 @@ const sizeOf = ({ body, text, prompt, ids }: TurnRecord): number =>
 /**
  * `records`: maximum number of cached records; their bytes are limited to `BYTES_PER_RECORD` for each. `bodyBytes`:
  * maximum bytes of cached bodies. `positionOf`: the position of a turn's record. The methods throw `unknown_turn` for a
- * turn that is not on the log and `bad_record` if a body or prompt does not match its record.
+ * turn that is not on the log and `bad_record` if a body or prompt does not match its record, or needs more than
+ * `MAX_DEPTH` other turns.
  */
 export const createTurnReader = (log: EventLog, positionOf: PositionOf, records = 256, bodyBytes = 0): TurnReader => {
   const cache = new LruCache<TurnRecord>(records, records * BYTES_PER_RECORD, sizeOf)
@@ -67,14 +69,21 @@ export const createTurnReader = (log: EventLog, positionOf: PositionOf, records 
     return event
   }
 
-  const body = async (turn: string): Promise<Uint8Array> => {
+  /** Records of another program may refer to turns without end. `left`: the references that may follow. */
+  const countDown = (turn: string, left: number): number => {
+    if (left > 0) return left - 1
+    throw new InstarError('bad_record', `turn ${turn} is at the end of more than ${MAX_DEPTH} references`, { turn })
+  }
+
+  const body = async (turn: string, left = MAX_DEPTH): Promise<Uint8Array> => {
     const cached = bodies.get(turn)
     if (cached) return cached
     const event = await record(turn)
     const stored = event.body
     const middle = stored.blob === null ? stored.written.bytes : await getBlob(log, stored.blob, event.at)
-    const whole = expandBody(stored, middle, stored.from === null ? null : await body(stored.from))
-    if (contentSha(whole) !== stored.sha256)
+    const earlier = stored.from === null ? null : await body(stored.from, countDown(turn, left))
+    const whole = expandBody(stored, middle, earlier)
+    if (whole === null || contentSha(whole) !== stored.sha256)
       throw new InstarError('bad_record', `the body of turn ${turn} does not match the SHA-256 in its record`, {
         turn,
         expected: stored.sha256,
@@ -83,9 +92,10 @@ export const createTurnReader = (log: EventLog, positionOf: PositionOf, records 
     return whole
   }
 
-  const promptIds = async (turn: string): Promise<number[]> => {
+  const promptIds = async (turn: string, left = MAX_DEPTH): Promise<number[]> => {
     const { prompt } = await record(turn)
-    const ids = expandIds(prompt, prompt.from === null ? null : await idsWithAnswer(prompt.from))
+    const earlier = prompt.from === null ? null : await idsWithAnswer(prompt.from, countDown(turn, left))
+    const ids = expandIds(prompt, earlier)
     if (ids.length !== prompt.length)
       throw new InstarError(
         'bad_record',
@@ -96,18 +106,21 @@ export const createTurnReader = (log: EventLog, positionOf: PositionOf, records 
   }
 
   /** The prompt and answer ids of a turn. */
-  const idsWithAnswer = async (turn: string): Promise<number[]> => [
-    ...(await promptIds(turn)),
+  const idsWithAnswer = async (turn: string, left: number): Promise<number[]> => [
+    ...(await promptIds(turn, left)),
     ...(await record(turn)).ids,
   ]
 
-  const depths = async (turn: string): Promise<{ body: number; ids: number }> => {
-    const event = await record(turn)
-    return {
-      body: event.body.from === null ? 0 : 1 + (await depths(event.body.from)).body,
-      ids: event.prompt.from === null ? 0 : 1 + (await depths(event.prompt.from)).ids,
-    }
+  const depth = async (turn: string, part: 'body' | 'prompt', left = MAX_DEPTH): Promise<number> => {
+    const { from } = (await record(turn))[part]
+    return from === null ? 0 : 1 + (await depth(from, part, countDown(turn, left)))
   }
 
-  return { record, body, cacheBody, promptIds, depths }
+  return {
+    record,
+    body: (turn) => body(turn),
+    cacheBody,
+    promptIds: (turn) => promptIds(turn),
+    depths: async (turn) => ({ body: await depth(turn, 'body'), ids: await depth(turn, 'prompt') }),
+  }
 }
