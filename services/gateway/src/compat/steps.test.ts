@@ -1,6 +1,6 @@
 /** `/submit_steps` and `/generate`: time limit, queue, cancellation. */
 import { deepEqual, equal, ok } from 'node:assert/strict'
-import { InstarError } from '@instar/events'
+import { decodeRecord, InstarError } from '@instar/events'
 import { test, type TestContext } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { ScoreRequest } from '@instar/engine/port'
@@ -209,4 +209,30 @@ test('other requests are served while many steps are read', async (t) => {
   counting = false
   await counted
   ok(turns - atFirst >= many, `${turns - atFirst} turns of the event loop`)
+})
+
+test('a step and its reward are not of the future, whatever times it names', async (t) => {
+  const rig = await rigOf(t, { engine: new ScoringEngine(agreeing) })
+  const before = Date.now()
+  const response = await rig.fetch('/submit_steps', {
+    json: {
+      steps: [
+        step('t', {
+          timestamp: 9e13,
+          metadata: { finished_at: '5000-01-01T00:00:00Z', first_token_at: 9e13 },
+          reward: 1,
+        }),
+        step('u', { timestamp: 1000, metadata: { finished_at: 2000 } }),
+      ],
+    },
+  })
+  equal(response.status, 200)
+  const [late, early] = (await turnsOf(rig.log)).toSorted((a, b) => b.at - a.at)
+  for (const at of [late!.at, late!.firstTokenAt, late!.finishedAt]) ok(at >= before && at <= Date.now(), `${at}`)
+  deepEqual([early!.at, early!.finishedAt], [1_000_000, 2_000_000])
+  for await (const records of rig.log.read('turns'))
+    for (const record of records) {
+      const { event } = decodeRecord(record)
+      if (event.type === 'FeedbackGiven') ok(event.at <= Date.now(), `${event.at}`)
+    }
 })

@@ -56,7 +56,7 @@ type MadeOf = { made: Made[]; blob: { bytes: Uint8Array; sha256: string } | null
 
 /**
  * `there`: ids of turns that are on the log; new turns do not share content with them. `now`: the time of records
- * without one.
+ * without one, and the latest of all.
  */
 export const turnsOf = (
   imported: ImportedRequest,
@@ -71,8 +71,9 @@ export const turnsOf = (
   const { after, stateFrom } = lastAnswer(request.messages)
   const base = followed ?? so.recent.at(-1)
   const body = storeBody(imported.raw, base?.leant ? leanOn(base.turn, base.body, base.bodyDepth) : null)
-  const at = imported.times.at ?? now
-  const finishedAt = Math.max(at, imported.times.finishedAt ?? at)
+  // A time of the future would count its key as active, and its turn as the newest, until it comes.
+  const at = Math.min(imported.times.at ?? now, now)
+  const finishedAt = Math.max(at, Math.min(imported.times.finishedAt ?? at, now))
   const firstTokenAt = Math.min(finishedAt, Math.max(at, imported.times.firstTokenAt ?? finishedAt))
   const kind = imported.kind ?? kindOf(imported.headers, request, so.hadTools)
   const subject = imported.subject ?? subjectOf(imported.user, reading.key, session)
@@ -150,7 +151,11 @@ export const turnsOf = (
       ids: exact ? [...(promptIds ?? []), ...turn.ids] : [],
       idsDepth: ids.depth,
     })
-    return { turn, inexact, feedback: said.rewards.map((reward) => feedbackOf(turn, reward, finishedAt)) }
+    return {
+      turn,
+      inexact,
+      feedback: said.rewards.map((reward) => feedbackOf(turn, reward, Math.min(reward.at ?? finishedAt, now))),
+    }
   })
   if (kind === 'main') so.hadTools = request.tools.length > 0 || bringsResults(request.messages)
   so.recent = [...so.recent, ...recent].slice(-MAX_RECENT_TURNS)
@@ -210,8 +215,8 @@ const followedBy = ({ promptIds, request }: ImportedRequest, recent: readonly Re
 
 const feedbackOf = (
   turn: TurnCaptured,
-  { id, value, comment, at }: ImportedAnswer['rewards'][number],
-  finishedAt: number,
+  { id, value, comment }: ImportedAnswer['rewards'][number],
+  at: number,
 ): FeedbackGiven => ({
   type: 'FeedbackGiven',
   id:
@@ -223,5 +228,5 @@ const feedbackOf = (
   comment: comment === null ? null : written(comment),
   subject: turn.subject,
   key: turn.key,
-  at: at ?? finishedAt,
+  at,
 })
