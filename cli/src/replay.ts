@@ -1,5 +1,12 @@
 /** Runs a replay in this process and parses its options: for `instar replay` and for the gateway's /admin/replay. */
-import { InstarError, type TurnsState } from '@instar/events'
+import {
+  decodeRecord,
+  InstarError,
+  type Event,
+  type LineStarted,
+  type LogRecord,
+  type TurnsState,
+} from '@instar/events'
 import { createTurnReader, type EventLog } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/engine/port'
 import {
@@ -11,6 +18,7 @@ import {
   readEvidence,
   scorerConfig,
   withAgreement,
+  withNegation,
   type ClaimTable,
   type GatewayAddress,
 } from '@instar/scorer'
@@ -96,15 +104,37 @@ const createRescore =
     // Values need the agreement of people on the branch, as on the line that it replays.
     const claims: ClaimTable = new Map()
     let judged = 0
+    const started = startOf(run.log, run.policy)
+    started.catch(() => undefined)
     return async (turn, related) => {
       const asked = run.turns.turns.get(turn)
-      const judgement = await judgeTurn(judges, { feedback: null }, await readEvidence(reader, turn, related), signal)
+      const evidence = await readEvidence(reader, turn, related)
+      const judgement = withNegation(await judgeTurn(judges, { feedback: null }, evidence, signal), await started)
       if (!asked) return judgement
       const { verdicts, ...result } = withAgreement(claims, asked, judgement, config.agreement)
       foldClaim(claims, { verdicts, policy: asked.policy }, judged++)
       return { ...result, verdicts }
     }
   }
+
+/** The record that began the policy's line; null: it is not on the log. */
+const startOf = async (log: EventLog, policy: string): Promise<LineStarted | null> => {
+  for await (const records of log.read('weights'))
+    for (const record of records) {
+      const event = decoded(record)
+      if (event?.type === 'LineStarted' && event.policy === policy) return event
+    }
+  return null
+}
+
+/** Null for a record that cannot be read, which every service skips. */
+const decoded = (record: LogRecord): Event | null => {
+  try {
+    return decodeRecord(record).event
+  } catch {
+    return null
+  }
+}
 
 /** Parses a version (`3`, `v3`) or a date that `Date.parse` accepts. `name`: of the option. Throws `bad_request`. */
 export const parseBound = (text: string | undefined, name: string): Bound => {

@@ -44,6 +44,7 @@ export { evolve, forgetWork, initialState, type ScorerState } from './core/state
 export { settle, type Evidence, type Judged, type Judgement } from './core/judgement.ts'
 export { claimIn, foldClaim, withAgreement, type ClaimTable } from './core/claims.ts'
 export { hintKind } from './core/hints.ts'
+export { withNegation } from './core/negation.ts'
 export { hintOfWords, judgeReaction } from './core/reactions/judge.ts'
 export { readEvidence } from './shell/evidence.ts'
 export { judgeTurn, type Judge } from './shell/judges.ts'

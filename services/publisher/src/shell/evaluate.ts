@@ -9,6 +9,7 @@ import { batteryOf, batterySettings } from '../core/battery.ts'
 import { fallsToReject } from '../core/falls.ts'
 import type { Figures } from '../core/gate.ts'
 import { ask, askBase, cutShare, fixedPrompts, SEED, tokensOf, type BaseProgress, type MeasurePorts } from './base.ts'
+import { measureNegation } from './negation.ts'
 import type { Probe, ProbeSet } from './probes.ts'
 
 type EvaluatePorts = Omit<MeasurePorts, 'now'> & { log: EventLog; reader: TurnReader; probes: ProbeSet }
@@ -144,6 +145,7 @@ export const measureBase = async (
   const prompts = fixedPrompts(ports.model, ports.probes, config)
   const recorded = {
     ...batterySettings(answers),
+    ...(await measureNegation(ports, ports.probes, config)),
     ...(answers.kept.length > 0 ? { content: 1 } : {}),
   }
   if (prompts.length === 0) return recorded

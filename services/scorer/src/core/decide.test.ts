@@ -1,7 +1,7 @@
 /** Decisions of the scorer's core on constructed histories. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Event } from '@instar/events'
+import { readWritten, type Event } from '@instar/events'
 import {
   closeIdle,
   decide,
@@ -380,4 +380,32 @@ test('turns of a discarded session are skipped with that reason', () => {
       [second.turn, 'discarded'],
     ]),
   )
+})
+
+test('a hint with a negation is kept only on a line whose base obeys negations', () => {
+  const forbids: Judged = { ...BAD, hint: 'Answer without a list.' }
+  const hintOn = (settings: Record<string, number> | null, result = forbids): unknown => {
+    const scene = new Scene()
+    if (settings)
+      scene.read({
+        type: 'LineStarted',
+        prev: '',
+        policy: 'policy',
+        base: { name: 'tiny', sha256: 'ab' },
+        mode: 'live',
+        settings,
+        parent: null,
+        at: 1,
+      })
+    scene.read(first, second)
+    const event = scene.score(result)
+    assert.ok(event.type === 'TurnScored')
+    return event.hint === null ? null : [readWritten(event.hint), event.hintJudge]
+  }
+  assert.equal(hintOn(null), null)
+  assert.equal(hintOn({}), null, 'a line that did not measure it')
+  assert.equal(hintOn({ negation_without: 5, negation_with: 0 }), null, 'too few answers')
+  assert.equal(hintOn({ negation_without: 10, negation_with: 6 }), null)
+  assert.deepEqual(hintOn({ negation_without: 10, negation_with: 5 }), ['Answer without a list.', 'j'])
+  assert.deepEqual(hintOn({ negation_without: 10, negation_with: 6 }, BAD), ['Answer in plain text.', 'j'])
 })

@@ -21,6 +21,7 @@ import { countPending, MOST_DUPLICATES, seenIn, seenName, withCap } from './dupl
 import { earliest, park, pop, unpark, unwatch, watchAgain } from './idle.ts'
 import type { Judged } from './judgement.ts'
 import { needOf, rankOf, scoreOf, type Need } from './need.ts'
+import { withNegation } from './negation.ts'
 import { lookAt, type ScorerState } from './state.ts'
 
 export type Rules = {
@@ -177,8 +178,9 @@ export const judged = (
 ): Output | null => {
   const turn = underJudgement(state, request)
   if (!turn) return null
+  const { started } = weightLine(state.weights, turn.policy)
   // What is withheld does not use up the cap: others say it in the same words.
-  const agreed = withAgreement(state.claims, turn, opinion, agreement)
+  const agreed = withAgreement(state.claims, turn, withNegation(opinion, started), agreement)
   const result = withCap(state, turn.policy, agreed, now, duplicates)
   const { reward, judge, hint, verdicts } = result
   const rank = request.feedback ? rankOf(request.feedback) : null

@@ -44,9 +44,9 @@ test('a value is quoted as it stands, up to 60 characters, also with signs of re
   assert.equal(hintFor('fix_value', '', null, 't'), null)
 })
 
-test('the hint of a judging model is used if it is one line of one to three sentences without a negation', () => {
+test('the hint of a judging model is used if it is one line of one to three sentences', () => {
   assert.equal(usableHint('  Answer in one\nplain paragraph. '), 'Answer in one plain paragraph.')
-  assert.equal(usableHint('Avoid lists and bold text.'), null)
+  assert.equal(usableHint('Avoid lists and bold text.'), 'Avoid lists and bold text.')
   assert.equal(usableHint('One. Two two. Three three. Four four.'), null)
   assert.equal(usableHint(3), null)
 })

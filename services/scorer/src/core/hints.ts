@@ -101,13 +101,13 @@ export const hintKind = (hint: string): Worded | null =>
 
 const chosen = (wordings: readonly string[], key: string): string => wordings[hashText(key, 31) % wordings.length]!
 
-const NEGATION =
-  /\b(?:do not|don't|does not|never|avoid|stop|without|no|not|isn't|aren't|less|fewer|refrain|instead of|rather than)\b/iu
-
-/** A judge's hint in its usable form: one line of 1–3 sentences, phrased as an instruction. Null for anything else. */
+/**
+ * A judge's hint in its usable form: one line of 1–3 sentences, phrased as an instruction. Null for anything else. It may
+ * contain a negation (negation.ts).
+ */
 export const usableHint = (text: unknown): string | null => {
   if (typeof text !== 'string') return null
   const hint = text.replace(/\s+/gu, ' ').trim()
-  if (hint.length <= 10 || hint.length > 400 || NEGATION.test(hint)) return null
+  if (hint.length <= 10 || hint.length > 400) return null
   return hint.split(/[.!?](?:\s|$)/u).filter((s) => s.trim() !== '').length <= 3 ? hint : null
 }

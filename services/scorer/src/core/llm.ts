@@ -6,6 +6,7 @@
 import { derivedId, lastObjectIn } from '@instar/events'
 import { usableHint } from './hints.ts'
 import type { Evidence, Judgement } from './judgement.ts'
+import { hasNegation } from './negation.ts'
 
 const RUBRIC = `You judge one answer of an AI assistant by what came after it.
 
@@ -105,7 +106,10 @@ export const parseVote = (reply: string): Vote => {
     : { value: null, hint: null, note: 'nonsense', failed: true }
 }
 
-/** Strict majority of all votes that were asked for; failed ones count against. The shortest hint of the winners. */
+/**
+ * Strict majority of all votes that were asked for; failed ones count against. The shortest hint of the winners, one
+ * without a negation before others.
+ */
 export const majority = (votes: readonly Vote[]): Judgement => {
   const note = votes.map((vote) => vote.note).join(' ')
   for (const value of [1, -1] as const) {
@@ -113,7 +117,7 @@ export const majority = (votes: readonly Vote[]): Judgement => {
     if (winners.length * 2 > votes.length) {
       const hints = winners
         .flatMap((vote) => (vote.hint === null ? [] : [vote.hint]))
-        .sort((a, b) => a.length - b.length || (a < b ? -1 : 1))
+        .sort((a, b) => Number(hasNegation(a)) - Number(hasNegation(b)) || a.length - b.length || (a < b ? -1 : 1))
       return { value, note, hint: hints[0] ?? null }
     }
   }

@@ -83,6 +83,23 @@ test('a strict majority of votes decides, with the shortest hint of its side', a
   assert.ok(keys.every((key) => key === 'Bearer secret'))
 })
 
+test('a hint without a negation is preferred to a shorter one that forbids', async (t) => {
+  const { url } = await endpoint(
+    t,
+    bySeed(
+      { verdict: 'bad', hint: 'Do not use lists.' },
+      { verdict: 'bad', hint: 'Answer in one plain paragraph.' },
+      { verdict: 'bad', hint: 'No lists, please.' },
+    ),
+  )
+  assert.equal((await judge(url)).hint, 'Answer in one plain paragraph.')
+  const forbidding = await endpoint(
+    t,
+    bySeed(...Array.from({ length: 3 }, () => ({ verdict: 'bad', hint: 'Do not use lists.' }))),
+  )
+  assert.equal((await judge(forbidding.url)).hint, 'Do not use lists.')
+})
+
 test('half of the votes is no majority, and unclear is no vote', async (t) => {
   const { url } = await endpoint(
     t,
@@ -101,11 +118,6 @@ test('an invalid reply is a failed vote, never a zero', async (t) => {
     body: { choices: [{ message: { content: 'I would say it was fine.' } }] },
   }))
   assert.deepEqual(await judge(url), { value: null, note: 'nonsense nonsense nonsense', hint: null, failed: true })
-})
-
-test('hints that only name what to avoid are not used', async (t) => {
-  const { url } = await endpoint(t, () => ({ verdict: 'bad', hint: 'Do not use bold text.' }))
-  assert.deepEqual(await judge(url, { votes: 1 }), { value: -1, note: 'bad', hint: null })
 })
 
 test('the evidence is in a fence with a random name, new for each turn, which its text cannot close', async (t) => {
