@@ -4,10 +4,9 @@ import {
   InstarError,
   type Event,
   type LineStarted,
-  type LogRecord,
   type TurnsState,
 } from '@instar/events'
-import { createTurnReader, type EventLog } from '@instar/log'
+import { createTurnReader, type EventLog, type LogRecord } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/engine/port'
 import {
   createJudges,
