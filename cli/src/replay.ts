@@ -1,11 +1,5 @@
 /** Runs a replay in this process and parses its options: for `instar replay` and for the gateway's /admin/replay. */
-import {
-  decodeRecord,
-  InstarError,
-  type Event,
-  type LineStarted,
-  type TurnsState,
-} from '@instar/events'
+import { decodeRecord, InstarError, type Event, type LineStarted, type TurnsState } from '@instar/events'
 import { createTurnReader, type EventLog, type LogRecord } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/engine/port'
 import {
