@@ -1,7 +1,7 @@
 /** The state of a gateway, read through its real tail. */
 import { sessionIdPart } from '@instar/dialects'
 import { weightLine } from '@instar/events'
-import { touch, type Limits } from '../../services/gateway/src/session/core/session-index.ts'
+import { nameFor, touch, type Limits } from '../../services/gateway/src/session/core/session-index.ts'
 import { openSnapshot, type GatewaySnapshot } from '../../services/gateway/src/session/snapshot.ts'
 import { startTail, type Tail } from '../../services/gateway/src/session/tail.ts'
 import { openSnapshots, type EventLog } from '@instar/log'
@@ -50,10 +50,12 @@ export const gatewayView = async ({ snapshot, tail }: LiveGateway, history: Hist
     const state = index.fold.sessions.get(session)
     if (!state) continue
     const extras = state.turns.map(({ turn }) => index.extras.get(turn))
+    const has = (map: ReadonlyMap<string, string[]>, turn: string, name: string): boolean =>
+      map.get(nameFor(index.extras.get(turn)?.key ?? null, name))?.includes(turn) ?? false
     const found = state.turns.map(({ turn, answer, digest }) => [
-      index.byStrict.get(answer.strict)?.includes(turn) ?? false,
-      index.byLoose.get(answer.loose)?.includes(turn) ?? false,
-      index.byAsked.get(digest)?.includes(turn) ?? false,
+      has(index.byStrict, turn, answer.strict),
+      has(index.byLoose, turn, answer.loose),
+      has(index.byAsked, turn, digest),
     ])
     sessions.push({
       session,

@@ -418,8 +418,8 @@ export const MUTANTS: readonly Mutant[] = [
     strictFirst: [
       'a client that trims an answer is joined to a client that received it trimmed',
       [
-        '(index.byLoose.get(answer.loose) ?? [])',
-        '(index.byStrict.get(answer.strict) ?? index.byLoose.get(answer.loose) ?? [])',
+        '(index.byLoose.get(nameFor(key, answer.loose)) ?? [])',
+        '(index.byStrict.get(nameFor(key, answer.strict)) ?? index.byLoose.get(nameFor(key, answer.loose)) ?? [])',
       ],
     ],
     forgottenGoesOn: ['a forgotten session begins again', ['if (index.forgotten.has(logged.key)) return COUNTED', '']],

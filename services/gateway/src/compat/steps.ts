@@ -16,11 +16,12 @@ import { servedVersion } from '../versions/core/pool-plan.ts'
 import { sessionState } from '../session/core/session-index.ts'
 import { closeSession } from '../session/closing.ts'
 import { confirm } from './confirmation.ts'
-import { Remembered } from './core/remembered.ts'
+import { SharedMemory } from './core/remembered.ts'
 import type { CompatPorts } from './ports.ts'
 import { json, type CompatCall } from './route.ts'
 import type { TokenCompletions } from './token-completions.ts'
 
+/** Of all keys. */
 const MOST_TRAJECTORIES = { most: 256, mostBytes: 64 * 1024 * 1024 }
 
 /** `at`: the step's index in the body; `place`: its index in its trajectory. */
@@ -43,7 +44,7 @@ export const createSteps = (
   completions: TokenCompletions,
 ): ((call: CompatCall) => Promise<AnswerReply>) => {
   const { model, capture, index, policy, now } = ports
-  const trajectories = new Remembered<SessionSoFar>(MOST_TRAJECTORIES)
+  const trajectories = new SharedMemory<SessionSoFar>(MOST_TRAJECTORIES)
   const line: Line = {
     versions: { get: (version) => servedVersion(ports.line(), version)?.adapter },
     vocabulary: model.vocabulary,
@@ -81,7 +82,7 @@ export const createSteps = (
       (turn) => index.fold.turns.has(turn) || known.includes(turn),
       now(),
     )
-    trajectories.set(imported.session, so, bytesOf(so))
+    trajectories.set(reading.key, imported.session, so, bytesOf(so))
     const told: Told[] = []
     for (const { turn, feedback, inexact } of made) {
       const repeated = index.fold.turns.has(turn.turn) || known.includes(turn.turn)

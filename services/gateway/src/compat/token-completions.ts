@@ -6,7 +6,7 @@ import { contentSha, InstarError, type RecordedSampling } from '@instar/events'
 import { fieldsOf, integer, number, parseJson, wrong, type Fields } from '@instar/dialects'
 import type { AnswerReply } from '../generate/context.ts'
 import { idsOf } from '../import/core/imported-request.ts'
-import { Remembered } from './core/remembered.ts'
+import { SharedMemory } from './core/remembered.ts'
 import type { CompatPorts } from './ports.ts'
 import type { CompatCall } from './route.ts'
 
@@ -23,11 +23,12 @@ export type TokenCompletions = {
   sampled(prompt: readonly number[], ids: readonly number[]): Sampled | undefined
 }
 
+/** Of all keys. */
 const MOST_REMEMBERED = { most: 4096, mostBytes: 16 * 1024 * 1024 }
 
 export const createTokenCompletions = (ports: CompatPorts): TokenCompletions => {
   const { engine, model } = ports
-  const remembered = new Remembered<Sampled>(MOST_REMEMBERED)
+  const remembered = new SharedMemory<Sampled>(MOST_REMEMBERED)
   const nameOf = (prompt: readonly number[], ids: readonly number[]): string =>
     contentSha(Buffer.from(JSON.stringify([prompt, ids])))
 
@@ -62,7 +63,12 @@ export const createTokenCompletions = (ports: CompatPorts): TokenCompletions => 
         else if (piece.type === 'end') reason = piece.reason
       }
       const kept = Float32Array.from(logprobs)
-      remembered.set(nameOf(prompt, ids), { version, adapter, logprobs: kept, sampling }, kept.byteLength)
+      remembered.set(
+        call.key?.id ?? null,
+        nameOf(prompt, ids),
+        { version, adapter, logprobs: kept, sampling },
+        kept.byteLength,
+      )
       return {
         headers: { 'x-instar-version': String(version) },
         body: { token_ids: ids, log_probs: logprobs, stop_reason: reason, policy_version: version },

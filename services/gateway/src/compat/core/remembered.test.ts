@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Remembered } from './remembered.ts'
+import { Remembered, SharedMemory } from './remembered.ts'
 
 test('beyond its number of entries, or its bytes, the entry that was set longest ago is evicted', () => {
   const map = new Remembered<string>({ most: 3, mostBytes: 100 })
@@ -23,4 +23,18 @@ test('an entry that is larger than the limit is kept alone', () => {
   map.delete('large')
   map.delete('unknown')
   assert.deepEqual([map.size, map.bytes], [0, 0])
+})
+
+test('beyond its entries or bytes the key with the largest share loses its oldest entry, and no other key does', () => {
+  const map = new SharedMemory<number>({ most: 6, mostBytes: 100 })
+  map.set('b', 'b0', 0, 10)
+  map.set(null, 'c0', 0, 1)
+  for (let i = 0; i < 50; i += 1) map.set('a', `a${i}`, i, 1)
+  assert.deepEqual([map.size, map.get('b0'), map.get('c0'), map.get('a45'), map.get('a46')], [6, 0, 0, undefined, 46])
+  map.set('a', 'a50', 50, 89)
+  assert.deepEqual([map.get('b0'), map.get('a49'), map.get('a50')], [0, undefined, 50])
+  map.set('b', 'b1', 1, 5)
+  assert.deepEqual([map.size, map.get('a50'), map.get('b0'), map.get('b1')], [3, undefined, 0, 1])
+  map.set('b', 'b2', 2, 1000)
+  assert.deepEqual([map.size, map.get('b2')], [1, 2], 'one that is larger than the limit is kept alone')
 })

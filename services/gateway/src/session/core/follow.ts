@@ -40,9 +40,9 @@ export const turnsInside = (index: SessionIndex, asked: SessionQuery, session: s
   const last = asked.answers.at(-1)
   if (!last || asked.before === null) return []
   const byWords = new Map<string, TurnState[]>()
-  for (const turn of turnsByPrompt(index, asked.before)) {
+  for (const turn of turnsByPrompt(index, asked.key, asked.before)) {
     const extra = index.extras.get(turn.turn)
-    if (turn.kind !== 'main' || extra?.key !== asked.key || !extra.words) continue
+    if (turn.kind !== 'main' || !extra?.words) continue
     if (session !== null && turn.session !== session) continue
     const alike = byWords.get(extra.words)
     if (alike) alike.push(turn)

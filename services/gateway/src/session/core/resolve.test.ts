@@ -17,7 +17,7 @@ import { digestOf } from '../../capture/core/turn.ts'
 
 type Said = { role: 'user' | 'assistant'; content: string }
 let offset = 0
-const turn = (session: string, messages: Said[], text: string): Logged<TurnsEvent> => {
+const turn = (session: string, messages: Said[], text: string, key: string | null = null): Logged<TurnsEvent> => {
   const event: TurnCaptured = {
     type: 'TurnCaptured',
     finish: 'stop',
@@ -34,7 +34,7 @@ const turn = (session: string, messages: Said[], text: string): Logged<TurnsEven
     labelSource: 'fingerprint',
     userTurn: null,
     subject: 'u',
-    key: null,
+    key,
     digest: digestOf({ messages, tools: [] }),
     body: storeBody(Buffer.from(JSON.stringify({ messages })), null).stored,
     ...lastAnswer(messages),
@@ -78,6 +78,29 @@ test('who repeats a trimmed answer goes on in his own session, though somebody e
   const requests = step.candidates.map(({ session }) => (session === 'mine' ? mine : theirs))
   settled(index, asked, step, requests)
   assert.equal(choose(index, asked, step.candidates, requests)?.session, 'mine')
+})
+
+test('equal answers and prompts of one API key do not displace those of another', () => {
+  const index = initialIndex({ sessions: 1000, turns: 1000 })
+  const mine: Said[] = [{ role: 'user', content: 'May I?' }]
+  evolveIndex(index, turn('mine', mine, 'Yes.', 'b'))
+  for (let n = 0; n < 300; n += 1) evolveIndex(index, turn(`theirs${n}`, mine, 'Yes.', 'a'))
+  const messages: Said[] = [...mine, { role: 'assistant', content: 'Yes.' }, { role: 'user', content: 'Thank you.' }]
+  const asked = (key: string): SessionQuery => ({
+    key,
+    label: null,
+    messages,
+    answers: answersOf(messages),
+    digest: digestOf({ messages, tools: [] }),
+    before: digestOf({ messages: mine, tools: [] }),
+    subject: null,
+  })
+  const step = locate(index, asked('b'))
+  assert.deepEqual(step.do === 'compare' && step.candidates.map(({ session }) => session), ['mine'])
+  assert.deepEqual(
+    [...index.byLoose.values()].map(({ length }) => length),
+    [1, 256],
+  )
 })
 
 test('a conversation of equal answers is found with work in proportion to its length', (t) => {

@@ -74,9 +74,8 @@ const byPrompt = (index: SessionIndex, { key, messages }: SessionQuery): Resolve
 /** The session that has only this request, and whose answers to it were all interrupted: the client retries it. */
 const retriedSession = (index: SessionIndex, asked: SessionQuery): string | null => {
   if (asked.answers.length > 0) return null
-  const interrupted = turnsByPrompt(index, asked.digest).findLast(
-    ({ turn, session, subject }) =>
-      index.extras.get(turn)?.key === asked.key &&
+  const interrupted = turnsByPrompt(index, asked.key, asked.digest).findLast(
+    ({ session, subject }) =>
       (asked.subject === null || subject === asked.subject) &&
       sessionState(index, session)!.turns.every(
         ({ digest, status, closed }) => digest === asked.digest && status === 'aborted' && !closed,
@@ -122,7 +121,7 @@ export const settled = (
 const candidatesOf = (index: SessionIndex, asked: SessionQuery): TurnState[] => {
   const last = asked.answers.at(-1)
   if (!last) return []
-  const turns = turnsByAnswer(index, last.key).filter((turn) => index.extras.get(turn.turn)?.key === asked.key)
+  const turns = turnsByAnswer(index, asked.key, last.key)
   const depth = new Map(turns.map((turn) => [turn, agreement(index, asked, turn)]))
   const longest = Math.max(0, ...depth.values())
   const same = new Set(

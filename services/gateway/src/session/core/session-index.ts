@@ -39,7 +39,7 @@ export type TurnExtra = {
 
 export type Limits = { sessions: number; turns: number }
 type RecordPosition = { partition: number; offset: number }
-/** The index keys of a turn: its answer, strict and loose, and its prompt. */
+/** The index keys of a turn: its answer, strict and loose, and its prompt, each of its API key. */
 export type Names = readonly [strict: string | null, loose: string | null, asked: string | null]
 /** A recent session's data besides its fold. `at`: when it was last touched; `place`: its first record. */
 export type RecentSession = { at: number; place: RecordPosition; turns: (readonly [turn: string, names: Names])[] }
@@ -48,10 +48,10 @@ export type SessionIndex = {
   limits: Limits
   fold: TurnsState
   extras: Table<string, TurnExtra>
-  /** Answer key → turns that gave it, oldest first. */
+  /** Answer key of an API key → turns that gave it, oldest first. */
   byStrict: Map<string, string[]>
   byLoose: Map<string, string[]>
-  /** Prompt digest → turns with that prompt, oldest first. */
+  /** Prompt digest of an API key → turns with that prompt, oldest first. */
   byAsked: Map<string, string[]>
   /** Session part of our minted ids (60-bit hash of a session) → session, also for evicted ones. */
   byMintedId: Table<string, string>
@@ -67,7 +67,7 @@ export type SessionIndex = {
   changed: Set<string> | null
 }
 
-/** Maximum number of turns per answer in the index. */
+/** Maximum number of turns per answer and API key in the index. */
 const SAME_ANSWER = 256
 const FORGOTTEN_PER_SESSION = 20
 
@@ -171,9 +171,16 @@ const revive = (
 }
 
 const namesOf = (index: SessionIndex, turn: TurnState): Names => {
-  const said = index.extras.get(turn.turn)?.said ?? false
-  return [said ? turn.answer.strict : null, said ? turn.answer.loose : null, turn.shown ? turn.digest : null]
+  const { said = false, key = null } = index.extras.get(turn.turn) ?? {}
+  return [
+    said ? nameFor(key, turn.answer.strict) : null,
+    said ? nameFor(key, turn.answer.loose) : null,
+    turn.shown ? nameFor(key, turn.digest) : null,
+  ]
 }
+
+/** A name in the index of answers and prompts: each API key has its own, so that none displaces turns of another. */
+export const nameFor = (key: string | null, name: string): string => (key === null ? name : `${key} ${name}`)
 
 const lead = (index: SessionIndex, recent: RecentSession, turn: string, names: Names): void => {
   const [strict, loose, asked] = names
@@ -234,15 +241,15 @@ const forget = (index: SessionIndex, session: string): void => {
 }
 
 /**
- * Turns of any session that gave this answer, oldest first. Outer whitespace is ignored: a client that trims `Yes.\n`
+ * Turns of any session of the API key that gave this answer, oldest first. Outer whitespace is ignored: a client that trims `Yes.\n`
  * sends the same text as a client that received `Yes.`.
  */
-export const turnsByAnswer = (index: SessionIndex, answer: AnswerKey): TurnState[] =>
-  (index.byLoose.get(answer.loose) ?? []).flatMap((turn) => index.fold.turns.get(turn) ?? [])
+export const turnsByAnswer = (index: SessionIndex, key: string | null, answer: AnswerKey): TurnState[] =>
+  (index.byLoose.get(nameFor(key, answer.loose)) ?? []).flatMap((turn) => index.fold.turns.get(turn) ?? [])
 
-/** Turns of any session with this prompt, oldest first. */
-export const turnsByPrompt = (index: SessionIndex, digest: string): TurnState[] =>
-  (index.byAsked.get(digest) ?? []).flatMap((turn) => index.fold.turns.get(turn) ?? [])
+/** Turns of any session of the API key with this prompt, oldest first. */
+export const turnsByPrompt = (index: SessionIndex, key: string | null, digest: string): TurnState[] =>
+  (index.byAsked.get(nameFor(key, digest)) ?? []).flatMap((turn) => index.fold.turns.get(turn) ?? [])
 
 export const sessionState = (index: SessionIndex, session: string): SessionState | undefined =>
   index.fold.sessions.get(session)
