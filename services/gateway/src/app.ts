@@ -79,6 +79,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const ignoredWeights = new Map<string, number>()
   const line = () => weightLine(snapshot.weights, policy)
   const pool = new Pool({
+    slowLoadMs: config.slowLoadMs,
     log,
     engine,
     line,

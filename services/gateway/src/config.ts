@@ -93,6 +93,8 @@ const schema = z.object({
   trainUnsampled: z.boolean().default(false),
   /** Adapters that stay loaded besides those in use. */
   keepVersions: z.int().positive().default(4),
+  /** After this time an adapter that is still being loaded is a problem of the status. */
+  slowLoadMs: z.int().positive().max(2_147_483_647).default(10_000),
   /**
    * How long a request waits for the tail to deliver the answer that it continues, also while the log is unavailable.
    */

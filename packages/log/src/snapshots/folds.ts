@@ -19,8 +19,10 @@ import { packScores, packSession, unpackScores, unpackSession } from './sessions
 import type { Snapshot } from './snapshot.ts'
 import { bySession, keysOf } from './tables.ts'
 
-/** Whether JSON can represent the session: feedback contains bytes and arbitrary numbers. */
-const isPlain = ({ turns }: SessionState): boolean => turns.every(({ feedback }) => feedback.length === 0)
+/** Whether JSON can represent the session: feedback contains bytes and arbitrary numbers, an outcome may be any number. */
+export const isPlain = ({ turns, outcome }: SessionState): boolean =>
+  (outcome === null || (Number.isFinite(outcome.value) && !Object.is(outcome.value, -0))) &&
+  turns.every(({ feedback }) => feedback.length === 0)
 
 export const storedTurns = (snapshot: Snapshot): TurnsState => {
   const sessions = snapshot.table<SessionState>('sessions', {

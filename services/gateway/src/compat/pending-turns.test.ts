@@ -36,6 +36,30 @@ test('scored turns are remembered up to the limit; the oldest beyond it are forg
   assert.equal(count((await reader.read()).waiting), 3)
 })
 
+test('after an error of the follower the next read follows the log again, and counts each turn once', async (t) => {
+  const log = openMemoryLog()
+  let failing = false
+  const failingLog: EventLog = Object.assign(Object.create(log) as EventLog, {
+    subscribe: (options: SubscribeOptions) =>
+      log.subscribe({
+        ...options,
+        handle(records) {
+          if (failing) throw new Error('damaged')
+          return options.handle(records)
+        },
+      }),
+  })
+  const reader = createPendingTurnsReader(failingLog, 'policy', 60_000)
+  t.after(() => reader.stop())
+  await log.append([encodeEvent(scored('a'))])
+  assert.equal(count((await reader.read()).waiting), 1)
+  failing = true
+  await log.append([encodeEvent(scored('b'))])
+  await assert.rejects(reader.read(), /damaged/)
+  failing = false
+  assert.equal(count((await reader.read()).waiting), 2)
+})
+
 /** A log whose end is never reached by the reader of pending turns. */
 const behind = (log: EventLog): EventLog =>
   new Proxy(log, {

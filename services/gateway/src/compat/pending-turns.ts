@@ -32,72 +32,89 @@ export type PendingTurnsReader = {
   stop(): Promise<void>
 }
 
-/** `withinMs`: how long a read waits for the end of the log. */
+/**
+ * `withinMs`: how long a read waits for the end of the log. After an error of the follower the next read follows the log
+ * from its start.
+ */
 export const createPendingTurnsReader = (
   log: EventLog,
   policy: string,
   withinMs: number,
   most: number = MOST_REMEMBERED,
 ): PendingTurnsReader => {
-  const updates = initialUpdates()
-  const scored = new Set<string>()
-  const spentSessions = new Set<string>()
-  let follower: Promise<Follower> | null = null
-  let fault: Error | null = null
+  let current: { counts: Counts; follower: Promise<Follower> } | null = null
 
-  const addBounded = (set: Set<string>, value: string): void => {
-    set.add(value)
-    if (set.size > most) set.delete(set.values().next().value!)
-  }
-  const take = (logged: Logged): void => {
-    const event = logged.event as ScoresEvent | UpdatesEvent
-    if (event.policy !== policy) return
-    if (event.type === 'TurnScored') addBounded(scored, event.turn)
-    else if (event.type === 'BatchSealed' && foldUpdates(updates, logged as Logged<UpdatesEvent>).counted) {
-      for (const { turn } of event.items) addBounded(spentSessions, sessionOfTurn(turn))
-      for (const { turn } of [...event.items, ...event.dropped]) scored.delete(turn)
-    } else if (event.type === 'UpdateComputed' || event.type === 'UpdateFailed')
-      foldUpdates(updates, logged as Logged<UpdatesEvent>)
-  }
-
-  const follow = async (): Promise<Follower> => {
-    const following = await followEvents(log, {
+  const follow = (): NonNullable<typeof current> => {
+    const counts = new Counts(policy, most)
+    const follower = followEvents(log, {
       name: `gateway.${policy}.waterline`,
       topics: ['scores', 'updates'],
-      onEvent: take,
+      onEvent: (logged) => counts.take(logged),
     })
-    following.done.catch((error: unknown) => {
-      fault = error instanceof Error ? error : new Error(String(error))
-    })
+    const following = { counts, follower }
+    const ended = (): void => {
+      if (current === following) current = null
+    }
+    follower.then(({ done }) => done.catch(ended), ended)
     return following
   }
 
   return {
     async read() {
-      follower ??= follow().catch((error: unknown) => {
-        follower = null
-        throw error
-      })
+      const { counts, follower } = (current ??= follow())
       await inTime(
         follower.then((following) => Promise.race([following.caughtUp(), following.done])),
         withinMs,
       )
-      if (fault !== null) throw fault
-      const line = updateLine(updates, policy)
-      const waiting = new Map<string, number>()
-      for (const turn of scored) {
-        if (line.spent.has(turn)) scored.delete(turn)
-        else waiting.set(sessionOfTurn(turn), (waiting.get(sessionOfTurn(turn)) ?? 0) + 1)
-      }
-      return {
-        waiting,
-        batch: line.byId.get(line.last)?.sealed.items.length ?? 0,
-        spent: (session) => spentSessions.has(session),
-      }
+      return counts.now()
     },
     async stop() {
-      await (await follower)?.stop()
+      await (await current?.follower)?.stop()
     },
+  }
+}
+
+class Counts {
+  private readonly policy: string
+  private readonly most: number
+  private readonly updates = initialUpdates()
+  private readonly scored = new Set<string>()
+  private readonly spentSessions = new Set<string>()
+
+  constructor(policy: string, most: number) {
+    this.policy = policy
+    this.most = most
+  }
+
+  take(logged: Logged): void {
+    const { updates, scored } = this
+    const event = logged.event as ScoresEvent | UpdatesEvent
+    if (event.policy !== this.policy) return
+    if (event.type === 'TurnScored') this.add(scored, event.turn)
+    else if (event.type === 'BatchSealed' && foldUpdates(updates, logged as Logged<UpdatesEvent>).counted) {
+      for (const { turn } of event.items) this.add(this.spentSessions, sessionOfTurn(turn))
+      for (const { turn } of [...event.items, ...event.dropped]) scored.delete(turn)
+    } else if (event.type === 'UpdateComputed' || event.type === 'UpdateFailed')
+      foldUpdates(updates, logged as Logged<UpdatesEvent>)
+  }
+
+  now(): PendingTurns {
+    const line = updateLine(this.updates, this.policy)
+    const waiting = new Map<string, number>()
+    for (const turn of this.scored) {
+      if (line.spent.has(turn)) this.scored.delete(turn)
+      else waiting.set(sessionOfTurn(turn), (waiting.get(sessionOfTurn(turn)) ?? 0) + 1)
+    }
+    return {
+      waiting,
+      batch: line.byId.get(line.last)?.sealed.items.length ?? 0,
+      spent: (session) => this.spentSessions.has(session),
+    }
+  }
+
+  private add(set: Set<string>, value: string): void {
+    set.add(value)
+    if (set.size > this.most) set.delete(set.values().next().value!)
   }
 }
 

@@ -14,13 +14,12 @@ type PoolPorts = {
   toAdapter: (weights: Uint8Array) => Adapter
   now: () => number
   keep: number
-  /** After this time in milliseconds an adapter that is still being loaded is a problem; default: 10 seconds. */
-  slowLoadMs?: number
+  /** After this time in milliseconds an adapter that is still being loaded is a problem. */
+  slowLoadMs: number
 }
 
 export type Lease = Served & { release(): void }
 
-const SLOW_LOAD_MS = 10_000
 const FIRST_RETRY_MS = 250
 const LONGEST_RETRY_MS = 5000
 
@@ -200,7 +199,7 @@ export class Pool {
   private async loadWhileHead(served: Served): Promise<'loaded' | 'moved'> {
     const moved = Promise.withResolvers<'moved'>()
     this.awaited = { head: this.ports.line().head, adapter: served.adapter, moved }
-    const ms = this.ports.slowLoadMs ?? SLOW_LOAD_MS
+    const ms = this.ports.slowLoadMs
     const slow = { version: served.version, message: `The engine has not loaded its adapter within ${ms} ms.` }
     const timer = setTimeout(() => {
       this.fault ??= slow

@@ -1,0 +1,14 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { emptySession, type SessionState } from '@instar/events'
+import { isPlain } from './folds.ts'
+import { packSession, unpackSession } from './sessions.ts'
+import { fromBytes, toBytes } from './value.ts'
+
+test('a session keeps its outcome in a snapshot, whatever number it is', () => {
+  for (const value of [0.25, Number.NaN, Infinity, -Infinity, -0]) {
+    const session: SessionState = { ...emptySession('s'), outcome: { value, record: 'r', task: null, at: 1 } }
+    const read = unpackSession(fromBytes(toBytes(packSession(session), isPlain(session))), 's')
+    assert.deepEqual(read.outcome, session.outcome)
+  }
+})
