@@ -18,7 +18,7 @@ import { decide, decidePromotion, lineStarted, unmeasurable, type Decision, type
 import { positiveTurns } from './core/evidence.ts'
 import type { Thresholds } from './core/gate.ts'
 import { evolve, initialState, type PublisherState } from './core/state.ts'
-import type { BaseProgress } from './shell/base.ts'
+import { promptShortage, type BaseProgress } from './shell/base.ts'
 import { evaluate, measureBase, probesOfLine } from './shell/evaluate.ts'
 import { recordPublisherMetrics } from './shell/metrics.ts'
 import type { ProbeSet } from './shell/probes.ts'
@@ -164,7 +164,8 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
 
   const logShortage = (started: LineStarted): void => {
     const shortage = probeShortage(started, config.battery.minimum, probesOfLine(ports.probes, started).length)
-    if (shortage !== '') ports.logLine?.(`WARNING: ${shortage}`)
+    for (const line of [shortage, promptShortage(ports.model, ports.probes, config)])
+      if (line !== '') ports.logLine?.(`WARNING: ${line}`)
   }
 
   const start = async (): Promise<Event | null> => {

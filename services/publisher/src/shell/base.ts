@@ -89,8 +89,19 @@ export const askBase = async (
 /**
  * The fixed prompts that fit the context: the same ones, `config.fixedSamples` at most, for base and every candidate.
  */
-export const fixedPrompts = (model: Model, { prompts }: ProbeSet, config: PublisherConfig): number[][] =>
-  prompts
-    .map((messages) => model.promptIds(messages, {}))
-    .filter(({ length }) => length + config.maxTokens <= model.contextLength)
-    .slice(0, config.fixedSamples)
+export const fixedPrompts = (model: Model, { prompts }: ProbeSet, config: PublisherConfig): number[][] => {
+  const found: number[][] = []
+  for (const messages of prompts) {
+    if (found.length >= config.fixedSamples) break
+    const ids = model.promptIds(messages, {})
+    if (ids.length + config.maxTokens <= model.contextLength) found.push(ids)
+  }
+  return found
+}
+
+/** A sentence for the console where no fixed prompt is left of those that there are; '' otherwise. */
+export const promptShortage = (model: Model, probes: ProbeSet, config: PublisherConfig): string =>
+  probes.prompts.length === 0 || config.fixedSamples === 0 || fixedPrompts(model, probes, config).length > 0
+    ? ''
+    : `the gate has no fixed prompt: none of ${probes.prompts.length} leaves room for gate.maxTokens ${config.maxTokens} in a ` +
+      `context of ${model.contextLength} tokens. It compares neither length nor entropy with the base`
