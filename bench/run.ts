@@ -6,6 +6,7 @@ import * as judge from './judge.ts'
 import * as kafka from './kafka.ts'
 import * as latency from './latency.ts'
 import * as learner from './learner.ts'
+import * as learnerMemory from './learner-memory.ts'
 import * as liar from './liar.ts'
 import * as log from './log.ts'
 import * as moves from './moves.ts'
@@ -59,6 +60,10 @@ const BENCHES: Readonly<Record<string, Bench>> = {
   learner: {
     summary: 'an update of SmolLM2-135M beside four callers without a pause, with and without its share of the cores',
     run: () => learner.bench({ quick, logLine }),
+  },
+  'learner-memory': {
+    summary: 'memory and speed of a pass of an update by the length of its turn, tiny model and SmolLM2-135M (Linux)',
+    run: () => learnerMemory.bench({ quick, logLine }),
   },
   kafka: {
     summary: `the log on Kafka, compared with Kafka's own tools and another client for Node (downloads a broker, as

@@ -200,6 +200,8 @@ export type StepSettings = {
   /** The KL weight is scaled by min(1, mean |advantage| / klFullAtAdvantage). */
   klFullAtAdvantage: number
   microBatchTokens: number
+  /** Tokens of prompt and completion of an item at most; absent or 0: the context of the model. */
+  turnTokensMax?: number
   /**
    * Bytes of the reference distributions of a batch: 4 · vocabulary, or 8 · referenceTopK + 4, for each response token with
    * a KL to the base, and as many for each hinted one. A batch beyond it computes them for each micro-batch. Absent:

@@ -319,7 +319,8 @@ export const ERRORS = {
   update_not_finite: {
     status: 500,
     retryable: false,
-    meaning: 'The loss or the gradient of an update is not a finite number. The message names the epoch and the value.',
+    meaning:
+      'The loss or the gradient of an update is not a finite number. The message names the epoch and the value. A turn that alone causes it is left out of its batch instead.',
     todo: 'The batch is spent and the serving version stays. If it happens again, lower the learning rate.',
   },
   unknown_branch: {

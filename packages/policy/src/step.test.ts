@@ -2,12 +2,14 @@ import { test } from 'node:test'
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { spawn } from 'node:child_process'
+import { InstarError } from '@instar/events/errors'
 import { completionLogprobs, ownLogprobs } from './forward.ts'
+import { initialWeights } from './initial.ts'
+import { weightsFrom } from './weights.ts'
 import { tokenWeights } from './token-weights.ts'
 import { createRuntime } from './runtime/runtime.ts'
 import type { Runtime } from './runtime/runtime.ts'
 import { Trainer } from './step.ts'
-import type { InstarError } from '@instar/events/errors'
 import { readAdapter } from './checkpoints/peft.ts'
 import type { StepSettings, TrainItem } from '@instar/engine/port'
 import { config, exampleItems, exampleSettings, exampleWeights } from '../../../test/kit/golden/policy/example.ts'
@@ -149,6 +151,74 @@ test('invalid items are refused with bad_request, too long ones with context_len
     trainer.step([{ ...item, prompt: new Array<number>(config.contextLength).fill(1) }], settings, none),
     { code: 'context_length_exceeded' },
   )
+  await runtime.close()
+})
+
+test('a turn of turnTokensMax tokens is trained on; one that is longer is named before any computation', async () => {
+  const { runtime, trainer } = await open()
+  const items = (await exampleItems(runtime)).slice(0, 3)
+  const lengths = items.map(({ prompt, completion }) => prompt.length + completion.length)
+  const longest = Math.max(...lengths)
+  const limit = (turnTokensMax: number) => trainer.step(items, { ...settings, turnTokensMax }, none)
+  assert.equal((await limit(longest)).adapter.sha256, (await limit(0)).adapter.sha256)
+  await assert.rejects(
+    limit(longest - 1),
+    ({ code, details }: InstarError) =>
+      code === 'context_length_exceeded' &&
+      details.item === lengths.indexOf(longest) &&
+      details.tokens === longest &&
+      details.context === longest - 1,
+  )
+  await runtime.close()
+})
+
+test('an update that is not finite names the turn that makes it so, and none if all do', async () => {
+  const { runtime, trainer } = await open()
+  const items = await exampleItems(runtime)
+  // The weight of the token times its advantage exceeds the range of float32.
+  const huge = (item: TrainItem): TrainItem => ({
+    ...item,
+    advantage: 3e38,
+    behaviourLogprobs: item.behaviourLogprobs.map((value) => value - 8),
+  })
+  const unbounded = { ...settings, tisCap: 1e6, sequenceMask: 1e9, klWeight: 0 }
+  const fault = async (batch: readonly TrainItem[]): Promise<unknown> => {
+    const error: unknown = await trainer.step(batch, unbounded, none).catch((thrown: unknown) => thrown)
+    assert.ok(error instanceof InstarError && error.code === 'update_not_finite', String(error))
+    return error.details.item
+  }
+  assert.equal(await fault(items.map((item, at) => (at === 4 ? huge(item) : item))), 4)
+  assert.equal(await fault(items.map(huge)), undefined)
+  await trainer.step(items, unbounded, none)
+  await runtime.close()
+})
+
+test('a turn with a token whose embedding is not a number is named before any gradient', async () => {
+  const untied = { ...config, tiedHead: false }
+  const weights = initialWeights(untied, 17)
+  const last = config.vocabulary - 1
+  weights.get('model.embed_tokens.weight')?.data.fill(Number.NaN, last * config.hiddenSize)
+  const runtime = await createRuntime({
+    config: untied,
+    weights: weightsFrom(weights),
+    base: 'damaged',
+    engine: 'onnx',
+    threads: 1,
+  })
+  const trainer = new Trainer(runtime, 'damaged')
+  const item = (prompt: number[]): TrainItem => ({
+    prompt,
+    completion: [4, 5],
+    behaviourLogprobs: [-4, -4],
+    temperature: 1,
+    advantage: 0.5,
+    hintPrompt: null,
+  })
+  await assert.rejects(
+    trainer.step([item([1, 2]), item([3, last, 7])], settings, none),
+    (error: InstarError) => error.code === 'update_not_finite' && error.details.item === 1,
+  )
+  assert.ok(Number.isFinite((await trainer.step([item([1, 2])], settings, none)).figures.loss))
   await runtime.close()
 })
 

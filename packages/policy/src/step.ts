@@ -75,8 +75,9 @@ export class Trainer {
    * `settings.rank`, `alpha` and `seed` apply to the first adapter of a line only; an update keeps the rank and alpha of
    * its parent. A batch in which every advantage is zero and every hint is absent or dropped takes no Adam step. Loss
    * figures include their weights and are means over the epochs. Throws `bad_request` for an invalid item and
-   * `context_length_exceeded` for one that does not fit the context (both before any computation, with the index as
-   * `item`; `field` is `prompt` or `hintPrompt`), and `update_not_finite` if the loss or the gradient is not finite.
+   * `context_length_exceeded` for one that does not fit the context or `turnTokensMax` (both before any computation, with the index as
+   * `item`; `field` is `prompt` or `hintPrompt`), and `update_not_finite` if the loss or the gradient is not finite, with
+   * the index of the item if it is that of one item and not of all.
    */
   async step(
     items: readonly TrainItem[],
@@ -86,7 +87,7 @@ export class Trainer {
   ): Promise<StepResult> {
     const { config } = this.runtime
     items.forEach((item, at) => {
-      check(item, at, config)
+      check(item, at, config, settings)
     })
     const started = parent.adapter
       ? readAdapter(parent.adapter, config)
@@ -121,11 +122,14 @@ export class Trainer {
           figures.clipFraction += clippedTokens(batch, result.logp, settings) / (figures.tokens * settings.epochs)
         }
         const norm = globalNorm(gradients)
-        if (!Number.isFinite(norm) || !Number.isFinite(figures.loss))
-          throw new InstarError('update_not_finite', `the gradient of epoch ${epoch + 1} has norm ${norm}`, {
-            epoch: epoch + 1,
-            loss: figures.loss,
-          })
+        if (!Number.isFinite(norm) || !Number.isFinite(figures.loss)) {
+          const item = epoch === 0 ? await this.notFinite(turns, training, adapter, settings) : null
+          throw new InstarError(
+            'update_not_finite',
+            `the gradient of epoch ${epoch + 1} has norm ${norm}${item === null ? '' : `, because of turn ${item}`}`,
+            { epoch: epoch + 1, loss: figures.loss, ...(item === null ? {} : { item }) },
+          )
+        }
         figures.gradNorm += norm / settings.epochs
         adamStep(adapter, gradients, norm > settings.maxGradNorm ? settings.maxGradNorm / norm : 1, state, settings)
         figures.steps++
@@ -150,6 +154,30 @@ export class Trainer {
       figures,
       fingerprint: this.runtime.fingerprint(),
     }
+  }
+
+  /**
+   * The first turn whose own loss or gradient is not finite, computed alone; null unless that of another one is finite:
+   * then the adapter is the cause.
+   */
+  private async notFinite(
+    turns: readonly BatchTurn[],
+    training: Training,
+    adapter: ReadonlyMap<string, WeightTensor>,
+    settings: StepSettings,
+  ): Promise<number | null> {
+    let first: number | null = null
+    let others = false
+    for (const [at, turn] of turns.entries()) {
+      const { loss, gradients } = await training.run(
+        adapter,
+        await this.microBatch([turn], settings.referenceTopK ?? 0),
+      )
+      if (Number.isFinite(loss) && Number.isFinite(globalNorm(gradients))) others = true
+      else first ??= at
+      if (others && first !== null) return first
+    }
+    return null
   }
 
   /** The bounds of the settings and how to measure against them; null without a bound. */
@@ -222,6 +250,9 @@ export class Trainer {
       })
       progress.passed(group.length)
     }
+    const lost = turns.findIndex(({ tokens }) => !Array.from(tokens.old).every(Number.isFinite))
+    if (lost >= 0 && turns.some(({ tokens }) => Array.from(tokens.old).every(Number.isFinite)))
+      throw new InstarError('update_not_finite', `the log-probabilities of turn ${lost} are not finite`, { item: lost })
     const withBase = turns.filter(({ item }) => item.hintPrompt !== null || (cached && settings.klWeight > 0))
     for (const group of rowBatches(withBase, sequenceOf, settings.microBatchTokens)) {
       const bases = await completionLogprobs(
@@ -418,7 +449,7 @@ function emptyFigures(turns: readonly BatchTurn[], settings: StepSettings): Step
 /** Logits divided by less leave the range of float32, and one such turn would make the loss of its batch NaN. */
 const LEAST_TEMPERATURE = 1e-30
 
-function check(item: TrainItem, at: number, config: ModelConfig): void {
+function check(item: TrainItem, at: number, config: ModelConfig, { turnTokensMax = 0 }: StepSettings): void {
   const bad = (problem: string): never => {
     throw new InstarError('bad_request', `turn ${at} of the batch ${problem}`, { item: at })
   }
@@ -429,6 +460,13 @@ function check(item: TrainItem, at: number, config: ModelConfig): void {
     bad('has a log-probability or an advantage that is not finite')
   if (!(item.temperature === 0 || item.temperature >= LEAST_TEMPERATURE))
     bad(`has the temperature ${item.temperature}, which is neither 0 nor at least ${LEAST_TEMPERATURE}`)
+  const length = item.prompt.length + item.completion.length
+  if (turnTokensMax > 0 && length > turnTokensMax)
+    throw new InstarError(
+      'context_length_exceeded',
+      `turn ${at} of the batch has ${length} tokens; an update takes turns of at most ${turnTokensMax} (turnTokensMax)`,
+      { item: at, field: 'prompt', tokens: length, context: turnTokensMax },
+    )
   for (const [field, prompt] of [
     ['prompt', item.prompt],
     ['hintPrompt', item.hintPrompt ?? []],

@@ -25,6 +25,13 @@ const step = z.object({
     .default(0.5)
     .describe('mean absolute advantage at which that weight is full'),
   microBatchTokens: z.int().positive().default(256).describe('tokens of one forward and backward pass'),
+  turnTokensMax: z
+    .int()
+    .nonnegative()
+    .default(0)
+    .describe(
+      'tokens, prompt and answer, of the longest turn that is trained on; a longer one is left out; 0: no limit',
+    ),
   referenceBytes: z
     .int()
     .nonnegative()

@@ -155,6 +155,8 @@ class OnnxBackend implements Backend {
       intraOpNumThreads: this.threads,
       interOpNumThreads: 1,
       executionMode: 'sequential',
+      // A pattern allocates the memory of a whole run as one block beside what the first run of that shape took.
+      enableMemPattern: graph.name !== 'training',
       graphOptimizationLevel: 'all',
       logSeverityLevel: 3,
       extra: {

@@ -48,6 +48,14 @@ export const DEFAULTS_BY_SIZE: readonly SizeDefault[] = [
       'small: an update of 16 turns of three per conversation takes 62 s of CPU on SmolLM2-135M, one of 32 twice that. larger: none, as small',
   },
   {
+    setting: 'training.turnTokensMax',
+    tiny: null,
+    small: 2048,
+    larger: 2048,
+    evidence:
+      'none: a bound of memory, which grows with the square of a turn’s length (docs/learning.md, "Cost and memory of an update")',
+  },
+  {
     setting: 'training.referenceTopK',
     tiny: null,
     small: 256,

@@ -38,6 +38,7 @@ const ADDED: Readonly<Record<string, SettingBounds>> = {
   opdOverBatch: SWITCH,
   turnScoreWeight: FRACTION,
   referenceTopK: WHOLE,
+  turnTokensMax: WHOLE,
   klParentMax: POSITIVE,
   klBaseMax: POSITIVE,
 }

@@ -29,7 +29,7 @@ const reader = {
   promptIds: async (turn: string) => [turn.length],
 } as unknown as TurnReader
 
-/** Refuses items of three letters, as the engine refuses tokens outside the vocabulary: by index, before any computation. */
+/** Refuses items of three or nine letters by their index, as the engine those that are too long or not finite. */
 class Picky extends ScriptedLearner {
   readonly trained: number[][] = []
   readonly people: unknown[] = []
@@ -37,6 +37,8 @@ class Picky extends ScriptedLearner {
     const items: readonly TrainItem[] = args[0]
     const item = items.findIndex(({ prompt }) => prompt[0] === 3)
     if (item >= 0) throw new InstarError('context_length_exceeded', `turn ${item} is too long`, { item })
+    const endless = items.findIndex(({ prompt }) => prompt[0] === 9)
+    if (endless >= 0) throw new InstarError('update_not_finite', `turn ${endless} is not finite`, { item: endless })
     this.people.push(...items.map(({ subject, key }) => [subject, key]))
     this.trained.push(items.map(({ prompt }) => prompt[0] ?? 0))
     return super.step(...args)
@@ -48,7 +50,7 @@ test('items whose records or tokens are bad are left out and counted by reason; 
   const learner = new Picky()
   const { figures } = await stepBatch(
     ports(learner),
-    sealed(['fours', 'bad', 'lost1', 'xxxxxxx', 'bad', 'lost2']),
+    sealed(['fours', 'bad', 'lost1', 'infinites', 'xxxxxxx', 'bad', 'lost2']),
     PARENT,
   )
   deepEqual(learner.trained, [[5, 7]])
@@ -59,9 +61,10 @@ test('items whose records or tokens are bad are left out and counted by reason; 
   deepEqual(
     Object.entries(figures).filter(([name]) => name.startsWith('dropped') && name !== 'droppedHints'),
     [
-      ['droppedItems', 4],
+      ['droppedItems', 5],
       ['dropped_bad_record', 2],
       ['dropped_context_length_exceeded', 2],
+      ['dropped_update_not_finite', 1],
     ],
   )
 })

@@ -6,8 +6,8 @@ import { stepSettings, trainItem } from './train-item.ts'
 
 type StepPorts = { reader: TurnReader; model: Model; learner: LearningEngine }
 
-/** Codes of errors that are the item's own: its record, or its tokens. Others concern the log or the engine. */
-const ITEM_FAULTS = ['bad_record', 'bad_request', 'context_length_exceeded'] as const
+/** Codes of errors that are the item's own: its record, tokens or gradient. Others concern the log or the engine. */
+const ITEM_FAULTS = ['bad_record', 'bad_request', 'context_length_exceeded', 'update_not_finite'] as const
 type ItemFault = (typeof ITEM_FAULTS)[number]
 
 const faultOf = (error: unknown): ItemFault | null =>
