@@ -43,15 +43,22 @@ export const readVersionHistory = async (config: Config, policy = POLICY): Promi
 /** As in the SQL view `versions`: the head, its ancestors, and the other versions. */
 type VersionStatus = 'serving' | 'superseded' | 'rolled_back'
 
-/** The numbers of the head and its ancestors. */
+/** The numbers of the head and its ancestors. A parent has a lower number; a record that says otherwise ends the line. */
 const lineage = (line: WeightLine): Set<number> => {
   const numbers = new Set<number>()
-  for (let at: number | null = line.head; at !== null; at = line.versions.get(at)?.parent ?? null) numbers.add(at)
+  for (let at: number | null = line.head, last = Infinity; at !== null && at < last;) {
+    numbers.add(at)
+    last = at
+    at = line.versions.get(at)?.parent ?? null
+  }
   return numbers
 }
 
-export const statusOf = (line: WeightLine, version: number): VersionStatus =>
-  version === line.head ? 'serving' : lineage(line).has(version) ? 'superseded' : 'rolled_back'
+/** The status of each version by its number. */
+export const statusesOf = (line: WeightLine): ((version: number) => VersionStatus) => {
+  const ancestors = lineage(line)
+  return (version) => (version === line.head ? 'serving' : ancestors.has(version) ? 'superseded' : 'rolled_back')
+}
 
 /** Version 0 before the first record of the policy. */
 const BASE: VersionState = {
@@ -70,9 +77,13 @@ const BASE: VersionState = {
 export const versionsOf = (line: WeightLine): VersionState[] =>
   line.versions.size > 0 ? [...line.versions.values()].sort((a, b) => a.version - b.version) : [BASE]
 
-/** The batch that the version was trained on; null for the base. */
-export const batchOf = ({ batches }: VersionHistory, version: VersionState): BatchState | null =>
-  batches.find((batch) => batch.update !== null && batch.update.id === version.update) ?? null
+/** The batch that each version was trained on; null for the base. */
+export const batchFinder = ({ batches }: VersionHistory): ((version: VersionState) => BatchState | null) => {
+  const byUpdate = new Map<string | null, BatchState>()
+  for (const batch of batches)
+    if (batch.update !== null && !byUpdate.has(batch.update.id)) byUpdate.set(batch.update.id, batch)
+  return ({ update }) => byUpdate.get(update) ?? null
+}
 
 /** When a version was the head, in ms since the epoch. `to` null: it is the head. */
 export const servedIntervals = (line: WeightLine, version: number): { from: number; to: number | null }[] => {

@@ -170,6 +170,8 @@ describe('the command line', () => {
       ['up', '--engine', 'abacus'],
       ['demo', '--seed', 'x'],
       ['sql', 'select 1', '--timeout', 'x'],
+      ['sql', 'select 1', '--timeout', 'Infinity'],
+      ['sql', 'select 1', '--timeout', '86401'],
     ]) {
       const { code, err, out } = await instar(args, { INSTAR_DATA: folder() })
       equal(code, 2, args.join(' '))

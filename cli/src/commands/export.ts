@@ -11,13 +11,14 @@ export default command('export', {
   usage: 'FILE [--session ID]',
   help: `
 Writes the turns of the log as JSON lines, one for each answer: {request, response, session_id, …} with token ids,
-log-probs, feedback, task and outcome of the episode, in the form that \`instar import\` reads. Incomplete answers are left out. FILE must not exist;
-- is standard output. The log may be in use.
+log-probs, feedback, task and outcome of the episode, in the form that \`instar import\` reads. Incomplete answers are left
+out, and answers whose records are damaged; these are reported. FILE must not exist; - is standard output. The log may be in use.
 
   --session ID  export this session only
 
---json: {sessions, turns, aborted, unshown, feedback, outcomes, discarded}; not with -. aborted: incomplete answers;
-discarded: sessions whose episode was aborted`,
+--json: {sessions, turns, aborted, unshown, feedback, outcomes, discarded, damaged, unreadable: [{turn, reason}]}; not with -.
+aborted: incomplete answers; discarded: sessions whose episode was aborted; damaged: records that cannot be decoded.
+Exit code 0 if every answer could be read`,
   options: { session: { type: 'string' } },
   overrides: ['data'],
   positionals: [1, 1],
@@ -34,19 +35,29 @@ discarded: sessions whose episode was aborted`,
       feedback: 0,
       outcomes: 0,
       discarded: 0,
+      damaged: 0,
+      unreadable: [],
     }
     await withLog(config, async (log) => {
       const lines = await exportLines(log, values.session ?? null, report)
       if (file === '-') for await (const line of lines) out(line)
       else await writeFile(resolve(cwd, file!), lines, stop)
     })
+    for (const { turn, reason } of report.unreadable) err(`${turn} is left out: ${reason}\n`)
     if (file === '-') err(reportText(report))
     else print(report, () => reportText(report))
+    return report.unreadable.length + report.damaged === 0
   },
 })
 
-const reportText = ({ turns, sessions, feedback, aborted, unshown, outcomes, discarded }: ExportReport): string =>
-  `${turns} turns of ${sessions} sessions (${outcomes} with an outcome, ${discarded} aborted), with ${feedback} feedback records; left out: ${aborted} incomplete answers, ${unshown} candidates that were not sent\n`
+const reportText = (report: ExportReport): string => {
+  const { turns, sessions, feedback, aborted, unshown, outcomes, discarded, damaged, unreadable } = report
+  const lost =
+    unreadable.length + damaged === 0
+      ? ''
+      : `${damaged} records cannot be decoded; ${unreadable.length} answers that need such a record are left out\n`
+  return `${turns} turns of ${sessions} sessions (${outcomes} with an outcome, ${discarded} aborted), with ${feedback} feedback records; left out: ${aborted} incomplete answers, ${unshown} candidates that were not sent\n${lost}`
+}
 
 /** Creates the file with mode 0600. Throws `bad_request`, `aborted`. */
 const writeFile = async (path: string, lines: AsyncIterable<string>, signal: AbortSignal): Promise<void> => {

@@ -2,11 +2,11 @@ import { InstarError, type Written } from '@instar/events'
 import { command, parseVersion } from '../command.ts'
 import { minuteText, table } from '../table.ts'
 import {
-  batchOf,
+  batchFinder,
   isoTime,
   readVersionHistory,
   servedIntervals,
-  statusOf,
+  statusesOf,
   versionsOf,
   type VersionHistory,
 } from '../versions.ts'
@@ -22,13 +22,13 @@ const writtenText = (value: Written | null): string | null =>
 const describe = (history: VersionHistory, number: number) => {
   const version = versionsOf(history.weights).find((one) => one.version === number)
   if (!version) throw new InstarError('unknown_version', `The policy has no version ${number}.`, { version: number })
-  const batch = batchOf(history, version)
+  const batch = batchFinder(history)(version)
   const computed = batch?.update?.event ?? null
   return {
     version: number,
     parent: version.parent,
     sha256: version.adapter,
-    status: statusOf(history.weights, number),
+    status: statusesOf(history.weights)(number),
     why: version.published?.why ?? 'base',
     published_at: isoTime(version.at),
     source: version.published?.source ?? null,

@@ -11,6 +11,9 @@ import type { Config } from '../config.ts'
 import { hasLog, postgresFolder, withLog } from '../log-access.ts'
 import { rowsTable } from '../table.ts'
 
+/** A day. */
+const MAX_TIMEOUT_MS = 24 * 3600 * 1000
+
 export default command('sql', {
   usage: '"SELECT …" [--timeout SECONDS]',
   help: `
@@ -18,15 +21,19 @@ Runs one statement on the read model, in a READ ONLY transaction. The database i
 one of the running pipeline. Without a running pipeline the embedded one is started for the statement and updated from
 the log first. Tables: sessions, turns, scores, updates, versions, version_turns, head_moves, version_metrics.
 
-  --timeout SECONDS  time limit of the statement (default 30)
+  --timeout SECONDS  time limit of the statement (default 30, at most 86400)
 
 --json: an array of rows`,
   options: { timeout: { type: 'string', default: '30' } },
   overrides: ['data'],
   positionals: [1, 1],
   async run({ config, positionals: [statement], values, print, err }) {
-    const timeoutMs = 1000 * Number(values.timeout)
-    if (!(timeoutMs > 0)) throw new UsageError(`--timeout ${values.timeout} is not a positive number of seconds`)
+    // PostgreSQL counts whole milliseconds, and 0 is no limit.
+    const timeoutMs = Math.ceil(1000 * Number(values.timeout))
+    if (!(timeoutMs > 0 && timeoutMs <= MAX_TIMEOUT_MS))
+      throw new UsageError(
+        `--timeout ${values.timeout} is not a number of seconds above 0, at most ${MAX_TIMEOUT_MS / 1000}`,
+      )
     const query = (connection: ReaderLogin): Promise<QueryRow[]> => readOnlyQuery(connection, statement!, { timeoutMs })
     const rows = await withDatabase(config, err, query)
     print(rows, () => rowsTable(rows))

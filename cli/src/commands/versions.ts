@@ -5,7 +5,7 @@ import { rejectionAlarm, rejectionReason } from '../rejections.ts'
 import { readLearning } from '../learning-now.ts'
 import { minuteText, table } from '../table.ts'
 import type { WeightLine } from '@instar/events'
-import { batchOf, isoTime, readVersionHistory, statusOf, versionsOf } from '../versions.ts'
+import { batchFinder, isoTime, readVersionHistory, statusesOf, versionsOf } from '../versions.ts'
 
 /** Empty where the line has enough probes, and before its first record. */
 const probeLine = (started: WeightLine['started']): string => {
@@ -52,14 +52,15 @@ nothing, how many updates the gate rejected, a warning after three in a row, and
     if (!hasLog(config))
       err(`no log in ${config.data} yet (\`npx instar up\` creates it): the policy is its base model\n`)
     const learning = await readLearning(config, history, Date.now())
+    const [statusOf, batchOf] = [statusesOf(history.weights), batchFinder(history)]
     const rows = versionsOf(history.weights).map((version) => {
-      const sealed = batchOf(history, version)?.sealed
+      const sealed = batchOf(version)?.sealed
       const rewards = sealed?.items.map(({ reward }) => reward) ?? []
       return {
         version: version.version,
         parent: version.parent,
         sha256: version.adapter,
-        status: statusOf(history.weights, version.version),
+        status: statusOf(version.version),
         why: version.published?.why ?? 'base',
         published_at: isoTime(version.at),
         at: version.at,

@@ -40,7 +40,17 @@ test('episodes: tasks, outcomes with the turns that they cover, aborted ones; a 
   const exported = await instar(['export', path, '--json'], { INSTAR_DATA: from })
   deepEqual(
     exported.json,
-    { sessions: 4, turns: 6, aborted: 0, unshown: 0, feedback: 0, outcomes: 2, discarded: 1 },
+    {
+      sessions: 4,
+      turns: 6,
+      aborted: 0,
+      unshown: 0,
+      feedback: 0,
+      outcomes: 2,
+      discarded: 1,
+      damaged: 0,
+      unreadable: [],
+    },
     exported.err,
   )
   const dry = await importFile(to, path, '--dry-run', '--own-versions')

@@ -25,13 +25,18 @@ export type ExportReport = {
   /** Candidates that were not sent to the client; not exported. */
   unshown: number
   feedback: number
+  /** Answers that cannot be read: their record, or one that it refers to, is damaged or missing. Not exported. */
+  unreadable: { turn: string; reason: string }[]
+  /** Records of `turns` that cannot be decoded, which every service skips. */
+  damaged: number
   /** Sessions with an outcome, and sessions whose episode was aborted. */
   outcomes: number
   discarded: number
 }
 
 /**
- * Yields lines session by session, in the order of the log, and counts them in `report`. `session`: export this session
+ * Yields lines session by session, in the order of the log, and counts them in `report`. An answer that cannot be read is
+ * left out. `session`: export this session
  * only; throws `unknown_turn` if it has no turn. Null: export all sessions.
  */
 export const exportLines = async (
@@ -41,8 +46,11 @@ export const exportLines = async (
 ): Promise<AsyncGenerator<string>> => {
   const turns = initialTurns()
   for await (const records of log.read('turns', session === null ? {} : { key: session })) {
-    for (const record of records.flatMap((one) => decodeReadable(one) ?? []))
-      foldTurns(turns, record as Logged<TurnsEvent>)
+    for (const stored of records) {
+      const record = decodeReadable(stored)
+      if (record) foldTurns(turns, record as Logged<TurnsEvent>)
+      else report.damaged += 1
+    }
   }
   if (session !== null && !turns.sessions.get(session)?.turns.length)
     throw new InstarError('unknown_turn', `The log has no session ${session}.`, { session })
@@ -63,9 +71,15 @@ const exportedLines = async function* (
       if (turn.status === 'aborted') report.aborted += 1
       else if (!turn.shown) report.unshown += 1
       else {
+        const line = await exportTurn(reader, turn, session).catch((error: unknown) => {
+          if (!(error instanceof InstarError) || error.retryable) throw error
+          report.unreadable.push({ turn: turn.turn, reason: `${error.code}: ${error.message}` })
+          return null
+        })
+        if (line === null) continue
         report.turns += 1
         report.feedback += turn.feedback.length
-        yield `${JSON.stringify(await exportTurn(reader, turn, session))}\n`
+        yield `${JSON.stringify(line)}\n`
       }
     }
   }

@@ -3,8 +3,9 @@ import { decodeRecord, readWritten, schemaTexts, type FeedbackGiven, type Sessio
 import { openEmbeddedLog } from '@instar/log'
 import { createScorer, scorerConfig } from '@instar/scorer'
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
-import { existsSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { describe, test } from 'node:test'
 import { model, startRig, USER } from '../../../test/kit/gateway.ts'
 import { folder, instar } from '../../../test/kit/cli.ts'
@@ -55,7 +56,20 @@ describe('instar export and import', () => {
     const exported = await instar(['export', path, '--json'], { INSTAR_DATA: from })
     deepEqual(
       [exported.code, exported.json],
-      [0, { sessions: 1, turns: 3, aborted: 0, unshown: 0, feedback: 1, outcomes: 0, discarded: 0 }],
+      [
+        0,
+        {
+          sessions: 1,
+          turns: 3,
+          aborted: 0,
+          unshown: 0,
+          feedback: 1,
+          outcomes: 0,
+          discarded: 0,
+          damaged: 0,
+          unreadable: [],
+        },
+      ],
       exported.err,
     )
     equal(
@@ -141,7 +155,17 @@ describe('instar export and import', () => {
     deepEqual(
       (await instar(['export', join(folder(), 'desk.jsonl'), '--session', 'desk', '--json'], { INSTAR_DATA: data }))
         .json,
-      { sessions: 1, turns: 3, aborted: 0, unshown: 0, feedback: 1, outcomes: 0, discarded: 0 },
+      {
+        sessions: 1,
+        turns: 3,
+        aborted: 0,
+        unshown: 0,
+        feedback: 1,
+        outcomes: 0,
+        discarded: 0,
+        damaged: 0,
+        unreadable: [],
+      },
     )
     for (const [from, why] of [
       [data, 'it is not a regular file'],
@@ -151,6 +175,53 @@ describe('instar export and import', () => {
       equal(code, 1)
       match(err, new RegExp(`^instar import: bad_request: ${from} cannot be read: ${why}\\.`))
     }
+  })
+
+  test('a damaged record is left out with the answers that need it, and reported; the others are exported', async () => {
+    const data = folder()
+    await captureConversation(data)
+    const log = await openEmbeddedLog({ folder: join(data, 'log'), readOnly: true })
+    const turns: { turn: string; offset: number; from: string | null }[] = []
+    for await (const records of log.read('turns'))
+      for (const record of records) {
+        const { event } = decodeRecord(record)
+        if (event.type === 'TurnCaptured')
+          turns.push({ turn: event.turn, offset: record.offset, from: event.body.from })
+      }
+    await log.close()
+    const [first, second, third] = turns
+    equal(third!.from, second!.turn)
+    const db = new DatabaseSync(join(data, 'log', 'log.db'))
+    db.prepare('UPDATE turns SET payload = ? WHERE offset = ?').run(Buffer.from([255, 0]), second!.offset)
+    db.close()
+    const path = join(folder(), 'rest.jsonl')
+    const { code, err, json } = await instar(['export', path, '--json'], { INSTAR_DATA: data })
+    const reason = `unknown_turn: turn ${second!.turn} is not on the log`
+    deepEqual(
+      [code, json],
+      [
+        1,
+        {
+          sessions: 1,
+          turns: 1,
+          aborted: 0,
+          unshown: 0,
+          feedback: 0,
+          outcomes: 0,
+          discarded: 0,
+          damaged: 1,
+          unreadable: [{ turn: third!.turn, reason }],
+        },
+      ],
+    )
+    match(err, new RegExp(`^${third!.turn} is left out: ${reason}`, 'm'))
+    const lines = readFileSync(path, 'utf8').trim().split('\n')
+    deepEqual(
+      lines.map(
+        (line) => (JSON.parse(line) as { response: { choices: { turn_id: string }[] } }).response.choices[0]!.turn_id,
+      ),
+      [first!.turn],
+    )
   })
 
   test('the scorer judges imported turns by their next state', async (t) => {

@@ -1,4 +1,6 @@
 /** Runs one read-only statement, for `instar sql`. */
+import type { EventEmitter } from 'node:events'
+import type { Socket } from 'node:net'
 import { Client, types, type CustomTypesConfig, type QueryArrayConfig } from 'pg'
 import { InstarError } from '@instar/events/errors'
 import { READER_TIMEOUT, type ReaderLogin } from './postgres/reader.ts'
@@ -6,14 +8,39 @@ import { isLoginRefused } from './postgres/roles.ts'
 
 export type QueryRow = Record<string, unknown>
 
+/** Maximum bytes of a result, which is held in memory, and the bytes that a row counts besides its values. */
+const MAX_RESULT_BYTES = 128 << 20
+const ROW_BYTES = 100
+
+/** Ends the connection at a result above the limit. pg holds every row until the last one has arrived. */
+const limitResult = (client: Client): { exceeded: boolean } => {
+  const limit = { exceeded: false }
+  let bytes = 0
+  const { connection } = client as unknown as { connection: EventEmitter & { stream: Socket } }
+  connection.on('dataRow', ({ length }: { length: number }) => {
+    bytes += length + ROW_BYTES
+    if (bytes <= MAX_RESULT_BYTES) return
+    limit.exceeded = true
+    connection.stream.destroy()
+  })
+  return limit
+}
+
 const exactNumber = (text: string): number | string => {
   const value = Number(text)
   return Number.isInteger(value) && !Number.isSafeInteger(value) ? text : value
 }
 
-const isoTime = (text: string): string => (text.includes('infinity') ? text : new Date(text).toISOString())
+/** As PostgreSQL writes it where a `Date` cannot hold the time: infinity, and years before 1 or far ahead. */
+const isoTime = (text: string): string => {
+  const time = new Date(text)
+  return Number.isNaN(time.getTime()) ? text : time.toISOString()
+}
 
-/** int8 and numeric as numbers unless they are integers beyond the safe range; timestamps as ISO 8601; bytea as hex. */
+/**
+ * int8 and numeric as numbers unless they are integers beyond the safe range; timestamps as ISO 8601 where a Date holds
+ * them; bytea as hex.
+ */
 const PARSERS = new Map<number, (text: string) => unknown>([
   [types.builtins.INT8, exactNumber],
   [types.builtins.NUMERIC, exactNumber],
@@ -83,7 +110,7 @@ const refusePrivileged = async (client: Client): Promise<void> => {
  * The rows of one statement, run in a READ ONLY transaction that is rolled back. Repeated column names get a suffix
  * (`name_2`). The login must not be privileged, since `set role` can be reset by the statement. Throws `no_reader` if
  * there is only a privileged login, `bad_sql` with PostgreSQL's message if the statement fails, writes or is more than
- * one, and `postgres_failed` if there is no connection.
+ * one, or if its result is above the limit, and `postgres_failed` if there is no connection.
  */
 export const readOnlyQuery = async (
   connection: ReaderLogin,
@@ -91,6 +118,7 @@ export const readOnlyQuery = async (
   options: { timeoutMs?: number } = {},
 ): Promise<QueryRow[]> => {
   const client = await connect(connection)
+  const limit = limitResult(client)
   try {
     await refusePrivileged(client)
     await client.query('begin transaction read only')
@@ -109,6 +137,13 @@ export const readOnlyQuery = async (
     return rows.map((row) => Object.fromEntries(row.map((value, i) => [names[i], value])))
   } catch (error) {
     const { code, message } = error as { code?: string; message: string }
+    if (limit.exceeded)
+      throw new InstarError(
+        'bad_sql',
+        `The result has more than ${MAX_RESULT_BYTES >> 20} MiB; select fewer rows, or use psql.`,
+        {},
+        { cause: error },
+      )
     if (!code || !/^[0-9A-Z]{5}$/.test(code) || code.startsWith('08') || code.startsWith('57P')) throw error
     const several = message.includes('multiple commands')
     throw new InstarError(

@@ -261,6 +261,15 @@ test('the reader role reads all tables, writes nothing and has a time limit', { 
         code: 'bad_sql',
         message: /statement timeout/,
       })
+      await assert.rejects(readOnlyQuery(connection, "select repeat('x', 1000000) from generate_series(1, 1000)"), {
+        code: 'bad_sql',
+        message: /^The result has more than 128 MiB/,
+      })
+      const times =
+        "select '0044-03-15 BC'::timestamptz as old, 'infinity'::timestamptz as never, '100000-01-01'::timestamptz as far"
+      assert.deepEqual(await readOnlyQuery(connection, times), [
+        { old: '0044-03-15 00:00:00+00 BC', never: 'infinity', far: '+100000-01-01T00:00:00.000Z' },
+      ])
     }
   })
 })

@@ -12,10 +12,17 @@ export const servedVersion = (line: WeightLine, version: number): Served | null 
   return version === 0 && !line.started ? BASE : null
 }
 
-/** Versions that can replace the head while its adapter is missing: its ancestors, the nearest first. */
+/**
+ * Versions that can replace the head while its adapter is missing: its ancestors, the nearest first. A parent has a lower
+ * number; a record that says otherwise ends the line.
+ */
 export function* ancestors(line: WeightLine): Generator<number> {
-  for (let at = line.versions.get(line.head)?.parent ?? null; at !== null; at = line.versions.get(at)?.parent ?? null)
+  for (let at = line.head; ;) {
+    const parent = line.versions.get(at)?.parent ?? null
+    if (parent === null || parent >= at) return
+    at = parent
     yield at
+  }
 }
 
 export type Held = { adapter: string; inUse: number; usedAt: number }
