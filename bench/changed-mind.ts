@@ -5,7 +5,7 @@
 import { openModel, startLearning } from '@instar/policy'
 import { readSettings } from '@instar/process'
 import { NO_PROBES } from '@instar/publisher'
-import { changedMind } from '../test/flow/changed-mind.ts'
+import { changedMind } from '../test/series/changed-mind.ts'
 import { machine } from './machine.ts'
 
 /** `atLimit`: updates that were drawn towards the base. `long…`: shares of long answers. */

@@ -5,7 +5,7 @@
 import { openModel, startLearning } from '@instar/policy'
 import { readSettings } from '@instar/process'
 import { probesOf } from '@instar/publisher'
-import { CONTENT, runCorrection, type After } from '../test/flow/liar.ts'
+import { CONTENT, runCorrection, type After } from '../test/series/liar.ts'
 import { machine } from './machine.ts'
 
 /** Facts that the base answers rightly, and the false value. */

@@ -5,7 +5,7 @@
 import { openModel, startLearning } from '@instar/policy'
 import { readSettings } from '@instar/process'
 import { probesOf } from '@instar/publisher'
-import { honest, lied, startSeries, type Answered, type Feedback } from '../test/flow/series.ts'
+import { honest, lied, startSeries, type Answered, type Feedback } from '../test/series/series.ts'
 import { machine } from './machine.ts'
 
 /**

@@ -2,9 +2,9 @@
  * `npm test [-- PART ...]`: the checks, then every *.test.ts with Node's test runner, two files at a time. Prints a
  * line for each file, failures in full, and the closing lines of Node's TAP reporter. With arguments: only the files
  * whose path contains one of them, test by test, without the checks. A file that runs for more than three minutes fails
- * (watchdog.ts). Excluded: test/model (downloads a model), test/pack (installs the package), test/int and test/chaos
- * (start Kafka), test/compose (starts containers), test/clients (downloads clients and agents; its tapes are included),
- * and bench.
+ * (watchdog.ts). Excluded: test/model (downloads a model), test/series (minutes of learning), test/pack (installs the
+ * package), test/int and test/chaos (start Kafka), test/compose (starts containers), test/clients (downloads clients and
+ * agents; its tapes are included), and bench.
  */
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
@@ -17,7 +17,7 @@ const files = sourceFiles()
   .filter(
     (path) =>
       path.endsWith('.test.ts') &&
-      !/^(test\/(model|pack|int|chaos|compose|clients\/(sdk|agents|nightly|python))|bench)\//.test(path),
+      !/^(test\/(model|pack|series|int|chaos|compose|clients\/(sdk|agents|nightly|python))|bench)\//.test(path),
   )
   .filter((path) => parts.length === 0 || parts.some((part) => path.includes(part)))
   .map((path) => join(ROOT, path))
