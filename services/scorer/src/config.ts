@@ -2,6 +2,7 @@
 import { LONGEST_TIMER_MS } from '@instar/log'
 import { nearestName } from '@instar/process'
 import { z } from 'zod'
+import { WORDING_SETS } from './core/hints.ts'
 
 /** The judges of shell/judge-table.ts. `auto`: `self` or `reactions` (shell/choose-judge.ts). */
 const JUDGE_NAMES = ['llm', 'reactions', 'self', 'auto'] as const
@@ -140,6 +141,10 @@ export const scorerConfig = z
           .nullable()
           .default(null)
           .describe('reward of an answer after which the person goes on to another subject; null: none'),
+        wordings: z
+          .enum(WORDING_SETS)
+          .default('tiny')
+          .describe('the wordings of hints: those that the model which ships follows, or those of general models'),
       })
       .readonly()
       .prefault({}),

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { hintFor, usableHint, VALUE_WORDINGS, WORDINGS } from './hints.ts'
+import { GENERAL_WORDINGS, hintFor, hintKind, usableHint, VALUE_WORDINGS, WORDINGS } from './hints.ts'
 import { WISHES } from './reactions/model.ts'
 
 const KEYS = Array.from({ length: 400 }, (_, i) => `turn-${i}`)
@@ -28,6 +28,19 @@ test('the turn decides the wording: the same turn gives the same, and all are us
     if (wish === 'other' || wish === 'undo') assert.deepEqual([...new Set(hints)], [null])
     else assert.ok(new Set(hints).size >= 6, wish)
   }
+})
+
+test('a general model has wordings of its own where the set names the wish, and those of tiny elsewhere', () => {
+  for (const [kind, wordings] of Object.entries(GENERAL_WORDINGS))
+    for (const wording of wordings) {
+      assert.equal(usableHint(wording), wording)
+      assert.equal(hintKind(wording), kind)
+    }
+  const told = (wish: 'shorter' | 'longer' | 'plainer') =>
+    new Set<string | null>(KEYS.map((key) => hintFor(wish, '- one\n- two', null, key, 'general')))
+  assert.deepEqual(told('shorter'), new Set(GENERAL_WORDINGS.shorter))
+  assert.deepEqual(told('plainer'), new Set(GENERAL_WORDINGS.unformatted))
+  assert.deepEqual(told('longer'), new Set(WORDINGS.longer))
 })
 
 test('plainer is about the form of an answer that has one, else about its words', () => {

@@ -71,6 +71,30 @@ export const WORDINGS: Readonly<Record<Worded, readonly string[]>> = {
   ],
 }
 
+/** Sets of wordings: of the model that ships, and of general models. */
+export const WORDING_SETS = ['tiny', 'general'] as const
+export type WordingSet = (typeof WORDING_SETS)[number]
+
+/**
+ * Wordings that SmolLM2-135M follows where it does not follow those above (docs/learning.md, "A general model"). Wishes that
+ * are not named have the wordings above.
+ */
+export const GENERAL_WORDINGS: Partial<Record<Worded, readonly string[]>> = {
+  shorter: [
+    'Answer in one short sentence.',
+    'Answer with a single short sentence.',
+    'Give me one short sentence.',
+    'Reply with one short sentence.',
+  ],
+  unformatted: ['Answer in one short paragraph of prose.', 'Answer in one short sentence of prose.'],
+  warmer: [
+    'Be cheerful and encouraging!',
+    'Sound cheerful and encouraging!',
+    'Reply like a cheerful, dear friend!',
+    'Be happy and friendly!',
+  ],
+}
+
 /** `…` is the value. */
 export const VALUE_WORDINGS: readonly string[] = [
   'The right answer is ….',
@@ -88,16 +112,25 @@ const MARKUP = /\*\*|__|^\s*(?:[-*•]|\d+[.)])\s|^#+\s|\\boxed|`|^\|/mu
  * Null for a wish that names nothing to do. One wish at a time: a hint cannot ask for a thing and its opposite. The
  * same `key` (the turn's id) gives the same wording.
  */
-export const hintFor = (wish: Wish, answer: string, value: string | null, key: string): string | null => {
+export const hintFor = (
+  wish: Wish,
+  answer: string,
+  value: string | null,
+  key: string,
+  set: WordingSet = 'tiny',
+): string | null => {
   if (wish === 'other' || wish === 'undo') return null
   if (wish === 'fix_value')
     return value === null || value.length > LONGEST_QUOTE ? null : chosen(VALUE_WORDINGS, key).replace('…', () => value)
-  return chosen(WORDINGS[wish === 'plainer' ? (MARKUP.test(answer) ? 'unformatted' : 'simpler') : wish], key)
+  const worded = wish === 'plainer' ? (MARKUP.test(answer) ? 'unformatted' : 'simpler') : wish
+  return chosen((set === 'general' ? GENERAL_WORDINGS[worded] : undefined) ?? WORDINGS[worded], key)
 }
 
 /** The wish that a hint of `hintFor` words; null for any other text, and for a value. */
 export const hintKind = (hint: string): Worded | null =>
-  (Object.keys(WORDINGS) as Worded[]).find((kind) => WORDINGS[kind].includes(hint)) ?? null
+  (Object.keys(WORDINGS) as Worded[]).find((kind) =>
+    [...WORDINGS[kind], ...(GENERAL_WORDINGS[kind] ?? [])].includes(hint),
+  ) ?? null
 
 const chosen = (wordings: readonly string[], key: string): string => wordings[hashText(key, 31) % wordings.length]!
 

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { reactionModel } from '../../shell/weights.ts'
-import { WORDINGS } from '../hints.ts'
-import { hintOfWords, judgeReaction } from './judge.ts'
+import { GENERAL_WORDINGS, WORDINGS } from '../hints.ts'
+import { hintOfWords, judgeReaction, reactionsId } from './judge.ts'
 import { featuresOf } from './features.ts'
 import { valueOf, WISHES, type Wish } from './model.ts'
 import { MOST } from './text.ts'
@@ -118,6 +118,23 @@ test('a person who turns to something else gets the value of the settings', () =
   const evidence = { request: REQUEST, answer: ANSWER, calls: false, next: { user: 'What do koalas eat?', tools: '' } }
   assert.equal(judgeReaction(reactionModel(), evidence, { movedOn: 0.5 }).value, 0.5)
   assert.equal(judgeReaction(reactionModel(), evidence, { movedOn: null }).value, null)
+})
+
+test('the wordings of general models are another judge, with the same verdicts', () => {
+  const evidence = {
+    turn: 't',
+    request: REQUEST,
+    answer: ANSWER,
+    calls: false,
+    next: { user: 'Shorter, please.', tools: '' },
+  }
+  const general = { movedOn: null, wordings: 'general' } as const
+  const [own, other] = [{ movedOn: null }, general].map((one) => judgeReaction(reactionModel(), evidence, one))
+  assert.equal(other?.value, own?.value)
+  assert.ok(GENERAL_WORDINGS.shorter?.includes(other?.hint ?? '') && WORDINGS.shorter.includes(own?.hint ?? ''))
+  const id = (settings: Parameters<typeof reactionsId>[1]): string => reactionsId(reactionModel(), settings)
+  assert.equal(id({ movedOn: null, wordings: 'tiny' }), id({ movedOn: null }))
+  assert.notEqual(id(general), id({ movedOn: null }))
 })
 
 test('a run of blanks is read as one', () => {

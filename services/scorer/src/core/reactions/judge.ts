@@ -1,6 +1,6 @@
 /** The judge that needs no endpoint: a model made from labelled reactions reads what came after an answer. */
 import { derivedId } from '@instar/events'
-import { hintFor } from '../hints.ts'
+import { hintFor, type WordingSet } from '../hints.ts'
 import type { Evidence, Judgement } from '../judgement.ts'
 import type { Reaction } from './features.ts'
 import { LABELS, readReaction, valueOf, WISHES, wishOf, type ReactionModel, type Reading } from './model.ts'
@@ -9,10 +9,14 @@ import { valueIn } from './value.ts'
 export type ReactionSettings = {
   /** The value of an answer after which the person turns to something else; null: no opinion. */
   movedOn: number | null
+  /** Default `tiny`. */
+  wordings?: WordingSet
 }
 
-export const reactionsId = (model: ReactionModel, settings: ReactionSettings): string => {
+/** The wordings of `tiny` are not in the id, as before there were others. */
+export const reactionsId = (model: ReactionModel, { movedOn, wordings = 'tiny' }: ReactionSettings): string => {
   const { commonWords: _c, rowOf: _r, weights: _w, ...head } = model
+  const settings = wordings === 'tiny' ? { movedOn } : { movedOn, wordings }
   return `reactions-${derivedId('reactions', JSON.stringify([head, settings])).slice(0, 12)}`
 }
 
@@ -34,7 +38,7 @@ export const judgeReaction = (model: ReactionModel, evidence: Evidence, settings
   const value = valueOf(reading, model.least)
   if (value === -1) {
     const { wish, probability } = wishOf(reading)
-    const words = user.trim() === '' ? NO_HINT : worded(model, reaction, reading, keyOf(evidence))
+    const words = user.trim() === '' ? NO_HINT : worded(model, reaction, reading, keyOf(evidence), settings.wordings)
     return { value, note: `${note}, ${wish} ${probability.toFixed(2)}`, ...words }
   }
   if (value === 1) return { value, note, hint: null }
@@ -65,11 +69,18 @@ export const readWords = (
  */
 const LEAST_FIX = 0.25
 
-const worded = (model: ReactionModel, reaction: Reaction, reading: Reading, key: string): Worded => {
+const worded = (
+  model: ReactionModel,
+  reaction: Reaction,
+  reading: Reading,
+  key: string,
+  wordings: WordingSet = 'tiny',
+): Worded => {
   const { wish, probability } = wishOf(reading)
   const uncertain = wish === 'other' || probability < model.least.wish
   const named = reading.wishes[WISHES.indexOf('fix_value')]! >= LEAST_FIX
   const claim = named ? valueIn(reaction, (hash) => model.commonWords.has(hash)) : null
-  if (!uncertain && wish !== 'fix_value') return { hint: hintFor(wish, reaction.answer, null, key), claim }
+  if (!uncertain && wish !== 'fix_value')
+    return { hint: hintFor(wish, reaction.answer, null, key, wordings), claim }
   return named ? { hint: hintFor('fix_value', reaction.answer, claim, key), claim } : NO_HINT
 }
