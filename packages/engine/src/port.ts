@@ -188,6 +188,8 @@ export type StepSettings = {
   epochs: number
   beta1: number
   beta2: number
+  /** Added to the root of Adam's second moment; absent: 1e-8. */
+  adamEpsilon?: number
   maxGradNorm: number
   clipLow: number
   clipHigh: number
@@ -279,6 +281,8 @@ export type EvaluateRequest = {
   /** Full-vocabulary KL(adapter || reference) per sampled token, one mean for each reference. */
   references: readonly AdapterSha[]
   sampling: Sampling
+  /** For each prompt the most tokens of its completion, instead of `sampling.maxTokens`. */
+  limits?: readonly number[]
 }
 export type Evaluation = {
   completions: { ids: number[]; text: string; reason: FinishReason }[]

@@ -42,7 +42,16 @@ export async function generateAll(
     text: '',
     entropy: 0,
     generation: new Generation(
-      { prompt, sampling: { ...request.sampling, seed: request.sampling.seed + index }, adapter: null, topLogprobs: 0 },
+      {
+        prompt,
+        sampling: {
+          ...request.sampling,
+          seed: request.sampling.seed + index,
+          maxTokens: request.limits?.[index] ?? request.sampling.maxTokens,
+        },
+        adapter: null,
+        topLogprobs: 0,
+      },
       sampler.tokenizer,
       sampler.endOfTurn,
     ),

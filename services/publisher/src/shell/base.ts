@@ -26,23 +26,22 @@ export const ask = async (
   adapter: AdapterSha,
   { temperature, seed }: { temperature: number; seed: number },
 ): Promise<{ correct: boolean[]; tokens: number }> => {
+  if (probes.length === 0) return { correct: [], tokens: 0 }
+  // One call for all limits: a decode step costs nearly the same for one row as for many.
+  const limits = probes.map(({ maxTokens }) => maxTokens)
+  const evaluation = await learner.evaluate({
+    prompts: probes.map(({ messages }) => model.promptIds(messages, {})),
+    adapter,
+    references: [],
+    sampling: { temperature, topP: 1, topK: 0, seed, maxTokens: Math.max(...limits), stop: [] },
+    limits,
+  })
   const correct = probes.map(() => false)
-  let tokens = 0
-  const byLimit = Map.groupBy([...probes.entries()], ([, { maxTokens }]) => maxTokens)
-  for (const [maxTokens, group] of byLimit) {
-    const evaluation = await learner.evaluate({
-      prompts: group.map(([, { messages }]) => model.promptIds(messages, {})),
-      adapter,
-      references: [],
-      sampling: { temperature, topP: 1, topK: 0, seed, maxTokens, stop: [] },
-    })
-    tokens += tokensOf(evaluation)
-    const checks = group.map(([index, probe], at) => async () => {
-      correct[index] = await probe.check(evaluation.completions[at]?.text ?? '')
-    })
-    while (checks.length > 0) await Promise.all(checks.splice(0, CHECKS_AT_ONCE).map((check) => check()))
-  }
-  return { correct, tokens }
+  const checks = probes.map((probe, at) => async () => {
+    correct[at] = await probe.check(evaluation.completions[at]?.text ?? '')
+  })
+  while (checks.length > 0) await Promise.all(checks.splice(0, CHECKS_AT_ONCE).map((check) => check()))
+  return { correct, tokens: tokensOf(evaluation) }
 }
 
 export type BaseProgress = { asked: number; of: number; kept: number }
