@@ -6,8 +6,9 @@ import type { WeightTensor } from './weights.ts'
 
 /** `step`: steps taken. `first`, `second`: moments by tensor name, each of the size of its tensor. */
 type AdamState = { step: number; first: Map<string, Float32Array>; second: Map<string, Float32Array> }
-type AdamSettings = { learningRate: number; beta1: number; beta2: number }
+type AdamSettings = { learningRate: number; beta1: number; beta2: number; adamEpsilon?: number }
 
+/** Default of `adamEpsilon`. */
 const EPSILON = 1e-8
 
 export function initialAdam(tensors: ReadonlyMap<string, WeightTensor>): AdamState {
@@ -24,8 +25,10 @@ export function globalNorm(gradients: ReadonlyMap<string, Float32Array>): number
 }
 
 /**
- * One step, in place: tensors −= lr · m̂ / (√v̂ + 1e-8) with the bias-corrected moments of gradients · `scale` (Kingma
- * and Ba 2015, arXiv 1412.6980, algorithm 1). Moments are stored in float32; each element is computed in float64.
+ * One step, in place: tensors −= lr · m̂ / (√v̂ + `adamEpsilon`) with the bias-corrected moments of gradients · `scale`
+ * (Kingma and Ba 2015, arXiv 1412.6980, algorithm 1). Where `adamEpsilon` is far above √v̂, the step goes along the gradient
+ * (with momentum) instead of by equal amounts in every parameter. Moments are stored in float32; each element is computed in
+ * float64.
  */
 export function adamStep(
   tensors: ReadonlyMap<string, WeightTensor>,
@@ -35,7 +38,7 @@ export function adamStep(
   settings: AdamSettings,
 ): void {
   state.step++
-  const { learningRate, beta1, beta2 } = settings
+  const { learningRate, beta1, beta2, adamEpsilon = EPSILON } = settings
   const correction1 = 1 - beta1 ** state.step
   const correction2 = 1 - beta2 ** state.step
   for (const [name, tensor] of tensors) {
@@ -50,7 +53,7 @@ export function adamStep(
       const v = beta2 * (second[at] as number) + (1 - beta2) * g * g
       first[at] = m
       second[at] = v
-      data[at] = (data[at] as number) - (learningRate * (m / correction1)) / (Math.sqrt(v / correction2) + EPSILON)
+      data[at] = (data[at] as number) - (learningRate * (m / correction1)) / (Math.sqrt(v / correction2) + adamEpsilon)
     }
   }
 }

@@ -12,6 +12,12 @@ const step = z.object({
   epochs: z.int().positive().max(MAX_EPOCHS).default(3).describe('Adam steps on each batch'),
   beta1: z.number().min(0).lt(1).default(0.9).describe('of Adam'),
   beta2: z.number().min(0).lt(1).default(0.95).describe('of Adam'),
+  adamEpsilon: z
+    .number()
+    .positive()
+    .max(1)
+    .default(1e-8)
+    .describe('added to the root of Adam’s second moment; far above it, a step goes along the gradient'),
   maxGradNorm: z.number().positive().default(1).describe('norm to which the gradient is clipped'),
   clipLow: z.number().nonnegative().default(0.2).describe('the probability ratio is clipped at 1 − clipLow'),
   clipHigh: z.number().nonnegative().default(0.28).describe('… and at 1 + clipHigh'),

@@ -39,6 +39,7 @@ const ADDED: Readonly<Record<string, SettingBounds>> = {
   turnScoreWeight: FRACTION,
   referenceTopK: WHOLE,
   turnTokensMax: WHOLE,
+  adamEpsilon: POSITIVE,
   klParentMax: POSITIVE,
   klBaseMax: POSITIVE,
 }
