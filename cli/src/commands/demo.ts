@@ -57,7 +57,7 @@ is SmolLM2-135M-Instruct, which is fetched once with pip (93 MB).
 
 --json: one object with engine, seed, users, versions, requests, failed_requests, correct_before, correct_after,
 wall_s, log_bytes; with --model model, engine, seed, users, versions, updates, refusals, requests, failed_requests,
-probes, learning_s, wall_s, log_bytes. Exit code 0 if no request failed`,
+probes, preparation_s, learning_s, wall_s, log_bytes. Exit code 0 if no request failed`,
   options: {
     seed: { type: 'string', default: '1' },
     short: { type: 'boolean' },

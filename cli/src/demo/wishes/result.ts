@@ -30,7 +30,11 @@ export type WishesResult = {
    * Questions with one right answer: those the base answered correctly, and the share of them that the head still does.
    */
   probes: { asked: number; base_correct: number; kept: number }
-  /** Seconds of the conversations alone, and of the whole run with its measurements. */
+  /**
+   * Seconds until the base was measured and the gate had its probes, of the conversations alone, and of the whole run with
+   * its measurements.
+   */
+  preparation_s: number
   learning_s: number
   wall_s: number
   log_bytes: number

@@ -5,10 +5,11 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import OpenAI from 'openai'
 import type { EngineChoice } from '@instar/policy'
 import type { LearningSettings } from '../../learning-settings.ts'
-import { startPipeline } from '../../pipeline.ts'
+import { startPipeline, type Pipeline } from '../../pipeline.ts'
 import { table } from '../../table.ts'
 import { ChatClient, shareOf } from '../chat-client.ts'
 import { createFirstError } from '../first-error.ts'
@@ -37,6 +38,16 @@ type WishesOptions = {
 const MAX_TOKENS = 64
 /** A model of this size is incoherent at 1. */
 const TEMPERATURE = 0.7
+
+const LINE_POLL_MS = 250
+
+/**
+ * Resolves when the version line has begun: no update is computed before the base has answered the probes of the gate,
+ * once for each line.
+ */
+const lineStarted = async (pipeline: Pipeline): Promise<void> => {
+  while ((await pipeline.line())?.started === false) await delay(LINE_POLL_MS)
+}
 
 const percent = (share: number): string => `${Math.round(share * 100)} %`
 
@@ -94,6 +105,9 @@ export const runWishes = async (options: WishesOptions): Promise<WishesResult> =
     say(
       `before: ${conversations.people.map(({ wish }, i) => `${wish.name} ${percent(before.shares[i] ?? 0)}`).join(', ')}`,
     )
+    await firstError.orFatal(lineStarted(pipeline))
+    const preparationSeconds = seconds()
+    say(`the gate knows the base after ${preparationSeconds} s; the conversations begin`)
     begun = Date.now()
     let ended = 0
     await firstError.orFatal(
@@ -129,6 +143,7 @@ export const runWishes = async (options: WishesOptions): Promise<WishesResult> =
       requests: chat.requests,
       failed_requests: chat.failed,
       probes: { asked: before.facts.length, base_correct: kept.length, kept: shareOf(kept) },
+      preparation_s: preparationSeconds,
       learning_s: learningSeconds,
       wall_s: (Date.now() - startedAt) / 1000,
       log_bytes: folderBytes(join(data, 'log')),
