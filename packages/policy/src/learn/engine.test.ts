@@ -106,6 +106,19 @@ test('samples depend on the seed and the prompt, not on other rows', async () =>
     sampling: { ...sampling, temperature: 0, maxTokens: 3 },
   })
   assert.ok(greedy.completions.every(({ ids, reason }) => ids.length <= 3 && (reason === 'stop' || ids.length === 3)))
+  const limits = prompts.map((_, at) => 1 + at)
+  const limited = await engine.evaluate({
+    prompts,
+    adapter: null,
+    references: [],
+    sampling: { ...sampling, temperature: 0 },
+    limits,
+  })
+  for (const [at, { ids }] of limited.completions.entries()) {
+    assert.ok(ids.length <= (limits[at] ?? 0))
+    const own = greedy.completions[at]?.ids ?? []
+    assert.deepEqual(ids.slice(0, own.length), own.slice(0, ids.length))
+  }
 })
 
 test('invalid calls give errors with codes, and the thread continues', async () => {

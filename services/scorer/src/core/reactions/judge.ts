@@ -80,7 +80,6 @@ const worded = (
   const uncertain = wish === 'other' || probability < model.least.wish
   const named = reading.wishes[WISHES.indexOf('fix_value')]! >= LEAST_FIX
   const claim = named ? valueIn(reaction, (hash) => model.commonWords.has(hash)) : null
-  if (!uncertain && wish !== 'fix_value')
-    return { hint: hintFor(wish, reaction.answer, null, key, wordings), claim }
+  if (!uncertain && wish !== 'fix_value') return { hint: hintFor(wish, reaction.answer, null, key, wordings), claim }
   return named ? { hint: hintFor('fix_value', reaction.answer, claim, key), claim } : NO_HINT
 }
