@@ -91,7 +91,7 @@ describe('a section of the settings file', () => {
     const small = { from: 'size', size: 'small', parametersMax: 500_000_000 }
     equal(trained({}, 10_000_000).config.step.epochs, 3)
     deepEqual(originOf(trained({}, 10_000_000), 'training.epochs'), { from: 'default' })
-    equal(trained({}, 10_000_001).config.step.epochs, 2)
+    equal(trained({}, 10_000_001).config.step.epochs, 1)
     deepEqual(originOf(trained({}, 10_000_001), 'training.epochs'), small)
     deepEqual(originOf(trained({}, 500_000_000), 'training.epochs'), small)
     deepEqual(originOf(trained({}, 500_000_001), 'training.epochs'), {
