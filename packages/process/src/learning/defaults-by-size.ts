@@ -74,10 +74,10 @@ export const DEFAULTS_BY_SIZE: readonly SizeDefault[] = [
   {
     setting: 'training.turnTokensMax',
     tiny: null,
-    small: 2048,
-    larger: 2048,
+    small: 1024,
+    larger: 1024,
     evidence:
-      'none: a bound of memory, which grows with the square of a turn’s length (docs/learning.md, "Cost and memory of an update")',
+      'small: a turn of 1,024 tokens takes 2.9 GB, and memory grows with the square of its length (docs/learning.md, "Cost and memory of an update"). larger: none, as small',
   },
   {
     setting: 'training.referenceTopK',
