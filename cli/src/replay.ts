@@ -10,10 +10,12 @@ import {
   onlyJudge,
   readEvidence,
   scorerConfig,
+  settle,
   withAgreement,
   withNegation,
   type ClaimTable,
   type GatewayAddress,
+  type Judged,
 } from '@instar/scorer'
 import {
   replay,
@@ -101,8 +103,16 @@ const createRescore =
     started.catch(() => undefined)
     return async (turn, related) => {
       const asked = run.turns.turns.get(turn)
-      const evidence = await readEvidence(reader, turn, related)
-      const judgement = withNegation(await judgeTurn(judges, { feedback: null }, evidence, signal), await started)
+      const opinion = await readEvidence(reader, turn, related).then(
+        (evidence) => judgeTurn(judges, { feedback: null }, evidence, signal),
+        // As in the scorer: what cannot be read says nothing about the answer.
+        (error: unknown): Judged => {
+          signal.throwIfAborted()
+          if (error instanceof InstarError && error.retryable) throw error
+          return { ...settle([]), reason: 'unreadable' }
+        },
+      )
+      const judgement = withNegation(opinion, await started)
       if (!asked) return judgement
       const { verdicts, ...result } = withAgreement(claims, asked, judgement, config.agreement)
       foldClaim(claims, { verdicts, policy: asked.policy }, judged++)

@@ -12,6 +12,7 @@ import {
   TOPICS,
   type Event,
   type Logged,
+  type TurnCaptured,
   type TurnSkipped,
   type TurnsEvent,
 } from '@instar/events'
@@ -87,6 +88,8 @@ test('a replay with another judge scores the turns of the log again and trains t
   await append(log, ...talk('c', 'No, it is 12 m.', 1))
   await published.promise
   await Promise.all([trainer.stop(), publisher.stop()])
+  const [damaged, ...others] = talk('d', 'Thanks!', 1) as [TurnCaptured, ...Event[]]
+  await append(log, { ...damaged, body: { ...damaged.body, sha256: 'another' } }, ...others)
 
   const turns = initialTurns()
   for (const logged of await read(log)) if (logged.topic === 'turns') foldTurns(turns, logged as Logged<TurnsEvent>)
@@ -107,9 +110,10 @@ test('a replay with another judge scores the turns of the log again and trains t
       'progress' in line ? [[line.progress.phase, line.progress.done, line.progress.total]] : [],
     ),
     [
-      ['judging', 1, 3],
-      ['judging', 2, 3],
-      ['judging', 3, 3],
+      ['judging', 1, 4],
+      ['judging', 2, 4],
+      ['judging', 3, 4],
+      ['judging', 4, 4],
       ['training', 1, 1],
     ],
   )
@@ -126,9 +130,14 @@ test('a replay with another judge scores the turns of the log again and trains t
       ['a', 1],
       ['b', -1],
       ['c', 'unagreed'],
+      ['d', 'unreadable'],
     ],
   )
-  assert.ok(scores.every((event) => 'verdicts' in event && event.verdicts[0]?.judge.startsWith('reactions-')))
+  assert.ok(
+    scores.every(
+      (event) => 'verdicts' in event && (event.verdicts[0]?.judge.startsWith('reactions-') ?? event.session === 'd'),
+    ),
+  )
   const sealed = (key: string): (readonly [string, number])[] =>
     all.flatMap(({ event }) =>
       event.type === 'BatchSealed' && event.policy === key
