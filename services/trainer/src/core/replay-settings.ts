@@ -39,7 +39,7 @@ const ADDED: Readonly<Record<string, SettingBounds>> = {
   turnScoreWeight: FRACTION,
   referenceTopK: WHOLE,
   turnTokensMax: WHOLE,
-  adamEpsilon: POSITIVE,
+  adamEpsilon: SHARE,
   klParentMax: POSITIVE,
   klBaseMax: POSITIVE,
 }
