@@ -177,13 +177,30 @@ test('a batch becomes an update and a version, and the next batch starts from it
 test('an engine that is lost repeatedly leaves no record, and the batch is computed after its return', async () => {
   const rig = await start()
   await rig.until('LineStarted', 1)
-  for (let i = 0; i < 4; i += 1) rig.learner.faults.push(new InstarError('engine_lost', 'gone'))
+  for (let i = 0; i < 5; i += 1)
+    rig.learner.faults.push(new InstarError('engine_lost', 'gone', i === 0 ? {} : { running: 'step' }))
   await append(rig.log, ...turn(1, 1), ...turn(2, -1))
   await rig.until('UpdateComputed', 1)
   await rig.until('VersionPublished', 1)
   await rig.stop()
   assert.equal((await records(rig.log, 'UpdateFailed')).length, 0)
   assert.equal((await records(rig.log, 'BatchSealed')).length, 1)
+})
+
+test('a batch that ends its engine five times in a row has failed, and the next one is processed', async () => {
+  const rig = await start()
+  await rig.until('LineStarted', 1)
+  const ended = new InstarError('engine_lost', 'The learning thread ended: out of memory.', { running: 'step' })
+  for (let i = 0; i < 5; i += 1) rig.learner.faults.push(ended)
+  await append(rig.log, ...turn(1, 1), ...turn(2, -1), ...turn(3, 1), ...turn(4, -1))
+  const [update] = await rig.until('UpdateComputed', 1)
+  await rig.stop()
+  assert.deepEqual(
+    (await records(rig.log, 'UpdateFailed')).map((event) => event.type === 'UpdateFailed' && event.reason),
+    ['engine_lost: The learning thread ended: out of memory. This happened 5 times in a row.'],
+  )
+  assert.equal(update?.type === 'UpdateComputed' && update.number, 2)
+  assert.equal(rig.learner.steps, 1)
 })
 
 test('a fault that repeats fails the batch with a record, and the next one is processed', async () => {

@@ -1,5 +1,5 @@
 /** The trainer service: follows four topics, seals batches, computes updates and appends both. Rules: core/decide.ts. */
-import { requireBase, updateLine, weightLine, type Event, type Settings } from '@instar/events'
+import { InstarError, requireBase, updateLine, weightLine, type Event, type Settings } from '@instar/events'
 import { createTurnReader, partitionOf } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/engine/port'
 import { NO_METRICS, runDecider, type DeciderPorts, type Metrics } from '@instar/process'
@@ -46,6 +46,9 @@ export type TrainerPorts = DeciderPorts & {
 
 /** An update that takes no longer is not reported. */
 const PROGRESS_MS = 10_000
+
+/** Times in a row that the engine may end while it computes one batch. Then the batch has failed: it would end again. */
+const MAX_LOSSES = 5
 
 export type Trainer = {
   start(): Promise<void>
@@ -111,6 +114,15 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
     }
   }
 
+  /** How often the engine has ended while it computed this batch. */
+  let losses = { batch: '', count: 0 }
+  /** Whether the batch may be computed again. An engine that did not run, or ended at other work, is not its fault. */
+  const countLoss = (batch: string, error: unknown): boolean => {
+    if (!(error instanceof InstarError && error.code === 'engine_lost' && error.details.running === 'step')) return true
+    losses = { batch, count: losses.batch === batch ? losses.count + 1 : 1 }
+    return losses.count < MAX_LOSSES
+  }
+
   const trainer = runDecider<TrainerState, Decision>({
     ports,
     service: 'trainer',
@@ -140,6 +152,11 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
           begin(decision.sealed.number),
         )
         return computed(state, decision.batch, result, ports.now())
+      } catch (error) {
+        signal.throwIfAborted()
+        if (countLoss(decision.batch, error)) throw error
+        const reason = `engine_lost: ${(error as Error).message} This happened ${MAX_LOSSES} times in a row.`
+        return failed(state, decision.batch, reason, ports.now())
       } finally {
         current = null
       }

@@ -35,7 +35,8 @@ type PendingCall = {
 
 /**
  * Calls run one at a time, in order. If the thread ends unexpectedly, unfinished calls reject with `engine_lost`; later
- * calls wait for the next thread, which starts with the loaded adapters.
+ * calls wait for the next thread, which starts with the loaded adapters. The error of the call that was running when the
+ * thread ended has `running` in its details, the name of the call.
  */
 class EmbeddedLearning implements LearningEngine {
   private readonly thread: Thread<ToLearner, FromLearner, Ready>
@@ -61,9 +62,12 @@ class EmbeddedLearning implements LearningEngine {
         receive: (message) => {
           this.receive(message)
         },
-        lost: (error) => {
+        lost: (error, atWork) => {
           if (options.share) endWork(options.share)
-          for (const pending of this.pending.values()) pending.reject(error)
+          const [running, ...queued] = this.pending.values()
+          const details = atWork ? { running: running?.message.type } : {}
+          running?.reject(new InstarError('engine_lost', error.message, details, { cause: error }))
+          for (const pending of queued) pending.reject(error)
           this.pending.clear()
         },
         differs: (first, again) =>

@@ -73,7 +73,13 @@ test('a thread that dies in an update is replaced: adapters are loaded again, an
     engine.load(randomAdapter(3)),
   ])
   await crash()
-  for (const fate of await fates) assert.ok(fate.status === 'rejected' && lost(/ended: /)(fate.reason))
+  const reasons = (await fates).map((fate) => fate.status === 'rejected' && (fate.reason as InstarError))
+  for (const reason of reasons) lost(/ended: /)(reason)
+  assert.deepEqual(
+    reasons.map((reason) => reason && reason.details.running),
+    ['step', undefined, undefined],
+    'only the call that was running may be the cause',
+  )
   const [score, step] = await Promise.all([
     engine.score({ ...scored, adapter: adapter.sha256 }),
     engine.step(items, settings, line),

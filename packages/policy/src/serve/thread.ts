@@ -34,8 +34,8 @@ type ThreadPorts<Out, Ready> = {
    */
   native(ready: Ready | null): boolean
   receive(message: Out): void
-  /** Called when current and queued work is lost. */
-  lost(error: InstarError): void
+  /** Called when current and queued work is lost. `atWork`: the thread that ended was up, not one that was to start. */
+  lost(error: InstarError, atWork: boolean): void
   /** The reason why a new thread must not replace the first one, such as a changed base model; null: it may. */
   differs(first: Ready, again: Ready): string | null
   /** Called when queued work may be posted. */
@@ -107,7 +107,7 @@ export class Thread<In, Out extends { type: string }, Ready extends Out & { type
       await within(current.exited, this.settings.graceMs)
     }
     if (current) await this.stop(current)
-    this.ports.lost(this.downReason)
+    this.ports.lost(this.downReason, false)
   }
 
   private async stop({ worker, exited, native }: RunningThread): Promise<void> {
@@ -189,7 +189,7 @@ export class Thread<In, Out extends { type: string }, Ready extends Out & { type
     // A thread that reported a failure is still running.
     current?.worker.postMessage({ type: 'exit' } satisfies Exit)
     this.downReason = error
-    this.ports.lost(error)
+    this.ports.lost(error, isUp)
     if (!isUp) return
     if (performance.now() - this.upSince >= STABLE_MS) this.restarts = 0
     this.waitTimer = setTimeout(() => {
@@ -207,7 +207,7 @@ export class Thread<In, Out extends { type: string }, Ready extends Out & { type
     this.clearWaitTimer()
     this.refuses = true
     this.downReason = error
-    this.ports.lost(error)
+    this.ports.lost(error, false)
   }
 
   private scheduleRestart(): void {
