@@ -58,10 +58,16 @@ describe('instar settings', () => {
   })
 
   test('the judge’s key is printed nowhere', async () => {
-    const env = { INSTAR_JUDGE_URL: 'http://user:sk-a@judge/v1?k=sk-a', INSTAR_JUDGE_KEY: 'sk-a' }
-    const { out, err } = await instar(['settings', '--json'], env, folder())
-    equal(`${out}${err}`.includes('sk-a'), false)
-    match(out, /"http:\/\/judge\/v1"/)
+    const settingsWith = async (url: string): Promise<string> => {
+      const env = { INSTAR_JUDGE_URL: url, INSTAR_JUDGE_KEY: 'sk-a' }
+      const { out, err } = await instar(['settings', '--json'], env, folder())
+      return `${out}${err}`
+    }
+    const shown = await settingsWith('http://judge/v1?k=sk-a')
+    const refused = await settingsWith('http://user:sk-a@judge/v1')
+    deepEqual([shown.includes('sk-a'), refused.includes('sk-a')], [false, false])
+    match(shown, /"http:\/\/judge\/v1"/)
+    match(refused, /bad_request.*contains a user/)
   })
 
   test('an unknown name is refused by every command that would use it, and `up` starts nothing', async () => {
