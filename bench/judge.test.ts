@@ -59,16 +59,34 @@ test('kappa: 1 for the same labels, 0 for chance, null without pairs', () => {
 })
 
 test('precision is of opinions, recall of ±1, abstention and sign errors of all cases, hints of −1', () => {
-  const one = (truth: number, value: number, hint = false) => ({ truth, value, hint, labels: undefined })
-  const all = [one(1, 1), one(1, -1), one(-1, -1, true), one(-1, 0), one(0, 1), one(0, 0)]
+  const one = (truth: number, value: number, hint: string | null = null, wish: string | null = null) => ({
+    truth,
+    value,
+    hint,
+    wish,
+    labels: undefined,
+  })
+  const all = [
+    one(1, 1),
+    one(1, -1, 'Sound friendly.'),
+    one(-1, -1, 'Be concise.', 'shorter'),
+    one(-1, 0, null, 'longer'),
+    one(0, 1),
+    one(0, 0),
+    one(-1, 0, null, 'other'),
+    one(-1, -1, 'The right answer is 12.', 'fix_value'),
+    one(-1, -1, 'In words of a model.', 'warmer'),
+  ]
   const { judge: _, split: __, category: ___, ...figures } = rowOf({ judge: 'j', split: 'dev', category: 'all' }, all)
   deepEqual(figures, {
-    cases: 6,
-    precision: 0.5,
-    recall: 0.5,
+    cases: 9,
+    precision: 0.667,
+    recall: 0.571,
     abstained: 0.333,
-    signErrors: 0.167,
-    hints: 0.5,
+    signErrors: 0.111,
+    hints: 1,
+    hintsOfWished: 0.75,
+    hintsRight: 0.667,
     kappa: null,
   })
 })

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { createJudges, judgeTurn, onlyJudge, scorerConfig, type Judge } from '@instar/scorer'
 import { readSettings } from '@instar/process'
 import { z } from 'zod'
+import { hintKind, VALUE_WORDINGS } from '../services/scorer/src/core/hints.ts'
 import { machine, median } from './machine.ts'
 
 const label = z.union([z.literal(1), z.literal(-1), z.literal(0)])
@@ -24,7 +25,14 @@ const benchCase = z.object({
   split: z.enum(['dev', 'sealed']),
 })
 export type BenchCase = z.infer<typeof benchCase>
-export type Judgement = { truth: number; value: number; hint: boolean; labels: BenchCase['labels'] }
+export type Judgement = {
+  truth: number
+  value: number
+  hint: string | null
+  /** The author's, of a case with −1. */
+  wish: string | null
+  labels: BenchCase['labels']
+}
 
 export const FOLDER = join(import.meta.dirname, 'judge')
 
@@ -66,16 +74,34 @@ export type Row = {
   abstained: number
   signErrors: number
   hints: number | null
+  hintsOfWished: number | null
+  hintsRight: number | null
   kappa: number | null
 }
 
 const share = (part: number, whole: number): number | null => (whole === 0 ? null : Number((part / whole).toFixed(3)))
 
-/** `hints`: share of the verdicts −1 that give one. `abstained` and `signErrors`: of all cases. */
+/** The wish that a hint in the scorer's own words fulfils; null: in other words. */
+const wishIn = (hint: string): string | null => {
+  const kind = hintKind(hint)
+  if (kind !== null) return kind === 'unformatted' || kind === 'simpler' ? 'plainer' : kind
+  return VALUE_WORDINGS.some((wording) => hint.startsWith(wording.split('…')[0]!)) ? 'fix_value' : null
+}
+
+/**
+ * `hints`: share of the verdicts −1 that give one. `hintsOfWished`: share of the cases with a wish that a hint can name
+ * that got one. `hintsRight`: of the hints in the scorer's own words, the share that is for the case's wish; for a case
+ * without one none is. `abstained` and `signErrors`: of all cases.
+ */
 export const rowOf = (name: Pick<Row, 'judge' | 'split' | 'category'>, all: readonly Judgement[]): Row => {
   const opinions = all.filter(({ value }) => value !== 0)
   const right = opinions.filter(({ truth, value }) => truth === value).length
   const bad = opinions.filter(({ value }) => value < 0)
+  const wished = all.filter(({ wish }) => wish !== null && wish !== 'other' && wish !== 'undo')
+  const worded = all.flatMap(({ hint, wish }) => {
+    const named = hint === null ? null : wishIn(hint)
+    return named === null ? [] : [named === wish]
+  })
   const agreement = kappa(all.flatMap(({ labels }) => (labels ? [labels] : [])))
   return {
     ...name,
@@ -84,7 +110,9 @@ export const rowOf = (name: Pick<Row, 'judge' | 'split' | 'category'>, all: read
     recall: share(right, all.filter(({ truth }) => truth !== 0).length),
     abstained: share(all.length - opinions.length, all.length) ?? 0,
     signErrors: share(opinions.filter(({ truth, value }) => truth === -value).length, all.length) ?? 0,
-    hints: share(bad.filter(({ hint }) => hint).length, bad.length),
+    hints: share(bad.filter(({ hint }) => hint !== null).length, bad.length),
+    hintsOfWished: share(wished.filter(({ hint }) => hint !== null).length, wished.length),
+    hintsRight: share(worded.filter(Boolean).length, worded.length),
     kappa: agreement === null ? null : Number(agreement.toFixed(3)),
   }
 }
@@ -93,8 +121,8 @@ const judgeAll = async (
   judge: Judge,
   cases: readonly BenchCase[],
   concurrency: number,
-): Promise<{ values: { value: number; hint: boolean }[]; ms: number }> => {
-  const values: { value: number; hint: boolean }[] = []
+): Promise<{ values: { value: number; hint: string | null }[]; ms: number }> => {
+  const values: { value: number; hint: string | null }[] = []
   const times: number[] = []
   let next = 0
   const work = async (): Promise<void> => {
@@ -105,7 +133,7 @@ const judgeAll = async (
       const startedAt = performance.now()
       const { reward, hint } = await judgeTurn([judge], { feedback: null }, evidence, new AbortController().signal)
       times.push(performance.now() - startedAt)
-      values[i] = { value: Math.sign(reward ?? 0), hint: hint !== null }
+      values[i] = { value: Math.sign(reward ?? 0), hint }
     }
   }
   await Promise.all(Array.from({ length: concurrency }, work))
@@ -138,7 +166,8 @@ export const bench = async ({ quick = false, logLine = () => undefined, url, mod
     for (const [split, of] of Map.groupBy(cases.keys(), (i) => cases[i]!.split)) {
       const judged = of.flatMap((i) => {
         const one = cases[i]!
-        return [{ ...values[i]!, truth: truthOf(one), labels: one.labels, category: one.category }]
+        const { category, labels, wish = null } = one
+        return [{ ...values[i]!, truth: truthOf(one), labels, category, wish }]
       })
       const row = (category: string, some: typeof judged): Row => {
         const agreed = some.flatMap((one) => (one.truth === null ? [] : [{ ...one, truth: one.truth }]))

@@ -4,7 +4,7 @@
 import { seeded } from './learn.ts'
 import type { Row } from './data.ts'
 
-const WEIGHT = 0.4
+const WEIGHT = 0.3
 /** Characters of a reaction that is put together with another. */
 const SHORT = 80
 

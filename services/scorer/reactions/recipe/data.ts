@@ -34,7 +34,7 @@ export const isStranger = (author: string): boolean => author.startsWith('fresh-
 const authorOf = (file: string): string => (/^[a-z]{2}\.jsonl$/u.test(file) ? 'languages' : file.replace('.jsonl', ''))
 
 /** Raise it with every change of the recipe that the settings do not show. */
-const RECIPE_VERSION = 2
+const RECIPE_VERSION = 3
 
 export const FOLDER = join(import.meta.dirname, '..')
 

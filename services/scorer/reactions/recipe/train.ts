@@ -1,5 +1,5 @@
 /** From rows to a model: vocabulary, both regressions, models without some rows, 8-bit weights. */
-import { FEATURES_VERSION, featuresOf, type Features } from '../../src/core/reactions/features.ts'
+import { FEATURES_VERSION, featuresOf, GROUPS, type Features, type Group } from '../../src/core/reactions/features.ts'
 import { hashText } from '../../src/core/reactions/hash.ts'
 import {
   encodeModel,
@@ -15,7 +15,7 @@ import { augmented } from './augment.ts'
 import { isStranger, reactionOf, type Row } from './data.ts'
 import { learn, logitsOf, seeded, type Example } from './learn.ts'
 
-const SETTINGS = { epochs: 12, rate: 0.15, decay: 1e-4, dropout: 0.2, groupDropout: 0.2, smoothing: 0.05 }
+const SETTINGS = { epochs: 12, rate: 0.1, decay: 1e-4, dropout: 0.2, groupDropout: 0.3, smoothing: 0.05 }
 /** Runs with other seeds, averaged. */
 const SEEDS = [1, 2, 3]
 /** What a row without a named wish weighs in the regression of wishes: most such rows name none. */
@@ -24,34 +24,49 @@ const OTHER_WEIGHT = 0.2
 const STRANGER_WEIGHT = 2.5
 const FOLDS = 5
 
-export type Trained = { common: Set<number>; rowOf: Map<number, number>; labels: Float32Array; wishes: Float32Array }
+/** Rows of weights in a file (1.5 MB): those that say most, in the most examples. */
+const MOST_ROWS = 91_000
 
-/** What occurs in at least two contexts: words that are common, features that are known. */
-const inTwoContexts = (pairs: Iterable<readonly [number, number]>): Set<number> => {
-  const first = new Map<number, number>()
+/** `counts`: of examples in which a row occurs. */
+export type Trained = {
+  common: Set<number>
+  rowOf: Map<number, number>
+  counts: Uint32Array
+  labels: Float32Array
+  wishes: Float32Array
+}
+
+/** What occurs in at least so many contexts: words that are common, features that are known. */
+const inContexts = (least: number, pairs: Iterable<readonly [number, number]>): Set<number> => {
+  const contexts = new Map<number, number[]>()
   const several = new Set<number>()
   for (const [hash, ctx] of pairs) {
-    const seen = first.get(hash)
-    if (seen === undefined) first.set(hash, ctx)
-    else if (seen !== ctx) several.add(hash)
+    const seen = contexts.get(hash) ?? []
+    if (seen.length >= least || seen.includes(ctx)) continue
+    contexts.set(hash, [...seen, ctx])
+    if (seen.length + 1 === least) several.add(hash)
   }
   return several
 }
+/** Contexts in which a feature must occur; runs of characters are many and say little each. */
+const CONTEXTS = 2
+const CONTEXTS_CHARS = 3
 
 export const trainOn = (rows: readonly Row[]): Trained => {
-  const common = inTwoContexts(
+  const common = inContexts(
+    CONTEXTS,
     rows.flatMap(({ next, ctx }) =>
       tokensOf(next.user).flatMap(({ kind, norm }) => (kind === 'word' ? [[hashText(norm), ctx] as const] : [])),
     ),
   )
   const all = augmented(rows, 7)
   const features = all.map((row) => featuresOf(reactionOf(row), (hash) => common.has(hash)))
-  const known = inTwoContexts(
-    (function* () {
-      for (const [i, { ctx, weight }] of all.entries())
-        if (weight === 1) for (const group of Object.values(features[i]!)) for (const hash of group) yield [hash, ctx]
-    })(),
-  )
+  const occurrences = function* (groups: readonly Group[]): Generator<readonly [number, number]> {
+    for (const [i, { ctx, weight }] of all.entries())
+      if (weight === 1) for (const group of groups) for (const hash of features[i]![group]) yield [hash, ctx]
+  }
+  const known = inContexts(CONTEXTS, occurrences(GROUPS.filter((group) => group !== 'chars')))
+  for (const hash of inContexts(CONTEXTS_CHARS, occurrences(['chars']))) known.add(hash)
   const rowOf = new Map([...known].toSorted((a, b) => a - b).map((hash, i) => [hash, i]))
   const inputs = features.map((one) => inputOf(one, rowOf))
   const labelled = all.map((row, i) => example(inputs[i]!, LABELS.indexOf(row.label), weightOf(row)))
@@ -63,9 +78,16 @@ export const trainOn = (rows: readonly Row[]): Trained => {
   return {
     common,
     rowOf,
+    counts: countsOf(inputs, rowOf.size),
     labels: averaged(labelled, LABELS.length, rowOf.size),
     wishes: averaged(wishing, WISHES.length, rowOf.size),
   }
+}
+
+const countsOf = (inputs: readonly Input[], size: number): Uint32Array => {
+  const counts = new Uint32Array(size)
+  for (const { rows } of inputs) for (const row of rows) counts[row]! += 1
+  return counts
 }
 
 const weightOf = ({ weight, author }: Row): number => weight * (isStranger(author) ? STRANGER_WEIGHT : 1)
@@ -114,7 +136,7 @@ const held = ({ common, rowOf, labels, wishes }: Trained, row: Row): Held => {
   return { row, labels: logitsOf(labels, LABELS.length, input), wishes: logitsOf(wishes, WISHES.length, input) }
 }
 
-/** Rows of weights that round to nothing are left out. */
+/** Rows of weights that round to nothing are left out, and those that say least beyond MOST_ROWS. */
 export const quantised = (
   trained: Trained,
   calibration: Pick<ModelHeader, 'temperature' | 'least' | 'data'>,
@@ -129,7 +151,12 @@ export const quantised = (
     for (let row = 0; row < rowOf.size; row += 1) most = Math.max(most, Math.abs(get(row, output)))
     return Number((most / 127).toPrecision(6))
   })
-  const kept = [...rowOf].filter(([, row]) => steps.some((step, output) => Math.round(get(row, output) / step) !== 0))
+  const largest = Float64Array.from({ length: rowOf.size }, (_, row) =>
+    Math.max(...steps.map((step, output) => Math.abs(Math.round(get(row, output) / step)))),
+  )
+  const said = largest.map((one, row) => one * trained.counts[row]!)
+  const least = said.toSorted().at(-MOST_ROWS) ?? 0
+  const kept = [...rowOf].filter(([, row]) => largest[row] !== 0 && said[row]! >= least)
   const weights = new Int8Array(kept.length * OUTPUTS)
   for (const [i, [, row]] of kept.entries())
     for (let o = 0; o < OUTPUTS; o += 1)

@@ -4,6 +4,7 @@
  * `It's Canberra.` and `It's Oslo.` after `Sydney` are the same n-grams.
  */
 import { hashPair, hashText } from './hash.ts'
+import { senseFeatures, type Origin } from './sense.ts'
 import { clausesOf, ends, tokensOf, type Token } from './text.ts'
 import { toolFeatures } from './tools.ts'
 
@@ -11,9 +12,9 @@ import { toolFeatures } from './tools.ts'
 export type Reaction = { request: string; answer: string; user: string; tools: string }
 
 /** Raise it with every change of what features are made from. */
-export const FEATURES_VERSION = 1
+export const FEATURES_VERSION = 2
 
-export const GROUPS = ['words', 'chars', 'last', 'context', 'relation', 'tools'] as const
+export const GROUPS = ['words', 'chars', 'last', 'context', 'relation', 'tools', 'sense'] as const
 export type Group = (typeof GROUPS)[number]
 /** Hashes by group, each once. */
 export type Features = Record<Group, Uint32Array>
@@ -23,7 +24,8 @@ export type Common = (hash: number) => boolean
 
 export const featuresOf = (reaction: Reaction, common: Common): Features => {
   const said = tokensOf(ends(reaction.user))
-  const request = wordSet(tokensOf(ends(reaction.request)))
+  const requestTokens = tokensOf(ends(reaction.request))
+  const request = wordSet(requestTokens)
   const answerTokens = tokensOf(ends(reaction.answer))
   const answer = wordSet(answerTokens)
   const symbols = said.map((token) => symbolOf(token, request, answer, common))
@@ -59,13 +61,19 @@ export const featuresOf = (reaction: Reaction, common: Common): Features => {
     context: Uint32Array.from(context),
     relation: Uint32Array.from(relationFeatures(said, symbols, request)),
     tools: Uint32Array.from(toolFeatures(reaction.tools)),
+    sense: Uint32Array.from(
+      senseFeatures(
+        said.map((token, i) => ({ ...token, hash: symbols[i]!.hash, origin: symbols[i]!.origin })),
+        requestTokens,
+        answerTokens,
+      ),
+    ),
   }
 }
 
 const wordSet = (tokens: readonly Token[]): Set<string> =>
   new Set(tokens.flatMap(({ kind, norm }) => (kind === 'word' || kind === 'number' ? [norm] : [])))
 
-type Origin = 'common' | 'new' | 'answer' | 'request' | 'both' | 'sign'
 type Symbol_ = { hash: number; origin: Origin; kind: Token['kind'] }
 
 const ORIGIN: Record<string, number> = Object.fromEntries(

@@ -67,7 +67,7 @@ export const readWords = (
 /**
  * At least this likely, a value that the words name is taken for the right one, also where another wish is likelier.
  */
-const LEAST_FIX = 0.25
+const LEAST_FIX = 0.4
 
 const worded = (
   model: ReactionModel,

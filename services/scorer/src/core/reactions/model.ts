@@ -23,11 +23,12 @@ export const OUTPUTS = LABELS.length + WISHES.length
 /** What a group's features weigh: `scale / sqrt(n)` each, of n features in a text. */
 const SCALES: Readonly<Record<Group, number>> = {
   words: 1,
-  chars: 0.7,
+  chars: 0.35,
   last: 0.6,
   context: 1,
   relation: 0.7,
   tools: 1.5,
+  sense: 1,
 }
 
 /** `rows` and their `values`: the features that the model knows. `groups`: index in GROUPS of each. */
