@@ -136,6 +136,8 @@ describe('settings', () => {
           { setting: 'judge.idleMs', variable: 'INSTAR_SESSION_IDLE', value: 90_000 },
           { setting: 'judge.order', variable: 'INSTAR_JUDGE', value: ['self'] },
           { setting: 'judge.llm.url', variable: 'INSTAR_JUDGE_URL', value: 'http://judge/v1' },
+          { setting: 'gate.judge.url', variable: 'INSTAR_JUDGE_URL', value: 'http://judge/v1' },
+          { setting: 'gate.judge.key', variable: 'INSTAR_JUDGE_KEY', value: 'secret', needs: 'gate.judge.url' },
           { setting: 'judge.llm.key', variable: 'INSTAR_JUDGE_KEY', value: 'secret', needs: 'judge.llm.url' },
         ],
       },
