@@ -7,6 +7,7 @@ import { METRICS, type MetricEntry } from './table.ts'
 
 const ENTRIES: [string, MetricEntry][] = Object.entries(METRICS)
 const LABELS = [
+  'work',
   'route',
   'dialect',
   'status',
