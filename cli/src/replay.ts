@@ -1,6 +1,6 @@
 /** Runs a replay in this process and parses its options: for `instar replay` and for the gateway's /admin/replay. */
-import { decodeRecord, InstarError, type Event, type LineStarted, type TurnsState } from '@instar/events'
-import { createTurnReader, type EventLog, type LogRecord } from '@instar/log'
+import { decodeReadable, InstarError, type LineStarted, type TurnsState } from '@instar/events'
+import { createTurnReader, type EventLog } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/engine/port'
 import {
   createJudges,
@@ -124,19 +124,10 @@ const createRescore =
 const startOf = async (log: EventLog, policy: string): Promise<LineStarted | null> => {
   for await (const records of log.read('weights'))
     for (const record of records) {
-      const event = decoded(record)
+      const event = decodeReadable(record)?.event
       if (event?.type === 'LineStarted' && event.policy === policy) return event
     }
   return null
-}
-
-/** Null for a record that cannot be read, which every service skips. */
-const decoded = (record: LogRecord): Event | null => {
-  try {
-    return decodeRecord(record).event
-  } catch {
-    return null
-  }
 }
 
 /** Parses a version (`3`, `v3`) or a date that `Date.parse` accepts. `name`: of the option. Throws `bad_request`. */

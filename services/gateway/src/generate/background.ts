@@ -5,6 +5,7 @@
  */
 import type { Outcome } from '../admin/metrics.ts'
 import { turnId, type TurnFacts } from '@instar/events'
+import { LONGEST_TIMER_MS } from '@instar/log'
 import { generateCandidate, type CandidatePorts, type Task } from './candidate.ts'
 import { hex } from '../prompt/admission.ts'
 import type { Pool } from '../versions/pool.ts'
@@ -79,7 +80,7 @@ export class Background {
 
   /** An error of the engine or the log drops the candidates that are left. */
   private async work(job: Job): Promise<void> {
-    const late = AbortSignal.timeout(Math.min(this.settings.patienceMs, 2 ** 31 - 1))
+    const late = AbortSignal.timeout(Math.min(this.settings.patienceMs, LONGEST_TIMER_MS))
     try {
       while (job.left.length > 0)
         await this.ports.idle.run('candidates', late, (signal, beside) => this.sample(job, signal, beside))

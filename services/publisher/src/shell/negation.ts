@@ -27,7 +27,8 @@ export const wordToForbid = (question: string, answer: string): string | null =>
   )
 }
 
-const uses = (answer: string, word: string): boolean => [...(answer.toLowerCase().match(WORD) ?? [])].includes(word)
+const uses = (answer: string, word: string): boolean =>
+  (answer.toLowerCase().match(WORD) ?? []).some((used) => used === word)
 
 const lastText = (messages: readonly ChatMessage[]): string => {
   const content = messages.at(-1)?.content
@@ -62,7 +63,11 @@ export const measureNegation = async (
     })
     return completions.map(({ text }) => text)
   }
-  const questions = prompts.filter((messages) => messages.length > 0 && fits(messages)).slice(0, QUESTIONS)
+  const questions: (readonly ChatMessage[])[] = []
+  for (const messages of prompts) {
+    if (questions.length >= QUESTIONS) break
+    if (messages.length > 0 && fits(messages)) questions.push(messages)
+  }
   const first = await answers(questions, SEED + 5_000_000)
   const cases = questions.flatMap((messages, i) => {
     const word = wordToForbid(lastText(messages), first[i] ?? '')

@@ -1,4 +1,5 @@
 /** The judge `self`: the base weights of the served model, through the gateway's route for operators. */
+import { orAborted } from '@instar/engine/or-aborted'
 import type { SelfConfig } from '../config.ts'
 import { SELF_SCHEMA, selfId, selfPrompt } from '../core/self.ts'
 import { createModelJudge, type ModelJudge, type ModelPorts } from './model-judge.ts'
@@ -8,18 +9,6 @@ export type GatewayAddress = { url: string; key: string }
 
 /** `gateway` is called for each request; it may wait until the gateway has started. */
 export type SelfPorts = ModelPorts & { fetch: typeof fetch; gateway: () => Promise<GatewayAddress> }
-
-const unlessAborted = async <T>(work: Promise<T>, signal: AbortSignal): Promise<T> => {
-  const aborted = Promise.withResolvers<never>()
-  const end = (): void => aborted.reject(signal.reason as Error)
-  signal.addEventListener('abort', end, { once: true })
-  if (signal.aborted) end()
-  try {
-    return await Promise.race([work, aborted.promise])
-  } finally {
-    signal.removeEventListener('abort', end)
-  }
-}
 
 export const createSelfJudge = (config: SelfConfig, policy: string, ports: SelfPorts): ModelJudge => {
   const { votes, temperature, maxTokens, rubric, characters } = config
@@ -32,7 +21,7 @@ export const createSelfJudge = (config: SelfConfig, policy: string, ports: SelfP
       schema: SELF_SCHEMA,
       prompt: (evidence, nonce) => selfPrompt(evidence, { rubric, characters }, nonce),
       async send(body, signal) {
-        const { url, key } = await unlessAborted(ports.gateway(), signal)
+        const { url, key } = await orAborted(ports.gateway(), signal)
         return ports.fetch(`${url.replace(/\/+$/, '')}/admin/judge/chat/completions`, {
           method: 'POST',
           redirect: 'manual',
