@@ -224,6 +224,13 @@ export type StepSettings = {
    * or 0: no limit.
    */
   weightShare?: number
+  /**
+   * 1: the KL terms are estimated from the sampled tokens, at temperature 1 (sampled-loss.ts of packages/policy), as on an
+   * engine that reports no distributions; absent or 0: they are those of loss.ts.
+   */
+  sampledTokens?: number
+  /** Of sampled-loss.ts: largest log-ratio of a token in the gradient of a KL term, nats; absent: 2. */
+  logRatioMax?: number
   /** Bounds of trust-region.ts, nats per token; absent: none. */
   klParentMax?: number
   klBaseMax?: number
@@ -251,6 +258,11 @@ export type StepFigures = {
   cappedTurns?: number
   subjectWeight?: number
   keyWeight?: number
+  /**
+   * Under `sampledTokens`: turns sampled at a temperature other than 0 and 1, whose importance weight is therefore unknown
+   * and taken as 1.
+   */
+  temperedTurns?: number
   /** Of trust-region.ts; absent if the settings have no bound. Divergences in nats per token. */
   stepScale?: number
   baseScale?: number

@@ -11,11 +11,14 @@ import { shareFigures, tokenWeights } from './token-weights.ts'
 import type { TurnTokens, TurnWeights } from './token-weights.ts'
 import { inverseTemperature } from './distribution.ts'
 import { completionLogprobs, ownLogprobs, padded, rowBatches } from './forward.ts'
+import { checkItem } from './step-check.ts'
+import { isUntempered } from './sampled-loss.ts'
+import { linearBatch } from './sampled-step.ts'
 import { initialLora, loraFrom, loraTensors } from './lora.ts'
 import type { Parent, StepFigures, StepResult, StepSettings, TrainItem } from '@instar/engine/port'
 import type { Runtime } from './runtime/runtime.ts'
 import { compileTraining } from './training.ts'
-import type { MicroBatch, Training } from './training.ts'
+import type { MicroBatch, MicroBatchResult, Training } from './training.ts'
 import { divergenceMeter, measuredTokens } from './divergence.ts'
 import type { KnownReferences } from './divergence.ts'
 import { bytesPerToken, isReduced, joined, referenceOf } from './references.ts'
@@ -23,7 +26,7 @@ import type { Reference } from './references.ts'
 import { exceeds, withinBounds } from './trust-region.ts'
 import type { Bounds, Divergences } from './trust-region.ts'
 import type { Lora } from './checkpoints/peft.ts'
-import type { ModelConfig, WeightTensor } from './weights.ts'
+import type { WeightTensor } from './weights.ts'
 
 /** Default of `referenceBytes`. */
 const REFERENCE_BYTES = 128 * 1024 * 1024
@@ -40,11 +43,22 @@ const CANDIDATE_SLOT = 1
  */
 type BatchTurn = {
   item: TrainItem
+  /** Under `sampledTokens`: log-probabilities of the answer's own tokens under the base, without and with the hint. */
+  own: { base: Float32Array | null; teacher: Float32Array | null }
   tokens: TurnTokens
   weights: TurnWeights
   measured: KnownReferences
   base: Reference | null
   teacher: Reference | null
+}
+
+/** What an epoch computes with. `first`: before the first step, when `adapter` is the parent. */
+type Pass = {
+  training: Training
+  adapter: ReadonlyMap<string, WeightTensor>
+  started: Lora
+  settings: StepSettings
+  first: boolean
 }
 
 /** Computes updates; compiled training programs are reused. `base`: sha256 of the base model. */
@@ -87,7 +101,7 @@ export class Trainer {
   ): Promise<StepResult> {
     const { config } = this.runtime
     items.forEach((item, at) => {
-      check(item, at, config, settings)
+      checkItem(item, at, config, settings)
     })
     const started = parent.adapter
       ? readAdapter(parent.adapter, config)
@@ -99,7 +113,7 @@ export class Trainer {
     const state = parent.state ? readAdam(parent.state, adapter) : initialAdam(adapter)
     const progress = new StepProgress(items, settings, onProgress)
     const turns = await this.prepare(items, settings, progress)
-    const figures = emptyFigures(turns, settings)
+    const figures = emptyFigures(items, turns, settings)
     const signal = turns.some((turn) => turn.item.advantage !== 0 || turn.weights.opd > 0)
     if (signal) {
       const bounded = await this.bounds(turns, settings, started, progress)
@@ -108,8 +122,7 @@ export class Trainer {
       for (let epoch = 0; epoch < settings.epochs; epoch++) {
         const gradients = new Map([...adapter].map(([name, tensor]) => [name, new Float32Array(tensor.data.length)]))
         for (const group of rowBatches(turns, sequenceOf, settings.microBatchTokens)) {
-          const batch = await this.microBatch(group, settings.referenceTopK ?? 0)
-          const result = await training.run(adapter, batch)
+          const result = await this.gradient(group, { training, adapter, started, settings, first: epoch === 0 })
           progress.passed(group.length * TRAINING_PASS)
           for (const [name, sum] of gradients) {
             const part = result.gradients.get(name) as Float32Array
@@ -119,11 +132,12 @@ export class Trainer {
           figures.policyLoss += result.policyLoss / settings.epochs
           figures.opdLoss += result.opdLoss / settings.epochs
           figures.klLoss += result.klLoss / settings.epochs
-          figures.clipFraction += clippedTokens(batch, result.logp, settings) / (figures.tokens * settings.epochs)
+          figures.clipFraction += result.clipped / (figures.tokens * settings.epochs)
         }
         const norm = globalNorm(gradients)
         if (!Number.isFinite(norm) || !Number.isFinite(figures.loss)) {
-          const item = epoch === 0 ? await this.notFinite(turns, training, adapter, settings) : null
+          const item =
+            epoch === 0 ? await this.notFinite(turns, { training, adapter, started, settings, first: true }) : null
           throw new InstarError(
             'update_not_finite',
             `the gradient of epoch ${epoch + 1} has norm ${norm}${item === null ? '' : `, because of turn ${item}`}`,
@@ -156,23 +170,43 @@ export class Trainer {
     }
   }
 
+  /** Loss and gradient of a micro-batch, in the form of the settings. */
+  private async gradient(turns: readonly BatchTurn[], pass: Pass): Promise<MicroBatchResult & { clipped: number }> {
+    const { training, adapter, settings } = pass
+    if (settings.sampledTokens === 1) {
+      const { batch, losses, clipped } = linearBatch(turns, await this.logprobsNow(turns, pass), settings)
+      return { ...(await training.run(adapter, batch)), ...losses, clipped }
+    }
+    const batch = await this.microBatch(turns, settings.referenceTopK ?? 0)
+    const result = await training.run(adapter, batch)
+    return { ...result, clipped: clippedTokens(batch, result.logp, settings) }
+  }
+
+  /** Log-probabilities of the answers under the adapter of this pass. */
+  private async logprobsNow(
+    turns: readonly BatchTurn[],
+    { adapter, started: { rank, alpha }, first }: Pass,
+  ): Promise<ArrayLike<number>[]> {
+    if (first) return turns.map(({ tokens }) => tokens.old)
+    this.runtime.setAdapterSlot(CANDIDATE_SLOT, loraFrom(this.runtime.config, rank, alpha, adapter))
+    try {
+      const sequences = turns.map(({ item }) => ({ ...item, slot: CANDIDATE_SLOT }))
+      const rows = await completionLogprobs(this.runtime, sequences)
+      return rows.map((own, at) => ownLogprobs(own, turns[at]?.item.completion ?? []))
+    } finally {
+      this.runtime.setAdapterSlot(CANDIDATE_SLOT, null)
+    }
+  }
+
   /**
    * The first turn whose own loss or gradient is not finite, computed alone; null unless that of another one is finite:
    * then the adapter is the cause.
    */
-  private async notFinite(
-    turns: readonly BatchTurn[],
-    training: Training,
-    adapter: ReadonlyMap<string, WeightTensor>,
-    settings: StepSettings,
-  ): Promise<number | null> {
+  private async notFinite(turns: readonly BatchTurn[], pass: Pass): Promise<number | null> {
     let first: number | null = null
     let others = false
     for (const [at, turn] of turns.entries()) {
-      const { loss, gradients } = await training.run(
-        adapter,
-        await this.microBatch([turn], settings.referenceTopK ?? 0),
-      )
+      const { loss, gradients } = await this.gradient([turn], pass)
       if (Number.isFinite(loss) && Number.isFinite(globalNorm(gradients))) others = true
       else first ??= at
       if (others && first !== null) return first
@@ -218,24 +252,30 @@ export class Trainer {
   ): Promise<BatchTurn[]> {
     const { vocabulary } = this.runtime.config
     const topK = settings.referenceTopK ?? 0
+    const sampled = settings.sampledTokens === 1
     const cached =
+      !sampled &&
       items.reduce((sum, item) => sum + item.completion.length * (item.hintPrompt ? 2 : 1), 0) *
         bytesPerToken(topK, vocabulary) <=
-      (settings.referenceBytes ?? REFERENCE_BYTES)
-    const turns = items.map((item): Omit<BatchTurn, 'weights'> => ({
-      item,
-      tokens: {
-        advantage: item.advantage,
-        behaviour: item.behaviourLogprobs,
-        old: [],
-        hint: null,
-        subject: item.subject ?? null,
-        key: item.key ?? null,
-      },
-      measured: { parent: null, base: null },
-      base: null,
-      teacher: null,
-    }))
+        (settings.referenceBytes ?? REFERENCE_BYTES)
+    const turns = items.map((recorded): Omit<BatchTurn, 'weights'> => {
+      const item = sampled ? { ...recorded, temperature: 1 } : recorded
+      return {
+        item,
+        own: { base: null, teacher: null },
+        tokens: {
+          advantage: item.advantage,
+          behaviour: item.behaviourLogprobs,
+          old: [],
+          hint: null,
+          subject: item.subject ?? null,
+          key: item.key ?? null,
+        },
+        measured: { parent: null, base: null },
+        base: null,
+        teacher: null,
+      }
+    })
     const measured = measuredTokens(items.length, vocabulary) * vocabulary
     const { bounded } = boundsOf(settings)
     for (const group of rowBatches(turns, sequenceOf, settings.microBatchTokens)) {
@@ -246,6 +286,8 @@ export class Trainer {
       group.forEach((turn, at) => {
         const rows = students[at] as Float32Array
         turn.tokens.old = ownLogprobs(rows, turn.item.completion)
+        if (sampled && !isUntempered(items[turns.indexOf(turn)]?.temperature ?? 1))
+          turn.tokens.behaviour = turn.tokens.old
         if (bounded) turn.measured.parent = rows.slice(0, measured)
       })
       progress.passed(group.length)
@@ -253,7 +295,9 @@ export class Trainer {
     const lost = turns.findIndex(({ tokens }) => !Array.from(tokens.old).every(Number.isFinite))
     if (lost >= 0 && turns.some(({ tokens }) => Array.from(tokens.old).every(Number.isFinite)))
       throw new InstarError('update_not_finite', `the log-probabilities of turn ${lost} are not finite`, { item: lost })
-    const withBase = turns.filter(({ item }) => item.hintPrompt !== null || (cached && settings.klWeight > 0))
+    const withBase = turns.filter(
+      ({ item }) => item.hintPrompt !== null || ((cached || sampled) && settings.klWeight > 0),
+    )
     for (const group of rowBatches(withBase, sequenceOf, settings.microBatchTokens)) {
       const bases = await completionLogprobs(
         this.runtime,
@@ -261,6 +305,7 @@ export class Trainer {
       )
       group.forEach((turn, at) => {
         const rows = bases[at] as Float32Array
+        if (sampled) turn.own.base = ownLogprobs(rows, turn.item.completion)
         if (turn.item.hintPrompt) turn.tokens.hint = { without: ownLogprobs(rows, turn.item.completion), with: [] }
         if (!cached) return
         turn.base = referenceOf(rows, vocabulary, topK)
@@ -280,6 +325,7 @@ export class Trainer {
       group.forEach((turn, at) => {
         const rows = teachers[at] as Float32Array
         if (turn.tokens.hint) turn.tokens.hint.with = ownLogprobs(rows, turn.item.completion)
+        if (sampled) turn.own.teacher = ownLogprobs(rows, turn.item.completion)
         if (cached) turn.teacher = referenceOf(rows, vocabulary, topK)
       })
       progress.passed(group.length)
@@ -416,7 +462,7 @@ function clippedTokens(batch: MicroBatch, logp: Float32Array, settings: StepSett
   }).length
 }
 
-function emptyFigures(turns: readonly BatchTurn[], settings: StepSettings): StepFigures {
+function emptyFigures(items: readonly TrainItem[], turns: readonly BatchTurn[], settings: StepSettings): StepFigures {
   const mean = (values: number[]): number =>
     values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length
   return {
@@ -437,6 +483,9 @@ function emptyFigures(turns: readonly BatchTurn[], settings: StepSettings): Step
     ),
     tokens: turns.reduce((sum, turn) => sum + turn.item.completion.length, 0),
     droppedHints: turns.filter((turn) => turn.weights.hintDropped).length,
+    ...(settings.sampledTokens === 1
+      ? { temperedTurns: items.filter(({ temperature }) => !isUntempered(temperature)).length }
+      : {}),
     ...(settings.weightShare === undefined
       ? {}
       : shareFigures(
@@ -444,45 +493,4 @@ function emptyFigures(turns: readonly BatchTurn[], settings: StepSettings): Step
           settings,
         )),
   }
-}
-
-/** Logits divided by less leave the range of float32, and one such turn would make the loss of its batch NaN. */
-const LEAST_TEMPERATURE = 1e-30
-
-function check(item: TrainItem, at: number, config: ModelConfig, { turnTokensMax = 0 }: StepSettings): void {
-  const bad = (problem: string): never => {
-    throw new InstarError('bad_request', `turn ${at} of the batch ${problem}`, { item: at })
-  }
-  if (item.prompt.length === 0 || item.completion.length === 0) bad('has an empty prompt or completion')
-  if (item.behaviourLogprobs.length !== item.completion.length)
-    bad(`has ${item.completion.length} completion tokens and ${item.behaviourLogprobs.length} log-probabilities`)
-  if (!item.behaviourLogprobs.every(Number.isFinite) || !Number.isFinite(item.advantage))
-    bad('has a log-probability or an advantage that is not finite')
-  if (!(item.temperature === 0 || item.temperature >= LEAST_TEMPERATURE))
-    bad(`has the temperature ${item.temperature}, which is neither 0 nor at least ${LEAST_TEMPERATURE}`)
-  const length = item.prompt.length + item.completion.length
-  if (turnTokensMax > 0 && length > turnTokensMax)
-    throw new InstarError(
-      'context_length_exceeded',
-      `turn ${at} of the batch has ${length} tokens; an update takes turns of at most ${turnTokensMax} (turnTokensMax)`,
-      { item: at, field: 'prompt', tokens: length, context: turnTokensMax },
-    )
-  for (const [field, prompt] of [
-    ['prompt', item.prompt],
-    ['hintPrompt', item.hintPrompt ?? []],
-  ] as const) {
-    const tokens = prompt.length + item.completion.length
-    if (tokens > config.contextLength) {
-      const what = field === 'prompt' ? '' : ' with its hint'
-      throw new InstarError(
-        'context_length_exceeded',
-        `turn ${at} of the batch${what} has ${tokens} tokens; the model's context has ${config.contextLength}`,
-        { item: at, field, tokens, context: config.contextLength },
-      )
-    }
-    for (const ids of [prompt, item.completion])
-      if (ids.some((id) => !Number.isSafeInteger(id) || id < 0 || id >= config.vocabulary))
-        bad(`has a token id outside the vocabulary of ${config.vocabulary}`)
-  }
-  if (item.hintPrompt !== null && item.hintPrompt.length === 0) bad('has an empty hint prompt')
 }

@@ -29,6 +29,8 @@ export type TurnTokens = Person & {
 export type TurnWeights = {
   /** w, one per token: the truncated importance weight over the number of response tokens in the batch; 0 if masked. */
   policy: Float32Array
+  /** The truncated importance weight of each token; 0 if masked. */
+  importance: Float32Array
   /** o, the same for all tokens of the turn. */
   opd: number
   /** k, the same for all tokens of the turn. */
@@ -72,11 +74,12 @@ export function tokenWeights(turns: readonly TurnTokens[], settings: StepSetting
     const scale = scales[at] ?? 1
     const gaps = Array.from(turn.old, (old, token) => old - (turn.behaviour[token] as number))
     const masked = Math.abs(mean(gaps)) > Math.log(settings.sequenceMask)
-    const policy = Float32Array.from(gaps, (gap) =>
-      masked ? 0 : (Math.min(Math.exp(Math.min(gap, MAX_LOG_RATIO)), settings.tisCap) * scale) / tokens,
+    const truncated = gaps.map((gap) =>
+      masked ? 0 : Math.min(Math.exp(Math.min(gap, MAX_LOG_RATIO)), settings.tisCap),
     )
     return {
-      policy,
+      policy: Float32Array.from(truncated, (weight) => (weight * scale) / tokens),
+      importance: Float32Array.from(truncated),
       opd: turn.hint && !dropped[at] ? (opdWeight * scale) / hinted : 0,
       kl: (settings.klWeight * klScale * scale) / tokens,
       masked,

@@ -65,6 +65,17 @@ const step = z.object({
     .describe(
       'largest share of a batch’s weight of one subject or one API key, or its share of the turns if that is larger; 0: no limit',
     ),
+  sampledTokens: z
+    .literal([0, 1])
+    .default(0)
+    .describe(
+      '1: distillation and the KL to the base are estimated from the sampled tokens at temperature 1, as always on a Tinker server; 0: from whole distributions',
+    ),
+  logRatioMax: z
+    .number()
+    .positive()
+    .default(2)
+    .describe('under sampledTokens: largest log-ratio of a token in those gradients, nats'),
   opdOverBatch: z.literal([0, 1]).default(1).describe('1: distillation is scaled by hinted turns / turns'),
   klParentMax: z
     .number()

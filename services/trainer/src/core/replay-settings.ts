@@ -40,6 +40,8 @@ const ADDED: Readonly<Record<string, SettingBounds>> = {
   referenceTopK: WHOLE,
   turnTokensMax: WHOLE,
   adamEpsilon: SHARE,
+  sampledTokens: SWITCH,
+  logRatioMax: POSITIVE,
   klParentMax: POSITIVE,
   klBaseMax: POSITIVE,
 }
