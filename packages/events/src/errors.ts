@@ -302,6 +302,60 @@ export const ERRORS = {
       'The engine at INSTAR_ENGINE did not load the adapter of a version, or answers as if it had not. The message names the server, the adapter and the reason.',
     todo: "The previous version stays served and loading is retried. Check that both see the folder INSTAR_ADAPTERS, the server's maximum rank, and its start options (docs/engines.md).",
   },
+  trainer_lost: {
+    status: 503,
+    retryable: true,
+    meaning:
+      'The server at INSTAR_TRAINER did not answer within the limits, or broke off. The message names the server and the request.',
+    todo: 'The trainer sends the request again. If the error remains, start the server or correct INSTAR_TRAINER.',
+  },
+  trainer_model_lost: {
+    status: 409,
+    retryable: true,
+    meaning:
+      'The server at INSTAR_TRAINER does not hold the model or the session: it was restarted, or unloaded it. The message names it.',
+    todo: 'The trainer creates another model and loads the last saved state.',
+  },
+  trainer_state_lost: {
+    status: 410,
+    retryable: false,
+    meaning:
+      'The server at INSTAR_TRAINER no longer has the checkpoint that training continues from. The message names it.',
+    todo: "Restore the server's checkpoints. Without them the version cannot be trained further; it stays served.",
+  },
+  trainer_seq_used: {
+    status: 409,
+    retryable: false,
+    meaning:
+      'The server at INSTAR_TRAINER has seen another request with this sequence number: a second trainer uses the same model. The message names model and number.',
+    todo: 'End the other trainer. The batch is computed again on a new model.',
+  },
+  trainer_full: {
+    status: 429,
+    retryable: true,
+    meaning: 'The server at INSTAR_TRAINER has no room for another model. The message quotes its answer.',
+    todo: "Unload models, or raise the server's limit (SkyRL: max_lora_adapters).",
+  },
+  trainer_refused: {
+    status: 502,
+    retryable: false,
+    meaning:
+      'The server at INSTAR_TRAINER refuses the request, and would refuse it again. The message quotes its answer.',
+    todo: 'Correct what the answer names. For 401 or 403 set INSTAR_TRAINER_KEY; 402 is about billing.',
+  },
+  trainer_failed: {
+    status: 502,
+    retryable: true,
+    meaning: 'The server at INSTAR_TRAINER ran the request, and it failed. The message quotes its answer.',
+    todo: "Read the server's log; often its memory is too small for the batch.",
+  },
+  trainer_mismatch: {
+    status: 409,
+    retryable: false,
+    meaning:
+      'The server at INSTAR_TRAINER does not answer as the Tinker API does, or not as it did when training began. The message names the difference.',
+    todo: 'Run `instar doctor trainer URL` and compare with docs/engines.md.',
+  },
   engine_not_built: {
     status: 501,
     retryable: false,
