@@ -94,7 +94,7 @@ export const startLine = async (
       : createPublisher(
           {
             log,
-            learner,
+            evaluator: learner,
             model,
             probes,
             now,

@@ -99,11 +99,13 @@ const SERVICES: Record<Service, (log: EventLog) => Promise<StartedService>> = {
     return { settled: never, stop: () => trainer.stop() }
   },
   async publisher(log) {
+    const { learner, model } = await openLearning(config.model)
     const publisher = createPublisher(
       {
         log,
         snapshots: openSnapshotStore(),
-        ...(await openLearning(config.model)),
+        evaluator: learner,
+        model,
         probes: probesOf(config.model),
         now,
         onFatal,

@@ -48,7 +48,7 @@ const SERVICES: Record<string, () => Startable> = {
   scorer: () => createScorer(ports, scorerConfig.parse({})),
   trainer: () => createTrainer({ ...ports, learner: new ScriptedLearner() }, trainerConfig.parse({})),
   publisher: () =>
-    createPublisher({ ...ports, learner: new ScriptedLearner(), probes: NO_PROBES }, publisherConfig.parse({})),
+    createPublisher({ ...ports, evaluator: new ScriptedLearner(), probes: NO_PROBES }, publisherConfig.parse({})),
   gateway: () =>
     createGateway(
       { ...ports, engine: new ScriptedEngine(model, () => ''), random: randomBytes },

@@ -97,6 +97,7 @@ const live = async (log: MemoryLog, probes: ProbeSet, settings: PublisherSetting
   const publisher = createPublisher(
     {
       ...ports,
+      evaluator: learner,
       probes,
       logLine: (line) => said.push(line),
       onProgress: ({ phase, reason, figures }) => settle({ accepted: phase === 'published', reason, figures }),

@@ -76,6 +76,7 @@ test('a replay with another judge scores the turns of the log again and trains t
   const publisher = createPublisher(
     {
       ...ports,
+      evaluator: learner,
       probes: NO_PROBES,
       onProgress: ({ phase }) => {
         if (phase === 'published') published.resolve()

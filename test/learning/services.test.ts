@@ -126,7 +126,7 @@ const start = async (log = openMemoryLog()): Promise<Rig> => {
     },
   }
   const trainer = createTrainer(ports, trainerConfig.parse({ batchSize: 2, batchMax: 2 }))
-  const publisher = createPublisher({ ...ports, probes: NO_PROBES }, publisherConfig.parse({}))
+  const publisher = createPublisher({ ...ports, evaluator: learner, probes: NO_PROBES }, publisherConfig.parse({}))
   await Promise.all([trainer.start(), publisher.start()])
   const waiting = new Set<{ type: Event['type']; count: number; resolve: (events: Event[]) => void }>()
   const look = async (): Promise<void> => {

@@ -164,7 +164,7 @@ export const startSeries = async (
   const publisher = createPublisher(
     {
       log,
-      learner,
+      evaluator: learner,
       model,
       probes: ports.probes,
       now,

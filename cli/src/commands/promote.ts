@@ -26,7 +26,7 @@ const promoteInProcess = async (config: Config, branch: string, stop: AbortSigna
       const publisher = createPublisher(
         {
           log,
-          learner,
+          evaluator: learner,
           model,
           probes: probesOf(config.model, gate, stop),
           now: Date.now,

@@ -201,7 +201,14 @@ const createLearners = (
       trainerConfig.parse(config.trainer),
     ),
     publisher: createPublisher(
-      { ...shared, ...learning, probes: probesOf(config.model, gate, signal), logLine, onProgress: onVerdict },
+      {
+        ...shared,
+        model: learning.model,
+        evaluator: learning.learner,
+        probes: probesOf(config.model, gate, signal),
+        logLine,
+        onProgress: onVerdict,
+      },
       gate,
     ),
   }

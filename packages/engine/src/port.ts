@@ -290,7 +290,7 @@ export type StepResult = {
 export type EvaluateRequest = {
   prompts: readonly (readonly number[])[]
   adapter: AdapterSha
-  /** Full-vocabulary KL(adapter || reference) per sampled token, one mean for each reference. */
+  /** KL(adapter || reference) per sampled token, one mean for each reference. */
   references: readonly AdapterSha[]
   sampling: Sampling
   /** For each prompt the most tokens of its completion, instead of `sampling.maxTokens`. */
@@ -303,13 +303,38 @@ export type Evaluation = {
   entropy: number
   length: number
   repetition: number
+  /** KL and entropy are estimates; absent: they are sums over the whole vocabulary. */
+  estimate?: KlEstimate
+}
+
+/**
+ * How KL was estimated (packages/engine/src/remote/kl-estimate.ts). `top`: the likeliest tokens of each position that are
+ * summed; 0: the sampled token alone. `errors`: the standard error of each `kl`, nats per token.
+ */
+export type KlEstimate = { top: number; errors: number[] }
+
+/**
+ * What the gate measures with: samples, and log-probs of given tokens, under a candidate beside the served versions.
+ * Errors are InstarError.
+ */
+export interface Evaluator {
+  /**
+   * The one temperature at which it samples for KL and scores; absent: any. Requests for another one reject with
+   * `not_available`.
+   */
+  readonly temperature?: number
+  /** `as` tells an engine that serves others which adapter it may remove afterwards; default: `candidate`. */
+  load(adapter: Adapter, as?: 'candidate' | 'served'): Promise<void>
+  unload(sha256: string): Promise<void>
+  evaluate(request: EvaluateRequest): Promise<Evaluation>
+  score(request: ScoreRequest): Promise<Float32Array>
+  /** As `score`, by each server that answers requests. Absent: what measures answers no requests. */
+  scoreOnEach?(request: ScoreRequest): Promise<{ server: string; logprobs: Float32Array }[]>
 }
 
 /** Trains and evaluates adapters. Calls run one at a time, in order; results are bit-equal for equal fingerprints. */
-export interface LearningEngine {
+export interface LearningEngine extends Evaluator {
   fingerprint(): Fingerprint
-  load(adapter: Adapter): Promise<void>
-  unload(sha256: string): Promise<void>
   /** `onProgress` is called with the part of the update that is done, 0…1, as it grows. */
   step(
     items: readonly TrainItem[],
@@ -317,8 +342,6 @@ export interface LearningEngine {
     parent: Parent,
     onProgress?: (share: number) => void,
   ): Promise<StepResult>
-  evaluate(request: EvaluateRequest): Promise<Evaluation>
-  score(request: ScoreRequest): Promise<Float32Array>
   close(): Promise<void>
 }
 

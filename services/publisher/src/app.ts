@@ -10,7 +10,7 @@ import {
   type UpdateComputed,
 } from '@instar/events'
 import { createTurnReader, partitionOf } from '@instar/log'
-import type { LearningEngine, Model } from '@instar/engine/port'
+import type { Evaluator, Model } from '@instar/engine/port'
 import { NO_METRICS, runDecider, type DeciderPorts, type Metrics } from '@instar/process'
 import type { PublisherConfig } from './config.ts'
 import { probeShortage } from './core/battery.ts'
@@ -35,7 +35,8 @@ export { decide, decidePromotion, lineStarted, type Decision, type Measured } fr
 export { evolve, initialState, type PublisherState } from './core/state.ts'
 
 export type PublisherPorts = DeciderPorts & {
-  learner: LearningEngine
+  /** Samples and scores candidates. */
+  evaluator: Evaluator
   model: Model
   probes: ProbeSet
   metrics?: Metrics
@@ -63,7 +64,7 @@ export type Publisher = {
   waits(): string
   /**
    * Measures the last version of a branch and publishes it if the gate accepts it. `branch`: the key of the branch. Throws
-   * `unknown_branch`, `empty_branch`, `unfinished_branch`, `stopping`, and errors of the log and of the learning engine.
+   * `unknown_branch`, `empty_branch`, `unfinished_branch`, `stopping`, and errors of the log and of the evaluator.
    */
   promote(branch: string): Promise<Promotion>
   state: PublisherState

@@ -23,7 +23,7 @@ process.exitCode = await runService(
         log,
         snapshots,
         metrics,
-        learner,
+        evaluator: learner,
         model,
         probes,
         now,

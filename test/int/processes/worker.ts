@@ -90,7 +90,10 @@ const service =
     ? createScorer({ log, now, onFatal, judges: [judge] }, scorerConfig.parse({ idleMs }))
     : role === 'trainer'
       ? createTrainer(learning, trainerConfig.parse({ batchSize: 2, batchMax: 2 }))
-      : createPublisher({ ...learning, probes: NO_PROBES }, publisherConfig.parse({ samples: 1 }))
+      : createPublisher(
+          { ...learning, evaluator: learning.learner, probes: NO_PROBES },
+          publisherConfig.parse({ samples: 1 }),
+        )
 await service.start()
 process.stdin.resume()
 await once(process.stdin, 'end')

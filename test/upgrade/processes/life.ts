@@ -26,7 +26,10 @@ const onFatal = (error: Error): void => {
 const ports = { log, learner: new ScriptedLearner(), model, now: Date.now, onFatal }
 const scorer = createScorer({ log, now: Date.now, onFatal, judges: [judge] }, scorerConfig.parse({ idleMs: 3_600_000 }))
 const trainer = createTrainer(ports, trainerConfig.parse({ batchSize: 4, batchMax: 4 }))
-const publisher = createPublisher({ ...ports, probes: NO_PROBES }, publisherConfig.parse({ samples: 1 }))
+const publisher = createPublisher(
+  { ...ports, evaluator: ports.learner, probes: NO_PROBES },
+  publisherConfig.parse({ samples: 1 }),
+)
 await Promise.all([scorer, trainer, publisher].map((service) => service.start()))
 // Turns of the served version: versions that are too old are not trained on.
 const version = weightLine(publisher.state.weights, 'policy').last

@@ -1,10 +1,10 @@
 /** Puts the probes to the base at line start, and measures it on the fixed prompts. */
-import type { AdapterSha, Evaluation, LearningEngine, Model } from '@instar/engine/port'
+import type { AdapterSha, Evaluation, Evaluator, Model } from '@instar/engine/port'
 import type { PublisherConfig } from '../config.ts'
 import type { BaseAnswers } from '../core/battery.ts'
 import type { Probe, ProbeSet } from './probes.ts'
 
-export type MeasurePorts = { learner: LearningEngine; model: Model; now: () => number }
+export type MeasurePorts = { evaluator: Evaluator; model: Model; now: () => number }
 
 /** Of the sampled answers on fixed prompts. Sample i of them has this seed + i. */
 export const SEED = 7
@@ -21,7 +21,7 @@ export const tokensOf = ({ completions }: Pick<Evaluation, 'completions'>): numb
 
 /** Whether each answer is correct, in the order of the probes, and how many tokens were generated. */
 export const ask = async (
-  { learner, model }: Pick<MeasurePorts, 'learner' | 'model'>,
+  { evaluator, model }: Pick<MeasurePorts, 'evaluator' | 'model'>,
   probes: readonly Probe[],
   adapter: AdapterSha,
   { temperature, seed }: { temperature: number; seed: number },
@@ -29,7 +29,7 @@ export const ask = async (
   if (probes.length === 0) return { correct: [], tokens: 0 }
   // One call for all limits: a decode step costs nearly the same for one row as for many.
   const limits = probes.map(({ maxTokens }) => maxTokens)
-  const evaluation = await learner.evaluate({
+  const evaluation = await evaluator.evaluate({
     prompts: probes.map(({ messages }) => model.promptIds(messages, {})),
     adapter,
     references: [],

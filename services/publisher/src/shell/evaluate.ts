@@ -1,4 +1,4 @@
-/** Measures a candidate against the serving version on the learning engine. Figures: core/gate.ts. */
+/** Measures a candidate against the serving version on the evaluator. Figures: core/gate.ts. */
 import { type BatchSealed, type LineStarted, type UpdateComputed, type VersionState } from '@instar/events'
 import { getBlob, type EventLog, type TurnReader } from '@instar/log'
 import type { AdapterSha, Evaluation, Model, Sampling } from '@instar/engine/port'
@@ -31,15 +31,15 @@ export const evaluate = async (
 ): Promise<Figures> => {
   const { computed, sealed, head, parent } = candidate
   const adapter = adapterFromWeights(await getBlob(ports.log, computed.adapter, computed.blobsAt))
-  await ports.learner.load(adapter)
+  await ports.evaluator.load(adapter)
   if (head.adapter !== null)
-    await ports.learner.load(adapterFromWeights(await getBlob(ports.log, head.adapter, head.blobsAt)))
+    await ports.evaluator.load(adapterFromWeights(await getBlob(ports.log, head.adapter, head.blobsAt)))
   try {
     const { batch, fixed } = await samplePrompts(ports, config, sealed)
     const sampling = samplingOf(ports.model, config)
     const references = head.adapter === null ? [null] : [head.adapter, null]
     const sample = (prompts: readonly (readonly number[])[], seed: number): Promise<Evaluation> =>
-      ports.learner.evaluate({
+      ports.evaluator.evaluate({
         prompts,
         adapter: adapter.sha256,
         references,
@@ -51,7 +51,7 @@ export const evaluate = async (
     const lengthParent =
       parent.length ??
       (
-        await ports.learner.evaluate({
+        await ports.evaluator.evaluate({
           prompts: [...batch, ...fixed],
           adapter: head.adapter,
           references: [],
@@ -78,8 +78,8 @@ export const evaluate = async (
     }
     return { finite: Object.values(figures).every((value) => Number.isFinite(value)) ? 1 : 0, ...figures }
   } finally {
-    await ports.learner.unload(adapter.sha256)
-    if (head.adapter !== null) await ports.learner.unload(head.adapter)
+    await ports.evaluator.unload(adapter.sha256)
+    if (head.adapter !== null) await ports.evaluator.unload(head.adapter)
   }
 }
 
@@ -150,7 +150,7 @@ export const measureBase = async (
   }
   if (prompts.length === 0) return recorded
   const sampling = samplingOf(ports.model, config)
-  const own = await ports.learner.evaluate({ prompts, adapter: null, references: [], sampling })
+  const own = await ports.evaluator.evaluate({ prompts, adapter: null, references: [], sampling })
   const { length, entropy } = own
   return { ...recorded, length, entropy, cut: cutShare(own), length_fixed: length, entropy_fixed: entropy }
 }
@@ -163,7 +163,7 @@ export const probesOfLine = ({ probes, own }: ProbeSet, started: LineStarted | n
 
 /** The share of a line's probes with a correct greedy answer. No figures without probes. */
 export const contentOf = async (
-  ports: Pick<EvaluatePorts, 'learner' | 'model' | 'probes'>,
+  ports: Pick<EvaluatePorts, 'evaluator' | 'model' | 'probes'>,
   started: LineStarted | null,
   adapter: AdapterSha,
 ): Promise<{ figures: Pick<Figures, 'content' | 'falls' | 'falls_limit'>; tokens: number }> => {
@@ -213,8 +213,8 @@ const positiveLogprobs = async (
       completion: turn.ids,
       temperature: turn.sampling.temperature || 1,
     }
-    own += sum(await ports.learner.score({ ...request, adapter }))
-    parent += sum(await ports.learner.score({ ...request, adapter: head.adapter }))
+    own += sum(await ports.evaluator.score({ ...request, adapter }))
+    parent += sum(await ports.evaluator.score({ ...request, adapter: head.adapter }))
     tokens += turn.ids.length
   }
   return tokens > 0 ? { positive_logprob: own / tokens, positive_logprob_parent: parent / tokens } : {}

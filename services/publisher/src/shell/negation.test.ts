@@ -1,7 +1,7 @@
 /** The measurement on engines that obey, ignore and misread an instruction that forbids. */
 import { deepEqual, equal } from 'node:assert/strict'
 import { test } from 'node:test'
-import type { ChatMessage, LearningEngine, Model } from '@instar/engine/port'
+import type { ChatMessage, Evaluator, Model } from '@instar/engine/port'
 import { measureNegation, wordToForbid } from './negation.ts'
 
 const ANSWERS = [
@@ -18,16 +18,16 @@ const engine = (answer: (question: number, forbidden: string | null, seed: numbe
     defaults: { temperature: 0.7 },
     promptIds: ([message]: ChatMessage[]) => [asked.push(message!.content as string) - 1],
   } as unknown as Model
-  const learner = {
-    evaluate: ({ prompts, sampling }: Parameters<LearningEngine['evaluate']>[0]) =>
+  const evaluator = {
+    evaluate: ({ prompts, sampling }: Parameters<Evaluator['evaluate']>[0]) =>
       Promise.resolve({
         completions: prompts.map(([id]) => {
           const [, question, word] = /^question (\d+)(?:\nDo not use the word "(.*)"\.)?$/.exec(asked[id!]!)!
           return { text: answer(Number(question), word ?? null, sampling.seed), ids: [1], reason: 'stop' }
         }),
       }),
-  } as unknown as LearningEngine
-  return { model, learner }
+  } as unknown as Evaluator
+  return { model, evaluator }
 }
 const prompts = Array.from({ length: 20 }, (_, i) => [{ role: 'user', content: `question ${i}` }])
 const measured = (answer: Parameters<typeof engine>[0]) =>
@@ -58,9 +58,13 @@ test('answers without a long word, and prompts that do not fit, are not asked ag
     negation_without: 4,
     negation_with: 4,
   })
-  const { model, learner } = engine(() => ANSWERS[0]!)
+  const { model, evaluator } = engine(() => ANSWERS[0]!)
   deepEqual(
-    await measureNegation({ learner, model: { ...model, contextLength: 60 } as Model }, { prompts }, { maxTokens: 64 }),
+    await measureNegation(
+      { evaluator, model: { ...model, contextLength: 60 } as Model },
+      { prompts },
+      { maxTokens: 64 },
+    ),
     {
       negation_asked: 16,
       negation_without: 16,
@@ -68,7 +72,11 @@ test('answers without a long word, and prompts that do not fit, are not asked ag
     },
   )
   deepEqual(
-    await measureNegation({ learner, model: { ...model, contextLength: 32 } as Model }, { prompts }, { maxTokens: 64 }),
+    await measureNegation(
+      { evaluator, model: { ...model, contextLength: 32 } as Model },
+      { prompts },
+      { maxTokens: 64 },
+    ),
     {
       negation_asked: 0,
       negation_without: 0,

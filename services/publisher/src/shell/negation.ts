@@ -46,7 +46,7 @@ const withInstruction = (messages: readonly ChatMessage[], text: string): ChatMe
  * use the word, without and with "Do not use the word …".
  */
 export const measureNegation = async (
-  { learner, model }: Pick<MeasurePorts, 'learner' | 'model'>,
+  { evaluator, model }: Pick<MeasurePorts, 'evaluator' | 'model'>,
   { prompts }: Pick<ProbeSet, 'prompts'>,
   config: Pick<PublisherConfig, 'maxTokens'>,
 ): Promise<Settings> => {
@@ -55,7 +55,7 @@ export const measureNegation = async (
     model.promptIds(withInstruction(messages, 'x'.repeat(60)), {}).length + maxTokens <= model.contextLength
   const answers = async (asked: readonly (readonly ChatMessage[])[], seed: number): Promise<string[]> => {
     if (asked.length === 0) return []
-    const { completions } = await learner.evaluate({
+    const { completions } = await evaluator.evaluate({
       prompts: asked.map((messages) => model.promptIds(messages, {})),
       adapter: null,
       references: [],
