@@ -26,7 +26,32 @@ export class EmbeddedVllm extends ScriptedVllm {
     await super.load(body, response)
   }
 
-  protected override async complete({ body }: Seen, response: ServerResponse): Promise<void> {
+  protected override async logprobsOfNext({
+    prompt,
+    ids,
+    adapter,
+    temperature,
+  }: Parameters<ScriptedVllm['logprobsOfNext']>[0]): Promise<number[]> {
+    const applied = this.applied(adapter)
+    const request = { prompt, completion: ids.slice(0, 1), adapter: applied, temperature, topLogprobs: 100 }
+    const top = (await this.engine.scoreWithTop!(request)).top[0]!
+    return Promise.all(
+      ids.map(async (id) => {
+        const known = top.find((one) => one.id === id)
+        if (known) return known.logprob
+        return (await this.engine.score({ prompt, completion: [id], adapter: applied, temperature }))[0]!
+      }),
+    )
+  }
+
+  /** The adapter that answers a request for another one. */
+  protected applied(adapter: string | null): string | null {
+    return this.behaviour.ignoresAdapters ? null : adapter
+  }
+
+  protected override async complete(seen: Seen, response: ServerResponse): Promise<void> {
+    const { body } = seen
+    if (body['logprob_token_ids'] !== undefined && !this.ignoresNamedIds) return super.complete(seen, response)
     const asked = String(body['model'])
     const adapter = asked === this.name ? null : this.loaded.get(asked)
     if (adapter === undefined)
@@ -60,7 +85,8 @@ export class EmbeddedVllm extends ScriptedVllm {
       stop: body['stop'] as string[],
     }
     let count = 0
-    for await (const piece of this.engine.generate({ prompt, sampling, adapter, topLogprobs: number('logprobs') })) {
+    const request = { prompt, sampling, adapter: this.applied(adapter), topLogprobs: number('logprobs') }
+    for await (const piece of this.engine.generate(request)) {
       const tokens = piece.type === 'tokens' ? piece.tokens : []
       count += tokens.length
       await event(response, {

@@ -16,6 +16,8 @@ export class ScriptedVllm extends ScriptedServer {
   contextLength = 512
   lora = true
   name = 'base'
+  /** As servers before `logprob_token_ids`: a field that is not known is ignored. */
+  ignoresNamedIds = false
   /** The real one on the CPU exits when `prompt_logprobs` are requested meanwhile. */
   private answering = 0
 
@@ -136,6 +138,31 @@ export class ScriptedVllm extends ScriptedServer {
         usage: { prompt_tokens: prompt.length, completion_tokens: 1 },
       })
     }
+    const named = body['logprob_token_ids'] as number[] | undefined
+    if (named && !this.ignoresNamedIds) {
+      const status = (await this.behaviour.admitNext?.(seen)) ?? 200
+      if (status !== 200) return json(response, status, fault(status, `scripted ${status}`, 'Scripted'))
+      const logprobs = await this.logprobsOfNext({ prompt, ids: named, adapter, temperature: sampling.temperature })
+      return json(response, 200, {
+        id: 'cmpl-1',
+        object: 'text_completion',
+        model: asked,
+        choices: [
+          {
+            index: 0,
+            text: 'x',
+            logprobs: {
+              text_offset: [0],
+              tokens: [`token_id:${named[0]}`],
+              token_logprobs: [logprobs[0]],
+              top_logprobs: [Object.fromEntries(named.map((id, at) => [`token_id:${id}`, logprobs[at]]))],
+            },
+            finish_reason: 'length',
+          },
+        ],
+        usage: { prompt_tokens: prompt.length, completion_tokens: 1, total_tokens: prompt.length + 1 },
+      })
+    }
     const { admit, before, withoutIds, withoutLogprobs, count, refusesGrammar } = this.behaviour
     if (refusesGrammar !== undefined && body['structured_outputs'] !== undefined)
       return json(response, 400, fault(400, refusesGrammar, 'BadRequestError'))
@@ -194,6 +221,20 @@ export class ScriptedVllm extends ScriptedServer {
     } finally {
       if (!this.isProbe(body)) this.answering -= 1
     }
+  }
+
+  /** Log-probs of `ids` as the token after `prompt`. */
+  protected logprobsOfNext({
+    ids,
+    adapter,
+    temperature,
+  }: {
+    prompt: readonly number[]
+    ids: readonly number[]
+    adapter: string | null
+    temperature: number
+  }): Promise<number[]> {
+    return Promise.resolve(ids.map((id) => this.logprob(id, adapter, { temperature, topK: 0 })))
   }
 
   /** Up to the end of turn, a stop string or the limit, whichever is first. */

@@ -17,6 +17,8 @@ export type Behaviour = {
   admit?: (seen: Seen) => Promise<number | null> | number | null
   /** As `admit`, of a request for the log-probs of given tokens. */
   admitScore?: () => number
+  /** As `admit`, of a request for the log-probs of given next tokens. */
+  admitNext?: (seen: Seen) => Promise<number | null> | number | null
   withoutIds?: boolean
   withoutLogprobs?: boolean
   /** The number of tokens that usage reports. */

@@ -126,6 +126,7 @@ export const llamacpp: Protocol = {
   },
   reader,
   score: null,
+  next: null,
   adapter: {
     async load(client, { sha256 }) {
       const files = list((await client.get('/lora-adapters'))?.['data']).filter(isJsonObject)
@@ -136,6 +137,7 @@ export const llamacpp: Protocol = {
       )
     },
     unload: () => Promise.resolve(),
+    list: () => Promise.resolve([]),
   },
   adapterUnknown: () => false,
 }

@@ -125,6 +125,7 @@ export const openai: Protocol = {
   },
   reader,
   score: null,
+  next: null,
   adapter: null,
   adapterUnknown: () => false,
 }

@@ -7,6 +7,7 @@ import {
   errorOf,
   idsOf,
   list,
+  listedAdapters,
   EMPTY_DELTA,
   numberOr,
   textOr,
@@ -167,6 +168,7 @@ export const sglang: Protocol = {
         : null
     },
   },
+  next: null,
   adapter: {
     async load(client, { name, folder }) {
       const { status, text } = await client.post('/load_lora_adapter', { lora_name: name, lora_path: folder })
@@ -176,6 +178,7 @@ export const sglang: Protocol = {
     async unload(client, name) {
       await client.post('/unload_lora_adapter', { lora_name: name })
     },
+    list: listedAdapters,
   },
   adapterUnknown: (_, body) => /LoRA adapters? (is|are) not loaded|LoRA with name .* does not exist/i.test(body),
 }

@@ -7,6 +7,7 @@ import {
   errorOf,
   idsOf,
   list,
+  listedAdapters,
   EMPTY_DELTA,
   numberOr,
   textOr,
@@ -24,7 +25,7 @@ const ZERO_PROBABILITY = -9999
 const sampling = ({
   sampling: { temperature, topP, topK, seed, maxTokens, stop },
   reweighting = NO_REWEIGHTING,
-}: WireRequest): JsonObject => ({
+}: Pick<WireRequest, 'sampling' | 'reweighting'>): JsonObject => ({
   temperature,
   top_p: topP,
   top_k: topK,
@@ -37,6 +38,9 @@ const sampling = ({
   max_tokens: maxTokens,
   stop: [...stop],
 })
+
+/** Without top-p, top-k, penalties and stop strings, also where the model's own defaults have them. */
+const UNFILTERED = { topP: 1, topK: 0, seed: 1, maxTokens: 1, stop: [] }
 
 /** `token_id:17`, as `return_tokens_as_token_ids` writes a token. */
 const idOf = (token: string): number => (token.startsWith('token_id:') ? Number(token.slice(9)) : Number.NaN)
@@ -162,6 +166,28 @@ export const vllm: Protocol = {
       return logprobs.some(Number.isNaN) ? null : logprobs
     },
   },
+  next: {
+    // `logprob_token_ids` needs `logprobs`; some versions require that it is their number.
+    call: ({ model, adapter, prompt, ids, temperature }) => ({
+      path: '/v1/completions',
+      body: {
+        model: adapter ?? model,
+        prompt: [...prompt],
+        ...sampling({ sampling: { ...UNFILTERED, temperature } }),
+        logprobs: ids.length,
+        logprob_token_ids: [...ids],
+        return_tokens_as_token_ids: true,
+        stream: false,
+      },
+    }),
+    read(body, { ids }) {
+      const choice = list(body['choices'])[0]
+      const logprobs = isJsonObject(choice) ? choice['logprobs'] : null
+      const [tops] = isJsonObject(logprobs) ? list(logprobs['top_logprobs']) : []
+      const found = isJsonObject(tops) ? ids.map((id) => numberOr(tops[`token_id:${id}`], Number.NaN)) : []
+      return found.length === 0 || found.some(Number.isNaN) ? null : found
+    },
+  },
   adapter: {
     async load(client, { name, folder }) {
       const { status, text } = await client.post('/v1/load_lora_adapter', { lora_name: name, lora_path: folder })
@@ -171,6 +197,7 @@ export const vllm: Protocol = {
     async unload(client, name) {
       await client.post('/v1/unload_lora_adapter', { lora_name: name })
     },
+    list: listedAdapters,
   },
   adapterUnknown: (status, body) => status === 404 && /does not exist/i.test(body),
 }

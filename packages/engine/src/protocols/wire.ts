@@ -35,6 +35,12 @@ type WireScoreRequest = Pick<WireRequest, 'model' | 'adapter'> & {
   completion: readonly number[]
 }
 
+/** The log-probs of `ids` as the token after `prompt`, at `temperature`. */
+export type WireNextRequest = Pick<WireRequest, 'model' | 'adapter' | 'prompt'> & {
+  ids: readonly number[]
+  temperature: number
+}
+
 type HttpCall = { path: string; body: JsonObject }
 
 /** `logprob`: in nats; NaN if not reported. */
@@ -100,6 +106,14 @@ export type Protocol = {
     call(request: WireScoreRequest): HttpCall
     read(body: JsonObject, request: WireScoreRequest): number[] | null
   } | null
+  /**
+   * Log-probs of given ids as the next token, of the distribution that a request with `temperature` and without filters
+   * samples from; null: not supported. `read` returns one for each id; null if the response lacks one.
+   */
+  next: {
+    call(request: WireNextRequest): HttpCall
+    read(body: JsonObject, request: WireNextRequest): number[] | null
+  } | null
   /** Null: not supported. */
   adapter: {
     /**
@@ -108,6 +122,8 @@ export type Protocol = {
      */
     load(client: JsonClient, adapter: { name: string; sha256: string; folder: string }): Promise<string>
     unload(client: JsonClient, name: string): Promise<void>
+    /** The names of all loaded adapters. Throws an Error if the engine does not list them. */
+    list(client: JsonClient): Promise<string[]>
   } | null
   /**
    * Whether the response to `generate` means that the engine does not have the adapter. `body`: its text or message.
@@ -160,3 +176,12 @@ export const usageOf = (value: unknown): TokenCounts | null => {
  * colon as the separator of base model and adapter.
  */
 export const adapterName = (sha256: string): string => `instar-${sha256.slice(0, 32)}`
+
+/** The adapters in `/v1/models`, as vLLM and SGLang list them: the models with a `parent`. */
+export const listedAdapters = async (client: JsonClient): Promise<string[]> => {
+  const models = await client.get('/v1/models')
+  if (!models) throw new Error('/v1/models does not answer')
+  return list(models['data'])
+    .filter(isJsonObject)
+    .flatMap(({ id, parent }) => (typeof id === 'string' && (parent ?? null) !== null ? [id] : []))
+}

@@ -13,15 +13,17 @@ import type { Replica } from './replica.ts'
 /** A longer Retry-After is not waited for; it is returned to the client. */
 const MAX_RETRY_AFTER_MS = 5000
 
+export type AttemptedRequest = Pick<GenerateRequest, 'adapter' | 'constraint'>
+
 export class Attempts {
   private readonly kind: EngineKind
-  private readonly request: GenerateRequest
+  private readonly request: AttemptedRequest
   private readonly roundMs: number
   private readonly signal: AbortSignal | undefined
   private lastFault: EngineFault | null = null
   private refused: InstarError | null = null
 
-  constructor(kind: EngineKind, request: GenerateRequest, roundMs: number, signal: AbortSignal | undefined) {
+  constructor(kind: EngineKind, request: AttemptedRequest, roundMs: number, signal: AbortSignal | undefined) {
     this.kind = kind
     this.request = request
     this.roundMs = roundMs

@@ -48,7 +48,7 @@ export class RemoteEngine implements ServingEngine {
   private readonly protocol: Protocol
   private readonly model: Model
   private readonly replicas: readonly Replica[]
-  private readonly files: AdapterFiles
+  private readonly files: Pick<AdapterFiles, 'write' | 'prune'>
   private readonly isNeutral: (adapter: Adapter) => boolean
   private readonly retry: RetryPolicy
   private readonly accepts: NonNullable<Capabilities['accepts']>
@@ -65,7 +65,7 @@ export class RemoteEngine implements ServingEngine {
     protocol: Protocol
     model: Model
     replicas: readonly Replica[]
-    files: AdapterFiles
+    files: Pick<AdapterFiles, 'write' | 'prune'>
     isNeutral: (adapter: Adapter) => boolean
     retry: RetryPolicy
     accepts?: Capabilities['accepts']
@@ -196,6 +196,72 @@ export class RemoteEngine implements ServingEngine {
     throw attempts.error()
   }
 
+  /** Runs `call` on one replica after another until it succeeds, as `generate` does before the first token. */
+  async attempt<T>(
+    request: Pick<GenerateRequest, 'adapter' | 'session'>,
+    call: (replica: Replica) => Promise<T>,
+    signal?: AbortSignal,
+  ): Promise<T> {
+    const { rounds, roundMs, waitMs } = this.retry
+    const until = performance.now() + waitMs
+    const attempts = new Attempts(this.protocol.kind, request, roundMs, signal)
+    for (let round = 0; round < rounds && (await attempts.wait(round)); round += 1) {
+      for (const replica of await this.route(request, until, signal)) {
+        try {
+          return await this.callWith(replica, request.adapter, call, signal)
+        } catch (error) {
+          attempts.failed(error, replica, false)
+        }
+      }
+    }
+    throw attempts.error()
+  }
+
+  /** Runs `call` on each replica that is up; fails as `attempt` does if it fails on one of them. */
+  async onEach<T>(adapter: string | null, call: (replica: Replica) => Promise<T>, signal?: AbortSignal): Promise<T[]> {
+    const results: T[] = []
+    for (const replica of this.replicas.filter((one) => one.up())) {
+      results.push(await this.onOne(replica, adapter, call, signal))
+    }
+    if (results.length === 0) throw new InstarError('engine_lost', this.lost() ?? 'No engine answers.')
+    return results
+  }
+
+  /** Runs `call` on this replica, once more if it has lost the adapter. */
+  async onOne<T>(
+    replica: Replica,
+    adapter: string | null,
+    call: (replica: Replica) => Promise<T>,
+    signal?: AbortSignal,
+  ): Promise<T> {
+    const attempts = new Attempts(this.protocol.kind, { adapter }, this.retry.roundMs, signal)
+    for (let round = 0; round < 2 && (await attempts.wait(round)); round += 1) {
+      try {
+        return await this.callWith(replica, adapter, call, signal)
+      } catch (error) {
+        attempts.failed(error, replica, false)
+      }
+    }
+    throw attempts.error()
+  }
+
+  private async callWith<T>(
+    replica: Replica,
+    adapter: string | null,
+    call: (replica: Replica) => Promise<T>,
+    signal: AbortSignal | undefined,
+  ): Promise<T> {
+    signal?.throwIfAborted()
+    if (!replica.hasAdapter(adapter)) await this.ensureAdapter(replica, adapter!, signal)
+    return call(replica)
+  }
+
+  /** The adapter stays loaded at the replicas, for others. */
+  release(sha256: string): void {
+    this.adapters.delete(sha256)
+    for (const replica of this.replicas) replica.forget(sha256)
+  }
+
   async score(request: ScoreRequest, signal?: AbortSignal): Promise<Float32Array> {
     const { adapter } = request
     if (request.temperature !== 1)
@@ -246,7 +312,7 @@ export class RemoteEngine implements ServingEngine {
    * time `until` (of `performance.now()`); then the list is empty.
    */
   private async route(
-    { adapter, session }: GenerateRequest,
+    { adapter, session }: Pick<GenerateRequest, 'adapter' | 'session'>,
     until: number,
     signal: AbortSignal | undefined,
   ): Promise<Replica[]> {

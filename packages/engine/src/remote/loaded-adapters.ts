@@ -2,7 +2,7 @@
 import { InstarError } from '@instar/events'
 import type { Model } from '../port.ts'
 import { adapterFault } from '../protocols/exactness.ts'
-import { adapterName, type Protocol } from '../protocols/wire.ts'
+import type { Protocol } from '../protocols/wire.ts'
 import { EngineFault, type EngineHttp } from './http.ts'
 import { probeScores, type ReplicaInfo } from './probe.ts'
 
@@ -13,13 +13,28 @@ export class LoadedAdapters {
   private readonly http: EngineHttp
   private readonly protocol: Protocol
   private readonly model: Model
+  private readonly nameFor: (sha256: string) => string
   private readonly names = new Map<string, string>()
+  /** Names that are being loaded. */
+  private readonly requested = new Set<string>()
   private readonly loading = new Map<string, Promise<void>>()
   private readonly unloading = new Map<string, Promise<void>>()
   /** Adapters that were unloaded while they were being loaded. */
   private readonly unwanted = new Set<string>()
 
-  constructor({ http, protocol, model }: { http: EngineHttp; protocol: Protocol; model: Model }) {
+  /** `nameFor`: the name under which an adapter is loaded, asked before each load. */
+  constructor({
+    http,
+    protocol,
+    model,
+    nameFor,
+  }: {
+    http: EngineHttp
+    protocol: Protocol
+    model: Model
+    nameFor: (sha256: string) => string
+  }) {
+    this.nameFor = nameFor
     this.http = http
     this.protocol = protocol
     this.model = model
@@ -27,6 +42,11 @@ export class LoadedAdapters {
 
   has(sha256: string): boolean {
     return this.names.has(sha256)
+  }
+
+  /** Loaded, or being loaded. */
+  isLoadedAs(name: string): boolean {
+    return this.requested.has(name) || [...this.names.values()].includes(name)
   }
 
   /** The adapter's name at the engine; null for the base model and for an adapter that is not loaded. */
@@ -66,7 +86,7 @@ export class LoadedAdapters {
     await unload
   }
 
-  /** Call if the engine has unloaded the adapter itself. */
+  /** Call if the engine has unloaded the adapter itself, or another one unloads it. */
   forget(sha256: string): void {
     this.names.delete(sha256)
   }
@@ -86,19 +106,25 @@ export class LoadedAdapters {
         { cause },
       )
     if (!protocol.adapter || info.adapterFault !== null) throw refused(info.adapterFault ?? 'it loads no adapters')
-    const name = await protocol.adapter
-      .load(http.client(), { name: adapterName(sha256), sha256, folder })
-      .catch((error: unknown) => {
-        throw error instanceof EngineFault ? error : refused((error as Error).message, error)
-      })
-    const fault =
-      neutral || !info.base
-        ? null
-        : adapterFault(info.base.first, info.base.second, await probeScores(http, protocol, model, info.model, name))
-    if (fault !== null) {
-      await protocol.adapter.unload(http.client(), name)
-      throw refused(fault)
+    const requested = this.nameFor(sha256)
+    this.requested.add(requested)
+    try {
+      const name = await protocol.adapter
+        .load(http.client(), { name: requested, sha256, folder })
+        .catch((error: unknown) => {
+          throw error instanceof EngineFault ? error : refused((error as Error).message, error)
+        })
+      const fault =
+        neutral || !info.base
+          ? null
+          : adapterFault(info.base.first, info.base.second, await probeScores(http, protocol, model, info.model, name))
+      if (fault !== null) {
+        await protocol.adapter.unload(http.client(), name)
+        throw refused(fault)
+      }
+      this.names.set(sha256, name)
+    } finally {
+      this.requested.delete(requested)
     }
-    this.names.set(sha256, name)
   }
 }

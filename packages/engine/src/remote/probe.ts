@@ -5,6 +5,7 @@ import { includedSteps, PROBE_TEMPERATURE, type LogprobSteps, type LogprobsByTok
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 import {
   errorOf,
+  type WireNextRequest,
   type WireRequest,
   type Delta,
   type Identity,
@@ -139,8 +140,37 @@ const tokensOf = async (http: EngineHttp, protocol: Protocol, request: WireReque
   return tokens
 }
 
-/** Log-probs of given tokens at temperature 1. Throws EngineFault if a retry may succeed, else InstarError. */
-export const scoreOf = async (
+type Reading<R> = {
+  call(request: R): { path: string; body: JsonObject }
+  read(body: JsonObject, request: R): number[] | null
+}
+
+/** Throws EngineFault if a retry may succeed, else InstarError. */
+const logprobsFrom = async <R extends { adapter: string | null }>(
+  http: EngineHttp,
+  protocol: Protocol,
+  { call, read }: Reading<R>,
+  request: R,
+  signal?: AbortSignal,
+): Promise<number[]> => {
+  const { path, body } = call(request)
+  const response = await http.json('POST', path, body, signal)
+  const logprobs = response.status === 200 && response.body ? read(response.body, request) : null
+  if (logprobs) return logprobs
+  if (
+    isTransient(response.status) ||
+    (request.adapter !== null && protocol.adapterUnknown(response.status, response.text))
+  )
+    throw new EngineFault('status', quoted(response.text), response.status)
+  throw refusal(
+    protocol.kind,
+    response.status,
+    quoted((response.body && errorOf(response.body)?.message) ?? response.text),
+  )
+}
+
+/** Log-probs of given tokens at temperature 1. Throws as `logprobsFrom`, and `not_available`. */
+export const scoreOf = (
   http: EngineHttp,
   protocol: Protocol,
   request: { model: string; adapter: string | null; prompt: readonly number[]; completion: readonly number[] },
@@ -148,16 +178,19 @@ export const scoreOf = async (
 ): Promise<number[]> => {
   if (!protocol.score)
     throw new InstarError('not_available', `The engine ${protocol.kind} computes no log-probs of given tokens.`)
-  const { path, body } = protocol.score.call(request)
-  const response = await http.json('POST', path, body, signal)
-  const logprobs = response.status === 200 && response.body ? protocol.score.read(response.body, request) : null
-  if (logprobs) return logprobs
-  if (isTransient(response.status)) throw new EngineFault('status', quoted(response.text), response.status)
-  throw refusal(
-    protocol.kind,
-    response.status,
-    quoted((response.body && errorOf(response.body)?.message) ?? response.text),
-  )
+  return logprobsFrom(http, protocol, protocol.score, request, signal)
+}
+
+/** Log-probs of `ids` as the next token. Throws as `logprobsFrom`, and `not_available`. */
+export const nextOf = (
+  http: EngineHttp,
+  protocol: Protocol,
+  request: WireNextRequest,
+  signal?: AbortSignal,
+): Promise<number[]> => {
+  if (!protocol.next)
+    throw new InstarError('not_available', `The engine ${protocol.kind} computes no log-probs of given next tokens.`)
+  return logprobsFrom(http, protocol, protocol.next, request, signal)
 }
 
 /**

@@ -4,17 +4,22 @@ import type { GeneratedPiece, GenerateRequest, Model, ScoreRequest } from '../po
 import { isBusy } from '../protocols/faults.ts'
 import { MAX_CONSECUTIVE_FAILURES, reopenDelayMs } from '../protocols/routing.ts'
 import type { JsonObject } from '@instar/events/json'
-import type { WireRequest, Protocol } from '../protocols/wire.ts'
+import type { Protocol, WireNextRequest, WireRequest } from '../protocols/wire.ts'
 import { AnswerAssembly } from './answer-assembly.ts'
 import { embeddings } from './embeddings.ts'
 import { LoadedAdapters, type StoredAdapter } from './loaded-adapters.ts'
 import { EngineFault, type EngineHttp } from './http.ts'
-import { deltas, probe, scoreOf, wholeDelta, type ReplicaInfo } from './probe.ts'
+import { deltas, nextOf, probe, scoreOf, wholeDelta, type ReplicaInfo } from './probe.ts'
+
+/** `adapter`: its sha256; null: the base model. */
+export type NextRequest = Omit<WireNextRequest, 'model'>
 
 type ReplicaPorts = {
   http: EngineHttp
   protocol: Protocol
   model: Model
+  /** The name under which an adapter is loaded. */
+  nameFor: (sha256: string) => string
   /** The name of the base model at the server; null: the first that it lists. */
   servedName: string | null
   /** Adapters to load when the server is reopened. */
@@ -107,6 +112,22 @@ export class Replica {
     return this.adapters.unload(sha256, this.up())
   }
 
+  /** The adapter stays loaded at the engine. */
+  forget(sha256: string): void {
+    this.adapters.forget(sha256)
+  }
+
+  /** Unloads the adapters whose names fit, except those in this list. Returns their names. */
+  async removeLeftovers(fits: (name: string) => boolean): Promise<string[]> {
+    const { http, protocol } = this.ports
+    if (!protocol.adapter) return []
+    const left = (await protocol.adapter.list(http.client())).filter(
+      (name) => fits(name) && !this.adapters.isLoadedAs(name),
+    )
+    for (const name of left) await protocol.adapter.unload(http.client(), name)
+    return left
+  }
+
   async *generate(
     request: GenerateRequest,
     grammar: string | null,
@@ -186,6 +207,17 @@ export class Replica {
     const { http, protocol } = this.ports
     const scoreRequest = { model: this.info!.model, adapter: this.adapters.nameOf(adapter), prompt, completion }
     return scoreOf(http, protocol, scoreRequest, signal)
+  }
+
+  /** Log-probs of `ids` as the token after `prompt`. */
+  next({ adapter, ...request }: NextRequest, signal: AbortSignal | undefined): Promise<number[]> {
+    const { http, protocol } = this.ports
+    return nextOf(
+      http,
+      protocol,
+      { ...request, model: this.info!.model, adapter: this.adapters.nameOf(adapter) },
+      signal,
+    )
   }
 
   /** Counts a failed request. After MAX_CONSECUTIVE_FAILURES of them the replica is down until `open` succeeds. */

@@ -3,9 +3,9 @@ import { InstarError } from '@instar/events'
 import type { Adapter, Model } from '../port.ts'
 import { setTimeout as delay } from 'node:timers/promises'
 import { engineAddress } from '../protocols/address.ts'
-import { exactDefaults, sameBase, type LogprobsByToken } from '../protocols/exactness.ts'
+import { exactDefaults, sameBase, type LogprobsByToken, type LogprobSteps } from '../protocols/exactness.ts'
 import { PROTOCOLS } from '../protocols/table.ts'
-import type { Protocol } from '../protocols/wire.ts'
+import { adapterName, type Protocol } from '../protocols/wire.ts'
 import { AdapterFiles } from './adapter-files.ts'
 import { RemoteEngine, type RetryPolicy } from './engine.ts'
 import { EngineHttp, type Timeouts } from './http.ts'
@@ -28,6 +28,9 @@ export type RemoteOptions = {
   servedName?: string | null
   /** Content besides text that a chat engine accepts: INSTAR_ENGINE_ACCEPTS. */
   accepts?: readonly ('images' | 'files')[]
+  /** Names and files of adapters; default: those of served versions. */
+  adapterNames?: (sha256: string) => string
+  files?: Pick<AdapterFiles, 'write' | 'prune'>
   timeouts?: Partial<Timeouts>
   retry?: Partial<RetryPolicy>
   /** How long to wait for the first replica, in milliseconds; default: 15 minutes. */
@@ -41,8 +44,15 @@ export type RemoteOptions = {
 /**
  * `model`: with the engine's context length, and with sampling defaults for which its log-probs are exact. `line`: a
  * summary for the log. `adapterFault`: the reason why the engine serves only the base model; null if it loads adapters.
+ * `logprobs`: the sampling steps that the log-probs of all replicas include.
  */
-export type Remote = { engine: RemoteEngine; model: Model; line: string; adapterFault: string | null }
+export type Remote = {
+  engine: RemoteEngine
+  model: Model
+  line: string
+  adapterFault: string | null
+  logprobs: LogprobSteps
+}
 
 /** `jsonMs`: an adapter from a slow disk takes long to load. */
 const TIMEOUTS: Timeouts = { connectMs: 5000, firstByteMs: 300_000, idleMs: 60_000, jsonMs: 120_000 }
@@ -79,6 +89,7 @@ export const startRemote = async (options: RemoteOptions): Promise<Remote> => {
         http: new EngineHttp(url, options.key ?? null, timeouts),
         protocol,
         model,
+        nameFor: options.adapterNames ?? adapterName,
         servedName: options.servedName ?? null,
         adapters: () => engine.adapters.values(),
         assertSameModel,
@@ -90,7 +101,7 @@ export const startRemote = async (options: RemoteOptions): Promise<Remote> => {
     protocol,
     model,
     replicas,
-    files: new AdapterFiles(options.adapters),
+    files: options.files ?? new AdapterFiles(options.adapters),
     isNeutral: options.isNeutral,
     retry: { ...RETRY_POLICY, ...options.retry },
     accepts: options.accepts ?? [],
@@ -112,6 +123,10 @@ export const startRemote = async (options: RemoteOptions): Promise<Remote> => {
     model: { ...model, contextLength, defaults },
     line: lineOf(protocol, replicas, contextLength),
     adapterFault: info[0]?.adapterFault ?? null,
+    logprobs: {
+      temperature: info.every(({ logprobs }) => logprobs.temperature),
+      filters: info.every(({ logprobs }) => logprobs.filters),
+    },
   }
 }
 

@@ -2,6 +2,7 @@
 import { entropyOf, inverseTemperature, klOf } from '../distribution.ts'
 import { completionLogprobs, microBatches } from '../forward.ts'
 import type { EvaluateRequest, Evaluation, FinishReason } from '@instar/engine/port'
+import { repetition } from '@instar/engine/repetition'
 import type { Runtime } from '../runtime/runtime.ts'
 import { Generation } from '../serve/job.ts'
 import type { TextTokenizer } from '../tokenizer/tokenizer.ts'
@@ -166,20 +167,4 @@ export async function evaluate(
     length: completions.length === 0 ? 0 : tokens / completions.length,
     repetition: repetition(completions.map(({ ids }) => ids)),
   }
-}
-
-/** The share of 4-grams that occurred earlier in the same completion. */
-export function repetition(completions: readonly (readonly number[])[]): number {
-  let all = 0
-  let repeated = 0
-  for (const ids of completions) {
-    const seen = new Set<string>()
-    for (let at = 0; at + 4 <= ids.length; at++) {
-      const gram = ids.slice(at, at + 4).join()
-      all++
-      if (seen.has(gram)) repeated++
-      seen.add(gram)
-    }
-  }
-  return all === 0 ? 0 : repeated / all
 }
