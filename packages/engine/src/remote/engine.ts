@@ -11,26 +11,13 @@ import type {
   ScoreRequest,
   ServingEngine,
 } from '../port.ts'
-import { setTimeout as delay } from 'node:timers/promises'
 import { isBusy } from '../protocols/faults.ts'
-import { routeOf } from '../protocols/routing.ts'
 import type { Protocol } from '../protocols/wire.ts'
 import type { AdapterFiles } from './adapter-files.ts'
-import { orAborted } from '../or-aborted.ts'
-import { Attempts } from './attempts.ts'
+import { Fleet, type RetryPolicy } from './fleet.ts'
 import { Grammars } from './grammars.ts'
-import type { StoredAdapter } from './loaded-adapters.ts'
 import { EngineFault } from './http.ts'
 import type { Replica } from './replica.ts'
-
-export type RetryPolicy = {
-  /** How long a request waits while no replica is up. */
-  waitMs: number
-  /** Number of attempts on each replica before the first token. */
-  rounds: number
-  /** Delay before the second round; each later one is four times as long. */
-  roundMs: number
-}
 
 /** Assumed number of concurrent requests of a server that does not report it. */
 const DEFAULT_CONCURRENT = 256
@@ -50,14 +37,10 @@ export class RemoteEngine implements ServingEngine {
   private readonly replicas: readonly Replica[]
   private readonly files: Pick<AdapterFiles, 'write' | 'prune'>
   private readonly isNeutral: (adapter: Adapter) => boolean
-  private readonly retry: RetryPolicy
   private readonly accepts: NonNullable<Capabilities['accepts']>
   private readonly logLine: (line: string) => void
   private readonly grammars: Grammars
-  /** The adapters to load on every replica, by sha256. */
-  readonly adapters = new Map<string, StoredAdapter>()
-  /** Called when a replica has changed its state. */
-  private readonly changeListeners = new Set<() => void>()
+  readonly fleet: Fleet
   /** Cached; null after a replica has changed. */
   private description: Capabilities | null = null
 
@@ -76,7 +59,7 @@ export class RemoteEngine implements ServingEngine {
     this.replicas = parts.replicas
     this.files = parts.files
     this.isNeutral = parts.isNeutral
-    this.retry = parts.retry
+    this.fleet = new Fleet(parts.protocol.kind, parts.replicas, parts.retry)
     this.accepts = parts.accepts ?? []
     this.logLine = parts.logLine
     this.grammars = new Grammars(parts.model)
@@ -108,8 +91,7 @@ export class RemoteEngine implements ServingEngine {
   }
 
   lost(): string | null {
-    if (this.replicas.some((replica) => replica.up())) return null
-    return `No engine answers: ${this.replicas.map(({ problem }) => problem).join('; ')}.`
+    return this.fleet.lost()
   }
 
   /**
@@ -121,18 +103,16 @@ export class RemoteEngine implements ServingEngine {
     const lost = this.lost()
     if (lost !== null) throw new InstarError('engine_lost', lost)
     const stored = { sha256: adapter.sha256, folder: await this.files.write(adapter), neutral: this.isNeutral(adapter) }
-    const loads = this.replicas
-      .filter((replica) => replica.up())
-      .map((replica) => ({ replica, loaded: replica.load(stored) }))
+    const loads = this.fleet.up().map((replica) => ({ replica, loaded: replica.load(stored) }))
     try {
       await Promise.any(loads.map(({ loaded }) => loaded))
     } catch (error) {
       const [fault] = (error as AggregateError).errors as Error[]
       throw fault instanceof InstarError ? fault : new InstarError('engine_lost', fault!.message)
     }
-    this.adapters.set(adapter.sha256, stored)
+    this.fleet.adapters.set(adapter.sha256, stored)
     for (const load of loads) void this.follow(load, adapter.sha256)
-    await this.files.prune(new Set(this.adapters.keys()))
+    await this.files.prune(new Set(this.fleet.adapters.keys()))
   }
 
   /** Reports a replica that loads an adapter after another one, or does not. */
@@ -151,7 +131,7 @@ export class RemoteEngine implements ServingEngine {
   }
 
   async unload(sha256: string): Promise<void> {
-    this.adapters.delete(sha256)
+    this.fleet.adapters.delete(sha256)
     const outcomes = await Promise.allSettled(this.replicas.map((replica) => replica.unload(sha256)))
     for (const outcome of outcomes)
       if (outcome.status === 'rejected')
@@ -171,16 +151,13 @@ export class RemoteEngine implements ServingEngine {
   }
 
   async *generate(request: GenerateRequest, signal?: AbortSignal): AsyncGenerator<GeneratedPiece> {
-    const { rounds, roundMs, waitMs } = this.retry
     const grammar = request.constraint ? await this.grammars.of(request.constraint) : null
-    const until = performance.now() + waitMs
-    const attempts = new Attempts(this.protocol.kind, request, roundMs, signal)
-    for (let round = 0; round < rounds && (await attempts.wait(round)); round += 1) {
-      for (const replica of await this.route(request, until, signal)) {
+    for await (const { replicas, attempts } of this.fleet.rounds(request, signal)) {
+      for (const replica of replicas) {
         let began = false
         try {
           signal?.throwIfAborted()
-          if (!replica.hasAdapter(request.adapter)) await this.ensureAdapter(replica, request.adapter!, signal)
+          await this.fleet.ensureAdapter(replica, request.adapter, signal)
           for await (const piece of request.chat?.stream === false
             ? await replica.generateWhole(request, signal)
             : replica.generate(request, grammar, signal)) {
@@ -193,72 +170,11 @@ export class RemoteEngine implements ServingEngine {
         }
       }
     }
-    throw attempts.error()
-  }
-
-  /** Runs `call` on one replica after another until it succeeds, as `generate` does before the first token. */
-  async attempt<T>(
-    request: Pick<GenerateRequest, 'adapter' | 'session'>,
-    call: (replica: Replica) => Promise<T>,
-    signal?: AbortSignal,
-  ): Promise<T> {
-    const { rounds, roundMs, waitMs } = this.retry
-    const until = performance.now() + waitMs
-    const attempts = new Attempts(this.protocol.kind, request, roundMs, signal)
-    for (let round = 0; round < rounds && (await attempts.wait(round)); round += 1) {
-      for (const replica of await this.route(request, until, signal)) {
-        try {
-          return await this.callWith(replica, request.adapter, call, signal)
-        } catch (error) {
-          attempts.failed(error, replica, false)
-        }
-      }
-    }
-    throw attempts.error()
-  }
-
-  /** Runs `call` on each replica that is up; fails as `attempt` does if it fails on one of them. */
-  async onEach<T>(adapter: string | null, call: (replica: Replica) => Promise<T>, signal?: AbortSignal): Promise<T[]> {
-    const results: T[] = []
-    for (const replica of this.replicas.filter((one) => one.up())) {
-      results.push(await this.onOne(replica, adapter, call, signal))
-    }
-    if (results.length === 0) throw new InstarError('engine_lost', this.lost() ?? 'No engine answers.')
-    return results
-  }
-
-  /** Runs `call` on this replica, once more if it has lost the adapter. */
-  async onOne<T>(
-    replica: Replica,
-    adapter: string | null,
-    call: (replica: Replica) => Promise<T>,
-    signal?: AbortSignal,
-  ): Promise<T> {
-    const attempts = new Attempts(this.protocol.kind, { adapter }, this.retry.roundMs, signal)
-    for (let round = 0; round < 2 && (await attempts.wait(round)); round += 1) {
-      try {
-        return await this.callWith(replica, adapter, call, signal)
-      } catch (error) {
-        attempts.failed(error, replica, false)
-      }
-    }
-    throw attempts.error()
-  }
-
-  private async callWith<T>(
-    replica: Replica,
-    adapter: string | null,
-    call: (replica: Replica) => Promise<T>,
-    signal: AbortSignal | undefined,
-  ): Promise<T> {
-    signal?.throwIfAborted()
-    if (!replica.hasAdapter(adapter)) await this.ensureAdapter(replica, adapter!, signal)
-    return call(replica)
   }
 
   /** The adapter stays loaded at the replicas, for others. */
   release(sha256: string): void {
-    this.adapters.delete(sha256)
+    this.fleet.adapters.delete(sha256)
     for (const replica of this.replicas) replica.forget(sha256)
   }
 
@@ -300,44 +216,10 @@ export class RemoteEngine implements ServingEngine {
   /** Replicas call this when their state has changed. */
   changed(): void {
     this.description = null
-    for (const listener of this.changeListeners) listener()
+    this.fleet.changed()
   }
 
   private capacity(): number {
     return this.replicas.reduce((sum, { info }) => sum + (info?.concurrent ?? DEFAULT_CONCURRENT), 0)
-  }
-
-  /**
-   * The replicas that are up, in the order to try them: those with the adapter first. While none is up, waits until the
-   * time `until` (of `performance.now()`); then the list is empty.
-   */
-  private async route(
-    { adapter, session }: Pick<GenerateRequest, 'adapter' | 'session'>,
-    until: number,
-    signal: AbortSignal | undefined,
-  ): Promise<Replica[]> {
-    for (;;) {
-      const up = this.replicas.filter((replica) => replica.up())
-      if (this.replicas.length === 1 && up.length === 1) return up
-      const remainingMs = until - performance.now()
-      if (up.length > 0 || remainingMs <= 0 || signal?.aborted)
-        return routeOf(up, session ?? null).sort(
-          (a, b) => Number(b.hasAdapter(adapter)) - Number(a.hasAdapter(adapter)),
-        )
-      const { promise: change, resolve: onChange } = Promise.withResolvers<void>()
-      this.changeListeners.add(onChange)
-      await Promise.race([
-        change,
-        delay(remainingMs, undefined, signal ? { signal, ref: false } : { ref: false }).catch(() => undefined),
-      ])
-      this.changeListeners.delete(onChange)
-    }
-  }
-
-  /** Loads the adapter on a replica that was restarted or has unloaded it. The load goes on if `signal` is aborted. */
-  private async ensureAdapter(replica: Replica, sha256: string, signal: AbortSignal | undefined): Promise<void> {
-    const stored = this.adapters.get(sha256)
-    if (!stored) throw new InstarError('unknown_adapter', `The adapter ${sha256} is not loaded.`, { adapter: sha256 })
-    await orAborted(replica.load(stored), signal)
   }
 }

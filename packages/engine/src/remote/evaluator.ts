@@ -14,87 +14,24 @@ import type {
   Model,
   ScoreRequest,
 } from '../port.ts'
-import { PROTOCOLS } from '../protocols/table.ts'
-import { engineAddress } from '../protocols/address.ts'
 import { repetition } from '../repetition.ts'
 import type { RemoteEngine } from './engine.ts'
-import { GateAdapters } from './gate-adapters.ts'
+import type { GateAdapters } from './gate-adapters.ts'
 import { entropyAt, klAt, meanOverTokens, type SampledPosition } from './kl-estimate.ts'
-import { createLimit, type Limit } from './limit.ts'
+import { allWithin, type Limit } from './limit.ts'
 import type { Replica } from './replica.ts'
-import { startRemote, type RemoteOptions } from './start.ts'
 
 /** The likeliest tokens of a position whose log-probs are compared. vLLM reports at most 20 unless it is told otherwise. */
 const TOP = 16
 /** Attempts for an answer whose server fails after its first token. */
 const ANSWER_TRIES = 3
 
-export type RemoteEvaluatorOptions = Omit<RemoteOptions, 'adapterNames' | 'files' | 'timeouts' | 'accepts'> & {
-  /** Requests that run at once at all replicas together. */
-  concurrency: number
-  /** Milliseconds for one request. */
-  requestMs: number
-}
-
 /** Ends when `close` is called; requests then reject with `aborted`. */
 export type OpenEvaluator = Evaluator & { close(): Promise<void> }
 
-/**
- * `evaluator` null: the engine cannot measure candidates, with the reason. Throws as `startRemote`.
- */
-export const startRemoteEvaluator = async (
-  options: RemoteEvaluatorOptions,
-): Promise<{ evaluator: OpenEvaluator; fault: null } | { evaluator: null; fault: string }> => {
-  const { concurrency, requestMs, ...remoteOptions } = options
-  const { kind } = engineAddress(options.engine)
-  const protocol = PROTOCOLS[kind]
-  if (!protocol.adapter || (!protocol.next && !protocol.score))
-    return { evaluator: null, fault: `${kind} computes no log-probs of given tokens under an adapter` }
-  const adapters = new GateAdapters(options.adapters)
-  await adapters.pruneCandidates()
-  const { engine, model, adapterFault, logprobs } = await startRemote({
-    ...remoteOptions,
-    adapterNames: (sha256) => adapters.nameFor(sha256),
-    files: adapters,
-    timeouts: { firstByteMs: requestMs, idleMs: requestMs, jsonMs: requestMs },
-  })
-  try {
-    const byPosition = adapterFault === null && (await computesNext(engine, model))
-    const fault =
-      adapterFault ??
-      (byPosition || (protocol.score && !protocol.score.exclusive)
-        ? null
-        : 'it computes no log-probs of given tokens while it serves (vLLM: `logprob_token_ids` of /v1/completions)')
-    if (fault !== null) {
-      await engine.close()
-      return { evaluator: null, fault }
-    }
-    const parts = { engine, model, adapters, byPosition, limit: createLimit(concurrency), logLine: options.logLine }
-    const evaluator = new RemoteEvaluator({ ...parts, anyTemperature: byPosition && logprobs.temperature })
-    await evaluator.removeLeftovers()
-    return { evaluator, fault: null }
-  } catch (error) {
-    await engine.close()
-    throw error
-  }
-}
-
-/** Whether all replicas that are up report the log-prob of a token that is named. */
-const computesNext = async (engine: RemoteEngine, model: Model): Promise<boolean> => {
-  const request = { prompt: model.encode('a'), ids: [model.vocabulary - 1], adapter: null, temperature: 1 }
-  try {
-    await engine.onEach(null, (replica) => replica.next(request, undefined))
-    return true
-  } catch (error) {
-    if (error instanceof InstarError && (error.code === 'engine_refused' || error.code === 'not_available'))
-      return false
-    throw error
-  }
-}
-
 type Answer = { ids: number[]; text: string; reason: FinishReason; tokens: readonly GeneratedToken[] }
 
-class RemoteEvaluator implements OpenEvaluator {
+export class RemoteEvaluator implements OpenEvaluator {
   readonly temperature?: number
   private readonly engine: RemoteEngine
   private readonly model: Model
@@ -147,7 +84,7 @@ class RemoteEvaluator implements OpenEvaluator {
   /** A server that does not answer, or does not list its adapters, keeps them until the next measurement. */
   async removeLeftovers(): Promise<void> {
     try {
-      const removed = await this.engine.onEach(null, (replica) =>
+      const removed = await this.engine.fleet.onEach(null, (replica) =>
         replica.removeLeftovers((name) => this.adapters.isCandidate(name)),
       )
       const count = removed.flat().length
@@ -188,17 +125,17 @@ class RemoteEvaluator implements OpenEvaluator {
   score(request: ScoreRequest): Promise<Float32Array> {
     this.requireTemperature(request.temperature)
     return this.scored(request, (one, signal) =>
-      this.engine.attempt({ ...request, session: sessionOf(request.prompt) }, one, signal),
+      this.engine.fleet.attempt({ ...request, session: sessionOf(request.prompt) }, one, signal),
     )
   }
 
   async scoreOnEach(request: ScoreRequest): Promise<{ server: string; logprobs: Float32Array }[]> {
     this.requireTemperature(request.temperature)
-    const replicas = await this.engine.onEach(request.adapter, (replica) => Promise.resolve(replica))
+    const replicas = await this.engine.fleet.onEach(request.adapter, (replica) => Promise.resolve(replica))
     const results = []
     for (const replica of replicas) {
       const only = <T>(call: (replica: Replica) => Promise<T>, signal: AbortSignal): Promise<T> =>
-        this.engine.onOne(replica, request.adapter, call, signal)
+        this.engine.fleet.onOne(replica, request.adapter, call, signal)
       results.push({ server: replica.url, logprobs: await this.scored(request, only) })
     }
     return results
@@ -285,7 +222,7 @@ class RemoteEvaluator implements OpenEvaluator {
         const ids = [...new Set([...top.map((one) => one.id), id])]
         return async (signal: AbortSignal): Promise<number> => {
           const next = { prompt: [...prompt, ...completion.slice(0, at)], ids, adapter: reference, temperature }
-          const logprobs = await this.engine.attempt(
+          const logprobs = await this.engine.fleet.attempt(
             { adapter: reference, session: sessionOf(prompt) },
             (replica) => replica.next(next, signal),
             signal,
@@ -299,7 +236,7 @@ class RemoteEvaluator implements OpenEvaluator {
   }
 
   private wholeLogprobs(request: Omit<ScoreRequest, 'temperature'>, signal: AbortSignal): Promise<number[]> {
-    return this.engine.attempt(
+    return this.engine.fleet.attempt(
       { adapter: request.adapter, session: sessionOf(request.prompt) },
       (replica) => replica.score({ ...request, temperature: 1 }, signal),
       signal,
@@ -324,26 +261,8 @@ class RemoteEvaluator implements OpenEvaluator {
     return Float32Array.from((await this.all(this.byPosition ? completion.map(one) : [whole])).flat())
   }
 
-  /** Runs the requests, `concurrency` at a time; the first failure ends the others and is thrown. */
-  private async all<T>(work: readonly ((signal: AbortSignal) => Promise<T>)[]): Promise<T[]> {
-    const failed = new AbortController()
-    const signal = AbortSignal.any([this.closed.signal, failed.signal])
-    const outcomes = await Promise.allSettled(
-      work.map((one) =>
-        this.limit(async () => {
-          signal.throwIfAborted()
-          try {
-            return await one(signal)
-          } catch (error) {
-            failed.abort(error)
-            throw error
-          }
-        }),
-      ),
-    )
-    this.closed.signal.throwIfAborted()
-    failed.signal.throwIfAborted()
-    return outcomes.map((outcome) => (outcome as PromiseFulfilledResult<Awaited<T>>).value)
+  private all<T>(work: readonly ((signal: AbortSignal) => Promise<T>)[]): Promise<T[]> {
+    return allWithin(this.limit, work, this.closed.signal)
   }
 }
 

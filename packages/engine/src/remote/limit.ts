@@ -17,3 +17,29 @@ export const createLimit = (most: number): Limit => {
     }
   }
 }
+
+/** The results of all works. The first failure ends the others and is thrown; so is the reason of `signal`. */
+export const allWithin = async <T>(
+  limit: Limit,
+  work: readonly ((signal: AbortSignal) => Promise<T>)[],
+  signal: AbortSignal,
+): Promise<T[]> => {
+  const failed = new AbortController()
+  const either = AbortSignal.any([signal, failed.signal])
+  const outcomes = await Promise.allSettled(
+    work.map((one) =>
+      limit(async () => {
+        either.throwIfAborted()
+        try {
+          return await one(either)
+        } catch (error) {
+          failed.abort(error)
+          throw error
+        }
+      }),
+    ),
+  )
+  signal.throwIfAborted()
+  failed.signal.throwIfAborted()
+  return outcomes.map((outcome) => (outcome as PromiseFulfilledResult<Awaited<T>>).value)
+}

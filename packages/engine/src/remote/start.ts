@@ -7,7 +7,8 @@ import { exactDefaults, sameBase, type LogprobsByToken, type LogprobSteps } from
 import { PROTOCOLS } from '../protocols/table.ts'
 import { adapterName, type Protocol } from '../protocols/wire.ts'
 import { AdapterFiles } from './adapter-files.ts'
-import { RemoteEngine, type RetryPolicy } from './engine.ts'
+import { RemoteEngine } from './engine.ts'
+import type { RetryPolicy } from './fleet.ts'
 import { EngineHttp, type Timeouts } from './http.ts'
 import type { ReplicaInfo } from './probe.ts'
 import { Replica } from './replica.ts'
@@ -91,7 +92,7 @@ export const startRemote = async (options: RemoteOptions): Promise<Remote> => {
         model,
         nameFor: options.adapterNames ?? adapterName,
         servedName: options.servedName ?? null,
-        adapters: () => engine.adapters.values(),
+        adapters: () => engine.fleet.adapters.values(),
         assertSameModel,
         changed: () => engine.changed(),
         logLine,
