@@ -75,8 +75,13 @@ const isPure = (path: string): boolean =>
     path.startsWith('packages/grammar/src/'))
 
 const PURE_PACKAGES = ['@instar/events', '@instar/agents', '@instar/dialects', '@instar/grammar']
-/** A core may use the types of requests to engines; it calls no engine. */
-const ENGINE_PORT = ['@instar/engine/port', 'packages/engine/src/port.ts']
+/** A core may use the types of requests to engines and training servers; it calls none. */
+const ENGINE_PORTS = [
+  '@instar/engine/port',
+  'packages/engine/src/port.ts',
+  '@instar/tinker/port',
+  'packages/tinker/src/port.ts',
+]
 
 /** Whether the file belongs to a core of the workspace. The gateway has several, which may import each other. */
 const isCoreOf = (workspace: Workspace | undefined, path: string): boolean =>
@@ -87,13 +92,13 @@ const coreImports = importRule('core-imports', (source, { specifier, typeOnly },
   if (core === undefined || isTest(source.path)) return undefined
   const path = isRelative(specifier) ? resolved(source, specifier) : specifier
   const allowed =
-    (typeOnly && ENGINE_PORT.includes(path)) ||
+    (typeOnly && ENGINE_PORTS.includes(path)) ||
     (isRelative(specifier)
       ? isCoreOf(workspaceOf(source.path, tree), path)
       : PURE_PACKAGES.includes(packageOf(specifier)))
   return allowed
     ? undefined
-    : `a core imports only cores of its service, ${PURE_PACKAGES.join(', ')} and types of @instar/engine/port, not ${specifier}`
+    : `a core imports only cores of its service, ${PURE_PACKAGES.join(', ')} and types of @instar/engine/port and @instar/tinker/port, not ${specifier}`
 })
 
 /** The workspace that is imported, by its name or by a path. */

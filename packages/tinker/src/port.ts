@@ -17,6 +17,8 @@ export type Wire = {
   /** Most rows and most bytes of one request; more are cut into several requests with consecutive seqs. */
   rowsMax: number
   bytesMax: number
+  /** How adapters leave the server: one archive, or a save of its own kind whose files have signed addresses. */
+  adapters: 'archive' | 'external_weights'
 }
 
 /**
@@ -73,6 +75,8 @@ export type Prepared<K extends RequestKind = RequestKind> = {
   sha256: string
   bytes: Uint8Array
   contentType: string
+  /** Path of the request. */
+  endpoint: string
   lengths: readonly number[]
   /** The name or address that a save or load is about; null for others. */
   path: string | null
@@ -111,10 +115,8 @@ export type Capabilities = {
   targets: readonly string[]
   /** Log-probs of prompt tokens by `asample`: `full` (an empty first entry), `without_first`, `none`. */
   promptLogprobs: 'full' | 'without_first' | 'none'
-  /** Form of the address of `save_weights_for_sampler`: with `/sampler_weights/`, or without. */
+  /** Form of the address of `save_weights_for_sampler`: with the kind of checkpoint, or without. */
   samplerPath: 'typed' | 'plain'
-  /** How an adapter is fetched. */
-  archive: 'archive' | 'external_weights_urls'
   /** The same request twice gives the same result; other bytes under a used seq are refused. */
   repeatable: boolean
   /** A row with one advantage too few is refused. (The client checks lengths itself.) */
@@ -127,8 +129,9 @@ export type Capabilities = {
 export type ArchiveFile = { name: string; bytes: Uint8Array }
 
 /**
- * An adapter in PEFT's form. `weights`: `adapter_model.safetensors` as fetched. `config`: `adapter_config.json` written
- * anew: rank and target modules come from the tensors, alpha from the server's config.
+ * An adapter in PEFT's form. `weights`: `adapter_model.safetensors` with the server's tensors, written anew: names as
+ * PEFT has them, sorted; metadata `base_model_name_or_path`, `format`, `lora_alpha`. `config`: `adapter_config.json`
+ * written anew. Rank and target modules come from the tensors, alpha from the server's config.
  */
 export type FetchedAdapter = {
   weights: Uint8Array
@@ -136,6 +139,7 @@ export type FetchedAdapter = {
   rank: number
   alpha: number
   targets: readonly string[]
+  /** Number of tensors, two for each module. */
   tensors: number
   /** Hex sha256: of the archive's bytes; over the sorted tensors (name, dtype, shape, bytes); of `config` as JSON. */
   archiveSha256: string
@@ -153,8 +157,8 @@ export type ModelOptions = {
   modelSeq: number
 }
 
-/** The codes with which calls of a training server fail, besides `aborted`. */
-export type TrainerErrorCode = Extract<ErrorCode, `trainer_${string}` | 'bad_checkpoint' | 'bad_request'>
+/** The codes with which calls of a training server fail; an aborted call rejects with its signal's reason. */
+export type TrainerErrorCode = Extract<ErrorCode, `trainer_${string}` | 'bad_checkpoint' | 'bad_request' | 'stopping'>
 
 export interface TrainingServer {
   /** Without user, password and key. */
@@ -227,8 +231,11 @@ export interface TrainingServer {
 
   /** Addresses of the checkpoints of a model. */
   checkpoints(model: string, signal?: AbortSignal): Promise<{ path: string; kind: 'weights' | 'sampler_weights' }[]>
-  /** The adapter of an address of `save_weights_for_sampler`. Rejects with `bad_checkpoint` for hostile or odd files. */
-  archive(path: string, signal?: AbortSignal): Promise<FetchedAdapter>
+  /**
+   * The adapter of an address of `save_weights_for_sampler`. `base`: for `base_model_name_or_path`. Rejects with
+   * `bad_checkpoint` for hostile or odd files, `trainer_state_lost` for an adapter that is not there.
+   */
+  archive(path: string, base: string, signal?: AbortSignal): Promise<FetchedAdapter>
   /** Deletes a checkpoint. One that is not there is no error. */
   delete(path: string, signal?: AbortSignal): Promise<void>
 
