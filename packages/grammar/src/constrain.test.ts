@@ -481,6 +481,35 @@ test('adversarial schemas are refused or compiled within 10 s of CPU', () => {
   assert.ok(user < 10_000_000, `${user} µs of CPU`)
 })
 
+test('merging schemas has a limit of work: by properties, values, references and keywords', () => {
+  const named = (count: number, of: (i: number) => unknown, prefix = 'p'): Record<string, unknown> =>
+    Object.fromEntries(Array.from({ length: count }, (_, i) => [`${prefix}${i}`, of(i)]))
+  const times = (count: number, of: (i: number) => unknown): unknown[] => Array.from({ length: count }, (_, i) => of(i))
+  const text = { type: 'string' }
+  const before = process.cpuUsage()
+  for (const schema of [
+    // Each was compiled in 3 to 200 s of the thread that samples everybody's answers.
+    { allOf: times(3000, (i) => ({ properties: { [`p${i}`]: text } })) },
+    { allOf: times(2000, () => ({ $ref: '#/$defs/a' })), $defs: { a: { properties: named(3000, () => text) } } },
+    {
+      allOf: times(5000, (i) => ({ $ref: `#/$defs/${i % 2}` })),
+      $defs: { 0: { properties: named(3000, () => text) }, 1: { properties: named(3000, () => text, 'q') } },
+    },
+    { allOf: times(4000, () => ({ $ref: '#/$defs/a' })), $defs: { a: { enum: times(30_000, (i) => `v${i}`) } } },
+    { allOf: times(4000, () => ({ $ref: '#/$defs/a' })), $defs: { a: named(30_000, () => 1, 'x-') } },
+    { enum: times(9000, (i) => `value number ${i}`), anyOf: times(1000, () => text) },
+  ])
+    refused(json(schema), /too large: (allOf|enum) /)
+  machineOf(json({ allOf: times(200, (i) => ({ properties: { [`p${i}`]: text }, required: [`p${i}`] })) }), new Map())
+  // A list of names is compared with the properties in linear time.
+  machineOf(
+    json({ properties: named(9000, () => true), propertyNames: { enum: times(20_000, (i) => `n${i}`) } }),
+    new Map(),
+  )
+  const { user } = process.cpuUsage(before)
+  assert.ok(user < 10_000_000, `${user} µs of CPU`)
+})
+
 test('answers under schemas with many similar alternatives end', () => {
   const list = (maxItems: number): unknown => ({ type: 'array', items: { $ref: '#' }, minItems: 1, maxItems })
   assert.ok(

@@ -96,7 +96,7 @@ export class SchemaCompiler {
           const flat = flats[i] ?? false
           return flat === false
             ? this.grammar.choice([])
-            : this.schema(alone ? branch : merge(rest, flat, where), `${where}/${keyword}/${i}`, depth + 1)
+            : this.schema(alone ? branch : merge(rest, flat, where, this.budget), `${where}/${keyword}/${i}`, depth + 1)
         }),
       )
     }
@@ -118,6 +118,7 @@ export class SchemaCompiler {
     )
     const texts = jsonValuesOf(values, rest, where)
     if (texts.length === 0) return this.grammar.choice([])
+    for (const text of texts) this.budget.spend(2 * text.length, 'enum')
     return this.grammar.terminal(words(texts.map((text) => this.escaped(text))))
   }
 
@@ -182,13 +183,14 @@ export class SchemaCompiler {
     const additional = additionalProperties ?? schema['properties'] === undefined
     const names = this.names(schema, where)
     const listedNames = names?.list ?? []
+    const isListed = new Set(listedNames)
     const otherNames = [...new Set([...required, ...(additional === false ? [] : listedNames)])].filter(
       (name) => !Object.hasOwn(properties, name),
     )
     const allFields = [
       ...Object.entries(properties),
       ...otherNames.map((name): [string, unknown] => [name, additionalProperties ?? true]),
-    ].map(([name, of]) => [name, names?.list && !names.list.includes(name) ? false : of] as const)
+    ].map(([name, of]) => [name, names?.list && !isListed.has(name) ? false : of] as const)
     const value = (of: unknown, at: string): Node => this.schema(of, `${where}/${at}`, depth + 1)
     const fields = allFields.map(([name, of]) => ({
       node: this.grammar.sequence(

@@ -115,13 +115,20 @@ const decodeStep = (step: string, where: string): string => {
 
 const MAX_MERGED = 64
 
+/** Work of `Budget`: of a flattened schema, each of its keywords, a character of its `$ref`, and a merged property. */
+const SCHEMA_WORK = 50
+const KEYWORD_WORK = 2
+const POINTER_WORK = 2
+const ENTRY_WORK = 40
+
 /** Merges a schema with its `$ref` and `allOf`. False: no value is allowed. */
 export function flatten(schema: unknown, root: unknown, where: string, budget: Budget, depth = 0): Schema | false {
-  budget.spend(50, '$ref')
+  budget.spend(SCHEMA_WORK, '$ref')
   if (depth > MAX_MERGED) throw tooLarge('$ref')
   if (schema === true) return {}
   if (schema === false) return false
   if (!isSchema(schema)) throw malformed(where, 'an object, true or false')
+  budget.spend(workOf(schema), 'allOf')
   const { $ref, allOf, ...own } = assertionsOf(schema, where)
   const parts: unknown[] = [own]
   if ($ref !== undefined) parts.push(resolvePointer(root, $ref, where))
@@ -131,7 +138,7 @@ export function flatten(schema: unknown, root: unknown, where: string, budget: B
   for (const part of parts) {
     const flat = part === own ? own : flatten(part, root, where, budget, depth + 1)
     if (flat === false) return false
-    all = merge(all, flat, where)
+    all = merge(all, flat, where, budget)
   }
   return all
 }
@@ -165,8 +172,29 @@ const STRICTER_BOUND: Readonly<Record<string, (a: number, b: number) => number>>
   maxProperties: Math.min,
 }
 
+/** Work of reading the keywords of a schema once, and its reference. */
+const workOf = (schema: Schema): number => {
+  const { $ref } = schema
+  return KEYWORD_WORK * Object.keys(schema).length + (typeof $ref === 'string' ? POINTER_WORK * $ref.length : 0)
+}
+
+/**
+ * Work of merging a keyword once: of each property, and of each value of a list. A schema with n parts is merged n
+ * times, each time with everything that was merged before.
+ */
+const mergeWork = (value: unknown): number => {
+  if (Array.isArray(value)) return ENTRY_WORK + value.reduce<number>((sum, one) => sum + textWork(one), 0)
+  return isSchema(value) ? ENTRY_WORK * (1 + Object.keys(value).length) : textWork(value)
+}
+
+/** Values of lists are compared as JSON. */
+const textWork = (value: unknown): number =>
+  ENTRY_WORK / 4 +
+  (typeof value === 'string' ? value.length / 8 : typeof value === 'object' ? JSON.stringify(value).length / 8 : 0)
+
 /** The intersection of two schemas. Throws `bad_request` if supported keywords cannot express it. */
-export function merge(a: Schema, b: Schema, where: string): Schema {
+export function merge(a: Schema, b: Schema, where: string, budget: Budget): Schema {
+  for (const schema of [a, b]) for (const value of Object.values(schema)) budget.spend(mergeWork(value), 'allOf')
   checkAdditionalProperties(a, b, where)
   const out: Record<string, unknown> = { ...a }
   for (const [keyword, value] of Object.entries(b))

@@ -166,6 +166,7 @@ class Closure {
     const separator = hasPrevious ? [object.separator] : []
     for (const [i, { node, required }] of object.fields.entries()) {
       if (i < at) continue
+      if (this.threads.length >= MAX_THREADS) break
       if (node.productive) this.expandSequence([...separator, node, this.grammar.fields(object, i + 1, true)], rest)
       if (required) return
     }

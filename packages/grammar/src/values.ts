@@ -59,6 +59,7 @@ export function areDisjoint(
 }
 
 function isDisjoint(a: Schema, b: Schema, root: unknown, where: string, budget: Budget): boolean {
+  for (const { enum: list, required } of [a, b]) budget.spend(20 + 10 * (sizeOf(list) + sizeOf(required)), 'oneOf')
   const [types, others] = [typesIn(a, where), typesIn(b, where)]
   if (types && others && [...types].every((type) => !others.has(type))) return true
   const [enumerated, otherEnumerated] = [enumeratedIn(a), enumeratedIn(b)]
@@ -76,6 +77,8 @@ function isDisjoint(a: Schema, b: Schema, root: unknown, where: string, budget: 
     return x !== null && y !== null && new Set(x).isDisjointFrom(new Set(y))
   })
 }
+
+const sizeOf = (list: unknown): number => (Array.isArray(list) ? list.length : 0)
 
 const enumeratedOf = (schema: unknown, root: unknown, where: string, budget: Budget): string[] | null => {
   const flat = flatten(schema, root, where, budget)
