@@ -59,10 +59,10 @@ const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /** Parses a body. Throws `bad_request`, without the parser's message, since it quotes the body. */
 export const parseJson = (body: Uint8Array): Fields => {
-  if (body.length > MAX_CONTAINERS && isTooMany(countsOf(body))) {
+  if (body.length > MAX_FIELDS_OF_ONE && isTooMany(countsOf(body))) {
     throw new InstarError(
       'bad_request',
-      `The request body has more than ${MAX_CONTAINERS} objects and lists, or ${MAX_VALUES} values.`,
+      `The request body has more than ${MAX_CONTAINERS} objects and lists, ${MAX_VALUES} values, ${MAX_FIELDS} fields of objects or ${MAX_FIELDS_OF_ONE} of one.`,
     )
   }
   let value: unknown
@@ -88,21 +88,25 @@ export const parseJson = (body: Uint8Array): Fields => {
 const MAX_CONTAINERS = 100_000
 /** Maximum number of values, so that lists of token ids fit. */
 const MAX_VALUES = 4_000_000
-const [QUOTE, BACKSLASH, COMMA, COLON, LIST, OBJECT] = [...'"\\,:[{'].map((sign) => sign.charCodeAt(0)) as [
-  number,
-  number,
-  number,
-  number,
-  number,
-  number,
-]
+/**
+ * Maximum number of fields of all objects, and of one. V8 takes microseconds for each of an object of many names, and
+ * as many again whenever the object is copied.
+ */
+const MAX_FIELDS = 200_000
+const MAX_FIELDS_OF_ONE = 20_000
+const [QUOTE, BACKSLASH, COMMA, COLON, LIST, OBJECT, LIST_END, OBJECT_END] = [...'"\\,:[{]}'].map((sign) =>
+  sign.charCodeAt(0),
+) as [number, number, number, number, number, number, number, number]
 
-/** `containers`: objects and lists. `texts`: bytes of strings. */
-type JsonCounts = { containers: number; values: number; fields: number; texts: number }
+/** `containers`: objects and lists. `widest`: the most fields of one object. `texts`: bytes of strings. */
+type JsonCounts = { containers: number; values: number; fields: number; widest: number; texts: number }
 
 /** Counts in the bytes, before the body is parsed. Stops at the first limit that is exceeded. */
 const countsOf = (body: Uint8Array): JsonCounts => {
-  const counts = { containers: 0, values: 0, fields: 0, texts: 0 }
+  const counts = { containers: 0, values: 0, fields: 0, widest: 0, texts: 0 }
+  /** Fields so far of the objects and lists that are open, without the innermost one. */
+  const outer: number[] = []
+  let own = 0
   for (let at = 0; at < body.length && !isTooMany(counts); at += 1) {
     const sign = body[at]
     if (sign === QUOTE) {
@@ -110,13 +114,21 @@ const countsOf = (body: Uint8Array): JsonCounts => {
       counts.texts += end - at
       at = end
     } else if (sign === COMMA) counts.values += 1
-    else if (sign === COLON) counts.fields += 1
-    else if (sign === LIST || sign === OBJECT) counts.containers += 1
+    else if (sign === COLON) {
+      counts.fields += 1
+      own += 1
+      if (own > counts.widest) counts.widest = own
+    } else if (sign === LIST || sign === OBJECT) {
+      counts.containers += 1
+      outer.push(own)
+      own = 0
+    } else if (sign === LIST_END || sign === OBJECT_END) own = outer.pop() ?? 0
   }
   return counts
 }
 
-const isTooMany = ({ containers, values }: JsonCounts): boolean => containers > MAX_CONTAINERS || values > MAX_VALUES
+const isTooMany = ({ containers, values, fields, widest }: JsonCounts): boolean =>
+  containers > MAX_CONTAINERS || values > MAX_VALUES || fields > MAX_FIELDS || widest > MAX_FIELDS_OF_ONE
 
 /** The most bytes that V8 uses for an object or list, a field of an object, and another value, without strings. */
 const CONTAINER_BYTES = 100
