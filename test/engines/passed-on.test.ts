@@ -271,6 +271,12 @@ test('a 429 of the engine is retried as often as configured; a long Retry-After 
     [response.status, response.headers.get('retry-after'), response.headers.get('x-should-retry'), count(server)],
     [429, '20', null, 4],
   )
+  // What no client could wait for is not passed on.
+  for (const retryAfter of ['1e300', '-100', '999999']) {
+    server.refusal = { ...server.refusal!, retryAfter }
+    const refused = await ask(rig, 'chat')
+    assert.deepEqual([refused.status, refused.headers.get('retry-after')], [429, '1'])
+  }
   // A full queue of the gateway differs: a retry may help.
   server.refusal = null
   assert.equal((await ask(rig, 'chat')).status, 200)

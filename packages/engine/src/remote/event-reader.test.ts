@@ -31,3 +31,23 @@ test('an event at the maximum length is read, and a longer one is an EngineFault
     message: 'an event has more than 20 characters',
   })
 })
+
+test('lines and bytes that never become an event are an EngineFault', () => {
+  const lines = (count: number): Uint8Array => bytesOf('data: a\n'.repeat(count))
+  // The parser keeps each line: 12 million of two characters took 1.4 GB.
+  const many = new EventReader()
+  assert.deepEqual(many.push(lines(100_000)), [])
+  assert.throws(() => many.push(lines(1)), { kind: 'response', message: 'more than 100000 lines are no event' })
+  // A complete event starts the counts again.
+  const answered = new EventReader(100)
+  for (let i = 0; i < 1000; i += 1) {
+    assert.deepEqual(answered.push(bytesOf(': ping\n\n'.repeat(40))), [])
+    assert.deepEqual(answered.push(bytesOf('data: 1\n\n')), ['1'])
+  }
+  const silent = new EventReader(100)
+  assert.deepEqual(silent.push(bytesOf(': ping\n\n'.repeat(50))), [])
+  assert.throws(() => silent.push(bytesOf(': ping\n\n')), {
+    kind: 'response',
+    message: 'more than 400 bytes are no event',
+  })
+})

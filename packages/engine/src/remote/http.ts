@@ -55,6 +55,7 @@ type SendOptions = { whole?: boolean; ms?: number }
 const MAX_BODY_BYTES = 64 * 1024 * 1024
 /** Of a response about the server itself: its models, its state, an adapter that it loaded. */
 const MAX_CLIENT_BYTES = 4 * 1024 * 1024
+const MAX_RETRY_AFTER_S = 86_400
 /** The time limit of a response that is not streamed, as a multiple of the limit for the first byte. */
 const WHOLE_RESPONSE_FACTOR = 2
 
@@ -119,12 +120,7 @@ export class EngineHttp {
       response,
     )
     const { status, headers } = await response.head.promise
-    const seconds = Number(headers['retry-after'])
-    return {
-      status,
-      retryAfterMs: headers['retry-after'] !== undefined && Number.isFinite(seconds) ? 1000 * seconds : null,
-      bytes: response,
-    }
+    return { status, retryAfterMs: retryAfterOf(headers['retry-after']), bytes: response }
   }
 
   /** The time limit of a whole JSON response, in milliseconds. */
@@ -161,6 +157,12 @@ export class EngineHttp {
   close(): void {
     this.pool.destroy().catch(() => undefined)
   }
+}
+
+/** Milliseconds of a Retry-After in seconds; null if it is absent, a date, negative or beyond a day. */
+const retryAfterOf = (value: string | string[] | undefined): number | null => {
+  const seconds = typeof value === 'string' && /^\d{1,5}(\.\d+)?$/.test(value) ? Number(value) : Number.NaN
+  return seconds <= MAX_RETRY_AFTER_S ? Math.ceil(1000 * seconds) : null
 }
 
 /** Adds the W3C trace context of the current span. */
