@@ -92,7 +92,7 @@ const MAX_VALUES = 4_000_000
  * Maximum number of fields of all objects, and of one. V8 takes microseconds for each of an object of many names, and
  * as many again whenever the object is copied.
  */
-const MAX_FIELDS = 200_000
+const MAX_FIELDS = 400_000
 const MAX_FIELDS_OF_ONE = 20_000
 const [QUOTE, BACKSLASH, COMMA, COLON, LIST, OBJECT, LIST_END, OBJECT_END] = [...'"\\,:[{]}'].map((sign) =>
   sign.charCodeAt(0),
