@@ -318,10 +318,10 @@ export const ERRORS = {
   },
   trainer_state_lost: {
     status: 410,
-    retryable: false,
+    retryable: true,
     meaning:
       'The server at INSTAR_TRAINER no longer has the checkpoint that training continues from. The message names it.',
-    todo: "Restore the server's checkpoints. Without them the version cannot be trained further; it stays served.",
+    todo: "Restore the server's checkpoints: the trainer tries again. Or roll back to a version whose checkpoint is there. Until then no batch is trained; versions stay served.",
   },
   trainer_seq_used: {
     status: 409,

@@ -37,7 +37,7 @@ export const FLOW = {
   },
   updates: {
     key: { field: 'policy' },
-    records: ['BatchSealed', 'UpdateComputed', 'UpdateFailed'],
+    records: ['BatchSealed', 'UpdateComputed', 'UpdateFailed', 'TrainerBound', 'TrainerScored', 'UpdateRequested'],
     writers: ['trainer'],
     readers: ['trainer', 'publisher', 'gateway', 'projections'],
     chain: true,
@@ -100,6 +100,7 @@ const NEWEST_VERSION: Readonly<Partial<Record<RecordName, number>>> = {
   TurnSampled: 3,
   SessionClosed: 3,
   BatchSealed: 2,
+  UpdateComputed: 2,
   VersionPublished: 2,
   VersionRejected: 2,
 }

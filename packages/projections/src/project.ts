@@ -126,7 +126,8 @@ const scoreRow = (state: ScoresState, logged: Logged<ScoresEvent>, rows: Project
 const updatesRows = (logged: Logged<UpdatesEvent>, rows: ProjectedRows): void => {
   const { event, id } = logged
   if (event.type === 'BatchSealed') batchRows(event, id, rows)
-  else rows.all_outcomes.push(outcomeRow(event, id))
+  else if (event.type === 'UpdateComputed' || event.type === 'UpdateFailed')
+    rows.all_outcomes.push(outcomeRow(event, id))
 }
 
 const batchRows = (event: BatchSealed, id: string, rows: ProjectedRows): void => {

@@ -194,6 +194,7 @@ export class History {
       for (const { turn } of [...event.items, ...event.dropped]) this.spent.set(turn, (this.spent.get(turn) ?? 0) + 1)
       return
     }
+    if (event.type !== 'UpdateComputed' && event.type !== 'UpdateFailed') return
     const batch = this.batches.find((one) => one.id === event.batch)
     if (batch) batch.outcome = { id, event }
     this.#settle()

@@ -1,5 +1,14 @@
 /** The fold of `updates`, a chain per policy: batches, their updates or failures, and the baselines after each. */
-import type { BatchSealed, Logged, UpdateComputed, UpdatesEvent } from '../records.ts'
+import type {
+  BatchSealed,
+  Logged,
+  SentRequest,
+  TrainerBound,
+  TrainerScored,
+  UpdateComputed,
+  UpdateRequested,
+  UpdatesEvent,
+} from '../records.ts'
 import { emptyChain, link, type Chain, type MemoryChain } from './chain.ts'
 import type { FoldOutcome } from './outcome.ts'
 import type { Journal, Keys, Table } from './table.ts'
@@ -11,6 +20,28 @@ export type BatchState = {
   status: 'sealed' | 'computed' | 'failed'
   update: { id: string; event: UpdateComputed } | null
   reason: string | null
+  /** Of a trainer on a Tinker server; null: none. */
+  journal: UpdateJournal | null
+}
+
+/** The records of an update on the model that it was computed with last, each kind in the order of its passes. */
+export type UpdateJournal = {
+  model: string
+  scored: { id: string; event: TrainerScored }[]
+  requested: { id: string; event: UpdateRequested }[]
+}
+
+/** The newest TrainerBound of a line, and what the records after it say of its models. */
+export type TrainerBinding = {
+  id: string
+  event: TrainerBound
+  /** Of the next request to the trained model, and to the reference. */
+  seq: number
+  referenceSeq: number
+  /** sha256 of the trainer state that the trained model has; null: that of a new LoRA. */
+  state: string | null
+  /** Record id of the batch that has changed its weights since; null: none. */
+  batch: string | null
 }
 
 export type UpdateLine = {
@@ -20,6 +51,7 @@ export type UpdateLine = {
   failed: number
   /** Id of the latest batch; '' before the first. */
   last: string
+  binding: TrainerBinding | null
   batches: Journal<BatchState>
   byId: Table<string, BatchState>
   /** Record id of the batch by record id of its UpdateComputed. */
@@ -52,7 +84,7 @@ export const foldUpdates = (state: UpdatesState, logged: Logged<UpdatesEvent>): 
 
 const advance = (line: UpdateLine, { event, id }: Logged<UpdatesEvent>): void => {
   if (event.type === 'BatchSealed') {
-    const batch: BatchState = { id, sealed: event, status: 'sealed', update: null, reason: null }
+    const batch: BatchState = { id, sealed: event, status: 'sealed', update: null, reason: null, journal: null }
     line.batches.push(batch)
     line.byId.set(id, batch)
     line.count += 1
@@ -62,19 +94,62 @@ const advance = (line: UpdateLine, { event, id }: Logged<UpdatesEvent>): void =>
     for (const b of event.baselines) line.baselines.set(b.subject, { value: b.value, count: b.count })
     return
   }
+  if (event.type === 'TrainerBound') {
+    line.binding = bindingAfter(line.binding, event, id)
+    return
+  }
   const batch = line.byId.get(event.batch)
   if (!batch) return
+  if (event.type === 'TrainerScored' || event.type === 'UpdateRequested') {
+    const same = batch.journal?.model === event.model ? batch.journal : null
+    batch.journal = {
+      model: event.model,
+      scored: [...(same?.scored ?? []), ...(event.type === 'TrainerScored' ? [{ id, event }] : [])],
+      requested: [...(same?.requested ?? []), ...(event.type === 'UpdateRequested' ? [{ id, event }] : [])],
+    }
+    line.byId.set(batch.id, batch)
+    advanceBinding(line, event.model, event.requests, event.type === 'UpdateRequested' ? { batch: batch.id } : {})
+    return
+  }
   if (batch.status === 'failed') line.failed -= 1
   if (event.type === 'UpdateComputed') {
     batch.status = 'computed'
     batch.update = { id, event }
     line.byUpdate.set(id, batch.id)
+    if (event.remote)
+      advanceBinding(line, event.remote.model, event.remote.requests, { batch: null, state: event.state })
   } else {
     batch.status = 'failed'
     batch.reason = event.reason
     line.failed += 1
   }
   line.byId.set(batch.id, batch)
+}
+
+/** A trainer that takes up the model of the one before continues its seqs. */
+const bindingAfter = (before: TrainerBinding | null, event: TrainerBound, id: string): TrainerBinding => {
+  const referenceSeq = before?.event.reference === event.reference ? before.referenceSeq : 1
+  return before?.event.model === event.model
+    ? { ...before, id, event, referenceSeq }
+    : { id, event, seq: event.statePath === null ? 1 : 2, referenceSeq, state: event.parent.state, batch: null }
+}
+
+const advanceBinding = (
+  line: UpdateLine,
+  model: string,
+  requests: readonly SentRequest[],
+  changes: Partial<Pick<TrainerBinding, 'batch' | 'state'>>,
+): void => {
+  const { binding } = line
+  if (binding?.event.model !== model) return
+  const after = (of: SentRequest['of'], seq: number): number =>
+    requests.reduce((next, request) => (request.of === of ? Math.max(next, request.seq + 1) : next), seq)
+  line.binding = {
+    ...binding,
+    ...changes,
+    seq: after('trained', binding.seq),
+    referenceSeq: after('reference', binding.referenceSeq),
+  }
 }
 
 /** The batch of an update; undefined if the line has no such update. */
@@ -88,6 +163,7 @@ const emptyLine = (): MemoryUpdateLine => ({
   count: 0,
   failed: 0,
   last: '',
+  binding: null,
   batches: [],
   byId: new Map(),
   byUpdate: new Map(),

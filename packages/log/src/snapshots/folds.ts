@@ -100,13 +100,14 @@ const storedLine = <L extends { chain: { tip: string } }, K extends keyof L>(
 
 /** `training`: also stores spent turns and baselines, which only a trainer uses. */
 export const storedUpdates = (snapshot: Snapshot, { training }: { training: boolean }): UpdatesState => ({
-  lines: storedLine<UpdateLine, 'count' | 'failed' | 'last'>(
+  lines: storedLine<UpdateLine, 'count' | 'failed' | 'last' | 'binding'>(
     snapshot.table('updates'),
     (policy, head) => ({
       chain: { tip: head?.tip ?? '', read: snapshot.keys(`updates read ${policy}`) },
       count: head?.count ?? 0,
       failed: head?.failed ?? 0,
       last: head?.last ?? '',
+      binding: head?.binding ?? null,
       batches: NO_LIST,
       byId: snapshot.table<BatchState>(`batches ${policy}`, {
         compress: true,
@@ -123,7 +124,7 @@ export const storedUpdates = (snapshot: Snapshot, { training }: { training: bool
         : NO_TABLE,
       baselines: training ? snapshot.table(`baselines ${policy}`) : NO_TABLE,
     }),
-    ({ count, failed, last }) => ({ count, failed, last }),
+    ({ count, failed, last, binding }) => ({ count, failed, last, binding }),
   ),
 })
 

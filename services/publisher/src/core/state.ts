@@ -25,6 +25,8 @@ import {
   type ScoresState,
   type TurnsEvent,
   type TurnsState,
+  type UpdateComputed,
+  type UpdateFailed,
   type UpdatesEvent,
   type UpdatesState,
   type WeightsEvent,
@@ -102,6 +104,10 @@ const evolveScores = (state: PublisherState, logged: Logged<ScoresEvent>): FoldO
   return outcome
 }
 
+/** Whether the record ends the computation of a batch. */
+const settles = (event: UpdatesEvent): event is UpdateComputed | UpdateFailed =>
+  event.type === 'UpdateComputed' || event.type === 'UpdateFailed'
+
 const evolveUpdates = (state: PublisherState, logged: Logged<UpdatesEvent>): FoldOutcome => {
   const { event, id } = logged
   const outcome = foldUpdates(state.updates, logged)
@@ -110,7 +116,7 @@ const evolveUpdates = (state: PublisherState, logged: Logged<UpdatesEvent>): Fol
       state.trained.add(turn)
       state.positive.delete(turn)
     }
-  if (!outcome.counted || event.policy !== state.policy || event.type === 'BatchSealed') return outcome
+  if (!outcome.counted || event.policy !== state.policy || !settles(event)) return outcome
   // An update of a batch that the line does not have would wait for ever: there is nothing to measure.
   const known = updateLine(state.updates, state.policy).byUpdate.has(id)
   if (event.type === 'UpdateComputed' && known && !weightLine(state.weights, state.policy).verdicts.has(id))
