@@ -102,6 +102,9 @@ const right = (world: World, past: Past, decided: Decided, says: Says): void => 
     case 'HeadMoved':
     case 'LearningFrozen':
       return rightCommand(past, decided, event, says)
+    case 'TrainerBound':
+    case 'TrainerScored':
+    case 'UpdateRequested':
     case 'SessionLinked':
     case 'ResponseDeleted':
     case 'BlobChunk':

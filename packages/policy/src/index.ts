@@ -3,6 +3,7 @@ export { holdsWeights } from './checkpoints/folder.ts'
 export {
   adapterDistance,
   adapterFromWeights,
+  importAdapter,
   isNeutral,
   readAdapter,
   writeAdapter,

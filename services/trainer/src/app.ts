@@ -2,6 +2,7 @@
 import { InstarError, requireBase, updateLine, weightLine, type Event, type Settings } from '@instar/events'
 import { createTurnReader, partitionOf } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/engine/port'
+import type { TrainingServer } from '@instar/tinker/port'
 import { NO_METRICS, runDecider, type DeciderPorts, type Metrics } from '@instar/process'
 import type { TrainerConfig } from './config.ts'
 import { RULES } from './core/baseline.ts'
@@ -12,6 +13,7 @@ import { countPending } from './core/pending.ts'
 import { evolve, initialState, type TrainerState } from './core/state.ts'
 import { progressOf, type UpdateProgress } from './core/progress.ts'
 import { compute } from './shell/compute.ts'
+import { RemoteTrainer, type RemoteOptions } from './shell/remote/trainer.ts'
 import { recordTrainerMetrics } from './shell/metrics.ts'
 import { snapshotVersion, stateOfSnapshot } from './shell/snapshot.ts'
 
@@ -29,20 +31,25 @@ export { countPending } from './core/pending.ts'
 export { computed, decide, failed, type Computed, type Decision } from './core/decide.ts'
 export { evolve, initialState, type TrainerState } from './core/state.ts'
 
-export type TrainerPorts = DeciderPorts & {
-  learner: LearningEngine
-  model: Model
-  metrics?: Metrics
-  /** Called for each batch when it is sealed, computed or failed. */
-  onProgress?: (progress: {
-    phase: 'sealed' | 'computed' | 'failed'
-    number: number
-    figures?: Record<string, number>
-    reason?: string
-  }) => void
-  /** Called while an update is computed, at most every PROGRESS_MS. */
-  onUpdate?: (progress: UpdateProgress) => void
-}
+/** Where updates are computed: the embedded engine, or a Tinker server. */
+type TrainerEngine =
+  | { learner: LearningEngine; server?: never }
+  | { server: TrainingServer; remote: Omit<RemoteOptions, 'keepStates'>; learner?: never }
+
+export type TrainerPorts = DeciderPorts &
+  TrainerEngine & {
+    model: Model
+    metrics?: Metrics
+    /** Called for each batch when it is sealed, computed or failed. */
+    onProgress?: (progress: {
+      phase: 'sealed' | 'computed' | 'failed'
+      number: number
+      figures?: Record<string, number>
+      reason?: string
+    }) => void
+    /** Called while an update is computed, at most every PROGRESS_MS. */
+    onUpdate?: (progress: UpdateProgress) => void
+  }
 
 /** An update that takes no longer is not reported. */
 const PROGRESS_MS = 10_000
@@ -61,8 +68,9 @@ export type Trainer = {
 }
 
 /** The settings that a batch records, and under which `verify` and `replay` compute it again. */
-export const batchSettings = ({ step, ...config }: TrainerConfig): Settings => ({
+export const batchSettings = ({ step, ...config }: TrainerConfig, remote = false): Settings => ({
   ...step,
+  ...(remote ? { sampledTokens: 1 } : {}),
   batchSize: config.batchSize,
   batchMax: config.batchMax,
   staleness: config.staleness,
@@ -87,7 +95,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
     taskWaitMs,
     turnScoreWeight,
     loss,
-    settings: batchSettings(config),
+    settings: batchSettings(config, ports.server !== undefined),
   }
   const partition = partitionOf(policy, ports.log.partitions('updates'))
 
@@ -123,6 +131,9 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
     return losses.count < MAX_LOSSES
   }
 
+  const remote =
+    ports.server === undefined ? null : new RemoteTrainer({ ...ports.remote, keepStates: config.keepStates })
+
   const trainer = runDecider<TrainerState, Decision>({
     ports,
     service: 'trainer',
@@ -145,12 +156,11 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
     async act(decision, { state, signal }) {
       if (decision.do === 'append') return decision.event
       try {
-        const result = await compute(
-          { ...ports, reader, signal },
-          state,
-          decision.sealed,
-          begin(decision.sealed.number),
-        )
+        const onProgress = begin(decision.sealed.number)
+        if (ports.learner === undefined)
+          return (await remote?.act({ ...ports, reader, signal, onProgress }, state, decision.batch)) ?? null
+        const embedded = { ...ports, learner: ports.learner, reader, signal }
+        const result = await compute(embedded, state, decision.sealed, onProgress)
         return computed(state, decision.batch, result, ports.now())
       } catch (error) {
         signal.throwIfAborted()

@@ -146,6 +146,13 @@ export const trainerConfig = z.object({
     .max(1)
     .default(0.5)
     .describe('weight of the own score of a turn beside the outcome of its episode'),
+  keepStates: z
+    .int()
+    .min(1)
+    .default(5)
+    .describe(
+      'versions whose weights and optimizer a Tinker server keeps: training continues after a rollback to one of them',
+    ),
   loss: z.enum(LOSS_NAMES).default('hybrid').describe('hybrid: rewards and hints; binary: rewards; opd: hints'),
   step: step.prefault({}),
 })

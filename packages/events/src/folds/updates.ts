@@ -42,6 +42,8 @@ export type TrainerBinding = {
   state: string | null
   /** Record id of the batch that has changed its weights since; null: none. */
   batch: string | null
+  /** Record id of the last UpdateComputed of the trained model; null: none. */
+  update: string | null
 }
 
 export type UpdateLine = {
@@ -117,7 +119,7 @@ const advance = (line: UpdateLine, { event, id }: Logged<UpdatesEvent>): void =>
     batch.update = { id, event }
     line.byUpdate.set(id, batch.id)
     if (event.remote)
-      advanceBinding(line, event.remote.model, event.remote.requests, { batch: null, state: event.state })
+      advanceBinding(line, event.remote.model, event.remote.requests, { batch: null, state: event.state, update: id })
   } else {
     batch.status = 'failed'
     batch.reason = event.reason
@@ -131,14 +133,22 @@ const bindingAfter = (before: TrainerBinding | null, event: TrainerBound, id: st
   const referenceSeq = before?.event.reference === event.reference ? before.referenceSeq : 1
   return before?.event.model === event.model
     ? { ...before, id, event, referenceSeq }
-    : { id, event, seq: event.statePath === null ? 1 : 2, referenceSeq, state: event.parent.state, batch: null }
+    : {
+        id,
+        event,
+        seq: event.statePath === null ? 1 : 2,
+        referenceSeq,
+        state: event.parent.state,
+        batch: null,
+        update: null,
+      }
 }
 
 const advanceBinding = (
   line: UpdateLine,
   model: string,
   requests: readonly SentRequest[],
-  changes: Partial<Pick<TrainerBinding, 'batch' | 'state'>>,
+  changes: Partial<Pick<TrainerBinding, 'batch' | 'state' | 'update'>>,
 ): void => {
   const { binding } = line
   if (binding?.event.model !== model) return

@@ -15,6 +15,7 @@ import {
 import { advantagesOf, episodeGroups } from './episodes.ts'
 import { lossMode } from './loss-modes.ts'
 import { choose, countUsable, type ChoiceSettings, type UsableCount } from './choice.ts'
+import { withLearningRate } from './remote-step.ts'
 import { notUsableWith, unusable } from './pending.ts'
 import type { TrainerState } from './state.ts'
 
@@ -63,7 +64,7 @@ export const sealBatch = (state: TrainerState, options: BatchSettings, now: numb
     baselines: after,
     seed: seedOf(state.policy, number),
     loss: options.loss,
-    settings: withinGate(options.settings, weights.rejectionsInARow),
+    settings: withinGate(withLearningRate(options.settings, updates.byId.get(updates.last)), weights.rejectionsInARow),
     at: now,
   }
 }

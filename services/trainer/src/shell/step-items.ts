@@ -10,7 +10,7 @@ type StepPorts = { reader: TurnReader; model: Model; learner: LearningEngine }
 const ITEM_FAULTS = ['bad_record', 'bad_request', 'context_length_exceeded', 'update_not_finite'] as const
 type ItemFault = (typeof ITEM_FAULTS)[number]
 
-const faultOf = (error: unknown): ItemFault | null =>
+export const faultOf = (error: unknown): ItemFault | null =>
   error instanceof InstarError ? (ITEM_FAULTS.find((code) => code === error.code) ?? null) : null
 
 /**

@@ -1,0 +1,137 @@
+/** Takes up a line on a Tinker server: a model with the weights from which the next batch is computed. */
+import { InstarError, updateLine, weightLine, type BatchSealed, type TrainerBound } from '@instar/events'
+import { getBlob } from '@instar/log'
+import type { Capabilities, TrainingServer } from '@instar/tinker/port'
+import { stepSettings } from '../train-item.ts'
+import type { TrainerState } from '../../core/state.ts'
+import type { RemotePorts } from './ports.ts'
+
+/** What this process knows of the server. `session`: its own; `models`: created in it. */
+export type Connection = {
+  /** A random id of this process. */
+  trainer: string
+  capabilities: Capabilities | null
+  session: { id: string; models: number } | null
+  /** INSTAR_TRAINER_MODEL; null: the only base model of the server. */
+  baseModel: string | null
+}
+
+/** The trainer's state of a version on a server, stored as a blob like the embedded trainer's optimizer state. */
+export type RemoteState = { tinker: { url: string; path: string; model: string; adapter: string } }
+
+export const writeRemoteState = (state: RemoteState): Uint8Array => new TextEncoder().encode(JSON.stringify(state))
+
+/** Null for the optimizer state of the embedded trainer. */
+export const readRemoteState = (bytes: Uint8Array): RemoteState | null => {
+  try {
+    const value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)) as Partial<RemoteState> | null
+    return typeof value?.tinker?.path === 'string' ? (value as RemoteState) : null
+  } catch {
+    return null
+  }
+}
+
+/** The address of the parent's weights and optimizer; null for the base. Throws `trainer_state_lost` and `missing_blob`. */
+const statePathOf = async (
+  { log }: Pick<RemotePorts, 'log'>,
+  state: TrainerState,
+  { parent, policy }: BatchSealed,
+): Promise<string | null> => {
+  if (parent.adapter === null) return null
+  const version = weightLine(state.weights, policy).versions.get(parent.version)
+  const bytes = parent.state === null ? null : await getBlob(log, parent.state, version?.blobsAt ?? 0)
+  const found = bytes && readRemoteState(bytes)
+  if (!found)
+    throw new InstarError(
+      'trainer_state_lost',
+      `Version ${parent.version} was not trained on this kind of server, and the Tinker API has no call that uploads an adapter.`,
+      { version: parent.version },
+    )
+  return found.tinker.path
+}
+
+/** The binding of the last trainer, if its model answers; null otherwise. */
+const resumed = async (
+  { server, signal }: RemotePorts,
+  { session, model, reference }: TrainerBound,
+): Promise<boolean> => {
+  try {
+    await server.resumeSession(session, signal)
+    const known = await Promise.all([server.info(model, signal), server.info(reference, signal)])
+    return known.every((one) => one !== null)
+  } catch (error) {
+    if (error instanceof InstarError && error.code === 'trainer_model_lost') return false
+    throw error
+  }
+}
+
+const baseModelOf = async (server: TrainingServer, named: string | null, signal: AbortSignal): Promise<string> => {
+  if (named !== null) return named
+  const { models } = await server.hello(signal)
+  const [only] = models
+  if (only !== undefined && models.length === 1) return only
+  throw new InstarError(
+    'trainer_refused',
+    `The server lists ${models.length} base models (${models.slice(0, 5).join(', ')}); name one in INSTAR_TRAINER_MODEL.`,
+    { field: 'INSTAR_TRAINER_MODEL' },
+  )
+}
+
+/**
+ * `resume`: whether the model of the last binding has the batch's weights. The models of a binding that is not taken up are
+ * unloaded.
+ */
+export const bind = async (
+  ports: RemotePorts,
+  connection: Connection,
+  state: TrainerState,
+  sealed: BatchSealed,
+  resume: boolean,
+): Promise<TrainerBound> => {
+  const { server, signal, model: base } = ports
+  const line = updateLine(state.updates, state.policy)
+  const last = line.binding?.event ?? null
+  const common = {
+    type: 'TrainerBound',
+    prev: line.chain.tip,
+    policy: state.policy,
+    epoch: (last?.epoch ?? 0) + 1,
+    trainer: connection.trainer,
+  } as const
+  if (last && resume && last.url === server.url && (await resumed(ports, last)))
+    return { ...last, ...common, at: ports.now() }
+  const statePath = await statePathOf(ports, state, sealed)
+  const { rank, seed } = stepSettings(sealed)
+  const baseModel = await baseModelOf(server, connection.baseModel, signal)
+  connection.capabilities ??= await server.probe(baseModel, rank, signal)
+  const own = (connection.session ??= { id: await server.openSession(signal), models: 0 })
+  if (last) for (const model of [last.model, last.reference]) await unloadQuietly(ports, model)
+  const create = async (modelSeed: number): Promise<string> =>
+    (await server.createModel(own.id, { base: baseModel, rank, seed: modelSeed, modelSeq: own.models++ }, signal)).model
+  const model = await create(seed)
+  if (statePath !== null) await server.send(server.prepareLoad(model, 1, statePath, { optimizer: true }), signal)
+  return {
+    ...common,
+    url: server.url,
+    capabilities: JSON.stringify(connection.capabilities),
+    base: { name: base.name, sha256: base.sha256 },
+    baseModel,
+    session: own.id,
+    model,
+    reference: await create(0),
+    parent: sealed.parent,
+    statePath,
+    rank,
+    seed,
+    at: ports.now(),
+  }
+}
+
+/** A model that cannot be unloaded goes with its session. */
+const unloadQuietly = async ({ server, signal }: RemotePorts, model: string): Promise<void> => {
+  try {
+    await server.unload(model, signal)
+  } catch {
+    signal.throwIfAborted()
+  }
+}

@@ -1,0 +1,93 @@
+/** The end of an update on a server: its weights are saved, the adapter is fetched and stored on the log. */
+import { contentSha, updateLine, type UpdateComputed } from '@instar/events'
+import { putBlob } from '@instar/log'
+import { importAdapter } from '@instar/policy'
+import { writeRemoteState } from './bind.ts'
+import { capabilitiesOf, type RemotePorts, type RemoteWork } from './ports.ts'
+import { sent } from './requests.ts'
+
+/** Name of a batch's checkpoints on the server. */
+const nameOf = (number: number): string => `b${number}`
+
+export const finish = async (ports: RemotePorts, work: RemoteWork): Promise<UpdateComputed> => {
+  const { state, batch, binding } = work
+  const { server, signal, log } = ports
+  const { model, url } = binding.event
+  const { number } = batch.sealed
+  const save = server.prepareSave(model, binding.seq, nameOf(number))
+  const saveAdapter = server.prepareSaveForSampler(model, binding.seq + 1, nameOf(number))
+  const [saved, savedAdapter] = await Promise.all([server.send(save, signal), server.send(saveAdapter, signal)])
+  const fetched = await server.archive(savedAdapter.result.path, signal)
+  const adapter = importAdapter(fetched.weights, { alpha: fetched.alpha, base: ports.model.sha256 })
+  const trainerState = writeRemoteState({
+    tinker: { url, path: saved.result.path, model, adapter: adapter.sha256 },
+  })
+  const blobsAt = ports.now()
+  const stateSha = await putBlob(log, trainerState, blobsAt, signal)
+  await putBlob(log, adapter.weights, blobsAt, signal)
+  const { product, version } = capabilitiesOf(binding.event)
+  const last = batch.journal?.scored.at(-1)?.event
+  const first = batch.journal?.scored[0]?.event
+  if (!last || !first?.base) throw new Error(`batch ${number} was not scored`)
+  return {
+    type: 'UpdateComputed',
+    prev: updateLine(state.updates, state.policy).chain.tip,
+    policy: state.policy,
+    batch: batch.id,
+    number,
+    adapter: adapter.sha256,
+    adapterBytes: adapter.weights.length,
+    state: stateSha,
+    stateBytes: trainerState.length,
+    blobsAt,
+    fingerprint: {
+      engine: 'tinker',
+      build: version === null ? product : `${product} ${version}`,
+      isa: 'remote',
+      threads: 0,
+      base: ports.model.sha256,
+    },
+    figures: figuresOf(work),
+    remote: {
+      bound: binding.id,
+      model,
+      statePath: saved.result.path,
+      adapterPath: savedAdapter.result.path,
+      requests: [sent(save, saved), sent(saveAdapter, savedAdapter)],
+      archive: fetched.archiveSha256,
+      tensors: fetched.tensorsSha256,
+      tensorCount: fetched.tensors,
+      config: contentSha(adapter.config),
+      rows: last.rows,
+      logprobs: last.logprobs,
+      logprobsAt: last.blobsAt,
+      baseLogprobs: first.base,
+      baseAt: first.blobsAt,
+    },
+    startedAt: first.at,
+    at: ports.now(),
+  }
+}
+
+/** Means over the steps of what changes from step to step. */
+const PER_STEP = ['loss', 'policyLoss', 'opdLoss', 'klLoss', 'clipFraction'] as const
+
+/** The figures of the update, by the names that the embedded trainer gives them. */
+const figuresOf = ({ batch }: RemoteWork): Record<string, number> => {
+  const { scored = [], requested = [] } = batch.journal ?? {}
+  const mean = (values: readonly number[]): number => values.reduce((sum, one) => sum + one, 0) / values.length
+  const norms = scored.flatMap(({ event }) => event.figures.gradNorm ?? [])
+  const dropped = scored[0]?.event.dropped ?? []
+  const byReason = Map.groupBy(dropped, ({ reason }) => reason)
+  const { klParent: _, klBase: __, ...first } = requested[0]?.event.figures ?? {}
+  return {
+    ...first,
+    ...Object.fromEntries(PER_STEP.map((name) => [name, mean(requested.map(({ event }) => event.figures[name] ?? 0))])),
+    ...scored.at(-1)?.event.figures,
+    ...(norms.length === 0 ? {} : { gradNorm: mean(norms) }),
+    steps: requested.length,
+    learningRate: batch.sealed.settings.learningRate ?? 0,
+    ...(dropped.length === 0 ? {} : { droppedItems: dropped.length }),
+    ...Object.fromEntries([...byReason].map(([reason, own]) => [`dropped_${reason}`, own.length])),
+  }
+}

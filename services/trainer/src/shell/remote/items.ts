@@ -1,0 +1,102 @@
+/** The items of a batch as rows of a Tinker server, and the log-probabilities of their answers. */
+import { getBlob, putBlob, type EventLog } from '@instar/log'
+import { checkItem } from '@instar/policy/step-check'
+import type { BatchItem, BatchSealed, ScoredRow, StoredBlob, TrainerScored } from '@instar/events'
+import type { TrainItem } from '@instar/engine/port'
+import type { ScoreRow } from '@instar/tinker/port'
+import { faultOf } from '../step-items.ts'
+import { stepSettings, trainItem } from '../train-item.ts'
+import type { ReadPorts } from './ports.ts'
+
+export type RemoteItem = { turn: string; item: TrainItem }
+type Dropped = TrainerScored['dropped']
+
+/** Reason of an item whose log-probabilities are not finite: it was scored. Items with other reasons were not. */
+export const NOT_FINITE = 'update_not_finite'
+
+const readItem = async (ports: ReadPorts, item: BatchItem, at: number, sealed: BatchSealed): Promise<TrainItem> => {
+  const read = await trainItem(ports, item, sealed.loss)
+  checkItem(read, at, ports.model, stepSettings(sealed))
+  return read
+}
+
+/** The items of a batch that can be scored, and the others with the codes of their errors. */
+export const readItems = async (
+  ports: ReadPorts,
+  sealed: BatchSealed,
+): Promise<{ items: RemoteItem[]; dropped: Dropped }> => {
+  const items: RemoteItem[] = []
+  const dropped: Dropped = []
+  const read = await Promise.all(
+    sealed.items.map(async (item, at) => {
+      try {
+        return { turn: item.turn, item: await readItem(ports, item, at, sealed), fault: null }
+      } catch (error) {
+        const fault = faultOf(error)
+        if (fault === null) throw error
+        return { turn: item.turn, item: null, fault }
+      }
+    }),
+  )
+  for (const { turn, item, fault } of read)
+    if (item) items.push({ turn, item })
+    else dropped.push({ turn, reason: fault ?? '' })
+  return { items, dropped }
+}
+
+/** The items of recorded rows, in their order. */
+export const itemsOf = async (
+  ports: ReadPorts,
+  sealed: BatchSealed,
+  rows: readonly { turn: string }[],
+): Promise<RemoteItem[]> => {
+  const byTurn = new Map(sealed.items.map((item, at) => [item.turn, { item, at }]))
+  return Promise.all(
+    rows.map(async ({ turn }) => {
+      const found = byTurn.get(turn)
+      if (!found) throw new Error(`batch ${sealed.number} has no turn ${turn}`)
+      return { turn, item: await readItem(ports, found.item, found.at, sealed) }
+    }),
+  )
+}
+
+/** The answer after `prompt` as a row: position i predicts token i + 1, so the answer's tokens are the last targets. */
+export const scoreRow = (prompt: readonly number[], completion: readonly number[]): ScoreRow => ({
+  tokens: [...prompt, ...completion.slice(0, -1)],
+  targets: [...prompt.slice(1), ...completion],
+})
+
+/** Of the log-probabilities of a row's targets, those of the answer. */
+export const answerLogprobs = (logprobs: Float32Array, tokens: number): Float32Array =>
+  logprobs.slice(logprobs.length - tokens)
+
+export const rowsOf = (items: readonly RemoteItem[]): ScoredRow[] =>
+  items.map(({ turn, item }) => ({ turn, tokens: item.completion.length }))
+
+/** Stores arrays one after another as little-endian float32. */
+export const putLogprobs = async (
+  log: EventLog,
+  parts: readonly Float32Array[],
+  at: number,
+  signal: AbortSignal,
+): Promise<StoredBlob> => {
+  const total = parts.reduce((sum, part) => sum + part.length, 0)
+  const bytes = new Uint8Array(4 * total)
+  const view = new DataView(bytes.buffer)
+  let next = 0
+  for (const part of parts) for (const value of part) view.setFloat32(4 * next++, value, true)
+  return { sha256: await putBlob(log, bytes, at, signal), bytes: bytes.length }
+}
+
+/** Reads what `putLogprobs` stored; `tokens`: of each part. Throws `missing_blob`. */
+export const getLogprobs = async (
+  log: EventLog,
+  { sha256 }: StoredBlob,
+  at: number,
+  tokens: readonly number[],
+): Promise<Float32Array[]> => {
+  const bytes = await getBlob(log, sha256, at)
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  let next = 0
+  return tokens.map((count) => Float32Array.from({ length: count }, () => view.getFloat32(4 * next++, true)))
+}

@@ -1,0 +1,171 @@
+/** A scoring of a batch's answers: the step that was recorded before is sent, then the forward passes. */
+import { InstarError, updateLine, type BatchState, type SentRequest, type TrainerScored } from '@instar/events'
+import { sampledDivergences } from '@instar/policy/sampled-loss'
+import type { Answer, Prepared, ScoreRow } from '@instar/tinker/port'
+import {
+  answerLogprobs,
+  itemsOf,
+  NOT_FINITE,
+  putLogprobs,
+  readItems,
+  rowsOf,
+  scoreRow,
+  type RemoteItem,
+} from './items.ts'
+import type { RemotePorts, RemoteWork } from './ports.ts'
+import { readReferences, readScored, referenceRows, sent, stepRequests, updateOf } from './requests.ts'
+
+type Scoring = { logprobs: Float32Array[]; requests: SentRequest[] }
+
+/** Sends forward passes in the order of their seqs; one array of log-probabilities for each row. */
+const forward = async (
+  { server, signal }: RemotePorts,
+  model: string,
+  of: SentRequest['of'],
+  seq: number,
+  rows: readonly ScoreRow[],
+): Promise<Scoring> => {
+  const prepared = server.prepareForward(model, seq, rows)
+  const answers = await Promise.all(prepared.map((one) => server.send(one, signal)))
+  return {
+    logprobs: answers.flatMap(({ result }) => result.logprobs),
+    requests: prepared.map((one, at) => sent(one, answers[at] as Answer<'forward'>, of)),
+  }
+}
+
+/** Sends the recorded requests of the step before `pass`; the same bytes under the same seqs whenever it is repeated. */
+const sendStep = async (
+  ports: RemotePorts,
+  { batch, binding }: RemoteWork,
+  pass: number,
+): Promise<{ requests: SentRequest[]; gradNorm: number | null; seq: number }> => {
+  const { journal, sealed } = batch
+  const recorded = journal?.requested[pass - 1]?.event.requests
+  if (!journal || !recorded?.[0]) throw new InstarError('internal', `batch ${sealed.number} has no request ${pass - 1}`)
+  const update = await updateOf(ports, sealed, journal, pass - 1)
+  const prepared: Prepared[] = stepRequests(ports.server, binding.event, recorded[0].seq, sealed, update)
+  if (prepared.some(({ sha256 }, at) => sha256 !== recorded[at]?.sha256) || prepared.length !== recorded.length)
+    throw new InstarError(
+      'trainer_seq_used',
+      `The requests of batch ${sealed.number}, made again, are not those that were recorded: another build recorded them.`,
+      { model: binding.event.model, seq: recorded[0].seq },
+    )
+  const answers = await Promise.all(prepared.map((one) => ports.server.send(one, ports.signal)))
+  const { result } = answers.at(-1) as Answer<'optim_step'>
+  return {
+    requests: prepared.map((one, at) => sent(one, answers[at]!)),
+    gradNorm: result.gradNorm,
+    seq: binding.seq,
+  }
+}
+
+/** The record of pass `pass`. */
+export const score = async (ports: RemotePorts, work: RemoteWork, pass: number): Promise<TrainerScored> => {
+  const { state, batch, binding } = work
+  const { sealed, journal } = batch
+  const first = pass === 0 ? null : (journal?.scored[0]?.event ?? null)
+  const step = first ? await sendStep(ports, work, pass) : null
+  const { items, dropped } = first
+    ? { items: await itemsOf(ports, sealed, first.rows), dropped: [] }
+    : await readItems(ports, sealed)
+  if (items.length === 0) throw noItems(batch, dropped[0]?.reason)
+  const rows = items.map(({ item }) => scoreRow(item.prompt, item.completion))
+  const referred = first ? [] : referenceRows(items)
+  const [own, reference] = await Promise.all([
+    forward(ports, binding.event.model, 'trained', binding.seq, rows),
+    referred.length === 0
+      ? { logprobs: [], requests: [] }
+      : forward(ports, binding.event.reference, 'reference', binding.referenceSeq, referred),
+  ])
+  const answers = own.logprobs.map((all, at) => answerLogprobs(all, items[at]?.item.completion.length ?? 0))
+  const scored = first ? keepAll(items, answers) : keepFinite(items, answers, reference.logprobs)
+  if (scored.items.length === 0) throw noItems(batch, NOT_FINITE)
+  const blobsAt = ports.now()
+  const put = (parts: readonly Float32Array[]) => putLogprobs(ports.log, parts, blobsAt, ports.signal)
+  return {
+    type: 'TrainerScored',
+    prev: updateLine(state.updates, state.policy).chain.tip,
+    policy: state.policy,
+    batch: batch.id,
+    number: sealed.number,
+    bound: binding.id,
+    model: binding.event.model,
+    pass,
+    requests: [...(step?.requests ?? []), ...own.requests, ...reference.requests],
+    rows: rowsOf(scored.items),
+    dropped: [...dropped, ...scored.lost.map((turn) => ({ turn, reason: NOT_FINITE }))],
+    logprobs: await put(scored.answers),
+    base: scored.base.length === 0 ? null : await put(scored.base),
+    teacher: scored.teacher.length === 0 ? null : await put(scored.teacher),
+    blobsAt,
+    figures: {
+      ...(await divergences(ports, work, scored.answers, scored.items)),
+      ...(typeof step?.gradNorm === 'number' ? { gradNorm: step.gradNorm } : {}),
+    },
+    at: ports.now(),
+  }
+}
+
+/** Divergences from the first scoring; none in it. */
+const divergences = async (
+  ports: RemotePorts,
+  { batch }: RemoteWork,
+  now: readonly Float32Array[],
+  items: readonly RemoteItem[],
+): Promise<Record<string, number>> => {
+  const first = batch.journal?.scored[0]?.event
+  if (!first) return {}
+  const [{ now: old }, references] = await Promise.all([
+    readScored(ports, batch.sealed, first),
+    readReferences(ports, first, items),
+  ])
+  const { parent, base } = sampledDivergences(
+    now.map((own, at) => ({ now: own, old: old[at] ?? [], base: references.base[at] ?? null })),
+  )
+  return { klParent: parent, ...(Number.isFinite(base) ? { klBase: base } : {}) }
+}
+
+type Kept = {
+  items: readonly RemoteItem[]
+  answers: Float32Array[]
+  base: Float32Array[]
+  teacher: Float32Array[]
+  lost: string[]
+}
+
+const isFinite = (values: Float32Array | undefined): boolean => values?.every(Number.isFinite) ?? true
+
+/** A later pass has the rows of the first. */
+const keepAll = (items: readonly RemoteItem[], answers: Float32Array[]): Kept => {
+  const at = answers.findIndex((values) => !isFinite(values))
+  if (at >= 0)
+    throw new InstarError('update_not_finite', `after a step the log-probabilities of turn ${at} are not finite`, {})
+  return { items, answers, base: [], teacher: [], lost: [] }
+}
+
+/** Leaves out the items with a log-probability that is not finite. `reference`: of `referenceRows`. */
+const keepFinite = (
+  items: readonly RemoteItem[],
+  answers: readonly Float32Array[],
+  reference: readonly Float32Array[],
+): Kept => {
+  let hints = items.length
+  const kept: Kept & { items: RemoteItem[] } = { items: [], answers: [], base: [], teacher: [], lost: [] }
+  items.forEach((one, at) => {
+    const { completion, hintPrompt } = one.item
+    const own = answers[at] as Float32Array
+    const part = (row: Float32Array | undefined): Float32Array | undefined =>
+      row && answerLogprobs(row, completion.length)
+    const base = part(reference[at])
+    const teacher = hintPrompt ? part(reference[hints++]) : undefined
+    if (![own, base, teacher].every(isFinite)) return void kept.lost.push(one.turn)
+    kept.items.push(one)
+    kept.answers.push(own)
+    if (base) kept.base.push(base)
+    if (teacher) kept.teacher.push(teacher)
+  })
+  return kept
+}
+
+const noItems = ({ sealed }: BatchState, reason = 'bad_request'): InstarError =>
+  new InstarError('bad_request', `no turn of batch ${sealed.number} can be trained on (${reason})`, { reason })

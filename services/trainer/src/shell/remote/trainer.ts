@@ -1,0 +1,163 @@
+/** Computes sealed batches on a Tinker server, one record at a time (core/remote-step.ts). */
+import {
+  encodeEvent,
+  InstarError,
+  updateLine,
+  weightLine,
+  type BatchState,
+  type Event,
+  type UpdatesEvent,
+} from '@instar/events'
+import { versionsOn } from '@instar/log'
+import { failed } from '../../core/decide.ts'
+import { expiredVersion, rejectedUpdate } from '../../core/checkpoints.ts'
+import { remoteStep, type RemoteStep } from '../../core/remote-step.ts'
+import type { TrainerState } from '../../core/state.ts'
+import { bind, type Connection } from './bind.ts'
+import { finish } from './finish.ts'
+import type { RemotePorts, RemoteWork } from './ports.ts'
+import { score } from './score.ts'
+import { stepRequests, unsent, updateOf } from './requests.ts'
+
+export type RemoteOptions = {
+  /** A random id of this process. */
+  trainer: string
+  /** The name of the base model on the server; null: the only one that it lists. */
+  baseModel: string | null
+  /** Versions whose checkpoints stay on the server. */
+  keepStates: number
+}
+
+/** Errors after which the model of the binding is not used again: another one is created from the parent's state. */
+const MODEL_FAULTS: readonly string[] = ['trainer_model_lost', 'trainer_seq_used', 'trainer_failed']
+/** Models in a row that one batch may lose. Then it has failed: it would lose the next one too. */
+const MAX_MODELS = 5
+
+export class RemoteTrainer {
+  private readonly options: RemoteOptions
+  private readonly connection: Connection
+  /** Record id of this process's TrainerBound. */
+  private mine: string | null = null
+  private readonly lost = new Set<string>()
+  private losses = { batch: '', count: 0 }
+
+  constructor(options: RemoteOptions) {
+    this.options = options
+    this.connection = {
+      trainer: options.trainer,
+      capabilities: null,
+      session: null,
+      baseModel: options.baseModel,
+    }
+  }
+
+  /**
+   * The next record of the batch; null if there is none and the decision is to be made again. Throws `trainer_state_lost`
+   * while the parent is the head: the line then waits for its checkpoint; otherwise the batch has failed.
+   */
+  async act(ports: RemotePorts, state: TrainerState, id: string): Promise<Event | null> {
+    const line = updateLine(state.updates, state.policy)
+    const batch = line.byId.get(id)
+    if (batch?.status !== 'sealed' || line.last !== id) return null
+    const step = remoteStep(state, batch, this.mine, this.lost)
+    try {
+      return await this.take(ports, state, batch, step)
+    } catch (error) {
+      ports.signal.throwIfAborted()
+      if (!(error instanceof InstarError)) throw error
+      if (error.code === 'trainer_state_lost') {
+        const { head } = weightLine(state.weights, state.policy)
+        if (head === batch.sealed.parent.version) throw error
+        return failed(state, id, `${error.code}: ${error.message}`, ports.now())
+      }
+      if (!MODEL_FAULTS.includes(error.code)) throw error
+      return this.afterLoss(ports, state, batch, error)
+    }
+  }
+
+  private async take(
+    ports: RemotePorts,
+    state: TrainerState,
+    batch: BatchState,
+    step: RemoteStep,
+  ): Promise<UpdatesEvent> {
+    const { sealed } = batch
+    const { binding } = updateLine(state.updates, state.policy)
+    if (step.do === 'bind') {
+      const rejected = step.resume ? [] : rejectedUpdate(state)
+      const bound = await bind(ports, this.connection, state, sealed, step.resume)
+      await deleteQuietly(ports, rejected)
+      this.mine = encodeEvent(bound, versionsOn(ports.log)).id
+      return bound
+    }
+    if (!binding) throw new InstarError('internal', 'a line without a binding has nothing to compute')
+    const work: RemoteWork = { state, batch, binding }
+    ports.onProgress(shareOf(batch))
+    switch (step.do) {
+      case 'score':
+        return score(ports, work, step.pass)
+      case 'request':
+        return request(ports, work, step.pass)
+      case 'finish': {
+        const computed = await finish(ports, work)
+        await deleteQuietly(ports, expiredVersion(state, this.options.keepStates))
+        return computed
+      }
+    }
+  }
+
+  private afterLoss(ports: RemotePorts, state: TrainerState, batch: BatchState, error: InstarError): Event | null {
+    const model = updateLine(state.updates, state.policy).binding?.event.model
+    if (model !== undefined) this.lost.add(model)
+    this.connection.session = null
+    this.connection.capabilities = null
+    this.losses = { batch: batch.id, count: this.losses.batch === batch.id ? this.losses.count + 1 : 1 }
+    if (this.losses.count < MAX_MODELS) return null
+    const reason = `${error.code}: ${error.message} This happened on ${MAX_MODELS} models in a row.`
+    return failed(state, batch.id, reason, ports.now())
+  }
+}
+
+/** The record of the requests of the step after `pass`; UpdateFailed if it has nothing to learn or is not finite. */
+const request = async (
+  ports: RemotePorts,
+  { state, batch, binding }: RemoteWork,
+  pass: number,
+): Promise<UpdatesEvent> => {
+  const { sealed, journal } = batch
+  if (!journal) throw new InstarError('internal', `batch ${sealed.number} was not scored`)
+  const update = await updateOf(ports, sealed, journal, pass)
+  if (!update.hasSignal) return failed(state, batch.id, 'no_signal', ports.now())
+  if (![update.figures.loss, ...update.gradients.flatMap((own) => Array.from(own))].every(Number.isFinite))
+    throw new InstarError('update_not_finite', `the loss of batch ${sealed.number} is ${update.figures.loss}`)
+  return {
+    type: 'UpdateRequested',
+    prev: updateLine(state.updates, state.policy).chain.tip,
+    policy: state.policy,
+    batch: batch.id,
+    number: sealed.number,
+    bound: binding.id,
+    model: binding.event.model,
+    pass,
+    requests: stepRequests(ports.server, binding.event, binding.seq, sealed, update).map((one) => unsent(one)),
+    figures: { ...update.figures },
+    at: ports.now(),
+  }
+}
+
+/** The part of the batch's records that are there, 0…1. */
+const shareOf = ({ journal, sealed }: BatchState): number => {
+  const { epochs = 1 } = sealed.settings
+  return ((journal?.scored.length ?? 0) + (journal?.requested.length ?? 0)) / (2 * epochs + 2)
+}
+
+/** A checkpoint that cannot be deleted costs room on the server, not the update. */
+const deleteQuietly = async ({ server, signal }: RemotePorts, paths: readonly string[]): Promise<void> => {
+  for (const path of paths) {
+    try {
+      await server.delete(path, signal)
+    } catch {
+      signal.throwIfAborted()
+    }
+  }
+}
