@@ -7,15 +7,7 @@
 import type { BlobChunk, UpgradesEvent } from './log-records.ts'
 import type { RemoteUpdate, TrainerBound, TrainerScored, UpdateRequested } from './remote-records.ts'
 
-export type {
-  RemoteUpdate,
-  ScoredRow,
-  SentRequest,
-  StoredBlob,
-  TrainerBound,
-  TrainerScored,
-  UpdateRequested,
-} from './remote-records.ts'
+export type * from './remote-records.ts'
 export type { BlobChunk, ReadersUpgraded, SettingsChanged } from './log-records.ts'
 
 /** Text of a person or a model. `keyId`: the key that encrypts it; null: not encrypted. */
