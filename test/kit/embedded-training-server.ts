@@ -1,18 +1,17 @@
 /**
  * A training server whose arithmetic is the embedded engine's on the example model: `importance_sampling`, Adam, and a
- * reduction of its choice. What real servers do with seqs, restarts and checkpoints it does too. The bytes of requests are
- * JSON of its own.
+ * reduction of its choice. What real servers do with seqs, restarts and checkpoints it does too.
  */
 import { createHash } from 'node:crypto'
 import { InstarError } from '@instar/events'
 import { adamStep, initialAdam, readAdam, writeAdam } from '@instar/policy/adam'
 import { writeAdapter } from '@instar/policy/checkpoints/peft'
-import { readSafetensors, writeSafetensors } from '@instar/policy/checkpoints/safetensors'
 import { completionLogprobs, ownLogprobs, padded } from '@instar/policy/forward'
 import { initialLora, loraFrom, loraTensors } from '@instar/policy/lora'
 import type { Runtime } from '@instar/policy/runtime/runtime'
 import { compileTraining, type Training } from '@instar/policy/training'
 import type { WeightTensor } from '@instar/policy/weights'
+import { forwardBackwardRequests, forwardRequests, loadRequest, optimStepRequest, saveRequest } from '@instar/tinker'
 import type {
   AdamParams,
   Answer,
@@ -25,6 +24,28 @@ import type {
   TrainingServer,
   TrainRow,
 } from '@instar/tinker/port'
+
+/** The JSON of requests, by the names of the API. */
+type Body = {
+  forward_input?: Input
+  forward_backward_input?: Input
+  adam_params: { learning_rate: number; beta1: number; beta2: number; eps: number; grad_clip_norm: number }
+  path: string
+}
+type Data = { data: number[] }
+type Input = {
+  data: {
+    model_input: { chunks: { tokens: number[] }[] }
+    loss_fn_inputs: { target_tokens: Data; logprobs?: Data; advantages?: Data }
+  }[]
+}
+const rowsIn = ({ forward_input: forward, forward_backward_input: backward }: Body): TrainRow[] =>
+  ((forward ?? backward)?.data ?? []).map(({ model_input: input, loss_fn_inputs: inputs }) => ({
+    tokens: input.chunks[0]?.tokens ?? [],
+    targets: inputs.target_tokens.data,
+    logprobs: inputs.logprobs?.data ?? [],
+    advantages: inputs.advantages?.data ?? [],
+  }))
 
 type Weights = Map<string, WeightTensor>
 type Adam = ReturnType<typeof initialAdam>
@@ -69,7 +90,7 @@ export class EmbeddedTrainingServer implements TrainingServer {
   constructor(runtime: Runtime, settings: Partial<ServerSettings> = {}) {
     this.runtime = runtime
     this.settings = { reduction: 'sum', alpha: 8, rowsMax: 1024, ...settings }
-    this.wire = { format: 'json', rowsMax: this.settings.rowsMax, bytesMax: 5_000_000 }
+    this.wire = { format: 'json', rowsMax: this.settings.rowsMax, bytesMax: 5_000_000, adapters: 'archive' }
   }
 
   /** Sessions and models are gone, checkpoints are not. */
@@ -95,7 +116,6 @@ export class EmbeddedTrainingServer implements TrainingServer {
       targets: [],
       promptLogprobs: 'none',
       samplerPath: 'typed',
-      archive: 'archive',
       repeatable: true,
       checksLengths: true,
       requiresKey: false,
@@ -141,40 +161,23 @@ export class EmbeddedTrainingServer implements TrainingServer {
     this.models.delete(model)
   }
 
-  private prepared<K extends RequestKind>(kind: K, model: string, seq: number, body: object): Prepared<K> {
-    const bytes = json({ kind, model, seq, ...body })
-    const rows = (body as { rows?: ScoreRow[] }).rows ?? []
-    const lengths = rows.map(({ targets }) => targets.length)
-    return { kind, model, seq, bytes, sha256: sha256(bytes), contentType: 'application/json', lengths, path: null }
-  }
-  private parts<R extends ScoreRow>(rows: readonly R[]): R[][] {
-    const { rowsMax } = this.settings
-    return Array.from({ length: Math.ceil(rows.length / rowsMax) }, (_, at) =>
-      rows.slice(at * rowsMax, (at + 1) * rowsMax),
-    )
-  }
   prepareForward(model: string, seq: number, rows: readonly ScoreRow[]) {
-    return this.parts(rows).map((part, at) => this.prepared('forward', model, seq + at, { rows: part }))
+    return forwardRequests(this.wire, model, seq, rows)
   }
   prepareForwardBackward(model: string, seq: number, rows: readonly TrainRow[]) {
-    const rounded = rows.map((row) => ({
-      ...row,
-      logprobs: row.logprobs.map(Math.fround),
-      advantages: row.advantages.map(Math.fround),
-    }))
-    return this.parts(rounded).map((part, at) => this.prepared('forward_backward', model, seq + at, { rows: part }))
+    return forwardBackwardRequests(this.wire, model, seq, rows)
   }
   prepareOptimStep(model: string, seq: number, params: AdamParams) {
-    return this.prepared('optim_step', model, seq, { params })
+    return optimStepRequest(model, seq, params)
   }
   prepareLoad(model: string, seq: number, path: string, options: { optimizer: boolean }) {
-    return this.prepared('load_weights', model, seq, { path, ...options })
+    return loadRequest(model, seq, path, options)
   }
   prepareSave(model: string, seq: number, name: string) {
-    return this.prepared('save_weights', model, seq, { name })
+    return saveRequest(this.wire, 'save_weights', model, seq, name, null)
   }
   prepareSaveForSampler(model: string, seq: number, name: string) {
-    return this.prepared('save_weights_for_sampler', model, seq, { name })
+    return saveRequest(this.wire, 'save_weights_for_sampler', model, seq, name, null)
   }
 
   async send<K extends RequestKind>(request: Prepared<K>): Promise<Answer<K>> {
@@ -189,7 +192,7 @@ export class EmbeddedTrainingServer implements TrainingServer {
     const earlier = found.done.get(seq - 1)?.answer ?? Promise.resolve()
     const answer = earlier.then(async (): Promise<Answer<RequestKind>> => {
       await this.before(kind)
-      const body = JSON.parse(new TextDecoder().decode(request.bytes)) as Record<string, never>
+      const body = JSON.parse(new TextDecoder().decode(request.bytes)) as Body
       const result = await this.run(kind, model, found, body)
       this.ran.push({ kind, model, seq })
       await this.after(kind)
@@ -201,30 +204,25 @@ export class EmbeddedTrainingServer implements TrainingServer {
     return answer as Promise<Answer<K>>
   }
 
-  private async run(
-    kind: RequestKind,
-    name: string,
-    model: TrainedModel,
-    body: { rows?: TrainRow[]; params?: AdamParams; path?: string; name?: string },
-  ): Promise<Results[RequestKind]> {
+  private async run(kind: RequestKind, name: string, model: TrainedModel, body: Body): Promise<Results[RequestKind]> {
     switch (kind) {
       case 'forward':
-        return { logprobs: await this.logprobs(model, body.rows ?? []), metrics: {} }
+        return { logprobs: await this.logprobs(model, rowsIn(body)), metrics: {} }
       case 'forward_backward':
-        return { logprobs: await this.accumulate(model, body.rows ?? []), metrics: {} }
+        return { logprobs: await this.accumulate(model, rowsIn(body)), metrics: {} }
       case 'optim_step':
-        return this.optimStep(model, body.params as AdamParams)
+        return this.optimStep(model, body.adam_params)
       case 'load_weights': {
-        const state = this.saved.get(body.path ?? '')
+        const state = this.saved.get(body.path)
         if (!state) throw fault('trainer_state_lost', `there is no checkpoint ${body.path}`)
         model.tensors = copied(state.tensors)
         model.adam = readAdam(state.adam, model.tensors)
-        return { path: body.path ?? '' }
+        return { path: body.path }
       }
       case 'save_weights':
       case 'save_weights_for_sampler': {
         const folder = kind === 'save_weights' ? 'weights' : 'sampler_weights'
-        const path = `tinker://${name}/${folder}/${body.name}`
+        const path = `tinker://${name}/${folder}/${body.path}`
         this.saved.set(path, {
           rank: model.rank,
           tensors: copied(model.tensors),
@@ -283,19 +281,19 @@ export class EmbeddedTrainingServer implements TrainingServer {
     return rows.map((row) => logp.slice(start, (start += row.targets.length)))
   }
 
-  private optimStep(model: TrainedModel, params: AdamParams): Results['optim_step'] {
+  private optimStep(model: TrainedModel, params: Body['adam_params']): Results['optim_step'] {
     const { reduction } = this.settings
     const divisor = reduction === 'sum' ? 1 : reduction === 'sequence_mean' ? model.rows : model.tokens
     let squares = 0
     for (const own of model.gradients.values()) for (const value of own) squares += (value / divisor) ** 2
     const norm = Math.sqrt(squares)
-    const clip = params.gradClipNorm > 0 && norm > params.gradClipNorm ? params.gradClipNorm / norm : 1
-    const { learningRate, beta1, beta2, epsilon } = params
+    const clip = params.grad_clip_norm > 0 && norm > params.grad_clip_norm ? params.grad_clip_norm / norm : 1
+    const { learning_rate: learningRate, beta1, beta2, eps } = params
     adamStep(model.tensors, model.gradients, clip / divisor, model.adam, {
       learningRate,
       beta1,
       beta2,
-      adamEpsilon: epsilon,
+      adamEpsilon: eps,
     })
     model.gradients = new Map()
     model.rows = 0
@@ -311,14 +309,13 @@ export class EmbeddedTrainingServer implements TrainingServer {
         kind: path.includes('/sampler_weights/') ? ('sampler_weights' as const) : ('weights' as const),
       }))
   }
-  async archive(path: string) {
+  async archive(path: string, base: string) {
     await this.before('archive')
     const state = this.saved.get(path)
     if (!state) throw fault('trainer_state_lost', `there is no adapter ${path}`)
     const { alpha } = this.settings
-    const adapter = writeAdapter(loraFrom(this.runtime.config, state.rank, alpha, state.tensors), '')
-    // Without the metadata by which the project reads its own adapters.
-    const weights = writeSafetensors(readSafetensors(adapter.weights, 'adapter'), new Map([['format', 'pt']]))
+    const lora = loraFrom(this.runtime.config, state.rank, alpha, state.tensors)
+    const { weights } = writeAdapter(lora, base)
     return {
       weights,
       config: {},

@@ -3,7 +3,6 @@ export { holdsWeights } from './checkpoints/folder.ts'
 export {
   adapterDistance,
   adapterFromWeights,
-  importAdapter,
   isNeutral,
   readAdapter,
   writeAdapter,

@@ -83,23 +83,6 @@ export function adapterFromWeights(weights: Uint8Array): Adapter {
   return { sha256: sha256(weights), weights, config: new TextEncoder().encode(`${JSON.stringify(config, null, 2)}\n`) }
 }
 
-/**
- * An adapter of another program, with the metadata that `adapterFromWeights` needs: its tensors are unchanged. Throws
- * `bad_checkpoint` for a tensor whose name is not of PEFT's form.
- */
-export function importAdapter(weights: Uint8Array, { alpha, base }: { alpha: number; base: string }): Adapter {
-  const tensors = readSafetensors(weights, 'adapter_model.safetensors')
-  for (const name of tensors.keys())
-    if (!name.startsWith(PREFIX) || !/\.lora_[AB]\.weight$/.test(name))
-      throw bad(`tensor ${JSON.stringify(name.slice(0, 200))} is not named as by PEFT`, { tensor: name })
-  const metadata = new Map([
-    ['base_model_name_or_path', base],
-    ['format', 'pt'],
-    ['lora_alpha', String(alpha)],
-  ])
-  return adapterFromWeights(writeSafetensors(tensors, metadata))
-}
-
 /** Options of PEFT that change the computation and are not supported, and the values that enable them. */
 const REFUSED: [string, (value: unknown) => boolean][] = [
   ['use_dora', (value) => value === true],

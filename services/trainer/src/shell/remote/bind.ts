@@ -1,6 +1,7 @@
 /** Takes up a line on a Tinker server: a model with the weights from which the next batch is computed. */
 import { InstarError, updateLine, weightLine, type BatchSealed, type TrainerBound } from '@instar/events'
 import { getBlob } from '@instar/log'
+import { loadRequest } from '@instar/tinker'
 import type { Capabilities, TrainingServer } from '@instar/tinker/port'
 import { stepSettings } from '../train-item.ts'
 import type { TrainerState } from '../../core/state.ts'
@@ -109,7 +110,7 @@ export const bind = async (
   const create = async (modelSeed: number): Promise<string> =>
     (await server.createModel(own.id, { base: baseModel, rank, seed: modelSeed, modelSeq: own.models++ }, signal)).model
   const model = await create(seed)
-  if (statePath !== null) await server.send(server.prepareLoad(model, 1, statePath, { optimizer: true }), signal)
+  if (statePath !== null) await server.send(loadRequest(model, 1, statePath, { optimizer: true }), signal)
   return {
     ...common,
     url: server.url,

@@ -1,7 +1,8 @@
 /** The end of an update on a server: its weights are saved, the adapter is fetched and stored on the log. */
-import { contentSha, updateLine, type UpdateComputed } from '@instar/events'
+import { contentSha, updateLine, type TrainerBound, type UpdateComputed } from '@instar/events'
 import { putBlob } from '@instar/log'
-import { importAdapter } from '@instar/policy'
+import { adapterFromWeights } from '@instar/policy'
+import { saveRequest } from '@instar/tinker'
 import { writeRemoteState } from './bind.ts'
 import { capabilitiesOf, type RemotePorts, type RemoteWork } from './ports.ts'
 import { sent } from './requests.ts'
@@ -9,16 +10,24 @@ import { sent } from './requests.ts'
 /** Name of a batch's checkpoints on the server. */
 const nameOf = (number: number): string => `b${number}`
 
+/** Weights with the optimizer, and the adapter. */
+export const saveRequests = (bound: TrainerBound, seq: number, number: number) => {
+  const { wire } = capabilitiesOf(bound)
+  return [
+    saveRequest(wire, 'save_weights', bound.model, seq, nameOf(number), null),
+    saveRequest(wire, 'save_weights_for_sampler', bound.model, seq + 1, nameOf(number), null),
+  ] as const
+}
+
 export const finish = async (ports: RemotePorts, work: RemoteWork): Promise<UpdateComputed> => {
   const { state, batch, binding } = work
   const { server, signal, log } = ports
   const { model, url } = binding.event
   const { number } = batch.sealed
-  const save = server.prepareSave(model, binding.seq, nameOf(number))
-  const saveAdapter = server.prepareSaveForSampler(model, binding.seq + 1, nameOf(number))
+  const [save, saveAdapter] = saveRequests(binding.event, binding.seq, number)
   const [saved, savedAdapter] = await Promise.all([server.send(save, signal), server.send(saveAdapter, signal)])
-  const fetched = await server.archive(savedAdapter.result.path, signal)
-  const adapter = importAdapter(fetched.weights, { alpha: fetched.alpha, base: ports.model.sha256 })
+  const fetched = await server.archive(savedAdapter.result.path, ports.model.sha256, signal)
+  const adapter = adapterFromWeights(fetched.weights)
   const trainerState = writeRemoteState({
     tinker: { url, path: saved.result.path, model, adapter: adapter.sha256 },
   })

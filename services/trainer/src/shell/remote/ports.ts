@@ -5,17 +5,6 @@ import type { Model } from '@instar/engine/port'
 import type { Capabilities, TrainingServer } from '@instar/tinker/port'
 import type { TrainerState } from '../../core/state.ts'
 
-/** The part of a server that makes requests and sends none. */
-export type Preparer = Pick<
-  TrainingServer,
-  | 'prepareForward'
-  | 'prepareForwardBackward'
-  | 'prepareOptimStep'
-  | 'prepareLoad'
-  | 'prepareSave'
-  | 'prepareSaveForSampler'
->
-
 /** Reads turns and blobs; enough to make every request again from the log. */
 export type ReadPorts = { log: Pick<EventLog, 'read'> & EventLog; reader: TurnReader; model: Model }
 

@@ -4,10 +4,11 @@
  */
 import { InstarError, type BatchSealed, type SentRequest, type TrainerScored, type UpdateJournal } from '@instar/events'
 import { sampledUpdate, type SampledUpdate } from '@instar/policy/sampled-update'
+import { forwardBackwardRequests, optimStepRequest, rowFactor } from '@instar/tinker'
 import type { Answer, Prepared, Reduction, RequestKind, ScoreRow, TrainRow } from '@instar/tinker/port'
 import { stepSettings } from '../train-item.ts'
 import { getLogprobs, itemsOf, scoreRow, type RemoteItem } from './items.ts'
-import { capabilitiesOf, type Preparer, type ReadPorts } from './ports.ts'
+import { capabilitiesOf, type ReadPorts } from './ports.ts'
 
 /** Recorded before it is sent. */
 export const unsent = ({ kind, seq, sha256 }: Prepared, of: SentRequest['of'] = 'trained'): SentRequest => ({
@@ -29,18 +30,6 @@ export const referenceRows = (items: readonly RemoteItem[]): ScoreRow[] => [
   ...items.flatMap(({ item: { hintPrompt, completion } }) => (hintPrompt ? [scoreRow(hintPrompt, completion)] : [])),
 ]
 
-/** The factor of a row's advantages under which the server's reduction gives the sum over all tokens of the batch. */
-const reductionFactor = (reduction: Reduction, row: ScoreRow, rows: readonly ScoreRow[]): number => {
-  switch (reduction) {
-    case 'sum':
-      return 1
-    case 'sequence_mean':
-      return row.targets.length * rows.length
-    case 'token_mean':
-      return rows.reduce((sum, { targets }) => sum + targets.length, 0)
-  }
-}
-
 /**
  * Rows whose loss under `importance_sampling`, Σ −exp(lp − logprobs) · advantages, has the gradient Σ gradient · ∇lp at lp =
  * logprobs. Tokens of the prompt have advantage 0.
@@ -52,9 +41,10 @@ const trainRows = (
   reduction: Reduction,
 ): TrainRow[] => {
   const rows = items.map(({ item }) => scoreRow(item.prompt, item.completion))
+  const all = rows.reduce((sum, { targets }) => sum + targets.length, 0)
   return rows.map((row, at) => {
     const before = Array.from({ length: row.targets.length - (now[at]?.length ?? 0) }, () => 0)
-    const factor = reductionFactor(reduction, row, rows)
+    const factor = rowFactor(reduction, row.targets.length, rows.length, all)
     return {
       ...row,
       logprobs: [...before, ...Array.from(now[at] ?? [])],
@@ -128,7 +118,6 @@ export const updateOf = async (
 
 /** The requests of a step: forward and backward passes, then Adam. */
 export const stepRequests = (
-  preparer: Preparer,
   bound: { model: string; capabilities: string },
   seq: number,
   sealed: BatchSealed,
@@ -139,8 +128,8 @@ export const stepRequests = (
   }: { items: readonly RemoteItem[]; now: readonly Float32Array[]; gradients: readonly Float64Array[] },
 ): (Prepared<'forward_backward'> | Prepared<'optim_step'>)[] => {
   const settings = stepSettings(sealed)
-  const rows = trainRows(items, now, gradients, capabilitiesOf(bound).reduction)
-  const passes = preparer.prepareForwardBackward(bound.model, seq, rows)
+  const { wire, reduction } = capabilitiesOf(bound)
+  const passes = forwardBackwardRequests(wire, bound.model, seq, trainRows(items, now, gradients, reduction))
   const adam = {
     learningRate: settings.learningRate,
     beta1: settings.beta1,
@@ -149,5 +138,5 @@ export const stepRequests = (
     weightDecay: 0,
     gradClipNorm: settings.maxGradNorm,
   }
-  return [...passes, preparer.prepareOptimStep(bound.model, seq + passes.length, adam)]
+  return [...passes, optimStepRequest(bound.model, seq + passes.length, adam)]
 }

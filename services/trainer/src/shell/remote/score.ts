@@ -1,6 +1,14 @@
 /** A scoring of a batch's answers: the step that was recorded before is sent, then the forward passes. */
-import { InstarError, updateLine, type BatchState, type SentRequest, type TrainerScored } from '@instar/events'
+import {
+  InstarError,
+  updateLine,
+  type BatchState,
+  type SentRequest,
+  type TrainerBound,
+  type TrainerScored,
+} from '@instar/events'
 import { sampledDivergences } from '@instar/policy/sampled-loss'
+import { forwardRequests } from '@instar/tinker'
 import type { Answer, Prepared, ScoreRow } from '@instar/tinker/port'
 import {
   answerLogprobs,
@@ -12,7 +20,7 @@ import {
   scoreRow,
   type RemoteItem,
 } from './items.ts'
-import type { RemotePorts, RemoteWork } from './ports.ts'
+import { capabilitiesOf, type RemotePorts, type RemoteWork } from './ports.ts'
 import { readReferences, readScored, referenceRows, sent, stepRequests, updateOf } from './requests.ts'
 
 type Scoring = { logprobs: Float32Array[]; requests: SentRequest[] }
@@ -20,12 +28,13 @@ type Scoring = { logprobs: Float32Array[]; requests: SentRequest[] }
 /** Sends forward passes in the order of their seqs; one array of log-probabilities for each row. */
 const forward = async (
   { server, signal }: RemotePorts,
-  model: string,
+  bound: TrainerBound,
   of: SentRequest['of'],
   seq: number,
   rows: readonly ScoreRow[],
 ): Promise<Scoring> => {
-  const prepared = server.prepareForward(model, seq, rows)
+  const model = of === 'trained' ? bound.model : bound.reference
+  const prepared = forwardRequests(capabilitiesOf(bound).wire, model, seq, rows)
   const answers = await Promise.all(prepared.map((one) => server.send(one, signal)))
   return {
     logprobs: answers.flatMap(({ result }) => result.logprobs),
@@ -43,7 +52,7 @@ const sendStep = async (
   const recorded = journal?.requested[pass - 1]?.event.requests
   if (!journal || !recorded?.[0]) throw new InstarError('internal', `batch ${sealed.number} has no request ${pass - 1}`)
   const update = await updateOf(ports, sealed, journal, pass - 1)
-  const prepared: Prepared[] = stepRequests(ports.server, binding.event, recorded[0].seq, sealed, update)
+  const prepared: Prepared[] = stepRequests(binding.event, recorded[0].seq, sealed, update)
   if (prepared.some(({ sha256 }, at) => sha256 !== recorded[at]?.sha256) || prepared.length !== recorded.length)
     throw new InstarError(
       'trainer_seq_used',
@@ -72,10 +81,10 @@ export const score = async (ports: RemotePorts, work: RemoteWork, pass: number):
   const rows = items.map(({ item }) => scoreRow(item.prompt, item.completion))
   const referred = first ? [] : referenceRows(items)
   const [own, reference] = await Promise.all([
-    forward(ports, binding.event.model, 'trained', binding.seq, rows),
+    forward(ports, binding.event, 'trained', binding.seq, rows),
     referred.length === 0
       ? { logprobs: [], requests: [] }
-      : forward(ports, binding.event.reference, 'reference', binding.referenceSeq, referred),
+      : forward(ports, binding.event, 'reference', binding.referenceSeq, referred),
   ])
   const answers = own.logprobs.map((all, at) => answerLogprobs(all, items[at]?.item.completion.length ?? 0))
   const scored = first ? keepAll(items, answers) : keepFinite(items, answers, reference.logprobs)

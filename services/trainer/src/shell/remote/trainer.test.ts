@@ -1,11 +1,24 @@
 /** A trainer on a training server: the records of an update, and its arithmetic against the embedded trainer's. */
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { getBlob } from '@instar/log'
+import type { TrainItem } from '@instar/engine/port'
+import { createTurnReader, getBlob } from '@instar/log'
+import { adapterDistance } from '@instar/policy'
+import { readSafetensors } from '@instar/policy/checkpoints/safetensors'
+import { completionLogprobs, ownLogprobs } from '@instar/policy/forward'
+import { uniform } from '@instar/policy/random'
 import { createRuntime } from '@instar/policy/runtime/runtime'
+import { Trainer } from '@instar/policy/step'
 import { config, exampleItems, exampleWeights } from '../../../../../test/kit/golden/policy/example.ts'
 import { EmbeddedTrainingServer } from '../../../../../test/kit/embedded-training-server.ts'
-import { exampleModel, openLine, startTrainer, untilWaits } from '../../../../../test/kit/remote-line.ts'
+import { stepSettings, trainItem } from '../train-item.ts'
+import {
+  exampleModel,
+  openLine,
+  STEP as STEP_SETTINGS,
+  startTrainer,
+  untilWaits,
+} from '../../../../../test/kit/remote-line.ts'
 
 const runtime = await createRuntime({ config, weights: exampleWeights(), base: 'example', engine: 'onnx', threads: 1 })
 const items = await exampleItems(runtime)
@@ -46,5 +59,181 @@ test('an update is bound, scored, requested and computed, each record before wha
     Array.from({ length: trained.length }, (_, at) => at + 1),
   )
   assert.equal(trained.length, 3 * 3 + 2 * 4 + 2)
+  await started.trainer.stop()
+})
+
+/** Numbers of an adapter, or of Adam's first moments, by tensor name. */
+const tensorsOf = (bytes: Uint8Array): Map<string, number[]> =>
+  new Map([...readSafetensors(bytes, 'x')].map(([name, { data }]) => [name, Array.from(data as Float32Array)]))
+
+/** ‖a − b‖ / ‖b‖ over all tensors. */
+const relative = (a: Map<string, number[]>, b: Map<string, number[]>): number => {
+  let [difference, norm] = [0, 0]
+  assert.deepEqual([...a.keys()].sort(), [...b.keys()].sort())
+  for (const [name, values] of b)
+    values.forEach((value, at) => {
+      difference += ((a.get(name)?.[at] ?? Number.NaN) - value) ** 2
+      norm += value ** 2
+    })
+  return Math.sqrt(difference / norm)
+}
+
+/** A hint under which the model's answer to an item is less likely; else it is dropped. */
+const discouraging = async (): Promise<number[]> => {
+  const logprob = async (item: TrainItem, prompt: readonly number[]): Promise<number> => {
+    const [rows] = await completionLogprobs(runtime, [{ ...item, prompt, temperature: 1, slot: null }])
+    return ownLogprobs(rows as Float32Array, item.completion).reduce((sum, value) => sum + value, 0)
+  }
+  const hinted = items.filter(({ hintPrompt }) => hintPrompt !== null)
+  for (let seed = 1; ; seed++) {
+    const next = uniform(seed)
+    const prompt = Array.from({ length: 12 }, () => Math.floor(next() * config.vocabulary))
+    const gaps = await Promise.all(
+      hinted.map(async (item) => (await logprob(item, prompt)) - (await logprob(item, item.prompt))),
+    )
+    if (gaps.filter((gap) => gap < -0.2).length >= 2) return prompt
+  }
+}
+
+for (const [loss, reduction] of [
+  ['hybrid', 'sum'],
+  ['hybrid', 'sequence_mean'],
+  ['binary', 'token_mean'],
+  ['opd', 'sequence_mean'],
+] as const)
+  test(`${loss} on a server with the reduction ${reduction}: the embedded trainer has the same gradient and adapter`, async () => {
+    const taught = exampleModel(await discouraging())
+    const mixed = items.map((item, at) => ({ ...item, temperature: at % 2 === 0 ? 1 : item.temperature }))
+    const line = await openLine()
+    await line.turns(mixed)
+    const server = new EmbeddedTrainingServer(runtime, { reduction, rowsMax: 4 })
+    // One step, and then three.
+    const settings = { loss, step: { ...STEP_SETTINGS, epochs: 1, klFullAtAdvantage: 0, klWeight: 0.2 } }
+    const started = await startTrainer(line.log, { server }, taught, settings)
+    await untilWaits(started, 'verdict')
+    await started.trainer.stop()
+    const [sealed] = await line.events('BatchSealed')
+    const [computed] = await line.events('UpdateComputed')
+    assert.ok(sealed && computed?.remote)
+    assert.equal(sealed.settings.sampledTokens, 1)
+    assert.equal((computed.figures.opdLoss ?? 0) > 0, loss !== 'binary')
+
+    const reader = createTurnReader(line.log, (turn) => started.trainer.state.turns.turns.get(turn))
+    const same = await Promise.all(sealed.items.map((item) => trainItem({ reader, model: taught }, item, loss)))
+    const embedded = await new Trainer(runtime, 'example').step(
+      same,
+      { ...stepSettings(sealed), alpha: 8, klParentMax: Infinity, klBaseMax: Infinity },
+      { adapter: null, state: null },
+    )
+    const remoteAdam = writeAdamOf(server, computed.remote.statePath)
+    // Adam's first moment after one step is (1 − β1) · gradient.
+    const moments = (bytes: Uint8Array): Map<string, number[]> =>
+      new Map([...tensorsOf(bytes)].filter(([name]) => name.startsWith('first:')))
+    assert.ok(relative(moments(remoteAdam), moments(embedded.state)) < 1e-5)
+    const remote = await getBlob(line.log, computed.adapter, computed.blobsAt)
+    assert.ok(relative(tensorsOf(remote), tensorsOf(embedded.adapter.weights)) < 1e-5)
+    for (const name of ['loss', 'policyLoss', 'opdLoss', 'klLoss', 'gradNorm', 'tokens', 'droppedHints'] as const)
+      assert.ok(Math.abs((computed.figures[name] ?? Number.NaN) - (embedded.figures[name] ?? 0)) < 1e-5, name)
+  })
+
+const writeAdamOf = (server: EmbeddedTrainingServer, path: string): Uint8Array => {
+  const saved = server.saved.get(path)
+  assert.ok(saved)
+  return saved.adam
+}
+
+test('adapters after three steps differ by less than 1e-4 from those of the embedded trainer', async () => {
+  const line = await openLine()
+  await line.turns(items.map((item) => ({ ...item, temperature: 1 })))
+  const server = new EmbeddedTrainingServer(runtime)
+  const started = await startTrainer(line.log, { server }, model, { step: { ...STEP_SETTINGS, epochs: 3 } })
+  await untilWaits(started, 'verdict')
+  await started.trainer.stop()
+  const [[sealed], [computed]] = [await line.events('BatchSealed'), await line.events('UpdateComputed')]
+  assert.ok(sealed && computed)
+  const reader = createTurnReader(line.log, (turn) => started.trainer.state.turns.turns.get(turn))
+  const same = await Promise.all(sealed.items.map((item) => trainItem({ reader, model }, item, sealed.loss)))
+  const bounds = { alpha: 8, klParentMax: Infinity, klBaseMax: Infinity }
+  const none = { adapter: null, state: null }
+  const embedded = await new Trainer(runtime, 'example').step(same, { ...stepSettings(sealed), ...bounds }, none)
+  const remote = await getBlob(line.log, computed.adapter, computed.blobsAt)
+  const moved = adapterDistance(remote, embedded.adapter.weights)
+  assert.ok(moved < 1e-4, `${moved}`)
+})
+
+test('the next batch continues on the same model; after a rejection and after a rollback a new one has the parent’s state', async () => {
+  const line = await openLine()
+  await line.turns(items)
+  const server = new EmbeddedTrainingServer(runtime)
+  const started = await startTrainer(line.log, { server }, model)
+  const next = async (n: number, version: number): Promise<void> => {
+    await line.turns(items, n * 10, version)
+    await untilWaits(started, 'compute')
+    await untilWaits(started, 'verdict')
+  }
+  await untilWaits(started, 'verdict')
+  await line.verdict(true)
+  await untilWaits(started, 'turns')
+  await next(1, 1)
+  assert.equal((await line.events('TrainerBound')).length, 1)
+  await line.verdict(false)
+  await untilWaits(started, 'turns')
+  await next(2, 1)
+  const [first, second, third] = await line.events('UpdateComputed')
+  const bound = await line.events('TrainerBound')
+  assert.deepEqual(
+    bound.map(({ epoch, statePath, parent }) => [epoch, statePath, parent.version]),
+    [
+      [1, null, 0],
+      [2, first?.remote?.statePath, 1],
+    ],
+  )
+  assert.equal(server.saved.has(second?.remote?.statePath ?? ''), false, 'the checkpoint of the rejected update')
+  await line.verdict(true)
+  await line.rollback(1)
+  await untilWaits(started, 'turns')
+  await next(3, 1)
+  const [, , last] = await line.events('TrainerBound')
+  assert.deepEqual([last?.statePath, last?.parent.version], [first?.remote?.statePath, 1])
+  assert.ok(third)
+  await started.trainer.stop()
+})
+
+test('checkpoints of the newest versions stay on the server, as many as keepStates', async () => {
+  const line = await openLine()
+  const server = new EmbeddedTrainingServer(runtime)
+  const started = await startTrainer(line.log, { server }, model, { keepStates: 2 })
+  for (let n = 0; n < 4; n++) {
+    await line.turns(items, n * 10, n)
+    await untilWaits(started, 'verdict')
+    await line.verdict(true)
+    await untilWaits(started, 'turns')
+  }
+  const paths = (await line.events('UpdateComputed')).map(({ remote }) => remote?.statePath ?? '')
+  assert.deepEqual(
+    paths.map((path) => server.saved.has(path)),
+    [false, false, true, true],
+  )
+  await started.trainer.stop()
+})
+
+test('a step beyond the bound of the KL is the last of its batch, and the next batch has a smaller learning rate', async () => {
+  const line = await openLine()
+  await line.turns(items)
+  const server = new EmbeddedTrainingServer(runtime)
+  const config = { step: { ...STEP_SETTINGS, epochs: 3, learningRate: 0.02, klParentMax: 1e-3, klBaseMax: 10 } }
+  const started = await startTrainer(line.log, { server }, model, config)
+  await untilWaits(started, 'verdict')
+  const [computed] = await line.events('UpdateComputed')
+  assert.equal(computed?.figures.steps, 1)
+  assert.ok((computed?.figures.klParent ?? 0) > 1e-3)
+  await line.verdict(true)
+  await untilWaits(started, 'turns')
+  await line.turns(items, 10, 1)
+  await untilWaits(started, 'compute')
+  await untilWaits(started, 'verdict')
+  const rates = (await line.events('BatchSealed')).map(({ settings }) => settings.learningRate)
+  assert.equal(rates[0], 0.02)
+  assert.ok((rates[1] ?? 1) < 0.02 && (rates[1] ?? 0) >= 0.005, `${rates[1]}`)
   await started.trainer.stop()
 })

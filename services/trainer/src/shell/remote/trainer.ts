@@ -139,7 +139,7 @@ const request = async (
     bound: binding.id,
     model: binding.event.model,
     pass,
-    requests: stepRequests(ports.server, binding.event, binding.seq, sealed, update).map((one) => unsent(one)),
+    requests: stepRequests(binding.event, binding.seq, sealed, update).map((one) => unsent(one)),
     figures: { ...update.figures },
     at: ports.now(),
   }
