@@ -90,12 +90,23 @@ type StoredPaths = { folder: string; home: string; sockets: string; uid?: number
 const readPaths = (folder: string): StoredPaths | undefined => {
   const file = join(folder, 'place.json')
   if (!existsSync(file)) return undefined
-  const paths = JSON.parse(readFileSync(file, 'utf8')) as StoredPaths
-  if (paths.folder !== folder) return undefined
+  const paths = parsePaths(readFileSync(file, 'utf8'))
+  if (paths?.folder !== folder) return undefined
   const valid = [paths.home, paths.sockets].every(
     (path) => existsSync(path) && lstatSync(path).isDirectory() && isOwnUser(lstatSync(path).uid),
   )
   return valid ? paths : undefined
+}
+
+/** Undefined for what a power failure has left of the file. */
+const parsePaths = (text: string): StoredPaths | undefined => {
+  try {
+    const paths = JSON.parse(text) as Partial<StoredPaths> | null
+    const isComplete = [paths?.folder, paths?.home, paths?.sockets].every((path) => typeof path === 'string')
+    return isComplete ? (paths as StoredPaths) : undefined
+  } catch {
+    return undefined
+  }
 }
 
 const socketFits = (sockets: string): boolean => Buffer.byteLength(join(sockets, `.s.PGSQL.${PORT}`)) <= ADDRESS_BYTES

@@ -24,6 +24,7 @@ import { promisify } from 'node:util'
 import { InstarError } from '@instar/events/errors'
 import { writeAccess } from './access.ts'
 import type { Binaries } from './binaries.ts'
+import { LINE_PREFIX } from './damage.ts'
 import { NOBODY, ownData, PORT, type ServerPaths } from './server-paths.ts'
 import { ADMIN } from './roles.ts'
 
@@ -65,6 +66,8 @@ const SETTINGS: Record<string, string> = {
   // One sync of the file system after a crash instead of one per file.
   ...(process.platform === 'linux' ? { recovery_init_sync_method: 'syncfs' } : {}),
   log_checkpoints: 'off',
+  // With the SQLSTATE of each error, which damage.ts reads.
+  log_line_prefix: LINE_PREFIX,
   log_min_error_statement: 'panic',
 }
 
@@ -124,6 +127,12 @@ export const initialise = async (binaries: Binaries, paths: ServerPaths): Promis
   rmSync(paths.data, { recursive: true, force: true })
   renameSync(temporary, paths.data)
   return true
+}
+
+/** Removes the data folder once no server runs in it. */
+export const removeData = async (paths: ServerPaths): Promise<void> => {
+  await noServerRuns(paths)
+  rmSync(paths.data, { recursive: true, force: true })
 }
 
 /** The process id in postmaster.pid, if that process is running and is the server of this folder. */

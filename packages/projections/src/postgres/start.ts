@@ -1,12 +1,13 @@
 /** The PostgreSQL server of the read model: embedded, started and restarted by Instar, or external, by its URL. */
-import { rmSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
+import { InstarError } from '@instar/events/errors'
 import type { ClientConfig } from 'pg'
 import { findBinaries } from './binaries.ts'
+import { isDamage, reportedDamage } from './damage.ts'
 import { existingPaths, makePaths, PORT, type ServerPaths } from './server-paths.ts'
 import { databaseUrl, READER, readerOf, readerPasswordOf, type ReaderLogin } from './reader.ts'
 import { OWNER, prepareRoles, type LoginAs } from './roles.ts'
-import { initialise, liveServer, serve, type Server } from './server.ts'
+import { initialise, liveServer, removeData, serve, type Server } from './server.ts'
 
 /** `readerPassword`: the password with which the owner creates the reader on an external server. */
 export type DatabaseConnection = Readonly<ClientConfig & { readerPassword?: string }>
@@ -40,25 +41,45 @@ export type StartOptions = {
 /** Throws `no_postgres` if there are no PostgreSQL programs, and `postgres_failed` if the server does not start. */
 export const startPostgres = async (options: StartOptions): Promise<Postgres> => {
   if (options.url) return externalServer(options.url, options.readerPassword ?? null)
+  try {
+    return await embeddedServer(options)
+  } catch (cause) {
+    if (cause instanceof InstarError) throw cause
+    const message = `The PostgreSQL server of ${options.folder} cannot be used: ${(cause as Error).message}.`
+    throw new InstarError('postgres_failed', message, { folder: options.folder }, { cause })
+  }
+}
+
+const embeddedServer = async (options: StartOptions): Promise<Postgres> => {
   const paths = makePaths(options.folder)
   const binaries = findBinaries(paths, options.bin)
-  const created = await initialise(binaries, paths)
-  let server = await serve(binaries, paths).catch(async (error: Error) => {
-    if (created) throw error
-    options.logLine?.(`${error.message}\nRecreating the database; it is refilled from the log.`)
-    rmSync(paths.data, { recursive: true, force: true })
+  const as = loginAs(paths)
+  const prepared = async (): Promise<Server> => {
+    const started = await serve(binaries, paths)
+    try {
+      await prepareRoles(as, as(OWNER, 'postgres'))
+      return started
+    } catch (error) {
+      await started.stop()
+      throw error
+    }
+  }
+  const recreated = async (why: string): Promise<Server> => {
+    options.logLine?.(`${why}\nRecreating the database; it is refilled from the log.`)
+    await removeData(paths)
     await initialise(binaries, paths)
-    return serve(binaries, paths)
-  })
+    return prepared()
+  }
+  const created = await initialise(binaries, paths)
+  const damage = created ? undefined : reportedDamage(paths)
+  let server = await (damage === undefined
+    ? prepared().catch((error: Error) => {
+        if (created || !(isDamage(error) || error instanceof InstarError)) throw error
+        return recreated(error.message)
+      })
+    : recreated(`In its last run PostgreSQL found damaged data: ${damage}`))
   const stopping = new AbortController()
   const postgres = describe(paths)
-  try {
-    const as = loginAs(paths)
-    await prepareRoles(as, as(OWNER, 'postgres'))
-  } catch (error) {
-    await server.stop()
-    throw error
-  }
 
   const keepAlive = async (): Promise<void> => {
     for (;;) {
