@@ -12,8 +12,8 @@ import type { VersionHistory } from './versions.ts'
 const MEASURED = 5
 
 /**
- * The scored turns that wait for a batch. Turns of earlier batches are looked up in those that were sealed since the
- * oldest usable version was published.
+ * The scored turns that wait for a batch. Turns of earlier batches are looked up in those that were sealed on the oldest
+ * usable version or a later one: no other batch has turns of it. Times do not tell, since a clock may be set back.
  */
 const pendingTurns = async (
   config: Config,
@@ -23,8 +23,9 @@ const pendingTurns = async (
 ): Promise<number> => {
   if (!hasLog(config)) return 0
   const versions = usableVersions(weights, staleness)
-  const since = weights.versions.get(versions.at(-1)!)?.at ?? 0
-  const sealed = own.map((batch) => batch.sealed).filter(({ at }) => at >= since)
+  const oldest = versions.at(-1)!
+  const since = weights.versions.get(oldest)?.at ?? 0
+  const sealed = own.map((batch) => batch.sealed).filter(({ parent }) => parent.version >= oldest)
   const spent = new Set(sealed.flatMap(({ items, dropped }) => [...items, ...dropped].map(({ turn }) => turn)))
   return withLog(config, (log) => countPending(log, { policy: POLICY, versions: new Set(versions), since, spent }))
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { encodeEvent, schemaTexts, type ScoresEvent } from '@instar/events'
+import { encodeEvent, schemaTexts, type Event, type ScoresEvent } from '@instar/events'
 import { openEmbeddedLog, openMemoryLog, type EventLog } from '@instar/log'
 import { logFolder } from '@instar/process'
 import { folder, instar } from '../../test/kit/cli.ts'
@@ -99,5 +99,54 @@ test('`versions` counts the turns that a batch can use: a reward that was withdr
   await log.close()
   const { code, out } = await instar(['versions'], { INSTAR_DATA: data })
   assert.equal(code, 0)
+  assert.match(out, /waits for scored turns: 1 of 16/)
+})
+
+test('`versions` knows the turns of batches that were sealed after the clock was set back', async () => {
+  const data = folder()
+  const log = await openEmbeddedLog({ folder: logFolder({ data }), schemas: schemaTexts() })
+  const sealed = {
+    type: 'BatchSealed',
+    prev: '',
+    policy: 'policy',
+    number: 1,
+    parent: { version: 0, adapter: null, state: null },
+    items: [],
+    dropped: [{ turn: 'a', reason: 'not_usable' }],
+    baselines: [],
+    seed: 7,
+    loss: 'hybrid',
+    settings: {},
+    at: 3 * HOUR,
+  } satisfies Event
+  const batch = encodeEvent(sealed)
+  const failed = {
+    type: 'UpdateFailed',
+    prev: batch.id,
+    policy: 'policy',
+    batch: batch.id,
+    number: 1,
+    reason: 'update_not_finite: x',
+    at: 3 * HOUR,
+  } satisfies Event
+  const started = {
+    type: 'LineStarted',
+    prev: '',
+    policy: 'policy',
+    mode: 'live',
+    base: { name: 'm', sha256: 'x' },
+    parent: null,
+    settings: {},
+    at: 10 * HOUR,
+  } satisfies Event
+  await log.append([
+    encodeEvent(started),
+    encodeEvent(scored('a', 0, 10 * HOUR)),
+    encodeEvent(scored('b', 0, 2 * HOUR)),
+    batch,
+    encodeEvent(failed),
+  ])
+  await log.close()
+  const { out } = await instar(['versions'], { INSTAR_DATA: data })
   assert.match(out, /waits for scored turns: 1 of 16/)
 })

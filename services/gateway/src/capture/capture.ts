@@ -39,7 +39,11 @@ export class Capture {
 
   /** The error of the last failed append while it is recent. A broken log stays refused. */
   refusal(): InstarError | null {
-    return this.refused && this.now() < this.refused.until ? this.refused.error : null
+    if (!this.refused) return null
+    const { until, error } = this.refused
+    const left = until - this.now()
+    // More than REFUSED_MS: the clock was set back.
+    return left > 0 && (left <= REFUSED_MS || until === Infinity) ? error : null
   }
 
   /** Throws if the log refuses records or too many answers wait for it. */
@@ -70,7 +74,7 @@ export class Capture {
 
   /** `awaited`: a failure is reported to a client. */
   private async appendWithRetries(append: () => Promise<unknown>, awaited = true): Promise<void> {
-    const until = this.now() + this.patienceMs
+    let until = this.now() + this.patienceMs
     this.running += 1
     try {
       for (let wait = FIRST_WAIT_MS; ; wait = Math.min(2 * wait, LONGEST_WAIT_MS)) {
@@ -85,6 +89,7 @@ export class Capture {
             this.onBroken(error)
           }
           if (!(error instanceof InstarError) || !error.retryable) throw error
+          until = Math.min(until, this.now() + this.patienceMs)
           if (this.now() + wait > until) {
             this.refused = { until: this.now() + REFUSED_MS, error }
             throw error

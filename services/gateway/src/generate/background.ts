@@ -117,7 +117,9 @@ export class Background {
 
   private tokens(): number {
     const { tokensPerHour } = this.settings
-    return Math.min(tokensPerHour, this.budget.tokens + (tokensPerHour * (this.ports.now() - this.budget.at)) / HOUR_MS)
+    // Negative where the clock was set back.
+    const elapsed = Math.max(0, this.ports.now() - this.budget.at)
+    return Math.min(tokensPerHour, this.budget.tokens + (tokensPerHour * elapsed) / HOUR_MS)
   }
 }
 

@@ -36,7 +36,9 @@ export class Breaker {
   /** Is the model to be asked about a turn at `now`? While the fallback judges, true once in `retryMs`. */
   asks(now: number): boolean {
     if (this.#down === null) return true
-    if (now - this.#triedAt < this.#settings.retryMs) return false
+    const since = now - this.#triedAt
+    // Negative where the clock was set back.
+    if (since >= 0 && since < this.#settings.retryMs) return false
     this.#triedAt = now
     return true
   }

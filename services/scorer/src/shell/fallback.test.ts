@@ -73,6 +73,18 @@ test('after six failed attempts the reactions judge judges, and the model again 
   assert.equal(lines.filter((line) => /in force again/u.test(line)).length, 1)
 })
 
+test('the model is tried again when the clock was set back', async (t) => {
+  const server = await startServer(t)
+  const { clock, say } = rig(server.url)
+  clock.now = 1_000_000
+  server.does = 'fail'
+  assert.deepEqual(await say('Thanks!'), [1, 'reactions'])
+  server.does = 'good'
+  clock.now = 0
+  await say('Thanks!')
+  assert.deepEqual(await say('Thanks!'), [1, 'llm'])
+})
+
 test('without the fallback a judge that fails costs every turn', async (t) => {
   const server = await startServer(t)
   server.does = 'fail'
