@@ -106,10 +106,17 @@ const LISTENER_NOT_FOUND = 72
 const apiKeys = require('kafkajs/src/protocol/requests/apiKeys.js') as { Produce: number }
 const { requests } = require('kafkajs/src/protocol/requests/index.js') as { requests: { Produce: object } }
 
+const { createErrorFromCode } = require('kafkajs/src/protocol/error.js') as {
+  createErrorFromCode(code: number): Error
+}
+
 /** The first version with record batches of magic 2. */
 const MIN_PRODUCE_VERSION = 3
 
-/** Sends a produce request encoded by `encodeProduce`, through kafkajs. Throws the first error of the response. */
+/**
+ * Sends a produce request encoded by `encodeProduce`, through kafkajs. The error codes of partitions are in the response:
+ * kafkajs would throw the first and drop the acknowledgements of the others.
+ */
 export const produce = async (broker: Broker, request: ProduceRequest): Promise<ProduceResponse> => {
   const { acks, timeout } = request
   const protocol = broker.lookupRequest(apiKeys.Produce, requests.Produce)({ acks, timeout, topicData: [] })
@@ -119,11 +126,14 @@ export const produce = async (broker: Broker, request: ProduceRequest): Promise<
     )
   const body = encodeProduce(request)
   const response = await broker.connectionPool.send({
-    ...protocol,
+    response: { ...protocol.response, parse: (response: object) => response },
     request: { ...protocol.request, encode: () => Promise.resolve({ buf: body, buffer: body }) },
   })
   return response as ProduceResponse
 }
+
+/** kafkajs's error of a code; undefined for 0. */
+export const errorOfCode = (code: number): Error | undefined => (code === 0 ? undefined : createErrorFromCode(code))
 
 const silent = {
   info: nothing,

@@ -2,9 +2,9 @@
  * The producer id and sequence numbers of an idempotent producer, and its produce requests. Format and rules are those
  * of KIP-98: the broker recognizes a repeated batch by id and sequence number and responds with its offset.
  */
-import { produce, type Cluster } from './client.ts'
+import { errorOfCode, produce, type Cluster } from './client.ts'
 import { byTopic, splitByLeader } from './fetch.ts'
-import type { ProducerBatch, QueuedRecord } from './producer-batch.ts'
+import type { ProducerBatch, QueuedRecord, Refusal } from './producer-batch.ts'
 
 /** Sequence numbers are 31-bit and wrap to 0. */
 const SEQUENCES = 2 ** 31
@@ -24,13 +24,14 @@ export class ProduceSession {
   }
 
   /**
-   * Sends one request to each leader and marks batches without a leader. Empties the batches that were acknowledged;
-   * throws the first error after all requests have settled.
+   * Sends one request to each leader, and marks batches without a leader as blocked. Empties the batches that were
+   * acknowledged and returns those that a broker refused; throws the first failure of a request once all have settled.
    */
-  async send(cluster: Cluster, batches: readonly ProducerBatch[], onWritten: OnWritten): Promise<void> {
+  async send(cluster: Cluster, batches: readonly ProducerBatch[], onWritten: OnWritten): Promise<Refusal[]> {
     const identity = this.#identity ?? (await this.#newIdentity(cluster))
     const { leaders, leaderless } = splitByLeader(cluster, batches)
-    for (const batch of batches) batch.leaderless = leaderless.includes(batch)
+    for (const batch of batches) batch.blocked = leaderless.includes(batch) ? 'no leader' : undefined
+    const refusals: Refusal[] = []
     const outcomes = await Promise.allSettled(
       [...leaders].map(async ([nodeId, ofLeader]) => {
         const broker = await cluster.findBroker({ nodeId })
@@ -48,15 +49,19 @@ export class ProduceSession {
           })),
         })
         for (const { topicName, partitions } of topics) {
-          for (const { partition, baseOffset } of partitions) {
+          for (const { partition, errorCode, baseOffset } of partitions) {
             const batch = ofLeader.find((sent) => sent.topic === topicName && sent.partition === partition)
-            if (batch) this.#acknowledged(batch, Number(baseOffset), onWritten)
+            if (!batch) continue
+            const error = errorOfCode(errorCode)
+            if (error) refusals.push({ batch, error })
+            else this.#acknowledged(batch, Number(baseOffset), onWritten)
           }
         }
       }),
     )
     const failed = outcomes.find((outcome) => outcome.status === 'rejected')
     if (failed) throw failed.reason
+    return refusals
   }
 
   async #newIdentity(cluster: Cluster): Promise<{ producerId: string; producerEpoch: number }> {

@@ -24,8 +24,13 @@ export type AppendCall = {
 }
 /** `index`: of the record in its call. `bytes`: of key and value. */
 export type QueuedRecord = OutgoingRecord & { call: AppendCall; index: number; bytes: number }
-/** Records of one partition that are sent as one record batch, with consecutive sequence numbers. */
-export type ProducerBatch = TopicPartition & { records: QueuedRecord[]; leaderless?: boolean }
+/**
+ * Records of one partition that are sent as one record batch, with consecutive sequence numbers. `blocked`: why the
+ * partition took no records at the last attempt.
+ */
+export type ProducerBatch = TopicPartition & { records: QueuedRecord[]; blocked?: string | undefined }
+/** The error that a broker returned for one batch of a request. */
+export type Refusal = { batch: ProducerBatch; error: Error }
 
 /** The broker does not know the producer id, or not its latest batch: a new id is required. */
 export const NEW_ID_REQUIRED = new Set([
@@ -42,6 +47,13 @@ export const NOT_RETRYABLE = new Set([
   'INVALID_RECORD',
   'CORRUPT_MESSAGE',
   'POLICY_VIOLATION',
+])
+/** The broker is not, or not yet, the leader: newer metadata name another. */
+export const STALE_LEADER = new Set([
+  'NOT_LEADER_FOR_PARTITION',
+  'LEADER_NOT_AVAILABLE',
+  'FENCED_LEADER_EPOCH',
+  'UNKNOWN_TOPIC_OR_PARTITION',
 ])
 /** The records are stored, but the broker no longer has their offset. */
 export const DUPLICATE = 'DUPLICATE_SEQUENCE_NUMBER'

@@ -3,8 +3,8 @@
  *
  * - The log chooses the partition, so that a retry writes to the same one.
  * - At most one produce request per leader is in flight; later calls wait in a bounded queue. Batches whose partition
- *   has no leader, or is fenced by a read, wait in their own order (waiting-batches.ts) without blocking other
- *   partitions.
+ *   has no leader, too few in-sync replicas or another error of its own, or is fenced by a read, wait in their own order
+ *   (waiting-batches.ts) without blocking other partitions.
  * - A batch that the response does not acknowledge is sent again before any later record of its partition.
  * - After a failure all requests settle, the connections are closed, and the same batches are sent again with the same
  *   producer id and sequence numbers, so that the broker recognizes duplicates. If the broker rejects the id, a new one
@@ -21,10 +21,12 @@ import {
   DUPLICATE,
   NEW_ID_REQUIRED,
   NOT_RETRYABLE,
+  STALE_LEADER,
   type OutgoingRecord,
   type ProducerBatch,
   type QueuedRecord,
   type QueueLimits,
+  type Refusal,
 } from './producer-batch.ts'
 import { EncodeError } from './record-batch.ts'
 import { kafkaBackoff } from './retry.ts'
@@ -92,7 +94,7 @@ export class Producer {
       const records = await this.#queue.prepare(this.#queue.take(), this.#ending.signal)
       const free = batchesOf(records).filter((batch) => !this.#waiting.holdIfBlocked(batch))
       const due = this.#waiting.takeDue()
-      if (due.some(({ leaderless }) => leaderless))
+      if (due.some(({ blocked }) => blocked !== undefined))
         await this.#connection.use((cluster) => cluster.refreshMetadata()).catch(() => undefined)
       await this.#write([...due, ...free])
     }
@@ -100,53 +102,67 @@ export class Producer {
     this.#drained?.()
   }
 
-  /** Resolves when every record of the batches is written, rejected, or waits for a leader. Never rejects. */
+  /** Resolves when every record of the batches is written, rejected, or waits for its partition. Never rejects. */
   async #write(batches: readonly ProducerBatch[]): Promise<void> {
     let left = batches.filter((batch) => !this.#waiting.holdBehindReturned(batch))
     const backoff = kafkaBackoff()
     let reported = false
-    while (left.length > 0) {
+    for (let attempt = 1; left.length > 0; attempt++) {
       if (this.#ending.signal.aborted) return this.#queue.failAll(left, unavailable(CLOSED_BEFORE_WRITTEN))
-      const before = left.length
       let failure: unknown
+      const before = left.length
       try {
-        left = this.#holdLeaderless(await this.#request(left))
+        const refusals = await this.#connection.use((cluster) =>
+          this.#session.send(cluster, left, (batch, records, base) => this.#written(batch, records, base)),
+        )
+        failure = await this.#settle(refusals, attempt)
+        left = this.#holdBlocked(left.filter(({ records }) => records.length > 0))
       } catch (cause) {
         failure = cause
         left = left.filter(({ records }) => records.length > 0)
       }
       if (left.length === 0) break
-      const error = kafkaError(failure)
-      if (failure instanceof EncodeError || (error !== undefined && NOT_RETRYABLE.has(error)))
-        return this.#divide(left, failure)
-      if (error === DUPLICATE && left.length === 1)
-        return this.#queue.failAll(left, unavailable('the broker has these records, but no longer their offsets'))
-      if (error === DUPLICATE) return this.#divide(left, failure)
-      if (error !== undefined && NEW_ID_REQUIRED.has(error)) this.#session.reset()
+      if (failure instanceof EncodeError) return this.#divide(left, failure)
       if (failure !== undefined && !reported)
         this.#logLine(`Kafka does not accept records (${messageOf(failure)}); ${this.#queue.unwritten} are waiting`)
       reported ||= failure !== undefined
-      if (left.length > 0 && (failure !== undefined || left.length === before)) await backoff.wait(this.#ending.signal)
+      if (failure !== undefined || left.length === before) await backoff.wait(this.#ending.signal)
     }
     if (reported) this.#logLine('Kafka accepts records again')
   }
 
-  /** Sends the batches and returns those that were not acknowledged. Throws the first error. */
-  async #request(batches: readonly ProducerBatch[]): Promise<ProducerBatch[]> {
-    await this.#connection.use((cluster) =>
-      this.#session.send(cluster, batches, (batch, records, baseOffset) => this.#written(batch, records, baseOffset)),
-    )
-    return batches.filter(({ records }) => records.length > 0)
+  /**
+   * Handles what brokers refused, each partition on its own: records that never succeed are found and rejected, other
+   * batches are sent again at once or marked as blocked. Returns the error after which a batch is sent again at once.
+   */
+  async #settle(refusals: readonly Refusal[], attempt: number): Promise<unknown> {
+    let failure: unknown
+    for (const { batch, error } of refusals) {
+      const code = kafkaError(error) ?? ''
+      if (NOT_RETRYABLE.has(code)) {
+        const records = batch.records.splice(0)
+        await this.#divide([{ topic: batch.topic, partition: batch.partition, records }], error)
+      } else if (code === DUPLICATE)
+        this.#queue.failAll([{ records: batch.records.splice(0) }], unavailable(OFFSETS_UNKNOWN))
+      else if (NEW_ID_REQUIRED.has(code)) {
+        this.#session.reset()
+        failure ??= error
+      } else if (STALE_LEADER.has(code) && attempt <= LEADER_TRIES) {
+        failure ??= error
+        await this.#connection.use((cluster) => cluster.refreshMetadata()).catch(() => undefined)
+      } else batch.blocked = messageOf(error)
+    }
+    return failure
   }
 
-  /** Queues the batches whose partition has no leader, reports them, and returns the others. */
-  #holdLeaderless(batches: readonly ProducerBatch[]): ProducerBatch[] {
-    const leaderless = batches.filter((batch) => batch.leaderless)
-    if (leaderless.length > 0 && this.#waiting.returnLeaderless(leaderless)) {
-      const names = leaderless.map(({ topic, partition }) => `${topic} ${partition}`).join(', ')
-      this.#logLine(`${names}: no leader; appends to it wait, other partitions are written`)
+  /** Queues the batches whose partition takes no records, reports them, and returns the others. */
+  #holdBlocked(batches: readonly ProducerBatch[]): ProducerBatch[] {
+    for (const [why, blocked] of Map.groupBy(batches, (batch) => batch.blocked)) {
+      if (why === undefined || !this.#waiting.returnBlocked(blocked)) continue
+      const names = blocked.map(({ topic, partition }) => `${topic} ${partition}`).join(', ')
+      this.#logLine(`${names}: ${why}; appends to it wait, other partitions are written`)
     }
-    return batches.filter((batch) => !batch.leaderless)
+    return batches.filter((batch) => batch.blocked === undefined)
   }
 
   #written(batch: ProducerBatch, records: QueuedRecord[], baseOffset: number): void {
@@ -186,6 +202,9 @@ const batchesOf = (records: readonly QueuedRecord[]): ProducerBatch[] =>
     records: ofPartition,
   }))
 
+/** Attempts with newer metadata before a partition counts as blocked. */
+const LEADER_TRIES = 3
+const OFFSETS_UNKNOWN = 'the broker has these records, but no longer their offsets'
 const CLOSED_BEFORE_WRITTEN = 'the log was closed before the brokers acknowledged the records'
 const unavailable = (reason: string): InstarError =>
   new InstarError('log_unavailable', `the log cannot be written: ${reason}`)

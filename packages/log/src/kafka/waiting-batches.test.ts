@@ -35,7 +35,7 @@ describe('batches that cannot be sent', () => {
     const [head, rest, later, last] = [batch(3), batch(3), batch(3), batch(3)]
     assert.equal(waiting.holdBehindReturned(head), false)
     assert.deepEqual(
-      [waiting.returnLeaderless([head]), waiting.returnLeaderless([batch(4)])],
+      [waiting.returnBlocked([head]), waiting.returnBlocked([batch(4)])],
       [true, true],
       'each partition without a leader is reported',
     )
@@ -45,12 +45,12 @@ describe('batches that cannot be sent', () => {
     assert.deepEqual(waiting.takeDue(), [], 'the batch is sent again after the retry delay')
     await waiting.untilDue()
     assert.equal(waiting.takeDue()[0], head)
-    assert.equal(waiting.returnLeaderless([head]), false, 'the partition is reported once')
+    assert.equal(waiting.returnBlocked([head]), false, 'the partition is reported once')
     await waiting.untilDue()
     const sent: ProducerBatch[] = []
     while (!waiting.empty) sent.push(...waiting.takeDue().filter(({ partition }) => partition === 3))
     assert.deepEqual(sent, [head, rest, later, last])
     waiting.answered(head)
-    assert.equal(waiting.returnLeaderless([head]), true, 'after a response the partition is reported again')
+    assert.equal(waiting.returnBlocked([head]), true, 'after a response the partition is reported again')
   })
 })

@@ -1,18 +1,18 @@
 /**
- * Batches that a producer cannot send yet, queued by partition in the order of their appends: the partition has no
- * leader, or a read of it (a fence) has not determined its end yet. Batches of other partitions are not delayed.
+ * Batches that a producer cannot send yet, queued by partition in the order of their appends: the partition takes
+ * none (no leader, too few in-sync replicas), or a read of it (a fence) has not determined its end yet. Batches of other partitions are not delayed.
  */
 import { sleep } from '../backoff.ts'
 import type { TopicPartition } from './fetch.ts'
 import type { ProducerBatch } from './producer-batch.ts'
 
-/** Milliseconds between two attempts to write to a partition without a leader. */
-const RETRY_LEADERLESS_MS = 500
+/** Milliseconds between two attempts to write to a blocked partition. */
+const RETRY_BLOCKED_MS = 500
 
 /** `fenced`: a read that started before the append has not determined its end yet. */
 type WaitingBatch = { batch: ProducerBatch; fenced: boolean }
 /** `returned`: the number of batches at the head that were put back since one was taken. */
-type PartitionQueue = { waiting: WaitingBatch[]; returned: number; leaderless: boolean }
+type PartitionQueue = { waiting: WaitingBatch[]; returned: number; blocked: boolean }
 
 const nameOf = ({ topic, partition }: TopicPartition): string => `${topic}/${partition}`
 
@@ -20,9 +20,9 @@ export class WaitingBatches {
   readonly #queues = new Map<string, PartitionQueue>()
   /** Reads in progress by partition. Batches appended after their start are not sent before they settle. */
   readonly #fences = new Map<string, Set<Promise<unknown>>>()
-  /** Partitions reported as leaderless. */
+  /** Partitions reported as blocked. */
   readonly #reported = new Set<string>()
-  /** When leaderless partitions are tried again, by `performance.now()`. */
+  /** When blocked partitions are tried again, by `performance.now()`. */
   #retryAt = 0
   #woken = Promise.withResolvers<void>()
 
@@ -73,21 +73,21 @@ export class WaitingBatches {
   }
 
   /**
-   * Puts back batches whose partition has no leader, before the waiting ones. Returns whether one is not reported yet.
+   * Puts back batches whose partition is blocked, before the waiting ones. Returns whether one is not reported yet.
    */
-  returnLeaderless(batches: readonly ProducerBatch[]): boolean {
+  returnBlocked(batches: readonly ProducerBatch[]): boolean {
     const unreported = batches.some((batch) => !this.#reported.has(nameOf(batch)))
     for (const batch of batches) {
       const queue = this.#queueOf(nameOf(batch))
       queue.waiting.splice(queue.returned++, 0, { batch, fenced: false })
-      queue.leaderless = true
+      queue.blocked = true
       this.#reported.add(nameOf(batch))
     }
-    this.#retryAt = performance.now() + RETRY_LEADERLESS_MS
+    this.#retryAt = performance.now() + RETRY_BLOCKED_MS
     return unreported
   }
 
-  /** A partition acknowledged a batch: if it loses its leader again, that is reported again. */
+  /** A partition acknowledged a batch: if it is blocked again, that is reported again. */
   answered(partition: TopicPartition): void {
     if (this.#reported.size > 0) this.#reported.delete(nameOf(partition))
   }
@@ -98,8 +98,8 @@ export class WaitingBatches {
     let woken = false
     while (!woken && !this.empty && this.#due().length === 0) {
       const waited = new AbortController()
-      const leaderless = [...this.#queues.values()].some((queue) => queue.leaderless)
-      const retry = leaderless
+      const blocked = [...this.#queues.values()].some((queue) => queue.blocked)
+      const retry = blocked
         ? sleep(Math.max(1, Math.ceil(this.#retryAt - performance.now())), waited.signal)
         : new Promise<never>(() => undefined)
       woken = await Promise.race([this.#woken.promise.then(() => true), retry.then(() => false)])
@@ -112,7 +112,7 @@ export class WaitingBatches {
     return this.#due().map(([name, queue]) => {
       const { batch } = queue.waiting.shift()!
       queue.returned = 0
-      queue.leaderless = false
+      queue.blocked = false
       if (queue.waiting.length === 0) this.#queues.delete(name)
       return batch
     })
@@ -126,14 +126,14 @@ export class WaitingBatches {
   }
 
   #queueOf(name: string): PartitionQueue {
-    const queue = this.#queues.get(name) ?? { waiting: [], returned: 0, leaderless: false }
+    const queue = this.#queues.get(name) ?? { waiting: [], returned: 0, blocked: false }
     this.#queues.set(name, queue)
     return queue
   }
 
   #due(): [string, PartitionQueue][] {
     return [...this.#queues].filter(
-      ([, { waiting, leaderless }]) => !waiting[0]!.fenced && (!leaderless || performance.now() >= this.#retryAt),
+      ([, { waiting, blocked }]) => !waiting[0]!.fenced && (!blocked || performance.now() >= this.#retryAt),
     )
   }
 }
