@@ -7,7 +7,7 @@ import type { EventLog, LogRecord, Offsets } from '@instar/log/port'
 import type { Snapshot } from '@instar/log/snapshots/snapshot'
 import type { SnapshotStore } from '@instar/log/snapshots/store'
 import { initialProjection, project, PROJECTED } from './project.ts'
-import { noRows, type ProjectedRows } from './rows.ts'
+import { noRows, RowBytes, type ProjectedRows } from './rows.ts'
 import { stateVersion, storedProjection } from './stored.ts'
 import { RestartError, type DatabaseSession } from './database-session.ts'
 import { NewerBuildError, partitionKey, type Advance, type Mark, type Partition } from './sink.ts'
@@ -21,6 +21,9 @@ export type Pass = {
   /** Resolves if the pass must be repeated; rejects if the log cannot be followed. */
   done: Promise<'restart'>
 }
+
+/** Estimated bytes of rows after which a transaction is written with fewer than `batch` records. */
+export const MOST_BYTES = 8 << 20
 
 /** Whether the error requires a new pass (or standby) and is not fatal. */
 const requiresRestart = (error: unknown): boolean => error instanceof RestartError || error instanceof NewerBuildError
@@ -41,6 +44,7 @@ export const startPass = async ({ log, session, marks, batch, linger, group, sna
   const state = snapshot ? storedProjection(snapshot) : initialProjection()
   const discarded = noRows()
   let rows = noRows()
+  let size = new RowBytes()
   let reached = new Map<string, Partition & Mark>()
   let pending = 0
   let timer: NodeJS.Timeout | undefined
@@ -107,6 +111,7 @@ export const startPass = async ({ log, session, marks, batch, linger, group, sna
     if (pending === 0) return writing
     const [out, to] = [rows, [...reached.values()]]
     rows = noRows()
+    size = new RowBytes()
     reached = new Map()
     pending = 0
     return queue(() => writeRows(out, to))
@@ -125,7 +130,8 @@ export const startPass = async ({ log, session, marks, batch, linger, group, sna
     add(rows)
     reached.set(partitionKey(at), { topic: at.topic, partition: at.partition, next: at.offset + 1, last: at.id })
     pending += 1
-    if (pending >= batch) {
+    size.measure(rows)
+    if (pending >= batch || size.bytes >= MOST_BYTES) {
       const before = writing
       void flush().catch(() => undefined)
       return before

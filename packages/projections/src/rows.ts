@@ -11,6 +11,29 @@ export const noRows = (): ProjectedRows => ({
   next_states: [],
 })
 
+/** Estimates the memory of collected rows. */
+export class RowBytes {
+  readonly #measured = new Map<string, number>()
+  bytes = 0
+
+  /** Adds the rows that were added since the last call. */
+  measure(rows: ProjectedRows): void {
+    for (const [name, list] of Object.entries(rows)) {
+      for (let i = this.#measured.get(name) ?? 0; i < list.length; i++) this.bytes += bytesOf(list[i]!)
+      this.#measured.set(name, list.length)
+    }
+  }
+}
+
+/** Of a column: its name in JSON and a number. */
+const COLUMN_BYTES = 32
+
+const bytesOf = (row: object): number =>
+  Object.values(row).reduce((sum: number, value: unknown) => {
+    if (typeof value === 'string') return sum + COLUMN_BYTES + value.length
+    return sum + (typeof value === 'object' && value !== null ? JSON.stringify(value).length : COLUMN_BYTES)
+  }, 0)
+
 /** The first and the last millisecond of the years 1 to 9999, which PostgreSQL reads as `timestampOf` writes them. */
 const FIRST = Date.parse('0001-01-01T00:00:00.000Z')
 const LAST = Date.parse('9999-12-31T23:59:59.999Z')

@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { encodeEvent, written } from '@instar/events/codec'
+import { openMemoryLog } from '@instar/log'
+import { scored, turn } from '../../../test/kit/projected-history.ts'
+import type { DatabaseSession } from './database-session.ts'
+import { MOST_BYTES, startPass } from './pass.ts'
+import type { Sink } from './sink.ts'
+
+const MIB = 1 << 20
+
+test('a transaction is bounded in bytes as in records, and memory holds two', async () => {
+  const log = openMemoryLog()
+  const record = (i: number, hint: string) =>
+    encodeEvent(scored(turn({ session: 's', name: `${i}`, says: '' }), 1, { hint: written(hint) }))
+  for (let i = 0; i < 40; i++) await log.append([record(i, 'x'.repeat(MIB))])
+  for (let i = 40; i < 1040; i++) await log.append([record(i, 'short')])
+  const sizes: { records: number; bytes: number }[] = []
+  const sink = {
+    async write(rows, advances) {
+      const bytes = JSON.stringify(rows).length
+      sizes.push({ records: advances.reduce((sum, { from, to }) => sum + to.next - from.next, 0), bytes })
+      return true
+    },
+  } as Pick<Sink, 'write'> as Sink
+  const session: DatabaseSession = {
+    onBroken: () => undefined,
+    use: (work) => work(sink),
+    close: async () => undefined,
+  }
+  const pass = await startPass({
+    log,
+    session,
+    marks: new Map(),
+    batch: 500,
+    linger: 60_000,
+    group: 'test',
+    snapshots: undefined,
+  })
+  await pass.caughtUp()
+  await pass.stop()
+  assert.equal(
+    sizes.reduce((sum, { records }) => sum + records, 0),
+    1040,
+  )
+  assert.ok(
+    sizes.every(({ bytes }) => bytes < MOST_BYTES + 2 * MIB),
+    sizes.map(({ bytes }) => bytes).join(),
+  )
+  assert.ok(sizes.length >= 7 && sizes.length <= 9, 'small records share transactions of 500')
+})
