@@ -4,9 +4,10 @@
  */
 import { InstarError } from '@instar/events/errors'
 import { FLOW, TOPICS, type Topic } from '@instar/events/flow'
-import { closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
+import { accessSync, closeSync, constants, existsSync, mkdirSync, openSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { pathToFileURL } from 'node:url'
 import { blockTable, fillBlocks } from './blocks.ts'
 import { restrictMode } from '../permissions.ts'
 import type { PartitionCounts } from '../partition.ts'
@@ -159,7 +160,7 @@ export const openWriting = (
 export const openReading = (folder: string): DatabaseSync => {
   let db: DatabaseSync | undefined
   try {
-    db = new DatabaseSync(logFile(folder), { readOnly: true, timeout: 5000 })
+    db = openFile(logFile(folder))
     checkFormat(db, folder)
     addMissingTables(db)
     checkFirstOffsets(db)
@@ -167,6 +168,26 @@ export const openReading = (folder: string): DatabaseSync => {
   } catch (cause) {
     db?.close()
     throw cause instanceof InstarError ? cause : unreadable(folder, cause)
+  }
+}
+
+/**
+ * On a read-only file system SQLite cannot create the index of the write-ahead log, which a log that was closed in order
+ * does not need: nobody can write to it there, so it is read as immutable.
+ */
+const openFile = (file: string): DatabaseSync => {
+  const isImmutable = isReadOnly(dirname(file)) && !existsSync(`${file}-wal`)
+  const path = pathToFileURL(file)
+  if (isImmutable) path.searchParams.set('immutable', '1')
+  return new DatabaseSync(isImmutable ? path : file, { readOnly: true, timeout: 5000 })
+}
+
+const isReadOnly = (folder: string): boolean => {
+  try {
+    accessSync(folder, constants.W_OK)
+    return false
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EROFS'
   }
 }
 
