@@ -1,4 +1,4 @@
-import { initialTurns, InstarError, foldTurns, decodeReadable, type Logged, type TurnsEvent } from '@instar/events'
+import { InstarError } from '@instar/events'
 import { openModel, startLearning, type EngineChoice } from '@instar/policy'
 import { logTarget } from '@instar/process'
 import type { ReplayOptions, ReplayProgress, ReplayReport } from '@instar/trainer'
@@ -6,6 +6,7 @@ import { streamAdmin } from '../admin-client.ts'
 import { command, UsageError, type CommandContext } from '../command.ts'
 import type { Config } from '../config.ts'
 import { parseLearnEngine } from '../engine.ts'
+import { readTurns } from '../folded-turns.ts'
 import { learningSettings } from '../learning-settings.ts'
 import { openWritable, POLICY } from '../log-access.ts'
 import { progressBar } from '../progress-bar.ts'
@@ -33,26 +34,22 @@ const replayInProcess = async function* (
   signal: AbortSignal,
 ): AsyncGenerator<ReplayLine> {
   const log = await openWritable(config)
+  const closers: (() => Promise<void>)[] = [() => log.close()]
   try {
-    const turns = initialTurns()
-    for await (const records of log.read('turns'))
-      for (const record of records.flatMap((one) => decodeReadable(one) ?? []))
-        foldTurns(turns, record as Logged<TurnsEvent>)
+    const { turns, close } = await readTurns(log, null, await log.ends(['turns']))
+    closers.push(close)
     const [model, learner] = await Promise.all([
       openModel(config.model),
       startLearning({ model: config.model, engine }),
     ])
-    try {
-      yield* runReplay(
-        { log, learner, model, policy: POLICY, turns, scorer: learningSettings(config).scorer },
-        options,
-        signal,
-      )
-    } finally {
-      await learner.close()
-    }
+    closers.push(() => learner.close())
+    yield* runReplay(
+      { log, learner, model, policy: POLICY, turns, scorer: learningSettings(config).scorer },
+      options,
+      signal,
+    )
   } finally {
-    await log.close()
+    for (const close of closers.reverse()) await close()
   }
 }
 

@@ -15,6 +15,7 @@ export class Overflow {
   readonly #calls: WaitingCall[] = []
   records = 0
   bytes = 0
+  commits = 0
 
   get first(): WaitingCall | undefined {
     return this.#calls[0]
@@ -24,6 +25,7 @@ export class Overflow {
     this.#calls.push(call)
     this.records += call.records
     this.bytes += call.bytes
+    this.commits += call.records === 0 ? 1 : 0
   }
 
   shift(): WaitingCall | undefined {
@@ -31,6 +33,7 @@ export class Overflow {
     if (!call) return undefined
     this.records -= call.records
     this.bytes -= call.bytes
+    this.commits -= call.records === 0 ? 1 : 0
     return call
   }
 }

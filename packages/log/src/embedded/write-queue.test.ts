@@ -61,3 +61,23 @@ test('large appends at the same time are written in order, and leave no memory w
     Array.from({ length: 13 * 24 }, (_, i) => i % 24),
   )
 })
+
+test('commits that wait are as bounded as records', async (t) => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'instar-queue-'))
+  const log = await openEmbeddedLog({ folder, schemas: { 'Any.v1': '"bytes"' }, queue: { records: 4 } })
+  t.after(async () => {
+    await log.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+  const [position] = await log.append([record('a', 1)])
+  const subscription = await log.subscribe({ topics: ['blobs'], group: 'g', from: 'start', handle: () => undefined })
+  const large = log.append([record('b', 5 * MIB)])
+  const commits = await Promise.allSettled(Array.from({ length: 9 }, () => subscription.commit([position!])))
+  assert.deepEqual(
+    commits.map((one) => (one.status === 'fulfilled' ? 'written' : (one.reason as { code: string }).code)),
+    [...Array<string>(4).fill('written'), ...Array<string>(5).fill('log_full')],
+  )
+  await large
+  await subscription.commit([position!])
+  await subscription.stop()
+})

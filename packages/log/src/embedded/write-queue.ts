@@ -13,6 +13,7 @@ import { Overflow, type WaitingCall } from './overflow.ts'
 import type { WrittenCall } from './recent-records.ts'
 import type { Failed, FromWriter, ToWriter, WriterData } from './messages.ts'
 
+/** `records`: also of the commits that wait. `bytes`: of payloads. */
 export type QueueLimits = { records: number; bytes: number }
 
 export class WriteQueue {
@@ -110,6 +111,7 @@ export class WriteQueue {
   commit(group: string, positions: readonly Position[]): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#check()
+      this.#checkCommits()
       const committed = positions.map(({ topic, partition, offset }) => ({ topic, partition, offset }))
       const addTo = ({ commits }: Batch): void => void commits.push({ group, positions: committed, resolve, reject })
       this.#add({ records: 0, bytes: 0, framed: 0, addTo, reject })
@@ -152,6 +154,12 @@ export class WriteQueue {
         bytes: waitingBytes,
       })
     }
+  }
+
+  #checkCommits(): void {
+    const waiting = this.#writing.commits.length + this.#waiting.commits.length + this.#overflow.commits
+    if (waiting >= this.#limits.records)
+      throw new InstarError('log_full', `${waiting} commits are waiting to be written`, { commits: waiting })
   }
 
   /**

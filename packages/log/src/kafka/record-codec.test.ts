@@ -6,6 +6,7 @@ import type { KafkaRecord } from './client.ts'
 import { RecordCodec } from './record-codec.ts'
 import { SchemaTable, type SchemaRow } from './schema-rows.ts'
 import { fingerprintOf } from './schema-names.ts'
+import { MAX_HEADER_LENGTH } from './schema-header.ts'
 import { FixedIds } from './schemas.ts'
 import { topicNames } from './topics.ts'
 
@@ -73,6 +74,15 @@ test('unknown headers cause a limited number of reads of the schemas', async () 
   state.now += 10_000
   for (let i = 0; i < 100; i++) await decode(record(i, header(2000 + i)))
   assert.equal(state.reads, 102, 'one more for each five seconds')
+})
+
+test('a header that is longer than any of Instar is malformed, since headers are cached', async () => {
+  const { state, decode } = codecOf()
+  const longest = `${'X'.repeat(MAX_HEADER_LENGTH - 20)}.v1 0123456789abcdef`
+  assert.equal(longest.length, MAX_HEADER_LENGTH)
+  assert.equal((await decode(record(7, longest)))?.schema, longest.slice(0, -17))
+  assert.equal(await decode(record(8, `X${longest}`)), undefined)
+  assert.equal(state.reads, 1)
 })
 
 test('a schema of a newer build is found after many unknown headers', async () => {

@@ -23,8 +23,12 @@ export const schemaHeaderOf = ({ headers }: KafkaRecord): string | undefined => 
   return Buffer.isBuffer(value) ? value.toString('utf8') : ''
 }
 
+/** Characters of a header at most, since readers cache headers and another program may write any. */
+export const MAX_HEADER_LENGTH = 256
+
 /** Null if the header is malformed. */
 export const parseSchemaHeader = (header: string): NamedSchema | null => {
+  if (header.length > MAX_HEADER_LENGTH) return null
   const [, schema, fingerprint] = /^([A-Za-z_][\w.]*\.v[1-9]\d*) ([0-9a-f]{16})$/.exec(header) ?? []
   return schema && fingerprint ? { schema, fingerprint } : null
 }

@@ -36,6 +36,7 @@ export type SnapshotSettings = {
   file?: (name: string) => FoldFile
 }
 
+export type FoldedRecord = Pick<Logged, 'topic' | 'partition' | 'offset' | 'id'>
 type PartitionPosition = { next: number; id: string }
 
 /** A snapshot may be delayed by the flush of the one before it until this many times `records` are unsaved. */
@@ -136,7 +137,7 @@ export class Snapshot {
    * Call it after folding a record. If it returns a promise, the next record must not be folded before it resolves.
    * `beforeSave` is awaited before the snapshot includes the record.
    */
-  after({ topic, partition, offset, id }: Logged, beforeSave?: () => Promise<void>): Promise<void> | undefined {
+  after({ topic, partition, offset, id }: FoldedRecord, beforeSave?: () => Promise<void>): Promise<void> | undefined {
     let partitions = this.#positions.get(topic)
     if (!partitions) this.#positions.set(topic, (partitions = new Map()))
     partitions.set(partition, { next: offset + 1, id })

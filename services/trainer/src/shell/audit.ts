@@ -8,7 +8,7 @@ import {
   type VersionRejected,
 } from '@instar/events'
 import {
-  openSnapshots,
+  openTemporaryTables,
   storedByPolicy,
   storedBySession,
   storedScores,
@@ -19,9 +19,6 @@ import {
   type LogRecord,
   type Snapshot,
 } from '@instar/log'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { evolveAudit, type AuditState, type Difference, type Sealing, type Series } from '../core/audit.ts'
 
 /** Malformed records (`bad_record`), which every service skips. `first`: the first of them. */
@@ -40,10 +37,6 @@ export type Audit = {
 
 /** Limit of `Unreadable.first`. */
 const MAX_NAMED = 20
-/** Records after which changed entries are written to the file. */
-const RECORDS = 2_000
-/** Recently used entries in memory. */
-const ROOM = 2_000
 
 const series = <T>(table: Table<string, T>): Series<T> => {
   let length = 0
@@ -93,27 +86,10 @@ export const throwIfAborted = (signal: AbortSignal | undefined): void => {
  * when it throws.
  */
 export const readAudit = async (log: EventLog, policy: string, signal?: AbortSignal): Promise<Audit> => {
-  const folder = await mkdtemp(join(tmpdir(), 'instar-audit-')).catch((cause: Error) => {
-    throw temporaryFileError(cause.message, cause)
-  })
-  let fault: string | null = null
-  const logLine = (line: string): void => {
-    fault ??= line
-  }
-  const snapshot = openSnapshots(folder, { records: RECORDS, cacheWeight: ROOM, logLine }).of('audit', 'audit')
-  const close = async (): Promise<void> => {
-    await snapshot.close({ save: false })
-    await rm(folder, { recursive: true, force: true })
-  }
-  const throwOnFault = (): void => {
-    if (fault !== null) throw temporaryFileError(fault)
-  }
+  const { snapshot, afterFold, close } = await openTemporaryTables(log)
   const unreadable: Unreadable = { records: 0, first: [] }
   try {
-    await snapshot.open(log)
-    throwOnFault()
     const state = storedAudit(snapshot, policy)
-    const afterFold: Audit['afterFold'] = (logged) => snapshot.after(logged)?.then(throwOnFault)
     const audit: Audit = { state, broken: null, unreadable, afterFold, close }
     // Ends of referring topics are read before those of the topics that they refer to, so no reference is missing.
     const to = await log.ends(['updates', 'weights', 'scores', 'turns'])
@@ -132,14 +108,6 @@ export const readAudit = async (log: EventLog, policy: string, signal?: AbortSig
     throw error
   }
 }
-
-const temporaryFileError = (what: string, cause?: unknown): InstarError =>
-  new InstarError(
-    'no_temporary_file',
-    `the temporary file of the audit in ${tmpdir()} cannot be written: ${what}`,
-    {},
-    { cause },
-  )
 
 /** Folds one record or skips a malformed one. Returns the reason why reading stops at this record, otherwise null. */
 const fold = async ({ state, unreadable, afterFold }: Audit, record: LogRecord): Promise<Difference | null> => {
