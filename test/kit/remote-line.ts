@@ -21,6 +21,7 @@ import {
 import { openMemoryLog, type EventLog, type MemoryLog } from '@instar/log'
 import type { LearningEngine, Model, TrainItem } from '@instar/engine/port'
 import { createTrainer, trainerConfig, type Trainer } from '@instar/trainer'
+import type { Metrics } from '@instar/process'
 import type { TrainingServer } from '@instar/tinker/port'
 import { exampleSettings } from './golden/policy/example.ts'
 import { SCRIPTED_MODEL } from './scripted-learner.ts'
@@ -202,7 +203,7 @@ export type Started = { trainer: Trainer; fatal: Error[] }
 /** Starts a trainer on the line: of a server, or embedded. */
 export const startTrainer = async (
   log: EventLog,
-  engine: { server: TrainingServer; name?: string } | { learner: LearningEngine },
+  engine: ({ server: TrainingServer; name?: string } | { learner: LearningEngine }) & { metrics?: Metrics },
   model: Model,
   config: Record<string, unknown> = {},
 ): Promise<Started> => {
@@ -213,7 +214,14 @@ export const startTrainer = async (
       ? { server: engine.server, remote: { trainer: engine.name ?? 't1', baseModel: null } }
       : { learner: engine.learner }
   const trainer = createTrainer(
-    { log, model, now, onFatal: (error: Error) => void fatal.push(error), ...given },
+    {
+      log,
+      model,
+      now,
+      onFatal: (error: Error) => void fatal.push(error),
+      ...given,
+      ...(engine.metrics ? { metrics: engine.metrics } : {}),
+    },
     trainerConfig.parse({ batchSize: 10, batchMax: 10, step: { ...step, epochs: 2 }, ...config }),
   )
   await trainer.start()

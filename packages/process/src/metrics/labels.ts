@@ -40,6 +40,9 @@ export const TRAINER_WAITS = [
   'share',
   'append',
   'compute',
+  'trainer_lost',
+  'trainer_full',
+  'trainer_state_lost',
   'other',
 ] as const
 export const PUBLISHER_WAITS = [
