@@ -284,6 +284,7 @@ export class ScriptedTinker {
     await this.behaviour.before?.(job)
     while (
       this.behaviour.inOrder &&
+      this.server &&
       job.seq !== null &&
       job.seq > 1 &&
       !this.models.get(job.model)?.loaded?.ran.has(job.seq - 1)

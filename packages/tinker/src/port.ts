@@ -6,7 +6,8 @@
  * one's result and refuses other bytes (`trainer_seq_used`). Exceptions stand at `send`.
  *
  * The requests of one model have seqs 1, 2, 3, … without gaps: a server may hold a request back until all earlier ones
- * arrived. Requests run in the order of their seqs; gradients add up until `optim_step`.
+ * arrived. A request that was refused when it was handed in (`trainer_refused` with a status in its details) has not used
+ * its seq. Requests run in the order of their seqs; gradients add up until `optim_step`.
  */
 import type { ErrorCode } from '@instar/events/errors'
 
@@ -121,6 +122,8 @@ export type Capabilities = {
   repeatable: boolean
   /** A row with one advantage too few is refused. (The client checks lengths itself.) */
   checksLengths: boolean
+  /** A new model that loaded a saved state gives the log-probs of the saved one. */
+  resumes: boolean
   /** A request without a key is refused. */
   requiresKey: boolean
 }

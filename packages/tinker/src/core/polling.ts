@@ -3,7 +3,6 @@
  */
 import type { InstarError } from '@instar/events/errors'
 import { parseJsonObject } from '@instar/events/json'
-import type { RequestKind } from '../port.ts'
 import { failure, isTransient, messageIn, quoted, refusal } from './refusals.ts'
 
 /** One response; `status` 0: there was none (`text`: why). `tookMs`: how long it took. */
@@ -49,7 +48,7 @@ const resubmit = (polled: Polled, polling: Polling, error: InstarError): Next =>
     ? { do: 'resubmit', polling: { ...polling, resubmitted: polling.resubmitted + 1 } }
     : { do: 'fail', error }
 
-export const afterPoll = (url: string, kind: RequestKind | 'create_model', polled: Polled, polling: Polling): Next => {
+export const afterPoll = (url: string, kind: string, polled: Polled, polling: Polling): Next => {
   const { status, text } = polled
   const refused = (): InstarError => refusal(url, `the result of ${kind}`, status, text)
   if (status === 408) return again(polled, polling)

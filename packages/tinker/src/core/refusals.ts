@@ -1,7 +1,6 @@
 /** What a response that is no success means, by its status, its body and the words that servers use. */
 import { InstarError, type ErrorCode } from '@instar/events/errors'
 import { isJsonObject, parseJsonObject } from '@instar/events/json'
-import type { RequestKind } from '../port.ts'
 
 /** Characters of a server's message in an error. */
 const QUOTED_CHARS = 300
@@ -39,12 +38,7 @@ const withKey = (status: number): string =>
   status === 401 || status === 403 ? ' (INSTAR_TRAINER_KEY is missing or wrong)' : ''
 
 /** The error of a request that ran and failed. `category` `user`: it would fail again. */
-export const failure = (
-  url: string,
-  kind: RequestKind | 'create_model',
-  message: string,
-  category: string,
-): InstarError =>
+export const failure = (url: string, kind: string, message: string, category: string): InstarError =>
   new InstarError(
     codeOfWords(message) ?? (category === 'user' ? 'trainer_refused' : 'trainer_failed'),
     `${url}: ${kind} failed: ${quoted(message)}`,

@@ -12,7 +12,7 @@ import { wait } from './wait.ts'
 /** Milliseconds. `submitMs`: of all tries to hand in a request. `resultMs`: until its result is there. */
 export type Patience = { submitMs: number; resultMs: number }
 
-export type Kind = RequestKind | 'create_model' | 'unload_model'
+export type Kind = RequestKind | 'create_model' | 'unload_model' | 'sample'
 
 /** `sent`: what was accepted. `body`: of the response to the request itself. */
 export type Accepted = { requestId: string; body: JsonObject }
@@ -131,7 +131,7 @@ export class Futures {
     let polling: Polling = NO_POLLS
     for (;;) {
       const { polled, response } = await this.#poll(request, accepted.requestId, signal)
-      const next = afterPoll(this.#http.url, request.kind as RequestKind, polled, polling)
+      const next = afterPoll(this.#http.url, request.kind, polled, polling)
       if (next.do === 'fail') throw next.error
       if (next.do === 'read' && response) {
         const { bytes, contentType } = response
@@ -163,7 +163,7 @@ export class Futures {
         body,
         contentType: JSON_TYPE,
         // SkyRL gives passes as protobuf whatever is accepted; others follow the header.
-        accept: request.contentType === PROTOBUF ? PROTOBUF : JSON_TYPE,
+        accept: request.contentType === PROTOBUF || request.kind === 'sample' ? PROTOBUF : JSON_TYPE,
         limitMs: this.#http.limits.pollMs,
         maxBytes: resultBytesMax(request),
         signal,

@@ -36,6 +36,7 @@ type Request = {
   limitMs?: number
   maxBytes?: number
   signal?: AbortSignal
+  withoutKey?: boolean
 }
 
 /** Of all responses but the results of passes and archives. */
@@ -82,20 +83,22 @@ export class TinkerHttp {
   }
 
   /** Throws NoResponse; InstarError `trainer_mismatch` for more than `maxBytes`, and the signal's reason. */
-  async send({ method, path, body, contentType, accept, limitMs, maxBytes, signal }: Request): Promise<HttpResponse> {
+  async send(request: Request): Promise<HttpResponse> {
+    const { method, path, body, contentType, accept, limitMs, maxBytes, signal, withoutKey = false } = request
     const headers: Record<string, string> = { accept: accept ?? 'application/json' }
     if (contentType !== undefined) headers['content-type'] = contentType
-    if (this.#key !== null) headers['x-api-key'] = this.#key
+    if (this.#key !== null && !withoutKey) headers['x-api-key'] = this.#key
     return this.#within(`${this.url}${path}`, limitMs ?? this.limits.answerMs, maxBytes ?? BYTES_MAX, signal, (limit) =>
       this.#pool.request({ method, path: `${this.#prefix}${path}`, headers, body: body ?? null, signal: limit }),
     )
   }
 
-  /** GET of an address that the server named, without the key. Redirects are returned, not followed. */
+  /** GET of an address that the server named; with the key only at its own origin. Redirects are not followed. */
   async fetch(url: URL, maxBytes: number, signal?: AbortSignal): Promise<HttpResponse> {
+    const headers = this.#key !== null && url.origin === new URL(this.url).origin ? { 'x-api-key': this.#key } : {}
     // A signed address is a secret: the error names its host alone.
     return this.#within(url.host, this.limits.archiveMs, maxBytes, signal, (limit) =>
-      requestOnce(url, { method: 'GET', signal: limit, headersTimeout: 0, bodyTimeout: 0 }),
+      requestOnce(url, { method: 'GET', headers, signal: limit, headersTimeout: 0, bodyTimeout: 0 }),
     )
   }
 

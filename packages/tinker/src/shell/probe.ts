@@ -1,11 +1,289 @@
-import type { Capabilities, TrainingServer } from '../port.ts'
-import type { Futures } from './futures.ts'
+/** Finds out how a server computes and what it checks, by training models of its own (core/probing.ts has the arithmetic). */
+import { InstarError } from '@instar/events/errors'
+import { isJsonObject, parseJsonObject } from '@instar/events/json'
+import {
+  clipFor,
+  descent,
+  FIRST_RATE,
+  isClipped,
+  LOSSES,
+  nextRate,
+  PROBE_ROWS,
+  RATES_MAX,
+  reductionOf,
+  rise,
+  sameLogprobs,
+  SCENARIOS,
+  scenarioRows,
+  SHORT,
+  type Scenario,
+} from '../core/probing.ts'
+import { parsePath } from '../core/paths.ts'
+import { messageOf, readFields } from '../core/protobuf.ts'
+import { JSON_TYPE, lossRequests } from '../core/requests.ts'
+import type { Capabilities, Prepared, Reduction, RequestKind, Results, TrainingServer } from '../port.ts'
+import type { Futures, Outgoing } from './futures.ts'
 import type { TinkerHttp } from './http.ts'
 
+type Options = { base: string; rank: number }
+/** Log-probs of a resumed model may differ by this much, in nats: a server may save in 16 bits. */
+const RESUME_TOLERANCE = 0.01
+
+class Probe {
+  readonly #server: TrainingServer
+  readonly #futures: Futures
+  readonly #http: TinkerHttp
+  readonly #options: Options
+  readonly #signal: AbortSignal | undefined
+  readonly #models: string[] = []
+  #session = ''
+  #model = ''
+  #seq = 0
+  #gradNorm = false
+
+  constructor(server: TrainingServer, futures: Futures, http: TinkerHttp, options: Options, signal?: AbortSignal) {
+    this.#server = server
+    this.#futures = futures
+    this.#http = http
+    this.#options = options
+    this.#signal = signal
+  }
+
+  async run(): Promise<Capabilities> {
+    const server = this.#server
+    const { product, version, models } = await server.hello(this.#signal)
+    this.#session = await server.openSession(this.#signal)
+    try {
+      this.#model = await this.#create()
+      const { rate, risen } = await this.#rate()
+      const reduction = await this.#reduction(rate, risen)
+      const clipped = await this.#rise('alone', rate, clipFor(rate, risen, reduction))
+      const repeatable = await this.#repeatable()
+      const name = 'probe'
+      const sampler = await this.#send(server.prepareSaveForSampler(this.#model, this.#next(), name))
+      const adapter = await server.archive(sampler.path, this.#options.base, this.#signal)
+      const resumes = await this.#resumes(name)
+      const checksLengths = await this.#checksLengths()
+      const losses = await this.#losses()
+      const promptLogprobs = await this.#promptLogprobs()
+      await server.delete(sampler.path, this.#signal)
+      return {
+        product,
+        version,
+        wire: server.wire,
+        models,
+        reduction,
+        gradClip: isClipped(risen, clipped),
+        gradNorm: this.#gradNorm,
+        losses,
+        alpha: adapter.alpha,
+        targets: adapter.targets,
+        promptLogprobs,
+        samplerPath: parsePath(sampler.path).kind === null ? 'plain' : 'typed',
+        repeatable,
+        checksLengths,
+        resumes,
+        requiresKey: await this.#requiresKey(),
+      }
+    } finally {
+      // A server that fails here fails again where it matters.
+      await Promise.allSettled(this.#models.map((model) => server.unload(model, this.#signal)))
+      server.endSession(this.#session)
+    }
+  }
+
+  async #create(): Promise<string> {
+    const { base, rank } = this.#options
+    const modelSeq = this.#models.length
+    const { model } = await this.#server.createModel(this.#session, { base, rank, seed: 7, modelSeq }, this.#signal)
+    this.#models.push(model)
+    return model
+  }
+
+  #next(): number {
+    this.#seq += 1
+    return this.#seq
+  }
+
+  async #send<K extends RequestKind>(request: Prepared<K>): Promise<Results[K]> {
+    return (await this.#server.send(request, this.#signal)).result
+  }
+
+  async #score(): Promise<Float32Array[]> {
+    const [request] = this.#server.prepareForward(this.#model, this.#next(), PROBE_ROWS)
+    return request ? (await this.#send(request)).logprobs : []
+  }
+
+  /** One step on a scenario; nats by which SHORT's log-probs rose. */
+  async #rise(scenario: Scenario, rate: number, gradClipNorm = 0): Promise<number> {
+    const before = await this.#score()
+    const passes = this.#server.prepareForwardBackward(this.#model, this.#next(), scenarioRows(scenario, before))
+    const step = this.#server.prepareOptimStep(this.#model, this.#next(), descent(rate, gradClipNorm))
+    const passed = passes.map((pass) => this.#send(pass))
+    const [{ gradNorm }] = await Promise.all([this.#send(step), ...passed])
+    this.#gradNorm ||= gradNorm !== null
+    return rise(before, await this.#score())
+  }
+
+  /** A rate with which one step raises the log-probs by a measurable part of a nat. */
+  async #rate(): Promise<{ rate: number; risen: number }> {
+    let rate = FIRST_RATE
+    for (let attempt = 0; attempt < RATES_MAX; attempt++) {
+      const risen = await this.#rise('alone', rate)
+      const next = nextRate(rate, risen)
+      if (next === null) return { rate, risen }
+      rate = next
+    }
+    throw new InstarError(
+      'trainer_mismatch',
+      `${this.#server.url}: ${RATES_MAX} steps along the gradient, with rates up to ${rate}, did not raise the log-probs of the row trained on`,
+    )
+  }
+
+  /** Each scenario between two measurements of `alone`, whose mean it is held to: the weights move a little. */
+  async #reduction(rate: number, risen: number): Promise<Reduction> {
+    const shares = { alone: 1 } as Record<Scenario, number>
+    let alone = risen
+    for (const scenario of (Object.keys(SCENARIOS) as Scenario[]).filter((one) => one !== 'alone')) {
+      const found = await this.#rise(scenario, rate)
+      const again = await this.#rise('alone', rate)
+      shares[scenario] = found / ((alone + again) / 2)
+      alone = again
+    }
+    return reductionOf(shares)
+  }
+
+  /** The same request again, then others under its seq. */
+  async #repeatable(): Promise<boolean> {
+    const seq = this.#next()
+    const [request] = this.#server.prepareForward(this.#model, seq, PROBE_ROWS)
+    const [other] = this.#server.prepareForward(this.#model, seq, [SHORT])
+    if (!request || !other) return false
+    const first = await this.#server.send(request, this.#signal)
+    const second = await this.#server.send(request, this.#signal)
+    if (first.requestId !== second.requestId) return false
+    return this.#isRefused(this.#send(other), 'trainer_seq_used')
+  }
+
+  /** Whether a call fails with the code; other failures are the caller's. */
+  async #isRefused(call: Promise<unknown>, ...codes: string[]): Promise<boolean> {
+    try {
+      await call
+      return false
+    } catch (error) {
+      if (!(error instanceof InstarError) || !codes.includes(error.code)) throw error
+      // What was refused when it was handed in has not used its seq, and no later one may run before it.
+      if (error.code === 'trainer_refused' && error.details['status'] !== undefined) this.#seq -= 1
+      return true
+    }
+  }
+
+  async #resumes(name: string): Promise<boolean> {
+    const server = this.#server
+    const before = await this.#score()
+    const { path } = await this.#send(server.prepareSave(this.#model, this.#next(), name))
+    const trained = this.#model
+    const fresh = await this.#create()
+    await this.#send(server.prepareLoad(fresh, 1, path, { optimizer: true }))
+    const [request] = server.prepareForward(fresh, 2, PROBE_ROWS)
+    const after = request ? (await this.#send(request)).logprobs : []
+    this.#model = trained
+    await server.delete(path, this.#signal)
+    return sameLogprobs(before, after, RESUME_TOLERANCE)
+  }
+
+  async #checksLengths(): Promise<boolean> {
+    const inputs = { target_tokens: SHORT.targets, logprobs: SHORT.targets.map(() => -1), advantages: [0, 0] }
+    return this.#isRefused(this.#pass('importance_sampling', inputs), 'trainer_refused', 'trainer_failed')
+  }
+
+  async #losses(): Promise<string[]> {
+    const accepted: string[] = []
+    const zeros = SHORT.targets.map(() => 0)
+    for (const loss of LOSSES) {
+      const inputs: Record<string, readonly number[]> =
+        loss === 'cross_entropy' ? { weights: zeros } : { logprobs: SHORT.targets.map(() => -1), advantages: zeros }
+      const call = this.#pass(loss, { target_tokens: SHORT.targets, ...inputs })
+      if (!(await this.#isRefused(call, 'trainer_refused', 'trainer_failed'))) accepted.push(loss)
+    }
+    return accepted
+  }
+
+  /** A pass without checks of its own. */
+  async #pass(
+    loss: string,
+    inputs: { target_tokens: readonly number[]; [name: string]: readonly number[] },
+  ): Promise<void> {
+    const data = [{ tokens: SHORT.tokens, inputs }]
+    const [request] = lossRequests(this.#server.wire, 'forward_backward', this.#model, this.#next(), loss, data)
+    if (request) await this.#send(request)
+  }
+
+  async #promptLogprobs(): Promise<Capabilities['promptLogprobs']> {
+    const body = {
+      session_id: this.#session,
+      sampling_session_seq_id: 0,
+      base_model: this.#options.base,
+      type: 'create_sampling_session',
+    }
+    const path = '/api/v1/create_sampling_session'
+    const response = await this.#futures.ask('create_sampling_session', { method: 'POST', path, body }, this.#signal)
+    const session = parseJsonObject(this.#http.textOf(response))?.['sampling_session_id']
+    if (response.status !== 200 || typeof session !== 'string') return 'none'
+    const tokens = SHORT.tokens
+    const bytes = new TextEncoder().encode(
+      JSON.stringify({
+        sampling_session_id: session,
+        seq_id: 1,
+        num_samples: 1,
+        prompt: { chunks: [{ type: 'encoded_text', tokens }] },
+        sampling_params: { max_tokens: 1, temperature: 1, top_k: -1, top_p: 1, seed: 1 },
+        prompt_logprobs: true,
+        topk_prompt_logprobs: 0,
+        type: 'sample',
+      }),
+    )
+    const request: Outgoing = {
+      kind: 'sample',
+      path: '/api/v1/asample',
+      bytes,
+      contentType: JSON_TYPE,
+      repeatable: true,
+    }
+    try {
+      const { bytes: result, contentType } = await this.#futures.run(session, request, this.#signal)
+      const count = contentType.includes('protobuf') ? countInProtobuf(result) : countInJson(result)
+      return count === tokens.length ? 'full' : count === tokens.length - 1 ? 'without_first' : 'none'
+    } catch (error) {
+      if (error instanceof InstarError && (error.code === 'trainer_refused' || error.code === 'trainer_failed'))
+        return 'none'
+      throw error
+    }
+  }
+
+  async #requiresKey(): Promise<boolean> {
+    const path = '/api/v1/get_server_capabilities'
+    const { status } = await this.#http.send({ method: 'GET', path, withoutKey: true, signal: this.#signal })
+    return status === 401 || status === 403
+  }
+}
+
+/** SampleResponse { prompt_logprobs = 2 (float32) }. */
+const countInProtobuf = (result: Uint8Array): number => {
+  const field = readFields(result).find(({ number }) => number === 2)
+  return field ? messageOf(field).length / 4 : 0
+}
+
+const countInJson = (result: Uint8Array): number => {
+  const found = parseJsonObject(Buffer.from(result).toString('utf8'))
+  const values: unknown = isJsonObject(found) ? found['prompt_logprobs'] : null
+  return Array.isArray(values) ? values.length : 0
+}
+
 export const probeServer = (
-  _server: TrainingServer,
-  _futures: Futures,
-  _http: TinkerHttp,
-  _options: { base: string; rank: number },
-  _signal?: AbortSignal,
-): Promise<Capabilities> => Promise.reject(new Error('not yet'))
+  server: TrainingServer,
+  futures: Futures,
+  http: TinkerHttp,
+  options: Options,
+  signal?: AbortSignal,
+): Promise<Capabilities> => new Probe(server, futures, http, options, signal).run()

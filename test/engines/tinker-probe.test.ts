@@ -1,0 +1,103 @@
+/** What the probe of packages/tinker finds out about servers that deviate. */
+import { capabilitiesMap, connectTrainer, type Capabilities } from '@instar/tinker'
+import type { InstarError } from '@instar/events/errors'
+import assert from 'node:assert/strict'
+import { test, type TestContext } from 'node:test'
+import { ScriptedTinker, type TinkerBehaviour } from './scripted-tinker.ts'
+
+const PROJECTIONS = ['down_proj', 'gate_proj', 'k_proj', 'o_proj', 'q_proj', 'up_proj', 'v_proj']
+
+const probe = async (
+  t: TestContext,
+  behaviour: TinkerBehaviour,
+): Promise<{ found: Capabilities; scripted: ScriptedTinker }> => {
+  const scripted = await new ScriptedTinker(behaviour).start()
+  t.after(() => scripted.kill())
+  const server = await connectTrainer(scripted.url, { key: behaviour.key ?? null })
+  t.after(() => server.close())
+  return { found: await server.probe('base', 4), scripted }
+}
+
+test('the probe of a server as SkyRL 0.4.0 on JAX', async (t) => {
+  const { found, scripted } = await probe(t, {})
+  assert.deepEqual(found, {
+    product: 'skyrl',
+    version: null,
+    wire: { format: 'protobuf', rowsMax: 1024, bytesMax: 5_000_000, adapters: 'archive' },
+    models: ['base'],
+    reduction: 'sequence_mean',
+    gradClip: false,
+    gradNorm: true,
+    losses: ['cispo', 'cross_entropy', 'importance_sampling', 'ppo'],
+    alpha: 32,
+    targets: PROJECTIONS,
+    promptLogprobs: 'without_first',
+    samplerPath: 'plain',
+    repeatable: true,
+    checksLengths: false,
+    resumes: true,
+    requiresKey: false,
+  } satisfies Capabilities)
+  assert.deepEqual(
+    [...scripted.models.values()].filter(({ loaded }) => loaded),
+    [],
+  )
+  assert.equal(scripted.checkpoints.size, 0)
+  assert.equal(capabilitiesMap(found)['targets'], PROJECTIONS.join(' '))
+})
+
+test('the probe of a server as the hosted one', async (t) => {
+  const { found } = await probe(t, {
+    reduction: 'sum',
+    gradClip: true,
+    withoutGradNorm: true,
+    checksLengths: true,
+    samplerPath: 'typed',
+    alpha: 16,
+    promptLogprobs: 'full',
+    losses: ['cross_entropy', 'importance_sampling', 'ppo', 'cispo', 'dro'],
+    key: 'tml-1',
+    adapters: 'external_weights',
+    inOrder: true,
+    hostedFailures: true,
+  })
+  assert.equal(found.reduction, 'sum')
+  assert.equal(found.gradClip, true)
+  assert.equal(found.gradNorm, false)
+  assert.equal(found.checksLengths, true)
+  assert.equal(found.samplerPath, 'typed')
+  assert.equal(found.alpha, 16)
+  assert.equal(found.promptLogprobs, 'full')
+  assert.equal(found.requiresKey, true)
+  assert.equal(found.wire.adapters, 'external_weights')
+  assert.deepEqual(found.losses, ['cispo', 'cross_entropy', 'dro', 'importance_sampling', 'ppo'])
+})
+
+test('the probe of an older server: JSON, mean over tokens, repeated requests run again', async (t) => {
+  const { found } = await probe(t, {
+    format: 'json',
+    reduction: 'token_mean',
+    notRepeatable: true,
+    promptLogprobs: 'none',
+  })
+  assert.equal(found.wire.format, 'json')
+  assert.equal(found.reduction, 'token_mean')
+  assert.equal(found.repeatable, false)
+  assert.equal(found.promptLogprobs, 'none')
+})
+
+test('a server that ignores what it is trained on is trainer_mismatch, and keeps no model of the probe', async (t) => {
+  const scripted = await new ScriptedTinker().start()
+  t.after(() => scripted.kill())
+  const server = await connectTrainer(scripted.url, { key: null })
+  t.after(() => server.close())
+  scripted.behaviour.logprobs = (rows) => rows.map((row) => row.map(() => -1))
+  await assert.rejects(server.probe('base', 4), (error: InstarError) => {
+    assert.equal(error.code, 'trainer_mismatch')
+    return true
+  })
+  assert.deepEqual(
+    [...scripted.models.values()].filter(({ loaded }) => loaded),
+    [],
+  )
+})
