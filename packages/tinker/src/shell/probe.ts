@@ -1,6 +1,5 @@
 /** Finds out how a server computes and what it checks, by training models of its own (core/probing.ts has the arithmetic). */
 import { InstarError } from '@instar/events/errors'
-import { isJsonObject, parseJsonObject } from '@instar/events/json'
 import {
   clipFor,
   descent,
@@ -19,11 +18,11 @@ import {
   type Scenario,
 } from '../core/probing.ts'
 import { parsePath } from '../core/paths.ts'
-import { messageOf, readFields } from '../core/protobuf.ts'
-import { JSON_TYPE, lossRequests } from '../core/requests.ts'
+import { lossRequests } from '../core/requests.ts'
 import type { Capabilities, Prepared, Reduction, RequestKind, Results, TrainingServer } from '../port.ts'
-import type { Futures, Outgoing } from './futures.ts'
+import type { Futures } from './futures.ts'
 import type { TinkerHttp } from './http.ts'
+import { promptLogprobsOf } from './prompt-logprobs.ts'
 
 type Options = { base: string; rank: number }
 /** Log-probs of a resumed model may differ by this much, in nats: a server may save in 16 bits. */
@@ -65,7 +64,13 @@ class Probe {
       const resumes = await this.#resumes(name)
       const checksLengths = await this.#checksLengths()
       const losses = await this.#losses()
-      const promptLogprobs = await this.#promptLogprobs()
+      const promptLogprobs = await promptLogprobsOf(
+        this.#futures,
+        this.#http,
+        this.#session,
+        this.#options.base,
+        this.#signal,
+      )
       await server.delete(sampler.path, this.#signal)
       return {
         product,
@@ -219,65 +224,11 @@ class Probe {
     if (request) await this.#send(request)
   }
 
-  async #promptLogprobs(): Promise<Capabilities['promptLogprobs']> {
-    const body = {
-      session_id: this.#session,
-      sampling_session_seq_id: 0,
-      base_model: this.#options.base,
-      type: 'create_sampling_session',
-    }
-    const path = '/api/v1/create_sampling_session'
-    const response = await this.#futures.ask('create_sampling_session', { method: 'POST', path, body }, this.#signal)
-    const session = parseJsonObject(this.#http.textOf(response))?.['sampling_session_id']
-    if (response.status !== 200 || typeof session !== 'string') return 'none'
-    const tokens = SHORT.tokens
-    const bytes = new TextEncoder().encode(
-      JSON.stringify({
-        sampling_session_id: session,
-        seq_id: 1,
-        num_samples: 1,
-        prompt: { chunks: [{ type: 'encoded_text', tokens }] },
-        sampling_params: { max_tokens: 1, temperature: 1, top_k: -1, top_p: 1, seed: 1 },
-        prompt_logprobs: true,
-        topk_prompt_logprobs: 0,
-        type: 'sample',
-      }),
-    )
-    const request: Outgoing = {
-      kind: 'sample',
-      path: '/api/v1/asample',
-      bytes,
-      contentType: JSON_TYPE,
-      repeatable: true,
-    }
-    try {
-      const { bytes: result, contentType } = await this.#futures.run(session, request, this.#signal)
-      const count = contentType.includes('protobuf') ? countInProtobuf(result) : countInJson(result)
-      return count === tokens.length ? 'full' : count === tokens.length - 1 ? 'without_first' : 'none'
-    } catch (error) {
-      if (error instanceof InstarError && (error.code === 'trainer_refused' || error.code === 'trainer_failed'))
-        return 'none'
-      throw error
-    }
-  }
-
   async #requiresKey(): Promise<boolean> {
     const path = '/api/v1/get_server_capabilities'
     const { status } = await this.#http.send({ method: 'GET', path, withoutKey: true, signal: this.#signal })
     return status === 401 || status === 403
   }
-}
-
-/** SampleResponse { prompt_logprobs = 2 (float32) }. */
-const countInProtobuf = (result: Uint8Array): number => {
-  const field = readFields(result).find(({ number }) => number === 2)
-  return field ? messageOf(field).length / 4 : 0
-}
-
-const countInJson = (result: Uint8Array): number => {
-  const found = parseJsonObject(Buffer.from(result).toString('utf8'))
-  const values: unknown = isJsonObject(found) ? found['prompt_logprobs'] : null
-  return Array.isArray(values) ? values.length : 0
 }
 
 export const probeServer = (
