@@ -118,6 +118,7 @@ export class EmbeddedTrainingServer implements TrainingServer {
       samplerPath: 'typed',
       repeatable: true,
       checksLengths: true,
+      resumes: true,
       requiresKey: false,
     }
   }
