@@ -60,6 +60,7 @@ async function checkLayout(): Promise<{ ok: boolean; output: string }> {
 
 const STEPS = [
   ['types', () => runTool('typescript', 'bin/tsc', ['--noEmit'])],
+  ['types of the dashboard', () => runTool('typescript', 'bin/tsc', ['--noEmit', '-p', 'packages/dashboard/web'])],
   ['lint', () => runTool('oxlint', 'bin/oxlint', ['--type-aware', '--deny-warnings', '--format=unix'])],
   ['format', () => runTool('oxfmt', 'bin/oxfmt', ['--check', '**/*.{ts,cjs,mjs,js}'])],
   ['layout', checkLayout],

@@ -23,6 +23,7 @@ import {
 } from '@instar/process'
 import { createJudges, scorerConfig } from '@instar/scorer'
 import { startPostgres, type Postgres } from '@instar/projections'
+import { openReadModel } from '@instar/projections/read-model'
 import type { PublisherPorts } from '@instar/publisher'
 import { trainerConfig, type TrainerPorts } from '@instar/trainer'
 import { gatewayUrl } from './config.ts'
@@ -187,6 +188,14 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
       now,
       random: randomBytes,
       onFatal: hooks.onFatal,
+      ...(postgres
+        ? {
+            readModel: stopLater(
+              openReadModel(postgres.reader, trainerConfig.parse(config.trainer).policy, () => performance.now()),
+              (part) => part.close(),
+            ),
+          }
+        : {}),
       ...(learns
         ? {
             promote: (branch: string) => services.promote(branch),

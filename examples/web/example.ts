@@ -30,13 +30,15 @@ const worldOf = (wanted: string): World => {
   return {
     call(name, { element, text }) {
       let error: string | null = null
-      if (name === 'type' && element === 'Search' && typeof text === 'string') page.query = text.trim().toLowerCase().slice(0, 40)
+      if (name === 'type' && element === 'Search' && typeof text === 'string')
+        page.query = text.trim().toLowerCase().slice(0, 40)
       else if (name === 'click' && typeof element === 'string') error = click(element)
       else error = 'error: use type with the textbox, or click with a button'
       return Promise.resolve(error ?? treeOf(page))
     },
     // Exactly the wanted thing, once.
-    reward: () => Promise.resolve(page.cart.length === 1 && page.cart[0] === wanted ? 1 : page.cart.includes(wanted) ? -0.25 : -1),
+    reward: () =>
+      Promise.resolve(page.cart.length === 1 && page.cart[0] === wanted ? 1 : page.cart.includes(wanted) ? -0.25 : -1),
     end: () => Promise.resolve(),
   }
 }

@@ -51,7 +51,8 @@ const PARSERS = new Map<number, (text: string) => unknown>([
   [types.builtins.BYTEA, (text) => text.replace(/^\\x/, '')],
 ])
 
-const parsers: CustomTypesConfig = {
+/** Of each column type: a JSON value. */
+export const parsers: CustomTypesConfig = {
   getTypeParser: ((oid: number, format?: 'text' | 'binary') =>
     (format === 'binary' ? undefined : PARSERS.get(oid)) ??
     types.getTypeParser(oid, format as 'text')) as CustomTypesConfig['getTypeParser'],

@@ -1,10 +1,9 @@
 /** Assembles the gateway from its ports: the HTTP server, the log and the engine. */
 import { InstarError, requireBase, weightLine } from '@instar/events'
-import { createTurnReader, type EventLog, type SnapshotStore } from '@instar/log'
-import type { Adapter, Model, ServingEngine } from '@instar/engine/port'
+import { createTurnReader } from '@instar/log'
 import { adapterFromWeights } from '@instar/policy'
 import { DIALECTS } from '@instar/dialects'
-import { createMetrics, type Metrics } from '@instar/process'
+import { createMetrics } from '@instar/process'
 import type { FastifyInstance } from 'fastify'
 import type { AddressInfo } from 'node:net'
 import { answerSettings, type GatewayConfig } from './config.ts'
@@ -22,6 +21,8 @@ import { createEntrance, type Entrance } from './receive/entrance.ts'
 import { RecentFeedback } from './capture/feedback.ts'
 import { RunningFeedback } from './capture/running-feedback.ts'
 import { createCompatRoutes } from './compat/index.ts'
+import { addDashboard } from './dashboard/routes.ts'
+import { dashboardPorts } from './dashboard/ports.ts'
 import { createServer } from './receive/http.ts'
 import { createKeyring } from './receive/keyring.ts'
 import { openSnapshot } from './session/snapshot.ts'
@@ -33,38 +34,10 @@ import { requesting } from './generate/request.ts'
 import { Running } from './generate/running.ts'
 import { startTail, type Tail } from './session/tail.ts'
 
+import type { Gateway, GatewayPorts } from './ports.ts'
+
 export * from './config.ts'
-
-export type GatewayPorts = {
-  log: EventLog
-  /** Where the gateway keeps its snapshot. Without it, the gateway reads the log from the start. */
-  snapshots?: SnapshotStore | undefined
-  engine: ServingEngine
-  model: Model
-  /** The engine's base weights, if known. The gateway refuses a version line that was started on other weights. */
-  base?: Pick<Model, 'name' | 'sha256' | 'sha256Named'>
-  /** Milliseconds since the epoch. */
-  now: () => number
-  /** Milliseconds on a clock that is never set, for rates and the age of what was read. Default: performance.now. */
-  monotonic?: () => number
-  random: (bytes: number) => Uint8Array
-  /** Promotes a branch's last version through the publisher's gate. */
-  promote?: (branch: string) => Promise<unknown>
-  /**
-   * Trains a branch from the log's history. Yields progress, then the report. `gone`: aborted when the caller
-   * disconnects.
-   */
-  replay?: (options: Readonly<Record<string, unknown>>, gone: AbortSignal) => AsyncIterable<unknown>
-  /** The process's registry. Default: one for this gateway. */
-  metrics?: Metrics
-  /** Called when the log is broken or can no longer be followed. The caller must stop the process. */
-  onFatal?: (error: Error) => void
-  /** Decodes an adapter from the bytes on the log. Default: the decoder of packages/policy. */
-  toAdapter?: (weights: Uint8Array) => Adapter
-}
-
-/** `servesHead` resolves when requests get the head that the log names as of the call, or its adapter could not be loaded. */
-export type Gateway = { start(): Promise<{ url: string }>; servesHead(): Promise<void>; stop(): Promise<void> }
+export type { Gateway, GatewayPorts } from './ports.ts'
 
 /** Bytes of request bodies cached per record: later requests of a session repeat its bodies. */
 const KEPT_BODY_BYTES = 32 * 1024
@@ -118,6 +91,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   let tail: Tail | null = null
   let server: FastifyInstance | null = null
   let compat: ReturnType<typeof createCompatRoutes> | null = null
+  let dashboard: { stop(): void } | null = null
   let stopping = false
 
   const followed = (): Tail => {
@@ -213,7 +187,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
       dialects: DIALECTS,
     })
     const token = config.adminToken ?? (config.adminTokenFile === null ? null : adminToken(config.adminTokenFile))
-    entrance = createEntrance({ config, keyring, now, monotonic, adminToken: token })
+    entrance = createEntrance({ config, keyring, now, monotonic, adminToken: token, random })
     server = createServer(
       config,
       entrance,
@@ -233,6 +207,11 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
         replay: ports.replay,
       }),
       random,
+    )
+    dashboard = addDashboard(
+      server,
+      dashboardPorts({ readModel: ports.readModel, report, metrics, line, now, random, text: answerPorts }),
+      { entrance, pingMs: config.pingMs, stalledMs: config.stalledMs },
     )
     try {
       await server.listen({ host: config.host, port: config.port })
@@ -277,6 +256,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     async stop() {
       stopping = true
       idle.stop()
+      dashboard?.stop()
       await Promise.all([within(background.stop(), config.stopGraceMs + LAST_BYTES_MS), drain()])
       // A client that is still sending its request would keep the server from closing.
       const force = setTimeout(() => server?.server.closeAllConnections(), LAST_BYTES_MS)

@@ -1,6 +1,8 @@
 /** The gateway as a process of its own, on Kafka. */
 import { openModel, startServing } from '@instar/policy'
 import { hostOf, runService } from '@instar/process'
+import { readerOf, readerPasswordOf } from '@instar/projections/postgres/reader'
+import { openReadModel } from '@instar/projections/read-model'
 import { createGateway, gatewayConfig } from './app.ts'
 import { isRemote, openRemote } from './generate/open-remote.ts'
 import { randomBytes } from './generate/random.ts'
@@ -29,8 +31,26 @@ process.exitCode = await runService(
     const { model, engine, line, base } = isRemote(settings)
       ? { ...(await openRemote(settings, { logLine, signal })), base: null }
       : await embedded()
+    const { database, databaseReaderPassword } = settings
+    const readModel =
+      database === null
+        ? null
+        : openReadModel(readerOf(database, readerPasswordOf(database, databaseReaderPassword)), config.policy, () =>
+            performance.now(),
+          )
     const gateway = createGateway(
-      { log, snapshots, metrics, engine, model, ...(base ? { base } : {}), now, random: randomBytes, onFatal },
+      {
+        log,
+        snapshots,
+        metrics,
+        engine,
+        model,
+        ...(base ? { base } : {}),
+        ...(readModel ? { readModel } : {}),
+        now,
+        random: randomBytes,
+        onFatal,
+      },
       config,
     )
     const { url } = await gateway.start().catch(async (error: unknown) => {
@@ -42,6 +62,7 @@ process.exitCode = await runService(
       health: () => ({ status: 'ready', problem: null }),
       async stop() {
         await gateway.stop()
+        await readModel?.close()
         await engine.close()
       },
     }

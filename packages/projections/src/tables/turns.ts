@@ -3,16 +3,23 @@ import { boolean, doublePrecision, index, integer, pgTable, text } from 'drizzle
 import { time } from './time.ts'
 
 /** A session, with the values of its first turn. */
-export const sessions = pgTable('sessions', {
-  session_id: text().primaryKey(),
-  policy: text().notNull(),
-  subject: text().notNull(),
-  key_id: text(),
-  label_source: text().notNull(),
-  dialect: text().notNull(),
-  first_turn_id: text().notNull(),
-  started_at: time().notNull(),
-})
+export const sessions = pgTable(
+  'sessions',
+  {
+    session_id: text().primaryKey(),
+    policy: text().notNull(),
+    subject: text().notNull(),
+    key_id: text(),
+    label_source: text().notNull(),
+    dialect: text().notNull(),
+    first_turn_id: text().notNull(),
+    started_at: time().notNull(),
+  },
+  (t) => [
+    index('sessions_started').on(t.policy, t.started_at, t.session_id),
+    index('sessions_subject').on(t.policy, t.subject, t.started_at),
+  ],
+)
 
 /** A subagent's session and its parent session. */
 export const sessionLinks = pgTable(

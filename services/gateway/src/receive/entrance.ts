@@ -7,14 +7,16 @@
 import { InstarError } from '@instar/events'
 import { parsedBytes, type RateLimitState } from '@instar/dialects'
 import { createHash, timingSafeEqual } from 'node:crypto'
-import type { Socket } from 'node:net'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { GatewayConfig } from '../config.ts'
 import { checkBind, checkJson, checkLocal, tokenOf } from './core/guard.ts'
+import { cookieSecret, type Holder } from '../dashboard/visit.ts'
+import { readingOf, visitor, type Reading } from '../dashboard/visitor.ts'
 import { ADMIN, checkKey, hasExpired, type Key, type Scope } from './core/keys.ts'
 import { WrongKeys } from './core/wrong-keys.ts'
 import { ADMIN_TOKEN_HEADER } from '@instar/process/admin-token'
-import { LOOK_MS, type Keyring } from './keyring.ts'
+import type { Keyring } from './keyring.ts'
+import { createOnceOver, RunningCallers } from './running-callers.ts'
 import { Bodies, createRates, type Visit } from './limits.ts'
 
 export type Entrance = {
@@ -30,6 +32,14 @@ export type Entrance = {
   check(request: FastifyRequest, scope: Scope | null): Key | null
   /** A key with the scope `admin`, or the admin token's key. Throws as `check`. */
   checkAdmin(request: FastifyRequest): Key
+  /** What the caller may do in the dashboard. Throws as `check`, if it may not even see numbers. */
+  checkReading(request: FastifyRequest): Reading
+  /** The dashboard session of the request; `reading` null: the caller must begin one. */
+  visitOf(request: FastifyRequest): { cookie: string | null; reading: Reading | null }
+  /** Whose session the request's key or admin token may begin. Throws as `check`. */
+  holderOf(request: FastifyRequest): Holder
+  readonly adminHolder: Holder
+  readonly cookieSecret: Uint8Array
   /**
    * Aborted with the client's error when the request's key is revoked or expires, or when the gateway has its first key
    * and the request none. A caller that reads this signal gets
@@ -48,6 +58,7 @@ type EntrancePorts = {
   monotonic: () => number
   /** Null: commands need a key. */
   adminToken: string | null
+  random: (bytes: number) => Uint8Array
 }
 
 /** The state of an admitted request. `held`: bytes that its body occupies, received and parsed. */
@@ -55,6 +66,8 @@ type Caller = {
   open: boolean
   key: Key | null
   admin: boolean
+  /** The cookie of a dashboard session that is valid; null: none. */
+  cookie: string | null
   visit: Visit | null
   held: number
   raw: FastifyReply['raw']
@@ -63,19 +76,17 @@ type Caller = {
   over: boolean
 }
 
-/** How long a stream may take to send its error after its key was revoked. */
-const LAST_WORDS_MS = 3000
-
-export const createEntrance = ({ config, keyring, now, monotonic, adminToken }: EntrancePorts): Entrance => {
+export const createEntrance = ({ config, keyring, now, monotonic, adminToken, random }: EntrancePorts): Entrance => {
   const secret = adminToken === null ? null : digest(adminToken)
+  // Without an admin token sessions of the dashboard end with the process.
+  const cookies = adminToken === null ? random(32) : cookieSecret(adminToken)
   const wrong = new WrongKeys(config.wrongKeysPerMinute)
   /** Keys that authenticated since the start. They are exempt from the limit on failed attempts from their address. */
   const shown = new Set<string>()
   const rates = createRates(now, monotonic)
   const bodies = new Bodies(config.bodiesLimit, config.bodyLimit)
   const callers = new WeakMap<FastifyRequest, Caller>()
-  const inside = new Set<Caller>()
-  const sockets = new WeakMap<Socket, Set<() => void>>()
+  const onceOver = createOnceOver()
 
   const isAdmin = (request: FastifyRequest): boolean => {
     if (secret === null) return false
@@ -86,12 +97,15 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken }: 
    * Finds the key of the request's token. While the address is rate-limited, the token is not checked. Throws
    * `rate_limited`.
    */
-  const identify = (request: FastifyRequest): { key: Key | null; admin: boolean } => {
-    if (!keyring.locked() && !routeOf(request).startsWith('/admin/')) return { key: null, admin: false }
+  const identify = (request: FastifyRequest): Pick<Caller, 'key' | 'admin' | 'cookie'> => {
+    const ofDashboard = routeOf(request).startsWith('/v1/dashboard/')
+    if (!keyring.locked() && !routeOf(request).startsWith('/admin/') && !ofDashboard) return NOBODY
+    const visit = tokenIn(request) === null ? visitor(request, { secret: cookies, keyring, now: now() }) : null
+    if (visit) return visit
     const token = tokenIn(request)
     const key = token === null ? null : keyring.find(token)
     const admin = isAdmin(request)
-    if ((key && shown.has(key.id)) || (admin && shown.has(ADMIN.id))) return { key, admin }
+    if ((key && shown.has(key.id)) || (admin && shown.has(ADMIN.id))) return { key, admin, cookie: null }
     const guesses = token !== null || request.headers[ADMIN_TOKEN_HEADER] !== undefined
     const address = guesses ? addressOf(request) : null
     const waitMs = address === null ? 0 : wrong.waitMs(address, monotonic())
@@ -99,7 +113,7 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken }: 
       throw new InstarError('rate_limited', 'Too many wrong API keys came from this address.', { retryAfterMs: waitMs })
     if (key || admin) shown.add(key?.id ?? ADMIN.id)
     else if (address !== null) wrong.count(address, monotonic())
-    return { key, admin }
+    return { key, admin, cookie: null }
   }
   const unknown = (request: FastifyRequest): InstarError => {
     const wrongKey = 'The API key is not one of this gateway; where it has none any more, `instar keys add` makes one.'
@@ -124,31 +138,24 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken }: 
     )
   }
   const check = (request: FastifyRequest, scope: Scope | null): Key | null => {
-    const { key, open } = callerOf(request)
+    const { key, open, admin, cookie } = callerOf(request)
     if (open) return null
     if (scope === 'admin') return checkAdmin(request)
+    // The operator's own session may do what anybody may at a gateway without keys.
+    if (admin && cookie !== null) return null
     if (key) checkKey(key, scope, now())
     else if (scope !== null) throw unknown(request)
     return key
   }
 
-  /**
-   * Calls `end` once, when the response is closed, or the connection if the request was pipelined behind another one.
-   */
-  const onceOver = (request: FastifyRequest, reply: FastifyReply, end: () => void): void => {
-    const { socket } = request.raw
-    let ends = sockets.get(socket)
-    if (!ends) {
-      ends = new Set()
-      sockets.set(socket, ends)
-      socket.once('close', () => {
-        for (const one of sockets.get(socket) ?? []) one()
-      })
-    }
-    ends.add(end)
-    reply.raw.once('close', () => {
-      ends.delete(end)
-      end()
+  const checkReading = (request: FastifyRequest): Reading => {
+    const caller = callerOf(request)
+    if (caller.key) checkKey(caller.key, null, now())
+    const reading = readingOf(caller, config.host)
+    if (reading) return reading
+    if (caller.key === null) throw unknown(request)
+    throw new InstarError('missing_scope', `The API key ${caller.key.id} has neither the scope read nor admin.`, {
+      scope: 'read',
     })
   }
 
@@ -161,30 +168,7 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken }: 
     else if (open && keyring.locked()) why = 'The gateway has API keys now, and the request has none.'
     return why === null ? null : new InstarError('invalid_api_key', why)
   }
-  /** Ends running requests whose key is no longer valid, and those without a key once the gateway requires one. */
-  const sweep = (): void => {
-    for (const caller of inside) {
-      const why = whyEnded(caller)
-      if (why === null) continue
-      inside.delete(caller)
-      caller.ended.abort(why)
-      if (!caller.notified) caller.raw.destroy()
-      else
-        setTimeout(() => {
-          if (!caller.over) caller.raw.destroy()
-        }, LAST_WORDS_MS).unref()
-    }
-    if (inside.size === 0) rest()
-  }
-  let timer: NodeJS.Timeout | null = null
-  const rest = (): void => {
-    if (timer) clearInterval(timer)
-    timer = null
-  }
-  const watch = (): void => {
-    timer ??= setInterval(sweep, LOOK_MS)
-    timer.unref()
-  }
+  const inside = new RunningCallers<Caller>(whyEnded)
 
   return {
     admit(request, reply) {
@@ -205,7 +189,7 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken }: 
       }
       const caller: Caller = {
         open,
-        ...(health ? { key: null, admin: false } : identify(request)),
+        ...(health ? NOBODY : identify(request)),
         visit: null,
         held: 0,
         raw: reply.raw,
@@ -219,11 +203,12 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken }: 
         if (caller.over) return
         caller.over = true
         inside.delete(caller)
-        if (inside.size === 0) rest()
         caller.visit?.end()
         bodies.release(caller.held, caller.key?.id ?? null)
       })
       if (health) return
+      // The dashboard's files hold nothing, and its sessions begin without one.
+      if (isUnlocked(request)) return
       if (!open && !caller.key && !caller.admin) throw unknown(request)
       if (!open) check(request, null)
       if (isCommand(request)) {
@@ -235,7 +220,6 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken }: 
       // A caller with the admin token needs no key.
       if (caller.key || !caller.admin) {
         inside.add(caller)
-        watch()
       }
       const said = lengthOf(request)
       // A body that is declared longer than the limit is refused before it is read.
@@ -252,13 +236,27 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken }: 
     },
     check,
     checkAdmin,
+    checkReading,
+    visitOf(request) {
+      const caller = callerOf(request)
+      return { cookie: caller.cookie, reading: readingOf(caller, config.host) }
+    },
+    holderOf(request) {
+      const { key, admin } = callerOf(request)
+      if (admin) return ADMIN_HOLDER
+      checkReading(request)
+      if (key === null) throw unknown(request)
+      return { id: key.id, binding: key.sha256 }
+    },
+    adminHolder: ADMIN_HOLDER,
+    cookieSecret: cookies,
     revoked(request) {
       const caller = callerOf(request)
       caller.notified = true
       return caller.ended.signal
     },
     held: () => bodies.held,
-    stop: rest,
+    stop: () => inside.stop(),
   }
 
   function hold(caller: Caller, bytes: number): void {
@@ -273,6 +271,13 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken }: 
     caller.held += bytes
   }
 }
+
+const NOBODY = { key: null, admin: false, cookie: null } as const
+const ADMIN_HOLDER: Holder = { id: ADMIN.id, binding: ADMIN.sha256 }
+
+/** Routes that need no key, although there are keys. */
+const UNLOCKED: ReadonlySet<string> = new Set(['/', '/dashboard/*', '/v1/dashboard/session'])
+const isUnlocked = (request: FastifyRequest): boolean => UNLOCKED.has(routeOf(request))
 
 const digest = (token: string): Buffer => createHash('sha256').update(token).digest()
 

@@ -14,6 +14,8 @@ export type Keyring = {
   locked(): boolean
   /** Null if no key has this token. checkKey then decides what the key may do. */
   find(token: string): Key | null
+  /** The key with this id; null: there is none. */
+  named(id: string): Key | null
   /** The current state of a key, which may change while its request runs; null if it was revoked. */
   held(key: Key): Key | null
 }
@@ -56,6 +58,7 @@ export const createKeyring = (fixed: readonly Key[], file: string | null, monoto
       const hash = createHash('sha256').update(token).digest()
       return held().find(({ sha256 }) => timingSafeEqual(Buffer.from(sha256, 'hex'), hash)) ?? null
     },
+    named: (id) => held().find((key) => key.id === id) ?? null,
     held: (key) => held().find(({ id, sha256 }) => id === key.id && sha256 === key.sha256) ?? null,
   }
 }

@@ -3,7 +3,7 @@ import { InstarError } from '@instar/events'
 
 const LOOPBACK = /^(localhost|[a-z0-9-]+\.localhost|127(\.\d{1,3}){3}|\[::1\]|::1)$/i
 
-const isLoopback = (host: string): boolean => LOOPBACK.test(host)
+export const isLoopback = (host: string): boolean => LOOPBACK.test(host)
 
 /** Without keys, listening beyond loopback must be configured explicitly. */
 export const checkBind = (host: string, locked: boolean, open: boolean): void => {
@@ -57,7 +57,16 @@ export const checkLocal = ({ host, origin, site }: CallerHeaders, local: Local):
     throw new InstarError('foreign_request', 'The Host header does not name this gateway.', { field: 'host' })
   }
   if (origin !== undefined && isListed(origin, local)) return
-  if (origin !== undefined && (originOf(origin) === null || originOf(origin) !== originOf(`http://${host}`))) {
+  checkSameOrigin({ host, origin, site })
+}
+
+/**
+ * Refuses a request that a page of another origin makes. `tls`: the page may have been loaded by https, which ends in front
+ * of the gateway. Throws `foreign_request`.
+ */
+export const checkSameOrigin = ({ host, origin, site }: CallerHeaders, tls = false): void => {
+  const schemes = tls ? ['http', 'https'] : ['http']
+  if (origin !== undefined && !schemes.some((scheme) => originOf(origin) === (originOf(`${scheme}://${host}`) ?? ''))) {
     const said = JSON.stringify(origin.slice(0, 100))
     throw new InstarError(
       'foreign_request',

@@ -6,10 +6,10 @@ import { InstarError } from '@instar/events'
 
 /**
  * `inference`: completions and token counts; any key may list models. `feedback`: `/v1/feedback`. `admin`: commands.
- * `train`: the key's turns are trainable. `steps`: a trainer's own rollouts, that is token completions, submitted steps
- * and episodes; only keys created with it have it.
+ * `train`: the key's turns are trainable. `read`: what people and models wrote, in the dashboard. `steps`: a trainer's own
+ * rollouts, that is token completions, submitted steps and episodes. Only keys created with them have `read` and `steps`.
  */
-export const SCOPES = ['inference', 'feedback', 'admin', 'train', 'steps'] as const
+export const SCOPES = ['inference', 'feedback', 'admin', 'train', 'read', 'steps'] as const
 export type Scope = (typeof SCOPES)[number]
 
 export type Key = {

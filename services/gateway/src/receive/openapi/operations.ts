@@ -1,26 +1,10 @@
 /** Describes each operation. The paths are those of the server's routes: document.ts. */
 import { chatBody, countTokensBody, messagesBody, responsesBody } from '@instar/dialects/schemas'
-import type { z } from 'zod'
-import type { Scope } from '../core/keys.ts'
+import { DASHBOARD } from './dashboard.ts'
+import type { Operation } from './operation.ts'
 import * as own from './schemas.ts'
 
-export type Operation = {
-  summary: string
-  tag: 'answers' | 'sessions' | 'models' | 'admin' | 'health'
-  /** The scope of the API key, where there are keys; null: any key; `none`: no key needed. */
-  scope: Scope | null | 'none'
-  body?: z.ZodType
-  /** A missing body means `{}`. */
-  bodyOptional?: true
-  /** Schema of a 200 response; absent: the dialect's own. */
-  reply?: z.ZodType
-  /** The media type, if it is not JSON. */
-  media?: string
-  /** The response may be a stream of events or of lines. */
-  streams?: 'text/event-stream' | 'application/x-ndjson'
-  /** Other statuses that are not errors. */
-  also?: Readonly<Record<string, { description: string; schema: z.ZodType }>>
-}
+export type { Operation }
 
 /** By method and path as in the server's routes, without a prefix of `/v1`. */
 export const OPERATIONS: Readonly<Record<string, Operation>> = {
@@ -128,6 +112,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     summary: "Metrics in Prometheus's text format (docs/metrics.md)",
     media: 'text/plain',
   },
+  ...DASHBOARD,
   'GET /openapi.json': { tag: 'health', scope: null, summary: 'This document' },
   'GET /admin/status': {
     tag: 'admin',

@@ -201,3 +201,6 @@ export const tokensReply = z.looseObject({ input_tokens: z.int() })
 
 /** OpenAI's shape. The Messages API wraps the same code in its own. */
 export const fault = z.looseObject({ error: z.looseObject({ message: z.string(), type: z.string() }) })
+
+export const sessionBody = z.object({ code: z.string().max(200).optional() })
+export const linkReply = z.object({ path: z.string(), expires_in: z.int() })

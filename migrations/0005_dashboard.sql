@@ -1,0 +1,2 @@
+CREATE INDEX "sessions_started" ON "sessions" USING btree ("policy","started_at","session_id");--> statement-breakpoint
+CREATE INDEX "sessions_subject" ON "sessions" USING btree ("policy","subject","started_at");

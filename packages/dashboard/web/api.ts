@@ -1,0 +1,103 @@
+/** Requests to the gateway, and hooks for their results. */
+import { useCallback, useEffect, useState } from 'preact/hooks'
+
+export class ApiError extends Error {
+  readonly code: string
+  readonly status: number
+  constructor(message: string, code: string, status: number) {
+    super(message)
+    this.code = code
+    this.status = status
+  }
+}
+
+export type Session = {
+  signed_in: boolean
+  csrf: string | null
+  /** Null: a session must begin with a key or a link. */
+  may: { text: boolean; actions: boolean } | null
+  database: boolean
+}
+
+let csrf: string | null = null
+
+const errorOf = async (response: Response): Promise<ApiError> => {
+  const body: unknown = await response.json().catch(() => null)
+  const error = (body as { error?: { message?: string; code?: string; type?: string } } | null)?.error
+  return new ApiError(
+    error?.message ?? `The gateway answered ${response.status}.`,
+    error?.code ?? error?.type ?? 'unknown',
+    response.status,
+  )
+}
+
+/** The response of a request that succeeded. Throws `ApiError`; code `unreachable` if the gateway does not answer. */
+export const call = async (path: string, init: RequestInit = {}): Promise<Response> => {
+  let response: Response
+  try {
+    response = await fetch(path, {
+      credentials: 'same-origin',
+      ...init,
+      headers: {
+        ...(init.method && init.method !== 'GET' ? { 'content-type': 'application/json' } : {}),
+        ...(csrf && init.method && init.method !== 'GET' ? { 'x-instar-csrf': csrf } : {}),
+        ...init.headers,
+      },
+    })
+  } catch (cause) {
+    if ((cause as Error).name === 'AbortError') throw cause
+    throw new ApiError('The gateway cannot be reached.', 'unreachable', 0)
+  }
+  if (!response.ok) throw await errorOf(response)
+  return response
+}
+
+export const get = async <T>(path: string, signal?: AbortSignal): Promise<T> =>
+  (await call(path, signal ? { signal } : {})).json() as Promise<T>
+
+export const post = async <T>(path: string, body: unknown, headers: Record<string, string> = {}): Promise<T> =>
+  (await call(path, { method: 'POST', body: JSON.stringify(body), headers })).json() as Promise<T>
+
+export const readSession = async (): Promise<Session> => {
+  const session = await get<Session>('/v1/dashboard/session')
+  ;({ csrf } = session)
+  return session
+}
+
+/** With the code of a one-time link, or with an API key. */
+export const signIn = async (by: { code: string } | { key: string }): Promise<void> => {
+  if ('code' in by) await post('/v1/dashboard/session', { code: by.code })
+  else await post('/v1/dashboard/session', {}, { authorization: `Bearer ${by.key}` })
+}
+
+export const signOut = (): Promise<Response> => call('/v1/dashboard/session', { method: 'DELETE', body: '{}' })
+
+export type Loaded<T> = { data: T | null; error: ApiError | null; reload: () => void }
+
+/** Reads `/v1/dashboard/<path>` again whenever the path changes, and after `reload`; null: nothing. Keeps the last data meanwhile. */
+export const useData = <T>(path: string | null): Loaded<T> => {
+  const [state, setState] = useState<{ path: string | null; data: T | null; error: ApiError | null }>({
+    path: null,
+    data: null,
+    error: null,
+  })
+  const [round, setRound] = useState(0)
+  useEffect(() => {
+    if (path === null) return undefined
+    const ended = new AbortController()
+    get<T>(`/v1/dashboard/${path}`, ended.signal)
+      .then((data) => setState({ path, data, error: null }))
+      .catch((error: unknown) => {
+        if (ended.signal.aborted) return
+        setState((last) => ({
+          path,
+          data: last.path === path ? last.data : null,
+          error: error instanceof ApiError ? error : new ApiError(String(error), 'unknown', 0),
+        }))
+      })
+    return () => ended.abort()
+  }, [path, round])
+  const reload = useCallback(() => setRound((last) => last + 1), [])
+  const current = state.path === path
+  return { data: current ? state.data : null, error: current ? state.error : null, reload }
+}

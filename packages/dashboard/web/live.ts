@@ -1,0 +1,86 @@
+/** What the pipeline does now, pushed by the gateway to all parts of the page. */
+import { useEffect, useState } from 'preact/hooks'
+
+export type Gauge = { labels: Record<string, string>; value: number }
+
+export type Now = {
+  at: string
+  status: string
+  problem: { message?: string } | string | null
+  policy: string
+  model: { name: string; contextLength: number }
+  engine: { name: string; fingerprint: string; running: number; waiting: number }
+  base: { name: string; sha256: string } | null
+  started_at: string | null
+  head: number
+  serving: number | null
+  last_version: number
+  frozen: boolean
+  rejections_in_a_row: number
+  requests: { running: number }
+  log: { pending: number; failed: number; unreadable: number }
+  index: { sessions: number; turns: number }
+  gauges: Record<string, Gauge[]>
+}
+
+/** `lost`: the connection broke, and the browser tries again. */
+export type LiveState = { now: Now | null; state: 'connecting' | 'live' | 'lost' | 'paused' }
+
+let state: LiveState = { now: null, state: 'connecting' }
+let source: EventSource | null = null
+let retry: number | undefined
+const listeners = new Set<(state: LiveState) => void>()
+
+const change = (next: Partial<LiveState>): void => {
+  state = { ...state, ...next }
+  for (const listener of listeners) listener(state)
+}
+
+const RETRY_MS = 2_000
+
+const open = (): void => {
+  source?.close()
+  source = new EventSource('/v1/dashboard/events')
+  source.addEventListener('now', (event) => change({ now: JSON.parse(event.data as string) as Now, state: 'live' }))
+  source.addEventListener('error', () => {
+    change({ state: 'lost' })
+    // After an error response the browser does not try again by itself.
+    if (source?.readyState === EventSource.CLOSED) {
+      clearTimeout(retry)
+      retry = setTimeout(open, RETRY_MS)
+    }
+  })
+}
+
+export const pause = (): void => {
+  clearTimeout(retry)
+  source?.close()
+  source = null
+  change({ state: 'paused' })
+}
+
+export const resume = (): void => {
+  change({ state: 'connecting' })
+  open()
+}
+
+export const useLive = (): LiveState => {
+  const [shown, setShown] = useState(state)
+  useEffect(() => {
+    listeners.add(setShown)
+    if (!source && state.state !== 'paused') open()
+    setShown(state)
+    return () => {
+      listeners.delete(setShown)
+    }
+  }, [])
+  return shown
+}
+
+/** The value of a gauge, summed over its labels; 0 if it is absent. */
+export const gauge = (now: Now, name: string): number =>
+  (now.gauges[name] ?? []).reduce((sum, { value }) => sum + value, 0)
+
+/** The value of the label of the gauge whose value is 1. */
+export const gaugeLabel = (now: Now, name: string, label: string): string | null =>
+  (now.gauges[name] ?? []).find(({ value }) => value > 0)?.labels[label] ?? null

@@ -1,0 +1,2 @@
+/** What a page gets from its address. */
+export type PageProps = { params: readonly string[]; query: URLSearchParams }

@@ -1,0 +1,114 @@
+/** One version: its figures beside its parent's or another version's, the gate's limits, and the turns of its batch. */
+import { useContext, useState } from 'preact/hooks'
+import { useData } from '../api.ts'
+import { number, reward, shortId, time } from '../format.ts'
+import { html, type View } from '../html.ts'
+import { useLive } from '../live.ts'
+import { Confirm, type Action } from '../parts/confirm.ts'
+import { Await } from '../parts/state.ts'
+import { Table } from '../parts/table.ts'
+import { status, untrained } from '../reasons.ts'
+import type { BatchTurnRow, Lineage, VersionRow } from '../rows.ts'
+import type { PageProps } from '../page.ts'
+import { SessionContext } from '../session-context.ts'
+import { Interval, rollback } from './versions.ts'
+
+type Whole = { version: VersionRow; limits: Record<string, number> | null; turns: BatchTurnRow[] }
+
+const FIGURES: readonly (readonly [name: string, of: (row: VersionRow) => string])[] = [
+  [
+    'Reward of its answers',
+    (row) =>
+      `${reward(row.reward)}${row.reward_low === null ? '' : ` (${reward(row.reward_low)} … ${reward(row.reward_high)})`}`,
+  ],
+  ['Answers', (row) => number(row.turns, 0)],
+  ['Share of probes answered', (row) => number(row.content, 3)],
+  ['KL to the parent, nats per token', (row) => number(row.kl_parent, 4)],
+  ['KL to the base, nats per token', (row) => number(row.kl_base, 4)],
+  ['Entropy, nats per token', (row) => number(row.entropy, 3)],
+  ['Mean length of samples, tokens', (row) => number(row.sampled_length, 1)],
+  ['Share of repeated 4-grams', (row) => number(row.repetition, 3)],
+  ['Mean tokens of its answers', (row) => number(row.completion_tokens, 1)],
+  ['Latency p50, p99', (row) => `${number(row.latency_p50_ms, 0)} ms, ${number(row.latency_p99_ms, 0)} ms`],
+  ['Turns trained on', (row) => number(row.trained_turns, 0)],
+  ['Mean reward of those', (row) => reward(row.trained_reward)],
+  ['Gradient norm', (row) => number(row.grad_norm, 3)],
+]
+
+export const VersionPage = ({ params, query }: PageProps): View => {
+  const version = Number(params[0])
+  const whole = useData<Whole>(`versions/${version}`)
+  const lineage = useData<Lineage>('versions')
+  const session = useContext(SessionContext)
+  const { now } = useLive()
+  const [action, setAction] = useState<Action | null>(null)
+  return html`
+    <p><a href="#/versions">Versions</a></p>
+    <${Await} from=${whole} of=${({ version: row, limits, turns }: Whole) => {
+      const other = Number(query.get('with') ?? row.parent ?? -1)
+      const beside = lineage.data?.versions.find((one) => one.version === other) ?? null
+      const gate = row.gate_figures ?? {}
+      const names = [...new Set([...Object.keys(gate), ...Object.keys(limits ?? {})])].toSorted()
+      return html`
+        <div class="row"><h1>Version ${row.version}</h1><span class=${`tag ${row.status}`}>${row.status.replace('_', ' ')}</span><span class="grow"></span>
+          <a class="button" href=${`#/compare?a=${row.version}&b=${other < 0 ? 0 : other}`}>Compare answers</a>
+          ${session?.may?.actions && now && now.head !== row.version ? html`<button onClick=${() => setAction(rollback(row, now.head))}>Serve this version</button>` : null}</div>
+        <p>${status(row.status)}. ${row.parent === null ? 'The base model.' : html`Grew from <a href=${`#/versions/${row.parent}`}>version ${row.parent}</a> by an ${row.why}, published ${time(row.published_at)}.`}
+          ${row.head_from ? html` Served from ${time(row.head_from)} ${row.head_to ? html`to ${time(row.head_to)}` : 'until now'}.` : null} Reward <${Interval} row=${row} />.</p>
+        <h2>Figures${beside ? ` beside version ${beside.version}` : ''}</h2>
+        <${Table} caption="Figures" rows=${FIGURES} columns=${[
+          { name: 'Figure', of: ([name]: (typeof FIGURES)[number]) => name },
+          { name: `Version ${row.version}`, numeric: true, of: ([, of]: (typeof FIGURES)[number]) => of(row) },
+          ...(beside
+            ? [
+                {
+                  name: `Version ${beside.version}`,
+                  numeric: true,
+                  of: ([, of]: (typeof FIGURES)[number]) => of(beside),
+                },
+              ]
+            : []),
+        ]} />
+        ${
+          names.length > 0
+            ? html`<details><summary>All figures and limits of the gate</summary><${Table} caption="Gate" rows=${names} columns=${[
+                { name: 'Name', of: (name: string) => html`<code>${name}</code>` },
+                { name: 'Measured', numeric: true, of: (name: string) => number(gate[name], 4) },
+                { name: 'Limit', numeric: true, of: (name: string) => number(limits?.[name], 4) },
+              ]} /></details>`
+            : null
+        }
+        ${
+          row.update_figures
+            ? html`<details><summary>All figures of the update</summary><${Table} caption="Update" rows=${Object.entries(row.update_figures)} columns=${[
+                { name: 'Name', of: ([name]: [string, number]) => html`<code>${name}</code>` },
+                { name: 'Value', numeric: true, of: ([, value]: [string, number]) => number(value, 4) },
+              ]} /></details>`
+            : null
+        }
+        <h2>What it was trained on</h2>
+        <${Table} caption="Turns of the batch" empty="Nothing: it is the base model, or a branch’s start." rows=${turns} columns=${[
+          {
+            name: 'Turn',
+            of: (turn: BatchTurnRow) =>
+              html`<a href=${`#/turns/${encodeURIComponent(turn.turn_id)}`}><code>${shortId(turn.turn_id)}</code></a>`,
+          },
+          { name: 'Sampled by', numeric: true, of: (turn: BatchTurnRow) => turn.version ?? '–' },
+          { name: 'Reward', numeric: true, of: (turn: BatchTurnRow) => reward(turn.reward) },
+          { name: 'Baseline', numeric: true, of: (turn: BatchTurnRow) => reward(turn.baseline) },
+          { name: 'Advantage', numeric: true, of: (turn: BatchTurnRow) => reward(turn.advantage) },
+          { name: 'Hint', of: (turn: BatchTurnRow) => turn.hint ?? '' },
+          { name: 'Used', of: (turn: BatchTurnRow) => (turn.used ? 'yes' : untrained(turn.reason)) },
+        ]} />
+      `
+    }} />
+    ${
+      action
+        ? html`<${Confirm} action=${action} done=${(happened: boolean) => {
+            setAction(null)
+            if (happened) whole.reload()
+          }} />`
+        : null
+    }
+  `
+}

@@ -1,0 +1,145 @@
+/** The lineage: every version, every rejection, who moved the head and why; and the actions that change it. */
+import { useContext, useEffect, useState } from 'preact/hooks'
+import { useData } from '../api.ts'
+import { count, number, reward, time } from '../format.ts'
+import { html, type View } from '../html.ts'
+import { useLive } from '../live.ts'
+import { Confirm, type Action } from '../parts/confirm.ts'
+import { LineageChart } from '../parts/lineage.ts'
+import { Await } from '../parts/state.ts'
+import { Table } from '../parts/table.ts'
+import { status } from '../reasons.ts'
+import type { Lineage, UpdateRow, VersionRow } from '../rows.ts'
+import { SessionContext } from '../session-context.ts'
+import { recentEvents } from './now.ts'
+
+export const rollback = (row: { version: number }, head: number): Action => ({
+  title: `Serve version ${row.version}?`,
+  what: html`<p>New requests get version ${row.version} instead of ${head} as soon as its adapter is loaded; answers that are being written go on. Learning is frozen, so that nothing is learned on top until you resume it. Version ${head} stays and can be served again.</p>`,
+  verb: `Serve version ${row.version}`,
+  command: 'rollback',
+  body: { version: row.version },
+})
+
+const freezing = (frozen: boolean): Action =>
+  frozen
+    ? {
+        title: 'Resume learning?',
+        what: html`<p>Scored turns are trained on again, on top of the version that serves now.</p>`,
+        verb: 'Resume learning',
+        command: 'thaw',
+        body: {},
+      }
+    : {
+        title: 'Freeze learning?',
+        what: html`<p>Turns are still recorded and scored; no update is computed or published until you resume.</p>`,
+        verb: 'Freeze learning',
+        command: 'freeze',
+        body: {},
+      }
+
+export const Interval = ({ row }: { row: VersionRow }): View =>
+  html`<span title="Mean of the scores that count, with its 95 % confidence interval">${reward(row.reward)}${row.reward_low === null ? null : html` <span class="quiet">${reward(row.reward_low)} … ${reward(row.reward_high)}</span>`}</span>`
+
+export const VersionsPage = (): View => {
+  const lineage = useData<Lineage>('versions')
+  const session = useContext(SessionContext)
+  const { now } = useLive()
+  const [action, setAction] = useState<Action | null>(null)
+  const [marked, setMarked] = useState<number[]>([])
+  useEffect(lineage.reload, [now?.head, now?.frozen, now?.last_version])
+  const may = session?.may?.actions ?? false
+  const mark = (version: number): void =>
+    setMarked((all) => (all.includes(version) ? all.filter((one) => one !== version) : [...all.slice(-1), version]))
+  return html`
+    <div class="row"><h1>Versions</h1><span class="grow"></span>
+      ${marked.length === 2 ? html`<a class="button" href=${`#/versions/${Math.max(...marked)}?with=${Math.min(...marked)}`}>Compare ${Math.min(...marked)} and ${Math.max(...marked)}</a>` : html`<span class="quiet">Mark two to compare their figures</span>`}
+      ${may && now ? html`<button onClick=${() => setAction(freezing(now.frozen))}>${now.frozen ? 'Resume learning' : 'Freeze learning'}</button>` : null}
+    </div>
+    ${may ? null : html`<p class="quiet">Actions need the scope admin: <code>npx instar open</code> on the gateway’s machine opens a session that has it.</p>`}
+    <${Await} from=${lineage} of=${(all: Lineage) => html`
+      <${LineageChart} versions=${all.versions} updates=${all.updates} moves=${all.moves} />
+      <${Table} caption="Versions" rows=${all.versions} columns=${[
+        {
+          name: 'Version',
+          of: (row: VersionRow) =>
+            html`<label class="check"><input type="checkbox" aria-label=${`Mark version ${row.version}`} checked=${marked.includes(row.version)} onChange=${() => mark(row.version)} /> <a href=${`#/versions/${row.version}`}>${row.version}</a></label>`,
+        },
+        { name: 'From', numeric: true, of: (row: VersionRow) => row.parent ?? '–' },
+        {
+          name: 'Status',
+          of: (row: VersionRow) =>
+            html`<span class=${`tag ${row.status}`} title=${status(row.status)}>${row.status.replace('_', ' ')}</span>`,
+        },
+        {
+          name: 'Published',
+          of: (row: VersionRow) => html`<span title=${row.published_at}>${time(row.published_at)}</span>`,
+        },
+        { name: 'Reward', numeric: true, of: (row: VersionRow) => html`<${Interval} row=${row} />` },
+        { name: 'Turns', numeric: true, of: (row: VersionRow) => count(row.turns), title: 'Answered by it' },
+        {
+          name: 'Trained on',
+          numeric: true,
+          of: (row: VersionRow) => count(row.trained_turns),
+          title: 'Turns of its batch',
+        },
+        {
+          name: 'Probes',
+          numeric: true,
+          of: (row: VersionRow) => number(row.content, 3),
+          title: 'Share of the gate’s probes that it answers',
+        },
+        {
+          name: 'KL parent',
+          numeric: true,
+          of: (row: VersionRow) => number(row.kl_parent, 3),
+          title: 'Nats per token',
+        },
+        { name: 'KL base', numeric: true, of: (row: VersionRow) => number(row.kl_base, 3), title: 'Nats per token' },
+        {
+          name: 'Length',
+          numeric: true,
+          of: (row: VersionRow) => number(row.sampled_length, 1),
+          title: 'Mean tokens of the gate’s samples',
+        },
+        {
+          name: 'p50',
+          numeric: true,
+          of: (row: VersionRow) => (row.latency_p50_ms === null ? '–' : `${Math.round(row.latency_p50_ms)} ms`),
+          title: 'Latency of its answers',
+        },
+        ...(may
+          ? [
+              {
+                name: 'Action',
+                of: (row: VersionRow) =>
+                  row.version === now?.head
+                    ? html`<span class="quiet">serves</span>`
+                    : html`<button class="small" onClick=${() => setAction(rollback(row, now?.head ?? 0))}>Serve</button>`,
+              },
+            ]
+          : []),
+      ]} />
+      <h2>Rejected updates</h2>
+      <${Table} caption="Rejected updates" empty="The gate has rejected none." rows=${all.updates.filter((row) => row.status === 'rejected' || row.status === 'failed')} columns=${[
+        { name: 'Update', of: (row: UpdateRow) => row.number },
+        { name: 'When', of: (row: UpdateRow) => time(row.decided_at ?? row.finished_at) },
+        { name: 'On version', numeric: true, of: (row: UpdateRow) => row.parent_version },
+        { name: 'Why', of: (row: UpdateRow) => row.reason ?? '' },
+        { name: 'Turns', numeric: true, of: (row: UpdateRow) => row.items },
+      ]} />
+      <h2>History</h2>
+      <ol class="plain">${recentEvents(all)
+        .slice(0, 50)
+        .map(({ at, what }) => html`<li><span class="quiet">${time(at)}</span> ${what}</li>`)}</ol>
+    `} />
+    ${
+      action
+        ? html`<${Confirm} action=${action} done=${(happened: boolean) => {
+            setAction(null)
+            if (happened) lineage.reload()
+          }} />`
+        : null
+    }
+  `
+}

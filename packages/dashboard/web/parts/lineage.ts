@@ -1,0 +1,95 @@
+/** The versions of the line as a timeline: branches one below the other, the head, rejected updates, moves of the head. */
+import { html, type View } from '../html.ts'
+import type { MoveRow, UpdateRow, VersionRow } from '../rows.ts'
+
+type Placed = { row: VersionRow; x: number; lane: number }
+
+const [STEP, LANE, TOP, PAD, MOST] = [46, 44, 46, 26, 120]
+
+/**
+ * A version stands one step after the version before it. It stays in its parent's lane if it is the parent's only child or
+ * an ancestor of the head, and else gets a lane of its own below.
+ */
+export const placed = (rows: readonly VersionRow[]): Placed[] => {
+  const sorted = rows.toSorted((a, b) => a.version - b.version)
+  const byVersion = new Map(sorted.map((row) => [row.version, row]))
+  const main = new Set<number>()
+  for (
+    let row = sorted.find(({ status }) => status === 'serving');
+    row;
+    row = row.parent === null ? undefined : byVersion.get(row.parent)
+  )
+    main.add(row.version)
+  const lanes = new Map<number, number>()
+  let last = 0
+  return sorted.map((row, x) => {
+    const parent = row.parent === null ? undefined : lanes.get(row.parent)
+    const own = main.has(row.version)
+      ? 0
+      : parent !== undefined &&
+          parent > 0 &&
+          !sorted.some((other) => other.parent === row.parent && other.version < row.version)
+        ? parent
+        : (last += 1)
+    lanes.set(row.version, own)
+    return { row, x, lane: own }
+  })
+}
+
+export const LineageChart = ({
+  versions,
+  updates,
+  moves,
+}: {
+  versions: readonly VersionRow[]
+  updates: readonly UpdateRow[]
+  moves: readonly MoveRow[]
+}): View => {
+  const newest = versions.toSorted((a, b) => b.version - a.version).slice(0, MOST)
+  const nodes = placed(newest)
+  const at = new Map(nodes.map((node) => [node.row.version, node]))
+  const px = (x: number): number => PAD + x * STEP
+  const py = (lane: number): number => TOP + lane * LANE
+  const width = px(nodes.length - 1) + PAD
+  const height = py(Math.max(0, ...nodes.map(({ lane }) => lane))) + 40
+  const rejected = new Map<number, UpdateRow[]>()
+  for (const update of updates)
+    if (update.status === 'rejected')
+      rejected.set(update.parent_version, [...(rejected.get(update.parent_version) ?? []), update])
+  const rollbacks = moves.filter(
+    ({ from_version, to_version, why }) =>
+      from_version !== null && why !== 'update' && why !== 'promotion' && at.has(from_version) && at.has(to_version),
+  )
+  return html`
+    <figure class="chart lineage">
+      <figcaption><strong>Lineage</strong> <span class="quiet">Each circle is a version; a lower lane was left behind by a rollback. ✕: updates that the gate rejected. Dashed: a move of the head.${versions.length > MOST ? ` The newest ${MOST}.` : ''}</span></figcaption>
+      <div class="scroll" tabindex="0" role="region" aria-label="Lineage of the versions; the table below has the same">
+        <svg width=${width} height=${height} aria-hidden="true">
+          ${nodes.map(({ row, x, lane }) => {
+            const parent = row.parent === null ? undefined : at.get(row.parent)
+            return parent
+              ? html`<path class=${lane === 0 ? 'edge' : 'edge left'} d=${`M${px(parent.x)} ${py(parent.lane)}C${px(parent.x) + 20} ${py(parent.lane)} ${px(x) - 20} ${py(lane)} ${px(x)} ${py(lane)}`} />`
+              : null
+          })}
+          ${rollbacks.map(({ from_version, to_version, who, why }) => {
+            const [from, to] = [at.get(from_version!)!, at.get(to_version)!]
+            return html`<path class="move" d=${`M${px(from.x)} ${py(from.lane) - 12}C${px(from.x)} ${TOP - 40} ${px(to.x)} ${TOP - 40} ${px(to.x)} ${py(to.lane) - 12}`}><title>${who}: ${from_version} → ${to_version} ${why}</title></path>`
+          })}
+          ${nodes.map(
+            ({ row, x, lane }) => html`
+            <a href=${`#/versions/${row.version}`} tabindex="-1"><circle class=${`node ${row.status}`} cx=${px(x)} cy=${py(lane)} r="11" /><text class="node-label" x=${px(x)} y=${py(lane) + 4} text-anchor="middle">${row.version}</text><title>Version ${row.version}: ${row.status}</title></a>
+            ${
+              rejected.has(row.version)
+                ? html`<text class="rejected" x=${px(x)} y=${py(lane) + 28} text-anchor="middle">✕${rejected.get(row.version)!.length > 1 ? rejected.get(row.version)!.length : ''}<title>${rejected
+                    .get(row.version)!
+                    .map(({ number, reason }) => `update ${number}: ${reason}`)
+                    .join('\n')}</title></text>`
+                : null
+            }
+          `,
+          )}
+        </svg>
+      </div>
+    </figure>
+  `
+}

@@ -1,0 +1,64 @@
+/** Codes of the log in words. A code that is not listed is shown as it is. */
+
+/** Why a turn is not trained on. */
+const UNTRAINED: Readonly<Record<string, string>> = {
+  // Of the turn, when it was captured.
+  opted_out: 'The client asked not to train on it.',
+  off: 'Learning is switched off at this gateway, or the API key has no scope train.',
+  side: 'A side request of the agent (a title, a summary), not part of the conversation.',
+  no_tokens: 'The engine did not say which tokens it sampled.',
+  contaminated: 'The prompt holds text that looks like control tokens.',
+  constrained: 'The answer was constrained to a format, so it is not the model’s own distribution.',
+  reweighted: 'Penalties or a bias changed the distribution that it was sampled from.',
+  greedy: 'It was sampled at a temperature near 0, so its log-probs say little.',
+  empty: 'The answer is empty.',
+  not_sampled: 'This gateway’s engine did not sample it.',
+  aborted: 'The answer was cut short.',
+  off_prefix: 'The prompt does not continue the tokens of the turn before.',
+  // Of the score.
+  no_next_state: 'Nothing followed the answer, so there was nothing to judge it by.',
+  abstained: 'No judge had an opinion about it.',
+  judge_failed: 'Every judge failed.',
+  discarded: 'The episode was aborted.',
+  overloaded: 'The judge was too slow, and newer turns went first.',
+  stale: 'The model has moved on since it was sampled.',
+  duplicate: 'The same answer to the same request got the same reaction before.',
+  asked_for_praise: 'The answer asks for the praise that followed.',
+  degenerate: 'The answer repeats itself.',
+  unagreed: 'The score rests on a value that nobody else has confirmed.',
+  // Of the batch.
+  not_on_lineage: 'The version that sampled it is not an ancestor of the head any more (a rollback).',
+  unusable: 'It can be in no later batch.',
+}
+
+export const untrained = (code: string | null | undefined): string | null =>
+  code ? (UNTRAINED[code] ?? code.replaceAll('_', ' ')) : null
+
+/** What the trainer does while it computes nothing. */
+const WAITS: Readonly<Record<string, string>> = {
+  starting: 'Starting',
+  standby: 'Another trainer works; this one stands by',
+  no_line: 'Waiting for the first record of the version line',
+  not_live: 'The line is a branch',
+  verdict: 'Waiting for the gate’s verdict on the last update',
+  frozen: 'Learning is frozen',
+  turns: 'Waiting for scored turns',
+  share: 'Waiting for turns of other people: one has its share of the batch',
+  append: 'Writing to the log',
+  compute: 'Computing an update',
+  updates: 'Waiting for an update',
+  start: 'Measuring the base model',
+  evaluate: 'Measuring a candidate',
+  other: 'Retrying after an error',
+}
+
+export const waits = (code: string | null): string => (code === null ? 'In another process' : (WAITS[code] ?? code))
+
+const STATUS: Readonly<Record<string, string>> = {
+  serving: 'Answers requests now',
+  superseded: 'A later version grew from it',
+  rolled_back: 'Left behind by a rollback',
+  replayed: 'The newest of a branch',
+}
+
+export const status = (code: string): string => STATUS[code] ?? code

@@ -1,0 +1,151 @@
+/** Rows of `/v1/dashboard`, as far as the pages use them. Times are ISO 8601. */
+
+export type VersionRow = {
+  version: number
+  parent: number | null
+  status: string
+  why: string
+  published_at: string
+  source_policy: string | null
+  source_version: number | null
+  turns: number
+  side_turns: number
+  aborted: number
+  sessions: number
+  scored: number
+  skipped: number
+  feedback: number
+  reward: number | null
+  reward_low: number | null
+  reward_high: number | null
+  trained_turns: number | null
+  trained_reward: number | null
+  kl_parent: number | null
+  kl_base: number | null
+  content: number | null
+  entropy: number | null
+  sampled_length: number | null
+  repetition: number | null
+  loss: number | null
+  grad_norm: number | null
+  completion_tokens: number | null
+  latency_p50_ms: number | null
+  latency_p99_ms: number | null
+  head_from: string | null
+  head_to: string | null
+  head_seconds: number | null
+  gate_figures: Record<string, number> | null
+  update_figures: Record<string, number> | null
+}
+
+export type UpdateRow = {
+  number: number
+  status: 'sealed' | 'computed' | 'accepted' | 'rejected' | 'failed'
+  reason: string | null
+  version: number | null
+  parent_version: number
+  items: number
+  dropped: number
+  mean_reward: number | null
+  sealed_at: string
+  started_at: string | null
+  finished_at: string | null
+  decided_at: string | null
+  figures: Record<string, number> | null
+  gate_figures: Record<string, number> | null
+}
+
+export type MoveRow = {
+  seq: number
+  from_version: number | null
+  to_version: number
+  why: string
+  who: string
+  froze: boolean
+  at: string
+}
+export type FreezeRow = { frozen: boolean; why: string; who: string; at: string }
+export type Lineage = { versions: VersionRow[]; updates: UpdateRow[]; moves: MoveRow[]; freezes: FreezeRow[] }
+
+export type BatchTurnRow = {
+  turn_id: string
+  session_id: string | null
+  subject: string | null
+  version: number | null
+  used: boolean
+  reason: string | null
+  reward: number | null
+  turn_score: number | null
+  outcome: number | null
+  baseline: number | null
+  advantage: number | null
+  hint: string | null
+}
+
+export type SessionRow = {
+  session_id: string
+  subject: string
+  key_id: string | null
+  label_source: string
+  dialect: string
+  started_at: string
+  last_at: string | null
+  turns: number
+  side_turns: number
+  versions: number[] | null
+  scored: number
+  reward: number | null
+  task: string | null
+  outcome: number | null
+  discarded: boolean | null
+  parent_session_id: string | null
+}
+
+export type TurnRow = {
+  turn_id: string
+  session_id: string
+  version: number
+  candidate: number
+  candidates: number
+  shown: boolean
+  kind: string
+  status: string
+  finish: string
+  trainable: boolean
+  turn_reason: string | null
+  next_state: 'open' | 'turn' | 'none'
+  next_turn_id: string | null
+  prompt_tokens: number
+  completion_tokens: number
+  started_at: string
+  latency_ms: number
+  ttft_ms: number
+  temperature: number
+  task: string | null
+  reward: number | null
+  judge: string | null
+  score_reason: string | null
+  hint: string | null
+  verdicts: { judge: string; value: number | null; note: string }[] | null
+  explicit: boolean | null
+  revision: number | null
+  batch_id: string | null
+  used: boolean | null
+  drop_reason: string | null
+  baseline: number | null
+  advantage: number | null
+  trained_hint: string | null
+  update_number: number | null
+  trained_version: number | null
+  feedback: { value: number; at: string }[] | null
+}
+
+export type Next = { at: string; id: string } | null
+export type ShownText = { text: string; omitted: number }
+export type TurnTextRow = {
+  omitted: number
+  messages: { role: string; name: string | null; content: ShownText; calls: { name: string; input: ShownText }[] }[]
+  answer: ShownText
+}
+export type CountRow = { name: string; count: number; reward: number | null }
+export type TimeRow = { at: string; scored: number; reward: number | null; skipped: number; hinted: number }

@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Cached } from './cached.ts'
+
+test('a value is computed once at a time, and the last one serves while the next is computed', async () => {
+  let now = 0
+  let count = 0
+  let gate = Promise.withResolvers<void>()
+  const cached = new Cached(
+    async () => {
+      count += 1
+      await gate.promise
+      return count
+    },
+    10,
+    () => now,
+  )
+  const first = [cached.get(), cached.get()]
+  gate.resolve()
+  assert.deepEqual(await Promise.all(first), [1, 1])
+  now = 9
+  assert.equal(await cached.get(), 1)
+  gate = Promise.withResolvers()
+  now = 11
+  assert.equal(await cached.get(), 1, 'the last value, while the next is computed')
+  assert.equal(await cached.get(), 1)
+  gate.resolve()
+  await gate.promise
+  await new Promise(setImmediate)
+  assert.equal(await cached.get(), 2)
+  now = 200
+  assert.equal(await cached.get(), 3, 'a value older than ten times its age is not served')
+})
+
+test('an error is not kept, and the last value serves meanwhile', async () => {
+  let now = 0
+  let fails = true
+  const cached = new Cached(
+    () => (fails ? Promise.reject(new Error('away')) : Promise.resolve('here')),
+    10,
+    () => now,
+  )
+  await assert.rejects(cached.get(), /away/)
+  fails = false
+  assert.equal(await cached.get(), 'here')
+  fails = true
+  now = 20
+  assert.equal(await cached.get(), 'here')
+})

@@ -1,0 +1,82 @@
+/** What the dashboard reads of the read model. Rows are plain JSON, with the columns of queries.ts. */
+import type { QueryRow } from '../query.ts'
+import type { ReaderLogin } from '../postgres/reader.ts'
+import { Cached } from './cached.ts'
+import * as queries from './queries.ts'
+import { openReaderPool } from './reader-pool.ts'
+
+export type { Cursor, SessionFilter } from './queries.ts'
+
+type Rows = QueryRow[]
+/** `next`: where the next page begins; null: this is the last one. */
+export type Page = { rows: Rows; next: queries.Cursor | null }
+
+/** Each method throws `postgres_failed`. */
+export type ReadModel = {
+  /** Versions with their metrics, newest first. At most `METRICS_MS` old, as `learning`. */
+  versions(): Promise<Rows>
+  /** Updates, moves of the head and freezes, newest first. */
+  lineage(): Promise<{ updates: Rows; moves: Rows; freezes: Rows }>
+  batch(version: number): Promise<Rows>
+  sessions(filter: queries.SessionFilter, after: queries.Cursor | null): Promise<Page>
+  session(id: string): Promise<QueryRow | null>
+  sessionTurns(id: string, after: queries.Cursor | null): Promise<Page>
+  turn(id: string): Promise<QueryRow | null>
+  group(session: string, id: string): Promise<Rows>
+  learning(): Promise<Record<'hours' | 'days' | 'judges' | 'reasons' | 'subjects' | 'dropped' | 'rewards', Rows>>
+  close(): Promise<void>
+}
+
+/** Age of aggregates over whole tables, in milliseconds, and of the lineage. */
+const METRICS_MS = 10_000
+const LINEAGE_MS = 1_000
+
+export const openReadModel = (login: ReaderLogin, policy: string, monotonic: () => number): ReadModel => {
+  const pool = openReaderPool(login)
+  const rows = ({ sql, values }: queries.Query): Promise<Rows> => pool.rows(sql, values)
+  const page = async (query: queries.Query, size: number, at: string, id: string): Promise<Page> => {
+    const found = await rows(query)
+    const last = found[size - 1]
+    return {
+      rows: found.slice(0, size),
+      next: found.length > size && last ? { at: String(last[at]), id: String(last[id]) } : null,
+    }
+  }
+  const versions = new Cached(() => rows(queries.metrics(policy)), METRICS_MS, monotonic)
+  const lineage = new Cached(
+    async () => ({
+      updates: await rows(queries.updates(policy)),
+      moves: await rows(queries.moves(policy)),
+      freezes: await rows(queries.freezes(policy)),
+    }),
+    LINEAGE_MS,
+    monotonic,
+  )
+  // One statement after the other: the pool has two connections, and pages of sessions need one.
+  const learning = new Cached(
+    async () => ({
+      hours: await rows(queries.rewardsOverTime(policy, 3600)),
+      days: await rows(queries.rewardsOverTime(policy, 86_400)),
+      judges: await rows(queries.counts(policy, 'judge')),
+      reasons: await rows(queries.counts(policy, 'reason')),
+      subjects: await rows(queries.counts(policy, 'subject')),
+      dropped: await rows(queries.counts(policy, 'dropped')),
+      rewards: await rows(queries.counts(policy, 'reward')),
+    }),
+    METRICS_MS,
+    monotonic,
+  )
+  return {
+    versions: () => versions.get(),
+    lineage: () => lineage.get(),
+    learning: () => learning.get(),
+    batch: (version) => rows(queries.batchTurns(policy, version)),
+    sessions: (filter, after) =>
+      page(queries.sessions(policy, filter, after), queries.PAGE, 'started_at', 'session_id'),
+    session: async (id) => (await rows(queries.session(policy, id)))[0] ?? null,
+    sessionTurns: (id, after) => page(queries.sessionTurns(policy, id, after), queries.TURNS, 'started_at', 'turn_id'),
+    turn: async (id) => (await rows(queries.turn(policy, id)))[0] ?? null,
+    group: (session, id) => rows(queries.group(policy, session, id)),
+    close: () => pool.close(),
+  }
+}

@@ -1,0 +1,224 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { test, type TestContext } from 'node:test'
+import { openMemoryLog } from '@instar/log'
+import type { ReadModel } from '@instar/projections/read-model'
+import { ADMIN_TOKEN, startRig, turnsOf, type Rig, type RigOptions } from '../../../../test/kit/gateway.ts'
+import type { Scope } from '../receive/core/keys.ts'
+
+const hash = (token: string): string => createHash('sha256').update(token).digest('hex')
+const tokenOf = (id: string): string => `sk-instar-${id}-secret`
+const key = (id: string, scopes: Scope[]) => ({ id, sha256: hash(tokenOf(id)), scopes })
+
+/** Says which method was called, and with what. */
+const readModel = (): ReadModel => {
+  const page = async (rows: Record<string, unknown>[]) => ({ rows, next: null })
+  return {
+    versions: async () => [{ version: 1 }],
+    lineage: async () => ({ updates: [], moves: [], freezes: [] }),
+    batch: async (version) => [{ version }],
+    sessions: (filter, after) => page([{ filter, after }]),
+    session: async (id) => (id === 'known' ? { session_id: id } : null),
+    sessionTurns: (id, after) => page([{ id, after }]),
+    turn: async (id) => ({ turn_id: id, session_id: 's', group_id: 'g' }),
+    group: async (session, id) => [{ session, id }],
+    learning: async () => ({ hours: [], days: [], judges: [], reasons: [], subjects: [], dropped: [], rewards: [] }),
+    close: async () => undefined,
+  }
+}
+
+const start = async (t: TestContext, options: RigOptions = {}): Promise<Rig> => {
+  const rig = await startRig({ ...options, ports: { readModel: readModel(), ...options.ports } })
+  t.after(() => rig.stop())
+  return rig
+}
+
+type Fetched = { status: number; body: Record<string, unknown>; cookie: string | null; headers: Headers }
+const ask = async (rig: Rig, path: string, init: RequestInit & { json?: unknown } = {}): Promise<Fetched> => {
+  const response = await rig.fetch(path, init)
+  const text = await response.text()
+  const cookie = response.headers.get('set-cookie')?.split(';')[0] ?? null
+  return {
+    status: response.status,
+    body: text.startsWith('{') ? (JSON.parse(text) as Record<string, unknown>) : {},
+    cookie,
+    headers: response.headers,
+  }
+}
+const codeOf = ({ body }: Fetched): string => (body['error'] as { code: string } | undefined)?.code ?? ''
+
+const signIn = async (rig: Rig): Promise<{ cookie: string; csrf: string }> => {
+  const link = await ask(rig, '/admin/dashboard-link', { json: {} })
+  const code = String(link.body['path']).slice('/#code='.length)
+  const session = await ask(rig, '/v1/dashboard/session', { json: { code } })
+  assert.equal(session.status, 200)
+  return { cookie: session.cookie!, csrf: String(session.body['csrf']) }
+}
+
+test('the page and its files are served to anybody, with a policy that allows no script but its own', async (t) => {
+  const rig = await start(t, { settings: { keys: [key('one', ['inference'])] } })
+  for (const [path, type] of [
+    ['/', 'text/html'],
+    ['/dashboard/app.ts', 'text/javascript'],
+    ['/dashboard/vendor/preact.js', 'text/javascript'],
+    ['/dashboard/style.css', 'text/css'],
+  ] as const) {
+    const response = await rig.fetch(path)
+    assert.equal(response.status, 200, path)
+    assert.match(response.headers.get('content-type') ?? '', new RegExp(`^${type}`), path)
+    assert.match(response.headers.get('content-security-policy') ?? '', /script-src 'self'.*frame-ancestors 'none'/)
+    const text = await response.text()
+    assert.doesNotMatch(text, /from ["'][a-z@]/, `${path} imports a package by its name`)
+    const again = await rig.fetch(path, { headers: { 'if-none-match': response.headers.get('etag')! } })
+    assert.equal(again.status, 304)
+  }
+  for (const path of ['/dashboard/../../package.json', '/dashboard/%2e%2e/package.json', '/dashboard/x', '/dashboard/'])
+    assert.ok([401, 404].includes((await rig.fetch(path)).status), path)
+})
+
+test('with keys: numbers need read or admin, texts need read', async (t) => {
+  const rig = await start(t, {
+    settings: { keys: [key('none', ['inference']), key('read', ['read']), key('admin', ['admin'])] },
+  })
+  const as = (id: string, path: string) =>
+    ask(rig, `/v1/dashboard/${path}`, { headers: { authorization: `Bearer ${tokenOf(id)}` } })
+  assert.deepEqual(codeOf(await ask(rig, '/v1/dashboard/versions')), 'invalid_api_key')
+  assert.deepEqual(codeOf(await as('none', 'versions')), 'missing_scope')
+  for (const id of ['read', 'admin']) assert.equal((await as(id, 'versions')).status, 200, id)
+  assert.deepEqual(codeOf(await as('admin', 'turns/x/text')), 'missing_scope')
+  assert.deepEqual(codeOf(await as('read', 'turns/x/text')), 'unknown_turn')
+  assert.deepEqual((await as('none', 'session')).body['may'], null)
+  assert.deepEqual((await as('read', 'session')).body['may'], { text: true, actions: false })
+  assert.deepEqual((await as('admin', 'session')).body['may'], { text: false, actions: true })
+})
+
+test('without keys: texts on the loopback alone, actions never without a session', async (t) => {
+  const local = await start(t)
+  assert.deepEqual((await ask(local, '/v1/dashboard/session')).body['may'], { text: true, actions: false })
+  const open = await start(t, { settings: { host: '0.0.0.0', open: true } })
+  const url = open.url.replace('0.0.0.0', '127.0.0.1')
+  const fetched = await fetch(`${url}/v1/dashboard/session`)
+  assert.deepEqual(((await fetched.json()) as { may: unknown }).may, { text: false, actions: false })
+  assert.equal((await fetch(`${url}/v1/dashboard/turns/x/text`)).status, 403)
+})
+
+test('a session of a link acts with its token, from its own page alone, and its link works once', async (t) => {
+  const rig = await start(t, { settings: { keys: [key('one', ['inference'])] }, log: openMemoryLog() })
+  const link = await ask(rig, '/admin/dashboard-link', { json: {} })
+  const code = String(link.body['path']).slice('/#code='.length)
+  const first = await ask(rig, '/v1/dashboard/session', { json: { code } })
+  assert.match(first.headers.get('set-cookie') ?? '', /; HttpOnly; SameSite=Strict$/)
+  assert.equal(codeOf(await ask(rig, '/v1/dashboard/session', { json: { code } })), 'invalid_api_key')
+  const { cookie, csrf } = await signIn(rig)
+  const send = (path: string, headers: Record<string, string>, json?: unknown) =>
+    ask(rig, path, { ...(json === undefined ? {} : { json }), headers: { cookie, authorization: '', ...headers } })
+  assert.equal((await send('/v1/dashboard/versions', {})).status, 200)
+  const hello = { model: 'policy', messages: [{ role: 'user', content: 'Hi' }] }
+  assert.equal(codeOf(await send('/v1/chat/completions', {}, hello)), 'foreign_request', 'without its token')
+  assert.equal((await send('/v1/chat/completions', { 'x-instar-csrf': csrf }, hello)).status, 200)
+  for (const headers of [
+    { origin: 'http://localhost:3000' },
+    { 'sec-fetch-site': 'same-site' },
+    { origin: 'null' },
+  ] as Record<string, string>[])
+    for (const json of [undefined, hello])
+      assert.equal(
+        codeOf(
+          await send(
+            json ? '/v1/chat/completions' : '/v1/dashboard/versions',
+            { ...headers, 'x-instar-csrf': csrf },
+            json,
+          ),
+        ),
+        'foreign_request',
+      )
+  assert.equal((await turnsOf(rig.log)).length, 1)
+})
+
+test('a session of a revoked key ends, and one of another admin token', async (t) => {
+  const rig = await start(t, { settings: { keys: [key('read', ['read'])] } })
+  const begun = await ask(rig, '/v1/dashboard/session', {
+    json: {},
+    headers: { authorization: `Bearer ${tokenOf('read')}` },
+  })
+  const cookie = begun.cookie!
+  assert.equal((await ask(rig, '/v1/dashboard/versions', { headers: { cookie } })).status, 200)
+  const other = await start(t, { settings: { keys: [key('else', ['read'])], adminToken: ADMIN_TOKEN } })
+  assert.equal(codeOf(await ask(other, '/v1/dashboard/versions', { headers: { cookie } })), 'invalid_api_key')
+  const { cookie: admins } = await signIn(rig)
+  const renewed = await start(t, { settings: { keys: [key('read', ['read'])], adminToken: `${ADMIN_TOKEN}-2` } })
+  assert.equal(codeOf(await ask(renewed, '/v1/dashboard/versions', { headers: { cookie: admins } })), 'invalid_api_key')
+})
+
+test('queries are checked, pages follow their cursor, and what is not there is 404', async (t) => {
+  const rig = await start(t)
+  const rows = async (query: string) => {
+    const { status, body } = await ask(rig, `/v1/dashboard/sessions?${query}`)
+    return status === 200 ? (body['rows'] as unknown[])[0] : codeOf({ body } as Fetched)
+  }
+  const at = '2026-01-01T00:00:00.000Z'
+  assert.deepEqual(await rows(`subject=me&version=3&at=${at}&after=x`), {
+    filter: { subject: 'me', version: 3 },
+    after: { at, id: 'x' },
+  })
+  for (const query of [
+    'version=x',
+    'reward=good',
+    'unknown=1',
+    'at=x&after=y',
+    `at=${at}`,
+    `subject=${'x'.repeat(201)}`,
+  ])
+    assert.equal(await rows(query), 'bad_request', query)
+  assert.equal(codeOf(await ask(rig, '/v1/dashboard/sessions/other')), 'unknown_turn')
+  assert.equal(codeOf(await ask(rig, '/v1/dashboard/versions/2')), 'unknown_version')
+  const none = await start(t, { ports: { readModel: null as never } })
+  assert.equal(codeOf(await ask(none, '/v1/dashboard/versions')), 'postgres_failed')
+  assert.equal((await ask(none, '/v1/dashboard/now')).status, 200)
+})
+
+test('a turn is shown with its messages, its tokens and its log-probs', async (t) => {
+  const rig = await start(t, { script: () => 'Paris.' })
+  const said = await rig.client.chat.completions.create({
+    model: 'policy',
+    messages: [
+      { role: 'system', content: 'Be <b>brief</b>.' },
+      { role: 'user', content: 'The capital of France?' },
+    ],
+  })
+  const [turn] = await turnsOf(rig.log)
+  assert.ok(said.id)
+  const text = (await ask(rig, `/v1/dashboard/turns/${turn!.turn}/text`)).body as unknown as {
+    messages: { role: string; content: { text: string } }[]
+    answer: { text: string }
+  }
+  assert.deepEqual(
+    text.messages.map(({ role, content }) => [role, content.text]),
+    [
+      ['system', 'Be <b>brief</b>.'],
+      ['user', 'The capital of France?'],
+    ],
+  )
+  assert.equal(text.answer.text, 'Paris.')
+  const tokens = (await ask(rig, `/v1/dashboard/turns/${turn!.turn}/tokens`)).body as unknown as {
+    tokens: { id: number; text: string; logprob: number }[]
+    prompt_tokens: number
+  }
+  assert.deepEqual(
+    tokens.tokens.map(({ id, logprob }) => [id, logprob]),
+    turn!.ids.map((id, i) => [id, turn!.logprobs[i]]),
+  )
+  assert.equal(tokens.tokens.map(({ text: piece }) => piece).join(''), 'Paris.')
+  assert.equal(tokens.prompt_tokens, turn!.prompt.length)
+})
+
+test('an open page gets a reading at once, and a closed one is forgotten', async (t) => {
+  const rig = await start(t)
+  const ended = new AbortController()
+  const response = await rig.fetch('/v1/dashboard/events', { signal: ended.signal })
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
+  const { value } = await reader.read()
+  assert.match(value ?? '', /^event: now\ndata: \{"at":"/)
+  ended.abort()
+  await assert.rejects(reader.read())
+})

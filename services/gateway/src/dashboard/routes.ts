@@ -1,0 +1,184 @@
+/**
+ * The dashboard: its files, its data under `/v1/dashboard`, and the sessions of browsers. Everything that changes
+ * something is an admin command or an ordinary request of the API.
+ */
+import { ERRORS, InstarError } from '@instar/events'
+import { parseJson } from '@instar/dialects'
+import type { ReadModel, SessionFilter } from '@instar/projections/read-model'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { z } from 'zod'
+import { checkSameOrigin } from '../receive/core/guard.ts'
+import { one, type Entrance } from '../receive/entrance.ts'
+import { bytesOf, goneSignal, hijackable, SMALL_BODY } from '../receive/request-parts.ts'
+import { addAssets } from './assets.ts'
+import { csrfOf, LINK_MS, Links, SESSION_MS, setCookie, signed } from './visit.ts'
+import { Live, MOST_PAGES } from './live.ts'
+import type { DashboardPorts } from './ports.ts'
+import { turnLogprobs, turnText, turnTokens } from './turn-view.ts'
+import type { Reading } from './visitor.ts'
+
+type DashboardSettings = { entrance: Entrance; pingMs: number; stalledMs: number }
+
+/** Time between two readings for open pages, in milliseconds. */
+const LIVE_MS = 1_000
+
+const short = z.string().min(1).max(200)
+const filter = z.strictObject({
+  subject: short.optional(),
+  key: short.optional(),
+  version: z.coerce.number().int().min(-1).max(1e9).optional(),
+  dialect: short.optional(),
+  source: short.optional(),
+  reward: z.enum(['positive', 'negative', 'none']).optional(),
+  reason: short.optional(),
+  id: short.optional(),
+})
+const cursor = z.object({ at: z.iso.datetime(), after: short })
+
+/** Where a page begins, from `at` and `after` of the query. Throws `bad_request`. */
+const cursorOf = ({ at, after }: Record<string, unknown>): { at: string; id: string } | null => {
+  if (at === undefined && after === undefined) return null
+  const parsed = parsedBy(cursor, { at, after })
+  return { at: parsed.at, id: parsed.after }
+}
+
+const parsedBy = <T extends z.ZodType>(schema: T, value: unknown): z.output<T> => {
+  const { data, error } = schema.safeParse(value)
+  if (!error) return data
+  const [issue] = error.issues
+  const field = String(issue?.path[0] ?? '')
+  throw new InstarError('bad_request', `${field || 'The query'}: ${issue?.message ?? 'is not valid'}`, { field })
+}
+
+const paramsOf = (request: FastifyRequest): Record<string, string> => request.params as Record<string, string>
+
+export const addDashboard = (
+  server: FastifyInstance,
+  ports: DashboardPorts,
+  { entrance, pingMs, stalledMs }: DashboardSettings,
+): { stop(): void } => {
+  const links = new Links()
+  const live = new Live({ read: ports.status, everyMs: LIVE_MS, pingMs, stalledMs })
+  addAssets(server)
+
+  /** Throws `postgres_failed`. */
+  const data = (): ReadModel => {
+    if (ports.readModel) return ports.readModel
+    throw new InstarError('postgres_failed', 'This gateway has no database to read from (DATABASE_URL).')
+  }
+  const found = <T>(row: T | null, what: 'session' | 'turn' | 'version'): T => {
+    if (row === null)
+      throw new InstarError(
+        what === 'version' ? 'unknown_version' : 'unknown_turn',
+        `There is no such ${what} in the read model.`,
+      )
+    return row
+  }
+  const get = (
+    path: string,
+    handler: (request: FastifyRequest, reading: Reading, reply: FastifyReply) => unknown,
+  ): void => {
+    server.get(`/v1/dashboard/${path}`, (request, reply) => {
+      const reading = entrance.checkReading(request)
+      void reply.header('cache-control', 'no-store')
+      return handler(request, reading, reply)
+    })
+  }
+  /** Throws `missing_scope` unless the caller may read what people wrote. */
+  const textFor = (reading: Reading): void => {
+    if (!reading.text)
+      throw new InstarError(
+        'missing_scope',
+        'Texts need an API key with the scope read, or a session of `instar open`.',
+        {
+          scope: 'read',
+        },
+      )
+  }
+
+  get('now', () => ports.status())
+  get('errors', () => ERRORS)
+  get('versions', async () => ({ versions: await data().versions(), ...(await data().lineage()) }))
+  get('versions/:version', async (request) => {
+    const version = Number(paramsOf(request)['version'])
+    const row = (await data().versions()).find((one) => one['version'] === version) ?? null
+    return { version: found(row, 'version'), limits: ports.limits(version), turns: await data().batch(version) }
+  })
+  get('learning', async () => ({ versions: await data().versions(), ...(await data().learning()) }))
+  get('sessions', (request) => {
+    const { at, after, ...rest } = request.query as Record<string, unknown>
+    return data().sessions(parsedBy(filter, rest) as SessionFilter, cursorOf({ at, after }))
+  })
+  get('sessions/:id', async (request) => {
+    const { id } = paramsOf(request) as { id: string }
+    const session = found(await data().session(id), 'session')
+    return { session, turns: await data().sessionTurns(id, cursorOf(request.query as Record<string, unknown>)) }
+  })
+  get('turns/:id', async (request) => {
+    const turn = found(await data().turn(paramsOf(request)['id']!), 'turn')
+    return { turn, group: await data().group(String(turn['session_id']), String(turn['group_id'])) }
+  })
+  get('turns/:id/text', (request, reading) => {
+    textFor(reading)
+    return turnText(ports.text(), paramsOf(request)['id']!)
+  })
+  get('turns/:id/tokens', (request, reading) => {
+    textFor(reading)
+    return turnTokens(ports.text(), paramsOf(request)['id']!)
+  })
+  get('turns/:id/logprobs', (request, reading, reply) => {
+    textFor(reading)
+    const { version } = parsedBy(z.object({ version: z.coerce.number().int().min(0).max(1e9) }), request.query)
+    return turnLogprobs(ports.text(), paramsOf(request)['id']!, version, goneSignal(reply))
+  })
+  get('events', (_request, _reading, reply) => {
+    if (live.size >= MOST_PAGES) throw new InstarError('overloaded', `More than ${MOST_PAGES} pages are open.`)
+    live.open(hijackable(reply), {})
+    return reply.hijack()
+  })
+
+  server.get('/v1/dashboard/session', (request, reply) => {
+    const { cookie, reading } = entrance.visitOf(request)
+    return reply.header('cache-control', 'no-store').send({
+      signed_in: cookie !== null,
+      csrf: cookie === null ? null : csrfOf(entrance.cookieSecret, cookie),
+      may: reading,
+      database: ports.readModel !== null,
+    })
+  })
+  /** Begins a session: with the code of a one-time link, or with an API key in `Authorization`. */
+  server.post('/v1/dashboard/session', SMALL_BODY, (request, reply) => {
+    checkSameOrigin(
+      {
+        host: request.headers.host,
+        origin: one(request.headers.origin) ?? undefined,
+        site: one(request.headers['sec-fetch-site']) ?? undefined,
+      },
+      true,
+    )
+    const body = bytesOf(request)
+    const { code } =
+      body.length === 0 ? { code: undefined } : parsedBy(z.object({ code: short.optional() }), parseJson(body))
+    const holder =
+      code === undefined ? entrance.holderOf(request) : links.use(code, ports.now()) ? entrance.adminHolder : null
+    if (holder === null)
+      throw new InstarError('invalid_api_key', 'The link has expired or was used; `instar open` makes another.')
+    const cookie = signed(entrance.cookieSecret, holder, ports.now() + SESSION_MS)
+    return reply
+      .headers({
+        'cache-control': 'no-store',
+        'set-cookie': setCookie(cookie, SESSION_MS / 1000, request.protocol === 'https'),
+      })
+      .send({ csrf: csrfOf(entrance.cookieSecret, cookie) })
+  })
+  server.delete('/v1/dashboard/session', (_request, reply) =>
+    reply.header('set-cookie', setCookie('', 0, false)).send({ signed_in: false }),
+  )
+  server.post('/admin/dashboard-link', SMALL_BODY, (request) => {
+    entrance.checkAdmin(request)
+    const code = Buffer.from(ports.random(32)).toString('base64url')
+    links.add(code, ports.now())
+    return { path: `/#code=${code}`, expires_in: LINK_MS / 1000 }
+  })
+  return { stop: () => live.stop() }
+}

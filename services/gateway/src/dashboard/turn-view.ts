@@ -1,0 +1,136 @@
+/** A turn as the log has it: its messages, its answer token by token, and its log-probs under any version. */
+import { dialectOf, parseJson, type Message } from '@instar/dialects'
+import { InstarError, type Written } from '@instar/events'
+import type { TurnReader } from '@instar/log'
+import type { Model, ServingEngine } from '@instar/engine/port'
+import type { IdleQueue } from '../generate/idle-queue.ts'
+import type { Pool } from '../versions/pool.ts'
+
+type TextPorts = { reader: TurnReader; model: Model; engine: ServingEngine }
+
+/** Characters of one message, or of a prompt, that are sent; the beginning and the end of a longer one. */
+export const LONGEST_TEXT = 20_000
+/** Messages of a turn, the newest. */
+const MOST_MESSAGES = 50
+/** Tokens of an answer. */
+const MOST_TOKENS = 4_096
+
+type ShownText = { text: string; omitted: number }
+type ShownMessage = {
+  role: string
+  name: string | null
+  content: ShownText
+  calls: { name: string; input: ShownText }[]
+}
+
+/** `omitted`: characters left out in the middle. */
+export const shortened = (text: string, most = LONGEST_TEXT): ShownText => {
+  if (text.length <= most) return { text, omitted: 0 }
+  const half = Math.floor(most / 2)
+  return { text: `${text.slice(0, half)}\n…\n${text.slice(-half)}`, omitted: text.length - 2 * half }
+}
+
+const writtenText = (written: Written): string =>
+  written.keyId === null ? Buffer.from(written.bytes).toString('utf8') : `(encrypted with ${written.keyId})`
+
+const contentText = (content: unknown): string => {
+  if (typeof content === 'string') return content
+  if (content === null || content === undefined) return ''
+  if (!Array.isArray(content)) return JSON.stringify(content)
+  return content
+    .map((part: unknown) => {
+      const { type, text } = part as { type?: unknown; text?: unknown }
+      return typeof text === 'string' ? text : `[${typeof type === 'string' ? type : 'content'}]`
+    })
+    .join('\n')
+}
+
+const shownMessage = (message: Message): ShownMessage => {
+  const calls = Array.isArray(message['tool_calls']) ? (message['tool_calls'] as unknown[]) : []
+  return {
+    role: message.role,
+    name: typeof message['name'] === 'string' ? message['name'] : null,
+    content: shortened(contentText(message.content)),
+    calls: calls.slice(0, 20).map((call) => {
+      const { name, arguments: input } = ((call as { function?: unknown }).function ?? {}) as Record<string, unknown>
+      return {
+        name: typeof name === 'string' ? name : '',
+        input: shortened(typeof input === 'string' ? input : (JSON.stringify(input) ?? '')),
+      }
+    }),
+  }
+}
+
+/**
+ * What is new in a turn's request, and its answer. The messages before are those of the turn that it continues. Throws
+ * `unknown_turn` if the gateway no longer knows where the turn is on the log.
+ */
+export const turnText = async ({ reader, engine }: TextPorts, id: string) => {
+  const record = await reader.record(id)
+  const { messages } = dialectOf(record.dialect).request(
+    parseJson(await reader.body(id)),
+    engine.capabilities().accepts,
+  )
+  const fresh = messages.slice(record.after === null ? 0 : record.stateFrom)
+  return {
+    omitted: Math.max(0, fresh.length - MOST_MESSAGES),
+    messages: fresh.slice(-MOST_MESSAGES).map(shownMessage),
+    answer: shortened(writtenText(record.text)),
+  }
+}
+
+/** The prompt as it was rendered, from the recorded ids, and the answer's tokens with their recorded log-probs. */
+export const turnTokens = async ({ reader, model }: TextPorts, id: string) => {
+  const record = await reader.record(id)
+  const prompt = await reader.promptIds(id)
+  const pieces = model.detokenizer()
+  return {
+    prompt: shortened(model.decode(prompt)),
+    prompt_tokens: prompt.length,
+    exact: record.tokens === 'exact',
+    sampling: record.sampling,
+    engine: record.engine,
+    omitted: Math.max(0, record.ids.length - MOST_TOKENS),
+    tokens: record.ids.slice(0, MOST_TOKENS).map((token, i) => ({
+      id: token,
+      text: pieces.push(token),
+      logprob: record.logprobs[i] ?? null,
+    })),
+  }
+}
+
+/**
+ * Log-probs of the recorded answer under a version, at the recorded temperature, with the most likely tokens where the
+ * engine tells them. Waits until the model is idle, as judgements do. Throws `not_available`, `unknown_version`.
+ */
+export const turnLogprobs = async (
+  { reader, model, engine, pool, idle }: TextPorts & { pool: Pool; idle: IdleQueue },
+  id: string,
+  version: number,
+  gone: AbortSignal,
+) => {
+  const record = await reader.record(id)
+  if (record.tokens !== 'exact' || record.ids.length === 0)
+    throw new InstarError('not_available', 'The tokens of this turn were not recorded exactly.')
+  const prompt = await reader.promptIds(id)
+  const request = {
+    prompt,
+    completion: record.ids.slice(0, MOST_TOKENS),
+    temperature: record.sampling.temperature === 0 ? 1 : record.sampling.temperature,
+  }
+  return idle.run('judgement', gone, async (signal) => {
+    const lease = await pool.lease(version)
+    try {
+      const scored = engine.scoreWithTop
+        ? await engine.scoreWithTop({ ...request, adapter: lease.adapter, topLogprobs: 5 }, signal)
+        : { logprobs: await engine.score({ ...request, adapter: lease.adapter }, signal), top: [] }
+      return {
+        version,
+        logprobs: [...scored.logprobs],
+        top: scored.top.map((at) => at.map(({ id: token, logprob }) => ({ text: model.decode([token]), logprob }))),
+      }
+    } finally {
+      lease.release()
+    }
+  })
+}

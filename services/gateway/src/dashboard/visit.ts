@@ -1,0 +1,88 @@
+/**
+ * Sessions of a browser at the dashboard: a signed cookie that names a key, or the admin token, and when it expires. The
+ * gateway keeps none of them: a revoked key ends its sessions, and another admin token ends all of its own.
+ */
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import { ADMIN, hasExpired, type Key } from '../receive/core/keys.ts'
+
+export const COOKIE = 'instar_dashboard'
+export const CSRF_HEADER = 'x-instar-csrf'
+/** How long a session lasts, and how long a one-time link may be opened, in milliseconds. */
+export const SESSION_MS = 12 * 3_600_000
+export const LINK_MS = 5 * 60_000
+
+/** `id`: of a key, or that of `ADMIN`. `binding`: the key's hash; '' for the admin token. */
+export type Holder = { id: string; binding: string }
+
+const mac = (secret: Uint8Array, text: string): Buffer => createHmac('sha256', secret).update(text).digest()
+
+/** The secret of the signatures, from the admin token. */
+export const cookieSecret = (adminToken: string): Uint8Array => mac(Buffer.from(adminToken), 'instar dashboard cookie')
+
+const payloadOf = ({ id }: Holder, until: number): string => `${Buffer.from(id).toString('base64url')}.${until}`
+
+/** The value of the cookie. `until`: milliseconds since 1970. */
+export const signed = (secret: Uint8Array, holder: Holder, until: number): string => {
+  const payload = payloadOf(holder, until)
+  return `${payload}.${mac(secret, `${payload}.${holder.binding}`).toString('base64url')}`
+}
+
+/**
+ * The key of a cookie; null if it is forged, expired, or its key is gone. `keyOf`: the key with this id.
+ */
+export const keyOfCookie = (
+  secret: Uint8Array,
+  cookie: string,
+  keyOf: (id: string) => Key | null,
+  now: number,
+): Key | null => {
+  const match = /^([\w-]{1,64})\.(\d{1,15})\.([\w-]{43})$/.exec(cookie)
+  if (!match) return null
+  const [, name, until, given] = match as unknown as [string, string, string, string]
+  if (Number(until) <= now) return null
+  const id = Buffer.from(name, 'base64url').toString('utf8')
+  const key = id === ADMIN.id ? ADMIN : keyOf(id)
+  if (key === null || hasExpired(key, now)) return null
+  const wanted = mac(secret, `${name}.${until}.${key.sha256}`)
+  return timingSafeEqual(wanted, Buffer.from(given, 'base64url')) ? key : null
+}
+
+/** The token that actions of a session send in `CSRF_HEADER`; a page of another site cannot read it. */
+export const csrfOf = (secret: Uint8Array, cookie: string): string =>
+  mac(secret, `csrf ${cookie}`).toString('base64url')
+
+export const isCsrf = (secret: Uint8Array, cookie: string, given: string | null): boolean => {
+  const [a, b] = [Buffer.from(csrfOf(secret, cookie)), Buffer.from(given ?? '')]
+  return a.length === b.length && timingSafeEqual(a, b)
+}
+
+/** The value of a cookie in a `Cookie` header; null: absent. */
+export const cookieIn = (header: string | undefined): string | null => {
+  for (const part of (header ?? '').split(';')) {
+    const at = part.indexOf('=')
+    if (at > 0 && part.slice(0, at).trim() === COOKIE) return part.slice(at + 1).trim()
+  }
+  return null
+}
+
+export const setCookie = (value: string, seconds: number, secure: boolean): string =>
+  `${COOKIE}=${value}; Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure ? '; Secure' : ''}`
+
+/** Codes of one-time links, each for one session. */
+export class Links {
+  /** Code → until when it may be used. */
+  private readonly codes = new Map<string, number>()
+  static readonly MOST = 100
+
+  add(code: string, now: number): void {
+    for (const [one, until] of this.codes) if (until <= now || this.codes.size >= Links.MOST) this.codes.delete(one)
+    this.codes.set(code, now + LINK_MS)
+  }
+
+  /** Whether the code was valid. It is not any more. */
+  use(code: string, now: number): boolean {
+    const until = this.codes.get(code)
+    this.codes.delete(code)
+    return until !== undefined && until > now
+  }
+}

@@ -1,0 +1,85 @@
+/** The operations of the dashboard. */
+import type { Operation } from './operation.ts'
+import * as own from './schemas.ts'
+
+export const DASHBOARD: Readonly<Record<string, Operation>> = {
+  'GET /v1/dashboard/now': {
+    tag: 'dashboard',
+    scope: 'read',
+    summary: 'What the pipeline does now: status, gauges of the services of this process',
+  },
+  'GET /v1/dashboard/versions': {
+    tag: 'dashboard',
+    scope: 'read',
+    summary: 'Versions with their metrics, updates, moves of the head and freezes, newest first; at most 1,000 of each',
+  },
+  'GET /v1/dashboard/versions/{version}': {
+    tag: 'dashboard',
+    scope: 'read',
+    summary: 'A version, the limits of its gate, and the turns of its batch',
+  },
+  'GET /v1/dashboard/learning': {
+    tag: 'dashboard',
+    scope: 'read',
+    summary: 'Metrics by version; rewards by hour and day; judges, reasons and people by number of turns',
+  },
+  'GET /v1/dashboard/sessions': {
+    tag: 'dashboard',
+    scope: 'read',
+    summary:
+      'Sessions, newest first, 50 a page: `subject`, `key`, `version`, `dialect`, `source`, `reward`, `reason`, `id`; `at` and `after` from `next`',
+  },
+  'GET /v1/dashboard/sessions/{id}': {
+    tag: 'dashboard',
+    scope: 'read',
+    summary: 'A session and its turns, 200 a page; `at` and `after` from `next`',
+  },
+  'GET /v1/dashboard/turns/{id}': {
+    tag: 'dashboard',
+    scope: 'read',
+    summary: 'A turn: its score, what was learned from it, and the candidates of its request',
+  },
+  'GET /v1/dashboard/turns/{id}/text': {
+    tag: 'dashboard',
+    scope: 'read',
+    summary: 'What is new in its request, and its answer. Needs the scope `read`',
+  },
+  'GET /v1/dashboard/turns/{id}/tokens': {
+    tag: 'dashboard',
+    scope: 'read',
+    summary: 'Its prompt from the recorded ids, and its tokens with their log-probs. Needs the scope `read`',
+  },
+  'GET /v1/dashboard/turns/{id}/logprobs': {
+    tag: 'dashboard',
+    scope: 'read',
+    summary: 'Log-probs of its answer under `version`, once the model is idle. Needs the scope `read`',
+  },
+  'GET /v1/dashboard/errors': {
+    tag: 'dashboard',
+    scope: 'read',
+    summary: 'The error codes: status, meaning, what to do',
+  },
+  'GET /v1/dashboard/events': {
+    tag: 'dashboard',
+    scope: 'read',
+    summary: 'As `now`, an event at each change',
+    media: 'text/event-stream',
+  },
+  'GET /v1/dashboard/session': { tag: 'dashboard', scope: 'none', summary: "The browser's session and what it may do" },
+  'POST /v1/dashboard/session': {
+    tag: 'dashboard',
+    scope: 'none',
+    summary: 'Begins a session of a browser, as a cookie: with an API key, or with the code of a one-time link',
+    body: own.sessionBody,
+    bodyOptional: true,
+  },
+  'DELETE /v1/dashboard/session': { tag: 'dashboard', scope: 'none', summary: 'Ends it' },
+  'GET /': { tag: 'dashboard', scope: 'none', summary: 'The dashboard (docs/dashboard.md)', media: 'text/html' },
+  'GET /dashboard/*': { tag: 'dashboard', scope: 'none', summary: 'Its files', media: 'text/javascript' },
+  'POST /admin/dashboard-link': {
+    tag: 'admin',
+    scope: 'admin',
+    summary: 'A one-time link that opens the dashboard with every right',
+    reply: own.linkReply,
+  },
+}
