@@ -181,7 +181,7 @@ admin.
   revoke ID      remove a key
   rotate ID      create a key with the same rights; the old one expires after --overlap hours
   open           serve without keys again: this machine, and other machines only with INSTAR_OPEN=1
-  --scopes S     of inference, feedback, admin, train, steps (default inference,feedback,train)
+  --scopes S     of inference, feedback, admin, train, read, steps (default inference,feedback,train)
   --days N       days until the key expires (default: never)
   --rpm N        requests per minute
   --concurrent N concurrent requests

@@ -47,7 +47,12 @@ export const VersionsPage = (): View => {
   const { now } = useLive()
   const [action, setAction] = useState<Action | null>(null)
   const [marked, setMarked] = useState<number[]>([])
-  useEffect(lineage.reload, [now?.head, now?.frozen, now?.last_version])
+  // The read model follows the log; what has just happened may not be in it yet.
+  useEffect(() => {
+    lineage.reload()
+    const again = [700, 3_000].map((ms) => setTimeout(lineage.reload, ms))
+    return () => again.forEach((timer) => clearTimeout(timer))
+  }, [now?.head, now?.frozen, now?.last_version])
   const may = session?.may?.actions ?? false
   const mark = (version: number): void =>
     setMarked((all) => (all.includes(version) ? all.filter((one) => one !== version) : [...all.slice(-1), version]))

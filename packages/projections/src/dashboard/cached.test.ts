@@ -47,3 +47,18 @@ test('an error is not kept, and the last value serves meanwhile', async () => {
   now = 20
   assert.equal(await cached.get(), 'here')
 })
+
+test('without stale values a caller waits for the next one', async () => {
+  let [now, count] = [0, 0]
+  const cached = new Cached(
+    () => Promise.resolve((count += 1)),
+    10,
+    () => now,
+    false,
+  )
+  assert.equal(await cached.get(), 1)
+  now = 9
+  assert.equal(await cached.get(), 1)
+  now = 10
+  assert.deepEqual(await Promise.all([cached.get(), cached.get()]), [2, 2])
+})

@@ -1,6 +1,6 @@
 /**
- * A value that is computed at most once at a time and is up to `ageMs` old. Later callers get the last value at once
- * while the next is computed.
+ * A value that is computed at most once at a time and is up to `ageMs` old. If `stale` is set, callers get an older value at
+ * once while the next is computed; without it they wait for that one.
  */
 export class Cached<T> {
   private readonly compute: () => Promise<T>
@@ -9,10 +9,13 @@ export class Cached<T> {
   private value: { of: T; at: number } | null = null
   private running: Promise<T> | null = null
 
-  constructor(compute: () => Promise<T>, ageMs: number, monotonic: () => number) {
+  private readonly stale: boolean
+
+  constructor(compute: () => Promise<T>, ageMs: number, monotonic: () => number, stale = true) {
     this.compute = compute
     this.ageMs = ageMs
     this.monotonic = monotonic
+    this.stale = stale
   }
 
   /** Rejects as `compute`, if there is no value younger than ten times `ageMs`. */
@@ -21,7 +24,7 @@ export class Cached<T> {
     const age = value ? this.monotonic() - value.at : Infinity
     if (value && age < this.ageMs) return value.of
     const next = (this.running ??= this.refresh())
-    if (!value || age > 10 * this.ageMs) return next
+    if (!value || !this.stale || age > 10 * this.ageMs) return next
     next.catch(() => undefined)
     return value.of
   }

@@ -51,6 +51,7 @@ export const openReadModel = (login: ReaderLogin, policy: string, monotonic: () 
     }),
     LINEAGE_MS,
     monotonic,
+    false,
   )
   // One statement after the other: the pool has two connections, and pages of sessions need one.
   const learning = new Cached(

@@ -1,0 +1,230 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { mkdirSync, rmSync } from 'node:fs'
+import { mkdtemp } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { after, before, test } from 'node:test'
+import { promisify } from 'node:util'
+import type { Browser, BrowserContext, Page } from 'playwright-core'
+import { ROOT } from '../../tools/tree.ts'
+import { up } from '../kit/up.ts'
+import { assertAccessible, HOSTILE, launch } from './browser.ts'
+
+const cli = async (env: Record<string, string>, ...args: string[]): Promise<string> =>
+  (
+    await promisify(execFile)(process.execPath, [path.join(ROOT, 'cli/instar.cjs'), ...args], {
+      env: { ...process.env, ...env },
+    })
+  ).stdout
+
+let browser: Browser
+let started: Awaited<ReturnType<typeof up>>
+let folder: string
+let page: Page
+let context: BrowserContext
+/** Errors of the page's scripts and of its policy. */
+const faults: string[] = []
+
+const watch = (one: Page): Page => {
+  one.on('pageerror', (error) => faults.push(error.message))
+  one.on('console', (message) => {
+    // A response with an error status is logged by the browser itself, and shown by the page.
+    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) faults.push(message.text())
+  })
+  return one
+}
+
+const post = async (route: string, body: unknown): Promise<Record<string, unknown>> => {
+  const response = await fetch(`${started.ready.url}${route}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  assert.ok(response.ok, `${route} ${response.status}`)
+  return (await response.json()) as Record<string, unknown>
+}
+
+/** Sixteen scored turns of a person, so that an update follows. */
+const converse = async (user: string): Promise<void> => {
+  for (let n = 0; n < 24; n += 1) {
+    const answer = (await post('/v1/chat/completions', {
+      model: 'policy',
+      user: `${user} ${n % 3}`,
+      messages: [{ role: 'user', content: `What is ${n} plus 5?` }],
+    })) as { id: string; choices: [{ message: { content: string } }] }
+    const formatted = /\*\*|boxed|^1\./.test(answer.choices[0].message.content)
+    await post('/v1/feedback', { turn_id: answer.id, value: !formatted, comment: 'Answer in plain text.' })
+  }
+}
+
+const open = async (address: string): Promise<void> => {
+  await page.goto(`${started.ready.url}/#${address}`)
+  await page.locator('h1').first().waitFor()
+}
+
+before(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'instar-web-'))
+  started = await up(path.join(folder, 'data'))
+  browser = await launch()
+  context = await browser.newContext({ viewport: { width: 1280, height: 900 } })
+  context.setDefaultTimeout(120_000)
+  page = watch(await context.newPage())
+})
+after(async () => {
+  await browser?.close()
+  started?.child.kill('SIGTERM')
+  await started?.ended
+  if (folder) rmSync(folder, { recursive: true, force: true })
+})
+
+test('before the first turn the page says how to connect, and its chat makes the first turn', async () => {
+  await open('/')
+  await page.getByText('No conversation yet').waitFor()
+  assert.match((await page.locator('pre').first().textContent()) ?? '', new RegExp(`${started.ready.url}/v1`))
+  await assertAccessible(page, 'connect')
+  await page.getByLabel('Message').fill(`Hello ${HOSTILE}`)
+  await page.getByRole('button', { name: 'Send' }).click()
+  // The page turns to what happens now, once there is a turn.
+  await page.getByRole('heading', { name: 'Now', exact: true }).waitFor()
+  await open('/talk')
+  await page.getByLabel('Message').fill('What is the capital of France?')
+  await page.getByRole('button', { name: 'Send' }).click()
+  await page.getByRole('button', { name: 'Good answer' }).click()
+  await page.getByText('Recorded').waitFor()
+})
+
+test('texts of people are text on every page', async () => {
+  await post('/v1/chat/completions', {
+    model: 'policy',
+    user: HOSTILE,
+    tools: [{ type: 'function', function: { name: 'look', parameters: { type: 'object' } } }],
+    messages: [
+      { role: 'system', content: HOSTILE },
+      { role: 'user', content: HOSTILE },
+    ],
+  })
+  await open('/sessions')
+  await page.locator('tbody tr a').first().waitFor()
+  await page.locator('tbody tr a').first().click()
+  await page.getByText('onerror=').first().waitFor()
+  assert.equal(await page.title(), 'Instar')
+  assert.equal(await page.locator('main img').count(), 0)
+  await page.locator('a[href^="#/turns/"]').first().click()
+  await page.getByRole('heading', { name: 'Answer, token by token' }).waitFor()
+  await page.getByText('Prompt as it was rendered').click()
+  await page.getByText('onerror=').first().waitFor()
+  assert.deepEqual([await page.title(), await page.locator('main img').count()], ['Instar', 0])
+})
+
+test('a link opens a session; learning is frozen and resumed, and an earlier version serves, each with a reason', async () => {
+  await converse('ann')
+  await open('/versions')
+  await page.getByRole('link', { name: '1', exact: true }).first().waitFor()
+  assert.equal(await page.getByRole('button', { name: 'Freeze learning' }).count(), 0, 'no action without a session')
+  const { url } = JSON.parse(await cli(started.env, 'open', '--json')) as { url: string }
+  await page.goto(url)
+  await page.getByRole('button', { name: 'Sign out' }).waitFor()
+  assert.ok(!page.url().includes('code='), 'the code has left the address')
+  await open('/versions')
+  await page.getByRole('button', { name: 'Freeze learning' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel('Reason').fill(`Look first ${HOSTILE}`)
+  await assertAccessible(page, 'dialog')
+  await dialog.getByRole('button', { name: 'Freeze learning' }).click()
+  await page.getByRole('button', { name: 'Resume learning' }).click()
+  await page.getByRole('dialog').getByLabel('Reason').fill('Seen')
+  await page.getByRole('dialog').getByRole('button', { name: 'Resume learning' }).click()
+  await page.getByRole('button', { name: 'Serve' }).last().click()
+  await page.getByRole('dialog').getByLabel('Reason').fill('Version 1 is worse')
+  await page.getByRole('dialog').getByRole('button', { name: 'Serve version 0' }).click()
+  await page.getByText('moved the head from version').first().waitFor()
+  const shown = JSON.parse(await cli(started.env, 'versions', '--json')) as { version: number; status: string }[]
+  assert.equal(shown.find(({ version }) => version === 0)?.status, 'serving')
+  assert.equal(await page.title(), 'Instar', 'a reason is text')
+})
+
+test('log-probs of any version are shown for a turn', async () => {
+  await open('/sessions')
+  await page.locator('tbody tr a').first().click()
+  await page.locator('a[href^="#/turns/"]').first().click()
+  await page.getByRole('button', { name: 'the base' }).click()
+  await page.getByText('log-prob under version 0').waitFor()
+  await page.locator('.tokens').focus()
+  await page.keyboard.press('ArrowRight')
+  await page.getByText(/Token 2 of/).waitFor()
+})
+
+test('two versions answer one prompt side by side', async () => {
+  await open('/compare?a=1&b=0')
+  await page.getByRole('button', { name: 'Ask both' }).click()
+  await page.getByRole('button', { name: 'Ask both' }).waitFor()
+  for (const version of [0, 1])
+    assert.ok(((await page.getByLabel(`Answer of version ${version}`).textContent()) ?? '').length > 12)
+})
+
+test('every page keeps the accessibility rules, light, dark and on a phone, and each chart is one stop', async () => {
+  const screenshots = process.env['INSTAR_SCREENSHOTS']
+  if (screenshots) mkdirSync(screenshots, { recursive: true })
+  const [session] = (
+    (await (await fetch(`${started.ready.url}/v1/dashboard/sessions`)).json()) as { rows: { session_id: string }[] }
+  ).rows
+  const { turns } = (await (
+    await fetch(`${started.ready.url}/v1/dashboard/sessions/${session!.session_id}`)
+  ).json()) as { turns: { rows: { turn_id: string }[] } }
+  const pages = {
+    now: '/',
+    versions: '/versions',
+    version: '/versions/1',
+    sessions: '/sessions',
+    session: `/sessions/${session!.session_id}`,
+    turn: `/turns/${turns.rows[0]!.turn_id}`,
+    compare: '/compare',
+    learning: '/learning',
+    health: '/health',
+    talk: '/talk',
+  }
+  for (const [look, options] of Object.entries({
+    light: { colorScheme: 'light', viewport: { width: 1280, height: 900 } },
+    dark: { colorScheme: 'dark', viewport: { width: 1280, height: 900 } },
+    phone: { colorScheme: 'light', viewport: { width: 390, height: 844 } },
+  } as const)) {
+    await page.emulateMedia({ colorScheme: options.colorScheme })
+    await page.setViewportSize(options.viewport)
+    for (const [name, address] of Object.entries(pages)) {
+      await open(address)
+      await page.waitForSelector('[aria-busy=true]', { state: 'detached' })
+      await assertAccessible(page, `${name}, ${look}`)
+      assert.ok(
+        await page.evaluate('document.documentElement.scrollWidth <= innerWidth + 1'),
+        `${name} is wider than the ${look} window`,
+      )
+      if (screenshots) await page.screenshot({ path: path.join(screenshots, `${name}-${look}.png`) })
+    }
+  }
+  await open('/learning')
+  const chart = page.locator('figure.chart svg[tabindex="0"]').first()
+  await chart.focus()
+  await page.keyboard.press('End')
+  assert.match((await page.locator('figure.chart .said').first().textContent()) ?? '', /^v\d+: reward /)
+})
+
+test('a page whose session has ended says what to do, and one whose gateway restarts recovers', async () => {
+  await page.setViewportSize({ width: 1280, height: 900 })
+  await context.clearCookies()
+  await page.reload()
+  await open('/versions')
+  await page.getByText('opens a session that has it').waitFor()
+  await open('/')
+  await page.getByText('Live', { exact: true }).waitFor()
+  const { port } = new URL(started.ready.url)
+  started.child.kill('SIGTERM')
+  await started.ended
+  await page.getByText('Connection lost').waitFor()
+  started = await up(path.join(folder, 'data'), ['--port', port])
+  await page.getByText('Live', { exact: true }).waitFor({ timeout: 60_000 })
+})
+
+test('no script of a page has failed, and none was refused by its policy', () => {
+  assert.deepEqual(faults, [])
+})
