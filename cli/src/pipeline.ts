@@ -81,6 +81,7 @@ const startServicesThread = (
     trainer,
     publisher,
     ...(learnEngine ? { learnEngine } : {}),
+    ...(config.remote ? { remote: config.remote } : {}),
     ...(config.values ? { values: config.values } : {}),
   }
   return startThread({ config: threadConfig, log: settings, port: channel?.port2 ?? null, learns, share }, hooks)

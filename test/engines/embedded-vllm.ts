@@ -8,6 +8,10 @@ import { ScriptedVllm } from './scripted-vllm.ts'
 import { event, json, type Body, type Seen } from './server.ts'
 
 export class EmbeddedVllm extends ScriptedVllm {
+  /** Changes the weights of adapters that are loaded, as a server that reads them wrongly. */
+  distort: ((weights: Uint8Array) => Uint8Array) | null = null
+  /** The adapter that is loaded in place of a distorted one. */
+  private readonly distorted = new Map<string, string>()
   private readonly engine: ServingEngine
 
   constructor(model: Model, engine: ServingEngine) {
@@ -18,12 +22,18 @@ export class EmbeddedVllm extends ScriptedVllm {
   protected override async load(body: Body, response: ServerResponse): Promise<void> {
     const folder = String(body['lora_path'])
     if (typeof body['lora_path'] === 'string' && readFileSync(join(folder, 'adapter_config.json'), 'utf8') !== '{}')
-      await this.engine.load(adapterFromWeights(readFileSync(join(folder, 'adapter_model.safetensors'))))
+      await this.loadFrom(readFileSync(join(folder, 'adapter_model.safetensors')))
     else if (typeof body['lora_path'] === 'string')
       return json(response, 500, {
         error: { message: 'KeyError: r', type: 'InternalServerError', param: null, code: 500 },
       })
     await super.load(body, response)
+  }
+
+  private async loadFrom(weights: Uint8Array): Promise<void> {
+    const adapter = adapterFromWeights(this.distort?.(weights) ?? weights)
+    this.distorted.set(adapterFromWeights(weights).sha256, adapter.sha256)
+    await this.engine.load(adapter)
   }
 
   protected override async logprobsOfNext({
@@ -46,7 +56,7 @@ export class EmbeddedVllm extends ScriptedVllm {
 
   /** The adapter that answers a request for another one. */
   protected applied(adapter: string | null): string | null {
-    return this.behaviour.ignoresAdapters ? null : adapter
+    return this.behaviour.ignoresAdapters || adapter === null ? null : (this.distorted.get(adapter) ?? adapter)
   }
 
   protected override async complete(seen: Seen, response: ServerResponse): Promise<void> {

@@ -2,7 +2,7 @@ import { weightLine } from '@instar/events'
 import { InstarError } from '@instar/events/errors'
 import { openModel, startLearning } from '@instar/policy'
 import { logTarget } from '@instar/process'
-import { createPublisher, probesOf } from '@instar/publisher'
+import { createPublisher, openGate, probesOf } from '@instar/publisher'
 import { streamAdmin, waitForGateways, type HeadReply } from '../admin-client.ts'
 import { command } from '../command.ts'
 import type { Config } from '../config.ts'
@@ -23,10 +23,12 @@ const promoteInProcess = async (config: Config, branch: string, stop: AbortSigna
     ])
     try {
       const gate = learningSettings(config).publisher
+      const { evaluator, trained, close } = await openGate(config, gate, learner, { signal: stop })
       const publisher = createPublisher(
         {
           log,
-          evaluator: learner,
+          evaluator,
+          ...(trained ? { trained } : {}),
           model,
           probes: probesOf(config.model, gate, stop),
           now: Date.now,
@@ -42,7 +44,7 @@ const promoteInProcess = async (config: Config, branch: string, stop: AbortSigna
         const line = weightLine(publisher.state.weights, POLICY)
         return { head: line.head, version: line.head, frozen: line.frozen, ...verdict }
       } finally {
-        await publisher.stop()
+        await Promise.all([publisher.stop(), close()])
       }
     } finally {
       await learner.close()

@@ -5,7 +5,14 @@ import type { Fingerprint, LearningEngine, Model } from '@instar/engine/port'
 import { holdsWeights, openModel, parameterCount, startLearning } from '@instar/policy'
 import type { Metrics } from '@instar/process'
 import { startProjections, watchProjections, type DatabaseConnection } from '@instar/projections'
-import { createPublisher, probesOf, publisherConfig, type Publisher, type PublisherPorts } from '@instar/publisher'
+import {
+  createPublisher,
+  openGate,
+  probesOf,
+  publisherConfig,
+  type Publisher,
+  type PublisherPorts,
+} from '@instar/publisher'
 import { createScorer, judgeText, openJudge, scorerConfig, type GatewayAddress, type Scorer } from '@instar/scorer'
 import { createTrainer, progressText, trainerConfig, type Trainer, type TrainerPorts } from '@instar/trainer'
 import { join } from 'node:path'
@@ -21,7 +28,12 @@ export type ServicesPorts = {
   onVerdict: NonNullable<PublisherPorts['onProgress']>
 }
 /** The base model, and the engine that computes updates. */
-export type Learning = { model: Model; learner: LearningEngine }
+/** `gate`: what the publisher measures with. */
+export type Learning = {
+  model: Model
+  learner: LearningEngine
+  gate: Awaited<ReturnType<typeof openGate>>
+}
 export type Services = {
   /** Resolves when every joined turn is scored, and every batch has its update and its verdict. */
   settled(): Promise<void>
@@ -44,6 +56,7 @@ const SETTLED_POLL_MS = 15
 /** Null where nothing is learned. Rejects with `aborted` after `signal`. */
 export const loadLearning = async (
   { config, learns, share }: ThreadData,
+  logLine: (line: string) => void,
   signal: AbortSignal,
 ): Promise<Learning | null> => {
   if (!learns) return null
@@ -54,7 +67,9 @@ export const loadLearning = async (
     signal,
   })
   try {
-    return { learner, model: await openModel(config.model) }
+    const gate = publisherConfig.parse(config.publisher)
+    const model = await openModel(config.model)
+    return { learner, model, gate: await openGate(config.remote ?? null, gate, learner, { logLine, signal }) }
   } catch (error) {
     await learner.close()
     throw error
@@ -103,7 +118,7 @@ export const startServices = async (
     if (learners)
       stops.push(
         () => learners.trainer.stop(),
-        () => learners.publisher.stop(),
+        () => stopPublisher(learners),
       )
     const listening = Promise.withResolvers<GatewayAddress>()
     const gateway = (): Promise<GatewayAddress> => listening.promise
@@ -204,7 +219,8 @@ const createLearners = (
       {
         ...shared,
         model: learning.model,
-        evaluator: learning.learner,
+        evaluator: learning.gate.evaluator,
+        ...(learning.gate.trained ? { trained: learning.gate.trained } : {}),
         probes: probesOf(config.model, gate, signal),
         logLine,
         onProgress: onVerdict,
@@ -212,6 +228,11 @@ const createLearners = (
       gate,
     ),
   }
+}
+
+/** A measurement that waits for servers ends with the gate; the publisher, which is told first, then decides nothing. */
+const stopPublisher = async ({ publisher, gate }: Learners): Promise<void> => {
+  await Promise.all([publisher.stop(), gate.close()])
 }
 
 const requireLearners = (learners: Learners | null): Learners => {

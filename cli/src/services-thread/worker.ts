@@ -111,7 +111,7 @@ const run = async (): Promise<void> => {
   let log: EventLog | null = null
   let learning: Learning | null = null
   try {
-    learning = await loadLearning(data, startAborted.signal)
+    learning = await loadLearning(data, (text) => send({ type: 'logLine', text }), startAborted.signal)
     send({ type: 'loaded', learning: learning && describeFingerprint(learning.learner.fingerprint()) })
     const { options } = await startMessage.promise
     log = await openThreadLog()
@@ -124,6 +124,7 @@ const run = async (): Promise<void> => {
     send({ type: 'ready' })
     await stopped.promise
   } finally {
+    await learning?.gate.close()
     await learning?.learner.close()
     await log?.close()
   }

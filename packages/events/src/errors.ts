@@ -356,6 +356,13 @@ export const ERRORS = {
       'The server at INSTAR_TRAINER does not answer as the Tinker API does, or not as it did when training began. The message names the difference.',
     todo: 'Run `instar doctor trainer URL` and compare with docs/engines.md.',
   },
+  serving_differs: {
+    status: 502,
+    retryable: false,
+    meaning:
+      'The servers of INSTAR_ENGINE do not answer with the adapter that was trained: one refuses it, or its log-probs of given tokens differ from the trainer’s beyond the limit. The candidate is rejected with this reason; the console names the server and the difference.',
+    todo: "Check that the servers serve the model that is trained and see the folder INSTAR_ADAPTERS, and their maximum rank. For a server with quantised weights set gate.remote.tolerance (docs/engines.md, 'The gate').",
+  },
   engine_not_built: {
     status: 501,
     retryable: false,

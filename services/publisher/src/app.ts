@@ -22,12 +22,15 @@ import { promptShortage, type BaseProgress } from './shell/base.ts'
 import { evaluate, measureBase, probesOfLine } from './shell/evaluate.ts'
 import { recordPublisherMetrics } from './shell/metrics.ts'
 import type { ProbeSet } from './shell/probes.ts'
+import type { TrainedRows } from './shell/serving.ts'
 import { snapshotVersion, stateOfSnapshot } from './shell/snapshot.ts'
 
 export * from './config.ts'
 export { gateSection } from './section.ts'
 export { contentOf, evaluate, mostTokens, probesOfLine } from './shell/evaluate.ts'
 export { NO_PROBES, probesOf, readProbes, type Probe, type ProbeSet } from './shell/probes.ts'
+export { openEvaluator, openGate, type EvaluatorSettings } from './shell/open-evaluator.ts'
+export { rowsOfLearner, type TrainedRow, type TrainedRows } from './shell/serving.ts'
 export { batteryOf, probeShortage } from './core/battery.ts'
 export { fallsToReject } from './core/falls.ts'
 export { checkCandidate, THRESHOLDS, type Figures, type Thresholds } from './core/gate.ts'
@@ -37,6 +40,8 @@ export { evolve, initialState, type PublisherState } from './core/state.ts'
 export type PublisherPorts = DeciderPorts & {
   /** Samples and scores candidates. */
   evaluator: Evaluator
+  /** The trainer's log-probs, which each server must reproduce before a version is published; absent: not compared. */
+  trained?: TrainedRows
   model: Model
   probes: ProbeSet
   metrics?: Metrics
@@ -98,14 +103,17 @@ const numbersOf = (config: object, prefix = ''): Settings =>
   )
 
 /** The gate's numeric settings, which its verdicts record: thresholds and the extent of the measurement. */
-const recordedLimits = ({ thresholds, ...others }: PublisherConfig): Thresholds & Settings => ({
-  ...numbersOf(others),
+const recordedLimits = (
+  { thresholds, remote, ...others }: PublisherConfig,
+  isRemote: boolean,
+): Thresholds & Settings => ({
+  ...numbersOf(isRemote ? { ...others, remote } : others),
   ...thresholds,
 })
 
 export const createPublisher = (ports: PublisherPorts, config: PublisherConfig): Publisher => {
   const { policy } = config
-  const limits = recordedLimits(config)
+  const limits = recordedLimits(config, ports.evaluator.scoreOnEach !== undefined)
   const partition = partitionOf(policy, ports.log.partitions('weights'))
   const promotions: PromotionRequest[] = []
   let measured: Measured | null = null

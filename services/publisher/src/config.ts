@@ -115,6 +115,30 @@ export const publisherConfig = z.object({
       'a file of own probes, or a folder of *.jsonl files; null: probes.jsonl beside the model, if there is one',
     ),
   judge: probeJudge.optional(),
+  remote: z
+    .object({
+      concurrency: z
+        .int()
+        .positive()
+        .max(64)
+        .default(4)
+        .describe('requests of the gate that run at once at the servers of INSTAR_ENGINE, all together'),
+      requestSeconds: z
+        .number()
+        .positive()
+        .max(LONGEST_TIMER_MS / 1000)
+        .default(300)
+        .describe('seconds for one of them'),
+      tolerance: z
+        .number()
+        .positive()
+        .nullable()
+        .default(null)
+        .describe(
+          'largest difference of a log-prob by trainer and server of the same token under a candidate, nats; null: by the difference under the base, at least 0.0001',
+        ),
+    })
+    .prefault({}),
   battery: z
     .object({
       shipped: z.boolean().default(true).describe('whether the probes that ship follow own ones'),

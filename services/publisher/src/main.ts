@@ -1,7 +1,7 @@
 /** The publisher as a separate process on Kafka. */
 import { openModel, parameterCount, startLearning } from '@instar/policy'
 import { hostOf, readSettingsFile, recordSettings, resolveSection, runService } from '@instar/process'
-import { createPublisher, gateSection } from './app.ts'
+import { createPublisher, gateSection, openGate } from './app.ts'
 import { probesOf } from './shell/probes.ts'
 
 process.exitCode = await runService(
@@ -17,13 +17,15 @@ process.exitCode = await runService(
       openModel(settings.model),
       startLearning({ model: settings.model, engine: 'auto', signal }),
     ])
+    const { evaluator, trained, close } = await openGate(settings, config, learner, { logLine, signal })
     const probes = probesOf(settings.model, config, signal)
     const publisher = createPublisher(
       {
         log,
         snapshots,
         metrics,
-        evaluator: learner,
+        evaluator,
+        ...(trained ? { trained } : {}),
         model,
         probes,
         now,
@@ -47,7 +49,8 @@ process.exitCode = await runService(
       line: `${model.name}, ${probes.probes.length} probes`,
       health: () => ({ status: 'ready', problem: null, waits: publisher.waits() }),
       async stop() {
-        await publisher.stop()
+        // A measurement that waits for servers ends with `close`; the publisher, which is told first, then decides nothing.
+        await Promise.all([publisher.stop(), close()])
         await learner.close()
       },
     }

@@ -69,7 +69,12 @@ export class RemoteEvaluator implements OpenEvaluator {
       if (this.candidates.size === 0) await this.removeLeftovers()
       this.candidates.add(sha256)
     }
-    await this.engine.load(adapter)
+    try {
+      await this.engine.load(adapter)
+    } catch (error) {
+      this.candidates.delete(sha256)
+      throw error
+    }
   }
 
   async unload(sha256: string): Promise<void> {

@@ -104,6 +104,18 @@ export type Figures = {
   falls_limit?: number
   positive_logprob?: number
   positive_logprob_parent?: number
+  /** Of a gate that measures through the serving engine (core/serving-agreement.ts), nats. */
+  serving_difference?: number
+  serving_limit?: number
+  serving_mean?: number
+  serving_mean_limit?: number
+  /**
+   * KL is an estimate (packages/engine/src/remote/kl-estimate.ts): how many of the likeliest tokens are summed, and the
+   * standard errors. Absent: the sum over the vocabulary.
+   */
+  kl_top?: number
+  kl_parent_error?: number
+  kl_base_error?: number
   /** Tokens generated for these figures. */
   tokens?: number
 }
@@ -123,6 +135,11 @@ export const checkCandidate = (figures: Figures, best: number | null, limits: Th
   const rejected = (reason: string): GateResult => ({ accepted: false, reason })
   if (figures.finite !== 1 || !Object.values(figures).every((value) => Number.isFinite(value)))
     return rejected('not_finite')
+  if (
+    above(figures.serving_difference, figures.serving_limit) ||
+    above(figures.serving_mean, figures.serving_mean_limit)
+  )
+    return rejected('serving_differs')
   if (above(figures.kl_parent, limits.klParent)) return rejected('kl_parent')
   if (above(figures.kl_base, limits.klBase)) return rejected('kl_base')
   if (above(figures.kl_parent_fixed, limits.klParent)) return rejected('kl_parent_fixed')

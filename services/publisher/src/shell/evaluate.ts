@@ -1,7 +1,7 @@
 /** Measures a candidate against the serving version on the evaluator. Figures: core/gate.ts. */
 import { type BatchSealed, type LineStarted, type UpdateComputed, type VersionState } from '@instar/events'
 import { getBlob, type EventLog, type TurnReader } from '@instar/log'
-import type { AdapterSha, Evaluation, Model, Sampling } from '@instar/engine/port'
+import type { Adapter, AdapterSha, Evaluation, Sampling } from '@instar/engine/port'
 import { adapterFromWeights } from '@instar/policy'
 import type { PublisherConfig } from '../config.ts'
 import { askedWith } from '../core/asked-length.ts'
@@ -11,8 +11,15 @@ import type { Figures } from '../core/gate.ts'
 import { ask, askBase, cutShare, fixedPrompts, SEED, tokensOf, type BaseProgress, type MeasurePorts } from './base.ts'
 import { measureNegation } from './negation.ts'
 import type { Probe, ProbeSet } from './probes.ts'
+import { compareServing, loadCandidate, type TrainedRows } from './serving.ts'
 
-type EvaluatePorts = Omit<MeasurePorts, 'now'> & { log: EventLog; reader: TurnReader; probes: ProbeSet }
+type EvaluatePorts = Omit<MeasurePorts, 'now'> & {
+  log: EventLog
+  reader: TurnReader
+  probes: ProbeSet
+  trained?: TrainedRows | undefined
+  logLine?: ((line: string) => void) | undefined
+}
 
 /** `parent`: recorded figures of the head. Its length is measured again if it is not recorded. */
 type CandidateVersion = {
@@ -29,58 +36,82 @@ export const evaluate = async (
   config: PublisherConfig,
   candidate: CandidateVersion,
 ): Promise<Figures> => {
-  const { computed, sealed, head, parent } = candidate
-  const adapter = adapterFromWeights(await getBlob(ports.log, computed.adapter, computed.blobsAt))
-  await ports.evaluator.load(adapter)
-  if (head.adapter !== null)
-    await ports.evaluator.load(adapterFromWeights(await getBlob(ports.log, head.adapter, head.blobsAt)))
+  const { evaluator, log } = ports
+  const { computed, head } = candidate
+  const adapter = adapterFromWeights(await getBlob(log, computed.adapter, computed.blobsAt))
+  await loadCandidate(evaluator, adapter)
   try {
-    const { batch, fixed } = await samplePrompts(ports, config, sealed)
-    const sampling = samplingOf(ports.model, config)
-    const references = head.adapter === null ? [null] : [head.adapter, null]
-    const sample = (prompts: readonly (readonly number[])[], seed: number): Promise<Evaluation> =>
-      ports.evaluator.evaluate({
-        prompts,
-        adapter: adapter.sha256,
-        references,
-        sampling: { ...sampling, seed: sampling.seed + seed },
-      })
-    const own = await sample(batch, fixed.length)
-    const onFixed = fixed.length > 0 ? await sample(fixed, 0) : null
-    const all = onFixed ? joined([own, onFixed]) : own
-    const lengthParent =
-      parent.length ??
-      (
-        await ports.evaluator.evaluate({
-          prompts: [...batch, ...fixed],
-          adapter: head.adapter,
-          references: [],
-          sampling,
-        })
-      ).length
-    const [klParent = 0, klBase = klParent] = all.kl
-    const content = await contentOf(ports, candidate.started, adapter.sha256)
-    const positive = await positiveLogprobs(ports, candidate, adapter.sha256)
-    const figures = {
-      kl_parent: klParent,
-      kl_base: klBase,
-      entropy: all.entropy,
-      ...(parent.entropy === undefined ? {} : { entropy_parent: parent.entropy }),
-      cut: cutShare(all),
-      ...(parent.cut === undefined ? {} : { cut_parent: parent.cut }),
-      length: all.length,
-      length_parent: lengthParent,
-      repetition: all.repetition,
-      ...(onFixed ? fixedFigures(onFixed, candidate, config) : {}),
-      ...content.figures,
-      ...positive,
-      tokens: tokensOf(all) + content.tokens,
+    if (head.adapter === null) return await measure(ports, config, candidate, adapter)
+    await evaluator.load(adapterFromWeights(await getBlob(log, head.adapter, head.blobsAt)), 'served')
+    try {
+      return await measure(ports, config, candidate, adapter)
+    } finally {
+      await evaluator.unload(head.adapter)
     }
-    return { finite: Object.values(figures).every((value) => Number.isFinite(value)) ? 1 : 0, ...figures }
   } finally {
-    await ports.evaluator.unload(adapter.sha256)
-    if (head.adapter !== null) await ports.evaluator.unload(head.adapter)
+    await evaluator.unload(adapter.sha256)
   }
+}
+
+/** With the candidate and the head loaded. */
+const measure = async (
+  ports: EvaluatePorts,
+  config: PublisherConfig,
+  candidate: CandidateVersion,
+  adapter: Adapter,
+): Promise<Figures> => {
+  const { computed, sealed, head, parent } = candidate
+  const serving = await compareServing(ports, config, { adapter, computed, sealed, reader: ports.reader })
+  const { batch, fixed } = await samplePrompts(ports, config, sealed)
+  const sampling = samplingOf(ports, config)
+  const references = head.adapter === null ? [null] : [head.adapter, null]
+  const sample = (prompts: readonly (readonly number[])[], seed: number): Promise<Evaluation> =>
+    ports.evaluator.evaluate({
+      prompts,
+      adapter: adapter.sha256,
+      references,
+      sampling: { ...sampling, seed: sampling.seed + seed },
+    })
+  const own = await sample(batch, fixed.length)
+  const onFixed = fixed.length > 0 ? await sample(fixed, 0) : null
+  const all = onFixed ? joined([own, onFixed]) : own
+  const lengthParent =
+    parent.length ??
+    (
+      await ports.evaluator.evaluate({
+        prompts: [...batch, ...fixed],
+        adapter: head.adapter,
+        references: [],
+        sampling,
+      })
+    ).length
+  const [klParent = 0, klBase = klParent] = all.kl
+  const content = await contentOf(ports, candidate.started, adapter.sha256)
+  const positive = await positiveLogprobs(ports, candidate, adapter.sha256)
+  const figures = {
+    kl_parent: klParent,
+    kl_base: klBase,
+    entropy: all.entropy,
+    ...(parent.entropy === undefined ? {} : { entropy_parent: parent.entropy }),
+    cut: cutShare(all),
+    ...(parent.cut === undefined ? {} : { cut_parent: parent.cut }),
+    length: all.length,
+    length_parent: lengthParent,
+    repetition: all.repetition,
+    ...(onFixed ? fixedFigures(onFixed, candidate, config) : {}),
+    ...content.figures,
+    ...positive,
+    ...estimateFigures(all),
+    ...serving,
+    tokens: tokensOf(all) + content.tokens,
+  }
+  return { finite: Object.values(figures).every((value) => Number.isFinite(value)) ? 1 : 0, ...figures }
+}
+
+const estimateFigures = ({ estimate }: Evaluation): Partial<Figures> => {
+  if (!estimate) return {}
+  const [parent = 0, base = parent] = estimate.errors
+  return { kl_top: estimate.top, kl_parent_error: parent, kl_base_error: base }
 }
 
 /** One evaluation of all answers; means are weighted by tokens, and by answers for `length`. */
@@ -89,12 +120,19 @@ const joined = (parts: readonly Evaluation[]): Evaluation => {
   const tokens = tokensOf({ completions })
   const mean = (of: (part: Evaluation) => number): number =>
     tokens === 0 ? 0 : parts.reduce((sum, part) => sum + of(part) * tokensOf(part), 0) / tokens
+  const estimates = parts.flatMap(({ estimate }) => estimate ?? [])
+  /** Of the mean of independent parts. */
+  const error = (i: number): number =>
+    tokens === 0 ? 0 : Math.hypot(...parts.map((part) => (part.estimate?.errors[i] ?? 0) * tokensOf(part))) / tokens
   return {
     completions,
     kl: (parts[0]?.kl ?? []).map((_, i) => mean((part) => part.kl[i] ?? 0)),
     entropy: mean((part) => part.entropy),
     repetition: mean((part) => part.repetition),
     length: completions.length === 0 ? 0 : tokens / completions.length,
+    ...(estimates.length === 0
+      ? {}
+      : { estimate: { top: estimates[0]!.top, errors: (parts[0]?.kl ?? []).map((_, i) => error(i)) } }),
   }
 }
 
@@ -126,8 +164,12 @@ const fixedFigures = (
   }
 }
 
-const samplingOf = (model: Model, { maxTokens }: PublisherConfig): Sampling => ({
-  temperature: model.defaults.temperature,
+/** At the model's temperature, or at the only one at which the evaluator compares distributions. */
+const samplingOf = (
+  { model, evaluator }: Pick<MeasurePorts, 'model' | 'evaluator'>,
+  { maxTokens }: PublisherConfig,
+): Sampling => ({
+  temperature: evaluator.temperature ?? model.defaults.temperature,
   topP: 1,
   topK: 0,
   seed: SEED,
@@ -149,7 +191,7 @@ export const measureBase = async (
     ...(answers.kept.length > 0 ? { content: 1 } : {}),
   }
   if (prompts.length === 0) return recorded
-  const sampling = samplingOf(ports.model, config)
+  const sampling = samplingOf(ports, config)
   const own = await ports.evaluator.evaluate({ prompts, adapter: null, references: [], sampling })
   const { length, entropy } = own
   return { ...recorded, length, entropy, cut: cutShare(own), length_fixed: length, entropy_fixed: entropy }
@@ -211,7 +253,7 @@ const positiveLogprobs = async (
     const request = {
       prompt: await ports.reader.promptIds(id),
       completion: turn.ids,
-      temperature: turn.sampling.temperature || 1,
+      temperature: ports.evaluator.temperature ?? (turn.sampling.temperature || 1),
     }
     own += sum(await ports.evaluator.score({ ...request, adapter }))
     parent += sum(await ports.evaluator.score({ ...request, adapter: head.adapter }))
