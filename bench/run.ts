@@ -1,6 +1,7 @@
 /** `npm run bench [-- NAME …] [--json] [--quick] [--no-peer]`: runs the benches and prints a table of each. */
 import * as candidates from './candidates.ts'
 import * as changedMind from './changed-mind.ts'
+import * as gateEstimates from './gate-estimates.ts'
 import * as gateway from './gateway.ts'
 import * as judge from './judge.ts'
 import * as kafka from './kafka.ts'
@@ -60,6 +61,10 @@ const BENCHES: Readonly<Record<string, Bench>> = {
   learner: {
     summary: 'an update of SmolLM2-135M beside four callers without a pause, with and without its share of the cores',
     run: () => learner.bench({ quick, logLine }),
+  },
+  'gate-estimates': {
+    summary: 'estimates of KL from the log-probs that a server reports, against the sum over the vocabulary',
+    run: () => gateEstimates.bench({ quick }),
   },
   'learner-memory': {
     summary: 'memory and speed of a pass of an update by the length of its turn, tiny model and SmolLM2-135M (Linux)',
