@@ -332,7 +332,8 @@ export class EmbeddedTrainingServer implements TrainingServer {
   async delete(path: string): Promise<void> {
     this.saved.delete(path)
   }
+  /** Sessions outlive the client for a while. */
   async close(): Promise<void> {
-    this.sessions.clear()
+    return Promise.resolve()
   }
 }

@@ -211,7 +211,7 @@ export const startTrainer = async (
   const { seed: _, ...step } = STEP
   const given =
     'server' in engine
-      ? { server: engine.server, remote: { trainer: engine.name ?? 't1', baseModel: null } }
+      ? { server: { connect: async () => engine.server, trainer: engine.name ?? 't1', baseModel: null } }
       : { learner: engine.learner }
   const trainer = createTrainer(
     {

@@ -37,8 +37,8 @@ recorded one. Compares them with the records. The pipeline may be running.
   --digests  do not compute: compare the stored bytes with their records
   --engine E onnx, wasm or tfjs-node (default INSTAR_LEARN_ENGINE, else auto)
 
-Mode of each row: recompute (weights computed again, bit for bit), digests (stored bytes), no_update (nothing to
-compute).
+Mode of each row: recompute (weights computed again, bit for bit), requests (of a training server: every request to it
+made again, byte for byte), digests (stored bytes), no_update (nothing to compute).
 
 --json: {ok, policy, batches: [{batch, version, mode, ok, adapter, found, difference}], first,
 unreadable: {records, first: [the first twenty]}}. Exit code 0 if ok. A record that cannot be decoded is reported; it is

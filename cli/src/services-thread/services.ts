@@ -14,7 +14,14 @@ import {
   type PublisherPorts,
 } from '@instar/publisher'
 import { createScorer, judgeText, openJudge, scorerConfig, type GatewayAddress, type Scorer } from '@instar/scorer'
-import { createTrainer, progressText, trainerConfig, type Trainer, type TrainerPorts } from '@instar/trainer'
+import {
+  createTrainer,
+  progressText,
+  trainerConfig,
+  trainingServer,
+  type Trainer,
+  type TrainerPorts,
+} from '@instar/trainer'
 import { join } from 'node:path'
 import { parseReplayOptions, runReplay } from '../replay.ts'
 import type { LineState, ReplayFields, StartOptions, ThreadData } from './protocol.ts'
@@ -204,16 +211,19 @@ const createLearners = (
   signal: AbortSignal,
 ): Learners => {
   const gate = publisherConfig.parse(config.publisher)
+  const training = trainerConfig.parse(config.trainer)
+  const server = trainingServer(training)
   return {
     ...learning,
     trainer: createTrainer(
       {
         ...shared,
-        ...learning,
+        model: learning.model,
+        ...(server ? { server } : { learner: learning.learner }),
         onProgress: onTraining,
         onUpdate: (progress) => logLine(progressText(progress)),
       },
-      trainerConfig.parse(config.trainer),
+      training,
     ),
     publisher: createPublisher(
       {

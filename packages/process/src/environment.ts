@@ -67,6 +67,7 @@ const withoutUser = (instead: string) => ({
   message: `contains a user, and messages show this address; set ${instead} instead`,
 })
 const engineAddress = withoutUser('INSTAR_ENGINE_KEY')
+const trainerAddress = withoutUser('INSTAR_TRAINER_KEY')
 const judgeAddress = withoutUser('INSTAR_JUDGE_KEY')
 const gatewayAddress = withoutUser('INSTAR_KEY')
 const logAddress = withoutUser('INSTAR_KAFKA_USERNAME and INSTAR_KAFKA_PASSWORD')
@@ -90,6 +91,13 @@ export const environment = z
       .refine(engineAddress.check, engineAddress.message)
       .default('embedded'),
     INSTAR_LEARN_ENGINE: z.enum(['auto', 'onnx', 'wasm', 'tfjs-node']).default('auto'),
+    INSTAR_TRAINER: z
+      .string()
+      .regex(/^(embedded|tinker\+https?:\/\/.+)$/, 'must be `embedded`, or tinker+ followed by http://HOST:PORT')
+      .refine(trainerAddress.check, trainerAddress.message)
+      .optional(),
+    INSTAR_TRAINER_MODEL: z.string().optional(),
+    INSTAR_TRAINER_KEY: z.string().optional(),
     INSTAR_ENGINE_MODEL: z.string().optional(),
     INSTAR_ENGINE_KEY: z.string().optional(),
     INSTAR_ENGINE_ACCEPTS: z

@@ -163,6 +163,9 @@ const learningEnvironment = (env: ParsedEnvironment): EnvironmentValue[] =>
       variable: 'INSTAR_JUDGE',
       value: env.INSTAR_JUDGE === undefined ? undefined : [env.INSTAR_JUDGE],
     },
+    { setting: 'training.server', variable: 'INSTAR_TRAINER', value: env.INSTAR_TRAINER },
+    { setting: 'training.serverModel', variable: 'INSTAR_TRAINER_MODEL', value: env.INSTAR_TRAINER_MODEL },
+    { setting: 'training.serverKey', variable: 'INSTAR_TRAINER_KEY', value: env.INSTAR_TRAINER_KEY },
     { setting: 'judge.llm.url', variable: 'INSTAR_JUDGE_URL', value: env.INSTAR_JUDGE_URL },
     {
       setting: 'judge.llm.model',

@@ -2,7 +2,6 @@
 import { InstarError, requireBase, updateLine, weightLine, type Event, type Settings } from '@instar/events'
 import { createTurnReader, partitionOf } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/engine/port'
-import type { TrainingServer } from '@instar/tinker/port'
 import { NO_METRICS, runDecider, type DeciderPorts, type Metrics } from '@instar/process'
 import type { TrainerConfig } from './config.ts'
 import { RULES } from './core/baseline.ts'
@@ -13,12 +12,14 @@ import { countPending } from './core/pending.ts'
 import { evolve, initialState, type TrainerState } from './core/state.ts'
 import { progressOf, type UpdateProgress } from './core/progress.ts'
 import { compute } from './shell/compute.ts'
-import { RemoteTrainer, type RemoteOptions } from './shell/remote/trainer.ts'
+import type { TrainingServerOptions } from './shell/remote/open.ts'
+import { RemoteTrainer } from './shell/remote/trainer.ts'
 import { recordTrainerMetrics } from './shell/metrics.ts'
 import { snapshotVersion, stateOfSnapshot } from './shell/snapshot.ts'
 
 export * from './config.ts'
 export { trainingSection } from './section.ts'
+export { trainingServer, type TrainingServerOptions } from './shell/remote/open.ts'
 export { compute, parentOf } from './shell/compute.ts'
 export { progressOf, progressText, type UpdateProgress } from './core/progress.ts'
 export { stepSettings, trainItem } from './shell/train-item.ts'
@@ -32,9 +33,7 @@ export { computed, decide, failed, type Computed, type Decision } from './core/d
 export { evolve, initialState, type TrainerState } from './core/state.ts'
 
 /** Where updates are computed: the embedded engine, or a Tinker server. */
-type TrainerEngine =
-  | { learner: LearningEngine; server?: never }
-  | { server: TrainingServer; remote: Omit<RemoteOptions, 'keepStates'>; learner?: never }
+type TrainerEngine = { learner: LearningEngine; server?: never } | { server: TrainingServerOptions; learner?: never }
 
 export type TrainerPorts = DeciderPorts &
   TrainerEngine & {
@@ -132,7 +131,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
   }
 
   const remote =
-    ports.server === undefined ? null : new RemoteTrainer({ ...ports.remote, keepStates: config.keepStates })
+    ports.server === undefined ? null : new RemoteTrainer({ ...ports.server, keepStates: config.keepStates })
 
   const trainer = runDecider<TrainerState, Decision>({
     ports,
@@ -198,7 +197,10 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
     waits,
     settled: async () => (await trainer.settled()) && ['turns', 'share', 'frozen'].includes(waits()),
     start: () => trainer.start(),
-    stop: () => trainer.stop(),
+    async stop() {
+      await trainer.stop()
+      await remote?.close()
+    },
   }
 }
 

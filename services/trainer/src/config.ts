@@ -85,8 +85,23 @@ const step = z.object({
   klBaseMax: z.number().positive().default(0.2).describe('largest KL to the base, nats per token of the batch'),
 })
 
+/** Without a user and a query, since messages show it. */
+const SERVER = /^(embedded|tinker\+https?:\/\/[^@?#\s]+)$/
+
 export const trainerConfig = z.object({
   policy: z.string().default('policy'),
+  server: z
+    .string()
+    .regex(SERVER, 'must be embedded, or tinker+ followed by http://HOST:PORT or https://HOST')
+    .default('embedded')
+    .describe('where updates are computed: embedded, or a training server (tinker+http://…)'),
+  serverModel: z
+    .string()
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe('name of the base model on that server; null: the only one that it lists'),
+  serverKey: z.string().nullable().default(null),
   batchSize: z.int().positive().max(MAX_ITEMS).default(16).describe('scored turns of a batch at least'),
   batchMax: z
     .int()

@@ -1,7 +1,10 @@
 /** The trainer as a separate process on Kafka. */
-import { openModel, parameterCount, startLearning } from '@instar/policy'
+import type { Fingerprint } from '@instar/engine/port'
+import { holdsWeights, openModel, openTokenizer, parameterCount, startLearning } from '@instar/policy'
 import { hostOf, readSettingsFile, recordSettings, resolveSection, runService } from '@instar/process'
-import { createTrainer, progressText, trainingSection } from './app.ts'
+import { createTrainer, progressText, trainingSection, trainingServer } from './app.ts'
+
+const fingerprintText = ({ engine, build, isa }: Fingerprint): string => `${engine} ${build} (${isa})`
 
 process.exitCode = await runService(
   'trainer',
@@ -10,18 +13,20 @@ process.exitCode = await runService(
     const { config, values } = resolveSection(trainingSection, {
       file: readSettingsFile(settings.learning.source),
       environment: settings.learning.environment,
-      parameters: parameterCount(settings.model),
+      parameters: holdsWeights(settings.model) ? parameterCount(settings.model) : null,
     })
+    const server = trainingServer(config)
     const [model, learner] = await Promise.all([
-      openModel(settings.model),
-      startLearning({ model: settings.model, engine: settings.learnEngine, signal }),
+      server && !holdsWeights(settings.model) ? openTokenizer(settings.model) : openModel(settings.model),
+      server ? null : startLearning({ model: settings.model, engine: settings.learnEngine, signal }),
     ])
+    const engine = server ? { server } : { learner: learner! }
     const trainer = createTrainer(
       {
         log,
         snapshots,
         metrics,
-        learner,
+        ...engine,
         model,
         now,
         onFatal,
@@ -40,13 +45,12 @@ process.exitCode = await runService(
       signal,
     })
     await trainer.start()
-    const { engine, build, isa } = learner.fingerprint()
     return {
-      line: `${model.name}, ${engine} ${build} (${isa})`,
+      line: `${model.name}, ${learner ? fingerprintText(learner.fingerprint()) : config.server}`,
       health: () => ({ status: 'ready', problem: null, waits: trainer.waits() }),
       async stop() {
         await trainer.stop()
-        await learner.close()
+        await learner?.close()
       },
     }
   },

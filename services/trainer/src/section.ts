@@ -7,4 +7,5 @@ export const trainingSection: Section<typeof trainerConfig> = {
   schema: trainerConfig,
   lifted: ['step'],
   hidden: ['policy'],
+  secrets: { serverKey: 'INSTAR_TRAINER_KEY' },
 }

@@ -27,6 +27,8 @@ export type BatchState = {
 /** The records of an update on the model that it was computed with last, each kind in the order of its passes. */
 export type UpdateJournal = {
   model: string
+  /** The binding under which it began: of its model, so requests and capabilities are those of all its records. */
+  binding: TrainerBound | null
   scored: { id: string; event: TrainerScored }[]
   requested: { id: string; event: UpdateRequested }[]
 }
@@ -104,8 +106,10 @@ const advance = (line: UpdateLine, { event, id }: Logged<UpdatesEvent>): void =>
   if (!batch) return
   if (event.type === 'TrainerScored' || event.type === 'UpdateRequested') {
     const same = batch.journal?.model === event.model ? batch.journal : null
+    const bound = line.binding?.event ?? null
     batch.journal = {
       model: event.model,
+      binding: same ? same.binding : bound?.model === event.model ? bound : null,
       scored: [...(same?.scored ?? []), ...(event.type === 'TrainerScored' ? [{ id, event }] : [])],
       requested: [...(same?.requested ?? []), ...(event.type === 'UpdateRequested' ? [{ id, event }] : [])],
     }

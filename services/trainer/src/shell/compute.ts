@@ -8,6 +8,7 @@ import type { Adapter, LearningEngine, Model, Parent } from '@instar/engine/port
 import { adapterFromWeights } from '@instar/policy'
 import type { Computed } from '../core/decide.ts'
 import type { TrainerState } from '../core/state.ts'
+import { readRemoteState } from './remote/remote-state.ts'
 import { stepBatch } from './step-items.ts'
 
 type ComputePorts = {
@@ -60,9 +61,12 @@ export const parentOf = async (
     )
   return {
     adapter: await loadAdapter(ports.log, adapter, found.blobsAt),
-    state: optimizer === null ? null : await getBlob(ports.log, optimizer, found.blobsAt),
+    state: optimizer === null ? null : optimizerState(await getBlob(ports.log, optimizer, found.blobsAt)),
   }
 }
+
+/** Null for the state of a training server, whose optimizer stays there: that of the embedded trainer then starts anew. */
+export const optimizerState = (bytes: Uint8Array): Uint8Array | null => (readRemoteState(bytes) ? null : bytes)
 
 const loadAdapter = async (log: EventLog, sha256: string, at: number): Promise<Adapter> =>
   adapterFromWeights(await getBlob(log, sha256, at))

@@ -12,6 +12,8 @@ import type { Fingerprint, LearningEngine, Model, Parent, StepResult } from '@in
 import { adapterFromWeights } from '@instar/policy'
 import { auditBatch, type AuditState, type Difference } from '../core/audit.ts'
 import { readAudit, throwIfAborted, type Audit, type Unreadable } from './audit.ts'
+import { optimizerState } from './compute.ts'
+import { verifyRequests } from './remote/verify-requests.ts'
 import { stepBatch } from './step-items.ts'
 
 type VerifyPorts = {
@@ -24,14 +26,15 @@ type VerifyPorts = {
 }
 
 /**
- * `mode` `recompute`: the update was computed again and compared bit for bit. `digests`: the engine has another
+ * `mode` `recompute`: the update was computed again and compared bit for bit. `requests`: it was computed on a training
+ * server, and every request to it was made again from the log and compared byte for byte. `digests`: the engine has another
  * fingerprint, or there is none, so only the stored bytes were compared with the digests in their records. `no_update`:
  * the batch has no update, or its audit failed. `found`: the digest that was computed or read.
  */
 type BatchReport = {
   batch: number
   version: number | null
-  mode: 'recompute' | 'digests' | 'no_update'
+  mode: 'recompute' | 'requests' | 'digests' | 'no_update'
   ok: boolean
   adapter: string | null
   found: string | null
@@ -165,6 +168,17 @@ const verifyBatch = async (
       }
     }
   }
+  if (event.remote) {
+    const reader = createTurnReader(ports.log, (turn) => state.turns.turns.get(turn))
+    const found = { ...report, mode: 'requests' as const, found: event.adapter }
+    try {
+      const what = await verifyRequests({ ...ports, reader }, batch)
+      return what === null ? found : { ...differs(what), mode: 'requests', found: event.adapter }
+    } catch (error) {
+      const where = { topic: 'updates', key: state.policy, record: id, type: 'UpdateComputed' }
+      return { ...found, ok: false, difference: unreadable(state, error, where) }
+    }
+  }
   if (!ports.learner || !isSameEngine(event.fingerprint, ports.learner.fingerprint()))
     return { ...report, mode: 'digests', found: event.adapter }
   let result: StepResult
@@ -235,6 +249,6 @@ export const recordedParent = async (
   if (found.adapter === null) return { adapter: null, state: null }
   return {
     adapter: adapterFromWeights(await getBlob(log, found.adapter, found.blobsAt)),
-    state: found.state === null ? null : await getBlob(log, found.state, found.blobsAt),
+    state: found.state === null ? null : optimizerState(await getBlob(log, found.state, found.blobsAt)),
   }
 }

@@ -6,6 +6,7 @@ import type { Capabilities, TrainingServer } from '@instar/tinker/port'
 import { stepSettings } from '../train-item.ts'
 import type { TrainerState } from '../../core/state.ts'
 import type { RemotePorts } from './ports.ts'
+import { readRemoteState } from './remote-state.ts'
 
 /** What this process knows of the server. `session`: its own; `models`: created in it. */
 export type Connection = {
@@ -15,21 +16,6 @@ export type Connection = {
   session: { id: string; models: number } | null
   /** INSTAR_TRAINER_MODEL; null: the only base model of the server. */
   baseModel: string | null
-}
-
-/** The trainer's state of a version on a server, stored as a blob like the embedded trainer's optimizer state. */
-export type RemoteState = { tinker: { url: string; path: string; model: string; adapter: string } }
-
-export const writeRemoteState = (state: RemoteState): Uint8Array => new TextEncoder().encode(JSON.stringify(state))
-
-/** Null for the optimizer state of the embedded trainer. */
-export const readRemoteState = (bytes: Uint8Array): RemoteState | null => {
-  try {
-    const value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)) as Partial<RemoteState> | null
-    return typeof value?.tinker?.path === 'string' ? (value as RemoteState) : null
-  } catch {
-    return null
-  }
 }
 
 /** The address of the parent's weights and optimizer; null for the base. Throws `trainer_state_lost` and `missing_blob`. */

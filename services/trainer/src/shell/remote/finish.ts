@@ -3,7 +3,7 @@ import { contentSha, updateLine, type TrainerBound, type UpdateComputed } from '
 import { putBlob } from '@instar/log'
 import { adapterFromWeights } from '@instar/policy'
 import { saveRequest } from '@instar/tinker'
-import { writeRemoteState } from './bind.ts'
+import { writeRemoteState } from './remote-state.ts'
 import { capabilitiesOf, type RemotePorts, type RemoteWork } from './ports.ts'
 import { sent } from './requests.ts'
 

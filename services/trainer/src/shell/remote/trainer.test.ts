@@ -12,6 +12,7 @@ import { Trainer } from '@instar/policy/step'
 import { config, exampleItems, exampleWeights } from '../../../../../test/kit/golden/policy/example.ts'
 import { EmbeddedTrainingServer } from '../../../../../test/kit/embedded-training-server.ts'
 import { stepSettings, trainItem } from '../train-item.ts'
+import { verify } from '../verify.ts'
 import {
   exampleModel,
   openLine,
@@ -236,4 +237,24 @@ test('a step beyond the bound of the KL is the last of its batch, and the next b
   assert.equal(rates[0], 0.02)
   assert.ok((rates[1] ?? 1) < 0.02 && (rates[1] ?? 0) >= 0.005, `${rates[1]}`)
   await started.trainer.stop()
+})
+
+test('verify makes every request again from the log, and names the first that differs', async () => {
+  const line = await openLine()
+  await line.turns(items)
+  const server = new EmbeddedTrainingServer(runtime, { reduction: 'sequence_mean', rowsMax: 4 })
+  const started = await startTrainer(line.log, { server }, model)
+  await untilWaits(started, 'verdict')
+  await started.trainer.stop()
+  await line.verdict(true)
+  const report = await verify({ log: line.log, learner: null, model }, 'policy', null)
+  assert.equal(report.first, null)
+  assert.deepEqual(
+    report.batches.map(({ mode, ok, version }) => ({ mode, ok, version })),
+    [{ mode: 'requests', ok: true, version: 1 }],
+  )
+  // Another chat template: the hinted prompts are others than those that were sent.
+  const other = await verify({ log: line.log, learner: null, model: exampleModel([7, 7, 7]) }, 'policy', 1)
+  assert.equal(other.ok, false)
+  assert.match(other.first?.what ?? '', /^scoring of the base: request \d+ \(forward\) has other bytes than recorded/)
 })

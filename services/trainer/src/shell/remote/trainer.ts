@@ -14,16 +14,14 @@ import { expiredVersion, rejectedUpdate } from '../../core/checkpoints.ts'
 import { remoteStep, type RemoteStep } from '../../core/remote-step.ts'
 import type { TrainerState } from '../../core/state.ts'
 import { bind, type Connection } from './bind.ts'
+import type { TrainingServer } from '@instar/tinker/port'
 import { finish } from './finish.ts'
+import type { TrainingServerOptions } from './open.ts'
 import type { RemotePorts, RemoteWork } from './ports.ts'
 import { score } from './score.ts'
 import { stepRequests, unsent, updateOf } from './requests.ts'
 
-export type RemoteOptions = {
-  /** A random id of this process. */
-  trainer: string
-  /** The name of the base model on the server; null: the only one that it lists. */
-  baseModel: string | null
+export type RemoteOptions = TrainingServerOptions & {
   /** Versions whose checkpoints stay on the server. */
   keepStates: number
 }
@@ -36,6 +34,7 @@ const MAX_MODELS = 5
 export class RemoteTrainer {
   private readonly options: RemoteOptions
   private readonly connection: Connection
+  private server: TrainingServer | null = null
   /** Record id of this process's TrainerBound. */
   private mine: string | null = null
   private readonly lost = new Set<string>()
@@ -55,7 +54,9 @@ export class RemoteTrainer {
    * The next record of the batch; null if there is none and the decision is to be made again. Throws `trainer_state_lost`
    * while the parent is the head: the line then waits for its checkpoint; otherwise the batch has failed.
    */
-  async act(ports: RemotePorts, state: TrainerState, id: string): Promise<Event | null> {
+  async act(given: Omit<RemotePorts, 'server'>, state: TrainerState, id: string): Promise<Event | null> {
+    const server = (this.server ??= await this.options.connect(given.signal))
+    const ports = { ...given, server }
     const line = updateLine(state.updates, state.policy)
     const batch = line.byId.get(id)
     if (batch?.status !== 'sealed' || line.last !== id) return null
@@ -73,6 +74,11 @@ export class RemoteTrainer {
       if (!MODEL_FAULTS.includes(error.code)) throw error
       return this.afterLoss(ports, state, batch, error)
     }
+  }
+
+  /** Ends the heartbeats of its sessions. */
+  async close(): Promise<void> {
+    await this.server?.close()
   }
 
   private async take(
