@@ -1,18 +1,11 @@
 /** Runs scorer, trainer, publisher and projections on one log. */
 import { InstarError, weightLine } from '@instar/events'
 import { openSnapshots, type EventLog } from '@instar/log'
-import type { Fingerprint, LearningEngine, Model } from '@instar/engine/port'
-import { holdsWeights, openModel, parameterCount, startLearning } from '@instar/policy'
+import type { LearningEngine } from '@instar/engine/port'
+import { holdsWeights, parameterCount } from '@instar/policy'
 import type { Metrics } from '@instar/process'
 import { startProjections, watchProjections, type DatabaseConnection } from '@instar/projections'
-import {
-  createPublisher,
-  openGate,
-  probesOf,
-  publisherConfig,
-  type Publisher,
-  type PublisherPorts,
-} from '@instar/publisher'
+import { createPublisher, probesOf, publisherConfig, type Publisher, type PublisherPorts } from '@instar/publisher'
 import { createScorer, judgeText, openJudge, scorerConfig, type GatewayAddress, type Scorer } from '@instar/scorer'
 import {
   createTrainer,
@@ -24,6 +17,7 @@ import {
 } from '@instar/trainer'
 import { join } from 'node:path'
 import { parseReplayOptions, runReplay } from '../replay.ts'
+import { requireLearner, startLearner, type Learning } from './learning.ts'
 import type { LineState, ReplayFields, StartOptions, ThreadData } from './protocol.ts'
 
 export type ServicesPorts = {
@@ -33,13 +27,6 @@ export type ServicesPorts = {
   logLine: (line: string) => void
   onTraining: NonNullable<TrainerPorts['onProgress']>
   onVerdict: NonNullable<PublisherPorts['onProgress']>
-}
-/** The base model, and the engine that computes updates. */
-/** `gate`: what the publisher measures with. */
-export type Learning = {
-  model: Model
-  learner: LearningEngine
-  gate: Awaited<ReturnType<typeof openGate>>
 }
 export type Services = {
   /** Resolves when every joined turn is scored, and every batch has its update and its verdict. */
@@ -59,32 +46,6 @@ type Learners = Learning & { trainer: Trainer; publisher: Publisher }
 
 const now = (): number => Date.now()
 const SETTLED_POLL_MS = 15
-
-/** Null where nothing is learned. Rejects with `aborted` after `signal`. */
-export const loadLearning = async (
-  { config, learns, share }: ThreadData,
-  logLine: (line: string) => void,
-  signal: AbortSignal,
-): Promise<Learning | null> => {
-  if (!learns) return null
-  const learner = await startLearning({
-    model: config.model,
-    engine: config.learnEngine ?? config.engine,
-    share,
-    signal,
-  })
-  try {
-    const gate = publisherConfig.parse(config.publisher)
-    const model = await openModel(config.model)
-    return { learner, model, gate: await openGate(config.remote ?? null, gate, learner, { logLine, signal }) }
-  } catch (error) {
-    await learner.close()
-    throw error
-  }
-}
-
-export const describeFingerprint = ({ engine, build, isa, threads }: Fingerprint): string =>
-  `${engine} ${build} (${isa}, ${threads} thread${threads === 1 ? '' : 's'})`
 
 /**
  * Resolves when all services have read the log to its end. If `signal` is aborted before, stops them and rejects with
@@ -150,14 +111,19 @@ export const startServices = async (
         const { trainer, learner, model } = requireLearners(learners)
         const run = {
           log,
-          learner,
           model,
           policy: trainer.state.policy,
           turns: trainer.state.turns,
           scorer: config.scorer,
           gateway,
         }
-        return runReplay(run, parseReplayOptions(fields), AbortSignal.any([stopped.signal, replaySignal]))
+        const aborted = AbortSignal.any([stopped.signal, replaySignal])
+        const asked = parseReplayOptions(fields)
+        if (learner) return runReplay({ ...run, learner }, asked, aborted)
+        return replayOn(
+          () => startLearner(config, aborted),
+          (own) => runReplay({ ...run, learner: own }, asked, aborted),
+        )
       },
     }
   } catch (error) {
@@ -219,7 +185,7 @@ const createLearners = (
       {
         ...shared,
         model: learning.model,
-        ...(server ? { server } : { learner: learning.learner }),
+        ...(server ? { server } : { learner: requireLearner(learning) }),
         onProgress: onTraining,
         onUpdate: (progress) => logLine(progressText(progress)),
       },
@@ -243,6 +209,19 @@ const createLearners = (
 /** A measurement that waits for servers ends with the gate; the publisher, which is told first, then decides nothing. */
 const stopPublisher = async ({ publisher, gate }: Learners): Promise<void> => {
   await Promise.all([publisher.stop(), gate.close()])
+}
+
+/** A replay computes with the embedded engine, which is started for it. */
+const replayOn = async function* (
+  start: () => Promise<LearningEngine>,
+  replay: (learner: LearningEngine) => AsyncIterable<unknown>,
+): AsyncGenerator<unknown> {
+  const learner = await start()
+  try {
+    yield* replay(learner)
+  } finally {
+    await learner.close()
+  }
 }
 
 const requireLearners = (learners: Learners | null): Learners => {

@@ -8,15 +8,9 @@ import { openJoinedLog, type EventLog } from '@instar/log'
 import { lowerPriority } from '@instar/policy/learn/priority'
 import { createMetrics, logFolder, measuredLog, openLog } from '@instar/process'
 import { parentPort, workerData } from 'node:worker_threads'
+import { describeLearning, loadLearning, type Learning } from './learning.ts'
 import type { CallName, Calls, FromServices, ReplayFields, ThreadData, ToServices } from './protocol.ts'
-import {
-  describeFingerprint,
-  loadLearning,
-  startServices,
-  type Learning,
-  type Services,
-  type ServicesPorts,
-} from './services.ts'
+import { startServices, type Services, type ServicesPorts } from './services.ts'
 
 /** Nice value of this thread. Requests have the priority of the process; computing an update has nice value 10. */
 const SERVICES_NICE = 5
@@ -112,7 +106,7 @@ const run = async (): Promise<void> => {
   let learning: Learning | null = null
   try {
     learning = await loadLearning(data, (text) => send({ type: 'logLine', text }), startAborted.signal)
-    send({ type: 'loaded', learning: learning && describeFingerprint(learning.learner.fingerprint()) })
+    send({ type: 'loaded', learning: learning && describeLearning(learning, data.config) })
     const { options } = await startMessage.promise
     log = await openThreadLog()
     // After the learning engine has loaded: the threads that it shares with the process keep the normal priority.
@@ -125,7 +119,7 @@ const run = async (): Promise<void> => {
     await stopped.promise
   } finally {
     await learning?.gate.close()
-    await learning?.learner.close()
+    await learning?.learner?.close()
     await log?.close()
   }
 }

@@ -22,7 +22,7 @@ import { promptShortage, type BaseProgress } from './shell/base.ts'
 import { evaluate, measureBase, probesOfLine } from './shell/evaluate.ts'
 import { recordPublisherMetrics } from './shell/metrics.ts'
 import type { ProbeSet } from './shell/probes.ts'
-import type { TrainedRows } from './shell/serving.ts'
+import { rowsOfRecords, type TrainedRows } from './shell/serving.ts'
 import { snapshotVersion, stateOfSnapshot } from './shell/snapshot.ts'
 
 export * from './config.ts'
@@ -40,7 +40,10 @@ export { evolve, initialState, type PublisherState } from './core/state.ts'
 export type PublisherPorts = DeciderPorts & {
   /** Samples and scores candidates. */
   evaluator: Evaluator
-  /** The trainer's log-probs, which each server must reproduce before a version is published; absent: not compared. */
+  /**
+   * The log-probs of the embedded trainer, which each server must reproduce before a version is published; absent: not
+   * compared. Those of a training server are on the log.
+   */
   trained?: TrainedRows
   model: Model
   probes: ProbeSet
@@ -115,6 +118,9 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
   const { policy } = config
   const limits = recordedLimits(config, ports.evaluator.scoreOnEach !== undefined)
   const partition = partitionOf(policy, ports.log.partitions('weights'))
+  const recorded = rowsOfRecords(ports.log)
+  const trained: TrainedRows = async (candidate) =>
+    (await recorded(candidate)) ?? (await ports.trained?.(candidate)) ?? null
   const promotions: PromotionRequest[] = []
   let measured: Measured | null = null
 
@@ -195,7 +201,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
     if (!head)
       throw new InstarError('internal', `the head of ${policy} is version ${line.head}, which is not on the log`)
     const positive = positiveTurns(state, config.positiveTurns)
-    const figures = await evaluate({ ...ports, reader }, config, {
+    const figures = await evaluate({ ...ports, trained, reader }, config, {
       computed,
       sealed,
       head,

@@ -1,4 +1,5 @@
 /** Opens what the gate measures with, where answers come from the servers of INSTAR_ENGINE. */
+import { InstarError } from '@instar/events/errors'
 import { engineAddress, PROTOCOLS, startRemoteEvaluator, type OpenEvaluator } from '@instar/engine'
 import type { Evaluator } from '@instar/engine/port'
 import { isNeutral, openTokenizer } from '@instar/policy'
@@ -31,21 +32,29 @@ export const openEvaluator = async (
 type Gate = { evaluator: Evaluator; trained?: TrainedRows; close(): Promise<void> }
 
 /**
- * What the gate measures with: the servers of INSTAR_ENGINE, which must agree with the embedded trainer's engine; where
- * they cannot measure, or the model is served in Instar itself, that engine. Throws as `startRemote`.
+ * What the gate measures with: the servers of INSTAR_ENGINE, which must agree with the trainer; where they cannot measure,
+ * or the model is served in Instar itself, the embedded learning engine. Throws as `startRemote`, and `not_available` where
+ * that engine is needed and `learner` is null.
  */
 export const openGate = async (
   settings: EvaluatorSettings | null,
   config: Pick<PublisherConfig, 'remote'>,
-  learner: Evaluator,
+  learner: Evaluator | null,
   options: { logLine?: (line: string) => void; signal?: AbortSignal },
 ): Promise<Gate> => {
-  const embedded = { evaluator: learner, close: () => Promise.resolve() }
-  if (settings === null || settings.engine === 'embedded') return embedded
+  const embedded = (fault: string): Gate => {
+    if (!learner)
+      throw new InstarError('not_available', `The gate has nothing to measure candidates with: ${fault}.`, {
+        field: 'INSTAR_ENGINE',
+      })
+    return { evaluator: learner, close: () => Promise.resolve() }
+  }
+  if (settings === null || settings.engine === 'embedded') return embedded('INSTAR_ENGINE is embedded')
   const { evaluator, fault } = await openEvaluator(settings, config, options)
   if (!evaluator) {
+    const gate = embedded(`${settings.engine}: ${fault}`)
     options.logLine?.(`The gate measures with the embedded model, not through ${settings.engine}: ${fault}.`)
-    return embedded
+    return gate
   }
-  return { evaluator, trained: rowsOfLearner(learner), close: () => evaluator.close() }
+  return { evaluator, ...(learner ? { trained: rowsOfLearner(learner) } : {}), close: () => evaluator.close() }
 }

@@ -1,6 +1,6 @@
 /** Compares the log-probs of the servers that answer requests with the trainer's, on answers of the candidate's batch. */
 import { InstarError, type BatchSealed, type Settings, type UpdateComputed } from '@instar/events'
-import type { TurnReader } from '@instar/log'
+import { getBlob, type EventLog, type TurnReader } from '@instar/log'
 import type { Adapter, AdapterSha, Evaluator } from '@instar/engine/port'
 import type { PublisherConfig } from '../config.ts'
 import { differencesOf, servingFigures, type Pair } from '../core/serving-agreement.ts'
@@ -50,6 +50,36 @@ export const rowsOfLearner =
       await learner.unload(adapter.sha256)
     }
   }
+
+/** Of an update on a training server, from its records. Null for one of the embedded trainer. */
+export const rowsOfRecords =
+  (log: EventLog): TrainedRows =>
+  async ({ computed: { remote }, reader }) => {
+    if (!remote) return null
+    const [candidate, base] = await Promise.all([
+      getBlob(log, remote.logprobs.sha256, remote.logprobsAt),
+      getBlob(log, remote.baseLogprobs.sha256, remote.baseAt),
+    ])
+    const rows: TrainedRow[] = []
+    let first = 0
+    for (const { turn, tokens } of remote.rows.slice(0, ROWS)) {
+      const count = Math.min(tokens, TOKENS)
+      rows.push({
+        prompt: [...(await reader.promptIds(turn))],
+        completion: (await reader.record(turn)).ids.slice(0, count),
+        candidate: floatsOf(candidate, first, count),
+        base: floatsOf(base, first, count),
+      })
+      first += tokens
+    }
+    return rows
+  }
+
+/** `count` little-endian float32 from the `first` on. */
+const floatsOf = (bytes: Uint8Array, first: number, count: number): Float32Array => {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  return Float32Array.from({ length: count }, (_, at) => view.getFloat32(4 * (first + at), true))
+}
 
 /** Loads the candidate. Throws `serving_differs` if a server refuses it `LOADS` times, else as `Evaluator.load`. */
 export const loadCandidate = async (evaluator: Evaluator, adapter: Adapter): Promise<void> => {
