@@ -104,17 +104,38 @@ for (const reduction of ['sequence_mean', 'token_mean'] as const)
     assertNear(await train(rig, factor), expected(), 1e-4)
   })
 
-test('a pass and its step are handed in without waiting for a result, in order', async (t) => {
+test('passes are handed in without waiting for results, a step when its passes have theirs', async (t) => {
   const gate = Promise.withResolvers<void>()
-  const rig = await start(t, { before: ({ kind }) => (kind === 'forward_backward' ? gate.promise : undefined) })
-  const { server, model, scripted } = rig
-  const [pass] = server.prepareForwardBackward(model, 1, trainRows([new Float32Array(4), new Float32Array(2)]))
-  const both = Promise.all([server.send(pass!), server.send(server.prepareOptimStep(model, 2, ADAM))])
-  while (scripted.asked('optim_step').length === 0) await new Promise(setImmediate)
-  assert.deepEqual(scripted.ran.slice(1), [])
+  const { server, model, scripted } = await start(t, {
+    before: ({ kind }) => (kind === 'forward_backward' ? gate.promise : undefined),
+  })
+  const rows = trainRows([new Float32Array(4), new Float32Array(2)])
+  const all = Promise.all([
+    ...[1, 2].flatMap((seq) => server.prepareForwardBackward(model, seq, rows)).map((pass) => server.send(pass)),
+    server.send(server.prepareOptimStep(model, 3, ADAM)),
+    server.send(server.prepareForward(model, 4, ROWS)[0]!),
+  ])
+  while (scripted.asked('retrieve_future').length < 3) await new Promise(setImmediate)
+  assert.equal(scripted.asked('optim_step').length, 0)
   gate.resolve()
-  await both
-  assert.deepEqual(scripted.ran.slice(1), [`forward_backward ${model} 1`, `optim_step ${model} 2`])
+  await all
+  assert.deepEqual(
+    scripted.ran.slice(1),
+    [1, 2].map((seq) => `forward_backward ${model} ${seq}`).concat(`optim_step ${model} 3`, `forward ${model} 4`),
+  )
+})
+
+test('a step behind a pass that failed is not sent', async (t) => {
+  const { server, model, scripted } = await start(t, {
+    fail: ({ kind }) => (kind === 'forward_backward' ? 'RESOURCE_EXHAUSTED' : null),
+  })
+  const [pass] = server.prepareForwardBackward(model, 1, trainRows([new Float32Array(4), new Float32Array(2)]))
+  const both = await Promise.allSettled([server.send(pass!), server.send(server.prepareOptimStep(model, 2, ADAM))])
+  assert.deepEqual(
+    both.map((one) => one.status === 'rejected' && (one.reason as InstarError).code),
+    ['trainer_failed', 'trainer_failed'],
+  )
+  assert.equal(scripted.asked('optim_step').length, 0)
 })
 
 test('a step behind a refused pass is not sent', async (t) => {

@@ -2,6 +2,7 @@ import { command, UsageError } from '../command.ts'
 import { readAgentRequests } from '../doctor/agent-requests.ts'
 import { createChecks } from '../doctor/checks.ts'
 import { errorFinding, type Finding } from '../doctor/finding.ts'
+import { checkTrainer } from '../doctor/trainer.ts'
 
 const LABELS: Readonly<Record<Finding['level'], string>> = { ok: 'ok', note: 'note', unsure: 'unsure', wrong: 'WRONG' }
 const INDENT = ' '.repeat(20)
@@ -9,14 +10,28 @@ const INDENT = ' '.repeat(20)
 const findingText = (name: string, { level, found, todo }: Finding): string =>
   `${LABELS[level].padEnd(6)} ${name.padEnd(12)} ${found}${todo === null ? '' : `\n${INDENT}→ ${todo}`}\n`
 
+const withFlags = (check: Finding & { name: string }): Finding & { name: string; ok: boolean; unsure: boolean } => ({
+  ...check,
+  ok: check.level !== 'wrong',
+  unsure: check.level === 'unsure',
+})
+
+const DEFAULT_RANK = '8'
+
 export default command('doctor', {
-  usage: '[agent]',
+  usage: '[agent | trainer URL [--base MODEL] [--rank N]]',
   help: `
 Checks what the services need and what they have written, and prints what to do for each finding. Changes nothing.
 Exit code 0 if no finding is WRONG.
 
   agent   print the last requests of the running gateway instead: their session and what identified it, whether each
           joined an earlier turn, and whether it is trained on or why not
+  trainer URL
+          hold a server of the Tinker API (https://…, http://…, or the value of INSTAR_TRAINER) to what the trainer needs.
+          It trains small models of its own on the server for seconds to minutes, and deletes what it saved. The key is
+          INSTAR_TRAINER_KEY.
+  --base  base model to probe with; default: the only one that the server lists
+  --rank  rank of the LoRA; default: 8
 
 On one machine: Node, the data folder, every record of the log, model, gate, engine, PostgreSQL, gateway, judge. With
 INSTAR_LOG on Kafka also: brokers, topics, their settings, schemas and their compatibility, dead letters, migrations,
@@ -29,25 +44,41 @@ every gateway behind INSTAR_HOST, clocks.
   WRONG   it does not work, or will soon stop working
 
 --json: {ok, checks: [{name, level, ok, unsure, found, todo}]}, level: ok, note, unsure or wrong.
+--json with trainer: the same, and capabilities: an object of texts, null where the server could not be probed.
 --json with agent: an array of {at, client, dialect, session, label_source, user_turn, kind, turn, carried, follows,
 next, trainable, reason, off_prefix, …}, newest first`,
-  options: {},
+  options: { base: { type: 'string' }, rank: { type: 'string' } },
   overrides: ['data', 'model', 'host', 'port'],
-  positionals: [0, 1],
-  async run({ config, json, print, out, positionals: [subcommand] }) {
-    if (subcommand !== undefined && subcommand !== 'agent') throw new UsageError(`unexpected argument: ${subcommand}`)
+  positionals: [0, 2],
+  async run({ config, json, print, out, env, stop, values, positionals: [subcommand, url] }) {
+    if (subcommand === 'trainer') {
+      if (url === undefined) throw new UsageError('the URL of the server is missing')
+      const rank = Number(values.rank ?? DEFAULT_RANK)
+      if (!Number.isInteger(rank) || rank < 1) throw new UsageError(`--rank ${values.rank} is not a number from 1 on`)
+      const options = { key: env['INSTAR_TRAINER_KEY'] ?? null, base: values.base ?? null, rank, signal: stop }
+      const { checks, capabilities } = await checkTrainer(url, options, ({ name, ...finding }) => {
+        if (!json) out(findingText(name, finding))
+      })
+      const ok = checks.every(({ level }) => level !== 'wrong')
+      print({ ok, checks: checks.map(withFlags), capabilities }, () => '')
+      return ok
+    }
+    const extra = subcommand === 'agent' ? url : subcommand
+    if (extra !== undefined) throw new UsageError(`unexpected argument: ${extra}`)
+    if (values.base !== undefined || values.rank !== undefined)
+      throw new UsageError('--base and --rank are for doctor trainer')
     if (subcommand === 'agent') {
       const { requests, text } = await readAgentRequests(config)
       print(requests, () => text)
       return true
     }
-    const results: (Finding & { name: string; ok: boolean; unsure: boolean })[] = []
+    const results: ReturnType<typeof withFlags>[] = []
     const { checks, close } = createChecks(config)
     try {
       for (const { name, run } of checks) {
         const findings = await run(config).catch((error: unknown) => [errorFinding(error)])
         for (const finding of findings) {
-          results.push({ name, ok: finding.level !== 'wrong', unsure: finding.level === 'unsure', ...finding })
+          results.push(withFlags({ name, ...finding }))
           if (!json) out(findingText(name, finding))
         }
       }

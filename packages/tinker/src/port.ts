@@ -216,9 +216,8 @@ export interface TrainingServer {
 
   /**
    * Sends a request and awaits its result. Without awaiting, further requests of the model may be sent: they leave in the
-   * order of the calls, and if one is refused, those behind it are not sent and reject with its error. Retries what a
-   * retry can mend. A `forward_backward` that failed after its `optim_step` was sent leaves the model's weights unknown:
-   * unload it.
+   * order of the calls, passes at once, all else when the results of those before it are there. If one fails, those
+   * behind it are not sent and reject with its error. Retries what a retry can mend.
    *
    * - `trainer_lost`: no answer within the limits. The request may run; send it again.
    * - `trainer_model_lost`: the server does not hold the model (restart, expired session). New model, load the state.

@@ -21,6 +21,8 @@ export type Outcome = Accepted & { bytes: Uint8Array; contentType: string; sha25
 /** A request as it goes out. `repeatable`: a second send has no other effect than the first. */
 export type Outgoing = { kind: Kind; path: string; bytes: Uint8Array; contentType: string; repeatable: boolean }
 
+type Open = { isPass: boolean; accepted: Promise<unknown>; result: Promise<unknown> }
+
 /** A save whose checkpoint exists: its request id is lost. */
 export class SavedBefore extends Error {}
 
@@ -30,8 +32,8 @@ const resultBytesMax = (request: Outgoing): number => 4 * request.bytes.length +
 export class Futures {
   readonly #http: TinkerHttp
   readonly #patience: Patience
-  /** Of each model, the request that was handed in last. */
-  readonly #last = new Map<string, Promise<unknown>>()
+  /** Of each model, the requests without a result, in order. */
+  readonly #open = new Map<string, Open[]>()
   readonly #closing = new AbortController()
 
   constructor(http: TinkerHttp, patience: Patience) {
@@ -43,21 +45,37 @@ export class Futures {
     this.#closing.abort(new InstarError('stopping', 'the training server is no longer needed'))
   }
 
-  /** Hands the request in after those of the same model that were handed in earlier, and awaits its result. */
+  /**
+   * Hands the request in after those of the same model that were handed in earlier, and awaits its result. Passes are
+   * handed in without waiting for each other's results; all else waits for the results of what is before it, and is
+   * waited for: the engine of SkyRL 0.4.0 reads its queue by several queries, and a step that is handed in between two of
+   * them runs before its pass, without a gradient (seen).
+   */
   async run(model: string, request: Outgoing, outer?: AbortSignal): Promise<Outcome> {
     const signal = this.#signal(outer)
-    const before = this.#last.get(model)
+    const isPass = request.kind === 'forward' || request.kind === 'forward_backward'
+    const open = this.#open.get(model) ?? []
+    this.#open.set(model, open)
+    const before = open.map((one) => (isPass && one.isPass ? one.accepted : one.result))
     const accepted = (async () => {
       // Where an earlier one was refused, this one would run without it.
-      if (before) await before
+      if (request.kind === 'unload_model') await Promise.allSettled(before)
+      else await Promise.all(before)
       return this.#submit(request, signal)
     })()
-    this.#last.set(model, accepted)
+    const result = accepted.then((handedIn) => this.#result(request, handedIn, signal))
+    const behind = result.catch((error: unknown) => {
+      if (!(error instanceof SavedBefore)) throw error
+    })
+    // Its caller gets the error by `result`; here it is for those behind, of which there may be none.
+    behind.catch(() => undefined)
+    const own: Open = { isPass, accepted, result: behind }
+    open.push(own)
     try {
-      const handedIn = await accepted
-      return await this.#result(request, handedIn, signal)
+      return await result
     } finally {
-      if (this.#last.get(model) === accepted) this.#last.delete(model)
+      open.splice(open.indexOf(own), 1)
+      if (open.length === 0 && this.#open.get(model) === open) this.#open.delete(model)
     }
   }
 
