@@ -14,7 +14,7 @@ export const JSON_TYPE = 'application/json'
 /** Of a hosted server and its SDK, where the server states nothing else. */
 export const DEFAULT_WIRE: Wire = { format: 'protobuf', rowsMax: 1024, bytesMax: 5_000_000, adapters: 'archive' }
 
-/** Names of a row's inputs in the order in which they are written. */
+/** A row's inputs. They are written in the order of their names, as deterministic serializers of protobuf do. */
 type Inputs = { target_tokens: readonly number[]; [name: string]: readonly number[] }
 type Datum = { tokens: readonly number[]; inputs: Inputs }
 
@@ -62,10 +62,13 @@ const tensorBytes = (name: string, values: readonly number[]): Uint8Array => {
   return join([bytesField(1, dense), uintField(3, dtype), uintsField(4, [values.length])])
 }
 
+const sortedInputs = (inputs: Inputs): [string, readonly number[]][] =>
+  Object.entries(inputs).sort(([a], [b]) => (a < b ? -1 : 1))
+
 const datumBytes = ({ tokens, inputs }: Datum): Uint8Array =>
   join([
     bytesField(1, bytesField(1, bytesField(1, int32Bytes(tokens)))),
-    ...Object.entries(inputs).map(([name, values]) =>
+    ...sortedInputs(inputs).map(([name, values]) =>
       bytesField(2, join([stringField(1, name), bytesField(2, tensorBytes(name, values))])),
     ),
   ])
@@ -73,7 +76,7 @@ const datumBytes = ({ tokens, inputs }: Datum): Uint8Array =>
 const datumJson = ({ tokens, inputs }: Datum): Record<string, unknown> => ({
   model_input: { chunks: [{ type: 'encoded_text', tokens }] },
   loss_fn_inputs: Object.fromEntries(
-    Object.entries(inputs).map(([name, values]) => [
+    sortedInputs(inputs).map(([name, values]) => [
       name,
       name === 'target_tokens'
         ? { data: values, dtype: 'int64', shape: [values.length] }
