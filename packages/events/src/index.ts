@@ -13,6 +13,7 @@ export * from './folds/table.ts'
 export * from './folds/turns.ts'
 export * from './folds/scores.ts'
 export * from './folds/updates.ts'
+export { emptyChain, link } from './folds/chain.ts'
 export {
   foldWeights,
   initialWeights,

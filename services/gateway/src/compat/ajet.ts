@@ -100,12 +100,11 @@ export const agentJetRoutes = (ports: CompatPorts, pendingTurns: PendingTurnsRea
     const line = await pendingTurns.read()
     const waiting = ended(episodes, key).filter(({ uuid }) => !line.spent(sessionOfLabel(key, uuid)))
     const byTask = Map.groupBy(waiting, ({ task }) => task)
-    const turns = [...line.waiting.values()].reduce((sum, count) => sum + count, 0)
     const alive = running(episodes, key, now())
     return json({
       // One sample is one turn. The next batch is sealed when as many turns are scored as the last batch had.
       sample_collection_method: 'rollout_until_finish_enough_episodes',
-      completed_episodes: turns,
+      completed_episodes: line.waiting,
       completed_episode_target: line.batch,
       completed_tasks: byTask.size,
       completed_task_target: 0,

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { encodeEvent, type TurnScored } from '@instar/events'
+import { encodeEvent, type TurnCaptured, type TurnScored } from '@instar/events'
 import { openMemoryLog, type EventLog, type SubscribeOptions, type Subscription } from '@instar/log'
 import { startRig } from '../../../../test/kit/gateway.ts'
+import { records, scored as score, sealed, turn } from '../../../../test/kit/projected-history.ts'
 import { createPendingTurnsReader } from './pending-turns.ts'
 
 const scored = (turn: string): TurnScored => ({
@@ -21,19 +22,34 @@ const scored = (turn: string): TurnScored => ({
   rank: null,
   at: 1,
 })
-const count = (waiting: ReadonlyMap<string, number>): number => [...waiting.values()].reduce((sum, one) => sum + one, 0)
 
 test('scored turns are remembered up to the limit; the oldest beyond it are forgotten', async (t) => {
   const log = openMemoryLog()
   const reader = createPendingTurnsReader(log, 'policy', 60_000, 3)
   t.after(() => reader.stop())
-  const score = (turn: string) => log.append([encodeEvent(scored(turn))])
-  for (const turn of ['a', 'b', 'c']) await score(turn)
-  assert.equal(count((await reader.read()).waiting), 3)
-  await score('c')
-  assert.equal(count((await reader.read()).waiting), 3)
-  await score('d')
-  assert.equal(count((await reader.read()).waiting), 3)
+  const add = (turn: string) => log.append([encodeEvent(scored(turn))])
+  for (const turn of ['a', 'b', 'c']) await add(turn)
+  assert.equal((await reader.read()).waiting, 3)
+  await add('c')
+  assert.equal((await reader.read()).waiting, 3)
+  await add('d')
+  assert.equal((await reader.read()).waiting, 3)
+})
+
+type Scored = { of: TurnCaptured; score: TurnScored }
+
+test('turns of batches do not wait, whichever of score and batch is read first; a batch that does not count changes nothing', async (t) => {
+  const log = openMemoryLog()
+  const reader = createPendingTurnsReader(log, 'policy', 60_000)
+  t.after(() => reader.stop())
+  const turns = ['a', 'b', 'c'].map((name) => turn({ session: `s${name}`, name, says: name }))
+  const [a, b, c] = turns as [TurnCaptured, TurnCaptured, TurnCaptured]
+  const [ofA, ofB, ofC] = [a, b, c].map((of) => ({ of, score: score(of, 1) })) as [Scored, Scored, Scored]
+  const parent = { version: 0, adapter: null, state: null }
+  const events = [ofA.score, ofC.score, sealed('', 1, parent, [ofA, ofB]), ofB.score, sealed('', 1, parent, [ofC])]
+  await log.append(records(events))
+  const found = await reader.read()
+  assert.deepEqual([found.waiting, found.batch, found.spent('sa'), found.spent('sc')], [1, 2, true, false])
 })
 
 test('after an error of the follower the next read follows the log again, and counts each turn once', async (t) => {
@@ -52,12 +68,12 @@ test('after an error of the follower the next read follows the log again, and co
   const reader = createPendingTurnsReader(failingLog, 'policy', 60_000)
   t.after(() => reader.stop())
   await log.append([encodeEvent(scored('a'))])
-  assert.equal(count((await reader.read()).waiting), 1)
+  assert.equal((await reader.read()).waiting, 1)
   failing = true
   await log.append([encodeEvent(scored('b'))])
   await assert.rejects(reader.read(), /damaged/)
   failing = false
-  assert.equal(count((await reader.read()).waiting), 2)
+  assert.equal((await reader.read()).waiting, 2)
 })
 
 /** A log whose end is never reached by the reader of pending turns. */

@@ -1,10 +1,9 @@
 /** Counts scored turns that are in no batch yet. Starts to follow the log at the first read. */
 import {
-  foldUpdates,
-  initialUpdates,
+  emptyChain,
   InstarError,
+  link,
   sessionOfTurn,
-  updateLine,
   type Logged,
   type ScoresEvent,
   type UpdatesEvent,
@@ -13,15 +12,15 @@ import { followEvents, type EventLog, type Follower } from '@instar/log'
 import { setTimeout as delay } from 'node:timers/promises'
 
 export type PendingTurns = {
-  /** Scored turns that are in no batch, by session. */
-  waiting: ReadonlyMap<string, number>
+  /** Scored turns that are in no batch. */
+  waiting: number
   /** Turns of the last batch; 0 before the first. */
   batch: number
   /** True if a turn of the session was in a batch. */
   spent: (session: string) => boolean
 }
 
-/** Turns and sessions that are remembered, each; beyond it the oldest are forgotten. */
+/** Scored turns, turns of batches and sessions that are remembered, each; beyond it the oldest are forgotten. */
 const MOST_REMEMBERED = 200_000
 
 export type PendingTurnsReader = {
@@ -74,12 +73,16 @@ export const createPendingTurnsReader = (
   }
 }
 
+/** Keeps the counts while it reads: a client may ask every second, and the fold of all batches would grow with the log. */
 class Counts {
   private readonly policy: string
   private readonly most: number
-  private readonly updates = initialUpdates()
+  private readonly chain = emptyChain()
   private readonly scored = new Set<string>()
+  /** Turns of batches: their scores may be read after the batch. */
+  private readonly spent = new Set<string>()
   private readonly spentSessions = new Set<string>()
+  private batch = 0
 
   constructor(policy: string, most: number) {
     this.policy = policy
@@ -87,27 +90,27 @@ class Counts {
   }
 
   take(logged: Logged): void {
-    const { updates, scored } = this
     const event = logged.event as ScoresEvent | UpdatesEvent
     if (event.policy !== this.policy) return
-    if (event.type === 'TurnScored') this.add(scored, event.turn)
-    else if (event.type === 'BatchSealed' && foldUpdates(updates, logged as Logged<UpdatesEvent>).counted) {
-      for (const { turn } of event.items) this.add(this.spentSessions, sessionOfTurn(turn))
-      for (const { turn } of [...event.items, ...event.dropped]) scored.delete(turn)
-    } else if (event.type === 'UpdateComputed' || event.type === 'UpdateFailed')
-      foldUpdates(updates, logged as Logged<UpdatesEvent>)
+    if ('prev' in event) this.takeUpdate(logged as Logged<UpdatesEvent>)
+    else if (event.type === 'TurnScored' && !this.spent.has(event.turn)) this.add(this.scored, event.turn)
+  }
+
+  private takeUpdate(logged: Logged<UpdatesEvent>): void {
+    const { event } = logged
+    if (!link(this.chain, logged).counted || event.type !== 'BatchSealed') return
+    this.batch = event.items.length
+    for (const { turn } of event.items) this.add(this.spentSessions, sessionOfTurn(turn))
+    for (const { turn } of [...event.items, ...event.dropped]) {
+      this.scored.delete(turn)
+      this.add(this.spent, turn)
+    }
   }
 
   now(): PendingTurns {
-    const line = updateLine(this.updates, this.policy)
-    const waiting = new Map<string, number>()
-    for (const turn of this.scored) {
-      if (line.spent.has(turn)) this.scored.delete(turn)
-      else waiting.set(sessionOfTurn(turn), (waiting.get(sessionOfTurn(turn)) ?? 0) + 1)
-    }
     return {
-      waiting,
-      batch: line.byId.get(line.last)?.sealed.items.length ?? 0,
+      waiting: this.scored.size,
+      batch: this.batch,
       spent: (session) => this.spentSessions.has(session),
     }
   }

@@ -22,3 +22,18 @@ test('the episodes of one key beyond the limit evict its own oldest and none of 
   const left = (key: string): string[] => running(episodes, key, 0).map(({ uuid }) => uuid)
   assert.deepEqual([left('a'), left('b')], [['a2', 'a3', 'a4'], ['other']])
 })
+
+test('a claim does not look at the episodes of other keys', () => {
+  const episodes = initialEpisodes()
+  const looked = new Set<string>()
+  const watched = (uuid: string): Episode => {
+    const one = episode(uuid, 'b')
+    return Object.defineProperty(one, 'key', { get: () => (looked.add(uuid), 'b') })
+  }
+  for (let i = 0; i < 1000; i += 1) claim(episodes, watched(`b${i}`), 1000)
+  looked.clear()
+  for (let i = 0; i < 10; i += 1) claim(episodes, episode(`a${i}`, 'a'), 3)
+  assert.equal(looked.size, 0)
+  assert.equal(running(episodes, 'a', 0).length, 3)
+  assert.equal(episodes.byId.size, 1003)
+})

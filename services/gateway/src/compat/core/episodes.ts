@@ -18,10 +18,10 @@ export type Episode = {
   outcome: 'running' | 'ended' | 'aborted'
 }
 
-/** Ordered by age, oldest first. `counts`: episodes by key. */
-export type Episodes = { byId: Map<string, Episode>; counts: Map<string | null, number> }
+/** `byKey`: of each key, ordered by age, oldest first. */
+export type Episodes = { byId: Map<string, Episode>; byKey: Map<string | null, Map<string, Episode>> }
 
-export const initialEpisodes = (): Episodes => ({ byId: new Map(), counts: new Map() })
+export const initialEpisodes = (): Episodes => ({ byId: new Map(), byKey: new Map() })
 
 /** Remembered episodes of one key. Its oldest are evicted first, so that no key evicts the episodes of another. */
 const MOST = 10_000
@@ -36,13 +36,14 @@ export const nameIn = (fields: Fields, name: string): string | null => {
   return value
 }
 
-export const claim = ({ byId, counts }: Episodes, episode: Episode, most = MOST): void => {
-  const { key } = episode
+export const claim = ({ byId, byKey }: Episodes, episode: Episode, most = MOST): void => {
+  const own = byKey.get(episode.key) ?? new Map<string, Episode>()
+  byKey.set(episode.key, own.set(episode.uuid, episode))
   byId.set(episode.uuid, episode)
-  const count = (counts.get(key) ?? 0) + 1
-  counts.set(key, Math.min(count, most))
-  if (count <= most) return
-  for (const one of byId.values()) if (one.key === key) return void byId.delete(one.uuid)
+  if (own.size <= most) return
+  const oldest = own.keys().next().value!
+  own.delete(oldest)
+  byId.delete(oldest)
 }
 
 export const touchEpisode = (episodes: Episodes, uuid: string, now: number): void => {
@@ -58,10 +59,10 @@ const isIdle = (episode: Episode, now: number): boolean => now - episode.lastAt 
 export const mayContinue = (episode: Episode | undefined, client: string, now: number): boolean =>
   episode !== undefined && episode.client === client && episode.outcome === 'running' && !isIdle(episode, now)
 
+const episodesOf = ({ byKey }: Episodes, key: string | null): Episode[] => [...(byKey.get(key)?.values() ?? [])]
+
 export const running = (episodes: Episodes, key: string | null, now: number): Episode[] =>
-  [...episodes.byId.values()].filter(
-    (episode) => episode.key === key && episode.outcome === 'running' && !isIdle(episode, now),
-  )
+  episodesOf(episodes, key).filter((episode) => episode.outcome === 'running' && !isIdle(episode, now))
 
 export const ended = (episodes: Episodes, key: string | null): Episode[] =>
-  [...episodes.byId.values()].filter((episode) => episode.key === key && episode.outcome === 'ended')
+  episodesOf(episodes, key).filter((episode) => episode.outcome === 'ended')
