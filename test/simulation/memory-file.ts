@@ -78,6 +78,14 @@ export class MemoryFile implements FoldFile {
     return queue.filter(([seq]) => seq > after).slice(0, PAGE)
   }
 
+  pageBack(table: string, before: number, most: number): [seq: number, key: string][] {
+    const queue = [...(this.#disk.queues.get(table) ?? [])].map(([key, seq]): [number, string] => [seq, key])
+    return queue
+      .filter(([seq]) => seq < before)
+      .reverse()
+      .slice(0, Math.min(most, PAGE))
+  }
+
   count(table: string): number {
     return this.#disk.queues.get(table)?.size ?? 0
   }

@@ -12,8 +12,11 @@ export type Table<K, V> = {
 
 export type Keys<K = string> = { has(key: K): boolean; add(key: K): unknown; delete(key: K): unknown }
 
-/** Keys in the order in which they were added. Adding a key that is present does not move it. */
-export type Queue = Keys & Iterable<string> & { readonly size: number }
+/**
+ * Keys in the order in which they were added. Adding a key that is present does not move it. `last`: the last `count`
+ * keys, newest first, without reading the others; absent where iterating is cheap.
+ */
+export type Queue = Keys & Iterable<string> & { readonly size: number; last?(count: number): string[] }
 
 /**
  * Queues by name. `Map` implements it in memory. `keys` returns at least the names of all queues that are not empty.

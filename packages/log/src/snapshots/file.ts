@@ -13,7 +13,17 @@ import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { crc32 } from 'node:zlib'
 
 type Statements = Record<
-  'get' | 'set' | 'delete' | 'entries' | 'queued' | 'enqueue' | 'dequeue' | 'page' | 'count' | 'nonEmptyQueues',
+  | 'get'
+  | 'set'
+  | 'delete'
+  | 'entries'
+  | 'queued'
+  | 'enqueue'
+  | 'dequeue'
+  | 'page'
+  | 'pageBack'
+  | 'count'
+  | 'nonEmptyQueues',
   StatementSync
 >
 
@@ -64,6 +74,7 @@ export class SnapshotFile {
         enqueue: db.prepare('INSERT INTO queued (name, key) VALUES (?, ?)'),
         dequeue: db.prepare(`DELETE ${queued} AND key = ?`),
         page: db.prepare(`SELECT seq, key ${queued} AND seq > ? ORDER BY seq LIMIT 256`),
+        pageBack: db.prepare(`SELECT seq, key ${queued} AND seq < ? ORDER BY seq DESC LIMIT ?`),
         count: db.prepare(`SELECT count(*) ${queued}`),
         nonEmptyQueues: db.prepare(`SELECT name FROM names WHERE substr(name, 1, ?) = ?
           AND EXISTS (SELECT 1 FROM queued WHERE queued.name = names.id)`),
@@ -141,6 +152,14 @@ export class SnapshotFile {
     return name === undefined
       ? []
       : (this.#read(() => this.#statements.page.all(name, after)) as unknown as [number, string][])
+  }
+
+  /** Up to `most` entries of a queue before the sequence number `before`, the last first. */
+  pageBack(table: string, before: number, most: number): [seq: number, key: string][] {
+    const name = this.#names.get(table)
+    return name === undefined
+      ? []
+      : (this.#read(() => this.#statements.pageBack.all(name, before, most)) as unknown as [number, string][])
   }
 
   count(table: string): number {

@@ -58,6 +58,9 @@ export class ResidentQueue implements Queue, SnapshotPart {
   }
 }
 
+/** Entries that `last` reads at a time, at most. */
+const PAGE = 256
+
 /** A queue of any length: keys are in the file, changes since the last snapshot in memory. */
 export class StoredQueue implements Queue, SnapshotPart {
   readonly #fileRef: FileRef
@@ -98,6 +101,19 @@ export class StoredQueue implements Queue, SnapshotPart {
       after = last[0]
     }
     yield* this.#added
+  }
+
+  last(count: number): string[] {
+    const { file } = this.#fileRef
+    const found = [...this.#added].slice(Math.max(0, this.#added.size - count)).reverse()
+    for (let before = Number.MAX_SAFE_INTEGER; file && this.#inFile > 0 && found.length < count;) {
+      const page = file.pageBack(this.#name, before, Math.min(PAGE, count - found.length))
+      for (const [, key] of page) if (!this.#removed.has(key)) found.push(key)
+      const first = page.at(-1)
+      if (!first) break
+      before = first[0]
+    }
+    return found
   }
 
   /** Returns one step, since `has` and the order depend on the file, which must not be half written. */

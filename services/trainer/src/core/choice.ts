@@ -201,6 +201,10 @@ const newest = function* (
       yield* queue
       continue
     }
+    if (queue.last) {
+      yield* queue.last(count)
+      continue
+    }
     const last: string[] = []
     let skipped = queue.size - count
     for (const id of queue) if (--skipped < 0) last.push(id)
