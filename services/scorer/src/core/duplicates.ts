@@ -89,15 +89,34 @@ export const foldSeen = (
 ): void => {
   const same = seenIn(event.verdicts)
   if (same === undefined) return
+  const counts = countsOf(table)
   const name = seenName(event.policy, same)
   const before = table.get(name)
   table.set(name, { at: offset, times: [...(before?.times ?? []), event.at].slice(-MOST_TIMES) })
-  if (!before && table.size > MOST_SEEN) forgetOldest(table, event.policy)
+  if (before) return
+  const own = (counts.get(event.policy) ?? 0) + 1
+  counts.set(event.policy, own > MOST_SEEN ? own - forgetOldest(table, event.policy) : own)
 }
 
-const forgetOldest = (table: SeenTable, policy: string): void => {
+/** Digests by policy, so that the table is not counted for each score. Only `foldSeen` changes a table. */
+const countsByTable = new WeakMap<SeenTable, Map<string, number>>()
+
+const countsOf = (table: SeenTable): Map<string, number> => {
+  let counts = countsByTable.get(table)
+  if (!counts) {
+    countsByTable.set(table, (counts = new Map()))
+    for (const [name] of table) {
+      const policy = name.slice(0, name.lastIndexOf(' '))
+      counts.set(policy, (counts.get(policy) ?? 0) + 1)
+    }
+  }
+  return counts
+}
+
+/** Returns how many were forgotten. */
+const forgetOldest = (table: SeenTable, policy: string): number => {
   const own = [...table].filter(([name]) => name.startsWith(`${policy} `))
-  if (own.length <= MOST_SEEN) return
   own.sort(([, a], [, b]) => a.at - b.at)
   for (const [name] of own.slice(0, MOST_SEEN / 4)) table.delete(name)
+  return MOST_SEEN / 4
 }

@@ -148,3 +148,23 @@ test('scores that were appended and not read back count towards the cap', async 
   say('later')
   assert.deepEqual((await eventsOf()).map(rewardOf), ['duplicate'])
 })
+
+test('a new digest does not read the others, however many policies have them', () => {
+  const digests = new Map<string, { at: number; times: number[] }>()
+  let iterated = 0
+  const seen = new Proxy(digests, {
+    get(target, name) {
+      if (name === Symbol.iterator) iterated += 1
+      const value: unknown = Reflect.get(target, name)
+      return typeof value === 'function' ? (value as (...args: unknown[]) => unknown).bind(target) : value
+    },
+  }) as unknown as SeenTable
+  let offset = 0
+  const fold = (policy: string, i: number): void =>
+    foldSeen(seen, { policy, verdicts: [seenVerdict(`d${i}`)], at: offset }, offset++)
+  for (let i = 0; i < MOST_SEEN; i += 1) for (const policy of ['policy', 'policy~again', 'other']) fold(policy, i)
+  assert.deepEqual([digests.size, iterated], [3 * MOST_SEEN, 1])
+  fold('policy', MOST_SEEN)
+  assert.deepEqual([digests.size, iterated], [3 * MOST_SEEN + 1 - MOST_SEEN / 4, 2])
+  assert.ok(!digests.has('policy d0') && digests.has('policy~again d0'))
+})
