@@ -41,7 +41,7 @@ export const METRICS = {
   instar_judge_replaced: {
     type: 'gauge',
     of: 'scorer',
-    help: "1 while the reactions judge judges in a model's place, since the model `failed` or `drifted` from what people say.",
+    help: "1 while the reactions judge judges in a model's place, for all API keys or for some, since the model `failed` or `drifted` from what people say.",
     labels: { why: ['failed', 'drifted'] },
   },
   instar_value_hints_total: {

@@ -14,7 +14,68 @@ export type BreakerSettings = {
 /** Opinions on which model and fallback are compared, newest. */
 export const COMPARED = 48
 
+/** Keys whose failures and opinions are counted: those heard last. */
+export const MOST_KEYS = 1000
+
 export type SteppedDown = 'failed' | 'drifted'
+
+/**
+ * Breakers of one judge. What shows that its endpoint does not work counts for all; replies that are no verdict, and
+ * opinions that contradict people, count for the API key of the turn alone: the person behind a key chooses what the
+ * model is asked to judge.
+ */
+export class Breakers {
+  readonly #settings: BreakerSettings
+  readonly #endpoint: Breaker
+  /** Least recently used first. */
+  readonly #keys = new Map<string | null, Breaker>()
+
+  constructor(settings: BreakerSettings) {
+    this.#settings = settings
+    this.#endpoint = new Breaker(settings)
+  }
+
+  get size(): number {
+    return this.#keys.size
+  }
+
+  /** Why the fallback judges turns of the key; null: the model does. */
+  downFor(key: string | null): SteppedDown | null {
+    return this.#endpoint.down ?? this.#keys.get(key)?.down ?? null
+  }
+
+  /** Why the fallback judges for all keys, or for some. */
+  get down(): SteppedDown | null {
+    return this.#endpoint.down ?? [...this.#keys.values()].find(({ down }) => down !== null)?.down ?? null
+  }
+
+  asks(key: string | null, now: number): boolean {
+    return this.#of(key).asks(now) && this.#endpoint.asks(now)
+  }
+
+  /** `byEndpoint`: another turn would fail alike. */
+  failed(key: string | null, byEndpoint: boolean, now: number): void {
+    if (byEndpoint) this.#endpoint.failed(now)
+    else {
+      // It has replied.
+      this.#endpoint.answered(null, now)
+      this.#of(key).failed(now)
+    }
+  }
+
+  answered(key: string | null, alike: boolean | null, now: number): void {
+    this.#endpoint.answered(null, now)
+    this.#of(key).answered(alike, now)
+  }
+
+  #of(key: string | null): Breaker {
+    const breaker = this.#keys.get(key) ?? new Breaker(this.#settings)
+    this.#keys.delete(key)
+    this.#keys.set(key, breaker)
+    if (this.#keys.size > MOST_KEYS) this.#keys.delete(this.#keys.keys().next().value!)
+    return breaker
+  }
+}
 
 export class Breaker {
   readonly #settings: BreakerSettings

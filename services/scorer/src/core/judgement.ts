@@ -4,6 +4,8 @@ import { publicHint } from './private-values.ts'
 
 /** One turn with what came of it. Texts are as the person saw them, known wrappers stripped (`wrapped` has them). */
 export type Evidence = {
+  /** The API key of the turn; null or absent: none. */
+  key?: string | null
   /** The turn that is judged; absent where there is none: hints are then worded by the texts. */
   turn?: string
   /** The user's last words before the answer. */

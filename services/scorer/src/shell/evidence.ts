@@ -28,6 +28,7 @@ export const readEvidence = async (
   const seen = shown === null ? null : readWritten((await reader.record(shown)).text)
   const calls = record.toolCallIds.length > 0
   const evidence = {
+    key: record.key,
     turn,
     request: lastRequest(messages),
     answer,

@@ -5,7 +5,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test, type TestContext } from 'node:test'
 import { createJudges, judgeTurn, scorerConfig, type Judge } from '../app.ts'
-import { Breaker, COMPARED } from '../core/breaker.ts'
+import { Breaker, Breakers, COMPARED, MOST_KEYS } from '../core/breaker.ts'
 
 /** What the server does with a request; it may be changed while it runs. */
 type Server = { url: string; asked: number; does: 'good' | 'bad' | 'fail' | 'nonsense' }
@@ -34,15 +34,21 @@ type Rig = {
   judges: Judge[]
   lines: string[]
   clock: { now: number }
-  say: (user: string) => Promise<[number | null, string]>
+  say: (user: string, key?: string) => Promise<[number | null, string]>
 }
 const rig = (url: string, more: object = {}): Rig => {
   const config = scorerConfig.parse({ llm: { url, votes: 1, firstRetryMs: 1, retryMs: 1000, ...more } })
   const clock = { now: 0 }
   const lines: string[] = []
   const judges = createJudges(config, { now: () => clock.now, logLine: (line) => lines.push(line) })
-  const say = async (user: string): Promise<[number | null, string]> => {
-    const evidence = { request: 'What is 7 plus 6?', answer: '13', calls: false, next: { user, tools: '' } }
+  const say = async (user: string, key?: string): Promise<[number | null, string]> => {
+    const evidence = {
+      key: key ?? null,
+      request: 'What is 7 plus 6?',
+      answer: '13',
+      calls: false,
+      next: { user, tools: '' },
+    }
     const { reward, verdicts } = await judgeTurn(judges, { feedback: null }, evidence, new AbortController().signal)
     return [reward, verdicts.at(-1)!.judge.split('-')[0]!]
   }
@@ -116,6 +122,42 @@ test('a judge that praises whatever people say is replaced; without the bound it
     assert.equal((await guarded.say('No, that is wrong.'))[0], -1)
   }
   assert.equal(downOf(guarded), null, 'it recovers when its opinions agree again')
+})
+
+test('replies that are no verdict, and opinions against people, count for the key of the turn alone', async (t) => {
+  const server = await startServer(t)
+  server.does = 'nonsense'
+  const { judges, clock, say } = rig(server.url)
+  for (let i = 0; i < 6; i += 1) await say('Thanks!', 'odd')
+  assert.deepEqual(await say('Thanks!', 'odd'), [1, 'reactions'])
+  assert.equal(judges[0]!.steppedDown!(), 'failed')
+  server.does = 'good'
+  assert.deepEqual(await say('Thanks!', 'other'), [1, 'llm'], 'the model judges turns of other keys')
+  assert.deepEqual(await say('Thanks!'), [1, 'llm'])
+  assert.deepEqual(await say('Thanks!', 'odd'), [1, 'reactions'])
+  for (let i = 0; i < COMPARED; i += 1) await say('No, that is wrong.', 'contrary')
+  assert.deepEqual(await say('No, that is wrong.', 'contrary'), [-1, 'reactions'])
+  assert.deepEqual(await say('Thanks!', 'other'), [1, 'llm'])
+  // An endpoint that does not answer fails for all keys.
+  server.does = 'fail'
+  clock.now = 5000
+  assert.deepEqual(await say('Thanks!', 'other'), [1, 'reactions'])
+  const { asked } = server
+  assert.deepEqual(await say('Thanks!', 'new'), [1, 'reactions'])
+  assert.equal(server.asked, asked)
+})
+
+test('the breakers of the keys that were heard last are kept, at most MOST_KEYS', () => {
+  const breakers = new Breakers({ failures: 1, agreement: 0, retryMs: 1000 })
+  for (let i = 0; i < MOST_KEYS; i += 1) breakers.failed(`key ${i}`, false, 0)
+  assert.deepEqual([breakers.size, breakers.downFor('key 0'), breakers.downFor(null)], [MOST_KEYS, 'failed', null])
+  assert.equal(breakers.asks('key 0', 1), false)
+  breakers.failed('one more', false, 0)
+  assert.equal(breakers.size, MOST_KEYS)
+  assert.deepEqual(
+    ['key 0', 'key 1'].map((key) => breakers.downFor(key)),
+    ['failed', null],
+  )
 })
 
 test('a drift is decided on COMPARED opinions, at the bound and not above', () => {

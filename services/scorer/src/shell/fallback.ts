@@ -1,7 +1,12 @@
 /** A judging model with the reactions judge behind it: who is asked follows from core/breaker.ts. */
-import { Breaker, type BreakerSettings, type SteppedDown } from '../core/breaker.ts'
+import { Breakers, type BreakerSettings, type SteppedDown } from '../core/breaker.ts'
 import type { Evidence, Judgement } from '../core/judgement.ts'
 import type { Judge } from './judges.ts'
+
+/** Called after a failed attempt; false: the fallback judges the turn. `byEndpoint`: another turn would fail alike. */
+export type Failed = (evidence: Evidence, byEndpoint: boolean) => boolean
+
+const keyOf = ({ key }: Evidence): string | null => key ?? null
 
 type FallbackPorts = { now: () => number; logLine?: ((line: string) => void) | undefined }
 
@@ -15,27 +20,27 @@ const WHY: Readonly<Record<SteppedDown, string>> = {
  * a failed attempt, which returns false if the fallback judges: then it is not to be waited for.
  */
 export const withFallback = (
-  model: (failed: () => boolean) => Judge,
+  model: (failed: Failed) => Judge,
   fallback: Judge,
   settings: BreakerSettings,
   { now, logLine = () => undefined }: FallbackPorts,
 ): Judge[] => {
   if (settings.failures === 0 && settings.agreement === 0) return [model(() => true)]
-  const breaker = new Breaker(settings)
+  const breakers = new Breakers(settings)
   let told: SteppedDown | null = null
   const tell = (): void => {
-    if (breaker.down === told) return
-    told = breaker.down
+    if (breakers.down === told) return
+    told = breakers.down
     logLine(
       told === null
         ? 'The judge is in force again.'
         : `The judge ${WHY[told]}: the reactions judge judges until it recovers.`,
     )
   }
-  const primary = model(() => {
-    breaker.failed(now())
+  const primary = model((evidence, byEndpoint) => {
+    breakers.failed(keyOf(evidence), byEndpoint, now())
     tell()
-    return breaker.down === null
+    return breakers.downFor(keyOf(evidence)) === null
   })
   const isLike = async (evidence: Evidence, { value }: Judgement, signal: AbortSignal): Promise<boolean | null> => {
     if (value === null || evidence.next === null || evidence.shown !== undefined) return null
@@ -45,16 +50,19 @@ export const withFallback = (
   return [
     {
       ...primary,
-      isAsked: () => breaker.asks(now()),
-      steppedDown: () => breaker.down,
+      isAsked: (evidence) => breakers.asks(keyOf(evidence), now()),
+      steppedDown: () => breakers.down,
       async judge(evidence, signal) {
         const judgement = await primary.judge(evidence, signal)
-        if (judgement.failed !== true) breaker.answered(await isLike(evidence, judgement, signal), now())
+        if (judgement.failed !== true)
+          breakers.answered(keyOf(evidence), await isLike(evidence, judgement, signal), now())
         tell()
         // Of a judge that contradicts people no opinion counts.
-        return breaker.down === 'drifted' ? { value: null, note: 'drifted', hint: null } : judgement
+        return breakers.downFor(keyOf(evidence)) === 'drifted'
+          ? { value: null, note: 'drifted', hint: null }
+          : judgement
       },
     },
-    { ...fallback, isAsked: () => breaker.down !== null },
+    { ...fallback, isAsked: (evidence) => breakers.downFor(keyOf(evidence)) !== null },
   ]
 }

@@ -17,8 +17,8 @@ export type Judge = {
   /** It answers at once: the bounds on waiting and on stale turns (config: `backlog`, `staleness`) do not apply to it. */
   quick?: boolean
   /** False: it is passed over for this turn; absent: it is always asked. */
-  isAsked?(): boolean
-  /** Why another judge judges in its place; null: none does. Absent: none ever does. */
+  isAsked?(evidence: Evidence): boolean
+  /** Why another judge judges in its place, for all keys or for some; null: none does. Absent: none ever does. */
   steppedDown?(): SteppedDown | null
   /** Called once before the first turn, so that no turn pays for it. */
   prepare?(): void
@@ -57,7 +57,7 @@ export const judgeTurn = async (
   const opinions: JudgeOpinion[] = []
   for (const judge of judges) {
     if ((evidence.next === null || evidence.shown !== undefined) && judge.needsNextState) continue
-    if (judge.isAsked?.() === false) continue
+    if (judge.isAsked?.(evidence) === false) continue
     const opinion = await opinionOf(judge, evidence, signal)
     opinions.push(opinion)
     if (opinion.value !== null) break

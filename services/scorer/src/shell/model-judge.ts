@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { Backoff, sleep } from '@instar/log'
 import type { LlmConfig } from '../config.ts'
 import type { Evidence, Judgement } from '../core/judgement.ts'
+import type { Failed } from './fallback.ts'
 import { majority, parseVote, type JudgeMessage, type Vote } from '../core/llm.ts'
 
 /**
@@ -12,8 +13,7 @@ import { majority, parseVote, type JudgeMessage, type Vote } from '../core/llm.t
 export type ModelPorts = {
   now: () => number
   logLine?: ((line: string) => void) | undefined
-  /** Called when an attempt failed; false: another judges meanwhile, and it is not waited for. */
-  failed?: () => boolean
+  failed?: Failed
 }
 export type ModelJudge = { id: string; judge(evidence: Evidence, signal: AbortSignal): Promise<Judgement> }
 
@@ -100,7 +100,12 @@ export const createModelJudge = (asked: AskedModel, config: ModelSettings, ports
     return typeof content === 'string' ? content : ''
   }
 
-  const vote = async (messages: JudgeMessage[], seed: number, signal: AbortSignal): Promise<Vote> => {
+  const vote = async (
+    evidence: Evidence,
+    messages: JudgeMessage[],
+    seed: number,
+    signal: AbortSignal,
+  ): Promise<Vote> => {
     const giveUpAt = ports.now() + config.giveUpMs
     const backoff = new Backoff({ firstMs: config.firstRetryMs, longestMs: LONGEST_WAIT_MS })
     for (;;) {
@@ -108,11 +113,11 @@ export const createModelJudge = (asked: AskedModel, config: ModelSettings, ports
         const said = await ask(messages, seed, signal)
         tell(null)
         const parsed = parseVote(said)
-        if (parsed.failed === true) ports.failed?.()
+        if (parsed.failed === true) ports.failed?.(evidence, false)
         return parsed
       } catch (error) {
         signal.throwIfAborted()
-        const waits = ports.failed?.() ?? true
+        const waits = ports.failed?.(evidence, isOfEndpoint(error as Error)) ?? true
         tell(
           error instanceof Refused
             ? `it refuses with status ${error.status}`
@@ -135,10 +140,19 @@ export const createModelJudge = (asked: AskedModel, config: ModelSettings, ports
     async judge(evidence, signal) {
       // The votes of a turn have one prompt: its prefix is computed once.
       const messages = asked.prompt(evidence, randomBytes(12).toString('hex'))
-      return majority(await Promise.all(Array.from({ length: votes }, (_, i) => vote(messages, i + 1, signal))))
+      return majority(
+        await Promise.all(Array.from({ length: votes }, (_, i) => vote(evidence, messages, i + 1, signal))),
+      )
     },
   }
 }
+
+/** Statuses with which a request is refused for what it asks. */
+const OF_REQUEST = new Set([400, 413, 422])
+
+/** False: the failure may come of what was asked, as of a reply without end. */
+const isOfEndpoint = (error: Error): boolean =>
+  error instanceof Refused ? !OF_REQUEST.has(error.status) : !(error instanceof TooLong || error instanceof SyntaxError)
 
 /**
  * A status, a code or a kind of error, never a message: a JSON error quotes the answer. For a failed connection,
