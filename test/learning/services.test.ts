@@ -1,6 +1,9 @@
 /** Trainer and publisher on their ports: the records that they leave when their engine or the log fails. */
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { test, type TestContext } from 'node:test'
 import {
   answerKey,
   contentSha,
@@ -113,7 +116,7 @@ type Rig = {
   stop(): Promise<void>
 }
 
-const start = async (log = openMemoryLog()): Promise<Rig> => {
+const start = async (log = openMemoryLog(), lossesFolder?: string): Promise<Rig> => {
   const learner = new ScriptedLearner()
   const fatal: Error[] = []
   const ports = {
@@ -125,7 +128,10 @@ const start = async (log = openMemoryLog()): Promise<Rig> => {
       fatal.push(error)
     },
   }
-  const trainer = createTrainer(ports, trainerConfig.parse({ batchSize: 2, batchMax: 2 }))
+  const trainer = createTrainer(
+    { ...ports, ...(lossesFolder === undefined ? {} : { lossesFolder }) },
+    trainerConfig.parse({ batchSize: 2, batchMax: 2 }),
+  )
   const publisher = createPublisher({ ...ports, evaluator: learner, probes: NO_PROBES }, publisherConfig.parse({}))
   await Promise.all([trainer.start(), publisher.start()])
   const waiting = new Set<{ type: Event['type']; count: number; resolve: (events: Event[]) => void }>()
@@ -201,6 +207,55 @@ test('a batch that ends its engine five times in a row has failed, and the next 
   )
   assert.equal(update?.type === 'UpdateComputed' && update.number, 2)
   assert.equal(rig.learner.steps, 1)
+})
+
+/** A trainer that is stopped after the learning thread has ended three times at its only batch. */
+const lifeOfThreeLosses = async (t: TestContext) => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'instar-losses-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  const log = openMemoryLog()
+  const rig = await start(log, folder)
+  await rig.until('LineStarted', 1)
+  const third = Promise.withResolvers<void>()
+  const calls = { count: 0 }
+  const step = (): Promise<never> => {
+    calls.count += 1
+    if (calls.count === 3) third.resolve()
+    return Promise.reject(new InstarError('engine_lost', 'The learning thread ended.', { running: 'step' }))
+  }
+  rig.learner.step = step
+  await append(log, ...turn(1, 1), ...turn(2, -1))
+  await third.promise
+  await rig.stop()
+  const file = path.join(folder, 'trainer.policy.losses.json')
+  return { log, folder, calls, step, file, kept: JSON.parse(readFileSync(file, 'utf8')) as { count: number } }
+}
+const failures = async (log: MemoryLog) =>
+  (await records(log, 'UpdateFailed')).map((event) => event.type === 'UpdateFailed' && event.reason)
+
+test('ends of the engine are counted across restarts', async (t) => {
+  const { log, folder, calls, step, file, kept } = await lifeOfThreeLosses(t)
+  assert.equal(kept.count, calls.count)
+  const rig = await start(log, folder)
+  rig.learner.step = step
+  await rig.until('UpdateFailed', 1)
+  await rig.stop()
+  assert.equal(calls.count, 5)
+  assert.deepEqual(await failures(log), ['engine_lost: The learning thread ended. This happened 5 times in a row.'])
+  assert.equal(existsSync(file), false)
+})
+
+test('ends of the process are counted: the batch is not computed again after the fifth', async (t) => {
+  const { log, folder, calls, step, file, kept } = await lifeOfThreeLosses(t)
+  // As a process leaves it that ends in its fifth computation.
+  writeFileSync(file, JSON.stringify({ ...kept, count: 5 }))
+  const before = calls.count
+  const rig = await start(log, folder)
+  rig.learner.step = step
+  await rig.until('UpdateFailed', 1)
+  await rig.stop()
+  assert.equal(calls.count, before)
+  assert.match(String((await failures(log))[0]), /^engine_lost: The process ended while it computed the batch\. /)
 })
 
 test('a fault that repeats fails the batch with a record, and the next one is processed', async () => {

@@ -186,6 +186,7 @@ const createLearners = (
         ...shared,
         model: learning.model,
         ...(server ? { server } : { learner: requireLearner(learning) }),
+        lossesFolder: config.data,
         onProgress: onTraining,
         onUpdate: (progress) => logLine(progressText(progress)),
       },

@@ -14,6 +14,7 @@ import { progressOf, type UpdateProgress } from './core/progress.ts'
 import { compute } from './shell/compute.ts'
 import type { TrainingServerOptions } from './shell/remote/open.ts'
 import { RemoteTrainer } from './shell/remote/trainer.ts'
+import { openLosses } from './shell/losses.ts'
 import { recordTrainerMetrics } from './shell/metrics.ts'
 import { snapshotVersion, stateOfSnapshot } from './shell/snapshot.ts'
 
@@ -39,6 +40,8 @@ export type TrainerPorts = DeciderPorts &
   TrainerEngine & {
     model: Model
     metrics?: Metrics
+    /** Where the computations that ended engine or process are counted; absent: they are counted for this process. */
+    lossesFolder?: string
     /** Called for each batch when it is sealed, computed or failed. */
     onProgress?: (progress: {
       phase: 'sealed' | 'computed' | 'failed'
@@ -53,8 +56,15 @@ export type TrainerPorts = DeciderPorts &
 /** An update that takes no longer is not reported. */
 const PROGRESS_MS = 10_000
 
-/** Times in a row that the engine may end while it computes one batch. Then the batch has failed: it would end again. */
+/**
+ * Times in a row that the engine, or the process, may end while it computes one batch. Then the batch has failed: it
+ * would end again.
+ */
 const MAX_LOSSES = 5
+
+/** An engine that did not run, or ended at other work, is not the batch's fault. */
+const isEndOfEngine = (error: unknown): boolean =>
+  error instanceof InstarError && error.code === 'engine_lost' && error.details.running === 'step'
 
 export type Trainer = {
   start(): Promise<void>
@@ -121,13 +131,11 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
     }
   }
 
-  /** How often the engine has ended while it computed this batch. */
-  let losses = { batch: '', count: 0 }
-  /** Whether the batch may be computed again. An engine that did not run, or ended at other work, is not its fault. */
-  const countLoss = (batch: string, error: unknown): boolean => {
-    if (!(error instanceof InstarError && error.code === 'engine_lost' && error.details.running === 'step')) return true
-    losses = { batch, count: losses.batch === batch ? losses.count + 1 : 1 }
-    return losses.count < MAX_LOSSES
+  const losses = openLosses(ports.lossesFolder ?? null, policy)
+  const lost = (state: TrainerState, batch: string, message: string): Event => {
+    losses.settled()
+    const reason = `engine_lost: ${message} This happened ${MAX_LOSSES} times in a row.`
+    return failed(state, batch, reason, ports.now())
   }
 
   const remote =
@@ -154,18 +162,25 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
     },
     async act(decision, { state, signal }) {
       if (decision.do === 'append') return decision.event
+      const { batch, sealed } = decision
+      // A batch that a server computes ends neither.
+      const counts = ports.learner !== undefined
+      if (counts && losses.of(batch) >= MAX_LOSSES)
+        return lost(state, batch, 'The process ended while it computed the batch.')
+      if (counts) losses.begin(batch)
       try {
-        const onProgress = begin(decision.sealed.number)
+        const onProgress = begin(sealed.number)
         if (ports.learner === undefined)
-          return (await remote?.act({ ...ports, reader, signal, onProgress }, state, decision.batch)) ?? null
+          return (await remote?.act({ ...ports, reader, signal, onProgress }, state, batch)) ?? null
         const embedded = { ...ports, learner: ports.learner, reader, signal }
-        const result = await compute(embedded, state, decision.sealed, onProgress)
-        return computed(state, decision.batch, result, ports.now())
+        const result = await compute(embedded, state, sealed, onProgress)
+        losses.settled()
+        return computed(state, batch, result, ports.now())
       } catch (error) {
+        if (counts && (signal.aborted || !isEndOfEngine(error))) losses.spared(batch)
         signal.throwIfAborted()
-        if (countLoss(decision.batch, error)) throw error
-        const reason = `engine_lost: ${(error as Error).message} This happened ${MAX_LOSSES} times in a row.`
-        return failed(state, decision.batch, reason, ports.now())
+        if (!counts || losses.of(batch) < MAX_LOSSES) throw error
+        return lost(state, batch, (error as Error).message)
       } finally {
         current = null
       }

@@ -25,6 +25,7 @@ process.exitCode = await runService(
       {
         log,
         snapshots,
+        lossesFolder: settings.data,
         metrics,
         ...engine,
         model,
