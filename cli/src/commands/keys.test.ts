@@ -308,6 +308,8 @@ test('errors of the file system, a file that holds no keys, and unknown subcomma
   assert.match((await run(['add', 'x'], file))[1], /^instar keys: data_unreadable: .* cannot be changed: EISDIR/)
   assert.deepEqual(await run(['remove', 'x'], file), [2, 'instar keys: unknown subcommand: keys remove'])
   assert.deepEqual(await run(['list', 'x'], file), [2, 'instar keys: unexpected argument: x'])
+  for (const name of ['', ' ', 'a\nb', '\u001b[2J', 'x'.repeat(101)])
+    assert.deepEqual(await run(['add', name], file), [2, 'instar keys: NAME has 1 to 100 printable characters'])
 })
 
 test('a revoked key stays revoked when a process that had read the keys before, or a copy, writes them again', async (t) => {

@@ -91,7 +91,11 @@ const open = ({ file, keyFile, print }: KeysInvocation): void => {
   print({ open: true }, () => 'the gateway serves this machine without a key\n')
 }
 
+/** One line that a terminal shows as it is. */
+const NAME = /^(?=.*\S)[^\p{C}\p{Zl}\p{Zp}]{1,100}$/u
+
 const add = ({ file, keyFile, argument: name, values, now, print }: KeysInvocation): void => {
+  if (!NAME.test(name)) throw new UsageError('NAME has 1 to 100 printable characters')
   const days = parseCount(values.days, 'days')
   const { key, token } = createKey(
     {
