@@ -68,7 +68,7 @@ test('a running gateway applies keys that are added, limited, rotated and revoke
     const rotated = (await keys('rotate', first.id, '--overlap', '1')) as KeyResult
     reload()
     assert.deepEqual([(await call(first.token)).status, (await call(rotated.token)).status], [200, 200])
-    now += 3600 * 1000
+    now += 2 * 3600 * 1000
     assert.deepEqual([(await call(first.token)).status, (await call(rotated.token)).status], [401, 200])
     await keys('revoke', rotated.id)
     reload()
