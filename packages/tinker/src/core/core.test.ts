@@ -116,7 +116,7 @@ test('seqs, names, rates and addresses have limits', () => {
 
 test('a row of exactly the most bytes of a request is sent, one byte more is refused', () => {
   const rows = row({})
-  const [{ bytes }] = forwardBackwardRequests(DEFAULT_WIRE, 'm', 1, rows) as [{ bytes: Uint8Array }]
+  const [{ bytes }] = forwardBackwardRequests(DEFAULT_WIRE, 'm', 1, rows) as unknown as [{ bytes: Uint8Array }]
   // Without `model_id` (3 bytes), `seq_id` (2) and `loss_fn` (21).
   const size = bytes.length - 26
   assert.equal(forwardBackwardRequests({ ...DEFAULT_WIRE, bytesMax: size }, 'm', 1, rows).length, 1)
