@@ -198,6 +198,8 @@ export type StepSettings = {
   /** A turn whose geometric mean ratio is outside [1/x, x] is masked. */
   sequenceMask: number
   opdWeight: number
+  /** Part of the distillation that is forward KL (loss.ts), 0…1; absent: 0, the reverse KL alone. */
+  opdForward?: number
   klWeight: number
   /** The KL weight is scaled by min(1, mean |advantage| / klFullAtAdvantage). */
   klFullAtAdvantage: number

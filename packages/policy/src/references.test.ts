@@ -70,7 +70,8 @@ test('KL and gradient over topK + 1 buckets equal those of plain double precisio
     const row = { reference_Rk1: tf.tensor2d(logp, [R, k + 1]), weight_R: tf.tensor1d(weight) }
     const part = { reduced: true as const, student_Rk: pickEach(logp_RV, places), ...row }
     const nothing = { ...part, weight_R: tf.zeros([R]) as tf.Tensor1D }
-    return hybridLoss({ ...none, weight_N: tf.tensor1d([0]), clipLow: 0.2, clipHigh: 0.2, opd: nothing, kl: part }).kl
+    const policy = { ...none, weight_N: tf.tensor1d([0]), clipLow: 0.2, clipHigh: 0.2 }
+    return hybridLoss({ ...policy, opdForward: 0, opd: nothing, kl: part }).kl
   }
   const { value, grad } = tf.valueAndGrad(loss)(tf.tensor2d(student, [R, V]))
   const oracle = (logits: readonly number[], whole = false): number => {
@@ -90,6 +91,54 @@ test('KL and gradient over topK + 1 buckets equal those of plain double precisio
     const slope = (8 * (moved(1e-3) - moved(-1e-3)) - (moved(2e-3) - moved(-2e-3))) / 12e-3
     assert.ok(Math.abs(gradient[at]! - slope) < 2e-6, `${at}: ${gradient[at]}, plain ${slope}`)
   })
+})
+
+test('the gradient of the forward KL by a logit is p − p_teacher, whole and over buckets, and that of the reverse KL vanishes with p', () => {
+  // Token 0 is what the teacher wants and the policy hardly samples; the last logit is the policy's habit.
+  const student = [-6, ...Array.from({ length: V - 2 }, (_, at) => -2 - 0.1 * at), 2]
+  const teacher = [3, ...Array.from({ length: V - 2 }, (_, at) => -2 - 0.1 * at), 1]
+  const [p, q] = [logSoftmax(student).map(Math.exp), logSoftmax(teacher)]
+  const reference = Float32Array.from(q)
+  const policy = {
+    logp_N: tf.tensor1d([0]),
+    old_N: tf.tensor1d([0]),
+    advantage_N: tf.tensor1d([0]),
+    weight_N: tf.tensor1d([0]),
+    clipLow: 0.2,
+    clipHigh: 0.2,
+  }
+  const nothing = { reduced: false as const, student_RV: tf.zeros([1, V]), reference_RV: tf.zeros([1, V]) }
+  const gradientOf = (opdForward: number, k: number) => {
+    const { ids, logp } = referenceOf(reference, V, k)
+    const weight_R = tf.tensor1d([1])
+    return tf.valueAndGrad((logits: tf.Tensor): tf.Scalar => {
+      const student_RV = tf.logSoftmax(logits) as tf.Tensor2D
+      const opd = ids
+        ? {
+            reduced: true as const,
+            student_Rk: pickEach(student_RV, tf.tensor2d([...ids], [1, k], 'int32')),
+            reference_Rk1: tf.tensor2d(logp, [1, k + 1]),
+            weight_R,
+          }
+        : { reduced: false as const, student_RV, reference_RV: tf.tensor2d(reference, [1, V]), weight_R }
+      const kl = { ...nothing, student_RV, reference_RV: student_RV, weight_R: tf.zeros([1]) as tf.Tensor1D }
+      return hybridLoss({ ...policy, opdForward, opd, kl }).opd
+    })(tf.tensor2d(student, [1, V]))
+  }
+  const whole = gradientOf(1, 0)
+  const kl = q.reduce((sum, log, v) => sum + Math.exp(log) * (log - Math.log(p[v]!)), 0)
+  assert.ok(Math.abs(whole.value.dataSync()[0]! - kl) < 1e-5, `${whole.value.dataSync()[0]}, plain ${kl}`)
+  whole.grad.dataSync().forEach((slope, v) => {
+    assert.ok(Math.abs(slope - (p[v]! - Math.exp(q[v]!))) < 1e-6, `${v}: ${slope}`)
+  })
+  const buckets = gradientOf(1, 5)
+  assert.ok(buckets.value.dataSync()[0]! <= kl + 1e-6)
+  const kept = referenceOf(reference, V, 5).ids!
+  for (const v of kept) assert.ok(Math.abs(buckets.grad.dataSync()[v]! - (p[v]! - Math.exp(q[v]!))) < 1e-6, `${v}`)
+  const reverse = gradientOf(0, 0).grad.dataSync()[0]!
+  assert.ok(whole.grad.dataSync()[0]! < -0.8 && reverse > -0.01, `${whole.grad.dataSync()[0]} and ${reverse}`)
+  const half = gradientOf(0.5, 0)
+  assert.ok(Math.abs(half.grad.dataSync()[0]! - (whole.grad.dataSync()[0]! + reverse) / 2) < 1e-6)
 })
 
 test('an update with references of as many tokens as the vocabulary has is that with whole ones; with fewer it has less KL', async () => {

@@ -73,8 +73,8 @@ export class Trainer {
   }
 
   private program(rank: number, alpha: number, settings: StepSettings): Promise<Training> {
-    const { clipLow, clipHigh, referenceTopK: topK = 0 } = settings
-    const fixed = { rank, alpha, clipLow, clipHigh, topK }
+    const { clipLow, clipHigh, referenceTopK: topK = 0, opdForward = 0 } = settings
+    const fixed = { rank, alpha, clipLow, clipHigh, topK, opdForward }
     const key = JSON.stringify(fixed)
     let compiled = this.programs.get(key)
     if (!compiled)

@@ -29,7 +29,7 @@ const config: ModelConfig = {
   tiedHead: true,
 }
 const constants = frozenConstants(config, weightsFrom(initialWeights(config, 2)))
-const fixed = { rank: 3, alpha: 6, clipLow: 0.2, clipHigh: 0.28, topK: 0 }
+const fixed = { rank: 3, alpha: 6, clipLow: 0.2, clipHigh: 0.28, topK: 0, opdForward: 0 }
 
 /** An adapter whose B is not zero, so that A has a gradient too. */
 function adapter(): Map<string, WeightTensor> {
@@ -40,7 +40,7 @@ function adapter(): Map<string, WeightTensor> {
   return tensors
 }
 
-type Parts = { policy: boolean; opd: boolean; kl: boolean; topK?: number }
+type Parts = { policy: boolean; opd: boolean; kl: boolean; topK?: number; opdForward?: number }
 
 function batch(parts: Parts): MicroBatch {
   const next = uniform(3)
@@ -86,16 +86,23 @@ for (const parts of [
   { policy: false, opd: false, kl: true },
   { policy: true, opd: true, kl: true },
   { policy: false, opd: true, kl: false, topK: 6 },
+  { policy: false, opd: true, kl: false, opdForward: 1 },
+  { policy: false, opd: true, kl: false, topK: 6, opdForward: 1 },
+  { policy: false, opd: true, kl: false, topK: 6, opdForward: 0.5 },
   { policy: false, opd: false, kl: true, topK: 6 },
   { policy: true, opd: true, kl: true, topK: 6 },
 ] as Parts[]) {
   const named = Object.entries(parts)
     .filter(([, on]) => on)
-    .map(([name, value]) => (name === 'topK' ? `topK ${value}` : name))
+    .map(([name, value]) => (typeof value === 'number' ? `${name} ${value}` : name))
     .join(' + ')
   test(`the gradient of ${named} with respect to every adapter matrix matches finite differences`, async () => {
     const { backend } = await openBackend('onnx', 1)
-    const training = await compileTraining(backend, config, constants, { ...fixed, topK: parts.topK ?? 0 })
+    const training = await compileTraining(backend, config, constants, {
+      ...fixed,
+      topK: parts.topK ?? 0,
+      opdForward: parts.opdForward ?? 0,
+    })
     const tensors = adapter()
     const micro = batch(parts)
     const { gradients, loss, policyLoss, opdLoss, klLoss } = await training.run(tensors, micro)

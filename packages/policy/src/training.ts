@@ -11,9 +11,16 @@ import type { ModelConfig, WeightTensor } from './weights.ts'
 
 /**
  * Values that are compiled into the program; each combination needs a compilation of its own. `topK`: of the references
- * (references.ts); 0: whole distributions.
+ * (references.ts); 0: whole distributions. `opdForward`: as in loss.ts.
  */
-type TrainingConstants = { rank: number; alpha: number; clipLow: number; clipHigh: number; topK: number }
+type TrainingConstants = {
+  rank: number
+  alpha: number
+  clipLow: number
+  clipHigh: number
+  topK: number
+  opdForward: number
+}
 
 /** Rows of a KL term: indices into the N tokens of the micro-batch, their references, weights [R]. */
 type ReferenceRows = { places: number[]; reference: Reference; weight_R: number[] }
@@ -116,6 +123,7 @@ function program(config: ModelConfig, constants: ReadonlyMap<string, TensorData>
           weight_N: input('weight') as tf.Tensor1D,
           clipLow: fixed.clipLow,
           clipHigh: fixed.clipHigh,
+          opdForward: fixed.opdForward,
           opd: divergence('opd'),
           kl: divergence('kl'),
         })

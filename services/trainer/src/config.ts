@@ -24,6 +24,12 @@ const step = z.object({
   tisCap: z.number().nonnegative().default(2).describe('maximum importance weight of a token'),
   sequenceMask: z.number().min(1).default(4).describe('turns with a mean ratio outside [1/x, x] are masked'),
   opdWeight: z.number().nonnegative().default(1).describe('weight of the distillation from hints'),
+  opdForward: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(0)
+    .describe('part of the distillation that is forward KL, from the teacher to the policy; the rest is reverse KL'),
   klWeight: z.number().nonnegative().default(0.03).describe('weight of the KL to the base'),
   klFullAtAdvantage: z
     .number()

@@ -38,6 +38,7 @@ const ADDED: Readonly<Record<string, SettingBounds>> = {
   opdOverBatch: SWITCH,
   turnScoreWeight: FRACTION,
   referenceTopK: WHOLE,
+  opdForward: FRACTION,
   turnTokensMax: WHOLE,
   adamEpsilon: SHARE,
   sampledTokens: SWITCH,
