@@ -186,6 +186,8 @@ export type StepSettings = {
   alpha: number
   learningRate: number
   epochs: number
+  /** Adam steps of an epoch, each on a part of the batch; absent: 1, at most one per micro-batch. */
+  miniBatches?: number
   beta1: number
   beta2: number
   /** Added to the root of Adam's second moment; absent: 1e-8. */

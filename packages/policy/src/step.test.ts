@@ -9,7 +9,7 @@ import { weightsFrom } from './weights.ts'
 import { tokenWeights } from './token-weights.ts'
 import { createRuntime } from './runtime/runtime.ts'
 import type { Runtime } from './runtime/runtime.ts'
-import { Trainer } from './step.ts'
+import { miniBatches, Trainer } from './step.ts'
 import { readAdapter } from './checkpoints/peft.ts'
 import type { StepSettings, TrainItem } from '@instar/engine/port'
 import { config, exampleItems, exampleSettings, exampleWeights } from '../../../test/kit/golden/policy/example.ts'
@@ -76,6 +76,30 @@ test('updates with different micro-batch sizes differ by less than 2e-6; equal s
     assert.ok((apart[Math.floor(apart.length * 0.99)] as number) < 2e-6, `${apart[Math.floor(apart.length * 0.99)]}`)
   }
   assert.ok(shas.size <= 3)
+  await runtime.close()
+})
+
+test('mini-batches deal the micro-batches in turn to as many Adam steps, and to no more than there are', async () => {
+  assert.deepEqual(miniBatches([1, 2, 3, 4, 5], { miniBatches: 2 }), [
+    { groups: [1, 3, 5], count: 2 },
+    { groups: [2, 4], count: 2 },
+  ])
+  assert.deepEqual(miniBatches([1, 2], {}), [{ groups: [1, 2], count: 1 }])
+  assert.equal(miniBatches([1, 2], { miniBatches: 9 }).length, 2)
+  const { runtime, trainer } = await open()
+  const items = await exampleItems(runtime)
+  const once = { ...settings, epochs: 1, learningRate: 1e-6, maxGradNorm: 1e9 }
+  const whole = await trainer.step(items, once, none)
+  const absent = await trainer.step(items, { ...once, miniBatches: 1 }, none)
+  assert.equal(absent.adapter.sha256, whole.adapter.sha256)
+  assert.equal(absent.stateSha256, whole.stateSha256)
+  const parts = await trainer.step(items, { ...once, miniBatches: 2 }, none)
+  assert.deepEqual([whole.figures.steps, parts.figures.steps], [1, 2])
+  // With steps as small as these the terms of the parts add up to those of the batch.
+  for (const key of ['loss', 'policyLoss', 'opdLoss', 'klLoss'] as const)
+    assert.ok(Math.abs(parts.figures[key] - whole.figures[key]) < 1e-4, `${key}: ${parts.figures[key]}`)
+  // One gradient of norm g is the mean of the parts' estimates, so that their mean norm is at least g.
+  assert.ok(parts.figures.gradNorm >= whole.figures.gradNorm * 0.999, `${parts.figures.gradNorm}`)
   await runtime.close()
 })
 

@@ -1,7 +1,7 @@
 /**
  * One update of one adapter: the gradient of the hybrid loss (loss.ts) summed over micro-batches, its norm clipped, and
- * one Adam step per epoch. It uses no random numbers and no clock: equal inputs on engines with equal fingerprints give
- * equal bytes.
+ * one Adam step per epoch, or per mini-batch of it. It uses no random numbers and no clock: equal inputs on engines with
+ * equal fingerprints give equal bytes.
  */
 import { createHash } from 'node:crypto'
 import { InstarError } from '@instar/events/errors'
@@ -120,33 +120,37 @@ export class Trainer {
       let divergences: Divergences | null = null
       const training = await this.program(started.rank, started.alpha, settings)
       for (let epoch = 0; epoch < settings.epochs; epoch++) {
-        const gradients = new Map([...adapter].map(([name, tensor]) => [name, new Float32Array(tensor.data.length)]))
-        for (const group of rowBatches(turns, sequenceOf, settings.microBatchTokens)) {
-          const result = await this.gradient(group, { training, adapter, started, settings, first: epoch === 0 })
-          progress.passed(group.length * TRAINING_PASS)
-          for (const [name, sum] of gradients) {
-            const part = result.gradients.get(name) as Float32Array
-            for (let at = 0; at < sum.length; at++) sum[at] = (sum[at] as number) + (part[at] as number)
+        for (const part of miniBatches(rowBatches(turns, sequenceOf, settings.microBatchTokens), settings)) {
+          const first = figures.steps === 0
+          const gradients = new Map([...adapter].map(([name, tensor]) => [name, new Float32Array(tensor.data.length)]))
+          for (const group of part.groups) {
+            const result = await this.gradient(group, { training, adapter, started, settings, first })
+            progress.passed(group.length * TRAINING_PASS)
+            for (const [name, sum] of gradients) {
+              const own = result.gradients.get(name) as Float32Array
+              for (let at = 0; at < sum.length; at++) sum[at] = (sum[at] as number) + (own[at] as number)
+            }
+            figures.loss += result.loss / settings.epochs
+            figures.policyLoss += result.policyLoss / settings.epochs
+            figures.opdLoss += result.opdLoss / settings.epochs
+            figures.klLoss += result.klLoss / settings.epochs
+            figures.clipFraction += result.clipped / (figures.tokens * settings.epochs)
           }
-          figures.loss += result.loss / settings.epochs
-          figures.policyLoss += result.policyLoss / settings.epochs
-          figures.opdLoss += result.opdLoss / settings.epochs
-          figures.klLoss += result.klLoss / settings.epochs
-          figures.clipFraction += result.clipped / (figures.tokens * settings.epochs)
+          // Weights are those of the whole batch; the norm is that of an estimate of the whole batch's gradient.
+          const norm = globalNorm(gradients) * part.count
+          if (!Number.isFinite(norm) || !Number.isFinite(figures.loss)) {
+            const item = first ? await this.notFinite(turns, { training, adapter, started, settings, first }) : null
+            throw new InstarError(
+              'update_not_finite',
+              `the gradient of epoch ${epoch + 1} has norm ${norm}${item === null ? '' : `, because of turn ${item}`}`,
+              { epoch: epoch + 1, loss: figures.loss, ...(item === null ? {} : { item }) },
+            )
+          }
+          figures.gradNorm += norm / (settings.epochs * part.count)
+          const scale = part.count * (norm > settings.maxGradNorm ? settings.maxGradNorm / norm : 1)
+          adamStep(adapter, gradients, scale, state, settings)
+          figures.steps++
         }
-        const norm = globalNorm(gradients)
-        if (!Number.isFinite(norm) || !Number.isFinite(figures.loss)) {
-          const item =
-            epoch === 0 ? await this.notFinite(turns, { training, adapter, started, settings, first: true }) : null
-          throw new InstarError(
-            'update_not_finite',
-            `the gradient of epoch ${epoch + 1} has norm ${norm}${item === null ? '' : `, because of turn ${item}`}`,
-            { epoch: epoch + 1, loss: figures.loss, ...(item === null ? {} : { item }) },
-          )
-        }
-        figures.gradNorm += norm / settings.epochs
-        adamStep(adapter, gradients, norm > settings.maxGradNorm ? settings.maxGradNorm / norm : 1, state, settings)
-        figures.steps++
         divergences = bounded && (await bounded.measure(adapter))
         if (bounded && divergences && exceeds(divergences, bounded.bounds)) break
       }
@@ -411,6 +415,18 @@ export class Trainer {
     batch.kl.reference = joined(klTurns.map((turn) => turn.base ?? computed(bases.get(turn))))
     return batch
   }
+}
+
+/**
+ * The micro-batches of an epoch, dealt in turn to `count` Adam steps (mini-batches of PPO, arXiv 1707.06347, algorithm 1). They
+ * come sorted by length, so that each step has long and short turns. There is no step without a micro-batch.
+ */
+export function miniBatches<T>(
+  groups: readonly T[],
+  { miniBatches: wanted = 1 }: Pick<StepSettings, 'miniBatches'>,
+): { groups: T[]; count: number }[] {
+  const count = Math.max(1, Math.min(wanted, groups.length))
+  return Array.from({ length: count }, (_, i) => ({ groups: groups.filter((_group, at) => at % count === i), count }))
 }
 
 /** A training pass is a forward pass, and a backward pass of twice its operations. */

@@ -9,7 +9,13 @@ const step = z.object({
   rank: z.int().positive().max(MAX_RANK).default(8).describe('rank of the LoRA adapter; of a line that has none yet'),
   alpha: z.number().positive().default(16).describe('scale of the adapter is alpha / rank'),
   learningRate: z.number().positive().max(1).default(3e-3).describe('of Adam'),
-  epochs: z.int().positive().max(MAX_EPOCHS).default(3).describe('Adam steps on each batch'),
+  epochs: z.int().positive().max(MAX_EPOCHS).default(3).describe('passes over each batch'),
+  miniBatches: z
+    .int()
+    .positive()
+    .max(MAX_ITEMS)
+    .default(1)
+    .describe('Adam steps of an epoch, each on a part of the batch; at most one per forward and backward pass'),
   beta1: z.number().min(0).lt(1).default(0.9).describe('of Adam'),
   beta2: z.number().min(0).lt(1).default(0.95).describe('of Adam'),
   adamEpsilon: z

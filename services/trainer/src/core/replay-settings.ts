@@ -39,6 +39,7 @@ const ADDED: Readonly<Record<string, SettingBounds>> = {
   turnScoreWeight: FRACTION,
   referenceTopK: WHOLE,
   opdForward: FRACTION,
+  miniBatches: COUNT,
   turnTokensMax: WHOLE,
   adamEpsilon: SHARE,
   sampledTokens: SWITCH,
