@@ -19,7 +19,8 @@ type TrainingConstants = {
   clipLow: number
   clipHigh: number
   topK: number
-  opdForward: number
+  /** Absent: 0. */
+  opdForward?: number
 }
 
 /** Rows of a KL term: indices into the N tokens of the micro-batch, their references, weights [R]. */
@@ -123,7 +124,7 @@ function program(config: ModelConfig, constants: ReadonlyMap<string, TensorData>
           weight_N: input('weight') as tf.Tensor1D,
           clipLow: fixed.clipLow,
           clipHigh: fixed.clipHigh,
-          opdForward: fixed.opdForward,
+          opdForward: fixed.opdForward ?? 0,
           opd: divergence('opd'),
           kl: divergence('kl'),
         })
