@@ -39,7 +39,7 @@ const ADDED: Readonly<Record<string, SettingBounds>> = {
   turnScoreWeight: FRACTION,
   referenceTopK: WHOLE,
   opdForward: FRACTION,
-  miniBatches: COUNT,
+  miniBatches: upTo(MAX_ITEMS),
   turnTokensMax: WHOLE,
   adamEpsilon: SHARE,
   sampledTokens: SWITCH,
