@@ -1,11 +1,12 @@
 /** A real vLLM on the CPU: installed once into .cache (6 GB), started on loopback. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { openSync, readFileSync, readdirSync } from 'node:fs'
+import { openSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { freePort } from '../../kit/stack/ready.ts'
 import { pythonPrograms } from '../../kit/python.ts'
+import { groupOf, memoryOf } from './processes.ts'
 
 export const VERSION = '0.32.0'
 
@@ -110,7 +111,7 @@ export const startVllm = async (model: string, port?: number): Promise<Vllm> => 
     url: `http://127.0.0.1:${at}`,
     log,
     ended,
-    memory: () => Math.round(groupOf(pid).reduce((sum, { kib }) => sum + kib, 0) / 1024),
+    memory: () => memoryOf(pid),
     async kill(what = 'all') {
       stopping = true
       if (what === 'all') signal('SIGKILL')
@@ -129,21 +130,3 @@ export const startVllm = async (model: string, port?: number): Promise<Vllm> => 
     },
   }
 }
-
-/** The processes of a group from /proc: their names and resident memory. */
-const groupOf = (group: number): { pid: number; name: string; kib: number }[] =>
-  readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .flatMap((name) => {
-      try {
-        const stat = readFileSync(`/proc/${name}/stat`, 'utf8')
-        if (Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[2]) !== group) return []
-        const kib = Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${name}/status`, 'utf8'))?.[1] ?? 0)
-        return [
-          { pid: Number(name), name: readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' ').trim(), kib },
-        ]
-      } catch (error) {
-        if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return []
-        throw error
-      }
-    })

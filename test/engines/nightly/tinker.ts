@@ -1,0 +1,163 @@
+/**
+ * `npm run nightly:tinker`: a real SkyRL (JAX, CPU) trains, a real vLLM (CPU) serves, `instar up` in between: versions,
+ * servers killed and started again, a rollback, `verify`. Needs Linux, Python 3.12, 20 GB of disk, 8 GB of memory; the
+ * first run fetches 6 GB. Prints the figures; exit code 0 if all tests pass. `-- embedded`: answers by the embedded engine
+ * instead of vLLM.
+ */
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { ask, question, sessions } from '../../kit/people.ts'
+import { dataFolder, done, serves, up, type Up } from '../../flow/process.ts'
+import { BATCH, witness, type Witness } from '../../flow/witness.ts'
+import { MODEL } from '../trials.ts'
+import { startVllm, type Vllm } from './server.ts'
+import { startSkyrl, type Skyrl } from './skyrl.ts'
+
+for (const [name, number] of [
+  ['SIGINT', 2],
+  ['SIGTERM', 15],
+] as const)
+  process.once(name, () => process.exit(128 + number))
+
+const [, , engine = 'vllm'] = process.argv
+const WAIT_MS = 45 * 60_000
+/** Batches that the gate may reject before one is accepted. */
+const PATIENCE = 6
+
+describe('the whole loop with a training server', () => {
+  const data = dataFolder()
+  const figures: Record<string, unknown> = { engine }
+  let skyrl: Skyrl
+  let vllm: Vllm | null = null
+  let pipeline: Up
+  let seen: Witness
+  let talks = 0
+
+  const where = (): { data: string; url: string } => ({ data, url: pipeline.ready.url })
+  const until = async (what: string, found: () => boolean): Promise<number> => {
+    const begin = performance.now()
+    while (!found()) {
+      assert.ok(performance.now() - begin < WAIT_MS, `${what}; ${seen.summary()}; ${pipeline.said().slice(-2000)}`)
+      await pause(200)
+    }
+    return Math.round((performance.now() - begin) / 1000)
+  }
+  const newest = (): number => Math.max(0, ...seen.line.versions.keys())
+  const talk = async (): Promise<void> => {
+    await sessions(pipeline.client, talks, BATCH)
+    talks += BATCH
+  }
+  /** Conversations until a version above `behind` is published. */
+  const teach = async (behind: number): Promise<number> => {
+    for (let wave = 0; wave < PATIENCE; wave += 1) {
+      await talk()
+      await until('everything to be learned from', () => seen.settled())
+      if (newest() > behind) return newest()
+    }
+    throw new Error(`the gate rejected ${PATIENCE} batches: ${seen.summary()}`)
+  }
+  const answers = async (): Promise<void> => {
+    const begin = performance.now()
+    while (
+      vllm &&
+      !(await fetch(`${vllm.url}/version`).then(
+        ({ ok }) => ok,
+        () => false,
+      ))
+    ) {
+      assert.ok(performance.now() - begin < WAIT_MS)
+      await Promise.race([pause(500), vllm.ended])
+    }
+  }
+  const folder = (): string => join(data, '..', 'skyrl')
+
+  before(
+    async () => {
+      skyrl = await startSkyrl({ model: MODEL, folder: folder(), adapters: 6 })
+      await skyrl.ready()
+      if (engine === 'vllm') vllm = await startVllm(MODEL)
+      await answers()
+      pipeline = await up(data, {
+        INSTAR_TRAINER: `tinker+${skyrl.url}`,
+        INSTAR_MODEL: MODEL,
+        ...(vllm ? { INSTAR_ENGINE: `vllm+${vllm.url}/v1` } : {}),
+      })
+      seen = await witness(data)
+    },
+    { timeout: WAIT_MS },
+  )
+
+  after(async () => {
+    await seen?.stop()
+    await pipeline?.stop()
+    figures['skyrlMiB'] = skyrl?.memory()
+    figures['vllmMiB'] = vllm?.memory() ?? null
+    await vllm?.stop()
+    await skyrl?.stop()
+    process.stdout.write(`${JSON.stringify({ tinker: figures })}\n`)
+  })
+
+  test('conversations become a version that the training server computed and the engine serves', async () => {
+    const begin = performance.now()
+    const version = await teach(0)
+    await serves(pipeline, version)
+    figures['firstVersionSeconds'] = Math.round((performance.now() - begin) / 1000)
+    const computed = seen.events('UpdateComputed').at(-1)!
+    assert.ok(computed.remote, 'computed on the server')
+    figures['figures'] = computed.figures
+    const [bound] = seen.events('TrainerBound')
+    figures['server'] = bound!.server
+    assert.equal((await ask(pipeline.client, [{ role: 'user', content: question(1) }])).version, version)
+  })
+
+  test('SkyRL is killed during an update and started again: the update is computed in a new model', async () => {
+    const before = newest()
+    const bounds = seen.events('TrainerBound').length
+    const requested = seen.events('UpdateRequested').length
+    const teaching = teach(before)
+    await until('a requested update', () => seen.events('UpdateRequested').length > requested)
+    await skyrl.kill()
+    const port = Number(new URL(skyrl.url).port)
+    const begin = performance.now()
+    skyrl = await startSkyrl({ model: MODEL, folder: folder(), adapters: 6, port })
+    await skyrl.ready()
+    figures['skyrlBackSeconds'] = Math.round((performance.now() - begin) / 1000)
+    const version = await teaching
+    await serves(pipeline, version)
+    assert.ok(seen.events('TrainerBound').length > bounds)
+  })
+
+  test('vLLM is killed and started again: the head is served', { skip: engine !== 'vllm' }, async () => {
+    const version = newest()
+    const port = Number(new URL(vllm!.url).port)
+    await vllm!.kill()
+    vllm = await startVllm(MODEL, port)
+    await answers()
+    await serves(pipeline, version)
+    assert.equal((await ask(pipeline.client, [{ role: 'user', content: question(3) }])).version, version)
+  })
+
+  test('after a rollback the next version continues from the older one', async () => {
+    const head = newest()
+    const first = Math.min(...[...seen.line.versions.keys()].filter((version) => version > 0))
+    await done(where(), 'rollback', String(first))
+    await serves(pipeline, first)
+    const version = await teach(head)
+    assert.equal(seen.line.versions.get(version)!.parent, first)
+    await serves(pipeline, version)
+  })
+
+  test('verify makes the requests again from the log, and the pipeline stops with exit code 0', async () => {
+    const begin = performance.now()
+    const verified = await done<{ ok: boolean }>(where(), 'verify', 'all')
+    figures['verify'] = { ...verified, seconds: Math.round((performance.now() - begin) / 1000) }
+    assert.equal(verified.ok, true)
+    const bodies = seen.events('UpdateComputed')
+    figures['updates'] = bodies.length
+    figures['verdicts'] = { published: seen.line.versions.size - 1, rejected: seen.line.rejected.length }
+    assert.deepEqual(seen.ignored, [])
+    assert.equal(await pipeline.stop(), 0)
+  })
+})
