@@ -202,7 +202,7 @@ async def again(model, state):
     scene("unload_model")
     post("unload_model", {"model_id": resumed.model_id, "type": "unload_model"})
     scene("an unloaded model")
-    post("optim_step", {"model_id": resumed.model_id, "seq_id": 2, "adam_params": adam, "type": "optim_step"})
+    post("optim_step", {"model_id": resumed.model_id, "seq_id": 50, "adam_params": adam, "type": "optim_step"})
     scene("delete of a checkpoint")
     print(web.delete(f"/api/v1/training_runs/{model}/checkpoints/weights/state-2").status_code)
 

@@ -10,6 +10,7 @@ import { readTar } from '../../../packages/tinker/src/core/tar.ts'
 import { bytesOf, exchanges, type Exchange } from './exchanges.ts'
 
 const SDK = exchanges('skyrl-0.4.0.jsonl')
+const RESTARTED = exchanges('skyrl-0.4.0-restarted.jsonl')
 const MODEL = 'model_78a08cfd'
 const ROWS = [
   [5, 9, 17, 33, 41, 8, 60],
@@ -122,4 +123,23 @@ test('the same seq and body has the same future; what SkyRL refuses has the code
 test('SkyRL fills up advantages that are one too short, without a word', () => {
   assert.equal(of('advantages one element short', 'forward_backward').status, 200)
   assert.equal(result('advantages one element short').answered, 'application/x-protobuf')
+})
+
+test('after a restart SkyRL has lost the model, knows the requests that were answered, and gives the state bit for bit', () => {
+  const polled = (scene: string): Exchange =>
+    RESTARTED.filter((one) => one.scene === scene && one.path.endsWith('retrieve_future')).at(-1)!
+  const lost = polled('after a restart: the old model')
+  assert.equal(
+    refusal('http://server', 'it', lost.status, bytesOf(lost.response).toString()).code,
+    'trainer_model_lost',
+  )
+  assert.equal(polled('after a restart: a repeat of a request that was answered').status, 200)
+  const [request] = forwardRequests(DEFAULT_WIRE, MODEL, 1, ROWS)
+  const scored = polled('after a restart: the state in a new model')
+  assert.deepEqual(
+    resultOf(request!, bytesOf(scored.response), scored.answered).logprobs.map((row) => [...row]),
+    TRAINED,
+  )
+  const full = polled('more models than there is room for')
+  assert.equal(refusal('http://server', 'it', full.status, bytesOf(full.response).toString()).code, 'trainer_full')
 })
