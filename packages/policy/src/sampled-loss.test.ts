@@ -67,6 +67,7 @@ test('the policy term and its gradient are those of loss.ts', async () => {
         weight_N: flat(({ weights }) => weights.policy),
         ...constants,
         opd: none,
+        opdForward: 0,
         kl: none,
       }).loss,
   )([flat(({ now }) => now)])
