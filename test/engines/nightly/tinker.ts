@@ -108,7 +108,7 @@ describe('the whole loop with a training server', () => {
     assert.ok(computed.remote, 'computed on the server')
     figures['figures'] = computed.figures
     const [bound] = seen.events('TrainerBound')
-    figures['server'] = bound!.server
+    figures['server'] = bound!.capabilities
     assert.equal((await ask(pipeline.client, [{ role: 'user', content: question(1) }])).version, version)
   })
 
