@@ -29,6 +29,8 @@ export type CorrectionSettings = {
   /** People whom a value needs; 1: every correction is taught. */
   agreement: number
   seed: number
+  /** Scores by which one person may exceed all others on the question; 64: no limit. */
+  askedAlone?: number
   step?: Partial<StepSettings>
   thresholds?: Partial<Thresholds>
   /** Of the other people of a batch. */
@@ -49,6 +51,7 @@ export const runCorrection = async (
   {
     updates,
     agreement,
+    askedAlone = 2,
     seed,
     step = {},
     thresholds = {},
@@ -57,7 +60,7 @@ export const runCorrection = async (
     logLine = () => undefined,
   }: CorrectionSettings,
 ): Promise<Corrected> => {
-  const scorer = scorerConfig.parse({ agreement })
+  const scorer = scorerConfig.parse({ agreement, askedAlone })
   const series = await startSeries(ports, seed, { step, thresholds, scorer: (shared) => createScorer(shared, scorer) })
   const guests = Array.from({ length: people }, (_, i): Guest => ({
     question,

@@ -23,7 +23,16 @@ import { USERS, WRONG, type User } from '../../cli/src/demo/users.ts'
 import type { Question } from '../../models/tiny/recipe/families/family.ts'
 import { isCorrect, questions } from '../../models/tiny/recipe/questions.ts'
 import { pick, seeded, type Random } from '../../models/tiny/recipe/random.ts'
-import { claimIn, hintOfWords, reactionModel, type Scorer, type ScorerPorts } from '@instar/scorer'
+import {
+  askedOf,
+  askedVerdict,
+  askerOf,
+  claimIn,
+  hintOfWords,
+  reactionModel,
+  type Scorer,
+  type ScorerPorts,
+} from '@instar/scorer'
 import { captured } from '../kit/scored-history.ts'
 
 /** An answer as its rater sees it; `right`: its content is correct. */
@@ -230,7 +239,7 @@ export const startSeries = async (
     })
     await append([later])
     const { reward, reason } = await judged
-    if (reward === null && reason !== 'unagreed')
+    if (reward === null && reason !== 'unagreed' && reason !== 'asked_alone')
       throw new Error(`the scorer has no opinion on ${JSON.stringify({ answer, words })}`)
     return reward
   }
@@ -336,7 +345,7 @@ export const startSeries = async (
         policy: 'policy',
         version,
         subject: user.requestUser,
-        verdicts: [],
+        verdicts: [askedVerdict(askedOf({ request: question.question }), askerOf({ ...turn, key: null }))],
         cause: turn.turn,
         rank: null,
         at,

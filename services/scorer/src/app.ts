@@ -42,6 +42,7 @@ export {
 export { scoreOf } from './core/need.ts'
 export { evolve, forgetWork, initialState, type ScorerState } from './core/state.ts'
 export { settle, type Evidence, type Judged, type Judgement } from './core/judgement.ts'
+export { askedOf, askedVerdict, askerOf } from './core/asked-alone.ts'
 export { claimIn, foldClaim, withAgreement, type ClaimTable } from './core/claims.ts'
 export { hintKind } from './core/hints.ts'
 export { withNegation } from './core/negation.ts'
@@ -176,7 +177,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
   const record = recordScorerMetrics(
     ports.metrics ?? NO_METRICS,
     work,
-    () => ({ claims: state.claims.size, seen: state.seen.size }),
+    () => ({ claims: state.claims.size, seen: state.seen.size, questions: state.questions.size }),
     () => judges.map((judge) => judge.steppedDown?.() ?? null).find((down) => down !== null) ?? null,
   )
 

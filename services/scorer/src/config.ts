@@ -126,6 +126,14 @@ export const scorerConfig = z
       .max(64)
       .default(4)
       .describe('scores of the same request, answer and reaction in 24 hours; more are skipped as `duplicate`'),
+    askedAlone: z
+      .int()
+      .min(1)
+      .max(64)
+      .default(2)
+      .describe(
+        'scores on the same question in 30 days by which one subject may exceed all others, and one API key all others; more are skipped as `asked_alone`. Without effect while one person uses the line',
+      ),
     judges: judgeNames
       .nullable()
       .default(null)

@@ -35,7 +35,7 @@ export const METRICS = {
   instar_turns_skipped_total: {
     type: 'counter',
     of: 'scorer',
-    help: 'Turns skipped without a score, by reason: `overloaded` if the judge is too slow, `stale` if no batch would take the turn, `duplicate`, `asked_for_praise` and `degenerate` for praise that must not count, `unagreed` for a score that rests on a value that too few people claim.',
+    help: 'Turns skipped without a score, by reason: `overloaded` if the judge is too slow, `stale` if no batch would take the turn, `duplicate`, `asked_for_praise` and `degenerate` for praise that must not count, `unagreed` for a score that rests on a value that too few people claim, `asked_alone` for one of many by one subject or API key on a question that nobody else asks.',
     labels: { reason: FEW },
   },
   instar_judge_replaced: {
@@ -54,6 +54,11 @@ export const METRICS = {
     type: 'gauge',
     of: 'scorer',
     help: 'Different sets of request, answer and reaction that were scored lately, held to find repetitions; at most 4,096 for each policy.',
+  },
+  instar_scored_questions: {
+    type: 'gauge',
+    of: 'scorer',
+    help: 'Different questions that were scored in the last 30 days, held to find those that one person alone asks; at most 4,096 for each policy.',
   },
   instar_value_claims: {
     type: 'gauge',

@@ -16,6 +16,7 @@ import {
   type TurnSkipped,
   type TurnState,
 } from '@instar/events'
+import { beginPending, MOST_ALONE, withAskers } from './asked-alone.ts'
 import { LEAST_AGREEMENT, withAgreement } from './claims.ts'
 import { countPending, MOST_DUPLICATES, seenIn, seenName, withCap } from './duplicates.ts'
 import { earliest, park, pop, unpark, unwatch, watchAgain } from './idle.ts'
@@ -174,19 +175,25 @@ export const judged = (
   request: JudgeRequest,
   opinion: Judged,
   now: number,
-  { agreement = LEAST_AGREEMENT, duplicates = MOST_DUPLICATES }: { agreement?: number; duplicates?: number } = {},
+  {
+    agreement = LEAST_AGREEMENT,
+    duplicates = MOST_DUPLICATES,
+    askedAlone = MOST_ALONE,
+  }: { agreement?: number; duplicates?: number; askedAlone?: number } = {},
 ): Output | null => {
   const turn = underJudgement(state, request)
   if (!turn) return null
   const { started } = weightLine(state.weights, turn.policy)
   // What is withheld does not use up the cap: others say it in the same words.
   const agreed = withAgreement(state.claims, turn, withNegation(opinion, started), agreement)
-  const result = withCap(state, turn.policy, agreed, now, duplicates)
+  const capped = withCap(state, turn.policy, agreed, now, duplicates)
+  const before = scoreOf(state, request.turn)
+  // A turn that counts already is counted once.
+  const result = before ? capped : withAskers(state, turn, capped, now, askedAlone)
   const { reward, judge, hint, verdicts } = result
   const rank = request.feedback ? rankOf(request.feedback) : null
   if (reward === null || judge === null)
     return appendScore(state, { ...skipped(turn, request.cause, result.reason ?? 'abstained', verdicts, now), rank })
-  const before = scoreOf(state, request.turn)
   const carried = hint === null && reward < 0 && before?.hint ? { hint: before.hint, hintJudge: before.judge } : null
   return appendScore(state, {
     type: before ? 'ScoreRevised' : 'TurnScored',
@@ -260,6 +267,7 @@ const appendScore = (state: ScorerState, event: ScoreEvent): Output => {
   const same = seenIn(event.verdicts)
   const seen = same === undefined ? undefined : seenName(event.policy, same)
   if (seen !== undefined) countPending(state.pendingSeen, seen, 1)
+  beginPending(state.pendingAsked, event)
   state.work.set(event.turn, { step: 'appended', record: id, ...(seen === undefined ? {} : { seen }) })
   return { do: 'append', record: id, event }
 }

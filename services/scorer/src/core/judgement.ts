@@ -71,6 +71,8 @@ export type Judged = {
   praised?: Praised
   /** Digest of request, answer and reaction (duplicates.ts); absent: it is not counted. */
   same?: string
+  /** Digest of the question (asked-alone.ts); absent: it is not counted. */
+  asked?: string
 }
 
 /**

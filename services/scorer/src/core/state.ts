@@ -25,6 +25,7 @@ import {
   type WeightsEvent,
   type WeightsState,
 } from '@instar/events'
+import { endPending, foldAsked, type AskedState } from './asked-alone.ts'
 import { foldClaim, type ClaimTable } from './claims.ts'
 import { countPending, foldSeen, type PendingSeen, type SeenTable } from './duplicates.ts'
 import { needOf, type ScoredTurns } from './need.ts'
@@ -36,29 +37,30 @@ type PendingStep =
   /** The record with this id was appended and has not been read back. `seen`: what it adds to `pendingSeen`. */
   | { step: 'appended'; record: string; seen?: string }
 
-export type ScorerState = ScoredTurns & {
-  /** How far a turn's version is from the head: what will be stale is not for a slow judge. */
-  weights: WeightsState
-  /** Values that people said are right. */
-  claims: ClaimTable
-  /** How often the same request, answer and reaction were scored. */
-  seen: SeenTable
-  /** Turns that need a score, by the records read so far, on any partition. */
-  needed: Queue
-  /** Those of them of which something was read since `decide` looked at them, MOST_TOUCHED at most. */
-  touched: Set<string>
-  /** `decide` is to walk over all that are needed: the share has changed, or more was touched than `touched` holds. */
-  sweep: boolean
-  /** Sessions that are to be closed when they go quiet. */
-  idle: Idle
-  work: Map<string, PendingStep>
-  pendingSeen: PendingSeen
-  /** Session → record id of the SessionClosed that has not been read back. */
-  closing: Map<string, string>
-  asked: number
-  /** What readers of the log have, and so what a record's id is of; default: this build's newest. */
-  versions?: Versions
-}
+export type ScorerState = ScoredTurns &
+  AskedState & {
+    /** How far a turn's version is from the head: what will be stale is not for a slow judge. */
+    weights: WeightsState
+    /** Values that people said are right. */
+    claims: ClaimTable
+    /** How often the same request, answer and reaction were scored. */
+    seen: SeenTable
+    /** Turns that need a score, by the records read so far, on any partition. */
+    needed: Queue
+    /** Those of them of which something was read since `decide` looked at them, MOST_TOUCHED at most. */
+    touched: Set<string>
+    /** `decide` is to walk over all that are needed: the share has changed, or more was touched than `touched` holds. */
+    sweep: boolean
+    /** Sessions that are to be closed when they go quiet. */
+    idle: Idle
+    work: Map<string, PendingStep>
+    pendingSeen: PendingSeen
+    /** Session → record id of the SessionClosed that has not been read back. */
+    closing: Map<string, string>
+    asked: number
+    /** What readers of the log have, and so what a record's id is of; default: this build's newest. */
+    versions?: Versions
+  }
 
 type MemoryScorer = Omit<ScorerState, 'turns' | 'scores' | 'weights'> & {
   turns: MemoryTurns
@@ -75,12 +77,15 @@ export const initialState = (): MemoryScorer => ({
   weights: initialWeights(),
   claims: new Map(),
   seen: new Map(),
+  questions: new Map(),
+  askers: new Map(),
   needed: new Set(),
   touched: new Set(),
   sweep: false,
   idle: initialIdle(),
   work: new Map(),
   pendingSeen: new Map(),
+  pendingAsked: new Map(),
   closing: new Map(),
   asked: 0,
 })
@@ -94,6 +99,7 @@ export const forgetWork = (state: ScorerState): void => {
   state.sweep = true
   state.work.clear()
   state.pendingSeen.clear()
+  state.pendingAsked.clear()
   state.closing.clear()
   rebuild(state.idle)
 }
@@ -188,10 +194,12 @@ const evolveScores = (state: ScorerState, logged: Logged<ScoresEvent>): FoldOutc
   if (outcome.counted) {
     foldClaim(state.claims, event, logged.offset)
     foldSeen(state.seen, event, logged.offset)
+    foldAsked(state, event, logged.offset)
   }
   const work = state.work.get(event.turn)
   if (work?.step === 'appended' && work.record === logged.id) {
     state.work.delete(event.turn)
+    endPending(state.pendingAsked, event)
     if (work.seen !== undefined) countPending(state.pendingSeen, work.seen, -1)
   }
   // Looks again after another record won: feedback may still outrank it.

@@ -3,6 +3,7 @@ import { InstarError } from '@instar/events'
 import type { SteppedDown } from '../core/breaker.ts'
 import type { JudgeRequest } from '../core/decide.ts'
 import { claimOf, praisedOf, valueOfHint } from '../core/claims.ts'
+import { askedOf } from '../core/asked-alone.ts'
 import { sameOf } from '../core/duplicates.ts'
 import { whyNoPraise } from '../core/guards.ts'
 import { settle, type Evidence, type Judged, type Judgement, type JudgeOpinion } from '../core/judgement.ts'
@@ -49,7 +50,7 @@ export const judgeTurn = async (
       read === null || read.hint === null
         ? []
         : [{ judge: reactionsId(reactionModel(), { movedOn: null }), value: null, note: 'read for a hint', ...read }]
-    return withPraised(
+    return withMatter(
       settle([{ judge: FEEDBACK_JUDGE, value, note: 'explicit', hint: null }, ...reader], claim),
       evidence,
     )
@@ -62,15 +63,22 @@ export const judgeTurn = async (
     opinions.push(opinion)
     if (opinion.value !== null) break
   }
-  const judged = withPraised(settle(opinions, claim), evidence)
+  const judged = withMatter(settle(opinions, claim), evidence)
   const why = judged.reward !== null && judged.reward > 0 ? whyNoPraise(evidence.answer) : null
   if (why !== null) return { ...judged, reward: null, judge: null, reason: why }
   const same = sameOf(evidence)
   return same === null ? judged : { ...judged, same }
 }
 
-const withPraised = (judged: Judged, evidence: Evidence): Judged =>
-  judged.reward !== null && judged.reward > 0 ? { ...judged, praised: praisedOf(evidence) } : judged
+/** What guards need to know of a reward. */
+const withMatter = (judged: Judged, evidence: Evidence): Judged =>
+  judged.reward === null
+    ? judged
+    : {
+        ...judged,
+        asked: askedOf(evidence),
+        ...(judged.reward > 0 ? { praised: praisedOf(evidence) } : {}),
+      }
 
 /**
  * The value that a judge's hint states, or else that the person's words call right. Words on the answer itself are a

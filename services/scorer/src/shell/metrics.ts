@@ -10,7 +10,7 @@ const JUDGE_REPLACED = ['failed', 'drifted']
 export const recordScorerMetrics = (
   metrics: Metrics,
   now: () => ScorerWork,
-  held: () => { claims: number; seen: number },
+  held: () => { claims: number; seen: number; questions: number },
   steppedDown: () => string | null,
 ): ((logged: Logged, outcome: FoldOutcome | null) => void) => {
   metrics.read('instar_scorer_judging', () => [[{}, now().judging]])
@@ -22,6 +22,7 @@ export const recordScorerMetrics = (
   })
   metrics.read('instar_value_claims', () => [[{}, held().claims]])
   metrics.read('instar_scored_digests', () => [[{}, held().seen]])
+  metrics.read('instar_scored_questions', () => [[{}, held().questions]])
   metrics.read('instar_scorer_share', () => [[{}, now().share]])
   const countClaim = ({ verdicts }: Pick<ScoresEvent, 'verdicts'>): void => {
     const claim = claimIn(verdicts)

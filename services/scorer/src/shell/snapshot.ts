@@ -8,6 +8,7 @@ export const snapshotVersion = (): string =>
   foldVersion(
     [
       '../core/state.ts',
+      '../core/asked-alone.ts',
       '../core/claims.ts',
       '../core/duplicates.ts',
       '../core/need.ts',
@@ -23,6 +24,8 @@ export const stateOfSnapshot = (snapshot: Snapshot): ScorerState => ({
   weights: storedWeights(snapshot),
   claims: snapshot.resident('claims'),
   seen: snapshot.resident('seen'),
+  questions: snapshot.resident('questions'),
+  askers: snapshot.resident('askers'),
   needed: snapshot.queue('needed'),
   idle: { ...initialIdle(), watched: snapshot.resident<number>('idle') },
 })
