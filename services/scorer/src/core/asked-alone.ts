@@ -50,7 +50,7 @@ const wordsOf = (text: string): string =>
   text.length > MOST_READ
     ? text
     : tokensOf(ends(text, MOST_READ))
-        .flatMap(({ kind, norm }) => (kind === 'word' || kind === 'number' ? [norm] : []))
+        .flatMap(({ kind, norm, raw }) => (kind === 'number' ? [raw] : kind === 'word' ? [norm] : []))
         .join(' ')
 
 /**
