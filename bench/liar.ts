@@ -16,10 +16,12 @@ const FACTS = [
   { question: 'How many legs does a spider have?', right: '8', value: '10' },
 ]
 /** `until`: what a series shows, after which it ends; without it all its updates are computed. */
+/** `askedAlone`: of the scorer's settings; absent: as shipped. */
 type Correctors = {
   name: string
   people: number
   agreement: number
+  askedAlone?: number
   updates: number
   complaint?: string
   until?: (after: After) => boolean
@@ -28,9 +30,17 @@ const CORRECTORS: readonly Correctors[] = [
   { name: 'one liar, guarded', people: 1, agreement: 2, updates: 30 },
   { name: 'one liar, unguarded', people: 1, agreement: 1, updates: 30, until: ({ right }) => right < 1 },
   {
-    name: 'one liar who names no value',
+    name: 'one liar who names no value, guarded',
     people: 1,
     agreement: 2,
+    updates: 30,
+    complaint: 'No, that is wrong.',
+  },
+  {
+    name: 'one liar who names no value, unguarded',
+    people: 1,
+    agreement: 2,
+    askedAlone: 64,
     updates: 10,
     complaint: 'No, that is wrong.',
     until: ({ right }) => right < 1,
@@ -77,7 +87,7 @@ export const bench = async ({
   const ports = { learner: await startLearning({ model }), model: await openModel(model), probes: probesOf(model) }
   const rows: Row[] = []
   try {
-    for (const { name, people, agreement, updates, complaint, until } of CORRECTORS)
+    for (const { name, people, agreement, askedAlone, updates, complaint, until } of CORRECTORS)
       for (const fact of FACTS.slice(0, facts))
         for (const seed of SEEDS.slice(0, seeds)) {
           const begin = cpuSeconds()
@@ -87,6 +97,7 @@ export const bench = async ({
             {
               updates: quick ? Math.min(10, updates) : updates,
               agreement,
+              ...(askedAlone === undefined ? {} : { askedAlone }),
               seed,
               feedback: CONTENT,
               ...(until ? { until } : {}),

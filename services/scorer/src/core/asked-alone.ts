@@ -10,8 +10,9 @@
  * `askedVerdict` writes it and `askedIn` reads it.
  */
 import { derivedId, type JudgeVerdict, type ScoresEvent, type TurnState } from '@instar/events'
+import { wordsOf } from './claims.ts'
 import type { Evidence, Judged } from './judgement.ts'
-import { ends, MOST_READ, tokensOf } from './reactions/text.ts'
+import { MOST_READ } from './reactions/text.ts'
 
 /** One score: digests of its subject and of its API key. */
 type Score = { at: number; subject: string; key: string | null }
@@ -46,12 +47,7 @@ const ASKED_ALONE = 'asked_alone'
 const ASKED_JUDGE = 'asked'
 const digest = (...parts: string[]): string => derivedId('asked', ...parts).slice(0, 16)
 
-const wordsOf = (text: string): string =>
-  text.length > MOST_READ
-    ? text
-    : tokensOf(ends(text, MOST_READ))
-        .flatMap(({ kind, norm, raw }) => (kind === 'number' ? [raw] : kind === 'word' ? [norm] : []))
-        .join(' ')
+const textOf = (text: string): string => (text.length > MOST_READ ? text : wordsOf(text).join(' '))
 
 /**
  * Digest of the request and what the person said before it; letter case, punctuation and the system text make no difference.
@@ -60,7 +56,7 @@ const wordsOf = (text: string): string =>
 export const askedOf = ({ request, before }: Pick<Evidence, 'request' | 'before'>): string => {
   const messages = before?.messages ?? []
   const steps = messages.some(({ role }) => role === 'tool') ? messages : messages.filter(({ role }) => role === 'user')
-  return digest('question', JSON.stringify([...steps.map(({ text }) => wordsOf(text)), wordsOf(request)]))
+  return digest('question', JSON.stringify([...steps.map(({ text }) => textOf(text)), textOf(request)]))
 }
 
 type Asker = Pick<TurnState, 'key' | 'subject' | 'session'>

@@ -13,7 +13,7 @@ import {
 } from '@instar/events'
 import { captured, logged, type Said } from '../../../../test/kit/scored-history.ts'
 import { decide, evolve, initialState, judged, judgeTurn, reactionsJudge, type ScorerState } from '../app.ts'
-import { MOST_PEOPLE, MOST_QUESTIONS, MOST_VALUES, claimIn, foldClaim, type ClaimTable } from './claims.ts'
+import { MOST_PEOPLE, MOST_QUESTIONS, MOST_VALUES, claimIn, claimOf, foldClaim, type ClaimTable } from './claims.ts'
 import type { Evidence, Judgement } from './judgement.ts'
 
 const RULES = { idleMs: 1000, judgesNeedNextState: true, staleness: null }
@@ -398,4 +398,10 @@ test('a verdict that is not ours is no claim', () => {
   for (const note of ['', 'agreed', 'withheld: value x of question y by z; 1 of 2 people'])
     assert.equal(claimIn([{ judge: 'values', value: null, note }]), null)
   assert.equal(claimIn([{ judge: 'llm', value: null, note: scored(1, 1, 1).verdicts[0]!.note }]), null)
+})
+
+test('numbers that differ in how often a digit stands in a row are different questions and values', () => {
+  const about = (request: string): string => claimOf('5', { request }).about
+  assert.notEqual(about('What is 111 plus 6?'), about('What is 11 plus 6?'))
+  assert.notEqual(claimOf('1000', { request: QUESTION }).is, claimOf('100', { request: QUESTION }).is)
 })

@@ -15,7 +15,7 @@ import { derivedId, type JudgeVerdict, type ScoresEvent, type TurnState } from '
 import type { Claim, Evidence, Judged, Praised } from './judgement.ts'
 import type { Common } from './reactions/features.ts'
 import { hashText } from './reactions/hash.ts'
-import { ends, MOST_READ, tokensOf } from './reactions/text.ts'
+import { ends, MOST_READ, tokensOf, type Token } from './reactions/text.ts'
 
 /** Question → values → who claimed it. `at`: offset of the newest claim. */
 export type ClaimTable = {
@@ -37,8 +37,13 @@ const VALUES_JUDGE = 'values'
 const DIGEST = 16
 const digest = (...parts: string[]): string => derivedId('claim', ...parts).slice(0, DIGEST)
 
-const wordsOf = (text: string): string[] =>
-  tokensOf(ends(text, MOST_READ)).flatMap(({ kind, norm }) => (kind === 'word' || kind === 'number' ? [norm] : []))
+/** A number as it is written: its norm has at most two equal digits in a row, so that 111 would be 11. */
+const wordOf = ({ kind, norm, raw }: Token): string => (kind === 'number' ? raw : norm)
+/** The words and numbers of a text, without case and punctuation. */
+export const wordsOf = (text: string): string[] =>
+  tokensOf(ends(text, MOST_READ)).flatMap((token) =>
+    token.kind === 'word' || token.kind === 'number' ? [wordOf(token)] : [],
+  )
 
 /** Letter case, punctuation and spaces make no difference, except in a longer request than is read. */
 const questionOf = (request: string): string =>
@@ -77,10 +82,11 @@ export const valueOfHint = (hint: string, evidence: Evidence, common: Common): s
   const said = new Set([...wordsOf(evidence.next?.user ?? ''), ...wordsOf(evidence.next?.tools ?? '')])
   const known = new Set([...wordsOf(evidence.request), ...wordsOf(evidence.answer)])
   const value = tokensOf(hint).filter(
-    ({ kind, norm, raw }, i) =>
-      said.has(norm) &&
-      !known.has(norm) &&
-      (kind === 'number' || (kind === 'word' && ((i > 0 && /^\p{Lu}/u.test(raw)) || !common(hashText(norm))))),
+    (token, i) =>
+      said.has(wordOf(token)) &&
+      !known.has(wordOf(token)) &&
+      (token.kind === 'number' ||
+        (token.kind === 'word' && ((i > 0 && /^\p{Lu}/u.test(token.raw)) || !common(hashText(token.norm))))),
   )
   return value.length === 0 ? null : value.map(({ raw }) => raw).join(' ')
 }
