@@ -8,12 +8,15 @@ import { probesOf } from '@instar/publisher'
 import { CONTENT, runCorrection, type After } from '../test/series/liar.ts'
 import { machine } from './machine.ts'
 
-/** Facts that the base answers rightly, and the false value. */
+/**
+ * Facts that the base answers rightly without and with a system line, and the false value. Of ten others, the last one is that
+ * of whose answers the base is surest (log-probability of the value −0.01 to −0.21).
+ */
 const FACTS = [
   { question: 'What is 7 plus 6?', right: '13', value: '14' },
   { question: 'What is 9 plus 8?', right: '17', value: '19' },
   { question: 'What is the capital of France?', right: 'Paris', value: 'Lyon' },
-  { question: 'How many legs does a spider have?', right: '8', value: '10' },
+  { question: 'What is the opposite of hot?', right: 'cold', value: 'small' },
 ]
 /** `until`: what a series shows, after which it ends; without it all its updates are computed. */
 /** `askedAlone`: of the scorer's settings; absent: as shipped. */
