@@ -87,7 +87,9 @@ function shared(texts: readonly string[]): string[] {
 }
 
 test('no hint of the scorer, and no four words of one, stand in the corpus', () => {
-  const values = VALUE_WORDINGS.flatMap((wording) => ['12', 'paris', 'apple'].map((key) => wording.replace('…', key)))
+  const values = VALUE_WORDINGS.flatMap((wording) =>
+    ['12', 'paris', 'apple'].map((key) => wording.replaceAll('…', key)),
+  )
   assert.deepEqual(shared([...Object.values(WORDINGS).flat(), ...values]), [])
 })
 

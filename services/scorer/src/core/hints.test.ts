@@ -9,7 +9,7 @@ test('every wording is usable: one to three sentences without a negation, at lea
   for (const wordings of [...Object.values(WORDINGS), VALUE_WORDINGS]) {
     assert.ok(new Set(wordings).size >= 6)
     for (const wording of wordings)
-      assert.equal(usableHint(wording.replace('…', 'Canberra')), wording.replace('…', 'Canberra'))
+      assert.equal(usableHint(wording.replaceAll('…', 'Canberra')), wording.replaceAll('…', 'Canberra'))
   }
 })
 

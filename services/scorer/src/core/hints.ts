@@ -95,14 +95,17 @@ export const GENERAL_WORDINGS: Partial<Record<Worded, readonly string[]>> = {
   ],
 }
 
-/** `…` is the value. */
+/**
+ * `…` is the value. It is said several times, since a small base hardly copies what is said once (docs/learning.md, "Values and
+ * guards").
+ */
 export const VALUE_WORDINGS: readonly string[] = [
-  'The right answer is ….',
-  'The correct answer is ….',
-  'Give … as the answer.',
-  'Answer with ….',
-  'The answer should be ….',
-  'The expected answer is ….',
+  'The right answer is …: …. So say …: ….',
+  'The correct answer is …: …. So say …: ….',
+  'Give … as the answer: …. So say …: ….',
+  'The correct answer is …: …. Answer with ….',
+  'The answer should be …: …. So say ….',
+  'The expected answer is …: …. Say …: ….',
 ]
 
 /** Lists, headings, bold, code spans or boxes. */
@@ -121,7 +124,9 @@ export const hintFor = (
 ): string | null => {
   if (wish === 'other' || wish === 'undo') return null
   if (wish === 'fix_value')
-    return value === null || value.length > LONGEST_QUOTE ? null : chosen(VALUE_WORDINGS, key).replace('…', () => value)
+    return value === null || value.length > LONGEST_QUOTE
+      ? null
+      : chosen(VALUE_WORDINGS, key).replaceAll('…', () => value)
   const worded = wish === 'plainer' ? (MARKUP.test(answer) ? 'unformatted' : 'simpler') : wish
   return chosen((set === 'general' ? GENERAL_WORDINGS[worded] : undefined) ?? WORDINGS[worded], key)
 }
