@@ -1,5 +1,6 @@
 /** The scorer's state in a snapshot: the folds, what is still to be scored, which sessions are watched. */
 import { foldVersion, storedByPolicy, storedScores, storedTurns, storedWeights, type Snapshot } from '@instar/log'
+import type { AskedTable } from '../core/asked-alone.ts'
 import { initialIdle } from '../core/idle.ts'
 import { initialState, type ScorerState } from '../core/state.ts'
 
@@ -24,7 +25,7 @@ export const stateOfSnapshot = (snapshot: Snapshot): ScorerState => ({
   weights: storedWeights(snapshot),
   claims: snapshot.resident('claims'),
   seen: snapshot.resident('seen'),
-  questions: snapshot.resident('questions'),
+  questions: snapshot.resident<Parameters<AskedTable['set']>[1]>('questions'),
   askers: snapshot.resident('askers'),
   needed: snapshot.queue('needed'),
   idle: { ...initialIdle(), watched: snapshot.resident<number>('idle') },
