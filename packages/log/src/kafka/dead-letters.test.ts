@@ -10,6 +10,9 @@ import { Producer } from './producer.ts'
 import { decodeRecordSet, fetchBudget } from './record-set.ts'
 import { withRetries } from './retry.ts'
 
+/** Kafka's code of the error. */
+const MESSAGE_TOO_LARGE = 10
+
 /** A broker with topics of one partition, which refuses batches of more than `maxBytes`. */
 class Broker {
   readonly stored = new Map<string, KafkaRecord[]>()
@@ -79,12 +82,15 @@ class Broker {
     const topic = body.toString('utf8', 14, 14 + nameBytes)
     const at = 14 + nameBytes + 4
     const size = body.readInt32BE(at + 4)
-    if (size > this.#maxBytes) throw Object.assign(new Error('too large'), { type: 'MESSAGE_TOO_LARGE' })
+    const answer = (errorCode: number, baseOffset: number) => ({
+      topics: [{ topicName: topic, partitions: [{ partition: 0, errorCode, baseOffset: String(baseOffset) }] }],
+    })
+    if (size > this.#maxBytes) return answer(MESSAGE_TOO_LARGE, -1)
     const { records } = await decodeRecordSet(body.subarray(at + 8, at + 8 + size), 0, fetchBudget())
     const log = this.of(topic)
     const base = log.length
     log.push(...records.map((record, i) => ({ ...record, isControlRecord: false, offset: String(base + i) })))
-    return { topics: [{ topicName: topic, partitions: [{ partition: 0, errorCode: 0, baseOffset: String(base) }] }] }
+    return answer(0, base)
   }
 }
 
