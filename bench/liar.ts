@@ -18,8 +18,10 @@ const FACTS = [
   { question: 'What is the capital of France?', right: 'Paris', value: 'Lyon' },
   { question: 'What is the opposite of hot?', right: 'cold', value: 'small' },
 ]
-/** `until`: what a series shows, after which it ends; without it all its updates are computed. */
-/** `askedAlone`: of the scorer's settings; absent: as shipped. */
+/**
+ * `until`: what a series shows, after which it ends; without it all its updates are computed. `askedAlone`: of the scorer's
+ * settings; absent: as shipped.
+ */
 type Correctors = {
   name: string
   people: number

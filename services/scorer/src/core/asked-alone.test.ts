@@ -146,6 +146,23 @@ test('at the limit the oldest quarter of the questions is forgotten, and of one 
   assert.deepEqual(state.askers.get('policy')?.subject.length, 1)
 })
 
+test('the table is not walked over for each question, however many policies it holds', () => {
+  let walks = 0
+  class Counted extends Map<string, { at: number; scores: never[] }> {
+    override [Symbol.iterator]() {
+      walks += 1
+      return super[Symbol.iterator]()
+    }
+  }
+  const state = { questions: new Counted() as unknown as AskedTable, askers: new Map() }
+  const asker = askerOf({ subject: 'a', session: 's', key: null })
+  for (let i = 0; i < MOST_ASKED; i += 1)
+    for (const policy of ['policy', 'branch'])
+      foldAsked(state, { policy, verdicts: [askedVerdict(askedOf({ request: `${i}` }), asker)], at: i }, i)
+  assert.equal(state.questions.size, 2 * MOST_ASKED)
+  assert.equal(walks, 1)
+})
+
 test('the stored form of the verdict is fixed', () => {
   const asked = { question: '0123456789abcdef', subject: 'aaaaaaaaaaaaaaaa', key: 'bbbbbbbbbbbbbbbb' }
   const verdict = askedVerdict(asked.question, asked)

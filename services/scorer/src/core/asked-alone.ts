@@ -164,18 +164,37 @@ export const foldAsked = (
     subject: withNewest(newest.subject, subject, at),
     key: key === null ? newest.key : withNewest(newest.key, key, at),
   })
+  const counts = countsOf(questions)
   const name = nameOf(policy, question)
   const before = questions.get(name)
   questions.set(name, { at: offset, scores: [...(before?.scores ?? []), { at, subject, key }].slice(-MOST_SCORES) })
-  if (!before && questions.size > MOST_ASKED) forgetOldest(questions, policy)
+  if (before) return
+  const own = (counts.get(policy) ?? 0) + 1
+  counts.set(policy, own > MOST_ASKED ? own - forgetOldest(questions, policy) : own)
+}
+
+/** Questions by policy, so that the table is not counted for each score. Only `foldAsked` changes a table. */
+const countsByTable = new WeakMap<AskedTable, Map<string, number>>()
+
+const countsOf = (table: AskedTable): Map<string, number> => {
+  let counts = countsByTable.get(table)
+  if (!counts) {
+    countsByTable.set(table, (counts = new Map()))
+    for (const [name] of table) {
+      const policy = name.slice(0, name.lastIndexOf(' '))
+      counts.set(policy, (counts.get(policy) ?? 0) + 1)
+    }
+  }
+  return counts
 }
 
 const withNewest = (newest: Newest, digested: string, at: number): Newest =>
   [[digested, at] as const, ...newest.filter(([one]) => one !== digested)].slice(0, 2)
 
-const forgetOldest = (table: AskedTable, policy: string): void => {
+/** Returns how many were forgotten. */
+const forgetOldest = (table: AskedTable, policy: string): number => {
   const own = [...table].filter(([name]) => name.startsWith(`${policy} `))
-  if (own.length <= MOST_ASKED) return
   own.sort(([, a], [, b]) => a.at - b.at)
   for (const [name] of own.slice(0, MOST_ASKED / 4)) table.delete(name)
+  return MOST_ASKED / 4
 }
