@@ -242,7 +242,7 @@ test('a body over the limit is refused', async () => {
 })
 
 test('unknown routes and methods are refused', async () => {
-  for (const path of ['/', '/v1/nothing', '/v2/chat/completions'])
+  for (const path of ['/index.html', '/v1/nothing', '/v2/chat/completions'])
     assert.equal((await faultOf(await rig.fetch(path))).code, 'unknown_route', path)
   assert.equal((await faultOf(await rig.fetch('/v1/chat/completions'))).code, 'unknown_route')
   assert.equal((await faultOf(await rig.fetch('/admin/dance', { method: 'POST' }))).code, 'unknown_route')
