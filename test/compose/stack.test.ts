@@ -197,7 +197,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
         await compose(['exec', '-T', service, 'sh', '-c', 'ls /secrets 2>/dev/null; env | grep -o ^DATABASE_URL; true'])
       ).trim()
     const seen = await Promise.all(['postgres', 'registry', ...SERVICES].map(sees))
-    deepEqual(seen, ['postgres', 'registry', '', '', '', '', 'instar\nDATABASE_URL'])
+    deepEqual(seen, ['postgres', 'registry', 'reader\nDATABASE_URL', '', '', '', 'instar\nDATABASE_URL'])
     const read = async (service: string, file: string): Promise<string> =>
       (await compose(['exec', '-T', service, 'cat', `/secrets/${file}`])).trim()
     const passwords = await Promise.all([
@@ -207,6 +207,10 @@ describe('docker compose', { timeout: 570_000 }, () => {
       read('projections', 'instar/reader'),
     ])
     equal(new Set(passwords).size, 4)
+    equal(await read('gateway', 'reader/password'), passwords[3], 'the gateway reads for its dashboard')
+    const dashboard = await fetch(`http://127.0.0.1:${HOST.port}/v1/dashboard/versions`)
+    equal(dashboard.status, 200, await dashboard.text())
+    equal((await fetch(`http://127.0.0.1:${HOST.port}/v1/dashboard/turns/x/text`)).status, 403, 'texts need a session')
     for (const password of passwords) match(password, /^[A-Za-z0-9]{32,43}$/)
     const told = await done(['inspect', ...(await compose(['ps', '-a', '-q'])).split('\n').filter(Boolean)])
     for (const password of passwords) ok(!told.includes(password), 'a password in what `docker inspect` tells')
@@ -371,9 +375,15 @@ describe('docker compose', { timeout: 570_000 }, () => {
     const volumes = mounted.flat().flatMap(({ Type, Name }) => (Type === 'volume' && Name !== undefined ? [Name] : []))
     deepEqual(
       [...new Set(volumes)].toSorted(),
-      ['instar-data', 'instar-secrets', 'kafka-data', 'postgres-data', 'postgres-secrets', 'registry-secrets'].map(
-        (name) => `${place().project}_${name}`,
-      ),
+      [
+        'instar-data',
+        'instar-secrets',
+        'kafka-data',
+        'postgres-data',
+        'postgres-secrets',
+        'reader-secrets',
+        'registry-secrets',
+      ].map((name) => `${place().project}_${name}`),
       'no volume without a name',
     )
     await compose(['down', '-v'], { limit: 120_000 })
