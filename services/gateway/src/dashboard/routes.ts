@@ -64,7 +64,7 @@ export const addDashboard = (
   /** Throws `postgres_failed`. */
   const data = (): ReadModel => {
     if (ports.readModel) return ports.readModel
-    throw new InstarError('postgres_failed', 'This gateway has no database to read from (DATABASE_URL).')
+    throw new InstarError('not_available', 'This gateway has no database to read from (DATABASE_URL).')
   }
   const found = <T>(row: T | null, what: 'session' | 'turn' | 'version'): T => {
     if (row === null)
