@@ -9,6 +9,7 @@ import {
   askedIn,
   askedOf,
   askedVerdict,
+  asShown,
   askerOf,
   foldAsked,
   MOST_ASKED,
@@ -170,4 +171,13 @@ test('the stored form of the verdict is fixed', () => {
   assert.deepEqual(askedIn([verdict]), asked)
   assert.deepEqual(askedIn([askedVerdict(asked.question, { ...asked, key: null })]), { ...asked, key: null })
   assert.equal(askedIn([{ ...verdict, note: 'x' }]), undefined)
+})
+
+test('a candidate beside an answer follows it and does not count', () => {
+  const said = { verdicts: [], reward: 1, judge: 'model', hint: null, hintJudge: null, reason: null }
+  assert.deepEqual(asShown(said, undefined), said)
+  assert.deepEqual(asShown(said, { reason: null }), said)
+  assert.deepEqual(asShown(said, { reason: 'abstained' }), said)
+  assert.equal(asShown(said, { reason: 'asked_alone' }).reason, 'asked_alone')
+  assert.equal(asShown(said, { reason: 'asked_alone' }).reward, null)
 })

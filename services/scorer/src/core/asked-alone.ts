@@ -111,6 +111,22 @@ const isBeyond = (
   })
 }
 
+const skippedAs = (verdicts: Judged['verdicts']): Judged => ({
+  verdicts,
+  reward: null,
+  judge: null,
+  hint: null,
+  hintJudge: null,
+  reason: ASKED_ALONE,
+})
+
+/**
+ * A candidate beside an answer is skipped where that answer was, and does not count: a request asks once. `shown`: the
+ * score of the answer, if it has one.
+ */
+export const asShown = (result: Judged, shown: { reason: string | null } | undefined): Judged =>
+  result.reward !== null && shown?.reason === ASKED_ALONE ? skippedAs(result.verdicts) : result
+
 /** A judgement beyond the limit is a skip; within, it names question and asker. */
 export const withAskers = (
   state: AskedState,
@@ -122,8 +138,7 @@ export const withAskers = (
   const { asked, reward, verdicts } = result
   if (asked === undefined || reward === null) return result
   const asker = askerOf(turn)
-  if (isBeyond(state, turn.policy, asked, asker, now, most))
-    return { verdicts, reward: null, judge: null, hint: null, hintJudge: null, reason: ASKED_ALONE }
+  if (isBeyond(state, turn.policy, asked, asker, now, most)) return skippedAs(verdicts)
   return { ...result, verdicts: [...verdicts, askedVerdict(asked, asker)] }
 }
 

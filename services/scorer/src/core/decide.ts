@@ -8,15 +8,17 @@ import {
   encodeEvent,
   lineageDistance,
   openTurns,
+  shownOf,
   weightLine,
   written,
   type ScoreRevised,
+  type ScoreState,
   type SessionClosed,
   type TurnScored,
   type TurnSkipped,
   type TurnState,
 } from '@instar/events'
-import { beginPending, MOST_ALONE, withAskers } from './asked-alone.ts'
+import { asShown, beginPending, MOST_ALONE, withAskers } from './asked-alone.ts'
 import { LEAST_AGREEMENT, withAgreement } from './claims.ts'
 import { countPending, MOST_DUPLICATES, seenIn, seenName, withCap } from './duplicates.ts'
 import { earliest, park, pop, unpark, unwatch, watchAgain } from './idle.ts'
@@ -160,6 +162,12 @@ const underJudgement = (state: ScorerState, request: JudgeRequest): TurnState | 
   return null
 }
 
+/** The score of the candidate that was shown for the same request. */
+const shownScore = (state: ScorerState, turn: TurnState): ScoreState | undefined => {
+  const shown = shownOf(state.turns.sessions.get(turn.session), turn)
+  return shown && scoreOf(state, shown.turn)
+}
+
 const putBack = (state: ScorerState, { turn }: TurnState): void => {
   state.work.delete(turn)
   lookAt(state, turn)
@@ -189,7 +197,11 @@ export const judged = (
   const capped = withCap(state, turn.policy, agreed, now, duplicates)
   const before = scoreOf(state, request.turn)
   // A turn that counts already is counted once.
-  const result = before ? capped : withAskers(state, turn, capped, now, askedAlone)
+  const result = before
+    ? capped
+    : turn.shown
+      ? withAskers(state, turn, capped, now, askedAlone)
+      : asShown(capped, shownScore(state, turn))
   const { reward, judge, hint, verdicts } = result
   const rank = request.feedback ? rankOf(request.feedback) : null
   if (reward === null || judge === null)
