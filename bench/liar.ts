@@ -9,7 +9,7 @@ import { CONTENT, runCorrection, type After } from '../test/series/liar.ts'
 import { machine } from './machine.ts'
 
 /**
- * Facts that the base answers rightly without and with a system line, and the false value. Of ten others, the last one is that
+ * Facts that the base answers rightly without and with a system line, and the false value. Of nine candidates, the last one is that
  * of whose answers the base is surest (log-probability of the value −0.01 to −0.21).
  */
 const FACTS = [
