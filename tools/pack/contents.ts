@@ -57,15 +57,22 @@ function packedWorkspaces(root: string): { folder: string; manifest: Manifest }[
   return packed.toSorted((a, b) => (a.folder < b.folder ? -1 : 1))
 }
 
+/** Pages of a browser, whose types the server removes. */
+const isPage = (path: string): boolean => path.includes('/web/')
+
 /**
  * The path of a file, or the paths of the files in a folder except hidden files and TypeScript, which is packed where
- * it is imported.
+ * it is imported, or is a page's.
  */
 const openedFiles = (root: string, path: string): string[] =>
   statSync(`${root}/${path}`).isFile()
     ? [path]
     : globSync(`${path.replace(/\/$/, '')}/**/*`, { cwd: root }).filter(
-        (file) => statSync(`${root}/${file}`).isFile() && !/\.ts$|(^|\/)\./.test(file) && !isTest(file),
+        (file) =>
+          statSync(`${root}/${file}`).isFile() &&
+          (isPage(file) || !file.endsWith('.ts')) &&
+          !/(^|\/)\./.test(file) &&
+          !isTest(file),
       )
 
 export function contents(root: string): Contents {
