@@ -200,7 +200,10 @@ export type StepSettings = {
   /** A turn whose geometric mean ratio is outside [1/x, x] is masked. */
   sequenceMask: number
   opdWeight: number
-  /** Part of the distillation that is forward KL (loss.ts), 0…1; absent: 0, the reverse KL alone. */
+  /**
+   * Part of the distillation that is forward KL (loss.ts), 0…1; absent: 0, the reverse KL alone. Without effect under
+   * `sampledTokens`.
+   */
   opdForward?: number
   klWeight: number
   /** The KL weight is scaled by min(1, mean |advantage| / klFullAtAdvantage). */

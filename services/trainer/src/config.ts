@@ -35,7 +35,9 @@ const step = z.object({
     .min(0)
     .max(1)
     .default(0)
-    .describe('part of the distillation that is forward KL, from the teacher to the policy; the rest is reverse KL'),
+    .describe(
+      'part of the distillation that is forward KL, from the teacher to the policy; the rest is reverse KL; without effect under sampledTokens',
+    ),
   klWeight: z.number().nonnegative().default(0.03).describe('weight of the KL to the base'),
   klFullAtAdvantage: z
     .number()
