@@ -162,6 +162,11 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
       learns ? openModel(config.model) : Promise.resolve(null),
       (config.remote ? openRemote(config.remote, { logLine: hooks.logLine, ...abortable }) : startEmbedded()).then(
         (started): Serving => stopLater(started, ({ engine }) => engine.close()),
+        (error: unknown) => {
+          // The gate of the services waits for the same engine, and would wait without end.
+          void services.stop().catch(() => undefined)
+          throw error
+        },
       ),
       unlessAborted(hooks.signal, services, services.loaded),
       config.database === false
