@@ -4,7 +4,8 @@ import { html, type Children, type View } from '../html.ts'
 
 const TODO: Readonly<Record<string, string>> = {
   unreachable: 'The page tries again as soon as the gateway answers.',
-  not_available: 'Without PostgreSQL, or DATABASE_URL at the gateway, there is no history here; Now, Compare and Talk work.',
+  not_available:
+    'Without PostgreSQL, or DATABASE_URL at the gateway, there is no history here; Now, Compare and Talk work.',
   postgres_failed: 'The read model is away. Serving and learning go on without it; `instar doctor` says what it lacks.',
   missing_scope: 'Ask the operator for a key with this scope, or open a session with `instar open`.',
   invalid_api_key: 'The session has ended. Run `instar open`, or sign in with an API key.',
