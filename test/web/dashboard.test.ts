@@ -35,6 +35,7 @@ const watch = (one: Page): Page => {
   return one
 }
 
+/** The answer's body, and the id of its turn. */
 const post = async (route: string, body: unknown): Promise<Record<string, unknown>> => {
   const response = await fetch(`${started.ready.url}${route}`, {
     method: 'POST',
@@ -42,7 +43,8 @@ const post = async (route: string, body: unknown): Promise<Record<string, unknow
     body: JSON.stringify(body),
   })
   assert.ok(response.ok, `${route} ${response.status}`)
-  return (await response.json()) as Record<string, unknown>
+  const turn = response.headers.get('x-instar-turn-id')
+  return { ...((await response.json()) as Record<string, unknown>), turn }
 }
 
 /** Sixteen scored turns of a person, so that an update follows. */
@@ -58,6 +60,11 @@ const converse = async (user: string): Promise<void> => {
   }
 }
 
+/** Asks until the read model has the turn: a page that is opened then shows it. */
+const projected = async (turn: string): Promise<void> => {
+  while (!(await fetch(`${started.ready.url}/v1/dashboard/turns/${turn}`)).ok);
+}
+
 const open = async (address: string): Promise<void> => {
   await page.goto(`${started.ready.url}/#${address}`)
   await page.locator('h1').first().waitFor()
@@ -68,7 +75,7 @@ before(async () => {
   started = await up(path.join(folder, 'data'))
   browser = await launch()
   context = await browser.newContext({ viewport: { width: 1280, height: 900 } })
-  context.setDefaultTimeout(120_000)
+  context.setDefaultTimeout(20_000)
   page = watch(await context.newPage())
 })
 after(async () => {
@@ -95,7 +102,7 @@ test('before the first turn the page says how to connect, and its chat makes the
 })
 
 test('texts of people are text on every page', async () => {
-  await post('/v1/chat/completions', {
+  const { turn } = await post('/v1/chat/completions', {
     model: 'policy',
     user: HOSTILE,
     tools: [{ type: 'function', function: { name: 'look', parameters: { type: 'object' } } }],
@@ -104,6 +111,7 @@ test('texts of people are text on every page', async () => {
       { role: 'user', content: HOSTILE },
     ],
   })
+  await projected(String(turn))
   await open('/sessions')
   await page.locator('tbody tr a').first().waitFor()
   await page.locator('tbody tr a').first().click()

@@ -23,6 +23,7 @@ import { RunningFeedback } from './capture/running-feedback.ts'
 import { createCompatRoutes } from './compat/index.ts'
 import { addDashboard } from './dashboard/routes.ts'
 import { dashboardPorts } from './dashboard/ports.ts'
+import { MOST_LOGPROBS } from './dashboard/turn-view.ts'
 import { createServer } from './receive/http.ts'
 import { createKeyring } from './receive/keyring.ts'
 import { openSnapshot } from './session/snapshot.ts'
@@ -74,7 +75,10 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const recentRequests = new RecentRequests()
   const idle = new IdleQueue(
     { running, monotonic, meter },
-    { most: { judgement: config.maxJudgements, candidates: MOST_JOBS }, besideMs: config.besideMs },
+    {
+      most: { judgement: config.maxJudgements, candidates: MOST_JOBS, logprobs: MOST_LOGPROBS },
+      besideMs: config.besideMs,
+    },
   )
   const background = new Background(
     { engine, capture, pool, idle, meter, now, random },

@@ -80,8 +80,8 @@ export const GATEWAY_METRICS = {
   instar_work_beside_requests_total: {
     type: 'counter',
     of: 'gateway',
-    help: 'Judgements and groups of background candidates (one candidate at a time) that began beside requests, since the model was not idle for `besideMs`.',
-    labels: { work: ['judgement', 'candidates'] },
+    help: 'Judgements, groups of background candidates (one candidate at a time) and log-probs for the dashboard that began beside requests, since the model was not idle for `besideMs`.',
+    labels: { work: ['judgement', 'candidates', 'logprobs'] },
   },
   instar_turns_total: {
     type: 'counter',

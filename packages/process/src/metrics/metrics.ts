@@ -21,6 +21,8 @@ export type Metrics = {
   join(values: () => Promise<MetricValues>): void
   /** The metrics of this thread without those of the process, for `join` in another thread. */
   values(): Promise<MetricValues>
+  /** `values` of this thread and of the joined one. */
+  allValues(): Promise<MetricValues>
   /** All metrics in the text format. */
   text(): Promise<string>
 }
@@ -130,6 +132,13 @@ export const createMetrics = (): Metrics => {
     for (const [name, all] of read) update(name, all)
   }
 
+  /** The metrics of this thread and of the joined one. */
+  const aggregated = async (): Promise<Registry> => {
+    await readAll()
+    const others = otherThread ? await withTimeout(otherThread(), []) : []
+    return others.length > 0 ? AggregatorRegistry.aggregate([await registry.getMetricsAsJSON(), others]) : registry
+  }
+
   return {
     count: (name, labels, by = 1) => counters(name).inc(labelsOf(name, labels), by),
     observe: (name, labels, value) => histograms(name).observe(labelsOf(name, labels), value),
@@ -143,12 +152,11 @@ export const createMetrics = (): Metrics => {
       await readAll()
       return registry.getMetricsAsJSON()
     },
+    async allValues() {
+      return (await aggregated()).getMetricsAsJSON()
+    },
     async text() {
-      await readAll()
-      const others = otherThread ? await withTimeout(otherThread(), []) : []
-      const all =
-        others.length > 0 ? AggregatorRegistry.aggregate([await registry.getMetricsAsJSON(), others]) : registry
-      return `${await all.metrics()}${await processRegistry().metrics()}`
+      return `${await (await aggregated()).metrics()}${await processRegistry().metrics()}`
     },
   }
 }
@@ -160,6 +168,7 @@ export const NO_METRICS: Metrics = {
   read: () => undefined,
   join: () => undefined,
   values: () => Promise.resolve([]),
+  allValues: () => Promise.resolve([]),
   text: () => Promise.resolve(''),
 }
 

@@ -1,6 +1,7 @@
 /**
- * The statements of the dashboard on the read model. Each reads at most a page, by an index; those that aggregate a whole
- * table (`metrics`, `rewardsOverTime`, `counts`) are for `Cached`. `policy` is always the first parameter.
+ * The statements of the dashboard on the read model. Each returns at most a page. A page of sessions is read from the newest
+ * on by an index; a filter that few sessions meet reads further, until the statement's time limit. Those that aggregate a
+ * whole table (`metrics`, `rewardsOverTime`, `counts`) are for `Cached`. `policy` is always the first parameter.
  */
 
 export type Query = { sql: string; values: readonly unknown[] }

@@ -1,5 +1,5 @@
 /** What the pipeline does now: the gateway's status, and the gauges of the services of this process. */
-import type { Metrics } from '@instar/process'
+import type { Metrics, MetricValues } from '@instar/process'
 import { statusOf, type GatewayState } from '../admin/core/report.ts'
 
 /** Gauges and counters that the page shows. Those of services in other processes are absent. */
@@ -29,22 +29,18 @@ const SHOWN = new Set([
 
 export type Gauge = { labels: Record<string, string>; value: number }
 
-const LINE = /^(instar_\w+)(?:\{([^}]*)\})? (\S+)/
-const LABEL = /(\w+)="((?:[^"\\]|\\.)*)"/g
-
-/** The values of `SHOWN` in Prometheus's text format, without those that are 0. */
-export const gaugesIn = (text: string): Record<string, Gauge[]> => {
-  const gauges: Record<string, Gauge[]> = {}
-  for (const line of text.split('\n')) {
-    const match = LINE.exec(line)
-    if (!match || !SHOWN.has(match[1]!)) continue
-    const value = Number(match[3])
-    if (!Number.isFinite(value) || value === 0) continue
-    const labels = Object.fromEntries([...(match[2] ?? '').matchAll(LABEL)].map(([, name, said]) => [name!, said!]))
-    ;(gauges[match[1]!] ??= []).push({ labels, value })
-  }
-  return gauges
-}
+/** The values of `SHOWN` by metric, without those that are 0. */
+const gaugesIn = (metrics: MetricValues): Record<string, Gauge[]> =>
+  Object.fromEntries(
+    metrics
+      .filter(({ name }) => SHOWN.has(name))
+      .map(({ name, values }) => [
+        name,
+        values
+          .filter(({ value }) => value !== 0)
+          .map(({ labels, value }): Gauge => ({ labels: labels as Record<string, string>, value })),
+      ]),
+  )
 
 export const nowOf = async (state: GatewayState, metrics: Metrics, now: number) => ({
   at: new Date(now).toISOString(),
@@ -53,5 +49,5 @@ export const nowOf = async (state: GatewayState, metrics: Metrics, now: number) 
   rejections_in_a_row: state.line.rejectionsInARow,
   started_at: state.line.started ? new Date(state.line.started.at).toISOString() : null,
   base: state.line.started?.base ?? null,
-  gauges: gaugesIn(await metrics.text()),
+  gauges: gaugesIn(await metrics.allValues()),
 })

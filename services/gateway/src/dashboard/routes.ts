@@ -61,7 +61,7 @@ export const addDashboard = (
   const live = new Live({ read: ports.status, everyMs: LIVE_MS, pingMs, stalledMs })
   addAssets(server)
 
-  /** Throws `postgres_failed`. */
+  /** Throws `not_available`. */
   const data = (): ReadModel => {
     if (ports.readModel) return ports.readModel
     throw new InstarError('not_available', 'This gateway has no database to read from (DATABASE_URL).')
@@ -167,7 +167,8 @@ export const addDashboard = (
     return reply
       .headers({
         'cache-control': 'no-store',
-        'set-cookie': setCookie(cookie, SESSION_MS / 1000, request.protocol === 'https'),
+        // TLS ends in front of the gateway, so the page's own address tells.
+        'set-cookie': setCookie(cookie, SESSION_MS / 1000, one(request.headers.origin)?.startsWith('https:') ?? false),
       })
       .send({ csrf: csrfOf(entrance.cookieSecret, cookie) })
   })

@@ -1,6 +1,6 @@
 /** A turn as the log has it: its messages, its answer token by token, and its log-probs under any version. */
 import { dialectOf, parseJson, type Message } from '@instar/dialects'
-import { InstarError, type Written } from '@instar/events'
+import { InstarError, readWritten, type Written } from '@instar/events'
 import type { TurnReader } from '@instar/log'
 import type { Model, ServingEngine } from '@instar/engine/port'
 import type { IdleQueue } from '../generate/idle-queue.ts'
@@ -12,6 +12,8 @@ type TextPorts = { reader: TurnReader; model: Model; engine: ServingEngine }
 export const LONGEST_TEXT = 20_000
 /** Messages of a turn, the newest. */
 const MOST_MESSAGES = 50
+/** Requests for log-probs that wait for the model to be idle, with the one that runs. */
+export const MOST_LOGPROBS = 8
 /** Tokens of an answer. */
 const MOST_TOKENS = 4_096
 
@@ -31,9 +33,10 @@ export const shortened = (text: string, most = LONGEST_TEXT): ShownText => {
 }
 
 const writtenText = (written: Written): string =>
-  written.keyId === null ? Buffer.from(written.bytes).toString('utf8') : `(encrypted with ${written.keyId})`
+  written.keyId === null ? readWritten(written) : `(encrypted with ${written.keyId})`
 
-const contentText = (content: unknown): string => {
+/** As `contentText` of packages/events, with a mark for each part that is no text. */
+const shownContent = (content: unknown): string => {
   if (typeof content === 'string') return content
   if (content === null || content === undefined) return ''
   if (!Array.isArray(content)) return JSON.stringify(content)
@@ -50,7 +53,7 @@ const shownMessage = (message: Message): ShownMessage => {
   return {
     role: message.role,
     name: typeof message['name'] === 'string' ? message['name'] : null,
-    content: shortened(contentText(message.content)),
+    content: shortened(shownContent(message.content)),
     calls: calls.slice(0, 20).map((call) => {
       const { name, arguments: input } = ((call as { function?: unknown }).function ?? {}) as Record<string, unknown>
       return {
@@ -101,7 +104,7 @@ export const turnTokens = async ({ reader, model }: TextPorts, id: string) => {
 
 /**
  * Log-probs of the recorded answer under a version, at the recorded temperature, with the most likely tokens where the
- * engine tells them. Waits until the model is idle, as judgements do. Throws `not_available`, `unknown_version`.
+ * engine tells them. Waits until the model is idle. Throws `not_available`, `unknown_version`.
  */
 export const turnLogprobs = async (
   { reader, model, engine, pool, idle }: TextPorts & { pool: Pool; idle: IdleQueue },
@@ -118,7 +121,7 @@ export const turnLogprobs = async (
     completion: record.ids.slice(0, MOST_TOKENS),
     temperature: record.sampling.temperature === 0 ? 1 : record.sampling.temperature,
   }
-  return idle.run('judgement', gone, async (signal) => {
+  return idle.run('logprobs', gone, async (signal) => {
     const lease = await pool.lease(version)
     try {
       const scored = engine.scoreWithTop

@@ -15,7 +15,7 @@ const busy = (): {
   const meter = { idle: () => undefined, beside: () => undefined }
   const queue = new IdleQueue(
     { running, monotonic: () => now, meter },
-    { most: { judgement: 8, candidates: 8 }, besideMs: 1000 },
+    { most: { judgement: 8, candidates: 8, logprobs: 1 }, besideMs: 1000 },
   )
   return {
     queue,

@@ -1,12 +1,12 @@
 /**
- * Work for which the model has time while no client's request runs: judgements of the operator and background
- * candidates. A client's request interrupts what runs, which starts again from its beginning once the model is idle; the
+ * Work for which the model has time while no client's request runs: judgements of the operator, background candidates and
+ * log-probs that a page of the dashboard shows. A client's request interrupts what runs, which starts again from its beginning once the model is idle; the
  * oldest goes first. Where requests never pause, one work at a time runs beside them, so that none waits for ever.
  */
 import { InstarError } from '@instar/events'
 import type { Running } from './running.ts'
 
-export type IdleWork = 'judgement' | 'candidates'
+export type IdleWork = 'judgement' | 'candidates' | 'logprobs'
 /** `interrupted` counts each interruption; each work ends with one of the others. */
 export type IdleOutcome = 'done' | 'failed' | 'given_up' | 'refused' | 'interrupted'
 
@@ -36,7 +36,7 @@ type Held = {
 }
 
 /** Works of a kind that run at a time; one of candidates is a whole group. */
-const AT_ONCE: Readonly<Record<IdleWork, number>> = { judgement: 4, candidates: 1 }
+const AT_ONCE: Readonly<Record<IdleWork, number>> = { judgement: 4, candidates: 1, logprobs: 1 }
 
 export class IdleQueue {
   private readonly ports: IdlePorts
@@ -70,10 +70,7 @@ export class IdleQueue {
     const { meter, monotonic } = this.ports
     if (this.size(work) >= this.settings.most[work]) {
       meter.idle(work, 'refused')
-      throw new InstarError(
-        'overloaded',
-        `Too many ${work === 'judgement' ? 'judgements' : 'candidates'} wait for the model.`,
-      )
+      throw new InstarError('overloaded', `Too many ${work === 'judgement' ? 'judgements' : work} wait for the model.`)
     }
     const one: Held = { work, since: monotonic(), start: null, interrupted: null, beside: false }
     this.held.push(one)

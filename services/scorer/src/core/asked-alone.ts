@@ -12,6 +12,7 @@
 import { derivedId, type JudgeVerdict, type ScoresEvent, type TurnState } from '@instar/events'
 import { wordsOf } from './claims.ts'
 import type { Evidence, Judged } from './judgement.ts'
+import { countAdded } from './policy-bound.ts'
 import { MOST_READ } from './reactions/text.ts'
 
 /** One score: digests of its subject and of its API key. */
@@ -179,37 +180,12 @@ export const foldAsked = (
     subject: withNewest(newest.subject, subject, at),
     key: key === null ? newest.key : withNewest(newest.key, key, at),
   })
-  const counts = countsOf(questions)
+  const added = countAdded(questions, policy, MOST_ASKED)
   const name = nameOf(policy, question)
   const before = questions.get(name)
   questions.set(name, { at: offset, scores: [...(before?.scores ?? []), { at, subject, key }].slice(-MOST_SCORES) })
-  if (before) return
-  const own = (counts.get(policy) ?? 0) + 1
-  counts.set(policy, own > MOST_ASKED ? own - forgetOldest(questions, policy) : own)
-}
-
-/** Questions by policy, so that the table is not counted for each score. Only `foldAsked` changes a table. */
-const countsByTable = new WeakMap<AskedTable, Map<string, number>>()
-
-const countsOf = (table: AskedTable): Map<string, number> => {
-  let counts = countsByTable.get(table)
-  if (!counts) {
-    countsByTable.set(table, (counts = new Map()))
-    for (const [name] of table) {
-      const policy = name.slice(0, name.lastIndexOf(' '))
-      counts.set(policy, (counts.get(policy) ?? 0) + 1)
-    }
-  }
-  return counts
+  if (!before) added()
 }
 
 const withNewest = (newest: Newest, digested: string, at: number): Newest =>
   [[digested, at] as const, ...newest.filter(([one]) => one !== digested)].slice(0, 2)
-
-/** Returns how many were forgotten. */
-const forgetOldest = (table: AskedTable, policy: string): number => {
-  const own = [...table].filter(([name]) => name.startsWith(`${policy} `))
-  own.sort(([, a], [, b]) => a.at - b.at)
-  for (const [name] of own.slice(0, MOST_ASKED / 4)) table.delete(name)
-  return MOST_ASKED / 4
-}

@@ -6,6 +6,7 @@
  * The `note` of that verdict is the stored form of the digest, 16 hexadecimal digits and nothing else: a verdict has no
  * other field for it, and a published record schema cannot be changed. `seenVerdict` writes it and `seenIn` reads it.
  */
+import { countAdded } from './policy-bound.ts'
 import { derivedId, type JudgeVerdict, type ScoresEvent } from '@instar/events'
 import type { Evidence, Judged } from './judgement.ts'
 
@@ -89,34 +90,9 @@ export const foldSeen = (
 ): void => {
   const same = seenIn(event.verdicts)
   if (same === undefined) return
-  const counts = countsOf(table)
+  const added = countAdded(table, event.policy, MOST_SEEN)
   const name = seenName(event.policy, same)
   const before = table.get(name)
   table.set(name, { at: offset, times: [...(before?.times ?? []), event.at].slice(-MOST_TIMES) })
-  if (before) return
-  const own = (counts.get(event.policy) ?? 0) + 1
-  counts.set(event.policy, own > MOST_SEEN ? own - forgetOldest(table, event.policy) : own)
-}
-
-/** Digests by policy, so that the table is not counted for each score. Only `foldSeen` changes a table. */
-const countsByTable = new WeakMap<SeenTable, Map<string, number>>()
-
-const countsOf = (table: SeenTable): Map<string, number> => {
-  let counts = countsByTable.get(table)
-  if (!counts) {
-    countsByTable.set(table, (counts = new Map()))
-    for (const [name] of table) {
-      const policy = name.slice(0, name.lastIndexOf(' '))
-      counts.set(policy, (counts.get(policy) ?? 0) + 1)
-    }
-  }
-  return counts
-}
-
-/** Returns how many were forgotten. */
-const forgetOldest = (table: SeenTable, policy: string): number => {
-  const own = [...table].filter(([name]) => name.startsWith(`${policy} `))
-  own.sort(([, a], [, b]) => a.at - b.at)
-  for (const [name] of own.slice(0, MOST_SEEN / 4)) table.delete(name)
-  return MOST_SEEN / 4
+  if (!before) added()
 }

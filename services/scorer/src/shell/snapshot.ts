@@ -12,6 +12,7 @@ export const snapshotVersion = (): string =>
       '../core/asked-alone.ts',
       '../core/claims.ts',
       '../core/duplicates.ts',
+      '../core/policy-bound.ts',
       '../core/need.ts',
       '../core/idle.ts',
       './snapshot.ts',
