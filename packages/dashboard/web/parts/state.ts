@@ -2,7 +2,7 @@
 import type { ApiError, Loaded } from '../api.ts'
 import { html, type Children, type View } from '../html.ts'
 
-const TODO: Readonly<Record<string, string>> = {
+const WHAT_TO_DO: Readonly<Record<string, string>> = {
   unreachable: 'The page tries again as soon as the gateway answers.',
   not_available:
     'Without PostgreSQL, or DATABASE_URL at the gateway, there is no history here; Now, Compare and Talk work.',
@@ -15,7 +15,7 @@ const TODO: Readonly<Record<string, string>> = {
 export const ErrorNote = ({ error, retry }: { error: ApiError; retry?: () => void }): View => html`
   <div class="note error" role="alert">
     <strong>${error.message}</strong> <span class="quiet">${error.code}</span>
-    ${TODO[error.code] ? html`<p>${TODO[error.code]}</p>` : null}
+    ${WHAT_TO_DO[error.code] ? html`<p>${WHAT_TO_DO[error.code]}</p>` : null}
     ${retry ? html`<button onClick=${retry}>Try again</button>` : null}
   </div>
 `
