@@ -36,6 +36,7 @@ const welcome = (config: Config, pipeline: Pipeline, { head, frozen }: HeadState
 Instar is running. Version ${head} of the policy serves${frozen ? '; learning is frozen (`instar thaw` resumes it)' : ''}.
 
   gateway  ${pipeline.url}/v1   (any OpenAI client; model: policy)
+  pages    ${pipeline.url}/   (in a browser; \`npx instar open\` for a link that may also act)
   engine   ${pipeline.serving}${learningLine(pipeline)}
   model    ${modelText(config, pipeline)}
   data     ${config.data}
