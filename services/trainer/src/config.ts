@@ -15,7 +15,9 @@ const step = z.object({
     .positive()
     .max(MAX_ITEMS)
     .default(1)
-    .describe('Adam steps of an epoch, each on a part of the batch; at most one per forward and backward pass'),
+    .describe(
+      'Adam steps of an epoch, each on a part of the batch; at most one per forward and backward pass; on a training server an epoch has one step',
+    ),
   beta1: z.number().min(0).lt(1).default(0.9).describe('of Adam'),
   beta2: z.number().min(0).lt(1).default(0.95).describe('of Adam'),
   adamEpsilon: z
