@@ -23,7 +23,7 @@ const QUICK_MS = 1000
 const FIRST_WAIT_MS = 250
 const LONGEST_QUICK_WAIT_MS = 5000
 /** As the SDK waits after refused connections. */
-const LONGEST_WAIT_MS = 30_000
+export const LONGEST_WAIT_MS = 30_000
 /** A proxy may answer 400 in place of the server, without the server's message. */
 const REFUSED_MAX = 3
 const RESUBMITTED_MAX = 3
@@ -39,7 +39,7 @@ const again = (polled: Polled, polling: Polling): Next => {
 
 const fault = (polled: Polled, polling: Polling): Next => ({
   do: 'poll',
-  waitMs: Math.max(backOffMs(polling.faults), Math.min(polled.retryAfterMs ?? 0, LONGEST_WAIT_MS)),
+  waitMs: Math.max(backOffMs(polling.faults), polled.retryAfterMs ?? 0),
   polling: { ...polling, faults: polling.faults + 1 },
 })
 

@@ -4,11 +4,12 @@
  */
 import { Pool, request as requestOnce, type Dispatcher } from 'undici'
 import { InstarError } from '@instar/events/errors'
+import { LONGEST_WAIT_MS } from '../core/polling.ts'
 
 /** Milliseconds; each for a whole response. `pollMs`: of `retrieve_future`, which the server holds (SkyRL: 300 s). */
 export type HttpLimits = { connectMs: number; answerMs: number; pollMs: number; archiveMs: number }
 
-/** `retryAfterMs`: of the header Retry-After. `location`: of a redirect. */
+/** `retryAfterMs`: of the header Retry-After, at most LONGEST_WAIT_MS. `location`: of a redirect. */
 export type HttpResponse = {
   status: number
   contentType: string
@@ -133,7 +134,7 @@ export class TinkerHttp {
         status: statusCode,
         contentType: one('content-type') ?? '',
         location: one('location'),
-        retryAfterMs: Number.isFinite(seconds) && seconds >= 0 ? 1000 * seconds : null,
+        retryAfterMs: seconds >= 0 ? Math.min(1000 * seconds, LONGEST_WAIT_MS) : null,
         bytes,
       }
     } catch (error) {
