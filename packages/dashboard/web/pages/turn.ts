@@ -110,7 +110,7 @@ export const TurnPage = ({ params }: PageProps): View => {
   const session = useContext(SessionContext)
   const whole = useData<Whole>(`turns/${encodeURIComponent(id)}`)
   return html`
-    <${Await} from=${whole} of=${({ turn, group }: Whole) => html`
+    <${Await} from=${whole} title=${`Turn ${shortId(id)}`} of=${({ turn, group }: Whole) => html`
       <p><a href="#/sessions">Sessions</a> › <a href=${`#/sessions/${encodeURIComponent(turn.session_id)}`}>session <code>${shortId(turn.session_id)}</code></a></p>
       <h1>Turn <code>${shortId(id)}</code></h1>
       <dl class="facts">

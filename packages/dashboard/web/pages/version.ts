@@ -44,7 +44,7 @@ export const VersionPage = ({ params, query }: PageProps): View => {
   const [action, setAction] = useState<Action | null>(null)
   return html`
     <p><a href="#/versions">Versions</a></p>
-    <${Await} from=${whole} of=${({ version: row, limits, turns }: Whole) => {
+    <${Await} from=${whole} title=${`Version ${version}`} of=${({ version: row, limits, turns }: Whole) => {
       const other = Number(query.get('with') ?? row.parent ?? -1)
       const beside = lineage.data?.versions.find((one) => one.version === other) ?? null
       const gate = row.gate_figures ?? {}

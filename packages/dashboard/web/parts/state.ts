@@ -22,10 +22,13 @@ export const ErrorNote = ({ error, retry }: { error: ApiError; retry?: () => voi
 
 export const Empty = ({ children }: { children?: Children }): View => html`<p class="note quiet">${children}</p>`
 
-/** Shows the data with `of`; the last data stays while the next is read, and beside an error. */
-export function Await<T>({ from, of }: { from: Loaded<T>; of: (data: T) => Children }): View {
+type AwaitProps<T> = { from: Loaded<T>; of: (data: T) => Children; title?: string }
+
+/** Shows the data with `of`; the last data stays while the next is read, and beside an error. `title` heads what has no data. */
+export function Await<T>({ from, of, title }: AwaitProps<T>): View {
   if (from.data !== null)
     return html`${from.error ? html`<${ErrorNote} error=${from.error} retry=${from.reload} />` : null}${of(from.data)}`
-  if (from.error) return html`<${ErrorNote} error=${from.error} retry=${from.reload} />`
-  return html`<p class="note quiet" aria-busy="true">Loading…</p>`
+  const heading = title ? html`<h1>${title}</h1>` : null
+  if (from.error) return html`${heading}<${ErrorNote} error=${from.error} retry=${from.reload} />`
+  return html`${heading}<p class="note quiet" aria-busy="true">Loading…</p>`
 }

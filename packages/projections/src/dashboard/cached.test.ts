@@ -62,3 +62,26 @@ test('without stale values a caller waits for the next one', async () => {
   now = 10
   assert.deepEqual(await Promise.all([cached.get(), cached.get()]), [2, 2])
 })
+
+test('a value that a caller refuses is computed again, also when an older computation is under way', async () => {
+  let count = 0
+  const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const cached = new Cached(
+    async () => {
+      const number = (count += 1)
+      await gates[number - 1]!.promise
+      return number
+    },
+    10,
+    () => 0,
+  )
+  const first = cached.get()
+  const refused = cached.get((value) => value >= 2)
+  gates[0]!.resolve()
+  assert.equal(await first, 1)
+  gates[1]!.resolve()
+  assert.equal(await refused, 2)
+  assert.equal(await cached.get(), 2)
+  gates[2]!.resolve()
+  assert.equal(await cached.get((value) => value >= 4), 3, 'computed once, not until it is accepted')
+})

@@ -1,6 +1,6 @@
 /**
  * A value that is computed at most once at a time and is up to `ageMs` old. If `stale` is set, callers get an older value at
- * once while the next is computed; without it they wait for that one.
+ * once while the next is computed; without it they wait for that one. A value that a caller refuses is computed again.
  */
 export class Cached<T> {
   private readonly compute: () => Promise<T>
@@ -18,13 +18,21 @@ export class Cached<T> {
     this.stale = stale
   }
 
-  /** Rejects as `compute`, if there is no value younger than ten times `ageMs`. */
-  async get(): Promise<T> {
+  /**
+   * Waits for a newer value if `accept` refuses the present one, and for one more if a computation that had begun before
+   * gives another that it refuses. Rejects as `compute`, if there is no value younger than ten times `ageMs` to give.
+   */
+  async get(accept: (value: T) => boolean = () => true): Promise<T> {
     const { value } = this
     const age = value ? this.monotonic() - value.at : Infinity
-    if (value && age < this.ageMs) return value.of
+    const accepted = value !== null && accept(value.of)
+    if (accepted && age < this.ageMs) return value.of
+    const begun = this.running !== null
     const next = (this.running ??= this.refresh())
-    if (!value || !this.stale || age > 10 * this.ageMs) return next
+    if (!accepted || !this.stale || age > 10 * this.ageMs) {
+      const of = await next
+      return begun && !accept(of) ? (this.running ??= this.refresh()) : of
+    }
     next.catch(() => undefined)
     return value.of
   }

@@ -71,3 +71,25 @@ test('the read model answers each page of the dashboard', { timeout: 60_000 }, a
   const learning = await model.learning()
   assert.ok(learning.hours.length > 0 && learning.rewards.length > 0)
 })
+
+test('a version that the lineage shows is among the versions at once', { timeout: 60_000 }, async (t) => {
+  using folder = temporaryFolder()
+  const postgres = await startPostgres({ folder: folder.path })
+  t.after(() => postgres.stop())
+  const { events } = smallHistory()
+  const log = openMemoryLog()
+  const published = events.findIndex((event) => event.type === 'VersionPublished' && event.number === 2)
+  await log.append(records(events.slice(0, published)))
+  const projections = startProjections({ log, connection: postgres.owner })
+  t.after(() => projections.stop())
+  await projections.caughtUp()
+  let now = 0
+  const model = openReadModel(postgres.reader, 'policy', () => now)
+  t.after(() => model.close())
+  const before = await model.versions()
+  await log.append(records(events.slice(published)))
+  await projections.caughtUp()
+  assert.equal((await model.versions()).length, before.length, 'the lineage is up to a second old')
+  now = 1_000
+  assert.equal((await model.versions()).length, before.length + 1)
+})

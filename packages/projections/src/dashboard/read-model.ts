@@ -13,7 +13,7 @@ export type Page = { rows: Rows; next: queries.Cursor | null }
 
 /** Each method throws `postgres_failed`. */
 export type ReadModel = {
-  /** Versions with their metrics, newest first. At most `METRICS_MS` old, as `learning`. */
+  /** Versions with their metrics, newest first: of the present head and lineage; counts at most `METRICS_MS` old. */
   versions(): Promise<Rows>
   /** Updates, moves of the head and freezes, newest first. */
   lineage(): Promise<{ updates: Rows; moves: Rows; freezes: Rows }>
@@ -23,6 +23,7 @@ export type ReadModel = {
   sessionTurns(id: string, after: queries.Cursor | null): Promise<Page>
   turn(id: string): Promise<QueryRow | null>
   group(session: string, id: string): Promise<Rows>
+  /** At most `METRICS_MS` old. */
   learning(): Promise<Record<'hours' | 'days' | 'judges' | 'reasons' | 'subjects' | 'dropped' | 'rewards', Rows>>
   close(): Promise<void>
 }
@@ -42,7 +43,13 @@ export const openReadModel = (login: ReaderLogin, policy: string, monotonic: () 
       next: found.length > size && last ? { at: String(last[at]), id: String(last[id]) } : null,
     }
   }
-  const versions = new Cached(() => rows(queries.metrics(policy)), METRICS_MS, monotonic)
+  /** The number of the newest move of the head; each version that is published moves it. */
+  const newest = (moves: Rows): number => Number(moves[0]?.['seq'] ?? -1)
+  const versions = new Cached(
+    async () => ({ move: newest(await rows(queries.moves(policy))), of: await rows(queries.metrics(policy)) }),
+    METRICS_MS,
+    monotonic,
+  )
   const lineage = new Cached(
     async () => ({
       updates: await rows(queries.updates(policy)),
@@ -68,7 +75,10 @@ export const openReadModel = (login: ReaderLogin, policy: string, monotonic: () 
     monotonic,
   )
   return {
-    versions: () => versions.get(),
+    versions: async () => {
+      const move = newest((await lineage.get()).moves)
+      return (await versions.get((value) => value.move >= move)).of
+    },
     lineage: () => lineage.get(),
     learning: () => learning.get(),
     batch: (version) => rows(queries.batchTurns(policy, version)),
