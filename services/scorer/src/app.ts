@@ -223,7 +223,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
       if (!request.feedback) return { ...settle([]), reason: 'unreadable' }
       evidence = { request: '', answer: '', calls: false, next: null }
     }
-    return judgeTurn(judges, request, evidence, signal)
+    return judgeTurn(judges, request, evidence, signal, config.reactions.wordings)
   }
 
   /** Judges at work are `concurrency`, or the backlog is empty. The same holds of feedback, for which no judge works. */

@@ -6,6 +6,7 @@ import { claimOf, praisedOf, valueOfHint } from '../core/claims.ts'
 import { askedOf } from '../core/asked-alone.ts'
 import { sameOf } from '../core/duplicates.ts'
 import { whyNoPraise } from '../core/guards.ts'
+import type { WordingSet } from '../core/hints.ts'
 import { settle, type Evidence, type Judged, type Judgement, type JudgeOpinion } from '../core/judgement.ts'
 import { reactionsId, readWords } from '../core/reactions/judge.ts'
 import { reactionModel } from './weights.ts'
@@ -30,7 +31,7 @@ const FEEDBACK_JUDGE = 'feedback'
 
 /**
  * Explicit feedback is the reward, unchanged; no judge is asked, and the comment and the user's next words are read for
- * a hint. Without feedback, the judges are asked in order until one returns a value. A judge that throws has no value
+ * a hint, in `wordings`. Without feedback, the judges are asked in order until one returns a value. A judge that throws has no value
  * and is marked as failed; it does not count as a reward of 0, because that would be trained on.
  */
 export const judgeTurn = async (
@@ -38,6 +39,7 @@ export const judgeTurn = async (
   request: Pick<JudgeRequest, 'feedback'>,
   evidence: Evidence,
   signal: AbortSignal,
+  wordings?: WordingSet,
 ): Promise<Judged> => {
   const claim = (value: string) => claimOf(value, evidence)
   if (request.feedback) {
@@ -45,11 +47,18 @@ export const judgeTurn = async (
     const words = [comment ?? '', evidence.shown === undefined ? (evidence.next?.user ?? '') : '']
       .filter((text) => text !== '')
       .join('\n')
-    const read = value < 0 && words !== '' ? readWords(reactionModel(), words, evidence) : null
+    const read = value < 0 && words !== '' ? readWords(reactionModel(), words, evidence, wordings) : null
     const reader: JudgeOpinion[] =
       read === null || read.hint === null
         ? []
-        : [{ judge: reactionsId(reactionModel(), { movedOn: null }), value: null, note: 'read for a hint', ...read }]
+        : [
+            {
+              judge: reactionsId(reactionModel(), { movedOn: null, wordings }),
+              value: null,
+              note: 'read for a hint',
+              ...read,
+            },
+          ]
     return withMatter(
       settle([{ judge: FEEDBACK_JUDGE, value, note: 'explicit', hint: null }, ...reader], claim),
       evidence,

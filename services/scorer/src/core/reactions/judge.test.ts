@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { reactionModel } from '../../shell/weights.ts'
 import { GENERAL_WORDINGS, WORDINGS } from '../hints.ts'
+import { judgeTurn } from '../../shell/judges.ts'
 import { hintOfWords, judgeReaction, reactionsId } from './judge.ts'
 import { featuresOf } from './features.ts'
 import { valueOf, WISHES, type Wish } from './model.ts'
@@ -135,6 +136,15 @@ test('the wordings of general models are another judge, with the same verdicts',
   const id = (settings: Parameters<typeof reactionsId>[1]): string => reactionsId(reactionModel(), settings)
   assert.equal(id({ movedOn: null, wordings: 'tiny' }), id({ movedOn: null }))
   assert.notEqual(id(general), id({ movedOn: null }))
+})
+
+test('a comment of explicit feedback has a hint in the wordings that are set', async () => {
+  const evidence = { request: REQUEST, answer: ANSWER, calls: false, next: null }
+  const feedback = { id: 'f', record: 'r', value: -1, at: 1, comment: 'Shorter, please.' }
+  const hintIn = async (...wordings: ['general'?]): Promise<string> =>
+    (await judgeTurn([], { feedback }, evidence, new AbortController().signal, ...wordings)).hint ?? ''
+  assert.ok(WORDINGS.shorter.includes(await hintIn()))
+  assert.ok(GENERAL_WORDINGS.shorter?.includes(await hintIn('general')))
 })
 
 test('a run of blanks is read as one', () => {

@@ -59,9 +59,10 @@ export const readWords = (
   model: ReactionModel,
   words: string,
   evidence: Pick<Evidence, 'turn' | 'request' | 'answer'>,
+  wordings?: WordingSet,
 ): Worded => {
   const reaction = { request: evidence.request, answer: evidence.answer, user: words, tools: '' }
-  return worded(model, reaction, readReaction(model, reaction), keyOf(evidence))
+  return worded(model, reaction, readReaction(model, reaction), keyOf(evidence), wordings)
 }
 
 /**
