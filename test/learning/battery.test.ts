@@ -17,7 +17,7 @@ import { createTrainer, trainerConfig } from '@instar/trainer'
 import { captured } from '../kit/scored-history.ts'
 import { SCRIPTED_MODEL, ScriptedLearner } from '../kit/scripted-learner.ts'
 
-type PublisherSettings = { battery?: { kept?: number; seconds?: number } }
+type PublisherSettings = { battery?: { kept?: number; seconds?: number }; maxTokens?: number; fixedSamples?: number }
 
 /** A prompt is the character codes of its last message. */
 const model = {
@@ -35,9 +35,12 @@ class Answers extends ScriptedLearner {
   /** Whether an adapter has forgotten what is asked. */
   lost: (n: number) => boolean = () => false
   readonly asked: { question: string; adapter: string | null; temperature: number }[] = []
+  /** Limits of sampled answers. */
+  readonly limits = new Set<number>()
 
   override async evaluate(request: EvaluateRequest): Promise<Evaluation> {
     const { adapter, sampling } = request
+    if (!request.limits) this.limits.add(sampling.maxTokens)
     const texts = request.prompts.map((prompt) => {
       const question = String.fromCharCode(...prompt)
       this.asked.push({ question, adapter, temperature: sampling.temperature })
@@ -103,6 +106,7 @@ const live = async (log: MemoryLog, probes: ProbeSet, settings: PublisherSetting
       onProgress: ({ phase, reason, figures }) => settle({ accepted: phase === 'published', reason, figures }),
     },
     publisherConfig.parse({
+      ...settings,
       thresholds: { klParent: 0.45, klBase: 1 },
       battery: { seconds: 1e6, ...settings.battery },
     }),
@@ -252,6 +256,23 @@ describe('the probes of a line', () => {
     assert.equal(life.learner.asked.filter(({ temperature }) => temperature === 0).length, 79)
     assert.equal(figures.content, 1)
     await life.stop()
+  })
+
+  test('a line is measured with the limits of its base, whatever the settings have become', async () => {
+    const log = openMemoryLog()
+    await (await live(log, setOf(200), { maxTokens: 16 })).stop()
+    const life = await live(log, setOf(200), { maxTokens: 256, fixedSamples: 1 })
+    assert.match(
+      life.said.at(-1)!,
+      /^WARNING: the gate measures this line .* gate.maxTokens 16 and gate.fixedSamples 32:/,
+    )
+    const { figures } = await life.verdict()
+    assert.deepEqual([...life.learner.limits], [16])
+    assert.equal(figures.tokens, (80 + 2 + 2) * 2, 'both fixed prompts')
+    await life.stop()
+    const verdict = (await recordsOf(log)).find((one) => one.type === 'VersionPublished')
+    assert.ok(verdict?.type === 'VersionPublished')
+    assert.deepEqual([verdict.limits?.['maxTokens'], verdict.limits?.['fixedSamples']], [16, 32])
   })
 
   test('too few are said at the start and at every restart', async () => {

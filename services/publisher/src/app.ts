@@ -17,6 +17,7 @@ import { probeShortage } from './core/battery.ts'
 import { decide, decidePromotion, lineStarted, unmeasurable, type Decision, type Measured } from './core/decide.ts'
 import { positiveTurns } from './core/evidence.ts'
 import type { Thresholds } from './core/gate.ts'
+import { extentChange, ofLine } from './core/line-extent.ts'
 import { evolve, initialState, type PublisherState } from './core/state.ts'
 import { promptShortage, type BaseProgress } from './shell/base.ts'
 import { evaluate, measureBase, probesOfLine } from './shell/evaluate.ts'
@@ -116,7 +117,6 @@ const recordedLimits = (
 
 export const createPublisher = (ports: PublisherPorts, config: PublisherConfig): Publisher => {
   const { policy } = config
-  const limits = recordedLimits(config, ports.evaluator.scoreOnEach !== undefined)
   const partition = partitionOf(policy, ports.log.partitions('weights'))
   const recorded = rowsOfRecords(ports.log)
   const trained: TrainedRows = async (candidate) =>
@@ -138,7 +138,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
         const request = promotions[0]
         if (request) return { do: 'promote', request }
         if (ports.promotionsOnly) return { do: 'wait', why: 'promotions' }
-        return decide(state, measured, limits, now, assigned(partition))
+        return decide(state, measured, ofPresentLine().limits, now, assigned(partition))
       },
     },
     async act(decision, { signal }) {
@@ -169,6 +169,16 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
     },
   })
   const { state } = publisher
+  let measuring: { started: LineStarted | null; config: PublisherConfig; limits: Thresholds & Settings } | null = null
+  /** The settings with which the present line is measured, and as its verdicts record them. */
+  const ofPresentLine = (): NonNullable<typeof measuring> => {
+    const { started } = weightLine(state.weights, policy)
+    if (measuring?.started !== started || measuring === null) {
+      const own = ofLine(config, started)
+      measuring = { started, config: own, limits: recordedLimits(own, ports.evaluator.scoreOnEach !== undefined) }
+    }
+    return measuring
+  }
   const reader = createTurnReader(ports.log, (turn) => state.turns.turns.get(turn))
   const record = recordPublisherMetrics(ports.metrics ?? NO_METRICS, () => ({
     policy,
@@ -179,7 +189,8 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
 
   const logShortage = (started: LineStarted): void => {
     const shortage = probeShortage(started, config.battery.minimum, probesOfLine(ports.probes, started).length)
-    for (const line of [shortage, promptShortage(ports.model, ports.probes, config)])
+    const own = ofLine(config, started)
+    for (const line of [shortage, promptShortage(ports.model, ports.probes, own), extentChange(config, started)])
       if (line !== '') ports.logLine?.(`WARNING: ${line}`)
   }
 
@@ -201,7 +212,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
     if (!head)
       throw new InstarError('internal', `the head of ${policy} is version ${line.head}, which is not on the log`)
     const positive = positiveTurns(state, config.positiveTurns)
-    const figures = await evaluate({ ...ports, trained, reader }, config, {
+    const figures = await evaluate({ ...ports, trained, reader }, ofPresentLine().config, {
       computed,
       sealed,
       head,
@@ -233,7 +244,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
       )
       return null
     }
-    const decision = decidePromotion(state, request.branch, request.measured, limits, ports.now())
+    const decision = decidePromotion(state, request.branch, request.measured, ofPresentLine().limits, ports.now())
     switch (decision.do) {
       case 'refuse': {
         const name = request.branch.slice(request.branch.indexOf('~') + 1)

@@ -6,6 +6,7 @@ import { adapterFromWeights } from '@instar/policy'
 import type { PublisherConfig } from '../config.ts'
 import { askedWith } from '../core/asked-length.ts'
 import { batteryOf, batterySettings } from '../core/battery.ts'
+import { extentSettings } from '../core/line-extent.ts'
 import { fallsToReject } from '../core/falls.ts'
 import type { Figures } from '../core/gate.ts'
 import { ask, askBase, cutShare, fixedPrompts, SEED, tokensOf, type BaseProgress, type MeasurePorts } from './base.ts'
@@ -187,6 +188,7 @@ export const measureBase = async (
   const prompts = fixedPrompts(ports.model, ports.probes, config)
   const recorded = {
     ...batterySettings(answers),
+    ...extentSettings(config),
     ...(await measureNegation(ports, ports.probes, config)),
     ...(answers.kept.length > 0 ? { content: 1 } : {}),
   }
