@@ -69,7 +69,7 @@ const copied = (tensors: Weights): Weights =>
   new Map([...tensors].map(([name, { shape, data }]) => [name, { shape, data: data.slice() }]))
 const NONE = { places: [], reference: { ids: null, logp: new Float32Array() }, weight_R: [] }
 
-export type ServerSettings = { reduction: Reduction; alpha: number; rowsMax: number }
+export type ServerSettings = { reduction: Reduction; alpha: number; rowsMax: number; bytesMax: number }
 
 export class EmbeddedTrainingServer implements TrainingServer {
   readonly url = 'http://trainer.test'
@@ -89,8 +89,13 @@ export class EmbeddedTrainingServer implements TrainingServer {
 
   constructor(runtime: Runtime, settings: Partial<ServerSettings> = {}) {
     this.runtime = runtime
-    this.settings = { reduction: 'sum', alpha: 8, rowsMax: 1024, ...settings }
-    this.wire = { format: 'json', rowsMax: this.settings.rowsMax, bytesMax: 5_000_000, adapters: 'archive' }
+    this.settings = { reduction: 'sum', alpha: 8, rowsMax: 1024, bytesMax: 5_000_000, ...settings }
+    this.wire = {
+      format: 'json',
+      rowsMax: this.settings.rowsMax,
+      bytesMax: this.settings.bytesMax,
+      adapters: 'archive',
+    }
   }
 
   /** Sessions and models are gone, checkpoints are not. */

@@ -13,6 +13,7 @@ export {
   DEFAULT_WIRE,
   forwardBackwardRequests,
   forwardRequests,
+  rowFits,
   loadRequest,
   optimStepRequest,
   saveRequest,

@@ -107,6 +107,24 @@ const split = <T>(
   return parts
 }
 
+/** The longest text of a 32-bit number in JSON. */
+const LONGEST = -1.1754943508222875e-38
+
+/**
+ * Whether requests with the row, whatever its log-probs and advantages are, stay within the wire's limit. `trained`: false
+ * for a row of forward passes alone.
+ */
+export const rowFits = (wire: Wire, { tokens, targets }: ScoreRow, trained: boolean): boolean => {
+  const longest = targets.map(() => LONGEST)
+  const inputs: Inputs = trained
+    ? { target_tokens: targets, logprobs: longest, advantages: longest }
+    : { target_tokens: targets, weights: targets.map(() => 1) }
+  return datumSize(wire, { tokens, inputs }) <= wire.bytesMax
+}
+
+const datumSize = (wire: Wire, row: Datum): number =>
+  wire.format === 'protobuf' ? bytesField(3, datumBytes(row)).length : Buffer.byteLength(JSON.stringify(datumJson(row)))
+
 type Loss = { name: string; forwardOnly: boolean }
 
 /** The requests of one pass over the rows, with seqs from `seq` on. */

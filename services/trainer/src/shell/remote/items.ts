@@ -1,9 +1,17 @@
 /** The items of a batch as rows of a Tinker server, and the log-probabilities of their answers. */
 import { getBlob, putBlob, type EventLog } from '@instar/log'
 import { checkItem } from '@instar/policy/step-check'
-import type { BatchItem, BatchSealed, ScoredRow, StoredBlob, TrainerScored } from '@instar/events'
+import {
+  InstarError,
+  type BatchItem,
+  type BatchSealed,
+  type ScoredRow,
+  type StoredBlob,
+  type TrainerScored,
+} from '@instar/events'
 import type { TrainItem } from '@instar/engine/port'
-import type { ScoreRow } from '@instar/tinker/port'
+import { rowFits } from '@instar/tinker'
+import type { ScoreRow, Wire } from '@instar/tinker/port'
 import { faultOf } from '../step-items.ts'
 import { stepSettings, trainItem } from '../train-item.ts'
 import type { ReadPorts } from './ports.ts'
@@ -13,6 +21,20 @@ type Dropped = TrainerScored['dropped']
 
 /** Reason of an item whose log-probabilities are not finite: it was scored. Items with other reasons were not. */
 export const NOT_FINITE = 'update_not_finite'
+
+/** An item that exceeds what the server takes in one request costs itself, not its batch. */
+const checkSize = ({ prompt, hintPrompt, completion }: TrainItem, wire: Wire): void => {
+  const fits =
+    rowFits(wire, scoreRow(prompt, completion), true) &&
+    (hintPrompt === null || rowFits(wire, scoreRow(hintPrompt, completion), false))
+  if (fits) return
+  const tokens = (hintPrompt ?? prompt).length + completion.length
+  throw new InstarError(
+    'context_length_exceeded',
+    `a turn of ${tokens} tokens does not fit a request of ${wire.bytesMax} bytes, the limit of the training server`,
+    { tokens },
+  )
+}
 
 const readItem = async (ports: ReadPorts, item: BatchItem, at: number, sealed: BatchSealed): Promise<TrainItem> => {
   const read = await trainItem(ports, item, sealed.loss)
@@ -24,13 +46,16 @@ const readItem = async (ports: ReadPorts, item: BatchItem, at: number, sealed: B
 export const readItems = async (
   ports: ReadPorts,
   sealed: BatchSealed,
+  wire: Wire,
 ): Promise<{ items: RemoteItem[]; dropped: Dropped }> => {
   const items: RemoteItem[] = []
   const dropped: Dropped = []
   const read = await Promise.all(
     sealed.items.map(async (item, at) => {
       try {
-        return { turn: item.turn, item: await readItem(ports, item, at, sealed), fault: null }
+        const read = await readItem(ports, item, at, sealed)
+        checkSize(read, wire)
+        return { turn: item.turn, item: read, fault: null }
       } catch (error) {
         const fault = faultOf(error)
         if (fault === null) throw error

@@ -11,7 +11,9 @@ import { createRuntime } from '@instar/policy/runtime/runtime'
 import { Trainer } from '@instar/policy/step'
 import { config, exampleItems, exampleWeights } from '../../../../../test/kit/golden/policy/example.ts'
 import { EmbeddedTrainingServer } from '../../../../../test/kit/embedded-training-server.ts'
+import { rowFits } from '@instar/tinker'
 import { stepSettings, trainItem } from '../train-item.ts'
+import { scoreRow } from './items.ts'
 import { verify } from '../verify.ts'
 import {
   exampleModel,
@@ -216,6 +218,29 @@ test('checkpoints of the newest versions stay on the server, as many as keepStat
     [false, false, true, true],
   )
   await started.trainer.stop()
+})
+
+test('a turn that exceeds a request of the server is left out, the batch is computed, and verify knows it', async () => {
+  const line = await openLine()
+  await line.turns(items)
+  const wire = { format: 'json', rowsMax: 1024, bytesMax: 5_000_000, adapters: 'archive' } as const
+  const rows = items.map(({ prompt, completion }) => scoreRow(prompt, completion))
+  const fitting = (bytesMax: number): number => rows.filter((row) => rowFits({ ...wire, bytesMax }, row, true)).length
+  let bytesMax = 0
+  while (fitting(bytesMax) < items.length / 2) bytesMax += 100
+  const server = new EmbeddedTrainingServer(runtime, { bytesMax })
+  const started = await startTrainer(line.log, { server }, model)
+  await untilWaits(started, 'verdict')
+  await started.trainer.stop()
+  const [computed] = await line.events('UpdateComputed')
+  const [scored] = await line.events('TrainerScored')
+  assert.ok(scored && computed)
+  assert.ok(scored.dropped.length > 0 && scored.rows.length > 0)
+  assert.equal(scored.rows.length + scored.dropped.length, items.length)
+  const { droppedItems, dropped_context_length_exceeded } = computed.figures
+  assert.deepEqual([droppedItems, dropped_context_length_exceeded], [scored.dropped.length, scored.dropped.length])
+  await line.verdict(true)
+  assert.equal((await verify({ log: line.log, learner: null, model }, 'policy', null)).first, null)
 })
 
 test('a step beyond the bound of the KL is the last of its batch, and the next batch has a smaller learning rate', async () => {
