@@ -10,13 +10,15 @@ type LiveSettings = {
   stalledMs: number
 }
 
+/** `sent`: the last reading that was written. `waits`: its connection's buffer is full, and nothing more is written. */
+type Page = { sent: string; waits: boolean }
+
 /** Pages that may be open at a time. One beyond gets `overloaded`. */
 export const MOST_PAGES = 64
 
 export class Live {
   private readonly settings: LiveSettings
-  private readonly streams = new Set<EventStream>()
-  private last = ''
+  private readonly pages = new Map<EventStream, Page>()
   private timer: NodeJS.Timeout | null = null
   private reading = false
 
@@ -25,27 +27,26 @@ export class Live {
   }
 
   get size(): number {
-    return this.streams.size
+    return this.pages.size
   }
 
   /** Opens a stream of `now` events on the response; the first follows at once. */
   open(raw: ServerResponse, headers: Readonly<Record<string, string>>): void {
     const stream = new EventStream(raw, headers, this.settings)
-    this.streams.add(stream)
+    this.pages.set(stream, { sent: '', waits: false })
     raw.once('close', () => {
       stream.close()
-      this.streams.delete(stream)
-      if (this.streams.size === 0) this.rest()
+      this.pages.delete(stream)
+      if (this.pages.size === 0) this.rest()
     })
-    this.last = ''
     this.timer ??= setInterval(() => void this.tick(), this.settings.everyMs)
     void this.tick()
   }
 
   stop(): void {
     this.rest()
-    for (const stream of this.streams) stream.done([])
-    this.streams.clear()
+    for (const stream of this.pages.keys()) stream.done([])
+    this.pages.clear()
   }
 
   private rest(): void {
@@ -60,14 +61,23 @@ export class Live {
       const data = JSON.stringify(await this.settings.read())
       // The time of the reading alone is no news.
       const shown = data.replace(/^\{"at":"[^"]*",?/, '{')
-      if (shown === this.last) return
-      this.last = shown
-      // A page that does not read misses readings: the stream drops it after `stalledMs`.
-      for (const stream of this.streams) void stream.send([{ event: 'now', data }])
+      for (const [stream, page] of this.pages) void this.give(stream, page, data, shown)
     } catch {
       // The next reading may succeed.
     } finally {
       this.reading = false
     }
+  }
+
+  /**
+   * A page that does not read misses readings, and is dropped after `stalledMs`. Each write would begin that time again, and
+   * wait in memory.
+   */
+  private async give(stream: EventStream, page: Page, data: string, shown: string): Promise<void> {
+    if (page.waits || page.sent === shown) return
+    page.sent = shown
+    page.waits = true
+    await stream.send([{ event: 'now', data }])
+    page.waits = false
   }
 }

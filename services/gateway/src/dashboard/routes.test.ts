@@ -167,10 +167,13 @@ test('queries are checked, pages follow their cursor, and what is not there is 4
     'unknown=1',
     'at=x&after=y',
     `at=${at}`,
+    'at=0000-01-01T00:00:00Z&after=y',
+    'subject=%00',
     `subject=${'x'.repeat(201)}`,
   ])
     assert.equal(await rows(query), 'bad_request', query)
   assert.equal(codeOf(await ask(rig, '/v1/dashboard/sessions/other')), 'unknown_turn')
+  assert.equal(codeOf(await ask(rig, '/v1/dashboard/turns/%00')), 'bad_request')
   assert.equal(codeOf(await ask(rig, '/v1/dashboard/versions/2')), 'unknown_version')
   const none = await start(t, { ports: { readModel: null as never } })
   assert.equal(codeOf(await ask(none, '/v1/dashboard/versions')), 'not_available')

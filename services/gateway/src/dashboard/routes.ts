@@ -14,6 +14,7 @@ import { addAssets } from './assets.ts'
 import { csrfOf, LINK_MS, Links, SESSION_MS, setCookie, signed } from './visit.ts'
 import { Live, MOST_PAGES } from './live.ts'
 import type { DashboardPorts } from './ports.ts'
+import { Paced } from './paced.ts'
 import { turnLogprobs, turnText, turnTokens } from './turn-view.ts'
 import type { Reading } from './visitor.ts'
 
@@ -22,7 +23,15 @@ type DashboardSettings = { entrance: Entrance; pingMs: number; stalledMs: number
 /** Time between two readings for open pages, in milliseconds. */
 const LIVE_MS = 1_000
 
-const short = z.string().min(1).max(200)
+/** Texts and tokens of turns that pages wait for. A browser asks for six at a time. */
+const MOST_TEXTS = 64
+
+/** PostgreSQL has no texts with NUL. */
+const short = z
+  .string()
+  .min(1)
+  .max(200)
+  .regex(/^[^\0]*$/)
 const filter = z.strictObject({
   subject: short.optional(),
   key: short.optional(),
@@ -33,7 +42,7 @@ const filter = z.strictObject({
   reason: short.optional(),
   id: short.optional(),
 })
-const cursor = z.object({ at: z.iso.datetime(), after: short })
+const cursor = z.object({ at: z.iso.datetime().regex(/^(?!0000)/), after: short })
 
 /** Where a page begins, from `at` and `after` of the query. Throws `bad_request`. */
 const cursorOf = ({ at, after }: Record<string, unknown>): { at: string; id: string } | null => {
@@ -52,12 +61,16 @@ const parsedBy = <T extends z.ZodType>(schema: T, value: unknown): z.output<T> =
 
 const paramsOf = (request: FastifyRequest): Record<string, string> => request.params as Record<string, string>
 
+const idParam = z.object({ id: z.string().regex(/^[^\0]*$/) })
+const idOf = (request: FastifyRequest): string => parsedBy(idParam, paramsOf(request)).id
+
 export const addDashboard = (
   server: FastifyInstance,
   ports: DashboardPorts,
   { entrance, pingMs, stalledMs }: DashboardSettings,
 ): { stop(): void } => {
   const links = new Links()
+  const texts = new Paced(MOST_TEXTS, () => performance.now())
   const live = new Live({ read: ports.status, everyMs: LIVE_MS, pingMs, stalledMs })
   addAssets(server)
 
@@ -110,26 +123,26 @@ export const addDashboard = (
     return data().sessions(parsedBy(filter, rest) as SessionFilter, cursorOf({ at, after }))
   })
   get('sessions/:id', async (request) => {
-    const { id } = paramsOf(request) as { id: string }
+    const id = idOf(request)
     const session = found(await data().session(id), 'session')
     return { session, turns: await data().sessionTurns(id, cursorOf(request.query as Record<string, unknown>)) }
   })
   get('turns/:id', async (request) => {
-    const turn = found(await data().turn(paramsOf(request)['id']!), 'turn')
+    const turn = found(await data().turn(idOf(request)), 'turn')
     return { turn, group: await data().group(String(turn['session_id']), String(turn['group_id'])) }
   })
-  get('turns/:id/text', (request, reading) => {
+  get('turns/:id/text', (request, reading, reply) => {
     textFor(reading)
-    return turnText(ports.text(), paramsOf(request)['id']!)
+    return texts.run(goneSignal(reply), () => turnText(ports.text(), idOf(request)))
   })
-  get('turns/:id/tokens', (request, reading) => {
+  get('turns/:id/tokens', (request, reading, reply) => {
     textFor(reading)
-    return turnTokens(ports.text(), paramsOf(request)['id']!)
+    return texts.run(goneSignal(reply), () => turnTokens(ports.text(), idOf(request)))
   })
   get('turns/:id/logprobs', (request, reading, reply) => {
     textFor(reading)
     const { version } = parsedBy(z.object({ version: z.coerce.number().int().min(0).max(1e9) }), request.query)
-    return turnLogprobs(ports.text(), paramsOf(request)['id']!, version, goneSignal(reply))
+    return turnLogprobs(ports.text(), idOf(request), version, goneSignal(reply))
   })
   get('events', (_request, _reading, reply) => {
     if (live.size >= MOST_PAGES) throw new InstarError('overloaded', `More than ${MOST_PAGES} pages are open.`)

@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Paced } from './paced.ts'
+
+const open = new AbortController().signal
+const code = (wanted: string) => (error: unknown) => (error as { code: string }).code === wanted
+
+test('works run one at a time, in order, and leave the loop to others between them', async () => {
+  const paced = new Paced(8, () => performance.now())
+  const done: string[] = []
+  let running = 0
+  const work = (name: string) =>
+    paced.run(open, async () => {
+      running += 1
+      assert.equal(running, 1)
+      const from = performance.now()
+      while (performance.now() - from < 20);
+      done.push(name)
+      running -= 1
+    })
+  const from = performance.now()
+  await Promise.all([work('a'), work('b'), work('c')])
+  assert.deepEqual(done, ['a', 'b', 'c'])
+  assert.ok(performance.now() - from >= 20 + 100 + 100, 'each waits for four times the work before it')
+})
+
+test('one beyond the limit is refused; one whose client has left does not run; a failure does not stop the next', async () => {
+  const paced = new Paced(3, () => performance.now())
+  const gone = new AbortController()
+  const failing = paced.run(open, () => Promise.reject(new Error('broken')))
+  const left = paced.run(gone.signal, () => assert.fail('ran without a client'))
+  const next = paced.run(open, async () => 'read')
+  await assert.rejects(
+    paced.run(open, async () => 'too many'),
+    code('overloaded'),
+  )
+  gone.abort()
+  await assert.rejects(failing, /broken/)
+  await assert.rejects(left, code('aborted'))
+  assert.equal(await next, 'read')
+  assert.equal(paced.size, 0)
+})
