@@ -38,6 +38,8 @@ export type TinkerBehaviour = {
   losses?: readonly string[]
   key?: string
   slots?: number
+  /** A new model does not get the gradients of an unloaded one. */
+  clearsGradients?: boolean
   adapters?: 'archive' | 'external_weights'
   /** A request waits until all earlier seqs of its model ran, as on the hosted service. */
   inOrder?: boolean
@@ -60,7 +62,7 @@ export type TinkerBehaviour = {
   archive?: (bytes: Buffer) => Buffer
 }
 
-type Loaded = { lora: BigramLora; ran: Set<number> }
+type Loaded = { lora: BigramLora; ran: Set<number>; slot: number }
 type Model = {
   id: string
   base: string
@@ -107,6 +109,8 @@ export class ScriptedTinker {
   readonly checkpoints = new Map<string, Checkpoint>()
   readonly models = new Map<string, Model>()
   readonly sessions = new Set<string>()
+  /** The last unloaded LoRA of each slot. */
+  private readonly left = new Map<number, BigramLora>()
   heartbeats = 0
   readonly base: Base
   readonly baseName: string
@@ -140,6 +144,7 @@ export class ScriptedTinker {
   /** Breaks all connections; loaded models and gradients are lost. */
   async kill(): Promise<void> {
     for (const model of this.models.values()) model.loaded = null
+    this.left.clear()
     if (!this.server) return
     const closed = once(this.server, 'close')
     this.server.close()
@@ -234,6 +239,7 @@ export class ScriptedTinker {
       case 'unload_model': {
         const model = this.known(body['model_id'])
         return this.accept('unload_model', model.id, null, body, () => {
+          if (model.loaded) this.left.set(model.loaded.slot, model.loaded.lora)
           model.loaded = null
           return { json: { model_id: model.id, type: 'unload_model' } }
         })
@@ -342,9 +348,14 @@ export class ScriptedTinker {
     const accepted = this.accept('create_model', id, null, body, () => {
       const { slots = 32, alpha = 32 } = this.behaviour
       if (base !== this.baseName) throw new Error(`Base model ${base} is not served`)
-      if ([...this.models.values()].filter((one) => one.loaded).length >= slots)
-        throw new Error(`Maximum number of LoRA adapters (${slots}) reached`)
-      model.loaded = { lora: new BigramLora(this.base, lora.rank, alpha, model.seed), ran: new Set() }
+      const used = new Set([...this.models.values()].map((one) => one.loaded?.slot))
+      const slot = Array.from({ length: slots }, (_, at) => at).find((at) => !used.has(at))
+      if (slot === undefined) throw new Error(`Maximum number of LoRA adapters (${slots}) reached`)
+      const fresh = new BigramLora(this.base, lora.rank, alpha, model.seed)
+      const left = this.left.get(slot)
+      if (left && !this.behaviour.clearsGradients) fresh.inherit(left)
+      this.left.delete(slot)
+      model.loaded = { lora: fresh, ran: new Set(), slot }
       return { json: { model_id: id, base_model: base, lora_config: { rank: lora.rank } } }
     })
     return ok({ ...(accepted.body as Body), model_id: id, base_model: base, status: 'created' })

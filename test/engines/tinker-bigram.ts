@@ -85,6 +85,14 @@ export class BigramLora {
     return { a: new Float64Array(this.rank * WIDTH), b: new Float64Array(this.base.vocabulary * this.rank) }
   }
 
+  /** Takes over the gradients of another one. */
+  inherit({ gradients, rows, targets, rank }: BigramLora): void {
+    if (rank !== this.rank) return
+    this.gradients = copy(gradients)
+    this.rows = rows
+    this.targets = targets
+  }
+
   get state(): State {
     const { m, v } = this.moments
     return { ...copy(this.weights), moments: { m: copy(m), v: copy(v) }, steps: this.steps }

@@ -36,6 +36,7 @@ test('the probe of a server as SkyRL 0.4.0 on JAX', async (t) => {
     repeatable: true,
     checksLengths: false,
     resumes: true,
+    keepsGradients: true,
     requiresKey: false,
   } satisfies Capabilities)
   assert.deepEqual(
@@ -60,6 +61,7 @@ test('the probe of a server as the hosted one', async (t) => {
     adapters: 'external_weights',
     inOrder: true,
     hostedFailures: true,
+    clearsGradients: true,
   })
   assert.equal(found.reduction, 'sum')
   assert.equal(found.gradClip, true)
@@ -69,6 +71,7 @@ test('the probe of a server as the hosted one', async (t) => {
   assert.equal(found.alpha, 16)
   assert.equal(found.promptLogprobs, 'full')
   assert.equal(found.requiresKey, true)
+  assert.equal(found.keepsGradients, false)
   assert.equal(found.wire.adapters, 'external_weights')
   assert.deepEqual(found.losses, ['cispo', 'cross_entropy', 'dro', 'importance_sampling', 'ppo'])
 })

@@ -69,7 +69,16 @@ const copied = (tensors: Weights): Weights =>
   new Map([...tensors].map(([name, { shape, data }]) => [name, { shape, data: data.slice() }]))
 const NONE = { places: [], reference: { ids: null, logp: new Float32Array() }, weight_R: [] }
 
-export type ServerSettings = { reduction: Reduction; alpha: number; rowsMax: number; bytesMax: number }
+/** `keepsGradients`: as in `Capabilities`. */
+export type ServerSettings = {
+  reduction: Reduction
+  alpha: number
+  rowsMax: number
+  bytesMax: number
+  keepsGradients: boolean
+}
+/** Gradients since the last step. */
+type Pending = Pick<TrainedModel, 'gradients' | 'rows' | 'tokens'>
 
 export class EmbeddedTrainingServer implements TrainingServer {
   readonly url = 'http://trainer.test'
@@ -81,6 +90,8 @@ export class EmbeddedTrainingServer implements TrainingServer {
   readonly saved = new Map<string, Checkpoint>()
   private readonly programs = new Map<number, Promise<Training>>()
   private count = 0
+  /** Goes into the next model. */
+  left: Pending | null = null
   /** Requests that were carried out, in their order; a repeated one is not carried out again. */
   readonly ran: { kind: RequestKind; model: string; seq: number }[] = []
   /** Called before a request is carried out and after; may throw. */
@@ -89,7 +100,8 @@ export class EmbeddedTrainingServer implements TrainingServer {
 
   constructor(runtime: Runtime, settings: Partial<ServerSettings> = {}) {
     this.runtime = runtime
-    this.settings = { reduction: 'sum', alpha: 8, rowsMax: 1024, bytesMax: 5_000_000, ...settings }
+    const defaults = { alpha: 8, rowsMax: 1024, bytesMax: 5_000_000, keepsGradients: false }
+    this.settings = { reduction: 'sum', ...defaults, ...settings }
     this.wire = {
       format: 'json',
       rowsMax: this.settings.rowsMax,
@@ -124,6 +136,7 @@ export class EmbeddedTrainingServer implements TrainingServer {
       repeatable: true,
       checksLengths: true,
       resumes: true,
+      keepsGradients: this.settings.keepsGradients,
       requiresKey: false,
     }
   }
@@ -152,11 +165,10 @@ export class EmbeddedTrainingServer implements TrainingServer {
       rank,
       tensors,
       adam: initialAdam(tensors),
-      gradients: new Map(),
-      rows: 0,
-      tokens: 0,
+      ...(this.left ?? { gradients: new Map(), rows: 0, tokens: 0 }),
       done: new Map(),
     })
+    this.left = null
     return { model, requestId: `r-${this.count}` }
   }
   async info(model: string) {
@@ -164,6 +176,11 @@ export class EmbeddedTrainingServer implements TrainingServer {
     return found ? { base: 'example', rank: found.rank } : null
   }
   async unload(model: string): Promise<void> {
+    const found = this.models.get(model)
+    if (found && this.settings.keepsGradients) {
+      const { gradients, rows, tokens } = found
+      this.left = { gradients, rows, tokens }
+    }
     this.models.delete(model)
   }
 

@@ -114,7 +114,10 @@ export type RemoteLine = {
   rollback(to: number): Promise<void>
 }
 
-export const openLine = async (log = openMemoryLog()): Promise<RemoteLine> => {
+export const openLine = async (
+  log = openMemoryLog(),
+  base: Pick<Model, 'name' | 'sha256'> = { name: 'example', sha256: 'example' },
+): Promise<RemoteLine> => {
   const append = async (...events: Event[]): Promise<void> => {
     for (const event of events) {
       const { id: _, ...record } = encodeEvent(event)
@@ -141,7 +144,7 @@ export const openLine = async (log = openMemoryLog()): Promise<RemoteLine> => {
       prev: '',
       policy: 'policy',
       mode: 'live',
-      base: { name: 'example', sha256: 'example' },
+      base: { name: base.name, sha256: base.sha256 },
       parent: null,
       settings: {},
       at: now(),

@@ -24,6 +24,7 @@ test('a server as SkyRL passes, with a note about the clip of gradients', async 
     resume: 'ok',
     adapter: 'ok',
     gradient: 'note',
+    unload: 'note',
     lengths: 'ok',
     prompts: 'ok',
     key: 'ok',

@@ -51,6 +51,15 @@ export const trainerFindings = (found: Capabilities, isLocal: boolean): TrainerC
           ),
     ),
     named(
+      'unload',
+      found.keepsGradients
+        ? note(
+            'gradients of a model that is unloaded before its step go into the next model in its place',
+            'Nothing for Instar, which takes them out before it trains. Let no other client train on this server.',
+          )
+        : ok('a new model has no gradients of an earlier one'),
+    ),
+    named(
       'lengths',
       ok(
         found.checksLengths

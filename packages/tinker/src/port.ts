@@ -124,6 +124,11 @@ export type Capabilities = {
   checksLengths: boolean
   /** A new model that loaded a saved state gives the log-probs of the saved one. */
   resumes: boolean
+  /**
+   * The gradients of a model that is unloaded before its step, and their number of rows, are added to those of the next
+   * model in its place (SkyRL 0.4.0 on JAX). Records of earlier builds lack it.
+   */
+  keepsGradients?: boolean
   /** A request without a key is refused. */
   requiresKey: boolean
 }

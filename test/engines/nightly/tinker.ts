@@ -2,9 +2,11 @@
  * `npm run nightly:tinker`: a real SkyRL (JAX, CPU) trains, a real vLLM (CPU) serves, `instar up` in between: versions,
  * servers killed and started again, a rollback, `verify`. Needs Linux, Python 3.12, 20 GB of disk, 8 GB of memory; the
  * first run fetches 6 GB. Prints the figures; exit code 0 if all tests pass. `-- embedded`: answers by the embedded engine
- * instead of vLLM.
+ * instead of vLLM. `-- vllm smollm2`: SmolLM2-135M instead of the model that ships.
  */
 import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -14,6 +16,7 @@ import { BATCH, witness, type Witness } from '../../flow/witness.ts'
 import { MODEL } from '../trials.ts'
 import { startVllm, type Vllm } from './server.ts'
 import { startSkyrl, type Skyrl } from './skyrl.ts'
+import { smolLM2 } from './smollm2.ts'
 
 for (const [name, number] of [
   ['SIGINT', 2],
@@ -21,14 +24,17 @@ for (const [name, number] of [
 ] as const)
   process.once(name, () => process.exit(128 + number))
 
-const [, , engine = 'vllm'] = process.argv
+const [, , engine = 'vllm', size = 'tiny'] = process.argv
+const model = size === 'smollm2' ? await smolLM2() : MODEL
 const WAIT_MS = 45 * 60_000
 /** Batches that the gate may reject before one is accepted. */
 const PATIENCE = 6
 
 describe('the whole loop with a training server', () => {
   const data = dataFolder()
-  const figures: Record<string, unknown> = { engine }
+  /** Of SkyRL. Not the pipeline's folder, which must be free of processes when that has stopped. */
+  const folder = mkdtempSync(join(tmpdir(), 'instar-skyrl-'))
+  const figures: Record<string, unknown> = { engine, model: size }
   let skyrl: Skyrl
   let vllm: Vllm | null = null
   let pipeline: Up
@@ -71,17 +77,15 @@ describe('the whole loop with a training server', () => {
       await Promise.race([pause(500), vllm.ended])
     }
   }
-  const folder = (): string => join(data, '..', 'skyrl')
-
   before(
     async () => {
-      skyrl = await startSkyrl({ model: MODEL, folder: folder(), adapters: 6 })
+      skyrl = await startSkyrl({ model, folder, adapters: 6 })
       await skyrl.ready()
-      if (engine === 'vllm') vllm = await startVllm(MODEL)
+      if (engine === 'vllm') vllm = await startVllm(model)
       await answers()
       pipeline = await up(data, {
         INSTAR_TRAINER: `tinker+${skyrl.url}`,
-        INSTAR_MODEL: MODEL,
+        INSTAR_MODEL: model,
         ...(vllm ? { INSTAR_ENGINE: `vllm+${vllm.url}/v1` } : {}),
       })
       seen = await witness(data)
@@ -96,6 +100,7 @@ describe('the whole loop with a training server', () => {
     figures['vllmMiB'] = vllm?.memory() ?? null
     await vllm?.stop()
     await skyrl?.stop()
+    rmSync(folder, { recursive: true, force: true })
     process.stdout.write(`${JSON.stringify({ tinker: figures })}\n`)
   })
 
@@ -121,7 +126,7 @@ describe('the whole loop with a training server', () => {
     await skyrl.kill()
     const port = Number(new URL(skyrl.url).port)
     const begin = performance.now()
-    skyrl = await startSkyrl({ model: MODEL, folder: folder(), adapters: 6, port })
+    skyrl = await startSkyrl({ model, folder, adapters: 6, port })
     await skyrl.ready()
     figures['skyrlBackSeconds'] = Math.round((performance.now() - begin) / 1000)
     const version = await teaching
@@ -133,7 +138,7 @@ describe('the whole loop with a training server', () => {
     const version = newest()
     const port = Number(new URL(vllm!.url).port)
     await vllm!.kill()
-    vllm = await startVllm(MODEL, port)
+    vllm = await startVllm(model, port)
     await answers()
     await serves(pipeline, version)
     assert.equal((await ask(pipeline.client, [{ role: 'user', content: question(3) }])).version, version)
@@ -144,8 +149,18 @@ describe('the whole loop with a training server', () => {
     const first = Math.min(...[...seen.line.versions.keys()].filter((version) => version > 0))
     await done(where(), 'rollback', String(first))
     await serves(pipeline, first)
+    // A rollback freezes the line.
+    await done(where(), 'thaw')
     const version = await teach(head)
-    assert.equal(seen.line.versions.get(version)!.parent, first)
+    assert.equal(seen.line.versions.get(head + 1)!.parent, first)
+    const stateOf = (number: number): string | undefined =>
+      seen.chain.batches.find(({ update }) => update?.id === seen.line.versions.get(number)!.update)?.update?.event
+        .remote?.statePath
+    assert.ok(
+      seen
+        .events('TrainerBound')
+        .some(({ parent, statePath }) => parent.version === first && statePath === stateOf(first)),
+    )
     await serves(pipeline, version)
   })
 
@@ -154,8 +169,14 @@ describe('the whole loop with a training server', () => {
     const verified = await done<{ ok: boolean }>(where(), 'verify', 'all')
     figures['verify'] = { ...verified, seconds: Math.round((performance.now() - begin) / 1000) }
     assert.equal(verified.ok, true)
-    const bodies = seen.events('UpdateComputed')
-    figures['updates'] = bodies.length
+    const computed = seen.events('UpdateComputed')
+    figures['updateSeconds'] = computed.map(({ at, startedAt }) => Math.round((at - startedAt) / 100) / 10)
+    figures['gateSeconds'] = seen.events('VersionPublished').flatMap(({ update, at }) => {
+      const measured = seen.chain.batches.find((batch) => batch.update?.id === update)?.update?.event
+      return measured ? [Math.round((at - measured.at) / 100) / 10] : []
+    })
+    figures['servingDifference'] = seen.events('VersionPublished').map(({ figures: own }) => own['serving_difference'])
+    figures['klParent'] = computed.map(({ figures: own }) => own.klParent)
     figures['verdicts'] = { published: seen.line.versions.size - 1, rejected: seen.line.rejected.length }
     assert.deepEqual(seen.ignored, [])
     assert.equal(await pipeline.stop(), 0)

@@ -109,6 +109,11 @@ export const sameLogprobs = (a: readonly Float32Array[], b: readonly Float32Arra
     )
   })
 
+/** Log-probs of a resumed model may differ by this much, in nats: a server may save in 16 bits. */
+export const RESUME_TOLERANCE = 0.01
+/** Log-probs of a model that a step has moved differ by more than this, in nats. */
+export const LEFT_TOLERANCE = 1e-5
+
 /** Loss functions that servers are known to have. */
 export const LOSSES = [
   'cispo',

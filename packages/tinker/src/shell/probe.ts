@@ -5,10 +5,12 @@ import {
   descent,
   FIRST_RATE,
   isClipped,
+  LEFT_TOLERANCE,
   LOSSES,
   nextRate,
   PROBE_ROWS,
   RATES_MAX,
+  RESUME_TOLERANCE,
   reductionOf,
   rise,
   sameLogprobs,
@@ -23,10 +25,9 @@ import type { Capabilities, Prepared, Reduction, RequestKind, Results, TrainingS
 import type { Futures } from './futures.ts'
 import type { TinkerHttp } from './http.ts'
 import { promptLogprobsOf } from './prompt-logprobs.ts'
+import { requiresKey } from './requires-key.ts'
 
 type Options = { base: string; rank: number }
-/** Log-probs of a resumed model may differ by this much, in nats: a server may save in 16 bits. */
-const RESUME_TOLERANCE = 0.01
 
 class Probe {
   readonly #server: TrainingServer
@@ -49,7 +50,7 @@ class Probe {
   }
 
   async run(): Promise<Capabilities> {
-    const server = this.#server
+    const [server, http] = [this.#server, this.#http]
     const { product, version, models } = await server.hello(this.#signal)
     this.#session = await server.openSession(this.#signal)
     try {
@@ -66,7 +67,7 @@ class Probe {
       const losses = await this.#losses()
       const promptLogprobs = await promptLogprobsOf(
         this.#futures,
-        this.#http,
+        http,
         this.#session,
         this.#options.base,
         this.#signal,
@@ -88,7 +89,8 @@ class Probe {
         repeatable,
         checksLengths,
         resumes,
-        requiresKey: await this.#requiresKey(),
+        keepsGradients: await this.#keepsGradients(rate),
+        requiresKey: await requiresKey(http, this.#signal),
       }
     } finally {
       // A server that fails here fails again where it matters.
@@ -224,10 +226,18 @@ class Probe {
     if (request) await this.#send(request)
   }
 
-  async #requiresKey(): Promise<boolean> {
-    const path = '/api/v1/get_server_capabilities'
-    const { status } = await this.#http.send({ method: 'GET', path, withoutKey: true, signal: this.#signal })
-    return status === 401 || status === 403
+  /** Unloads the model between a pass and its step; whether a step of the next model moves it. */
+  async #keepsGradients(rate: number): Promise<boolean> {
+    const server = this.#server
+    const rows = scenarioRows('alone', await this.#score())
+    for (const pass of server.prepareForwardBackward(this.#model, this.#next(), rows)) await this.#send(pass)
+    await server.unload(this.#model, this.#signal)
+    this.#model = await this.#create()
+    this.#seq = 0
+    const before = await this.#score()
+    const step = this.#send(server.prepareOptimStep(this.#model, this.#next(), descent(rate)))
+    if (await this.#isRefused(step, 'trainer_refused', 'trainer_failed')) return false
+    return !sameLogprobs(before, await this.#score(), LEFT_TOLERANCE)
   }
 }
 

@@ -1,7 +1,7 @@
 /** Takes up a line on a Tinker server: a model with the weights from which the next batch is computed. */
 import { InstarError, updateLine, weightLine, type BatchSealed, type TrainerBound } from '@instar/events'
 import { getBlob } from '@instar/log'
-import { loadRequest } from '@instar/tinker'
+import { loadRequest, optimStepRequest } from '@instar/tinker'
 import type { Capabilities, TrainingServer } from '@instar/tinker/port'
 import { stepSettings } from '../train-item.ts'
 import type { TrainerState } from '../../core/state.ts'
@@ -95,6 +95,7 @@ export const bind = async (
   if (last) for (const model of [last.model, last.reference]) await unloadQuietly(ports, model)
   const create = async (modelSeed: number): Promise<string> =>
     (await server.createModel(own.id, { base: baseModel, rank, seed: modelSeed, modelSeq: own.models++ }, signal)).model
+  if (connection.capabilities.keepsGradients) await takeLeftGradients(ports, await create(0))
   const model = await create(seed)
   if (statePath !== null) await server.send(loadRequest(model, 1, statePath, { optimizer: true }), signal)
   return {
@@ -112,6 +113,16 @@ export const bind = async (
     seed,
     at: ports.now(),
   }
+}
+
+/**
+ * A step without a pass, which takes the gradients that an unloaded model has left in the place of `model`; the next model
+ * has that place. At rate 0, and `model` is thrown away with its moments.
+ */
+const takeLeftGradients = async ({ server, signal }: RemotePorts, model: string): Promise<void> => {
+  const still = { learningRate: 0, beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0, gradClipNorm: 0 }
+  await server.send(optimStepRequest(model, 1, still), signal)
+  await server.unload(model, signal)
 }
 
 /** A model that cannot be unloaded goes with its session. */

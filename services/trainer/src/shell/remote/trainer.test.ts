@@ -98,18 +98,28 @@ const discouraging = async (): Promise<number[]> => {
   }
 }
 
-for (const [loss, reduction] of [
-  ['hybrid', 'sum'],
-  ['hybrid', 'sequence_mean'],
-  ['binary', 'token_mean'],
-  ['opd', 'sequence_mean'],
+/** A model that is unloaded between a pass and its step. */
+const leaveGradients = async (server: EmbeddedTrainingServer): Promise<void> => {
+  const { model: left } = await server.createModel(await server.openSession(), { rank: STEP_SETTINGS.rank, seed: 3 })
+  const row = { tokens: [1, 2, 3], targets: [2, 3, 4], logprobs: [-4, -4, -4], advantages: [1, 1, 1] }
+  for (const pass of server.prepareForwardBackward(left, 1, [row])) await server.send(pass)
+  await server.unload(left)
+}
+
+for (const [loss, reduction, keepsGradients] of [
+  ['hybrid', 'sum', false],
+  ['hybrid', 'sequence_mean', false],
+  ['hybrid', 'sequence_mean', true],
+  ['binary', 'token_mean', false],
+  ['opd', 'sequence_mean', false],
 ] as const)
-  test(`${loss} on a server with the reduction ${reduction}: the embedded trainer has the same gradient and adapter`, async () => {
+  test(`${loss} on a server with the reduction ${reduction}${keepsGradients ? ' that keeps gradients of unloaded models' : ''}: the embedded trainer has the same gradient and adapter`, async () => {
     const taught = exampleModel(await discouraging())
     const mixed = items.map((item, at) => ({ ...item, temperature: at % 2 === 0 ? 1 : item.temperature }))
     const line = await openLine()
     await line.turns(mixed)
-    const server = new EmbeddedTrainingServer(runtime, { reduction, rowsMax: 4 })
+    const server = new EmbeddedTrainingServer(runtime, { reduction, rowsMax: 4, keepsGradients })
+    if (keepsGradients) await leaveGradients(server)
     // One step, and then three.
     const settings = { loss, step: { ...STEP_SETTINGS, epochs: 1, klFullAtAdvantage: 0, klWeight: 0.2 } }
     const started = await startTrainer(line.log, { server }, taught, settings)
