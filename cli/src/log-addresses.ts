@@ -58,7 +58,14 @@ export const openSource = async (
 ): Promise<EmbeddedLog | KafkaLog> => {
   if (address.kind === 'kafka') {
     const partitions = await storedPartitions({ ...address, clientId: CLIENT_ID })
-    return openKafkaLog({ ...address, clientId: CLIENT_ID, schemas: schemaTexts(), partitions, logLine })
+    return openKafkaLog({
+      ...address,
+      clientId: CLIENT_ID,
+      schemas: schemaTexts(),
+      partitions,
+      anyPlacement: true,
+      logLine,
+    })
   }
   if (!existsSync(join(address.folder, 'log.db')))
     throw new InstarError('data_unreadable', `${address.folder} holds no log.`, { folder: address.folder })
@@ -83,6 +90,7 @@ export const openDestination = async (
   } catch (cause) {
     if (!(cause instanceof InstarError) || cause.code !== 'partition_count_changed') throw cause
     const { topic, stored, configured } = cause.details
+    if (stored === undefined) throw cause
     throw new InstarError(
       'partition_count_changed',
       `The destination has ${String(stored)} partitions of ${String(topic)}, the copy would have ${String(configured)}. To copy into it as it is: --partitions ${String(topic)}=${String(stored)}.`,

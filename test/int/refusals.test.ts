@@ -3,6 +3,7 @@
  */
 import { encodeEvent, schemaTexts, written } from '@instar/events'
 import { InstarError, type ErrorCode } from '@instar/events/errors'
+import { partitionOf } from '@instar/log'
 import { openKafkaLog, setupKafka, setupSchemas, type KafkaLog } from '@instar/log/kafka/index'
 import { Kafka, logLevel, Partitioners, type Admin } from 'kafkajs'
 import assert from 'node:assert/strict'
@@ -34,12 +35,23 @@ afterEach(async () => {
 })
 let count = 0
 
+type Partitions = NonNullable<Parameters<typeof setupKafka>[0]['partitions']>
+
 const world = async () => {
   const prefix = `x${process.pid}.${count++}.`
   await setupKafka({ brokers, prefix })
   await setupSchemas({ brokers, prefix, registry, schemas })
-  const open = async (): Promise<KafkaLog> => {
-    const log = await openKafkaLog({ brokers, prefix, clientId: 'refusals test', registry, schemas, retryMs: 10_000 })
+  const open = async (partitions: Partitions = {}, anyPlacement = false): Promise<KafkaLog> => {
+    const log = await openKafkaLog({
+      brokers,
+      prefix,
+      clientId: 'refusals test',
+      registry,
+      schemas,
+      partitions,
+      anyPlacement,
+      retryMs: 10_000,
+    })
     opened.push(log)
     return log
   }
@@ -133,6 +145,44 @@ test(
     await log.close()
   },
 )
+
+test(
+  'a topic that was given partitions after records were written is refused with the new number, and a copy reads it',
+  { timeout: 60_000 },
+  async () => {
+    const { prefix, open } = await world()
+    await (await open()).append(range(3).map(feedback))
+    const wider = partitionOf('s', 8) === partitionOf('s', 12) ? 13 : 12
+    const partitions = { turns: wider }
+    await withAdmin((admin) => admin.createPartitions({ topicPartitions: [{ topic: `${prefix}turns`, count: wider }] }))
+    await assert.rejects(open(), refused('partition_count_changed', new RegExp(`turns has ${wider} partitions`)))
+    await assert.rejects(
+      open(partitions),
+      refused(
+        'partition_count_changed',
+        new RegExp(
+          `turns was given partitions .* key s is in partition ${partitionOf('s', 8)}, of ${wider} partitions it belongs to ${partitionOf('s', wider)}`,
+        ),
+      ),
+    )
+    const source = await open(partitions, true)
+    assert.equal((await all(source.read('turns'))).length, 3)
+  },
+)
+
+test('a record of another program in a partition that is not its key’s does not refuse the log', async () => {
+  const { prefix, open } = await world()
+  await (await open()).append(range(3).map(feedback))
+  const stranger = new Kafka({ brokers, logLevel: logLevel.NOTHING }).producer({
+    createPartitioner: Partitioners.DefaultPartitioner,
+  })
+  await stranger.connect()
+  const partition = (partitionOf('stranger', 8) + 1) % 8
+  const value = Buffer.concat([Buffer.from([0, 0, 0, 0, 1]), feedback(9).payload])
+  await stranger.send({ topic: `${prefix}turns`, messages: [{ key: 'stranger', value, partition }] })
+  await stranger.disconnect()
+  await open()
+})
 
 for (const { codec, read } of [
   { codec: 'gzip', read: true },

@@ -45,7 +45,7 @@ const topicFinding = (
     findings.push(
       wrong(
         `${name} has ${partitions} partitions, ${expected} are configured`,
-        `If ${partitions} is intended, set INSTAR_PARTITIONS=${name}=${partitions} for every service. Otherwise copy the log into another one: \`instar log copy --partitions ${name}=${expected}\`. Adding partitions to a topic would distribute the records of a key over several.`,
+        `If the topic was made with ${partitions} partitions, set INSTAR_PARTITIONS=${name}=${partitions} for every service. If partitions were added to it, that would distribute the records of a key over several: copy the log into another one (\`instar log copy --partitions ${name}=${expected}\`) and continue with the copy.`,
       ),
     )
   if (leaderless > 0)

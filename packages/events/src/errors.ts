@@ -177,8 +177,8 @@ export const ERRORS = {
     status: 409,
     retryable: false,
     meaning:
-      "The configured number of partitions of a topic differs from the log's. The message names the topic and both numbers.",
-    todo: "Configure the log's number. To change it, copy the log into a new one (`instar log copy --partitions`).",
+      "The configured number of partitions of a topic differs from the log's, or partitions were added to a topic after records were written. The message names the topic and both numbers, or a record and the partition of its key.",
+    todo: 'Configure the number that the log was made with. If partitions were added, or to change the number, copy the log into a new one (`instar log copy --partitions`) and continue with the copy.',
   },
   schema_changed: {
     status: 409,

@@ -1,14 +1,16 @@
 /** Checks before a log on Kafka is opened: partition counts, truncated topics, schemas. */
 import { InstarError } from '@instar/events/errors'
-import { TOPICS } from '@instar/events/flow'
-import type { PartitionCounts } from '../partition.ts'
+import { TOPICS, type Topic } from '@instar/events/flow'
+import { partitionOf, type PartitionCounts } from '../partition.ts'
 import { kafkaError, messageOf, type Cluster, type KafkaConnection } from './client.ts'
-import { EARLIEST, offsetsAt, type FetchedPartition } from './fetch.ts'
+import { EARLIEST, fetchRecord, offsetsAt, type FetchedPartition } from './fetch.ts'
 import type { KafkaOptions } from './options.ts'
 import { RegistryClient } from './registry-client.ts'
 import { readRows, SchemaTable } from './schema-rows.ts'
+import { parseSchemaHeader, schemaHeaderOf } from './schema-header.ts'
 import { FixedIds, LogSchemas, type SchemaResolver } from './schemas.ts'
 import type { TopicNames } from './topics.ts'
+import { parseRecord } from './wire-format.ts'
 
 /** Throws `partition_count_changed`, `log_truncated` or `log_compacted`. */
 export const checkTopics = async (cluster: Cluster, names: TopicNames, counts: PartitionCounts): Promise<void> => {
@@ -32,6 +34,53 @@ export const checkTopics = async (cluster: Cluster, names: TopicNames, counts: P
     if (offset > 0) throw truncatedError(topic, partition, offset)
   }
   await checkPolicies(cluster, [...TOPICS.map(names.of), names.schemas])
+}
+
+/**
+ * Throws `partition_count_changed` if partitions were added to a topic after records were written: a key would have
+ * records in two partitions, whose order is unknown, and reads by key would miss the first ones. The evidence is the first
+ * record of each partition: one that Instar wrote is not where its key belongs, and a smaller number of partitions
+ * explains the places of all.
+ */
+export const checkPlacement = async (cluster: Cluster, names: TopicNames, counts: PartitionCounts): Promise<void> => {
+  for (const topic of TOPICS) {
+    const count = counts[topic]
+    const firsts = await Promise.all(
+      Array.from({ length: count }, (_, partition) => firstRecord(cluster, topic, names.of(topic), partition)),
+    )
+    const found = firsts.filter((first) => first !== undefined)
+    const misplaced = found.find(({ key, partition, ours }) => ours && partitionOf(key, count) !== partition)
+    if (!misplaced) continue
+    const fewer = Array.from({ length: count - 1 }, (_, i) => i + 1)
+    if (!fewer.some((n) => found.every(({ key, partition }) => partitionOf(key, n) === partition))) continue
+    const { key, partition } = misplaced
+    const belongs = partitionOf(key, count)
+    throw new InstarError(
+      'partition_count_changed',
+      `topic ${topic} was given partitions after records were written: key ${key} is in partition ${partition}, of ${count} partitions it belongs to ${belongs}; continue with a copy of the log (\`instar log copy\`)`,
+      { topic, key, partition, belongs, count },
+    )
+  }
+}
+
+/** The first record of a partition; undefined if there is none, or no readable one. `ours`: Instar wrote it. */
+const firstRecord = async (
+  cluster: Cluster,
+  topic: Topic,
+  name: string,
+  partition: number,
+): Promise<{ key: string; partition: number; ours: boolean } | undefined> => {
+  const record = await fetchRecord(cluster, { topic: name, partition, offset: 0 }).catch((cause: unknown) => {
+    // A batch that cannot be decoded is reported where it is read.
+    if (cause instanceof InstarError && !cause.retryable) return undefined
+    throw cause
+  })
+  if (!record || 'unreadable' in parseRecord(topic, partition, record)) return undefined
+  return {
+    key: record.key!.toString('utf8'),
+    partition,
+    ours: parseSchemaHeader(schemaHeaderOf(record) ?? '') !== null,
+  }
 }
 
 /** Kafka's resource type of topics. */

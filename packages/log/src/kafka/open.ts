@@ -3,7 +3,7 @@ import { InstarError } from '@instar/events/errors'
 import { partitionCounts } from '../partition.ts'
 import { kafkaError, KafkaConnection } from './client.ts'
 import { KafkaEventLog, type KafkaLog } from './log.ts'
-import { checkTopics, openSchemas } from './open-checks.ts'
+import { checkPlacement, checkTopics, openSchemas } from './open-checks.ts'
 import { DEFAULT_RETRY_MS, type KafkaOptions } from './options.ts'
 import { withRetries } from './retry.ts'
 import { throwAccessError } from './setup.ts'
@@ -23,7 +23,13 @@ export const openKafkaLog = async (options: KafkaOptions): Promise<KafkaLog> => 
     const never = new AbortController().signal
     await withRetries(
       'opening the log',
-      () => connection.use((cluster) => checkTopics(cluster, names, counts)).catch(throwAccessError),
+      () =>
+        connection
+          .use(async (cluster) => {
+            await checkTopics(cluster, names, counts)
+            if (!options.anyPlacement) await checkPlacement(cluster, names, counts)
+          })
+          .catch(throwAccessError),
       retryMs,
       never,
     )

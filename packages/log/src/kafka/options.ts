@@ -11,6 +11,8 @@ export type KafkaOptions = ClientOptions & {
   schemas: Readonly<Record<string, string>>
   /** Partition counts that differ from the flow table's. */
   partitions?: Partial<Record<Topic, number>>
+  /** Opens the log also if partitions were added to it after records were written: a copy reads each partition. */
+  anyPlacement?: boolean
   /** A prefix of the names of topics and groups. */
   prefix?: string
   /**
