@@ -2,7 +2,7 @@
 import { schemaTexts } from '@instar/events'
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
-import { openEmbeddedLog, type EmbeddedLog, type EventLog } from '@instar/log'
+import { hasEmbeddedLog, openEmbeddedLog, type EmbeddedLog, type EventLog } from '@instar/log'
 import {
   brokersOf,
   openKafkaLog,
@@ -12,7 +12,6 @@ import {
   type Security,
 } from '@instar/log/kafka/index'
 import { kafkaSecurity, logFolder, registryOf } from '@instar/process'
-import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { UsageError } from './command.ts'
 import type { Config } from './config.ts'
@@ -67,7 +66,7 @@ export const openSource = async (
       logLine,
     })
   }
-  if (!existsSync(join(address.folder, 'log.db')))
+  if (!hasEmbeddedLog(address.folder))
     throw new InstarError('data_unreadable', `${address.folder} holds no log.`, { folder: address.folder })
   return openEmbeddedLog({ folder: address.folder, readOnly: true })
 }

@@ -1,10 +1,8 @@
 import { InstarError } from '@instar/events/errors'
-import { createWriteStream } from 'node:fs'
 import { resolve } from 'node:path'
-import { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
 import { command } from '../command.ts'
 import { exportLines, type ExportReport } from '../importing/export.ts'
+import { writeLines } from '../importing/write-lines.ts'
 import { withLog } from '../log-access.ts'
 
 export default command('export', {
@@ -39,9 +37,9 @@ Exit code 0 if every answer could be read`,
       unreadable: [],
     }
     await withLog(config, async (log) => {
-      const lines = await exportLines(log, values.session ?? null, report)
-      if (file === '-') for await (const line of lines) out(line)
-      else await writeFile(resolve(cwd, file!), lines, stop)
+      const lines = () => exportLines(log, values.session ?? null, report)
+      if (file === '-') for await (const line of await lines()) out(line)
+      else await writeLines(resolve(cwd, file!), lines, stop)
     })
     for (const { turn, reason } of report.unreadable) err(`${turn} is left out: ${reason}\n`)
     if (file === '-') err(reportText(report))
@@ -57,26 +55,4 @@ const reportText = (report: ExportReport): string => {
       ? ''
       : `${damaged} records cannot be decoded; ${unreadable.length} answers that need such a record are left out\n`
   return `${turns} turns of ${sessions} sessions (${outcomes} with an outcome, ${discarded} aborted), with ${feedback} feedback records; left out: ${aborted} incomplete answers, ${unshown} candidates that were not sent\n${lost}`
-}
-
-/** Creates the file with mode 0600. Throws `bad_request`, `aborted`. */
-const writeFile = async (path: string, lines: AsyncIterable<string>, signal: AbortSignal): Promise<void> => {
-  try {
-    await pipeline(Readable.from(lines), createWriteStream(path, { flags: 'wx', mode: 0o600 }), { signal })
-  } catch (cause) {
-    if (cause instanceof InstarError) throw cause
-    if (signal.aborted)
-      throw new InstarError(
-        'aborted',
-        `The export to ${path} was aborted; the file may be incomplete.`,
-        { field: 'FILE' },
-        { cause },
-      )
-    throw new InstarError(
-      'bad_request',
-      `${path} cannot be written: ${(cause as NodeJS.ErrnoException).code ?? (cause as Error).message}.`,
-      { field: 'FILE' },
-      { cause },
-    )
-  }
 }

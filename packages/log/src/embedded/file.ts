@@ -10,14 +10,13 @@ import { DatabaseSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 import { blockTable, fillBlocks } from './blocks.ts'
 import { restrictMode } from '../permissions.ts'
+import { logFile, markMade, requireFile, requireTables, unreadable } from './presence.ts'
 import type { PartitionCounts } from '../partition.ts'
 
 /** The version of the file format. */
 const FORMAT = '2'
 
-const logFile = (folder: string): string => join(folder, 'log.db')
 const lockFile = (folder: string): string => join(folder, 'log.lock')
-
 /** The pragmas of the writing connection. The benchmark of raw SQLite uses the same. */
 export const WRITE_PRAGMAS = `
   PRAGMA page_size = 8192;
@@ -130,10 +129,12 @@ export const openWriting = (
 ): DatabaseSync => {
   let db: DatabaseSync | undefined
   try {
+    requireFile(folder)
     makePrivate(logFile(folder))
     db = new DatabaseSync(logFile(folder), { timeout: 5000 })
     db.exec(WRITE_PRAGMAS)
     db.exec('BEGIN IMMEDIATE')
+    requireTables(db, folder)
     db.exec(TABLES)
     const meta = db.prepare('INSERT INTO meta VALUES (?, ?) ON CONFLICT DO NOTHING')
     meta.run('format', FORMAT)
@@ -149,6 +150,7 @@ export const openWriting = (
     checkFirstOffsets(db)
     addSchemas(db, schemas)
     db.exec('COMMIT')
+    markMade(folder)
     return db
   } catch (cause) {
     db?.close()
@@ -160,6 +162,7 @@ export const openWriting = (
 export const openReading = (folder: string): DatabaseSync => {
   let db: DatabaseSync | undefined
   try {
+    requireFile(folder)
     db = openFile(logFile(folder))
     checkFormat(db, folder)
     addMissingTables(db)
@@ -215,14 +218,6 @@ const checkFirstOffsets = (db: DatabaseSync): void => {
       )
   }
 }
-
-const unreadable = (folder: string, cause: unknown): InstarError =>
-  new InstarError(
-    'data_unreadable',
-    `${logFile(folder)} cannot be read as a log: ${cause instanceof Error ? cause.message : String(cause)}`,
-    { folder },
-    { cause },
-  )
 
 const formatOf = (db: DatabaseSync): string | undefined =>
   (db.prepare('SELECT value FROM meta WHERE name = ?').get('format') as { value: string } | undefined)?.value

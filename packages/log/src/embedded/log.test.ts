@@ -3,7 +3,7 @@ import { openEmbeddedLog } from '../index.ts'
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { chmod, mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, cp, mkdir, mkdtemp, readdir, rm, stat, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -143,6 +143,56 @@ test('a folder without a log, or with a file of another format, throws data_unre
     await writeFile(join(folder, 'log.db'), 'this is not a database, whatever its name says '.repeat(100))
     await assert.rejects(openEmbeddedLog({ folder, readOnly: true }), refused('data_unreadable'))
     await assert.rejects(openEmbeddedLog({ folder }), refused('data_unreadable'))
+  } finally {
+    await rm(folder, { recursive: true })
+  }
+})
+
+for (const [what, damage] of [
+  ['is empty', (file: string) => truncate(file, 0)],
+  ['is gone', (file: string) => rm(file)],
+  // What a copy of log.db alone has while everything is in the write-ahead log.
+  [
+    'has no tables',
+    async (file: string) => {
+      await rm(file)
+      const db = new DatabaseSync(file)
+      db.exec('PRAGMA journal_mode = WAL')
+      db.close()
+    },
+  ],
+] as const)
+  test(`a log whose file ${what} is not taken for a new one, and its write-ahead log stays`, async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'instar-log-'))
+    try {
+      const live = join(folder, 'live')
+      const log = await openEmbeddedLog({ folder: live, schemas: SCHEMAS })
+      await log.append([note('a', 'one')])
+      // Both files, as a killed process leaves them.
+      await cp(live, join(folder, 'killed'), { recursive: true })
+      await log.close()
+      for (const name of ['live', 'killed']) {
+        const place = join(folder, name)
+        await damage(join(place, 'log.db'))
+        const before = await readdir(place)
+        await assert.rejects(openEmbeddedLog({ folder: place, schemas: SCHEMAS }), refused('data_unreadable'))
+        await assert.rejects(openEmbeddedLog({ folder: place, readOnly: true }), refused('data_unreadable'))
+        if (what !== 'has no tables') assert.deepEqual(await readdir(place), before)
+        if (name === 'killed' && what !== 'has no tables')
+          assert.ok((await stat(join(place, 'log.db-wal'))).size > 4096)
+      }
+    } finally {
+      await rm(folder, { recursive: true })
+    }
+  })
+
+test('a start that was killed before the tables were made is repeated', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'instar-log-'))
+  try {
+    await writeFile(join(folder, 'log.db'), '')
+    const log = await openEmbeddedLog({ folder, schemas: SCHEMAS })
+    await log.append([note('a', 'one')])
+    await log.close()
   } finally {
     await rm(folder, { recursive: true })
   }

@@ -1,6 +1,7 @@
 /** The settings file: names, values, origins and refusals, with a section as a service defines it. */
 import { deepEqual, equal, throws } from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
@@ -197,6 +198,15 @@ describe('the settings file', () => {
     deepEqual(read(), { source: path, settings: { gate: {} } })
     mkdirSync(join(folder, 'sub'))
     throws(() => readSettingsFile({ text: null, path: join(folder, 'sub'), named: true }), { message: /is a folder/ })
+    deepEqual(readSettingsFile({ text: null, path: '/dev/null', named: true }), { source: null, settings: {} })
+  })
+
+  test('a pipe, which nobody may ever write, and a link to itself are refused', { timeout: 10_000 }, () => {
+    const at = (name: string) => ({ text: null, path: join(folder, name), named: true })
+    equal(spawnSync('mkfifo', [at('pipe').path]).status, 0)
+    throws(() => readSettingsFile(at('pipe')), { code: 'bad_request', message: /is not a file/ })
+    symlinkSync('loop', at('loop').path)
+    throws(() => readSettingsFile(at('loop')), { code: 'bad_request', message: /cannot be read \(ELOOP\)/ })
   })
 
   test('JSON may stand in the variable itself', () => {

@@ -1,7 +1,7 @@
 /** Reads the settings file of learning: `instar.json` in the working folder, or what INSTAR_SETTINGS names or holds. */
 import { InstarError } from '@instar/events/errors'
 import { isJsonObject } from '@instar/events/json'
-import { readFileSync, statSync } from 'node:fs'
+import { readFileSync, statSync, type Stats } from 'node:fs'
 
 /** Where settings come from. `text`: INSTAR_SETTINGS is JSON itself; otherwise `path`, which must exist if `named`. */
 export type SettingsSource = { text: string | null; path: string; named: boolean }
@@ -15,24 +15,34 @@ const NONE: SettingsFile = { source: null, settings: {} }
 const fault = (source: string, what: string, cause?: unknown): InstarError =>
   new InstarError('bad_request', `${source} ${what}`, { field: 'INSTAR_SETTINGS' }, { cause })
 
+const unreadable = (path: string, cause: unknown): InstarError =>
+  fault(path, `cannot be read (${(cause as NodeJS.ErrnoException).code}).`, cause)
+
 /**
  * An empty file counts as none (compose mounts one). Throws `bad_request` for a named file that does not exist, for one
  * above 1 MiB, and for text that is not a JSON object; the message quotes no content, which may hold a secret.
  */
 export const readSettingsFile = ({ text, path, named }: SettingsSource): SettingsFile => {
   if (text !== null) return parse('INSTAR_SETTINGS', text)
-  const stat = statSync(path, { throwIfNoEntry: false })
+  let stat: Stats | undefined
+  try {
+    stat = statSync(path, { throwIfNoEntry: false })
+  } catch (cause) {
+    throw unreadable(path, cause)
+  }
   if (!stat) {
     if (named) throw fault(path, 'does not exist. Set INSTAR_SETTINGS to a file, or to JSON that starts with `{`.')
     return NONE
   }
   if (stat.isDirectory()) throw fault(path, 'is a folder; the settings are one JSON file.')
+  // Reading a pipe waits for a writer, and no signal ends it. /dev/null, which compose mounts, is a device.
+  if (stat.isFIFO() || stat.isSocket()) throw fault(path, 'is not a file.')
   if (stat.size > MAX_BYTES) throw fault(path, `has ${stat.size} bytes; at most ${MAX_BYTES} are allowed.`)
   let content: string
   try {
     content = readFileSync(path, 'utf8')
   } catch (cause) {
-    throw fault(path, `cannot be read (${(cause as NodeJS.ErrnoException).code}).`, cause)
+    throw unreadable(path, cause)
   }
   return content.trim() === '' ? NONE : parse(path, content)
 }

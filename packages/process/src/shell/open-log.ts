@@ -1,8 +1,7 @@
 /** Opens the configured log: embedded, or on Kafka. */
 import { InstarError, schemaTexts } from '@instar/events'
-import { openEmbeddedLog, type EventLog, type LogTarget } from '@instar/log'
+import { hasEmbeddedLog, openEmbeddedLog, type EventLog, type LogTarget } from '@instar/log'
 import { brokersOf, openKafkaLog, type KafkaLog } from '@instar/log/kafka/index'
-import { existsSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { Settings } from '../settings.ts'
@@ -21,7 +20,7 @@ export const logTarget = (settings: Pick<Settings, 'log' | 'data'>): LogTarget =
         manyWriters: false,
         needsSetup: false,
         address: folder,
-        exists: () => existsSync(join(folder, 'log.db')),
+        exists: () => hasEmbeddedLog(folder),
       }
 }
 
