@@ -12,7 +12,7 @@ import {
   type Security,
 } from '@instar/log/kafka/index'
 import { kafkaSecurity, logFolder, registryOf } from '@instar/process'
-import { join, resolve } from 'node:path'
+import { resolve } from 'node:path'
 import { UsageError } from './command.ts'
 import type { Config } from './config.ts'
 
@@ -89,10 +89,10 @@ export const openDestination = async (
   } catch (cause) {
     if (!(cause instanceof InstarError) || cause.code !== 'partition_count_changed') throw cause
     const { topic, stored, configured } = cause.details
-    if (stored === undefined) throw cause
+    if (typeof stored !== 'number') throw cause
     throw new InstarError(
       'partition_count_changed',
-      `The destination has ${String(stored)} partitions of ${String(topic)}, the copy would have ${String(configured)}. To copy into it as it is: --partitions ${String(topic)}=${String(stored)}.`,
+      `The destination has ${stored} partitions of ${String(topic)}, the copy would have ${String(configured)}. To copy into it as it is: --partitions ${String(topic)}=${stored}.`,
       cause.details,
       { cause },
     )
