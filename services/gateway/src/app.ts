@@ -26,6 +26,7 @@ import { dashboardPorts } from './dashboard/ports.ts'
 import { MOST_LOGPROBS } from './dashboard/turn-view.ts'
 import { createServer } from './receive/http.ts'
 import { createKeyring } from './receive/keyring.ts'
+import { Paced } from './session/paced.ts'
 import { openSnapshot } from './session/snapshot.ts'
 import { unreadiness, type Unready } from './admin/core/report.ts'
 import { createMeter, watchGateway } from './admin/metrics.ts'
@@ -69,6 +70,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     config.records,
     config.records * KEPT_BODY_BYTES,
   )
+  const readings = new Paced(monotonic)
   const running = new Running()
   const metrics = ports.metrics ?? createMetrics()
   const meter = createMeter(metrics)
@@ -107,6 +109,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     index,
     tail: followed(),
     reader,
+    readings,
     model,
     engine,
     random,
@@ -214,7 +217,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     )
     dashboard = addDashboard(
       server,
-      dashboardPorts({ readModel: ports.readModel, report, metrics, line, now, random, text: answerPorts }),
+      dashboardPorts({ readModel: ports.readModel, report, metrics, line, now, random, text: answerPorts, readings }),
       { entrance, pingMs: config.pingMs, stalledMs: config.stalledMs },
     )
     try {

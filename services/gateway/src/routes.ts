@@ -52,11 +52,11 @@ export const createRoutes = ({
     embed: async (call) => embed(admitting(), call),
     judge: async (call) => judge(admitting(), call),
     compat,
-    countTokens: async (dialect, body, key) => ({
+    countTokens: async (dialect, body, reader) => ({
       input_tokens: countTokens(
         model,
         dialect,
-        await resolveReferences(ports(), dialect, key, parseJson(body)),
+        await resolveReferences(ports(), dialect, reader, parseJson(body)),
         engine.capabilities().accepts,
       ),
     }),

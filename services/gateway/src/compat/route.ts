@@ -18,6 +18,8 @@ export type CompatCall = {
   /** As in AnswerCall. Without a listener, the connection is cut as soon as the key is revoked. */
   revoked: () => AbortSignal
   onFault: (fault: InstarError) => void
+  /** As in AnswerCall. */
+  hold: (bytes: number) => void
 }
 
 /** `handle` returns null if it sent the response as a stream. */

@@ -35,6 +35,7 @@ export const completeInSession = (
     response: call.response(),
     revoked: call.revoked(),
     onFault: call.onFault,
+    hold: call.hold,
     mayTrain: learned && (call.key?.scopes.includes('train') ?? true),
     task,
     ...(prompt === undefined ? {} : { prompt }),

@@ -14,7 +14,6 @@ import { addAssets } from './assets.ts'
 import { csrfOf, LINK_MS, Links, SESSION_MS, setCookie, signed } from './visit.ts'
 import { Live, MOST_PAGES } from './live.ts'
 import type { DashboardPorts } from './ports.ts'
-import { Paced } from './paced.ts'
 import { turnLogprobs, turnText, turnTokens } from './turn-view.ts'
 import type { Reading } from './visitor.ts'
 
@@ -22,9 +21,6 @@ type DashboardSettings = { entrance: Entrance; pingMs: number; stalledMs: number
 
 /** Time between two readings for open pages, in milliseconds. */
 const LIVE_MS = 1_000
-
-/** Texts and tokens of turns that pages wait for. A browser asks for six at a time. */
-const MOST_TEXTS = 64
 
 /** PostgreSQL has no texts with NUL. */
 const short = z
@@ -70,7 +66,6 @@ export const addDashboard = (
   { entrance, pingMs, stalledMs }: DashboardSettings,
 ): { stop(): void } => {
   const links = new Links()
-  const texts = new Paced(MOST_TEXTS, () => performance.now())
   const live = new Live({ read: ports.status, everyMs: LIVE_MS, pingMs, stalledMs })
   addAssets(server)
 
@@ -133,11 +128,11 @@ export const addDashboard = (
   })
   get('turns/:id/text', (request, reading, reply) => {
     textFor(reading)
-    return texts.run(goneSignal(reply), () => turnText(ports.text(), idOf(request)))
+    return ports.readings.run('dashboard', goneSignal(reply), () => turnText(ports.text(), idOf(request)))
   })
   get('turns/:id/tokens', (request, reading, reply) => {
     textFor(reading)
-    return texts.run(goneSignal(reply), () => turnTokens(ports.text(), idOf(request)))
+    return ports.readings.run('dashboard', goneSignal(reply), () => turnTokens(ports.text(), idOf(request)))
   })
   get('turns/:id/logprobs', (request, reading, reply) => {
     textFor(reading)

@@ -35,8 +35,8 @@ export const answer = (ports: AnswerPorts, call: AnswerCall): Promise<AnswerRepl
 
 /** Parses the request and leases the version that serves it. */
 const receive = async (ports: AnswerPorts, context: Context, sent: Fields): Promise<Received> => {
-  const { dialect, key, span, before, enter } = context
-  const body = await before(resolveReferences(ports, dialect, key, sent, context.controller.signal))
+  const { dialect, key, hold, span, before, enter } = context
+  const body = await before(resolveReferences(ports, dialect, { key, hold, gone: context.controller.signal }, sent))
   const request = dialect.request(body, ports.engine.capabilities().accepts)
   const version = versionOf(request.model, ports.policy)
   if (version === undefined)

@@ -7,6 +7,7 @@ import type { ServerResponse } from 'node:http'
 import type { Meter } from '../admin/metrics.ts'
 import type { RequestSpan } from '../admin/spans.ts'
 import type { Admission, AdmissionPorts } from '../prompt/admission.ts'
+import type { Paced } from '../session/paced.ts'
 import type { RecentRequests } from '../session/core/recent-requests.ts'
 import type { Lease } from '../versions/pool.ts'
 import type { Task } from './candidate.ts'
@@ -23,6 +24,7 @@ export type AnswerPorts = AdmissionPorts &
     stalledMs: number
     meter: Meter
     recentRequests: RecentRequests
+    readings: Paced
     /** The engine's error while it is lost; null once it answers. */
     health: { lost: string | null }
   }
@@ -43,6 +45,8 @@ export type AnswerCall = {
   /** Aborted with the client's error when its API key is revoked. */
   revoked: AbortSignal
   onFault: (fault: InstarError) => void
+  /** Counts memory that the request occupies besides its body. Throws `overloaded`. */
+  hold: (bytes: number) => void
 }
 
 /** The complete response, or null if it was sent as a stream. Throws InstarError while nothing has been sent. */

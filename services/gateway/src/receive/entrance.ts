@@ -28,6 +28,8 @@ export type Entrance = {
   arrived(request: FastifyRequest, bytes: number): void
   /** Counts the memory of the parsed body. Throws `overloaded`. */
   parsing(request: FastifyRequest, body: Uint8Array): void
+  /** Counts memory that the request occupies besides its body, until it ends. Throws `overloaded`. */
+  hold(request: FastifyRequest, bytes: number): void
   /** The authenticated key; null without keys. Throws `invalid_api_key`, `missing_scope`. */
   check(request: FastifyRequest, scope: Scope | null): Key | null
   /** A key with the scope `admin`, or the admin token's key. Throws as `check`. */
@@ -234,6 +236,7 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken, ra
       const caller = callers.get(request)
       if (caller && body.length > 0) keep(caller, parsedBytes(body))
     },
+    hold: (request, bytes) => keep(callerOf(request), bytes),
     check,
     checkAdmin,
     checkReading,

@@ -5,11 +5,12 @@
 import type { Headers } from '@instar/agents'
 import { DIALECTS, type Dialect } from '@instar/dialects'
 import type { InstarError } from '@instar/events'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { CompatRoute } from '../compat/route.ts'
 import { one, type Entrance } from './entrance.ts'
+import type { Reader } from '../session/references.ts'
 import type { Routes } from './routes.ts'
-import { bytesOf, hijackable, segmentOf, SMALL_BODY } from './request-parts.ts'
+import { bytesOf, goneSignal, hijackable, segmentOf, SMALL_BODY } from './request-parts.ts'
 
 export const SERVED: readonly Dialect[] = Object.values(DIALECTS)
 
@@ -30,6 +31,11 @@ export const addInferenceRoutes = (
   onStreamFault: StreamFault,
 ): void => {
   const { check } = entrance
+  const readerOf = (request: FastifyRequest, reply: FastifyReply): Reader => ({
+    key: check(request, 'inference')?.id ?? null,
+    hold: (bytes) => entrance.hold(request, bytes),
+    gone: goneSignal(reply),
+  })
   for (const prefix of ['/v1', '/s/:session/v1']) {
     for (const dialect of SERVED)
       server.post(`${prefix}${dialect.path}`, async (request, reply) => {
@@ -44,6 +50,7 @@ export const addInferenceRoutes = (
           response: hijackable(reply),
           revoked: entrance.revoked(request),
           onFault: (fault) => onStreamFault(fault, request),
+          hold: (bytes) => entrance.hold(request, bytes),
         })
         return whole ? reply.headers(whole.headers).send(whole.body) : reply.hijack()
       })
@@ -65,24 +72,22 @@ export const addInferenceRoutes = (
       server.route({
         method,
         url: `${prefix}/responses/:id${path}`,
-        handler: (request) =>
+        handler: (request, reply) =>
           routes.response(verb, {
             id: (request.params as { id: string }).id,
-            key: check(request, 'inference')?.id ?? null,
+            ...readerOf(request, reply),
             query: request.query as Record<string, unknown>,
           }),
       })
-    server.post(`${prefix}/responses/input_tokens`, async (request) => {
-      const key = check(request, 'inference')
+    server.post(`${prefix}/responses/input_tokens`, async (request, reply) => {
       return {
         object: 'response.input_tokens',
-        ...(await routes.countTokens(DIALECTS.responses, bytesOf(request), key?.id ?? null)),
+        ...(await routes.countTokens(DIALECTS.responses, bytesOf(request), readerOf(request, reply))),
       }
     })
-    server.post(`${prefix}/messages/count_tokens`, (request) => {
-      const key = check(request, 'inference')
-      return routes.countTokens(DIALECTS.messages, bytesOf(request), key?.id ?? null)
-    })
+    server.post(`${prefix}/messages/count_tokens`, (request, reply) =>
+      routes.countTokens(DIALECTS.messages, bytesOf(request), readerOf(request, reply)),
+    )
     server.post(`${prefix}/feedback`, SMALL_BODY, (request) =>
       routes.feedback({
         body: bytesOf(request),
@@ -126,6 +131,7 @@ export const addCompatRoutes = (
           response: () => hijackable(reply),
           revoked: () => entrance.revoked(request),
           onFault: (fault) => onStreamFault(fault, request),
+          hold: (bytes) => entrance.hold(request, bytes),
         })
         return said ? reply.headers(said.headers).send(said.body) : reply.hijack()
       },

@@ -8,7 +8,8 @@ import type { AnswerCall, AnswerReply } from '../generate/context.ts'
 import type { EmbeddingCall } from '../generate/embeddings.ts'
 import type { JudgementCall } from '../generate/judgement.ts'
 import type { CompletionCall } from '../generate/text-completion.ts'
-import type { ResponseVerb } from '../session/responses.ts'
+import type { Reader } from '../session/references.ts'
+import type { ResponseRequest, ResponseVerb } from '../session/responses.ts'
 
 export type Routes = {
   answer(call: AnswerCall): Promise<AnswerReply>
@@ -16,11 +17,8 @@ export type Routes = {
   embed(call: EmbeddingCall): Promise<unknown>
   /** A judgement by the base weights. */
   judge(call: JudgementCall): Promise<unknown>
-  countTokens(dialect: Dialect, body: Uint8Array, key: string | null): Promise<{ input_tokens: number }>
-  response(
-    verb: ResponseVerb,
-    asked: { id: string; key: string | null; query: Record<string, unknown> },
-  ): Promise<unknown>
+  countTokens(dialect: Dialect, body: Uint8Array, reader: Reader): Promise<{ input_tokens: number }>
+  response(verb: ResponseVerb, asked: ResponseRequest): Promise<unknown>
   feedback(call: FeedbackCall): Promise<unknown>
   close(call: { label: string; key: string | null; body: Uint8Array }): Promise<unknown>
   /** Routes of other trainers' gateways. */

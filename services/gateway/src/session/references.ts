@@ -1,9 +1,18 @@
 /** Resolves ids of ours in a body to what they name on the log: an item of an answer, or a whole earlier response. */
-import { parseMintedId, turnIdPart, parseJson, type Dialect, type Fields, type Reference } from '@instar/dialects'
+import {
+  parsedBytes,
+  parseMintedId,
+  turnIdPart,
+  parseJson,
+  type Dialect,
+  type Fields,
+  type Reference,
+} from '@instar/dialects'
 import { InstarError, readWritten, type TurnState } from '@instar/events'
 import type { TurnReader } from '@instar/log'
 import { parseAnswer } from '@instar/dialects'
 import { setImmediate as nextPass } from 'node:timers/promises'
+import type { Paced } from './paced.ts'
 import { keyOfSession, sessionState, type SessionIndex } from './core/session-index.ts'
 import type { Tail } from './tail.ts'
 
@@ -14,7 +23,14 @@ export type ReferencePorts = {
   reader: TurnReader
   tailWaitMs: number
   bodyLimit: number
+  readings: Paced
 }
+
+/** `hold` counts memory that the request occupies. Throws `overloaded`. */
+export type Reader = { key: string | null; hold: (bytes: number) => void; gone?: AbortSignal | undefined }
+
+/** Bytes of a body from which its reading is paced. */
+const LARGE_BODY = 1024 * 1024
 
 /** References of a request; an answer of the gateway has a few items. */
 export const MOST_REFERENCES = 32_768
@@ -27,9 +43,8 @@ export const MOST_REFERENCES = 32_768
 export const resolveReferences = async (
   ports: ReferencePorts,
   dialect: Dialect,
-  key: string | null,
+  { key, hold, gone: signal }: Reader,
   body: Fields,
-  signal?: AbortSignal,
 ): Promise<Fields> => {
   const ids = dialect.references(body)
   if (ids.length === 0) return body
@@ -50,7 +65,10 @@ export const resolveReferences = async (
       const turn = await turnOfId(ports, key, id)
       const known = turn && byTurn.get(turn.turn)
       if (!known) await nextPass()
-      const reference = known ?? (turn && (await referenceTo(ports.reader, turn)))
+      const reference =
+        known ??
+        (turn &&
+          (await referenceTo(ports, turn, { key, gone: signal, hold: continued === id ? hold : () => undefined })))
       if (!reference || isWithheld(turn!, reference)) throw dialect.unknownReference(body, id)
       const used = continued === id || known ? reference : { ...reference, body: ofItems(reference.body) }
       if (continued === id) bytes += (await ports.reader.body(reference.turn)).length
@@ -104,14 +122,24 @@ const known = async (
 /** Whether the response must not be returned by its id: deleted, or requested with `store: false`. */
 export const isWithheld = ({ deleted }: TurnState, { body }: Reference): boolean => deleted || body['store'] === false
 
-export const referenceTo = async (reader: TurnReader, { turn, session }: TurnState): Promise<Reference> => {
+export const referenceTo = async (
+  { reader, readings }: Pick<ReferencePorts, 'reader' | 'readings'>,
+  { turn, session }: TurnState,
+  { key, hold, gone }: Reader,
+): Promise<Reference> => {
   const record = await reader.record(turn)
+  const read = async (): Promise<Fields> => {
+    hold(record.body.length)
+    const body = await reader.body(turn)
+    hold(parsedBytes(body))
+    return parseJson(body)
+  }
   const { content, reasoning, toolCalls } = parseAnswer(readWritten(record.text))
   return {
     dialect: record.dialect,
     turn,
     session,
-    body: parseJson(await reader.body(turn)),
+    body: await (record.body.length < LARGE_BODY ? read() : readings.run(key, gone, read)),
     choice: {
       shown: { content, reasoning, calls: toolCalls },
       toolCallIds: record.toolCallIds,

@@ -12,19 +12,19 @@ import {
 import { InstarError, readWritten, type ResponseDeleted, type TurnAborted, type TurnCaptured } from '@instar/events'
 import type { Model } from '@instar/engine/port'
 import type { Capture } from '../capture/capture.ts'
-import { isWithheld, referenceTo, turnOfId, type ReferencePorts } from './references.ts'
+import { isWithheld, referenceTo, turnOfId, type Reader, type ReferencePorts } from './references.ts'
 
 type StoredPorts = ReferencePorts & { model: Model; policy: string; capture: Capture; now: () => number }
-type ResponseRequest = { id: string; key: string | null; query: Readonly<Record<string, unknown>> }
+export type ResponseRequest = Reader & { id: string; query: Readonly<Record<string, unknown>> }
 type Stored = { record: TurnCaptured | TurnAborted; reference: Awaited<ReturnType<typeof referenceTo>> }
 
 /** Throws `unknown_turn` for an id that is unknown, of another key or dialect, not stored, or deleted. */
-const stored = async (ports: StoredPorts, { id, key }: ResponseRequest): Promise<Stored> => {
+const stored = async (ports: StoredPorts, { id, ...reader }: ResponseRequest): Promise<Stored> => {
   // Another gateway may have deleted it just before.
   await ports.tail.turnsWithin(ports.tailWaitMs)
-  const turn = parseMintedId(id)?.prefix === 'resp' ? await turnOfId(ports, key, id) : undefined
+  const turn = parseMintedId(id)?.prefix === 'resp' ? await turnOfId(ports, reader.key, id) : undefined
   const record = turn && (await ports.reader.record(turn.turn))
-  const reference = turn && (await referenceTo(ports.reader, turn))
+  const reference = turn && (await referenceTo(ports, turn, reader))
   if (!record || !reference || reference.dialect !== DIALECTS.responses.name || isWithheld(turn, reference))
     throw new InstarError('unknown_turn', `There is no response ${JSON.stringify(id.slice(0, 100))} here.`, {
       field: 'response_id',

@@ -6,11 +6,11 @@ const open = new AbortController().signal
 const code = (wanted: string) => (error: unknown) => (error as { code: string }).code === wanted
 
 test('works run one at a time, in order, and leave the loop to others between them', async () => {
-  const paced = new Paced(8, () => performance.now())
+  const paced = new Paced(() => performance.now())
   const done: string[] = []
   let running = 0
   const work = (name: string) =>
-    paced.run(open, async () => {
+    paced.run(null, open, async () => {
       running += 1
       assert.equal(running, 1)
       const from = performance.now()
@@ -25,13 +25,13 @@ test('works run one at a time, in order, and leave the loop to others between th
 })
 
 test('one beyond the limit is refused; one whose client has left does not run; a failure does not stop the next', async () => {
-  const paced = new Paced(3, () => performance.now())
+  const paced = new Paced(() => performance.now(), 6)
   const gone = new AbortController()
-  const failing = paced.run(open, () => Promise.reject(new Error('broken')))
-  const left = paced.run(gone.signal, () => assert.fail('ran without a client'))
-  const next = paced.run(open, async () => 'read')
+  const failing = paced.run(null, open, () => Promise.reject(new Error('broken')))
+  const left = paced.run(null, gone.signal, () => assert.fail('ran without a client'))
+  const next = paced.run(null, open, async () => 'read')
   await assert.rejects(
-    paced.run(open, async () => 'too many'),
+    paced.run(null, open, async () => 'too many'),
     code('overloaded'),
   )
   gone.abort()
@@ -39,4 +39,12 @@ test('one beyond the limit is refused; one whose client has left does not run; a
   await assert.rejects(left, code('aborted'))
   assert.equal(await next, 'read')
   assert.equal(paced.size, 0)
+})
+
+test('one key with many works does not keep another waiting for all of them', async () => {
+  const paced = new Paced(() => performance.now())
+  const done: string[] = []
+  const work = (key: string) => paced.run(key, open, async () => void done.push(key))
+  await Promise.all([work('a'), work('a'), work('a'), work('a'), work('b'), work('b')])
+  assert.deepEqual(done, ['a', 'b', 'a', 'b', 'a', 'a'])
 })

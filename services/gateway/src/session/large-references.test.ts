@@ -1,0 +1,57 @@
+/** A request of a few bytes that refers to a large one costs what the large one does. */
+import assert from 'node:assert/strict'
+import { test, type TestContext } from 'node:test'
+import { startRig, type Rig } from '../../../../test/kit/gateway.ts'
+import type { Script } from '../../../../test/kit/scripted-engine.ts'
+
+const MIB = 1024 * 1024
+const COUNT = 24
+
+/** A gateway with one stored response whose request has 6 MiB. */
+const start = async (t: TestContext, script: Script): Promise<{ rig: Rig; id: string }> => {
+  const rig = await startRig({ script, settings: { bodiesLimit: 64 * MIB } })
+  t.after(() => rig.stop())
+  const body = JSON.stringify({ model: 'policy', input: 'The capital of France?', note: 'x'.repeat(6 * MIB) })
+  const response = await rig.fetch('/v1/responses', { method: 'POST', body })
+  return { rig, id: ((await response.json()) as { id: string }).id }
+}
+
+test('the memory of referenced requests is limited as that of bodies', async (t) => {
+  const released = Promise.withResolvers<void>()
+  let first = true
+  const { rig, id } = await start(t, () => {
+    const wait = !first
+    first = false
+    return { text: 'Paris.', before: () => (wait ? released.promise : undefined) }
+  })
+  let refused = 0
+  const ask = async (): Promise<number> => {
+    const body = JSON.stringify({ model: 'policy', previous_response_id: id, input: 'And of Spain?' })
+    const response = await rig.fetch('/v1/responses', { method: 'POST', body })
+    await response.arrayBuffer()
+    if (response.status === 429) refused += 1
+    // 12 MiB each, read and parsed: five fit.
+    if (refused === COUNT - 5) released.resolve()
+    return response.status
+  }
+  const statuses = await Promise.all(Array.from({ length: COUNT }, ask))
+  assert.equal(statuses.filter((status) => status === 200).length, 5)
+  assert.equal(refused, COUNT - 5)
+  const metrics = await (await rig.fetch('/metrics')).text()
+  assert.match(metrics, /^instar_request_body_bytes 0$/m)
+})
+
+test('other requests are served between readings of stored responses', async (t) => {
+  const { rig, id } = await start(t, () => 'Paris.')
+  let over = 0
+  const read = async (): Promise<number> => {
+    const response = await rig.fetch(`/v1/responses/${id}/input_items`)
+    await response.arrayBuffer()
+    over += 1
+    return response.status
+  }
+  const reading = Array.from({ length: COUNT }, read)
+  for (let i = 0; i < 8; i += 1) assert.equal((await rig.fetch('/health/live')).status, 200)
+  assert.ok(over < COUNT, 'eight requests, one after the other, were served before the last reading')
+  assert.deepEqual(new Set(await Promise.all(reading)), new Set([200]))
+})
