@@ -3,7 +3,7 @@ import { openEmbeddedLog } from '../index.ts'
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { chmod, cp, mkdir, mkdtemp, readdir, rm, stat, truncate, writeFile } from 'node:fs/promises'
+import { chmod, cp, mkdir, mkdtemp, readdir, rm, stat, symlink, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -185,6 +185,21 @@ for (const [what, damage] of [
       await rm(folder, { recursive: true })
     }
   })
+
+test('a folder that cannot be marked is opened, and an earlier one is marked by its next opening', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'instar-log-'))
+  const marker = join(folder, 'log.made')
+  try {
+    // A link whose target cannot be created stands for a full disk.
+    await symlink(join(folder, 'absent', 'file'), marker)
+    await openEmbeddedLog({ folder, schemas: SCHEMAS }).then((log) => log.close())
+    await rm(marker)
+    await openEmbeddedLog({ folder, schemas: SCHEMAS }).then((log) => log.close())
+    assert.equal((await stat(marker)).mode & 0o777, 0o600)
+  } finally {
+    await rm(folder, { recursive: true })
+  }
+})
 
 test('a start that was killed before the tables were made is repeated', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'instar-log-'))

@@ -13,9 +13,14 @@ const MADE = 'log.db was made in this folder. If it is missing or empty, records
 /** Whether the folder has a log, also if its file is lost. */
 export const hasEmbeddedLog = (folder: string): boolean => existsSync(logFile(folder)) || existsSync(madeFile(folder))
 
-/** Call it when `log.db` has its tables. */
+/** Call it when `log.db` has its tables. A full disk does not refuse the log: the next opening writes the file. */
 export const markMade = (folder: string): void => {
-  if (!existsSync(madeFile(folder))) writeFileSync(madeFile(folder), MADE, { mode: 0o600 })
+  if (existsSync(madeFile(folder))) return
+  try {
+    writeFileSync(madeFile(folder), MADE, { mode: 0o600 })
+  } catch {
+    // Its existence counts, not its content.
+  }
 }
 
 /**
