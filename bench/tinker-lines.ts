@@ -119,7 +119,10 @@ const main = async (lines: number, rounds: number, running: string | undefined):
     const updates: Update[] = []
     const memory = [skyrl?.memory() ?? null]
     for (let round = 1; round <= rounds; round++) {
-      for (const line of all) updates.push(await update({ server, session, base }, line, `${RUN}-${round}`))
+      for (const line of all) {
+        updates.push(await update({ server, session, base }, line, `${RUN}-${round}`))
+        process.stderr.write(`${updates.length} updates, the last in ${rounded(updates.at(-1)?.seconds ?? 0)} s\n`)
+      }
       memory.push(skyrl?.memory() ?? null)
     }
     const different = new Set(all.map(({ adapter }) => adapter)).size
