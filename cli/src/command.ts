@@ -15,6 +15,8 @@ export type CommandContext = {
   err(text: string): void
   /** Standard output is a terminal. */
   terminal: boolean
+  /** Width of the terminal now; absent: standard output is none. */
+  columns?: () => number
   /** Aborted by SIGINT, SIGTERM or SIGHUP. */
   stop: AbortSignal
 }

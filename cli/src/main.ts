@@ -11,5 +11,6 @@ process.exitCode = await runCli(process.argv.slice(2), {
   out: (text) => void process.stdout.write(text),
   err,
   terminal: process.stdout.isTTY,
+  ...(process.stdout.isTTY ? { columns: () => process.stdout.columns } : {}),
   stop: createStopSignal(err),
 })

@@ -3,7 +3,7 @@ export type Cell = string | number | boolean | null | undefined
 type Column<R> = { name: string; of: (row: R) => Cell }
 
 /** Escapes control characters: recorded text may hold line breaks and terminal escape sequences. */
-const escapeControls = (text: string): string =>
+export const escapeControls = (text: string): string =>
   text.replace(/\p{Cc}/gu, (control) =>
     control === '\n' ? '\\n' : control === '\t' ? '\\t' : `\\x${control.charCodeAt(0).toString(16).padStart(2, '0')}`,
   )

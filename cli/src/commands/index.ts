@@ -8,6 +8,7 @@ export const COMMANDS: Readonly<Record<string, Entry>> = {
   setup: { summary: 'prepare Kafka, the schema registry and PostgreSQL', load: () => import('./setup.ts') },
   demo: { summary: 'train on three simulated users, in a temporary folder', load: () => import('./demo.ts') },
   open: { summary: 'print a link that opens the dashboard', load: () => import('./open.ts') },
+  top: { summary: 'show what the pipeline does now, in the terminal', load: () => import('./top.ts') },
   versions: { summary: 'list the versions of the policy', load: () => import('./versions.ts') },
   show: { summary: 'show one version: its turns, figures and times', load: () => import('./show.ts') },
   sql: { summary: 'query the read model', load: () => import('./sql.ts') },
