@@ -1,6 +1,7 @@
 /** `npm run bench [-- NAME …] [--json] [--quick] [--no-peer]`: runs the benches and prints a table of each. */
 import * as candidates from './candidates.ts'
 import * as changedMind from './changed-mind.ts'
+import * as dashboard from './dashboard.ts'
 import * as gateEstimates from './gate-estimates.ts'
 import * as gateway from './gateway.ts'
 import * as judge from './judge.ts'
@@ -114,6 +115,11 @@ const BENCHES: Readonly<Record<string, Bench>> = {
   projections: {
     summary: '100,000 turns into PostgreSQL',
     run: () => (quick ? projections.bench(5_000) : projections.bench()),
+  },
+  dashboard: {
+    summary: `statements, addresses and pages of the dashboard on 100,000 turns and 500 versions, and the gateway's latency
+               with ten open pages (needs a Chromium, as test:web)`,
+    run: () => dashboard.bench({ quick, logLine }),
   },
   snapshots: {
     summary: 'start of each service on a log of 1,000,000 turns (4 GB in the temporary folder)',

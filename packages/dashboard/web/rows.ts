@@ -34,8 +34,9 @@ export type VersionRow = {
   head_from: string | null
   head_to: string | null
   head_seconds: number | null
-  gate_figures: Record<string, number> | null
-  update_figures: Record<string, number> | null
+  /** With the row of one version. */
+  gate_figures?: Record<string, number> | null
+  update_figures?: Record<string, number> | null
 }
 
 export type UpdateRow = {
@@ -51,8 +52,6 @@ export type UpdateRow = {
   started_at: string | null
   finished_at: string | null
   decided_at: string | null
-  figures: Record<string, number> | null
-  gate_figures: Record<string, number> | null
 }
 
 export type MoveRow = {

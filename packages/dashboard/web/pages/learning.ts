@@ -8,8 +8,7 @@ import { Table } from '../parts/table.ts'
 import { untrained } from '../reasons.ts'
 import type { CountRow, Lineage, TimeRow, VersionRow } from '../rows.ts'
 
-type Learning = {
-  versions: VersionRow[]
+type Learning = Lineage & {
   hours: TimeRow[]
   days: TimeRow[]
   judges: CountRow[]
@@ -63,13 +62,12 @@ const Counts = ({
 
 export const LearningPage = (): View => {
   const learning = useData<Learning>('learning')
-  const lineage = useData<Lineage>('versions')
   return html`
     <div class="row"><h1>Learning</h1><span class="grow"></span><button onClick=${learning.reload}>Refresh</button></div>
     <${Await} from=${learning} of=${(all: Learning) => {
       const rows = all.versions.toSorted((a, b) => a.version - b.version)
-      const marks = lineage.data ? marksOf(lineage.data) : []
-      const times = (all.hours.length > 1 ? all.hours : all.days).toReversed()
+      const marks = marksOf(all)
+      const times = (all.days.length > 8 ? all.days : all.hours).toReversed()
       const hour = (x: number): string =>
         new Date(x).toLocaleString('sv-SE', { dateStyle: 'short', timeStyle: 'short' })
       const chart = { marks, xText: version, xName: 'Version' }

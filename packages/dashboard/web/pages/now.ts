@@ -34,7 +34,7 @@ const sum = (now: Now, name: string): { name: string; count: number }[] =>
     .toSorted((a, b) => b.count - a.count)
 
 const Recent = (): View => {
-  const lineage = useData<Lineage>('versions')
+  const lineage = useData<Omit<Lineage, 'versions'>>('lately')
   const events = lineage.data ? recentEvents(lineage.data).slice(0, 8) : []
   return html`
     <section class="card wide"><h2>Lately</h2>
@@ -48,7 +48,7 @@ const Recent = (): View => {
 
 type RecentEvent = { at: string; what: Children }
 
-export const recentEvents = ({ updates, moves, freezes }: Lineage): RecentEvent[] =>
+export const recentEvents = ({ updates, moves, freezes }: Omit<Lineage, 'versions'>): RecentEvent[] =>
   [
     ...updates.map(({ number, status, version, reason, items, sealed_at, finished_at, decided_at }) => ({
       at: decided_at ?? finished_at ?? sealed_at,

@@ -49,6 +49,7 @@ const shape = (index: number, x: number, y: number): View =>
 
 export const Chart = ({ title, about, series, marks = [], xText, yText, xName }: ChartProps): View => {
   const [at, setAt] = useState<number | null>(null)
+  const [listed, setListed] = useState(false)
   const xs = [...new Set(series.flatMap(({ points }) => points.filter(({ y }) => y !== null).map(({ x }) => x)))].sort(
     (a, b) => a - b,
   )
@@ -121,19 +122,23 @@ export const Chart = ({ title, about, series, marks = [], xText, yText, xName }:
         ${selected === null ? null : html`<line class="cursor" x1=${px(selected)} x2=${px(selected)} y1=${TOP} y2=${HEIGHT - BOTTOM} />`}
       </svg>
       <p class="said" aria-live="polite">${said}</p>
-      <details>
+      <details onToggle=${(event: Event) => setListed((event.currentTarget as HTMLDetailsElement).open)}>
         <summary>Values as a table</summary>
-        <${Table} caption=${title} rows=${xs} columns=${[
-          { name: xName, of: (x: number) => xText(x) },
-          ...series.map(({ name, points }) => ({
-            name,
-            numeric: true,
-            of: (x: number) => {
-              const y = points.find((one) => one.x === x)?.y
-              return y === null || y === undefined ? '–' : yText(y)
-            },
-          })),
-        ]} />
+        ${
+          listed
+            ? html`<${Table} caption=${title} rows=${xs} columns=${[
+                { name: xName, of: (x: number) => xText(x) },
+                ...series.map(({ name, points }) => ({
+                  name,
+                  numeric: true,
+                  of: (x: number) => {
+                    const y = points.find((one) => one.x === x)?.y
+                    return y === null || y === undefined ? '–' : yText(y)
+                  },
+                })),
+              ]} />`
+            : null
+        }
       </details>
     </figure>
   `

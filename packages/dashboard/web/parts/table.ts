@@ -1,4 +1,5 @@
-/** A table. Rows that lead elsewhere have a link in their first cell. */
+/** A table. Rows that lead elsewhere have a link in their first cell. A long one shows its first rows until more are asked for. */
+import { useState } from 'preact/hooks'
 import { html, type Children, type View } from '../html.ts'
 
 export type Column<Row> = {
@@ -9,6 +10,9 @@ export type Column<Row> = {
   /** Explains the column. */
   title?: string
 }
+
+/** Rows that are shown at first, and that each further click adds. */
+export const ROWS = 100
 
 export function Table<Row>({
   caption,
@@ -21,6 +25,7 @@ export function Table<Row>({
   rows: readonly Row[]
   empty?: string
 }): View {
+  const [most, setMost] = useState(ROWS)
   if (rows.length === 0) return html`<p class="note quiet">${empty}</p>`
   return html`
     <div class="scroll" tabindex="0" role="region" aria-label=${caption}>
@@ -34,7 +39,7 @@ export function Table<Row>({
           </tr>
         </thead>
         <tbody>
-          ${rows.map(
+          ${rows.slice(0, most).map(
             (row) =>
               html`<tr>
                 ${columns.map(({ of, numeric }) => html`<td class=${numeric ? 'numeric' : ''}>${of(row)}</td>`)}
@@ -43,5 +48,12 @@ export function Table<Row>({
         </tbody>
       </table>
     </div>
+    ${
+      rows.length > most
+        ? html`<p>
+            <button onClick=${() => setMost((last) => last + ROWS)}>${Math.min(ROWS, rows.length - most)} more of ${rows.length}</button>
+          </p>`
+        : null
+    }
   `
 }

@@ -85,3 +85,22 @@ test('a value that a caller refuses is computed again, also when an older comput
   gates[2]!.resolve()
   assert.equal(await cached.get((value) => value >= 4), 3, 'computed once, not until it is accepted')
 })
+
+test('a value that takes long to compute is used for twenty times as long', async () => {
+  let now = 0
+  let count = 0
+  const cached = new Cached(
+    async () => {
+      now += 3
+      return (count += 1)
+    },
+    10,
+    () => now,
+  )
+  assert.equal(await cached.get(), 1)
+  now = 3 + 59
+  assert.equal(await cached.get(), 1)
+  now = 3 + 60
+  await cached.get()
+  assert.equal(count, 2)
+})

@@ -1,7 +1,7 @@
 /**
  * The statements of the dashboard on the read model. Each returns at most a page. A page of sessions is read from the newest
  * on by an index; a filter that few sessions meet reads further, until the statement's time limit. Those that aggregate a
- * whole table (`metrics`, `rewardsOverTime`, `counts`) are for `Cached`. `policy` is always the first parameter.
+ * much of a table (`versionSizes`, `rewardsOverTime`, `counts`) are for `Cached`. `policy` is always the first parameter.
  */
 
 export type Query = { sql: string; values: readonly unknown[] }
@@ -13,13 +13,80 @@ export const TURNS = 200
 /** Versions, updates and events of the lineage in one answer: the newest. */
 export const LINEAGE = 1000
 
-export const metrics = (policy: string): Query => ({
-  sql: `select * from version_metrics where policy = $1 order by version desc limit ${LINEAGE}`,
+/** Versions with what the lineage, the gate and their update say of them, newest first. Reads no turn. */
+export const versionFacts = (policy: string): Query => ({
+  sql: `with reigns as (
+  select to_version as version, at, lead(at) over (order by seq) as until from all_head_moves where policy = $1
+), reigned as (
+  select version, min(at) as head_from, case when bool_or(until is null) then null else max(until) end as head_to,
+    case when bool_or(until is null) then null else sum(extract(epoch from until - at))::float8 end as head_seconds
+  from reigns group by version
+)
+select v.policy, v.version, v.parent, v.sha256, v.status, v.why, v.published_at, v.source_policy, v.source_version,
+  b.items as trained_turns, b.mean_reward as trained_reward,
+  (v.figures ->> 'kl_parent')::float8 as kl_parent, (v.figures ->> 'kl_base')::float8 as kl_base, (v.figures ->> 'content')::float8 as content,
+  (v.figures ->> 'entropy')::float8 as entropy, (v.figures ->> 'length')::float8 as sampled_length, (v.figures ->> 'repetition')::float8 as repetition,
+  (o.figures ->> 'loss')::float8 as loss, (o.figures ->> 'policyLoss')::float8 as policy_loss, (o.figures ->> 'opdLoss')::float8 as opd_loss,
+  (o.figures ->> 'klLoss')::float8 as kl_loss, (o.figures ->> 'gradNorm')::float8 as grad_norm,
+  r.head_from, r.head_to, r.head_seconds
+from all_lineage v
+left join reigned r on r.version = v.version
+left join all_outcomes o on o.update_id = v.update_id
+left join all_batches b on b.batch_id = o.batch_id
+where v.policy = $1 order by v.version desc limit ${LINEAGE}`,
   values: [policy],
 })
 
+/** How many turns and scores each version has, from the indexes alone: rows are only added, so others mean new ones. */
+export const versionSizes = (policy: string): Query => ({
+  sql: `select version, coalesce(t.n, 0) as turns, coalesce(s.n, 0) as scores
+from (select version, count(*)::int as n from turns where policy = $1 group by version) t
+full join (select version, count(*)::int as n from all_scores where policy = $1 group by version) s using (version) order by version desc`,
+  values: [policy],
+})
+
+/** The figures of the turns and scores of some versions, as in the view \`version_metrics\`. */
+export const versionCounts = (policy: string, versions: readonly number[]): Query => ({
+  sql: `with served as (
+  select version, count(*) filter (where kind = 'main')::int as turns, count(*) filter (where kind = 'side')::int as side_turns,
+    count(*) filter (where status = 'aborted')::int as aborted, count(distinct session_id)::int as sessions,
+    avg(prompt_tokens)::float8 as prompt_tokens, avg(completion_tokens)::float8 as completion_tokens,
+    percentile_cont(array[0.5, 0.99]) within group (order by latency_ms) as latency,
+    percentile_cont(array[0.5, 0.99]) within group (order by ttft_ms) as ttft
+  from turns where policy = $1 and version = any($2::int[]) and shown group by version
+), beside as (
+  select version, count(*)::int as sampled from turns where policy = $1 and version = any($2::int[]) and not shown group by version
+), in_force as (
+  select distinct on (turn_id) version, reward, explicit from all_scores s
+  where policy = $1 and version = any($2::int[])
+    and not exists (select from turns t where t.turn_id = s.turn_id and t.policy = $1 and t.version = any($2::int[]) and not t.shown)
+  order by turn_id, revision desc
+), judged as (
+  select version, count(reward)::int as scored, count(*) filter (where reward is null)::int as skipped, count(*) filter (where explicit)::int as feedback,
+    avg(reward) as reward, 1.96 * stddev_samp(reward) / sqrt(nullif(count(reward), 0)) as margin
+  from in_force group by version
+)
+select v.version, coalesce(s.turns, 0) as turns, coalesce(s.side_turns, 0) as side_turns, coalesce(s.aborted, 0) as aborted,
+  coalesce(s.sessions, 0) as sessions, coalesce(c.sampled, 0) as sampled,
+  coalesce(j.scored, 0) as scored, coalesce(j.skipped, 0) as skipped, coalesce(j.feedback, 0) as feedback,
+  j.reward, j.reward - j.margin as reward_low, j.reward + j.margin as reward_high,
+  s.prompt_tokens, s.completion_tokens, s.latency[1] as latency_p50_ms, s.latency[2] as latency_p99_ms, s.ttft[1] as ttft_p50_ms, s.ttft[2] as ttft_p99_ms
+from unnest($2::int[]) v (version)
+left join served s on s.version = v.version
+left join beside c on c.version = v.version
+left join judged j on j.version = v.version`,
+  values: [policy, versions],
+})
+
+/** All recorded figures of one version. */
+export const versionFigures = (policy: string, version: number): Query => ({
+  sql: `select o.figures as update_figures, v.figures as gate_figures
+from all_versions v left join all_outcomes o on o.update_id = v.update_id where v.policy = $1 and v.version = $2`,
+  values: [policy, version],
+})
+
 export const updates = (policy: string): Query => ({
-  sql: `select number, status, reason, version, parent_version, items, dropped, mean_reward, loss, figures, gate_figures, sealed_at, started_at, finished_at, decided_at
+  sql: `select number, status, reason, version, parent_version, items, dropped, mean_reward, sealed_at, started_at, finished_at, decided_at
 from updates where policy = $1 order by number desc limit ${LINEAGE}`,
   values: [policy],
 })
@@ -53,8 +120,25 @@ export type SessionFilter = {
 
 const escaped = (text: string): string => text.replace(/[\\%_]/g, '\\$&')
 
-/** Sessions, those that began last first, with the figures of their turns. */
-export const sessions = (policy: string, filter: SessionFilter, after: Cursor | null): Query => {
+/** The score `a` is the last revision of its turn's. */
+const IN_FORCE = `not exists (select from all_scores z where z.policy = a.policy and z.turn_id = a.turn_id and z.revision > a.revision)`
+
+/** How many turns a reason holds for, counted up to `RARE`. */
+export const reasonSize = (policy: string, reason: string): Query => ({
+  sql: `select (select count(*) from (select from turns where policy = $1 and reason = $2 limit ${RARE}) t)
+  + (select count(*) from (select from all_scores where policy = $1 and reason = $2 limit ${RARE}) a)
+  + (select count(*) from (select from all_batch_turns where policy = $1 and not used and reason = $2 limit ${RARE}) b) as size`,
+  values: [policy, reason],
+})
+
+/** A reason of fewer turns is looked up by its index; one of more is met soon on the way through the sessions. */
+export const RARE = 2_000
+
+/**
+ * Sessions, those that began last first, with the figures of their turns. `rare`: the reason of the filter holds for fewer
+ * than `RARE` turns.
+ */
+export const sessions = (policy: string, filter: SessionFilter, after: Cursor | null, rare = true): Query => {
   const values: unknown[] = [policy]
   const bind = (value: unknown): string => `$${values.push(value)}`
   const where = ['s.policy = $1']
@@ -68,17 +152,23 @@ export const sessions = (policy: string, filter: SessionFilter, after: Cursor | 
       `exists (select from turns t where t.session_id = s.session_id and t.policy = $1 and t.version = ${bind(filter.version)})`,
     )
   if (filter.id !== undefined) where.push(`s.session_id like ${bind(`${escaped(filter.id.split('.')[0]!)}%`)}`)
+  /** A turn of the session has a score in force of which the condition holds. */
   const scored = (condition: string): string =>
-    `exists (select from turns t join lateral (select reward, reason from all_scores a where a.policy = $1 and a.turn_id = t.turn_id order by revision desc limit 1) r on true
-      where t.session_id = s.session_id and ${condition})`
-  if (filter.reward === 'positive') where.push(scored('r.reward > 0'))
-  if (filter.reward === 'negative') where.push(scored('r.reward < 0'))
-  if (filter.reward === 'none') where.push(scored('r.reward is null'))
+    `exists (select from all_scores a where a.session_id = s.session_id and a.policy = $1 and ${condition} and ${IN_FORCE})`
+  if (filter.reward === 'positive') where.push(scored('a.reward > 0'))
+  if (filter.reward === 'negative') where.push(scored('a.reward < 0'))
+  if (filter.reward === 'none') where.push(scored('a.reward is null'))
   if (filter.reason !== undefined) {
     const reason = bind(filter.reason)
-    where.push(`(exists (select from turns t where t.session_id = s.session_id and t.reason = ${reason})
-      or ${scored(`r.reason = ${reason}`)}
-      or exists (select from turns t join all_batch_turns b on b.turn_id = t.turn_id and not b.used and b.reason = ${reason} where t.session_id = s.session_id))`)
+    where.push(
+      rare
+        ? `s.session_id in (select session_id from turns where policy = $1 and reason = ${reason}
+      union all select a.session_id from all_scores a where a.policy = $1 and a.reason = ${reason} and ${IN_FORCE}
+      union all select t.session_id from all_batch_turns b join turns t on t.turn_id = b.turn_id where b.policy = $1 and not b.used and b.reason = ${reason})`
+        : `exists (select from turns t where t.session_id = s.session_id and (t.reason = ${reason}
+      or exists (select from all_batch_turns b where b.turn_id = t.turn_id and not b.used and b.reason = ${reason})
+      or exists (select from all_scores a where a.policy = $1 and a.turn_id = t.turn_id and a.reason = ${reason} and ${IN_FORCE})))`,
+    )
   }
   return {
     sql: `with page as (
@@ -149,11 +239,16 @@ where v.policy = $1 and v.version = $2 order by b.used desc, abs(b.advantage) de
   values: [policy, version],
 })
 
+/** Scores from which the figures of the page Learning are taken: the newest. */
+export const WINDOW = 100_000
+const newestScores = (columns: string): string =>
+  `select ${columns} from all_scores where policy = $1 order by at desc limit ${WINDOW}`
+
 /** Rewards by interval of `seconds`: the newest 200. */
 export const rewardsOverTime = (policy: string, seconds: number): Query => ({
   sql: `select date_bin($2::interval, a.at, '2000-01-01') as at, count(reward)::int as scored, avg(reward) as reward, count(*) filter (where reward is null)::int as skipped,
   count(*) filter (where hint is not null)::int as hinted
-from all_scores a where policy = $1 group by 1 order by 1 desc limit 200`,
+from (${newestScores('at, reward, hint')}) a group by 1 order by 1 desc limit 200`,
   values: [policy, `${seconds} seconds`],
 })
 
@@ -163,12 +258,10 @@ export const counts = (policy: string, of: 'judge' | 'reason' | 'subject' | 'dro
     of === 'dropped'
       ? `select reason as name, null::float8 as reward from all_batch_turns where policy = $1 and not used`
       : of === 'reward'
-        ? `select round(reward::numeric, 1)::text as name, reward from all_scores where policy = $1 and reward is not null`
-        : `select ${of} as name, reward from all_scores where policy = $1 and ${of} is not null`
+        ? `select round(reward::numeric, 1)::text as name, reward from (${newestScores('reward')}) a where reward is not null`
+        : `select ${of} as name, reward from (${newestScores(`${of}, reward`)}) a where ${of} is not null`
   return {
     sql: `select name, count(*)::int as count, avg(reward) as reward from (${from}) rows group by name order by count desc, name limit 30`,
     values: [policy],
   }
 }
-
-/** How far the read model has read each topic. */

@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { openMemoryLog } from '@instar/log'
-import { startPostgres, startProjections } from '../index.ts'
+import { readOnlyQuery, startPostgres, startProjections } from '../index.ts'
+import { dashboardHistory } from '../../../../bench/dashboard/history.ts'
 import { temporaryFolder } from '../../../../test/kit/database.ts'
 import { records, smallHistory } from '../../../../test/kit/projected-history.ts'
+import * as queries from './queries.ts'
 import { openReadModel } from './read-model.ts'
+import { openReaderPool } from './reader-pool.ts'
+import { VersionMetrics } from './version-metrics.ts'
 
 test('the read model answers each page of the dashboard', { timeout: 60_000 }, async (t) => {
   using folder = temporaryFolder()
@@ -70,6 +74,131 @@ test('the read model answers each page of the dashboard', { timeout: 60_000 }, a
   assert.ok(lineage.updates.length > 0 && lineage.moves.length > 0)
   const learning = await model.learning()
   assert.ok(learning.hours.length > 0 && learning.rewards.length > 0)
+})
+
+test(
+  'figures of versions are those of the view, and only versions that have changed are counted again',
+  {
+    timeout: 60_000,
+  },
+  async (t) => {
+    using folder = temporaryFolder()
+    const postgres = await startPostgres({ folder: folder.path })
+    t.after(() => postgres.stop())
+    const history = [...dashboardHistory({ turns: 600, versions: 20 })]
+    const log = openMemoryLog()
+    const project = async (): Promise<void> => {
+      const projections = startProjections({ log, connection: postgres.owner })
+      await projections.caughtUp()
+      await projections.stop()
+    }
+    await log.append(records(history.slice(0, -40)))
+    await project()
+    const pool = openReaderPool(postgres.reader)
+    t.after(() => pool.close())
+    const counted: unknown[] = []
+    const metrics = new VersionMetrics('policy', async ({ sql, values }) => {
+      if (sql === queries.versionCounts('policy', []).sql) counted.push(...(values[1] as number[]))
+      return pool.rows(sql, values)
+    })
+    /** Sums of floats depend on the order of the rows. */
+    const plain = (rows: unknown): unknown[] =>
+      JSON.parse(
+        JSON.stringify(rows, (_, value: unknown) =>
+          typeof value === 'number' ? Number(value.toPrecision(12)) : value,
+        ),
+      ) as unknown[]
+    const expected = async (): Promise<unknown[]> => {
+      const rows = await readOnlyQuery(postgres.reader, 'select * from version_metrics order by version desc')
+      return plain(rows.map(({ gate_figures: _, update_figures: __, ...row }) => row))
+    }
+    const read = async (): Promise<unknown[]> =>
+      plain((await metrics.read()).map(({ source_policy: _, source_version: __, ...row }) => row))
+    assert.deepEqual(await read(), await expected())
+    assert.equal(counted.length, (await expected()).length)
+    counted.length = 0
+    await read()
+    assert.deepEqual(counted, [])
+    await log.append(records(history.slice(-40)))
+    await project()
+    assert.deepEqual(await read(), await expected())
+    assert.ok(counted.length > 0 && counted.length < 10, String(counted))
+  },
+)
+
+test('a filter finds exactly the sessions that have such a turn', { timeout: 60_000 }, async (t) => {
+  using folder = temporaryFolder()
+  const postgres = await startPostgres({ folder: folder.path })
+  t.after(() => postgres.stop())
+  const history = [...dashboardHistory({ turns: 600, versions: 10 })]
+  const log = openMemoryLog()
+  await log.append(records(history))
+  const projections = startProjections({ log, connection: postgres.owner })
+  await projections.caughtUp()
+  await projections.stop()
+  const model = openReadModel(postgres.reader, 'policy', () => performance.now())
+  t.after(() => model.close())
+  type Judged = { reward: number | null; reason: string | null }
+  const inForce = new Map<string, Judged>()
+  const sessionOf = new Map<string, string>()
+  const dropped: { turn: string; reason: string }[] = []
+  const own: { turn: string; reason: string | null }[] = []
+  for (const event of history) {
+    if (event.type === 'TurnCaptured' || event.type === 'TurnAborted') {
+      sessionOf.set(event.turn, event.session)
+      own.push(event)
+    } else if (event.type === 'TurnScored' || event.type === 'ScoreRevised')
+      inForce.set(event.turn, { reward: event.reward, reason: null })
+    else if (event.type === 'TurnSkipped') inForce.set(event.turn, { reward: null, reason: event.reason })
+    else if (event.type === 'BatchSealed') dropped.push(...event.dropped)
+  }
+  const sessions = (turns: Iterable<string>): string[] =>
+    [...new Set([...turns].map((turn) => sessionOf.get(turn)!))].toSorted()
+  const scored = (holds: (score: Judged) => boolean): string[] =>
+    sessions([...inForce].filter(([, score]) => holds(score)).map(([turn]) => turn))
+  const reasoned = (reason: string): string[] =>
+    sessions([
+      ...own.filter((one) => one.reason === reason).map(({ turn }) => turn),
+      ...[...inForce].filter(([, one]) => one.reason === reason).map(([turn]) => turn),
+      ...dropped.filter((one) => one.reason === reason).map(({ turn }) => turn),
+    ])
+  const shown = async (filter: Parameters<typeof model.sessions>[0]): Promise<unknown[]> => {
+    const ids: string[] = []
+    let page = await model.sessions(filter, null)
+    for (;;) {
+      ids.push(...page.rows.map((row) => String(row['session_id'])))
+      if (page.next === null) return ids.toSorted()
+      page = await model.sessions(filter, page.next)
+    }
+  }
+  assert.deepEqual(
+    await shown({ reward: 'positive' }),
+    scored(({ reward }) => (reward ?? 0) > 0),
+  )
+  assert.deepEqual(
+    await shown({ reward: 'negative' }),
+    scored(({ reward }) => (reward ?? 0) < 0),
+  )
+  assert.deepEqual(
+    await shown({ reward: 'none' }),
+    scored(({ reward }) => reward === null),
+  )
+  for (const reason of ['side', 'abstained', 'stale', 'duplicate', 'greedy'])
+    assert.deepEqual(await shown({ reason }), reasoned(reason), reason)
+  const pool = openReaderPool(postgres.reader)
+  t.after(() => pool.close())
+  for (const reason of ['side', 'abstained', 'stale', 'greedy'])
+    assert.deepEqual(
+      await Promise.all(
+        [true, false].map(async (rare) => {
+          const { sql, values } = queries.sessions('policy', { reason }, null, rare)
+          return (await pool.rows(sql, values)).map((row) => row['session_id'])
+        }),
+      ).then(([rare, common]) => rare!.length - common!.length || Number(String(rare) !== String(common))),
+      0,
+      reason,
+    )
+  assert.ok(reasoned('side').length > 0 && reasoned('abstained').length > 0 && reasoned('stale').length > 0)
 })
 
 test('a version that the lineage shows is among the versions at once', { timeout: 60_000 }, async (t) => {

@@ -4,6 +4,7 @@ import type { ReaderLogin } from '../postgres/reader.ts'
 import { Cached } from './cached.ts'
 import * as queries from './queries.ts'
 import { openReaderPool } from './reader-pool.ts'
+import { VersionMetrics } from './version-metrics.ts'
 
 export type { Cursor, SessionFilter } from './queries.ts'
 
@@ -15,6 +16,8 @@ export type Page = { rows: Rows; next: queries.Cursor | null }
 export type ReadModel = {
   /** Versions with their metrics, newest first: of the present head and lineage; counts at most `METRICS_MS` old. */
   versions(): Promise<Rows>
+  /** The same of one version, with `gate_figures` and `update_figures`. */
+  version(version: number): Promise<QueryRow | null>
   /** Updates, moves of the head and freezes, newest first. */
   lineage(): Promise<{ updates: Rows; moves: Rows; freezes: Rows }>
   batch(version: number): Promise<Rows>
@@ -23,7 +26,7 @@ export type ReadModel = {
   sessionTurns(id: string, after: queries.Cursor | null): Promise<Page>
   turn(id: string): Promise<QueryRow | null>
   group(session: string, id: string): Promise<Rows>
-  /** At most `METRICS_MS` old. */
+  /** Of the newest 100,000 scores; `dropped` of all batches. At most `METRICS_MS` old, or as `Cached` says. */
   learning(): Promise<Record<'hours' | 'days' | 'judges' | 'reasons' | 'subjects' | 'dropped' | 'rewards', Rows>>
   close(): Promise<void>
 }
@@ -45,8 +48,9 @@ export const openReadModel = (login: ReaderLogin, policy: string, monotonic: () 
   }
   /** The number of the newest move of the head; each version that is published moves it. */
   const newest = (moves: Rows): number => Number(moves[0]?.['seq'] ?? -1)
+  const metrics = new VersionMetrics(policy, rows)
   const versions = new Cached(
-    async () => ({ move: newest(await rows(queries.moves(policy))), of: await rows(queries.metrics(policy)) }),
+    async () => ({ move: newest(await rows(queries.moves(policy))), of: await metrics.read() }),
     METRICS_MS,
     monotonic,
   )
@@ -74,16 +78,25 @@ export const openReadModel = (login: ReaderLogin, policy: string, monotonic: () 
     METRICS_MS,
     monotonic,
   )
+  const allVersions = async (): Promise<Rows> => {
+    const move = newest((await lineage.get()).moves)
+    return (await versions.get((value) => value.move >= move)).of
+  }
   return {
-    versions: async () => {
-      const move = newest((await lineage.get()).moves)
-      return (await versions.get((value) => value.move >= move)).of
+    versions: allVersions,
+    version: async (version) => {
+      const row = (await allVersions()).find((one) => one['version'] === version)
+      return row ? { ...row, ...(await rows(queries.versionFigures(policy, version)))[0] } : null
     },
     lineage: () => lineage.get(),
     learning: () => learning.get(),
     batch: (version) => rows(queries.batchTurns(policy, version)),
-    sessions: (filter, after) =>
-      page(queries.sessions(policy, filter, after), queries.PAGE, 'started_at', 'session_id'),
+    sessions: async (filter, after) => {
+      const { reason } = filter
+      const size = reason === undefined ? 0 : (await rows(queries.reasonSize(policy, reason)))[0]!['size']
+      const query = queries.sessions(policy, filter, after, Number(size) < queries.RARE)
+      return page(query, queries.PAGE, 'started_at', 'session_id')
+    },
     session: async (id) => (await rows(queries.session(policy, id)))[0] ?? null,
     sessionTurns: (id, after) => page(queries.sessionTurns(policy, id, after), queries.TURNS, 'started_at', 'turn_id'),
     turn: async (id) => (await rows(queries.turn(policy, id)))[0] ?? null,

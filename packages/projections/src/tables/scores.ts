@@ -1,5 +1,6 @@
 /** Table of the topic `scores`. */
-import { boolean, doublePrecision, integer, jsonb, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
+import { sql } from 'drizzle-orm'
+import { boolean, doublePrecision, index, integer, jsonb, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
 import { time } from './time.ts'
 
 /** One row per turn and revision; the last revision counts. `reward` null: skipped, for the given `reason`. */
@@ -27,5 +28,13 @@ export const allScores = pgTable(
     at: time().notNull(),
     record_id: text().notNull(),
   },
-  (t) => [primaryKey({ columns: [t.policy, t.turn_id, t.revision] })],
+  (t) => [
+    primaryKey({ columns: [t.policy, t.turn_id, t.revision] }),
+    index('all_scores_version').on(t.policy, t.version),
+    index('all_scores_at').on(t.policy, t.at),
+    index('all_scores_session').on(t.session_id, t.reward),
+    index('all_scores_reason')
+      .on(t.policy, t.reason)
+      .where(sql`${t.reason} is not null`),
+  ],
 )

@@ -1,4 +1,5 @@
 /** Tables of the topic `turns`. */
+import { sql } from 'drizzle-orm'
 import { boolean, doublePrecision, index, integer, pgTable, text } from 'drizzle-orm/pg-core'
 import { time } from './time.ts'
 
@@ -112,7 +113,13 @@ export const turns = pgTable(
     digest: text().notNull(),
     record_id: text().notNull(),
   },
-  (t) => [index('turns_session').on(t.session_id), index('turns_version').on(t.policy, t.version)],
+  (t) => [
+    index('turns_session').on(t.session_id),
+    index('turns_version').on(t.policy, t.version),
+    index('turns_reason')
+      .on(t.policy, t.reason)
+      .where(sql`${t.reason} is not null`),
+  ],
 )
 
 export const feedback = pgTable(

@@ -1,4 +1,5 @@
 /** Tables of the topic `updates`. */
+import { sql } from 'drizzle-orm'
 import { bigint, boolean, doublePrecision, index, integer, jsonb, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
 import { time } from './time.ts'
 
@@ -48,7 +49,13 @@ export const allBatchTurns = pgTable(
     outcome: doublePrecision(),
     closing: text(),
   },
-  (t) => [primaryKey({ columns: [t.batch_id, t.turn_id] }), index('all_batch_turns_turn').on(t.turn_id)],
+  (t) => [
+    primaryKey({ columns: [t.batch_id, t.turn_id] }),
+    index('all_batch_turns_turn').on(t.turn_id),
+    index('all_batch_turns_dropped')
+      .on(t.policy, t.reason)
+      .where(sql`not ${t.used}`),
+  ],
 )
 
 /** The result of a batch: an adapter, or a failure with its reason. */

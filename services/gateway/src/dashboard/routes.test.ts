@@ -15,6 +15,7 @@ const readModel = (): ReadModel => {
   const page = async (rows: Record<string, unknown>[]) => ({ rows, next: null })
   return {
     versions: async () => [{ version: 1 }],
+    version: async (version) => (version === 1 ? { version } : null),
     lineage: async () => ({ updates: [], moves: [], freezes: [] }),
     batch: async (version) => [{ version }],
     sessions: (filter, after) => page([{ filter, after }]),

@@ -22,6 +22,9 @@ type DashboardSettings = { entrance: Entrance; pingMs: number; stalledMs: number
 /** Time between two readings for open pages, in milliseconds. */
 const LIVE_MS = 1_000
 
+/** Updates, moves of the head and freezes that `lately` has of each. */
+const LATEST = 20
+
 /** PostgreSQL has no texts with NUL. */
 const short = z
   .string()
@@ -109,10 +112,22 @@ export const addDashboard = (
   get('versions', async () => ({ versions: await data().versions(), ...(await data().lineage()) }))
   get('versions/:version', async (request) => {
     const version = Number(paramsOf(request)['version'])
-    const row = (await data().versions()).find((one) => one['version'] === version) ?? null
-    return { version: found(row, 'version'), limits: ports.limits(version), turns: await data().batch(version) }
+    return {
+      version: found(await data().version(version), 'version'),
+      limits: ports.limits(version),
+      turns: await data().batch(version),
+    }
   })
-  get('learning', async () => ({ versions: await data().versions(), ...(await data().learning()) }))
+  get('lately', async () => {
+    const { updates, moves, freezes } = await data().lineage()
+    const latest = <T>(rows: readonly T[]): T[] => rows.slice(0, LATEST)
+    return { updates: latest(updates), moves: latest(moves), freezes: latest(freezes) }
+  })
+  get('learning', async () => ({
+    versions: await data().versions(),
+    ...(await data().lineage()),
+    ...(await data().learning()),
+  }))
   get('sessions', (request) => {
     const { at, after, ...rest } = request.query as Record<string, unknown>
     return data().sessions(parsedBy(filter, rest) as SessionFilter, cursorOf({ at, after }))

@@ -18,10 +18,16 @@ export const DASHBOARD: Readonly<Record<string, Operation>> = {
     scope: 'read',
     summary: 'A version, the limits of its gate, and the turns of its batch',
   },
+  'GET /v1/dashboard/lately': {
+    tag: 'dashboard',
+    scope: 'read',
+    summary: 'The newest 20 updates, moves of the head and freezes',
+  },
   'GET /v1/dashboard/learning': {
     tag: 'dashboard',
     scope: 'read',
-    summary: 'Metrics by version; rewards by hour and day; judges, reasons and people by number of turns',
+    summary:
+      'Metrics by version; of the newest 100,000 scores: rewards by hour and day; judges, reasons, people by number',
   },
   'GET /v1/dashboard/sessions': {
     tag: 'dashboard',

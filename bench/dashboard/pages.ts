@@ -1,0 +1,124 @@
+/** The pages in Chromium: when they paint, when they show their data, how long an interaction blocks. */
+import type { Browser, Page } from 'playwright-core'
+import { median } from '../machine.ts'
+
+/**
+ * Medians in ms. `paint`: the first paint with content; `content`: the page shows its data; `interaction`: from an input to
+ * the frame that shows its effect, the slowest of `inputs`.
+ */
+export type PageRow = { page: string; paint: number; content: number; interaction: number; inputs: number }
+
+type Visit = { name: string; address: string; act?: (page: Page) => Promise<void> }
+
+const BUSY = '[aria-busy=true]'
+
+/** Each address, and what a reader does there. */
+export const visits = (session: string, turn: string): Visit[] => [
+  { name: 'Now', address: '/', act: (page) => page.getByRole('button', { name: 'Pause' }).click() },
+  {
+    name: 'Versions',
+    address: '/versions',
+    act: async (page) => {
+      const marks = page.locator('tbody input[type=checkbox]')
+      await marks.nth(3).click()
+      await marks.nth(40).click()
+      await page
+        .getByRole('button', { name: /more of/ })
+        .first()
+        .click()
+    },
+  },
+  {
+    name: 'Version',
+    address: '/versions/250',
+    act: (page) => page.getByText('All figures and limits of the gate').click(),
+  },
+  {
+    name: 'Sessions',
+    address: '/sessions',
+    act: async (page) => {
+      await page.locator('form.filters input').first().fill('session-0100')
+      await page.getByRole('button', { name: 'Older sessions' }).click()
+    },
+  },
+  {
+    name: 'Session',
+    address: `/sessions/${session}`,
+    act: (page) => page.getByRole('button', { name: 'Refresh' }).click(),
+  },
+  { name: 'Turn', address: `/turns/${turn}` },
+  { name: 'Compare', address: '/compare', act: (page) => page.getByLabel('Prompt').pressSequentially('Hello there') },
+  {
+    name: 'Learning',
+    address: '/learning',
+    act: async (page) => {
+      const chart = page.locator('figure.chart svg[tabindex="0"]').first()
+      await chart.focus()
+      for (const key of ['Home', 'ArrowRight', 'End']) await page.keyboard.press(key)
+      await page.getByText('Values as a table').first().click()
+    },
+  },
+  { name: 'Health', address: '/health' },
+  { name: 'Talk', address: '/talk', act: (page) => page.getByLabel('Message').pressSequentially('Hello there') },
+]
+
+/** Runs in the page: collects the durations of events, as the browser measures them, with 8 ms resolution. */
+const OBSERVE = `globalThis.durations = []
+new PerformanceObserver((list) => { for (const entry of list.getEntries()) durations.push(entry.duration) })
+  .observe({ type: 'event', durationThreshold: 16, buffered: true })`
+
+export const measurePages = async (browser: Browser, url: string, all: Visit[], times: number): Promise<PageRow[]> => {
+  const rows: PageRow[] = []
+  for (const { name, address, act } of all) {
+    const [paints, contents, interactions]: number[][] = [[], [], []]
+    let inputs = 0
+    for (let time = 0; time < times; time++) {
+      const context = await browser.newContext({ viewport: { width: 1280, height: 900 } })
+      try {
+        const page = await context.newPage()
+        await page.goto(`${url}/#${address}`)
+        await page.locator('h1').first().waitFor()
+        await page.waitForSelector(BUSY, { state: 'detached' })
+        contents!.push(await page.evaluate<number>('performance.now()'))
+        paints!.push(
+          await page.evaluate<number>(
+            `performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? performance.now()`,
+          ),
+        )
+        await page.evaluate(OBSERVE)
+        await act?.(page)
+        // The next frame has the effect of the last input, and its entry follows.
+        const durations = await page.evaluate<number[]>(
+          'new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(durations)))))',
+        )
+        inputs = Math.max(inputs, durations.length)
+        interactions!.push(Math.max(0, ...durations))
+      } finally {
+        await context.close()
+      }
+    }
+    rows.push({
+      page: name,
+      paint: Math.round(median(paints!)),
+      content: Math.round(median(contents!)),
+      interaction: median(interactions!),
+      inputs,
+    })
+  }
+  return rows
+}
+
+/** Opens the addresses side by side, and leaves them open. */
+export const openPages = async (
+  browser: Browser,
+  url: string,
+  all: readonly Visit[],
+): Promise<{ close(): Promise<void> }> => {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 } })
+  for (const { address } of all) {
+    const page = await context.newPage()
+    await page.goto(`${url}/#${address}`)
+    await page.locator('h1').first().waitFor()
+  }
+  return context
+}
