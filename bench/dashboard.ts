@@ -58,7 +58,7 @@ export const bench = async ({ quick = false, logLine = () => undefined, folder }
     const engine = await startProgram(join(import.meta.dirname, 'gateway/mock.ts'))
     stops.unshift(() => engine.stop())
     const gateway = await startProgram(join(import.meta.dirname, 'dashboard/gateway.ts'), [
-      `http://127.0.0.1:${engine.port}/v1`,
+      `openai+http://127.0.0.1:${engine.port}/v1`,
       place,
       JSON.stringify(postgres.reader),
     ])
