@@ -86,7 +86,7 @@ export const bench = async ({ quick = false, logLine = () => undefined, folder }
     const session = sessions.at(-1)!.session_id
     const { turns } = await read<{ turns: { rows: { turn_id: string }[] } }>(`sessions/${session}`)
     const turn = turns.rows[0]!.turn_id
-    for (const path of [`sessions/${session}`, `turns/${turn}`, `turns/${turn}/text`]) await time(path)
+    for (const path of [`sessions/${session}`, `turns/${turn}`]) await time(path)
     logLine('addresses and statements are measured')
     const browser = await launch()
     stops.unshift(() => browser.close())

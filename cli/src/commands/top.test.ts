@@ -33,7 +33,7 @@ const READING: Reading = {
   },
 }
 
-const plain = (lines: readonly string[]): string[] => lines.map((line) => line.replace(/\u001B\[\d+m/g, ''))
+const plain = (lines: readonly string[]): string[] => lines.map((line) => line.replace(/\p{Cc}\[\d+m/gu, ''))
 
 test('the screen says what serves, is learned, is not trained on, and what needs attention', () => {
   const lines = screenOf(READING, { columns: 120, colour: false })
@@ -55,7 +55,7 @@ test('no line is wider than the terminal, and colours are the only difference th
     ok(Math.max(...lines.map((line) => line.length)) <= columns, `${columns} columns`)
     deepEqual(plain(screenOf(READING, { columns, colour: true, note: 'The gateway does not answer.' })), lines)
   }
-  match(screenOf(READING, { columns: 80, colour: true }).join('\n'), /\u001B\[31m/)
+  match(screenOf(READING, { columns: 80, colour: true }).join('\n'), /\p{Cc}\[31m/u)
 })
 
 test('of a gateway: --json is one reading, and without a terminal the screen is printed once', async (t) => {
@@ -103,7 +103,7 @@ test('in a terminal the screen is drawn over itself, says that the gateway is aw
   equal(code, 0)
   ok(out.startsWith('\u001B[?1049h\u001B[?25l\u001B[H') && out.endsWith('\u001B[?25h\u001B[?1049l'))
   ok(out.split('\u001B[H').length > 3)
-  ok(!/\u001B\[\d+m/.test(out), 'NO_COLOR')
+  ok(!/\p{Cc}\[\d+m/u.test(out), 'NO_COLOR')
 })
 
 test('errors have the exit codes of other commands', async () => {
