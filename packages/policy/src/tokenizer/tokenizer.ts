@@ -8,6 +8,7 @@ import { InstarError } from '@instar/events/errors'
 import { badCheckpoint, unreadable } from '../checkpoints/bad-checkpoint.ts'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 import { tokenBytes, type ByteForm } from './bytes.ts'
+import { splitsInTime } from './split-time.ts'
 import { TokenCache } from './token-cache.ts'
 
 /**
@@ -98,6 +99,8 @@ export class TextTokenizer {
     } catch (error) {
       throw unreadable(file, error)
     }
+    if (!splitsInTime((text) => this.library.encode(text, { add_special_tokens: false })))
+      throw badCheckpoint(file, 'its patterns take too long to split a text of 64 characters')
   }
 
   private longestText(json: JsonObject): number {
