@@ -108,17 +108,20 @@ export const measurePages = async (browser: Browser, url: string, all: Visit[], 
   return rows
 }
 
-/** Opens the addresses side by side, and leaves them open. */
+/** Opens the addresses side by side, each in a browser profile of its own, and leaves them open. */
 export const openPages = async (
   browser: Browser,
   url: string,
   all: readonly Visit[],
 ): Promise<{ close(): Promise<void> }> => {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 } })
-  for (const { address } of all) {
-    const page = await context.newPage()
-    await page.goto(`${url}/#${address}`)
-    await page.locator('h1').first().waitFor()
-  }
-  return context
+  const contexts = await Promise.all(
+    all.map(async ({ address }) => {
+      const context = await browser.newContext({ viewport: { width: 1280, height: 900 } })
+      const page = await context.newPage()
+      await page.goto(`${url}/#${address}`)
+      await page.locator('h1').first().waitFor()
+      return context
+    }),
+  )
+  return { close: async () => void (await Promise.all(contexts.map((one) => one.close()))) }
 }

@@ -217,6 +217,24 @@ test('every page keeps the accessibility rules, light, dark and on a phone, and 
   assert.match((await page.locator('figure.chart .said').first().textContent()) ?? '', /^v\d+: reward /)
 })
 
+test('tabs that are not seen leave the connections of the browser to the one that is', async () => {
+  const tabs: Page[] = []
+  for (let n = 0; n < 8; n += 1) {
+    const tab = watch(await context.newPage())
+    tabs.push(tab)
+    await tab.goto(`${started.ready.url}/#/`)
+    await tab.getByText('Live', { exact: true }).waitFor()
+    // A browser without windows has no tabs in the background.
+    await tab.evaluate(`Object.defineProperty(document, 'visibilityState', { value: 'hidden', configurable: true })
+      document.dispatchEvent(new Event('visibilitychange'))`)
+  }
+  const [first] = tabs
+  await first!.evaluate(`delete document.visibilityState
+    document.dispatchEvent(new Event('visibilitychange'))`)
+  await first!.getByText('Live', { exact: true }).waitFor()
+  for (const tab of tabs) await tab.close()
+})
+
 test('a page whose session has ended says what to do, and one whose gateway restarts recovers', async () => {
   await page.setViewportSize({ width: 1280, height: 900 })
   await context.clearCookies()

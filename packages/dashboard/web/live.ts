@@ -64,6 +64,19 @@ export const resume = (): void => {
   open()
 }
 
+/**
+ * A page that is not seen reads nothing: a browser has six connections for one address, and the stream of each open tab
+ * would hold one of them.
+ */
+document.addEventListener('visibilitychange', () => {
+  if (state.state === 'paused') return
+  if (document.visibilityState === 'visible') open()
+  else {
+    clearTimeout(retry)
+    source?.close()
+  }
+})
+
 export const useLive = (): LiveState => {
   const [shown, setShown] = useState(state)
   useEffect(() => {
