@@ -424,7 +424,8 @@ export const ERRORS = {
   request_timeout: {
     status: 408,
     retryable: true,
-    meaning: 'The request did not arrive completely within INSTAR_REQUEST_TIMEOUT.',
+    meaning:
+      'The request did not arrive completely within INSTAR_REQUEST_TIMEOUT, or its body stalled: one with a Content-Length must arrive at a rate of its length in two minutes.',
     todo: 'Send it again; over a slow connection send less, or raise INSTAR_REQUEST_TIMEOUT.',
   },
   answer_timeout: {

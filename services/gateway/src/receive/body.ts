@@ -2,23 +2,40 @@
 import { InstarError } from '@instar/events'
 import type { RequestPayload } from 'fastify'
 
+/** After `graceMs` a body must be as far as at a rate at which it arrives in `wholeMs`. */
+type Pace = { graceMs: number; wholeMs: number }
+type Expected = { contentLength: number; encoded: boolean; limit: number; pace?: Pace }
+
+/** 32 MiB in two minutes are 280 KB/s. */
+const PACE: Pace = { graceMs: 5_000, wholeMs: 120_000 }
+
 /** Takes the pieces of a body in order; `whole` is called after the last. Both throw the client's error. */
 type Collector = { take(piece: Buffer): void; whole(): Buffer }
 
 /**
  * `contentLength`: NaN if the header is absent. `encoded`: the body has a content encoding or a transfer encoding, so
- * that its length is not known. `limit`: in bytes. Throws `body_too_large` and `bad_request`. After an error the rest
- * of the body is not read here.
+ * that its length is not known. `limit`: in bytes. `pace`: how fast a body of known length, whose memory is reserved, has
+ * to arrive. Throws `body_too_large`, `bad_request` and `request_timeout`. After an error the rest of the body is not read
+ * here.
  */
 export const readBody = (
   payload: RequestPayload,
-  { contentLength, encoded, limit }: { contentLength: number; encoded: boolean; limit: number },
+  { contentLength, encoded, limit, pace = PACE }: Expected,
 ): Promise<Buffer> =>
   new Promise((resolve, reject) => {
     if (contentLength > limit) throw tooLarge(limit)
-    const body = encoded || Number.isNaN(contentLength) ? joined(payload, limit) : ofLength(contentLength)
+    const known = !encoded && !Number.isNaN(contentLength)
+    const body = known ? ofLength(contentLength) : joined(payload, limit)
+    let read = 0
+    const begun = performance.now()
+    const look = (): void => {
+      const late = performance.now() - begun - pace.graceMs
+      if (late > 0 && read < (contentLength * late) / pace.wholeMs) settle(() => reject(tooSlow(contentLength, pace)))
+    }
+    const timer = known && contentLength > 0 ? setInterval(look, pace.graceMs / 5).unref() : null
     // An idle connection holds its last request, whose listeners would hold the body.
     const settle = (work: () => void): void => {
+      if (timer) clearInterval(timer)
       payload.off('data', onData).off('end', onEnd).off('error', onError)
       try {
         work()
@@ -28,6 +45,7 @@ export const readBody = (
     }
     const onData = (piece: Buffer): void => {
       try {
+        read += piece.length
         body.take(piece)
       } catch (error) {
         settle(() => reject(error as Error))
@@ -75,6 +93,13 @@ const wrongLength = (length: number): InstarError =>
   new InstarError('bad_request', `The body is not of the ${length} bytes that its Content-Length says.`, {
     field: 'content-length',
   })
+
+const tooSlow = (length: number, { wholeMs }: Pace): InstarError =>
+  new InstarError(
+    'request_timeout',
+    `The request body arrived too slowly: one of ${length} bytes must arrive within ${wholeMs / 1000} s.`,
+    {},
+  )
 
 const cutOff = (cause: Error): InstarError =>
   new InstarError('bad_request', 'The request body did not arrive in full.', {}, { cause })
