@@ -10,7 +10,7 @@ import { givesIds, openRemote } from '@instar/gateway/open-remote'
 import { randomBytes } from '@instar/gateway/random'
 import { announceUpgrade, openSnapshots, type EmbeddedLog, type EventLog } from '@instar/log'
 import type { Model, ServingEngine } from '@instar/engine/port'
-import { createCoreShare, holdsWeights, openModel, startServing, type CoreShare } from '@instar/policy'
+import { createCoreShare, holdsWeights, openBase, startServing, type CoreShare } from '@instar/policy'
 import { readAdminToken } from '@instar/process/admin-token'
 import {
   adminTokenIn,
@@ -124,6 +124,10 @@ type Serving = { engine: ServingEngine; line: string; model: Model | null; adapt
 const EMBEDDED = readSettings({}, '.')
 const now = (): number => Date.now()
 
+/** Whether there are token ids to learn from, and weights: here or on a training server. */
+const canLearn = ({ remote, model, trainer }: PipelineConfig): boolean =>
+  !remote || (givesIds(remote) && (trainerConfig.parse(trainer).server !== 'embedded' || holdsWeights(model)))
+
 export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks): Promise<Pipeline> => {
   const stops: (() => Promise<unknown>)[] = []
   const stop = async (): Promise<void> => {
@@ -150,7 +154,7 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
     if (config.values) await recordChanges(log, config, config.values, signal)
     const snapshots = openSnapshots(join(config.data, 'snapshots'), { logLine: hooks.logLine })
     const abortable = hooks.signal ? { signal: hooks.signal } : {}
-    const learns = !config.remote || (givesIds(config.remote) && holdsWeights(config.model))
+    const learns = canLearn(config)
     // A remote engine has cores of its own.
     const share = config.remote ? null : createCoreShare(trainerConfig.parse(config.trainer).learningShare)
     const startEmbedded = async (): Promise<Serving> => {
@@ -159,7 +163,7 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
     }
     const services = startServicesThread(config, settings, opened, learns, share, hooks)
     const [base, serving, learning, postgres] = await allOrNone([
-      learns ? openModel(config.model) : Promise.resolve(null),
+      learns ? openBase(config.model) : Promise.resolve(null),
       (config.remote ? openRemote(config.remote, { logLine: hooks.logLine, ...abortable }) : startEmbedded()).then(
         (started): Serving => stopLater(started, ({ engine }) => engine.close()),
         (error: unknown) => {

@@ -1,8 +1,8 @@
 import { weightLine } from '@instar/events'
 import { InstarError } from '@instar/events/errors'
-import { openModel, startLearning } from '@instar/policy'
+import { openBase, startLearning } from '@instar/policy'
 import { logTarget } from '@instar/process'
-import { createPublisher, openGate, probesOf } from '@instar/publisher'
+import { createPublisher, onDemand, openGate, probesOf } from '@instar/publisher'
 import { streamAdmin, waitForGateways, type HeadReply } from '../admin-client.ts'
 import { command } from '../command.ts'
 import type { Config } from '../config.ts'
@@ -17,13 +17,11 @@ const promoteInProcess = async (config: Config, branch: string, stop: AbortSigna
   fatal.promise.catch(() => undefined)
   const log = await openWritable(config)
   try {
-    const [model, learner] = await Promise.all([
-      openModel(config.model),
-      startLearning({ model: config.model, engine: 'auto', signal: stop }),
-    ])
+    const learner = onDemand(() => startLearning({ model: config.model, engine: 'auto', signal: stop }))
     try {
       const gate = learningSettings(config).publisher
-      const { evaluator, trained, close } = await openGate(config, gate, learner, { signal: stop })
+      const model = await openBase(config.model)
+      const { evaluator, trained, close } = await openGate(config, gate, learner.get, { signal: stop })
       const publisher = createPublisher(
         {
           log,

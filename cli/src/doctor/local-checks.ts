@@ -3,7 +3,7 @@
  */
 import { InstarError, requireBase } from '@instar/events'
 import { givesIds, isRemote, openRemote } from '@instar/gateway/open-remote'
-import { holdsWeights, openModel, openTokenizer, startServing } from '@instar/policy'
+import { holdsWeights, openBase, openModel, startServing } from '@instar/policy'
 import { batteryOf, probeShortage } from '@instar/publisher/battery'
 import { probesOf } from '@instar/publisher'
 import { readOnlyQuery, runningPostgres, startPostgres } from '@instar/projections'
@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { logTarget } from '@instar/process'
 import { requestAdmin } from '../admin-client.ts'
-import { gatewayUrl } from '../config.ts'
+import { gatewayUrl, type Config } from '../config.ts'
 import { readLearning } from '../learning-now.ts'
 import { learningSettings } from '../learning-settings.ts'
 import { hasLog, postgresFolder, withLog } from '../log-access.ts'
@@ -69,12 +69,16 @@ export const logCheck: Check = {
   },
 }
 
+/** Weights to learn with, here or on a training server. */
+const hasLearner = (config: Config): boolean =>
+  holdsWeights(config.model) || (isRemote(config) && learningSettings(config).trainer.server !== 'embedded')
+
 export const modelCheck: Check = {
   name: 'model',
   async run(config) {
     if (isRemote(config) && !givesIds(config)) return [ok('none: the engine takes messages; turns are captured only')]
-    const learns = holdsWeights(config.model)
-    const model = await (learns || !isRemote(config) ? openModel(config.model) : openTokenizer(config.model))
+    const learns = hasLearner(config)
+    const model = await (isRemote(config) ? openBase(config.model) : openModel(config.model))
     const { name, contextLength, vocabulary } = model
     if (!learns && isRemote(config))
       return [
@@ -92,7 +96,7 @@ export const modelCheck: Check = {
 export const gateCheck: Check = {
   name: 'gate',
   async run(config) {
-    if (!holdsWeights(config.model)) return [ok('none: nothing is learned with this model')]
+    if (!hasLearner(config)) return [ok('none: nothing is learned with this model')]
     const gate = learningSettings(config).publisher
     const { probes, own } = probesOf(config.model, gate)
     const known = `${own} own probes, ${probes.length - own} that ship`

@@ -1,7 +1,7 @@
 /** What the services learn with: the base model, the engine that computes updates, and what candidates are measured with. */
 import { InstarError } from '@instar/events'
 import type { Fingerprint, LearningEngine, Model } from '@instar/engine/port'
-import { openModel, startLearning } from '@instar/policy'
+import { openBase, startLearning } from '@instar/policy'
 import { openGate, publisherConfig } from '@instar/publisher'
 import { trainerConfig } from '@instar/trainer'
 import type { ThreadData } from './protocol.ts'
@@ -41,8 +41,9 @@ export const loadLearning = async (
   const learner = needed ? await startLearner(config, signal, share) : null
   try {
     const gate = publisherConfig.parse(config.publisher)
-    const model = await openModel(config.model)
-    return { learner, model, gate: await openGate(config.remote ?? null, gate, learner, { logLine, signal }) }
+    const model = await openBase(config.model)
+    const open = learner && (() => Promise.resolve(learner))
+    return { learner, model, gate: await openGate(config.remote ?? null, gate, open, { logLine, signal }) }
   } catch (error) {
     await learner?.close()
     throw error

@@ -1,7 +1,7 @@
 /** The publisher as a separate process on Kafka. */
-import { openModel, parameterCount, startLearning } from '@instar/policy'
+import { holdsWeights, openBase, parameterCount, startLearning } from '@instar/policy'
 import { hostOf, readSettingsFile, recordSettings, resolveSection, runService } from '@instar/process'
-import { createPublisher, gateSection, openGate } from './app.ts'
+import { createPublisher, gateSection, onDemand, openGate } from './app.ts'
 import { probesOf } from './shell/probes.ts'
 
 process.exitCode = await runService(
@@ -11,13 +11,13 @@ process.exitCode = await runService(
     const { config, values } = resolveSection(gateSection, {
       file: readSettingsFile(settings.learning.source),
       environment: settings.learning.environment,
-      parameters: parameterCount(settings.model),
+      parameters: holdsWeights(settings.model) ? parameterCount(settings.model) : null,
     })
-    const [model, learner] = await Promise.all([
-      openModel(settings.model),
-      startLearning({ model: settings.model, engine: 'auto', signal }),
+    const learner = onDemand(() => startLearning({ model: settings.model, engine: 'auto', signal }))
+    const [model, { evaluator, trained, close }] = await Promise.all([
+      openBase(settings.model),
+      openGate(settings, config, learner.get, { logLine, signal }),
     ])
-    const { evaluator, trained, close } = await openGate(settings, config, learner, { logLine, signal })
     const probes = probesOf(settings.model, config, signal)
     const publisher = createPublisher(
       {

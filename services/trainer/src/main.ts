@@ -1,6 +1,6 @@
 /** The trainer as a separate process on Kafka. */
 import type { Fingerprint } from '@instar/engine/port'
-import { holdsWeights, openModel, openTokenizer, parameterCount, startLearning } from '@instar/policy'
+import { holdsWeights, openBase, openModel, parameterCount, startLearning } from '@instar/policy'
 import { hostOf, readSettingsFile, recordSettings, resolveSection, runService } from '@instar/process'
 import { createTrainer, progressText, trainingSection, trainingServer } from './app.ts'
 
@@ -17,7 +17,7 @@ process.exitCode = await runService(
     })
     const server = trainingServer(config)
     const [model, learner] = await Promise.all([
-      server && !holdsWeights(settings.model) ? openTokenizer(settings.model) : openModel(settings.model),
+      server ? openBase(settings.model) : openModel(settings.model),
       server ? null : startLearning({ model: settings.model, engine: settings.learnEngine, signal }),
     ])
     const engine = server ? { server } : { learner: learner! }

@@ -10,7 +10,7 @@ import { Detokenizer } from '../tokenizer/detokenizer.ts'
 import { TextTokenizer } from '../tokenizer/tokenizer.ts'
 import { weightShapes, type ModelConfig, type Weights } from '../weights.ts'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
-import { openCheckpoint, openMetadata, type Checkpoint } from './folder.ts'
+import { holdsWeights, openCheckpoint, openMetadata, type Checkpoint } from './folder.ts'
 
 /** The ChatML template, for checkpoints that have its tokens and no template. */
 const CHATML =
@@ -134,6 +134,10 @@ export async function openTokenizer(target: string): Promise<Model> {
   }
   return modelOf({ ...light, config }, await hashFiles(files))
 }
+
+/** The base model of a line, whose weights may be on servers alone: as `openModel` where it holds weights, else `openTokenizer`. */
+export const openBase = (target: string): Promise<Model> =>
+  holdsWeights(target) ? openModel(target) : openTokenizer(target)
 
 /** The configuration and weights of a checkpoint. Tensors are read on demand and not cached. */
 export function loadWeights(target: string): { config: ModelConfig; weights: Weights } {

@@ -33,26 +33,26 @@ type Gate = { evaluator: Evaluator; trained?: TrainedRows; close(): Promise<void
 
 /**
  * What the gate measures with: the servers of INSTAR_ENGINE, which must agree with the trainer; where they cannot measure,
- * or the model is served in Instar itself, the embedded learning engine. Throws as `startRemote`, and `not_available` where
- * that engine is needed and `learner` is null.
+ * or the model is served in Instar itself, the embedded learning engine, which `learner` gives where it is needed. Throws as
+ * `startRemote` and `learner`, and `not_available` where that engine is needed and `learner` is null.
  */
 export const openGate = async (
   settings: EvaluatorSettings | null,
   config: Pick<PublisherConfig, 'remote'>,
-  learner: Evaluator | null,
+  learner: (() => Promise<Evaluator>) | null,
   options: { logLine?: (line: string) => void; signal?: AbortSignal },
 ): Promise<Gate> => {
-  const embedded = (fault: string): Gate => {
+  const embedded = async (fault: string): Promise<Gate> => {
     if (!learner)
       throw new InstarError('not_available', `The gate has nothing to measure candidates with: ${fault}.`, {
         field: 'INSTAR_ENGINE',
       })
-    return { evaluator: learner, close: () => Promise.resolve() }
+    return { evaluator: await learner(), close: () => Promise.resolve() }
   }
   if (settings === null || settings.engine === 'embedded') return embedded('INSTAR_ENGINE is embedded')
   const { evaluator, fault } = await openEvaluator(settings, config, options)
   if (!evaluator) {
-    const gate = embedded(`${settings.engine}: ${fault}`)
+    const gate = await embedded(`${settings.engine}: ${fault}`)
     options.logLine?.(`The gate measures with the embedded model, not through ${settings.engine}: ${fault}.`)
     return gate
   }

@@ -33,10 +33,11 @@ const answersOf = async (reader: TurnReader, sealed: BatchSealed): Promise<[numb
   return found
 }
 
-/** Of an embedded trainer, whose engine scores the tokens. */
+/** Of an embedded trainer, whose engine scores the tokens. `open`: called when it is needed, each time. */
 export const rowsOfLearner =
-  (learner: Pick<Evaluator, 'load' | 'unload' | 'score'>): TrainedRows =>
+  (open: () => Promise<Pick<Evaluator, 'load' | 'unload' | 'score'>>): TrainedRows =>
   async ({ adapter, sealed, reader }) => {
+    const learner = await open()
     await learner.load(adapter)
     try {
       const rows: TrainedRow[] = []
