@@ -225,4 +225,6 @@ test('an open page gets a reading at once, and a closed one is forgotten', async
   assert.match(value ?? '', /^event: now\ndata: \{"at":"/)
   ended.abort()
   await assert.rejects(reader.read())
+  const head = await rig.fetch('/v1/dashboard/events', { method: 'HEAD' })
+  assert.deepEqual([head.status, head.headers.get('content-type')], [200, 'text/event-stream'])
 })

@@ -154,7 +154,9 @@ export const addDashboard = (
     const { version } = parsedBy(z.object({ version: z.coerce.number().int().min(0).max(1e9) }), request.query)
     return turnLogprobs(ports.text(), idOf(request), version, goneSignal(reply))
   })
-  get('events', (_request, _reading, reply) => {
+  get('events', (request, _reading, reply) => {
+    // No body would ever end the reply to a HEAD request.
+    if (request.method === 'HEAD') return reply.header('content-type', 'text/event-stream').send()
     if (live.size >= MOST_PAGES) throw new InstarError('overloaded', `More than ${MOST_PAGES} pages are open.`)
     live.open(hijackable(reply), {})
     return reply.hijack()
