@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { mkdirSync, rmSync } from 'node:fs'
+import { rmSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -10,6 +10,7 @@ import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { ROOT } from '../../tools/tree.ts'
 import { up } from '../kit/up.ts'
 import { assertAccessible, HOSTILE, launch } from './browser.ts'
+import { LOOKS, pagesOf } from './pages.ts'
 
 const cli = async (env: Record<string, string>, ...args: string[]): Promise<string> =>
   (
@@ -172,31 +173,8 @@ test('two versions answer one prompt side by side', async () => {
 })
 
 test('every page keeps the accessibility rules, light, dark and on a phone, and each chart is one stop', async () => {
-  const screenshots = process.env['INSTAR_SCREENSHOTS']
-  if (screenshots) mkdirSync(screenshots, { recursive: true })
-  const [session] = (
-    (await (await fetch(`${started.ready.url}/v1/dashboard/sessions`)).json()) as { rows: { session_id: string }[] }
-  ).rows
-  const { turns } = (await (
-    await fetch(`${started.ready.url}/v1/dashboard/sessions/${session!.session_id}`)
-  ).json()) as { turns: { rows: { turn_id: string }[] } }
-  const pages = {
-    now: '/',
-    versions: '/versions',
-    version: '/versions/1',
-    sessions: '/sessions',
-    session: `/sessions/${session!.session_id}`,
-    turn: `/turns/${turns.rows[0]!.turn_id}`,
-    compare: '/compare',
-    learning: '/learning',
-    health: '/health',
-    talk: '/talk',
-  }
-  for (const [look, options] of Object.entries({
-    light: { colorScheme: 'light', viewport: { width: 1280, height: 900 } },
-    dark: { colorScheme: 'dark', viewport: { width: 1280, height: 900 } },
-    phone: { colorScheme: 'light', viewport: { width: 390, height: 844 } },
-  } as const)) {
+  const pages = await pagesOf(started.ready.url)
+  for (const [look, options] of Object.entries(LOOKS)) {
     await page.emulateMedia({ colorScheme: options.colorScheme })
     await page.setViewportSize(options.viewport)
     for (const [name, address] of Object.entries(pages)) {
@@ -207,7 +185,6 @@ test('every page keeps the accessibility rules, light, dark and on a phone, and 
         await page.evaluate('document.documentElement.scrollWidth <= innerWidth + 1'),
         `${name} is wider than the ${look} window`,
       )
-      if (screenshots) await page.screenshot({ path: path.join(screenshots, `${name}-${look}.png`) })
     }
   }
   await open('/learning')

@@ -1,6 +1,6 @@
 /**
  * `npm run test:web`: the dashboard in a real browser, on a pipeline of its own. Needs a Chromium (Debian: `apt-get install
- * chromium`), or INSTAR_CHROMIUM. INSTAR_SCREENSHOTS=DIR writes a picture of each page. Takes one to two minutes.
+ * chromium`), or INSTAR_CHROMIUM. Takes one to two minutes.
  */
 import path from 'node:path'
 import { runTests } from '../../tools/runner.ts'

@@ -40,7 +40,7 @@ const Recent = (): View => {
     <section class="card wide"><h2>Lately</h2>
       <${Table} caption="What happened lately" rows=${events} empty="Nothing has been learned yet." columns=${[
         { name: 'When', of: (event: RecentEvent) => html`<span title=${event.at}>${ago(event.at, Date.now())}</span>` },
-        { name: 'What', of: (event: RecentEvent) => event.what },
+        { name: 'What', of: (event: RecentEvent) => html`<span>${event.what}</span>` },
       ]} />
     </section>
   `

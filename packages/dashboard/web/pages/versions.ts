@@ -58,12 +58,20 @@ export const VersionsPage = (): View => {
     setMarked((all) => (all.includes(version) ? all.filter((one) => one !== version) : [...all.slice(-1), version]))
   return html`
     <div class="row"><h1>Versions</h1><span class="grow"></span>
-      ${marked.length === 2 ? html`<a class="button" href=${`#/versions/${Math.max(...marked)}?with=${Math.min(...marked)}`}>Compare ${Math.min(...marked)} and ${Math.max(...marked)}</a>` : html`<span class="quiet">Mark two to compare their figures</span>`}
       ${may && now ? html`<button onClick=${() => setAction(freezing(now.frozen))}>${now.frozen ? 'Resume learning' : 'Freeze learning'}</button>` : null}
     </div>
     ${may ? null : html`<p class="quiet">Actions need the scope admin: <code>npx instar open</code> on the gateway’s machine opens a session that has it.</p>`}
     <${Await} from=${lineage} of=${(all: Lineage) => html`
       <${LineageChart} versions=${all.versions} updates=${all.updates} moves=${all.moves} />
+      <div class="row">
+        ${
+          marked.length === 2
+            ? html`<a class="button" href=${`#/versions/${Math.max(...marked)}?with=${Math.min(...marked)}`}
+                >Compare ${Math.min(...marked)} and ${Math.max(...marked)}</a
+              >`
+            : html`<span class="quiet">Mark two versions in the first column to compare their figures.</span>`
+        }
+      </div>
       <${Table} caption="Versions" rows=${all.versions} columns=${[
         {
           name: 'Version',
@@ -80,7 +88,12 @@ export const VersionsPage = (): View => {
           name: 'Published',
           of: (row: VersionRow) => html`<span title=${row.published_at}>${time(row.published_at)}</span>`,
         },
-        { name: 'Reward', numeric: true, of: (row: VersionRow) => html`<${Interval} row=${row} />` },
+        {
+          name: 'Reward',
+          numeric: true,
+          of: (row: VersionRow) => html`<${Interval} row=${row} />`,
+          title: 'Mean score of its answers, from −1 to +1, with its 95 % interval',
+        },
         { name: 'Turns', numeric: true, of: (row: VersionRow) => count(row.turns), title: 'Answered by it' },
         {
           name: 'Trained on',
@@ -98,9 +111,14 @@ export const VersionsPage = (): View => {
           name: 'KL parent',
           numeric: true,
           of: (row: VersionRow) => number(row.kl_parent, 3),
-          title: 'Nats per token',
+          title: 'How far its answers are from those of the version that it grew from, in nats per token',
         },
-        { name: 'KL base', numeric: true, of: (row: VersionRow) => number(row.kl_base, 3), title: 'Nats per token' },
+        {
+          name: 'KL base',
+          numeric: true,
+          of: (row: VersionRow) => number(row.kl_base, 3),
+          title: 'How far they are from those of the base model, in nats per token',
+        },
         {
           name: 'Length',
           numeric: true,
@@ -111,7 +129,7 @@ export const VersionsPage = (): View => {
           name: 'p50',
           numeric: true,
           of: (row: VersionRow) => (row.latency_p50_ms === null ? '–' : `${Math.round(row.latency_p50_ms)} ms`),
-          title: 'Latency of its answers',
+          title: 'Half of its answers took no longer',
         },
         ...(may
           ? [

@@ -3,6 +3,7 @@
  * them is below. Series differ by shape as well as by colour.
  */
 import { useState } from 'preact/hooks'
+import { number } from '../format.ts'
 import { html, type View } from '../html.ts'
 import { Table } from './table.ts'
 
@@ -40,6 +41,18 @@ export const ticks = (low: number, high: number): number[] => {
   const first = Math.ceil(low / step)
   const last = Math.floor(high / step)
   return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => (first + i) * step)
+}
+
+/** Neighbouring ticks differ in their last digit. */
+const tickText = (y: number, all: readonly number[]): string => {
+  const step = all.length > 1 ? all[1]! - all[0]! : Math.abs(y) || 1
+  return number(y, Math.max(0, -Math.floor(Math.log10(step) + 1e-9)))
+}
+
+const MARKS: Readonly<Record<Mark['kind'], string>> = {
+  move: 'head moved by a person',
+  reject: 'update rejected',
+  freeze: 'learning frozen',
 }
 
 const shape = (index: number, x: number, y: number): View =>
@@ -101,17 +114,27 @@ export const Chart = ({ title, about, series, marks = [], xText, yText, xName }:
     setAt(nearest)
   }
   const dots = xs.length <= 80
+  const shown = marks.filter(({ x }) => x >= x0 && x <= x1)
+  const kinds = [...new Set(shown.map(({ kind }) => kind))]
+  const lines = ticks(y0, y1)
   return html`
     <figure class="chart">
       <figcaption>
         <strong>${title}</strong> <span class="quiet">${about}</span>
-        ${series.length > 1 ? html`<span class="legend">${series.map(({ name }, i) => html`<span><svg width="14" height="10" aria-hidden="true">${shape(i, 7, 5)}</svg>${name}</span>`)}</span>` : null}
+        ${
+          series.length > 1 || kinds.length > 0
+            ? html`<span class="legend">
+                ${series.length > 1 ? series.map(({ name }, i) => html`<span><svg width="14" height="10" aria-hidden="true">${shape(i, 7, 5)}</svg>${name}</span>`) : null}
+                ${kinds.map((kind) => html`<span><svg width="14" height="10" aria-hidden="true"><g class=${`mark ${kind}`}><line x1="7" x2="7" y1="0" y2="10" /></g></svg>${MARKS[kind]}</span>`)}
+              </span>`
+            : null
+        }
       </figcaption>
       <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} tabindex="0" role="img" aria-label=${`${title}. ${about} Arrow keys read its values.`}
         onKeyDown=${move} onPointerMove=${point} onPointerLeave=${() => setAt(null)} onBlur=${() => setAt(null)}>
-        ${ticks(y0, y1).map((y) => html`<g><line class="grid" x1=${LEFT} x2=${WIDTH - RIGHT} y1=${py(y)} y2=${py(y)} /><text class="tick" x=${LEFT - 6} y=${py(y) + 4} text-anchor="end">${yText(y)}</text></g>`)}
+        ${lines.map((y) => html`<g><line class="grid" x1=${LEFT} x2=${WIDTH - RIGHT} y1=${py(y)} y2=${py(y)} /><text class="tick" x=${LEFT - 6} y=${py(y) + 4} text-anchor="end">${tickText(y, lines)}</text></g>`)}
         ${[xs[0]!, xs[Math.floor(xs.length / 2)]!, xs.at(-1)!].filter((x, i, all) => all.indexOf(x) === i).map((x, i, all) => html`<text class="tick" x=${px(x)} y=${HEIGHT - 8} text-anchor=${all.length === 1 || (i === 1 && all.length === 3) ? 'middle' : i === 0 ? 'start' : 'end'}>${xText(x)}</text>`)}
-        ${marks.filter(({ x }) => x >= x0 && x <= x1).map(({ x, label, kind }) => html`<g class=${`mark ${kind}`}><line x1=${px(x)} x2=${px(x)} y1=${TOP} y2=${HEIGHT - BOTTOM} /><title>${label}</title></g>`)}
+        ${shown.map(({ x, label, kind }) => html`<g class=${`mark ${kind}`}><line x1=${px(x)} x2=${px(x)} y1=${TOP} y2=${HEIGHT - BOTTOM} /><title>${label}</title></g>`)}
         ${series.map(
           ({ points }, i) => html`<g>
           ${points.filter(({ low, high }) => typeof low === 'number' && typeof high === 'number').map(({ x, low, high }) => html`<line class=${`interval s${i}`} x1=${px(x)} x2=${px(x)} y1=${py(low as number)} y2=${py(high as number)} />`)}

@@ -12,7 +12,7 @@ export type Column<Row> = {
 }
 
 /** Rows that are shown at first, and that each further click adds. */
-export const ROWS = 100
+export const ROWS = 50
 
 export function Table<Row>({
   caption,
@@ -27,6 +27,7 @@ export function Table<Row>({
 }): View {
   const [most, setMost] = useState(ROWS)
   if (rows.length === 0) return html`<p class="note quiet">${empty}</p>`
+  const explained = columns.filter(({ title }) => title !== undefined)
   return html`
     <div class="scroll" tabindex="0" role="region" aria-label=${caption}>
       <table>
@@ -48,6 +49,16 @@ export function Table<Row>({
         </tbody>
       </table>
     </div>
+    ${
+      explained.length > 0
+        ? html`<details>
+            <summary>What the columns mean</summary>
+            <dl class="terms">
+              ${explained.map(({ name, title }) => html`<div><dt>${name}</dt><dd>${title}</dd></div>`)}
+            </dl>
+          </details>`
+        : null
+    }
     ${
       rows.length > most
         ? html`<p>
