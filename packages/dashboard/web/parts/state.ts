@@ -24,7 +24,10 @@ export const Empty = ({ children }: { children?: Children }): View => html`<p cl
 
 type AwaitProps<T> = { from: Loaded<T>; of: (data: T) => Children; title?: string }
 
-/** Shows the data with `of`; the last data stays while the next is read, and beside an error. `title` heads what has no data. */
+/**
+ * Shows the data with `of`; the last data stays while the next is read, and beside an error. `title` heads what has no
+ * data.
+ */
 export function Await<T>({ from, of, title }: AwaitProps<T>): View {
   if (from.data !== null)
     return html`${from.error ? html`<${ErrorNote} error=${from.error} retry=${from.reload} />` : null}${of(from.data)}`

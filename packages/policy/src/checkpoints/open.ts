@@ -135,7 +135,7 @@ export async function openTokenizer(target: string): Promise<Model> {
   return modelOf({ ...light, config }, await hashFiles(files))
 }
 
-/** The base model of a line, whose weights may be on servers alone: as `openModel` where it holds weights, else `openTokenizer`. */
+/** The base of a line, whose weights may be on servers alone: as `openModel` where it holds any, else `openTokenizer`. */
 export const openBase = (target: string): Promise<Model> =>
   holdsWeights(target) ? openModel(target) : openTokenizer(target)
 

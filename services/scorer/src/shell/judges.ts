@@ -31,8 +31,8 @@ const FEEDBACK_JUDGE = 'feedback'
 
 /**
  * Explicit feedback is the reward, unchanged; no judge is asked, and the comment and the user's next words are read for
- * a hint, in `wordings`. Without feedback, the judges are asked in order until one returns a value. A judge that throws has no value
- * and is marked as failed; it does not count as a reward of 0, because that would be trained on.
+ * a hint, in `wordings`. Without feedback, the judges are asked in order until one returns a value. A judge that throws
+ * has no value and is marked as failed; it does not count as a reward of 0, because that would be trained on.
  */
 export const judgeTurn = async (
   judges: readonly Judge[],

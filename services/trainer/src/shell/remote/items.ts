@@ -53,9 +53,9 @@ export const readItems = async (
   const read = await Promise.all(
     sealed.items.map(async (item, at) => {
       try {
-        const read = await readItem(ports, item, at, sealed)
-        checkSize(read, wire)
-        return { turn: item.turn, item: read, fault: null }
+        const found = await readItem(ports, item, at, sealed)
+        checkSize(found, wire)
+        return { turn: item.turn, item: found, fault: null }
       } catch (error) {
         const fault = faultOf(error)
         if (fault === null) throw error
