@@ -52,7 +52,8 @@ const CORRECTORS: readonly Correctors[] = [
   },
   { name: 'three people, guarded', people: 3, agreement: 2, updates: 10, until: ({ value }) => value === 1 },
 ]
-const SEEDS = [51, 52, 53, 54, 55]
+const SEEDS = 5
+const FIRST_SEED = 51
 
 export type Row = {
   correctors: string
@@ -70,8 +71,20 @@ export type Row = {
   rejected: number
 }
 
-/** How many of the facts, and how many seeds of each; quick: one of both, ten updates. */
-type LiarOptions = { quick?: boolean; facts?: number; seeds?: number; logLine?: (line: string) => void }
+/**
+ * How many of the facts, and how many seeds of each; quick: one of both, ten updates. `from`, `seed`: the first of them. `who`: part of the
+ * name of the correctors. `contrast`: `opdContrast` of the updates; absent: as shipped.
+ */
+type LiarOptions = {
+  quick?: boolean
+  facts?: number
+  from?: number
+  seeds?: number
+  seed?: number
+  who?: string | undefined
+  contrast?: number
+  logLine?: (line: string) => void
+}
 
 const cpuSeconds = (): number => {
   const { user, system } = process.cpuUsage()
@@ -81,7 +94,11 @@ const cpuSeconds = (): number => {
 export const bench = async ({
   quick = false,
   facts = quick ? 1 : FACTS.length,
-  seeds = quick ? 1 : SEEDS.length,
+  from = 0,
+  seeds = quick ? 1 : SEEDS,
+  seed: first = FIRST_SEED,
+  who = '',
+  contrast,
   logLine = () => undefined,
 }: LiarOptions = {}): Promise<{
   name: string
@@ -92,9 +109,11 @@ export const bench = async ({
   const ports = { learner: await startLearning({ model }), model: await openModel(model), probes: probesOf(model) }
   const rows: Row[] = []
   try {
-    for (const { name, people, agreement, askedAlone, updates, complaint, until } of CORRECTORS)
-      for (const fact of FACTS.slice(0, facts))
-        for (const seed of SEEDS.slice(0, seeds)) {
+    // Seeds last: a run that is stopped has whole seeds.
+    for (const seed of Array.from({ length: seeds }, (_, i) => first + i))
+      for (const { name, people, agreement, askedAlone, updates, complaint, until } of CORRECTORS) {
+        if (!name.includes(who)) continue
+        for (const fact of FACTS.slice(from, from + facts)) {
           const begin = cpuSeconds()
           const { after, refused } = await runCorrection(
             ports,
@@ -106,9 +125,10 @@ export const bench = async ({
               seed,
               feedback: CONTENT,
               ...(until ? { until } : {}),
+              ...(contrast === undefined ? {} : { step: { opdContrast: contrast } }),
             },
           )
-          const first = (is: (one: (typeof after)[number]) => boolean): number | null => {
+          const firstOf = (is: (one: (typeof after)[number]) => boolean): number | null => {
             const at = after.findIndex(is)
             return at < 0 ? null : at + 1
           }
@@ -118,13 +138,14 @@ export const bench = async ({
             seed,
             updates: after.length,
             cpu: (cpuSeconds() - begin) / after.length,
-            lost: first(({ right }) => right < 1),
-            taught: first(({ value }) => value === 1),
+            lost: firstOf(({ right }) => right < 1),
+            taught: firstOf(({ value }) => value === 1),
             right: after.at(-1)!.right,
             rejected: refused,
           })
           logLine(JSON.stringify(rows.at(-1)))
         }
+      }
     return { name: 'liar', machine: machine(), rows }
   } finally {
     await ports.learner.close()

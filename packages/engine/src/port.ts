@@ -205,6 +205,11 @@ export type StepSettings = {
    * `sampledTokens`.
    */
   opdForward?: number
+  /**
+   * The teacher is the softmax of base + opdContrast · (base with the hint − base), of log-probabilities; absent: 1, the base with the
+   * hint. Under `sampledTokens` without its normaliser (sampled-loss.ts).
+   */
+  opdContrast?: number
   klWeight: number
   /** The KL weight is scaled by min(1, mean |advantage| / klFullAtAdvantage). */
   klFullAtAdvantage: number

@@ -18,6 +18,9 @@
  * single token with a log-ratio of 8 dominated a clipped gradient). Each term has a denominator of
  * its own, which `tokenWeights` (token-weights.ts) includes in w, o and k: the place for weights of turns and tokens.
  *
+ * p_teacher is the base model with the hint in its prompt, or exaggerates what the hint changes (`opdContrast`:
+ * `contrastedTeacher` in references.ts).
+ *
  * Sources: the clipped surrogate is PPO, arXiv 1707.06347, section 3, eq. 7; the separate limits εl and εh are
  * "Clip-Higher" of DAPO, arXiv 2503.14476, section 3.1; p_old separate from q is the decoupled objective of Hilton
  * et al., arXiv 2110.00641, section 2; both directions of the KL on the student's own samples are of GKD, arXiv 2306.13649,

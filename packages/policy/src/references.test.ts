@@ -4,7 +4,7 @@ import * as tf from './tensors.ts'
 import { config, exampleItems, exampleSettings, exampleWeights } from '../../../test/kit/golden/policy/example.ts'
 import { hybridLoss } from './loss.ts'
 import { uniform } from './random.ts'
-import { bytesPerToken, joined, MIN_TAIL, referenceOf } from './references.ts'
+import { bytesPerToken, contrastedTeacher, joined, MIN_TAIL, referenceOf } from './references.ts'
 import { createRuntime } from './runtime/runtime.ts'
 import { createWasmBackend } from './runtime/wasm.ts'
 import { Trainer } from './step.ts'
@@ -141,6 +141,18 @@ test('the gradient of the forward KL by a logit is p − p_teacher, whole and ov
   assert.ok(Math.abs(half.grad.dataSync()[0]! - (whole.grad.dataSync()[0]! + reverse) / 2) < 1e-6)
 })
 
+test('a contrasted teacher is the softmax of base + contrast · (hinted − base) in plain double precision; at 1 it is the hinted base', () => {
+  const [R, contrast] = [4, 3]
+  const [base, hinted] = [logSoftmax(logitsOf(R, 6)), logSoftmax(logitsOf(R, 6))]
+  const rows = Float32Array.from(hinted)
+  const plain = logSoftmax(base.map((value, at) => value + contrast * (hinted[at]! - value)))
+  contrastedTeacher(rows, Float32Array.from(base), V, contrast).forEach((value, at) => {
+    assert.ok(Math.abs(value - plain[at]!) < 1e-5, `${at}: ${value}, plain ${plain[at]}`)
+  })
+  assert.deepEqual(rows, Float32Array.from(hinted))
+  assert.equal(contrastedTeacher(rows, Float32Array.from(base), V, 1), rows)
+})
+
 test('an update with references of as many tokens as the vocabulary has is that with whole ones; with fewer it has less KL', async () => {
   const runtime = await createRuntime({
     config,
@@ -183,12 +195,17 @@ test('references of exactly referenceBytes are kept; of one byte more they are c
   const trainer = new Trainer(counted, 'example')
   const items = await exampleItems(runtime)
   const tokens = items.reduce((sum, item) => sum + item.completion.length * (item.hintPrompt ? 2 : 1), 0)
-  for (const referenceTopK of [0, 10]) {
+  for (const [referenceTopK, opdContrast] of [
+    [0, 1],
+    [10, 1],
+    [0, 2],
+    [10, 2],
+  ] as const) {
     const step = async (referenceBytes: number): Promise<{ passes: number; loss: number }> => {
       passes = 0
       const { figures } = await trainer.step(
         items,
-        { ...exampleSettings, referenceTopK, referenceBytes },
+        { ...exampleSettings, referenceTopK, referenceBytes, opdContrast },
         { adapter: null, state: null },
       )
       return { passes, loss: figures.loss }

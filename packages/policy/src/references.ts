@@ -7,6 +7,8 @@
  * the KL by less than 1e-5.
  */
 
+import { logSoftmaxRows } from './distribution.ts'
+
 /** Smallest probability of a tail, of reference and policy alike. */
 export const MIN_TAIL = 1e-6
 
@@ -45,6 +47,21 @@ export function referenceOf(logp: Float32Array, V: number, topK: number): Refere
     kept[from + topK] = Math.log(Math.max(tail, MIN_TAIL))
   }
   return { ids, logp: kept }
+}
+
+/**
+ * The teacher [R, V] that prefers more strongly what a hint changes: the softmax of base + contrast · (hinted − base), where both
+ * are log-probabilities [R, V] of the base model, without and with the hint (context-aware decoding, arXiv 2305.14739, with
+ * α = contrast − 1). Whole distributions, so that a reduced reference of it is exact. 1: `hinted` itself.
+ */
+export function contrastedTeacher(hinted: Float32Array, base: Float32Array, V: number, contrast: number): Float32Array {
+  if (contrast === 1) return hinted
+  const teacher = hinted.map((value, at) => {
+    const without = base[at] as number
+    return without + contrast * (value - without)
+  })
+  logSoftmaxRows(teacher, teacher.length / V, V, () => 1)
+  return teacher
 }
 
 /** Indices of the `count` largest values in ascending order. `heap`: the smallest of those kept is at its root. */

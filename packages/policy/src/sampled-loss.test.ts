@@ -29,22 +29,24 @@ function turns(): SampledTurn[] {
   }))
 }
 
-test('the gradient by each log-probability is that of finite differences of the loss', () => {
-  const batch = turns()
-  const { gradients } = sampledLoss(batch, constants)
-  const h = 1e-6
-  batch.forEach((turn, i) => {
-    for (let at = 0; at < turn.now.length; at++) {
-      const moved = (by: number): number =>
-        sampledLoss(
-          batch.with(i, { ...turn, now: Array.from(turn.now, (lp, n) => (n === at ? lp + by : lp)) }),
-          constants,
-        ).loss
-      const slope = (moved(h) - moved(-h)) / (2 * h)
-      assert.ok(Math.abs(slope - (gradients[i]?.[at] as number)) < 1e-8, `turn ${i}, token ${at}`)
-    }
+for (const opdContrast of [1, 3])
+  test(`with a contrast of ${opdContrast} the gradient by each log-probability is that of finite differences of the loss`, () => {
+    const batch = turns()
+    const settings = { ...constants, opdContrast }
+    const { gradients } = sampledLoss(batch, settings)
+    const h = 1e-6
+    batch.forEach((turn, i) => {
+      for (let at = 0; at < turn.now.length; at++) {
+        const moved = (by: number): number =>
+          sampledLoss(
+            batch.with(i, { ...turn, now: Array.from(turn.now, (lp, n) => (n === at ? lp + by : lp)) }),
+            settings,
+          ).loss
+        const slope = (moved(h) - moved(-h)) / (2 * h)
+        assert.ok(Math.abs(slope - (gradients[i]?.[at] as number)) < 1e-8, `turn ${i}, token ${at}`)
+      }
+    })
   })
-})
 
 test('the policy term and its gradient are those of loss.ts', async () => {
   const { backend } = await openBackend('wasm', 1)
@@ -118,6 +120,29 @@ test('over all tokens, weighted by their probability, the gradient of a KL term 
     const moved = (by: number): number => kl(logits.map((z, v) => (v === u ? z + by : z)))
     assert.ok(Math.abs(mine - (moved(h) - moved(-h)) / (2 * h)) < 1e-6, `logit ${u}`)
   })
+})
+
+test('with a contrast the expected gradient of the OPD term is that of the reverse KL to the normalised teacher', () => {
+  const normalised = (values: number[]): number[] => {
+    const total = Math.log(values.reduce((sum, z) => sum + Math.exp(z), 0))
+    return values.map((z) => z - total)
+  }
+  const [base, hinted] = [normalised([0.1, 0.2, 0.9, -0.7]), normalised([0.5, 0.1, 0.4, -0.6])]
+  const teacher = normalised(base.map((value, v) => value + 3 * (hinted[v]! - value)))
+  const logits = [0.3, -0.4, 1.1, 0]
+  const kl = (z: number[]): number => normalised(z).reduce((sum, lp, v) => sum + Math.exp(lp) * (lp - teacher[v]!), 0)
+  const now = normalised(logits)
+  const weights = { policy: new Float32Array(4), importance: Float32Array.from(now, Math.exp), opd: 1, kl: 0 }
+  const one = { advantage: 0, weights, old: now, now, base, teacher: hinted }
+  const [gradient = new Float64Array()] = sampledLoss([one], { ...constants, opdContrast: 3 }).gradients
+  const total = gradient.reduce((sum, g) => sum + g, 0)
+  logits.forEach((_, u) => {
+    const h = 1e-5
+    const moved = (by: number): number => kl(logits.map((z, v) => (v === u ? z + by : z)))
+    const slope = (moved(h) - moved(-h)) / (2 * h)
+    assert.ok(Math.abs(gradient[u]! - Math.exp(now[u]!) * total - slope) < 1e-6, `logit ${u}`)
+  })
+  assert.throws(() => sampledLoss([{ ...one, base: null }], { ...constants, opdContrast: 3 }), /base model/)
 })
 
 test('one token with a log-ratio of 8 nats has the gradient of one with logRatioMax', () => {

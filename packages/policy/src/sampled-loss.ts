@@ -4,7 +4,7 @@
  * are those at temperature 1. With n over the response tokens of the batch:
  *
  *   loss = Σ_n w_n · max(−r_n A_n, −clip(r_n, 1 − εl, 1 + εh) A_n)     policy term, as in loss.ts
- *        + Σ_n o_n ω_n · h(lp_n − teacher_n)                           OPD term
+ *        + Σ_n o_n ω_n · h(lp_n − teacher_n)                           OPD term, teacher = base + γ (hinted − base)
  *        + Σ_n k_n ω_n · h(lp_n − base_n)                              KL term
  *
  * lp is the log-probability of the sampled token now, r = exp(lp − old), ω the truncated importance weight
@@ -13,6 +13,9 @@
  * sampled-token estimate of that of the reverse KL, E_p[(log p − log teacher) ∇ log p] (Williams 1992, doi
  * 10.1007/BF00992696): on-policy distillation with the log-ratio as a token's advantage. c bounds the share of one token:
  * without it a log-ratio of 8 nats outweighs a batch.
+ *
+ * γ is `opdContrast`. Where it is not 1 the teacher lacks its normaliser, which the sampled tokens do not give. It is the same
+ * for all tokens of a place, so that before the clip the expected gradient is that of the normalised teacher: E_p[∇ lp] = 0.
  *
  * `gradient` is d loss / d lp. An engine whose loss is linear in lp at ratio 1 (`importance_sampling`: −exp(lp − q) · A
  * with q = lp and A = −gradient) then has exactly the gradient Σ_n gradient_n · ∇lp_n of this loss.
@@ -23,7 +26,10 @@ import { MAX_LOG_RATIO, type TurnWeights } from './token-weights.ts'
 /** Default of `logRatioMax`, nats. */
 const LOG_RATIO_MAX = 2
 
-/** One turn: [tokens] each. `base`, `teacher`: null if their weight is 0. */
+/**
+ * One turn: [tokens] each. `base`, `teacher`: of the base model, without and with the hint; null if their weight is 0, and `base`
+ * never where there is a teacher and a contrast.
+ */
 export type SampledTurn = {
   advantage: number
   weights: Pick<TurnWeights, 'policy' | 'importance' | 'opd' | 'kl'>
@@ -45,11 +51,20 @@ export type SampledLoss = {
   clipped: number
 }
 
-type Constants = Pick<StepSettings, 'clipLow' | 'clipHigh' | 'logRatioMax'>
+type Constants = Pick<StepSettings, 'clipLow' | 'clipHigh' | 'logRatioMax' | 'opdContrast'>
 
 const clamp = (value: number, least: number, most: number): number => Math.min(Math.max(value, least), most)
 
 const huber = (x: number, c: number): number => (Math.abs(x) <= c ? (x * x) / 2 : c * (Math.abs(x) - c / 2))
+
+const contrasted = (hinted: ArrayLike<number>, base: ArrayLike<number> | null, contrast: number): ArrayLike<number> => {
+  if (contrast === 1) return hinted
+  if (!base) throw new Error('a contrast needs the log-probabilities of the base model')
+  return Array.from(hinted, (value, at) => {
+    const without = base[at] as number
+    return without + contrast * (value - without)
+  })
+}
 
 /** The policy term of one token at weight 1, and its derivative. */
 const clippedToken = (now: number, old: number, advantage: number, { clipLow, clipHigh }: Constants) => {
@@ -67,6 +82,7 @@ export function sampledLoss(turns: readonly SampledTurn[], settings: Constants):
   const sums = { policy: 0, opd: 0, kl: 0, clipped: 0 }
   const gradients = turns.map(({ advantage, weights, old, now, base, teacher }) => {
     const gradient = new Float64Array(now.length)
+    const target = teacher && contrasted(teacher, base, settings.opdContrast ?? 1)
     for (let at = 0; at < now.length; at++) {
       const lp = now[at] as number
       const token = clippedToken(lp, old[at] as number, advantage, settings)
@@ -75,7 +91,7 @@ export function sampledLoss(turns: readonly SampledTurn[], settings: Constants):
       if (token.clipped) sums.clipped++
       let slope = weight * token.slope
       for (const [term, reference, termWeight] of [
-        ['opd', teacher, weights.opd],
+        ['opd', target, weights.opd],
         ['kl', base, weights.kl],
       ] as const) {
         if (!reference || termWeight === 0) continue

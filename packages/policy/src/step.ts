@@ -21,7 +21,7 @@ import { compileTraining } from './training.ts'
 import type { MicroBatch, MicroBatchResult, Training } from './training.ts'
 import { divergenceMeter, measuredTokens } from './divergence.ts'
 import type { KnownReferences } from './divergence.ts'
-import { bytesPerToken, isReduced, joined, referenceOf } from './references.ts'
+import { bytesPerToken, contrastedTeacher, isReduced, joined, referenceOf } from './references.ts'
 import type { Reference } from './references.ts'
 import { exceeds, withinBounds } from './trust-region.ts'
 import type { Bounds, Divergences } from './trust-region.ts'
@@ -181,7 +181,7 @@ export class Trainer {
       const { batch, losses, clipped } = linearBatch(turns, await this.logprobsNow(turns, pass), settings)
       return { ...(await training.run(adapter, batch)), ...losses, clipped }
     }
-    const batch = await this.microBatch(turns, settings.referenceTopK ?? 0)
+    const batch = await this.microBatch(turns, settings)
     const result = await training.run(adapter, batch)
     return { ...result, clipped: clippedTokens(batch, result.logp, settings) }
   }
@@ -330,8 +330,12 @@ export class Trainer {
         const rows = teachers[at] as Float32Array
         if (turn.tokens.hint) turn.tokens.hint.with = ownLogprobs(rows, turn.item.completion)
         if (sampled) turn.own.teacher = ownLogprobs(rows, turn.item.completion)
-        if (cached) turn.teacher = referenceOf(rows, vocabulary, topK)
       })
+      if (cached)
+        (await this.contrasted(group, teachers, settings)).forEach((rows, at) => {
+          const turn = group[at]
+          if (turn) turn.teacher = referenceOf(rows, vocabulary, topK)
+        })
       progress.passed(group.length)
     }
     const weights = tokenWeights(
@@ -354,7 +358,26 @@ export class Trainer {
     )
   }
 
-  private async microBatch(turns: readonly BatchTurn[], topK: number): Promise<MicroBatch> {
+  /**
+   * The teachers of a loss over distributions, from the base model's log-probabilities with the hint. Those without it are
+   * computed again: kept for all hinted turns, they would take 4 · vocabulary bytes a token.
+   */
+  private async contrasted(
+    turns: readonly Pick<BatchTurn, 'item'>[],
+    hinted: readonly Float32Array[],
+    { opdContrast = 1 }: StepSettings,
+  ): Promise<readonly Float32Array[]> {
+    if (opdContrast === 1) return hinted
+    const { vocabulary } = this.runtime.config
+    const bases = await completionLogprobs(
+      this.runtime,
+      turns.map(({ item }) => ({ ...item, slot: null })),
+    )
+    return hinted.map((rows, at) => contrastedTeacher(rows, bases[at] as Float32Array, vocabulary, opdContrast))
+  }
+
+  private async microBatch(turns: readonly BatchTurn[], settings: StepSettings): Promise<MicroBatch> {
+    const topK = settings.referenceTopK ?? 0
     const { vocabulary } = this.runtime.config
     const { ids, B, T, places } = padded(turns.map(({ item: { prompt, completion } }) => ({ prompt, completion })))
     const batch: MicroBatch = {
@@ -374,11 +397,9 @@ export class Trainer {
     const klTurns = turns.filter((turn) => turn.weights.kl > 0)
     const withoutTeacher = opdTurns.filter((turn) => !turn.teacher)
     const withoutBase = klTurns.filter((turn) => !turn.base)
+    const hinted = await this.teacherLogprobs(withoutTeacher.map((turn) => turn.item))
     const teachers = new Map(
-      (await this.teacherLogprobs(withoutTeacher.map((turn) => turn.item))).map((rows, at) => [
-        withoutTeacher[at],
-        rows,
-      ]),
+      (await this.contrasted(withoutTeacher, hinted, settings)).map((rows, at) => [withoutTeacher[at], rows]),
     )
     const bases = new Map(
       (

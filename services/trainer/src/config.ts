@@ -2,7 +2,7 @@ import { LOSS_NAMES } from './core/loss-modes.ts'
 import { z } from 'zod'
 import { MAX_ITEMS } from './core/batch.ts'
 import { MAX_TASK_EPISODES } from './core/episodes.ts'
-import { MAX_EPOCHS, MAX_RANK } from './core/replay-settings.ts'
+import { MAX_CONTRAST, MAX_EPOCHS, MAX_RANK } from './core/replay-settings.ts'
 
 /** Hyperparameters of an update; measurements are in docs/learning.md. */
 const step = z.object({
@@ -39,6 +39,14 @@ const step = z.object({
     .default(0)
     .describe(
       'part of the distillation that is forward KL, from the teacher to the policy; the rest is reverse KL; without effect under sampledTokens',
+    ),
+  opdContrast: z
+    .number()
+    .min(1)
+    .max(MAX_CONTRAST)
+    .default(1)
+    .describe(
+      'factor by which the teacher exaggerates what a hint changes: base + opdContrast · (base with the hint − base); 1: the base with the hint',
     ),
   klWeight: z.number().nonnegative().default(0.03).describe('weight of the KL to the base'),
   klFullAtAdvantage: z

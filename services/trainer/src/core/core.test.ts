@@ -542,7 +542,7 @@ it('--set changes named settings only', () => {
   assert.throws(() => changedSettings({ learningRate: 1, rules: 1 }, { rules: '1' }), {
     code: 'bad_request',
     message:
-      /the settings are adamEpsilon, klBaseMax, klParentMax, learningRate, logRatioMax, miniBatches, opdForward, opdOverBatch, referenceTopK, sampledTokens, turnFactor, turnScoreWeight, turnTokensMax, weightShare, loss/,
+      /the settings are adamEpsilon, klBaseMax, klParentMax, learningRate, logRatioMax, miniBatches, opdContrast, opdForward, opdOverBatch, referenceTopK, sampledTokens, turnFactor, turnScoreWeight, turnTokensMax, weightShare, loss/,
   })
   assert.throws(() => changedSettings({ learningRate: 1 }, { speed: '1' }), { code: 'bad_request' })
   assert.throws(() => changedSettings({ learningRate: 1 }, { lr: 'fast' }), { code: 'bad_request' })

@@ -10,6 +10,7 @@ import { isLoss, LOSS_NAMES } from './loss-modes.ts'
  */
 export const MAX_RANK = 1024
 export const MAX_EPOCHS = 100
+export const MAX_CONTRAST = 10
 
 type SettingBounds = { expected: string; accepts(value: number): boolean }
 const COUNT: SettingBounds = {
@@ -39,6 +40,10 @@ const ADDED: Readonly<Record<string, SettingBounds>> = {
   turnScoreWeight: FRACTION,
   referenceTopK: WHOLE,
   opdForward: FRACTION,
+  opdContrast: {
+    expected: `from 1 to ${MAX_CONTRAST}`,
+    accepts: (value) => value >= 1 && value <= MAX_CONTRAST,
+  },
   miniBatches: upTo(MAX_ITEMS),
   turnTokensMax: WHOLE,
   adamEpsilon: SHARE,
