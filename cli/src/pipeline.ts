@@ -193,6 +193,7 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
       log: serviceLog(log, 'gateway'),
       snapshots,
       metrics,
+      data: config.data,
       engine: serving.engine,
       model,
       now,

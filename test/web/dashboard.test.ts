@@ -1,23 +1,14 @@
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
-import { rmSync } from 'node:fs'
+import { readFileSync, rmSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
-import { promisify } from 'node:util'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
-import { ROOT } from '../../tools/tree.ts'
 import { up } from '../kit/up.ts'
 import { assertAccessible, HOSTILE, launch } from './browser.ts'
 import { LOOKS, pagesOf } from './pages.ts'
-
-const cli = async (env: Record<string, string>, ...args: string[]): Promise<string> =>
-  (
-    await promisify(execFile)(process.execPath, [path.join(ROOT, 'cli/instar.cjs'), ...args], {
-      env: { ...process.env, ...env },
-    })
-  ).stdout
+import { cli, converse, openPage, poster, projected, watchedPage } from './rig.ts'
 
 let browser: Browser
 let started: Awaited<ReturnType<typeof up>>
@@ -27,49 +18,8 @@ let context: BrowserContext
 /** Errors of the page's scripts and of its policy. */
 const faults: string[] = []
 
-const watch = (one: Page): Page => {
-  one.on('pageerror', (error) => faults.push(error.message))
-  one.on('console', (message) => {
-    // A response with an error status is logged by the browser itself, and shown by the page.
-    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) faults.push(message.text())
-  })
-  return one
-}
-
-/** The answer's body, and the id of its turn. */
-const post = async (route: string, body: unknown): Promise<Record<string, unknown>> => {
-  const response = await fetch(`${started.ready.url}${route}`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-  })
-  assert.ok(response.ok, `${route} ${response.status}`)
-  const turn = response.headers.get('x-instar-turn-id')
-  return { ...((await response.json()) as Record<string, unknown>), turn }
-}
-
-/** Sixteen scored turns of a person, so that an update follows. */
-const converse = async (user: string): Promise<void> => {
-  for (let n = 0; n < 24; n += 1) {
-    const answer = (await post('/v1/chat/completions', {
-      model: 'policy',
-      user: `${user} ${n % 3}`,
-      messages: [{ role: 'user', content: `What is ${n} plus 5?` }],
-    })) as { id: string; choices: [{ message: { content: string } }] }
-    const formatted = /\*\*|boxed|^1\./.test(answer.choices[0].message.content)
-    await post('/v1/feedback', { turn_id: answer.id, value: !formatted, comment: 'Answer in plain text.' })
-  }
-}
-
-/** Asks until the read model has the turn: a page that is opened then shows it. */
-const projected = async (turn: string): Promise<void> => {
-  while (!(await fetch(`${started.ready.url}/v1/dashboard/turns/${turn}`)).ok);
-}
-
-const open = async (address: string): Promise<void> => {
-  await page.goto(`${started.ready.url}/#${address}`)
-  await page.locator('h1').first().waitFor()
-}
+const post = poster(() => started.ready.url)
+const open = (address: string): Promise<void> => openPage(page, started.ready.url, address)
 
 before(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'instar-web-'))
@@ -77,7 +27,7 @@ before(async () => {
   browser = await launch()
   context = await browser.newContext({ viewport: { width: 1280, height: 900 } })
   context.setDefaultTimeout(20_000)
-  page = watch(await context.newPage())
+  page = await watchedPage(context, faults)
 })
 after(async () => {
   await browser?.close()
@@ -112,7 +62,7 @@ test('texts of people are text on every page', async () => {
       { role: 'user', content: HOSTILE },
     ],
   })
-  await projected(String(turn))
+  await projected(started.ready.url, String(turn))
   await open('/sessions')
   await page.locator('tbody tr a').first().waitFor()
   await page.locator('tbody tr a').first().click()
@@ -126,8 +76,33 @@ test('texts of people are text on every page', async () => {
   assert.deepEqual([await page.title(), await page.locator('main img').count()], ['Instar', 0])
 })
 
+test('words are searched in texts, and a session is exported as lines that import reads', async () => {
+  await open('/sessions')
+  await page.getByLabel('Words in texts').fill('ONERROR=')
+  await page.getByRole('button', { name: 'Search' }).click()
+  await page.locator('.hits mark').first().waitFor()
+  assert.equal(await page.locator('.hits mark').first().textContent(), 'onerror=')
+  assert.match((await page.locator('[role=status]').allTextContents()).join(), /[12] of the newest \d+ turns/)
+  await assertAccessible(page, 'search')
+  await page.locator('.hits a').first().click()
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('link', { name: 'Export' }).click(),
+  ])
+  assert.match(download.suggestedFilename(), /\.jsonl$/)
+  const file = path.join(folder, 'session.jsonl')
+  await download.saveAs(file)
+  const lines = readFileSync(file, 'utf8').trim().split('\n')
+  assert.match((JSON.parse(lines[0]!) as { request: { model: string } }).request.model, /^policy/)
+  assert.match(lines.join(), /onerror=/)
+  const imported = JSON.parse(await cli({ INSTAR_DATA: path.join(folder, 'other') }, 'import', file, '--json')) as {
+    turns: number
+  }
+  assert.equal(imported.turns, lines.length)
+})
+
 test('a link opens a session; learning is frozen and resumed, and an earlier version serves, each with a reason', async () => {
-  await converse('ann')
+  await converse(post, 'ann')
   await open('/versions')
   await page.getByRole('link', { name: '1', exact: true }).first().waitFor()
   assert.equal(await page.getByRole('button', { name: 'Freeze learning' }).count(), 0, 'no action without a session')
@@ -194,10 +169,21 @@ test('every page keeps the accessibility rules, light, dark and on a phone, and 
   assert.match((await page.locator('figure.chart .said').first().textContent()) ?? '', /^v\d+: reward /)
 })
 
+test('Health shows what doctor finds in the running gateway', async () => {
+  await open('/health')
+  const checks = page.getByRole('region', { name: 'Checks' })
+  await checks.getByText('migrations of this build').waitFor()
+  for (const name of ['node', 'data folder', 'log', 'engine', 'PostgreSQL', 'projections'])
+    await checks.getByRole('cell', { name, exact: true }).waitFor()
+  assert.match((await checks.textContent()) ?? '', /GiB free.*turns.*PostgreSQL/s)
+  await page.getByRole('button', { name: 'Check again' }).click()
+  await page.getByText('Checked at').waitFor()
+})
+
 test('tabs that are not seen leave the connections of the browser to the one that is', async () => {
   const tabs: Page[] = []
   for (let n = 0; n < 8; n += 1) {
-    const tab = watch(await context.newPage())
+    const tab = await watchedPage(context, faults)
     tabs.push(tab)
     await tab.goto(`${started.ready.url}/#/`)
     await tab.getByText('Live', { exact: true }).waitFor()

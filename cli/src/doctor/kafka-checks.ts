@@ -1,13 +1,12 @@
 /** The checks of `instar doctor` for a log on Kafka. */
-import { recordId } from '@instar/events'
 import { InstarError } from '@instar/events/errors'
 import { TOPICS } from '@instar/events/flow'
 import { groupLags, type KafkaLog } from '@instar/log/kafka/index'
-import { PROJECTED, type DatabaseFound } from '@instar/projections'
+import type { DatabaseFound } from '@instar/projections'
+import { migrationFindings, NO_TABLES, projectionFindings, workFindings } from '@instar/projections/findings'
 import { gatewayUrl } from '../config.ts'
 import { clockFindings, type ClockReading } from './clocks.ts'
 import { brokerFindings, groupFindings, settingFindings, topicFindings } from './cluster.ts'
-import { lagFindings, lagOf, migrationFindings, workFindings, type Lag } from './database.ts'
 import { UnreadableRecords } from './dead-letters.ts'
 import type { Deployment } from './deployment.ts'
 import { errorFinding, ok, unsure, type Check, type Finding } from './finding.ts'
@@ -23,7 +22,6 @@ const DATABASE_TODO =
   'Start it (`docker compose up -d postgres`), correct DATABASE_URL, or run `instar setup`, which creates the database. Until then the projections wait; nothing is lost.'
 const LOG_UNREADABLE = 'the log cannot be read; see Kafka, topics and registry'
 const NO_KAFKA = 'Kafka does not answer'
-const NO_TABLES = 'needs the tables of this build; see migrations'
 
 /** The finding of a part. An error has the todo of the part, unless it is `bad_request`. */
 const checkPart = async <T>(
@@ -89,7 +87,7 @@ export const createKafkaChecks = (deployment: Deployment): readonly Check[] => [
     name: 'projections',
     run: () =>
       checkDatabase(deployment, (found) =>
-        checkWith(readableLog(deployment), (log) => projectionFindings(log, found), LOG_UNREADABLE),
+        checkWith(readableLog(deployment), (log) => projectionFindings(log, found, Date.now()), LOG_UNREADABLE),
       ),
   },
   {
@@ -155,30 +153,6 @@ const deadLetterCheck =
     for (const topic of TOPICS) for await (const letter of log.deadLetters(topic)) records.addDeadLetter(letter)
     return records.findings()
   }
-
-const projectionFindings = async (log: KafkaLog, { migrations, marks }: DatabaseFound): Promise<readonly Finding[]> => {
-  if (migrations.state !== 'current') return [unsure(NO_TABLES)]
-  const ends = await log.ends(PROJECTED)
-  const lags: Lag[] = []
-  for (const topic of PROJECTED) {
-    for (const [text, end] of Object.entries(ends[topic] ?? {})) {
-      const partition = Number(text)
-      const mark = marks.find((one) => one.topic === topic && one.partition === partition) ?? {
-        topic,
-        partition,
-        next: 0,
-        last: '',
-        current: true,
-      }
-      const [next, before] = await Promise.all([
-        mark.next < end ? log.at({ topic, partition, offset: mark.next }) : undefined,
-        mark.next > 0 ? log.at({ topic, partition, offset: mark.next - 1 }) : undefined,
-      ])
-      lags.push(lagOf(mark, end, next, before ? recordId(before) : null))
-    }
-  }
-  return lagFindings(lags, Date.now())
-}
 
 const checkClocks = async (deployment: Deployment): Promise<readonly Finding[]> => {
   const [database, registry, gateways, newest] = await Promise.all([

@@ -7,51 +7,29 @@ import { holdsWeights, openBase, openModel, startServing } from '@instar/policy'
 import { batteryOf, probeShortage } from '@instar/publisher/battery'
 import { probesOf } from '@instar/publisher'
 import { readOnlyQuery, runningPostgres, startPostgres } from '@instar/projections'
-import { mkdtemp, rm, stat, statfs, access, constants } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { logTarget } from '@instar/process'
+import { folderFindings, nodeFindings } from '@instar/process/machine-findings'
 import { requestAdmin } from '../admin-client.ts'
 import { gatewayUrl, type Config } from '../config.ts'
 import { readLearning } from '../learning-now.ts'
 import { learningSettings } from '../learning-settings.ts'
 import { hasLog, postgresFolder, withLog } from '../log-access.ts'
 import { readVersionHistory } from '../versions.ts'
-import { note, ok, unsure, wrong, type Check } from './finding.ts'
+import { note, ok, unsure, type Check } from './finding.ts'
 import { refusedKeyFinding } from './gateways.ts'
 import { readRecords } from './records.ts'
 
 /** How long an engine or a judge behind HTTP, or a gateway, may take to answer. */
 const TIMEOUT_MS = 5000
-const MIN_FREE_BYTES = 2 ** 30
 
-export const nodeCheck: Check = {
-  name: 'node',
-  run: async () => [ok(`${process.version} on ${process.platform}-${process.arch}`)],
-}
+export const nodeCheck: Check = { name: 'node', run: async () => nodeFindings() }
 
 /** Checks the nearest existing folder where the data folder does not exist yet. */
-export const dataFolderCheck: Check = {
-  name: 'data folder',
-  async run(config) {
-    let folder = config.data
-    while (!(await stat(folder).catch(() => null)) && dirname(folder) !== folder) folder = dirname(folder)
-    await access(folder, constants.W_OK).catch((cause: unknown) => {
-      throw new InstarError('data_unreadable', `${folder} is not writable.`, { folder }, { cause })
-    })
-    const { bavail, bsize } = await statfs(folder)
-    const free = `${((bavail * bsize) / 2 ** 30).toFixed(1)} GiB free`
-    if (bavail * bsize < MIN_FREE_BYTES)
-      return [
-        wrong(
-          `${config.data}: only ${free}`,
-          'Free some space, or set INSTAR_DATA to a folder on another disk. The gateway answers no request that it cannot write to the log.',
-        ),
-      ]
-    return [ok(`${config.data}${folder === config.data ? '' : ' (created by the first start)'}, ${free}`)]
-  },
-}
+export const dataFolderCheck: Check = { name: 'data folder', run: ({ data }) => folderFindings(data) }
 
 /** Throws for a gap in a chain, and for a damaged or unknown record. */
 export const logCheck: Check = {

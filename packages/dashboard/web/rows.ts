@@ -146,5 +146,16 @@ export type TurnTextRow = {
   messages: { role: string; name: string | null; content: ShownText; calls: { name: string; input: ShownText }[] }[]
   answer: ShownText
 }
+/** `level`: as of `instar doctor`. */
+export type CheckRow = { name: string; level: 'ok' | 'note' | 'unsure' | 'wrong'; found: string; todo: string | null }
+export type HitRow = {
+  session_id: string
+  turn_id: string
+  who: string
+  before: string
+  match: string
+  after: string
+}
+export type SearchRows = { hits: HitRow[]; searched: number; next: { at: number; id: string } | null }
 export type CountRow = { name: string; count: number; reward: number | null }
 export type TimeRow = { at: string; scored: number; reward: number | null; skipped: number; hinted: number }

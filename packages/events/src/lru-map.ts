@@ -47,6 +47,11 @@ export class LruMap<K, V> {
     return true
   }
 
+  /** From the newest to the oldest. The map must not change meanwhile. */
+  *newestFirst(): Generator<readonly [K, V]> {
+    for (let entry = this.#newest; entry; entry = entry.older) yield [entry.key, entry.value]
+  }
+
   /** The key whose last `set` is longest ago; undefined for an empty map. */
   oldest(): K | undefined {
     return this.#oldest?.key

@@ -1,4 +1,4 @@
-/** Inspects the database of the read model without changing it, for `instar doctor`. */
+/** Inspects the database of the read model without changing it, for `instar doctor` and the dashboard. */
 import { readMigrationFiles } from 'drizzle-orm/migrator'
 import type { Topic } from '@instar/events/flow'
 import { APPLIED, MIGRATIONS } from './postgres/migrate.ts'
@@ -32,37 +32,44 @@ export type DatabaseFound = {
   waiting: PendingWork[]
 }
 
+type Query = (sql: string) => Promise<QueryRow[]>
+export type TablesFound = Pick<DatabaseFound, 'version' | 'migrations' | 'marks'>
+
+/** Reads no table of the history. Throws as `query`. */
+export const inspectTables = async (query: Query): Promise<TablesFound> => {
+  const version = String((await query('select version()'))[0]?.version).split(' on ')[0]!
+  const migrations = await migrationsOf(query)
+  const marks =
+    migrations.state === 'current'
+      ? await query(
+          'select topic, partition, next_offset, last_record_id, rules from offsets order by topic, partition',
+        )
+      : []
+  return { version, migrations, marks: marks.map(markOf) }
+}
+
 /** `now`: the local clock. Throws `postgres_failed` if the server cannot be reached. */
 export const inspectDatabase = async (connection: ReaderLogin, now: () => number): Promise<DatabaseFound> => {
-  const version = String((await readOnlyQuery(connection, 'select version()'))[0]?.version).split(' on ')[0]!
+  const query: Query = (sql) => readOnlyQuery(connection, sql)
+  const found = await inspectTables(query)
   const before = now()
-  const [clock] = await readOnlyQuery(connection, 'select (extract(epoch from clock_timestamp()) * 1000)::float8 as ms')
+  const [clock] = await query('select (extract(epoch from clock_timestamp()) * 1000)::float8 as ms')
   const after = now()
-  const migrations = await migrationsOf(connection)
-  const current = migrations.state === 'current'
   return {
-    version,
+    ...found,
     clock: { before, theirs: Number(clock?.ms), after },
-    migrations,
-    marks: current
-      ? (
-          await readOnlyQuery(
-            connection,
-            'select topic, partition, next_offset, last_record_id, rules from offsets order by topic, partition',
-          )
-        ).map(markOf)
-      : [],
-    waiting: current
-      ? await Promise.all(WAITING.map(async ([what, sql]) => waitingOf(what, await readOnlyQuery(connection, sql))))
-      : [],
+    waiting:
+      found.migrations.state === 'current'
+        ? await Promise.all(WAITING.map(async ([what, sql]) => waitingOf(what, await query(sql))))
+        : [],
   }
 }
 
-const migrationsOf = async (connection: ReaderLogin): Promise<Migrations> => {
+const migrationsOf = async (query: Query): Promise<Migrations> => {
   const ours = readMigrationFiles({ migrationsFolder: MIGRATIONS })
-  const [table] = await readOnlyQuery(connection, `select to_regclass('public.${APPLIED}') is not null as found`)
+  const [table] = await query(`select to_regclass('public.${APPLIED}') is not null as found`)
   if (table?.found !== true) return { state: 'none', applied: 0, ours: ours.length }
-  const applied = await readOnlyQuery(connection, `select hash from public.${APPLIED} order by id`)
+  const applied = await query(`select hash from public.${APPLIED} order by id`)
   const same = applied.every(({ hash }, i) => hash === ours[i]?.hash)
   return {
     state: !same ? 'other' : applied.length < ours.length ? 'older' : 'current',

@@ -215,11 +215,11 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
       }),
       random,
     )
-    dashboard = addDashboard(
-      server,
-      dashboardPorts({ readModel: ports.readModel, report, metrics, line, now, random, text: answerPorts, readings }),
-      { entrance, pingMs: config.pingMs, stalledMs: config.stalledMs },
-    )
+    dashboard = addDashboard(server, dashboardPorts(ports, { report, metrics, line, text: answerPorts, readings }), {
+      entrance,
+      pingMs: config.pingMs,
+      stalledMs: config.stalledMs,
+    })
     try {
       await server.listen({ host: config.host, port: config.port })
     } catch (cause) {

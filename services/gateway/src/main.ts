@@ -43,6 +43,7 @@ process.exitCode = await runService(
         log,
         snapshots,
         metrics,
+        data: settings.data,
         engine,
         model,
         ...(base ? { base } : {}),

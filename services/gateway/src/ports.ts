@@ -26,6 +26,8 @@ export type GatewayPorts = {
   replay?: (options: Readonly<Record<string, unknown>>, gone: AbortSignal) => AsyncIterable<unknown>
   /** What the dashboard reads. Without it the dashboard has no history. */
   readModel?: ReadModel
+  /** Folder of this process's files, whose space the dashboard checks. */
+  data?: string
   /** The process's registry. Default: one for this gateway. */
   metrics?: Metrics
   /** Called when the log is broken or can no longer be followed. The caller must stop the process. */

@@ -90,11 +90,13 @@ export const SessionPage = ({ params }: PageProps): View => {
   const text = session?.may?.text ?? false
   return html`
     <p><a href="#/sessions">Sessions</a></p>
-    <div class="row"><h1>Session <code>${shortId(id)}</code></h1><span class="grow"></span><button onClick=${() => {
-      setMore([])
-      setNext(undefined)
-      whole.reload()
-    }}>Refresh</button></div>
+    <div class="row"><h1>Session <code>${shortId(id)}</code></h1><span class="grow"></span>
+      ${text ? html`<a class="button" download href=${`/v1/dashboard/sessions/${encodeURIComponent(id)}/export`}>Export</a>` : null}
+      <button onClick=${() => {
+        setMore([])
+        setNext(undefined)
+        whole.reload()
+      }}>Refresh</button></div>
     <${Await} from=${whole} of=${({ session: row, turns }: Whole) => {
       const following = next === undefined ? turns.next : next
       return html`

@@ -1,12 +1,14 @@
 /** Conversations, newest first, with filters that stay in the address. */
-import { useEffect, useState } from 'preact/hooks'
+import { useContext, useEffect, useState } from 'preact/hooks'
 import { get, useData, type ApiError } from '../api.ts'
 import { ago, count, reward, shortId, time } from '../format.ts'
 import { html, type View } from '../html.ts'
 import { Await, ErrorNote } from '../parts/state.ts'
 import { Table } from '../parts/table.ts'
+import { SearchForm, TextHits } from '../parts/text-search.ts'
 import type { Next, SessionRow } from '../rows.ts'
 import type { PageProps } from '../page.ts'
+import { SessionContext } from '../session-context.ts'
 
 type Page = { rows: SessionRow[]; next: Next }
 
@@ -74,6 +76,16 @@ export const SessionTable = ({ rows }: { rows: readonly SessionRow[] }): View =>
 `
 
 export const SessionsPage = ({ query }: PageProps): View => {
+  const session = useContext(SessionContext)
+  const text = query.get('text') ?? ''
+  return html`
+    <h1>Sessions</h1>
+    ${session?.may?.text ? html`<${SearchForm} text=${text} />` : null}
+    ${text === '' ? html`<${Filtered} query=${query} />` : html`<${TextHits} text=${text} />`}
+  `
+}
+
+const Filtered = ({ query }: { query: URLSearchParams }): View => {
   const filter = query.toString()
   const first = useData<Page>(`sessions${filter ? `?${filter}` : ''}`)
   const [more, setMore] = useState<Page[]>([])
@@ -100,11 +112,11 @@ export const SessionsPage = ({ query }: PageProps): View => {
     location.hash = `#/sessions${text ? `?${text}` : ''}`
   }
   return html`
-    <div class="row"><h1>Sessions</h1><span class="grow"></span><button onClick=${first.reload}>Refresh</button></div>
     <form class="filters" onSubmit=${submit} key=${filter}>
       ${FIELDS.map(({ name, label, type }) => html`<label>${label}<input name=${name} type=${type} value=${query.get(name) ?? ''} /></label>`)}
       ${CHOICES.map(({ name, label, values }) => html`<label>${label}<select name=${name}><option value="">any</option>${Object.entries(values).map(([value, text]) => html`<option value=${value} selected=${query.get(name) === value}>${text}</option>`)}</select></label>`)}
-      <div class="row end"><a href="#/sessions">Clear</a><button class="primary">Filter</button></div>
+      <div class="row end"><a href="#/sessions">Clear</a><button class="primary">Filter</button>
+        <button type="button" onClick=${first.reload}>Refresh</button></div>
     </form>
     <${Await} from=${first} of=${(page: Page) => html`
       <${SessionTable} rows=${[page, ...more].flatMap(({ rows }) => rows)} />

@@ -1,6 +1,7 @@
 /** What the dashboard reads of the read model. Rows are plain JSON, with the columns of queries.ts. */
 import type { QueryRow } from '../query.ts'
 import type { ReaderLogin } from '../postgres/reader.ts'
+import { inspectTables, type TablesFound } from '../inspect.ts'
 import { Cached } from './cached.ts'
 import * as queries from './queries.ts'
 import { openReaderPool } from './reader-pool.ts'
@@ -28,6 +29,8 @@ export type ReadModel = {
   group(session: string, id: string): Promise<Rows>
   /** Of the newest 100,000 scores; `dropped` of all batches. At most `METRICS_MS` old, or as `Cached` says. */
   learning(): Promise<Record<'hours' | 'days' | 'judges' | 'reasons' | 'subjects' | 'dropped' | 'rewards', Rows>>
+  /** The server, its migrations, and how far its rows go. */
+  inspect(): Promise<TablesFound>
   close(): Promise<void>
 }
 
@@ -101,6 +104,7 @@ export const openReadModel = (login: ReaderLogin, policy: string, monotonic: () 
     sessionTurns: (id, after) => page(queries.sessionTurns(policy, id, after), queries.TURNS, 'started_at', 'turn_id'),
     turn: async (id) => (await rows(queries.turn(policy, id)))[0] ?? null,
     group: (session, id) => rows(queries.group(policy, session, id)),
+    inspect: () => inspectTables((sql) => pool.rows(sql, [])),
     close: () => pool.close(),
   }
 }

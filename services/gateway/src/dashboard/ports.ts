@@ -2,8 +2,11 @@
 import type { WeightLine } from '@instar/events'
 import type { Metrics } from '@instar/process'
 import type { ReadModel } from '@instar/projections/read-model'
+import type { GatewayPorts } from '../ports.ts'
 import type { GatewayState } from '../admin/core/report.ts'
+import type { SessionIndex } from '../session/core/session-index.ts'
 import type { Paced } from '../session/paced.ts'
+import { createChecks, type Checked } from './checks.ts'
 import { nowOf } from './now.ts'
 import type { turnLogprobs } from './turn-view.ts'
 
@@ -14,34 +17,31 @@ export type DashboardPorts = {
   random: (bytes: number) => Uint8Array
   /** What the pipeline does now. */
   status: () => Promise<unknown>
+  checks: () => Promise<Checked>
   /** The gate's limits for a version, as recorded. */
   limits: (version: number) => Readonly<Record<string, number>> | null
-  text: () => Parameters<typeof turnLogprobs>[0]
+  text: () => Parameters<typeof turnLogprobs>[0] & { index: SessionIndex }
+  monotonic: () => number
   readings: Paced
 }
 
-type Parts = Pick<DashboardPorts, 'now' | 'random' | 'text' | 'readings'> & {
-  readModel: ReadModel | undefined
+type Parts = Pick<DashboardPorts, 'text' | 'readings'> & {
   report: () => GatewayState
   metrics: Metrics
   line: () => WeightLine
 }
 
-export const dashboardPorts = ({
-  readModel,
-  report,
-  metrics,
-  line,
-  now,
-  random,
-  text,
-  readings,
-}: Parts): DashboardPorts => ({
+export const dashboardPorts = (
+  { log, data, readModel, model, engine, now, random, monotonic }: GatewayPorts,
+  { report, metrics, line, text, readings }: Parts,
+): DashboardPorts => ({
   readModel: readModel ?? null,
   now,
   random,
+  monotonic: monotonic ?? (() => performance.now()),
   text,
   readings,
+  checks: createChecks({ log, data: data ?? null, readModel: readModel ?? null, model, engine, now }),
   status: () => nowOf(report(), metrics, now()),
   limits: (version) => line().versions.get(version)?.published?.limits ?? null,
 })

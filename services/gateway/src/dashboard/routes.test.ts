@@ -24,6 +24,11 @@ const readModel = (): ReadModel => {
     turn: async (id) => ({ turn_id: id, session_id: 's', group_id: 'g' }),
     group: async (session, id) => [{ session, id }],
     learning: async () => ({ hours: [], days: [], judges: [], reasons: [], subjects: [], dropped: [], rewards: [] }),
+    inspect: async () => ({
+      version: 'PostgreSQL 18',
+      migrations: { state: 'older', applied: 1, ours: 2 },
+      marks: [],
+    }),
     close: async () => undefined,
   }
 }
@@ -227,4 +232,44 @@ test('an open page gets a reading at once, and a closed one is forgotten', async
   await assert.rejects(reader.read())
   const head = await rig.fetch('/v1/dashboard/events', { method: 'HEAD' })
   assert.deepEqual([head.status, head.headers.get('content-type')], [200, 'text/event-stream'])
+})
+
+test('a search reads the newest turns, and an export is of one session; both need the scope read', async (t) => {
+  const rig = await start(t, {
+    script: (_request, prompt) => (prompt.includes('France') ? 'Paris.' : 'I do not know.'),
+  })
+  const say = (content: string, session: string) =>
+    rig.client.chat.completions.create(
+      { model: 'policy', messages: [{ role: 'user', content }] },
+      { headers: { 'x-session-id': session } },
+    )
+  for (const [i, content] of ['The capital of France?', 'Of Spain?', 'Of Ⅲ?'].entries()) await say(content, `one ${i}`)
+  type Found = { hits: { turn_id: string; who: string; before: string; match: string }[]; searched: number }
+  const search = async (text: string, more = '') =>
+    (await ask(rig, `/v1/dashboard/search?text=${encodeURIComponent(text)}${more}`)).body as unknown as Found
+  const turns = await turnsOf(rig.log)
+  const found = await search('pARIS')
+  assert.deepEqual([found.hits.length, found.searched], [1, 3])
+  assert.deepEqual(
+    found.hits.map(({ turn_id, who, before, match }) => [turn_id, who, before, match]),
+    [[turns[0]!.turn, 'assistant', '', 'Paris']],
+  )
+  assert.deepEqual(
+    (await search('of SPAIN')).hits.map(({ who }) => who),
+    ['user'],
+  )
+  assert.deepEqual((await search('nowhere')).hits, [])
+  for (const query of ['', '?text=', `?text=${'x'.repeat(201)}`, '?text=a&other=1', '?text=a&at=x&after=y'])
+    assert.equal(codeOf(await ask(rig, `/v1/dashboard/search${query}`)), 'bad_request', query)
+  const session = encodeURIComponent(turns[1]!.session)
+  const lines = await (await rig.fetch(`/v1/dashboard/sessions/${session}/export`)).text()
+  const line = JSON.parse(lines) as { request: { messages: { content: string }[] }; response: { choices: unknown[] } }
+  assert.deepEqual([line.request.messages[0]!.content, line.response.choices.length], ['Of Spain?', 1])
+  assert.equal(codeOf(await ask(rig, '/v1/dashboard/sessions/none/export')), 'unknown_turn')
+  const locked = await start(t, { settings: { keys: [key('admin', ['admin'])] } })
+  for (const path of ['search?text=a', 'sessions/x/export'])
+    assert.equal(
+      codeOf(await ask(locked, `/v1/dashboard/${path}`, { headers: { authorization: `Bearer ${tokenOf('admin')}` } })),
+      'missing_scope',
+    )
 })

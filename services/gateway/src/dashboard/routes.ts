@@ -6,6 +6,7 @@ import { ERRORS, InstarError } from '@instar/events'
 import { parseJson } from '@instar/dialects'
 import type { ReadModel, SessionFilter } from '@instar/projections/read-model'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { Readable } from 'node:stream'
 import { z } from 'zod'
 import { checkSameOrigin } from '../receive/core/guard.ts'
 import { one, type Entrance } from '../receive/entrance.ts'
@@ -15,6 +16,7 @@ import { csrfOf, LINK_MS, Links, SESSION_MS, setCookie, signed } from './visit.t
 import { Live, MOST_PAGES } from './live.ts'
 import type { DashboardPorts } from './ports.ts'
 import { turnLogprobs, turnText, turnTokens } from './turn-view.ts'
+import { exportedSession, searchTexts } from './texts.ts'
 import type { Reading } from './visitor.ts'
 
 type DashboardSettings = { entrance: Entrance; pingMs: number; stalledMs: number }
@@ -40,6 +42,11 @@ const filter = z.strictObject({
   reward: z.enum(['positive', 'negative', 'none']).optional(),
   reason: short.optional(),
   id: short.optional(),
+})
+const searched = z.strictObject({
+  text: short,
+  at: z.coerce.number().int().min(0).max(1e15).optional(),
+  after: short.optional(),
 })
 const cursor = z.object({ at: z.iso.datetime().regex(/^(?!0000)/), after: short })
 
@@ -107,7 +114,13 @@ export const addDashboard = (
       )
   }
 
+  const texts = () => {
+    const text = ports.text()
+    return { index: text.index, text, readings: ports.readings, monotonic: ports.monotonic }
+  }
+
   get('now', () => ports.status())
+  get('health', () => ports.checks())
   get('errors', () => ERRORS)
   get('versions', async () => ({ versions: await data().versions(), ...(await data().lineage()) }))
   get('versions/:version', async (request) => {
@@ -153,6 +166,21 @@ export const addDashboard = (
     textFor(reading)
     const { version } = parsedBy(z.object({ version: z.coerce.number().int().min(0).max(1e9) }), request.query)
     return turnLogprobs(ports.text(), idOf(request), version, goneSignal(reply))
+  })
+  get('search', (request, reading, reply) => {
+    textFor(reading)
+    const query = parsedBy(searched, request.query)
+    const from = query.after === undefined ? null : { at: query.at ?? 0, id: query.after }
+    return searchTexts(texts(), query.text, from, goneSignal(reply))
+  })
+  get('sessions/:id/export', (request, reading, reply) => {
+    textFor(reading)
+    const id = idOf(request)
+    const lines = exportedSession(texts(), id, goneSignal(reply))
+    const name = `${id.replace(/[^\w.-]/g, '_').slice(0, 100)}.jsonl`
+    return reply
+      .headers({ 'content-type': 'application/x-ndjson', 'content-disposition': `attachment; filename="${name}"` })
+      .send(Readable.from(lines))
   })
   get('events', (request, _reading, reply) => {
     // No body would ever end the reply to a HEAD request.

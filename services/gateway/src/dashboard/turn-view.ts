@@ -6,7 +6,7 @@ import type { Model, ServingEngine } from '@instar/engine/port'
 import type { IdleQueue } from '../generate/idle-queue.ts'
 import type { Pool } from '../versions/pool.ts'
 
-type TextPorts = { reader: TurnReader; model: Model; engine: ServingEngine }
+export type TextPorts = { reader: TurnReader; model: Model; engine: ServingEngine }
 
 /** Characters of one message, or of a prompt, that are sent; the beginning and the end of a longer one. */
 export const LONGEST_TEXT = 20_000

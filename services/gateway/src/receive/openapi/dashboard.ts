@@ -40,6 +40,18 @@ export const DASHBOARD: Readonly<Record<string, Operation>> = {
     scope: 'read',
     summary: 'A session and its turns, 200 a page; `at` and `after` from `next`',
   },
+  'GET /v1/dashboard/sessions/{id}/export': {
+    tag: 'dashboard',
+    scope: 'read',
+    summary: 'Its answers as JSON lines that `instar import` reads. Needs the scope `read`',
+    media: 'application/x-ndjson',
+  },
+  'GET /v1/dashboard/search': {
+    tag: 'dashboard',
+    scope: 'read',
+    summary:
+      'Texts of the newest turns in the gateway’s index that have `text`, at most 2,000 turns and some four seconds; `at` and `after` from `next`. Needs the scope `read`',
+  },
   'GET /v1/dashboard/turns/{id}': {
     tag: 'dashboard',
     scope: 'read',
@@ -59,6 +71,11 @@ export const DASHBOARD: Readonly<Record<string, Operation>> = {
     tag: 'dashboard',
     scope: 'read',
     summary: 'Log-probs of its answer under `version`, once the model is idle. Needs the scope `read`',
+  },
+  'GET /v1/dashboard/health': {
+    tag: 'dashboard',
+    scope: 'read',
+    summary: 'The checks of `instar doctor` that a running gateway can make; at most 15 s old',
   },
   'GET /v1/dashboard/errors': {
     tag: 'dashboard',

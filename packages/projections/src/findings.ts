@@ -1,7 +1,12 @@
 /** Findings about the read model: its tables, its lag behind the log, and the unfinished work of the services. */
+import { recordId } from '@instar/events'
 import type { Topic } from '@instar/events/flow'
-import type { DatabaseFound, Migrations, StoredMark, PendingWork } from '@instar/projections'
-import { countText, durationText, note, ok, wrong, type Finding } from './finding.ts'
+import type { EventLog } from '@instar/log/port'
+import { countText, durationText, note, ok, unsure, wrong, type Finding } from '@instar/process/finding'
+import type { DatabaseFound, Migrations, StoredMark, PendingWork } from './inspect.ts'
+import { PROJECTED } from './project.ts'
+
+export const NO_TABLES = 'needs the tables of this build; see migrations'
 
 export const migrationFindings = ({ state, applied, ours }: Migrations): Finding[] => {
   if (state === 'current') return [ok(`all ${ours} migrations of this build`)]
@@ -132,4 +137,33 @@ export const workFindings = (waiting: DatabaseFound['waiting'], now: number): Fi
     return [age > maxAgeMs ? note(found, todo) : ok(found)]
   })
   return findings.length > 0 ? findings : [ok('the scorer, the trainer and the publisher have no unfinished work')]
+}
+
+/** Compares the positions in the database with the end of each partition. `now`: ms since the epoch. */
+export const projectionFindings = async (
+  log: Pick<EventLog, 'ends' | 'at'>,
+  { migrations, marks }: Pick<DatabaseFound, 'migrations' | 'marks'>,
+  now: number,
+): Promise<Finding[]> => {
+  if (migrations.state !== 'current') return [unsure(NO_TABLES)]
+  const ends = await log.ends(PROJECTED)
+  const lags: Lag[] = []
+  for (const topic of PROJECTED) {
+    for (const [text, end] of Object.entries(ends[topic] ?? {})) {
+      const partition = Number(text)
+      const mark = marks.find((one) => one.topic === topic && one.partition === partition) ?? {
+        topic,
+        partition,
+        next: 0,
+        last: '',
+        current: true,
+      }
+      const [next, before] = await Promise.all([
+        mark.next < end ? log.at({ topic, partition, offset: mark.next }) : undefined,
+        mark.next > 0 ? log.at({ topic, partition, offset: mark.next - 1 }) : undefined,
+      ])
+      lags.push(lagOf(mark, end, next, before ? recordId(before) : null))
+    }
+  }
+  return lagFindings(lags, now)
 }

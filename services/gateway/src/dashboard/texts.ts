@@ -1,0 +1,137 @@
+/** Texts of many turns: a search in the newest, and the export of a session. Each turn is read by its position on the log. */
+import { InstarError } from '@instar/events'
+import { exportTurn } from '../import/exported-turn.ts'
+import type { Paced } from '../session/paced.ts'
+import type { SessionIndex } from '../session/core/session-index.ts'
+import { turnText, type TextPorts } from './turn-view.ts'
+
+type TextsPorts = {
+  index: Pick<SessionIndex, 'recent' | 'fold'>
+  text: TextPorts
+  readings: Paced
+  /** Milliseconds. */
+  monotonic: () => number
+}
+
+/** Turns that one search reads, those of one session, and the time and the hits after which it ends, in milliseconds. */
+export const SEARCHED = 2_000
+const OF_SESSION = 200
+const SEARCH_MS = 4_000
+const MOST_HITS = 50
+/** Characters before and after what was found. */
+const AROUND = 80
+
+type Hit = { session_id: string; turn_id: string; who: string; before: string; match: string; after: string }
+/** `next`: where an older search begins; null: the gateway's index has no older turns. */
+type Found = { hits: Hit[]; searched: number; next: End | null }
+/** The last session of a search, and when it was touched. */
+type End = { at: number; id: string }
+type Place = { session: string; turn: string; at: number }
+
+/**
+ * Turns of the sessions that were touched last, newest first, the newest of each: at most `most` beyond the last session.
+ * `from`: the session with which an earlier search ended; those before it are left out.
+ */
+const newestTurns = ({ recent }: TextsPorts['index'], from: End | null, most: number): Place[] => {
+  const places: Place[] = []
+  // One that was touched since then is at the front now, and its time tells where the others go on.
+  const stays = from !== null && recent.get(from.id)?.at === from.at
+  let begun = from === null
+  for (const [session, { at, turns }] of recent.newestFirst()) {
+    if (!begun) {
+      begun = stays ? session === from!.id : at < from!.at
+      if (stays || !begun) continue
+    }
+    if (places.length >= most) break
+    for (const [turn] of turns.slice(-OF_SESSION).reverse()) places.push({ session, turn, at })
+  }
+  return places
+}
+
+const hitIn = (text: string, query: string): Pick<Hit, 'before' | 'match' | 'after'> | null => {
+  const at = text.toLowerCase().indexOf(query)
+  if (at < 0) return null
+  const end = at + query.length
+  return {
+    before: text.slice(Math.max(0, at - AROUND), at),
+    match: text.slice(at, end),
+    after: text.slice(end, end + AROUND),
+  }
+}
+
+/** The first place in what is new in a turn's request, or in its answer. */
+const hitOf = async (text: TextPorts, { session, turn }: Place, query: string): Promise<Hit | null> => {
+  const { messages, answer } = await turnText(text, turn)
+  const said = [
+    ...messages.flatMap(({ role, content, calls }) => [
+      { who: role, of: content.text },
+      ...calls.map(({ name, input }) => ({ who: role, of: `${name} ${input.text}` })),
+    ]),
+    { who: 'assistant', of: answer.text },
+  ]
+  for (const { who, of } of said) {
+    const hit = hitIn(of, query)
+    if (hit) return { session_id: session, turn_id: turn, who, ...hit }
+  }
+  return null
+}
+
+/** Without regard to case. Ends after `SEARCHED` turns, `SEARCH_MS`, or `MOST_HITS` hits. Throws `overloaded`, `aborted`. */
+export const searchTexts = async (
+  { index, text, readings, monotonic }: TextsPorts,
+  given: string,
+  from: End | null,
+  gone: AbortSignal,
+): Promise<Found> => {
+  const query = given.toLowerCase()
+  const places = newestTurns(index, from, SEARCHED)
+  const until = monotonic() + SEARCH_MS
+  const hits: Hit[] = []
+  let searched = 0
+  for (const [i, place] of places.entries()) {
+    const whole = place.session !== places[i - 1]?.session
+    // A further search begins with a session that this one has not begun.
+    if (whole && i > 0 && (hits.length >= MOST_HITS || monotonic() > until)) {
+      const { session, at } = places[i - 1]!
+      return { hits, searched, next: { at, id: session } }
+    }
+    searched += 1
+    const hit = await readings
+      .run('dashboard', gone, () => hitOf(text, place, query))
+      .catch((error: unknown) => {
+        // A turn whose record is damaged or forgotten is not searched.
+        if (error instanceof InstarError && ['unknown_turn', 'bad_record', 'missing_blob'].includes(error.code))
+          return null
+        throw error
+      })
+    if (hit) hits.push(hit)
+  }
+  const last = places.at(-1)
+  return {
+    hits,
+    searched,
+    next:
+      last && newestTurns(index, { at: last.at, id: last.session }, 1).length > 0
+        ? { at: last.at, id: last.session }
+        : null,
+  }
+}
+
+/** Lines that `instar import` reads: the complete answers of a session that were sent. Throws `unknown_turn`. */
+export const exportedSession = (
+  { index, text, readings }: Pick<TextsPorts, 'index' | 'text' | 'readings'>,
+  id: string,
+  gone: AbortSignal,
+): AsyncGenerator<string> => {
+  const session = index.fold.sessions.get(id)
+  if (!session || session.turns.length === 0)
+    throw new InstarError(
+      'unknown_turn',
+      'The gateway’s index has no such session; `instar export` reads the whole log.',
+    )
+  const shown = session.turns.filter((turn) => turn.status !== 'aborted' && turn.shown)
+  return (async function* () {
+    for (const turn of shown)
+      yield `${JSON.stringify(await readings.run('dashboard', gone, () => exportTurn(text.reader, turn, session)))}\n`
+  })()
+}

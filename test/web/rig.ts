@@ -1,0 +1,65 @@
+/** A page of Chromium at a gateway: one that the test starts, or one that runs elsewhere (INSTAR_WEB_URL). */
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import type { BrowserContext, Page } from 'playwright-core'
+import { ROOT } from '../../tools/tree.ts'
+
+/** The standard output of `instar`. */
+export const cli = async (env: Readonly<Record<string, string>>, ...args: string[]): Promise<string> =>
+  (
+    await promisify(execFile)(process.execPath, [path.join(ROOT, 'cli/instar.cjs'), ...args], {
+      env: { ...process.env, ...env },
+    })
+  ).stdout
+
+/** A new page that notes errors of its scripts and of its policy in `faults`. */
+export const watchedPage = async (context: BrowserContext, faults: string[]): Promise<Page> => {
+  const page = await context.newPage()
+  page.on('pageerror', (error) => faults.push(error.message))
+  page.on('console', (message) => {
+    // A response with an error status is logged by the browser itself, and shown by the page.
+    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) faults.push(message.text())
+  })
+  return page
+}
+
+/** Requests to one gateway. `turn`: of the answer. */
+export const poster =
+  (url: () => string) =>
+  async (route: string, body: unknown): Promise<Record<string, unknown>> => {
+    const response = await fetch(`${url()}${route}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    })
+    assert.ok(response.ok, `${route} ${response.status}`)
+    const turn = response.headers.get('x-instar-turn-id')
+    return { ...((await response.json()) as Record<string, unknown>), turn }
+  }
+
+type Post = ReturnType<typeof poster>
+
+/** 24 scored turns of three people, so that an update follows. */
+export const converse = async (post: Post, user: string): Promise<void> => {
+  for (let n = 0; n < 24; n += 1) {
+    const answer = (await post('/v1/chat/completions', {
+      model: 'policy',
+      user: `${user} ${n % 3}`,
+      messages: [{ role: 'user', content: `What is ${n} plus 5?` }],
+    })) as { id: string; choices: [{ message: { content: string } }] }
+    const formatted = /\*\*|boxed|^1\./.test(answer.choices[0].message.content)
+    await post('/v1/feedback', { turn_id: answer.id, value: !formatted, comment: 'Answer in plain text.' })
+  }
+}
+
+/** Asks until the read model has the turn: a page that is opened then shows it. */
+export const projected = async (url: string, turn: string): Promise<void> => {
+  while (!(await fetch(`${url}/v1/dashboard/turns/${turn}`)).ok);
+}
+
+export const openPage = async (page: Page, url: string, address: string): Promise<void> => {
+  await page.goto(`${url}/#${address}`)
+  await page.locator('h1').first().waitFor()
+}
