@@ -128,6 +128,28 @@ test('a link opens a session; learning is frozen and resumed, and an earlier ver
   assert.equal(await page.title(), 'Instar', 'a reason is text')
 })
 
+test('a branch is promoted through the gate, and its verdict is shown', async () => {
+  await cli(started.env, 'thaw')
+  await cli(started.env, 'replay', '--branch', 'other', '--set', 'lr=0.001', '--json')
+  await open('/versions')
+  await page.reload()
+  await page.getByRole('button', { name: 'Promote' }).click()
+  const dialog = page.getByRole('dialog')
+  await assertAccessible(page, 'promotion')
+  await dialog.getByRole('button', { name: 'Promote other' }).click()
+  await dialog.getByRole('status').waitFor({ timeout: 60_000 })
+  const said = (await dialog.getByRole('status').textContent()) ?? ''
+  await dialog.getByRole('button', { name: 'Close' }).click()
+  const shown = JSON.parse(await cli(started.env, 'versions', '--json')) as { version: number; why: string }[]
+  const promoted = shown.filter(({ why }) => why === 'promotion')
+  if (promoted.length === 0) assert.match(said, /^The gate rejected it: \w+\.$/)
+  else {
+    assert.equal(said, `Version ${promoted[0]!.version} serves, promoted from other.`)
+    await page.getByText('was promoted from a branch').waitFor()
+  }
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+})
+
 test('log-probs of any version are shown for a turn', async () => {
   await open('/sessions')
   await page.locator('tbody tr a').first().click()

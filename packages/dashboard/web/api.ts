@@ -58,6 +58,17 @@ export const get = async <T>(path: string, signal?: AbortSignal): Promise<T> =>
 export const post = async <T>(path: string, body: unknown, headers: Record<string, string> = {}): Promise<T> =>
   (await call(path, { method: 'POST', body: JSON.stringify(body), headers })).json() as Promise<T>
 
+/** The last line of the reply to a command that may take minutes: the gateway sends heartbeats meanwhile. */
+export const postLong = async <T>(path: string, body: unknown): Promise<T> => {
+  const headers = { accept: 'application/x-ndjson' }
+  const lines = (await (await call(path, { method: 'POST', body: JSON.stringify(body), headers })).text()).trim()
+  const last = JSON.parse(lines.slice(lines.lastIndexOf('\n') + 1)) as T & {
+    error?: { message: string; code?: string }
+  }
+  if (last.error) throw new ApiError(last.error.message, last.error.code ?? 'unknown', 200)
+  return last
+}
+
 export const readSession = async (): Promise<Session> => {
   const session = await get<Session>('/v1/dashboard/session')
   ;({ csrf } = session)

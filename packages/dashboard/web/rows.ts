@@ -64,7 +64,21 @@ export type MoveRow = {
   at: string
 }
 export type FreezeRow = { frozen: boolean; why: string; who: string; at: string }
-export type Lineage = { versions: VersionRow[]; updates: UpdateRow[]; moves: MoveRow[]; freezes: FreezeRow[] }
+/** `figures`: of its last version. */
+export type BranchRow = {
+  name: string
+  version: number
+  published_at: string
+  figures: Record<string, number> | null
+  promoted: boolean
+}
+export type Lineage = {
+  branches: BranchRow[]
+  versions: VersionRow[]
+  updates: UpdateRow[]
+  moves: MoveRow[]
+  freezes: FreezeRow[]
+}
 
 export type BatchTurnRow = {
   turn_id: string

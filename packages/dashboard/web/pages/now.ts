@@ -34,7 +34,7 @@ const sum = (now: Now, name: string): { name: string; count: number }[] =>
     .toSorted((a, b) => b.count - a.count)
 
 const Recent = (): View => {
-  const lineage = useData<Omit<Lineage, 'versions'>>('lately')
+  const lineage = useData<Events>('lately')
   const events = lineage.data ? recentEvents(lineage.data).slice(0, 8) : []
   return html`
     <section class="card wide"><h2>Lately</h2>
@@ -46,9 +46,10 @@ const Recent = (): View => {
   `
 }
 
+type Events = Pick<Lineage, 'updates' | 'moves' | 'freezes'>
 type RecentEvent = { at: string; what: Children }
 
-export const recentEvents = ({ updates, moves, freezes }: Omit<Lineage, 'versions'>): RecentEvent[] =>
+export const recentEvents = ({ updates, moves, freezes }: Events): RecentEvent[] =>
   [
     ...updates.map(({ number, status, version, reason, items, sealed_at, finished_at, decided_at }) => ({
       at: decided_at ?? finished_at ?? sealed_at,
@@ -61,6 +62,12 @@ export const recentEvents = ({ updates, moves, freezes }: Omit<Lineage, 'version
               ? html`Update ${number} failed: ${reason}`
               : html`Update ${number} of ${items} turns is ${status === 'computed' ? 'at the gate' : 'being computed'}`,
     })),
+    ...moves
+      .filter(({ why, who }) => why === 'promotion' && who === 'publisher')
+      .map(({ to_version, at }) => ({
+        at,
+        what: html`Version <a href=${`#/versions/${to_version}`}>${to_version}</a> was promoted from a branch`,
+      })),
     ...moves
       .filter(({ why, from_version }) => from_version !== null && why !== 'update' && why !== 'promotion')
       .map(({ from_version, to_version, why, who, at }) => ({

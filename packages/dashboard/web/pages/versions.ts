@@ -5,6 +5,7 @@ import { count, number, reward, time } from '../format.ts'
 import { html, type View } from '../html.ts'
 import { useLive } from '../live.ts'
 import { Confirm, type Action } from '../parts/confirm.ts'
+import { Branches } from '../parts/branches.ts'
 import { LineageChart } from '../parts/lineage.ts'
 import { Await } from '../parts/state.ts'
 import { Table } from '../parts/table.ts'
@@ -143,6 +144,13 @@ export const VersionsPage = (): View => {
             ]
           : []),
       ]} />
+      ${
+        all.branches.length > 0
+          ? html`<h2>Branches</h2>
+            <p class="quiet">Trained from the same history with other settings (<code>instar replay --branch</code>).</p>
+            <${Branches} rows=${all.branches} head=${now?.head ?? 0} act=${may ? setAction : null} />`
+          : null
+      }
       <h2>Rejected updates</h2>
       <${Table} caption="Rejected updates" empty="The gate has rejected none." rows=${all.updates.filter((row) => row.status === 'rejected' || row.status === 'failed')} columns=${[
         { name: 'Update', of: (row: UpdateRow) => row.number },

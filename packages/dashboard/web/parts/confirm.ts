@@ -1,6 +1,6 @@
 /** A dialog that says what an action will do, asks for a reason, and shows the gateway's error if it fails. */
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { post, type ApiError } from '../api.ts'
+import { post, postLong, type ApiError } from '../api.ts'
 import { html, type Children, type View } from '../html.ts'
 import { ErrorNote } from './state.ts'
 
@@ -10,6 +10,8 @@ export type Action = {
   verb: string
   command: string
   body: Readonly<Record<string, unknown>>
+  /** It takes a while, and has a result to show; its record has no place for a reason. */
+  result?: (reply: Readonly<Record<string, unknown>>) => string
 }
 
 export const Confirm = ({ action, done }: { action: Action; done: (happened: boolean) => void }): View => {
@@ -17,12 +19,17 @@ export const Confirm = ({ action, done }: { action: Action; done: (happened: boo
   const [why, setWhy] = useState('')
   const [busy, setBusy] = useState(false)
   const [error, setError] = useState<ApiError | null>(null)
+  const [result, setResult] = useState<string | null>(null)
   useEffect(() => dialog.current?.showModal(), [])
   const run = async (event: Event): Promise<void> => {
     event.preventDefault()
     setBusy(true)
     setError(null)
     try {
+      if (action.result) {
+        setResult(action.result(await postLong(`/admin/${action.command}`, action.body)))
+        return
+      }
       await post(`/admin/${action.command}`, { ...action.body, why: why.trim() }, { 'x-instar-who': 'dashboard' })
       done(true)
     } catch (failure) {
@@ -35,12 +42,22 @@ export const Confirm = ({ action, done }: { action: Action; done: (happened: boo
       <form onSubmit=${run}>
         <h2 id="confirm-title">${action.title}</h2>
         <div>${action.what}</div>
-        <label>Reason <input value=${why} onInput=${(event: Event) => setWhy((event.target as HTMLInputElement).value)} maxlength="200" required autofocus /></label>
-        <p class="quiet">The reason is on the log with the change, for everybody to read.</p>
+        ${
+          action.result
+            ? null
+            : html`<label>Reason <input value=${why} maxlength="200" required autofocus
+                onInput=${(event: Event) => setWhy((event.target as HTMLInputElement).value)} /></label>
+              <p class="quiet">The reason is on the log with the change, for everybody to read.</p>`
+        }
+        ${result === null ? null : html`<p class="note" role="status">${result}</p>`}
         ${error ? html`<${ErrorNote} error=${error} />` : null}
         <div class="row end">
-          <button type="button" onClick=${() => done(false)}>Cancel</button>
-          <button type="submit" class="primary" disabled=${busy}>${busy ? 'Working…' : action.verb}</button>
+          ${
+            result === null
+              ? html`<button type="button" onClick=${() => done(false)}>Cancel</button>
+                <button type="submit" class="primary" disabled=${busy}>${busy ? 'Working…' : action.verb}</button>`
+              : html`<button type="button" class="primary" onClick=${() => done(true)}>Close</button>`
+          }
         </div>
       </form>
     </dialog>

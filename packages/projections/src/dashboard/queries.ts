@@ -85,6 +85,8 @@ from all_versions v left join all_outcomes o on o.update_id = v.update_id where 
   values: [policy, version],
 })
 
+const BRANCHES = 50
+
 export const updates = (policy: string): Query => ({
   sql: `select number, status, reason, version, parent_version, items, dropped, mean_reward, sealed_at, started_at, finished_at, decided_at
 from updates where policy = $1 order by number desc limit ${LINEAGE}`,
@@ -98,6 +100,15 @@ export const moves = (policy: string): Query => ({
 
 export const freezes = (policy: string): Query => ({
   sql: `select frozen, why, who, at from all_freezes where policy = $1 order by at desc limit ${LINEAGE}`,
+  values: [policy],
+})
+
+/** Branches that have a version, the newest first: their last version, and whether that was promoted. */
+export const branches = (policy: string): Query => ({
+  sql: `select substr(b.policy, length($1) + 2) as name, b.version, b.published_at, b.figures,
+  exists (select from all_versions v where v.policy = $1 and v.source_policy = b.policy and v.source_version = b.version) as promoted
+from (select distinct on (policy) policy, version, published_at, figures from all_versions where starts_with(policy, $1 || '~') order by policy, version desc) b
+order by b.published_at desc limit ${BRANCHES}`,
   values: [policy],
 })
 

@@ -19,8 +19,8 @@ export type ReadModel = {
   versions(): Promise<Rows>
   /** The same of one version, with `gate_figures` and `update_figures`. */
   version(version: number): Promise<QueryRow | null>
-  /** Updates, moves of the head and freezes, newest first. */
-  lineage(): Promise<{ updates: Rows; moves: Rows; freezes: Rows }>
+  /** Updates, moves of the head, freezes and branches, newest first. */
+  lineage(): Promise<Record<'updates' | 'moves' | 'freezes' | 'branches', Rows>>
   batch(version: number): Promise<Rows>
   sessions(filter: queries.SessionFilter, after: queries.Cursor | null): Promise<Page>
   session(id: string): Promise<QueryRow | null>
@@ -62,6 +62,7 @@ export const openReadModel = (login: ReaderLogin, policy: string, monotonic: () 
       updates: await rows(queries.updates(policy)),
       moves: await rows(queries.moves(policy)),
       freezes: await rows(queries.freezes(policy)),
+      branches: await rows(queries.branches(policy)),
     }),
     LINEAGE_MS,
     monotonic,

@@ -16,7 +16,7 @@ const readModel = (): ReadModel => {
   return {
     versions: async () => [{ version: 1 }],
     version: async (version) => (version === 1 ? { version } : null),
-    lineage: async () => ({ updates: [], moves: [], freezes: [] }),
+    lineage: async () => ({ updates: [], moves: [], freezes: [], branches: [] }),
     batch: async (version) => [{ version }],
     sessions: (filter, after) => page([{ filter, after }]),
     session: async (id) => (id === 'known' ? { session_id: id } : null),

@@ -11,7 +11,8 @@ export const DASHBOARD: Readonly<Record<string, Operation>> = {
   'GET /v1/dashboard/versions': {
     tag: 'dashboard',
     scope: 'read',
-    summary: 'Versions with their metrics, updates, moves of the head and freezes, newest first; at most 1,000 of each',
+    summary:
+      'Versions with their metrics, updates, moves of the head, freezes and branches, newest first; at most 1,000 of each',
   },
   'GET /v1/dashboard/versions/{version}': {
     tag: 'dashboard',

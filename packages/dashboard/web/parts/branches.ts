@@ -1,0 +1,55 @@
+/** Branches that `instar replay` has made, each with the action that puts its last version through the gate. */
+import { number, time } from '../format.ts'
+import { html, type View } from '../html.ts'
+import type { BranchRow } from '../rows.ts'
+import type { Action } from './confirm.ts'
+import { Table } from './table.ts'
+
+const promotion = ({ name, version }: BranchRow, head: number): Action => ({
+  title: `Promote the branch ${name}?`,
+  what: html`<p>The gate measures version ${version} of the branch, as it measures any update. If it passes, it becomes
+    the next version and serves instead of version ${head}, which stays and can be served again. If not, nothing
+    changes. The log records the branch and who decided: the gate.</p>`,
+  verb: `Promote ${name}`,
+  command: 'promote',
+  body: { branch: name },
+  result: ({ accepted, reason, version: published }) =>
+    accepted === false
+      ? `The gate rejected it: ${typeof reason === 'string' ? reason : 'the log holds its figures'}.`
+      : `Version ${Number(published)} serves, promoted from ${name}.`,
+})
+
+type BranchesProps = { rows: readonly BranchRow[]; head: number; act: ((action: Action) => void) | null }
+
+/** `act` null: the caller may not. */
+export const Branches = ({ rows, head, act }: BranchesProps): View => html`
+  <${Table} caption="Branches" rows=${rows} columns=${[
+    { name: 'Branch', of: (row: BranchRow) => html`<code>${row.name}</code>` },
+    { name: 'Versions', numeric: true, of: (row: BranchRow) => row.version },
+    {
+      name: 'Last published',
+      of: (row: BranchRow) => html`<span title=${row.published_at}>${time(row.published_at)}</span>`,
+    },
+    {
+      name: 'Probes',
+      numeric: true,
+      of: (row: BranchRow) => number(row.figures?.['content'], 3),
+      title: 'Share of the gate’s probes that its last version answers',
+    },
+    {
+      name: 'KL base',
+      numeric: true,
+      of: (row: BranchRow) => number(row.figures?.['kl_base'], 3),
+      title: 'How far its answers are from those of the base model, in nats per token',
+    },
+    {
+      name: act ? 'Action' : 'State',
+      of: (row: BranchRow) =>
+        row.promoted
+          ? html`<span class="quiet">promoted</span>`
+          : act
+            ? html`<button class="small" onClick=${() => act(promotion(row, head))}>Promote</button>`
+            : '',
+    },
+  ]} />
+`
