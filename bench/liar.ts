@@ -2,6 +2,7 @@
  * A fact that people correct in every batch: how often it is lost to one liar, and how soon three people teach another
  * value.
  */
+import type { StepSettings } from '@instar/engine/port'
 import { openModel, startLearning } from '@instar/policy'
 import { readSettings } from '@instar/process'
 import { probesOf } from '@instar/publisher'
@@ -73,7 +74,7 @@ export type Row = {
 
 /**
  * How many of the facts, and how many seeds of each; quick: one of both, ten updates. `from`, `seed`: the first of them. `who`: part of the
- * name of the correctors. `contrast`: `opdContrast` of the updates; absent: as shipped.
+ * name of the correctors. `step`: settings of the updates; the others as shipped.
  */
 type LiarOptions = {
   quick?: boolean
@@ -82,7 +83,7 @@ type LiarOptions = {
   seeds?: number
   seed?: number
   who?: string | undefined
-  contrast?: number
+  step?: Partial<StepSettings>
   logLine?: (line: string) => void
 }
 
@@ -98,7 +99,7 @@ export const bench = async ({
   seeds = quick ? 1 : SEEDS,
   seed: first = FIRST_SEED,
   who = '',
-  contrast,
+  step = {},
   logLine = () => undefined,
 }: LiarOptions = {}): Promise<{
   name: string
@@ -125,7 +126,7 @@ export const bench = async ({
               seed,
               feedback: CONTENT,
               ...(until ? { until } : {}),
-              ...(contrast === undefined ? {} : { step: { opdContrast: contrast } }),
+              step,
             },
           )
           const firstOf = (is: (one: (typeof after)[number]) => boolean): number | null => {

@@ -29,9 +29,16 @@ const takeValue = (flag: string): string | undefined => {
   const at = args.indexOf(flag)
   return at < 0 ? undefined : args.splice(at, 2)[1]
 }
+/** `--step opdContrast=3,opdForward=1` */
+const step = Object.fromEntries(
+  (takeValue('--step')?.split(',') ?? []).map((one) => {
+    const [name = '', value] = one.split('=')
+    return [name, Number(value)]
+  }),
+)
 const [url, model, who] = [takeValue('--url'), takeValue('--model'), takeValue('--who')]
 const counts = Object.fromEntries(
-  ['facts', 'from', 'seeds', 'seed', 'contrast'].flatMap((name) => {
+  ['facts', 'from', 'seeds', 'seed'].flatMap((name) => {
     const value = takeValue(`--${name}`)
     return value === undefined ? [] : [[name, Number(value)]]
   }),
@@ -84,7 +91,7 @@ const BENCHES: Readonly<Record<string, Bench>> = {
   liar: {
     summary: `a fact that one liar, or three people, correct in every batch: 80 series, half an hour of CPU
                (--quick: one fact, one seed)`,
-    run: () => liar.bench({ quick, ...counts, who, logLine }),
+    run: () => liar.bench({ quick, ...counts, who, step, logLine }),
   },
   'changed-mind': {
     summary: 'learning at the limit of the KL to the base, with a wish that changes half-way; 2,000 sessions (an hour)',
@@ -136,7 +143,7 @@ ${Object.entries(BENCHES)
   --quick      fewer and shorter rounds: a smoke test, not a measurement
   --url, --model  the endpoint of another judge, for judge
   --facts, --seeds  how many of them, for liar; --from N skips facts, --seed N is the first seed, --who TEXT takes the correctors whose name has it,
-               --contrast N is training.opdContrast
+               --step opdContrast=3,opdForward=1 settings of the updates
   --no-peer    without PyTorch, Portkey's gateway and LiteLLM, which are downloaded
   --json       print one JSON array as the last line`
 
