@@ -17,6 +17,7 @@ import * as policy from './policy.ts'
 import * as projections from './projections.ts'
 import * as services from './services.ts'
 import * as snapshots from './snapshots.ts'
+import * as teacher from './teacher.ts'
 
 type Cell = string | number | boolean | null
 type Report = { name: string; machine: string; rows: object[] }
@@ -38,7 +39,7 @@ const step = Object.fromEntries(
 )
 const [url, model, who] = [takeValue('--url'), takeValue('--model'), takeValue('--who')]
 const counts = Object.fromEntries(
-  ['facts', 'from', 'seeds', 'seed'].flatMap((name) => {
+  ['facts', 'from', 'seeds', 'seed', 'updates'].flatMap((name) => {
     const value = takeValue(`--${name}`)
     return value === undefined ? [] : [[name, Number(value)]]
   }),
@@ -93,6 +94,11 @@ const BENCHES: Readonly<Record<string, Bench>> = {
                (--quick: one fact, one seed)`,
     run: () => liar.bench({ quick, ...counts, who, step, logLine }),
   },
+  teacher: {
+    summary: `updates of SmolLM2-135M with and without a setting of distillation (--step), from the base, as many of each
+               (10 minutes of CPU)`,
+    run: () => teacher.bench({ logLine, ...counts, ...(Object.keys(step).length > 0 ? { steps: [{}, step] } : {}) }),
+  },
   'changed-mind': {
     summary: 'learning at the limit of the KL to the base, with a wish that changes half-way; 2,000 sessions (an hour)',
     run: () => changedMind.bench({ quick, logLine }),
@@ -143,7 +149,8 @@ ${Object.entries(BENCHES)
   --quick      fewer and shorter rounds: a smoke test, not a measurement
   --url, --model  the endpoint of another judge, for judge
   --facts, --seeds  how many of them, for liar; --from N skips facts, --seed N is the first seed, --who TEXT takes the correctors whose name has it,
-               --step opdContrast=3,opdForward=1 settings of the updates
+               --step opdContrast=3,opdForward=1 settings of the updates, also for teacher, as --seed
+               and --updates
   --no-peer    without PyTorch, Portkey's gateway and LiteLLM, which are downloaded
   --json       print one JSON array as the last line`
 
