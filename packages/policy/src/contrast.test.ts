@@ -41,15 +41,16 @@ const rowsOf = async (
   prompt = item.prompt,
 ): Promise<Float32Array> => (await completionLogprobs(runtime, [{ ...item, prompt, slot }]))[0]!
 
-/** A prompt with six more tokens under which the answer is less likely: other hints are dropped. */
-const effective = async (runtime: Runtime, item: TrainItem): Promise<number[]> => {
+/** A prompt with six more tokens under which the answer is hardly less likely: without a contrast such a hint is dropped. */
+const hintOf = async (runtime: Runtime, item: TrainItem): Promise<number[]> => {
   const sum = async (prompt?: readonly number[]): Promise<number> =>
     ownLogprobs(await rowsOf(runtime, item, null, prompt), item.completion).reduce((total, one) => total + one, 0)
   const without = await sum()
   for (let seed = 1; ; seed++) {
     const next = uniform(seed)
     const prompt = [...item.prompt, ...Array.from({ length: 6 }, () => Math.floor(next() * V))]
-    if ((await sum(prompt)) < without - 0.2) return prompt
+    const gain = (await sum(prompt)) - without
+    if (gain > -0.1 && gain < 0) return prompt
   }
 }
 
@@ -76,7 +77,7 @@ for (const [opdForward, referenceTopK] of [
       (await exampleItems(runtime)).map(async (item): Promise<TrainItem> => ({
         ...item,
         advantage: 0,
-        hintPrompt: item.hintPrompt && (await effective(runtime, item)),
+        hintPrompt: item.hintPrompt && (await hintOf(runtime, item)),
       })),
     )
     const parent = await trainer.step(items, { ...settings, learningRate: 0.03 }, { adapter: null, state: null })
@@ -92,9 +93,12 @@ for (const [opdForward, referenceTopK] of [
         const tokens = { advantage: 0, behaviour: item.behaviourLogprobs, old, subject: null, key: null }
         if (!item.hintPrompt) return { item, teacher: null, kept: null, tokens: { ...tokens, hint: null } }
         const [base, hinted] = [await rowsOf(runtime, item, null), await rowsOf(runtime, item, null, item.hintPrompt)]
-        const hint = { without: ownLogprobs(base, item.completion), with: ownLogprobs(hinted, item.completion) }
         const row = (of: Float32Array, at: number): Float32Array => of.subarray(at * V, (at + 1) * V)
         const teacher = item.completion.map((_, at) => teacherOf(row(hinted, at), row(base, at)))
+        const hint = {
+          without: ownLogprobs(base, item.completion),
+          with: item.completion.map((id, at) => teacher[at]![id]!),
+        }
         const kept = teacher.map((own) => referenceOf(Float32Array.from(own), V, referenceTopK).ids)
         return { item, teacher, kept: kept.map((ids) => ids && new Set(ids)), tokens: { ...tokens, hint } }
       }),
@@ -104,6 +108,8 @@ for (const [opdForward, referenceTopK] of [
       settings,
     )
     assert.ok(weights.some(({ opd }) => opd > 0))
+    const plain = await trainer.step(items, { ...settings, opdContrast: 1 }, { adapter: parent.adapter, state: null })
+    assert.equal(plain.figures.droppedHints, items.filter(({ hintPrompt }) => hintPrompt).length)
     const lossAt = async (scale: number): Promise<number> => {
       const moved = new Map(
         [...tensors].map(([name, { shape, data }]) => [

@@ -325,17 +325,16 @@ export class Trainer {
       ({ item }) => ({ prompt: item.hintPrompt ?? item.prompt, completion: item.completion }),
       settings.microBatchTokens,
     )) {
-      const teachers = await this.teacherLogprobs(group.map(({ item }) => item))
+      const teachers = await this.teacherLogprobs(
+        group.map(({ item }) => item),
+        settings,
+      )
       group.forEach((turn, at) => {
         const rows = teachers[at] as Float32Array
         if (turn.tokens.hint) turn.tokens.hint.with = ownLogprobs(rows, turn.item.completion)
         if (sampled) turn.own.teacher = ownLogprobs(rows, turn.item.completion)
+        if (cached) turn.teacher = referenceOf(rows, vocabulary, topK)
       })
-      if (cached)
-        (await this.contrasted(group, teachers, settings)).forEach((rows, at) => {
-          const turn = group[at]
-          if (turn) turn.teacher = referenceOf(rows, vocabulary, topK)
-        })
       progress.passed(group.length)
     }
     const weights = tokenWeights(
@@ -345,34 +344,25 @@ export class Trainer {
     return turns.map((turn, at) => ({ ...turn, weights: weights[at] as TurnWeights }))
   }
 
-  /** Log-probabilities [completion length, V] of the base model with the hint in the prompt. */
-  private teacherLogprobs(items: readonly TrainItem[]): Promise<Float32Array[]> {
-    return completionLogprobs(
-      this.runtime,
-      items.map((item) => ({
-        prompt: item.hintPrompt ?? item.prompt,
-        completion: item.completion,
-        temperature: item.temperature,
-        slot: null,
-      })),
-    )
-  }
-
   /**
-   * The teachers of a loss over distributions, from the base model's log-probabilities with the hint. Those without it are
-   * computed again: kept for all hinted turns, they would take 4 · vocabulary bytes a token.
+   * Log-probabilities [completion length, V] of the teacher: the base model with the hint in the prompt, and with
+   * `opdContrast`, but not under `sampledTokens`, the contrast to it without the hint. That is computed once more: kept for all
+   * hinted turns, it would take 4 · vocabulary bytes a token.
    */
-  private async contrasted(
-    turns: readonly Pick<BatchTurn, 'item'>[],
-    hinted: readonly Float32Array[],
-    { opdContrast = 1 }: StepSettings,
-  ): Promise<readonly Float32Array[]> {
-    if (opdContrast === 1) return hinted
-    const { vocabulary } = this.runtime.config
+  private async teacherLogprobs(
+    items: readonly TrainItem[],
+    { opdContrast = 1, sampledTokens = 0 }: StepSettings,
+  ): Promise<Float32Array[]> {
+    const hinted = await completionLogprobs(
+      this.runtime,
+      items.map((item) => ({ ...item, prompt: item.hintPrompt ?? item.prompt, slot: null })),
+    )
+    if (opdContrast === 1 || sampledTokens === 1) return hinted
     const bases = await completionLogprobs(
       this.runtime,
-      turns.map(({ item }) => ({ ...item, slot: null })),
+      items.map((item) => ({ ...item, slot: null })),
     )
+    const { vocabulary } = this.runtime.config
     return hinted.map((rows, at) => contrastedTeacher(rows, bases[at] as Float32Array, vocabulary, opdContrast))
   }
 
@@ -397,10 +387,11 @@ export class Trainer {
     const klTurns = turns.filter((turn) => turn.weights.kl > 0)
     const withoutTeacher = opdTurns.filter((turn) => !turn.teacher)
     const withoutBase = klTurns.filter((turn) => !turn.base)
-    const hinted = await this.teacherLogprobs(withoutTeacher.map((turn) => turn.item))
-    const teachers = new Map(
-      (await this.contrasted(withoutTeacher, hinted, settings)).map((rows, at) => [withoutTeacher[at], rows]),
+    const hinted = await this.teacherLogprobs(
+      withoutTeacher.map((turn) => turn.item),
+      settings,
     )
+    const teachers = new Map(hinted.map((rows, at) => [withoutTeacher[at], rows]))
     const bases = new Map(
       (
         await completionLogprobs(

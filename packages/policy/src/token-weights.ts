@@ -11,7 +11,7 @@ import { largestShare, personScales, type Person } from './person-share.ts'
 export const MAX_LOG_RATIO = 20
 
 /**
- * In nats. A hint is dropped unless it lowers the log-probability of the whole answer of its turn by more than this.
+ * In nats. A hint is dropped unless the teacher's log-probability of the whole answer is lower by more than this.
  */
 const HINT_MARGIN = 0.1
 
@@ -22,7 +22,7 @@ export type TurnTokens = Person & {
   behaviour: ArrayLike<number>
   /** log p_old, of the learner with the parent adapter. */
   old: ArrayLike<number>
-  /** Of the base model, without and with the hint in the prompt; null for a turn without a hint. */
+  /** Of the base model, and of the teacher: the base with the hint in the prompt, contrasted or not; null without a hint. */
   hint: { without: ArrayLike<number>; with: ArrayLike<number> } | null
 }
 
@@ -54,7 +54,7 @@ const mean = (values: ArrayLike<number>): number => (values.length === 0 ? 0 : t
  *   the denominator.
  * - OPD: the mean over the tokens of turns with a hint, times opdWeight; with `opdOverBatch` also times the share of
  *   such turns in the batch, since a lone hinted turn of 16 would weigh 16 times what a rewarded one does. A hint is
- *   dropped unless it lowers the base model's log-probability of the failed answer by more than HINT_MARGIN: otherwise
+ *   dropped unless the teacher's log-probability of the failed answer is lower than the base's by more than HINT_MARGIN: otherwise
  *   distillation would not reduce the probability of that answer. The comparison uses the sum over the answer instead
  *   of the mean per token, since a hint may concern one token in forty.
  * - KL: the mean over all response tokens, times klWeight · min(1, mean|A| / klFullAtAdvantage). Without this factor a
