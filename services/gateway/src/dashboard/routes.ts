@@ -10,7 +10,7 @@ import { Readable } from 'node:stream'
 import { z } from 'zod'
 import { checkSameOrigin } from '../receive/core/guard.ts'
 import { one, type Entrance } from '../receive/entrance.ts'
-import { bytesOf, goneSignal, hijackable, SMALL_BODY } from '../receive/request-parts.ts'
+import { bytesOf, goneSignal, hijackable, SMALL_BODY, TINY_BODY } from '../receive/request-parts.ts'
 import { addAssets } from './assets.ts'
 import { csrfOf, LINK_MS, Links, SESSION_MS, setCookie, signed } from './visit.ts'
 import { Live, MOST_PAGES } from './live.ts'
@@ -200,7 +200,7 @@ export const addDashboard = (
     })
   })
   /** Begins a session: with the code of a one-time link, or with an API key in `Authorization`. */
-  server.post('/v1/dashboard/session', SMALL_BODY, (request, reply) => {
+  server.post('/v1/dashboard/session', TINY_BODY, (request, reply) => {
     checkSameOrigin(
       {
         host: request.headers.host,
@@ -225,7 +225,7 @@ export const addDashboard = (
       })
       .send({ csrf: csrfOf(entrance.cookieSecret, cookie) })
   })
-  server.delete('/v1/dashboard/session', (_request, reply) =>
+  server.delete('/v1/dashboard/session', TINY_BODY, (_request, reply) =>
     reply.header('set-cookie', setCookie('', 0, false)).send({ signed_in: false }),
   )
   server.post('/admin/dashboard-link', SMALL_BODY, (request) => {

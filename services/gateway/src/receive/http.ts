@@ -10,7 +10,7 @@ import { decoded } from './encoding.ts'
 import { readBody } from './body.ts'
 import { isCounted, one, pathOf, type Entrance } from './entrance.ts'
 import { faultOf, sendMalformed, sendFault, logFault, malformedRequest } from './faults.ts'
-import { linger } from './lingering.ts'
+import { createListener } from './listener.ts'
 import { addCompatRoutes, addInferenceRoutes, SERVED } from './inference-routes.ts'
 import type { ServedRoute } from './openapi/document.ts'
 import { addOperatorRoutes } from './operator-routes.ts'
@@ -39,13 +39,7 @@ export const createServer = (
 ): FastifyInstance => {
   const server = Fastify({
     bodyLimit: config.bodyLimit,
-    requestTimeout: config.requestTimeoutMs,
-    // Node checks timeouts at intervals, so a request may take half its limit longer.
-    http: {
-      requireHostHeader: false,
-      headersTimeout: Math.min(config.headersTimeoutMs, config.requestTimeoutMs),
-      connectionsCheckingInterval: Math.ceil(Math.min(config.headersTimeoutMs, config.requestTimeoutMs) / 2),
-    },
+    serverFactory: (handler) => createListener(handler, config),
     clientErrorHandler: (error, socket) => {
       const fault = malformedRequest(error, config)
       if (fault) routes.meter.fault(fault)
@@ -66,7 +60,6 @@ export const createServer = (
             serializers: { err: (error) => ({ type: error.name, message: '', stack: '', trace: traceOf(error) }) },
           },
   })
-  linger(server.server)
   const served: ServedRoute[] = []
   server.addHook('onRoute', ({ method, url }) => {
     for (const one of [method].flat())
@@ -127,8 +120,6 @@ export const createServer = (
     }
     done()
   })
-  // Expectations other than `100-continue` are ignored.
-  server.server.on('checkExpectation', (request, response) => server.server.emit('request', request, response))
   // The timeout while a response is sent; an idle connection has its own.
   server.addHook('onSend', (_request, reply, _payload, done) => {
     reply.raw.setTimeout(Math.max(config.stalledMs, 2 * config.pingMs))

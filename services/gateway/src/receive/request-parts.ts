@@ -3,6 +3,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 
 /** Body limit in bytes for routes that take no conversations. */
 export const SMALL_BODY = { bodyLimit: 64 * 1024 }
+/** Of the routes that need no key: less than a connection takes anyway. */
+export const TINY_BODY = { bodyLimit: 1024 }
 
 const EMPTY = new Uint8Array(0)
 
