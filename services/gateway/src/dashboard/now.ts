@@ -51,3 +51,24 @@ export const nowOf = async (state: GatewayState, metrics: Metrics, now: number) 
   base: state.line.started?.base ?? null,
   gauges: gaugesIn(await metrics.allValues()),
 })
+
+/** Time for which a reading is given again, in milliseconds. */
+const SHARED_MS = 100
+
+/**
+ * `read` at most once at a time and not again for a short time: a reading takes milliseconds of the event loop and asks the
+ * services' thread, and any number of callers may ask for it.
+ */
+export const shared = <T>(read: () => Promise<T>, monotonic: () => number): (() => Promise<T>) => {
+  let last: { reading: Promise<T>; until: number } | null = null
+  return () => {
+    if (last !== null && monotonic() < last.until) return last.reading
+    const next = { reading: read(), until: Infinity }
+    const settle = (): void => {
+      next.until = monotonic() + SHARED_MS
+    }
+    next.reading.then(settle, settle)
+    last = next
+    return next.reading
+  }
+}

@@ -7,7 +7,7 @@ import type { GatewayState } from '../admin/core/report.ts'
 import type { SessionIndex } from '../session/core/session-index.ts'
 import type { Paced } from '../session/paced.ts'
 import { createChecks, type Checked } from './checks.ts'
-import { nowOf } from './now.ts'
+import { nowOf, shared } from './now.ts'
 import type { turnLogprobs } from './turn-view.ts'
 
 export type DashboardPorts = {
@@ -32,16 +32,16 @@ type Parts = Pick<DashboardPorts, 'text' | 'readings'> & {
 }
 
 export const dashboardPorts = (
-  { log, data, readModel, model, engine, now, random, monotonic }: GatewayPorts,
+  { log, data, readModel, model, engine, now, random, monotonic = () => performance.now() }: GatewayPorts,
   { report, metrics, line, text, readings }: Parts,
 ): DashboardPorts => ({
   readModel: readModel ?? null,
   now,
   random,
-  monotonic: monotonic ?? (() => performance.now()),
+  monotonic,
   text,
   readings,
   checks: createChecks({ log, data: data ?? null, readModel: readModel ?? null, model, engine, now }),
-  status: () => nowOf(report(), metrics, now()),
+  status: shared(() => nowOf(report(), metrics, now()), monotonic),
   limits: (version) => line().versions.get(version)?.published?.limits ?? null,
 })

@@ -46,8 +46,11 @@ export const addOperatorRoutes = (
     check(request, 'admin')
     return reply.type(METRICS_TYPE).send(await routes.metrics())
   })
-  let described: unknown = null
-  server.get('/openapi.json', () => (described ??= openApi(served)))
+  // Bytes, which all responses that wait for their readers share.
+  let described: Buffer | null = null
+  server.get('/openapi.json', (_request, reply) =>
+    reply.type('application/json; charset=utf-8').send((described ??= Buffer.from(JSON.stringify(openApi(served))))),
+  )
   // The base URL of an OpenAI-compatible judge is `/admin/judge`.
   server.post('/admin/judge/chat/completions', (request, reply) => {
     checkAdmin(request)
