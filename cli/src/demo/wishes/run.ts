@@ -15,6 +15,7 @@ import { ChatClient, shareOf } from '../chat-client.ts'
 import { createFirstError } from '../first-error.ts'
 import { folderBytes } from '../folder-bytes.ts'
 import { Conversations, recentShare } from './conversations.ts'
+import { showDashboard, staysUntilStopped, untilStopped, type Watch } from '../watch.ts'
 import { WISHES } from './people.ts'
 import type { WishesResult } from './result.ts'
 
@@ -30,6 +31,8 @@ type WishesOptions = {
   /** Held-out questions of a measurement, for each person. */
   fresh: number
   keep: boolean
+  /** As of the demo on the model that ships. */
+  watch?: Watch
   json: boolean
   write: (text: string) => void
 }
@@ -66,7 +69,7 @@ export const runWishes = async (options: WishesOptions): Promise<WishesResult> =
       data,
       model: options.model,
       engine: options.engine,
-      database: false,
+      database: options.watch ? null : false,
       gateway: { port: 0 },
       scorer: options.learning.scorer,
       trainer: options.learning.trainer,
@@ -89,7 +92,7 @@ export const runWishes = async (options: WishesOptions): Promise<WishesResult> =
       },
     },
   )
-  try {
+  const run = async (): Promise<WishesResult> => {
     const client = new OpenAI({ baseURL: `${pipeline.url}/v1`, apiKey: 'none', maxRetries: 0 })
     const chat = new ChatClient(client, { maxTokens: MAX_TOKENS, temperature: TEMPERATURE })
     const wishes = WISHES.filter(({ name }) => options.wishes.length === 0 || options.wishes.includes(name))
@@ -150,6 +153,12 @@ export const runWishes = async (options: WishesOptions): Promise<WishesResult> =
     }
     if (!options.json) line(summaryText(result))
     if (chat.lastError) line(`error of the last failed request: ${chat.lastError.message}`)
+    return result
+  }
+  try {
+    await showDashboard(options.watch, { url: pipeline.url, data }, line)
+    const result = await untilStopped(options.watch, run())
+    await staysUntilStopped(options.watch, pipeline.url, line)
     return result
   } finally {
     await pipeline.stop()
