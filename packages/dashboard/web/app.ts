@@ -4,6 +4,7 @@ import { useContext, useEffect, useState } from 'preact/hooks'
 import { readSession, signIn, signOut, type ApiError, type Session } from './api.ts'
 import { html, type View } from './html.ts'
 import { useLive } from './live.ts'
+import { FirstVersion } from './parts/first-version.ts'
 import { ErrorNote } from './parts/state.ts'
 import { SessionContext } from './session-context.ts'
 import { ROUTES } from './routes.ts'
@@ -82,6 +83,7 @@ const Frame = ({ address }: { address: Address }): View => {
       }
     </header>
     <main id="main" tabindex="-1">
+      <${FirstVersion} />
       ${route ? html`<${route.page} key=${address.path} params=${params} query=${address.query} />` : html`<h1>No such page</h1><p><a href="#/">To what happens now</a></p>`}
     </main>
   `
