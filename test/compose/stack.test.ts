@@ -22,6 +22,8 @@ import {
   type Container,
   type Version,
 } from './stack.ts'
+import { chromiumPath } from '../web/browser.ts'
+import { visit } from '../web/visit.ts'
 import { nothingLost } from './lost.ts'
 import { clientOf, ledger, talk, type Talk } from './talk.ts'
 
@@ -247,6 +249,13 @@ describe('docker compose', { timeout: 570_000 }, () => {
     deepEqual(talking.faults(), [])
     ok((await served(HOST.port)) > 0)
     await nothingLost(book)
+  })
+
+  part('each page of the dashboard in a browser, and an action by clicking', async (t) => {
+    if (chromiumPath() === null) return t.skip('no Chromium')
+    const command = ['exec', '-T', 'gateway', 'node', 'cli/src/main.ts', 'open', '--json', '--url']
+    const { url } = JSON.parse(await compose([...command, `http://127.0.0.1:${HOST.port}`])) as { url: string }
+    await visit(url)
   })
 
   part('a gateway with an empty disk serves the head', async () => {

@@ -8,6 +8,7 @@ import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { up } from '../kit/up.ts'
 import { assertAccessible, HOSTILE, launch } from './browser.ts'
 import { LOOKS, pagesOf } from './pages.ts'
+import { visit } from './visit.ts'
 import { cli, converse, openPage, poster, projected, watchedPage } from './rig.ts'
 
 let browser: Browser
@@ -111,7 +112,13 @@ test('a link opens a session; learning is frozen and resumed, and an earlier ver
   await page.getByRole('button', { name: 'Sign out' }).waitFor()
   assert.ok(!page.url().includes('code='), 'the code has left the address')
   await open('/versions')
+  const banner = page.getByRole('region', { name: 'First version' })
+  await banner.getByText(/It was trained on \d+ turns with a mean reward of/).waitFor()
+  await assertAccessible(page, 'first version')
+  await banner.getByRole('button', { name: 'Dismiss' }).click()
+  await page.reload()
   await page.getByRole('button', { name: 'Freeze learning' }).click()
+  assert.equal(await banner.count(), 0, 'a banner that was dismissed stays away')
   const dialog = page.getByRole('dialog')
   await dialog.getByLabel('Reason').fill(`Look first ${HOSTILE}`)
   await assertAccessible(page, 'dialog')
@@ -128,8 +135,13 @@ test('a link opens a session; learning is frozen and resumed, and an earlier ver
   assert.equal(await page.title(), 'Instar', 'a reason is text')
 })
 
-test('a branch is promoted through the gate, and its verdict is shown', async () => {
+test('a visit of a pipeline that runs, as that of the stack of compose', async () => {
   await cli(started.env, 'thaw')
+  const { url } = JSON.parse(await cli(started.env, 'open', '--json')) as { url: string }
+  await visit(url)
+})
+
+test('a branch is promoted through the gate, and its verdict is shown', async () => {
   await cli(started.env, 'replay', '--branch', 'other', '--set', 'lr=0.001', '--json')
   await open('/versions')
   await page.reload()

@@ -1,15 +1,21 @@
 /**
- * `npm run test:web`: the dashboard in a real browser, on a pipeline of its own. Needs a Chromium (Debian: `apt-get install
- * chromium`), or INSTAR_CHROMIUM. Takes one to two minutes.
+ * `npm run test:web [-- --url LINK]`: the dashboard in a real browser, on a pipeline of its own; or, with a link of
+ * `instar open`, on one that runs. Needs a Chromium (Debian: `apt-get install chromium`), or INSTAR_CHROMIUM. Takes one to
+ * two minutes.
  */
 import path from 'node:path'
+import { parseArgs } from 'node:util'
 import { runTests } from '../../tools/runner.ts'
 import { chromiumPath } from './browser.ts'
+
+const { url } = parseArgs({ options: { url: { type: 'string' } } }).values
 
 if (chromiumPath() === null) {
   process.stderr.write('test:web: no Chromium here (apt-get install chromium, or set INSTAR_CHROMIUM)\n')
   process.exitCode = 1
 } else {
-  const passed = await runTests([path.join(import.meta.dirname, 'dashboard.test.ts')], { timeout: 600_000 })
+  if (url) process.env['INSTAR_WEB_LINK'] = url
+  const file = url ? 'running.test.ts' : 'dashboard.test.ts'
+  const passed = await runTests([path.join(import.meta.dirname, file)], { timeout: 600_000 })
   process.exitCode ??= passed ? 0 : 1
 }
