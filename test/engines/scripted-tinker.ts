@@ -34,6 +34,8 @@ export type TinkerBehaviour = {
   samplerPath?: 'typed' | 'plain'
   targetModules?: readonly string[] | null
   alpha?: number
+  /** Further fields of its base model in `get_server_capabilities`. */
+  modelEntry?: Body
   promptLogprobs?: 'full' | 'without_first' | 'none'
   losses?: readonly string[]
   key?: string
@@ -205,7 +207,8 @@ export class ScriptedTinker {
     const call = `${method} ${path}`
     if (call === 'GET /') return ok({ name: 'Tinker API Mock', version: '0.0.1' })
     if (call === 'GET /api/v1/healthz') return ok({ status: 'ok' })
-    if (call === 'GET /api/v1/get_server_capabilities') return ok({ supported_models: [{ model_name: this.baseName }] })
+    if (call === 'GET /api/v1/get_server_capabilities')
+      return ok({ supported_models: [{ model_name: this.baseName, ...this.behaviour.modelEntry }] })
     if (method === 'GET' || method === 'DELETE') return this.checkpointCall(method, path)
     switch (path.replace('/api/v1/', '')) {
       case 'client/config':

@@ -25,6 +25,7 @@ test('the probe of a server as SkyRL 0.4.0 on JAX', async (t) => {
     version: null,
     wire: { format: 'protobuf', rowsMax: 1024, bytesMax: 5_000_000, adapters: 'archive' },
     models: ['base'],
+    contextLength: null,
     reduction: 'sequence_mean',
     gradClip: false,
     gradNorm: true,
@@ -62,7 +63,9 @@ test('the probe of a server as the hosted one', async (t) => {
     inOrder: true,
     hostedFailures: true,
     clearsGradients: true,
+    modelEntry: { max_context_length: 32_768 },
   })
+  assert.equal(found.contextLength, 32_768)
   assert.equal(found.reduction, 'sum')
   assert.equal(found.gradClip, true)
   assert.equal(found.gradNorm, false)

@@ -76,6 +76,7 @@ export type ServerSettings = {
   rowsMax: number
   bytesMax: number
   keepsGradients: boolean
+  contextLength: number | null
 }
 /** Gradients since the last step. */
 type Pending = Pick<TrainedModel, 'gradients' | 'rows' | 'tokens'>
@@ -100,7 +101,7 @@ export class EmbeddedTrainingServer implements TrainingServer {
 
   constructor(runtime: Runtime, settings: Partial<ServerSettings> = {}) {
     this.runtime = runtime
-    const defaults = { alpha: 8, rowsMax: 1024, bytesMax: 5_000_000, keepsGradients: false }
+    const defaults = { alpha: 8, rowsMax: 1024, bytesMax: 5_000_000, keepsGradients: false, contextLength: null }
     this.settings = { reduction: 'sum', ...defaults, ...settings }
     this.wire = {
       format: 'json',
@@ -117,7 +118,7 @@ export class EmbeddedTrainingServer implements TrainingServer {
   }
 
   async hello() {
-    return { product: 'embedded', version: '1', models: ['example'] }
+    return { product: 'embedded', version: '1', models: ['example'], contextLengths: new Map<string, number>() }
   }
   async probe(): Promise<Capabilities> {
     return {
@@ -125,6 +126,7 @@ export class EmbeddedTrainingServer implements TrainingServer {
       version: '1',
       wire: this.wire,
       models: ['example'],
+      contextLength: this.settings.contextLength,
       reduction: this.settings.reduction,
       gradClip: true,
       gradNorm: true,

@@ -67,6 +67,14 @@ export const trainerFindings = (found: Capabilities, isLocal: boolean): TrainerC
           : 'a short row is padded without a word; the client checks lengths',
       ),
     ),
+    named(
+      'context',
+      ok(
+        found.contextLength
+          ? `turns of at most ${found.contextLength} tokens; longer ones are left out of an update`
+          : 'no limit is stated; a row of a turn that is too long fails where the server fails it',
+      ),
+    ),
     named('prompts', ok(`log-probs of prompts when sampling: ${found.promptLogprobs.replace('_', ' ')}`)),
     named(
       'key',

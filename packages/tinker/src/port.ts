@@ -104,6 +104,11 @@ export type Capabilities = {
   wire: Wire
   /** Base models that the server lists. */
   models: readonly string[]
+  /**
+   * Tokens that a row of the base model may have, prompt and answer together, as the server states it; null: it states
+   * nothing. Records of earlier builds lack it.
+   */
+  contextLength?: number | null
   reduction: Reduction
   /** `AdamParams.gradClipNorm` has an effect. */
   gradClip: boolean
@@ -165,6 +170,14 @@ export type ModelOptions = {
   modelSeq: number
 }
 
+/** `contextLengths`: `max_context_length` of those base models for which the server states one. */
+export type Hello = {
+  product: string
+  version: string | null
+  models: readonly string[]
+  contextLengths: ReadonlyMap<string, number>
+}
+
 /** The codes with which calls of a training server fail; an aborted call rejects with its signal's reason. */
 export type TrainerErrorCode = Extract<ErrorCode, `trainer_${string}` | 'bad_checkpoint' | 'bad_request' | 'stopping'>
 
@@ -174,10 +187,8 @@ export interface TrainingServer {
   /** Decided by `connect`, or given to it from the record of the binding. */
   readonly wire: Wire
 
-  /**
-   * Base models that the server lists, and what it says of itself. Cheap, changes nothing: shows that it answers.
-   */
-  hello(signal?: AbortSignal): Promise<{ product: string; version: string | null; models: readonly string[] }>
+  /** Base models that the server lists, and what it says of itself. Cheap, changes nothing: shows that it answers. */
+  hello(signal?: AbortSignal): Promise<Hello>
   /**
    * Creates models of `base`, trains one a step, fetches its adapter and unloads them. Takes from seconds to minutes
    * (a server may compile first). Rejects with `trainer_mismatch` for a server whose reduction is none of `Reduction`.

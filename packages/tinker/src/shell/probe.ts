@@ -51,7 +51,7 @@ class Probe {
 
   async run(): Promise<Capabilities> {
     const [server, http] = [this.#server, this.#http]
-    const { product, version, models } = await server.hello(this.#signal)
+    const { product, version, models, contextLengths } = await server.hello(this.#signal)
     this.#session = await server.openSession(this.#signal)
     try {
       this.#model = await this.#create()
@@ -78,6 +78,7 @@ class Probe {
         version,
         wire: server.wire,
         models,
+        contextLength: contextLengths.get(this.#options.base) ?? null,
         reduction,
         gradClip: isClipped(risen, clipped),
         gradNorm: this.#gradNorm,

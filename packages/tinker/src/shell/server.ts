@@ -11,12 +11,14 @@ import {
 } from '../core/requests.ts'
 import { refusal } from '../core/refusals.ts'
 import { parsePath } from '../core/paths.ts'
+import { contextLengthsOf } from '../core/capabilities.ts'
 import { resultOf } from '../core/results.ts'
 import type {
   AdamParams,
   Answer,
   Capabilities,
   FetchedAdapter,
+  Hello,
   ModelOptions,
   Prepared,
   RequestKind,
@@ -65,12 +67,13 @@ export class TinkerServer implements TrainingServer {
     this.#archiveBytesMax = archiveBytesMax
   }
 
-  async hello(signal?: AbortSignal): Promise<{ product: string; version: string | null; models: readonly string[] }> {
+  async hello(signal?: AbortSignal): Promise<Hello> {
     const path = '/api/v1/get_server_capabilities'
     const response = await this.#futures.ask('get_server_capabilities', { method: 'GET', path }, signal)
     const text = this.#http.textOf(response)
     if (response.status !== 200) throw refusal(this.url, 'get_server_capabilities', response.status, text)
-    const listed = parseJsonObject(text)?.['supported_models']
+    const body = parseJsonObject(text)
+    const listed = body?.['supported_models']
     if (!Array.isArray(listed))
       throw new InstarError(
         'trainer_mismatch',
@@ -80,7 +83,8 @@ export class TinkerServer implements TrainingServer {
       const name = isJsonObject(entry) ? entry['model_name'] : entry
       return typeof name === 'string' ? [name] : []
     })
-    return { ...(await serverProduct(this.#futures, this.#http, signal)), models }
+    const product = await serverProduct(this.#futures, this.#http, signal)
+    return { ...product, models, contextLengths: contextLengthsOf(body ?? {}) }
   }
 
   probe(base: string, rank: number, signal?: AbortSignal): Promise<Capabilities> {

@@ -11,24 +11,32 @@ import {
 } from '@instar/events'
 import type { TrainItem } from '@instar/engine/port'
 import { rowFits } from '@instar/tinker'
-import type { ScoreRow, Wire } from '@instar/tinker/port'
+import type { Capabilities, ScoreRow } from '@instar/tinker/port'
 import { faultOf } from '../step-items.ts'
 import { stepSettings, trainItem } from '../train-item.ts'
 import type { ReadPorts } from './ports.ts'
 
 export type RemoteItem = { turn: string; item: TrainItem }
+/** Of a server: what bounds the length of a row. */
+type Limits = Pick<Capabilities, 'wire' | 'contextLength'>
 type Dropped = TrainerScored['dropped']
 
 /** Reason of an item whose log-probabilities are not finite: it was scored. Items with other reasons were not. */
 export const NOT_FINITE = 'update_not_finite'
 
-/** An item that exceeds what the server takes in one request costs itself, not its batch. */
-const checkSize = ({ prompt, hintPrompt, completion }: TrainItem, wire: Wire): void => {
+/** An item that exceeds the server's context, or what it takes in one request, costs itself, not its batch. */
+const checkSize = ({ prompt, hintPrompt, completion }: TrainItem, { wire, contextLength }: Limits): void => {
+  const tokens = Math.max(prompt.length, hintPrompt?.length ?? 0) + completion.length
+  if (typeof contextLength === 'number' && tokens > contextLength)
+    throw new InstarError(
+      'context_length_exceeded',
+      `a turn of ${tokens} tokens exceeds the context of ${contextLength} that the training server states`,
+      { tokens, context: contextLength },
+    )
   const fits =
     rowFits(wire, scoreRow(prompt, completion), true) &&
     (hintPrompt === null || rowFits(wire, scoreRow(hintPrompt, completion), false))
   if (fits) return
-  const tokens = (hintPrompt ?? prompt).length + completion.length
   throw new InstarError(
     'context_length_exceeded',
     `a turn of ${tokens} tokens does not fit a request of ${wire.bytesMax} bytes, the limit of the training server`,
@@ -46,7 +54,7 @@ const readItem = async (ports: ReadPorts, item: BatchItem, at: number, sealed: B
 export const readItems = async (
   ports: ReadPorts,
   sealed: BatchSealed,
-  wire: Wire,
+  limits: Limits,
 ): Promise<{ items: RemoteItem[]; dropped: Dropped }> => {
   const items: RemoteItem[] = []
   const dropped: Dropped = []
@@ -54,7 +62,7 @@ export const readItems = async (
     sealed.items.map(async (item, at) => {
       try {
         const found = await readItem(ports, item, at, sealed)
-        checkSize(found, wire)
+        checkSize(found, limits)
         return { turn: item.turn, item: found, fault: null }
       } catch (error) {
         const fault = faultOf(error)

@@ -76,7 +76,7 @@ export const score = async (ports: RemotePorts, work: RemoteWork, pass: number):
   const step = first ? await sendStep(ports, work, pass) : null
   const { items, dropped } = first
     ? { items: await itemsOf(ports, sealed, first.rows), dropped: [] }
-    : await readItems(ports, sealed, capabilitiesOf(binding.event).wire)
+    : await readItems(ports, sealed, capabilitiesOf(binding.event))
   if (items.length === 0) throw noItems(batch, dropped[0]?.reason)
   const rows = items.map(({ item }) => scoreRow(item.prompt, item.completion))
   const referred = first ? [] : referenceRows(items)

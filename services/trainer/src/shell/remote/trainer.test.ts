@@ -253,6 +253,46 @@ test('a turn that exceeds a request of the server is left out, the batch is comp
   assert.equal((await verify({ log: line.log, learner: null, model }, 'policy', null)).first, null)
 })
 
+test('a turn beyond the context that the server states is left out before anything is sent, and verify knows it', async () => {
+  const line = await openLine()
+  await line.turns(items)
+  const lengths = items
+    .map(({ prompt, hintPrompt, completion }) => Math.max(prompt.length, hintPrompt ? 8 : 0) + completion.length)
+    .sort((a, b) => a - b)
+  const contextLength = lengths[Math.floor(lengths.length / 2)] ?? 0
+  const tooLong = lengths.filter((length) => length > contextLength).length
+  assert.ok(tooLong > 0)
+  const server = new EmbeddedTrainingServer(runtime, { contextLength })
+  const started = await startTrainer(line.log, { server }, model)
+  await untilWaits(started, 'verdict')
+  await started.trainer.stop()
+  const [[computed], [scored]] = [await line.events('UpdateComputed'), await line.events('TrainerScored')]
+  assert.ok(scored && computed)
+  assert.equal(scored.rows.length, items.length - tooLong)
+  assert.deepEqual(
+    scored.dropped.map(({ reason }) => reason),
+    Array.from({ length: tooLong }, () => 'context_length_exceeded'),
+  )
+  assert.equal(computed.figures.dropped_context_length_exceeded, tooLong)
+  await line.verdict(true)
+  assert.equal((await verify({ log: line.log, learner: null, model }, 'policy', null)).first, null)
+})
+
+test('a batch of turns that are all beyond the context of the server has failed, and the next one is taken', async () => {
+  const line = await openLine()
+  await line.turns(items)
+  const started = await startTrainer(
+    line.log,
+    { server: new EmbeddedTrainingServer(runtime, { contextLength: 1 }) },
+    model,
+  )
+  await untilWaits(started, 'turns')
+  await started.trainer.stop()
+  const [failed] = await line.events('UpdateFailed')
+  assert.match(failed?.reason ?? '', /context_length_exceeded/)
+  assert.deepEqual(await line.events('TrainerScored'), [])
+})
+
 test('a step beyond the bound of the KL is the last of its batch, and the next batch has a smaller learning rate', async () => {
   const line = await openLine()
   await line.turns(items)
