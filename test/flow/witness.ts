@@ -22,7 +22,7 @@ import {
   type UpdatesEvent,
   type WeightsEvent,
 } from '@instar/events'
-import { followEvents, openEmbeddedLog, type EmbeddedLog, type Follower } from '@instar/log'
+import { followEvents, openEmbeddedLog, type EventLog, type Follower } from '@instar/log'
 import { readOnlyQuery, runningPostgres } from '@instar/projections'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -41,13 +41,13 @@ export class Witness {
   /** Every record of the four topics, in the order of reading. */
   readonly records: Logged[] = []
   readonly ignored: { record: Logged; why: string }[] = []
-  readonly log: EmbeddedLog
+  readonly log: EventLog
   private readonly updates = initialUpdates()
   private readonly weights = initialWeights()
   private readonly waiting = new Set<() => void>()
   private follower: Follower | null = null
 
-  constructor(log: EmbeddedLog) {
+  constructor(log: EventLog) {
     this.log = log
   }
 

@@ -2,7 +2,8 @@
  * `npm run nightly:tinker`: a real SkyRL (JAX, CPU) trains, a real vLLM (CPU) serves, `instar up` in between: versions,
  * servers killed and started again, a rollback, `verify`. Needs Linux, Python 3.12, 20 GB of disk, 8 GB of memory; the
  * first run fetches 6 GB. Prints the figures; exit code 0 if all tests pass. `-- embedded`: answers by the embedded engine
- * instead of vLLM. `-- vllm smollm2`: SmolLM2-135M instead of the model that ships.
+ * instead of vLLM. `-- vllm smollm2`: SmolLM2-135M instead of the model that ships. `-- vllm tiny kafka`: a process for each
+ * service on Kafka, a schema registry and PostgreSQL instead of `instar up`.
  */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -11,9 +12,9 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { ask, question, sessions } from '../../kit/people.ts'
-import { dataFolder, done, serves, up, type Up } from '../../flow/process.ts'
-import { BATCH, witness, type Witness } from '../../flow/witness.ts'
+import { BATCH } from '../../flow/witness.ts'
 import { MODEL } from '../trials.ts'
+import { onEmbeddedLog, onKafka, type Pipeline } from './pipelines.ts'
 import { startVllm, type Vllm } from './server.ts'
 import { startSkyrl, type Skyrl } from './skyrl.ts'
 import { smolLM2 } from './smollm2.ts'
@@ -24,31 +25,40 @@ for (const [name, number] of [
 ] as const)
   process.once(name, () => process.exit(128 + number))
 
-const [, , engine = 'vllm', size = 'tiny'] = process.argv
+const [, , engine = 'vllm', size = 'tiny', place = 'embedded'] = process.argv
 const model = size === 'smollm2' ? await smolLM2() : MODEL
 const WAIT_MS = 45 * 60_000
 /** Batches that the gate may reject before one is accepted. */
 const PATIENCE = 6
 
 describe('the whole loop with a training server', () => {
-  const data = dataFolder()
+  const start = place === 'kafka' ? onKafka : onEmbeddedLog()
   /** Of SkyRL. Not the pipeline's folder, which must be free of processes when that has stopped. */
   const folder = mkdtempSync(join(tmpdir(), 'instar-skyrl-'))
-  const figures: Record<string, unknown> = { engine, model: size }
+  const figures: Record<string, unknown> = { engine, model: size, log: place }
   let skyrl: Skyrl
   let vllm: Vllm | null = null
-  let pipeline: Up
-  let seen: Witness
+  let pipeline: Pipeline
+  let seen: Pipeline['seen']
   let talks = 0
 
-  const where = (): { data: string; url: string } => ({ data, url: pipeline.ready.url })
   const until = async (what: string, found: () => boolean): Promise<number> => {
     const begin = performance.now()
     while (!found()) {
-      assert.ok(performance.now() - begin < WAIT_MS, `${what}; ${seen.summary()}; ${pipeline.said().slice(-2000)}`)
+      assert.ok(performance.now() - begin < WAIT_MS, `${what}; ${seen.summary()}; ${pipeline.said()}`)
       await pause(200)
     }
     return Math.round((performance.now() - begin) / 1000)
+  }
+  /** Resolves when the gateway serves this version. */
+  const serves = async (version: number): Promise<void> => {
+    const begin = performance.now()
+    const served = async (): Promise<unknown> =>
+      ((await (await fetch(`${pipeline.url}/health/ready`)).json()) as { version: unknown }).version
+    while ((await served()) !== version) {
+      assert.ok(performance.now() - begin < WAIT_MS, `version ${version} is not served`)
+      await pause(100)
+    }
   }
   const newest = (): number => Math.max(0, ...seen.line.versions.keys())
   const talk = async (): Promise<void> => {
@@ -83,19 +93,20 @@ describe('the whole loop with a training server', () => {
       await skyrl.ready()
       if (engine === 'vllm') vllm = await startVllm(model)
       await answers()
-      pipeline = await up(data, {
+      pipeline = await start({
+        // One folder for gateway, publisher and vLLM.
+        INSTAR_ADAPTERS: join(folder, 'adapters'),
         INSTAR_TRAINER: `tinker+${skyrl.url}`,
         INSTAR_MODEL: model,
         ...(vllm ? { INSTAR_ENGINE: `vllm+${vllm.url}/v1` } : {}),
       })
-      seen = await witness(data)
+      seen = pipeline.seen
     },
     { timeout: WAIT_MS },
   )
 
   after(async () => {
-    await seen?.stop()
-    await pipeline?.stop()
+    await pipeline?.end()
     figures['skyrlMiB'] = skyrl?.memory()
     figures['vllmMiB'] = vllm?.memory() ?? null
     await vllm?.stop()
@@ -107,7 +118,7 @@ describe('the whole loop with a training server', () => {
   test('conversations become a version that the training server computed and the engine serves', async () => {
     const begin = performance.now()
     const version = await teach(0)
-    await serves(pipeline, version)
+    await serves(version)
     figures['firstVersionSeconds'] = Math.round((performance.now() - begin) / 1000)
     const computed = seen.events('UpdateComputed').at(-1)!
     assert.ok(computed.remote, 'computed on the server')
@@ -130,8 +141,22 @@ describe('the whole loop with a training server', () => {
     await skyrl.ready()
     figures['skyrlBackSeconds'] = Math.round((performance.now() - begin) / 1000)
     const version = await teaching
-    await serves(pipeline, version)
+    await serves(version)
     assert.ok(seen.events('TrainerBound').length > bounds)
+  })
+
+  test('the trainer is killed during an update: it is published once', { skip: place !== 'kafka' }, async () => {
+    const before = newest()
+    const requested = seen.events('UpdateRequested').length
+    const teaching = teach(before)
+    await until('a requested update', () => seen.events('UpdateRequested').length > requested)
+    const begin = performance.now()
+    await pipeline.killTrainer!()
+    figures['trainerBackSeconds'] = Math.round((performance.now() - begin) / 1000)
+    const version = await teaching
+    await serves(version)
+    const published = seen.events('VersionPublished').map(({ update }) => update)
+    assert.equal(new Set(published).size, published.length)
   })
 
   test('vLLM is killed and started again: the head is served', { skip: engine !== 'vllm' }, async () => {
@@ -140,17 +165,17 @@ describe('the whole loop with a training server', () => {
     await vllm!.kill()
     vllm = await startVllm(model, port)
     await answers()
-    await serves(pipeline, version)
+    await serves(version)
     assert.equal((await ask(pipeline.client, [{ role: 'user', content: question(3) }])).version, version)
   })
 
   test('after a rollback the next version continues from the older one', async () => {
     const head = newest()
     const first = Math.min(...[...seen.line.versions.keys()].filter((version) => version > 0))
-    await done(where(), 'rollback', String(first))
-    await serves(pipeline, first)
+    await pipeline.command('rollback', String(first))
+    await serves(first)
     // A rollback freezes the line.
-    await done(where(), 'thaw')
+    await pipeline.command('thaw')
     const version = await teach(head)
     assert.equal(seen.line.versions.get(head + 1)!.parent, first)
     const stateOf = (number: number): string | undefined =>
@@ -161,12 +186,12 @@ describe('the whole loop with a training server', () => {
         .events('TrainerBound')
         .some(({ parent, statePath }) => parent.version === first && statePath === stateOf(first)),
     )
-    await serves(pipeline, version)
+    await serves(version)
   })
 
   test('verify makes the requests again from the log, and the pipeline stops with exit code 0', async () => {
     const begin = performance.now()
-    const verified = await done<{ ok: boolean }>(where(), 'verify', 'all')
+    const verified = await pipeline.command<{ ok: boolean }>('verify', 'all')
     figures['verify'] = { ...verified, seconds: Math.round((performance.now() - begin) / 1000) }
     assert.equal(verified.ok, true)
     const computed = seen.events('UpdateComputed')
@@ -179,6 +204,9 @@ describe('the whole loop with a training server', () => {
     figures['klParent'] = computed.map(({ figures: own }) => own.klParent)
     figures['verdicts'] = { published: seen.line.versions.size - 1, rejected: seen.line.rejected.length }
     assert.deepEqual(seen.ignored, [])
-    assert.equal(await pipeline.stop(), 0)
+    assert.deepEqual(
+      (await pipeline.stop()).filter((code) => code !== 0),
+      [],
+    )
   })
 })

@@ -1,0 +1,100 @@
+/** The pipeline between two real servers: `instar up` on the embedded log, or a process for each service on Kafka. */
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { openKafkaLog } from '@instar/log/kafka/index'
+import { schemaTexts } from '@instar/events'
+import OpenAI from 'openai'
+import { startWorld } from '../../chaos/world/world.ts'
+import { dataFolder, done, up } from '../../flow/process.ts'
+import { Witness, witness } from '../../flow/witness.ts'
+import { ROOT } from '../../../tools/tree.ts'
+
+const COMMAND_MS = 15 * 60_000
+
+export type Pipeline = {
+  url: string
+  client: OpenAI
+  seen: Witness
+  /** The end of what its processes wrote to their consoles. */
+  said(): string
+  /** A command's JSON; throws if it fails. */
+  command<T>(...args: string[]): Promise<T>
+  /** kill -9 of the process that trains, which is started again; null where that is the whole pipeline. */
+  killTrainer: (() => Promise<void>) | null
+  /** SIGTERM; resolves with the exit code of each process. */
+  stop(): Promise<(number | null)[]>
+  /** Ends what is left of it, in every case. */
+  end(): Promise<void>
+}
+
+export const onEmbeddedLog = (): ((env: Record<string, string>) => Promise<Pipeline>) => {
+  const data = dataFolder()
+  return async (env) => {
+    const pipeline = await up(data, env)
+    const seen = await witness(data)
+    const { url } = pipeline.ready
+    return {
+      url,
+      client: pipeline.client,
+      seen,
+      said: () => pipeline.said().slice(-2000),
+      command: (...args) => done({ data, url }, ...args),
+      killTrainer: null,
+      stop: async () => [await pipeline.stop()],
+      async end() {
+        await seen.stop()
+        await pipeline.stop()
+      },
+    }
+  }
+}
+
+/** Kafka, a schema registry and PostgreSQL as `npm run test:int` starts them. */
+export const onKafka = async (env: Record<string, string>): Promise<Pipeline> => {
+  const world = await startWorld({ services: { gateway: 1, scorer: 1 }, env })
+  const [gateway] = world.of('gateway')
+  const [trainer] = world.of('trainer')
+  const log = await openKafkaLog({
+    brokers: world.kafka.brokers,
+    clientId: 'witness',
+    registry: world.registry.url,
+    schemas: schemaTexts(),
+  })
+  const seen = new Witness(log)
+  await seen.follow()
+  return {
+    url: gateway!.url,
+    client: new OpenAI({ baseURL: `${gateway!.url}/v1`, apiKey: 'none', maxRetries: 0 }),
+    seen,
+    said: () => world.services.map(({ name, said }) => `${name}: ${said(600)}`).join('\n'),
+    async command<T>(...args: string[]): Promise<T> {
+      const { stdout } = await promisify(execFile)(
+        process.execPath,
+        [join(ROOT, 'cli/src/main.ts'), ...args, '--json'],
+        {
+          cwd: world.folder,
+          env: {
+            ...process.env,
+            ...world.env,
+            INSTAR_PORT: new URL(gateway!.url).port,
+            // Its token lets commands in.
+            INSTAR_DATA: join(world.folder, 'services', gateway!.name),
+          },
+          timeout: COMMAND_MS,
+          maxBuffer: 16 << 20,
+        },
+      )
+      return JSON.parse(stdout.trimEnd().split('\n').at(-1)!) as T
+    },
+    async killTrainer() {
+      await trainer!.kill()
+      await trainer!.ready()
+    },
+    stop: async () => Object.values(await world.stopServices()),
+    async end() {
+      await seen.stop()
+      await world.end()
+    },
+  }
+}
