@@ -19,21 +19,22 @@ const withFlags = (check: Finding & { name: string }): Finding & { name: string;
 const DEFAULT_RANK = '8'
 
 export default command('doctor', {
-  usage: '[agent | trainer URL [--base MODEL] [--rank N]]',
+  usage: '[agent | trainer [URL] [--base MODEL] [--rank N]]',
   help: `
 Checks what the services need and what they have written, and prints what to do for each finding. Changes nothing.
 Exit code 0 if no finding is WRONG.
 
   agent   print the last requests of the running gateway instead: their session and what identified it, whether each
           joined an earlier turn, and whether it is trained on or why not
-  trainer URL
-          hold a server of the Tinker API (https://…, http://…, or the value of INSTAR_TRAINER) to what the trainer needs.
+  trainer [URL]
+          hold a server of the Tinker API (https://…, http://…, or INSTAR_TRAINER's, the default) to what the trainer needs.
           It trains small models of its own on the server for seconds to minutes, and deletes what it saved. The key is
           INSTAR_TRAINER_KEY.
   --base  base model to probe with; default: the only one that the server lists
   --rank  rank of the LoRA; default: 8
 
-On one machine: Node, the data folder, every record of the log, model, gate, engine, PostgreSQL, gateway, judge. With
+On one machine: Node, the data folder, every record of the log, model, gate, engine, training
+server, PostgreSQL, gateway, judge. With
 INSTAR_LOG on Kafka also: brokers, topics, their settings, schemas and their compatibility, dead letters, migrations,
 the lag of the projections, unfinished work of the scorer, the trainer and the publisher, offsets of consumer groups,
 every gateway behind INSTAR_HOST, clocks.
@@ -52,11 +53,12 @@ next, trainable, reason, off_prefix, …}, newest first`,
   positionals: [0, 2],
   async run({ config, json, print, out, env, stop, values, positionals: [subcommand, url] }) {
     if (subcommand === 'trainer') {
-      if (url === undefined) throw new UsageError('the URL of the server is missing')
+      const address = url ?? env['INSTAR_TRAINER'] ?? ''
+      if (address === '' || address === 'embedded') throw new UsageError('the URL of the server is missing')
       const rank = Number(values.rank ?? DEFAULT_RANK)
       if (!Number.isInteger(rank) || rank < 1) throw new UsageError(`--rank ${values.rank} is not a number from 1 on`)
       const options = { key: env['INSTAR_TRAINER_KEY'] ?? null, base: values.base ?? null, rank, signal: stop }
-      const { checks, capabilities } = await checkTrainer(url, options, ({ name, ...finding }) => {
+      const { checks, capabilities } = await checkTrainer(address, options, ({ name, ...finding }) => {
         if (!json) out(findingText(name, finding))
       })
       const ok = checks.every(({ level }) => level !== 'wrong')

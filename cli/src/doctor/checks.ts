@@ -15,6 +15,7 @@ import {
   logCheck,
   modelCheck,
   nodeCheck,
+  trainerCheck,
 } from './local-checks.ts'
 
 /** In the order in which they run. Call `close` after the last. */
@@ -29,6 +30,7 @@ export const createChecks = (config: Config): { checks: readonly Check[]; close(
         gateCheck,
         learningCheck,
         engineCheck,
+        trainerCheck,
         databaseCheck,
         gatewayCheck,
         judgeCheck,
@@ -45,6 +47,7 @@ export const createChecks = (config: Config): { checks: readonly Check[]; close(
       gateCheck,
       learningCheck,
       engineCheck,
+      trainerCheck,
       judgeCheck,
     ],
     close: deployment.close,

@@ -22,6 +22,7 @@ import { readVersionHistory } from '../versions.ts'
 import { note, ok, unsure, type Check } from './finding.ts'
 import { refusedKeyFinding } from './gateways.ts'
 import { readRecords } from './records.ts'
+import { namedServerFindings } from './trainer.ts'
 
 /** How long an engine or a judge behind HTTP, or a gateway, may take to answer. */
 const TIMEOUT_MS = 5000
@@ -116,6 +117,15 @@ export const engineCheck: Check = {
     } finally {
       await engine.close()
     }
+  },
+}
+
+/** Of the training server; nothing where updates are computed here. */
+export const trainerCheck: Check = {
+  name: 'trainer',
+  async run(config) {
+    const { trainer } = learningSettings(config)
+    return trainer.server === 'embedded' ? [] : namedServerFindings(trainer)
   },
 }
 

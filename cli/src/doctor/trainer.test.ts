@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ScriptedTinker, type TinkerBehaviour } from '../../../test/engines/scripted-tinker.ts'
-import { checkTrainer, type TrainerReport } from './trainer.ts'
+import { checkTrainer, namedServerFindings, type TrainerReport } from './trainer.ts'
 
 const report = async (behaviour: TinkerBehaviour): Promise<TrainerReport & { levels: Record<string, string> }> => {
   const scripted = await new ScriptedTinker(behaviour).start()
@@ -44,4 +44,19 @@ test('an address without a server, and one of another server, are wrong', async 
   assert.deepEqual([checks[0]?.level, checks.length], ['wrong', 1])
   const other = await report({ admit: () => ({ status: 404, body: { detail: 'Not Found' } }) })
   assert.equal(other.levels['server'], 'wrong')
+})
+
+test('doctor says whether the training server of the settings answers, within its limit, and trains nothing there', async () => {
+  const scripted = await new ScriptedTinker({}).start()
+  const named = { server: `tinker+${scripted.url}`, serverModel: null, serverKey: null }
+  const [up] = await namedServerFindings(named)
+  assert.equal(up?.level, 'ok', up?.found)
+  assert.match(up.found, /base models [^,]+; /)
+  assert.equal(scripted.models.size, 0)
+  await scripted.kill()
+  const begin = performance.now()
+  const [down] = await namedServerFindings(named, 500)
+  assert.equal(down?.level, 'wrong')
+  assert.match(down.found, /does not answer|ECONNREFUSED|lost/)
+  assert.ok(performance.now() - begin < 10_000)
 })

@@ -1,5 +1,5 @@
 /** The checks of `instar doctor trainer`: a server of the Tinker API is held to what the trainer needs. */
-import { capabilitiesMap, connectTrainer, type Capabilities, type TrainingServer } from '@instar/tinker'
+import { capabilitiesMap, connectTrainer, DEFAULT_WIRE, type Capabilities, type TrainingServer } from '@instar/tinker'
 import { errorFinding, note, ok, wrong, type Finding } from './finding.ts'
 
 export type TrainerCheck = Finding & { name: string }
@@ -128,5 +128,32 @@ export const checkTrainer = async (
     return { checks, capabilities: null }
   } finally {
     await server?.close()
+  }
+}
+
+/** How long the training server that the settings name may take to answer. */
+const ANSWER_MS = 5000
+
+/** `serverModel` null: the only base model that the server lists. */
+type NamedServer = { server: string; serverModel: string | null; serverKey: string | null }
+
+/** Whether the server of the settings answers and lists the base model; it trains nothing there. */
+export const namedServerFindings = async (
+  { server: address, serverModel, serverKey }: NamedServer,
+  answerMs = ANSWER_MS,
+): Promise<Finding[]> => {
+  const limits = { connectMs: answerMs, answerMs, submitMs: answerMs }
+  const server = await connectTrainer(address, { key: serverKey, wire: DEFAULT_WIRE, limits })
+  try {
+    const { product, version, models } = await server.hello()
+    const named = `${server.url}: ${product}${version === null ? '' : ` ${version}`}`
+    const listed = `base models ${models.join(', ') || 'none'}`
+    return serverModel === null && models.length !== 1
+      ? [wrong(`${named} lists ${models.length} base models`, 'Name one in INSTAR_TRAINER_MODEL.')]
+      : [ok(`${named}, ${listed}; \`instar doctor trainer\` tries what it can do`)]
+  } catch (error) {
+    return [errorFinding(error)]
+  } finally {
+    await server.close()
   }
 }
