@@ -22,6 +22,9 @@ export type Report = {
   name: string
   machine: string
   history: string
+  /** The figures that the aims are of. */
+  slowest_interaction: string
+  gateway_p99: string
   rows: (PageRow | AddressRow | Statement | LatencyRow)[]
 }
 
@@ -125,10 +128,14 @@ export const bench = async ({ quick = false, logLine = () => undefined, folder }
       p99: rounded(p99(rounds.flat())),
       added: rounded(median(rounds.map((totals, at) => p99(totals) - p99(without[at]!)))),
     }))
+    const slowest = pages.reduce((worst, row) => (row.interaction > worst.interaction ? row : worst))
+    const [alone, beside] = latency
     return {
       name: 'dashboard',
       machine: machine(),
       history: `${size.turns} turns, ${size.versions} versions`,
+      slowest_interaction: `${slowest.interaction} ms, page ${slowest.page} (aim: less than 100 ms)`,
+      gateway_p99: `${alone!.p99} ms without pages, ${beside!.p99} ms with ${beside!.pages}, median difference of a round ${beside!.added} ms (aim: at most 5 ms)`,
       rows: [
         ...found.map((one) => ({ ...one, ms: rounded(one.ms) })),
         ...addresses.map((row) => ({ ...row, address: row.address.replace(session, 'ID').replace(turn, 'ID') })),
@@ -148,7 +155,9 @@ if (import.meta.main) {
     logLine: (line) => console.error(line),
     ...(folder === undefined ? {} : { folder }),
   })
-  console.log(`${report.machine}; ${report.history}`)
   const kinds = [...Map.groupBy(report.rows, (row) => Object.keys(row).join()).values()]
   for (const rows of kinds) console.table(rows)
+  console.log(`${report.machine}; ${report.history}`)
+  console.log(`slowest interaction: ${report.slowest_interaction}`)
+  console.log(`p99 of the gateway: ${report.gateway_p99}`)
 }

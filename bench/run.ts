@@ -178,8 +178,10 @@ for (const [name, { run }] of Object.entries(BENCHES)) {
       .map(([key, value]) => `${key}: ${String(value)}`)
       .join('; ')}\n`,
   )
-  console.table(
-    rows.map((row) => Object.fromEntries(Object.entries(row).map(([key, value]) => [key, cellText(value as Cell)]))),
-  )
+  // A bench that measures several things has a table of each.
+  for (const alike of Map.groupBy(rows, (row) => Object.keys(row).join()).values())
+    console.table(
+      alike.map((row) => Object.fromEntries(Object.entries(row).map(([key, value]) => [key, cellText(value as Cell)]))),
+    )
 }
 if (flags.includes('--json')) process.stdout.write(`${JSON.stringify(reports)}\n`)

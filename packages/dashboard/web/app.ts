@@ -3,7 +3,7 @@ import { render } from 'preact'
 import { useContext, useEffect, useState } from 'preact/hooks'
 import { readSession, signIn, signOut, type ApiError, type Session } from './api.ts'
 import { html, type View } from './html.ts'
-import { useLive } from './live.ts'
+import { useLivePart } from './live.ts'
 import { FirstVersion } from './parts/first-version.ts'
 import { ErrorNote } from './parts/state.ts'
 import { SessionContext } from './session-context.ts'
@@ -49,7 +49,7 @@ const SignIn = ({ error, done }: { error: ApiError | null; done: () => void }): 
 const STATES = { connecting: 'Connecting', live: 'Live', lost: 'Connection lost, trying again', paused: 'Paused' }
 
 const Connection = (): View => {
-  const { state } = useLive()
+  const state = useLivePart((live) => live.state)
   return html`<span class=${`connection ${state}`} role="status">${STATES[state]}</span>`
 }
 

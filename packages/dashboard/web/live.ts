@@ -90,6 +90,21 @@ export const useLive = (): LiveState => {
   return shown
 }
 
+/** A part of the reading: what uses it is drawn again only when that differs. `T`: a text, a number, a boolean or null. */
+export const useLivePart = <T extends string | number | boolean | null>(of: (live: LiveState) => T): T => {
+  const [shown, setShown] = useState(() => of(state))
+  useEffect(() => {
+    const changed = (next: LiveState): void => setShown(of(next))
+    listeners.add(changed)
+    if (!source && state.state !== 'paused') open()
+    changed(state)
+    return () => {
+      listeners.delete(changed)
+    }
+  }, [])
+  return shown
+}
+
 /** The value of a gauge, summed over its labels; 0 if it is absent. */
 export const gauge = (now: Now, name: string): number =>
   (now.gauges[name] ?? []).reduce((sum, { value }) => sum + value, 0)

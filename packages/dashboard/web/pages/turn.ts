@@ -3,7 +3,7 @@ import { useContext, useState } from 'preact/hooks'
 import { get, useData, type ApiError } from '../api.ts'
 import { number, reward, shortId } from '../format.ts'
 import { html, type View } from '../html.ts'
-import { useLive } from '../live.ts'
+import { useLivePart } from '../live.ts'
 import { Await, ErrorNote } from '../parts/state.ts'
 import { Table } from '../parts/table.ts'
 import { Tokens, type ShownToken } from '../parts/tokens.ts'
@@ -57,7 +57,8 @@ const shown = (rows: TokenRows, turn: TurnRow, scored: readonly Scored[]): Shown
 
 const TokenView = ({ id, turn }: { id: string; turn: TurnRow }): View => {
   const rows = useData<TokenRows>(`turns/${encodeURIComponent(id)}/tokens`)
-  const { now } = useLive()
+  const head = useLivePart(({ now }) => now?.head ?? null)
+  const lastVersion = useLivePart(({ now }) => now?.last_version ?? 0)
   const [scored, setScored] = useState<Scored[]>([])
   const [busy, setBusy] = useState(false)
   const [error, setError] = useState<ApiError | null>(null)
@@ -86,12 +87,12 @@ const TokenView = ({ id, turn }: { id: string; turn: TurnRow }): View => {
         ? html`
         <div class="row">
           <span>Log-probs under</span>
-          ${now ? html`<button onClick=${() => score(now.head)} disabled=${busy}>the head (${now.head})</button>` : null}
+          ${head !== null ? html`<button onClick=${() => score(head)} disabled=${busy}>the head (${head})</button>` : null}
           <button onClick=${() => score(0)} disabled=${busy}>the base</button>
           <form class="row" onSubmit=${(event: Event) => {
             event.preventDefault()
             void score(Number(version))
-          }}><label class="row">version <input type="number" min="0" max=${now?.last_version ?? 0} required value=${version} onInput=${(event: Event) => setVersion((event.target as HTMLInputElement).value)} /></label><button disabled=${busy}>Show</button></form>
+          }}><label class="row">version <input type="number" min="0" max=${lastVersion} required value=${version} onInput=${(event: Event) => setVersion((event.target as HTMLInputElement).value)} /></label><button disabled=${busy}>Show</button></form>
           ${busy ? html`<span class="quiet" role="status">Waiting until the model is idle…</span>` : null}
         </div>
         ${error ? html`<${ErrorNote} error=${error} />` : null}

@@ -3,7 +3,7 @@ import { useContext, useState } from 'preact/hooks'
 import { useData } from '../api.ts'
 import { number, reward, shortId, time } from '../format.ts'
 import { html, type View } from '../html.ts'
-import { useLive } from '../live.ts'
+import { useLivePart } from '../live.ts'
 import { Confirm, type Action } from '../parts/confirm.ts'
 import { Await } from '../parts/state.ts'
 import { Table } from '../parts/table.ts'
@@ -40,7 +40,7 @@ export const VersionPage = ({ params, query }: PageProps): View => {
   const whole = useData<Whole>(`versions/${version}`)
   const lineage = useData<Lineage>('versions')
   const session = useContext(SessionContext)
-  const { now } = useLive()
+  const head = useLivePart(({ now }) => now?.head ?? null)
   const [action, setAction] = useState<Action | null>(null)
   return html`
     <p><a href="#/versions">Versions</a></p>
@@ -52,7 +52,7 @@ export const VersionPage = ({ params, query }: PageProps): View => {
       return html`
         <div class="row"><h1>Version ${row.version}</h1><span class=${`tag ${row.status}`}>${row.status.replace('_', ' ')}</span><span class="grow"></span>
           <a class="button" href=${`#/compare?a=${row.version}&b=${other < 0 ? 0 : other}`}>Compare answers</a>
-          ${session?.may?.actions && now && now.head !== row.version ? html`<button onClick=${() => setAction(rollback(row, now.head))}>Serve this version</button>` : null}</div>
+          ${session?.may?.actions && head !== null && head !== row.version ? html`<button onClick=${() => setAction(rollback(row, head))}>Serve this version</button>` : null}</div>
         <p>${status(row.status)}. ${row.parent === null ? 'The base model.' : html`Grew from <a href=${`#/versions/${row.parent}`}>version ${row.parent}</a> by an ${row.why}, published ${time(row.published_at)}.`}
           ${row.head_from ? html` Served from ${time(row.head_from)} ${row.head_to ? html`to ${time(row.head_to)}` : 'until now'}.` : null} Reward <${Interval} row=${row} />.</p>
         <h2>Figures${beside ? ` beside version ${beside.version}` : ''}</h2>

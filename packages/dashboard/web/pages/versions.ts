@@ -1,9 +1,9 @@
 /** The lineage: every version, every rejection, who moved the head and why; and the actions that change it. */
-import { useContext, useEffect, useState } from 'preact/hooks'
+import { useContext, useEffect, useMemo, useState } from 'preact/hooks'
 import { useData } from '../api.ts'
 import { count, number, reward, time } from '../format.ts'
 import { html, type View } from '../html.ts'
-import { useLive } from '../live.ts'
+import { useLivePart } from '../live.ts'
 import { Confirm, type Action } from '../parts/confirm.ts'
 import { Branches } from '../parts/branches.ts'
 import { LineageChart } from '../parts/lineage.ts'
@@ -42,10 +42,36 @@ const freezing = (frozen: boolean): Action =>
 export const Interval = ({ row }: { row: VersionRow }): View =>
   html`<span title="Mean of the scores that count, with its 95 % confidence interval">${reward(row.reward)}${row.reward_low === null ? null : html` <span class="quiet">${reward(row.reward_low)} … ${reward(row.reward_high)}</span>`}</span>`
 
+/** Drawn again only with other data: a mark in the table leaves it as it is. */
+const Chart = ({ all }: { all: Lineage }): View =>
+  useMemo(() => html`<${LineageChart} versions=${all.versions} updates=${all.updates} moves=${all.moves} />`, [all])
+
+/** As `Chart`. */
+const Past = ({ all }: { all: Lineage }): View =>
+  useMemo(
+    () => html`
+      <h2>Rejected updates</h2>
+      <${Table} caption="Rejected updates" empty="The gate has rejected none." rows=${all.updates.filter((row) => row.status === 'rejected' || row.status === 'failed')} columns=${[
+        { name: 'Update', of: (row: UpdateRow) => row.number },
+        { name: 'When', of: (row: UpdateRow) => time(row.decided_at ?? row.finished_at) },
+        { name: 'On version', numeric: true, of: (row: UpdateRow) => row.parent_version },
+        { name: 'Why', of: (row: UpdateRow) => row.reason ?? '' },
+        { name: 'Turns', numeric: true, of: (row: UpdateRow) => row.items },
+      ]} />
+      <h2>History</h2>
+      <ol class="plain">${recentEvents(all)
+        .slice(0, 50)
+        .map(({ at, what }) => html`<li><span class="quiet">${time(at)}</span> ${what}</li>`)}</ol>
+    `,
+    [all],
+  )
+
 export const VersionsPage = (): View => {
   const lineage = useData<Lineage>('versions')
   const session = useContext(SessionContext)
-  const { now } = useLive()
+  const head = useLivePart(({ now }) => now?.head ?? null)
+  const frozen = useLivePart(({ now }) => now?.frozen ?? null)
+  const last = useLivePart(({ now }) => now?.last_version ?? null)
   const [action, setAction] = useState<Action | null>(null)
   const [marked, setMarked] = useState<number[]>([])
   // The read model follows the log; what has just happened may not be in it yet.
@@ -53,17 +79,17 @@ export const VersionsPage = (): View => {
     lineage.reload()
     const again = [700, 3_000].map((ms) => setTimeout(lineage.reload, ms))
     return () => again.forEach((timer) => clearTimeout(timer))
-  }, [now?.head, now?.frozen, now?.last_version])
+  }, [head, frozen, last])
   const may = session?.may?.actions ?? false
   const mark = (version: number): void =>
     setMarked((all) => (all.includes(version) ? all.filter((one) => one !== version) : [...all.slice(-1), version]))
   return html`
     <div class="row"><h1>Versions</h1><span class="grow"></span>
-      ${may && now ? html`<button onClick=${() => setAction(freezing(now.frozen))}>${now.frozen ? 'Resume learning' : 'Freeze learning'}</button>` : null}
+      ${may && frozen !== null ? html`<button onClick=${() => setAction(freezing(frozen))}>${frozen ? 'Resume learning' : 'Freeze learning'}</button>` : null}
     </div>
     ${may ? null : html`<p class="quiet">Actions need the scope admin: <code>npx instar open</code> on the gateway’s machine opens a session that has it.</p>`}
     <${Await} from=${lineage} of=${(all: Lineage) => html`
-      <${LineageChart} versions=${all.versions} updates=${all.updates} moves=${all.moves} />
+      <${Chart} all=${all} />
       <div class="row">
         ${
           marked.length === 2
@@ -137,9 +163,9 @@ export const VersionsPage = (): View => {
               {
                 name: 'Action',
                 of: (row: VersionRow) =>
-                  row.version === now?.head
+                  row.version === head
                     ? html`<span class="quiet">serves</span>`
-                    : html`<button class="small" onClick=${() => setAction(rollback(row, now?.head ?? 0))}>Serve</button>`,
+                    : html`<button class="small" onClick=${() => setAction(rollback(row, head ?? 0))}>Serve</button>`,
               },
             ]
           : []),
@@ -148,21 +174,10 @@ export const VersionsPage = (): View => {
         all.branches.length > 0
           ? html`<h2>Branches</h2>
             <p class="quiet">Trained from the same history with other settings (<code>instar replay --branch</code>).</p>
-            <${Branches} rows=${all.branches} head=${now?.head ?? 0} act=${may ? setAction : null} />`
+            <${Branches} rows=${all.branches} head=${head ?? 0} act=${may ? setAction : null} />`
           : null
       }
-      <h2>Rejected updates</h2>
-      <${Table} caption="Rejected updates" empty="The gate has rejected none." rows=${all.updates.filter((row) => row.status === 'rejected' || row.status === 'failed')} columns=${[
-        { name: 'Update', of: (row: UpdateRow) => row.number },
-        { name: 'When', of: (row: UpdateRow) => time(row.decided_at ?? row.finished_at) },
-        { name: 'On version', numeric: true, of: (row: UpdateRow) => row.parent_version },
-        { name: 'Why', of: (row: UpdateRow) => row.reason ?? '' },
-        { name: 'Turns', numeric: true, of: (row: UpdateRow) => row.items },
-      ]} />
-      <h2>History</h2>
-      <ol class="plain">${recentEvents(all)
-        .slice(0, 50)
-        .map(({ at, what }) => html`<li><span class="quiet">${time(at)}</span> ${what}</li>`)}</ol>
+      <${Past} all=${all} />
     `} />
     ${
       action

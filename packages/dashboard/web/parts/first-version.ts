@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks'
 import { useData } from '../api.ts'
 import { count, number, reward } from '../format.ts'
 import { html, type View } from '../html.ts'
-import { useLive } from '../live.ts'
+import { useLivePart } from '../live.ts'
 import type { Lineage, VersionRow } from '../rows.ts'
 
 const KEY = 'instar first version'
@@ -49,10 +49,10 @@ const Figures = ({ rows }: { rows: readonly VersionRow[] }): View => {
 }
 
 export const FirstVersion = (): View => {
-  const { now } = useLive()
+  const line = useLivePart(({ now }) => now?.started_at ?? null)
+  const last = useLivePart(({ now }) => now?.last_version ?? 0)
   const [dismissed, setDismissed] = useState(remembered)
-  const line = now?.started_at ?? null
-  const shown = now !== null && line !== null && now.last_version > 0 && now.last_version <= NEWS && dismissed !== line
+  const shown = line !== null && last > 0 && last <= NEWS && dismissed !== line
   const lineage = useData<Lineage>(shown ? 'versions' : null)
   if (!shown) return null
   return html`
