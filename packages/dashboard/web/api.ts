@@ -85,7 +85,10 @@ export const signOut = (): Promise<Response> => call('/v1/dashboard/session', { 
 
 export type Loaded<T> = { data: T | null; error: ApiError | null; reload: () => void }
 
-/** Reads `/v1/dashboard/<path>` again whenever the path changes, and after `reload`; null: nothing. Keeps the last data meanwhile. */
+/**
+ * Reads `/v1/dashboard/<path>` again whenever the path changes, and after `reload`; null: nothing. Keeps the last data
+ * meanwhile.
+ */
 export const useData = <T>(path: string | null): Loaded<T> => {
   const [state, setState] = useState<{ path: string | null; data: T | null; error: ApiError | null }>({
     path: null,

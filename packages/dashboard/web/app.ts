@@ -38,8 +38,10 @@ const SignIn = ({ error, done }: { error: ApiError | null; done: () => void }): 
   return html`
     <form class="card narrow" onSubmit=${submit}>
       <h1>Sign in</h1>
-      <p>On the gateway’s machine, <code>npx instar open</code> prints a link that signs you in. Elsewhere, use an API key with the scope <code>read</code> or <code>admin</code>.</p>
-      <label>API key <input type="password" autocomplete="off" value=${key} onInput=${(event: Event) => setKey((event.target as HTMLInputElement).value)} required /></label>
+      <p>On the gateway’s machine, <code>npx instar open</code> prints a link that signs you in. Elsewhere, use an API
+        key with the scope <code>read</code> or <code>admin</code>.</p>
+      <label>API key <input type="password" autocomplete="off" value=${key}
+        onInput=${(event: Event) => setKey((event.target as HTMLInputElement).value)} required /></label>
       ${failed ? html`<${ErrorNote} error=${failed} />` : null}
       <div class="row end"><button class="primary">Sign in</button></div>
     </form>
@@ -69,7 +71,10 @@ const Frame = ({ address }: { address: Address }): View => {
     <header>
       <a class="brand" href="#/">Instar</a>
       <nav aria-label="Pages">
-        ${ROUTES.filter(({ nav }) => nav !== undefined).map(({ path, nav }) => html`<a href=${`#${path}`} aria-current=${route?.path === path ? 'page' : undefined}>${nav}</a>`)}
+        ${ROUTES.filter(({ nav }) => nav !== undefined).map(
+          ({ path, nav }) => html`<a href=${`#${path}`}
+          aria-current=${route?.path === path ? 'page' : undefined}>${nav}</a>`,
+        )}
       </nav>
       <span class="grow"></span>
       <${Connection} />
@@ -84,7 +89,11 @@ const Frame = ({ address }: { address: Address }): View => {
     </header>
     <main id="main" tabindex="-1">
       <${FirstVersion} />
-      ${route ? html`<${route.page} key=${address.path} params=${params} query=${address.query} />` : html`<h1>No such page</h1><p><a href="#/">To what happens now</a></p>`}
+      ${
+        route
+          ? html`<${route.page} key=${address.path} params=${params} query=${address.query} />`
+          : html`<h1>No such page</h1><p><a href="#/">To what happens now</a></p>`
+      }
     </main>
   `
 }

@@ -90,7 +90,7 @@ export const useLive = (): LiveState => {
   return shown
 }
 
-/** A part of the reading: what uses it is drawn again only when that differs. `T`: a text, a number, a boolean or null. */
+/** A part of the reading: what uses it is drawn again only when that differs. */
 export const useLivePart = <T extends string | number | boolean | null>(of: (live: LiveState) => T): T => {
   const [shown, setShown] = useState(() => of(state))
   useEffect(() => {

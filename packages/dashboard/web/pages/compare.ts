@@ -80,15 +80,25 @@ export const ComparePage = ({ query }: PageProps): View => {
   const input = (set: (value: string) => void) => (event: Event) => set((event.target as HTMLInputElement).value)
   return html`
     <h1>Compare</h1>
-    <p class="quiet">Two versions answer one prompt with the same seed. What differs is marked. These answers are recorded and never trained on.</p>
+    <p class="quiet">Two versions answer one prompt with the same seed. What differs is marked. These answers are
+      recorded and never trained on.</p>
     <form class="filters" onSubmit=${run}>
-      <label class="wide">Prompt<textarea rows="3" required value=${prompt} onInput=${input(setPrompt)}></textarea></label>
-      <label>Version<input type="number" min="0" max=${now.last_version} required value=${first} onInput=${input(setA)} /></label>
-      <label>and version<input type="number" min="0" max=${now.last_version} required value=${b} onInput=${input(setB)} /></label>
-      <label>Temperature<input type="number" min="0" max="2" step="0.1" value=${temperature} onInput=${input(setTemperature)} /></label>
+      <label class="wide">Prompt<textarea rows="3" required value=${prompt}
+        onInput=${input(setPrompt)}></textarea></label>
+      <label>Version<input type="number" min="0" max=${now.last_version} required value=${first}
+        onInput=${input(setA)} /></label>
+      <label>and version<input type="number" min="0" max=${now.last_version} required value=${b}
+        onInput=${input(setB)} /></label>
+      <label>Temperature<input type="number" min="0" max="2" step="0.1" value=${temperature}
+        onInput=${input(setTemperature)} /></label>
       <label>Seed<input type="number" min="0" max="1000000" value=${seed} onInput=${input(setSeed)} /></label>
       <div class="row end"><button class="primary" disabled=${busy}>${busy ? 'Answering…' : 'Ask both'}</button></div>
     </form>
-    ${left && right ? html`<div class="cards two"><${Answer} side=${left} other=${right} version=${first} mine="a" /><${Answer} side=${right} other=${left} version=${b} mine="b" /></div>` : null}
+    ${
+      left && right
+        ? html`<div class="cards two"><${Answer} side=${left} other=${right} version=${first}
+      mine="a" /><${Answer} side=${right} other=${left} version=${b} mine="b" /></div>`
+        : null
+    }
   `
 }

@@ -23,10 +23,13 @@ export const Connect = ({ model }: { model: string }): View => {
   const base = location.origin
   return html`
     <h1>No conversation yet</h1>
-    <p>Point an agent at <code>${base}/v1</code>, or talk to the model below. Each answer is written to the log; your next message says how good it was, and after 16 scored turns the model learns from them.</p>
+    <p>Point an agent at <code>${base}/v1</code>, or talk to the model below. Each answer is written to the log; your
+      next message says how good it was, and after 16 scored turns the model learns from them.</p>
     <div class="cards">
       <section class="card wide"><h2>Connect an agent</h2>
-        ${snippets(base, model).map(([name, text], i) => html`<details open=${i === 0}><summary>${name}</summary><pre>${text}</pre></details>`)}
+        ${snippets(base, model).map(
+          ([name, text], i) => html`<details open=${i === 0}><summary>${name}</summary><pre>${text}</pre></details>`,
+        )}
       </section>
       <section class="card wide"><h2>Or talk to it here</h2><${Talk} model=${model} /></section>
     </div>

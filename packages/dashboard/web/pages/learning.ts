@@ -63,7 +63,8 @@ const Counts = ({
 export const LearningPage = (): View => {
   const learning = useData<Learning>('learning')
   return html`
-    <div class="row"><h1>Learning</h1><span class="grow"></span><button onClick=${learning.reload}>Refresh</button></div>
+    <div class="row"><h1>Learning</h1><span class="grow"></span><button
+      onClick=${learning.reload}>Refresh</button></div>
     <${Await} from=${learning} of=${(all: Learning) => {
       const rows = all.versions.toSorted((a, b) => a.version - b.version)
       const marks = marksOf(all)
@@ -73,30 +74,45 @@ export const LearningPage = (): View => {
       const chart = { marks, xText: version, xName: 'Version' }
       return html`
         <div class="charts">
-          <${Chart} ...${chart} title="Reward" about="Mean score of each version’s answers, with its 95 % interval." yText=${(y: number) => reward(y)} series=${[{ name: 'reward', points: rows.map((row) => ({ x: row.version, y: row.reward, low: row.reward_low, high: row.reward_high })) }]} />
-          <${Chart} ...${chart} title="Probes" about="Share of the gate’s questions that the version answers." yText=${(y: number) => number(y, 3)} series=${[{ name: 'content', points: byVersion(rows, (row) => row.content) }]} />
-          <${Chart} ...${chart} title="Divergence" about="KL in nats per token, on the gate’s samples." yText=${(y: number) => number(y, 3)} series=${[
-            { name: 'to the parent', points: byVersion(rows, (row) => row.kl_parent) },
-            { name: 'to the base', points: byVersion(rows, (row) => row.kl_base) },
-          ]} />
-          <${Chart} ...${chart} title="Length" about="Mean tokens: of the gate’s samples, and of answers to people." yText=${(y: number) => number(y, 1)} series=${[
-            { name: 'samples', points: byVersion(rows, (row) => row.sampled_length) },
-            { name: 'answers', points: byVersion(rows, (row) => row.completion_tokens) },
-          ]} />
-          <${Chart} ...${chart} title="Entropy" about="Nats per token of the gate’s samples: near 0, the model always says the same." yText=${(y: number) => number(y, 2)} series=${[{ name: 'entropy', points: byVersion(rows, (row) => row.entropy) }]} />
-          <${Chart} ...${chart} title="Gradient norm" about="Of the update that made the version." yText=${(y: number) => number(y, 2)} series=${[{ name: 'norm', points: byVersion(rows, (row) => row.grad_norm) }]} />
-          <${Chart} title="Reward over time" about="Mean of all scores in each hour or day." marks=${[]} xText=${hour} xName="Time" yText=${(y: number) => reward(y)} series=${[{ name: 'reward', points: times.map((row) => ({ x: Date.parse(row.at), y: row.reward })) }]} />
-          <${Chart} title="Scores over time" about="Turns scored, and skipped without a score." marks=${[]} xText=${hour} xName="Time" yText=${(y: number) => number(y, 0)} series=${[
-            { name: 'scored', points: times.map((row) => ({ x: Date.parse(row.at), y: row.scored })) },
-            { name: 'skipped', points: times.map((row) => ({ x: Date.parse(row.at), y: row.skipped })) },
-          ]} />
+          <${Chart} ...${chart} title="Reward" about="Mean score of each version’s answers, with its 95 % interval."
+            yText=${(y: number) => reward(y)}
+              series=${[{ name: 'reward', points: rows.map((row) => ({ x: row.version, y: row.reward, low: row.reward_low, high: row.reward_high })) }]} />
+          <${Chart} ...${chart} title="Probes" about="Share of the gate’s questions that the version answers."
+            yText=${(y: number) => number(y, 3)}
+              series=${[{ name: 'content', points: byVersion(rows, (row) => row.content) }]} />
+          <${Chart} ...${chart} title="Divergence" about="KL in nats per token, on the gate’s samples."
+            yText=${(y: number) => number(y, 3)} series=${[
+              { name: 'to the parent', points: byVersion(rows, (row) => row.kl_parent) },
+              { name: 'to the base', points: byVersion(rows, (row) => row.kl_base) },
+            ]} />
+          <${Chart} ...${chart} title="Length" about="Mean tokens: of the gate’s samples, and of answers to people."
+            yText=${(y: number) => number(y, 1)} series=${[
+              { name: 'samples', points: byVersion(rows, (row) => row.sampled_length) },
+              { name: 'answers', points: byVersion(rows, (row) => row.completion_tokens) },
+            ]} />
+          <${Chart} ...${chart} title="Entropy"
+            about="Nats per token of the gate’s samples: near 0, the model always says the same."
+              yText=${(y: number) => number(y, 2)}
+                series=${[{ name: 'entropy', points: byVersion(rows, (row) => row.entropy) }]} />
+          <${Chart} ...${chart} title="Gradient norm" about="Of the update that made the version."
+            yText=${(y: number) => number(y, 2)}
+              series=${[{ name: 'norm', points: byVersion(rows, (row) => row.grad_norm) }]} />
+          <${Chart} title="Reward over time" about="Mean of all scores in each hour or day." marks=${[]} xText=${hour}
+            xName="Time" yText=${(y: number) => reward(y)}
+              series=${[{ name: 'reward', points: times.map((row) => ({ x: Date.parse(row.at), y: row.reward })) }]} />
+          <${Chart} title="Scores over time" about="Turns scored, and skipped without a score." marks=${[]}
+            xText=${hour} xName="Time" yText=${(y: number) => number(y, 0)} series=${[
+              { name: 'scored', points: times.map((row) => ({ x: Date.parse(row.at), y: row.scored })) },
+              { name: 'skipped', points: times.map((row) => ({ x: Date.parse(row.at), y: row.skipped })) },
+            ]} />
         </div>
         <div class="cards">
           <${Counts} title="Judges" rows=${all.judges} name=${(row: CountRow) => row.name} withReward=${true} />
           <${Counts} title="Rewards" rows=${all.rewards} name=${(row: CountRow) => reward(Number(row.name))} />
           <${Counts} title="Skipped by the scorer" rows=${all.reasons} name=${(row: CountRow) => untrained(row.name)} />
           <${Counts} title="Dropped by a batch" rows=${all.dropped} name=${(row: CountRow) => untrained(row.name)} />
-          <${Counts} title="People" rows=${all.subjects} withReward=${true} name=${(row: CountRow) => html`<a href=${`#/sessions?subject=${encodeURIComponent(row.name)}`}><code>${shortId(row.name)}</code></a>`} />
+          <${Counts} title="People" rows=${all.subjects} withReward=${true} name=${(row: CountRow) => html`<a
+            href=${`#/sessions?subject=${encodeURIComponent(row.name)}`}><code>${shortId(row.name)}</code></a>`} />
         </div>
       `
     }} />

@@ -21,9 +21,19 @@ const Update = ({ now }: { now: Now }): View => {
   const pending = gauge(now, 'instar_turns_pending')
   return html`
     <${Card} title="Learning" value=${now.frozen ? 'Frozen' : share > 0 ? `Update ${percent(share)}` : waits(waiting)}>
-      ${share > 0 ? html`<progress value=${share} max="1" aria-label="Part of the update that is done"></progress><p>About ${duration(1000 * left)} left</p>` : null}
+      ${
+        share > 0
+          ? html`<progress value=${share} max="1"
+        aria-label="Part of the update that is done"></progress><p>About ${duration(1000 * left)} left</p>`
+          : null
+      }
       <p>${count(pending)} scored turns wait for a batch</p>
-      ${now.rejections_in_a_row >= 3 ? html`<p class="bad">The gate rejected the last ${now.rejections_in_a_row} updates: <a href="#/versions">see why</a></p>` : null}
+      ${
+        now.rejections_in_a_row >= 3
+          ? html`<p class="bad">The gate rejected the
+        last ${now.rejections_in_a_row} updates: <a href="#/versions">see why</a></p>`
+          : null
+      }
     <//>
   `
 }
@@ -92,30 +102,49 @@ export const NowPage = (): View => {
   const lag = Math.max(0, ...(now.gauges['instar_projections_lag_seconds'] ?? []).map(({ value }) => value))
   return html`
     <div class="row"><h1>Now</h1><span class="grow"></span>
-      ${state === 'paused' ? html`<button onClick=${resume}>Go on</button>` : html`<button onClick=${pause}>Pause</button>`}</div>
-    ${now.status !== 'ready' ? html`<p class="note error" role="alert">The gateway is ${now.status}${now.problem ? `: ${typeof now.problem === 'string' ? now.problem : (now.problem.message ?? '')}` : ''}</p>` : null}
+      ${
+        state === 'paused'
+          ? html`<button onClick=${resume}>Go on</button>`
+          : html`<button onClick=${pause}>Pause</button>`
+      }</div>
+    ${
+      now.status !== 'ready'
+        ? html`<p class="note error" role="alert">The gateway
+      is ${now.status}${now.problem ? `: ${typeof now.problem === 'string' ? now.problem : (now.problem.message ?? '')}` : ''}</p>`
+        : null
+    }
     <div class="cards">
-      <${Card} title="Serving" value=${html`Version ${now.serving === null ? 'none' : html`<a href=${`#/versions/${now.serving}`}>${now.serving}</a>`}`}>
+      <${Card} title="Serving" value=${html`Version ${
+        now.serving === null ? 'none' : html`<a href=${`#/versions/${now.serving}`}>${now.serving}</a>`
+      }`}>
         ${now.serving !== now.head ? html`<p>The head is version ${now.head}, which is being loaded</p>` : null}
         <p>${now.model.name}, ${now.engine.name}</p><p>${count(now.requests.running)} requests running</p>
       <//>
       <${Update} now=${now} />
       <${Card} title="Gate" value=${waits(gaugeLabel(now, 'instar_publisher_waits', 'for'))}>
-        <p>${count(gauge(now, 'instar_gate_probes'))} probes</p>
-        ${now.rejections_in_a_row > 0 ? html`<p>${now.rejections_in_a_row} rejected in a row</p>` : html`<p>No rejection since the last version</p>`}
+        <p>${count(gauge(now, 'instar_gate_probes'))} questions (probes) test each update</p>
+        ${
+          now.rejections_in_a_row > 0
+            ? html`<p>${now.rejections_in_a_row} rejected in a row</p>`
+            : html`<p>No rejection since the last version</p>`
+        }
       <//>
       <${Card} title="Judge" value=${replaced ? `Replaced: ${replaced}` : `${count(gauge(now, 'instar_scorer_judging'))} at work`}>
-        <p>${count(unscored)} turns without a score</p><p>${count(gauge(now, 'instar_scores_total'))} scores since the start</p>
+        <p>${count(unscored)} turns without a score</p><p>${count(gauge(now, 'instar_scores_total'))} scores since the
+          start</p>
       <//>
-      <${Card} title="Conversations" value=${count(now.index.sessions)}><p>${count(now.index.turns)} turns in the gateway’s index</p><p><a href="#/sessions">All sessions</a></p><//>
+      <${Card} title="Conversations" value=${count(now.index.sessions)}><p>${count(now.index.turns)} turns in the
+        gateway’s index</p><p><a href="#/sessions">All sessions</a></p><//>
       <${Card} title="Log" value=${now.log.failed > 0 ? `${count(now.log.failed)} answers lost` : 'Nothing lost'}>
-        <p>${count(letters)} unreadable records</p><p>Read model ${lag < 2 ? 'up to date' : `${duration(1000 * lag)} behind`}</p>
+        <p>${count(letters)} unreadable records</p><p>History
+          (PostgreSQL) ${lag < 2 ? 'up to date' : `${duration(1000 * lag)} behind`}</p>
       <//>
     </div>
     <${Recent} />
     <div class="cards">
       <section class="card"><h2>Not trained on, since the start</h2>
-        <${Table} caption="Reasons why turns were skipped or dropped" empty="Every turn was used." rows=${[...sum(now, 'instar_turns_skipped_total'), ...sum(now, 'instar_turns_dropped_total')]}
+        <${Table} caption="Reasons why turns were skipped or dropped" empty="Every turn was used."
+          rows=${[...sum(now, 'instar_turns_skipped_total'), ...sum(now, 'instar_turns_dropped_total')]}
           columns=${[
             { name: 'Reason', of: (row: { name: string }) => untrained(row.name) },
             { name: 'Turns', numeric: true, of: (row: { count: number }) => count(row.count) },
@@ -130,6 +159,11 @@ export const NowPage = (): View => {
         ${errors.length > 0 ? html`<p><a href="#/health">What to do about them</a></p>` : null}
       </section>
     </div>
-    ${session?.may?.text ? null : html`<p class="quiet">Texts are hidden: they need an API key with the scope read, or a session of <code>instar open</code>.</p>`}
+    ${
+      session?.may?.text
+        ? null
+        : html`<p class="quiet">Texts are hidden: they need an API key with the scope read, or a
+      session of <code>instar open</code>.</p>`
+    }
   `
 }

@@ -13,7 +13,9 @@ import { SessionContext } from '../session-context.ts'
 type Whole = { session: SessionRow & { children: string[] }; turns: { rows: TurnRow[]; next: Next } }
 
 const Words = ({ said }: { said: ShownText }): View =>
-  html`<div class="text">${said.text}${said.omitted > 0 ? html`<span class="quiet"> (${said.omitted} characters left out)</span>` : null}</div>`
+  html`<div class="text">${said.text}${
+    said.omitted > 0 ? html`<span class="quiet"> (${said.omitted} characters left out)</span>` : null
+  }</div>`
 
 /** What became of a turn in the training, in words. */
 export const fate = (turn: TurnRow): string => {
@@ -35,7 +37,9 @@ const Score = ({ turn }: { turn: TurnRow }): View => html`
     ${turn.judge ? html`<div><dt>Judged by</dt><dd>${turn.explicit ? 'feedback' : turn.judge}</dd></div>` : null}
     ${turn.hint ? html`<div><dt>Hint</dt><dd>“${turn.hint}”</dd></div>` : null}
     ${(turn.verdicts ?? []).length > 1 ? html`<div><dt>Votes</dt><dd>${(turn.verdicts ?? []).map(({ judge, value, note }) => html`<span class="tag" title=${note}>${judge} ${reward(value)}</span>`)}</dd></div>` : null}
-    ${(turn.feedback ?? []).map(({ value, at }) => html`<div><dt>Feedback</dt><dd title=${at}>${reward(value)}</dd></div>`)}
+    ${(turn.feedback ?? []).map(
+      ({ value, at }) => html`<div><dt>Feedback</dt><dd title=${at}>${reward(value)}</dd></div>`,
+    )}
     <div><dt>Training</dt><dd>${fate(turn)}</dd></div>
   </dl>
 `
@@ -51,12 +55,16 @@ const Turn = ({ turn, text }: { turn: TurnRow; text: boolean }): View => {
           ? html`<${Await} from=${words} of=${({ messages, answer, omitted }: TurnTextRow) => html`
             ${omitted > 0 ? html`<p class="quiet">${omitted} earlier messages</p>` : null}
             ${messages.map(
-              (
-                message,
-              ) => html`<div class=${`message ${message.role}`}><span class="who">${message.role}${message.name ? ` ${message.name}` : ''}</span><${Words} said=${message.content} />
-              ${message.calls.map(({ name, input }) => html`<div class="call"><code>${name}</code> <${Words} said=${input} /></div>`)}</div>`,
+              (message) => html`<div class=${`message ${message.role}`}><span
+                class="who">${message.role}${message.name ? ` ${message.name}` : ''}</span><${Words}
+                  said=${message.content} />
+              ${message.calls.map(
+                ({ name, input }) => html`<div class="call"><code>${name}</code> <${Words} said=${input} /></div>`,
+              )}</div>`,
             )}
-            <div class="message assistant"><span class="who">version ${turn.version}${turn.status === 'aborted' ? ', cut short' : ''}</span><${Words} said=${answer} /></div>
+            <div class="message assistant"><span
+              class="who">version ${turn.version}${turn.status === 'aborted' ? ', cut short' : ''}</span><${Words}
+                said=${answer} /></div>
           `} />`
           : null
       }
@@ -91,7 +99,12 @@ export const SessionPage = ({ params }: PageProps): View => {
   return html`
     <p><a href="#/sessions">Sessions</a></p>
     <div class="row"><h1>Session <code>${shortId(id)}</code></h1><span class="grow"></span>
-      ${text ? html`<a class="button" download href=${`/v1/dashboard/sessions/${encodeURIComponent(id)}/export`}>Export</a>` : null}
+      ${
+        text
+          ? html`<a class="button" download
+        href=${`/v1/dashboard/sessions/${encodeURIComponent(id)}/export`}>Export</a>`
+          : null
+      }
       <button onClick=${() => {
         setMore([])
         setNext(undefined)
@@ -100,11 +113,31 @@ export const SessionPage = ({ params }: PageProps): View => {
     <${Await} from=${whole} of=${({ session: row, turns }: Whole) => {
       const following = next === undefined ? turns.next : next
       return html`
-        <p class="quiet">Began ${time(row.started_at)} · ${row.dialect} · recognised by ${row.label_source} · person <a href=${`#/sessions?subject=${encodeURIComponent(row.subject)}`}><code>${shortId(row.subject)}</code></a>${row.key_id ? html` · key ${row.key_id}` : null}
-          ${row.parent_session_id ? html` · subagent of <a href=${`#/sessions/${encodeURIComponent(row.parent_session_id)}`}><code>${shortId(row.parent_session_id)}</code></a>` : null}
-          ${row.children.length > 0 ? html` · subagents: ${row.children.map((child) => html` <a href=${`#/sessions/${encodeURIComponent(child)}`}><code>${shortId(child)}</code></a>`)}` : null}</p>
-        ${text ? null : html`<p class="note quiet">Texts are hidden: they need an API key with the scope read, or a session of <code>instar open</code>.</p>`}
-        <ol class="turns">${[...turns.rows, ...more].map((turn) => html`<${Turn} key=${turn.turn_id} turn=${turn} text=${text} />`)}</ol>
+        <p class="quiet">Began ${time(row.started_at)} · ${row.dialect} · recognised by ${row.label_source} · person <a
+          href=${`#/sessions?subject=${encodeURIComponent(row.subject)}`}><code>${shortId(row.subject)}</code></a>${row.key_id ? html` · key ${row.key_id}` : null}
+          ${
+            row.parent_session_id
+              ? html` · subagent of <a
+            href=${`#/sessions/${encodeURIComponent(row.parent_session_id)}`}><code>${shortId(row.parent_session_id)}</code></a>`
+              : null
+          }
+          ${
+            row.children.length > 0
+              ? html` · subagents: ${row.children.map(
+                  (child) => html` <a
+            href=${`#/sessions/${encodeURIComponent(child)}`}><code>${shortId(child)}</code></a>`,
+                )}`
+              : null
+          }</p>
+        ${
+          text
+            ? null
+            : html`<p class="note quiet">Texts are hidden: they need an API key with the scope read, or a
+          session of <code>instar open</code>.</p>`
+        }
+        <ol class="turns">${[...turns.rows, ...more].map(
+          (turn) => html`<${Turn} key=${turn.turn_id} turn=${turn} text=${text} />`,
+        )}</ol>
         ${error ? html`<${ErrorNote} error=${error} />` : null}
         ${following ? html`<p><button onClick=${() => load(following)}>Later turns</button></p>` : null}
       `

@@ -113,8 +113,16 @@ const Filtered = ({ query }: { query: URLSearchParams }): View => {
   }
   return html`
     <form class="filters" onSubmit=${submit} key=${filter}>
-      ${FIELDS.map(({ name, label, type }) => html`<label>${label}<input name=${name} type=${type} value=${query.get(name) ?? ''} /></label>`)}
-      ${CHOICES.map(({ name, label, values }) => html`<label>${label}<select name=${name}><option value="">any</option>${Object.entries(values).map(([value, text]) => html`<option value=${value} selected=${query.get(name) === value}>${text}</option>`)}</select></label>`)}
+      ${FIELDS.map(
+        ({ name, label, type }) => html`<label>${label}<input name=${name} type=${type}
+        value=${query.get(name) ?? ''} /></label>`,
+      )}
+      ${CHOICES.map(
+        ({ name, label, values }) => html`<label>${label}<select name=${name}><option
+        value="">any</option>${Object.entries(values).map(
+          ([value, text]) => html`<option value=${value} selected=${query.get(name) === value}>${text}</option>`,
+        )}</select></label>`,
+      )}
       <div class="row end"><a href="#/sessions">Clear</a><button class="primary">Filter</button>
         <button type="button" onClick=${first.reload}>Refresh</button></div>
     </form>

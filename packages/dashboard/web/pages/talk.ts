@@ -52,19 +52,25 @@ export const Talk = ({ model }: { model: string }): View => {
   const changed = now && versions.length > 0 && now.head !== versions.at(-1)
   return html`
     <div class="talk">
-      ${changed ? html`<p class="note" role="status">Version ${now.head} is new: <a href=${`#/versions/${now.head}`}>what it learned</a>. The next answer comes from it.</p>` : null}
+      ${
+        changed
+          ? html`<p class="note" role="status">Version ${now.head} is new: <a
+        href=${`#/versions/${now.head}`}>what it learned</a>. The next answer comes from it.</p>`
+          : null
+      }
       <ol class="messages" aria-live="polite" aria-label="Conversation">
         ${said.map(
-          (
-            one,
-          ) => html`<li class=${`message ${one.role}`}><span class="who">${one.role === 'user' ? 'You' : `Model${one.version === undefined ? '' : `, version ${one.version}`}`}</span><div class="text">${one.content || '…'}</div>
+          (one) => html`<li class=${`message ${one.role}`}><span
+            class="who">${one.role === 'user' ? 'You' : `Model${one.version === undefined ? '' : `, version ${one.version}`}`}</span><div class="text">${one.content || '…'}</div>
           ${one.turn ? html`<${Feedback} turn=${one.turn} />` : null}</li>`,
         )}
       </ol>
       ${error ? html`<${ErrorNote} error=${error} />` : null}
       <form class="row" onSubmit=${send}>
         <label class="hidden" for="talk-text">Message</label>
-        <input id="talk-text" class="grow" value=${text} onInput=${(event: Event) => setText((event.target as HTMLInputElement).value)} placeholder="Ask something; then say how it was" autocomplete="off" />
+        <input id="talk-text" class="grow" value=${text}
+          onInput=${(event: Event) => setText((event.target as HTMLInputElement).value)}
+            placeholder="Ask something; then say how it was" autocomplete="off" />
         <button class="primary" disabled=${busy}>${busy ? 'Answering…' : 'Send'}</button>
       </form>
       <p class="quiet">${
@@ -81,5 +87,10 @@ export const Talk = ({ model }: { model: string }): View => {
 
 export const TalkPage = (): View => {
   const { now } = useLive()
-  return html`<h1>Talk</h1><p class="quiet">Your next message, or a thumb, says how good an answer was. Sixteen scored turns make an update.</p>${now ? html`<${Talk} model=${now.policy} />` : html`<p class="note quiet" aria-busy="true">Waiting for the gateway…</p>`}`
+  return html`<h1>Talk</h1><p class="quiet">Your next message, or a thumb, says how good an answer was. Sixteen scored
+    turns make an update.</p>${
+      now
+        ? html`<${Talk} model=${now.policy} />`
+        : html`<p class="note quiet" aria-busy="true">Waiting for the gateway…</p>`
+    }`
 }

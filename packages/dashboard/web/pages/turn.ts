@@ -87,21 +87,34 @@ const TokenView = ({ id, turn }: { id: string; turn: TurnRow }): View => {
         ? html`
         <div class="row">
           <span>Log-probs under</span>
-          ${head !== null ? html`<button onClick=${() => score(head)} disabled=${busy}>the head (${head})</button>` : null}
+          ${
+            head !== null
+              ? html`<button onClick=${() => score(head)} disabled=${busy}>the head (${head})</button>`
+              : null
+          }
           <button onClick=${() => score(0)} disabled=${busy}>the base</button>
           <form class="row" onSubmit=${(event: Event) => {
             event.preventDefault()
             void score(Number(version))
-          }}><label class="row">version <input type="number" min="0" max=${lastVersion} required value=${version} onInput=${(event: Event) => setVersion((event.target as HTMLInputElement).value)} /></label><button disabled=${busy}>Show</button></form>
+          }}><label class="row">version <input type="number" min="0" max=${lastVersion} required value=${version}
+            onInput=${(event: Event) => setVersion((event.target as HTMLInputElement).value)} /></label><button
+              disabled=${busy}>Show</button></form>
           ${busy ? html`<span class="quiet" role="status">Waiting until the model is idle…</span>` : null}
         </div>
         ${error ? html`<${ErrorNote} error=${error} />` : null}
-        <p class="quiet">${scored.length > 0 ? html`Shaded by how version ${scored.at(-1)!.version} changed each token: solid line above = likelier, dotted below = less likely.` : 'Shaded by surprise: darker tokens were less likely when they were sampled.'}</p>
+        <p class="quiet">${
+          scored.length > 0
+            ? html`Shaded by how version ${scored.at(-1)!.version} changed each token:
+          solid line above = likelier, dotted below = less
+            likely.`
+            : 'Shaded by surprise: darker tokens were less likely when they were sampled.'
+        }</p>
         <${Tokens} label="Answer" tokens=${shown(data, turn, scored)} />
         ${data.omitted > 0 ? html`<p class="quiet">${data.omitted} further tokens</p>` : null}`
         : html`<p class="note quiet">The engine did not say which tokens it sampled.</p>`
     }
-    <details><summary>Prompt as it was rendered (${data.prompt_tokens} tokens)</summary><pre>${data.prompt.text}</pre></details>
+    <details><summary>Prompt as it was rendered
+      (${data.prompt_tokens} tokens)</summary><pre>${data.prompt.text}</pre></details>
     <p class="quiet">Engine: ${data.engine}</p>
   `} />`
 }
@@ -112,17 +125,39 @@ export const TurnPage = ({ params }: PageProps): View => {
   const whole = useData<Whole>(`turns/${encodeURIComponent(id)}`)
   return html`
     <${Await} from=${whole} title=${`Turn ${shortId(id)}`} of=${({ turn, group }: Whole) => html`
-      <p><a href="#/sessions">Sessions</a> › <a href=${`#/sessions/${encodeURIComponent(turn.session_id)}`}>session <code>${shortId(turn.session_id)}</code></a></p>
+      <p><a href="#/sessions">Sessions</a> › <a
+        href=${`#/sessions/${encodeURIComponent(turn.session_id)}`}>session <code>${shortId(turn.session_id)}</code></a></p>
       <h1>Turn <code>${shortId(id)}</code></h1>
       <dl class="facts">
-        <div><dt>Sampled by</dt><dd><a href=${`#/versions/${turn.version}`}>version ${turn.version}</a> at temperature ${turn.temperature}</dd></div>
+        <div><dt>Sampled by</dt><dd><a href=${`#/versions/${turn.version}`}>version ${turn.version}</a> at
+          temperature ${turn.temperature}</dd></div>
         <div><dt>Reward</dt><dd>${reward(turn.reward)}</dd></div>
         <div><dt>Baseline, advantage</dt><dd>${reward(turn.baseline)}, ${reward(turn.advantage)}</dd></div>
         ${turn.hint ? html`<div><dt>Hint</dt><dd>“${turn.hint}”</dd></div>` : null}
         <div><dt>Training</dt><dd>${fate(turn)}</dd></div>
       </dl>
-      ${turn.trained_version !== null && turn.used ? html`<p>What this turn did to the weights is in <a href=${`#/versions/${turn.trained_version}`}>version ${turn.trained_version}</a>, which was trained on it and on others.</p>` : null}
-      ${session?.may?.text ? html`<${TokenView} id=${id} turn=${turn} />` : html`<p class="note quiet">Tokens are hidden: they need an API key with the scope read, or a session of <code>instar open</code>.</p>`}
+      ${
+        turn.trained_version !== null && turn.used
+          ? html`<p>What this turn did to the weights is in <a
+        href=${`#/versions/${turn.trained_version}`}>version ${turn.trained_version}</a>, which was trained on it and on
+          others.</p>`
+          : null
+      }
+      <details><summary>What these figures mean</summary><dl class="terms">
+        <div><dt>Reward</dt><dd>The judge’s score of the answer, from −1 to +1.</dd></div>
+        <div><dt>Baseline</dt><dd>What answers to this person have scored lately; of several candidates, their
+          mean.</dd></div>
+        <div><dt>Advantage</dt><dd>How much better the answer was than that: above 0 its tokens become likelier,
+          below 0 less likely.</dd></div>
+        <div><dt>Log-prob</dt><dd>The logarithm of a token’s probability: 0 is certain, −0.7 is 50 %, −2.3 is 10 %. ∅ is
+          a token without text, such as the end of the answer.</dd></div>
+      </dl></details>
+      ${
+        session?.may?.text
+          ? html`<${TokenView} id=${id} turn=${turn} />`
+          : html`<p class="note quiet">Tokens are
+        hidden: they need an API key with the scope read, or a session of <code>instar open</code>.</p>`
+      }
       ${
         group.length > 1
           ? html`<h2>Candidates of the same request</h2><${Table} caption="Candidates" rows=${group} columns=${[

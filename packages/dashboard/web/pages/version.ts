@@ -50,10 +50,20 @@ export const VersionPage = ({ params, query }: PageProps): View => {
       const gate = row.gate_figures ?? {}
       const names = [...new Set([...Object.keys(gate), ...Object.keys(limits ?? {})])].toSorted()
       return html`
-        <div class="row"><h1>Version ${row.version}</h1><span class=${`tag ${row.status}`}>${row.status.replace('_', ' ')}</span><span class="grow"></span>
+        <div class="row"><h1>Version ${row.version}</h1><span
+          class=${`tag ${row.status}`}>${row.status.replace('_', ' ')}</span><span class="grow"></span>
           <a class="button" href=${`#/compare?a=${row.version}&b=${other < 0 ? 0 : other}`}>Compare answers</a>
-          ${session?.may?.actions && head !== null && head !== row.version ? html`<button onClick=${() => setAction(rollback(row, head))}>Serve this version</button>` : null}</div>
-        <p>${status(row.status)}. ${row.parent === null ? 'The base model.' : html`Grew from <a href=${`#/versions/${row.parent}`}>version ${row.parent}</a> by an ${row.why}, published ${time(row.published_at)}.`}
+          ${
+            session?.may?.actions && head !== null && head !== row.version
+              ? html`<button onClick=${() => setAction(rollback(row, head))}>Serve this version</button>`
+              : null
+          }</div>
+        <p>${status(row.status)}. ${
+          row.parent === null
+            ? 'The base model.'
+            : html`Grew from <a href=${`#/versions/${row.parent}`}>version ${row.parent}</a> by an ${row.why},
+            published ${time(row.published_at)}.`
+        }
           ${row.head_from ? html` Served from ${time(row.head_from)} ${row.head_to ? html`to ${time(row.head_to)}` : 'until now'}.` : null} Reward <${Interval} row=${row} />.</p>
         <h2>Figures${beside ? ` beside version ${beside.version}` : ''}</h2>
         <${Table} caption="Figures" rows=${FIGURES} columns=${[
@@ -71,7 +81,8 @@ export const VersionPage = ({ params, query }: PageProps): View => {
         ]} />
         ${
           names.length > 0
-            ? html`<details><summary>All figures and limits of the gate</summary><${Table} caption="Gate" rows=${names} columns=${[
+            ? html`<details><summary>All figures and limits of the gate</summary><${Table} caption="Gate" rows=${names}
+              columns=${[
                 { name: 'Name', of: (name: string) => html`<code>${name}</code>` },
                 { name: 'Measured', numeric: true, of: (name: string) => number(gate[name], 4) },
                 { name: 'Limit', numeric: true, of: (name: string) => number(limits?.[name], 4) },
@@ -80,26 +91,28 @@ export const VersionPage = ({ params, query }: PageProps): View => {
         }
         ${
           row.update_figures
-            ? html`<details><summary>All figures of the update</summary><${Table} caption="Update" rows=${Object.entries(row.update_figures)} columns=${[
+            ? html`<details><summary>All figures of the update</summary><${Table} caption="Update"
+              rows=${Object.entries(row.update_figures)} columns=${[
                 { name: 'Name', of: ([name]: [string, number]) => html`<code>${name}</code>` },
                 { name: 'Value', numeric: true, of: ([, value]: [string, number]) => number(value, 4) },
               ]} /></details>`
             : null
         }
         <h2>What it was trained on</h2>
-        <${Table} caption="Turns of the batch" empty="Nothing: it is the base model, or a branch’s start." rows=${turns} columns=${[
-          {
-            name: 'Turn',
-            of: (turn: BatchTurnRow) =>
-              html`<a href=${`#/turns/${encodeURIComponent(turn.turn_id)}`}><code>${shortId(turn.turn_id)}</code></a>`,
-          },
-          { name: 'Sampled by', numeric: true, of: (turn: BatchTurnRow) => turn.version ?? '–' },
-          { name: 'Reward', numeric: true, of: (turn: BatchTurnRow) => reward(turn.reward) },
-          { name: 'Baseline', numeric: true, of: (turn: BatchTurnRow) => reward(turn.baseline) },
-          { name: 'Advantage', numeric: true, of: (turn: BatchTurnRow) => reward(turn.advantage) },
-          { name: 'Hint', of: (turn: BatchTurnRow) => turn.hint ?? '' },
-          { name: 'Used', of: (turn: BatchTurnRow) => (turn.used ? 'yes' : untrained(turn.reason)) },
-        ]} />
+        <${Table} caption="Turns of the batch" empty="Nothing: it is the base model, or a branch’s start." rows=${turns}
+          columns=${[
+            {
+              name: 'Turn',
+              of: (turn: BatchTurnRow) =>
+                html`<a href=${`#/turns/${encodeURIComponent(turn.turn_id)}`}><code>${shortId(turn.turn_id)}</code></a>`,
+            },
+            { name: 'Sampled by', numeric: true, of: (turn: BatchTurnRow) => turn.version ?? '–' },
+            { name: 'Reward', numeric: true, of: (turn: BatchTurnRow) => reward(turn.reward) },
+            { name: 'Baseline', numeric: true, of: (turn: BatchTurnRow) => reward(turn.baseline) },
+            { name: 'Advantage', numeric: true, of: (turn: BatchTurnRow) => reward(turn.advantage) },
+            { name: 'Hint', of: (turn: BatchTurnRow) => turn.hint ?? '' },
+            { name: 'Used', of: (turn: BatchTurnRow) => (turn.used ? 'yes' : untrained(turn.reason)) },
+          ]} />
       `
     }} />
     ${

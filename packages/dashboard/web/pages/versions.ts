@@ -16,7 +16,9 @@ import { recentEvents } from './now.ts'
 
 export const rollback = (row: { version: number }, head: number): Action => ({
   title: `Serve version ${row.version}?`,
-  what: html`<p>New requests get version ${row.version} instead of ${head} as soon as its adapter is loaded; answers that are being written go on. Learning is frozen, so that nothing is learned on top until you resume it. Version ${head} stays and can be served again.</p>`,
+  what: html`<p>New requests get version ${row.version} instead of ${head} as soon as its adapter is loaded; answers
+    that are being written go on. Learning is frozen, so that nothing is learned on top until you resume it.
+      Version ${head} stays and can be served again.</p>`,
   verb: `Serve version ${row.version}`,
   command: 'rollback',
   body: { version: row.version },
@@ -51,13 +53,14 @@ const Past = ({ all }: { all: Lineage }): View =>
   useMemo(
     () => html`
       <h2>Rejected updates</h2>
-      <${Table} caption="Rejected updates" empty="The gate has rejected none." rows=${all.updates.filter((row) => row.status === 'rejected' || row.status === 'failed')} columns=${[
-        { name: 'Update', of: (row: UpdateRow) => row.number },
-        { name: 'When', of: (row: UpdateRow) => time(row.decided_at ?? row.finished_at) },
-        { name: 'On version', numeric: true, of: (row: UpdateRow) => row.parent_version },
-        { name: 'Why', of: (row: UpdateRow) => row.reason ?? '' },
-        { name: 'Turns', numeric: true, of: (row: UpdateRow) => row.items },
-      ]} />
+      <${Table} caption="Rejected updates" empty="The gate has rejected none."
+        rows=${all.updates.filter((row) => row.status === 'rejected' || row.status === 'failed')} columns=${[
+          { name: 'Update', of: (row: UpdateRow) => row.number },
+          { name: 'When', of: (row: UpdateRow) => time(row.decided_at ?? row.finished_at) },
+          { name: 'On version', numeric: true, of: (row: UpdateRow) => row.parent_version },
+          { name: 'Why', of: (row: UpdateRow) => row.reason ?? '' },
+          { name: 'Turns', numeric: true, of: (row: UpdateRow) => row.items },
+        ]} />
       <h2>History</h2>
       <ol class="plain">${recentEvents(all)
         .slice(0, 50)
@@ -85,9 +88,19 @@ export const VersionsPage = (): View => {
     setMarked((all) => (all.includes(version) ? all.filter((one) => one !== version) : [...all.slice(-1), version]))
   return html`
     <div class="row"><h1>Versions</h1><span class="grow"></span>
-      ${may && frozen !== null ? html`<button onClick=${() => setAction(freezing(frozen))}>${frozen ? 'Resume learning' : 'Freeze learning'}</button>` : null}
+      ${
+        may && frozen !== null
+          ? html`<button
+        onClick=${() => setAction(freezing(frozen))}>${frozen ? 'Resume learning' : 'Freeze learning'}</button>`
+          : null
+      }
     </div>
-    ${may ? null : html`<p class="quiet">Actions need the scope admin: <code>npx instar open</code> on the gateway’s machine opens a session that has it.</p>`}
+    ${
+      may
+        ? null
+        : html`<p class="quiet">Actions need the scope admin: <code>npx instar open</code> on the gateway’s
+      machine opens a session that has it.</p>`
+    }
     <${Await} from=${lineage} of=${(all: Lineage) => html`
       <${Chart} all=${all} />
       <div class="row">
@@ -103,7 +116,9 @@ export const VersionsPage = (): View => {
         {
           name: 'Version',
           of: (row: VersionRow) =>
-            html`<label class="check"><input type="checkbox" aria-label=${`Mark version ${row.version}`} checked=${marked.includes(row.version)} onChange=${() => mark(row.version)} /> <a href=${`#/versions/${row.version}`}>${row.version}</a></label>`,
+            html`<label class="check"><input type="checkbox" aria-label=${`Mark version ${row.version}`}
+              checked=${marked.includes(row.version)} onChange=${() => mark(row.version)} /> <a
+                href=${`#/versions/${row.version}`}>${row.version}</a></label>`,
         },
         { name: 'From', numeric: true, of: (row: VersionRow) => row.parent ?? '–' },
         {
@@ -173,7 +188,8 @@ export const VersionsPage = (): View => {
       ${
         all.branches.length > 0
           ? html`<h2>Branches</h2>
-            <p class="quiet">Trained from the same history with other settings (<code>instar replay --branch</code>).</p>
+            <p class="quiet">Trained from the same history with other settings (<code>instar
+              replay --branch</code>).</p>
             <${Branches} rows=${all.branches} head=${head ?? 0} act=${may ? setAction : null} />`
           : null
       }

@@ -67,7 +67,8 @@ export const Chart = ({ title, about, series, marks = [], xText, yText, xName }:
     (a, b) => a - b,
   )
   if (xs.length === 0)
-    return html`<figure class="chart"><figcaption><strong>${title}</strong> <span class="quiet">${about}</span></figcaption><p class="note quiet">No values yet.</p></figure>`
+    return html`<figure class="chart"><figcaption><strong>${title}</strong> <span
+      class="quiet">${about}</span></figcaption><p class="note quiet">No values yet.</p></figure>`
   const [x0, x1] = xs.length === 1 ? [xs[0]! - 1, xs[0]! + 1] : [xs[0]!, xs.at(-1)!]
   const [y0, y1] = extent(
     series.flatMap(({ points }) =>
@@ -124,17 +125,34 @@ export const Chart = ({ title, about, series, marks = [], xText, yText, xName }:
         ${
           series.length > 1 || kinds.length > 0
             ? html`<span class="legend">
-                ${series.length > 1 ? series.map(({ name }, i) => html`<span><svg width="14" height="10" aria-hidden="true">${shape(i, 7, 5)}</svg>${name}</span>`) : null}
-                ${kinds.map((kind) => html`<span><svg width="14" height="10" aria-hidden="true"><g class=${`mark ${kind}`}><line x1="7" x2="7" y1="0" y2="10" /></g></svg>${MARKS[kind]}</span>`)}
+                ${
+                  series.length > 1
+                    ? series.map(
+                        ({ name }, i) => html`<span><svg width="14" height="10"
+                  aria-hidden="true">${shape(i, 7, 5)}</svg>${name}</span>`,
+                      )
+                    : null
+                }
+                ${kinds.map(
+                  (kind) => html`<span><svg width="14" height="10" aria-hidden="true"><g
+                  class=${`mark ${kind}`}><line x1="7" x2="7" y1="0" y2="10" /></g></svg>${MARKS[kind]}</span>`,
+                )}
               </span>`
             : null
         }
       </figcaption>
-      <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} tabindex="0" role="img" aria-label=${`${title}. ${about} Arrow keys read its values.`}
+      <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} tabindex="0" role="img"
+        aria-label=${`${title}. ${about} Arrow keys read its values.`}
         onKeyDown=${move} onPointerMove=${point} onPointerLeave=${() => setAt(null)} onBlur=${() => setAt(null)}>
-        ${lines.map((y) => html`<g><line class="grid" x1=${LEFT} x2=${WIDTH - RIGHT} y1=${py(y)} y2=${py(y)} /><text class="tick" x=${LEFT - 6} y=${py(y) + 4} text-anchor="end">${tickText(y, lines)}</text></g>`)}
+        ${lines.map(
+          (y) => html`<g><line class="grid" x1=${LEFT} x2=${WIDTH - RIGHT} y1=${py(y)} y2=${py(y)} /><text
+          class="tick" x=${LEFT - 6} y=${py(y) + 4} text-anchor="end">${tickText(y, lines)}</text></g>`,
+        )}
         ${[xs[0]!, xs[Math.floor(xs.length / 2)]!, xs.at(-1)!].filter((x, i, all) => all.indexOf(x) === i).map((x, i, all) => html`<text class="tick" x=${px(x)} y=${HEIGHT - 8} text-anchor=${all.length === 1 || (i === 1 && all.length === 3) ? 'middle' : i === 0 ? 'start' : 'end'}>${xText(x)}</text>`)}
-        ${shown.map(({ x, label, kind }) => html`<g class=${`mark ${kind}`}><line x1=${px(x)} x2=${px(x)} y1=${TOP} y2=${HEIGHT - BOTTOM} /><title>${label}</title></g>`)}
+        ${shown.map(
+          ({ x, label, kind }) => html`<g class=${`mark ${kind}`}><line x1=${px(x)} x2=${px(x)} y1=${TOP}
+          y2=${HEIGHT - BOTTOM} /><title>${label}</title></g>`,
+        )}
         ${series.map(
           ({ points }, i) => html`<g>
           ${points.filter(({ low, high }) => typeof low === 'number' && typeof high === 'number').map(({ x, low, high }) => html`<line class=${`interval s${i}`} x1=${px(x)} x2=${px(x)} y1=${py(low as number)} y2=${py(high as number)} />`)}
@@ -142,7 +160,12 @@ export const Chart = ({ title, about, series, marks = [], xText, yText, xName }:
           ${dots ? points.filter(({ y }) => y !== null).map(({ x, y }) => shape(i, px(x), py(y as number))) : null}
         </g>`,
         )}
-        ${selected === null ? null : html`<line class="cursor" x1=${px(selected)} x2=${px(selected)} y1=${TOP} y2=${HEIGHT - BOTTOM} />`}
+        ${
+          selected === null
+            ? null
+            : html`<line class="cursor" x1=${px(selected)} x2=${px(selected)} y1=${TOP}
+          y2=${HEIGHT - BOTTOM} />`
+        }
       </svg>
       <p class="said" aria-live="polite">${said}</p>
       <details onToggle=${(event: Event) => setListed((event.currentTarget as HTMLDetailsElement).open)}>

@@ -21,11 +21,15 @@ export const Feedback = ({ turn }: { turn: string }): View => {
   }
   return html`
     <div class="feedback row">
-      <button class="small" aria-pressed=${given === true} title="Good answer" aria-label="Good answer" onClick=${() => give(true)}>👍</button>
-      <button class="small" aria-pressed=${given === false} title="Bad answer" aria-label="Bad answer" onClick=${() => give(false)}>👎</button>
+      <button class="small" aria-pressed=${given === true} title="Good answer" aria-label="Good answer"
+        onClick=${() => give(true)}>👍</button>
+      <button class="small" aria-pressed=${given === false} title="Bad answer" aria-label="Bad answer"
+        onClick=${() => give(false)}>👎</button>
       ${
         open
-          ? html`<label class="row grow">Comment <input class="grow" value=${comment} maxlength="500" onInput=${(event: Event) => setComment((event.target as HTMLInputElement).value)} placeholder="What would be better? A thumb sends it" /></label>`
+          ? html`<label class="row grow">Comment <input class="grow" value=${comment} maxlength="500"
+            onInput=${(event: Event) => setComment((event.target as HTMLInputElement).value)}
+              placeholder="What would be better? A thumb sends it" /></label>`
           : html`<button class="link" onClick=${() => setOpen(true)}>Comment</button>`
       }
       ${given === null ? null : html`<span class="quiet" role="status">Recorded</span>`}

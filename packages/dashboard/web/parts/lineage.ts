@@ -1,4 +1,6 @@
-/** The versions of the line as a timeline: branches one below the other, the head, rejected updates, moves of the head. */
+/**
+ * The versions of the line as a timeline: branches one below the other, the head, rejected updates, moves of the head.
+ */
 import { html, type View } from '../html.ts'
 import type { MoveRow, UpdateRow, VersionRow } from '../rows.ts'
 
@@ -62,13 +64,16 @@ export const LineageChart = ({
   )
   return html`
     <figure class="chart lineage">
-      <figcaption><strong>Lineage</strong> <span class="quiet">Each circle is a version; a lower lane was left behind by a rollback. ✕: updates that the gate rejected. Dashed: a move of the head.${versions.length > MOST ? ` The newest ${MOST}.` : ''}</span></figcaption>
+      <figcaption><strong>Lineage</strong> <span class="quiet">Each circle is a version; a lower lane was left behind by
+        a rollback. ✕: updates that the gate rejected. Dashed: a move of the
+          head.${versions.length > MOST ? ` The newest ${MOST}.` : ''}</span></figcaption>
       <div class="scroll" tabindex="0" role="region" aria-label="Lineage of the versions; the table below has the same">
         <svg width=${width} height=${height} aria-hidden="true">
           ${nodes.map(({ row, x, lane }) => {
             const parent = row.parent === null ? undefined : at.get(row.parent)
             return parent
-              ? html`<path class=${lane === 0 ? 'edge' : 'edge left'} d=${`M${px(parent.x)} ${py(parent.lane)}C${px(parent.x) + 20} ${py(parent.lane)} ${px(x) - 20} ${py(lane)} ${px(x)} ${py(lane)}`} />`
+              ? html`<path class=${lane === 0 ? 'edge' : 'edge left'}
+                d=${`M${px(parent.x)} ${py(parent.lane)}C${px(parent.x) + 20} ${py(parent.lane)} ${px(x) - 20} ${py(lane)} ${px(x)} ${py(lane)}`} />`
               : null
           })}
           ${rollbacks.map(({ from_version, to_version, who, why }) => {
@@ -77,10 +82,13 @@ export const LineageChart = ({
           })}
           ${nodes.map(
             ({ row, x, lane }) => html`
-            <a href=${`#/versions/${row.version}`} tabindex="-1"><circle class=${`node ${row.status}`} cx=${px(x)} cy=${py(lane)} r="11" /><text class="node-label" x=${px(x)} y=${py(lane) + 4} text-anchor="middle">${row.version}</text><title>Version ${row.version}: ${row.status}</title></a>
+            <a href=${`#/versions/${row.version}`} tabindex="-1"><circle class=${`node ${row.status}`} cx=${px(x)}
+              cy=${py(lane)} r="11" /><text class="node-label" x=${px(x)} y=${py(lane) + 4}
+                text-anchor="middle">${row.version}</text><title>Version ${row.version}: ${row.status}</title></a>
             ${
               rejected.has(row.version)
-                ? html`<text class="rejected" x=${px(x)} y=${py(lane) + 28} text-anchor="middle">✕${rejected.get(row.version)!.length > 1 ? rejected.get(row.version)!.length : ''}<title>${rejected
+                ? html`<text class="rejected" x=${px(x)} y=${py(lane) + 28}
+                  text-anchor="middle">✕${rejected.get(row.version)!.length > 1 ? rejected.get(row.version)!.length : ''}<title>${rejected
                     .get(row.version)!
                     .map(({ number, reason }) => `update ${number}: ${reason}`)
                     .join('\n')}</title></text>`

@@ -1,4 +1,7 @@
-/** A table. Rows that lead elsewhere have a link in their first cell. A long one shows its first rows until more are asked for. */
+/**
+ * A table. Rows that lead elsewhere have a link in their first cell. A long one shows its first rows until more are
+ * asked for.
+ */
 import { useState } from 'preact/hooks'
 import { html, type Children, type View } from '../html.ts'
 
@@ -36,7 +39,10 @@ export function Table<Row>({
         </caption>
         <thead>
           <tr>
-            ${columns.map(({ name, numeric, title }) => html`<th scope="col" class=${numeric ? 'numeric' : ''} title=${title}>${name}</th>`)}
+            ${columns.map(
+              ({ name, numeric, title }) => html`<th scope="col" class=${numeric ? 'numeric' : ''}
+              title=${title}>${name}</th>`,
+            )}
           </tr>
         </thead>
         <tbody>
@@ -62,7 +68,8 @@ export function Table<Row>({
     ${
       rows.length > most
         ? html`<p>
-            <button onClick=${() => setMost((last) => last + ROWS)}>${Math.min(ROWS, rows.length - most)} more of ${rows.length}</button>
+            <button onClick=${() => setMost((last) => last + ROWS)}>${Math.min(ROWS, rows.length - most)} more
+              of ${rows.length}</button>
           </p>`
         : null
     }

@@ -57,7 +57,8 @@ export const TextHits = ({ text }: { text: string }): View => {
       }
     }
     return html`
-      <p role="status">${count(hits.length)} of the newest ${count(searched)} turns have “${text}”${next ? '.' : ': all that the gateway keeps in its index.'}
+      <p role="status">${count(hits.length)} of the newest ${count(searched)} turns have
+        “${text}”${next ? '.' : ': all that the gateway keeps in its index.'}
         ${' '}<a href="#/sessions">All sessions</a></p>
       <ol class="plain hits">${hits.map((hit) => html`<${Hit} key=${hit.turn_id} hit=${hit} />`)}</ol>
       ${error ? html`<${ErrorNote} error=${error} />` : null}

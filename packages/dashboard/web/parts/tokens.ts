@@ -33,13 +33,22 @@ export const Tokens = ({ tokens, label }: { tokens: readonly ShownToken[]; label
   if (!token) return html`<p class="note quiet">No tokens.</p>`
   return html`
     <div class="token-view">
-      <div class="tokens" role="group" tabindex="0" aria-label=${`${label}. Arrow keys move from token to token.`} onKeyDown=${move}>
-        ${tokens.map((one, i) => html`<span class=${`token ${shadeClass(one.shade)} ${i === at ? 'at' : ''}`} onClick=${() => setAt(i)}>${visible(one.text)}</span>`)}
+      <div class="tokens" role="group" tabindex="0" aria-label=${`${label}. Arrow keys move from token to token.`}
+        onKeyDown=${move}>
+        ${tokens.map(
+          (one, i) => html`<span class=${`token ${shadeClass(one.shade)} ${i === at ? 'at' : ''}`}
+          onClick=${() => setAt(i)}>${visible(one.text)}</span>`,
+        )}
       </div>
       <div class="token-facts" aria-live="polite">
         <p><strong>Token ${at + 1} of ${tokens.length}</strong> <code>${JSON.stringify(token.text)}</code></p>
         <dl>${token.figures.map(([name, value]) => html`<div><dt>${name}</dt><dd>${number(value, 3, true)}</dd></div>`)}</dl>
-        ${token.top && token.top.length > 0 ? html`<p class="quiet">Most likely here</p><ul class="plain">${token.top.map(({ text, logprob }) => html`<li><code>${JSON.stringify(text)}</code> ${number(100 * Math.exp(logprob), 1)} %</li>`)}</ul>` : null}
+        ${
+          token.top && token.top.length > 0
+            ? html`<p class="quiet">Most likely here</p><ul
+          class="plain">${token.top.map(({ text, logprob }) => html`<li><code>${JSON.stringify(text)}</code> ${number(100 * Math.exp(logprob), 1)} %</li>`)}</ul>`
+            : null
+        }
       </div>
     </div>
   `
