@@ -1,7 +1,15 @@
-/** The settings of learning of this process: the sections `training`, `gate` and `judge` (docs/settings.md). */
+/** The settings of learning of this process, by sections (docs/settings.md). */
 import { isRemote } from '@instar/gateway/open-remote'
 import { holdsWeights, parameterCount } from '@instar/policy'
-import { readSettingsFile, resolveSection, type Section, type SettingsFile, type SettingValue } from '@instar/process'
+import {
+  pricesSection,
+  readSettingsFile,
+  resolveSection,
+  type Prices,
+  type Section,
+  type SettingsFile,
+  type SettingValue,
+} from '@instar/process'
 import { gateSection, type publisherConfig } from '@instar/publisher'
 import { judgeSection, type scorerConfig } from '@instar/scorer'
 import { trainingSection, type trainerConfig } from '@instar/trainer'
@@ -9,7 +17,7 @@ import { statSync } from 'node:fs'
 import type { z } from 'zod'
 import type { Config } from './config.ts'
 
-export const SECTIONS: readonly Section[] = [trainingSection, gateSection, judgeSection]
+export const SECTIONS: readonly Section[] = [trainingSection, gateSection, judgeSection, pricesSection]
 
 export type LearningSettings = {
   trainer: z.output<typeof trainerConfig>
@@ -34,15 +42,24 @@ export const learningSettings = (
   const training = resolveSection(trainingSection, layers, SECTIONS)
   const gate = resolveSection(gateSection, layers, SECTIONS)
   const judge = resolveSection(judgeSection, layers, SECTIONS)
+  const prices = resolveSection(pricesSection, layers, SECTIONS)
   return {
     trainer: training.config,
     publisher: gate.config,
     scorer: judge.config,
-    values: [...training.values, ...gate.values, ...judge.values],
+    values: [...training.values, ...gate.values, ...judge.values, ...prices.values],
     file,
     parameters,
   }
 }
+
+/** The prices of the settings file. Reads no model, and no other section. */
+export const readPrices = ({ learning }: Pick<Config, 'learning'>): Prices =>
+  resolveSection(pricesSection, {
+    file: readSettingsFile(learning.source),
+    parameters: null,
+    environment: learning.environment,
+  }).config
 
 const parametersOf = (config: Pick<Config, 'model' | 'engine'>): number | null => {
   if (!statSync(config.model, { throwIfNoEntry: false })) return null

@@ -17,6 +17,15 @@ import type { Append } from '@instar/log/port'
 /** 2026-01-01T00:00:00Z */
 export const T0 = 1_767_225_600_000
 
+/** Tokens of the passes of each update. */
+const UPDATE_TOKENS = {
+  forwardPromptTokens: 400,
+  forwardResponseTokens: 40,
+  teacherTokens: 50,
+  backwardPromptTokens: 200,
+  backwardResponseTokens: 20,
+}
+
 export const sha = (name: string): string => contentSha(Buffer.from(name))
 const hex = (name: string): string => sha(name).slice(0, 32)
 
@@ -155,7 +164,7 @@ export const computed = (batch: BatchSealed, rest: Partial<UpdateComputed> = {})
     stateBytes: 2000,
     blobsAt: batch.at,
     fingerprint: { engine: 'wasm', build: '1', isa: 'avx2', threads: 1, base: sha('base') },
-    figures: { loss: 0.5, policyLoss: 0.25, klLoss: 0.125, gradNorm: 1 },
+    figures: { loss: 0.5, policyLoss: 0.25, klLoss: 0.125, gradNorm: 1, ...UPDATE_TOKENS },
     startedAt: batch.at + 1,
     at: batch.at + 400,
     ...rest,

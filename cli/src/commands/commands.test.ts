@@ -11,6 +11,16 @@ import { folder, instar } from '../../../test/kit/cli.ts'
 const AT = Date.UTC(2026, 0, 1)
 const SHA = (digit: number): string => String(digit).repeat(64)
 
+const FIGURES = {
+  loss: 0.125,
+  tokens: 100,
+  forwardPromptTokens: 3_000_000,
+  forwardResponseTokens: 600_000,
+  teacherTokens: 400_000,
+  backwardPromptTokens: 1_500_000,
+  backwardResponseTokens: 500_000,
+}
+
 /** Appends the base, two accepted versions and a rollback to version 1. */
 const appendHistory = async (log: EmbeddedLog): Promise<void> => {
   const tips = { updates: '', weights: '' }
@@ -73,7 +83,7 @@ const appendHistory = async (log: EmbeddedLog): Promise<void> => {
       stateBytes: 8,
       blobsAt: AT,
       fingerprint: { engine: 'onnx', build: 'b', isa: 'i', threads: 1, base: SHA(9) },
-      figures: { loss: 0.125 },
+      figures: FIGURES,
       startedAt: AT,
       at: AT + number,
     })
@@ -218,6 +228,8 @@ describe('versions and show, from the log', () => {
         mean_reward: null,
         figures: {},
         limits: {},
+        tokens: null,
+        cost: null,
       },
     ])
     match(err, /no log in/)
@@ -256,6 +268,29 @@ describe('versions and show, from the log', () => {
     match(out, /learning is frozen/)
   })
 
+  test('versions: the tokens of an update, and what it costs by the prices of the settings', async () => {
+    const env = await withHistory()
+    const costs = async (prices: Record<string, unknown>): Promise<unknown[]> => {
+      const priced = { ...env, INSTAR_SETTINGS: JSON.stringify({ prices }) }
+      const { json } = await instar(['versions', '--json'], priced)
+      return (json as { cost: unknown }[]).map(({ cost }) => cost)
+    }
+    const table = { currency: 'EUR', forward: 0.1, forwardBackward: 0.4 }
+    deepEqual(await costs(table), [null, { currency: 'EUR', amount: 1.2 }, { currency: 'EUR', amount: 1.2 }])
+    deepEqual(await costs({ forward: 0.1, forwardBackward: 0.4 }), [null, null, null])
+    const { json } = await instar(['versions', '--json'], env)
+    deepEqual((json as { tokens: unknown }[])[1]?.tokens, {
+      forward_prompt: 3_000_000,
+      forward_response: 600_000,
+      teacher: 400_000,
+      backward_prompt: 1_500_000,
+      backward_response: 500_000,
+    })
+    const { out } = await instar(['versions'], { ...env, INSTAR_SETTINGS: JSON.stringify({ prices: table }) })
+    match(out, /KL parent +cost +sha256/)
+    match(out, /0\.0100 +1\.2 EUR +222222222222$/m)
+  })
+
   test('show: turns, figures, served intervals', async () => {
     const env = await withHistory()
     const { json } = await instar(['show', '1', '--json'], env)
@@ -275,7 +310,7 @@ describe('versions and show, from the log', () => {
     ])
     deepEqual(shown.dropped, [{ turn_id: 's.9', reason: 'stale' }])
     deepEqual(shown.gate, { kl_parent: 0.01 })
-    deepEqual((shown.update as { figures: unknown }).figures, { loss: 0.125 })
+    deepEqual((shown.update as { figures: unknown }).figures, FIGURES)
     deepEqual(shown.served, [
       { from: '2026-01-01T00:01:00.000Z', to: '2026-01-01T00:02:00.000Z' },
       { from: '2026-01-01T00:03:00.000Z', to: null },

@@ -62,8 +62,8 @@ const isSame = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.s
 export default command('settings', {
   usage: '',
   help: `
-Prints every setting of learning (training, gate, judge) with its value in force and where that comes from: the default, the
-default for models of this size, the settings file (instar.json in the working folder, or the path or JSON in
+Prints every setting of learning (training, gate, judge) and of prices with its value in force and where that comes from: the
+default, the default for models of this size, the settings file (instar.json in the working folder, or the path or JSON in
 INSTAR_SETTINGS), or a variable of the environment. Secrets are not printed. The settings: docs/settings.md.
 
 Where the line on the log was last started with another value, that is shown too (on the log): the value of the pipeline

@@ -3,8 +3,10 @@ import { probeShortage } from '@instar/publisher/battery'
 import { hasLog } from '../log-access.ts'
 import { rejectionAlarm, rejectionReason } from '../rejections.ts'
 import { readLearning } from '../learning-now.ts'
+import { readPrices } from '../learning-settings.ts'
 import { minuteText, table } from '../table.ts'
 import type { WeightLine } from '@instar/events'
+import { updateCost, type Cost } from '@instar/process'
 import { batchFinder, isoTime, readVersionHistory, statusesOf, versionsOf } from '../versions.ts'
 
 /** Empty where the line has enough probes, and before its first record. */
@@ -12,6 +14,20 @@ const probeLine = (started: WeightLine['started']): string => {
   const shortage = probeShortage(started)
   return shortage === '' ? '' : `WARNING: ${shortage}\n`
 }
+
+/** By the names of the columns of `version_metrics`; null for the base, and where they were not recorded. */
+const tokensOf = (figures: Readonly<Record<string, number>>): Record<string, number> | null =>
+  figures.forwardPromptTokens === undefined
+    ? null
+    : {
+        forward_prompt: figures.forwardPromptTokens,
+        forward_response: figures.forwardResponseTokens ?? 0,
+        teacher: figures.teacherTokens ?? 0,
+        backward_prompt: figures.backwardPromptTokens ?? 0,
+        backward_response: figures.backwardResponseTokens ?? 0,
+      }
+
+const costText = ({ currency, amount }: Cost): string => `${Number(amount.toPrecision(3))} ${currency}`
 
 export default command('versions', {
   usage: '[--rejected]',
@@ -22,7 +38,9 @@ nothing, how many updates the gate rejected, a warning after three in a row, and
 
   --rejected  lists the rejected updates instead, with the reason of each
 
---json: an array of {version, parent, sha256, status, why, published_at, trained_turns, mean_reward, figures, limits}; with
+--json: an array of {version, parent, sha256, status, why, published_at, trained_turns, mean_reward, figures, limits,
+tokens: those of the passes of its update {forward_prompt, forward_response, teacher, backward_prompt, backward_response}
+or null, cost: {currency, amount}, an estimate from the setting prices, or null without prices}; with
 --rejected of {update, parent, reason, rejected_at, figures, limits}. limits: the gate's settings for that verdict`,
   options: { rejected: { type: 'boolean' } },
   overrides: ['data'],
@@ -52,9 +70,12 @@ nothing, how many updates the gate rejected, a warning after three in a row, and
     if (!hasLog(config))
       err(`no log in ${config.data} yet (\`npx instar up\` creates it): the policy is its base model\n`)
     const learning = await readLearning(config, history, Date.now())
+    const prices = readPrices(config)
     const [statusOf, batchOf] = [statusesOf(history.weights), batchFinder(history)]
     const rows = versionsOf(history.weights).map((version) => {
-      const sealed = batchOf(version)?.sealed
+      const batch = batchOf(version)
+      const sealed = batch?.sealed
+      const figures = batch?.update?.event.figures ?? {}
       const rewards = sealed?.items.map(({ reward }) => reward) ?? []
       return {
         version: version.version,
@@ -68,6 +89,8 @@ nothing, how many updates the gate rejected, a warning after three in a row, and
         mean_reward: rewards.length > 0 ? rewards.reduce((sum, reward) => sum + reward, 0) / rewards.length : null,
         figures: version.published?.figures ?? {},
         limits: version.published?.limits ?? {},
+        tokens: tokensOf(figures),
+        cost: updateCost(figures, prices),
       }
     })
     print(
@@ -83,6 +106,9 @@ nothing, how many updates the gate rejected, a warning after three in a row, and
             { name: 'turns', of: (row) => row.trained_turns },
             { name: 'reward', of: (row) => row.mean_reward },
             { name: 'KL parent', of: (row) => row.figures.kl_parent },
+            ...(rows.some(({ cost }) => cost !== null)
+              ? [{ name: 'cost', of: ({ cost }: (typeof rows)[number]) => cost && costText(cost) }]
+              : []),
             { name: 'sha256', of: (row) => row.sha256?.slice(0, 12) },
           ],
           rows,

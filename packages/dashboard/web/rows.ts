@@ -28,6 +28,11 @@ export type VersionRow = {
   repetition: number | null
   loss: number | null
   grad_norm: number | null
+  forward_prompt_tokens: number | null
+  forward_response_tokens: number | null
+  teacher_tokens: number | null
+  backward_prompt_tokens: number | null
+  backward_response_tokens: number | null
   completion_tokens: number | null
   latency_p50_ms: number | null
   latency_p99_ms: number | null

@@ -248,7 +248,20 @@ export type StepSettings = {
   klBaseMax?: number
 }
 
-export type StepFigures = {
+/** Tokens of the rows of an update's passes, each row as often as it was computed. */
+export type TokenFigures = {
+  /** Of forward passes alone, of the policy and of the base. */
+  forwardPromptTokens: number
+  forwardResponseTokens: number
+  /** Of forward passes of the base with the hint in the prompt: prompt and answer. */
+  teacherTokens: number
+  /** Of passes with gradients. */
+  backwardPromptTokens: number
+  backwardResponseTokens: number
+}
+
+/** The token figures are absent in records of earlier builds. */
+export type StepFigures = Partial<TokenFigures> & {
   loss: number
   policyLoss: number
   opdLoss: number

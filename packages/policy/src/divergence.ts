@@ -43,7 +43,7 @@ export async function divergenceMeter(
   parentSlot: number | null,
   microBatchTokens: number,
   known: readonly KnownReferences[] = [],
-  passed: (sequences: number) => void = () => undefined,
+  passed: (sequences: readonly Sequence[]) => void = () => undefined,
 ): Promise<(slot: number) => Promise<Divergences>> {
   const V = runtime.config.vocabulary
   const sample = measuredPart(items, V).map((sequence, index) => ({ sequence, index }))
@@ -53,7 +53,7 @@ export async function divergenceMeter(
       runtime,
       group.map(({ sequence }) => ({ ...sequence, slot })),
     )
-    passed(group.length)
+    passed(group.map(({ sequence }) => sequence))
     return found
   }
   const references = { parent: new Map<number, Float32Array>(), base: new Map<number, Float32Array>() }

@@ -135,6 +135,32 @@ test('a second update continues from the optimizer state; without the state its 
   await runtime.close()
 })
 
+test('the figures count the tokens of each pass: before the steps, of hints, and with gradients', async () => {
+  const { runtime, trainer } = await open()
+  const items = await exampleItems(runtime)
+  const tokens = (of: (item: TrainItem) => number): number => items.reduce((sum, item) => sum + of(item), 0)
+  const [prompt, response] = [tokens((item) => item.prompt.length), tokens(({ completion }) => completion.length)]
+  const teacher = tokens(({ hintPrompt, completion }) => (hintPrompt ? hintPrompt.length + completion.length : 0))
+  assert.ok(teacher > 0)
+  const free = { ...settings, epochs: 2, klParentMax: Infinity, klBaseMax: Infinity, klWeight: 0.1 }
+  const { figures } = await trainer.step(items, free, none)
+  // Forward: the policy and the base, once each.
+  assert.partialDeepStrictEqual(figures, {
+    forwardPromptTokens: 2 * prompt,
+    forwardResponseTokens: 2 * response,
+    teacherTokens: teacher,
+    backwardPromptTokens: 2 * prompt,
+    backwardResponseTokens: 2 * response,
+  })
+  // From sampled tokens the second epoch needs the log-probabilities of its adapter.
+  const sampled = await trainer.step(items, { ...free, sampledTokens: 1 }, none)
+  assert.deepEqual(
+    [sampled.figures.forwardPromptTokens, sampled.figures.backwardPromptTokens],
+    [3 * prompt, 2 * prompt],
+  )
+  await runtime.close()
+})
+
 test('a batch with zero advantages and no hints does not change adapter and optimizer state', async () => {
   const { runtime, trainer } = await open()
   const items = await exampleItems(runtime)

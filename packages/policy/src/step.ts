@@ -11,6 +11,7 @@ import { shareFigures, tokenWeights } from './token-weights.ts'
 import type { TurnTokens, TurnWeights } from './token-weights.ts'
 import { inverseTemperature } from './distribution.ts'
 import { completionLogprobs, ownLogprobs, padded, rowBatches } from './forward.ts'
+import { PassedTokens } from './passed-tokens.ts'
 import { checkItem } from './step-check.ts'
 import { isUntempered } from './sampled-loss.ts'
 import { linearBatch } from './sampled-step.ts'
@@ -66,6 +67,8 @@ export class Trainer {
   private readonly runtime: Runtime
   private readonly base: string
   private readonly programs = new Map<string, Promise<Training>>()
+  /** Of the step that is being computed; steps follow one another, since they share the slots of the runtime. */
+  private tokens = new PassedTokens()
 
   constructor(runtime: Runtime, base: string) {
     this.runtime = runtime
@@ -100,6 +103,7 @@ export class Trainer {
     onProgress: (share: number) => void = () => undefined,
   ): Promise<StepResult> {
     const { config } = this.runtime
+    this.tokens = new PassedTokens()
     items.forEach((item, at) => {
       checkItem(item, at, config, settings)
     })
@@ -169,7 +173,7 @@ export class Trainer {
       adapter: writeAdapter(loraFrom(config, started.rank, started.alpha, adapter), this.base),
       state: bytes,
       stateSha256: createHash('sha256').update(bytes).digest('hex'),
-      figures,
+      figures: { ...figures, ...this.tokens.figures },
       fingerprint: this.runtime.fingerprint(),
     }
   }
@@ -177,6 +181,7 @@ export class Trainer {
   /** Loss and gradient of a micro-batch, in the form of the settings. */
   private async gradient(turns: readonly BatchTurn[], pass: Pass): Promise<MicroBatchResult & { clipped: number }> {
     const { training, adapter, settings } = pass
+    this.tokens.backward(turns.map(({ item }) => item))
     if (settings.sampledTokens === 1) {
       const { batch, losses, clipped } = linearBatch(turns, await this.logprobsNow(turns, pass), settings)
       return { ...(await training.run(adapter, batch)), ...losses, clipped }
@@ -195,6 +200,7 @@ export class Trainer {
     this.runtime.setAdapterSlot(CANDIDATE_SLOT, loraFrom(this.runtime.config, rank, alpha, adapter))
     try {
       const sequences = turns.map(({ item }) => ({ ...item, slot: CANDIDATE_SLOT }))
+      this.tokens.forward(sequences)
       const rows = await completionLogprobs(this.runtime, sequences)
       return rows.map((own, at) => ownLogprobs(own, turns[at]?.item.completion ?? []))
     } finally {
@@ -233,7 +239,10 @@ export class Trainer {
       PARENT_SLOT,
       settings.microBatchTokens,
       turns.map(({ measured }) => measured),
-      (sequences) => progress.passed(sequences),
+      (sequences) => {
+        this.tokens.forward(sequences)
+        progress.passed(sequences.length)
+      },
     )
     return {
       bounds: { parent: klParentMax, base: klBaseMax },
@@ -283,6 +292,7 @@ export class Trainer {
     const measured = measuredTokens(items.length, vocabulary) * vocabulary
     const { bounded } = boundsOf(settings)
     for (const group of rowBatches(turns, sequenceOf, settings.microBatchTokens)) {
+      this.tokens.forward(group.map(({ item }) => item))
       const students = await completionLogprobs(
         this.runtime,
         group.map(({ item }) => ({ ...item, slot: PARENT_SLOT })),
@@ -303,6 +313,7 @@ export class Trainer {
       ({ item }) => item.hintPrompt !== null || ((cached || sampled) && settings.klWeight > 0),
     )
     for (const group of rowBatches(withBase, sequenceOf, settings.microBatchTokens)) {
+      this.tokens.forward(group.map(({ item }) => item))
       const bases = await completionLogprobs(
         this.runtime,
         group.map(({ item }) => ({ ...item, slot: null })),
@@ -353,11 +364,13 @@ export class Trainer {
     items: readonly TrainItem[],
     { opdContrast = 1, sampledTokens = 0 }: StepSettings,
   ): Promise<Float32Array[]> {
+    this.tokens.teacher(items)
     const hinted = await completionLogprobs(
       this.runtime,
       items.map((item) => ({ ...item, prompt: item.hintPrompt ?? item.prompt, slot: null })),
     )
     if (opdContrast === 1 || sampledTokens === 1) return hinted
+    this.tokens.forward(items)
     const bases = await completionLogprobs(
       this.runtime,
       items.map((item) => ({ ...item, slot: null })),
@@ -392,6 +405,7 @@ export class Trainer {
       settings,
     )
     const teachers = new Map(hinted.map((rows, at) => [withoutTeacher[at], rows]))
+    this.tokens.forward(withoutBase.map(({ item }) => item))
     const bases = new Map(
       (
         await completionLogprobs(

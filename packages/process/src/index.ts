@@ -1,5 +1,6 @@
 export { adminTokenIn, LEAST_TOKEN, PARTITIONS_FORM, partitionsOf } from './environment.ts'
 export { DEFAULTS_BY_SIZE, MODEL_SIZES, sizeOfModel } from './learning/defaults-by-size.ts'
+export { pricesSection, updateCost, type Cost, type Prices } from './learning/prices.ts'
 export { nearestName } from './learning/nearest.ts'
 export { fieldsOf, type Field, type Section } from './learning/fields.ts'
 export { resolveSection, type Layers, type Origin, type Resolved, type SettingValue } from './learning/resolve.ts'

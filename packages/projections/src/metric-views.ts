@@ -35,6 +35,11 @@ const metricColumns = () => ({
   opd_loss: doublePrecision(),
   kl_loss: doublePrecision(),
   grad_norm: doublePrecision(),
+  forward_prompt_tokens: doublePrecision(),
+  forward_response_tokens: doublePrecision(),
+  teacher_tokens: doublePrecision(),
+  backward_prompt_tokens: doublePrecision(),
+  backward_response_tokens: doublePrecision(),
   prompt_tokens: doublePrecision(),
   completion_tokens: doublePrecision(),
   latency_p50_ms: doublePrecision(),
@@ -52,7 +57,7 @@ const metricColumns = () => ({
  * One row per version of every line. `reward`: the mean of the scores that count, over the turns that the version
  * answered and that were shown (`sampled`: number of the others). `reward_low`, `reward_high`: its 95 % confidence
  * interval, mean ± 1.96 s/√n; null for fewer than two scores. The columns kl_parent to repetition are figures of the
- * gate, loss to grad_norm those of the update; all recorded figures are in `gate_figures` and `update_figures`.
+ * gate, loss to backward_response_tokens those of the update (tokens of its passes: null before they were recorded); all recorded figures are in `gate_figures` and `update_figures`.
  * `head_from`: when the version first became the head; `head_to`: when it last ceased to be the head (null: it is the
  * head).
  */
@@ -89,6 +94,8 @@ select v.policy, v.version, v.parent, v.sha256, v.status, v.why, v.published_at,
   (v.figures ->> 'entropy')::float8 as entropy, (v.figures ->> 'length')::float8 as sampled_length, (v.figures ->> 'repetition')::float8 as repetition,
   (o.figures ->> 'loss')::float8 as loss, (o.figures ->> 'policyLoss')::float8 as policy_loss, (o.figures ->> 'opdLoss')::float8 as opd_loss,
   (o.figures ->> 'klLoss')::float8 as kl_loss, (o.figures ->> 'gradNorm')::float8 as grad_norm,
+  (o.figures ->> 'forwardPromptTokens')::float8 as forward_prompt_tokens, (o.figures ->> 'forwardResponseTokens')::float8 as forward_response_tokens, (o.figures ->> 'teacherTokens')::float8 as teacher_tokens,
+  (o.figures ->> 'backwardPromptTokens')::float8 as backward_prompt_tokens, (o.figures ->> 'backwardResponseTokens')::float8 as backward_response_tokens,
   s.prompt_tokens, s.completion_tokens, s.latency[1] as latency_p50_ms, s.latency[2] as latency_p99_ms, s.ttft[1] as ttft_p50_ms, s.ttft[2] as ttft_p99_ms,
   r.head_from, r.head_to, r.head_seconds, o.figures as update_figures, v.figures as gate_figures
 from all_lineage v

@@ -224,6 +224,11 @@ test('a small history gives the expected rows', { timeout: 60_000 }, async (t) =
       policy_loss: 0.25,
       kl_loss: 0.125,
       grad_norm: 1,
+      forward_prompt_tokens: 400,
+      forward_response_tokens: 40,
+      teacher_tokens: 50,
+      backward_prompt_tokens: 200,
+      backward_response_tokens: 20,
       head_to: null,
     })
     assert.partialDeepStrictEqual(second, {

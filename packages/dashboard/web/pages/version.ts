@@ -33,6 +33,13 @@ const FIGURES: readonly (readonly [name: string, of: (row: VersionRow) => string
   ['Turns trained on', (row) => number(row.trained_turns, 0)],
   ['Mean reward of those', (row) => reward(row.trained_reward)],
   ['Gradient norm', (row) => number(row.grad_norm, 3)],
+  [
+    'Tokens of its update: forward, teacher, forward and backward',
+    (row) =>
+      row.backward_prompt_tokens === null
+        ? '–'
+        : `${number((row.forward_prompt_tokens ?? 0) + (row.forward_response_tokens ?? 0), 0)}, ${number(row.teacher_tokens, 0)}, ${number(row.backward_prompt_tokens + (row.backward_response_tokens ?? 0), 0)}`,
+  ],
 ]
 
 export const VersionPage = ({ params, query }: PageProps): View => {

@@ -1,7 +1,7 @@
 /** The settings of a section, derived from the zod schema of the service: names, bounds, defaults, descriptions. */
 import { z } from 'zod'
 
-export const SECTION_NAMES = ['training', 'gate', 'judge'] as const
+export const SECTION_NAMES = ['training', 'gate', 'judge', 'prices'] as const
 export type SectionName = (typeof SECTION_NAMES)[number]
 
 /** How a service's schema becomes a section of the settings file. Paths are dotted paths of the schema. */

@@ -130,8 +130,8 @@ export const METRICS = {
   instar_update_figure: {
     type: 'gauge',
     of: 'trainer',
-    help: 'Figures of the last update: loss, gradNorm, clipFraction and the others in its record.',
-    labels: { figure: FEW },
+    help: 'Figures of the last update: loss, gradNorm, clipFraction, the tokens of its passes (forwardPromptTokens, …) and the others in its record.',
+    labels: { figure: { most: 48 } },
   },
   instar_publisher_waits: {
     type: 'gauge',

@@ -28,6 +28,8 @@ select v.policy, v.version, v.parent, v.sha256, v.status, v.why, v.published_at,
   (v.figures ->> 'entropy')::float8 as entropy, (v.figures ->> 'length')::float8 as sampled_length, (v.figures ->> 'repetition')::float8 as repetition,
   (o.figures ->> 'loss')::float8 as loss, (o.figures ->> 'policyLoss')::float8 as policy_loss, (o.figures ->> 'opdLoss')::float8 as opd_loss,
   (o.figures ->> 'klLoss')::float8 as kl_loss, (o.figures ->> 'gradNorm')::float8 as grad_norm,
+  (o.figures ->> 'forwardPromptTokens')::float8 as forward_prompt_tokens, (o.figures ->> 'forwardResponseTokens')::float8 as forward_response_tokens, (o.figures ->> 'teacherTokens')::float8 as teacher_tokens,
+  (o.figures ->> 'backwardPromptTokens')::float8 as backward_prompt_tokens, (o.figures ->> 'backwardResponseTokens')::float8 as backward_response_tokens,
   r.head_from, r.head_to, r.head_seconds
 from all_lineage v
 left join reigned r on r.version = v.version

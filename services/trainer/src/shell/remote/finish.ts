@@ -1,5 +1,6 @@
 /** The end of an update on a server: its weights are saved, the adapter is fetched and stored on the log. */
 import { contentSha, updateLine, type TrainerBound, type UpdateComputed } from '@instar/events'
+import type { TokenFigures } from '@instar/engine/port'
 import { putBlob } from '@instar/log'
 import { adapterFromWeights } from '@instar/policy'
 import { saveRequest } from '@instar/tinker'
@@ -81,6 +82,15 @@ export const finish = async (ports: RemotePorts, work: RemoteWork): Promise<Upda
 /** Means over the steps of what changes from step to step. */
 const PER_STEP = ['loss', 'policyLoss', 'opdLoss', 'klLoss', 'clipFraction'] as const
 
+/** Sums over the scorings and the steps before them. */
+const SUMMED = [
+  'forwardPromptTokens',
+  'forwardResponseTokens',
+  'teacherTokens',
+  'backwardPromptTokens',
+  'backwardResponseTokens',
+] as const satisfies readonly (keyof TokenFigures)[]
+
 /** The figures of the update, by the names that the embedded trainer gives them. */
 const figuresOf = ({ batch }: RemoteWork): Record<string, number> => {
   const { scored = [], requested = [] } = batch.journal ?? {}
@@ -93,6 +103,9 @@ const figuresOf = ({ batch }: RemoteWork): Record<string, number> => {
     ...first,
     ...Object.fromEntries(PER_STEP.map((name) => [name, mean(requested.map(({ event }) => event.figures[name] ?? 0))])),
     ...scored.at(-1)?.event.figures,
+    ...Object.fromEntries(
+      SUMMED.map((name) => [name, scored.reduce((sum, { event }) => sum + (event.figures[name] ?? 0), 0)]),
+    ),
     ...(norms.length === 0 ? {} : { gradNorm: mean(norms) }),
     steps: requested.length,
     learningRate: batch.sealed.settings.learningRate ?? 0,

@@ -7,6 +7,7 @@ import {
   type TrainerBound,
   type TrainerScored,
 } from '@instar/events'
+import { PassedTokens } from '@instar/policy/passed-tokens'
 import { sampledDivergences } from '@instar/policy/sampled-loss'
 import { forwardRequests } from '@instar/tinker'
 import type { Answer, Prepared, ScoreRow } from '@instar/tinker/port'
@@ -47,7 +48,7 @@ const sendStep = async (
   ports: RemotePorts,
   { batch, binding }: RemoteWork,
   pass: number,
-): Promise<{ requests: SentRequest[]; gradNorm: number | null; seq: number }> => {
+): Promise<{ requests: SentRequest[]; gradNorm: number | null; items: readonly RemoteItem[] }> => {
   const { journal, sealed } = batch
   const recorded = journal?.requested[pass - 1]?.event.requests
   if (!journal || !recorded?.[0]) throw new InstarError('internal', `batch ${sealed.number} has no request ${pass - 1}`)
@@ -64,7 +65,7 @@ const sendStep = async (
   return {
     requests: prepared.map((one, at) => sent(one, answers[at]!)),
     gradNorm: result.gradNorm,
-    seq: binding.seq,
+    items: update.items,
   }
 }
 
@@ -86,6 +87,14 @@ export const score = async (ports: RemotePorts, work: RemoteWork, pass: number):
       ? { logprobs: [], requests: [] }
       : forward(ports, binding.event, 'reference', binding.referenceSeq, referred),
   ])
+  const tokens = new PassedTokens()
+  if (step) tokens.backward(step.items.map(({ item }) => item))
+  const trained = items.map(({ item }) => item)
+  tokens.forward(trained)
+  if (!first) {
+    tokens.forward(trained)
+    tokens.teacher(trained)
+  }
   const answers = own.logprobs.map((all, at) => answerLogprobs(all, items[at]?.item.completion.length ?? 0))
   const scored = first ? keepAll(items, answers) : keepFinite(items, answers, reference.logprobs)
   if (scored.items.length === 0) throw noItems(batch, NOT_FINITE)
@@ -110,6 +119,7 @@ export const score = async (ports: RemotePorts, work: RemoteWork, pass: number):
     figures: {
       ...(await divergences(ports, work, scored.answers, scored.items)),
       ...(typeof step?.gradNorm === 'number' ? { gradNorm: step.gradNorm } : {}),
+      ...tokens.figures,
     },
     at: ports.now(),
   }

@@ -53,6 +53,16 @@ test('an update is bound, scored, requested and computed, each record before wha
     items.reduce((sum, { completion }) => sum + completion.length, 0),
   )
   assert.ok((computed.figures.klParent ?? 0) > 0)
+  // Three scorings of the policy, one of the base; hinted prompts have eight tokens; two steps.
+  const sum = (of: (item: TrainItem) => number): number => items.reduce((all, item) => all + of(item), 0)
+  const [prompt, response] = [sum((item) => item.prompt.length), sum(({ completion }) => completion.length)]
+  assert.partialDeepStrictEqual(computed.figures, {
+    forwardPromptTokens: 4 * prompt,
+    forwardResponseTokens: 4 * response,
+    teacherTokens: sum(({ hintPrompt, completion }) => (hintPrompt ? 8 + completion.length : 0)),
+    backwardPromptTokens: 2 * prompt,
+    backwardResponseTokens: 2 * response,
+  })
   const bytes = await getBlob(line.log, computed.adapter, computed.blobsAt)
   assert.equal(bytes.length, computed.adapterBytes)
   // Ten rows in parts of four: three forwards a pass, three forward_backwards a step.
