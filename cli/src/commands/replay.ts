@@ -61,7 +61,7 @@ const comparisonText = ({ apart, equal, first }: ReplayReport): string => {
 }
 
 const reportText = (report: ReplayReport): string =>
-  `branch ${report.branch}: ${report.batches} batches, ${report.versions} versions in ${durationText(report.wallMs)}; ${comparisonText(report)}\n`
+  `branch ${report.branch}: ${report.batches} batches, ${report.versions} versions in ${durationText(report.wallMs)}; ${comparisonText(report)}\n${report.proves === null ? '' : `${report.mode} proves: ${report.proves}\n`}`
 
 export default command('replay', {
   usage: '--branch NAME [--from VERSION|TIME] [--until VERSION|TIME] [--set NAME=VALUE]… [--judge reactions|llm|self]',
@@ -78,7 +78,7 @@ judge, the turns are scored and sealed again in the order of the log.
   --judge J      score the joined turns again with this judge
   --engine E     onnx, wasm or tfjs-node (default INSTAR_LEARN_ENGINE, else auto); only if no pipeline runs
 
---json: {branch, equal, mode, batches, versions, first, apart, adapter, wallMs}. equal is null with changed settings, and
+--json: {branch, equal, mode, proves, batches, versions, first, apart, adapter, wallMs}. equal is null with changed settings, and
 with another engine than the recorded one: mode is then tolerance, and apart holds the difference of the adapters.
 Exit code 0 unless equal is false`,
   options: {

@@ -1,4 +1,4 @@
-import { openModel, startLearning } from '@instar/policy'
+import { holdsWeights, openBase, startLearning } from '@instar/policy'
 import { verify, type VerifyReport } from '@instar/trainer'
 import { command, parseVersion } from '../command.ts'
 import { parseLearnEngine } from '../engine.ts'
@@ -6,7 +6,7 @@ import { POLICY, withLog } from '../log-access.ts'
 import { progressBar } from '../progress-bar.ts'
 import { table } from '../table.ts'
 
-const reportText = ({ batches, first, unreadable }: VerifyReport): string => {
+const reportText = ({ batches, proves, first, unreadable }: VerifyReport): string => {
   const rows = table(
     [
       { name: 'batch', of: (row) => row.batch },
@@ -24,7 +24,10 @@ const reportText = ({ batches, first, unreadable }: VerifyReport): string => {
     unreadable.records === 0
       ? ''
       : `\n${unreadable.records} record${unreadable.records === 1 ? '' : 's'} cannot be decoded and ${unreadable.records === 1 ? 'was' : 'were'} skipped, as by the services; the first: ${unreadable.first[0]?.what}\n`
-  return `${rows}\n${verdict}${skipped}`
+  const proven = Object.entries(proves)
+    .map(([mode, what]) => `${mode} proves: ${what}\n`)
+    .join('')
+  return `${rows}\n${proven}${verdict}${skipped}`
 }
 
 export default command('verify', {
@@ -38,9 +41,10 @@ recorded one. Compares them with the records. The pipeline may be running.
   --engine E onnx, wasm or tfjs-node (default INSTAR_LEARN_ENGINE, else auto)
 
 Mode of each row: recompute (weights computed again, bit for bit), requests (of a training server: every request to it
-made again, byte for byte), digests (stored bytes), no_update (nothing to compute).
+made again, byte for byte), digests (stored bytes; also for a model folder without weights), no_update (nothing to
+compute). Below the table: what each proves.
 
---json: {ok, policy, batches: [{batch, version, mode, ok, adapter, found, difference}], first,
+--json: {ok, policy, batches: [{batch, version, mode, ok, adapter, found, difference}], proves: {MODE: TEXT}, first,
 unreadable: {records, first: [the first twenty]}}. Exit code 0 if ok. A record that cannot be decoded is reported; it is
 a difference if a batch needs it`,
   options: { digests: { type: 'boolean' }, engine: { type: 'string' } },
@@ -50,8 +54,9 @@ a difference if a batch needs it`,
     const version = batches === 'all' ? null : parseVersion(batches)
     const engine = parseLearnEngine(values.engine, config.learnEngine, undefined)
     const report = await withLog(config, async (log) => {
-      const model = await openModel(config.model)
-      const learner = values.digests === true ? null : await startLearning({ model: config.model, engine })
+      const model = await openBase(config.model)
+      const computes = values.digests !== true && holdsWeights(config.model)
+      const learner = computes ? await startLearning({ model: config.model, engine }) : null
       try {
         const onProgress = (done: number, total: number): void =>
           err(terminal ? `\r\x1b[2K${progressBar(done / total)} ${done}/${total}` : '')

@@ -3,6 +3,7 @@ import { weightLine, type BatchSealed, type TurnScored } from '@instar/events'
 import type { createTurnReader, EventLog } from '@instar/log'
 import type { LearningEngine, Model, Parent, StepResult } from '@instar/engine/port'
 import type { AuditState } from '../core/audit.ts'
+import { PROVES, type Mode } from '../core/modes.ts'
 import type { ReplayOptions } from '../core/replay.ts'
 import type { Branch } from './branch.ts'
 import { stepBatch } from './step-items.ts'
@@ -27,7 +28,9 @@ export type ReplayProgress = {
 export type ReplayReport = {
   branch: string
   equal: boolean | null
-  mode: 'recompute' | 'tolerance'
+  mode: Extract<Mode, 'recompute' | 'tolerance'>
+  /** What the mode proves; null where nothing is compared. */
+  proves: string | null
   batches: number
   versions: number
   unreadable: number
@@ -108,6 +111,7 @@ export const replayReport = (
   branch: options.branch,
   equal,
   mode: apart ? 'tolerance' : 'recompute',
+  proves: apart ? PROVES.tolerance : equal === null ? null : PROVES.recompute,
   batches,
   versions: weightLine(state.weights, branch.key).last,
   unreadable,

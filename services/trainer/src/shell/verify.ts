@@ -11,6 +11,7 @@ import { createTurnReader, getBlob, type EventLog } from '@instar/log'
 import type { Fingerprint, LearningEngine, Model, Parent, StepResult } from '@instar/engine/port'
 import { adapterFromWeights } from '@instar/policy'
 import { auditBatch, type AuditState, type Difference } from '../core/audit.ts'
+import { provenBy, type Mode } from '../core/modes.ts'
 import { readAudit, throwIfAborted, type Audit, type Unreadable } from './audit.ts'
 import { optimizerState } from './compute.ts'
 import { verifyRequests } from './remote/verify-requests.ts'
@@ -26,15 +27,13 @@ type VerifyPorts = {
 }
 
 /**
- * `mode` `recompute`: the update was computed again and compared bit for bit. `requests`: it was computed on a training
- * server, and every request to it was made again from the log and compared byte for byte. `digests`: the engine has another
- * fingerprint, or there is none, so only the stored bytes were compared with the digests in their records. `no_update`:
- * the batch has no update, or its audit failed. `found`: the digest that was computed or read.
+ * `mode`: as in core/modes.ts; `digests` if the engine has another fingerprint than the recorded one, or there is none.
+ * `found`: the digest that was computed or read.
  */
 type BatchReport = {
   batch: number
   version: number | null
-  mode: 'recompute' | 'requests' | 'digests' | 'no_update'
+  mode: Exclude<Mode, 'tolerance'>
   ok: boolean
   adapter: string | null
   found: string | null
@@ -47,6 +46,8 @@ export type VerifyReport = {
   ok: boolean
   policy: string
   batches: BatchReport[]
+  /** What the modes of these batches prove, by mode. */
+  proves: Partial<Record<Mode, string>>
   first: Difference | null
   unreadable: Unreadable
 }
@@ -79,7 +80,8 @@ const verifyAll = async (
   }
   const fault = broken ?? unmatchedVersion(state)
   const first = fault ?? batches.find((report) => !report.ok)?.difference ?? null
-  return { ok: first === null && batches.every((report) => report.ok), policy, batches, first, unreadable }
+  const ok = first === null && batches.every((report) => report.ok)
+  return { ok, policy, batches, proves: provenBy(batches.map(({ mode }) => mode)), first, unreadable }
 }
 
 /** The policy's batches, and the batches of branches from which versions were promoted. */

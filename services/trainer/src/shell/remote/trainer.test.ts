@@ -338,6 +338,7 @@ test('verify makes every request again from the log, and names the first that di
     report.batches.map(({ mode, ok, version }) => ({ mode, ok, version })),
     [{ mode: 'requests', ok: true, version: 1 }],
   )
+  assert.deepEqual(Object.keys(report.proves), ['requests'])
   // Another chat template: the hinted prompts are others than those that were sent.
   const other = await verify({ log: line.log, learner: null, model: exampleModel([7, 7, 7]) }, 'policy', 1)
   assert.equal(other.ok, false)
