@@ -26,11 +26,17 @@ test('a server as SkyRL passes, with a note about the clip of gradients', async 
     gradient: 'note',
     unload: 'note',
     lengths: 'ok',
+    context: 'ok',
     prompts: 'ok',
     key: 'ok',
   })
   assert.equal(capabilities?.['reduction'], 'sequence_mean')
   assert.match(checks.find(({ name }) => name === 'gradient')?.found ?? '', /ignored; the norm is reported/)
+})
+
+test('the context that a server states for its base model is named', async () => {
+  const { checks } = await report({ modelEntry: { max_context_length: 32_768 } })
+  assert.match(checks.find(({ name }) => name === 'context')?.found ?? '', /at most 32768 tokens/)
 })
 
 test('a server that runs repeated requests again, or lacks the loss, is wrong', async () => {
