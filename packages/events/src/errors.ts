@@ -253,7 +253,7 @@ export const ERRORS = {
     status: 429,
     retryable: true,
     meaning:
-      'The queue of requests for the model is full, or the bodies of all running requests exceed INSTAR_BODIES_LIMIT. The message says which.',
+      'The queue of requests for the model is full, or the bodies of running requests leave this one no share of INSTAR_BODIES_LIMIT; one that still arrives may give way to other callers. The message says which.',
     todo: 'Retry after the time in Retry-After.',
   },
   unknown_adapter: {
@@ -418,14 +418,14 @@ export const ERRORS = {
   body_too_large: {
     status: 413,
     retryable: false,
-    meaning: 'The request body is larger than INSTAR_BODY_LIMIT. The message names the limit.',
+    meaning:
+      'The request body is larger than INSTAR_BODY_LIMIT, or takes more than half of INSTAR_BODIES_LIMIT when it is parsed. The message names the limit.',
     todo: 'Shorten the conversation, or raise INSTAR_BODY_LIMIT.',
   },
   request_timeout: {
     status: 408,
     retryable: true,
-    meaning:
-      'The request did not arrive completely within INSTAR_REQUEST_TIMEOUT, or its body stalled: one with a Content-Length must arrive at a rate of its length in two minutes.',
+    meaning: 'The request did not arrive completely within INSTAR_REQUEST_TIMEOUT.',
     todo: 'Send it again; over a slow connection send less, or raise INSTAR_REQUEST_TIMEOUT.',
   },
   answer_timeout: {

@@ -12,9 +12,13 @@ const DECODERS: ReadonlyMap<string, () => Transform> = new Map<string, () => Tra
   ['zstd', createZstdDecompress],
 ])
 
+const KIB = 1024
+/** The most that a decoder keeps of what it decoded, in bytes. It is allocated as it fills. */
+const WINDOWS: Readonly<Record<string, number>> = { br: 16 * KIB * KIB, zstd: 128 * KIB * KIB, identity: 0 }
+export const windowOf = (encoding: string): number => WINDOWS[encoding.toLowerCase()] ?? 32 * KIB
+
 /**
- * The decoded body; limits apply to the decoded size. `count` is called with the size of each chunk; an error that it
- * throws ends the body.
+ * The decoded body; limits apply to the decoded size. `count` is called with the size of each chunk.
  */
 export const decoded = (payload: RequestPayload, encoding: string, count: (bytes: number) => void): RequestPayload => {
   const name = encoding.toLowerCase()
@@ -27,11 +31,10 @@ export const decoded = (payload: RequestPayload, encoding: string, count: (bytes
     )
   const body = Object.assign(
     new Transform({
-      transform: (piece: Buffer, _, done) =>
-        done(
-          faultIn(() => count(piece.length)),
-          piece,
-        ),
+      transform: (piece: Buffer, _, done) => {
+        count(piece.length)
+        done(null, piece)
+      },
     }),
     { receivedEncodedLength: 0 },
   )
@@ -58,13 +61,4 @@ export const decoded = (payload: RequestPayload, encoding: string, count: (bytes
   })
   payload.pipe(decoder).pipe(body)
   return body
-}
-
-const faultIn = (work: () => void): Error | null => {
-  try {
-    work()
-    return null
-  } catch (error) {
-    return error as Error
-  }
 }

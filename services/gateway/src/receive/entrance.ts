@@ -17,15 +17,18 @@ import { WrongKeys } from './core/wrong-keys.ts'
 import { ADMIN_TOKEN_HEADER } from '@instar/process/admin-token'
 import type { Keyring } from './keyring.ts'
 import { createOnceOver, RunningCallers } from './running-callers.ts'
-import { Bodies, createRates, type Visit } from './limits.ts'
+import { BodyMemory, ownerOf, type Holding } from './body-memory.ts'
+import { createRates, type Visit } from './limits.ts'
 
 export type Entrance = {
   /** Called for every request before its body is read. Throws the client's error. */
   admit(request: FastifyRequest, reply: FastifyReply): void
   /** The remaining requests of the key; null without a limit, for an exempt route, and before `admit`. */
   standing(request: FastifyRequest): RateLimitState | null
-  /** Counts bytes of a body without a declared length. Throws `overloaded`. */
+  /** Counts bytes of a body without a declared length for the rate of the key. */
   arrived(request: FastifyRequest, bytes: number): void
+  /** The memory that the request's body is charged to. */
+  holding(request: FastifyRequest): Holding
   /** Counts the memory of the parsed body. Throws `overloaded`. */
   parsing(request: FastifyRequest, body: Uint8Array): void
   /** Counts memory that the request occupies besides its body, until it ends. Throws `overloaded`. */
@@ -63,7 +66,7 @@ type EntrancePorts = {
   random: (bytes: number) => Uint8Array
 }
 
-/** The state of an admitted request. `held`: bytes that its body occupies, received and parsed. */
+/** The state of an admitted request. `holding`: what its body occupies, received and parsed. */
 type Caller = {
   open: boolean
   key: Key | null
@@ -71,7 +74,7 @@ type Caller = {
   /** The cookie of a dashboard session that is valid; null: none. */
   cookie: string | null
   visit: Visit | null
-  held: number
+  holding: Holding
   raw: FastifyReply['raw']
   ended: AbortController
   notified: boolean
@@ -86,7 +89,7 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken, ra
   /** Keys that authenticated since the start. They are exempt from the limit on failed attempts from their address. */
   const shown = new Set<string>()
   const rates = createRates(now, monotonic)
-  const bodies = new Bodies(config.bodiesLimit, config.bodyLimit)
+  const bodies = new BodyMemory(config.bodiesLimit, config.bodyLimit)
   const callers = new WeakMap<FastifyRequest, Caller>()
   const onceOver = createOnceOver()
 
@@ -189,11 +192,13 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken, ra
           config,
         )
       }
+      const known = health ? NOBODY : identify(request)
+      const owner = ownerOf(known, request.raw.socket.remoteAddress)
       const caller: Caller = {
         open,
-        ...(health ? NOBODY : identify(request)),
+        ...known,
         visit: null,
-        held: 0,
+        holding: bodies.enter(owner),
         raw: reply.raw,
         ended: new AbortController(),
         notified: false,
@@ -206,7 +211,7 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken, ra
         caller.over = true
         inside.delete(caller)
         caller.visit?.end()
-        bodies.release(caller.held, caller.key?.id ?? null)
+        caller.holding.release()
       })
       if (health) return
       // The dashboard's files hold nothing, and its sessions begin without one.
@@ -225,18 +230,23 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken, ra
       }
       const said = lengthOf(request)
       // A body that is declared longer than the limit is refused before it is read.
-      if (said !== null && said <= request.routeOptions.bodyLimit) hold(caller, said)
+      if (said === null || said > request.routeOptions.bodyLimit) return
+      bodies.foresee(owner, said)
+      caller.visit?.charge(said)
     },
     standing(request) {
       const caller = callers.get(request)
       return caller?.key && !caller.open && routeOf(request) !== '/metrics' ? rates.standing(caller.key) : null
     },
-    arrived: (request, bytes) => hold(callerOf(request), bytes),
-    parsing(request, body) {
-      const caller = callers.get(request)
-      if (caller && body.length > 0) keep(caller, parsedBytes(body))
+    arrived(request, bytes) {
+      const { over, visit } = callerOf(request)
+      if (!over) visit?.charge(bytes)
     },
-    hold: (request, bytes) => keep(callerOf(request), bytes),
+    holding: (request) => callerOf(request).holding,
+    parsing(request, body) {
+      if (body.length > 0) callers.get(request)?.holding.hold(parsedBytes(body))
+    },
+    hold: (request, bytes) => callerOf(request).holding.hold(bytes),
     check,
     checkAdmin,
     checkReading,
@@ -260,18 +270,6 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken, ra
     },
     held: () => bodies.held,
     stop: () => inside.stop(),
-  }
-
-  function hold(caller: Caller, bytes: number): void {
-    if (caller.over) return
-    keep(caller, bytes)
-    caller.visit?.charge(bytes)
-  }
-
-  function keep(caller: Caller, bytes: number): void {
-    if (caller.over) return
-    bodies.hold(bytes, caller.key?.id ?? null, caller.held)
-    caller.held += bytes
   }
 }
 

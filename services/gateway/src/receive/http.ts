@@ -6,7 +6,7 @@ import { DIALECTS, type Dialect } from '@instar/dialects'
 import { allowed, readable } from './core/cors.ts'
 import { isListed } from './core/guard.ts'
 import { usualPath } from './core/paths.ts'
-import { decoded } from './encoding.ts'
+import { decoded, windowOf } from './encoding.ts'
 import { readBody } from './body.ts'
 import { isCounted, one, pathOf, type Entrance } from './entrance.ts'
 import { faultOf, sendMalformed, sendFault, logFault, malformedRequest } from './faults.ts'
@@ -68,11 +68,16 @@ export const createServer = (
   })
   server.removeAllContentTypeParsers()
   server.addContentTypeParser('*', (request: FastifyRequest, payload: RequestPayload) =>
-    readBody(payload, {
-      contentLength: Number(request.headers['content-length']),
-      encoded: isCounted(request.headers),
-      limit: request.routeOptions.bodyLimit,
-    }),
+    readBody(
+      payload,
+      {
+        contentLength: Number(request.headers['content-length']),
+        encoded: isCounted(request.headers),
+        limit: request.routeOptions.bodyLimit,
+        window: windowOf(request.headers['content-encoding'] ?? 'identity'),
+      },
+      entrance.holding(request),
+    ),
   )
 
   /** Errors sent inside a stream, whose status was 200. */
@@ -127,6 +132,8 @@ export const createServer = (
   })
   server.addHook('preParsing', (request, reply, payload, done) => {
     if (!isCounted(request.headers)) return done(null, payload)
+    // Nobody reads it.
+    if (request.method === 'GET' || request.method === 'HEAD') return done(null, payload.resume())
     const body = decoded(payload, request.headers['content-encoding'] ?? 'identity', (bytes) =>
       entrance.arrived(request, bytes),
     )

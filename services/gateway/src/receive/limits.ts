@@ -1,56 +1,8 @@
-/** Limits on requests: the rates of each key, and the memory of all bodies together. */
+/** The rates of each key. */
 import { InstarError } from '@instar/events'
-import { BufferCollection } from './buffers.ts'
 import { take, type Bucket, type Key } from './core/keys.ts'
 import type { RateLimitState } from '@instar/dialects'
 import { standingOf } from './core/rate-headers.ts'
-
-/** Counts the memory of request bodies, received and parsed, until their requests end. */
-export class Bodies {
-  private readonly limit: number
-  private readonly body: number
-  private bytes = 0
-  private readonly byKey = new Map<string, number>()
-  private readonly collection = new BufferCollection()
-
-  /** `body`: maximum size of one body, which always fits. */
-  constructor(limit: number, body: number) {
-    this.limit = Math.max(limit, body)
-    this.body = body
-  }
-
-  get held(): number {
-    return this.bytes
-  }
-
-  /**
-   * `key`: the body's key, or null. `before`: bytes that the request holds already; a request that is alone may exceed
-   * the limit. Throws `overloaded` if there is no room, or if a key with other running requests would hold more than
-   * half of it.
-   */
-  hold(bytes: number, key: string | null, before = 0): void {
-    const own = key === null ? 0 : (this.byKey.get(key) ?? 0)
-    if (own > before && own + bytes > Math.max(this.limit / 2, this.body)) {
-      const message = `The bodies of the requests of the API key ${key} that are being answered take ${own} of the ${this.limit / 2} bytes of memory that they may; this one takes ${bytes} more.`
-      throw new InstarError('overloaded', message, { limit: this.limit / 2, retryAfterMs: 1000 })
-    }
-    if (this.bytes + bytes > this.limit && this.bytes > before) {
-      const message = `The bodies of the requests that are being answered take ${this.bytes} of the ${this.limit} bytes of memory that they may; this one takes ${bytes} more.`
-      throw new InstarError('overloaded', message, { limit: this.limit, retryAfterMs: 1000 })
-    }
-    this.bytes += bytes
-    this.collection.move(bytes, this.bytes)
-    if (key !== null) this.byKey.set(key, own + bytes)
-  }
-
-  release(bytes: number, key: string | null): void {
-    this.bytes -= bytes
-    this.collection.move(bytes, this.bytes)
-    const left = key === null ? 0 : (this.byKey.get(key) ?? 0) - bytes
-    if (key !== null && left > 0) this.byKey.set(key, left)
-    else if (key !== null) this.byKey.delete(key)
-  }
-}
 
 /** A running request of a key: `charge` counts bytes of its body, `end` ends it. */
 export type Visit = { charge(bytes: number): void; end(): void }
