@@ -151,3 +151,33 @@ test('a gateway starts with the replica that answers, and the other one is opene
   server!.dripping = []
   await said(rig, /answers again/)
 })
+
+/** Sends events that are no part of an answer as fast as they are read, without end. */
+class IdleTalk extends ScriptedVllm {
+  asks = 0
+
+  protected override async complete(seen: Seen, response: ServerResponse): Promise<void> {
+    if (this.isProbe(seen.body)) return super.complete(seen, response)
+    this.asks += 1
+    const events = 'data: {"choices":[{"index":0,"text":"","token_ids":[],"finish_reason":null}]}\n\n'.repeat(1000)
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    while (!response.destroyed) await new Promise<void>((resolve) => response.write(events, () => resolve()))
+  }
+}
+
+test('an engine that sends events that are no part of an answer, without end, is given up', async (t) => {
+  const server = await new IdleTalk(model, { say: () => TEXT }).start()
+  const rig = await startRemoteRig(`vllm+${server.url}/v1`)
+  t.after(async () => {
+    await rig.stop()
+    await server.kill()
+  })
+  const response = await rig.fetch('/v1/chat/completions', {
+    json: { model: 'policy', messages: [USER('Hi')] },
+    signal: AbortSignal.timeout(120_000),
+  })
+  const { error } = (await response.json()) as { error: { code: string; message: string } }
+  assert.deepEqual([response.status, error.code], [503, 'engine_lost'])
+  assert.match(error.message, /more than 262144 events are no part of an answer/)
+  assert.ok(server.asks > 0)
+})

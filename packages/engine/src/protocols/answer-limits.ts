@@ -16,3 +16,9 @@ export const WHOLE_ANSWER_BYTES_MAX = 6 * ANSWER_BYTES_MAX
 
 /** The most tool calls of an answer. OpenAI's interface takes at most 128 tools. */
 export const CALLS_MAX = 128
+
+/**
+ * The most events in a row that are no part of an answer. The fragments of a tool call of a chat engine count as such,
+ * so it is more than the tokens of any answer.
+ */
+export const EMPTY_EVENTS_MAX = 262_144

@@ -58,6 +58,10 @@ export type Delta = {
 }
 export const EMPTY_DELTA: Delta = { tokens: [], text: '', finish: null, usage: null, error: null }
 
+/** Whether an event is no part of an answer. */
+export const isEmpty = ({ tokens, text, finish, usage, error }: Delta): boolean =>
+  tokens.length === 0 && text === '' && finish === null && usage === null && error === null
+
 /**
  * Properties that an engine reports; null: not reported. `concurrent`: the number of requests that it runs at once.
  * `adapterFault`: the reason why it loads no adapters; null if it loads them.

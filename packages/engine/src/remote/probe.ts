@@ -5,6 +5,7 @@ import { includedSteps, PROBE_TEMPERATURE, type LogprobSteps, type LogprobsByTok
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 import {
   errorOf,
+  isEmpty,
   type WireNextRequest,
   type WireRequest,
   type Delta,
@@ -13,7 +14,7 @@ import {
   type WireError,
   type WireToken,
 } from '../protocols/wire.ts'
-import { WHOLE_ANSWER_BYTES_MAX } from '../protocols/answer-limits.ts'
+import { EMPTY_EVENTS_MAX, WHOLE_ANSWER_BYTES_MAX } from '../protocols/answer-limits.ts'
 import { joinTexts } from '../protocols/join-texts.ts'
 import { EventReader } from './event-reader.ts'
 import { EngineFault, collect, type EngineHttp, type HttpResponse } from './http.ts'
@@ -95,6 +96,7 @@ export async function* deltas(
   const read = protocol.reader(request)
   const events = new EventReader()
   let done = false
+  let empty = 0
   try {
     for (let next = await bytes.next(); !next.done && !done; next = done ? next : await bytes.next()) {
       const received: Delta[] = []
@@ -104,6 +106,9 @@ export async function* deltas(
         try {
           const delta = read(eventOf(data))
           if (delta.error) throw faultOf(protocol, request, delta.error)
+          empty = isEmpty(delta) ? empty + 1 : 0
+          if (empty > EMPTY_EVENTS_MAX)
+            throw new EngineFault('response', `more than ${EMPTY_EVENTS_MAX} events are no part of an answer`)
           received.push(delta)
         } catch (error) {
           yield* joinTexts(received)
