@@ -88,7 +88,7 @@ test('words are searched in texts, and a session is exported as lines that impor
   await page.locator('.hits a').first().click()
   const [download] = await Promise.all([
     page.waitForEvent('download'),
-    page.getByRole('link', { name: 'Export' }).click(),
+    page.getByRole('button', { name: 'Export' }).click(),
   ])
   assert.match(download.suggestedFilename(), /\.jsonl$/)
   const file = path.join(folder, 'session.jsonl')

@@ -13,13 +13,31 @@ export class ApiError extends Error {
 
 export type Session = {
   signed_in: boolean
-  csrf: string | null
   /** Null: a session must begin with a key or a link. */
   may: { text: boolean; actions: boolean } | null
   database: boolean
 }
 
+/**
+ * The token of the session. The browser gives a storage to one address with its port, while it sends the cookie to the
+ * servers of all ports of a host.
+ */
+const TOKEN = 'instar session'
 let csrf: string | null = null
+try {
+  csrf = localStorage.getItem(TOKEN)
+} catch {
+  // Without a storage the session ends with the page.
+}
+const keepToken = (token: string | null): void => {
+  csrf = token
+  try {
+    if (token === null) localStorage.removeItem(TOKEN)
+    else localStorage.setItem(TOKEN, token)
+  } catch {
+    // As above.
+  }
+}
 
 const errorOf = async (response: Response): Promise<ApiError> => {
   const body: unknown = await response.json().catch(() => null)
@@ -40,7 +58,7 @@ export const call = async (path: string, init: RequestInit = {}): Promise<Respon
       ...init,
       headers: {
         ...(init.method && init.method !== 'GET' ? { 'content-type': 'application/json' } : {}),
-        ...(csrf && init.method && init.method !== 'GET' ? { 'x-instar-csrf': csrf } : {}),
+        ...(csrf ? { 'x-instar-csrf': csrf } : {}),
         ...init.headers,
       },
     })
@@ -69,19 +87,30 @@ export const postLong = async <T>(path: string, body: unknown): Promise<T> => {
   return last
 }
 
-export const readSession = async (): Promise<Session> => {
-  const session = await get<Session>('/v1/dashboard/session')
-  ;({ csrf } = session)
-  return session
-}
+export const readSession = (): Promise<Session> => get<Session>('/v1/dashboard/session')
 
 /** With the code of a one-time link, or with an API key. */
 export const signIn = async (by: { code: string } | { key: string }): Promise<void> => {
-  if ('code' in by) await post('/v1/dashboard/session', { code: by.code })
-  else await post('/v1/dashboard/session', {}, { authorization: `Bearer ${by.key}` })
+  const { csrf: token } =
+    'code' in by
+      ? await post<{ csrf: string }>('/v1/dashboard/session', { code: by.code })
+      : await post<{ csrf: string }>('/v1/dashboard/session', {}, { authorization: `Bearer ${by.key}` })
+  keepToken(token)
 }
 
-export const signOut = (): Promise<Response> => call('/v1/dashboard/session', { method: 'DELETE', body: '{}' })
+export const signOut = async (): Promise<void> => {
+  await call('/v1/dashboard/session', { method: 'DELETE', body: '{}' })
+  keepToken(null)
+}
+
+/** Saves what a path gives as a file. A link would not send the session's token. */
+export const save = async (path: string, name: string): Promise<void> => {
+  const link = document.createElement('a')
+  link.href = URL.createObjectURL(await (await call(path)).blob())
+  link.download = name
+  link.click()
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
+}
 
 export type Loaded<T> = { data: T | null; error: ApiError | null; reload: () => void }
 

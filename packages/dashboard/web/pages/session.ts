@@ -1,6 +1,6 @@
 /** One conversation: each turn with what was said, its score, its feedback, and what was learned from it. */
 import { useContext, useState } from 'preact/hooks'
-import { get, useData, type ApiError } from '../api.ts'
+import { get, save, useData, type ApiError } from '../api.ts'
 import { duration, reward, shortId, time } from '../format.ts'
 import { html, type View } from '../html.ts'
 import { Feedback } from '../parts/feedback.ts'
@@ -95,16 +95,15 @@ export const SessionPage = ({ params }: PageProps): View => {
       setError(failure as ApiError)
     }
   }
+  const exportTurns = (): Promise<void> =>
+    save(`/v1/dashboard/sessions/${encodeURIComponent(id)}/export`, `${id}.jsonl`).catch((failure: unknown) =>
+      setError(failure as ApiError),
+    )
   const text = session?.may?.text ?? false
   return html`
     <p><a href="#/sessions">Sessions</a></p>
     <div class="row"><h1>Session <code>${shortId(id)}</code></h1><span class="grow"></span>
-      ${
-        text
-          ? html`<a class="button" download
-        href=${`/v1/dashboard/sessions/${encodeURIComponent(id)}/export`}>Export</a>`
-          : null
-      }
+      ${text ? html`<button onClick=${exportTurns}>Export</button>` : null}
       <button onClick=${() => {
         setMore([])
         setNext(undefined)

@@ -118,7 +118,7 @@ test('a session of a link acts with its token, from its own page alone, and its 
   const { cookie, csrf } = await signIn(rig)
   const send = (path: string, headers: Record<string, string>, json?: unknown) =>
     ask(rig, path, { ...(json === undefined ? {} : { json }), headers: { cookie, authorization: '', ...headers } })
-  assert.equal((await send('/v1/dashboard/versions', {})).status, 200)
+  assert.equal((await send('/v1/dashboard/versions', { 'x-instar-csrf': csrf })).status, 200)
   const hello = { model: 'policy', messages: [{ role: 'user', content: 'Hi' }] }
   assert.equal(codeOf(await send('/v1/chat/completions', {}, hello)), 'foreign_request', 'without its token')
   assert.equal((await send('/v1/chat/completions', { 'x-instar-csrf': csrf }, hello)).status, 200)
@@ -148,9 +148,10 @@ test('a session of a revoked key ends, and one of another admin token', async (t
     headers: { authorization: `Bearer ${tokenOf('read')}` },
   })
   const cookie = begun.cookie!
-  assert.equal((await ask(rig, '/v1/dashboard/versions', { headers: { cookie } })).status, 200)
+  const headers = { cookie, 'x-instar-csrf': String(begun.body['csrf']) }
+  assert.equal((await ask(rig, '/v1/dashboard/versions', { headers })).status, 200)
   const other = await start(t, { settings: { keys: [key('else', ['read'])], adminToken: ADMIN_TOKEN } })
-  assert.equal(codeOf(await ask(other, '/v1/dashboard/versions', { headers: { cookie } })), 'invalid_api_key')
+  assert.equal(codeOf(await ask(other, '/v1/dashboard/versions', { headers })), 'invalid_api_key')
   const { cookie: admins } = await signIn(rig)
   const renewed = await start(t, { settings: { keys: [key('read', ['read'])], adminToken: `${ADMIN_TOKEN}-2` } })
   assert.equal(codeOf(await ask(renewed, '/v1/dashboard/versions', { headers: { cookie: admins } })), 'invalid_api_key')
@@ -272,4 +273,39 @@ test('a search reads the newest turns, and an export is of one session; both nee
       codeOf(await ask(locked, `/v1/dashboard/${path}`, { headers: { authorization: `Bearer ${tokenOf('admin')}` } })),
       'missing_scope',
     )
+})
+
+test('a cookie alone is no session: servers of other ports of this host get it too', async (t) => {
+  const rig = await start(t, { settings: { keys: [key('one', ['inference'])] } })
+  const { cookie, csrf } = await signIn(rig)
+  const as = (path: string, headers: Record<string, string> = {}) =>
+    ask(rig, path, { headers: { authorization: '', cookie, ...headers } })
+  const stolen = await as('/v1/dashboard/session')
+  assert.equal(stolen.body['signed_in'], false)
+  assert.doesNotMatch(JSON.stringify(stolen.body), new RegExp(csrf))
+  for (const path of ['versions', 'now', 'turns/x/text', 'sessions/known/export'])
+    assert.equal(codeOf(await as(`/v1/dashboard/${path}`)), 'foreign_request', path)
+  assert.equal(codeOf(await as('/admin/requests')), 'foreign_request')
+  assert.deepEqual((await as('/v1/dashboard/session', { 'x-instar-csrf': csrf })).body['may'], {
+    text: true,
+    actions: true,
+  })
+  // Who has a session's cookie and lost its token begins another by a link.
+  const link = await ask(rig, '/admin/dashboard-link', { json: {} })
+  const again = await ask(rig, '/v1/dashboard/session', {
+    json: { code: String(link.body['path']).slice('/#code='.length) },
+    headers: { authorization: '', cookie },
+  })
+  assert.equal(again.status, 200)
+})
+
+test('signing out ends the session, and no other', async (t) => {
+  const rig = await start(t, { settings: { keys: [key('one', ['inference'])] } })
+  const [one, two] = [await signIn(rig), await signIn(rig)]
+  const as = ({ cookie, csrf }: typeof one, method: string, path: string) =>
+    ask(rig, path, { method, headers: { authorization: '', cookie, 'x-instar-csrf': csrf } })
+  assert.equal((await as(one, 'GET', '/v1/dashboard/versions')).status, 200)
+  assert.equal((await as(one, 'DELETE', '/v1/dashboard/session')).status, 200)
+  assert.equal(codeOf(await as(one, 'GET', '/v1/dashboard/versions')), 'invalid_api_key')
+  assert.equal((await as(two, 'GET', '/v1/dashboard/versions')).status, one.cookie === two.cookie ? 401 : 200)
 })

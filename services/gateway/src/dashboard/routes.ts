@@ -194,12 +194,11 @@ export const addDashboard = (
     const { cookie, reading } = entrance.visitOf(request)
     return reply.header('cache-control', 'no-store').send({
       signed_in: cookie !== null,
-      csrf: cookie === null ? null : csrfOf(entrance.cookieSecret, cookie),
       may: reading,
       database: ports.readModel !== null,
     })
   })
-  /** Begins a session: with the code of a one-time link, or with an API key in `Authorization`. */
+  /** Begins a session: with the code of a one-time link, or with an API key in `Authorization`. Only this answer has its token. */
   server.post('/v1/dashboard/session', TINY_BODY, (request, reply) => {
     checkSameOrigin(
       {
@@ -225,9 +224,10 @@ export const addDashboard = (
       })
       .send({ csrf: csrfOf(entrance.cookieSecret, cookie) })
   })
-  server.delete('/v1/dashboard/session', TINY_BODY, (_request, reply) =>
-    reply.header('set-cookie', setCookie('', 0, false)).send({ signed_in: false }),
-  )
+  server.delete('/v1/dashboard/session', TINY_BODY, (request, reply) => {
+    entrance.endVisit(request)
+    return reply.header('set-cookie', setCookie('', 0, false)).send({ signed_in: false })
+  })
   server.post('/admin/dashboard-link', SMALL_BODY, (request) => {
     entrance.checkAdmin(request)
     const code = Buffer.from(ports.random(32)).toString('base64url')

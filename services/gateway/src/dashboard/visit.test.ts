@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ADMIN, type Key } from '../receive/core/keys.ts'
-import { cookieIn, cookieSecret, csrfOf, isCsrf, keyOfCookie, LINK_MS, Links, signed } from './visit.ts'
+import { cookieIn, cookieSecret, csrfOf, EndedVisits, isCsrf, keyOfCookie, LINK_MS, Links, signed } from './visit.ts'
 
 const SECRET = cookieSecret('admin-token-of-the-tests')
 const KEY: Key = { ...ADMIN, id: 'reader', sha256: 'a'.repeat(64), scopes: ['read'] }
@@ -76,4 +76,16 @@ test('a link works once and within its time; at most a hundred are kept', () => 
   for (let i = 0; i < 150; i += 1) links.add(`code ${i}`, 0)
   assert.ok(links.use('code 149', 1))
   assert.ok(!links.use('code 0', 1))
+})
+
+test('sessions that were ended are remembered until they expire, at most a thousand', () => {
+  const ended = new EndedVisits()
+  const cookie = (until: number): string => signed(SECRET, HOLDER, until)
+  ended.add(cookie(1000), 0)
+  ended.add(cookie(2000), 999)
+  assert.ok(ended.has(cookie(1000)) && ended.has(cookie(2000)) && !ended.has(cookie(3000)))
+  ended.add(cookie(3000), 1000)
+  assert.ok(!ended.has(cookie(1000)))
+  for (let i = 0; i < EndedVisits.MOST; i += 1) ended.add(cookie(10_000 + i), 1000)
+  assert.ok(!ended.has(cookie(2000)) && ended.has(cookie(10_000 + EndedVisits.MOST - 1)))
 })

@@ -1,6 +1,7 @@
 /**
  * Sessions of a browser at the dashboard: a signed cookie that names a key, or the admin token, and when it expires. The
- * gateway keeps none of them: a revoked key ends its sessions, and another admin token ends all of its own.
+ * gateway keeps none of them, only those that were ended: a revoked key ends its sessions, and another admin token ends all
+ * of its own.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { ADMIN, hasExpired, type Key } from '../receive/core/keys.ts'
@@ -47,7 +48,10 @@ export const keyOfCookie = (
   return timingSafeEqual(wanted, Buffer.from(given, 'base64url')) ? key : null
 }
 
-/** The token that actions of a session send in `CSRF_HEADER`; a page of another site cannot read it. */
+/**
+ * The token that requests of a session send in `CSRF_HEADER`. It is told once, to the page that began the session, and no
+ * other page or server gets it.
+ */
 export const csrfOf = (secret: Uint8Array, cookie: string): string =>
   mac(secret, `csrf ${cookie}`).toString('base64url')
 
@@ -84,5 +88,24 @@ export class Links {
     const until = this.codes.get(code)
     this.codes.delete(code)
     return until !== undefined && until > now
+  }
+}
+
+/** Cookies of sessions that were ended before they expire, until this process ends. */
+export class EndedVisits {
+  /** Cookie → when it expires. */
+  private readonly cookies = new Map<string, number>()
+  static readonly MOST = 1000
+
+  /** Null: there was none. */
+  add(cookie: string | null, now: number): void {
+    if (cookie === null) return
+    for (const [one, until] of this.cookies)
+      if (until <= now || this.cookies.size >= EndedVisits.MOST) this.cookies.delete(one)
+    this.cookies.set(cookie, Number(cookie.split('.')[1]))
+  }
+
+  has(cookie: string): boolean {
+    return this.cookies.has(cookie)
   }
 }

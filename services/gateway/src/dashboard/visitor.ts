@@ -4,7 +4,7 @@ import type { FastifyRequest } from 'fastify'
 import { checkSameOrigin, isLoopback } from '../receive/core/guard.ts'
 import { ADMIN, type Key } from '../receive/core/keys.ts'
 import type { Keyring } from '../receive/keyring.ts'
-import { cookieIn, CSRF_HEADER, isCsrf, keyOfCookie } from './visit.ts'
+import { cookieIn, CSRF_HEADER, isCsrf, keyOfCookie, type EndedVisits } from './visit.ts'
 
 /** `text`: what people and models wrote. `actions`: admin commands. */
 export type Reading = { text: boolean; actions: boolean }
@@ -14,23 +14,34 @@ export type Visitor = { key: Key | null; admin: boolean; cookie: string }
 
 const first = (value: string | string[] | undefined): string | undefined => (Array.isArray(value) ? value[0] : value)
 
+/** Requests without the token: the stream has figures only, and a page that lost the token begins a session anew. */
+const EVENTS = '/v1/dashboard/events'
+const SESSION = '/v1/dashboard/session'
+
 /**
- * The caller of a valid session; null: none. Only pages of this gateway may use a session, and actions carry its token.
- * Throws `foreign_request`.
+ * The caller of a valid session; null: none. Only pages of this gateway may use a session, and all that they do carries its
+ * token: a browser sends the cookie to the servers of all ports of this host, the token only to this one. Throws
+ * `foreign_request`.
  */
 export const visitor = (
-  { method, headers }: FastifyRequest,
-  { secret, keyring, now }: { secret: Uint8Array; keyring: Keyring; now: number },
+  { method, headers, routeOptions: { url } }: FastifyRequest,
+  { secret, keyring, now, ended }: { secret: Uint8Array; keyring: Keyring; now: number; ended: EndedVisits },
 ): Visitor | null => {
   const cookie = cookieIn(headers.cookie)
   const key = cookie === null ? null : keyOfCookie(secret, cookie, (id) => keyring.named(id), now)
-  if (cookie === null || key === null) return null
+  if (cookie === null || key === null || ended.has(cookie)) return null
   checkSameOrigin({ host: headers.host, origin: first(headers.origin), site: first(headers['sec-fetch-site']) }, true)
   const reads = method === 'GET' || method === 'HEAD'
-  if (!reads && !isCsrf(secret, cookie, first(headers[CSRF_HEADER]) ?? null))
-    throw new InstarError('foreign_request', `An action of the dashboard needs its token (${CSRF_HEADER}).`, {
-      field: CSRF_HEADER,
-    })
+  if (!isCsrf(secret, cookie, first(headers[CSRF_HEADER]) ?? null) && !(reads && url === EVENTS)) {
+    if (url === SESSION) return null
+    throw new InstarError(
+      'foreign_request',
+      `A request with a session of the dashboard needs its token (${CSRF_HEADER}).`,
+      {
+        field: CSRF_HEADER,
+      },
+    )
+  }
   const admin = key === ADMIN
   return { key: admin ? null : key, admin, cookie }
 }

@@ -10,12 +10,13 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { GatewayConfig } from '../config.ts'
 import { checkBind, checkJson, checkLocal, tokenOf } from './core/guard.ts'
-import { cookieSecret, type Holder } from '../dashboard/visit.ts'
+import { cookieSecret, EndedVisits, type Holder } from '../dashboard/visit.ts'
 import { readingOf, visitor, type Reading } from '../dashboard/visitor.ts'
 import { ADMIN, checkKey, hasExpired, type Key, type Scope } from './core/keys.ts'
 import { WrongKeys } from './core/wrong-keys.ts'
 import { ADMIN_TOKEN_HEADER } from '@instar/process/admin-token'
 import type { Keyring } from './keyring.ts'
+import { lengthOf } from './request-parts.ts'
 import { createOnceOver, RunningCallers } from './running-callers.ts'
 import { BodyMemory, ownerOf, type Holding } from './body-memory.ts'
 import { createRates, type Visit } from './limits.ts'
@@ -41,6 +42,8 @@ export type Entrance = {
   checkReading(request: FastifyRequest): Reading
   /** The dashboard session of the request; `reading` null: the caller must begin one. */
   visitOf(request: FastifyRequest): { cookie: string | null; reading: Reading | null }
+  /** Ends the dashboard session of the request. */
+  endVisit(request: FastifyRequest): void
   /** Whose session the request's key or admin token may begin. Throws as `check`. */
   holderOf(request: FastifyRequest): Holder
   readonly adminHolder: Holder
@@ -92,6 +95,7 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken, ra
   const bodies = new BodyMemory(config.bodiesLimit, config.bodyLimit)
   const callers = new WeakMap<FastifyRequest, Caller>()
   const onceOver = createOnceOver()
+  const ended = new EndedVisits()
 
   const isAdmin = (request: FastifyRequest): boolean => {
     if (secret === null) return false
@@ -105,7 +109,7 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken, ra
   const identify = (request: FastifyRequest): Pick<Caller, 'key' | 'admin' | 'cookie'> => {
     const ofDashboard = routeOf(request).startsWith('/v1/dashboard/')
     if (!keyring.locked() && !routeOf(request).startsWith('/admin/') && !ofDashboard) return NOBODY
-    const visit = tokenIn(request) === null ? visitor(request, { secret: cookies, keyring, now: now() }) : null
+    const visit = tokenIn(request) === null ? visitor(request, { secret: cookies, keyring, now: now(), ended }) : null
     if (visit) return visit
     const token = tokenIn(request)
     const key = token === null ? null : keyring.find(token)
@@ -254,6 +258,7 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken, ra
       const caller = callerOf(request)
       return { cookie: caller.cookie, reading: readingOf(caller, config.host) }
     },
+    endVisit: (request) => ended.add(callerOf(request).cookie, now()),
     holderOf(request) {
       const { key, admin } = callerOf(request)
       if (admin) return ADMIN_HOLDER
@@ -293,16 +298,6 @@ const addressOf = ({ raw }: FastifyRequest): string => {
 
 const isCommand = (request: FastifyRequest): boolean =>
   request.method === 'POST' && routeOf(request).startsWith('/admin/')
-
-/** The declared length of an unencoded body; null if its size is not known in advance. */
-const lengthOf = ({ headers }: FastifyRequest): number | null => {
-  const length = headers['content-length']
-  return isCounted(headers) || length === undefined ? null : Number(length)
-}
-
-/** Whether the bytes of the body are counted as they arrive. */
-export const isCounted = (headers: FastifyRequest['headers']): boolean =>
-  headers['transfer-encoding'] !== undefined || (headers['content-encoding'] ?? 'identity').toLowerCase() !== 'identity'
 
 const tokenIn = (request: FastifyRequest): string | null =>
   tokenOf(request.headers.authorization, one(request.headers['x-api-key']) ?? undefined)

@@ -29,3 +29,13 @@ export const goneSignal = (reply: FastifyReply): AbortSignal => {
   })
   return gone.signal
 }
+
+/** The declared length of an unencoded body; null if its size is not known in advance. */
+export const lengthOf = ({ headers }: FastifyRequest): number | null => {
+  const length = headers['content-length']
+  return isCounted(headers) || length === undefined ? null : Number(length)
+}
+
+/** Whether the bytes of the body are counted as they arrive. */
+export const isCounted = (headers: FastifyRequest['headers']): boolean =>
+  headers['transfer-encoding'] !== undefined || (headers['content-encoding'] ?? 'identity').toLowerCase() !== 'identity'
