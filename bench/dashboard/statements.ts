@@ -34,7 +34,7 @@ export const statements = async (connection: object): Promise<Statement[]> => {
   try {
     const first = async (sql: string): Promise<Record<string, unknown>> => (await client.query(sql)).rows[0]!
     const middle = await first(
-      `select session_id, subject, started_at::text as at from sessions order by started_at offset 10000 limit 1`,
+      `select session_id, subject, started_at::text as at from sessions order by started_at offset (select 2 * count(*) / 3 from sessions) limit 1`,
     )
     const turn = await first(`select turn_id, group_id from turns where session_id = '${String(middle['session_id'])}'`)
     const [session, id] = [String(middle['session_id']), String(turn['turn_id'])]
