@@ -12,7 +12,7 @@ import { event, type Seen } from './server.ts'
 
 class TellingVllm extends ScriptedVllm {
   ids: readonly number[] = []
-  said = -0.5
+  said: number | null = -0.5
   text = 'x'
   beforeEnd: () => Promise<void> = () => Promise.resolve()
 
@@ -80,6 +80,28 @@ test('an answer with tokens that cannot have been sampled is given to the client
     )
   }
   assert.match(await (await rig.fetch('/metrics')).text(), /reason="bad_logprobs"[^\n]* 3/)
+})
+
+test('log-probs that the engine does not report are null for the client, not a probability of 1', async (t) => {
+  const { server, rig } = await opened(t)
+  const ids = model.encode('Hello there')
+  Object.assign(server, { ids, said: null })
+  const response = await chat(rig, { logprobs: true, top_logprobs: 1 })
+  const { choices } = (await response.json()) as { choices: { logprobs: unknown }[] }
+  assert.equal(choices[0]!.logprobs, null)
+  const turn = await turnOf(rig.log, response.headers.get('x-instar-turn-id'))
+  assert.deepEqual([turn.tokens, turn.trainable, turn.reason], ['none', false, 'no_logprobs'])
+  const stream = await (await chat(rig, { logprobs: true, stream: true })).text()
+  assert.match(stream, /"logprobs":null/)
+  assert.doesNotMatch(stream, /"logprobs":\{/)
+  const body = { model: 'policy', prompt: 'Hi', max_tokens: 20, logprobs: 1 }
+  const plain = (await (await rig.fetch('/v1/completions', { json: body })).json()) as {
+    choices: { logprobs: { token_logprobs: unknown[] } }[]
+  }
+  assert.deepEqual(
+    plain.choices[0]!.logprobs.token_logprobs,
+    ids.map(() => null),
+  )
 })
 
 test('an answer larger than its max_tokens allows is an error, and so is one of too many tool calls', async (t) => {

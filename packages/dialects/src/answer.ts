@@ -9,7 +9,14 @@ export type Piece =
   | { type: 'reasoning'; text: string; upTo: number }
   | { type: 'calls'; calls: Call[]; upTo: number }
 
-export type Token = { id: number; logprob: number; text: string; top: readonly { id: number; logprob: number }[] }
+/** `unreported`: the engine gave no log-probability; `logprob` is 0 then. */
+export type Token = {
+  id: number
+  logprob: number
+  text: string
+  top: readonly { id: number; logprob: number }[]
+  unreported?: true
+}
 
 /** The answer, parsed so far. */
 export type ParsedAnswer = { content: string; reasoning: string; calls: Call[] }

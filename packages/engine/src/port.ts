@@ -78,6 +78,8 @@ export type GeneratedToken = {
   logprob: number
   text: string
   top: readonly { id: number; logprob: number }[]
+  /** The engine gave no log-probability; `logprob` is 0 then. */
+  unreported?: true
 }
 
 /** `stop`: end-of-turn token or stop string; `length`: `maxTokens` is reached or the context is full. */

@@ -66,9 +66,13 @@ export const logprobEntries = (
   }))
 }
 
-/** Null if the request does not ask for log-probabilities or the engine does not report tokens. */
+/** Whether the request asks for log-probabilities, and the engine reported one for each token. */
+export const hasLogprobs = (request: Request, tokens: readonly Token[]): boolean =>
+  request.logprobs && tokens.length > 0 && !tokens.some(({ unreported }) => unreported)
+
+/** Null if the request does not ask for log-probabilities or the engine does not report tokens or theirs. */
 const logprobsOf = (request: Request, context: AnswerContext, tokens: readonly Token[]): Logprobs | null =>
-  request.logprobs && tokens.length > 0 ? { content: logprobEntries(context, tokens), refusal: null } : null
+  hasLogprobs(request, tokens) ? { content: logprobEntries(context, tokens), refusal: null } : null
 
 const toolCall = (call: Call, id: string) => ({
   id,

@@ -9,7 +9,7 @@ import {
   type AnswerContext,
   type Token,
 } from '../answer.ts'
-import { logprobEntries } from '../chat/answer.ts'
+import { hasLogprobs, logprobEntries } from '../chat/answer.ts'
 import type { Frame, StreamEncoder } from '../dialect.ts'
 import { streamMessage } from '../faults.ts'
 import type { Fields } from '../fields.ts'
@@ -85,7 +85,7 @@ const endedResponse = (context: AnswerContext, request: Request, choice: Choice 
           sealed: isSealed(request),
         },
         cut ? 'incomplete' : 'completed',
-        request.logprobs ? logprobEntries(context, choice.tokens) : [],
+        hasLogprobs(request, choice.tokens) ? logprobEntries(context, choice.tokens) : [],
       )
     : []
   return responseOf(context, request, cut ? 'incomplete' : 'completed', output, {
@@ -139,7 +139,7 @@ export const responsesStream = (context: AnswerContext, request: Request): Strea
       index += 1
       return frames
     }
-    const part = { ...textPart(text), logprobs: request.logprobs ? logprobEntries(context, tokens) : [] }
+    const part = { ...textPart(text), logprobs: hasLogprobs(request, tokens) ? logprobEntries(context, tokens) : [] }
     const item = messageItem(context, status, [part], messages++)
     const position = { ...at(item.id), content_index: 0 }
     const frames = [
@@ -179,7 +179,7 @@ export const responsesStream = (context: AnswerContext, request: Request): Strea
             ...at(open.id),
             content_index: 0,
             delta,
-            logprobs: request.logprobs ? logprobEntries(context, tokens) : [],
+            logprobs: hasLogprobs(request, tokens) ? logprobEntries(context, tokens) : [],
           }),
     ]
   }

@@ -57,7 +57,7 @@ export class AnswerAssembly {
       this.logprobs += tokens.filter(({ logprob }) => Number.isFinite(logprob)).length
       const decoded = tokens.map(({ id, logprob, top }) => ({
         id,
-        logprob: Number.isFinite(logprob) ? logprob : 0,
+        ...(Number.isFinite(logprob) ? { logprob } : { logprob: 0, unreported: true as const }),
         text: this.decode(id),
         top: [...top],
       }))

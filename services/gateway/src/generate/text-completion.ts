@@ -145,7 +145,11 @@ const sampleChoice = async (
   return count
 }
 
-const scored = ({ id, logprob, top }: GeneratedToken): ScoredToken => ({ id, logprob, top })
+const scored = ({ id, logprob, top, unreported }: GeneratedToken): ScoredToken => ({
+  id,
+  logprob: unreported ? null : logprob,
+  top,
+})
 
 /** The prompt's tokens with their log-probs; the first has none. */
 const promptTokens = async (

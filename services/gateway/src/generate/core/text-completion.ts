@@ -98,7 +98,7 @@ const stopsOf = (value: unknown): string[] => {
   return list
 }
 
-/** A token with its log-prob, which is null for the first token of the context. */
+/** A token with its log-prob, which is null for the first token of the context, and where the engine reports none. */
 export type ScoredToken = Pick<Token, 'id' | 'top'> & { logprob: number | null }
 
 /** `offset`: position of the first token in the choice's text. */
