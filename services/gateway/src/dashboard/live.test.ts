@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import { connect, type AddressInfo } from 'node:net'
 import { test, type TestContext } from 'node:test'
-import { Live } from './live.ts'
+import { Live, MOST_PAGES, MOST_PAGES_EACH } from './live.ts'
 
 const listen = async (t: TestContext, open: (raw: ServerResponse) => void): Promise<number> => {
   const server = createServer((_request, response) => open(response)).listen(0, '127.0.0.1')
@@ -27,7 +27,7 @@ test('a page that does not read is dropped, and readings are not kept for it', a
   let most = 0
   const closed = Promise.withResolvers<void>()
   const port = await listen(t, (raw) => {
-    live.open(raw, {})
+    live.open(raw, {}, 'a')
     raw.once('close', closed.resolve)
     const look = setInterval(() => (most = Math.max(most, raw.writableLength)), 5)
     raw.once('close', () => clearInterval(look))
@@ -41,4 +41,26 @@ test('a page that does not read is dropped, and readings are not kept for it', a
   assert.ok(readings > 30 && readings < patience, `${readings} readings`)
   assert.ok(most < 4 * (1 << 20), `${most} bytes waited for a page that reads nothing`)
   assert.equal(live.size, 0)
+})
+
+test('one caller cannot open the pages of all others', async (t) => {
+  const live = new Live({ read: async () => ({}), everyMs: 10_000, pingMs: 10_000, stalledMs: 10_000 })
+  t.after(() => live.stop())
+  let who = ''
+  const port = await listen(t, (raw) => live.open(raw, {}, who))
+  const openPages = async (caller: string, count: number): Promise<void> => {
+    who = caller
+    for (let page = 0; page < count; page += 1) {
+      live.checkRoom(caller)
+      const socket = connect(port, '127.0.0.1')
+      t.after(() => socket.destroy())
+      socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n')
+      await once(socket, 'data')
+    }
+  }
+  await openPages('a', MOST_PAGES_EACH)
+  assert.throws(() => live.checkRoom('a'), { code: 'overloaded' })
+  await openPages('b', MOST_PAGES_EACH)
+  await openPages('c', MOST_PAGES - 2 * MOST_PAGES_EACH)
+  assert.throws(() => live.checkRoom('d'), { code: 'overloaded' })
 })

@@ -1,4 +1,5 @@
 /** Sends what the pipeline does now to open pages: one reading for all of them, sent when it differs. */
+import { InstarError } from '@instar/events'
 import type { ServerResponse } from 'node:http'
 import { EventStream } from '../generate/event-stream.ts'
 
@@ -10,11 +11,13 @@ type LiveSettings = {
   stalledMs: number
 }
 
-/** `sent`: the last reading that was written. `waits`: its connection's buffer is full, and nothing more is written. */
-type Page = { sent: string; waits: boolean }
+/** `who`: the caller. `sent`: the last reading that was written. `waits`: its connection's buffer is full, and nothing more is written. */
+type Page = { who: string; sent: string; waits: boolean }
 
-/** Pages that may be open at a time. One beyond gets `overloaded`. */
+/** Pages that may be open at a time. */
 export const MOST_PAGES = 64
+/** Pages of one key, of the operator, or of one address without a key. */
+export const MOST_PAGES_EACH = 24
 
 export class Live {
   private readonly settings: LiveSettings
@@ -30,10 +33,18 @@ export class Live {
     return this.pages.size
   }
 
-  /** Opens a stream of `now` events on the response; the first follows at once. */
-  open(raw: ServerResponse, headers: Readonly<Record<string, string>>): void {
+  /** Throws `overloaded` if no further page of this caller may be open. */
+  checkRoom(who: string): void {
+    if (this.pages.size >= MOST_PAGES) throw new InstarError('overloaded', `More than ${MOST_PAGES} pages are open.`)
+    const own = [...this.pages.values()].filter((page) => page.who === who).length
+    if (own >= MOST_PAGES_EACH)
+      throw new InstarError('overloaded', `More than ${MOST_PAGES_EACH} pages of this caller are open.`)
+  }
+
+  /** Opens a stream of `now` events of a caller on the response; the first follows at once. */
+  open(raw: ServerResponse, headers: Readonly<Record<string, string>>, who: string): void {
     const stream = new EventStream(raw, headers, this.settings)
-    this.pages.set(stream, { sent: '', waits: false })
+    this.pages.set(stream, { who, sent: '', waits: false })
     raw.once('close', () => {
       stream.close()
       this.pages.delete(stream)

@@ -13,7 +13,7 @@ import { one, type Entrance } from '../receive/entrance.ts'
 import { bytesOf, goneSignal, hijackable, SMALL_BODY, TINY_BODY } from '../receive/request-parts.ts'
 import { addAssets } from './assets.ts'
 import { csrfOf, LINK_MS, Links, SESSION_MS, setCookie, signed } from './visit.ts'
-import { Live, MOST_PAGES } from './live.ts'
+import { Live } from './live.ts'
 import type { DashboardPorts } from './ports.ts'
 import { turnLogprobs, turnText, turnTokens } from './turn-view.ts'
 import { exportedSession, searchTexts } from './texts.ts'
@@ -185,8 +185,9 @@ export const addDashboard = (
   get('events', (request, _reading, reply) => {
     // No body would ever end the reply to a HEAD request.
     if (request.method === 'HEAD') return reply.header('content-type', 'text/event-stream').send()
-    if (live.size >= MOST_PAGES) throw new InstarError('overloaded', `More than ${MOST_PAGES} pages are open.`)
-    live.open(hijackable(reply), {})
+    const { who } = entrance.visitOf(request)
+    live.checkRoom(who)
+    live.open(hijackable(reply), {}, who)
     return reply.hijack()
   })
 

@@ -41,7 +41,7 @@ export type Entrance = {
   /** What the caller may do in the dashboard. Throws as `check`, if it may not even see numbers. */
   checkReading(request: FastifyRequest): Reading
   /** The dashboard session of the request; `reading` null: the caller must begin one. */
-  visitOf(request: FastifyRequest): { cookie: string | null; reading: Reading | null }
+  visitOf(request: FastifyRequest): { cookie: string | null; reading: Reading | null; who: string }
   /** Ends the dashboard session of the request. */
   endVisit(request: FastifyRequest): void
   /** Whose session the request's key or admin token may begin. Throws as `check`. */
@@ -256,7 +256,8 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken, ra
     checkReading,
     visitOf(request) {
       const caller = callerOf(request)
-      return { cookie: caller.cookie, reading: readingOf(caller, config.host) }
+      const who = caller.admin ? ADMIN_HOLDER.id : (caller.key?.id ?? `from ${request.ip}`)
+      return { cookie: caller.cookie, reading: readingOf(caller, config.host), who }
     },
     endVisit: (request) => ended.add(callerOf(request).cookie, now()),
     holderOf(request) {
