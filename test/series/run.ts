@@ -1,6 +1,6 @@
 /**
  * `npm run test:series [-- PART ...]`: series of updates through trainer and publisher on models/tiny, honest and
- * poisoned, a file at a time. Takes about four minutes.
+ * poisoned, and kills of the whole pipeline while it makes versions. Takes some minutes.
  */
 import { readdirSync } from 'node:fs'
 import path from 'node:path'

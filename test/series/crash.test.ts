@@ -11,9 +11,9 @@ import type OpenAI from 'openai'
 import { TABLES } from '../../packages/projections/src/schema.ts'
 import { integer, seeded } from '../../models/tiny/recipe/random.ts'
 import { untilNothingLeft } from '../chaos/world/orphans.ts'
-import { begin, commanding, dataFolder, done, instar, sql, up, type Up } from './process.ts'
+import { begin, commanding, dataFolder, done, instar, sql, up, type Up } from '../flow/process.ts'
 import { ask, askWhole, question, reaction, type Answer, type Messages } from '../kit/people.ts'
-import { BATCH, witness, type Witness } from './witness.ts'
+import { BATCH, witness, type Witness } from '../flow/witness.ts'
 
 /** CRASH_SEED changes the moments. */
 const SEED = Number(process.env['CRASH_SEED'] ?? 2026)
