@@ -30,13 +30,14 @@ test('the memory of referenced requests is limited as that of bodies', async (t)
     const response = await rig.fetch('/v1/responses', { method: 'POST', body })
     await response.arrayBuffer()
     if (response.status === 429) refused += 1
-    // 12 MiB each, read and parsed: five fit.
+    // 12 MiB each, read and parsed: five fit; four, where two that were read find no room to be parsed.
     if (refused === COUNT - 5) released.resolve()
     return response.status
   }
   const statuses = await Promise.all(Array.from({ length: COUNT }, ask))
-  assert.equal(statuses.filter((status) => status === 200).length, 5)
-  assert.equal(refused, COUNT - 5)
+  const served = statuses.filter((status) => status === 200).length
+  assert.ok(served === 5 || served === 4, `${served} served`)
+  assert.equal(refused, COUNT - served)
   const metrics = await (await rig.fetch('/metrics')).text()
   assert.match(metrics, /^instar_request_body_bytes 0$/m)
 })
