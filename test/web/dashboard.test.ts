@@ -173,14 +173,6 @@ test('log-probs of any version are shown for a turn', async () => {
   await page.getByText(/Token 2 of/).waitFor()
 })
 
-test('two versions answer one prompt side by side', async () => {
-  await open('/compare?a=1&b=0')
-  await page.getByRole('button', { name: 'Ask both' }).click()
-  await page.getByRole('button', { name: 'Ask both' }).waitFor()
-  for (const version of [0, 1])
-    assert.ok(((await page.getByLabel(`Answer of version ${version}`).textContent()) ?? '').length > 12)
-})
-
 test('every page keeps the accessibility rules, light, dark and on a phone, and each chart is one stop', async () => {
   const pages = await pagesOf(started.ready.url)
   for (const [look, options] of Object.entries(LOOKS)) {

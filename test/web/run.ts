@@ -15,7 +15,10 @@ if (chromiumPath() === null) {
   process.exitCode = 1
 } else {
   if (url) process.env['INSTAR_WEB_LINK'] = url
-  const file = url ? 'running.test.ts' : 'dashboard.test.ts'
-  const passed = await runTests([path.join(import.meta.dirname, file)], { timeout: 600_000 })
+  const files = url ? ['running.test.ts'] : ['dashboard.test.ts', 'turns.test.ts']
+  const passed = await runTests(
+    files.map((file) => path.join(import.meta.dirname, file)),
+    { timeout: 600_000 },
+  )
   process.exitCode ??= passed ? 0 : 1
 }

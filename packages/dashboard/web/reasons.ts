@@ -34,6 +34,26 @@ const UNTRAINED: Readonly<Record<string, string>> = {
 export const untrained = (code: string | null | undefined): string | null =>
   code ? (UNTRAINED[code] ?? code.replaceAll('_', ' ')) : null
 
+/** Why the gate rejected an update. */
+const REJECTED: Readonly<Record<string, string>> = {
+  not_finite: 'a figure is not finite',
+  serving_differs: 'the engine that serves measures something else',
+  kl_parent: 'too far from its parent in one step',
+  kl_parent_fixed: 'too far from its parent in one step',
+  kl_base: 'too far from the base',
+  kl_base_fixed: 'too far from the base',
+  content: 'it lost probes',
+  length: 'answers became too long',
+  length_rise: 'answers became too long',
+  length_low: 'answers became too short',
+  length_fall: 'answers became too short',
+  entropy_low: 'answers became too uniform',
+  repetition: 'answers repeat themselves',
+  stale_parent: 'the head moved meanwhile',
+}
+
+export const gateReason = (code: string | null): string => (code === null ? '' : (REJECTED[code] ?? code))
+
 /** What the trainer does while it computes nothing. */
 const WAITS: Readonly<Record<string, string>> = {
   starting: 'Starting',

@@ -215,11 +215,9 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
       }),
       random,
     )
-    dashboard = addDashboard(server, dashboardPorts(ports, { report, metrics, line, text: answerPorts, readings }), {
-      entrance,
-      pingMs: config.pingMs,
-      stalledMs: config.stalledMs,
-    })
+    const branch = (name: string) => snapshot.weights.lines.get(`${policy}~${name}`)
+    const shown = dashboardPorts(ports, { report, metrics, line, text: answerPorts, readings, admitting, branch })
+    dashboard = addDashboard(server, shown, { entrance, pingMs: config.pingMs, stalledMs: config.stalledMs })
     try {
       await server.listen({ host: config.host, port: config.port })
     } catch (cause) {

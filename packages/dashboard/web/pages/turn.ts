@@ -127,7 +127,13 @@ export const TurnPage = ({ params }: PageProps): View => {
     <${Await} from=${whole} title=${`Turn ${shortId(id)}`} of=${({ turn, group }: Whole) => html`
       <p><a href="#/sessions">Sessions</a> › <a
         href=${`#/sessions/${encodeURIComponent(turn.session_id)}`}>session <code>${shortId(turn.session_id)}</code></a></p>
-      <h1>Turn <code>${shortId(id)}</code></h1>
+      <div class="row"><h1>Turn <code>${shortId(id)}</code></h1><span class="grow"></span>
+        ${
+          session?.may?.text
+            ? html`<a class="button" href=${`#/compare?turn=${encodeURIComponent(id)}&b=${turn.version}`}>Ask this again in
+                Compare</a>`
+            : null
+        }</div>
       <dl class="facts">
         <div><dt>Sampled by</dt><dd><a href=${`#/versions/${turn.version}`}>version ${turn.version}</a> at
           temperature ${turn.temperature}</dd></div>

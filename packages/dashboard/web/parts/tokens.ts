@@ -8,11 +8,13 @@ export type ShownToken = {
   text: string
   /** −1…1: the shade; 0: none. */
   shade: number
-  figures: readonly (readonly [name: string, value: number | null])[]
+  figures: readonly (readonly [name: string, value: number | string | null])[]
+  /** Marked: another answer does not have it here. */
+  differs?: boolean
   top?: readonly { text: string; logprob: number }[]
 }
 
-const visible = (text: string): string => (text === '' ? '∅' : text.replaceAll('\n', '⏎\n'))
+export const visible = (text: string): string => (text === '' ? '∅' : text.replaceAll('\n', '⏎\n'))
 const STEPS = 4
 
 /** Class of a shade: `up1`…`up4`, `down1`…`down4`. */
@@ -21,8 +23,19 @@ const shadeClass = (shade: number): string => {
   return step === 0 ? '' : `${shade > 0 ? 'up' : 'down'}${step}`
 }
 
-export const Tokens = ({ tokens, label }: { tokens: readonly ShownToken[]; label: string }): View => {
-  const [at, setAt] = useState(0)
+/** `stacked`: the figures stand below the tokens, not beside them. `first`: the token whose figures are shown at first. */
+export const Tokens = ({
+  tokens,
+  label,
+  stacked = false,
+  first = 0,
+}: {
+  tokens: readonly ShownToken[]
+  label: string
+  stacked?: boolean
+  first?: number
+}): View => {
+  const [at, setAt] = useState(first)
   const token = tokens[Math.min(at, tokens.length - 1)]
   const move = (event: KeyboardEvent): void => {
     const next = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: tokens.length - 1 }[event.key]
@@ -32,17 +45,20 @@ export const Tokens = ({ tokens, label }: { tokens: readonly ShownToken[]; label
   }
   if (!token) return html`<p class="note quiet">No tokens.</p>`
   return html`
-    <div class="token-view">
+    <div class=${stacked ? 'token-view stacked' : 'token-view'}>
       <div class="tokens" role="group" tabindex="0" aria-label=${`${label}. Arrow keys move from token to token.`}
         onKeyDown=${move}>
         ${tokens.map(
-          (one, i) => html`<span class=${`token ${shadeClass(one.shade)} ${i === at ? 'at' : ''}`}
+          (
+            one,
+            i,
+          ) => html`<span class=${`token ${shadeClass(one.shade)} ${one.differs ? 'differs' : ''} ${i === at ? 'at' : ''}`}
           onClick=${() => setAt(i)}>${visible(one.text)}</span>`,
         )}
       </div>
       <div class="token-facts" aria-live="polite">
         <p><strong>Token ${at + 1} of ${tokens.length}</strong> <code>${JSON.stringify(token.text)}</code></p>
-        <dl>${token.figures.map(([name, value]) => html`<div><dt>${name}</dt><dd>${number(value, 3, true)}</dd></div>`)}</dl>
+        <dl>${token.figures.map(([name, value]) => html`<div><dt>${name}</dt><dd>${typeof value === 'string' ? value : number(value, 3, true)}</dd></div>`)}</dl>
         ${
           token.top && token.top.length > 0
             ? html`<p class="quiet">Most likely here</p><ul

@@ -95,6 +95,14 @@ from updates where policy = $1 order by number desc limit ${LINEAGE}`,
   values: [policy],
 })
 
+/** The update of this number that the gate rejected: its adapter, and since when that may be on the log. */
+export const rejected = (policy: string, number: number): Query => ({
+  sql: `select r.adapter, coalesce(o.started_at, b.sealed_at) as since
+from all_batches b join all_outcomes o on o.batch_id = b.batch_id join all_rejections r on r.update_id = o.update_id
+where b.policy = $1 and b.number = $2 and o.policy = $1 and r.policy = $1 limit 1`,
+  values: [policy, number],
+})
+
 export const moves = (policy: string): Query => ({
   sql: `select seq, from_version, to_version, why, who, froze, at from head_moves where policy = $1 order by seq desc limit ${LINEAGE}`,
   values: [policy],

@@ -10,6 +10,8 @@ import { openReadModel } from './read-model.ts'
 import { openReaderPool } from './reader-pool.ts'
 import { VersionMetrics } from './version-metrics.ts'
 
+const parts = ({ sql, values }: queries.Query): [string, readonly unknown[]] => [sql, values]
+
 test('the read model answers each page of the dashboard', { timeout: 60_000 }, async (t) => {
   using folder = temporaryFolder()
   const postgres = await startPostgres({ folder: folder.path })
@@ -221,4 +223,31 @@ test('a version that the lineage shows is among the versions at once', { timeout
   assert.equal((await model.versions()).length, before.length, 'the lineage is up to a second old')
   now = 1_000
   assert.equal((await model.versions()).length, before.length + 1)
+})
+
+test('the adapter of each update that the gate rejected is found by its number', { timeout: 60_000 }, async (t) => {
+  using folder = temporaryFolder()
+  const postgres = await startPostgres({ folder: folder.path })
+  t.after(() => postgres.stop())
+  const history = [...dashboardHistory({ turns: 300, versions: 60 })]
+  const log = openMemoryLog()
+  await log.append(records(history))
+  const projections = startProjections({ log, connection: postgres.owner })
+  await projections.caughtUp()
+  await projections.stop()
+  const pool = openReaderPool(postgres.reader)
+  t.after(() => pool.close())
+  const updates = await pool.rows(...parts(queries.updates('policy')))
+  const ofGate = updates.filter(({ status }) => status === 'rejected')
+  assert.ok(ofGate.length > 0)
+  const adapters = new Set<unknown>()
+  for (const { number, decided_at: decided } of ofGate) {
+    const [found] = await pool.rows(...parts(queries.rejected('policy', Number(number))))
+    assert.ok(String(found!['since']) <= String(decided), 'the blob is looked for from before the verdict')
+    adapters.add(found!['adapter'])
+  }
+  const recorded = history.flatMap((event) => (event.type === 'VersionRejected' ? [event.adapter] : []))
+  assert.deepEqual(adapters, new Set(recorded))
+  const accepted = updates.find(({ status }) => status === 'accepted')!
+  assert.deepEqual(await pool.rows(...parts(queries.rejected('policy', Number(accepted['number'])))), [])
 })

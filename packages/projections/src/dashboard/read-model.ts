@@ -22,6 +22,8 @@ export type ReadModel = {
   /** Updates, moves of the head, freezes and branches, newest first. */
   lineage(): Promise<Record<'updates' | 'moves' | 'freezes' | 'branches', Rows>>
   batch(version: number): Promise<Rows>
+  /** `adapter` and `since` of the update of this number, if the gate rejected it. */
+  rejected(number: number): Promise<QueryRow | null>
   sessions(filter: queries.SessionFilter, after: queries.Cursor | null): Promise<Page>
   session(id: string): Promise<QueryRow | null>
   sessionTurns(id: string, after: queries.Cursor | null): Promise<Page>
@@ -95,6 +97,7 @@ export const openReadModel = (login: ReaderLogin, policy: string, monotonic: () 
     lineage: () => lineage.get(),
     learning: () => learning.get(),
     batch: (version) => rows(queries.batchTurns(policy, version)),
+    rejected: async (number) => (await rows(queries.rejected(policy, number)))[0] ?? null,
     sessions: async (filter, after) => {
       const { reason } = filter
       const size = reason === undefined ? 0 : (await rows(queries.reasonSize(policy, reason)))[0]!['size']

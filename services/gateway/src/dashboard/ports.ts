@@ -8,6 +8,7 @@ import type { SessionIndex } from '../session/core/session-index.ts'
 import type { Paced } from '../session/paced.ts'
 import { createChecks, type Checked } from './checks.ts'
 import { nowOf, shared } from './now.ts'
+import type { SamplePorts } from './sample.ts'
 import type { turnLogprobs } from './turn-view.ts'
 
 export type DashboardPorts = {
@@ -23,17 +24,19 @@ export type DashboardPorts = {
   text: () => Parameters<typeof turnLogprobs>[0] & { index: SessionIndex }
   monotonic: () => number
   readings: Paced
+  sample: SamplePorts
 }
 
-type Parts = Pick<DashboardPorts, 'text' | 'readings'> & {
-  report: () => GatewayState
-  metrics: Metrics
-  line: () => WeightLine
-}
+type Parts = Pick<DashboardPorts, 'text' | 'readings'> &
+  Omit<SamplePorts, 'readModel'> & {
+    report: () => GatewayState
+    metrics: Metrics
+    line: () => WeightLine
+  }
 
 export const dashboardPorts = (
   { log, data, readModel, model, engine, now, random, monotonic = () => performance.now() }: GatewayPorts,
-  { report, metrics, line, text, readings }: Parts,
+  { report, metrics, line, text, readings, admitting, branch }: Parts,
 ): DashboardPorts => ({
   readModel: readModel ?? null,
   now,
@@ -41,6 +44,7 @@ export const dashboardPorts = (
   monotonic,
   text,
   readings,
+  sample: { admitting, branch, readModel: readModel ?? null },
   checks: createChecks({ log, data: data ?? null, readModel: readModel ?? null, model, engine, now }),
   status: shared(() => nowOf(report(), metrics, now()), monotonic),
   limits: (version) => line().versions.get(version)?.published?.limits ?? null,

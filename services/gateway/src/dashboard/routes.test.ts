@@ -18,6 +18,7 @@ const readModel = (): ReadModel => {
     version: async (version) => (version === 1 ? { version } : null),
     lineage: async () => ({ updates: [], moves: [], freezes: [], branches: [] }),
     batch: async (version) => [{ version }],
+    rejected: async () => null,
     sessions: (filter, after) => page([{ filter, after }]),
     session: async (id) => (id === 'known' ? { session_id: id } : null),
     sessionTurns: (id, after) => page([{ id, after }]),

@@ -5,19 +5,17 @@
 import { ERRORS, InstarError } from '@instar/events'
 import { parseJson } from '@instar/dialects'
 import type { ReadModel, SessionFilter } from '@instar/projections/read-model'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { Readable } from 'node:stream'
+import type { FastifyInstance } from 'fastify'
 import { z } from 'zod'
 import { checkSameOrigin } from '../receive/core/guard.ts'
 import { one, type Entrance } from '../receive/entrance.ts'
-import { bytesOf, goneSignal, hijackable, SMALL_BODY, TINY_BODY } from '../receive/request-parts.ts'
+import { bytesOf, hijackable, SMALL_BODY, TINY_BODY } from '../receive/request-parts.ts'
 import { addAssets } from './assets.ts'
 import { csrfOf, LINK_MS, Links, SESSION_MS, setCookie, signed } from './visit.ts'
 import { Live } from './live.ts'
 import type { DashboardPorts } from './ports.ts'
-import { turnLogprobs, turnText, turnTokens } from './turn-view.ts'
-import { exportedSession, searchTexts } from './texts.ts'
-import type { Reading } from './visitor.ts'
+import { cursorOf, filter, idOf, paramsOf, parsedBy, short } from './query.ts'
+import { addTextRoutes, type Get } from './text-routes.ts'
 
 type DashboardSettings = { entrance: Entrance; pingMs: number; stalledMs: number }
 
@@ -26,49 +24,6 @@ const LIVE_MS = 1_000
 
 /** Updates, moves of the head and freezes that `lately` has of each. */
 const LATEST = 20
-
-/** PostgreSQL has no texts with NUL. */
-const short = z
-  .string()
-  .min(1)
-  .max(200)
-  .regex(/^[^\0]*$/)
-const filter = z.strictObject({
-  subject: short.optional(),
-  key: short.optional(),
-  version: z.coerce.number().int().min(-1).max(1e9).optional(),
-  dialect: short.optional(),
-  source: short.optional(),
-  reward: z.enum(['positive', 'negative', 'none']).optional(),
-  reason: short.optional(),
-  id: short.optional(),
-})
-const searched = z.strictObject({
-  text: short,
-  at: z.coerce.number().int().min(0).max(1e15).optional(),
-  after: short.optional(),
-})
-const cursor = z.object({ at: z.iso.datetime().regex(/^(?!0000)/), after: short })
-
-/** Where a page begins, from `at` and `after` of the query. Throws `bad_request`. */
-const cursorOf = ({ at, after }: Record<string, unknown>): { at: string; id: string } | null => {
-  if (at === undefined && after === undefined) return null
-  const parsed = parsedBy(cursor, { at, after })
-  return { at: parsed.at, id: parsed.after }
-}
-
-const parsedBy = <T extends z.ZodType>(schema: T, value: unknown): z.output<T> => {
-  const { data, error } = schema.safeParse(value)
-  if (!error) return data
-  const [issue] = error.issues
-  const field = String(issue?.path[0] ?? '')
-  throw new InstarError('bad_request', `${field || 'The query'}: ${issue?.message ?? 'is not valid'}`, { field })
-}
-
-const paramsOf = (request: FastifyRequest): Record<string, string> => request.params as Record<string, string>
-
-const idParam = z.object({ id: z.string().regex(/^[^\0]*$/) })
-const idOf = (request: FastifyRequest): string => parsedBy(idParam, paramsOf(request)).id
 
 export const addDashboard = (
   server: FastifyInstance,
@@ -92,33 +47,13 @@ export const addDashboard = (
       )
     return row
   }
-  const get = (
-    path: string,
-    handler: (request: FastifyRequest, reading: Reading, reply: FastifyReply) => unknown,
-  ): void => {
+  const get: Get = (path, handler) => {
     server.get(`/v1/dashboard/${path}`, (request, reply) => {
       const reading = entrance.checkReading(request)
       void reply.header('cache-control', 'no-store')
       return handler(request, reading, reply)
     })
   }
-  /** Throws `missing_scope` unless the caller may read what people wrote. */
-  const textFor = (reading: Reading): void => {
-    if (!reading.text)
-      throw new InstarError(
-        'missing_scope',
-        'Texts need an API key with the scope read, or a session of `instar open`.',
-        {
-          scope: 'read',
-        },
-      )
-  }
-
-  const texts = () => {
-    const text = ports.text()
-    return { index: text.index, text, readings: ports.readings, monotonic: ports.monotonic }
-  }
-
   get('now', () => ports.status())
   get('health', () => ports.checks())
   get('errors', () => ERRORS)
@@ -154,34 +89,7 @@ export const addDashboard = (
     const turn = found(await data().turn(idOf(request)), 'turn')
     return { turn, group: await data().group(String(turn['session_id']), String(turn['group_id'])) }
   })
-  get('turns/:id/text', (request, reading, reply) => {
-    textFor(reading)
-    return ports.readings.run('dashboard', goneSignal(reply), () => turnText(ports.text(), idOf(request)))
-  })
-  get('turns/:id/tokens', (request, reading, reply) => {
-    textFor(reading)
-    return ports.readings.run('dashboard', goneSignal(reply), () => turnTokens(ports.text(), idOf(request)))
-  })
-  get('turns/:id/logprobs', (request, reading, reply) => {
-    textFor(reading)
-    const { version } = parsedBy(z.object({ version: z.coerce.number().int().min(0).max(1e9) }), request.query)
-    return turnLogprobs(ports.text(), idOf(request), version, goneSignal(reply))
-  })
-  get('search', (request, reading, reply) => {
-    textFor(reading)
-    const query = parsedBy(searched, request.query)
-    const from = query.after === undefined ? null : { at: query.at ?? 0, id: query.after }
-    return searchTexts(texts(), query.text, from, goneSignal(reply))
-  })
-  get('sessions/:id/export', (request, reading, reply) => {
-    textFor(reading)
-    const id = idOf(request)
-    const lines = exportedSession(texts(), id, goneSignal(reply))
-    const name = `${id.replace(/[^\w.-]/g, '_').slice(0, 100)}.jsonl`
-    return reply
-      .headers({ 'content-type': 'application/x-ndjson', 'content-disposition': `attachment; filename="${name}"` })
-      .send(Readable.from(lines))
-  })
+  addTextRoutes(server, get, ports, entrance)
   get('events', (request, _reading, reply) => {
     // No body would ever end the reply to a HEAD request.
     if (request.method === 'HEAD') return reply.header('content-type', 'text/event-stream').send()

@@ -32,7 +32,12 @@ type Place = { session: string; turn: string; at: number }
  * Turns of the sessions that were touched last, newest first, the newest of each: at most `most` beyond the last session.
  * `from`: the session with which an earlier search ended; those before it are left out.
  */
-const newestTurns = ({ recent }: TextsPorts['index'], from: End | null, most: number): Place[] => {
+const newestTurns = (
+  { recent }: TextsPorts['index'],
+  from: End | null,
+  most: number,
+  ofSession = OF_SESSION,
+): Place[] => {
   const places: Place[] = []
   // One that was touched since then is at the front now, and its time tells where the others go on.
   const stays = from !== null && recent.get(from.id)?.at === from.at
@@ -43,7 +48,7 @@ const newestTurns = ({ recent }: TextsPorts['index'], from: End | null, most: nu
       if (stays || !begun) continue
     }
     if (places.length >= most) break
-    for (const [turn] of turns.slice(-OF_SESSION).reverse()) places.push({ session, turn, at })
+    for (const [turn] of turns.slice(-ofSession).reverse()) places.push({ session, turn, at })
   }
   return places
 }
@@ -76,6 +81,12 @@ const hitOf = async (text: TextPorts, { session, turn }: Place, query: string): 
   return null
 }
 
+/** A turn whose record is damaged or forgotten is left out. */
+const unreadable = (error: unknown): null => {
+  if (error instanceof InstarError && ['unknown_turn', 'bad_record', 'missing_blob'].includes(error.code)) return null
+  throw error
+}
+
 /** Without regard to case. Ends after `SEARCHED` turns, `SEARCH_MS`, or `MOST_HITS` hits. Throws `overloaded`, `aborted`. */
 export const searchTexts = async (
   { index, text, readings, monotonic }: TextsPorts,
@@ -96,14 +107,7 @@ export const searchTexts = async (
       return { hits, searched, next: { at, id: session } }
     }
     searched += 1
-    const hit = await readings
-      .run('dashboard', gone, () => hitOf(text, place, query))
-      .catch((error: unknown) => {
-        // A turn whose record is damaged or forgotten is not searched.
-        if (error instanceof InstarError && ['unknown_turn', 'bad_record', 'missing_blob'].includes(error.code))
-          return null
-        throw error
-      })
+    const hit = await readings.run('dashboard', gone, () => hitOf(text, place, query)).catch(unreadable)
     if (hit) hits.push(hit)
   }
   const last = places.at(-1)
@@ -115,6 +119,39 @@ export const searchTexts = async (
         ? { at: last.at, id: last.session }
         : null,
   }
+}
+
+/** A turn that the page Compare may ask again. `asked`: the beginning of what the person said last. */
+type AskedTurn = { turn_id: string; session_id: string; at: string; asked: string }
+/** Turns of one answer of `newestPrompts`, of one session, and characters of each. */
+const PROMPTS = 20
+const PROMPTS_OF_SESSION = 3
+const ASKED = 160
+
+/** The newest turns of conversations, of each session the last few. Throws `overloaded`, `aborted`. */
+export const newestPrompts = async (
+  { index, text, readings }: Omit<TextsPorts, 'monotonic'>,
+  from: End | null,
+  gone: AbortSignal,
+): Promise<{ rows: AskedTurn[]; next: End | null }> => {
+  const places = newestTurns(index, from, PROMPTS, PROMPTS_OF_SESSION)
+  const rows: AskedTurn[] = []
+  for (const { session, turn } of places) {
+    const state = index.fold.turns.get(turn)
+    if (state?.kind !== 'main' || !state.shown) continue
+    const said = await readings.run('dashboard', gone, () => turnText(text, turn)).catch(unreadable)
+    const asked = said?.messages.findLast(({ role }) => role === 'user')?.content.text
+    if (asked === undefined) continue
+    rows.push({
+      turn_id: turn,
+      session_id: session,
+      at: new Date(state.at).toISOString(),
+      asked: asked.slice(0, ASKED),
+    })
+  }
+  const last = places.at(-1)
+  const end = last ? { at: last.at, id: last.session } : null
+  return { rows, next: end && newestTurns(index, end, 1).length > 0 ? end : null }
 }
 
 /** Lines that `instar import` reads: the complete answers of a session that were sent. Throws `unknown_turn`. */

@@ -119,11 +119,23 @@ export class Pool {
       throw version === null
         ? new InstarError('engine_lost', 'No version is served yet.')
         : new InstarError('unknown_version', `There is no version ${version}.`, { field: 'model', version })
+    return this.hold(served)
+  }
+
+  /**
+   * The lease of an adapter that is no version of the line: of a branch, or rejected by the gate. `at`: a time at or before
+   * that of its blob. Its version is −1. Throws `missing_blob`, or the error that prevents loading it.
+   */
+  leaseAdapter(adapter: string, at: number): Promise<Lease> {
+    return this.hold({ version: -1, adapter }, at)
+  }
+
+  private async hold(served: Served, at?: number): Promise<Lease> {
     const { adapter } = served
     if (adapter === null) return { ...served, release: () => undefined }
     this.pin(adapter, 1)
     try {
-      if (!this.loaded.has(adapter)) await this.load(served)
+      if (!this.loaded.has(adapter)) await this.load(served, at)
       this.loaded.set(adapter, this.ports.now())
     } catch (error) {
       this.pin(adapter, -1)
@@ -219,15 +231,18 @@ export class Pool {
     }
   }
 
-  private load({ version, adapter }: Served): Promise<void> {
+  private load({ version, adapter }: Served, at?: number): Promise<void> {
     const name = adapter!
-    const running = this.loading.get(name) ?? this.fetch(version, name).finally(() => this.loading.delete(name))
+    const running = this.loading.get(name) ?? this.fetch(version, name, at).finally(() => this.loading.delete(name))
     this.loading.set(name, running)
     return running
   }
 
-  private async fetch(version: number, name: string): Promise<void> {
-    const at = this.ports.line().versions.get(version)?.blobsAt ?? 0
+  private async fetch(
+    version: number,
+    name: string,
+    at = this.ports.line().versions.get(version)?.blobsAt ?? 0,
+  ): Promise<void> {
     const adapter = this.ports.toAdapter(await getBlob(this.ports.log, name, at))
     if (adapter.sha256 !== name)
       throw new InstarError('bad_checkpoint', `version ${version}: the adapter is ${adapter.sha256}, not ${name}`, {

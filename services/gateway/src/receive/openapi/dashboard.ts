@@ -1,4 +1,5 @@
 /** The operations of the dashboard. */
+import { sampleBody } from '../../dashboard/sample.ts'
 import type { Operation } from './operation.ts'
 import * as own from './schemas.ts'
 
@@ -72,6 +73,20 @@ export const DASHBOARD: Readonly<Record<string, Operation>> = {
     tag: 'dashboard',
     scope: 'read',
     summary: 'Log-probs of its answer under `version`, once the model is idle. Needs the scope `read`',
+  },
+  'GET /v1/dashboard/prompts': {
+    tag: 'dashboard',
+    scope: 'read',
+    summary:
+      'The newest turns with the beginning of what was asked, some 20 a page; `at` and `after` from `next`. Needs the scope `read`',
+  },
+  'POST /v1/dashboard/sample': {
+    tag: 'dashboard',
+    scope: 'inference',
+    summary:
+      'An answer of a version, a branch or a rejected update to a typed prompt, or to that of a turn by its recorded ids, token by token. Recorded nowhere. Needs the scope `read`, too',
+    body: sampleBody,
+    media: 'text/event-stream',
   },
   'GET /v1/dashboard/health': {
     tag: 'dashboard',

@@ -1,0 +1,49 @@
+/** Parameters of the dashboard's requests, checked. */
+import { InstarError } from '@instar/events'
+import type { FastifyRequest } from 'fastify'
+import { z } from 'zod'
+
+/** PostgreSQL has no texts with NUL. */
+export const short = z
+  .string()
+  .min(1)
+  .max(200)
+  .regex(/^[^\0]*$/)
+export const filter = z.strictObject({
+  subject: short.optional(),
+  key: short.optional(),
+  version: z.coerce.number().int().min(-1).max(1e9).optional(),
+  dialect: short.optional(),
+  source: short.optional(),
+  reward: z.enum(['positive', 'negative', 'none']).optional(),
+  reason: short.optional(),
+  id: short.optional(),
+})
+export const searched = z.strictObject({
+  text: short,
+  at: z.coerce.number().int().min(0).max(1e15).optional(),
+  after: short.optional(),
+})
+/** Where an older page of the gateway's index begins. */
+export const older = searched.omit({ text: true })
+const cursor = z.object({ at: z.iso.datetime().regex(/^(?!0000)/), after: short })
+
+/** Where a page begins, from `at` and `after` of the query. Throws `bad_request`. */
+export const cursorOf = ({ at, after }: Record<string, unknown>): { at: string; id: string } | null => {
+  if (at === undefined && after === undefined) return null
+  const parsed = parsedBy(cursor, { at, after })
+  return { at: parsed.at, id: parsed.after }
+}
+
+export const parsedBy = <T extends z.ZodType>(schema: T, value: unknown): z.output<T> => {
+  const { data, error } = schema.safeParse(value)
+  if (!error) return data
+  const [issue] = error.issues
+  const field = String(issue?.path[0] ?? '')
+  throw new InstarError('bad_request', `${field || 'The query'}: ${issue?.message ?? 'is not valid'}`, { field })
+}
+
+export const paramsOf = (request: FastifyRequest): Record<string, string> => request.params as Record<string, string>
+
+const idParam = z.object({ id: z.string().regex(/^[^\0]*$/) })
+export const idOf = (request: FastifyRequest): string => parsedBy(idParam, paramsOf(request)).id

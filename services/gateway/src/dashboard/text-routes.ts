@@ -1,0 +1,82 @@
+/**
+ * The routes whose answers have what people and models wrote. Each needs the scope `read`, or what stands in its place
+ * (visitor.ts).
+ */
+import { InstarError } from '@instar/events'
+import { parseJson } from '@instar/dialects'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { Readable } from 'node:stream'
+import { z } from 'zod'
+import type { Entrance } from '../receive/entrance.ts'
+import { bytesOf, goneSignal, hijackable, SMALL_BODY } from '../receive/request-parts.ts'
+import type { DashboardPorts } from './ports.ts'
+import { idOf, older, parsedBy, searched } from './query.ts'
+import { sample, sampleBody } from './sample.ts'
+import { exportedSession, newestPrompts, searchTexts } from './texts.ts'
+import { turnLogprobs, turnText, turnTokens } from './turn-view.ts'
+import type { Reading } from './visitor.ts'
+
+export type Get = (
+  path: string,
+  handler: (request: FastifyRequest, reading: Reading, reply: FastifyReply) => unknown,
+) => void
+
+export const addTextRoutes = (server: FastifyInstance, get: Get, ports: DashboardPorts, entrance: Entrance): void => {
+  /** Throws `missing_scope` unless the caller may read what people wrote. */
+  const textFor = (reading: Reading): void => {
+    if (!reading.text)
+      throw new InstarError(
+        'missing_scope',
+        'Texts need an API key with the scope read, or a session of `instar open`.',
+        {
+          scope: 'read',
+        },
+      )
+  }
+
+  const texts = () => {
+    const text = ports.text()
+    return { index: text.index, text, readings: ports.readings, monotonic: ports.monotonic }
+  }
+
+  get('turns/:id/text', (request, reading, reply) => {
+    textFor(reading)
+    return ports.readings.run('dashboard', goneSignal(reply), () => turnText(ports.text(), idOf(request)))
+  })
+  get('turns/:id/tokens', (request, reading, reply) => {
+    textFor(reading)
+    return ports.readings.run('dashboard', goneSignal(reply), () => turnTokens(ports.text(), idOf(request)))
+  })
+  get('turns/:id/logprobs', (request, reading, reply) => {
+    textFor(reading)
+    const { version } = parsedBy(z.object({ version: z.coerce.number().int().min(0).max(1e9) }), request.query)
+    return turnLogprobs(ports.text(), idOf(request), version, goneSignal(reply))
+  })
+  get('search', (request, reading, reply) => {
+    textFor(reading)
+    const query = parsedBy(searched, request.query)
+    const from = query.after === undefined ? null : { at: query.at ?? 0, id: query.after }
+    return searchTexts(texts(), query.text, from, goneSignal(reply))
+  })
+  get('prompts', (request, reading, reply) => {
+    textFor(reading)
+    const { at, after } = parsedBy(older, request.query)
+    return newestPrompts(texts(), after === undefined ? null : { at: at ?? 0, id: after }, goneSignal(reply))
+  })
+  get('sessions/:id/export', (request, reading, reply) => {
+    textFor(reading)
+    const id = idOf(request)
+    const lines = exportedSession(texts(), id, goneSignal(reply))
+    const name = `${id.replace(/[^\w.-]/g, '_').slice(0, 100)}.jsonl`
+    return reply
+      .headers({ 'content-type': 'application/x-ndjson', 'content-disposition': `attachment; filename="${name}"` })
+      .send(Readable.from(lines))
+  })
+  server.post('/v1/dashboard/sample', SMALL_BODY, async (request, reply) => {
+    textFor(entrance.checkReading(request))
+    entrance.check(request, 'inference')
+    const asked = parsedBy(sampleBody, parseJson(bytesOf(request)))
+    await sample(ports.sample, { response: hijackable(reply), revoked: entrance.revoked(request) }, asked)
+    return reply.hijack()
+  })
+}

@@ -1,0 +1,83 @@
+/** Sessions, Turn and Compare. */
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { assertAccessible } from './browser.ts'
+import { cli, converse } from './rig.ts'
+import { stage, type Stage } from './stage.ts'
+
+let on: Stage
+before(async () => {
+  on = await stage()
+  await converse(on.post, 'ann')
+})
+after(() => on?.close())
+
+const firstTurn = async (): Promise<void> => {
+  await on.open('/sessions')
+  await on.page.locator('tbody tr a').first().click()
+  await on.page.locator('a[href^="#/turns/"]').first().click()
+  await on.page.getByRole('heading', { name: 'Answer, token by token' }).waitFor()
+}
+
+test('two versions answer a typed prompt, and the tokens in which they differ are marked', async () => {
+  const { page } = on
+  await on.open('/versions')
+  await page.getByRole('link', { name: '1', exact: true }).first().waitFor()
+  await on.open('/compare?a=1&b=0')
+  await page.getByLabel('Temperature').fill('1.5')
+  await page.getByRole('button', { name: 'Ask both' }).click()
+  await page.getByText('tokens that the other answer lacks').waitFor()
+  const texts = await Promise.all(
+    ['Version 1', 'Version 0 (the base)'].map((name) =>
+      page.getByLabel(`Answer of ${name}`).locator('.token').allTextContents(),
+    ),
+  )
+  const [left, right] = texts as [string[], string[]]
+  const said = (await page.getByRole('status').filter({ hasText: 'Marked' }).textContent()) ?? ''
+  const counts = /lacks: (\d+) of (\d+), and (\d+) of (\d+)\.$/.exec(said)!.slice(1).map(Number)
+  assert.deepEqual([counts[1], counts[3]], [left.length, right.length])
+  const marked = async (name: string): Promise<number> =>
+    page.getByLabel(`Answer of ${name}`).locator('.token.differs').count()
+  assert.deepEqual([counts[0], counts[2]], [await marked('Version 1'), await marked('Version 0 (the base)')])
+  assert.equal(left.length - counts[0]!, right.length - counts[2]!, 'what is not marked is in both')
+  await assertAccessible(page, 'compared')
+  await page.getByLabel('The other by').selectOption('1')
+  await page.getByRole('button', { name: 'Ask both' }).click()
+  await page.getByText(/Both gave the same answer: \d+ equal tokens/).waitFor()
+})
+
+test('a recorded turn is asked again from its page, and another is found by its words', async () => {
+  const { page } = on
+  await firstTurn()
+  const prompt = (await page.locator('details pre').first().textContent()) ?? ''
+  await page.getByRole('link', { name: 'Ask this again in Compare' }).click()
+  await page.getByText(/The whole prompt \(\d+ tokens\)/).click()
+  assert.equal(await page.locator('details pre').first().textContent(), prompt)
+  await page.getByRole('button', { name: 'Ask both' }).click()
+  await page.getByText(/equal tokens|tokens that the other answer lacks/).waitFor()
+  await page.getByRole('button', { name: 'Choose another' }).click()
+  await page.locator('.choices button').first().waitFor()
+  await assertAccessible(page, 'prompts')
+  await page.getByLabel('Words in it').fill('What is 17 plus 5?')
+  await page.getByRole('button', { name: 'Search' }).click()
+  await page.locator('.choices button').filter({ hasText: 'What is 17 plus 5?' }).click()
+  await page.getByText(/The whole prompt/).click()
+  assert.match((await page.locator('details pre').first().textContent()) ?? '', /What is 17 plus 5\?/)
+  const turns = (await (await fetch(`${on.url()}/v1/dashboard/now`)).json()) as { index: { turns: number } }
+  assert.equal(turns.index.turns, 24, 'no answer of Compare is recorded')
+})
+
+test('the last version of a branch answers like a version', async () => {
+  const { page } = on
+  await cli(on.env(), 'replay', '--branch', 'other', '--set', 'lr=0.001', '--json')
+  await on.open('/compare')
+  await page.reload()
+  await page.getByLabel('One answer by').selectOption('branch:other')
+  await page.getByRole('button', { name: 'Ask both' }).click()
+  await page.getByText(/equal tokens|tokens that the other answer lacks/).waitFor()
+  await page.getByLabel('Answer of Branch other').locator('.token').first().waitFor()
+})
+
+test('no script of a page has failed, and none was refused by its policy', () => {
+  assert.deepEqual(on.faults, [])
+})
