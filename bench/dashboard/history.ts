@@ -70,6 +70,7 @@ export const dashboardHistory = function* ({ turns, versions }: Size): Generator
       adapter: head === 0 ? null : sha(`adapter ${head}`),
       dialect: DIALECTS[session % 3]!,
       subject: `person-${String((session * 7) % PEOPLE).padStart(2, '0')}`,
+      key: session % 4 === 0 ? null : `agent-${session % 3}`,
       kind: side ? 'side' : 'main',
       ...(side ? { trainable: false, reason: 'side' } : {}),
       firstTokenAt: at + 80 + Math.round(40 * Math.abs(noise(i))),

@@ -1,5 +1,6 @@
 /** Every statement of the dashboard under `explain analyze`: its time, and the tables that it reads from end to end. */
 import { Client } from 'pg'
+import * as learning from '../../packages/projections/src/dashboard/learning-queries.ts'
 import * as queries from '../../packages/projections/src/dashboard/queries.ts'
 import { median } from '../machine.ts'
 
@@ -53,13 +54,10 @@ export const statements = async (connection: object): Promise<Statement[]> => {
       ['versions: updates', true, queries.updates('policy')],
       ['versions: moves', true, queries.moves('policy')],
       ['versions: freezes', true, queries.freezes('policy')],
-      ['learning: by hour', true, queries.rewardsOverTime('policy', 3_600)],
-      ['learning: by day', true, queries.rewardsOverTime('policy', 86_400)],
-      ...(['judge', 'reason', 'subject', 'dropped', 'reward'] as const).map((of): [string, boolean, queries.Query] => [
-        `learning: by ${of}`,
-        true,
-        queries.counts('policy', of),
-      ]),
+      ['learning: span', true, learning.scoredSpan('policy')],
+      ['learning: by interval and version', true, learning.scoresByPart('policy', 21_600)],
+      ['learning: dropped', true, learning.dropsByBatch('policy')],
+      ['learning: by person and key', true, learning.scoresByCaller('policy')],
       ['versions/V: batch', false, queries.batchTurns('policy', 250)],
       ['sessions', false, queries.sessions('policy', {}, null)],
       ['sessions: next page', false, queries.sessions('policy', {}, { at: String(middle['at']), id: session })],

@@ -176,5 +176,30 @@ export type HitRow = {
   after: string
 }
 export type SearchRows = { hits: HitRow[]; searched: number; next: { at: number; id: string } | null }
-export type CountRow = { name: string; count: number; reward: number | null }
-export type TimeRow = { at: string; scored: number; reward: number | null; skipped: number; hinted: number }
+type Counts = Record<string, number>
+type ScoredRow = { scored: number; skipped: number; hinted: number; reward: number | null; reasons: Counts }
+/** `dropped`, `used`: turns of the batches that were sealed then. `rewards`: turns in each fifth of −1…1. */
+export type TimeRow = ScoredRow & { at: string; judges: Counts; rewards: number[]; dropped: Counts; used: number }
+/** `dropped`, `used`: turns of the batch that made the version. */
+export type VersionScoresRow = ScoredRow & { version: number; dropped: Counts; used: number }
+export type JudgeRow = { name: string; count: number; reward: number | null }
+/** Scores of a person or of a key. `name` null: without a key. */
+export type CallerRow = {
+  name: string | null
+  sessions: number
+  count: number
+  scored: number
+  hinted: number
+  reward: number | null
+  last_at: string
+}
+export type CallerPage = { rows: CallerRow[]; next: number | null }
+/** Of the newest 100,000 scores and 1,000 batches. `step`: length of an interval of `times`, in seconds. */
+export type Learning = Lineage & {
+  step: number
+  times: TimeRow[]
+  by_version: VersionScoresRow[]
+  judges: JudgeRow[]
+  subjects: CallerPage
+  keys: CallerPage
+}

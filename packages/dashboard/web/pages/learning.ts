@@ -1,120 +1,189 @@
-/** Curves of learning, by version and by time, and what the judges do. */
+/** Curves of learning by version and by time, with the events of the lineage on them; what the judges do; who is learned from. */
+import { useMemo } from 'preact/hooks'
 import { useData } from '../api.ts'
-import { count, number, percent, reward, shortId } from '../format.ts'
+import { duration, number, percent, reward } from '../format.ts'
 import { html, type View } from '../html.ts'
-import { Chart, type Mark, type Point } from '../parts/chart.ts'
+import { Callers } from '../parts/callers.ts'
+import { Chart, type Point, type Series } from '../parts/chart.ts'
+import { eventText, lineageEvents, type LineageEvent } from '../parts/lineage-events.ts'
+import type { Mark } from '../parts/plot.ts'
+import { Shares, type Share } from '../parts/shares.ts'
 import { Await } from '../parts/state.ts'
 import { Table } from '../parts/table.ts'
+import { time } from '../format.ts'
 import { untrained } from '../reasons.ts'
-import type { CountRow, Lineage, TimeRow, VersionRow } from '../rows.ts'
+import type { JudgeRow, Learning, VersionRow } from '../rows.ts'
 
-type Learning = Lineage & {
-  hours: TimeRow[]
-  days: TimeRow[]
-  judges: CountRow[]
-  reasons: CountRow[]
-  subjects: CountRow[]
-  dropped: CountRow[]
-  rewards: CountRow[]
+const MARKED: ReadonlySet<LineageEvent['kind']> = new Set(['rollback', 'promotion', 'rejected', 'freeze', 'thaw'])
+
+const marksOf = (events: readonly LineageEvent[], x: (event: LineageEvent) => number): Mark[] =>
+  events.flatMap((event) =>
+    MARKED.has(event.kind)
+      ? {
+          x: x(event),
+          kind: event.kind as Mark['kind'],
+          label: event.why === null ? event.said : `${event.said}: ${event.why}`,
+        }
+      : [],
+  )
+
+const REWARDS = ['0', '1', '2', '3', '4']
+const rewardPart = (name: string): string => {
+  const low = -1 + (2 / REWARDS.length) * Number(name)
+  return `${number(low, 1, true)} to ${number(low + 2 / REWARDS.length, 1, true)}`
+}
+const reason = (name: string): string => (untrained(name) ?? name).replace(/\.$/, '')
+const sum = (parts: Readonly<Record<string, number>>): number => Object.values(parts).reduce((all, one) => all + one, 0)
+
+/** Everything that the charts draw, made anew only with other data. */
+const drawn = (all: Learning) => {
+  const rows = all.versions.toSorted((a, b) => a.version - b.version)
+  const byVersion = (...series: [name: string, of: (row: VersionRow) => number | null][]): Series[] =>
+    series.map(([name, of]) => ({ name, points: rows.map((row): Point => ({ x: row.version, y: of(row) })) }))
+  const at = (row: { at: string }): number => Date.parse(row.at)
+  const byTime = (...series: [name: string, of: (row: Learning['times'][number]) => number | null][]): Series[] =>
+    series.map(([name, of]) => ({ name, points: all.times.map((row): Point => ({ x: at(row), y: of(row) })) }))
+  const events = lineageEvents(all)
+  return {
+    events: events.filter(({ kind }) => MARKED.has(kind)),
+    versionMarks: marksOf(events, ({ version }) => version),
+    timeMarks: marksOf(events, at),
+    reward: [
+      {
+        name: 'reward',
+        points: rows.map((row) => ({ x: row.version, y: row.reward, low: row.reward_low, high: row.reward_high })),
+      },
+    ],
+    probes: byVersion(['content', (row) => row.content]),
+    divergence: byVersion(['to the parent', (row) => row.kl_parent], ['to the base', (row) => row.kl_base]),
+    length: byVersion(['samples', (row) => row.sampled_length], ['answers', (row) => row.completion_tokens]),
+    entropy: byVersion(['entropy', (row) => row.entropy]),
+    norm: byVersion(['norm', (row) => row.grad_norm]),
+    versionSkips: all.by_version
+      .filter(({ version }) => version >= 0)
+      .map((row): Share => ({ x: row.version, of: row.scored + row.skipped, parts: row.reasons })),
+    versionDrops: all.by_version
+      .filter(({ version }) => version >= 0)
+      .map((row): Share => ({ x: row.version, of: row.used + sum(row.dropped), parts: row.dropped })),
+    timeReward: byTime(['reward', (row) => row.reward]),
+    timeScores: byTime(['scored', (row) => row.scored], ['without a score', (row) => row.skipped]),
+    timeHints: byTime(['with a hint', (row) => (row.scored === 0 ? null : row.hinted / row.scored)]),
+    timeRewards: all.times.map((row): Share => ({
+      x: at(row),
+      of: row.scored,
+      parts: Object.fromEntries(row.rewards.map((n, i) => [i, n])),
+    })),
+    timeJudges: all.times.map((row): Share => ({ x: at(row), of: row.scored, parts: row.judges })),
+    timeSkips: all.times.map((row): Share => ({ x: at(row), of: row.scored + row.skipped, parts: row.reasons })),
+    timeDrops: all.times.map((row): Share => ({ x: at(row), of: row.used + sum(row.dropped), parts: row.dropped })),
+  }
 }
 
-const byVersion = (rows: readonly VersionRow[], of: (row: VersionRow) => number | null): Point[] =>
-  rows.map((row) => ({ x: row.version, y: of(row) }))
-
-const marksOf = ({ moves, updates }: Lineage): Mark[] => [
-  ...moves
-    .filter(({ why, from_version }) => from_version !== null && why !== 'update' && why !== 'promotion')
-    .map(({ from_version, to_version, who }) => ({
-      x: from_version!,
-      label: `${who} moved the head to version ${to_version}`,
-      kind: 'move' as const,
-    })),
-  ...updates
-    .filter(({ status }) => status === 'rejected')
-    .map(({ parent_version, number: update, reason }) => ({
-      x: parent_version,
-      label: `Update ${update} rejected: ${reason ?? ''}`,
-      kind: 'reject' as const,
-    })),
-]
-
+const share = (y: number): string => `${number(100 * y, 1)} %`
 const version = (x: number): string => `v${x}`
+const two = (y: number): string => number(y, 2)
+const three = (y: number): string => number(y, 3)
+const WITHOUT = 'Share of turns that no judge scored, by reason.'
+const DROPPED = 'Share of turns that a batch left out, by reason.'
 
-const Counts = ({
-  title,
-  rows,
-  name,
-  withReward = false,
-}: {
-  title: string
-  rows: readonly CountRow[]
-  name: (row: CountRow) => unknown
-  withReward?: boolean
-}): View => {
-  const all = rows.reduce((sum, row) => sum + row.count, 0)
-  return html`<section class="card"><h2>${title}</h2><${Table} caption=${title} rows=${rows} columns=${[
-    { name: 'What', of: name },
-    { name: 'Turns', numeric: true, of: (row: CountRow) => count(row.count) },
-    { name: 'Share', numeric: true, of: (row: CountRow) => percent(row.count / all) },
-    ...(withReward ? [{ name: 'Mean reward', numeric: true, of: (row: CountRow) => reward(row.reward) }] : []),
+const ByVersion = ({ of }: { of: ReturnType<typeof drawn> }): View => {
+  const chart = { marks: of.versionMarks, xText: version, xName: 'Version' }
+  return html`
+    <h2>By version</h2>
+    <div class="charts">
+      <${Chart} ...${chart} title="Reward" about="Mean score of each version’s answers, with its 95 % interval."
+        yText=${reward} series=${of.reward} />
+      <${Chart} ...${chart} title="Probes" about="Share of the gate’s test questions that the version answers."
+        yText=${three} series=${of.probes} />
+      <${Chart} ...${chart} title="Divergence" about="How far the answers have moved: KL in nats per token."
+        yText=${three} series=${of.divergence} />
+      <${Chart} ...${chart} title="Length" about="Mean tokens: of the gate’s samples, and of answers to people."
+        yText=${(y: number) => number(y, 1)} series=${of.length} />
+      <${Chart} ...${chart} title="Entropy" about="Nats per token of the gate’s samples: near 0, it always says the same."
+        yText=${two} series=${of.entropy} />
+      <${Chart} ...${chart} title="Gradient norm" about="Size of the update that made the version." yText=${two}
+        series=${of.norm} />
+      <${Shares} ...${chart} title="Without a score" about=${WITHOUT} shares=${of.versionSkips} nameText=${reason}
+        fitted=${true} />
+      <${Shares} ...${chart} title="Dropped" about=${DROPPED} shares=${of.versionDrops} nameText=${reason}
+        fitted=${true} />
+    </div>
+  `
+}
+
+const ByTime = ({ of, step }: { of: ReturnType<typeof drawn>; step: number }): View => {
+  const moment = (x: number): string => {
+    const timeStyle = step < 60 ? 'medium' : 'short'
+    return new Date(x).toLocaleString(
+      'sv-SE',
+      step >= 86_400 ? { dateStyle: 'short' } : { dateStyle: 'short', timeStyle },
+    )
+  }
+  const chart = { marks: of.timeMarks, xText: moment, xName: 'Time' }
+  const every = step >= 86_400 ? `${step / 86_400} d` : duration(1_000 * step).replace(/ 0 (s|min)$/, '')
+  return html`
+    <h2>By time</h2>
+    <p class="quiet">One value for each ${every}, from the newest 100,000 scores and 1,000 batches.</p>
+    <div class="charts">
+      <${Chart} ...${chart} title="Reward over time" about="Mean of the scores." yText=${reward} series=${of.timeReward} />
+      <${Shares} ...${chart} title="Rewards over time" about="How the scores are spread from −1 to +1."
+        shares=${of.timeRewards} names=${REWARDS} nameText=${rewardPart} ordered=${true} />
+      <${Chart} ...${chart} title="Scores over time" about="Turns with a score, and without one."
+        yText=${(y: number) => number(y, 0)} series=${of.timeScores} />
+      <${Shares} ...${chart} title="Judges over time" about="Which judge gave the score." shares=${of.timeJudges}
+        nameText=${(name: string) => name} />
+      <${Chart} ...${chart} title="Hints over time" about="Share of scored turns with a hint: what would have been better."
+        yText=${share} yTick=${share} series=${of.timeHints} />
+      <${Shares} ...${chart} title="Without a score over time" about=${WITHOUT} shares=${of.timeSkips} nameText=${reason}
+        fitted=${true} />
+      <${Shares} ...${chart} title="Dropped over time" about=${DROPPED} shares=${of.timeDrops} nameText=${reason}
+        fitted=${true} />
+    </div>
+  `
+}
+
+const Events = ({ events }: { events: readonly LineageEvent[] }): View => html`
+  <section class="card wide"><h2>Events on the curves</h2>
+    <${Table} caption="Events on the curves" rows=${events} empty="No rollback, freeze, promotion or rejection yet." columns=${[
+      { name: 'When', of: (event: LineageEvent) => html`<span title=${event.at}>${time(event.at)}</span>` },
+      { name: 'What', of: eventText },
+      { name: 'By', of: (event: LineageEvent) => event.who },
+    ]} />
+  </section>
+`
+
+const Judges = ({ rows }: { rows: readonly JudgeRow[] }): View => {
+  const all = rows.reduce((total, row) => total + row.count, 0)
+  return html`<section class="card wide"><h2>Judges</h2><${Table} caption="Judges" rows=${rows} columns=${[
+    { name: 'Judge', of: (row: JudgeRow) => row.name },
+    { name: 'Scores', numeric: true, of: (row: JudgeRow) => row.count.toLocaleString('en') },
+    { name: 'Share', numeric: true, of: (row: JudgeRow) => percent(row.count / all) },
+    { name: 'Mean reward', numeric: true, of: (row: JudgeRow) => reward(row.reward) },
   ]} /></section>`
 }
+
+/** Drawn again only with other data. */
+const Whole = ({ all }: { all: Learning }): View =>
+  useMemo(() => {
+    const of = drawn(all)
+    return html`
+      <${ByVersion} of=${of} />
+      <${ByTime} of=${of} step=${all.step} />
+      <div class="cards">
+        <${Events} events=${of.events} />
+        <${Judges} rows=${all.judges} />
+        <${Callers} by="subject" title="People" first=${all.subjects}
+          about="As the client names them (its user), or else by key or session; a name leads to the person’s sessions." />
+        <${Callers} by="key" title="API keys" first=${all.keys} about="By the public id of the key; the key itself is nowhere." />
+      </div>
+    `
+  }, [all])
 
 export const LearningPage = (): View => {
   const learning = useData<Learning>('learning')
   return html`
     <div class="row"><h1>Learning</h1><span class="grow"></span><button
       onClick=${learning.reload}>Refresh</button></div>
-    <${Await} from=${learning} of=${(all: Learning) => {
-      const rows = all.versions.toSorted((a, b) => a.version - b.version)
-      const marks = marksOf(all)
-      const times = (all.days.length > 8 ? all.days : all.hours).toReversed()
-      const hour = (x: number): string =>
-        new Date(x).toLocaleString('sv-SE', { dateStyle: 'short', timeStyle: 'short' })
-      const chart = { marks, xText: version, xName: 'Version' }
-      return html`
-        <div class="charts">
-          <${Chart} ...${chart} title="Reward" about="Mean score of each version’s answers, with its 95 % interval."
-            yText=${(y: number) => reward(y)}
-              series=${[{ name: 'reward', points: rows.map((row) => ({ x: row.version, y: row.reward, low: row.reward_low, high: row.reward_high })) }]} />
-          <${Chart} ...${chart} title="Probes" about="Share of the gate’s questions that the version answers."
-            yText=${(y: number) => number(y, 3)}
-              series=${[{ name: 'content', points: byVersion(rows, (row) => row.content) }]} />
-          <${Chart} ...${chart} title="Divergence" about="KL in nats per token, on the gate’s samples."
-            yText=${(y: number) => number(y, 3)} series=${[
-              { name: 'to the parent', points: byVersion(rows, (row) => row.kl_parent) },
-              { name: 'to the base', points: byVersion(rows, (row) => row.kl_base) },
-            ]} />
-          <${Chart} ...${chart} title="Length" about="Mean tokens: of the gate’s samples, and of answers to people."
-            yText=${(y: number) => number(y, 1)} series=${[
-              { name: 'samples', points: byVersion(rows, (row) => row.sampled_length) },
-              { name: 'answers', points: byVersion(rows, (row) => row.completion_tokens) },
-            ]} />
-          <${Chart} ...${chart} title="Entropy"
-            about="Nats per token of the gate’s samples: near 0, the model always says the same."
-              yText=${(y: number) => number(y, 2)}
-                series=${[{ name: 'entropy', points: byVersion(rows, (row) => row.entropy) }]} />
-          <${Chart} ...${chart} title="Gradient norm" about="Of the update that made the version."
-            yText=${(y: number) => number(y, 2)}
-              series=${[{ name: 'norm', points: byVersion(rows, (row) => row.grad_norm) }]} />
-          <${Chart} title="Reward over time" about="Mean of all scores in each hour or day." marks=${[]} xText=${hour}
-            xName="Time" yText=${(y: number) => reward(y)}
-              series=${[{ name: 'reward', points: times.map((row) => ({ x: Date.parse(row.at), y: row.reward })) }]} />
-          <${Chart} title="Scores over time" about="Turns scored, and skipped without a score." marks=${[]}
-            xText=${hour} xName="Time" yText=${(y: number) => number(y, 0)} series=${[
-              { name: 'scored', points: times.map((row) => ({ x: Date.parse(row.at), y: row.scored })) },
-              { name: 'skipped', points: times.map((row) => ({ x: Date.parse(row.at), y: row.skipped })) },
-            ]} />
-        </div>
-        <div class="cards">
-          <${Counts} title="Judges" rows=${all.judges} name=${(row: CountRow) => row.name} withReward=${true} />
-          <${Counts} title="Rewards" rows=${all.rewards} name=${(row: CountRow) => reward(Number(row.name))} />
-          <${Counts} title="Skipped by the scorer" rows=${all.reasons} name=${(row: CountRow) => untrained(row.name)} />
-          <${Counts} title="Dropped by a batch" rows=${all.dropped} name=${(row: CountRow) => untrained(row.name)} />
-          <${Counts} title="People" rows=${all.subjects} withReward=${true} name=${(row: CountRow) => html`<a
-            href=${`#/sessions?subject=${encodeURIComponent(row.name)}`}><code>${shortId(row.name)}</code></a>`} />
-        </div>
-      `
-    }} />
+    <${Await} from=${learning} of=${(all: Learning) => html`<${Whole} all=${all} />`} />
   `
 }

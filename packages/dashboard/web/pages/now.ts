@@ -4,6 +4,7 @@ import { useData } from '../api.ts'
 import { ago, count, duration, percent } from '../format.ts'
 import { html, type Children, type View } from '../html.ts'
 import { gauge, gaugeLabel, pause, resume, useLive, type Now } from '../live.ts'
+import { eventText, lineageEvents, type LineageEvent } from '../parts/lineage-events.ts'
 import { Table } from '../parts/table.ts'
 import { untrained, waits } from '../reasons.ts'
 import type { Lineage } from '../rows.ts'
@@ -45,50 +46,21 @@ const sum = (now: Now, name: string): { name: string; count: number }[] =>
 
 const Recent = (): View => {
   const lineage = useData<Events>('lately')
-  const events = lineage.data ? recentEvents(lineage.data).slice(0, 8) : []
+  const events = lineage.data ? lineageEvents(lineage.data).slice(0, 8) : []
   return html`
     <section class="card wide"><h2>Lately</h2>
       <${Table} caption="What happened lately" rows=${events} empty="Nothing has been learned yet." columns=${[
-        { name: 'When', of: (event: RecentEvent) => html`<span title=${event.at}>${ago(event.at, Date.now())}</span>` },
-        { name: 'What', of: (event: RecentEvent) => html`<span>${event.what}</span>` },
+        {
+          name: 'When',
+          of: (event: LineageEvent) => html`<span title=${event.at}>${ago(event.at, Date.now())}</span>`,
+        },
+        { name: 'What', of: eventText },
       ]} />
     </section>
   `
 }
 
 type Events = Pick<Lineage, 'updates' | 'moves' | 'freezes'>
-type RecentEvent = { at: string; what: Children }
-
-export const recentEvents = ({ updates, moves, freezes }: Events): RecentEvent[] =>
-  [
-    ...updates.map(({ number, status, version, reason, items, sealed_at, finished_at, decided_at }) => ({
-      at: decided_at ?? finished_at ?? sealed_at,
-      what:
-        status === 'accepted'
-          ? html`Version <a href=${`#/versions/${version}`}>${version}</a> was published, trained on ${items} turns`
-          : status === 'rejected'
-            ? html`Update ${number} was rejected by the gate: ${reason}`
-            : status === 'failed'
-              ? html`Update ${number} failed: ${reason}`
-              : html`Update ${number} of ${items} turns is ${status === 'computed' ? 'at the gate' : 'being computed'}`,
-    })),
-    ...moves
-      .filter(({ why, who }) => why === 'promotion' && who === 'publisher')
-      .map(({ to_version, at }) => ({
-        at,
-        what: html`Version <a href=${`#/versions/${to_version}`}>${to_version}</a> was promoted from a branch`,
-      })),
-    ...moves
-      .filter(({ why, from_version }) => from_version !== null && why !== 'update' && why !== 'promotion')
-      .map(({ from_version, to_version, why, who, at }) => ({
-        at,
-        what: html`${who} moved the head from version ${from_version} to ${to_version}${why ? html`: “${why}”` : null}`,
-      })),
-    ...freezes.map(({ frozen, who, why, at }) => ({
-      at,
-      what: html`${who} ${frozen ? 'froze' : 'resumed'} learning${why ? html`: “${why}”` : null}`,
-    })),
-  ].toSorted((a, b) => b.at.localeCompare(a.at))
 
 export const NowPage = (): View => {
   const { now, state } = useLive()

@@ -6,13 +6,13 @@ import { html, type View } from '../html.ts'
 import { useLivePart } from '../live.ts'
 import { Confirm, type Action } from '../parts/confirm.ts'
 import { Branches } from '../parts/branches.ts'
+import { eventText, lineageEvents } from '../parts/lineage-events.ts'
 import { LineageChart } from '../parts/lineage.ts'
 import { Await } from '../parts/state.ts'
 import { Table } from '../parts/table.ts'
 import { status } from '../reasons.ts'
 import type { Lineage, UpdateRow, VersionRow } from '../rows.ts'
 import { SessionContext } from '../session-context.ts'
-import { recentEvents } from './now.ts'
 
 export const rollback = (row: { version: number }, head: number): Action => ({
   title: `Serve version ${row.version}?`,
@@ -62,9 +62,9 @@ const Past = ({ all }: { all: Lineage }): View =>
           { name: 'Turns', numeric: true, of: (row: UpdateRow) => row.items },
         ]} />
       <h2>History</h2>
-      <ol class="plain">${recentEvents(all)
+      <ol class="plain">${lineageEvents(all)
         .slice(0, 50)
-        .map(({ at, what }) => html`<li><span class="quiet">${time(at)}</span> ${what}</li>`)}</ol>
+        .map((event) => html`<li><span class="quiet">${time(event.at)}</span> ${eventText(event)}</li>`)}</ol>
     `,
     [all],
   )

@@ -22,13 +22,17 @@ export function Table<Row>({
   columns,
   rows,
   empty = 'Nothing yet.',
+  all = false,
 }: {
   caption: string
   columns: readonly Column<Row>[]
   rows: readonly Row[]
   empty?: string
+  /** The caller reads the rows page by page: each is shown. */
+  all?: boolean
 }): View {
-  const [most, setMost] = useState(ROWS)
+  const [limit, setMost] = useState(ROWS)
+  const most = all ? Infinity : limit
   if (rows.length === 0) return html`<p class="note quiet">${empty}</p>`
   const explained = columns.filter(({ title }) => title !== undefined)
   return html`

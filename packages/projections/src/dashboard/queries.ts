@@ -1,7 +1,7 @@
 /**
  * The statements of the dashboard on the read model. Each returns at most a page. A page of sessions is read from the newest
  * on by an index; a filter that few sessions meet reads further, until the statement's time limit. Those that aggregate a
- * much of a table (`versionSizes`, `rewardsOverTime`, `counts`) are for `Cached`. `policy` is always the first parameter.
+ * much of a table (`versionSizes`, those of learning-queries.ts) are for `Cached`. `policy` is always the first parameter.
  */
 
 export type Query = { sql: string; values: readonly unknown[] }
@@ -259,30 +259,3 @@ from all_versions v join all_outcomes o on o.update_id = v.update_id join all_ba
 where v.policy = $1 and v.version = $2 order by b.used desc, abs(b.advantage) desc nulls last, b.turn_id limit ${TURNS}`,
   values: [policy, version],
 })
-
-/** Scores from which the figures of the page Learning are taken: the newest. */
-export const WINDOW = 100_000
-const newestScores = (columns: string): string =>
-  `select ${columns} from all_scores where policy = $1 order by at desc limit ${WINDOW}`
-
-/** Rewards by interval of `seconds`: the newest 200. */
-export const rewardsOverTime = (policy: string, seconds: number): Query => ({
-  sql: `select date_bin($2::interval, a.at, '2000-01-01') as at, count(reward)::int as scored, avg(reward) as reward, count(*) filter (where reward is null)::int as skipped,
-  count(*) filter (where hint is not null)::int as hinted
-from (${newestScores('at, reward, hint')}) a group by 1 order by 1 desc limit 200`,
-  values: [policy, `${seconds} seconds`],
-})
-
-/** How often each value of a column occurs, the most frequent first. */
-export const counts = (policy: string, of: 'judge' | 'reason' | 'subject' | 'dropped' | 'reward'): Query => {
-  const from =
-    of === 'dropped'
-      ? `select reason as name, null::float8 as reward from all_batch_turns where policy = $1 and not used`
-      : of === 'reward'
-        ? `select round(reward::numeric, 1)::text as name, reward from (${newestScores('reward')}) a where reward is not null`
-        : `select ${of} as name, reward from (${newestScores(`${of}, reward`)}) a where ${of} is not null`
-  return {
-    sql: `select name, count(*)::int as count, avg(reward) as reward from (${from}) rows group by name order by count desc, name limit 30`,
-    values: [policy],
-  }
-}

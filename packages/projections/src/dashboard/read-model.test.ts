@@ -75,7 +75,7 @@ test('the read model answers each page of the dashboard', { timeout: 60_000 }, a
   const lineage = await model.lineage()
   assert.ok(lineage.updates.length > 0 && lineage.moves.length > 0)
   const learning = await model.learning()
-  assert.ok(learning.hours.length > 0 && learning.rewards.length > 0)
+  assert.ok(learning.times.length > 0 && learning.judges.length > 0)
 })
 
 test(

@@ -3,11 +3,13 @@ import type { QueryRow } from '../query.ts'
 import type { ReaderLogin } from '../postgres/reader.ts'
 import { inspectTables, type TablesFound } from '../inspect.ts'
 import { Cached } from './cached.ts'
+import { readLearning, type LearningFigures } from './learning.ts'
 import * as queries from './queries.ts'
 import { openReaderPool } from './reader-pool.ts'
 import { VersionMetrics } from './version-metrics.ts'
 
 export type { Cursor, SessionFilter } from './queries.ts'
+export type { LearningFigures } from './learning.ts'
 
 type Rows = QueryRow[]
 /** `next`: where the next page begins; null: this is the last one. */
@@ -29,8 +31,8 @@ export type ReadModel = {
   sessionTurns(id: string, after: queries.Cursor | null): Promise<Page>
   turn(id: string): Promise<QueryRow | null>
   group(session: string, id: string): Promise<Rows>
-  /** Of the newest 100,000 scores; `dropped` of all batches. At most `METRICS_MS` old, or as `Cached` says. */
-  learning(): Promise<Record<'hours' | 'days' | 'judges' | 'reasons' | 'subjects' | 'dropped' | 'rewards', Rows>>
+  /** Of the newest 100,000 scores and 1,000 batches. At most `METRICS_MS` old, or as `Cached` says. */
+  learning(): Promise<LearningFigures>
   /** The server, its migrations, and how far its rows go. */
   inspect(): Promise<TablesFound>
   close(): Promise<void>
@@ -70,20 +72,7 @@ export const openReadModel = (login: ReaderLogin, policy: string, monotonic: () 
     monotonic,
     false,
   )
-  // One statement after the other: the pool has two connections, and pages of sessions need one.
-  const learning = new Cached(
-    async () => ({
-      hours: await rows(queries.rewardsOverTime(policy, 3600)),
-      days: await rows(queries.rewardsOverTime(policy, 86_400)),
-      judges: await rows(queries.counts(policy, 'judge')),
-      reasons: await rows(queries.counts(policy, 'reason')),
-      subjects: await rows(queries.counts(policy, 'subject')),
-      dropped: await rows(queries.counts(policy, 'dropped')),
-      rewards: await rows(queries.counts(policy, 'reward')),
-    }),
-    METRICS_MS,
-    monotonic,
-  )
+  const learning = new Cached(() => readLearning(policy, rows), METRICS_MS, monotonic)
   const allVersions = async (): Promise<Rows> => {
     const move = newest((await lineage.get()).moves)
     return (await versions.get((value) => value.move >= move)).of

@@ -24,7 +24,14 @@ const readModel = (): ReadModel => {
     sessionTurns: (id, after) => page([{ id, after }]),
     turn: async (id) => ({ turn_id: id, session_id: 's', group_id: 'g' }),
     group: async (session, id) => [{ session, id }],
-    learning: async () => ({ hours: [], days: [], judges: [], reasons: [], subjects: [], dropped: [], rewards: [] }),
+    learning: async () => ({
+      step: 10,
+      times: [],
+      by_version: [],
+      judges: [],
+      subjects: Array.from({ length: 120 }, (_, n) => ({ name: `person ${n}` })),
+      keys: [{ name: null }],
+    }),
     inspect: async () => ({
       version: 'PostgreSQL 18',
       migrations: { state: 'older', applied: 1, ours: 2 },
@@ -97,6 +104,20 @@ test('with keys: numbers need read or admin, texts need read', async (t) => {
   assert.deepEqual((await as('none', 'session')).body['may'], null)
   assert.deepEqual((await as('read', 'session')).body['may'], { text: true, actions: false })
   assert.deepEqual((await as('admin', 'session')).body['may'], { text: false, actions: true })
+})
+
+test('callers are read in pages, by person or by key', async (t) => {
+  const rig = await start(t)
+  type Page = { rows: { name: string | null }[]; next: number | null }
+  const page = async (query: string) => (await ask(rig, `/v1/dashboard/callers?${query}`)).body as Page
+  const learning = (await ask(rig, '/v1/dashboard/learning')).body as { subjects: Page; keys: Page }
+  assert.deepEqual([learning.subjects.rows.length, learning.subjects.next, learning.keys.next], [50, 50, null])
+  assert.deepEqual(await page('by=subject'), learning.subjects)
+  const last = await page('by=subject&after=100')
+  assert.deepEqual([last.rows.length, last.rows[0]?.name, last.next], [20, 'person 100', null])
+  assert.deepEqual(await page('by=key'), { rows: [{ name: null }], next: null })
+  for (const query of ['', 'by=x', 'by=key&after=-1', 'by=key&x=1'])
+    assert.equal((await ask(rig, `/v1/dashboard/callers?${query}`)).status, 400, query)
 })
 
 test('without keys: texts on the loopback alone, actions never without a session', async (t) => {

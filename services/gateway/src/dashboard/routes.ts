@@ -12,6 +12,7 @@ import { one, type Entrance } from '../receive/entrance.ts'
 import { bytesOf, hijackable, SMALL_BODY, TINY_BODY } from '../receive/request-parts.ts'
 import { addAssets } from './assets.ts'
 import { csrfOf, LINK_MS, Links, SESSION_MS, setCookie, signed } from './visit.ts'
+import { callersOf, callersQuery, learningOf } from './learning.ts'
 import { Live } from './live.ts'
 import type { DashboardPorts } from './ports.ts'
 import { cursorOf, filter, idOf, paramsOf, parsedBy, short } from './query.ts'
@@ -71,11 +72,8 @@ export const addDashboard = (
     const latest = <T>(rows: readonly T[]): T[] => rows.slice(0, LATEST)
     return { updates: latest(updates), moves: latest(moves), freezes: latest(freezes) }
   })
-  get('learning', async () => ({
-    versions: await data().versions(),
-    ...(await data().lineage()),
-    ...(await data().learning()),
-  }))
+  get('learning', () => learningOf(data()))
+  get('callers', (request) => callersOf(data(), parsedBy(callersQuery, request.query)))
   get('sessions', (request) => {
     const { at, after, ...rest } = request.query as Record<string, unknown>
     return data().sessions(parsedBy(filter, rest) as SessionFilter, cursorOf({ at, after }))

@@ -29,7 +29,13 @@ export const DASHBOARD: Readonly<Record<string, Operation>> = {
     tag: 'dashboard',
     scope: 'read',
     summary:
-      'Metrics by version; of the newest 100,000 scores: rewards by hour and day; judges, reasons, people by number',
+      'Metrics by version and the lineage; of the newest 100,000 scores and 1,000 batches: rewards, hints, judges, and turns without a score or dropped by reason, by interval of `step` seconds and by version; scores by person and by key',
+  },
+  'GET /v1/dashboard/callers': {
+    tag: 'dashboard',
+    scope: 'read',
+    summary:
+      'Scores `by` subject or key, those with most first, 50 a page; `after` from `next`. At most 1,000; a key by its id',
   },
   'GET /v1/dashboard/sessions': {
     tag: 'dashboard',

@@ -1,0 +1,102 @@
+/** What happened to the lineage: who moved the head, promoted, rejected, froze and resumed, when and why. */
+import { html, type Children } from '../html.ts'
+import type { Lineage, MoveRow, UpdateRow } from '../rows.ts'
+
+export type LineageEventKind =
+  | 'published'
+  | 'rejected'
+  | 'failed'
+  | 'running'
+  | 'rollback'
+  | 'promotion'
+  | 'freeze'
+  | 'thaw'
+/** `version`: the head when it happened, so that it has a place among the versions. `why` null: none was given. */
+export type LineageEvent = {
+  at: string
+  kind: LineageEventKind
+  version: number
+  who: string
+  why: string | null
+  what: Children
+  /** `what` without links. */
+  said: string
+}
+
+/** Versions that the gate let through move the head in its name; no person has it. */
+const GATE = 'publisher'
+/** What a command records where no reason was given. */
+const NO_REASON = new Set(['', 'rollback', 'freeze', 'thaw', 'update', 'promotion'])
+const reasonOf = (why: string): string | null => (NO_REASON.has(why) ? null : why)
+
+const versionLink = (version: number | null): Children => html`<a href=${`#/versions/${version}`}>${version}</a>`
+
+const ofUpdate = ({ number, status, version, parent_version, reason, items, ...times }: UpdateRow): LineageEvent => {
+  const at = times.decided_at ?? times.finished_at ?? times.sealed_at
+  const base = { at, version: version ?? parent_version, why: reason, who: 'the gate' }
+  const trained = `, trained on ${items} turns`
+  switch (status) {
+    case 'accepted':
+      return {
+        ...base,
+        kind: 'published',
+        what: html`Version ${versionLink(version)} was published${trained}`,
+        said: `version ${version} published`,
+      }
+    case 'rejected': {
+      const said = `Update ${number} was rejected by the gate`
+      return { ...base, kind: 'rejected', what: said, said }
+    }
+    case 'failed': {
+      const said = `Update ${number} failed`
+      return { ...base, kind: 'failed', who: 'the trainer', what: said, said }
+    }
+    default: {
+      const said = `Update ${number} of ${items} turns is ${status === 'computed' ? 'at the gate' : 'being computed'}`
+      return { ...base, kind: 'running', who: 'the trainer', what: said, said }
+    }
+  }
+}
+
+const ofMove = ({ from_version, to_version, why, who, froze, at }: MoveRow): LineageEvent | null => {
+  if (from_version === null || (who === GATE && why !== 'promotion')) return null
+  if (who === GATE) {
+    const what = html`Version ${versionLink(to_version)} was promoted from a branch`
+    const said = `version ${to_version} promoted from a branch`
+    return { at, kind: 'promotion', version: to_version, who: 'the gate', why: null, what, said }
+  }
+  const freezing = froze ? ', and froze learning' : ''
+  return {
+    at,
+    kind: 'rollback',
+    version: from_version,
+    who,
+    why: reasonOf(why),
+    what: html`${who} moved the head from version ${versionLink(from_version)} to ${versionLink(to_version)}${freezing}`,
+    said: `${who} moved the head from version ${from_version} to ${to_version}`,
+  }
+}
+
+/** Newest first. Publications that a move of a promotion tells are left to that. */
+export const lineageEvents = ({
+  updates,
+  moves,
+  freezes,
+}: Pick<Lineage, 'updates' | 'moves' | 'freezes'>): LineageEvent[] => {
+  const headAt = (at: string): number => moves.find((move) => move.at <= at)?.to_version ?? 0
+  return [
+    ...updates.map(ofUpdate),
+    ...moves.flatMap((move) => ofMove(move) ?? []),
+    ...freezes.map(({ frozen, who, why, at }): LineageEvent => {
+      const said = `${who} ${frozen ? 'froze' : 'resumed'} learning`
+      const kind = frozen ? 'freeze' : 'thaw'
+      return { at, kind, version: headAt(at), who, why: reasonOf(why), what: said, said }
+    }),
+  ].toSorted((a, b) => b.at.localeCompare(a.at))
+}
+
+/** With the reason, in quotation marks where a person gave it. */
+export const eventText = ({ kind, what, why }: LineageEvent): Children =>
+  why === null
+    ? html`<span>${what}</span>`
+    : html`<span>${what}: ${kind === 'rejected' || kind === 'failed' ? why : `“${why}”`}</span>`
