@@ -10,6 +10,7 @@ import * as latency from './latency.ts'
 import * as learner from './learner.ts'
 import * as learnerMemory from './learner-memory.ts'
 import * as liar from './liar.ts'
+import * as liarSmolLM2 from './liar-smollm2.ts'
 import * as log from './log.ts'
 import * as moves from './moves.ts'
 import * as poison from './poison.ts'
@@ -91,8 +92,11 @@ const BENCHES: Readonly<Record<string, Bench>> = {
   },
   liar: {
     summary: `a fact that one liar, or three people, correct in every batch: 80 series, half an hour of CPU
-               (--quick: one fact, one seed)`,
-    run: () => liar.bench({ quick, ...counts, who, step, logLine }),
+               (--quick: one fact, one seed); --model smollm2: scores of a liar that count on its answers, without updates`,
+    run: () =>
+      model === 'smollm2'
+        ? liarSmolLM2.bench({ quick, ...counts, logLine })
+        : liar.bench({ quick, ...counts, who, step, logLine }),
   },
   teacher: {
     summary: `updates of SmolLM2-135M with and without a setting of distillation (--step), from the base, as many of each
