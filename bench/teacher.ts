@@ -13,7 +13,7 @@ import { WISHES, type Wish } from '../cli/src/demo/wishes/people.ts'
 import { questionAt } from '../cli/src/demo/wishes/topics.ts'
 import { fetchSmolLM2 } from '../cli/src/smollm2.ts'
 import { GENERAL_WORDINGS } from '../services/scorer/src/core/hints.ts'
-import { withHint } from '../services/trainer/src/core/hint.ts'
+import { withHint } from '@instar/dialects'
 import { machine, rounded } from './machine.ts'
 
 /** Shares of answers as wanted, mean tokens, and facts of the demo that the base and the version answer, before (`update` 0) and after. */

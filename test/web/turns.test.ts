@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { assertAccessible } from './browser.ts'
-import { cli, converse } from './rig.ts'
+import { cli, converse, projected } from './rig.ts'
 import { stage, type Stage } from './stage.ts'
 
 let on: Stage
@@ -18,6 +18,46 @@ const firstTurn = async (): Promise<void> => {
   await on.page.locator('a[href^="#/turns/"]').first().click()
   await on.page.getByRole('heading', { name: 'Answer, token by token' }).waitFor()
 }
+
+test('a turn shows what the update that was trained on it did with each token', async () => {
+  const { page } = on
+  await on.open('/versions')
+  await page.getByRole('link', { name: '1', exact: true }).first().waitFor()
+  await on.open('/versions/1')
+  await page.locator('tr').filter({ hasText: 'yes' }).first().locator('a[href^="#/turns/"]').click()
+  await page.getByRole('button', { name: 'What the update did with each' }).click()
+  await page.getByText('Not masked: every token counted.').waitFor()
+  const facts = page.locator('.token-facts')
+  await facts.getByText('pull of the reward').waitFor()
+  const texts = await facts.locator('dt, dd').allTextContents()
+  const value = (name: string): number => Number(texts[texts.indexOf(name) + 1]!.replace('−', '-'))
+  assert.ok(Math.abs(value('weight') - 1) < 0.02, 'the parent sampled the turn, so its ratio is 1')
+  assert.ok(Math.abs(value('pull of the reward') - value('advantage') * value('weight')) < 0.002)
+  await assertAccessible(page, 'learned')
+})
+
+test('the candidates of a request stand side by side with their texts, and say which one was sent', async () => {
+  const { page } = on
+  const answer = await on.post('/v1/chat/completions', {
+    model: 'policy',
+    n: 3,
+    user: 'ben',
+    temperature: 1.3,
+    messages: [{ role: 'user', content: 'What is 2 plus 2?' }],
+  })
+  const texts = (answer['choices'] as { message: { content: string } }[]).map(({ message }) => message.content)
+  await projected(on.url(), String(answer['turn']))
+  await on.open(`/turns/${String(answer['turn'])}`)
+  await page.getByRole('heading', { name: 'The 3 answers that were sampled for this request' }).waitFor()
+  for (const [i, said] of texts.entries()) {
+    const card = page.getByRole('region', { name: `Candidate ${i + 1}`, exact: true })
+    await card.getByText('sent to the person').waitFor()
+    assert.equal((await card.locator('.clipped').textContent())?.trim(), said.trim())
+  }
+  await assertAccessible(page, 'candidates')
+  await page.getByRole('link', { name: 'Candidate 3' }).click()
+  await page.getByRole('heading', { name: 'Candidate 3, this turn' }).waitFor()
+})
 
 test('two versions answer a typed prompt, and the tokens in which they differ are marked', async () => {
   const { page } = on
@@ -64,7 +104,7 @@ test('a recorded turn is asked again from its page, and another is found by its 
   await page.getByText(/The whole prompt/).click()
   assert.match((await page.locator('details pre').first().textContent()) ?? '', /What is 17 plus 5\?/)
   const turns = (await (await fetch(`${on.url()}/v1/dashboard/now`)).json()) as { index: { turns: number } }
-  assert.equal(turns.index.turns, 24, 'no answer of Compare is recorded')
+  assert.equal(turns.index.turns, 27, 'no answer of Compare is recorded')
 })
 
 test('the last version of a branch answers like a version', async () => {

@@ -158,6 +158,35 @@ export type TurnRow = {
   feedback: { value: number; at: string }[] | null
 }
 
+export type CandidateRow = {
+  turn_id: string
+  candidate: number
+  shown: boolean
+  version: number
+  completion_tokens: number
+  reward: number | null
+  hint: string | null
+  used: boolean | null
+  advantage: number | null
+}
+
+/** Of `turns/{id}/learned`: log-probs and weights by token. `ratio`: the geometric mean of p_old/q. */
+export type LearnedRow = {
+  loss: string
+  parent_version: number
+  advantage: number
+  old: number[]
+  importance: number[]
+  importance_max: number
+  masked: boolean
+  ratio: number
+  ratio_max: number
+  teacher: number[] | null
+  hint_dropped: boolean
+  opd_weight: number
+  no_teacher: string | null
+}
+
 export type Next = { at: string; id: string } | null
 export type ShownText = { text: string; omitted: number }
 export type TurnTextRow = {

@@ -19,6 +19,7 @@ export {
 } from './minted.ts'
 export { parsedBytes, parseJson, type Message, type Request } from './request.ts'
 export type { RateLimitState } from './rate-headers.ts'
+export { withHint } from './with-hint.ts'
 export { reweightingOf } from './reweighting.ts'
 export { itemPage, type ItemPage } from './responses/input-items.ts'
 export { lastAnswer } from './last-answer.ts'

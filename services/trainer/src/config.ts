@@ -1,4 +1,4 @@
-import { LOSS_NAMES } from './core/loss-modes.ts'
+import { LOSS_NAMES } from '@instar/events'
 import { z } from 'zod'
 import { MAX_ITEMS } from './core/batch.ts'
 import { MAX_TASK_EPISODES } from './core/episodes.ts'

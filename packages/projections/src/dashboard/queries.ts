@@ -245,9 +245,17 @@ export const turn = (policy: string, id: string): Query => ({
   values: [policy, id],
 })
 
+/** What a batch says of a turn that it trained on, and how the update was computed. */
+export const learnedFrom = (policy: string, turn: string): Query => ({
+  sql: `select t.reward, t.turn_score, t.outcome, t.advantage, t.hint, b.parent_version, b.loss, b.settings
+from all_batch_turns t join all_batches b on b.batch_id = t.batch_id
+where t.policy = $1 and t.turn_id = $2 and t.used limit 1`,
+  values: [policy, turn],
+})
+
 /** The candidates of one request. */
 export const group = (policy: string, session: string, id: string): Query => ({
-  sql: `select t.turn_id, t.candidate, t.shown, t.version, t.completion_tokens, r.reward from turns t ${FACTS.split('\n')[0]!}
+  sql: `select t.turn_id, t.candidate, t.shown, t.version, t.completion_tokens, r.reward, r.hint, b.used, b.advantage from turns t ${FACTS.split('\n').slice(0, 2).join('\n')}
 where t.policy = $1 and t.session_id = $2 and t.group_id = $3 order by t.candidate limit 32`,
   values: [policy, session, id],
 })

@@ -24,6 +24,8 @@ export type ReadModel = {
   /** Updates, moves of the head, freezes and branches, newest first. */
   lineage(): Promise<Record<'updates' | 'moves' | 'freezes' | 'branches', Rows>>
   batch(version: number): Promise<Rows>
+  /** The batch that trained on a turn, and the turn's part of it; null: none did. */
+  learnedFrom(turn: string): Promise<QueryRow | null>
   /** `adapter` and `since` of the update of this number, if the gate rejected it. */
   rejected(number: number): Promise<QueryRow | null>
   sessions(filter: queries.SessionFilter, after: queries.Cursor | null): Promise<Page>
@@ -86,6 +88,7 @@ export const openReadModel = (login: ReaderLogin, policy: string, monotonic: () 
     lineage: () => lineage.get(),
     learning: () => learning.get(),
     batch: (version) => rows(queries.batchTurns(policy, version)),
+    learnedFrom: async (turn) => (await rows(queries.learnedFrom(policy, turn)))[0] ?? null,
     rejected: async (number) => (await rows(queries.rejected(policy, number)))[0] ?? null,
     sessions: async (filter, after) => {
       const { reason } = filter

@@ -19,6 +19,7 @@ const readModel = (): ReadModel => {
     lineage: async () => ({ updates: [], moves: [], freezes: [], branches: [] }),
     batch: async (version) => [{ version }],
     rejected: async () => null,
+    learnedFrom: async () => null,
     sessions: (filter, after) => page([{ filter, after }]),
     session: async (id) => (id === 'known' ? { session_id: id } : null),
     sessionTurns: (id, after) => page([{ id, after }]),

@@ -9,6 +9,7 @@ import { Readable } from 'node:stream'
 import { z } from 'zod'
 import type { Entrance } from '../receive/entrance.ts'
 import { bytesOf, goneSignal, hijackable, SMALL_BODY } from '../receive/request-parts.ts'
+import { turnLearned } from './learned.ts'
 import type { DashboardPorts } from './ports.ts'
 import { idOf, older, parsedBy, searched } from './query.ts'
 import { sample, sampleBody } from './sample.ts'
@@ -51,6 +52,13 @@ export const addTextRoutes = (server: FastifyInstance, get: Get, ports: Dashboar
     textFor(reading)
     const { version } = parsedBy(z.object({ version: z.coerce.number().int().min(0).max(1e9) }), request.query)
     return turnLogprobs(ports.text(), idOf(request), version, goneSignal(reply))
+  })
+  get('turns/:id/learned', async (request, reading, reply) => {
+    textFor(reading)
+    if (!ports.readModel)
+      throw new InstarError('not_available', 'This gateway has no database to read from (DATABASE_URL).')
+    const id = idOf(request)
+    return turnLearned(ports.text(), await ports.readModel.learnedFrom(id), id, goneSignal(reply))
   })
   get('search', (request, reading, reply) => {
     textFor(reading)

@@ -15,7 +15,7 @@ const MOST_MESSAGES = 50
 /** Requests for log-probs that wait for the model to be idle, with the one that runs. */
 export const MOST_LOGPROBS = 8
 /** Tokens of an answer. */
-const MOST_TOKENS = 4_096
+export const MOST_TOKENS = 4_096
 
 type ShownText = { text: string; omitted: number }
 type ShownMessage = {

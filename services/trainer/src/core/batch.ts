@@ -6,6 +6,7 @@ import {
   derivedId,
   hintOf,
   lineageDistance,
+  lossMode,
   updateLine,
   weightLine,
   type BatchSealed,
@@ -13,7 +14,6 @@ import {
   type WeightLine,
 } from '@instar/events'
 import { advantagesOf, episodeGroups } from './episodes.ts'
-import { lossMode } from './loss-modes.ts'
 import { choose, countUsable, type ChoiceSettings, type UsableCount } from './choice.ts'
 import { withLearningRate } from './remote-step.ts'
 import { notUsableWith, unusable } from './pending.ts'

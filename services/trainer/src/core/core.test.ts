@@ -12,11 +12,11 @@ import {
   type TurnCaptured,
   type TurnScored,
 } from '@instar/events'
+import { withHint } from '@instar/dialects'
 import { auditBatches, evolveAudit, initialAudit } from './audit.ts'
 import { advantages, ALL_TURNS, RULES } from './baseline.ts'
 import { sealBatch, type BatchSettings } from './batch.ts'
 import { computed, decide } from './decide.ts'
-import { withHint } from './hint.ts'
 import { changedSettings } from './replay-settings.ts'
 import { evolve, initialState, type MemoryTrainer } from './state.ts'
 

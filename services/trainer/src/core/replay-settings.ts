@@ -1,8 +1,7 @@
 /** The settings of a replay: the recorded ones with the changes of `--set`. */
-import { InstarError, type Settings } from '@instar/events'
+import { InstarError, isLoss, LOSS_NAMES, type Settings } from '@instar/events'
 import { RULES } from './baseline.ts'
 import { MAX_ITEMS } from './batch.ts'
-import { isLoss, LOSS_NAMES } from './loss-modes.ts'
 
 /**
  * A batch that is sealed is computed with its settings, whatever the settings file says later: a mistyped number must not

@@ -1,11 +1,9 @@
 /** Items and settings of a step, from the records that a batch names. */
-import { lossMode } from '../core/loss-modes.ts'
-import { dialectOf, parseJson } from '@instar/dialects'
-import { hintOf, InstarError, readWritten, type BatchItem, type BatchSealed } from '@instar/events'
+import { dialectOf, parseJson, withHint } from '@instar/dialects'
+import { hintOf, InstarError, lossMode, readWritten, type BatchItem, type BatchSealed } from '@instar/events'
 import type { TurnReader } from '@instar/log'
 import type { Model, StepSettings, TrainItem } from '@instar/engine/port'
 import { rulesOf } from '../core/baseline.ts'
-import { withHint } from '../core/hint.ts'
 
 /**
  * One item of a step: recorded token ids and log-probabilities, and the rendered prompt with the hint if the loss uses

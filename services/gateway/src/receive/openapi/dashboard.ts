@@ -94,6 +94,12 @@ export const DASHBOARD: Readonly<Record<string, Operation>> = {
     body: sampleBody,
     media: 'text/event-stream',
   },
+  'GET /v1/dashboard/turns/{id}/learned': {
+    tag: 'dashboard',
+    scope: 'read',
+    summary:
+      'What the update that was trained on it did with its tokens: importance weights, mask, teacher; once the model is idle. Needs the scope `read`',
+  },
   'GET /v1/dashboard/health': {
     tag: 'dashboard',
     scope: 'read',
