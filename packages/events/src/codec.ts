@@ -194,7 +194,10 @@ export const encodeRecord = (event: Event, versions: Versions = NEWEST): Encoded
   return { topic: codec.topic, key: keyOf(event), schema: codec.schema, payload, timestamp: event.at }
 }
 
-/** `avro`: the writer's schema, if the log has it and this build does not. */
+/**
+ * `avro`: the writer's schema, if the log has it and this build does not. `damaged`: it does not match the checksum that
+ * it was written with.
+ */
 type StoredRecord = {
   topic: Topic
   key: string
@@ -205,14 +208,16 @@ type StoredRecord = {
   offset: number
   id?: string
   avro?: string
+  damaged?: true
 }
 
 /**
  * Decodes a record. A newer version than this build supports is read with its writer's schema, without the fields that
  * it adds. Throws `unknown_record` for an unknown type, or a version that changes more than it adds (the reader must
- * stop), and `bad_record` for bytes that do not match their schema.
+ * stop), and `bad_record` for bytes that do not match their schema or their checksum.
  */
 export const decodeRecord = (record: StoredRecord): Logged => {
+  if (record.damaged) throw changed(record)
   const codec = codecs.get(record.schema) ?? newerCodec(record)
   if (codec.topic !== record.topic) throw unknown(record, 'which belongs to another topic')
   const payload = Buffer.from(record.payload.buffer, record.payload.byteOffset, record.payload.byteLength)
@@ -240,6 +245,18 @@ export const decodeRecord = (record: StoredRecord): Logged => {
     event,
   }
 }
+
+/** The error for a record that does not match the checksum that it was written with. */
+export const changed = ({
+  topic,
+  partition,
+  offset,
+}: Pick<StoredRecord, 'topic' | 'partition' | 'offset'>): InstarError =>
+  new InstarError(
+    'bad_record',
+    `the record at ${topic} ${partition}@${offset} does not match its checksum: its bytes changed after it was written`,
+    { topic, offset },
+  )
 
 const unknown = (record: StoredRecord, why: string, cause?: unknown): InstarError =>
   new InstarError(

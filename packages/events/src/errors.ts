@@ -31,7 +31,7 @@ export const ERRORS = {
     status: 500,
     retryable: false,
     meaning:
-      'Bytes on the log, or a record about to be appended, do not match the schema of their record type. The message names the topic.',
+      'Bytes on the log, or a record about to be appended, do not match the schema of their record type; or a record on the embedded log does not match its checksum. The message names the topic and, on the log, the position.',
     todo: 'Run `instar doctor` and compare the log with its copy. The record stays where it is.',
   },
   unknown_record: {

@@ -25,9 +25,10 @@ export type Append = {
 
 /**
  * A stored record. `id`: its hash, computed on first use. `avro`: the writer's schema, set if the version is newer than
- * this build.
+ * this build. `damaged`: it does not match the checksum that it was written with; readers skip it as they do a record
+ * whose bytes do not match their schema.
  */
-export type LogRecord = Append & { partition: number; offset: number; id?: string; avro?: string }
+export type LogRecord = Append & { partition: number; offset: number; id?: string; avro?: string; damaged?: true }
 
 export type Position = { topic: Topic; partition: number; offset: number }
 

@@ -4,6 +4,7 @@
  * announcements of versions; this is verified first. A second copy continues an interrupted one, and adds what was
  * appended to the source since a finished one.
  */
+import { changed } from '@instar/events/codec'
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import { partitionOf } from '../partition.ts'
@@ -50,7 +51,7 @@ export type CopyReport = {
 /** Topics in the order in which they are copied: `blobs` first, since records of other topics refer to blobs. */
 const ORDER: readonly Topic[] = ['blobs', ...TOPICS.filter((topic) => topic !== 'blobs')]
 
-/** Throws `copy_differs` before a record is written, `aborted`, and errors of the logs. */
+/** Throws `copy_differs` before a record is written, `bad_record`, `aborted`, and errors of the logs. */
 export const copyLog = async ({ from, to, onProgress = () => undefined, signal }: CopyOptions): Promise<CopyReport> => {
   const observer: CopyObserver = { onProgress, signal }
   const source: CopySide = { log: from, ends: await from.ends(TOPICS) }
@@ -149,13 +150,12 @@ const readBack = async (
 const byPartition = (records: readonly LogRecord[], count: number): LogRecord[] =>
   [...Map.groupBy(records, ({ key }) => partitionOf(key, count)).values()].flat()
 
-const asAppend = ({ topic, key, schema, payload, timestamp }: LogRecord): Append => ({
-  topic,
-  key,
-  schema,
-  payload,
-  timestamp,
-})
+/** Throws `bad_record` for a record that does not match its checksum: at the destination it would match a new one. */
+const asAppend = (record: LogRecord): Append => {
+  if (record.damaged) throw changed(record)
+  const { topic, key, schema, payload, timestamp } = record
+  return { topic, key, schema, payload, timestamp }
+}
 
 /** Decrements the count of a key. Returns false if it is 0. */
 const consume = (counts: Map<string, number>, key: string): boolean => {

@@ -9,6 +9,7 @@ import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 import { blockTable, fillBlocks } from './blocks.ts'
+import { addChecksums } from './checksum.ts'
 import { restrictMode } from '../permissions.ts'
 import { logFile, markMade, requireFile, requireTables, unreadable } from './presence.ts'
 import type { PartitionCounts } from '../partition.ts'
@@ -28,12 +29,13 @@ export const WRITE_PRAGMAS = `
 
 /**
  * `reached` is the greatest timestamp of the partition up to and including the row. It never decreases, so the first
- * record since a time is found by binary search, without an index on timestamps.
+ * record since a time is found by binary search, without an index on timestamps. `checksum`: see checksum.ts; null in a
+ * row of an earlier build.
  */
 const topicTable = (topic: Topic): string => `
   CREATE TABLE IF NOT EXISTS "${topic}" (
     offset INTEGER PRIMARY KEY, partition INTEGER NOT NULL, timestamp INTEGER NOT NULL, reached INTEGER NOT NULL,
-    schema INTEGER NOT NULL, key TEXT NOT NULL, payload BLOB NOT NULL) STRICT;
+    schema INTEGER NOT NULL, key TEXT NOT NULL, payload BLOB NOT NULL, checksum INTEGER) STRICT;
   ${blockTable(topic)}
 `
 
@@ -140,6 +142,7 @@ export const openWriting = (
     meta.run('format', FORMAT)
     if (formatOf(db) === '1') upgrade(db)
     checkFormat(db, folder)
+    for (const topic of TOPICS) addChecksums(db, topic)
     db.prepare('INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value').run(
       'writer',
       String(process.pid),

@@ -7,39 +7,32 @@ import type { PartitionCounts } from '../partition.ts'
 import type { LogRecord } from '../port.ts'
 import type { Page, Scan, Store } from '../store.ts'
 import { BlockReader, recordsMissing } from './blocks.ts'
+import { checksumOf, hasChecksums, type Row } from './checksum.ts'
 import { storedSchemas } from './file.ts'
 
-type RecordRow = [
-  offset: number,
-  partition: number,
-  timestamp: number,
-  schema: number,
-  key: string,
-  payload: Uint8Array,
-]
+type RecordRow = [...row: Row, checksum: number | null]
 
 /** Maximum number of offsets that a scan of a partition passes over, to limit how long it blocks the event loop. */
 const FILTER_WINDOW = 8192
 
 type Statements = Record<'sweep' | 'among' | 'amongOfKey' | 'reached' | 'at', StatementSync>
 
-const SELECT_ROWS = (topic: Topic): string =>
-  `SELECT offset, partition, timestamp, schema, key, payload FROM "${topic}"`
-
 const prepare = (db: DatabaseSync, topic: Topic): Statements => {
+  const checksum = hasChecksums(db, topic) ? 'checksum' : 'NULL'
+  const select = `SELECT offset, partition, timestamp, schema, key, payload, ${checksum} FROM "${topic}"`
   const statement = (sql: string): StatementSync => {
     const prepared = db.prepare(sql)
     prepared.setReturnArrays(true)
     return prepared
   }
   return {
-    sweep: statement(`${SELECT_ROWS(topic)} WHERE offset >= ? AND offset < ? ORDER BY offset LIMIT ?`),
-    among: statement(`${SELECT_ROWS(topic)} WHERE offset IN (SELECT value FROM json_each(?)) ORDER BY offset LIMIT ?`),
+    sweep: statement(`${select} WHERE offset >= ? AND offset < ? ORDER BY offset LIMIT ?`),
+    among: statement(`${select} WHERE offset IN (SELECT value FROM json_each(?)) ORDER BY offset LIMIT ?`),
     amongOfKey: statement(
-      `${SELECT_ROWS(topic)} WHERE offset IN (SELECT value FROM json_each(?)) AND key = ? ORDER BY offset LIMIT ?`,
+      `${select} WHERE offset IN (SELECT value FROM json_each(?)) AND key = ? ORDER BY offset LIMIT ?`,
     ),
     reached: statement(`SELECT reached FROM "${topic}" WHERE offset = ?`),
-    at: statement(`${SELECT_ROWS(topic)} WHERE offset = ? AND partition = ?`),
+    at: statement(`${select} WHERE offset = ? AND partition = ?`),
   }
 }
 
@@ -145,14 +138,18 @@ export class SqliteStore implements Store {
     return next
   }
 
-  #record(topic: Topic, [offset, partition, timestamp, schema, key, payload]: RecordRow): LogRecord {
-    const { name, avro } = this.#schemas.get(schema) ?? this.#loadSchema(schema)
+  #record(topic: Topic, [offset, partition, timestamp, schema, key, payload, checksum]: RecordRow): LogRecord {
+    const isDamaged =
+      checksum !== null && checksum !== checksumOf(topic, [offset, partition, timestamp, schema, key, payload])
+    const { name, avro } = this.#schemas.get(schema) ?? this.#loadSchema(schema, isDamaged)
     const record: LogRecord = { topic, key, schema: name, payload, timestamp, partition, offset }
     if (avro !== undefined) record.avro = avro
+    if (isDamaged) record.damaged = true
     return record
   }
 
-  #loadSchema(id: number): { name: string; avro?: string } {
+  /** A damaged row may have any id: its record is unreadable, not the log. */
+  #loadSchema(id: number, isDamaged: boolean): { name: string; avro?: string } {
     this.#schemas = new Map(
       storedSchemas(this.#db).map(({ id: schemaId, name, avro }) => [
         schemaId,
@@ -160,6 +157,7 @@ export class SqliteStore implements Store {
       ]),
     )
     const schema = this.#schemas.get(id)
+    if (schema === undefined && isDamaged) return { name: `schema ${id}` }
     if (schema === undefined)
       throw new InstarError(
         'data_unreadable',

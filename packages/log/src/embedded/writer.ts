@@ -9,6 +9,7 @@ import { availableParallelism } from 'node:os'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
 import { BlockReader, BlockWriter } from './blocks.ts'
+import { checksumOf } from './checksum.ts'
 import { WriterControl, firstOffsets } from './control.ts'
 import { lockFolder, openWriting } from './file.ts'
 import { FrameReader, type WriteRecord } from './frame.ts'
@@ -42,7 +43,7 @@ const openTables = (db: DatabaseSync, counts: WriterData['counts']): TopicTable[
     const { next } = db.prepare(`SELECT coalesce(max(offset) + 1, 0) AS next FROM "${topic}"`).get() as { next: number }
     return {
       insert: db.prepare(
-        `INSERT INTO "${topic}" (offset, partition, timestamp, reached, schema, key, payload) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+        `INSERT INTO "${topic}" (offset, partition, timestamp, reached, schema, key, payload, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
       ),
       next,
       reached: ends.map((end) => (last.get(end - 1) as { reached: number } | undefined)?.reached ?? 0),
@@ -108,7 +109,8 @@ const run = (data: WriterData): void => {
     const table = connection.tables[topic]!
     const reached = (table.reached[partition] = Math.max(table.reached[partition]!, timestamp))
     const offset = table.next++
-    table.insert.run(offset, partition, timestamp, reached, schema, key, payload)
+    const checksum = checksumOf(TOPICS[topic]!, [offset, partition, timestamp, schema, key, payload])
+    table.insert.run(offset, partition, timestamp, reached, schema, key, payload, checksum)
     table.blocks.add(offset, partition)
   }
 
