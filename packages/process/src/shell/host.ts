@@ -4,6 +4,8 @@ import type { Host } from './run.ts'
 
 export const hostOf = (env: Environment): Host => {
   const stop = new AbortController()
+  // Without a listener a line that a full disk does not take would end the process. Later lines are written again.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stop.abort(signal))
   return {
     env,
