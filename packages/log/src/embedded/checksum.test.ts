@@ -44,8 +44,10 @@ const change = (folder: string, sql: string): void => {
 
 const read = async (folder: string): Promise<LogRecord[]> => {
   const log = await openEmbeddedLog({ folder, readOnly: true })
+  const found: LogRecord[] = []
   try {
-    return (await Array.fromAsync(log.read('turns'))).flat()
+    for await (const records of log.read('turns')) found.push(...records)
+    return found
   } finally {
     await log.close()
   }
