@@ -14,6 +14,8 @@ export type PipelineConfig = {
   log?: Pick<Settings, 'log' | 'partitions' | 'registry' | 'registryUser' | 'kafka'>
   /** A Hugging Face folder or a .gguf file. */
   model: string
+  /** The folder of a LoRA adapter with which a new line starts; null or absent: it starts with the model alone. */
+  baseAdapter?: string | null
   /** The serving engine. */
   engine: EngineChoice
   /**

@@ -70,16 +70,12 @@ const startServicesThread = (
   share: CoreShare | null,
   hooks: PipelineHooks,
 ): ServicesThread => {
-  const { data, model, engine, learnEngine, scorer, trainer, publisher } = config
+  const { data, model, baseAdapter = null, engine, learnEngine, scorer, trainer, publisher } = config
   const channel = 'join' in log ? new MessageChannel() : null
   if (channel) (log as EmbeddedLog).join(channel.port1)
+  const given = { data, model, baseAdapter, engine, scorer, trainer, publisher }
   const threadConfig = {
-    data,
-    model,
-    engine,
-    scorer,
-    trainer,
-    publisher,
+    ...given,
     ...(learnEngine ? { learnEngine } : {}),
     ...(config.remote ? { remote: config.remote } : {}),
     ...(config.values ? { values: config.values } : {}),

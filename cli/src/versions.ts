@@ -77,6 +77,10 @@ const BASE: VersionState = {
 export const versionsOf = (line: WeightLine): VersionState[] =>
   line.versions.size > 0 ? [...line.versions.values()].sort((a, b) => a.version - b.version) : [BASE]
 
+/** What made a version: `update`, `promotion`, `base`, or `imported` for a base with an adapter from elsewhere. */
+export const whyOf = (line: WeightLine, { version, published }: VersionState): string =>
+  published?.why ?? (version === 0 && line.started?.imported ? 'imported' : 'base')
+
 /** The batch that each version was trained on; null for the base. */
 export const batchFinder = ({ batches }: VersionHistory): ((version: VersionState) => BatchState | null) => {
   const byUpdate = new Map<string | null, BatchState>()

@@ -8,6 +8,7 @@ import {
   servedIntervals,
   statusesOf,
   versionsOf,
+  whyOf,
   type VersionHistory,
 } from '../versions.ts'
 
@@ -29,7 +30,8 @@ const describe = (history: VersionHistory, number: number) => {
     parent: version.parent,
     sha256: version.adapter,
     status: statusesOf(history.weights)(number),
-    why: version.published?.why ?? 'base',
+    why: whyOf(history.weights, version),
+    imported: number === 0 ? (history.weights.started?.imported ?? null) : null,
     published_at: isoTime(version.at),
     source: version.published?.source ?? null,
     served: servedIntervals(history.weights, number).map(({ from, to }) => ({ from: isoTime(from), to: isoTime(to) })),
@@ -78,10 +80,17 @@ const figuresText = (title: string, figures: Readonly<Record<string, number>> | 
   return `\n${title}\n${lines.join('')}`
 }
 
+const importedText = (imported: Description['imported']): string =>
+  imported
+    ? `imported from ${imported.source}: rank ${imported.rank}, alpha ${imported.alpha}, ${imported.tensorCount} tensors ` +
+      `(${imported.targets.join(', ')}), digest ${imported.tensors}, for ${imported.baseModel === '' ? 'a base that it does not name' : imported.baseModel}\n`
+    : ''
+
 const text = ({ version, status, why, parent, published_at: publishedAt, ...shown }: Description): string =>
   [
     `version ${version}: ${status}, ${why}${parent === null ? '' : `, from version ${parent}`}${publishedAt === null ? '' : `, ${minuteOf(publishedAt)} UTC`}\n`,
     `adapter ${shown.sha256 ?? 'none (the base model)'}\n`,
+    importedText(shown.imported),
     shown.source ? `promoted from ${shown.source.policy}, version ${shown.source.version}\n` : '',
     ...shown.served.map(({ from, to }) => `served ${minuteOf(from)} – ${to === null ? 'now' : minuteOf(to)}\n`),
     figuresText('gate', shown.gate),
@@ -115,7 +124,8 @@ gate, and when it served.
 
 --json: {version, parent, sha256, status, why, published_at, served: [{from, to}], gate, update:
 {figures, fingerprint, seed, loss, settings, started_at, finished_at}, turns: [{turn_id, session_id, version,
-reward, baseline, advantage, hint}], dropped: [{turn_id, reason}], source, limits}. limits: the gate's settings for its verdict`,
+reward, baseline, advantage, hint}], dropped: [{turn_id, reason}], source, limits, imported: of version 0, an adapter from elsewhere: {adapter, adapterBytes,
+tensors, tensorCount, config, rank, alpha, targets, baseModel, source} or null}. limits: the gate's settings for its verdict`,
   options: {},
   overrides: ['data'],
   positionals: [1, 1],

@@ -113,6 +113,7 @@ SIGTERM stops it gracefully.
           data: config.data,
           log: config,
           model: config.model,
+          baseAdapter: config.baseAdapter,
           engine,
           learnEngine,
           ...(isRemote(config) ? { remote: config } : {}),

@@ -7,7 +7,7 @@ import { readPrices } from '../learning-settings.ts'
 import { minuteText, table } from '../table.ts'
 import type { WeightLine } from '@instar/events'
 import { updateCost, type Cost } from '@instar/process'
-import { batchFinder, isoTime, readVersionHistory, statusesOf, versionsOf } from '../versions.ts'
+import { batchFinder, isoTime, readVersionHistory, statusesOf, versionsOf, whyOf } from '../versions.ts'
 
 /** Empty where the line has enough probes, and before its first record. */
 const probeLine = (started: WeightLine['started']): string => {
@@ -82,7 +82,7 @@ or null, cost: {currency, amount}, an estimate from the setting prices, or null 
         parent: version.parent,
         sha256: version.adapter,
         status: statusOf(version.version),
-        why: version.published?.why ?? 'base',
+        why: whyOf(history.weights, version),
         published_at: isoTime(version.at),
         at: version.at,
         trained_turns: sealed ? rewards.length : null,

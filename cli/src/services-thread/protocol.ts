@@ -13,7 +13,16 @@ import type { PipelineConfig } from '../pipeline-config.ts'
 export type ThreadData = {
   config: Pick<
     PipelineConfig,
-    'data' | 'model' | 'engine' | 'learnEngine' | 'remote' | 'scorer' | 'trainer' | 'publisher' | 'values'
+    | 'data'
+    | 'model'
+    | 'baseAdapter'
+    | 'engine'
+    | 'learnEngine'
+    | 'remote'
+    | 'scorer'
+    | 'trainer'
+    | 'publisher'
+    | 'values'
   >
   log: Pick<Settings, 'log' | 'partitions' | 'registry' | 'registryUser' | 'kafka'>
   /** Appends to the embedded log, which the gateway's thread has open; null where the log is on Kafka. */

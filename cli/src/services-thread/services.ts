@@ -2,7 +2,7 @@
 import { InstarError, weightLine } from '@instar/events'
 import { openSnapshots, type EventLog } from '@instar/log'
 import type { LearningEngine } from '@instar/engine/port'
-import { holdsWeights, parameterCount } from '@instar/policy'
+import { holdsWeights, parameterCount, readPeftFolder } from '@instar/policy'
 import type { Metrics } from '@instar/process'
 import { startProjections, watchProjections, type DatabaseConnection } from '@instar/projections'
 import { createPublisher, probesOf, publisherConfig, type Publisher, type PublisherPorts } from '@instar/publisher'
@@ -178,7 +178,9 @@ const createLearners = (
 ): Learners => {
   const gate = publisherConfig.parse(config.publisher)
   const training = trainerConfig.parse(config.trainer)
-  const server = trainingServer(training)
+  const folder = config.baseAdapter ?? null
+  const server = trainingServer(training, folder)
+  const base = learning.model.sha256
   return {
     ...learning,
     trainer: createTrainer(
@@ -198,6 +200,7 @@ const createLearners = (
         model: learning.model,
         evaluator: learning.gate.evaluator,
         ...(learning.gate.trained ? { trained: learning.gate.trained } : {}),
+        baseAdapter: folder === null ? null : readPeftFolder(folder, { model: config.model, base }),
         probes: probesOf(config.model, gate, signal),
         logLine,
         onProgress: onVerdict,

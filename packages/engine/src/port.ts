@@ -301,9 +301,11 @@ export type StepFigures = Partial<TokenFigures> & {
 export type Fingerprint = { engine: string; build: string; isa: string; threads: number; base: string }
 
 /**
- * The input of a step. `state`: the optimizer (Adam moments, step count) in safetensors; null before the first step.
+ * The input of a step. `state`: the optimizer (Adam moments, step count) in safetensors; null before the first step. `base`:
+ * an adapter of the same rank that is a part of the base, to which KL is measured and which is the teacher; absent: the base
+ * is the weights alone.
  */
-export type Parent = { adapter: Adapter | null; state: Uint8Array | null }
+export type Parent = { adapter: Adapter | null; state: Uint8Array | null; base?: Adapter | null }
 
 export type StepResult = {
   adapter: Adapter

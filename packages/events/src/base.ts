@@ -1,4 +1,4 @@
-/** Checks that the configured model is the base model of a line, since its versions are adapters of that model. */
+/** Checks that the configured model, and the adapter on it, are the base of a line, since its versions are adapters of that. */
 import { InstarError } from './errors.ts'
 import type { WeightLine } from './folds/weights.ts'
 
@@ -20,5 +20,19 @@ export const requireBase = ({ started }: Pick<WeightLine, 'started'>, model: Bas
     'other_base',
     `The versions on this log are based on ${named(started.base)}; the configured model is ${named(model)}.`,
     { expected: started.base.sha256, found: model.sha256 },
+  )
+}
+
+/** Throws `other_base` if the line has started without this adapter (`tensors`: digest by tensor) as a part of its base. */
+export const requireBaseAdapter = (
+  { started }: Pick<WeightLine, 'started'>,
+  { tensors, source }: { tensors: string; source: string },
+): void => {
+  if (!started || started.imported?.tensors === tensors) return
+  const has = started.imported ? `the adapter ${started.imported.source}` : 'no adapter'
+  throw new InstarError(
+    'other_base',
+    `The line on this log started with ${has} on its base model; INSTAR_BASE_ADAPTER names ${source}, which starts a new line only.`,
+    { expected: started.imported?.tensors ?? null, found: tensors },
   )
 }

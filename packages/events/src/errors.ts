@@ -18,7 +18,7 @@ export const ERRORS = {
     retryable: false,
     meaning:
       'A model or adapter file is damaged, or of a kind that Instar cannot load. The message names the file and the tensor or field.',
-    todo: 'Download the file again, or set INSTAR_MODEL to a supported model.',
+    todo: 'Download the file again, or set INSTAR_MODEL to a supported model. For an adapter of INSTAR_BASE_ADAPTER docs/learning.md says what is read.',
   },
   bad_probes: {
     status: 422,
@@ -285,8 +285,9 @@ export const ERRORS = {
   other_base: {
     status: 409,
     retryable: false,
-    meaning: 'The versions on the log are based on a different model than the configured one. The message names both.',
-    todo: 'Set INSTAR_MODEL to the earlier model, or INSTAR_DATA to a new data folder (on Kafka: use other topics).',
+    meaning:
+      'The versions on the log are based on a different model than the configured one, or their line started without the adapter of INSTAR_BASE_ADAPTER. The message names both.',
+    todo: 'Set INSTAR_MODEL to the earlier model and unset INSTAR_BASE_ADAPTER, or set INSTAR_DATA to a new data folder (on Kafka: use other topics).',
   },
   engine_mismatch: {
     status: 409,

@@ -101,6 +101,7 @@ const NEWEST_VERSION: Readonly<Partial<Record<RecordName, number>>> = {
   SessionClosed: 3,
   BatchSealed: 2,
   UpdateComputed: 2,
+  LineStarted: 2,
   VersionPublished: 2,
   VersionRejected: 2,
 }

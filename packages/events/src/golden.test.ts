@@ -227,6 +227,18 @@ const SAMPLES: Event[] = [
     base: { name: 'tiny', sha256: 'x' },
     parent: { policy: 'policy', version: 2, adapter: 'a', state: null },
     settings: { content: 1 },
+    imported: {
+      adapter: 'a',
+      adapterBytes: 10,
+      tensors: 't',
+      tensorCount: 14,
+      config: 'c',
+      rank: 8,
+      alpha: 16.5,
+      targets: ['q_proj', 'v_proj'],
+      baseModel: 'org/model',
+      source: 'my-adapter',
+    },
     at: 1,
   },
   {
@@ -306,6 +318,7 @@ const ADDED: Readonly<Record<string, object>> = {
   'SessionClosed.v1': { discarded: false, outcome: null, task: null },
   'SessionClosed.v2': { outcome: null, task: null },
   'UpdateComputed.v1': { remote: null },
+  'LineStarted.v1': { imported: null },
   'VersionPublished.v1': { limits: {} },
   'VersionRejected.v1': { limits: {} },
 }

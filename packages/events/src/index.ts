@@ -18,6 +18,7 @@ export { emptyChain, link } from './folds/chain.ts'
 export {
   foldWeights,
   initialWeights,
+  baseVersion,
   lineageDistance,
   nextVersion,
   weightLine,
@@ -29,7 +30,7 @@ export {
   type MemoryWeights,
   type GateVerdict,
 } from './folds/weights.ts'
-export { isBase, requireBase } from './base.ts'
+export { isBase, requireBase, requireBaseAdapter } from './base.ts'
 export * from './references.ts'
 export * from './value-digest.ts'
 export { LruMap } from './lru-map.ts'

@@ -5,7 +5,7 @@
  * otherwise. No field is an offset of the log.
  */
 import type { BlobChunk, UpgradesEvent } from './log-records.ts'
-import type { RemoteUpdate, TrainerBound, TrainerScored, UpdateRequested } from './remote-records.ts'
+import type { ImportedAdapter, RemoteUpdate, TrainerBound, TrainerScored, UpdateRequested } from './remote-records.ts'
 
 export type * from './remote-records.ts'
 export type { BlobChunk, ReadersUpgraded, SettingsChanged } from './log-records.ts'
@@ -256,6 +256,8 @@ export type LineStarted = {
   /** The version from which a branch starts; null: the base model. */
   parent: { policy: string; version: number; adapter: string | null; state: string | null } | null
   settings: Settings
+  /** Version 0 is the base model with this adapter, appended at `at`; null: the base model alone. Since version 2; default null. */
+  imported?: ImportedAdapter | null
   at: number
 }
 export type VersionPublished = {

@@ -1,4 +1,4 @@
-/** The records of an update on a Tinker server; `UpdateComputed` is in records.ts. Reexported there. */
+/** The records of adapters that are made elsewhere: of an update on a Tinker server, of an import. Reexported in records.ts. */
 
 /**
  * A request to a model of a Tinker server. `kind`: `forward`, `forward_backward`, `optim_step`, `load_weights`,
@@ -107,4 +107,22 @@ export type UpdateRequested = {
   requests: SentRequest[]
   figures: Record<string, number>
   at: number
+}
+
+/**
+ * A LoRA adapter that was trained elsewhere and read from a folder of PEFT. `adapter`: sha256 of the weights file on the log,
+ * whose tensors are the folder's; `tensors`: their digest by name, dtype, shape and bytes; `config`: sha256 of
+ * adapter_config.json, written anew from them. `baseModel`: what the folder names as its base; `source`: the folder's name.
+ */
+export type ImportedAdapter = {
+  adapter: string
+  adapterBytes: number
+  tensors: string
+  tensorCount: number
+  config: string
+  rank: number
+  alpha: number
+  targets: string[]
+  baseModel: string
+  source: string
 }

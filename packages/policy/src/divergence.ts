@@ -33,14 +33,14 @@ export function measuredPart(items: readonly Sequence[], vocabulary: number): Se
 export type KnownReferences = { parent: Float32Array | null; base: Float32Array | null }
 
 /**
- * Measures the adapter in a slot: one forward pass over the sample. `microBatchTokens`: of StepSettings. `known`: per turn
+ * Measures the adapter in a slot: one forward pass over the sample. `slots`: of the references; null: the weights alone. `microBatchTokens`: of StepSettings. `known`: per turn
  * the references of its measured tokens; those that are not known are computed once. `passed` is called after each pass
  * with its number of sequences.
  */
 export async function divergenceMeter(
   runtime: Runtime,
   items: readonly Sequence[],
-  parentSlot: number | null,
+  slots: { parent: number | null; base: number | null },
   microBatchTokens: number,
   known: readonly KnownReferences[] = [],
   passed: (sequences: readonly Sequence[]) => void = () => undefined,
@@ -58,8 +58,8 @@ export async function divergenceMeter(
   }
   const references = { parent: new Map<number, Float32Array>(), base: new Map<number, Float32Array>() }
   for (const [which, slot] of [
-    ['parent', parentSlot],
-    ['base', null],
+    ['parent', slots.parent],
+    ['base', slots.base],
   ] as const)
     for (const group of groups) {
       const unknown = group.filter(({ index }) => !known[index]?.[which])

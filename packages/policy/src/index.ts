@@ -8,6 +8,7 @@ export {
   writeAdapter,
   type Lora,
 } from './checkpoints/peft.ts'
+export { readPeftFolder, tensorsDigest, type ReadFolder } from './checkpoints/peft-folder.ts'
 export { startServing, type ServingOptions } from './serve/engine.ts'
 export { startLearning, type LearningOptions } from './learn/engine.ts'
 export { ENGINES, type EngineChoice } from './runtime/engines.ts'

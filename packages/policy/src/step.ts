@@ -36,6 +36,10 @@ const REFERENCE_BYTES = 128 * 1024 * 1024
 export const PARENT_SLOT = 0
 /** The slot for a candidate while it is measured. */
 const CANDIDATE_SLOT = 1
+/** The slot of an adapter that is a part of the base. */
+const BASE_SLOT = 2
+/** Those that a step leaves filled. */
+export const STEP_SLOTS = [PARENT_SLOT, BASE_SLOT] as const
 
 /**
  * A turn of the batch with the results of the forward passes before the first gradient. `base`, `teacher`: the references
@@ -69,6 +73,8 @@ export class Trainer {
   private readonly programs = new Map<string, Promise<Training>>()
   /** Of the step that is being computed; steps follow one another, since they share the slots of the runtime. */
   private tokens = new PassedTokens()
+  /** The slot of the base in the step that is being computed: null for the weights alone. */
+  private baseSlot: number | null = null
 
   constructor(runtime: Runtime, base: string) {
     this.runtime = runtime
@@ -90,7 +96,7 @@ export class Trainer {
 
   /**
    * `settings.rank`, `alpha` and `seed` apply to the first adapter of a line only; an update keeps the rank and alpha of
-   * its parent. A batch in which every advantage is zero and every hint is absent or dropped takes no Adam step. Loss
+   * its parent; `parent.base` is the reference of every KL term and the teacher. A batch in which every advantage is zero and every hint is absent or dropped takes no Adam step. Loss
    * figures include their weights and are means over the epochs. Throws `bad_request` for an invalid item and
    * `context_length_exceeded` for one that does not fit the context or `turnTokensMax` (both before any computation, with the index as
    * `item`; `field` is `prompt` or `hintPrompt`), and `update_not_finite` if the loss or the gradient is not finite, with
@@ -110,7 +116,12 @@ export class Trainer {
     const started = parent.adapter
       ? readAdapter(parent.adapter, config)
       : initialLora(config, settings.rank, settings.alpha, settings.seed)
+    const base = parent.base ? readAdapter(parent.base, config) : null
+    if (base && (base.rank !== started.rank || base.alpha !== started.alpha))
+      throw new InstarError('internal', `the adapter of the base has rank ${base.rank}, its line ${started.rank}`)
     this.runtime.setAdapterSlot(PARENT_SLOT, started)
+    this.runtime.setAdapterSlot(BASE_SLOT, base)
+    this.baseSlot = base ? BASE_SLOT : null
     const adapter = new Map(
       [...loraTensors(config, started)].map(([name, { shape, data }]) => [name, { shape, data: data.slice() }]),
     )
@@ -160,7 +171,13 @@ export class Trainer {
       }
       if (bounded && divergences) {
         const { bounds, measure } = bounded
-        const taken = await withinBounds(loraTensors(config, started), adapter, divergences, bounds, measure)
+        const taken = await withinBounds(
+          { parent: loraTensors(config, started), base: base ? loraTensors(config, base) : null },
+          adapter,
+          divergences,
+          bounds,
+          measure,
+        )
         for (const [name, { data }] of taken.tensors) adapter.get(name)?.data.set(data)
         figures.stepScale = taken.stepScale
         figures.baseScale = taken.baseScale
@@ -236,7 +253,7 @@ export class Trainer {
     const divergences = await divergenceMeter(
       this.runtime,
       turns.map(({ item }) => item),
-      PARENT_SLOT,
+      { parent: PARENT_SLOT, base: this.baseSlot },
       settings.microBatchTokens,
       turns.map(({ measured }) => measured),
       (sequences) => {
@@ -316,7 +333,7 @@ export class Trainer {
       this.tokens.forward(group.map(({ item }) => item))
       const bases = await completionLogprobs(
         this.runtime,
-        group.map(({ item }) => ({ ...item, slot: null })),
+        group.map(({ item }) => ({ ...item, slot: this.baseSlot })),
       )
       group.forEach((turn, at) => {
         const rows = bases[at] as Float32Array
@@ -367,13 +384,13 @@ export class Trainer {
     this.tokens.teacher(items)
     const hinted = await completionLogprobs(
       this.runtime,
-      items.map((item) => ({ ...item, prompt: item.hintPrompt ?? item.prompt, slot: null })),
+      items.map((item) => ({ ...item, prompt: item.hintPrompt ?? item.prompt, slot: this.baseSlot })),
     )
     if (opdContrast === 1 || sampledTokens === 1) return hinted
     this.tokens.forward(items)
     const bases = await completionLogprobs(
       this.runtime,
-      items.map((item) => ({ ...item, slot: null })),
+      items.map((item) => ({ ...item, slot: this.baseSlot })),
     )
     const { vocabulary } = this.runtime.config
     return hinted.map((rows, at) => contrastedTeacher(rows, bases[at] as Float32Array, vocabulary, opdContrast))
@@ -410,7 +427,7 @@ export class Trainer {
       (
         await completionLogprobs(
           this.runtime,
-          withoutBase.map((turn) => ({ ...turn.item, slot: null })),
+          withoutBase.map((turn) => ({ ...turn.item, slot: this.baseSlot })),
         )
       ).map((rows, at) => [withoutBase[at], rows]),
     )

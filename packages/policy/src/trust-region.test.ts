@@ -2,7 +2,7 @@ import { test } from 'node:test'
 import assert from 'node:assert/strict'
 import { turnScales, tokenWeights } from './token-weights.ts'
 import type { TurnTokens } from './token-weights.ts'
-import { readAdapter } from './checkpoints/peft.ts'
+import { adapterDistance, readAdapter } from './checkpoints/peft.ts'
 import { divergenceMeter } from './divergence.ts'
 import { createRuntime } from './runtime/runtime.ts'
 import { Trainer } from './step.ts'
@@ -61,7 +61,7 @@ test('the bound to the base draws the adapter towards the base before the bound 
   const measure = (tensors: ReadonlyMap<string, WeightTensor>): Promise<{ parent: number; base: number }> =>
     Promise.resolve({ parent: (b(tensors) - 1) ** 2, base: b(tensors) ** 2 })
   const bound = async (bounds: { parent: number; base: number }): ReturnType<typeof withinBounds> =>
-    withinBounds(tensor(1), tensor(3), await measure(tensor(3)), bounds, measure)
+    withinBounds({ parent: tensor(1), base: null }, tensor(3), await measure(tensor(3)), bounds, measure)
   const free = await bound({ parent: 4, base: 9 })
   assert.deepEqual([b(free.tensors), free.stepScale, free.baseScale], [3, 1, 1])
   const step = await bound({ parent: 1, base: 9 })
@@ -74,7 +74,13 @@ test('the bound to the base draws the adapter towards the base before the bound 
   const both = await bound({ parent: 0.25, base: 4 })
   assert.ok(!exceeds(both.divergences, { parent: 0.25, base: 4 }) && both.stepScale < 1 && both.baseScale < 1)
   const nowhere = (): Promise<{ parent: number; base: number }> => Promise.resolve({ parent: Infinity, base: Infinity })
-  const none = await withinBounds(tensor(1), tensor(3), await nowhere(), { parent: 1, base: 9 }, nowhere)
+  const none = await withinBounds(
+    { parent: tensor(1), base: null },
+    tensor(3),
+    await nowhere(),
+    { parent: 1, base: 9 },
+    nowhere,
+  )
   assert.deepEqual(
     [b(none.tensors), none.stepScale, none.baseScale],
     [1, 0, 0],
@@ -94,7 +100,12 @@ test('an update ends within its bounds by measurement, and its bytes are equal e
   const items = await exampleItems(runtime)
   const settings = { ...exampleSettings, learningRate: 3e-2, epochs: 3 }
   const measured = async (adapter: Parameters<typeof readAdapter>[0]): Promise<{ parent: number; base: number }> => {
-    const divergence = await divergenceMeter(runtime, items, null, exampleSettings.microBatchTokens)
+    const divergence = await divergenceMeter(
+      runtime,
+      items,
+      { parent: null, base: null },
+      exampleSettings.microBatchTokens,
+    )
     runtime.setAdapterSlot(8, readAdapter(adapter, config))
     return divergence(8)
   }
@@ -148,4 +159,37 @@ test('a lone hinted turn of 16 has the weight of a rewarded one under opdOverBat
   const [first, second] = tokenWeights(long, { ...settings, opdOverBatch: 1, turnFactor: 4 })
   assert.ok(Math.abs((first?.opd ?? 0) * 200 + (second?.opd ?? 0) * 20 - 2 / 8) < 1e-6, 'hinted over batch in all')
   assert.ok(Math.abs((first?.opd ?? 0) * 200 - 4 * (second?.opd ?? 0) * 20) < 1e-6)
+})
+
+test('an adapter that is a part of the base is what KL is measured to, and what an update is drawn towards', async () => {
+  const runtime = await createRuntime({
+    config,
+    weights: exampleWeights(),
+    base: 'example',
+    engine: 'onnx',
+    threads: 1,
+  })
+  const trainer = new Trainer(runtime, 'example')
+  const items = await exampleItems(runtime)
+  const settings = { ...exampleSettings, learningRate: 3e-2, epochs: 3 }
+  const imported = (await trainer.step(items, settings, none)).adapter
+  const bounds = { ...settings, klParentMax: 1, klBaseMax: 0.002 }
+  const alone = await trainer.step(items, bounds, { adapter: imported, state: null })
+  const { adapter, figures } = await trainer.step(items, bounds, { adapter: imported, state: null, base: imported })
+  // Parent and base are the same adapter: the divergences are one number.
+  assert.equal(figures.klBase, figures.klParent)
+  assert.ok(figures.klBase! <= 0.002 && figures.klBase! > 0.0014, `${figures.klBase}`)
+  assert.ok(adapterDistance(adapter.weights, imported.weights) < 0.3)
+  assert.ok(
+    alone.figures.klParent! > 1.5 * figures.klParent!,
+    `drawn back to the weights alone: ${alone.figures.klParent}`,
+  )
+  // Where hardly a step is within the bound, the result is the base's adapter.
+  const held = await trainer.step(
+    items,
+    { ...settings, klParentMax: 1, klBaseMax: 1e-12 },
+    { adapter: imported, state: null, base: imported },
+  )
+  assert.ok(adapterDistance(held.adapter.weights, imported.weights) < 1e-3)
+  await runtime.close()
 })

@@ -22,7 +22,7 @@ export type Bounded = {
   tensors: Tensors
   /** Part of the step from the parent that was taken, 0…1. */
   stepScale: number
-  /** Factor of the B matrices, 0…1: below 1 the adapter was drawn towards the base model. */
+  /** Factor of the B matrices, or part of the way from the base's adapter, 0…1: below 1 it was drawn towards the base. */
   baseScale: number
   divergences: Divergences
 }
@@ -63,11 +63,12 @@ export async function largestScale<T>(
 
 /**
  * `candidate`, whose divergences are `whole`, within both bounds: first drawn towards the base model, by one factor on
- * all B matrices, until its divergence to the base is within its bound; then, from the parent, as far towards that as
+ * all B matrices (or, where an adapter is a part of the base, on the way from that), until its divergence to the base is
+ * within its bound; then, from the parent, as far towards that as
  * the other bound allows. Where no trial is within a bound, the result is the base model, or the parent.
  */
 export async function withinBounds(
-  parent: Tensors,
+  { parent, base }: { parent: Tensors; base: Tensors | null },
   candidate: Tensors,
   whole: Divergences,
   bounds: Bounds,
@@ -93,7 +94,9 @@ export async function withinBounds(
     )
     return found ? { ...found.at, scale: found.scale } : { ...(await measureAt(0)), scale: 0 }
   }
-  const near = await search('base', { tensors: candidate, divergences: whole }, (scale) => scaleB(candidate, scale))
+  const near = await search('base', { tensors: candidate, divergences: whole }, (scale) =>
+    base ? interpolate(base, candidate, scale) : scaleB(candidate, scale),
+  )
   const taken = await search('parent', near, (scale) => interpolate(parent, near.tensors, scale))
   const { tensors, divergences } = taken
   return { tensors, stepScale: taken.scale, baseScale: near.scale, divergences }

@@ -107,6 +107,7 @@ export const environment = z
       .optional(),
     INSTAR_ADAPTERS: z.string().optional(),
     INSTAR_MODEL: z.string().optional(),
+    INSTAR_BASE_ADAPTER: z.string().optional(),
     INSTAR_REGISTRY: z.url().optional(),
     INSTAR_REGISTRY_USERNAME: z.string().optional(),
     INSTAR_REGISTRY_PASSWORD: z.string().optional(),

@@ -108,6 +108,8 @@ const engineSettings = (env: ParsedEnvironment, cwd: string, data: string) => ({
   /** The folder of adapters for remote engines, which must see it under the same path. */
   adapters: pathOf(cwd, env.INSTAR_ADAPTERS) ?? join(data, 'adapters'),
   model: pathOf(cwd, env.INSTAR_MODEL) ?? TINY,
+  /** The folder of a LoRA adapter with which a new line starts; null: it starts with the model alone. */
+  baseAdapter: pathOf(cwd, env.INSTAR_BASE_ADAPTER),
   /** Whether INSTAR_MODEL is set; else `model` is the one of the distribution. */
   modelNamed: env.INSTAR_MODEL !== undefined,
 })

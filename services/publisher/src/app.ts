@@ -1,7 +1,9 @@
 /** The publisher service: starts the line, measures candidates and appends verdicts. Rules: core/decide.ts. */
 import {
   InstarError,
+  baseVersion,
   requireBase,
+  requireBaseAdapter,
   weightLine,
   type BatchSealed,
   type Event,
@@ -10,6 +12,7 @@ import {
   type UpdateComputed,
 } from '@instar/events'
 import { createTurnReader, partitionOf } from '@instar/log'
+import type { ReadFolder } from '@instar/policy'
 import type { Evaluator, Model } from '@instar/engine/port'
 import { NO_METRICS, runDecider, type DeciderPorts, type Metrics } from '@instar/process'
 import type { PublisherConfig } from './config.ts'
@@ -18,9 +21,11 @@ import { decide, decidePromotion, lineStarted, unmeasurable, type Decision, type
 import { positiveTurns } from './core/evidence.ts'
 import type { Thresholds } from './core/gate.ts'
 import { extentChange, ofLine } from './core/line-extent.ts'
+import { recordedLimits } from './shell/recorded-limits.ts'
 import { evolve, initialState, type PublisherState } from './core/state.ts'
 import { promptShortage, type BaseProgress } from './shell/base.ts'
-import { evaluate, measureBase, probesOfLine } from './shell/evaluate.ts'
+import { evaluate, probesOfLine } from './shell/evaluate.ts'
+import { measureBaseWith, requireAnnounced, storeImported } from './shell/import.ts'
 import { recordPublisherMetrics } from './shell/metrics.ts'
 import type { ProbeSet } from './shell/probes.ts'
 import { rowsOfRecords, type TrainedRows } from './shell/serving.ts'
@@ -48,6 +53,8 @@ export type PublisherPorts = DeciderPorts & {
    */
   trained?: TrainedRows
   model: Model
+  /** An adapter that a new line has as a part of its base (INSTAR_BASE_ADAPTER). */
+  baseAdapter?: ReadFolder | null
   probes: ProbeSet
   metrics?: Metrics
   /** Executes promotions and nothing else. */
@@ -95,27 +102,6 @@ const BRANCH_FAULTS = {
   unfinished_branch: 'is unfinished: its replay ended before the last batch',
 } as const
 
-/** Numbers of a configuration by name; those of an inner object have its name before them (`battery.kept`). */
-const numbersOf = (config: object, prefix = ''): Settings =>
-  Object.fromEntries(
-    Object.entries(config).flatMap(([name, value]: [string, unknown]): [string, number][] =>
-      typeof value === 'number'
-        ? [[`${prefix}${name}`, value]]
-        : typeof value === 'object' && value !== null
-          ? Object.entries(numbersOf(value, `${prefix}${name}.`))
-          : [],
-    ),
-  )
-
-/** The gate's numeric settings, which its verdicts record: thresholds and the extent of the measurement. */
-const recordedLimits = (
-  { thresholds, remote, ...others }: PublisherConfig,
-  isRemote: boolean,
-): Thresholds & Settings => ({
-  ...numbersOf(isRemote ? { ...others, remote } : others),
-  ...thresholds,
-})
-
 export const createPublisher = (ports: PublisherPorts, config: PublisherConfig): Publisher => {
   const { policy } = config
   const partition = partitionOf(policy, ports.log.partitions('weights'))
@@ -145,7 +131,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
     async act(decision, { signal }) {
       switch (decision.do) {
         case 'start':
-          return start()
+          return start(signal)
         case 'evaluate':
           measured = await measure(decision.update, decision.computed, decision.sealed)
           return null
@@ -162,6 +148,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
     onReady(state) {
       const { started } = weightLine(state.weights, policy)
       requireBase(weightLine(state.weights, policy), ports.model)
+      if (ports.baseAdapter) requireBaseAdapter(weightLine(state.weights, policy), ports.baseAdapter)
       if (started) logShortage(started)
     },
     onRead(logged, outcome) {
@@ -195,11 +182,15 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
       if (line !== '') ports.logLine?.(`WARNING: ${line}`)
   }
 
-  const start = async (): Promise<Event | null> => {
-    const base = await measureBase(ports, config, logProgress)
+  const start = async (signal: AbortSignal): Promise<Event | null> => {
+    const imports = ports.baseAdapter ?? null
+    if (imports) requireAnnounced(ports.log)
+    const base = await measureBaseWith(imports, { ...ports, config, onProgress: logProgress })
     if (weightLine(state.weights, policy).started) return null
+    const at = ports.now()
+    const imported = imports && (await storeImported(ports.log, imports, at, signal))
     const { name, sha256 } = ports.model
-    const started = lineStarted(policy, { name, sha256 }, { ...config.thresholds, ...base }, ports.now())
+    const started = lineStarted(policy, { name, sha256 }, { ...config.thresholds, ...base }, at, imported)
     logShortage(started)
     return started
   }
@@ -218,6 +209,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
       sealed,
       head,
       started: line.started,
+      base: baseVersion(state.weights, policy),
       positive,
       parent: head.published?.figures ?? line.started?.settings ?? {},
     })

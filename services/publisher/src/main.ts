@@ -1,5 +1,5 @@
 /** The publisher as a separate process on Kafka. */
-import { holdsWeights, openBase, parameterCount, startLearning } from '@instar/policy'
+import { holdsWeights, openBase, parameterCount, readPeftFolder, startLearning } from '@instar/policy'
 import { hostOf, readSettingsFile, recordSettings, resolveSection, runService } from '@instar/process'
 import { createPublisher, gateSection, onDemand, openGate } from './app.ts'
 import { probesOf } from './shell/probes.ts'
@@ -19,6 +19,8 @@ process.exitCode = await runService(
       openGate(settings, config, learner.get, { logLine, signal }),
     ])
     const probes = probesOf(settings.model, config, signal)
+    const { baseAdapter: folder } = settings
+    const baseAdapter = folder === null ? null : readPeftFolder(folder, { model: settings.model, base: model.sha256 })
     const publisher = createPublisher(
       {
         log,
@@ -27,6 +29,7 @@ process.exitCode = await runService(
         evaluator,
         ...(trained ? { trained } : {}),
         model,
+        baseAdapter,
         probes,
         now,
         onFatal,

@@ -15,7 +15,7 @@ process.exitCode = await runService(
       environment: settings.learning.environment,
       parameters: holdsWeights(settings.model) ? parameterCount(settings.model) : null,
     })
-    const server = trainingServer(config)
+    const server = trainingServer(config, settings.baseAdapter)
     const [model, learner] = await Promise.all([
       server ? openBase(settings.model) : openModel(settings.model),
       server ? null : startLearning({ model: settings.model, engine: settings.learnEngine, signal }),

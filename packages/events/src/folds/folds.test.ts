@@ -2,11 +2,12 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { answerKey } from '../answer-key.ts'
 import { encodeEvent, decodeRecord, written } from '../codec.ts'
+import { requireBaseAdapter } from '../base.ts'
 import type { Event, Logged, SessionClosed, TurnCaptured, TurnSampled, TurnsEvent } from '../records.ts'
 import { foldScores, initialScores } from './scores.ts'
 import { foldTurns, initialTurns, openTurns, shownOf, unshownBeside } from './turns.ts'
 import { foldUpdates, initialUpdates, updateLine } from './updates.ts'
-import { foldWeights, initialWeights, lineageDistance, nextVersion, weightLine } from './weights.ts'
+import { baseVersion, foldWeights, initialWeights, lineageDistance, nextVersion, weightLine } from './weights.ts'
 
 let offset = 0
 const logged = <E extends Event>(event: E): Logged<E> =>
@@ -420,4 +421,39 @@ describe('weights', () => {
       ],
     )
   })
+})
+
+it('a line that started with an imported adapter has it as version 0; its branches have it as their base', () => {
+  const state = initialWeights()
+  const imported = {
+    adapter: 'a',
+    adapterBytes: 10,
+    tensors: 't',
+    tensorCount: 2,
+    config: 'c',
+    rank: 4,
+    alpha: 10,
+    targets: ['q_proj'],
+    baseModel: '',
+    source: 'mine',
+  }
+  const started = { type: 'LineStarted', prev: '', settings: {}, base: { name: 'm', sha256: 'x' }, at: 7 } as const
+  const parent = { policy: 'policy', version: 3, adapter: 'b', state: 's' }
+  foldWeights(state, logged({ ...started, policy: 'policy', mode: 'live', parent: null, imported }))
+  foldWeights(state, logged({ ...started, policy: 'policy~branch', mode: 'replay', parent }))
+  foldWeights(state, logged({ ...started, policy: 'plain', mode: 'live', parent: null }))
+  const line = weightLine(state, 'policy')
+  const { adapter, state: optimizer, blobsAt } = line.versions.get(0)!
+  assert.deepEqual([adapter, optimizer, blobsAt], ['a', null, 7])
+  assert.equal(weightLine(state, 'policy~branch').versions.get(0)!.adapter, 'b')
+  assert.equal(baseVersion(state, 'policy')?.adapter, 'a')
+  assert.equal(baseVersion(state, 'policy~branch')?.adapter, 'a')
+  assert.equal(baseVersion(state, 'plain'), null)
+  requireBaseAdapter(line, imported)
+  for (const [where, tensors] of [
+    [line, 'other'],
+    [weightLine(state, 'plain'), 't'],
+  ] as const)
+    assert.throws(() => requireBaseAdapter(where, { tensors, source: 'mine' }), { code: 'other_base' })
+  requireBaseAdapter(weightLine(state, 'new'), imported)
 })

@@ -1,6 +1,7 @@
 /**
  * The fold of `weights`, a chain per policy: the base of the line, its accepted versions, its head, and whether
- * learning is frozen. Version 0 is the base model; of a branch, the version from which it starts.
+ * learning is frozen. Version 0 is the base model, with an imported adapter if there is one; of a branch, the version from
+ * which it starts.
  */
 import type { LineStarted, Logged, VersionPublished, VersionRejected, WeightsEvent } from '../records.ts'
 import { emptyChain, link, type Chain, type MemoryChain } from './chain.ts'
@@ -86,10 +87,10 @@ const fold = (line: WeightLine, logged: Logged<WeightsEvent>): FoldOutcome => {
       line.versions.set(0, {
         version: 0,
         parent: null,
-        adapter: event.parent?.adapter ?? null,
+        adapter: event.imported?.adapter ?? event.parent?.adapter ?? null,
         state: event.parent?.state ?? null,
         update: null,
-        blobsAt: 0,
+        blobsAt: event.imported ? event.at : 0,
         at: event.at,
         record: id,
         published: null,
@@ -175,6 +176,13 @@ export function weightLine(state: WeightsState, policy: string): WeightLine {
     state.lines.set(policy, line)
   }
   return line
+}
+
+/** The version whose adapter is a part of the base, of the policy or of the one that it branched from; null: there is none. */
+export const baseVersion = (state: WeightsState, policy: string): VersionState | null => {
+  const { started } = weightLine(state, policy)
+  const line = weightLine(state, started?.parent?.policy ?? policy)
+  return line.started?.imported ? (line.versions.get(0) ?? null) : null
 }
 
 /** The number of the next accepted version. Numbers are not reused after a rollback. */

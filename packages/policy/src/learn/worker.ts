@@ -8,7 +8,7 @@ import { completionLogprobs, ownLogprobs } from '../forward.ts'
 import type { AdapterSha } from '@instar/engine/port'
 import { createRuntime } from '../runtime/runtime.ts'
 import { plainError } from '@instar/events/plain-error'
-import { PARENT_SLOT, Trainer } from '../step.ts'
+import { PARENT_SLOT, STEP_SLOTS, Trainer } from '../step.ts'
 import { defaultThreads } from './threads.ts'
 import { evaluate } from './evaluate.ts'
 import { LearningWork } from '../share/core-share.ts'
@@ -96,7 +96,7 @@ async function main(options: LearnWorkerData): Promise<void> {
             post({ type: 'progress', call: message.call, share })
           })
         } finally {
-          runtime.setAdapterSlot(PARENT_SLOT, null)
+          for (const slot of STEP_SLOTS) runtime.setAdapterSlot(slot, null)
         }
       }
       case 'evaluate': {

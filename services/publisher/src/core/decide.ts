@@ -110,12 +110,16 @@ const decideCandidate = (
   }
 }
 
-/** The first record of a live line. `settings`: the limits, the figures of the base, and its probes (core/battery.ts). */
+/**
+ * The first record of a live line. `settings`: the limits, the figures of the base, and its probes (core/battery.ts).
+ * `imported`: an adapter that is a part of the base, stored at `now`.
+ */
 export const lineStarted = (
   policy: string,
   base: LineStarted['base'],
   settings: Settings,
   now: number,
+  imported: LineStarted['imported'] = null,
 ): LineStarted => ({
   type: 'LineStarted',
   prev: '',
@@ -124,6 +128,7 @@ export const lineStarted = (
   base,
   parent: null,
   settings,
+  imported,
   at: now,
 })
 

@@ -48,12 +48,14 @@ export type BaseProgress = { asked: number; of: number; kept: number }
 
 /**
  * Keeps the probes with a correct greedy answer and `battery.samples` correct sampled ones, `battery.kept` in all, and
- * puts these `battery.again` times more. A probe that does not fit the context is not asked.
+ * puts these `battery.again` times more. A probe that does not fit the context is not asked. `adapter`: of the base, loaded;
+ * null: the weights alone.
  */
 export const askBase = async (
   ports: MeasurePorts,
   { probes }: ProbeSet,
   { battery }: PublisherConfig,
+  adapter: AdapterSha,
   onProgress: (progress: BaseProgress) => void,
 ): Promise<BaseAnswers> => {
   const fitting = probes.filter(
@@ -63,20 +65,20 @@ export const askBase = async (
   const end = ports.now() + battery.seconds * 1000
   while (found.asked < fitting.length && found.kept.length < battery.kept && ports.now() < end) {
     const chunk = fitting.slice(found.asked, found.asked + CHUNK)
-    const greedy = await ask(ports, chunk, null, { temperature: 0, seed: SEED })
+    const greedy = await ask(ports, chunk, adapter, { temperature: 0, seed: SEED })
     let stable = chunk.filter((_, i) => greedy.correct[i])
     found.asked += chunk.length
     found.right += stable.length
     for (let sample = 1; sample <= battery.samples && stable.length > 0; sample += 1) {
       const seed = SEED + sample * 1_000_000 + found.asked
-      const { correct } = await ask(ports, stable, null, { temperature: battery.temperature, seed })
+      const { correct } = await ask(ports, stable, adapter, { temperature: battery.temperature, seed })
       stable = stable.filter((_, i) => correct[i])
     }
     const kept = stable.slice(0, battery.kept - found.kept.length)
     found.kept.push(...kept.map(({ id }) => id))
     for (let time = 1; time <= battery.again && kept.length > 0; time += 1) {
       const seed = SEED + (battery.samples + time) * 1_000_000 + found.asked
-      const { correct } = await ask(ports, kept, null, { temperature: battery.againTemperature, seed })
+      const { correct } = await ask(ports, kept, adapter, { temperature: battery.againTemperature, seed })
       found.noise.answers += kept.length
       found.noise.failed += correct.filter((one) => !one).length
     }

@@ -28,6 +28,8 @@ type CandidateVersion = {
   sealed: BatchSealed
   head: VersionState
   started: LineStarted | null
+  /** The version whose adapter is a part of the base; null: the base is the weights alone. */
+  base: VersionState | null
   positive: readonly string[]
   parent: Readonly<Record<string, number>>
 }
@@ -38,23 +40,29 @@ export const evaluate = async (
   candidate: CandidateVersion,
 ): Promise<Figures> => {
   const { evaluator, log } = ports
-  const { computed, head } = candidate
-  const adapter = adapterFromWeights(await getBlob(log, computed.adapter, computed.blobsAt))
+  const { computed, head, base } = candidate
+  const loaded: string[] = []
+  const read = async ({ adapter, blobsAt }: { adapter: string; blobsAt: number }): Promise<Adapter> =>
+    adapterFromWeights(await getBlob(log, adapter, blobsAt))
+  const load = async (version: VersionState | null, as: 'candidate' | 'served'): Promise<void> => {
+    const adapter = version?.adapter ?? null
+    if (version === null || adapter === null || loaded.includes(adapter)) return
+    await evaluator.load(await read({ ...version, adapter }), as)
+    loaded.push(adapter)
+  }
+  const adapter = await read(computed)
   await loadCandidate(evaluator, adapter)
+  loaded.push(adapter.sha256)
   try {
-    if (head.adapter === null) return await measure(ports, config, candidate, adapter)
-    await evaluator.load(adapterFromWeights(await getBlob(log, head.adapter, head.blobsAt)), 'served')
-    try {
-      return await measure(ports, config, candidate, adapter)
-    } finally {
-      await evaluator.unload(head.adapter)
-    }
+    await load(head, 'served')
+    await load(base, 'candidate')
+    return await measure(ports, config, candidate, adapter)
   } finally {
-    await evaluator.unload(adapter.sha256)
+    for (const sha256 of loaded.reverse()) await evaluator.unload(sha256)
   }
 }
 
-/** With the candidate and the head loaded. */
+/** With the candidate, the head and the base loaded. */
 const measure = async (
   ports: EvaluatePorts,
   config: PublisherConfig,
@@ -65,7 +73,8 @@ const measure = async (
   const serving = await compareServing(ports, config, { adapter, computed, sealed, reader: ports.reader })
   const { batch, fixed } = await samplePrompts(ports, config, sealed)
   const sampling = samplingOf(ports, config)
-  const references = head.adapter === null ? [null] : [head.adapter, null]
+  const base = candidate.base?.adapter ?? null
+  const references = head.adapter === base ? [base] : [head.adapter, base]
   const sample = (prompts: readonly (readonly number[])[], seed: number): Promise<Evaluation> =>
     ports.evaluator.evaluate({
       prompts,
@@ -178,23 +187,27 @@ const samplingOf = (
   stop: [],
 })
 
-/** The base's answers to the probes, and its figures on the fixed prompts: the settings of `LineStarted`. */
+/**
+ * The base's answers to the probes, and its figures on the fixed prompts: the settings of `LineStarted`. `adapter`: one that
+ * is a part of the base, loaded.
+ */
 export const measureBase = async (
   ports: MeasurePorts & { probes: ProbeSet },
   config: PublisherConfig,
   onProgress: (progress: BaseProgress) => void = () => undefined,
+  adapter: AdapterSha = null,
 ): Promise<Record<string, number>> => {
-  const answers = await askBase(ports, ports.probes, config, onProgress)
+  const answers = await askBase(ports, ports.probes, config, adapter, onProgress)
   const prompts = fixedPrompts(ports.model, ports.probes, config)
   const recorded = {
     ...batterySettings(answers),
     ...extentSettings(config),
-    ...(await measureNegation(ports, ports.probes, config)),
+    ...(await measureNegation(ports, ports.probes, config, adapter)),
     ...(answers.kept.length > 0 ? { content: 1 } : {}),
   }
   if (prompts.length === 0) return recorded
   const sampling = samplingOf(ports, config)
-  const own = await ports.evaluator.evaluate({ prompts, adapter: null, references: [], sampling })
+  const own = await ports.evaluator.evaluate({ prompts, adapter, references: [], sampling })
   const { length, entropy } = own
   return { ...recorded, length, entropy, cut: cutShare(own), length_fixed: length, entropy_fixed: entropy }
 }

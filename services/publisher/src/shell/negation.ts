@@ -4,7 +4,7 @@
  * without it, or more. Where it does obey, hints of judges may contain negations (services/scorer, core/negation.ts).
  */
 import type { Settings } from '@instar/events'
-import type { ChatMessage } from '@instar/engine/port'
+import type { AdapterSha, ChatMessage } from '@instar/engine/port'
 import type { PublisherConfig } from '../config.ts'
 import { SEED, type MeasurePorts } from './base.ts'
 import type { ProbeSet } from './probes.ts'
@@ -49,6 +49,7 @@ export const measureNegation = async (
   { evaluator, model }: Pick<MeasurePorts, 'evaluator' | 'model'>,
   { prompts }: Pick<ProbeSet, 'prompts'>,
   config: Pick<PublisherConfig, 'maxTokens'>,
+  adapter: AdapterSha = null,
 ): Promise<Settings> => {
   const maxTokens = Math.min(MAX_TOKENS, config.maxTokens)
   const fits = (messages: readonly ChatMessage[]): boolean =>
@@ -57,7 +58,7 @@ export const measureNegation = async (
     if (asked.length === 0) return []
     const { completions } = await evaluator.evaluate({
       prompts: asked.map((messages) => model.promptIds(messages, {})),
-      adapter: null,
+      adapter,
       references: [],
       sampling: { temperature: model.defaults.temperature, topP: 1, topK: 0, seed, maxTokens, stop: [] },
     })

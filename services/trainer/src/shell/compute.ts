@@ -2,7 +2,7 @@
  * Computes a sealed batch on the learning engine: reads its turns and its parent from the log, stores the results as
  * blobs.
  */
-import { InstarError, weightLine, type BatchSealed } from '@instar/events'
+import { baseVersion, InstarError, weightLine, type BatchSealed, type WeightsState } from '@instar/events'
 import { getBlob, putBlob, type EventLog, type TurnReader } from '@instar/log'
 import type { Adapter, LearningEngine, Model, Parent } from '@instar/engine/port'
 import { adapterFromWeights } from '@instar/policy'
@@ -52,6 +52,7 @@ export const parentOf = async (
 ): Promise<Parent> => {
   const { version, adapter, state: optimizer } = sealed.parent
   if (adapter === null) return { adapter: null, state: null }
+  const base = await baseAdapter(ports.log, state.weights, sealed.policy)
   const found = weightLine(state.weights, sealed.policy).versions.get(version)
   if (found?.adapter !== adapter)
     throw new InstarError(
@@ -62,7 +63,14 @@ export const parentOf = async (
   return {
     adapter: await loadAdapter(ports.log, adapter, found.blobsAt),
     state: optimizer === null ? null : optimizerState(await getBlob(ports.log, optimizer, found.blobsAt)),
+    base,
   }
+}
+
+/** The adapter that is a part of the line's base, read from the log; null: it has none. Throws `missing_blob`. */
+export const baseAdapter = async (log: EventLog, weights: WeightsState, policy: string): Promise<Adapter | null> => {
+  const version = baseVersion(weights, policy)
+  return version?.adapter ? loadAdapter(log, version.adapter, version.blobsAt) : null
 }
 
 /** Null for the state of a training server, whose optimizer stays there: that of the embedded trainer then starts anew. */

@@ -1,7 +1,7 @@
 /** What both kinds of replay share: ports, progress, report, and the computation of a batch. */
 import { weightLine, type BatchSealed, type TurnScored } from '@instar/events'
 import type { createTurnReader, EventLog } from '@instar/log'
-import type { LearningEngine, Model, Parent, StepResult } from '@instar/engine/port'
+import type { Adapter, LearningEngine, Model, Parent, StepResult } from '@instar/engine/port'
 import type { AuditState } from '../core/audit.ts'
 import { PROVES, type Mode } from '../core/modes.ts'
 import type { ReplayOptions } from '../core/replay.ts'
@@ -73,6 +73,8 @@ export type ReplayRun = {
   startedAt: number
   /** The version at which the branch starts. */
   from: number
+  /** The adapter that is a part of the base; null: there is none. */
+  base: Adapter | null
   unreadable: number
 }
 
@@ -80,7 +82,7 @@ export const NOTHING_TO_TRAIN = 'the range has no batch to train on'
 
 export const computeBatch = async (run: ReplayRun, sealed: BatchSealed, parent: Parent): Promise<StepResult> => {
   run.ports.signal.throwIfAborted()
-  return stepBatch({ ...run.ports, reader: run.reader }, sealed, parent)
+  return stepBatch({ ...run.ports, reader: run.reader }, sealed, { ...parent, base: run.base })
 }
 
 export const reportProgress = (

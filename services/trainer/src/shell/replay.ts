@@ -9,6 +9,7 @@ import { createTurnReader } from '@instar/log'
 import { branchKey, startVersion, type ReplayOptions } from '../core/replay.ts'
 import { readAudit, type Audit } from './audit.ts'
 import { Branch } from './branch.ts'
+import { baseAdapter } from './compute.ts'
 import { replayChanged } from './replay-changed.ts'
 import { replayRecorded } from './replay-recorded.ts'
 import type { ReplayPorts, ReplayReport, ReplayRun } from './replay-run.ts'
@@ -53,6 +54,7 @@ const replayAudited = async (
     reader: createTurnReader(ports.log, (turn) => state.turns.turns.get(turn)),
     startedAt: ports.now(),
     from,
+    base: await baseAdapter(ports.log, state.weights, policy),
     unreadable: unreadable.records,
   }
   const changed = Object.keys(options.set).length > 0 || options.judge !== null

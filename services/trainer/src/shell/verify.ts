@@ -9,11 +9,11 @@ import {
 } from '@instar/events'
 import { createTurnReader, getBlob, type EventLog } from '@instar/log'
 import type { Fingerprint, LearningEngine, Model, Parent, StepResult } from '@instar/engine/port'
-import { adapterFromWeights } from '@instar/policy'
+import { adapterFromWeights, tensorsDigest } from '@instar/policy'
 import { auditBatch, type AuditState, type Difference } from '../core/audit.ts'
 import { provenBy, type Mode } from '../core/modes.ts'
 import { readAudit, throwIfAborted, type Audit, type Unreadable } from './audit.ts'
-import { optimizerState } from './compute.ts'
+import { baseAdapter, optimizerState } from './compute.ts'
 import { verifyRequests } from './remote/verify-requests.ts'
 import { stepBatch } from './step-items.ts'
 
@@ -78,7 +78,7 @@ const verifyAll = async (
     batches.push(await verifyBatch(ports, state, batch, auditBatch(state, batch)))
     ports.onProgress?.(batches.length, Math.max(total, batches.length))
   }
-  const fault = broken ?? unmatchedVersion(state)
+  const fault = broken ?? (await unmatchedImport(ports.log, state)) ?? unmatchedVersion(state)
   const first = fault ?? batches.find((report) => !report.ok)?.difference ?? null
   const ok = first === null && batches.every((report) => report.ok)
   return { ok, policy, batches, proves: provenBy(batches.map(({ mode }) => mode)), first, unreadable }
@@ -133,6 +133,22 @@ const unmatchedVersion = (state: AuditState): Difference | null => {
       }
   }
   return null
+}
+
+/** Whether the imported adapter is there with the tensors that the line's first record names. */
+const unmatchedImport = async (log: EventLog, state: AuditState): Promise<Difference | null> => {
+  const { started, versions } = weightLine(state.weights, state.policy)
+  const imported = started?.imported
+  const base = versions.get(0)
+  if (!imported || !base) return null
+  const where = { topic: 'weights', key: state.policy, record: base.record, type: 'LineStarted' }
+  try {
+    const { digest, count } = tensorsDigest(await getBlob(log, imported.adapter, base.blobsAt))
+    if (digest === imported.tensors && count === imported.tensorCount) return null
+    return { ...where, what: 'the tensors of the imported adapter are not those that were recorded' }
+  } catch (error) {
+    return unreadable(state, error, where)
+  }
 }
 
 const verifyBatch = async (
@@ -252,5 +268,6 @@ export const recordedParent = async (
   return {
     adapter: adapterFromWeights(await getBlob(log, found.adapter, found.blobsAt)),
     state: found.state === null ? null : optimizerState(await getBlob(log, found.state, found.blobsAt)),
+    base: await baseAdapter(log, state.weights, policy),
   }
 }

@@ -31,7 +31,7 @@ const statePathOf = async (
   if (!found)
     throw new InstarError(
       'trainer_state_lost',
-      `Version ${parent.version} was not trained on this kind of server, and the Tinker API has no call that uploads an adapter.`,
+      `Version ${parent.version} was ${parent.state === null ? 'imported' : 'not trained on this kind of server'}, and the Tinker API has no call that uploads an adapter.`,
       { version: parent.version },
     )
   return found.tinker.path

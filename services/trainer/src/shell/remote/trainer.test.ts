@@ -14,6 +14,7 @@ import { EmbeddedTrainingServer } from '../../../../../test/kit/embedded-trainin
 import { rowFits } from '@instar/tinker'
 import { stepSettings, trainItem } from '../train-item.ts'
 import { scoreRow } from './items.ts'
+import { trainingServer } from './open.ts'
 import { verify } from '../verify.ts'
 import {
   exampleModel,
@@ -343,4 +344,14 @@ test('verify makes every request again from the log, and names the first that di
   const other = await verify({ log: line.log, learner: null, model: exampleModel([7, 7, 7]) }, 'policy', 1)
   assert.equal(other.ok, false)
   assert.match(other.first?.what ?? '', /^scoring of the base: request \d+ \(forward\) has other bytes than recorded/)
+})
+
+test('a training server and an adapter from elsewhere are refused together, before a connection', () => {
+  const config = { server: 'tinker+http://127.0.0.1:9', serverModel: null, serverKey: null }
+  assert.ok(trainingServer(config))
+  assert.equal(trainingServer({ ...config, server: 'embedded' }, '/lora'), null)
+  assert.throws(() => trainingServer(config, '/lora'), {
+    code: 'not_available',
+    details: { field: 'INSTAR_BASE_ADAPTER' },
+  })
 })
