@@ -19,6 +19,8 @@ export type Reading = {
   requests: { running: number }
   log: { failed: number; unreadable: number }
   index: { sessions: number; turns: number }
+  /** Seconds; null: not known to the gateway. Absent: of an older gateway. */
+  lag?: Readonly<Record<string, number | null>>
   gauges: Record<string, Gauge[]>
 }
 
@@ -64,7 +66,8 @@ const listOf = (now: Reading, names: readonly string[], label: string): string =
 const learningText = (now: Reading): string => {
   const share = sumOf(now, 'instar_update_progress')
   const left = sumOf(now, 'instar_update_remaining_seconds')
-  const pending = `${sumOf(now, 'instar_turns_pending')} scored turns wait`
+  const needed = sumOf(now, 'instar_turns_needed')
+  const pending = `${sumOf(now, 'instar_turns_pending')} scored turns wait${needed > 0 ? `, ${needed} more for a batch` : ''}`
   if (now.frozen) return `frozen (\`instar thaw\`); ${pending}`
   if (share > 0)
     return `${progressBar(share)} ${Math.round(100 * share)} %, about ${Math.ceil(left)} s left; ${pending}`
@@ -72,10 +75,28 @@ const learningText = (now: Reading): string => {
 }
 
 const logText = (now: Reading): string => {
-  const lag = Math.max(0, ...valuesOf(now, 'instar_projections_lag_seconds').map(({ value }) => value))
   const unreadable = now.log.unreadable + sumOf(now, 'instar_log_dead_letters')
-  const model = lag < 2 ? 'read model up to date' : `read model ${Math.round(lag)} s behind`
-  return `${now.log.failed === 0 ? 'nothing' : `${now.log.failed} answers`} lost; ${unreadable} unreadable records; ${model}`
+  return `${now.log.failed === 0 ? 'nothing' : `${now.log.failed} answers`} lost; ${unreadable} records cannot be read`
+}
+
+/** Records are normally read within a second. */
+const LATE_S = 2
+
+/** How far each service is behind the log: those that are behind, those that are not, those of which it is not known. */
+const lagText = (lag: NonNullable<Reading['lag']>): { text: string; bad: boolean } => {
+  const names = (holds: (seconds: number | null) => boolean): string =>
+    Object.entries(lag)
+      .filter(([, seconds]) => holds(seconds))
+      .map(([name, seconds]) => (seconds !== null && seconds >= LATE_S ? `${name} ${Math.round(seconds)} s` : name))
+      .join(', ')
+  const late = names((seconds) => seconds !== null && seconds >= LATE_S)
+  const parts = [
+    late && `behind: ${late}`,
+    names((seconds) => seconds !== null && seconds < LATE_S) &&
+      `up to date: ${names((seconds) => seconds !== null && seconds < LATE_S)}`,
+    names((seconds) => seconds === null) && `unknown: ${names((seconds) => seconds === null)}`,
+  ]
+  return { text: parts.filter(Boolean).join('; '), bad: late !== '' }
 }
 
 type Row = { label: string; text: string; bad?: boolean }
@@ -105,6 +126,7 @@ const rowsOf = (now: Reading): Row[] => {
       bad: replaced !== null,
     },
     { label: 'Conversations', text: `${now.index.sessions} sessions, ${now.index.turns} turns` },
+    ...(now.lag ? [{ label: 'Services', ...lagText(now.lag) }] : []),
     { label: 'Log', text: logText(now), bad: now.log.failed > 0 || now.log.unreadable > 0 },
     { label: 'Not trained on', text: untrained || 'none' },
     { label: 'Errors', text: errors || 'none' },

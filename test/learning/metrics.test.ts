@@ -107,6 +107,7 @@ test('the trainer reports pending turns, batches, dropped turns, updates and the
     waits: 'turns',
     pending: 7,
     held: 3,
+    needed: 4,
     episodes: { waiting: 5, beyond: 2 },
     shares: { key: 0.5, subject: 0.25 },
     figures: null,
@@ -130,6 +131,7 @@ test('the trainer reports pending turns, batches, dropped turns, updates and the
   equal(await valueOf(metrics, 'instar_records_ignored_total{service="trainer",topic="updates",why="stale"}'), 1)
   equal(await valueOf(metrics, 'instar_turns_pending'), 7)
   equal(await valueOf(metrics, 'instar_turns_held'), 3)
+  equal(await valueOf(metrics, 'instar_turns_needed'), 4)
   equal(await valueOf(metrics, 'instar_episodes{state="waiting"}'), 5)
   equal(await valueOf(metrics, 'instar_episodes{state="beyond"}'), 2)
   equal(await valueOf(metrics, 'instar_batch_share{of="key"}'), 0.5)

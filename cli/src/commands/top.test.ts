@@ -23,10 +23,12 @@ const READING: Reading = {
   requests: { running: 2 },
   log: { failed: 0, unreadable: 0 },
   index: { sessions: 5, turns: 40 },
+  lag: { gateway: 0, scorer: 0.4, trainer: 12.6, publisher: null, projections: 0 },
   gauges: {
     instar_update_progress: [{ labels: {}, value: 0.5 }],
     instar_update_remaining_seconds: [{ labels: {}, value: 7.2 }],
     instar_turns_pending: [{ labels: {}, value: 9 }],
+    instar_turns_needed: [{ labels: {}, value: 7 }],
     instar_turns_skipped_total: [{ labels: { reason: 'no_next_state' }, value: 2 }],
     instar_turns_dropped_total: [{ labels: { reason: 'stale' }, value: 6 }],
     instar_request_errors_total: [{ labels: { code: 'bad\u001B[2Jcode' }, value: 1 }],
@@ -40,12 +42,13 @@ test('the screen says what serves, is learned, is not trained on, and what needs
   const rows = Object.fromEntries(lines.slice(2).map((line) => [line.slice(2, 16).trim(), line.slice(18)]))
   equal(lines[0], 'policy · tiny · wasm · ready · 10:20:30 UTC')
   equal(rows['Serving'], 'version 3; the head, version 4, is being loaded; 2 requests running')
-  equal(rows['Learning'], '██████████░░░░░░░░░░ 50 %, about 8 s left; 9 scored turns wait')
+  equal(rows['Learning'], '██████████░░░░░░░░░░ 50 %, about 8 s left; 9 scored turns wait, 7 more for a batch')
+  equal(rows['Services'], 'behind: trainer 13 s; up to date: gateway, scorer, projections; unknown: publisher')
   equal(rows['Not trained on'], 'stale 6, no next state 2')
   equal(rows['Errors'], 'bad\\x1b[2Jcode 1', 'no control character of others reaches the terminal')
   deepEqual(
     lines.filter((line) => line.startsWith('!')).map((line) => line.slice(2, 16).trim()),
-    ['Gate'],
+    ['Gate', 'Services'],
   )
 })
 

@@ -20,6 +20,8 @@ export type Now = {
   requests: { running: number }
   log: { pending: number; failed: number; unreadable: number }
   index: { sessions: number; turns: number }
+  /** Age of the oldest record that a service has not read, in seconds; null: not known to this gateway. */
+  lag: Record<'gateway' | 'scorer' | 'trainer' | 'publisher' | 'projections', number | null>
   gauges: Record<string, Gauge[]>
 }
 
@@ -108,6 +110,9 @@ export const useLivePart = <T extends string | number | boolean | null>(of: (liv
 /** The value of a gauge, summed over its labels; 0 if it is absent. */
 export const gauge = (now: Now, name: string): number =>
   (now.gauges[name] ?? []).reduce((sum, { value }) => sum + value, 0)
+
+/** The same; null where it is not known, since the service runs in another process. */
+export const knownGauge = (now: Now, name: string): number | null => (now.gauges[name] ? gauge(now, name) : null)
 
 /** The value of the label of the gauge whose value is 1. */
 export const gaugeLabel = (now: Now, name: string, label: string): string | null =>

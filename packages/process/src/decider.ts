@@ -31,10 +31,14 @@ import {
   versionsOn,
   type EventLog,
   type Follower,
+  type Offsets,
   type PartitionAssignment,
   type Snapshot,
   type SnapshotStore,
 } from '@instar/log'
+import { SERVICE } from './metrics/labels.ts'
+import { offsetsOver, watchLag } from './metrics/lag.ts'
+import type { Metrics } from './metrics/metrics.ts'
 
 /** `why`: the reason, for `waits`. `againMs`: time after which to decide again even without a new record. */
 export type Wait = { do: 'wait'; why: string; againMs?: number }
@@ -71,6 +75,8 @@ export type DeciderPorts = {
   log: EventLog
   /** The store of the state between runs. Without it the log is read from its start at each start. */
   snapshots?: SnapshotStore | undefined
+  /** Gets the lag of the service. */
+  metrics?: Metrics
   now: () => number
   /** Called with a fatal error; the caller must stop the service. */
   onFatal: (error: Error) => void
@@ -156,6 +162,16 @@ export const runDecider = <State, Decision extends { do: string }>(
   let retrying: string | null = null
   let waits = 'starting'
   let decideTimer: NodeJS.Timeout | undefined
+
+  let begun: Offsets | null = null
+  const watched = SERVICE.find((one) => one === service)
+  if (ports.metrics && watched)
+    watchLag(ports.metrics, log, {
+      service: watched,
+      topics,
+      read: () => (begun && follower ? offsetsOver(begun, follower.positions()) : null),
+      now: ports.now,
+    })
 
   const assigned = (partition: number): boolean => assignment?.owns(partition) ?? false
 
@@ -244,6 +260,7 @@ export const runDecider = <State, Decision extends { do: string }>(
     },
     async start() {
       const from = await snapshot?.open(log)
+      begun = from ?? {}
       signal.throwIfAborted()
       follower = await followEvents(log, {
         name,

@@ -6,6 +6,8 @@ import { countText, durationText, note, ok, unsure, wrong, type Finding } from '
 import type { DatabaseFound, Migrations, StoredMark, PendingWork } from './inspect.ts'
 import { PROJECTED } from './project.ts'
 
+export { PROJECTED }
+
 export const NO_TABLES = 'needs the tables of this build; see migrations'
 
 export const migrationFindings = ({ state, applied, ours }: Migrations): Finding[] => {

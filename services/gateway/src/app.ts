@@ -249,7 +249,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
       try {
         await tail.caughtUp()
         if (ports.base) requireBase(line(), ports.base)
-        watchGateway(metrics, report)
+        watchGateway(metrics, report, { log, now, read: () => followed().positions() })
         await pool.ready()
         return { url: await listen() }
       } catch (error) {

@@ -196,11 +196,15 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
   const { state } = trainer
   const reader = createTurnReader(ports.log, (turn) => state.turns.turns.get(turn))
   const waits = (): string => trainer.retrying() ?? trainer.waits()
+  const waiting = (): { held: number; needed: number } => {
+    const { usable, held } = countWaiting(state, options, ports.now())
+    return { held, needed: Math.max(0, options.batchSize - (usable - held)) }
+  }
   const record = recordTrainerMetrics(ports.metrics ?? NO_METRICS, () => ({
     policy,
     waits: waits(),
     pending: countPending(state),
-    held: countWaiting(state, options, ports.now()).held,
+    ...waiting(),
     episodes: countEpisodes(state, options, ports.now()),
     shares: lastShares(state),
     figures: lastFigures(state),

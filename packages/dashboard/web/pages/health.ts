@@ -5,9 +5,9 @@ import { count, duration, time } from '../format.ts'
 import { html, type View } from '../html.ts'
 import { gauge, gaugeLabel, useLive, type Now } from '../live.ts'
 import { ErrorHelp } from '../parts/error-help.ts'
+import { Services } from '../parts/services.ts'
 import { ErrorNote } from '../parts/state.ts'
 import { Table } from '../parts/table.ts'
-import { waits } from '../reasons.ts'
 import type { CheckRow } from '../rows.ts'
 
 type Checked = { at: string; checks: CheckRow[] }
@@ -22,7 +22,7 @@ const finding = (name: string, ok: boolean, found: string, todo: string, level: 
 const pushed = (now: Now): CheckRow[] => {
   const probes = gauge(now, 'instar_gate_probes')
   const unreadable = now.log.unreadable + gauge(now, 'instar_log_dead_letters')
-  const lag = Math.max(0, ...(now.gauges['instar_projections_lag_seconds'] ?? []).map(({ value }) => value))
+  const lag = now.lag.projections
   const replaced = gaugeLabel(now, 'instar_judge_replaced', 'why')
   const served = now.serving === now.head
   return [
@@ -49,8 +49,12 @@ const pushed = (now: Now): CheckRow[] => {
     finding('records', unreadable === 0, `${count(unreadable)} unreadable records`, '`instar log dead` lists them.'),
     finding(
       'read model',
-      lag < 10,
-      lag < 1 ? 'The read model is up to date' : `The read model is ${duration(1000 * lag)} behind`,
+      lag !== null && lag < 10,
+      lag === null
+        ? 'How far the read model is behind is not known'
+        : lag < 1
+          ? 'The read model is up to date'
+          : `The read model is ${duration(1000 * lag)} behind`,
       'It catches up by itself; `docs/operate.md` says what slows it.',
     ),
     finding(
@@ -116,14 +120,6 @@ export const HealthPage = (): View => {
     (a, b) => ORDER.indexOf(a.level) - ORDER.indexOf(b.level),
   )
   const bad = all.filter(({ level }) => level === 'wrong' || level === 'note')
-  const services = [
-    ['Trainer', waits(gaugeLabel(now, 'instar_trainer_waits', 'for'))],
-    ['Publisher', waits(gaugeLabel(now, 'instar_publisher_waits', 'for'))],
-    [
-      'Scorer',
-      `${count(gauge(now, 'instar_scorer_judging'))} judging, ${count(gauge(now, 'instar_scorer_waiting'))} queued`,
-    ],
-  ] as const
   return html`
     <div class="row"><h1>Health</h1><span class="grow"></span>
       <button onClick=${checked.reload}>Check again</button></div>
@@ -137,10 +133,7 @@ export const HealthPage = (): View => {
       ${' '}<code>npx instar doctor</code> checks more: every record of the log, the model’s files, Kafka.
     </p>
     <h2>Services</h2>
-    <${Table} caption="Services" rows=${services} columns=${[
-      { name: 'Service', of: ([name]: readonly [string, string]) => name },
-      { name: 'Now', of: ([, what]: readonly [string, string]) => what },
-    ]} />
+    <${Services} now=${now} />
     <h2>Errors to clients since the start</h2>
     <${ErrorHelp} errors=${(now.gauges['instar_request_errors_total'] ?? []).map(({ labels, value }) => ({
       code: labels['code'] ?? '',

@@ -3,32 +3,46 @@ import { useContext } from 'preact/hooks'
 import { useData } from '../api.ts'
 import { ago, count, duration, percent } from '../format.ts'
 import { html, type Children, type View } from '../html.ts'
-import { gauge, gaugeLabel, pause, resume, useLive, type Now } from '../live.ts'
+import { gauge, gaugeLabel, knownGauge, pause, resume, useLive, type Now } from '../live.ts'
 import { eventText, lineageEvents, type LineageEvent } from '../parts/lineage-events.ts'
+import { judgeState, Services } from '../parts/services.ts'
 import { Table } from '../parts/table.ts'
 import { untrained, waits } from '../reasons.ts'
 import type { Lineage } from '../rows.ts'
 import { SessionContext } from '../session-context.ts'
 import { Connect } from './connect.ts'
 
-const Card = ({ title, value, children }: { title: string; value: Children; children?: Children }): View => html`
-  <section class="card"><h2>${title}</h2><p class="value">${value}</p><div class="quiet">${children}</div></section>
+type CardProps = { title: string; about: string; value: Children; children?: Children }
+
+const Card = ({ title, about, value, children }: CardProps): View => html`
+  <section class="card"><h2>${title}</h2><p class="quiet">${about}</p><p class="value">${value}</p>
+    <div class="quiet">${children}</div></section>
 `
 
 const Update = ({ now }: { now: Now }): View => {
   const share = gauge(now, 'instar_update_progress')
   const left = gauge(now, 'instar_update_remaining_seconds')
   const waiting = gaugeLabel(now, 'instar_trainer_waits', 'for')
-  const pending = gauge(now, 'instar_turns_pending')
+  const pending = knownGauge(now, 'instar_turns_pending')
+  const needed = knownGauge(now, 'instar_turns_needed')
   return html`
-    <${Card} title="Learning" value=${now.frozen ? 'Frozen' : share > 0 ? `Update ${percent(share)}` : waits(waiting)}>
+    <${Card} title="Learning" about="Trains the model on scored turns, one batch at a time."
+      value=${now.frozen ? 'Frozen' : share > 0 ? `Update ${percent(share)}` : waits(waiting)}>
       ${
         share > 0
           ? html`<progress value=${share} max="1"
         aria-label="Part of the update that is done"></progress><p>About ${duration(1000 * left)} left</p>`
           : null
       }
-      <p>${count(pending)} scored turns wait for a batch</p>
+      ${pending === null ? null : html`<p>${count(pending)} scored turns wait for a batch</p>`}
+      ${
+        needed === null
+          ? null
+          : needed > 0
+            ? html`<p>The next batch still needs ${count(needed)} usable turns</p>`
+            : html`<p>There are enough turns for the next batch</p>`
+      }
+      ${now.frozen ? html`<p><a href="#/versions">Resume learning</a></p>` : null}
       ${
         now.rejections_in_a_row >= 3
           ? html`<p class="bad">The gate rejected the
@@ -37,6 +51,49 @@ const Update = ({ now }: { now: Now }): View => {
       }
     <//>
   `
+}
+
+const Cards = ({ now }: { now: Now }): View => {
+  const judge = judgeState(now)
+  const unscored = knownGauge(now, 'instar_turns_unscored')
+  const probes = knownGauge(now, 'instar_gate_probes')
+  const unreadable = now.log.unreadable + gauge(now, 'instar_log_dead_letters')
+  return html`<div class="cards">
+    <${Card} title="Serving" about="The version of the model that answers requests." value=${html`Version ${
+      now.serving === null ? 'none' : html`<a href=${`#/versions/${now.serving}`}>${now.serving}</a>`
+    }`}>
+      ${now.serving !== now.head ? html`<p>The newest, version ${now.head}, is being loaded</p>` : null}
+      <p>${now.model.name}, on the engine ${now.engine.name}</p>
+      <p>${count(now.requests.running)} requests running</p>
+    <//>
+    <${Update} now=${now} />
+    <${Card} title="Gate" about="Tests each update before it may serve."
+      value=${waits(gaugeLabel(now, 'instar_publisher_waits', 'for'))}>
+      ${probes === null ? null : html`<p>${count(probes)} test questions (probes) that each update must still answer</p>`}
+      ${
+        now.rejections_in_a_row > 0
+          ? html`<p>${now.rejections_in_a_row} updates rejected in a row</p>`
+          : html`<p>No rejection since the last version</p>`
+      }
+    <//>
+    <${Card} title="Judge" about="Scores an answer by what follows it: the next message, a thumb, a tool’s result."
+      value=${html`<span class=${judge.bad ? 'bad' : ''}>${judge.text}</span>`}>
+      ${
+        unscored === null
+          ? null
+          : html`<p>${count(unscored)} turns wait for a score</p>
+        <p>${count(gauge(now, 'instar_scores_total'))} scores since the start</p>`
+      }
+    <//>
+    <${Card} title="Conversations" about="What people and agents said, and the answers." value=${count(now.index.sessions)}>
+      <p>with ${count(now.index.turns)} turns, the newest that the gateway has at hand</p>
+      <p><a href="#/sessions">All conversations</a></p>
+    <//>
+    <${Card} title="Log" about="Every turn, score and update is written here first."
+      value=${now.log.failed > 0 ? html`<span class="bad">${count(now.log.failed)} answers lost</span>` : 'Nothing lost'}>
+      <p class=${unreadable > 0 ? 'bad' : ''}>${count(unreadable)} records that cannot be read (dead letters)</p>
+    <//>
+  </div>`
 }
 
 const sum = (now: Now, name: string): { name: string; count: number }[] =>
@@ -67,11 +124,7 @@ export const NowPage = (): View => {
   const session = useContext(SessionContext)
   if (!now) return html`<h1>Now</h1><p class="note quiet" aria-busy="true">Waiting for the gateway…</p>`
   if (now.index.turns === 0 && now.last_version === 0) return html`<${Connect} model=${now.policy} />`
-  const replaced = gaugeLabel(now, 'instar_judge_replaced', 'why')
-  const unscored = gauge(now, 'instar_turns_unscored')
   const errors = sum(now, 'instar_request_errors_total')
-  const letters = gauge(now, 'instar_log_dead_letters')
-  const lag = Math.max(0, ...(now.gauges['instar_projections_lag_seconds'] ?? []).map(({ value }) => value))
   return html`
     <div class="row"><h1>Now</h1><span class="grow"></span>
       ${
@@ -85,33 +138,8 @@ export const NowPage = (): View => {
       is ${now.status}${now.problem ? `: ${typeof now.problem === 'string' ? now.problem : (now.problem.message ?? '')}` : ''}</p>`
         : null
     }
-    <div class="cards">
-      <${Card} title="Serving" value=${html`Version ${
-        now.serving === null ? 'none' : html`<a href=${`#/versions/${now.serving}`}>${now.serving}</a>`
-      }`}>
-        ${now.serving !== now.head ? html`<p>The head is version ${now.head}, which is being loaded</p>` : null}
-        <p>${now.model.name}, ${now.engine.name}</p><p>${count(now.requests.running)} requests running</p>
-      <//>
-      <${Update} now=${now} />
-      <${Card} title="Gate" value=${waits(gaugeLabel(now, 'instar_publisher_waits', 'for'))}>
-        <p>${count(gauge(now, 'instar_gate_probes'))} questions (probes) test each update</p>
-        ${
-          now.rejections_in_a_row > 0
-            ? html`<p>${now.rejections_in_a_row} rejected in a row</p>`
-            : html`<p>No rejection since the last version</p>`
-        }
-      <//>
-      <${Card} title="Judge" value=${replaced ? `Replaced: ${replaced}` : `${count(gauge(now, 'instar_scorer_judging'))} at work`}>
-        <p>${count(unscored)} turns without a score</p><p>${count(gauge(now, 'instar_scores_total'))} scores since the
-          start</p>
-      <//>
-      <${Card} title="Conversations" value=${count(now.index.sessions)}><p>${count(now.index.turns)} turns in the
-        gateway’s index</p><p><a href="#/sessions">All sessions</a></p><//>
-      <${Card} title="Log" value=${now.log.failed > 0 ? `${count(now.log.failed)} answers lost` : 'Nothing lost'}>
-        <p>${count(letters)} unreadable records</p><p>History
-          (PostgreSQL) ${lag < 2 ? 'up to date' : `${duration(1000 * lag)} behind`}</p>
-      <//>
-    </div>
+    <${Cards} now=${now} />
+    <section><h2>Services</h2><${Services} now=${now} /></section>
     <${Recent} />
     <div class="cards">
       <section class="card"><h2>Not trained on, since the start</h2>

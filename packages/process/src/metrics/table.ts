@@ -91,6 +91,11 @@ export const METRICS = {
     help: 'Estimated time until the update being computed is done; 0 between updates.',
   },
   instar_turns_pending: { type: 'gauge', of: 'trainer', help: 'Scored turns that are in no batch yet.' },
+  instar_turns_needed: {
+    type: 'gauge',
+    of: 'trainer',
+    help: 'Usable scored turns that the next batch still lacks; 0 if it has enough.',
+  },
   instar_turns_held: {
     type: 'gauge',
     of: 'trainer',
@@ -172,6 +177,12 @@ export const METRICS = {
     of: 'projections',
     help: 'Partitions that are not completely in PostgreSQL yet.',
     labels: TOPIC,
+  },
+  instar_service_lag_seconds: {
+    type: 'gauge',
+    of: 'process',
+    help: 'Age of the oldest record that the service has not read yet; 0 if it has read all. That of the projections is `instar_projections_lag_seconds`.',
+    labels: { service: SERVICE },
   },
   instar_records_ignored_total: {
     type: 'counter',

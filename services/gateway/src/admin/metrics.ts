@@ -1,6 +1,7 @@
 /** The gateway's metrics. packages/process/src/metrics/gateway-table.ts documents each of them. */
 import type { DialectName, InstarError, TurnAborted, TurnCaptured, TurnSampled } from '@instar/events'
-import type { Metrics } from '@instar/process'
+import type { EventLog, Offsets } from '@instar/log'
+import { watchLag, type Metrics } from '@instar/process'
 import type { IdleOutcome, IdleWork } from '../generate/idle-queue.ts'
 import type { GatewayState } from './core/report.ts'
 
@@ -73,7 +74,11 @@ export const createMeter = (metrics: Metrics): Meter => ({
  * Registers gauges that read the gateway's state. Call it after the log was read, so that replayed records are not
  * counted as new ones.
  */
-export const watchGateway = (metrics: Metrics, known: () => GatewayState): void => {
+/** `read`: the next offset to read of each partition. */
+type Reading = { log: Pick<EventLog, 'ends' | 'read'>; now: () => number; read: () => Offsets }
+
+export const watchGateway = (metrics: Metrics, known: () => GatewayState, reading: Reading): void => {
+  watchLag(metrics, reading.log, { service: 'gateway', topics: ['turns', 'weights'], ...reading })
   const one = (name: Gauge, read: (now: GatewayState) => number | null): void =>
     metrics.read(name, () => {
       const value = read(known())

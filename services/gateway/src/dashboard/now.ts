@@ -1,6 +1,7 @@
 /** What the pipeline does now: the gateway's status, and the gauges of the services of this process. */
 import type { Metrics, MetricValues } from '@instar/process'
 import { statusOf, type GatewayState } from '../admin/core/report.ts'
+import type { Lags } from './service-lag.ts'
 
 /** Gauges and counters that the page shows. Those of services in other processes are absent. */
 const SHOWN = new Set([
@@ -10,6 +11,7 @@ const SHOWN = new Set([
   'instar_update_remaining_seconds',
   'instar_turns_pending',
   'instar_turns_held',
+  'instar_turns_needed',
   'instar_turns_unscored',
   'instar_scorer_judging',
   'instar_scorer_waiting',
@@ -29,7 +31,7 @@ const SHOWN = new Set([
 
 export type Gauge = { labels: Record<string, string>; value: number }
 
-/** The values of `SHOWN` by metric, without those that are 0. */
+/** The values of `SHOWN` by metric, without those that are 0; a metric that this process has not is absent. */
 const gaugesIn = (metrics: MetricValues): Record<string, Gauge[]> =>
   Object.fromEntries(
     metrics
@@ -42,15 +44,24 @@ const gaugesIn = (metrics: MetricValues): Record<string, Gauge[]> =>
       ]),
   )
 
-export const nowOf = async (state: GatewayState, metrics: Metrics, now: number) => ({
-  at: new Date(now).toISOString(),
-  ...statusOf(state),
-  last_version: state.line.last,
-  rejections_in_a_row: state.line.rejectionsInARow,
-  started_at: state.line.started ? new Date(state.line.started.at).toISOString() : null,
-  base: state.line.started?.base ?? null,
-  gauges: gaugesIn(await metrics.allValues()),
-})
+export const nowOf = async (
+  state: GatewayState,
+  metrics: Metrics,
+  lags: (metrics: MetricValues) => Promise<Lags>,
+  now: number,
+) => {
+  const values = await metrics.allValues()
+  return {
+    at: new Date(now).toISOString(),
+    ...statusOf(state),
+    last_version: state.line.last,
+    rejections_in_a_row: state.line.rejectionsInARow,
+    started_at: state.line.started ? new Date(state.line.started.at).toISOString() : null,
+    base: state.line.started?.base ?? null,
+    lag: await lags(values),
+    gauges: gaugesIn(values),
+  }
+}
 
 /** Time for which a reading is given again, in milliseconds. */
 const SHARED_MS = 100

@@ -8,6 +8,7 @@ import type { SessionIndex } from '../session/core/session-index.ts'
 import type { Paced } from '../session/paced.ts'
 import { createChecks, type Checked } from './checks.ts'
 import { nowOf, shared } from './now.ts'
+import { createLags } from './service-lag.ts'
 import type { SamplePorts } from './sample.ts'
 import type { turnLogprobs } from './turn-view.ts'
 
@@ -37,15 +38,18 @@ type Parts = Pick<DashboardPorts, 'text' | 'readings'> &
 export const dashboardPorts = (
   { log, data, readModel, model, engine, now, random, monotonic = () => performance.now() }: GatewayPorts,
   { report, metrics, line, text, readings, admitting, branch }: Parts,
-): DashboardPorts => ({
-  readModel: readModel ?? null,
-  now,
-  random,
-  monotonic,
-  text,
-  readings,
-  sample: { admitting, branch, readModel: readModel ?? null },
-  checks: createChecks({ log, data: data ?? null, readModel: readModel ?? null, model, engine, now }),
-  status: shared(() => nowOf(report(), metrics, now()), monotonic),
-  limits: (version) => line().versions.get(version)?.published?.limits ?? null,
-})
+): DashboardPorts => {
+  const lags = createLags({ log, readModel: readModel ?? null, now })
+  return {
+    readModel: readModel ?? null,
+    now,
+    random,
+    monotonic,
+    text,
+    readings,
+    sample: { admitting, branch, readModel: readModel ?? null },
+    checks: createChecks({ log, data: data ?? null, readModel: readModel ?? null, model, engine, now }),
+    status: shared(() => nowOf(report(), metrics, lags, now()), monotonic),
+    limits: (version) => line().versions.get(version)?.published?.limits ?? null,
+  }
+}

@@ -3,7 +3,8 @@
  * gateway's state.
  */
 import { decodeReadable, foldWeights, type Logged, type TurnsEvent, type WeightsEvent } from '@instar/events'
-import { followEvents, type EventLog, type Follower } from '@instar/log'
+import { followEvents, type EventLog, type Follower, type Offsets } from '@instar/log'
+import { offsetsOver } from '@instar/process'
 import { setTimeout as delay } from 'node:timers/promises'
 import { evolveIndex, restore } from './core/session-index.ts'
 import type { GatewaySnapshot } from './snapshot.ts'
@@ -29,6 +30,8 @@ export type Tail = {
   restore(session: string): Promise<void>
   /** Why following ended; null while it continues. */
   stopped(): { topic: 'turns' | 'weights'; error: Error } | null
+  /** The next offset to read of each partition. */
+  positions(): Offsets
   /** Number of unreadable records of `turns`. */
   bad(): number
   stop(): Promise<void>
@@ -123,6 +126,7 @@ export const startTail = async (ports: TailPorts): Promise<Tail> => {
       return done
     },
     stopped: () => ended,
+    positions: () => offsetsOver({ ...from.turns, ...from.weights }, { ...turns.positions(), ...versions.positions() }),
     bad: () => bad,
     async stop() {
       await Promise.all(followers.map(([, follower]) => follower.stop()))

@@ -5,13 +5,14 @@ import type { UpdateProgress } from '../core/progress.ts'
 import { TRAINER_WAITS } from '@instar/process/metrics/labels'
 
 /**
- * `held`: turns beyond the shares of their API keys. `shares`, `figures`: of the last batch; null while it has none.
+ * `held`: turns beyond the shares of their API keys. `needed`: turns that the next batch lacks. `shares`, `figures`: of the last batch; null while it has none.
  */
 type CurrentValues = {
   policy: string
   waits: string
   pending: number
   held: number
+  needed: number
   episodes: { waiting: number; beyond: number }
   shares: { key: number; subject: number } | null
   figures: Readonly<Record<string, number>> | null
@@ -33,6 +34,7 @@ export const recordTrainerMetrics = (
   metrics.read('instar_update_progress', () => [[{}, now().update?.share ?? 0]])
   metrics.read('instar_update_remaining_seconds', () => [[{}, (now().update?.remainingMs ?? 0) / 1000]])
   metrics.read('instar_turns_pending', () => [[{}, now().pending]])
+  metrics.read('instar_turns_needed', () => [[{}, now().needed]])
   metrics.read('instar_turns_held', () => [[{}, now().held]])
   metrics.read('instar_episodes', () => {
     const { waiting, beyond } = now().episodes
