@@ -1,6 +1,6 @@
 /** A pipeline of its own for a file of browser tests, and a page of Chromium at it. */
 import { rmSync } from 'node:fs'
-import { mkdtemp } from 'node:fs/promises'
+import { mkdtemp, readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
@@ -21,6 +21,8 @@ export type Stage = {
   env: () => Record<string, string>
   post: ReturnType<typeof poster>
   open(address: string): Promise<void>
+  /** The token of admin commands. */
+  adminToken(): Promise<string>
   /** A session of `instar open` in the page. */
   signIn(): Promise<void>
   /** Ends the gateway's process; `again`: starts it at the same port. */
@@ -54,6 +56,7 @@ export const stage = async (args: readonly string[] = []): Promise<Stage> => {
     env: () => started.env,
     post: poster(url),
     open: (address) => openPage(page, url(), address),
+    adminToken: async () => (await readFile(path.join(data, 'admin.token'), 'utf8')).trim(),
     async signIn() {
       const link = JSON.parse(await cli(started.env, 'open', '--json')) as { url: string }
       await page.goto(link.url)

@@ -47,7 +47,7 @@ const drawn = (all: Learning) => {
   return {
     events: events.filter(({ kind }) => MARKED.has(kind)),
     versionMarks: marksOf(events, ({ version }) => version),
-    timeMarks: marksOf(events, at),
+    timeMarks: marksOf(events, at).filter(({ x }) => all.times[0] !== undefined && x >= at(all.times[0])),
     reward: [
       {
         name: 'reward',

@@ -105,7 +105,7 @@ const Recent = (): View => {
   const lineage = useData<Events>('lately')
   const events = lineage.data ? lineageEvents(lineage.data).slice(0, 8) : []
   return html`
-    <section class="card wide"><h2>Lately</h2>
+    <section class="card wide lately"><h2>Lately</h2>
       <${Table} caption="What happened lately" rows=${events} empty="Nothing has been learned yet." columns=${[
         {
           name: 'When',

@@ -11,16 +11,12 @@ import { status, untrained } from '../reasons.ts'
 import type { BatchTurnRow, Lineage, VersionRow } from '../rows.ts'
 import type { PageProps } from '../page.ts'
 import { SessionContext } from '../session-context.ts'
-import { Interval, rollback } from './versions.ts'
+import { interval, Interval, rollback } from './versions.ts'
 
 type Whole = { version: VersionRow; limits: Record<string, number> | null; turns: BatchTurnRow[] }
 
 const FIGURES: readonly (readonly [name: string, of: (row: VersionRow) => string])[] = [
-  [
-    'Reward of its answers',
-    (row) =>
-      `${reward(row.reward)}${row.reward_low === null ? '' : ` (${reward(row.reward_low)} … ${reward(row.reward_high)})`}`,
-  ],
+  ['Reward of its answers', (row) => `${reward(row.reward)}${row.reward_low === null ? '' : ` (${interval(row)})`}`],
   ['Answers', (row) => number(row.turns, 0)],
   ['Share of probes answered', (row) => number(row.content, 3)],
   ['KL to the parent, nats per token', (row) => number(row.kl_parent, 4)],

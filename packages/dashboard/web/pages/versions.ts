@@ -41,8 +41,12 @@ const freezing = (frozen: boolean): Action =>
         body: {},
       }
 
+/** Rewards are within −1…1, the interval of their mean as well. */
+export const interval = ({ reward_low, reward_high }: VersionRow): string =>
+  `${reward(reward_low === null ? null : Math.max(-1, reward_low))} … ${reward(reward_high === null ? null : Math.min(1, reward_high))}`
+
 export const Interval = ({ row }: { row: VersionRow }): View =>
-  html`<span title="Mean of the scores that count, with its 95 % confidence interval">${reward(row.reward)}${row.reward_low === null ? null : html` <span class="quiet">${reward(row.reward_low)} … ${reward(row.reward_high)}</span>`}</span>`
+  html`<span title="Mean of the scores that count, with its 95 % confidence interval">${reward(row.reward)}${row.reward_low === null ? null : html` <span class="quiet">${interval(row)}</span>`}</span>`
 
 /** Drawn again only with other data: a mark in the table leaves it as it is. */
 const Chart = ({ all }: { all: Lineage }): View =>

@@ -11,8 +11,13 @@ import { Table, type Column } from './table.ts'
 /** A vertical line at an event of the lineage. `label`: what happened, by whom. */
 export type Mark = { x: number; label: string; kind: 'rollback' | 'rejected' | 'freeze' | 'thaw' | 'promotion' }
 
-/** Places in the drawing. `band`: distance of two neighbouring values at most. */
-export type Scale = { px: (x: number) => number; py: (y: number) => number; band: number }
+/** Places in the drawing. `xAt`: reverse of `px`. `band`: distance of the two nearest values. */
+export type Scale = {
+  px: (x: number) => number
+  xAt: (place: number) => number
+  py: (y: number) => number
+  band: number
+}
 
 type PlotProps = {
   title: string
@@ -72,15 +77,18 @@ const nearest = (xs: readonly number[], x: number): number => {
   return low > 0 && x - xs[low - 1]! <= xs[low]! - x ? low - 1 : low
 }
 
-/** `bars`: half of a value's width stays free at both ends. */
-const scaleOf = (xs: readonly number[], [y0, y1]: PlotProps['range'], bars: boolean): Scale => {
-  const [x0, x1] = xs.length === 1 ? [xs[0]! - 1, xs[0]! + 1] : [xs[0]!, xs.at(-1)!]
+/** From the first value or mark to the last; with `bars`, half of a value's width stays free at both ends. */
+const scaleOf = (xs: readonly number[], marks: readonly Mark[], [y0, y1]: PlotProps['range'], bars: boolean): Scale => {
+  const all = [xs[0]!, xs.at(-1)!, ...marks.map(({ x }) => x)]
+  const [low, high] = [Math.min(...all), Math.max(...all)]
+  const [x0, x1] = low === high ? [low - 1, low + 1] : [low, high]
   const gap = Math.min(...xs.slice(1).map((x, i) => x - xs[i]!))
   const width = WIDTH - LEFT - RIGHT
   const band = Number.isFinite(gap) ? (gap / (x1 - x0 + (bars ? gap : 0))) * width : 40
   const [left, right] = bars ? [LEFT + band / 2, WIDTH - RIGHT - band / 2] : [LEFT, WIDTH - RIGHT]
   return {
     px: (x) => left + ((x - x0) / (x1 - x0)) * (right - left),
+    xAt: (place) => x0 + ((place - left) / (right - left)) * (x1 - x0),
     py: (y) => HEIGHT - BOTTOM - ((y - y0) / (y1 - y0)) * (HEIGHT - TOP - BOTTOM),
     band,
   }
@@ -119,13 +127,12 @@ export const Plot = (props: PlotProps): View => {
   const { title, about, xs, range, bars = false, marks, legend, xText, xName, yTick, draw, valuesAt, columns } = props
   const [at, setAt] = useState<number | null>(null)
   const [listed, setListed] = useState(false)
-  const shown = useMemo(() => marks.filter(({ x }) => x >= xs[0]! && x <= xs.at(-1)!), [marks, xs])
-  const events = useMemo(() => Map.groupBy(shown, ({ x }) => nearest(xs, x)), [shown])
-  const scale = useMemo(() => scaleOf(xs, range, bars), [xs, ...range])
+  const events = useMemo(() => Map.groupBy(marks, ({ x }) => nearest(xs, x)), [marks, xs])
+  const scale = useMemo(() => scaleOf(xs, marks, range, bars), [xs, marks, ...range])
   const drawn = useMemo(
     () => html`<${Axes} xs=${xs} range=${range} scale=${scale} xText=${xText} yTick=${yTick} />
-      ${draw(scale)}${marksDrawn(shown, scale)}`,
-    [scale, shown, draw],
+      ${draw(scale)}${marksDrawn(marks, scale)}`,
+    [scale, marks, draw],
   )
   const selected = at === null ? null : xs[Math.min(at, xs.length - 1)]!
   const happened = at === null ? [] : (events.get(at) ?? [])
@@ -138,13 +145,11 @@ export const Plot = (props: PlotProps): View => {
   }
   const point = (event: PointerEvent): void => {
     const box = (event.currentTarget as SVGElement).getBoundingClientRect()
-    const [first, last] = [scale.px(xs[0]!), scale.px(xs.at(-1)!)]
-    const along = (((event.clientX - box.left) / box.width) * WIDTH - first) / (last - first || 1)
-    setAt(nearest(xs, xs[0]! + along * (xs.at(-1)! - xs[0]!)))
+    setAt(nearest(xs, scale.xAt(((event.clientX - box.left) / box.width) * WIDTH)))
   }
   const signs: readonly { name: Children; sign: Children }[] = [
     ...legend,
-    ...KINDS.filter((kind) => shown.some((mark) => mark.kind === kind)).map((kind) => ({
+    ...KINDS.filter((kind) => marks.some((mark) => mark.kind === kind)).map((kind) => ({
       name: MARKS[kind].name,
       sign: html`<span class=${`sign ${kind}`} aria-hidden="true">${MARKS[kind].sign}</span>`,
     })),
