@@ -38,6 +38,7 @@ test('the probe of a server as SkyRL 0.4.0 on JAX', async (t) => {
     checksLengths: false,
     resumes: true,
     keepsGradients: true,
+    sharesPrefixes: true,
     requiresKey: false,
   } satisfies Capabilities)
   assert.deepEqual(
@@ -90,6 +91,14 @@ test('the probe of an older server: JSON, mean over tokens, repeated requests ru
   assert.equal(found.reduction, 'token_mean')
   assert.equal(found.repeatable, false)
   assert.equal(found.promptLogprobs, 'none')
+})
+
+test('a server whose longer rows have other log-probs gets each turn in a row of its own', async (t) => {
+  const { found } = await probe(t, {
+    logprobs: (rows) => rows.map((row) => row.map((value) => value - 0.01 * row.length)),
+  })
+  assert.equal(found.sharesPrefixes, false)
+  assert.equal(found.reduction, 'sequence_mean')
 })
 
 test('a server that ignores what it is trained on is trainer_mismatch, and keeps no model of the probe', async (t) => {

@@ -69,13 +69,14 @@ const copied = (tensors: Weights): Weights =>
   new Map([...tensors].map(([name, { shape, data }]) => [name, { shape, data: data.slice() }]))
 const NONE = { places: [], reference: { ids: null, logp: new Float32Array() }, weight_R: [] }
 
-/** `keepsGradients`: as in `Capabilities`. */
+/** `keepsGradients`, `sharesPrefixes`: as in `Capabilities`. */
 export type ServerSettings = {
   reduction: Reduction
   alpha: number
   rowsMax: number
   bytesMax: number
   keepsGradients: boolean
+  sharesPrefixes: boolean
   contextLength: number | null
 }
 /** Gradients since the last step. */
@@ -101,7 +102,8 @@ export class EmbeddedTrainingServer implements TrainingServer {
 
   constructor(runtime: Runtime, settings: Partial<ServerSettings> = {}) {
     this.runtime = runtime
-    const defaults = { alpha: 8, rowsMax: 1024, bytesMax: 5_000_000, keepsGradients: false, contextLength: null }
+    const limits = { rowsMax: 1024, bytesMax: 5_000_000, contextLength: null }
+    const defaults = { alpha: 8, ...limits, keepsGradients: false, sharesPrefixes: false }
     this.settings = { reduction: 'sum', ...defaults, ...settings }
     this.wire = {
       format: 'json',
@@ -139,6 +141,7 @@ export class EmbeddedTrainingServer implements TrainingServer {
       checksLengths: true,
       resumes: true,
       keepsGradients: this.settings.keepsGradients,
+      sharesPrefixes: this.settings.sharesPrefixes,
       requiresKey: false,
     }
   }

@@ -25,6 +25,7 @@ test('a server as SkyRL passes, with a note about the clip of gradients', async 
     adapter: 'ok',
     gradient: 'note',
     unload: 'note',
+    shared_rows: 'ok',
     lengths: 'ok',
     context: 'ok',
     prompts: 'ok',

@@ -60,6 +60,15 @@ export const trainerFindings = (found: Capabilities, isLocal: boolean): TrainerC
         : ok('a new model has no gradients of an earlier one'),
     ),
     named(
+      'shared_rows',
+      found.sharesPrefixes
+        ? ok('turns of a session that extend each other share a row')
+        : note(
+            'the beginning of a row has other log-probs than a row of its own',
+            'Nothing for Instar, which sends each turn in a row of its own; long sessions then cost more tokens.',
+          ),
+    ),
+    named(
       'lengths',
       ok(
         found.checksLengths

@@ -1,8 +1,9 @@
 /** Counts the tokens of an update's passes, each row as often as it is computed: what a server that is paid by token counts. */
-import type { TokenFigures, TrainItem } from '@instar/engine/port'
+import type { TokenFigures } from '@instar/engine/port'
 
-type Row = Pick<TrainItem, 'prompt' | 'completion'>
-type HintedRow = Pick<TrainItem, 'prompt' | 'hintPrompt' | 'completion'>
+type Tokens = { readonly length: number }
+/** `completion`: the answer, or of a row with several answers all of them; `prompt`: all other tokens of the row. */
+type Row = { prompt: Tokens; completion: Tokens }
 
 const sum = (values: readonly number[]): number => values.reduce((all, one) => all + one, 0)
 const promptTokens = (rows: readonly Row[]): number => sum(rows.map(({ prompt }) => prompt.length))
@@ -23,10 +24,9 @@ export class PassedTokens {
     this.figures.forwardResponseTokens += responseTokens(rows)
   }
 
-  /** Answers after their prompts with the hint, forward; items without a hint have no such row. */
-  teacher(items: readonly HintedRow[]): void {
-    for (const { hintPrompt, completion } of items)
-      if (hintPrompt) this.figures.teacherTokens += hintPrompt.length + completion.length
+  /** Answers after their prompts with the hint, forward. */
+  teacher(rows: readonly Row[]): void {
+    this.figures.teacherTokens += promptTokens(rows) + responseTokens(rows)
   }
 
   /** Answers after their prompts, forward and backward. */

@@ -381,11 +381,9 @@ export class Trainer {
     items: readonly TrainItem[],
     { opdContrast = 1, sampledTokens = 0 }: StepSettings,
   ): Promise<Float32Array[]> {
-    this.tokens.teacher(items)
-    const hinted = await completionLogprobs(
-      this.runtime,
-      items.map((item) => ({ ...item, prompt: item.hintPrompt ?? item.prompt, slot: this.baseSlot })),
-    )
+    const sequences = items.map((item) => ({ ...item, prompt: item.hintPrompt ?? item.prompt, slot: this.baseSlot }))
+    this.tokens.teacher(sequences)
+    const hinted = await completionLogprobs(this.runtime, sequences)
     if (opdContrast === 1 || sampledTokens === 1) return hinted
     this.tokens.forward(items)
     const bases = await completionLogprobs(

@@ -134,6 +134,11 @@ export type Capabilities = {
    * model in its place (SkyRL 0.4.0 on JAX). Records of earlier builds lack it.
    */
   keepsGradients?: boolean
+  /**
+   * Targets at the beginning of a row have the log-probs and the gradients that they have in a row of their own, so the
+   * turns of a session may share one. Records of earlier builds lack it.
+   */
+  sharesPrefixes?: boolean
   /** A request without a key is refused. */
   requiresKey: boolean
 }

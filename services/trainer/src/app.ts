@@ -79,7 +79,7 @@ export type Trainer = {
 /** The settings that a batch records, and under which `verify` and `replay` compute it again. */
 export const batchSettings = ({ step, ...config }: TrainerConfig, remote = false): Settings => ({
   ...step,
-  ...(remote ? { sampledTokens: 1 } : {}),
+  ...(remote ? { sampledTokens: 1, sharedPrefixes: config.sharedPrefixes ? 1 : 0 } : {}),
   batchSize: config.batchSize,
   batchMax: config.batchMax,
   staleness: config.staleness,

@@ -126,6 +126,12 @@ export const trainerConfig = z.object({
     .default(null)
     .describe('name of the base model on that server; null: the only one that it lists'),
   serverKey: z.string().nullable().default(null),
+  sharedPrefixes: z
+    .boolean()
+    .default(true)
+    .describe(
+      'a training server gets one row for the turns of a session that extend each other, where its probe finds the same log-probs and gradients',
+    ),
   batchSize: z.int().positive().max(MAX_ITEMS).default(16).describe('scored turns of a batch at least'),
   batchMax: z
     .int()

@@ -109,6 +109,15 @@ export const sameLogprobs = (a: readonly Float32Array[], b: readonly Float32Arra
     )
   })
 
+/**
+ * Whether SHORT's targets have the same log-probs at the beginning of LONG (`logprobs`: of SHORT and LONG); that their
+ * gradient is the same is what the scenario `longer` shows, without which there is no reduction.
+ */
+export const sharesPrefixes = ([short, long]: readonly Float32Array[]): boolean =>
+  short !== undefined && long !== undefined && sameLogprobs([short], [long.slice(0, short.length)], PREFIX_TOLERANCE)
+/** Nats; rows of other lengths are summed in another order, and weights may have 16 bits. */
+const PREFIX_TOLERANCE = 0.01
+
 /** Log-probs of a resumed model may differ by this much, in nats: a server may save in 16 bits. */
 export const RESUME_TOLERANCE = 0.01
 /** Log-probs of a model that a step has moved differ by more than this, in nats. */

@@ -16,6 +16,7 @@ import {
   sameLogprobs,
   SCENARIOS,
   scenarioRows,
+  sharesPrefixes,
   SHORT,
   type Scenario,
 } from '../core/probing.ts'
@@ -40,6 +41,7 @@ class Probe {
   #model = ''
   #seq = 0
   #gradNorm = false
+  #shares = true
 
   constructor(server: TrainingServer, futures: Futures, http: TinkerHttp, options: Options, signal?: AbortSignal) {
     this.#server = server
@@ -91,6 +93,7 @@ class Probe {
         checksLengths,
         resumes,
         keepsGradients: await this.#keepsGradients(rate),
+        sharesPrefixes: this.#shares,
         requiresKey: await requiresKey(http, this.#signal),
       }
     } finally {
@@ -119,7 +122,9 @@ class Probe {
 
   async #score(): Promise<Float32Array[]> {
     const [request] = this.#server.prepareForward(this.#model, this.#next(), PROBE_ROWS)
-    return request ? (await this.#send(request)).logprobs : []
+    const logprobs = request ? (await this.#send(request)).logprobs : []
+    this.#shares &&= sharesPrefixes(logprobs)
+    return logprobs
   }
 
   /** One step on a scenario; nats by which SHORT's log-probs rose. */

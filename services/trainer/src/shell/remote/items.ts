@@ -12,6 +12,7 @@ import {
 import type { TrainItem } from '@instar/engine/port'
 import { rowFits } from '@instar/tinker'
 import type { Capabilities, ScoreRow } from '@instar/tinker/port'
+import type { SharedRow } from '../../core/shared-rows.ts'
 import { faultOf } from '../step-items.ts'
 import { stepSettings, trainItem } from '../train-item.ts'
 import type { ReadPorts } from './ports.ts'
@@ -99,9 +100,7 @@ export const scoreRow = (prompt: readonly number[], completion: readonly number[
   targets: [...prompt.slice(1), ...completion],
 })
 
-/** Of the log-probabilities of a row's targets, those of the answer. */
-export const answerLogprobs = (logprobs: Float32Array, tokens: number): Float32Array =>
-  logprobs.slice(logprobs.length - tokens)
+export const rowOf = ({ ids }: SharedRow): ScoreRow => ({ tokens: ids.slice(0, -1), targets: ids.slice(1) })
 
 export const rowsOf = (items: readonly RemoteItem[]): ScoredRow[] =>
   items.map(({ turn, item }) => ({ turn, tokens: item.completion.length }))

@@ -1,5 +1,5 @@
 /** What a trainer on a Tinker server works with. */
-import type { BatchState, TrainerBinding } from '@instar/events'
+import type { BatchSealed, BatchState, TrainerBinding } from '@instar/events'
 import type { EventLog, TurnReader } from '@instar/log'
 import type { Model } from '@instar/engine/port'
 import type { Capabilities, TrainingServer } from '@instar/tinker/port'
@@ -17,6 +17,10 @@ export type RemotePorts = ReadPorts & {
 
 /** A batch in work on a bound model. */
 export type RemoteWork = { state: TrainerState; batch: BatchState; binding: TrainerBinding }
+
+/** Whether the passes of a batch on a bound server have one row for the turns that extend each other; from records alone. */
+export const sharesRows = ({ settings }: Pick<BatchSealed, 'settings'>, bound: { capabilities: string }): boolean =>
+  settings.sharedPrefixes === 1 && capabilitiesOf(bound).sharesPrefixes === true
 
 /** The recorded capabilities of a binding. */
 export const capabilitiesOf = ({ capabilities }: { capabilities: string }): Capabilities =>

@@ -7,8 +7,9 @@ import { sampledUpdate, type SampledUpdate } from '@instar/policy/sampled-update
 import { forwardBackwardRequests, optimStepRequest, rowFactor } from '@instar/tinker'
 import type { Answer, Prepared, Reduction, RequestKind, ScoreRow, TrainRow } from '@instar/tinker/port'
 import { stepSettings } from '../train-item.ts'
-import { getLogprobs, itemsOf, scoreRow, type RemoteItem } from './items.ts'
-import { capabilitiesOf, type ReadPorts } from './ports.ts'
+import { answerStart, sharedRows, type Sequence, type SharedRow } from '../../core/shared-rows.ts'
+import { getLogprobs, itemsOf, rowOf, type RemoteItem } from './items.ts'
+import { capabilitiesOf, sharesRows, type ReadPorts } from './ports.ts'
 
 /** Recorded before it is sent. */
 export const unsent = ({ kind, seq, sha256 }: Prepared, of: SentRequest['of'] = 'trained'): SentRequest => ({
@@ -24,32 +25,54 @@ export const sent = (
   of: SentRequest['of'] = 'trained',
 ): SentRequest => ({ ...unsent(prepared, of), response: responseSha256 })
 
-/** Rows for the base model: every answer, then every answer with the hint in its prompt. */
-export const referenceRows = (items: readonly RemoteItem[]): ScoreRow[] => [
-  ...items.map(({ item }) => scoreRow(item.prompt, item.completion)),
-  ...items.flatMap(({ item: { hintPrompt, completion } }) => (hintPrompt ? [scoreRow(hintPrompt, completion)] : [])),
-]
+/** Answers to score, and the rows that hold them. */
+export type Scored = { sequences: readonly Sequence[]; rows: readonly SharedRow[] }
+const scored = (sequences: readonly Sequence[], shared: boolean): Scored => ({
+  sequences,
+  rows: sharedRows(sequences, shared),
+})
+export const answerRows = (items: readonly RemoteItem[], shared: boolean): Scored =>
+  scored(
+    items.map(({ item }) => item),
+    shared,
+  )
+
+/** For the base model: every answer, and every answer with the hint in its prompt, whose rows follow. */
+export const referenceRows = (items: readonly RemoteItem[], shared: boolean): { plain: Scored; hinted: Scored } => ({
+  plain: answerRows(items, shared),
+  hinted: scored(
+    items.flatMap(({ item: { hintPrompt, completion } }) => (hintPrompt ? [{ prompt: hintPrompt, completion }] : [])),
+    shared,
+  ),
+})
+export const scoreRows = (...parts: readonly Scored[]): ScoreRow[] => parts.flatMap(({ rows }) => rows.map(rowOf))
 
 /**
  * Rows whose loss under `importance_sampling`, Σ −exp(lp − logprobs) · advantages, has the gradient Σ gradient · ∇lp at lp =
  * logprobs. Tokens of the prompt have advantage 0.
  */
 const trainRows = (
-  items: readonly RemoteItem[],
+  { sequences, rows }: Scored,
   now: readonly ArrayLike<number>[],
   gradients: readonly ArrayLike<number>[],
   reduction: Reduction,
 ): TrainRow[] => {
-  const rows = items.map(({ item }) => scoreRow(item.prompt, item.completion))
-  const all = rows.reduce((sum, { targets }) => sum + targets.length, 0)
-  return rows.map((row, at) => {
-    const before = Array.from({ length: row.targets.length - (now[at]?.length ?? 0) }, () => 0)
+  const all = rows.reduce((sum, { ids }) => sum + ids.length - 1, 0)
+  return rows.map((shared) => {
+    const row = rowOf(shared)
     const factor = rowFactor(reduction, row.targets.length, rows.length, all)
-    return {
-      ...row,
-      logprobs: [...before, ...Array.from(now[at] ?? [])],
-      advantages: [...before, ...Array.from(gradients[at] ?? [], (gradient) => -gradient * factor)],
+    const logprobs = row.targets.map(() => 0)
+    const advantages = row.targets.map(() => 0)
+    for (const index of shared.members) {
+      const start = sequences[index] ? answerStart(sequences[index]) : 0
+      Array.from(now[index] ?? [], (value, at) => (logprobs[start + at] = value))
+      // Two answers that are equal have their gradients in one place.
+      Array.from(
+        gradients[index] ?? [],
+        (gradient, at) => (advantages[start + at] = (advantages[start + at] ?? 0) - gradient * factor),
+      )
     }
+    return { ...row, logprobs, advantages }
   })
 }
 
@@ -129,7 +152,8 @@ export const stepRequests = (
 ): (Prepared<'forward_backward'> | Prepared<'optim_step'>)[] => {
   const settings = stepSettings(sealed)
   const { wire, reduction } = capabilitiesOf(bound)
-  const passes = forwardBackwardRequests(wire, bound.model, seq, trainRows(items, now, gradients, reduction))
+  const rows = trainRows(answerRows(items, sharesRows(sealed, bound)), now, gradients, reduction)
+  const passes = forwardBackwardRequests(wire, bound.model, seq, rows)
   const adam = {
     learningRate: settings.learningRate,
     beta1: settings.beta1,

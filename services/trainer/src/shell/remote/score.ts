@@ -11,18 +11,20 @@ import { PassedTokens } from '@instar/policy/passed-tokens'
 import { sampledDivergences } from '@instar/policy/sampled-loss'
 import { forwardRequests } from '@instar/tinker'
 import type { Answer, Prepared, ScoreRow } from '@instar/tinker/port'
+import { answersIn, rowTokens } from '../../core/shared-rows.ts'
+import { itemsOf, NOT_FINITE, putLogprobs, readItems, rowsOf, type RemoteItem } from './items.ts'
+import { capabilitiesOf, sharesRows, type RemotePorts, type RemoteWork } from './ports.ts'
 import {
-  answerLogprobs,
-  itemsOf,
-  NOT_FINITE,
-  putLogprobs,
-  readItems,
-  rowsOf,
-  scoreRow,
-  type RemoteItem,
-} from './items.ts'
-import { capabilitiesOf, type RemotePorts, type RemoteWork } from './ports.ts'
-import { readReferences, readScored, referenceRows, sent, stepRequests, updateOf } from './requests.ts'
+  answerRows,
+  readReferences,
+  readScored,
+  referenceRows,
+  scoreRows,
+  sent,
+  stepRequests,
+  updateOf,
+  type Scored,
+} from './requests.ts'
 
 type Scoring = { logprobs: Float32Array[]; requests: SentRequest[] }
 
@@ -42,6 +44,10 @@ const forward = async (
     requests: prepared.map((one, at) => sent(one, answers[at] as Answer<'forward'>, of)),
   }
 }
+
+const tokensOf = ({ rows, sequences }: Scored): ReturnType<typeof rowTokens> => rowTokens(rows, sequences)
+const answersOf = ({ rows, sequences }: Scored, logprobs: readonly Float32Array[]): Float32Array[] =>
+  answersIn(rows, sequences, logprobs)
 
 /** Sends the recorded requests of the step before `pass`; the same bytes under the same seqs whenever it is repeated. */
 const sendStep = async (
@@ -79,24 +85,25 @@ export const score = async (ports: RemotePorts, work: RemoteWork, pass: number):
     ? { items: await itemsOf(ports, sealed, first.rows), dropped: [] }
     : await readItems(ports, sealed, capabilitiesOf(binding.event))
   if (items.length === 0) throw noItems(batch, dropped[0]?.reason)
-  const rows = items.map(({ item }) => scoreRow(item.prompt, item.completion))
-  const referred = first ? [] : referenceRows(items)
+  const shared = sharesRows(sealed, binding.event)
+  const trained = answerRows(items, shared)
+  const { plain, hinted } = referenceRows(first ? [] : items, shared)
+  const referred = scoreRows(plain, hinted)
   const [own, reference] = await Promise.all([
-    forward(ports, binding.event, 'trained', binding.seq, rows),
+    forward(ports, binding.event, 'trained', binding.seq, scoreRows(trained)),
     referred.length === 0
       ? { logprobs: [], requests: [] }
       : forward(ports, binding.event, 'reference', binding.referenceSeq, referred),
   ])
   const tokens = new PassedTokens()
-  if (step) tokens.backward(step.items.map(({ item }) => item))
-  const trained = items.map(({ item }) => item)
-  tokens.forward(trained)
-  if (!first) {
-    tokens.forward(trained)
-    tokens.teacher(trained)
-  }
-  const answers = own.logprobs.map((all, at) => answerLogprobs(all, items[at]?.item.completion.length ?? 0))
-  const scored = first ? keepAll(items, answers) : keepFinite(items, answers, reference.logprobs)
+  if (step) tokens.backward(tokensOf(answerRows(step.items, shared)))
+  tokens.forward(tokensOf(trained))
+  tokens.forward(tokensOf(plain))
+  tokens.teacher(tokensOf(hinted))
+  const answers = answersOf(trained, own.logprobs)
+  const base = answersOf(plain, reference.logprobs.slice(0, plain.rows.length))
+  const teacher = answersOf(hinted, reference.logprobs.slice(plain.rows.length))
+  const scored = first ? keepAll(items, answers) : keepFinite(items, answers, base, teacher)
   if (scored.items.length === 0) throw noItems(batch, NOT_FINITE)
   const blobsAt = ports.now()
   const put = (parts: readonly Float32Array[]) => putLogprobs(ports.log, parts, blobsAt, ports.signal)
@@ -162,21 +169,19 @@ const keepAll = (items: readonly RemoteItem[], answers: Float32Array[]): Kept =>
   return { items, answers, base: [], teacher: [], lost: [] }
 }
 
-/** Leaves out the items with a log-probability that is not finite. `reference`: of `referenceRows`. */
+/** Leaves out the items with a log-probability that is not finite. `hinted`: of the items with a hint, in their order. */
 const keepFinite = (
   items: readonly RemoteItem[],
   answers: readonly Float32Array[],
-  reference: readonly Float32Array[],
+  plain: readonly Float32Array[],
+  hinted: readonly Float32Array[],
 ): Kept => {
-  let hints = items.length
+  let hints = 0
   const kept: Kept & { items: RemoteItem[] } = { items: [], answers: [], base: [], teacher: [], lost: [] }
   items.forEach((one, at) => {
-    const { completion, hintPrompt } = one.item
     const own = answers[at] as Float32Array
-    const part = (row: Float32Array | undefined): Float32Array | undefined =>
-      row && answerLogprobs(row, completion.length)
-    const base = part(reference[at])
-    const teacher = hintPrompt ? part(reference[hints++]) : undefined
+    const base = plain[at]
+    const teacher = one.item.hintPrompt ? hinted[hints++] : undefined
     if (![own, base, teacher].every(isFinite)) return void kept.lost.push(one.turn)
     kept.items.push(one)
     kept.answers.push(own)

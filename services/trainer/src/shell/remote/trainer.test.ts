@@ -355,3 +355,59 @@ test('a training server and an adapter from elsewhere are refused together, befo
     details: { field: 'INSTAR_BASE_ADAPTER' },
   })
 })
+
+/** Two sessions of four turns, a second candidate of one answer, and a lone turn. */
+const conversations = async (): Promise<TrainItem[]> => {
+  const next = uniform(31)
+  const ids = (count: number): number[] => Array.from({ length: count }, () => Math.floor(next() * config.vocabulary))
+  const found: TrainItem[] = []
+  const add = async (prompt: number[], completion: number[], advantage: number): Promise<void> => {
+    const [rows] = await completionLogprobs(runtime, [{ prompt, completion, temperature: 1, slot: null }])
+    const behaviourLogprobs = [...ownLogprobs(rows as Float32Array, completion)]
+    const hintPrompt = found.length % 3 === 1 ? [...prompt, ...ids(4)] : null
+    found.push({ prompt, completion, temperature: 1, advantage, behaviourLogprobs, hintPrompt })
+  }
+  for (let session = 0; session < 2; session++) {
+    let before: number[] = []
+    for (let turn = 0; turn < 4; turn++) {
+      const [prompt, completion] = [[...before, ...ids(7)], ids(4)]
+      await add(prompt, completion, turn % 2 === 0 ? 0.6 : -0.5)
+      before = [...prompt, ...completion]
+    }
+  }
+  const { prompt, completion } = found[3] as TrainItem
+  await add([...prompt], [...completion], 0.3)
+  await add(ids(6), ids(5), -0.4)
+  return found
+}
+
+for (const reduction of ['sum', 'sequence_mean', 'token_mean'] as const)
+  test(`turns that extend each other share a row, with the same gradient (${reduction}), fewer tokens, and verify knows it`, async () => {
+    const turns = await conversations()
+    const settings = { step: { ...STEP_SETTINGS, epochs: 2, klWeight: 0.2, klFullAtAdvantage: 0 } }
+    const trained = async (sharesPrefixes: boolean, config: Record<string, unknown> = settings) => {
+      const line = await openLine()
+      await line.turns(turns)
+      const server = new EmbeddedTrainingServer(runtime, { reduction, sharesPrefixes })
+      const started = await startTrainer(line.log, { server }, model, config)
+      await untilWaits(started, 'verdict')
+      await started.trainer.stop()
+      const [computed] = await line.events('UpdateComputed')
+      assert.ok(computed?.remote)
+      const { first } = await verify({ log: line.log, learner: null, model }, 'policy', null)
+      assert.equal(first, null)
+      return { computed, adam: writeAdamOf(server, computed.remote.statePath) }
+    }
+    const apart = await trained(false)
+    const shared = await trained(true)
+    assert.ok(relative(tensorsOf(shared.adam), tensorsOf(apart.adam)) < 1e-6)
+    for (const name of ['loss', 'policyLoss', 'opdLoss', 'klLoss', 'klParent', 'gradNorm'] as const)
+      assert.ok(Math.abs((shared.computed.figures[name] ?? NaN) - (apart.computed.figures[name] ?? NaN)) < 1e-6, name)
+    // Rows of 44, 44 and 11 tokens instead of ten; two steps.
+    const tokens = (figures: Record<string, number>) => [figures.backwardPromptTokens, figures.backwardResponseTokens]
+    const sum = (of: (item: TrainItem) => number): number => turns.reduce((all, item) => all + of(item), 0)
+    assert.deepEqual(tokens(apart.computed.figures), [2 * sum((item) => item.prompt.length), 2 * 41])
+    assert.deepEqual(tokens(shared.computed.figures), [2 * (28 + 28 + 6), 2 * (16 + 16 + 5)])
+    const off = await trained(true, { ...settings, sharedPrefixes: false })
+    assert.deepEqual(tokens(off.computed.figures), tokens(apart.computed.figures))
+  })

@@ -3,9 +3,9 @@ import { InstarError, type BatchSealed, type BatchState, type SentRequest, type 
 import { forwardRequests } from '@instar/tinker'
 import type { Prepared } from '@instar/tinker/port'
 import { saveRequests } from './finish.ts'
-import { itemsOf, NOT_FINITE, scoreRow } from './items.ts'
-import { capabilitiesOf, type ReadPorts } from './ports.ts'
-import { referenceRows, stepRequests, updateOf } from './requests.ts'
+import { itemsOf, NOT_FINITE } from './items.ts'
+import { capabilitiesOf, sharesRows, type ReadPorts } from './ports.ts'
+import { answerRows, referenceRows, scoreRows, stepRequests, updateOf } from './requests.ts'
 
 type Recorded = readonly Pick<SentRequest, 'kind' | 'of' | 'seq' | 'sha256'>[]
 
@@ -40,18 +40,20 @@ export const verifyRequests = async (
   if (!journal || !bound || journal.model !== remote.model)
     return `the records of the model ${remote.model} are missing`
   const { wire } = capabilitiesOf(bound)
+  const shared = sharesRows(sealed, bound)
   for (const { event } of journal.scored) {
     const items = await itemsOf(ports, sealed, sentRows(sealed, event))
     const forwards = event.requests.filter(({ kind }) => kind === 'forward')
     const [own, reference] = (['trained', 'reference'] as const).map((of) => forwards.filter((one) => one.of === of))
-    const rows = items.map(({ item }) => scoreRow(item.prompt, item.completion))
+    const { plain, hinted } = referenceRows(items, shared)
+    const rows = scoreRows(answerRows(items, shared))
     const made = forwardRequests(wire, bound.model, firstSeq(own ?? []), rows)
     const found =
       difference(made, own ?? [], `scoring ${event.pass}`) ??
       (event.pass > 0
         ? null
         : difference(
-            forwardRequests(wire, bound.reference, firstSeq(reference ?? []), referenceRows(items)),
+            forwardRequests(wire, bound.reference, firstSeq(reference ?? []), scoreRows(plain, hinted)),
             reference ?? [],
             'scoring of the base',
           ))
