@@ -72,7 +72,7 @@ test('texts of people are text on every page', async () => {
   assert.equal(await page.locator('main img').count(), 0)
   await page.locator('a[href^="#/turns/"]').first().click()
   await page.getByRole('heading', { name: 'Answer, token by token' }).waitFor()
-  await page.getByText('Prompt as it was rendered').click()
+  await page.getByText('Prompt as the model saw it').click()
   await page.getByText('onerror=').first().waitFor()
   assert.deepEqual([await page.title(), await page.locator('main img').count()], ['Instar', 0])
 })

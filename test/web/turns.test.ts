@@ -59,6 +59,71 @@ test('the candidates of a request stand side by side with their texts, and say w
   await page.getByRole('heading', { name: 'Candidate 3, this turn' }).waitFor()
 })
 
+test('sessions show where they begin; side turns, compactions and subagents are what they are', async () => {
+  const { page } = on
+  const ask = async (headers: Record<string, string>, messages: { role: string; content: string }[]) => {
+    const response = await fetch(`${on.url()}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: JSON.stringify({ model: 'policy', user: 'cleo', messages }),
+    })
+    return {
+      turn: response.headers.get('x-instar-turn-id')!,
+      text: ((await response.json()) as { choices: [{ message: { content: string } }] }).choices[0].message.content,
+    }
+  }
+  const agent = { 'x-opencode-session': 'work-1' }
+  const user = (content: string) => ({ role: 'user', content })
+  const first = await ask(agent, [user('Mend the tests of the parser.')])
+  await ask(agent, [{ role: 'system', content: 'You are a title generator.' }, user('Mend the tests of the parser.')])
+  await ask(agent, [
+    { role: 'system', content: 'You are a context summarization agent.' },
+    user('Mend the tests of the parser.'),
+    { role: 'assistant', content: first.text },
+    user('Summarize.'),
+  ])
+  await ask(agent, [
+    user('Summary: the tests are half mended.'),
+    { role: 'assistant', content: 'I go on.' },
+    user('Go on.'),
+  ])
+  const child = await ask({ 'x-opencode-session': 'work-2', 'x-parent-session-id': 'work-1' }, [
+    user('Look at one file.'),
+  ])
+  await projected(on.url(), child.turn)
+  await on.open('/sessions')
+  await page.reload()
+  const row = page.locator('tr').filter({ hasText: 'Mend the tests of the parser.' })
+  await row.getByText('1 + 2 side').or(row.getByText('2 + 2 side')).waitFor()
+  assert.equal(await page.locator('tr').filter({ hasText: 'Look at one file.' }).getByText('subagent').count(), 1)
+  await assertAccessible(page, 'sessions')
+  await row.locator('a').first().click()
+  await page.getByText('the agent asked for a title of the conversation').waitFor()
+  await page.getByText('which takes the place of the conversation so far').waitFor()
+  await page.getByText('the agent replaced or shortened the conversation').waitFor()
+  await page.getByText('the agent sends its own session id').waitFor()
+  await page.getByText('Subagents that it started').locator('a').click()
+  await page.getByText('started this one for a part of its task').waitFor()
+  await on.open('/sessions')
+  await page.getByLabel('Known as one session by').selectOption('agent')
+  await page.getByLabel('With a turn not trained on because').selectOption('side')
+  await page.getByRole('button', { name: 'Filter', exact: true }).click()
+  await page.getByText('Filters (2)').waitFor()
+  await row.waitFor()
+  await page.waitForFunction(`document.querySelectorAll('tbody tr').length === 1`)
+})
+
+test('a score says in words who judged it and how', async () => {
+  const { page } = on
+  await on.open('/sessions?reward=negative')
+  await page.locator('tbody tr a').first().click()
+  await page.getByText('Judged by').first().waitFor()
+  await page.getByText('a person’s feedback').first().waitFor()
+  await page.getByText('How it was judged').first().click()
+  await page.getByText('It outranks all others.').first().waitFor()
+  await assertAccessible(page, 'judged')
+})
+
 test('two versions answer a typed prompt, and the tokens in which they differ are marked', async () => {
   const { page } = on
   await on.open('/versions')
@@ -104,7 +169,7 @@ test('a recorded turn is asked again from its page, and another is found by its 
   await page.getByText(/The whole prompt/).click()
   assert.match((await page.locator('details pre').first().textContent()) ?? '', /What is 17 plus 5\?/)
   const turns = (await (await fetch(`${on.url()}/v1/dashboard/now`)).json()) as { index: { turns: number } }
-  assert.equal(turns.index.turns, 27, 'no answer of Compare is recorded')
+  assert.equal(turns.index.turns, 32, 'no answer of Compare is recorded')
 })
 
 test('the last version of a branch answers like a version', async () => {

@@ -24,10 +24,10 @@ export type Agent = {
   requestClass?: (headers: Headers) => string | null
   /** Request classes of side requests. */
   sideClasses?: readonly string[]
-  /** Match the start of the system message of its side requests. */
-  sideSystems?: readonly RegExp[]
+  /** Match the start of the system message of its side requests, by what they are for. */
+  sideSystems?: SideTexts
   /** Match the start of the last user message of its side requests. */
-  sideRequests?: readonly RegExp[]
+  sideRequests?: SideTexts
   /** Its ids for all requests that one user message caused, the most specific first. */
   userTurn?: (headers: Headers) => readonly unknown[]
   /** System texts that differ in each request and have no meaning for the model. */
@@ -45,6 +45,10 @@ export type Agent = {
   /** Its format of tool calls and results as text. */
   textProtocol?: TextProtocol
 }
+
+/** What a side request is for. `compaction`: a summary that takes the place of the conversation so far. */
+export type SideTask = 'title' | 'compaction' | 'memory'
+type SideTexts = Readonly<Partial<Record<SideTask, readonly RegExp[]>>>
 
 export type UserId = { user: string | null; session: string | null }
 

@@ -1,7 +1,16 @@
 /** All agents. A new one: a file in this folder, an entry. If two match a request, the first in `AGENTS` applies. */
 import { contentText } from '@instar/events'
 import { aider } from './aider.ts'
-import { header, systemText, type Agent, type Headers, type Message, type TextProtocol, type UserId } from './agent.ts'
+import {
+  header,
+  systemText,
+  type Agent,
+  type Headers,
+  type Message,
+  type SideTask,
+  type TextProtocol,
+  type UserId,
+} from './agent.ts'
 import { claudeCode } from './claude-code.ts'
 import { codex } from './codex.ts'
 import { openClaw } from './openclaw.ts'
@@ -60,16 +69,28 @@ export const kindInHeaders = (headers: Headers): 'main' | 'side' | null => {
   return SIDE_CLASSES.has(requestClass.toLowerCase()) ? 'side' : MAIN_CLASSES.has(requestClass) ? 'main' : null
 }
 
-const SIDE_SYSTEMS = AGENTS.flatMap(({ sideSystems }) => sideSystems ?? [])
-const SIDE_REQUESTS = AGENTS.flatMap(({ sideRequests }) => sideRequests ?? [])
+const SIDE_TASKS = ['title', 'compaction', 'memory'] as const
+const sideTexts = (of: 'sideSystems' | 'sideRequests', task: SideTask): RegExp[] =>
+  AGENTS.flatMap((agent) => agent[of]?.[task] ?? [])
+const SIDE = SIDE_TASKS.map((task) => ({
+  task,
+  systems: sideTexts('sideSystems', task),
+  requests: sideTexts('sideRequests', task),
+}))
+
+/** What an agent's text asks for besides the conversation; null: nothing that is known. */
+export const sideTask = (messages: readonly Message[]): SideTask | null => {
+  const system = (systemText(messages) ?? '').trim()
+  const last = contentText(messages.findLast(({ role }) => role === 'user')?.content).trim()
+  const found = SIDE.find(
+    ({ systems, requests }) =>
+      systems.some((begins) => begins.test(system)) || requests.some((begins) => begins.test(last)),
+  )
+  return found?.task ?? null
+}
 
 /** Whether an agent's text asks for a title, a summary or a memory. */
-export const isSideRequest = (messages: readonly Message[]): boolean => {
-  const system = (systemText(messages) ?? '').trim()
-  if (SIDE_SYSTEMS.some((begins) => begins.test(system))) return true
-  const last = contentText(messages.findLast(({ role }) => role === 'user')?.content).trim()
-  return SIDE_REQUESTS.some((begins) => begins.test(last))
-}
+export const isSideRequest = (messages: readonly Message[]): boolean => sideTask(messages) !== null
 
 /** UUIDs, trace ids and other ids that agents send. */
 const TURN_NAME = /^[\w.:-]{1,128}$/

@@ -23,7 +23,7 @@ export const codex: Agent = {
     return typeof kind === 'string' ? kind : header(headers, 'x-openai-subagent')
   },
   sideClasses: ['compaction', 'compact', 'memory', 'memory_consolidation'],
-  sideRequests: [/^You are performing a CONTEXT CHECKPOINT COMPACTION\b/],
+  sideRequests: { compaction: [/^You are performing a CONTEXT CHECKPOINT COMPACTION\b/] },
   /** The root turn comes first, so that a subagent's turn belongs to its parent's. */
   userTurn(headers) {
     const turn = metadata(headers)

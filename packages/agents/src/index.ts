@@ -1,4 +1,4 @@
-export { header, type Agent, type Headers, type Message } from './agent.ts'
+export { header, type Agent, type Headers, type Message, type SideTask } from './agent.ts'
 export {
   AGENT_HEADERS,
   AGENTS,
@@ -10,6 +10,7 @@ export {
   parentSession,
   rewritesUser,
   sessionInMessages,
+  sideTask,
   TEXT_PROTOCOLS,
   userIdParts,
   userTurnOf,

@@ -6,7 +6,10 @@ export const openCode: Agent = {
   headers: ['x-opencode-session', 'x-session-affinity', 'x-parent-session-id'],
   session: (headers) => firstHeader(headers, ['x-opencode-session', 'x-session-affinity']),
   parent: (headers) => header(headers, 'x-parent-session-id'),
-  sideSystems: [/^You are a title generator\b/, /^You are a context summarization (agent|assistant)\b/],
+  sideSystems: {
+    title: [/^You are a title generator\b/],
+    compaction: [/^You are a context summarization (agent|assistant)\b/],
+  },
   /** Added after a compaction. */
   sentences: [
     /^\s*Continue if you have next steps, or stop and ask for clarification if you are unsure how to proceed\.\s*$/g,

@@ -3,5 +3,5 @@ import type { Agent } from './agent.ts'
 
 export const qwenCode: Agent = {
   name: 'Qwen Code',
-  sideSystems: [/\bmemory extraction subagent\b/i],
+  sideSystems: { memory: [/\bmemory extraction subagent\b/i] },
 }

@@ -26,10 +26,14 @@ const UNTRAINED: Readonly<Record<string, string>> = {
   asked_for_praise: 'The answer asks for the praise that followed.',
   degenerate: 'The answer repeats itself.',
   unagreed: 'The score rests on a value that nobody else has confirmed.',
+  asked_alone: 'Nobody else asks this question, and this person’s scores on it are enough.',
+  unreadable: 'Its record cannot be read.',
   // Of the batch.
   not_on_lineage: 'The version that sampled it is not an ancestor of the head any more (a rollback).',
   unusable: 'It can be in no later batch.',
 }
+
+export const UNTRAINED_CODES: readonly (readonly [code: string, words: string])[] = Object.entries(UNTRAINED)
 
 export const untrained = (code: string | null | undefined): string | null =>
   code ? (UNTRAINED[code] ?? code.replaceAll('_', ' ')) : null

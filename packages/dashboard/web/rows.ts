@@ -131,6 +131,8 @@ export type TurnRow = {
   finish: string
   trainable: boolean
   turn_reason: string | null
+  off_prefix: boolean
+  follows_turn_id: string | null
   next_state: 'open' | 'turn' | 'none'
   next_turn_id: string | null
   prompt_tokens: number
@@ -190,6 +192,8 @@ export type LearnedRow = {
 export type Next = { at: string; id: string } | null
 export type ShownText = { text: string; omitted: number }
 export type TurnTextRow = {
+  /** What a side request of an agent is for. */
+  task: 'title' | 'compaction' | 'memory' | null
   omitted: number
   messages: { role: string; name: string | null; content: ShownText; calls: { name: string; input: ShownText }[] }[]
   answer: ShownText

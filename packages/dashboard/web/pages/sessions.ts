@@ -6,35 +6,34 @@ import { html, type View } from '../html.ts'
 import { Await, ErrorNote } from '../parts/state.ts'
 import { Table } from '../parts/table.ts'
 import { SearchForm, TextHits } from '../parts/text-search.ts'
+import { UNTRAINED_CODES } from '../reasons.ts'
 import type { Next, SessionRow } from '../rows.ts'
 import type { PageProps } from '../page.ts'
 import { SessionContext } from '../session-context.ts'
+import { DIALECTS, SOURCE_CHOICES } from '../session-words.ts'
 
 type Page = { rows: SessionRow[]; next: Next }
 
 const FIELDS = [
   { name: 'id', label: 'Session or turn id begins with', type: 'text' },
-  { name: 'subject', label: 'Person (subject)', type: 'text' },
+  { name: 'subject', label: 'Person (their id)', type: 'text' },
   { name: 'key', label: 'API key id', type: 'text' },
   { name: 'version', label: 'Answered by version', type: 'number' },
-  { name: 'reason', label: 'Not trained, reason code', type: 'text' },
 ] as const
 
 const CHOICES = [
-  { name: 'dialect', label: 'API', values: { chat: 'Chat Completions', responses: 'Responses', messages: 'Messages' } },
+  { name: 'dialect', label: 'API', values: Object.entries(DIALECTS) },
+  { name: 'source', label: 'Known as one session by', values: Object.entries(SOURCE_CHOICES) },
   {
-    name: 'source',
-    label: 'Recognised by',
-    values: {
-      header: 'header',
-      agent: 'agent’s id',
-      minted: 'minted id',
-      answer: 'earlier answer',
-      prompt: 'prompt',
-      fingerprint: 'fingerprint',
-    },
+    name: 'reward',
+    label: 'With a turn whose reward is',
+    values: [
+      ['positive', 'above 0'],
+      ['negative', 'below 0'],
+      ['none', 'not given'],
+    ],
   },
-  { name: 'reward', label: 'Reward', values: { positive: 'positive', negative: 'negative', none: 'none' } },
+  { name: 'reason', label: 'With a turn not trained on because', values: UNTRAINED_CODES },
 ] as const
 
 const queryOf = (form: FormData): string => {
@@ -43,20 +42,44 @@ const queryOf = (form: FormData): string => {
   return query.toString()
 }
 
-export const SessionTable = ({ rows }: { rows: readonly SessionRow[] }): View => html`
-  <${Table} caption="Sessions" rows=${rows} empty="No session matches." columns=${[
-    {
-      name: 'Session',
-      of: (row: SessionRow) =>
-        html`<a href=${`#/sessions/${encodeURIComponent(row.session_id)}`}><code>${shortId(row.session_id)}</code></a>${row.parent_session_id ? html` <span class="tag">subagent</span>` : null}${row.discarded ? html` <span class="tag">aborted</span>` : null}`,
-    },
+/** Of one request. */
+const MOST = 50
+
+/** What was asked first in each session, once it is read; null without the right to texts. */
+const useBeginnings = (rows: readonly SessionRow[], text: boolean): Readonly<Record<string, string>> | null => {
+  const [known, setKnown] = useState<Readonly<Record<string, string>>>({})
+  const wanted = rows.map(({ session_id: id }) => id).slice(-MOST)
+  const query = wanted.map((id) => `session=${encodeURIComponent(id)}`).join('&')
+  useEffect(() => {
+    if (!text || query === '') return undefined
+    const ended = new AbortController()
+    get<Record<string, string>>(`/v1/dashboard/beginnings?${query}`, ended.signal)
+      .then((found) => setKnown((last) => ({ ...last, ...found })))
+      // The table says the rest.
+      .catch(() => undefined)
+    return () => ended.abort()
+  }, [query, text])
+  return text ? known : null
+}
+
+const Name = ({ row, begins }: { row: SessionRow; begins: Readonly<Record<string, string>> | null }): View => html`
+  <a href=${`#/sessions/${encodeURIComponent(row.session_id)}`}><code>${shortId(row.session_id)}</code></a>
+  ${row.parent_session_id ? html` <span class="tag">subagent</span>` : null}
+  ${row.discarded ? html` <span class="tag">aborted</span>` : null}
+  ${begins?.[row.session_id] ? html`<div class="begins">${begins[row.session_id]}</div>` : null}
+`
+
+const SessionTable = ({ rows, text }: { rows: readonly SessionRow[]; text: boolean }): View => {
+  const begins = useBeginnings(rows, text)
+  return html`<${Table} caption="Sessions" rows=${rows} empty="No session matches." columns=${[
+    { name: 'Session', of: (row: SessionRow) => html`<${Name} row=${row} begins=${begins} />` },
     { name: 'Began', of: (row: SessionRow) => html`<span title=${row.started_at}>${time(row.started_at)}</span>` },
     { name: 'Last', of: (row: SessionRow) => ago(row.last_at, Date.now()) },
     {
       name: 'Turns',
       numeric: true,
-      of: (row: SessionRow) => `${count(row.turns)}${row.side_turns ? ` + ${row.side_turns}` : ''}`,
-      title: 'Of the conversation, and side requests of the agent',
+      of: (row: SessionRow) => `${count(row.turns)}${row.side_turns ? ` + ${row.side_turns} side` : ''}`,
+      title: 'Answers of the conversation; side: requests of the agent for itself (titles, compactions, memories)',
     },
     {
       name: 'Reward',
@@ -64,16 +87,17 @@ export const SessionTable = ({ rows }: { rows: readonly SessionRow[] }): View =>
       of: (row: SessionRow) => reward(row.outcome ?? row.reward),
       title: 'Of the episode, or the mean of its turns’ scores',
     },
-    { name: 'Versions', of: (row: SessionRow) => (row.versions ?? []).join(', ') },
-    { name: 'API', of: (row: SessionRow) => row.dialect },
-    { name: 'Key', of: (row: SessionRow) => row.key_id ?? '–' },
+    { name: 'Versions', of: (row: SessionRow) => (row.versions ?? []).join(', '), title: 'Those that answered' },
+    { name: 'API', of: (row: SessionRow) => DIALECTS[row.dialect] ?? row.dialect },
+    { name: 'Key', of: (row: SessionRow) => row.key_id ?? '–', title: 'The id of the API key; – without keys' },
     {
       name: 'Person',
       of: (row: SessionRow) =>
         html`<a href=${`#/sessions?subject=${encodeURIComponent(row.subject)}`}><code>${shortId(row.subject)}</code></a>`,
+      title: 'The end of their id, made from the request’s user, its key, or its session',
     },
-  ]} />
-`
+  ]} />`
+}
 
 export const SessionsPage = ({ query }: PageProps): View => {
   const session = useContext(SessionContext)
@@ -81,11 +105,11 @@ export const SessionsPage = ({ query }: PageProps): View => {
   return html`
     <h1>Sessions</h1>
     ${session?.may?.text ? html`<${SearchForm} text=${text} />` : null}
-    ${text === '' ? html`<${Filtered} query=${query} />` : html`<${TextHits} text=${text} />`}
+    ${text === '' ? html`<${Filtered} query=${query} text=${session?.may?.text ?? false} />` : html`<${TextHits} text=${text} />`}
   `
 }
 
-const Filtered = ({ query }: { query: URLSearchParams }): View => {
+const Filtered = ({ query, text }: { query: URLSearchParams; text: boolean }): View => {
   const filter = query.toString()
   const first = useData<Page>(`sessions${filter ? `?${filter}` : ''}`)
   const [more, setMore] = useState<Page[]>([])
@@ -108,10 +132,12 @@ const Filtered = ({ query }: { query: URLSearchParams }): View => {
   }
   const submit = (event: Event): void => {
     event.preventDefault()
-    const text = queryOf(new FormData(event.target as HTMLFormElement))
-    location.hash = `#/sessions${text ? `?${text}` : ''}`
+    const wanted = queryOf(new FormData(event.target as HTMLFormElement))
+    location.hash = `#/sessions${wanted ? `?${wanted}` : ''}`
   }
   return html`
+    <details class="filter-box" open=${filter !== '' || matchMedia('(min-width: 721px)').matches}>
+    <summary>${filter === '' ? 'Filters' : `Filters (${query.size})`}</summary>
     <form class="filters" onSubmit=${submit} key=${filter}>
       ${FIELDS.map(
         ({ name, label, type }) => html`<label>${label}<input name=${name} type=${type}
@@ -119,15 +145,16 @@ const Filtered = ({ query }: { query: URLSearchParams }): View => {
       )}
       ${CHOICES.map(
         ({ name, label, values }) => html`<label>${label}<select name=${name}><option
-        value="">any</option>${Object.entries(values).map(
+        value="">any</option>${values.map(
           ([value, text]) => html`<option value=${value} selected=${query.get(name) === value}>${text}</option>`,
         )}</select></label>`,
       )}
       <div class="row end"><a href="#/sessions">Clear</a><button class="primary">Filter</button>
         <button type="button" onClick=${first.reload}>Refresh</button></div>
     </form>
+    </details>
     <${Await} from=${first} of=${(page: Page) => html`
-      <${SessionTable} rows=${[page, ...more].flatMap(({ rows }) => rows)} />
+      <${SessionTable} rows=${[page, ...more].flatMap(({ rows }) => rows)} text=${text} />
       ${error ? html`<${ErrorNote} error=${error} />` : null}
       ${next ? html`<p><button onClick=${load}>Older sessions</button></p>` : null}
     `} />

@@ -6,10 +6,10 @@ import { html, type View } from '../html.ts'
 import { Candidates } from '../parts/candidates.ts'
 import { Await } from '../parts/state.ts'
 import { TokenView } from '../parts/token-view.ts'
+import { fate, Kind } from '../parts/turn-card.ts'
 import type { CandidateRow, TurnRow } from '../rows.ts'
 import type { PageProps } from '../page.ts'
 import { SessionContext } from '../session-context.ts'
-import { fate } from './session.ts'
 
 type Whole = { turn: TurnRow; group: CandidateRow[] }
 
@@ -42,6 +42,7 @@ export const TurnPage = ({ params }: PageProps): View => {
                 Compare</a>`
             : null
         }</div>
+      <${Kind} turn=${turn} task=${null} first />
       <dl class="facts">
         <div><dt>Sampled by</dt><dd><a href=${`#/versions/${turn.version}`}>version ${turn.version}</a> at
           temperature ${number(turn.temperature, 2)}</dd></div>

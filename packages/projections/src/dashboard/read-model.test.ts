@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { Event, TurnAborted, TurnCaptured } from '@instar/events'
 import { openMemoryLog } from '@instar/log'
 import { readOnlyQuery, startPostgres, startProjections } from '../index.ts'
 import { dashboardHistory } from '../../../../bench/dashboard/history.ts'
@@ -128,11 +129,23 @@ test(
   },
 )
 
+/** Sessions with various keys, dialects and sources of their names, by their names. */
+const varied = (event: Event): Event => {
+  if (event.type !== 'TurnCaptured' && event.type !== 'TurnAborted') return event
+  const n = [...event.session].reduce((sum, letter) => sum + letter.charCodeAt(0), 0)
+  return {
+    ...event,
+    key: [null, 'k1', 'k2'][n % 3]!,
+    dialect: (['chat', 'responses', 'messages'] as const)[n % 4 === 3 ? 0 : n % 4]!,
+    labelSource: (['header', 'agent', 'answer', 'fingerprint'] as const)[n % 4]!,
+  }
+}
+
 test('a filter finds exactly the sessions that have such a turn', { timeout: 60_000 }, async (t) => {
   using folder = temporaryFolder()
   const postgres = await startPostgres({ folder: folder.path })
   t.after(() => postgres.stop())
-  const history = [...dashboardHistory({ turns: 600, versions: 10 })]
+  const history = [...dashboardHistory({ turns: 600, versions: 10 })].map(varied)
   const log = openMemoryLog()
   await log.append(records(history))
   const projections = startProjections({ log, connection: postgres.owner })
@@ -144,7 +157,7 @@ test('a filter finds exactly the sessions that have such a turn', { timeout: 60_
   const inForce = new Map<string, Judged>()
   const sessionOf = new Map<string, string>()
   const dropped: { turn: string; reason: string }[] = []
-  const own: { turn: string; reason: string | null }[] = []
+  const own: (TurnCaptured | TurnAborted)[] = []
   for (const event of history) {
     if (event.type === 'TurnCaptured' || event.type === 'TurnAborted') {
       sessionOf.set(event.turn, event.session)
@@ -200,6 +213,27 @@ test('a filter finds exactly the sessions that have such a turn', { timeout: 60_
       0,
       reason,
     )
+  const begun = new Map<string, (typeof own)[number]>()
+  for (const one of own.toSorted((a, b) => a.at - b.at)) if (!begun.has(one.session)) begun.set(one.session, one)
+  const first = [...begun.values()]
+  const of = (holds: (one: (typeof own)[number]) => boolean): string[] =>
+    first
+      .filter(holds)
+      .map(({ session }) => session)
+      .toSorted()
+  const { subject } = first[7]!
+  for (const [filter, expected] of [
+    [{ subject }, of((one) => one.subject === subject)],
+    ...['k1', 'k2', 'none'].map((key) => [{ key }, of((one) => one.key === key)] as const),
+    ...['chat', 'responses', 'messages'].map((dialect) => [{ dialect }, of((one) => one.dialect === dialect)] as const),
+    ...['agent', 'answer'].map((source) => [{ source }, of((one) => one.labelSource === source)] as const),
+    [{ version: 3 }, sessions(own.filter(({ version }) => version === 3).map(({ turn }) => turn))],
+    [{ id: first[9]!.turn }, [first[9]!.session]],
+    [{ key: 'k1', dialect: 'chat' }, of((one) => one.key === 'k1' && one.dialect === 'chat')],
+  ] as const) {
+    assert.deepEqual(await shown(filter), expected, JSON.stringify(filter))
+    if (!('key' in filter && filter.key === 'none')) assert.ok(expected.length > 0, JSON.stringify(filter))
+  }
   assert.ok(reasoned('side').length > 0 && reasoned('abstained').length > 0 && reasoned('stale').length > 0)
 })
 

@@ -2,6 +2,7 @@
 import { InstarError } from '@instar/events'
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
+import { BEGINNINGS } from './texts.ts'
 
 /** PostgreSQL has no texts with NUL. */
 export const short = z
@@ -26,6 +27,10 @@ export const searched = z.strictObject({
 })
 /** Where an older page of the gateway's index begins. */
 export const older = searched.omit({ text: true })
+/** `session` once or several times. */
+export const named = z.strictObject({
+  session: z.preprocess((one) => (typeof one === 'string' ? [one] : one), z.array(short).min(1).max(BEGINNINGS)),
+})
 const cursor = z.object({ at: z.iso.datetime().regex(/^(?!0000)/), after: short })
 
 /** Where a page begins, from `at` and `after` of the query. Throws `bad_request`. */

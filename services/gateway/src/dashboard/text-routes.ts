@@ -11,9 +11,9 @@ import type { Entrance } from '../receive/entrance.ts'
 import { bytesOf, goneSignal, hijackable, SMALL_BODY } from '../receive/request-parts.ts'
 import { turnLearned } from './learned.ts'
 import type { DashboardPorts } from './ports.ts'
-import { idOf, older, parsedBy, searched } from './query.ts'
+import { idOf, named, older, parsedBy, searched } from './query.ts'
 import { sample, sampleBody } from './sample.ts'
-import { exportedSession, newestPrompts, searchTexts } from './texts.ts'
+import { beginnings, exportedSession, newestPrompts, searchTexts } from './texts.ts'
 import { turnLogprobs, turnText, turnTokens } from './turn-view.ts'
 import type { Reading } from './visitor.ts'
 
@@ -65,6 +65,10 @@ export const addTextRoutes = (server: FastifyInstance, get: Get, ports: Dashboar
     const query = parsedBy(searched, request.query)
     const from = query.after === undefined ? null : { at: query.at ?? 0, id: query.after }
     return searchTexts(texts(), query.text, from, goneSignal(reply))
+  })
+  get('beginnings', (request, reading, reply) => {
+    textFor(reading)
+    return beginnings(texts(), parsedBy(named, request.query).session, goneSignal(reply))
   })
   get('prompts', (request, reading, reply) => {
     textFor(reading)

@@ -154,6 +154,26 @@ export const newestPrompts = async (
   return { rows, next: end && newestTurns(index, end, 1).length > 0 ? end : null }
 }
 
+/** Sessions whose beginnings one request reads. */
+export const BEGINNINGS = 50
+
+/** By session, the beginning of what its first turn asks; sessions that the gateway's index has not are left out. */
+export const beginnings = async (
+  { index, text, readings }: Omit<TextsPorts, 'monotonic'>,
+  sessions: readonly string[],
+  gone: AbortSignal,
+): Promise<Record<string, string>> => {
+  const found: Record<string, string> = {}
+  for (const session of sessions) {
+    const first = index.fold.sessions.get(session)?.turns.find(({ kind }) => kind === 'main')
+    if (!first) continue
+    const said = await readings.run('dashboard', gone, () => turnText(text, first.turn)).catch(unreadable)
+    const asked = said?.messages.findLast(({ role }) => role === 'user')?.content.text
+    if (asked !== undefined) found[session] = asked.slice(0, ASKED)
+  }
+  return found
+}
+
 /** Lines that `instar import` reads: the complete answers of a session that were sent. Throws `unknown_turn`. */
 export const exportedSession = (
   { index, text, readings }: Pick<TextsPorts, 'index' | 'text' | 'readings'>,

@@ -1,4 +1,5 @@
 /** A turn as the log has it: its messages, its answer token by token, and its log-probs under any version. */
+import { sideTask } from '@instar/agents'
 import { dialectOf, parseJson, type Message } from '@instar/dialects'
 import { InstarError, readWritten, type Written } from '@instar/events'
 import type { TurnReader } from '@instar/log'
@@ -76,6 +77,8 @@ export const turnText = async ({ reader, engine }: TextPorts, id: string) => {
   )
   const fresh = messages.slice(record.after === null ? 0 : record.stateFrom)
   return {
+    /** What a side request of an agent is for; null: nothing that is known. */
+    task: record.kind === 'side' ? sideTask(messages) : null,
     omitted: Math.max(0, fresh.length - MOST_MESSAGES),
     messages: fresh.slice(-MOST_MESSAGES).map(shownMessage),
     answer: shortened(writtenText(record.text)),

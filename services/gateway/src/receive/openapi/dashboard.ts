@@ -80,6 +80,12 @@ export const DASHBOARD: Readonly<Record<string, Operation>> = {
     scope: 'read',
     summary: 'Log-probs of its answer under `version`, once the model is idle. Needs the scope `read`',
   },
+  'GET /v1/dashboard/beginnings': {
+    tag: 'dashboard',
+    scope: 'read',
+    summary:
+      'By `session` (at most 50), the beginning of what was asked first, of those in the gateway’s index. Needs the scope `read`',
+  },
   'GET /v1/dashboard/prompts': {
     tag: 'dashboard',
     scope: 'read',
