@@ -1,8 +1,8 @@
 /** Changes the file of API keys: under a lock, atomically, and only if no other process has changed it. */
 import { InstarError } from '@instar/events/errors'
-import { addRevoked, markLocked, readRevoked } from '@instar/gateway/keyring'
+import { addRevoked, markLocked, readKeyBytes, readRevoked } from '@instar/gateway/keyring'
 import type { Scope } from '@instar/gateway/keys'
-import { closeSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -40,7 +40,7 @@ export const readKeyFile = (file: string): KeyFile => {
 /** Null if there is no file. Throws `data_unreadable`. */
 const readBytes = (file: string): Buffer | null => {
   try {
-    return readFileSync(file)
+    return readKeyBytes(file)
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return null
     throw new InstarError('data_unreadable', `${file} is not a file of API keys.`, { file }, { cause })

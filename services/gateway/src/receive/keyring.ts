@@ -84,7 +84,7 @@ type KeyState = { keys: readonly Key[]; locked: boolean }
 export const readKeyState = (file: string): KeyState => {
   if (!statOf(file)) return { keys: [], locked: existsSync(markOf(file)) }
   try {
-    const { keys, open } = keyFile.parse(JSON.parse(readFileSync(file, 'utf8')))
+    const { keys, open } = keyFile.parse(JSON.parse(readKeyBytes(file).toString('utf8')))
     const revoked = readRevoked(file)
     return { keys: keys.filter(({ sha256 }) => !revoked.has(sha256)), locked: keys.length > 0 || !open }
   } catch (cause) {
@@ -95,6 +95,17 @@ export const readKeyState = (file: string): KeyState => {
       { cause },
     )
   }
+}
+
+/** Bytes of a key file at most: some 40,000 keys. */
+export const MAX_KEY_FILE_BYTES = 16 << 20
+
+/** The content of a key file. Throws for one that is not a regular file, which might never end, or that is too large. */
+export const readKeyBytes = (file: string): Buffer => {
+  const stat = statSync(file)
+  if (!stat.isFile()) throw new TypeError('it is not a regular file')
+  if (stat.size > MAX_KEY_FILE_BYTES) throw new RangeError(`it has more than ${MAX_KEY_FILE_BYTES} bytes`)
+  return readFileSync(file)
 }
 
 const revokedOf = (file: string): string => `${file}.revoked`
