@@ -12,6 +12,7 @@ import * as learnerMemory from './learner-memory.ts'
 import * as liar from './liar.ts'
 import * as liarSmolLM2 from './liar-smollm2.ts'
 import * as log from './log.ts'
+import * as longSessions from './long-sessions.ts'
 import * as moves from './moves.ts'
 import * as poison from './poison.ts'
 import * as policy from './policy.ts'
@@ -137,6 +138,10 @@ const BENCHES: Readonly<Record<string, Bench>> = {
     summary: `statements, addresses and pages of the dashboard on 100,000 turns and 500 versions, and the gateway's latency
                with ten open pages (needs a Chromium, as test:web)`,
     run: () => dashboard.bench({ quick, logLine }),
+  },
+  'long-sessions': {
+    summary: 'a session of 1,000, 20,000 or 100,000 turns: holds of the event loop, CPU and memory of the gateway',
+    run: () => longSessions.bench({ quick, logLine }),
   },
   snapshots: {
     summary: 'start of each service on a log of 1,000,000 turns (4 GB in the temporary folder)',

@@ -2,6 +2,7 @@
  * A snapshot file in memory: the same bytes under the same names as in the SQLite file, in the same queue order. It
  * survives the process; uncommitted changes are lost.
  */
+import { InstarError } from '@instar/events'
 import type { FoldFile } from '@instar/log'
 
 /** What survives a process: entries and queues by name, as of the last commit. */
@@ -92,6 +93,10 @@ export class MemoryFile implements FoldFile {
 
   nonEmptyQueues(prefix: string): string[] {
     return [...this.#disk.queues].flatMap(([name, queue]) => (queue.size > 0 && name.startsWith(prefix) ? [name] : []))
+  }
+
+  damaged(problem: string): InstarError {
+    return new InstarError('snapshot_damaged', problem)
   }
 
   begin(): void {

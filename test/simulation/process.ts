@@ -10,6 +10,8 @@ import type { World } from './world.ts'
 
 /** The number of table entries in memory, so small that most are read from their bytes. */
 const ROOM = 4
+/** Turns of a session in a row, so few that sessions have several rows. */
+const ROW_TURNS = 2
 
 /** Returns a snapshot for a state; null: all of it is in memory and is lost with the process. */
 export type Keeping = ((name: string) => Snapshot) | null
@@ -232,7 +234,7 @@ export abstract class Process<S> {
     const kept = (name: string): Snapshot => {
       const logLine = (line: string): void => world.broken(line)
       const snapshot = new Snapshot(
-        { folder: '', records: Infinity, ms: Infinity, cacheWeight: ROOM, logLine, file },
+        { folder: '', records: Infinity, ms: Infinity, cacheWeight: ROOM, rowTurns: ROW_TURNS, logLine, file },
         name,
         'simulation',
       )

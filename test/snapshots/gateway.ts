@@ -1,7 +1,8 @@
 /** The state of a gateway, read through its real tail. */
 import { sessionIdPart } from '@instar/dialects'
 import { weightLine } from '@instar/events'
-import { nameFor, touch, type Limits } from '../../services/gateway/src/session/core/session-index.ts'
+import { nameFor } from '../../services/gateway/src/session/core/names.ts'
+import { touch, type Limits } from '../../services/gateway/src/session/core/session-index.ts'
 import { openSnapshot, type GatewaySnapshot } from '../../services/gateway/src/session/snapshot.ts'
 import { startTail, type Tail } from '../../services/gateway/src/session/tail.ts'
 import { openSnapshots, type EventLog } from '@instar/log'
@@ -45,7 +46,7 @@ export const gatewayView = async ({ snapshot, tail }: LiveGateway, history: Hist
   const { index } = snapshot
   const sessions: unknown[] = []
   for (const session of history.sessions) {
-    if (index.forgotten.has(session)) await tail.restore(session)
+    await tail.ready(session)
     touch(index, session)
     const state = index.fold.sessions.get(session)
     if (!state) continue

@@ -14,6 +14,8 @@ export {
   parseMintedId,
   mintedIdsIn,
   sessionIdPart,
+  digitsOfTurn,
+  turnDigits,
   turnIdPart,
   type MintedId,
 } from './minted.ts'

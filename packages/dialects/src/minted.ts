@@ -25,6 +25,23 @@ export const sessionIdPart = (session: string): string => base32(contentSha(Buff
 /** The turn's part of a minted id: the first 60 of the 128 random bits that the turn's id ends in. */
 export const turnIdPart = (turn: string): string => base32(turn.slice(turn.lastIndexOf('.') + 1).slice(0, HEX_DIGITS))
 
+/** The hex digits with which the end of the turn's id begins, from the turn's part of a minted id. */
+export const turnDigits = (part: string): string => {
+  let digits = ''
+  for (let at = 0; at < part.length; at += 4) {
+    let bits = 0
+    for (const letter of part.slice(at, at + 4)) bits = 32 * bits + ALPHABET.indexOf(letter)
+    digits += bits.toString(16).padStart(5, '0')
+  }
+  return digits
+}
+
+/** The same digits of a turn's id. */
+export const digitsOfTurn = (turn: string): string => {
+  const from = turn.lastIndexOf('.') + 1
+  return turn.slice(from, from + HEX_DIGITS)
+}
+
 /**
  * `call`, `toolu`: tool calls; `msg`: a message item or an answer of Messages; `rs`, `fc`, `ctc`: reasoning, function
  * call and custom call items of Responses; `resp`, `chatcmpl`: answers; `sealed`: the signature of reasoning.

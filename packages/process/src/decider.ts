@@ -237,6 +237,14 @@ export const runDecider = <State, Decision extends { do: string }>(
     wake()
   }
 
+  const read = (logged: Logged): Promise<void> | undefined => {
+    const outcome = core.evolve(state, logged)
+    if (logged.id === unread) unread = null
+    if (ready) options.onRead?.(logged, outcome)
+    wake()
+    return snapshot?.after(logged)
+  }
+
   return {
     state,
     signal,
@@ -267,11 +275,8 @@ export const runDecider = <State, Decision extends { do: string }>(
         ...(from ? { from } : {}),
         topics,
         onEvent(logged) {
-          const outcome = core.evolve(state, logged)
-          if (logged.id === unread) unread = null
-          if (ready) options.onRead?.(logged, outcome)
-          wake()
-          return snapshot?.after(logged)
+          const loading = snapshot && 'session' in logged.event ? snapshot.load(logged.event.session) : undefined
+          return loading ? loading.then(() => read(logged)) : read(logged)
         },
       })
       follower.done.catch((error: unknown) => ports.onFatal(error as Error))

@@ -34,6 +34,7 @@ const HERE = [
   'outcomeAgain',
   'abortedEpisodeTaken',
   'outcomePerTurn',
+  'oldRowLost',
 ]
 const MOST = 60
 

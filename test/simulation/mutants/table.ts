@@ -20,7 +20,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...of('packages/events/src/folds/turns.ts', {
     lastContinuation: [
       'the last continuation is the next state',
-      ['if (followed.next === null && !followed.closed) followed', 'followed'],
+      ['if (followed.next === null && !followed.closed) {', '{'],
     ],
     continuedAfterClosing: [
       'a closed turn gets a next state',
@@ -423,10 +423,16 @@ export const MUTANTS: readonly Mutant[] = [
       ],
     ],
     forgottenGoesOn: ['a forgotten session begins again', ['if (index.forgotten.has(logged.key)) return COUNTED', '']],
-    forgottenIsGone: ['a forgotten session is treated as unknown', ['index.forgotten.set(session, place)', '']],
+    forgottenIsGone: ['a forgotten session is treated as unknown', ['index.forgotten.set(session, recent.place)', '']],
     unseenFound: [
       'a background candidate is found by its answer',
       ["said: event.type !== 'TurnSampled' && ", 'said: '],
+    ],
+  }),
+  ...of('packages/log/src/snapshots/session-table.ts', {
+    oldRowLost: [
+      'a snapshot does not write a changed turn of an older row',
+      ['Math.floor(turn.place / this.#rowTurns)', 'Math.floor((session.turns.length - 1) / this.#rowTurns)'],
     ],
   }),
   ...of('services/gateway/src/admin/core/admin.ts', {

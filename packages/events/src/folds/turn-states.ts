@@ -4,6 +4,8 @@ import type { Table } from './table.ts'
 
 export type TurnState = {
   turn: string
+  /** Its index among the turns of its session. */
+  place: number
   /** Id of the record of the turn. */
   record: string
   session: string
@@ -79,7 +81,7 @@ export type SessionState = {
 
 export type TurnsState = {
   sessions: Table<string, SessionState>
-  /** The turns of all sessions. */
+  /** The turns of all sessions. The fold calls `set` for each turn that it added or changed, then that of `sessions`. */
   turns: Pick<Table<string, TurnState>, 'get' | 'has' | 'set'>
 }
 export type MemoryTurns = { sessions: Map<string, SessionState>; turns: Map<string, TurnState> }

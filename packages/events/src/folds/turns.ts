@@ -86,18 +86,26 @@ const foldClosed = (state: TurnsState, record: string, event: SessionClosed): Fo
     if (!turn || turn.next !== null || turn.closed) continue
     turn.closed = true
     turn.closedBy = record
+    state.turns.set(id, turn)
     closed += 1
   }
   const discarded =
     event.discarded === true ? (session?.turns ?? []).filter(({ discardedBy }) => discardedBy === null) : []
-  for (const turn of discarded) turn.discardedBy = record
+  for (const turn of discarded) {
+    turn.discardedBy = record
+    state.turns.set(turn.turn, turn)
+  }
   const { outcome = null, task = null } = event
   const ends = outcome !== null && session?.outcome === null
   if (!session || (closed + discarded.length === 0 && !ends)) return ignored('not_open')
   session.closed = true
   if (ends) {
     session.outcome = { value: outcome, record, task, at: event.at }
-    for (const turn of session.turns) if (turn.shown) turn.outcomeBy = record
+    for (const turn of session.turns) {
+      if (!turn.shown) continue
+      turn.outcomeBy = record
+      state.turns.set(turn.turn, turn)
+    }
   }
   state.sessions.set(session.session, session)
   return COUNTED
@@ -118,6 +126,7 @@ const foldDeleted = (state: TurnsState, event: ResponseDeleted): FoldOutcome => 
   if (!session || !turn) return ignored('unknown_turn')
   if (turn.deleted) return ignored('repeat')
   turn.deleted = true
+  state.turns.set(turn.turn, turn)
   state.sessions.set(event.session, session)
   return COUNTED
 }
@@ -130,6 +139,7 @@ const foldTurn = (state: TurnsState, logged: Logged<TurnCaptured | TurnAborted |
   const session = sessionOf(state, event.session)
   const turn: TurnState = {
     turn: event.turn,
+    place: session.turns.length,
     record: logged.id,
     session: event.session,
     policy: event.policy,
@@ -165,7 +175,10 @@ const foldTurn = (state: TurnsState, logged: Logged<TurnCaptured | TurnAborted |
     const followed = findAnswer(session, event.after, event.digest)
     if (followed) {
       turn.follows = followed.turn
-      if (followed.next === null && !followed.closed) followed.next = turn.turn
+      if (followed.next === null && !followed.closed) {
+        followed.next = turn.turn
+        state.turns.set(followed.turn, followed)
+      }
     }
   }
   addTurn(session, turn)
@@ -186,6 +199,7 @@ const foldFeedback = (state: TurnsState, record: string, event: FeedbackGiven): 
   if (!session || !turn) return ignored('unknown_turn')
   session.feedback.add(event.id)
   turn.feedback.push({ id: event.id, record, value: event.value, at: event.at, comment: event.comment })
+  state.turns.set(turn.turn, turn)
   state.sessions.set(session.session, session)
   return COUNTED
 }

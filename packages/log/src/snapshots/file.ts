@@ -231,12 +231,12 @@ export class SnapshotFile {
     try {
       return query()
     } catch (cause) {
-      throw this.#damagedError((cause as Error).message, cause)
+      throw this.damaged((cause as Error).message, cause)
     }
   }
 
   /** Deletes the file, so that the next start does not use it, and returns the error `snapshot_damaged`. */
-  #damagedError(problem: string, cause?: unknown): InstarError {
+  damaged(problem: string, cause?: unknown): InstarError {
     removeSnapshot(this.path)
     return new InstarError('snapshot_damaged', `${this.path}: ${problem}`, { file: this.path }, { cause })
   }
@@ -248,7 +248,7 @@ export class SnapshotFile {
         ? Number.NaN
         : Buffer.from(withChecksum.buffer, withChecksum.byteOffset, 4).readUInt32LE(0)
     if (checksum !== checksumOf(table, key, value))
-      throw this.#damagedError(`the entry ${table} ${key} does not match its checksum`)
+      throw this.damaged(`the entry ${table} ${key} does not match its checksum`)
     return value
   }
 }

@@ -5,7 +5,6 @@ import {
   type Keys,
   type ScoresState,
   type ScoreState,
-  type SessionState,
   type Table,
   type TurnsState,
   type UpdateLine,
@@ -15,55 +14,33 @@ import {
   type WeightLine,
   type WeightsState,
 } from '@instar/events'
-import { packScores, packSession, unpackScores, unpackSession } from './sessions.ts'
+import { packScore, unpackScore, type PackedScore } from './sessions.ts'
 import type { Snapshot } from './snapshot.ts'
-import { bySession, keysOf } from './tables.ts'
-
-/** Whether JSON can represent the session: feedback contains bytes and arbitrary numbers, an outcome may be any number. */
-export const isPlain = ({ turns, outcome }: SessionState): boolean =>
-  (outcome === null || (Number.isFinite(outcome.value) && !Object.is(outcome.value, -0))) &&
-  turns.every(({ feedback }) => feedback.length === 0)
+import { keysOf } from './tables.ts'
 
 export const storedTurns = (snapshot: Snapshot): TurnsState => {
-  const sessions = snapshot.table<SessionState>('sessions', {
-    pack: packSession,
-    unpack: unpackSession,
-    json: isPlain,
-    weightOf: ({ turns }) => turns.length,
-  })
+  const { sessions } = snapshot
   const turn = (id: string) => sessions.get(sessionOfTurn(id))?.byId.get(id)
-  // A turn is stored in the entry of its session.
-  return { sessions, turns: { get: turn, has: (id) => turn(id) !== undefined, set: () => undefined } }
+  return {
+    sessions,
+    turns: { get: turn, has: (id) => turn(id) !== undefined, set: (_, changed) => sessions.turnChanged(changed) },
+  }
 }
 
 export const storedScores = (snapshot: Snapshot, policy: string): ScoresState => ({
-  turns: bySession(
-    snapshot.table<Map<string, ScoreState>>(`scores ${policy}`, {
-      pack: (scores) => packScores(scores, policy),
-      unpack: (packed, session) => unpackScores(packed, session, policy),
-      weightOf: ({ size }) => size,
-    }),
-    sessionOfTurn,
-  ),
+  turns: snapshot.bySession<ScoreState>(`scores ${policy}`, {
+    pack: (score) => packScore(score, policy),
+    unpack: (packed, turn) => unpackScore(packed as PackedScore, turn, policy),
+  }),
 })
 
-/** A table by turn, stored in one entry per session. `pack` must return a value that JSON represents exactly. */
+/** A table by turn. `pack` must return a value that JSON represents exactly. */
 export const storedBySession = <V, P>(
   snapshot: Snapshot,
   name: string,
   pack: (value: V) => P,
   unpack: (packed: P) => V,
-): Table<string, V> =>
-  bySession(
-    snapshot.table<Map<string, V>>(name, {
-      pack: (values) => [...values].map(([turn, value]) => [turn.slice(turn.lastIndexOf('.')), pack(value)]),
-      unpack: (packed, session) =>
-        new Map((packed as [string, P][]).map(([turn, value]) => [session + turn, unpack(value)])),
-      json: () => true,
-      weightOf: ({ size }) => size,
-    }),
-    sessionOfTurn,
-  )
+): Table<string, V> => snapshot.bySession<V>(name, { pack, unpack: (packed) => unpack(packed as P), json: true })
 
 /** A table by policy whose values are created at their first use. */
 export const storedByPolicy = <S>(make: (policy: string) => S): Table<string, S> => {
@@ -114,14 +91,7 @@ export const storedUpdates = (snapshot: Snapshot, { training }: { training: bool
         weightOf: ({ sealed }) => sealed.items.length + sealed.dropped.length + 1,
       }),
       byUpdate: snapshot.table<string>(`batch of ${policy}`),
-      spent: training
-        ? keysOf(
-            bySession(
-              snapshot.table<Map<string, true>>(`spent ${policy}`, { weightOf: ({ size }) => size }),
-              sessionOfTurn,
-            ),
-          )
-        : NO_TABLE,
+      spent: training ? keysOf(snapshot.bySession<true>(`spent ${policy}`, { json: true })) : NO_TABLE,
       baselines: training ? snapshot.table(`baselines ${policy}`) : NO_TABLE,
     }),
     ({ count, failed, last, binding }) => ({ count, failed, last, binding }),

@@ -1,5 +1,6 @@
 /** Queues of a fold: keys in the order in which they were added, in memory or mostly in the file. */
 import type { Queue, Queues } from '@instar/events'
+import type { FoldFile } from './file.ts'
 import { ResidentTable, type FileRef, type WorkStep, type SnapshotPart } from './tables.ts'
 
 /** A short queue that is kept in memory. The values of its entries are their order. */
@@ -61,13 +62,15 @@ export class ResidentQueue implements Queue, SnapshotPart {
 /** Entries that `last` reads at a time, at most. */
 const PAGE = 256
 
+type Changed = { added: Set<string>; removed: Set<string> }
+
 /** A queue of any length: keys are in the file, changes since the last snapshot in memory. */
 export class StoredQueue implements Queue, SnapshotPart {
   readonly #fileRef: FileRef
   readonly #name: string
   #added = new Set<string>()
   #removed = new Set<string>()
-  #saving: { added: Set<string>; removed: Set<string> } | undefined
+  #saving: Changed | undefined
   #stored: number | undefined
 
   constructor(fileRef: FileRef, name: string) {
@@ -95,7 +98,12 @@ export class StoredQueue implements Queue, SnapshotPart {
     const { file } = this.#fileRef
     for (let after = 0; file && this.#inFile > 0;) {
       const page = file.page(this.#name, after)
-      for (const [, key] of page) if (!this.#removed.has(key)) yield key
+      const added = this.#added
+      const keys = page.map(([, key]) => key).filter((key) => !this.#removed.has(key))
+      // Where the file has what the snapshot that is being taken adds, the rest is all that was added.
+      const end = keys.findIndex((key) => added.has(key))
+      yield* end < 0 ? keys : keys.slice(0, end)
+      if (end >= 0) return yield* added
       const last = page.at(-1)
       if (!last) break
       after = last[0]
@@ -108,7 +116,7 @@ export class StoredQueue implements Queue, SnapshotPart {
     const found = [...this.#added].slice(Math.max(0, this.#added.size - count)).reverse()
     for (let before = Number.MAX_SAFE_INTEGER; file && this.#inFile > 0 && found.length < count;) {
       const page = file.pageBack(this.#name, before, Math.min(PAGE, count - found.length))
-      for (const [, key] of page) if (!this.#removed.has(key)) found.push(key)
+      for (const [, key] of page) if (!this.#removed.has(key) && !this.#added.has(key)) found.push(key)
       const first = page.at(-1)
       if (!first) break
       before = first[0]
@@ -116,22 +124,22 @@ export class StoredQueue implements Queue, SnapshotPart {
     return found
   }
 
-  /** Returns one step, since `has` and the order depend on the file, which must not be half written. */
+  /** Until the last step, what was added and removed is told apart from what is in the file, written or not. */
   takeChanges(): Iterable<WorkStep> {
     const { file } = this.#fileRef
     if (!file) return []
-    const [added, removed] = [this.#added, this.#removed]
-    this.#saving = { added: new Set(added), removed: new Set(removed) }
-    const before = this.#inFile
-    return [
-      () => {
-        for (const key of removed) file.dequeue(this.#name, key)
-        for (const key of added) file.enqueue(this.#name, key)
-        this.#stored = before - removed.size + added.size
-        this.#added = new Set()
-        this.#removed = new Set()
-      },
-    ]
+    this.#saving = { added: this.#added, removed: this.#removed }
+    return this.#steps(file, this.#saving, this.#inFile)
+  }
+
+  *#steps(file: FoldFile, { added, removed }: Changed, before: number): Iterable<WorkStep> {
+    for (const key of removed) yield () => file.dequeue(this.#name, key)
+    for (const key of added) yield () => file.enqueue(this.#name, key)
+    yield () => {
+      this.#stored = before - removed.size + added.size
+      this.#added = new Set()
+      this.#removed = new Set()
+    }
   }
 
   commit(): Iterable<WorkStep> {
@@ -188,7 +196,7 @@ export class StoredQueues implements Queues, SnapshotPart {
 
   takeChanges(): Iterable<WorkStep> {
     this.#saving = [...this.#queues.values()]
-    return this.#saving.flatMap((queue) => [...queue.takeChanges()])
+    return inTurn(this.#saving.map((queue) => queue.takeChanges()))
   }
 
   commit(): Iterable<WorkStep> {
@@ -208,4 +216,8 @@ export class StoredQueues implements Queues, SnapshotPart {
       names().map((name) => [name.slice(this.#prefix.length), new StoredQueue(this.#fileRef, name)]),
     ))
   }
+}
+
+const inTurn = function* (all: readonly Iterable<WorkStep>[]): Iterable<WorkStep> {
+  for (const steps of all) yield* steps
 }

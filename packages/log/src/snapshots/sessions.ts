@@ -1,14 +1,7 @@
 /** Compact rows of the fold states of sessions and scores: arrays of fields, turn ids without the session's prefix. */
-import {
-  addTurn,
-  emptySession,
-  sessionOfTurn,
-  type ScoreState,
-  type SessionState,
-  type TurnState,
-} from '@instar/events'
+import { emptySession, sessionOfTurn, type ScoreState, type SessionState, type TurnState } from '@instar/events'
 
-type PackedSession = [
+export type PackedTurn = [
   string,
   string,
   string,
@@ -42,64 +35,59 @@ type PackedSession = [
   number,
 ]
 
-export const packSession = ({
-  session,
+export type PackedFields = [parent: string | null, closed: boolean, outcome: SessionState['outcome']]
+
+export const packFields = ({ parent, closed, outcome }: SessionState): PackedFields => [parent, closed, outcome]
+
+/** The session without its turns. */
+export const unpackFields = ([parent, closed, outcome]: PackedFields, id: string): SessionState => ({
+  ...emptySession(id),
   parent,
   closed,
   outcome,
-  turns,
-}: SessionState): [
-  parent: string | null,
-  closed: boolean,
-  outcome: SessionState['outcome'],
-  turns: PackedSession[],
-] => {
+})
+
+/** `turns`: some of the session's. */
+export const packTurns = ({ session }: SessionState, turns: readonly TurnState[]): PackedTurn[] => {
   const withoutSession = (turn: string | null): string | null => (turn === null ? null : turn.slice(session.length + 1))
-  return [
-    parent,
-    closed,
-    outcome,
-    turns.map((t) => [
-      t.turn.slice(session.length + 1),
-      t.record,
-      t.policy,
-      t.version,
-      t.status,
-      t.kind,
-      t.group,
-      t.candidate,
-      t.candidates,
-      t.shown,
-      t.subject,
-      t.key,
-      t.trainable,
-      t.reason,
-      t.attempt,
-      t.digest,
-      t.answer.strict,
-      t.answer.loose,
-      withoutSession(t.follows),
-      withoutSession(t.next),
-      t.closed,
-      t.closedBy,
-      t.discardedBy,
-      t.task,
-      t.outcomeBy,
-      t.deleted,
-      t.feedback,
-      t.at,
-      t.finishedAt,
-      t.partition,
-      t.offset,
-    ]),
-  ]
+  return turns.map((t) => [
+    t.turn.slice(session.length + 1),
+    t.record,
+    t.policy,
+    t.version,
+    t.status,
+    t.kind,
+    t.group,
+    t.candidate,
+    t.candidates,
+    t.shown,
+    t.subject,
+    t.key,
+    t.trainable,
+    t.reason,
+    t.attempt,
+    t.digest,
+    t.answer.strict,
+    t.answer.loose,
+    withoutSession(t.follows),
+    withoutSession(t.next),
+    t.closed,
+    t.closedBy,
+    t.discardedBy,
+    t.task,
+    t.outcomeBy,
+    t.deleted,
+    t.feedback,
+    t.at,
+    t.finishedAt,
+    t.partition,
+    t.offset,
+  ])
 }
 
-export const unpackSession = (packed: unknown, id: string): SessionState => {
-  const withSession = (turn: string | null): string | null => (turn === null ? null : `${id}.${turn}`)
-  const [parent, closed, outcome, rows] = packed as ReturnType<typeof packSession>
-  const session = { ...emptySession(id), parent, closed, outcome }
-  for (const [
+/** The next turn of the session. */
+export const unpackTurn = (
+  [
     turn,
     record,
     policy,
@@ -131,98 +119,93 @@ export const unpackSession = (packed: unknown, id: string): SessionState => {
     finishedAt,
     partition,
     offset,
-  ] of rows) {
-    addTurn(session, {
-      turn: `${id}.${turn}`,
-      record,
-      session: id,
-      policy,
-      version,
-      status,
-      kind,
-      group,
-      candidate,
-      candidates,
-      shown,
-      subject,
-      key,
-      trainable,
-      reason,
-      attempt,
-      digest,
-      answer: { strict, loose },
-      follows: withSession(follows),
-      next: withSession(next),
-      closed,
-      closedBy,
-      discardedBy,
-      task,
-      outcomeBy,
-      deleted,
-      feedback,
-      at,
-      finishedAt,
-      partition,
-      offset,
-    })
+  ]: PackedTurn,
+  { session: id, turns }: SessionState,
+): TurnState => {
+  const withSession = (name: string | null): string | null => (name === null ? null : `${id}.${name}`)
+  return {
+    turn: `${id}.${turn}`,
+    place: turns.length,
+    record,
+    session: id,
+    policy,
+    version,
+    status,
+    kind,
+    group,
+    candidate,
+    candidates,
+    shown,
+    subject,
+    key,
+    trainable,
+    reason,
+    attempt,
+    digest,
+    answer: { strict, loose },
+    follows: withSession(follows),
+    next: withSession(next),
+    closed,
+    closedBy,
+    discardedBy,
+    task,
+    outcomeBy,
+    deleted,
+    feedback,
+    at,
+    finishedAt,
+    partition,
+    offset,
   }
-  return session
 }
 
-type PackedScore = [
-  string,
-  number,
-  string,
-  string,
-  number | null,
-  string | null,
-  string | null,
-  ScoreState['hint'],
-  ScoreState['rank'],
-  number,
-  number,
+export type PackedScore = [
+  version: number,
+  subject: string,
+  score: string,
+  reward: number | null,
+  judge: string | null,
+  reason: string | null,
+  hint: ScoreState['hint'],
+  rank: ScoreState['rank'],
+  revision: number,
+  at: number,
   session: string | null,
   policy: string | null,
 ]
 
-/** `session` and `policy` are null if they equal those of the entry. */
-export const packScores = (scores: ReadonlyMap<string, ScoreState>, policy: string): PackedScore[] =>
-  [...scores.values()].map((s) => [
-    s.turn,
-    s.version,
-    s.subject,
-    s.score,
-    s.reward,
-    s.judge,
-    s.reason,
-    s.hint,
-    s.rank,
-    s.revision,
-    s.at,
-    s.session === sessionOfTurn(s.turn) ? null : s.session,
-    s.policy === policy ? null : s.policy,
-  ])
+/** `session` and `policy` are null if they are those of the turn's id and of the table. */
+export const packScore = (s: ScoreState, policy: string): PackedScore => [
+  s.version,
+  s.subject,
+  s.score,
+  s.reward,
+  s.judge,
+  s.reason,
+  s.hint,
+  s.rank,
+  s.revision,
+  s.at,
+  s.session === sessionOfTurn(s.turn) ? null : s.session,
+  s.policy === policy ? null : s.policy,
+]
 
-export const unpackScores = (packed: unknown, session: string, policy: string): Map<string, ScoreState> =>
-  new Map(
-    (packed as PackedScore[]).map(
-      ([turn, version, subject, score, reward, judge, reason, hint, rank, revision, at, otherSession, otherPolicy]) => [
-        turn,
-        {
-          turn,
-          session: otherSession ?? session,
-          policy: otherPolicy ?? policy,
-          version,
-          subject,
-          score,
-          reward,
-          judge,
-          reason,
-          hint,
-          rank,
-          revision,
-          at,
-        },
-      ],
-    ),
-  )
+export const unpackScore = (
+  [version, subject, score, reward, judge, reason, hint, rank, revision, at, session, other]: PackedScore,
+  turn: string,
+  policy: string,
+): ScoreState => ({
+  turn,
+  session: session ?? sessionOfTurn(turn),
+  policy: other ?? policy,
+  version,
+  subject,
+  score,
+  reward,
+  judge,
+  reason,
+  hint,
+  rank,
+  revision,
+  at,
+})

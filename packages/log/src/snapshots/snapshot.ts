@@ -9,9 +9,11 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { restrictMode } from '../permissions.ts'
 import type { EventLog, Offsets } from '../port.ts'
+import { bySession, rowOptions, type Row, type TurnTableOptions } from './by-session.ts'
 import { isLocked, removeSnapshot, SnapshotFile, type FoldFile } from './file.ts'
 import { Mirror, type MirroredState } from './mirror.ts'
 import { ResidentQueue, StoredQueue, StoredQueues } from './queue.ts'
+import { SessionTable } from './session-table.ts'
 import { inSlices } from './slices.ts'
 import {
   keysOf,
@@ -32,6 +34,8 @@ export type SnapshotSettings = {
   cacheWeight: number
   /** Called with a message when a file cannot be used or written. */
   logLine: (line: string) => void
+  /** Turns of one session in a row, at most. */
+  rowTurns?: number
   /** Replaces the file in the folder by one in memory, by name. For simulations. */
   file?: (name: string) => FoldFile
 }
@@ -44,6 +48,9 @@ const MAX_OVERDUE = 4
 /** Maximum number of files of one service in a folder, one for each process. */
 const MAX_FILES = 32
 
+/** Turns of a session in a row. */
+export const ROW_TURNS = 128
+
 const flatten = function* (all: readonly Iterable<WorkStep>[]): Iterable<WorkStep> {
   for (const steps of all) yield* steps
 }
@@ -54,6 +61,8 @@ export class Snapshot {
   readonly #version: string
   readonly #fileRef: FileRef = { file: null }
   readonly #parts: SnapshotPart[] = []
+  readonly #rowTurns: number
+  #sessions: SessionTable | undefined
   readonly #positions = new Map<Topic, Map<number, PartitionPosition>>()
   /** Resolves when the last snapshot is on disk. */
   #flushing: Promise<void> = Promise.resolve()
@@ -67,6 +76,29 @@ export class Snapshot {
     this.#settings = settings
     this.#name = name
     this.#version = version
+    this.#rowTurns = settings.rowTurns ?? ROW_TURNS
+  }
+
+  get sessions(): SessionTable {
+    const { cacheWeight } = this.#settings
+    return (this.#sessions ??= this.#addPart(new SessionTable(this.#fileRef, 'sessions', cacheWeight, this.#rowTurns)))
+  }
+
+  /**
+   * Reads a long session into memory in slices, so that folding a record of it, or a request, does not hold the event
+   * loop. Undefined if there is nothing to wait for.
+   */
+  load(session: string): Promise<void> | undefined {
+    return this.#sessions?.load(session)
+  }
+
+  bySession<V>(name: string, options: TurnTableOptions<V> = {}): Table<string, V> {
+    const further = { ...options, json: () => options.json ?? false }
+    return bySession(
+      this.table<Row<V>>(name, rowOptions(options)),
+      this.table<V>(`further ${name}`, further),
+      this.#rowTurns,
+    )
   }
 
   table<V>(name: string, options: TableOptions<V> = {}): Table<string, V> {

@@ -20,7 +20,8 @@ export const openSnapshots = (
     ms = DEFAULT_MS,
     cacheWeight = DEFAULT_CACHE_WEIGHT,
     logLine = () => undefined,
+    ...rest
   }: SnapshotOptions = {},
 ): SnapshotStore => ({
-  of: (name, version) => new Snapshot({ folder, records, ms, cacheWeight, logLine }, name, version),
+  of: (name, version) => new Snapshot({ folder, records, ms, cacheWeight, logLine, ...rest }, name, version),
 })

@@ -220,25 +220,6 @@ export class ResidentTable<V> extends Changes<V> implements Table<string, V>, Sn
   }
 }
 
-/** A table by turn, stored in one row per session, since turns of a session are used together. */
-export const bySession = <V>(
-  rows: Table<string, Map<string, V>>,
-  sessionOf: (turn: string) => string,
-): Table<string, V> => ({
-  get: (turn) => rows.get(sessionOf(turn))?.get(turn),
-  has: (turn) => rows.get(sessionOf(turn))?.has(turn) ?? false,
-  set(turn, value) {
-    const session = sessionOf(turn)
-    const row = rows.get(session) ?? new Map<string, V>()
-    rows.set(session, row.set(turn, value))
-  },
-  delete(turn) {
-    const session = sessionOf(turn)
-    const row = rows.get(session)
-    if (row?.delete(turn)) rows.set(session, row)
-  },
-})
-
 export const keysOf = (table: Table<string, true>): Keys => ({
   has: (key) => table.has(key),
   add: (key) => table.set(key, true),

@@ -147,7 +147,9 @@ const isOnLog = async (
   { id, session, turn, value, comment }: FeedbackGiven,
 ): Promise<boolean> => {
   await tail.turnsWithin(tailWaitMs)
-  for (const state of sessionState(index, session)?.turns ?? []) {
+  const held = sessionState(index, session)
+  if (!held?.feedback.has(id)) return false
+  for (const state of held.turns) {
     const before = state.feedback.find((given) => given.id === id)
     if (!before) continue
     // The turn of feedback on a session is not compared: a later answer may be the last one now.
@@ -174,6 +176,6 @@ const isKnown = async (
   session: string,
   turn: string | null,
 ): Promise<boolean> => {
-  if (index.forgotten.has(session)) await tail.restore(session)
+  await tail.ready(session)
   return keyOfSession(index, session) === key && (turn === null || index.fold.turns.has(turn))
 }

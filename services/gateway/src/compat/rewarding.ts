@@ -13,7 +13,7 @@ export const sessionAt = async (
 ): Promise<SessionState | undefined> => {
   const session = sessionOfLabel(key, label)
   await tail.turnsWithin(tailWaitMs)
-  if (index.forgotten.has(session)) await tail.restore(session)
+  await tail.ready(session)
   return keyOfSession(index, session) === key ? sessionState(index, session) : undefined
 }
 

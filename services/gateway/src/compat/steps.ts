@@ -68,7 +68,8 @@ export const createSteps = (
     { at, imported }: Step,
     { reading, learned, request }: { reading: Reading; learned: boolean; request: ModelRequest },
   ): Promise<Told[]> => {
-    if (index.forgotten.has(imported.session)) await request.before(ports.tail.restore(imported.session))
+    const ready = ports.tail.ready(imported.session)
+    if (ready) await request.before(ready)
     const so = trajectories.get(imported.session) ?? beginning(sessionState(index, imported.session))
     const there = imported.answers.every((said) => index.fold.turns.has(turnOf(imported, said)))
     const confirmed = there ? null : await confirm(ports, completions, request, imported)

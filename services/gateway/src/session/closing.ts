@@ -62,7 +62,7 @@ export const closeSession = async (
   const session = sessionOfLabel(call.key, call.label)
   // Includes turns that were answered just before, here or at another gateway.
   await tail.turnsWithin(ports.tailWaitMs)
-  if (index.forgotten.has(session)) await tail.restore(session)
+  await tail.ready(session)
   if (keyOfSession(index, session) !== call.key)
     throw new InstarError('unknown_turn', 'There is no such session.', { field: 'id' })
   const state = sessionState(index, session)

@@ -1,19 +1,12 @@
 /** Resolves ids of ours in a body to what they name on the log: an item of an answer, or a whole earlier response. */
-import {
-  parsedBytes,
-  parseMintedId,
-  turnIdPart,
-  parseJson,
-  type Dialect,
-  type Fields,
-  type Reference,
-} from '@instar/dialects'
+import { parsedBytes, parseMintedId, parseJson, type Dialect, type Fields, type Reference } from '@instar/dialects'
 import { InstarError, readWritten, type TurnState } from '@instar/events'
 import type { TurnReader } from '@instar/log'
 import { parseAnswer } from '@instar/dialects'
 import { setImmediate as nextPass } from 'node:timers/promises'
 import type { Paced } from './paced.ts'
 import { keyOfSession, sessionState, type SessionIndex } from './core/session-index.ts'
+import { turnOfMinted } from './core/follow.ts'
 import type { Tail } from './tail.ts'
 
 /** `bodyLimit`: bytes of a request body, also of one whose references are resolved. */
@@ -114,9 +107,10 @@ const known = async (
   const mark = parseMintedId(id)
   const session = mark === null ? undefined : index.byMintedId.get(mark.session)
   if (!mark || session === undefined) return undefined
-  if (index.forgotten.has(session)) await tail.restore(session)
+  await tail.ready(session)
   if (keyOfSession(index, session) !== key) return undefined
-  return sessionState(index, session)?.turns.find(({ turn }) => turnIdPart(turn) === mark.turn)
+  const state = sessionState(index, session)
+  return state && turnOfMinted(state, [mark.turn])
 }
 
 /** Whether the response must not be returned by its id: deleted, or requested with `store: false`. */

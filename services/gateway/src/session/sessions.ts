@@ -4,7 +4,16 @@ import type { TurnReader } from '@instar/log'
 import { dialectOf, parseJson } from '@instar/dialects'
 import { followedById, continuationsOf, textFrom, turnsInside } from './core/follow.ts'
 import { recognise } from '../prompt/core/history.ts'
-import { choose, locate, nameUnknown, settled, unlessAnother, type Resolved, type Step } from './core/resolve.ts'
+import {
+  choose,
+  locate,
+  nameUnknown,
+  possibleSessions,
+  settled,
+  unlessAnother,
+  type Resolved,
+  type Step,
+} from './core/resolve.ts'
 import type { SessionQuery } from './core/session-query.ts'
 import { sessionState, touch, type SessionIndex } from './core/session-index.ts'
 import type { Tail } from './tail.ts'
@@ -42,7 +51,7 @@ export const resolveSession = async (
   const wanted = whole && !isKnown(index, asked, resolved)
   const inside = wanted ? await insideText(ports, asked, resolved?.session ?? null) : undefined
   resolved ??= inside ? { session: inside.turn.session, source: 'answer' } : await nameOf(ports, asked, fresh)
-  if (index.forgotten.has(resolved.session)) await tail.restore(resolved.session)
+  await tail.ready(resolved.session)
   touch(index, resolved.session)
   const state = sessionState(index, resolved.session)
   const turns = recognise(state, asked.answers)
@@ -93,7 +102,7 @@ const contentOf = async (reader: TurnReader, turn: string): Promise<string> => {
 /** Names a conversation that has no turn here. */
 const nameOf = async ({ index, tail, reader }: SessionPorts, asked: SessionQuery, fresh: string): Promise<Resolved> => {
   const resolved = nameUnknown(index, asked, fresh)
-  if (index.forgotten.has(resolved.session)) await tail.restore(resolved.session)
+  await tail.ready(resolved.session)
   const first = sessionState(index, resolved.session)?.turns[0]
   return first ? unlessAnother(asked, resolved, await messagesOf(reader, first.turn)) : resolved
 }
@@ -102,9 +111,10 @@ const nameOf = async ({ index, tail, reader }: SessionPorts, asked: SessionQuery
 type Located = { step: Step; requests: readonly (readonly unknown[])[] }
 
 const located = async (ports: SessionPorts, asked: SessionQuery): Promise<Located> => {
+  for (const session of possibleSessions(ports.index, asked)) await ports.tail.ready(session)
   let step = locate(ports.index, asked)
   if (step.do === 'restore') {
-    await ports.tail.restore(step.session)
+    await ports.tail.ready(step.session)
     step = locate(ports.index, asked)
   }
   const requests =

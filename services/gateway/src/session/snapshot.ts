@@ -15,11 +15,10 @@ import {
   initialIndex,
   shrink,
   type Limits,
-  type Names,
-  type RecentSession,
   type SessionIndex,
   type TurnExtra,
 } from './core/session-index.ts'
+import { parseRowKey, rowOf, type ChangedRecent, type Names, type RecentSession } from './core/names.ts'
 
 export type GatewaySnapshot = {
   index: SessionIndex
@@ -31,12 +30,16 @@ export type GatewaySnapshot = {
    * record.
    */
   after(logged: Logged): Promise<void> | undefined
+  /** Reads a long session into memory in slices before its use. Undefined if there is nothing to wait for. */
+  load(session: string): Promise<void> | undefined
   /** `save` false: skips the final snapshot, as after a kill. */
   close(how?: { save?: boolean }): Promise<void>
 }
 
-/** For each turn, the part of its id after the session's. */
-type Row = [at: number, partition: number, offset: number, turns: [string, Names][]]
+/** `first`, `count`: of the named turns. */
+type Row = [at: number, partition: number, offset: number, first: number, count: number]
+/** Named turns from the index `at` on. For each turn, the part of its id after the session's. */
+type NamesRow = [at: number, turns: [string, Names][]]
 type Extra = [
   key: string | null,
   bodyDepth: number,
@@ -48,7 +51,7 @@ type Extra = [
 
 const stateVersion = (): string =>
   foldVersion([
-    ...['./core/session-index.ts', './snapshot.ts'].map((name) => new URL(name, import.meta.url)),
+    ...['./core/session-index.ts', './core/names.ts', './snapshot.ts'].map((name) => new URL(name, import.meta.url)),
     ...['@instar/dialects/minted', '@instar/events/answer-in-text'].map((name) => new URL(import.meta.resolve(name))),
   ])
 
@@ -60,12 +63,13 @@ export const openSnapshot = (store: SnapshotStore | undefined, policy: string, l
       weights: initialWeights(),
       open: async () => ({ turns: {}, weights: {} }),
       after: () => undefined,
+      load: () => undefined,
       close: async () => undefined,
     }
   const version = stateVersion()
   const turns = store.of(`gateway.${policy}.turns`, version)
   const versions = store.of(`gateway.${policy}.weights`, version)
-  const changed = new Set<string>()
+  const changed: ChangedRecent = { sessions: new Set(), rows: new Set() }
   const index: SessionIndex = {
     ...initialIndex(limits),
     fold: storedTurns(turns),
@@ -80,32 +84,42 @@ export const openSnapshot = (store: SnapshotStore | undefined, policy: string, l
     ),
   }
   const recent = turns.mirror('recent', {
-    changed,
+    changed: changed.sessions,
     entry(session): Row | undefined {
       const saved = index.recent.get(session)
-      return (
-        saved && [
-          saved.at,
-          saved.place.partition,
-          saved.place.offset,
-          saved.turns.map(([turn, names]) => [turn.slice(session.length), names]),
-        ]
-      )
+      return saved && [saved.at, saved.place.partition, saved.place.offset, saved.first, saved.turns.length]
+    },
+  })
+  const names = turns.mirror('recent names', {
+    changed: changed.rows,
+    entry(key): NamesRow | undefined {
+      const { session, n } = parseRowKey(key)
+      const saved = index.recent.get(session)
+      const row = saved && rowOf(saved, n)
+      return row && [row.at, row.turns.map(([turn, its]) => [turn.slice(session.length), its])]
     },
   })
 
   const readKept = async (): Promise<void> => {
-    const saved: [string, RecentSession][] = []
+    const saved = new Map<string, RecentSession & { count: number }>()
     await recent.load((session, entry) => {
-      const [at, partition, offset, rows] = entry as Row
-      saved.push([
-        session,
-        { at, place: { partition, offset }, turns: rows.map(([turn, names]) => [session + turn, names]) },
-      ])
+      const [at, partition, offset, first, count] = entry as Row
+      saved.set(session, { at, place: { partition, offset }, first, count, turns: [] })
     })
+    // Rows are read in the order of their keys: each puts its turns where they belong.
+    await names.load((key, entry) => {
+      const { session } = parseRowKey(key)
+      const one = saved.get(session)
+      const [at, rows] = entry as NamesRow
+      for (const [i, [turn, its]] of rows.entries())
+        if (one && at + i >= one.first) one.turns[at + i - one.first] = [session + turn, its]
+    })
+    for (const [session, { count, turns: found }] of saved)
+      if (found.length !== count || found.includes(undefined as never))
+        throw new InstarError('snapshot_damaged', `names of turns of the session ${session} are missing`)
     await inSlices(
-      saved.sort(([, a], [, b]) => a.at - b.at),
-      ([session, one]) => addFromSnapshot(index, session, one),
+      [...saved].sort(([, a], [, b]) => a.at - b.at),
+      ([session, { count: _, ...one }]) => addFromSnapshot(index, session, one),
     )
     shrink(index)
   }
@@ -124,6 +138,7 @@ export const openSnapshot = (store: SnapshotStore | undefined, policy: string, l
         return { ...from, turns: {} }
       }
     },
+    load: (session) => turns.load(session),
     after: (logged) => (logged.topic === 'turns' ? turns.after(logged) : versions.after(logged)),
     async close(how) {
       await Promise.all([turns.close(how), versions.close(how)])

@@ -26,8 +26,11 @@ export type Tail = {
   /** Resolves true if everything that was on `turns` at the call was folded within `ms`. */
   turnsWithin(ms: number): Promise<boolean>
   weightsCaughtUp(): Promise<void>
-  /** Reads an evicted session again. */
-  restore(session: string): Promise<void>
+  /**
+   * Makes a session available without holding the event loop: an evicted one is read from the log again, a long one from
+   * the snapshot. To be awaited before a session is looked up. Undefined if there is nothing to wait for.
+   */
+  ready(session: string): Promise<void> | undefined
   /** Why following ended; null while it continues. */
   stopped(): { topic: 'turns' | 'weights'; error: Error } | null
   /** The next offset to read of each partition. */
@@ -44,6 +47,12 @@ export const startTail = async (ports: TailPorts): Promise<Tail> => {
   let ended: { topic: 'turns' | 'weights'; error: Error } | null = null
   let bad = 0
 
+  const fold = (record: Logged<TurnsEvent>): Promise<void> | undefined => {
+    evolveIndex(index, record)
+    restoring.get(record.key)?.later.push(record)
+    return snapshot.after(record)
+  }
+
   const from = await snapshot.open(log)
   const turns = await followEvents(log, {
     name: `gateway.${name}.turns`,
@@ -51,9 +60,8 @@ export const startTail = async (ports: TailPorts): Promise<Tail> => {
     from: from.turns,
     onEvent(logged) {
       const record = logged as Logged<TurnsEvent>
-      evolveIndex(index, record)
-      restoring.get(record.key)?.later.push(record)
-      return snapshot.after(record)
+      const loading = snapshot.load(record.key)
+      return loading ? loading.then(() => fold(record)) : fold(record)
     },
     onBad: () => {
       bad += 1
@@ -117,7 +125,8 @@ export const startTail = async (ports: TailPorts): Promise<Tail> => {
       }
     },
     weightsCaughtUp: () => versions.caughtUp(),
-    async restore(session) {
+    ready(session) {
+      if (!index.forgotten.has(session)) return snapshot.load(session)
       const running = restoring.get(session)
       if (running) return running.done
       const later: Logged<TurnsEvent>[] = []

@@ -4,7 +4,7 @@
  * as the answer that the request follows, so that all readers join the same turns.
  */
 import { matchingPrefixes, contentText, withoutThought, type SessionState, type TurnState } from '@instar/events'
-import { mintedIdsIn, isFields, mintedIdsInText, turnIdPart, type MintedId } from '@instar/dialects'
+import { digitsOfTurn, mintedIdsIn, isFields, mintedIdsInText, turnDigits, type MintedId } from '@instar/dialects'
 import type { SessionQuery } from './session-query.ts'
 import { sessionState, turnsByPrompt, type SessionIndex } from './session-index.ts'
 
@@ -27,8 +27,27 @@ export const followedById = (session: SessionState | undefined, asked: Conversat
   if (!session) return undefined
   const ids = lastMintedIds(asked)
   if (ids.length === 0) return undefined
-  const byId = new Map(session.turns.map((turn) => [turnIdPart(turn.turn), turn]))
-  return ids.map(({ turn }) => byId.get(turn)).find((turn) => turn !== undefined)
+  return turnOfMinted(
+    session,
+    ids.map(({ turn }) => turn),
+  )
+}
+
+/**
+ * The turn of the first part that names one of the session's. From the last turn on, since a request names late ones:
+ * the work does not grow with the session, except for a part that names none.
+ */
+export const turnOfMinted = (
+  { turns }: Pick<SessionState, 'turns'>,
+  parts: readonly string[],
+): TurnState | undefined => {
+  const rank = new Map(parts.toReversed().map((part, i) => [turnDigits(part), parts.length - 1 - i]))
+  let [best, found] = [Infinity, undefined as TurnState | undefined]
+  for (let i = turns.length - 1; i >= 0 && best > 0; i -= 1) {
+    const at = rank.get(digitsOfTurn(turns[i]!.turn))
+    if (at !== undefined && at < best) [best, found] = [at, turns[i]]
+  }
+  return found
 }
 
 /**
@@ -60,14 +79,15 @@ const isOpen = ({ next, closed }: TurnState): boolean => next === null && !close
 /** The chain of turns that continued this one, the last first: an agent may send all their answers in one message. */
 export const continuationsOf = (index: SessionIndex, first: TurnState): TurnState[] => {
   const session = sessionState(index, first.session)
-  const turns = new Set<TurnState>()
+  const last: TurnState[] = []
   for (let turn = first; turn.next;) {
     const next = session?.byId.get(turn.next)
-    if (!next || turns.has(next)) break
-    turns.add(next)
+    // The next state of a turn is a later turn.
+    if (!next || next.place <= turn.place) break
+    if (last.unshift(next) > COMPARED) last.pop()
     turn = next
   }
-  return [...turns].toReversed().slice(0, COMPARED)
+  return last
 }
 
 /** The text of the request's messages from this index on. */

@@ -3,12 +3,21 @@
  * by the agent's data in the prompt, else by a new name. Pure functions of the request and the state of `turns`, so
  * that all gateways that have read the same log choose the same session.
  */
-import { answerKey, contentText, findAnswer, type AnswerKey, type LabelSource, type TurnState } from '@instar/events'
+import {
+  answerKey,
+  contentText,
+  findAnswer,
+  sessionOfTurn,
+  type AnswerKey,
+  type LabelSource,
+  type TurnState,
+} from '@instar/events'
 import { isScriptedAnswer, sessionInMessages } from '@instar/agents'
 import { mintedIdsIn, isFields, lastAnswer, mintedIdsInText, type Message } from '@instar/dialects'
 import type { SessionQuery } from './session-query.ts'
 import { COMPARED, later } from './follow.ts'
 import { fingerprintSession, sessionBesideOther, sessionOfLabel, wholeSession } from './labels.ts'
+import { nameFor } from './names.ts'
 import { keyOfSession, sessionState, turnsByAnswer, turnsByPrompt, type SessionIndex } from './session-index.ts'
 
 export type Resolved = { session: string; source: LabelSource }
@@ -30,6 +39,28 @@ export const answersOf = (messages: readonly Message[]): SessionQuery['answers']
     const text = contentText(message.content)
     return [{ at, key, length: text.trim().length, text }]
   })
+
+/**
+ * Sessions in memory or in the snapshot that `locate` may look up, for reading them before. An evicted one is left to the
+ * step `restore`.
+ */
+export const possibleSessions = (index: SessionIndex, asked: SessionQuery): Set<string> => {
+  const { key, label, messages, answers, digest, before } = asked
+  const last = answers.at(-1)
+  const named = sessionInMessages(messages)
+  const sessions = label
+    ? [sessionOfLabel(key, label.value)]
+    : [
+        ...mintedIdsIn(messages).flatMap((minted) => index.byMintedId.get(minted.session) ?? []),
+        ...mintedIdsInText(last?.text ?? '').flatMap((minted) => index.byMintedId.get(minted.session) ?? []),
+        ...(last ? (index.byLoose.get(nameFor(key, last.key.loose)) ?? []).map(sessionOfTurn) : []),
+        ...[digest, before].flatMap((asks) =>
+          asks === null ? [] : (index.byAsked.get(nameFor(key, asks)) ?? []).map(sessionOfTurn),
+        ),
+        ...(named === null ? [] : [sessionOfLabel(key, named)]),
+      ]
+  return new Set(sessions.filter((session) => !index.forgotten.has(session)))
+}
 
 /** `found`: by label, issued id, answer or prompt. Otherwise the step that is missing. */
 export const locate = (index: SessionIndex, asked: SessionQuery): Step => {
@@ -211,11 +242,10 @@ const partsOf = (messages: readonly unknown[]): Set<string> => {
   return parts
 }
 
-const wasCut = (index: SessionIndex, asked: SessionQuery, turn: TurnState): boolean => {
-  const state = sessionState(index, turn.session)
-  const groups = state?.digests.get(asked.digest)
-  return groups !== undefined && state!.turns.some((other) => groups.has(other.group) && other.status === 'aborted')
-}
+const wasCut = (index: SessionIndex, asked: SessionQuery, turn: TurnState): boolean =>
+  turnsByPrompt(index, asked.key, asked.digest).some(
+    ({ session, status }) => session === turn.session && status === 'aborted',
+  )
 
 /**
  * Names a conversation that has no turn here: from the agent's data, else from its beginning if it contains answers,

@@ -22,6 +22,17 @@ import {
   type TurnState,
 } from '@instar/events'
 import { sessionIdPart } from '@instar/dialects'
+import {
+  addLastName,
+  addName,
+  forgetNames,
+  MOST_NAMED,
+  nameFor,
+  type NameIndex,
+  type Names,
+  type RecentSession,
+  type RecordPosition,
+} from './names.ts'
 
 export type TurnExtra = {
   /** The key of the request. */
@@ -38,21 +49,10 @@ export type TurnExtra = {
 }
 
 export type Limits = { sessions: number; turns: number }
-type RecordPosition = { partition: number; offset: number }
-/** The index keys of a turn: its answer, strict and loose, and its prompt, each of its API key. */
-export type Names = readonly [strict: string | null, loose: string | null, asked: string | null]
-/** A recent session's data besides its fold. `at`: when it was last touched; `place`: its first record. */
-export type RecentSession = { at: number; place: RecordPosition; turns: (readonly [turn: string, names: Names])[] }
-
-export type SessionIndex = {
+export type SessionIndex = NameIndex & {
   limits: Limits
   fold: TurnsState
   extras: Table<string, TurnExtra>
-  /** Answer key of an API key → turns that gave it, oldest first. */
-  byStrict: Map<string, string[]>
-  byLoose: Map<string, string[]>
-  /** Prompt digest of an API key → turns with that prompt, oldest first. */
-  byAsked: Map<string, string[]>
   /** Session part of our minted ids (60-bit hash of a session) → session, also for evicted ones. */
   byMintedId: Table<string, string>
   /** Sessions in the order in which they were touched, with the number of turns they hold. */
@@ -63,12 +63,8 @@ export type SessionIndex = {
   ignored: Map<string, number>
   /** The state from which sessions are evicted; null where fold and extras are in a store. */
   memory: { fold: MemoryTurns; extras: Map<string, TurnExtra> } | null
-  /** Sessions that were folded, evicted or touched since the snapshot began; null while none is taken. */
-  changed: Set<string> | null
 }
 
-/** Maximum number of turns per answer and API key in the index. */
-const SAME_ANSWER = 256
 const FORGOTTEN_PER_SESSION = 20
 
 export const initialIndex = (limits: Limits): SessionIndex => {
@@ -111,7 +107,7 @@ const isAgain = (index: SessionIndex, { event, partition, offset }: Logged<Turns
 /** `records`: all records of an evicted session, in order. */
 export const restore = (index: SessionIndex, session: string, records: readonly Logged<TurnsEvent>[]): void => {
   if (!index.forgotten.delete(session)) return
-  index.changed?.add(session)
+  index.changed?.sessions.add(session)
   for (const logged of records) fold(index, logged)
 }
 
@@ -120,7 +116,7 @@ export const touch = (index: SessionIndex, session: string): void => {
   if (recent) index.recent.set(session, recent)
   else if (!index.memory) {
     const state = index.fold.sessions.get(session)
-    if (state) revive(index, state, state.turns)
+    if (state) revive(index, state, state.turns.length)
     shrink(index)
   }
 }
@@ -129,11 +125,11 @@ const fold = (index: SessionIndex, logged: Logged<TurnsEvent>): FoldOutcome => {
   const { event } = logged
   const outcome = foldTurns(index.fold, logged)
   if (!outcome.counted) return outcome
-  index.changed?.add(event.session)
+  index.changed?.sessions.add(event.session)
   const isTurn = event.type === 'TurnCaptured' || event.type === 'TurnAborted' || event.type === 'TurnSampled'
   const state = index.fold.sessions.get(event.session)
   if (index.recent.has(event.session)) touch(index, event.session)
-  else if (state) revive(index, state, isTurn ? state.turns.slice(0, -1) : state.turns)
+  else if (state) revive(index, state, isTurn ? state.turns.length - 1 : state.turns.length)
   const recent = index.recent.get(event.session)
   if (recent && state) recent.at = state.lastAt
   if (!isTurn) return outcome
@@ -147,27 +143,31 @@ const fold = (index: SessionIndex, logged: Logged<TurnsEvent>): FoldOutcome => {
     words: event.type === 'TurnSampled' ? null : wordsHash(contentOfAnswer(readWritten(event.text))),
   })
   const turn = index.fold.turns.get(event.turn)
-  if (turn && recent) lead(index, recent, event.turn, namesOf(index, turn))
+  if (turn && recent) named(index, event.session, recent, turn)
   return outcome
 }
 
-/** Indexes the turns of a session that becomes recent again. */
-const revive = (
-  index: SessionIndex,
-  { session, turns: all, lastAt }: SessionState,
-  turns: readonly TurnState[],
-): void => {
-  const first = all[0]
+/** Indexes the last of the first `count` turns of a session that becomes recent again. */
+const revive = (index: SessionIndex, { session, turns: all, lastAt }: SessionState, count: number): void => {
+  const begin = all[0]
+  const first = Math.max(0, count - MOST_NAMED)
   const recent: RecentSession = {
     at: lastAt,
-    place: { partition: first?.partition ?? 0, offset: first?.offset ?? 0 },
+    place: { partition: begin?.partition ?? 0, offset: begin?.offset ?? 0 },
+    first,
     turns: [],
   }
   index.recent.set(session, recent)
-  index.changed?.add(session)
+  index.changed?.sessions.add(session)
   const minted = sessionIdPart(session)
   if (!index.byMintedId.has(minted)) index.byMintedId.set(minted, session)
-  for (const turn of turns) lead(index, recent, turn.turn, namesOf(index, turn))
+  for (const turn of all.slice(first, count)) named(index, session, recent, turn)
+}
+
+const named = (index: SessionIndex, session: string, recent: RecentSession, turn: TurnState): void => {
+  const left = addLastName(index, session, recent, turn.turn, namesOf(index, turn))
+  // In memory the turns are held, too, that are no longer named.
+  index.turns += index.memory ? 1 : 1 - left
 }
 
 const namesOf = (index: SessionIndex, turn: TurnState): Names => {
@@ -179,36 +179,12 @@ const namesOf = (index: SessionIndex, turn: TurnState): Names => {
   ]
 }
 
-/** A name in the index of answers and prompts: each API key has its own, so that none displaces turns of another. */
-export const nameFor = (key: string | null, name: string): string => (key === null ? name : `${key} ${name}`)
-
-const lead = (index: SessionIndex, recent: RecentSession, turn: string, names: Names): void => {
-  const [strict, loose, asked] = names
-  recent.turns.push([turn, names])
-  index.turns += 1
-  if (strict !== null) remember(index.byStrict, strict, turn)
-  if (loose !== null) remember(index.byLoose, loose, turn)
-  if (asked !== null) remember(index.byAsked, asked, turn)
-}
-
 /** Adds a session of a snapshot. Call in the order of the last touch. */
-export const addFromSnapshot = (index: SessionIndex, session: string, { at, place, turns }: RecentSession): void => {
-  const recent: RecentSession = { at, place, turns: [] }
+export const addFromSnapshot = (index: SessionIndex, session: string, saved: RecentSession): void => {
+  const recent: RecentSession = { ...saved, turns: [] }
   index.recent.set(session, recent)
-  for (const [turn, names] of turns) lead(index, recent, turn, names)
-}
-
-const remember = (map: Map<string, string[]>, key: string, turn: string): void => {
-  const turns = map.get(key)
-  if (!turns) map.set(key, [turn])
-  else if (turns.push(turn) > SAME_ANSWER) turns.shift()
-}
-
-const forgetName = (map: Map<string, string[]>, key: string, turn: string): void => {
-  const left = map.get(key)?.filter((other) => other !== turn)
-  if (!left) return
-  if (left.length > 0) map.set(key, left)
-  else map.delete(key)
+  for (const [turn, names] of saved.turns) addName(index, recent, turn, names)
+  index.turns += recent.turns.length
 }
 
 export const shrink = (index: SessionIndex): void => {
@@ -223,21 +199,20 @@ export const shrink = (index: SessionIndex): void => {
 }
 
 const forget = (index: SessionIndex, session: string): void => {
-  const { place, turns } = index.recent.get(session)!
+  const recent = index.recent.get(session)!
   index.recent.delete(session)
-  for (const [turn, [strict, loose, asked]] of turns) {
-    if (strict !== null) forgetName(index.byStrict, strict, turn)
-    if (loose !== null) forgetName(index.byLoose, loose, turn)
-    if (asked !== null) forgetName(index.byAsked, asked, turn)
-    index.memory?.fold.turns.delete(turn)
-    index.memory?.extras.delete(turn)
+  index.turns -= forgetNames(index, session, recent)
+  index.changed?.sessions.add(session)
+  const { memory } = index
+  if (!memory) return
+  const turns = memory.fold.sessions.get(session)?.turns ?? []
+  for (const { turn } of turns) {
+    memory.fold.turns.delete(turn)
+    memory.extras.delete(turn)
   }
-  index.turns -= turns.length
-  index.changed?.add(session)
-  if (index.memory) {
-    index.memory.fold.sessions.delete(session)
-    index.forgotten.set(session, place)
-  }
+  index.turns -= turns.length - recent.turns.length
+  memory.fold.sessions.delete(session)
+  index.forgotten.set(session, recent.place)
 }
 
 /**
