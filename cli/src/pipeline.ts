@@ -205,7 +205,7 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
         : {}),
       ...(learns
         ? {
-            promote: (branch: string) => services.promote(branch),
+            promote: (branch, asked) => services.promote(branch, asked),
             replay: (fields, signal) => services.replay(fields, signal),
           }
         : {}),

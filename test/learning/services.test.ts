@@ -305,7 +305,7 @@ test('a candidate beyond the limits is rejected and unloaded, and learning conti
 test('a failed promotion is reported to its caller, and the publisher continues', async () => {
   const rig = await start()
   await rig.until('LineStarted', 1)
-  await assert.rejects(rig.publisher.promote('policy~nowhere'), { code: 'unknown_branch' })
+  await assert.rejects(rig.publisher.promote('policy~nowhere', { who: 'test', why: '' }), { code: 'unknown_branch' })
   await append(rig.log, {
     type: 'LineStarted',
     prev: '',
@@ -318,7 +318,7 @@ test('a failed promotion is reported to its caller, and the publisher continues'
   })
   await append(rig.log, ...turn(1, 1), ...turn(2, -1))
   await rig.until('VersionPublished', 1)
-  await assert.rejects(rig.publisher.promote('policy~half'), { code: 'empty_branch' })
+  await assert.rejects(rig.publisher.promote('policy~half', { who: 'test', why: '' }), { code: 'empty_branch' })
   await rig.stop()
   assert.deepEqual(rig.fatal, [])
 })

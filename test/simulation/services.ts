@@ -334,7 +334,7 @@ export class Publisher extends Process<PublisherState> {
   #promote(request: { branch: string; candidate: Candidate | null }): boolean {
     const decision = decidePromotion(
       this.state,
-      request.branch,
+      { branch: request.branch, asked: { who: 'simulation', why: '' } },
       request.candidate?.measured ?? null,
       THRESHOLDS,
       this.now,

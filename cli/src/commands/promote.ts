@@ -12,7 +12,12 @@ import { openWritable, POLICY } from '../log-access.ts'
 type PromoteReply = HeadReply & { accepted?: boolean; reason?: string | null }
 
 /** Runs a publisher that decides on this promotion only. For a log on Kafka, to which any process may write. */
-const promoteInProcess = async (config: Config, branch: string, stop: AbortSignal): Promise<PromoteReply> => {
+const promoteInProcess = async (
+  config: Config,
+  branch: string,
+  why: string,
+  stop: AbortSignal,
+): Promise<PromoteReply> => {
   const fatal = Promise.withResolvers<never>()
   fatal.promise.catch(() => undefined)
   const log = await openWritable(config)
@@ -37,7 +42,13 @@ const promoteInProcess = async (config: Config, branch: string, stop: AbortSigna
       )
       try {
         await publisher.start()
-        const promotion = publisher.promote(`${POLICY}~${branch}`)
+        const promotion = publisher.promote(`${POLICY}~${branch}`, {
+          who: 'instar promote',
+          why: why
+            .replace(/\p{Cc}+/gu, ' ')
+            .trim()
+            .slice(0, 200),
+        })
         const verdict = await Promise.race([promotion, fatal.promise, rejectWhenAborted(stop)])
         const line = weightLine(publisher.state.weights, POLICY)
         return { head: line.head, version: line.head, frozen: line.frozen, ...verdict }
@@ -60,26 +71,33 @@ const rejectWhenAborted = (stop: AbortSignal): Promise<never> =>
   })
 
 /** Sends the promotion to the gateway, and resolves with the last line of its reply. */
-const promoteByGateway = async (config: Config, branch: string, stop: AbortSignal): Promise<PromoteReply> => {
+const promoteByGateway = async (
+  config: Config,
+  branch: string,
+  why: string,
+  stop: AbortSignal,
+): Promise<PromoteReply> => {
   let reply: PromoteReply | null = null
-  for await (const line of streamAdmin<PromoteReply>(config, '/admin/promote', { branch }, stop)) reply = line
+  for await (const line of streamAdmin<PromoteReply>(config, '/admin/promote', { branch, why }, stop)) reply = line
   if (!reply) throw new InstarError('no_reply', 'The gateway ended its reply before the verdict.')
   return reply
 }
 
 export default command('promote', {
-  usage: 'NAME',
+  usage: 'NAME [--why TEXT]',
   help: `
 Puts the last version of a branch (made by \`instar replay --branch NAME\`) through the gate. If it passes, it becomes the
 next version of the policy.
 
+  --why TEXT  reason, stored in the record of the verdict
+
 --json: {accepted, reason, head, version, frozen}. Exit code 0 if accepted`,
-  options: {},
+  options: { why: { type: 'string' } },
   overrides: ['host', 'port', 'model'],
   positionals: [1, 1],
-  async run({ config, positionals: [branch], print, stop }) {
+  async run({ config, positionals: [branch], values: { why = '' }, print, stop }) {
     const { manyWriters } = logTarget(config)
-    const reply = await (manyWriters ? promoteInProcess : promoteByGateway)(config, branch!, stop)
+    const reply = await (manyWriters ? promoteInProcess : promoteByGateway)(config, branch!, why, stop)
     const accepted = reply.accepted !== false
     if (accepted && manyWriters) await waitForGateways(config)
     print(reply, () =>

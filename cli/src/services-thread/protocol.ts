@@ -1,4 +1,5 @@
 /** Messages between the gateway's thread and the services' thread. Every field is structured-cloneable. */
+import type { Asked } from '@instar/events'
 import type { PlainError } from '@instar/events/plain-error'
 import type { Model } from '@instar/engine/port'
 import type { CoreShare } from '@instar/policy'
@@ -46,7 +47,7 @@ export type Calls = {
   settled: { params: null; result: null }
   line: { params: null; result: LineState | null }
   metrics: { params: null; result: MetricValues }
-  promote: { params: string; result: unknown }
+  promote: { params: { branch: string; asked: Asked }; result: unknown }
   /** The gateway listens. */
   gatewayAt: { params: GatewayAddress; result: null }
   replay: { params: ReplayFields; result: null }

@@ -1,5 +1,5 @@
 /** Runs scorer, trainer, publisher and projections on one log. */
-import { InstarError, weightLine } from '@instar/events'
+import { InstarError, weightLine, type Asked } from '@instar/events'
 import { openSnapshots, type EventLog } from '@instar/log'
 import type { LearningEngine } from '@instar/engine/port'
 import { holdsWeights, parameterCount, readPeftFolder } from '@instar/policy'
@@ -36,7 +36,7 @@ export type Services = {
   /** The gateway listens: until then the base weights cannot judge. */
   gatewayAt(address: GatewayAddress): void
   /** Throws `not_available` where nothing is learned. */
-  promote(branch: string): Promise<unknown>
+  promote(branch: string, asked: Asked): Promise<unknown>
   /** Throws `not_available` where nothing is learned, `bad_request`. */
   replay(fields: ReplayFields, signal: AbortSignal): AsyncIterable<unknown>
   stop(): Promise<void>
@@ -103,9 +103,9 @@ export const startServices = async (
       settled: () => settled(scorer, learners?.trainer ?? null, stopped.signal),
       gatewayAt: listening.resolve,
       line: () => (learners ? lineState(learners.publisher) : null),
-      async promote(branch) {
+      async promote(branch, asked) {
         const { publisher } = requireLearners(learners)
-        return publisher.promote(`${publisher.state.policy}~${branch}`)
+        return publisher.promote(`${publisher.state.policy}~${branch}`, asked)
       },
       replay(fields, replaySignal) {
         const { trainer, learner, model } = requireLearners(learners)

@@ -1,5 +1,5 @@
 /** Starts the services' thread and calls it from the gateway's thread. */
-import { InstarError } from '@instar/events'
+import { InstarError, type Asked } from '@instar/events'
 import { fromPlain } from '@instar/events/plain-error'
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
@@ -31,7 +31,7 @@ export type ServicesThread = {
   /** Null where nothing is learned. */
   line(): Promise<LineState | null>
   metrics(): Promise<Calls['metrics']['result']>
-  promote(branch: string): Promise<unknown>
+  promote(branch: string, asked: Asked): Promise<unknown>
   /** Where the base weights judge. */
   gatewayAt(address: Calls['gatewayAt']['params']): Promise<unknown>
   /** Aborting `signal` or returning from the iterator ends the replay. */
@@ -176,7 +176,7 @@ export const startThread = (data: ThreadData, hooks: ThreadHooks): ServicesThrea
     line: () => call('line', null).result,
     metrics: () => call('metrics', null).result,
     gatewayAt: (address) => call('gatewayAt', address).result,
-    promote: (branch) => call('promote', branch).result,
+    promote: (branch, asked) => call('promote', { branch, asked }).result,
     replay,
     async stop() {
       stopping = true

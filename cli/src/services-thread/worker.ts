@@ -52,8 +52,10 @@ const call = async (services: Services, id: number, name: CallName, params: unkn
       return metrics.values()
     case 'gatewayAt':
       return services.gatewayAt(params as Calls['gatewayAt']['params'])
-    case 'promote':
-      return services.promote(params as string)
+    case 'promote': {
+      const { branch, asked } = params as Calls['promote']['params']
+      return services.promote(branch, asked)
+    }
     case 'replay':
       return streamReplay(services, id, params as ReplayFields)
     case 'stop':

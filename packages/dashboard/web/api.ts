@@ -77,8 +77,8 @@ export const post = async <T>(path: string, body: unknown, headers: Record<strin
   (await call(path, { method: 'POST', body: JSON.stringify(body), headers })).json() as Promise<T>
 
 /** The last line of the reply to a command that may take minutes: the gateway sends heartbeats meanwhile. */
-export const postLong = async <T>(path: string, body: unknown): Promise<T> => {
-  const headers = { accept: 'application/x-ndjson' }
+export const postLong = async <T>(path: string, body: unknown, more: Record<string, string> = {}): Promise<T> => {
+  const headers = { accept: 'application/x-ndjson', ...more }
   const lines = (await (await call(path, { method: 'POST', body: JSON.stringify(body), headers })).text()).trim()
   const last = JSON.parse(lines.slice(lines.lastIndexOf('\n') + 1)) as T & {
     error?: { message: string; code?: string }

@@ -67,6 +67,19 @@ export type MoveRow = {
   who: string
   froze: boolean
   at: string
+  /** Of a promotion: from which branch, who asked for it, and why. */
+  branch: string | null
+  asked_by: string | null
+  asked_why: string | null
+}
+/** A promotion that the gate rejected. */
+export type RefusalRow = {
+  reason: string
+  parent: number
+  asked_by: string
+  asked_why: string
+  at: string
+  branch: string | null
 }
 export type FreezeRow = { frozen: boolean; why: string; who: string; at: string }
 /** `figures`: of its last version. */
@@ -83,6 +96,7 @@ export type Lineage = {
   updates: UpdateRow[]
   moves: MoveRow[]
   freezes: FreezeRow[]
+  refusals: RefusalRow[]
 }
 
 export type BatchTurnRow = {

@@ -102,8 +102,8 @@ const NEWEST_VERSION: Readonly<Partial<Record<RecordName, number>>> = {
   BatchSealed: 2,
   UpdateComputed: 2,
   LineStarted: 2,
-  VersionPublished: 2,
-  VersionRejected: 2,
+  VersionPublished: 3,
+  VersionRejected: 3,
 }
 export const newestVersion = (name: RecordName): number => NEWEST_VERSION[name] ?? 1
 

@@ -256,6 +256,7 @@ const SAMPLES: Event[] = [
     source: { policy: 'policy~again', version: 4 },
     figures: { kl_parent: 0.01 },
     limits: { klParent: 0.03 },
+    asked: { who: 'ann (k1)', why: 'shorter answers' },
     at: 11,
   },
   {
@@ -269,6 +270,7 @@ const SAMPLES: Event[] = [
     figures: { content: 0.5 },
     evidence: ['s.0f'],
     limits: { contentDrop: 0.04 },
+    asked: null,
     at: 11,
   },
   {
@@ -319,8 +321,10 @@ const ADDED: Readonly<Record<string, object>> = {
   'SessionClosed.v2': { outcome: null, task: null },
   'UpdateComputed.v1': { remote: null },
   'LineStarted.v1': { imported: null },
-  'VersionPublished.v1': { limits: {} },
-  'VersionRejected.v1': { limits: {} },
+  'VersionPublished.v1': { limits: {}, asked: null },
+  'VersionPublished.v2': { asked: null },
+  'VersionRejected.v1': { limits: {}, asked: null },
+  'VersionRejected.v2': { asked: null },
 }
 
 const withoutEpisode = (item: object): object => ({ ...item, turnScore: null, outcome: null, closing: null })

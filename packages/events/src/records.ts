@@ -260,39 +260,35 @@ export type LineStarted = {
   imported?: ImportedAdapter | null
   at: number
 }
-export type VersionPublished = {
-  type: 'VersionPublished'
+/** Who asked for a promotion, and why; '' where no reason was given. */
+export type Asked = { who: string; why: string }
+type VerdictFacts = {
   prev: string
   policy: string
-  number: number
   /** Record id of the UpdateComputed; for a promotion, of the branch's UpdateComputed. */
   update: string
   adapter: string
+  parent: number
+  figures: Record<string, number>
+  /**
+   * Settings of the gate under which the figures were measured and judged; empty if the candidate was not measured. Since
+   * version 2; default none.
+   */
+  limits?: Settings
+  /** Of a promotion; null: an update. Since version 3; default null. */
+  asked?: Asked | null
+  at: number
+}
+export type VersionPublished = VerdictFacts & {
+  type: 'VersionPublished'
+  number: number
   adapterBytes: number
   state: string
   blobsAt: number
-  parent: number
   why: 'update' | 'promotion'
   source: { policy: string; version: number } | null
-  figures: Record<string, number>
-  /** Settings of the gate under which the figures were measured and judged. Since version 2; default none. */
-  limits?: Settings
-  at: number
 }
-export type VersionRejected = {
-  type: 'VersionRejected'
-  prev: string
-  policy: string
-  update: string
-  adapter: string
-  parent: number
-  reason: string
-  figures: Record<string, number>
-  evidence: string[]
-  /** As in VersionPublished; empty if the candidate was not measured. Since version 2; default none. */
-  limits?: Settings
-  at: number
-}
+export type VersionRejected = VerdictFacts & { type: 'VersionRejected'; reason: string; evidence: string[] }
 /** A rollback, or a move forward to an accepted version. `freeze`: the record also freezes learning. */
 export type HeadMoved = {
   type: 'HeadMoved'

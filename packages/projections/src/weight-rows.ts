@@ -61,6 +61,7 @@ export const weightsRows = (
         figures: event.figures,
         evidence: event.evidence,
         at,
+        ...askedOf(event),
       })
       break
     case 'HeadMoved':
@@ -105,4 +106,9 @@ const versionRow = (event: VersionPublished, id: string): ProjectedRows['all_ver
   figures: event.figures,
   published_at: timestampOf(event.at),
   record_id: id,
+  ...askedOf(event),
 })
+
+/** Absent columns are null. */
+const askedOf = ({ asked }: Pick<VersionPublished, 'asked'>): { asked_by?: string; asked_why?: string } =>
+  asked ? { asked_by: asked.who, asked_why: asked.why } : {}

@@ -1,4 +1,5 @@
 /** What the gateway is given, and what it offers. */
+import type { Asked } from '@instar/events'
 import type { EventLog, SnapshotStore } from '@instar/log'
 import type { Adapter, Model, ServingEngine } from '@instar/engine/port'
 import type { Metrics } from '@instar/process'
@@ -18,7 +19,7 @@ export type GatewayPorts = {
   monotonic?: () => number
   random: (bytes: number) => Uint8Array
   /** Promotes a branch's last version through the publisher's gate. */
-  promote?: (branch: string) => Promise<unknown>
+  promote?: (branch: string, asked: Asked) => Promise<unknown>
   /**
    * Trains a branch from the log's history. Yields progress, then the report. `gone`: aborted when the caller
    * disconnects.

@@ -5,6 +5,7 @@ import {
   requireBase,
   requireBaseAdapter,
   weightLine,
+  type Asked,
   type BatchSealed,
   type Event,
   type LineStarted,
@@ -80,16 +81,18 @@ export type Publisher = {
   /** The reason why no candidate is measured now: a label of `instar_publisher_waits`, or the error that is retried. */
   waits(): string
   /**
-   * Measures the last version of a branch and publishes it if the gate accepts it. `branch`: the key of the branch. Throws
+   * Measures the last version of a branch and publishes it if the gate accepts it. `branch`: the key of the branch. `asked`:
+   * recorded with the verdict. Throws
    * `unknown_branch`, `empty_branch`, `unfinished_branch`, `stopping`, and errors of the log and of the evaluator.
    */
-  promote(branch: string): Promise<Promotion>
+  promote(branch: string, asked: Asked): Promise<Promotion>
   state: PublisherState
 }
 
 /** A promotion without a verdict. `update`: the record id of its update, once the verdict is appended. */
 type PromotionRequest = {
   branch: string
+  asked: Asked
   settle: (promotion: Promotion) => void
   fail: (error: Error) => void
   measured: Measured | null
@@ -237,7 +240,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
       )
       return null
     }
-    const decision = decidePromotion(state, request.branch, request.measured, ofPresentLine().limits, ports.now())
+    const decision = decidePromotion(state, request, request.measured, ofPresentLine().limits, ports.now())
     switch (decision.do) {
       case 'refuse': {
         const name = request.branch.slice(request.branch.indexOf('~') + 1)
@@ -265,9 +268,9 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
   return {
     state,
     waits: () => publisher.waits(),
-    promote: (branch) =>
+    promote: (branch, asked) =>
       new Promise<Promotion>((settle, fail) => {
-        promotions.push({ branch, settle, fail, measured: null, update: null })
+        promotions.push({ branch, asked, settle, fail, measured: null, update: null })
         publisher.wake()
       }),
     start: () => publisher.start(),

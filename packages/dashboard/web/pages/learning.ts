@@ -14,14 +14,21 @@ import { time } from '../format.ts'
 import { untrained } from '../reasons.ts'
 import type { JudgeRow, Learning, VersionRow } from '../rows.ts'
 
-const MARKED: ReadonlySet<LineageEvent['kind']> = new Set(['rollback', 'promotion', 'rejected', 'freeze', 'thaw'])
+const MARKED: ReadonlySet<LineageEvent['kind']> = new Set([
+  'rollback',
+  'promotion',
+  'rejected',
+  'refused',
+  'freeze',
+  'thaw',
+])
 
 const marksOf = (events: readonly LineageEvent[], x: (event: LineageEvent) => number): Mark[] =>
   events.flatMap((event) =>
     MARKED.has(event.kind)
       ? {
           x: x(event),
-          kind: event.kind as Mark['kind'],
+          kind: event.kind === 'refused' ? 'rejected' : (event.kind as Mark['kind']),
           label: event.why === null ? event.said : `${event.said}: ${event.why}`,
         }
       : [],

@@ -4,11 +4,10 @@ import { useData } from '../api.ts'
 import { ago, count, duration, percent } from '../format.ts'
 import { html, type Children, type View } from '../html.ts'
 import { gauge, gaugeLabel, knownGauge, pause, resume, useLive, type Now } from '../live.ts'
-import { eventText, lineageEvents, type LineageEvent } from '../parts/lineage-events.ts'
+import { eventText, lineageEvents, type Events, type LineageEvent } from '../parts/lineage-events.ts'
 import { judgeState, Services } from '../parts/services.ts'
 import { Table } from '../parts/table.ts'
 import { untrained, waits } from '../reasons.ts'
-import type { Lineage } from '../rows.ts'
 import { SessionContext } from '../session-context.ts'
 import { Connect } from './connect.ts'
 
@@ -116,8 +115,6 @@ const Recent = (): View => {
     </section>
   `
 }
-
-type Events = Pick<Lineage, 'updates' | 'moves' | 'freezes'>
 
 export const NowPage = (): View => {
   const { now, state } = useLive()

@@ -9,7 +9,7 @@ const promotion = ({ name, version }: BranchRow, head: number): Action => ({
   title: `Promote the branch ${name}?`,
   what: html`<p>The gate measures version ${version} of the branch, as it measures any update. If it passes, it becomes
     the next version and serves instead of version ${head}, which stays and can be served again. If not, nothing
-    changes. The log records the branch and who decided: the gate.</p>`,
+    changes.</p>`,
   verb: `Promote ${name}`,
   command: 'promote',
   body: { branch: name },

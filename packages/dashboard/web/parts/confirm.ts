@@ -10,9 +10,11 @@ export type Action = {
   verb: string
   command: string
   body: Readonly<Record<string, unknown>>
-  /** It takes a while, and has a result to show; its record has no place for a reason. */
+  /** It takes a while, and has a result to show. */
   result?: (reply: Readonly<Record<string, unknown>>) => string
 }
+
+const WHO = { 'x-instar-who': 'dashboard' }
 
 export const Confirm = ({ action, done }: { action: Action; done: (happened: boolean) => void }): View => {
   const dialog = useRef<HTMLDialogElement>(null)
@@ -26,11 +28,12 @@ export const Confirm = ({ action, done }: { action: Action; done: (happened: boo
     setBusy(true)
     setError(null)
     try {
+      const [path, body] = [`/admin/${action.command}`, { ...action.body, why: why.trim() }]
       if (action.result) {
-        setResult(action.result(await postLong(`/admin/${action.command}`, action.body)))
+        setResult(action.result(await postLong(path, body, WHO)))
         return
       }
-      await post(`/admin/${action.command}`, { ...action.body, why: why.trim() }, { 'x-instar-who': 'dashboard' })
+      await post(path, body, WHO)
       done(true)
     } catch (failure) {
       setError(failure as ApiError)
@@ -43,7 +46,7 @@ export const Confirm = ({ action, done }: { action: Action; done: (happened: boo
         <h2 id="confirm-title">${action.title}</h2>
         <div>${action.what}</div>
         ${
-          action.result
+          result !== null
             ? null
             : html`<label>Reason <input value=${why} maxlength="200" required autofocus
                 onInput=${(event: Event) => setWhy((event.target as HTMLInputElement).value)} /></label>

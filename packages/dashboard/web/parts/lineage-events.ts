@@ -1,6 +1,6 @@
 /** What happened to the lineage: who moved the head, promoted, rejected, froze and resumed, when and why. */
 import { html, type Children } from '../html.ts'
-import type { Lineage, MoveRow, UpdateRow } from '../rows.ts'
+import type { Lineage, MoveRow, RefusalRow, UpdateRow } from '../rows.ts'
 
 export type LineageEventKind =
   | 'published'
@@ -9,6 +9,7 @@ export type LineageEventKind =
   | 'running'
   | 'rollback'
   | 'promotion'
+  | 'refused'
   | 'freeze'
   | 'thaw'
 /** `version`: the head when it happened, so that it has a place among the versions. `why` null: none was given. */
@@ -58,13 +59,29 @@ const ofUpdate = ({ number, status, version, parent_version, reason, items, ...t
   }
 }
 
-const ofMove = ({ from_version, to_version, why, who, froze, at }: MoveRow): LineageEvent | null => {
-  if (from_version === null || (who === GATE && why !== 'promotion')) return null
-  if (who === GATE) {
-    const what = html`Version ${versionLink(to_version)} was promoted from a branch`
-    const said = `version ${to_version} promoted from a branch`
-    return { at, kind: 'promotion', version: to_version, who: 'the gate', why: null, what, said }
+const promotionOf = ({ to_version, branch, asked_by, asked_why, at }: MoveRow): LineageEvent => {
+  const from = branch === null ? 'a branch' : `the branch ${branch}`
+  const by = asked_by === null ? '' : ` for ${asked_by}`
+  return {
+    at,
+    kind: 'promotion',
+    version: to_version,
+    who: asked_by ?? 'the gate',
+    why: asked_why === null ? null : reasonOf(asked_why),
+    what: html`Version ${versionLink(to_version)} was promoted from ${from}${by}`,
+    said: `version ${to_version} promoted from ${from}${by}`,
   }
+}
+
+const ofRefusal = ({ reason, parent, asked_by, asked_why, branch, at }: RefusalRow): LineageEvent => {
+  const said = `The gate rejected the promotion of ${branch ?? 'a branch'} (${reason}) for ${asked_by}`
+  return { at, kind: 'refused', version: parent, who: asked_by, why: reasonOf(asked_why), what: said, said }
+}
+
+const ofMove = (move: MoveRow): LineageEvent | null => {
+  const { from_version, to_version, why, who, froze, at } = move
+  if (from_version === null || (who === GATE && why !== 'promotion')) return null
+  if (who === GATE) return promotionOf(move)
   const freezing = froze ? ', and froze learning' : ''
   return {
     at,
@@ -77,16 +94,15 @@ const ofMove = ({ from_version, to_version, why, who, froze, at }: MoveRow): Lin
   }
 }
 
+export type Events = Pick<Lineage, 'updates' | 'moves' | 'freezes' | 'refusals'>
+
 /** Newest first. Publications that a move of a promotion tells are left to that. */
-export const lineageEvents = ({
-  updates,
-  moves,
-  freezes,
-}: Pick<Lineage, 'updates' | 'moves' | 'freezes'>): LineageEvent[] => {
+export const lineageEvents = ({ updates, moves, freezes, refusals }: Events): LineageEvent[] => {
   const headAt = (at: string): number => moves.find((move) => move.at <= at)?.to_version ?? 0
   return [
     ...updates.map(ofUpdate),
     ...moves.flatMap((move) => ofMove(move) ?? []),
+    ...refusals.map(ofRefusal),
     ...freezes.map(({ frozen, who, why, at }): LineageEvent => {
       const said = `${who} ${frozen ? 'froze' : 'resumed'} learning`
       const kind = frozen ? 'freeze' : 'thaw'

@@ -87,6 +87,15 @@ from all_versions v left join all_outcomes o on o.update_id = v.update_id where 
   values: [policy, version],
 })
 
+/** Promotions that the gate rejected: of updates of branches. */
+export const refusals = (policy: string): Query => ({
+  sql: `select r.reason, r.parent, r.asked_by, r.asked_why, r.at, substr(o.policy, length($1) + 2) as branch
+from (select * from all_rejections where policy = $1 and asked_by is not null order by at desc limit ${LINEAGE}) r
+left join all_outcomes o on o.update_id = r.update_id and o.policy <> $1
+order by r.at desc`,
+  values: [policy],
+})
+
 const BRANCHES = 50
 
 export const updates = (policy: string): Query => ({
@@ -104,7 +113,10 @@ where b.policy = $1 and b.number = $2 and o.policy = $1 and r.policy = $1 limit 
 })
 
 export const moves = (policy: string): Query => ({
-  sql: `select seq, from_version, to_version, why, who, froze, at from head_moves where policy = $1 order by seq desc limit ${LINEAGE}`,
+  sql: `select m.seq, m.from_version, m.to_version, m.why, m.who, m.froze, m.at, v.asked_by, v.asked_why, substr(v.source_policy, length($1) + 2) as branch
+from (select * from head_moves where policy = $1 order by seq desc limit ${LINEAGE}) m
+left join all_versions v on v.policy = $1 and v.version = m.to_version and m.who = 'publisher' and m.why = 'promotion'
+order by m.seq desc`,
   values: [policy],
 })
 

@@ -21,8 +21,8 @@ export type ReadModel = {
   versions(): Promise<Rows>
   /** The same of one version, with `gate_figures` and `update_figures`. */
   version(version: number): Promise<QueryRow | null>
-  /** Updates, moves of the head, freezes and branches, newest first. */
-  lineage(): Promise<Record<'updates' | 'moves' | 'freezes' | 'branches', Rows>>
+  /** Updates, moves of the head, freezes, branches and rejected promotions, newest first. */
+  lineage(): Promise<Record<'updates' | 'moves' | 'freezes' | 'branches' | 'refusals', Rows>>
   batch(version: number): Promise<Rows>
   /** The batch that trained on a turn, and the turn's part of it; null: none did. */
   learnedFrom(turn: string): Promise<QueryRow | null>
@@ -69,6 +69,7 @@ export const openReadModel = (login: ReaderLogin, policy: string, monotonic: () 
       moves: await rows(queries.moves(policy)),
       freezes: await rows(queries.freezes(policy)),
       branches: await rows(queries.branches(policy)),
+      refusals: await rows(queries.refusals(policy)),
     }),
     LINEAGE_MS,
     monotonic,

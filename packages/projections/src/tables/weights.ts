@@ -1,4 +1,5 @@
 /** Tables of the topic `weights`. */
+import { sql } from 'drizzle-orm'
 import { bigint, boolean, index, integer, jsonb, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
 import { time } from './time.ts'
 
@@ -34,6 +35,9 @@ export const allVersions = pgTable(
     figures: jsonb().notNull(),
     published_at: time().notNull(),
     record_id: text().notNull(),
+    /** Who asked for the promotion, and why; null: it was none, or the record does not say. */
+    asked_by: text(),
+    asked_why: text(),
   },
   (t) => [primaryKey({ columns: [t.policy, t.version] }), index('all_versions_update').on(t.update_id)],
 )
@@ -69,8 +73,16 @@ export const allRejections = pgTable(
     figures: jsonb().notNull(),
     evidence: jsonb().notNull(),
     at: time().notNull(),
+    /** As in `all_versions`. */
+    asked_by: text(),
+    asked_why: text(),
   },
-  (t) => [index('all_rejections_update').on(t.update_id)],
+  (t) => [
+    index('all_rejections_update').on(t.update_id),
+    index('all_rejections_asked')
+      .on(t.policy, t.at)
+      .where(sql`${t.asked_by} is not null`),
+  ],
 )
 
 /** Freezes and unfreezes of learning. A freeze that is part of a rollback is in `all_head_moves`. */

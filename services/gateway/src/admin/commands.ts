@@ -2,7 +2,7 @@
  * Runs admin commands, rollback among them: decides each on the current version line, appends its event to `weights`,
  * waits until it counts, then until the pool serves the result (`followHead` in versions/pool.ts).
  */
-import { encodeEvent, InstarError, type WeightLine } from '@instar/events'
+import { encodeEvent, InstarError, type Asked, type WeightLine } from '@instar/events'
 import { versionsOn, type EventLog } from '@instar/log'
 import { actorOf, decideAdmin, type Command } from './core/admin.ts'
 import { flag, integer, isFields, parseJson, text, wrong, type Fields } from '@instar/dialects'
@@ -19,7 +19,7 @@ export type CommandPorts = {
   now: () => number
   random: (bytes: number) => Uint8Array
   adminWaitMs: number
-  promote: ((branch: string) => Promise<unknown>) | undefined
+  promote: ((branch: string, asked: Asked) => Promise<unknown>) | undefined
   /** Yields progress, then the report. Stops when `gone` is aborted. */
   replay: ((options: Fields, gone: AbortSignal) => AsyncIterable<unknown>) | undefined
 }
@@ -52,7 +52,7 @@ export const runCommand = async (ports: CommandPorts, name: string, call: AdminC
       if (!ports.promote) throw new InstarError('not_available', 'No publisher runs in this process.')
       const branch = text(body, 'branch') ?? text(body, 'name')
       if (branch === null) throw wrong('branch', 'the name of a branch')
-      const verdict = await ports.promote(branch)
+      const verdict = await ports.promote(branch, { who: whoOf(body, call), why: oneLine(text(body, 'why') ?? '') })
       return { ...(isFields(verdict) ? verdict : {}), ...(await served(ports)) }
     }
     case 'replay':
@@ -67,14 +67,14 @@ const order = async (
   ports: CommandPorts,
   command: Command,
   body: Fields,
-  { who, key }: Pick<AdminCall, 'who' | 'key'>,
+  call: Pick<AdminCall, 'who' | 'key'>,
 ): Promise<CommandReply> => {
   const request = text(body, 'request')
   const ordered = {
     command,
     policy: ports.policy,
     request: request === null ? hex(ports.random(16)) : oneLine(request),
-    who: actorOf(oneLine(text(body, 'who') ?? who ?? ''), key),
+    who: whoOf(body, call),
     why: oneLine(text(body, 'why') ?? command.do),
   }
   await ports.tail.weightsCaughtUp()
@@ -87,6 +87,9 @@ const order = async (
   }
   throw new InstarError('lost_race', `${ports.policy} moved ${TRIES} times before the command could count.`)
 }
+
+const whoOf = (body: Fields, { who, key }: Pick<AdminCall, 'who' | 'key'>): string =>
+  actorOf(oneLine(text(body, 'who') ?? who ?? ''), key)
 
 /** Replaces control characters, so that names and reasons fit in one table row. */
 const oneLine = (said: string): string =>

@@ -16,7 +16,7 @@ const readModel = (): ReadModel => {
   return {
     versions: async () => [{ version: 1 }],
     version: async (version) => (version === 1 ? { version } : null),
-    lineage: async () => ({ updates: [], moves: [], freezes: [], branches: [] }),
+    lineage: async () => ({ updates: [], moves: [], freezes: [], branches: [], refusals: [] }),
     batch: async (version) => [{ version }],
     rejected: async () => null,
     learnedFrom: async () => null,

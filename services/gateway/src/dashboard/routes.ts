@@ -68,9 +68,9 @@ export const addDashboard = (
     }
   })
   get('lately', async () => {
-    const { updates, moves, freezes } = await data().lineage()
+    const { updates, moves, freezes, refusals } = await data().lineage()
     const latest = <T>(rows: readonly T[]): T[] => rows.slice(0, LATEST)
-    return { updates: latest(updates), moves: latest(moves), freezes: latest(freezes) }
+    return { updates: latest(updates), moves: latest(moves), freezes: latest(freezes), refusals: latest(refusals) }
   })
   get('learning', () => learningOf(data()))
   get('callers', (request) => callersOf(data(), parsedBy(callersQuery, request.query)))

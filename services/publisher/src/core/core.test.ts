@@ -18,6 +18,9 @@ import { checkCandidate, THRESHOLDS, type Figures } from './gate.ts'
 import { positiveTurns } from './evidence.ts'
 import { evolve, initialState, type PublisherState } from './state.ts'
 
+const ASKED = { who: 'ann (key)', why: 'it is better' }
+const PROMOTED = { branch: 'policy~b', asked: ASKED }
+
 const PROMPT = { from: null, prefix: 0, ids: [1], length: 1 }
 
 const GOOD: Figures = {
@@ -149,7 +152,7 @@ describe('decide', () => {
     h.update(1, 0)
     assertStandby()
     assert.equal(decide(h.state, null, THRESHOLDS, 9, true).do, 'evaluate')
-    assert.deepEqual(decidePromotion(h.state, 'policy~no', null, THRESHOLDS, 9), {
+    assert.deepEqual(decidePromotion(h.state, { branch: 'policy~no', asked: ASKED }, null, THRESHOLDS, 9), {
       do: 'refuse',
       why: 'unknown_branch',
     })
@@ -268,7 +271,7 @@ describe('promotion', () => {
   it("publishes a branch's last version if the gate accepts it; records of the branch do not move the head", () => {
     const h = new History()
     h.start()
-    assert.deepEqual(decidePromotion(h.state, 'policy~b', null, THRESHOLDS, 9), { do: 'refuse', why: 'unknown_branch' })
+    assert.deepEqual(decidePromotion(h.state, PROMOTED, null, THRESHOLDS, 9), { do: 'refuse', why: 'unknown_branch' })
     h.add({
       type: 'LineStarted',
       prev: '',
@@ -279,7 +282,7 @@ describe('promotion', () => {
       settings: {},
       at: 1,
     })
-    assert.deepEqual(decidePromotion(h.state, 'policy~b', null, THRESHOLDS, 9), { do: 'refuse', why: 'empty_branch' })
+    assert.deepEqual(decidePromotion(h.state, PROMOTED, null, THRESHOLDS, 9), { do: 'refuse', why: 'empty_branch' })
     const update = h.update(1, 0, 'policy~b')
     h.add({
       type: 'VersionPublished',
@@ -298,17 +301,19 @@ describe('promotion', () => {
       at: 2,
     })
     assert.equal(weightLine(h.state.weights, 'policy').head, 0)
-    assert.equal(decidePromotion(h.state, 'policy~b', null, THRESHOLDS, 9).do, 'evaluate')
+    assert.equal(decidePromotion(h.state, PROMOTED, null, THRESHOLDS, 9).do, 'evaluate')
     const far = decidePromotion(
       h.state,
-      'policy~b',
+      PROMOTED,
       { update, head: 0, figures: { ...GOOD, kl_base: 1 }, evidence: [] },
       THRESHOLDS,
       9,
     )
     assert.ok(far.do === 'append' && far.event.type === 'VersionRejected' && far.event.reason === 'kl_base')
-    const good = decidePromotion(h.state, 'policy~b', { update, head: 0, figures: GOOD, evidence: [] }, THRESHOLDS, 9)
+    assert.deepEqual(far.event.asked, ASKED)
+    const good = decidePromotion(h.state, PROMOTED, { update, head: 0, figures: GOOD, evidence: [] }, THRESHOLDS, 9)
     assert.ok(good.do === 'append' && good.event.type === 'VersionPublished')
+    assert.deepEqual(good.event.asked, ASKED, 'who asked, and why, is in the record of the verdict')
     h.add(good.event)
     assert.equal(weightLine(h.state.weights, 'policy').versions.get(1)?.published?.source?.policy, 'policy~b')
   })

@@ -8,6 +8,7 @@ import {
   nextVersion,
   updateLine,
   weightLine,
+  type Asked,
   type BatchState,
   type LineStarted,
   type Settings,
@@ -69,12 +70,13 @@ type Candidate = {
   sealed: BatchState['sealed']
   /** The head that the candidate would replace. */
   parent: number
+  asked?: Asked
 } & Pick<VersionPublished, 'why' | 'source'>
 
 /** Measures a candidate against the head, then appends the gate's verdict. */
 const decideCandidate = (
   state: PublisherState,
-  { update, computed, sealed, parent, why, source }: Candidate,
+  { update, computed, sealed, parent, why, source, asked }: Candidate,
   measured: Measured | null,
   limits: Thresholds,
   now: number,
@@ -86,7 +88,11 @@ const decideCandidate = (
   if (!result.accepted)
     return {
       do: 'append',
-      event: rejected(state, { update, computed, parent, reason: result.reason, measured, limits }, now),
+      event: rejected(
+        state,
+        { update, computed, parent, reason: result.reason, measured, limits, ...(asked ? { asked } : {}) },
+        now,
+      ),
     }
   return {
     do: 'append',
@@ -105,6 +111,7 @@ const decideCandidate = (
       source,
       figures: { ...measured.figures },
       limits: { ...limits },
+      asked: asked ?? null,
       at: now,
     },
   }
@@ -135,7 +142,7 @@ export const lineStarted = (
 /** The next step of promoting a branch's last version. `measured` null: it has not been measured. */
 export const decidePromotion = (
   state: PublisherState,
-  branch: string,
+  { branch, asked }: { branch: string; asked: Asked },
   measured: Measured | null,
   limits: Thresholds,
   now: number,
@@ -163,6 +170,7 @@ export const decidePromotion = (
       parent: line.head,
       why: 'promotion',
       source: { policy: branch, version: version.version },
+      asked,
     },
     measured,
     limits,
@@ -190,10 +198,11 @@ type Rejection = {
   /** Absent if the candidate was not measured. */
   measured?: Measured
   limits?: Settings
+  asked?: Asked
 }
 
 const rejected = (state: PublisherState, rejection: Rejection, now: number): VersionRejected => {
-  const { update, computed, parent, reason, measured, limits = {} } = rejection
+  const { update, computed, parent, reason, measured, limits = {}, asked = null } = rejection
   return {
     type: 'VersionRejected',
     prev: weightLine(state.weights, state.policy).chain.tip,
@@ -205,6 +214,7 @@ const rejected = (state: PublisherState, rejection: Rejection, now: number): Ver
     figures: { ...measured?.figures },
     evidence: measured?.evidence ?? [],
     limits: { ...limits },
+    asked,
     at: now,
   }
 }

@@ -111,8 +111,8 @@ export const rollbackBody = z.looseObject({
 export const freezeBody = z.looseObject(order)
 export const servedBody = z.looseObject({})
 export const promoteBody = z.union([
-  z.looseObject({ branch: z.string(), name: z.unknown().optional() }),
-  z.looseObject({ branch: z.null().optional(), name: z.string() }),
+  z.looseObject({ branch: z.string(), name: z.unknown().optional(), who: order.who, why: order.why }),
+  z.looseObject({ branch: z.null().optional(), name: z.string(), who: order.who, why: order.why }),
 ])
 export const replayBody = z.looseObject({
   branch: z.string(),
