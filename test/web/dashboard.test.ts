@@ -106,7 +106,11 @@ test('a link opens a session; learning is frozen and resumed, and an earlier ver
   await converse(post, 'ann')
   await open('/versions')
   await page.getByRole('link', { name: '1', exact: true }).first().waitFor()
-  assert.equal(await page.getByRole('button', { name: 'Freeze learning' }).count(), 0, 'no action without a session')
+  for (const name of ['Freeze learning', 'Serve']) {
+    const button = page.getByRole('button', { name }).first()
+    assert.ok(await button.isDisabled(), 'no action without a session')
+    assert.equal(await button.getAttribute('title'), 'Needs the scope admin')
+  }
   const { url } = JSON.parse(await cli(started.env, 'open', '--json')) as { url: string }
   await page.goto(url)
   await page.getByRole('button', { name: 'Sign out' }).waitFor()
@@ -148,6 +152,7 @@ test('a branch is promoted through the gate, and its verdict is shown', async ()
   await page.getByRole('button', { name: 'Promote' }).click()
   const dialog = page.getByRole('dialog')
   await assertAccessible(page, 'promotion')
+  await dialog.getByLabel('Reason').fill(`Better ${HOSTILE}`)
   await dialog.getByRole('button', { name: 'Promote other' }).click()
   await dialog.getByRole('status').waitFor({ timeout: 60_000 })
   const said = (await dialog.getByRole('status').textContent()) ?? ''
@@ -157,8 +162,10 @@ test('a branch is promoted through the gate, and its verdict is shown', async ()
   if (promoted.length === 0) assert.match(said, /^The gate rejected it: \w+\.$/)
   else {
     assert.equal(said, `Version ${promoted[0]!.version} serves, promoted from other.`)
-    await page.getByText('was promoted from a branch').waitFor()
+    await page.getByText('was promoted from the branch other').waitFor()
   }
+  await page.getByText('“Better <img src=x').first().waitFor()
+  assert.equal(await page.title(), 'Instar', 'a reason is text')
   await page.getByRole('dialog').waitFor({ state: 'detached' })
 })
 
@@ -229,7 +236,7 @@ test('a page whose session has ended says what to do, and one whose gateway rest
   await context.clearCookies()
   await page.reload()
   await open('/versions')
-  await page.getByText('opens a session that has it').waitFor()
+  await page.getByText('opens one that has it').waitFor()
   await open('/')
   await page.getByText('Live', { exact: true }).waitFor()
   const { port } = new URL(started.ready.url)

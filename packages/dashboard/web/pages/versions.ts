@@ -4,6 +4,7 @@ import { useData } from '../api.ts'
 import { count, number, reward, time } from '../format.ts'
 import { html, type View } from '../html.ts'
 import { useLivePart } from '../live.ts'
+import { Act, NEEDS } from '../parts/act.ts'
 import { Confirm, type Action } from '../parts/confirm.ts'
 import { Branches } from '../parts/branches.ts'
 import { eventText, lineageEvents } from '../parts/lineage-events.ts'
@@ -49,8 +50,7 @@ export const Interval = ({ row }: { row: VersionRow }): View =>
   html`<span title="Mean of the scores that count, with its 95 % confidence interval">${reward(row.reward)}${row.reward_low === null ? null : html` <span class="quiet">${interval(row)}</span>`}</span>`
 
 /** Drawn again only with other data: a mark in the table leaves it as it is. */
-const Chart = ({ all }: { all: Lineage }): View =>
-  useMemo(() => html`<${LineageChart} versions=${all.versions} updates=${all.updates} moves=${all.moves} />`, [all])
+const Chart = ({ all }: { all: Lineage }): View => useMemo(() => html`<${LineageChart} lineage=${all} />`, [all])
 
 /** As `Chart`. */
 const Past = ({ all }: { all: Lineage }): View =>
@@ -93,17 +93,16 @@ export const VersionsPage = (): View => {
   return html`
     <div class="row"><h1>Versions</h1><span class="grow"></span>
       ${
-        may && frozen !== null
-          ? html`<button
-        onClick=${() => setAction(freezing(frozen))}>${frozen ? 'Resume learning' : 'Freeze learning'}</button>`
+        frozen !== null
+          ? html`<${Act} may=${may} act=${() => setAction(freezing(frozen))}>${frozen ? 'Resume learning' : 'Freeze learning'}<//>`
           : null
       }
     </div>
     ${
       may
         ? null
-        : html`<p class="quiet">Actions need the scope admin: <code>npx instar open</code> on the gateway’s
-      machine opens a session that has it.</p>`
+        : html`<p class="quiet" id=${NEEDS}>To freeze learning, serve another version or promote a branch, a session needs
+      the scope admin: <code>npx instar open</code> on the gateway’s machine opens one that has it.</p>`
     }
     <${Await} from=${lineage} of=${(all: Lineage) => html`
       <${Chart} all=${all} />
@@ -127,6 +126,8 @@ export const VersionsPage = (): View => {
         { name: 'From', numeric: true, of: (row: VersionRow) => row.parent ?? '–' },
         {
           name: 'Status',
+          title:
+            'serving: answers requests now; superseded: a later version grew from it, and it can be served again; rolled back: left behind by a rollback',
           of: (row: VersionRow) =>
             html`<span class=${`tag ${row.status}`} title=${status(row.status)}>${row.status.replace('_', ' ')}</span>`,
         },
@@ -177,24 +178,20 @@ export const VersionsPage = (): View => {
           of: (row: VersionRow) => (row.latency_p50_ms === null ? '–' : `${Math.round(row.latency_p50_ms)} ms`),
           title: 'Half of its answers took no longer',
         },
-        ...(may
-          ? [
-              {
-                name: 'Action',
-                of: (row: VersionRow) =>
-                  row.version === head
-                    ? html`<span class="quiet">serves</span>`
-                    : html`<button class="small" onClick=${() => setAction(rollback(row, head ?? 0))}>Serve</button>`,
-              },
-            ]
-          : []),
+        {
+          name: 'Action',
+          of: (row: VersionRow) =>
+            row.version === head
+              ? html`<span class="quiet">serves</span>`
+              : html`<${Act} may=${may} small=${true} act=${() => setAction(rollback(row, head ?? 0))}>Serve<//>`,
+        },
       ]} />
       ${
         all.branches.length > 0
           ? html`<h2>Branches</h2>
             <p class="quiet">Trained from the same history with other settings (<code>instar
               replay --branch</code>).</p>
-            <${Branches} rows=${all.branches} head=${head ?? 0} act=${may ? setAction : null} />`
+            <${Branches} rows=${all.branches} head=${head ?? 0} may=${may} act=${setAction} />`
           : null
       }
       <${Past} all=${all} />

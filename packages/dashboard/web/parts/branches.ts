@@ -2,6 +2,7 @@
 import { number, time } from '../format.ts'
 import { html, type View } from '../html.ts'
 import type { BranchRow } from '../rows.ts'
+import { Act } from './act.ts'
 import type { Action } from './confirm.ts'
 import { Table } from './table.ts'
 
@@ -19,10 +20,9 @@ const promotion = ({ name, version }: BranchRow, head: number): Action => ({
       : `Version ${Number(published)} serves, promoted from ${name}.`,
 })
 
-type BranchesProps = { rows: readonly BranchRow[]; head: number; act: ((action: Action) => void) | null }
+type BranchesProps = { rows: readonly BranchRow[]; head: number; may: boolean; act: (action: Action) => void }
 
-/** `act` null: the caller may not. */
-export const Branches = ({ rows, head, act }: BranchesProps): View => html`
+export const Branches = ({ rows, head, may, act }: BranchesProps): View => html`
   <${Table} caption="Branches" rows=${rows} columns=${[
     { name: 'Branch', of: (row: BranchRow) => html`<code>${row.name}</code>` },
     { name: 'Versions', numeric: true, of: (row: BranchRow) => row.version },
@@ -43,13 +43,11 @@ export const Branches = ({ rows, head, act }: BranchesProps): View => html`
       title: 'How far its answers are from those of the base model, in nats per token',
     },
     {
-      name: act ? 'Action' : 'State',
+      name: 'Action',
       of: (row: BranchRow) =>
         row.promoted
           ? html`<span class="quiet">promoted</span>`
-          : act
-            ? html`<button class="small" onClick=${() => act(promotion(row, head))}>Promote</button>`
-            : '',
+          : html`<${Act} may=${may} small=${true} act=${() => act(promotion(row, head))}>Promote<//>`,
     },
   ]} />
 `

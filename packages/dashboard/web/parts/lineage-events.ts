@@ -25,7 +25,7 @@ export type LineageEvent = {
 }
 
 /** Versions that the gate let through move the head in its name; no person has it. */
-const GATE = 'publisher'
+export const GATE = 'publisher'
 /** What a command records where no reason was given. */
 const NO_REASON = new Set(['', 'rollback', 'freeze', 'thaw', 'update', 'promotion'])
 const reasonOf = (why: string): string | null => (NO_REASON.has(why) ? null : why)

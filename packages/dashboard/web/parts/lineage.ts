@@ -2,7 +2,8 @@
  * The versions of the line as a timeline: branches one below the other, the head, rejected updates, moves of the head.
  */
 import { html, type View } from '../html.ts'
-import type { MoveRow, UpdateRow, VersionRow } from '../rows.ts'
+import type { Lineage, VersionRow } from '../rows.ts'
+import { GATE, lineageEvents, type LineageEvent, type LineageEventKind } from './lineage-events.ts'
 
 type Placed = { row: VersionRow; x: number; lane: number }
 
@@ -38,15 +39,25 @@ export const placed = (rows: readonly VersionRow[]): Placed[] => {
   })
 }
 
-export const LineageChart = ({
-  versions,
-  updates,
-  moves,
-}: {
-  versions: readonly VersionRow[]
-  updates: readonly UpdateRow[]
-  moves: readonly MoveRow[]
-}): View => {
+/** Signs below a version, of what happened while it was the head. */
+const SIGNS: Readonly<Partial<Record<LineageEventKind, string>>> = {
+  rejected: '✕',
+  refused: '✕',
+  promotion: '↑',
+  freeze: '■',
+  thaw: '▶',
+}
+
+const signsOf = (events: readonly LineageEvent[]): string =>
+  Object.entries(Object.groupBy(events, ({ kind }) => SIGNS[kind]!))
+    .map(([sign, all]) => `${sign}${all!.length > 1 ? all!.length : ''}`)
+    .join(' ')
+
+const textOf = ({ said, who, why }: LineageEvent): string =>
+  `${said}${said.includes(who) ? '' : `, ${who}`}${why === null ? '' : `: ${why}`}`
+
+export const LineageChart = ({ lineage }: { lineage: Lineage }): View => {
+  const { versions, moves } = lineage
   const newest = versions.toSorted((a, b) => b.version - a.version).slice(0, MOST)
   const nodes = placed(newest)
   const at = new Map(nodes.map((node) => [node.row.version, node]))
@@ -54,19 +65,19 @@ export const LineageChart = ({
   const py = (lane: number): number => TOP + lane * LANE
   const width = px(nodes.length - 1) + PAD
   const height = py(Math.max(0, ...nodes.map(({ lane }) => lane))) + 40
-  const rejected = new Map<number, UpdateRow[]>()
-  for (const update of updates)
-    if (update.status === 'rejected')
-      rejected.set(update.parent_version, [...(rejected.get(update.parent_version) ?? []), update])
+  const happened = Map.groupBy(
+    lineageEvents(lineage).filter(({ kind }) => SIGNS[kind] !== undefined),
+    ({ version }) => version,
+  )
   const rollbacks = moves.filter(
-    ({ from_version, to_version, why }) =>
-      from_version !== null && why !== 'update' && why !== 'promotion' && at.has(from_version) && at.has(to_version),
+    ({ from_version, to_version, who }) =>
+      from_version !== null && who !== GATE && at.has(from_version) && at.has(to_version),
   )
   return html`
     <figure class="chart lineage">
-      <figcaption><strong>Lineage</strong> <span class="quiet">Each circle is a version; a lower lane was left behind by
-        a rollback. ✕: updates that the gate rejected. Dashed: a move of the
-          head.${versions.length > MOST ? ` The newest ${MOST}.` : ''}</span></figcaption>
+      <figcaption><strong>Lineage</strong> <span class="quiet">Each circle is a version, the full one serves; a lower lane was
+        left behind by a rollback. Dashed: a person moved the head. While a version was the head: ✕ the gate rejected
+          updates, ■ learning was frozen, ▶ resumed, ↑ a branch was promoted.${versions.length > MOST ? ` The newest ${MOST}.` : ''}</span></figcaption>
       <div class="scroll" tabindex="0" role="region" aria-label="Lineage of the versions; the table below has the same">
         <svg width=${width} height=${height} aria-hidden="true">
           ${nodes.map(({ row, x, lane }) => {
@@ -86,11 +97,11 @@ export const LineageChart = ({
               cy=${py(lane)} r="11" /><text class="node-label" x=${px(x)} y=${py(lane) + 4}
                 text-anchor="middle">${row.version}</text><title>Version ${row.version}: ${row.status}</title></a>
             ${
-              rejected.has(row.version)
-                ? html`<text class="rejected" x=${px(x)} y=${py(lane) + 28}
-                  text-anchor="middle">✕${rejected.get(row.version)!.length > 1 ? rejected.get(row.version)!.length : ''}<title>${rejected
+              happened.has(row.version)
+                ? html`<text class="signs" x=${px(x)} y=${py(lane) + 28}
+                  text-anchor="middle">${signsOf(happened.get(row.version)!)}<title>${happened
                     .get(row.version)!
-                    .map(({ number, reason }) => `update ${number}: ${reason}`)
+                    .map(textOf)
                     .join('\n')}</title></text>`
                 : null
             }
