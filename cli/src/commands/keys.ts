@@ -1,8 +1,15 @@
 import { InstarError } from '@instar/events/errors'
-import { SCOPES, tokenFor, type Scope } from '@instar/gateway/keys'
-import { randomBytes, createHash } from 'node:crypto'
+import { SCOPES, type Scope } from '@instar/gateway/keys'
+import {
+  lockKeyFile,
+  newKey,
+  readKeyFile,
+  revokeForGood,
+  writeKeyFile,
+  type KeyFile,
+  type StoredKey,
+} from '@instar/gateway/key-file'
 import { command, UsageError, type Invocation } from '../command.ts'
-import { lockKeyFile, readKeyFile, revokeForGood, writeKeyFile, type KeyFile, type StoredKey } from '../key-file.ts'
 import { table } from '../table.ts'
 
 const DAY_MS = 24 * 3600 * 1000
@@ -25,23 +32,6 @@ type KeysInvocation = Pick<Invocation<typeof OPTIONS>, 'values' | 'print'> & {
   keyFile: KeyFile
   argument: string
   now: number
-}
-
-const createKey = (
-  settings: Omit<StoredKey, 'id' | 'sha256' | 'created_at'>,
-  now: number,
-): { key: StoredKey; token: string } => {
-  const id = randomBytes(6).toString('hex')
-  const token = tokenFor(id, randomBytes(32).toString('base64url').replace(/[-_]/g, '0'))
-  return {
-    token,
-    key: {
-      ...settings,
-      id,
-      sha256: createHash('sha256').update(token).digest('hex'),
-      created_at: new Date(now).toISOString(),
-    },
-  }
 }
 
 const parseCount = (text: string | undefined, name: string): number | null => {
@@ -97,7 +87,7 @@ const NAME = /^(?=.*\S)[^\p{C}\p{Zl}\p{Zp}]{1,100}$/u
 const add = ({ file, keyFile, argument: name, values, now, print }: KeysInvocation): void => {
   if (!NAME.test(name)) throw new UsageError('NAME has 1 to 100 printable characters')
   const days = parseCount(values.days, 'days')
-  const { key, token } = createKey(
+  const { key, token } = newKey(
     {
       name,
       scopes: parseScopes(values.scopes),
@@ -142,7 +132,7 @@ const rotate = (invocation: KeysInvocation): void => {
   if (old.expires_at !== null && Date.parse(old.expires_at) <= now)
     throw new UsageError(`key ${old.id} has expired, and so would its successor; \`instar keys add\` creates a new key`)
   const oldExpires = old.expires_at !== null && old.expires_at < overlapEnd ? old.expires_at : overlapEnd
-  const { key, token } = createKey(
+  const { key, token } = newKey(
     {
       name: old.name,
       scopes: old.scopes,

@@ -16,6 +16,8 @@ export type Session = {
   /** Null: a session must begin with a key or a link. */
   may: { text: boolean; actions: boolean } | null
   database: boolean
+  /** Requests need an API key. */
+  keys: boolean
 }
 
 /**

@@ -217,7 +217,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     )
     const branch = (name: string) => snapshot.weights.lines.get(`${policy}~${name}`)
     const shown = dashboardPorts(ports, { report, metrics, line, text: answerPorts, readings, admitting, branch })
-    dashboard = addDashboard(server, shown, { entrance, pingMs: config.pingMs, stalledMs: config.stalledMs })
+    dashboard = addDashboard(server, shown, { ...config, entrance, keyring })
     try {
       await server.listen({ host: config.host, port: config.port })
     } catch (cause) {

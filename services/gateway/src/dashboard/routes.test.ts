@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { openMemoryLog } from '@instar/log'
 import type { ReadModel } from '@instar/projections/read-model'
@@ -119,6 +122,31 @@ test('callers are read in pages, by person or by key', async (t) => {
   assert.deepEqual(await page('by=key'), { rows: [{ name: null }], next: null })
   for (const query of ['', 'by=x', 'by=key&after=-1', 'by=key&x=1'])
     assert.equal((await ask(rig, `/v1/dashboard/callers?${query}`)).status, 400, query)
+})
+
+test('a key for an agent is created where requests need one, shown once, and may do what an agent does', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'instar-agent-key-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const keyFile = join(folder, 'keys.json')
+  const open = await start(t, { settings: { keyFile } })
+  const refused = await ask(open, '/admin/agent-key', { json: {} })
+  assert.deepEqual([codeOf(refused), existsSync(keyFile)], ['not_available', false])
+  const rig = await start(t, { settings: { keyFile, keys: [key('reader', ['read']), key('chief', ['admin'])] } })
+  const as = (token: string) => ({ authorization: `Bearer ${token}` })
+  assert.equal(
+    codeOf(await ask(rig, '/admin/agent-key', { json: {}, headers: as(tokenOf('reader')) })),
+    'missing_scope',
+  )
+  const made = await ask(rig, '/admin/agent-key', { json: { name: 'mine' }, headers: as(tokenOf('chief')) })
+  assert.equal(made.status, 200)
+  assert.equal(made.headers.get('cache-control'), 'no-store')
+  assert.deepEqual(made.body['scopes'], ['inference', 'feedback', 'train'])
+  const stored = readFileSync(keyFile, 'utf8')
+  assert.ok(stored.includes(String(made.body['id'])) && !stored.includes(String(made.body['token'])))
+  assert.equal(
+    codeOf(await ask(rig, '/admin/agent-key', { json: {}, headers: as(String(made.body['token'])) })),
+    'invalid_api_key',
+  )
 })
 
 test('without keys: texts on the loopback alone, actions never without a session', async (t) => {

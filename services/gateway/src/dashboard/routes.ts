@@ -7,9 +7,12 @@ import { parseJson } from '@instar/dialects'
 import type { ReadModel, SessionFilter } from '@instar/projections/read-model'
 import type { FastifyInstance } from 'fastify'
 import { z } from 'zod'
+import type { GatewayConfig } from '../config.ts'
 import { checkSameOrigin } from '../receive/core/guard.ts'
 import { one, type Entrance } from '../receive/entrance.ts'
-import { bytesOf, hijackable, SMALL_BODY, TINY_BODY } from '../receive/request-parts.ts'
+import { bytesOf, goneSignal, hijackable, SMALL_BODY, TINY_BODY } from '../receive/request-parts.ts'
+import type { Keyring } from '../receive/keyring.ts'
+import { createAgentKey } from './agent-key.ts'
 import { addAssets } from './assets.ts'
 import { csrfOf, LINK_MS, Links, SESSION_MS, setCookie, signed } from './visit.ts'
 import { callersOf, callersQuery, learningOf } from './learning.ts'
@@ -18,7 +21,12 @@ import type { DashboardPorts } from './ports.ts'
 import { cursorOf, filter, idOf, paramsOf, parsedBy, short } from './query.ts'
 import { addTextRoutes, type Get } from './text-routes.ts'
 
-type DashboardSettings = { entrance: Entrance; pingMs: number; stalledMs: number }
+type DashboardSettings = Pick<GatewayConfig, 'pingMs' | 'stalledMs' | 'keyFile'> & {
+  entrance: Entrance
+  keyring: Keyring
+}
+
+const agentKey = z.object({ name: short.default('an agent') })
 
 /** Time between two readings for open pages, in milliseconds. */
 const LIVE_MS = 1_000
@@ -29,7 +37,7 @@ const LATEST = 20
 export const addDashboard = (
   server: FastifyInstance,
   ports: DashboardPorts,
-  { entrance, pingMs, stalledMs }: DashboardSettings,
+  { entrance, keyring, keyFile, pingMs, stalledMs }: DashboardSettings,
 ): { stop(): void } => {
   const links = new Links()
   const live = new Live({ read: ports.status, everyMs: LIVE_MS, pingMs, stalledMs })
@@ -103,6 +111,7 @@ export const addDashboard = (
       signed_in: cookie !== null,
       may: reading,
       database: ports.readModel !== null,
+      keys: keyring.locked(),
     })
   })
   /** Begins a session: with the code of a one-time link, or with an API key in `Authorization`. Only this answer has its token. */
@@ -134,6 +143,13 @@ export const addDashboard = (
   server.delete('/v1/dashboard/session', TINY_BODY, (request, reply) => {
     entrance.endVisit(request)
     return reply.header('set-cookie', setCookie('', 0, false)).send({ signed_in: false })
+  })
+  server.post('/admin/agent-key', SMALL_BODY, (request, reply) => {
+    entrance.checkAdmin(request)
+    void reply.header('cache-control', 'no-store')
+    const body = bytesOf(request)
+    const { name } = parsedBy(agentKey, body.length === 0 ? {} : parseJson(body))
+    return createAgentKey(keyFile, { name, locked: keyring.locked(), now: ports.now(), signal: goneSignal(reply) })
   })
   server.post('/admin/dashboard-link', SMALL_BODY, (request) => {
     entrance.checkAdmin(request)

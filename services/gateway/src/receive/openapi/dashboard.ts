@@ -133,6 +133,14 @@ export const DASHBOARD: Readonly<Record<string, Operation>> = {
   'DELETE /v1/dashboard/session': { tag: 'dashboard', scope: 'none', summary: 'Ends it' },
   'GET /': { tag: 'dashboard', scope: 'none', summary: 'The dashboard (docs/dashboard.md)', media: 'text/html' },
   'GET /dashboard/*': { tag: 'dashboard', scope: 'none', summary: 'Its files', media: 'text/javascript' },
+  'POST /admin/agent-key': {
+    tag: 'admin',
+    scope: 'admin',
+    summary: 'Creates an API key for an agent (scopes inference, feedback, train), where requests need one',
+    body: own.agentKeyBody,
+    bodyOptional: true,
+    reply: own.agentKeyReply,
+  },
   'POST /admin/dashboard-link': {
     tag: 'admin',
     scope: 'admin',

@@ -1,11 +1,12 @@
 /** Changes the file of API keys: under a lock, atomically, and only if no other process has changed it. */
 import { InstarError } from '@instar/events/errors'
-import { addRevoked, markLocked, readKeyBytes, readRevoked } from '@instar/gateway/keyring'
-import type { Scope } from '@instar/gateway/keys'
+import { createHash, randomBytes } from 'node:crypto'
 import { closeSync, mkdirSync, openSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as delay } from 'node:timers/promises'
+import { tokenFor, type Scope } from './core/keys.ts'
+import { addRevoked, markLocked, readKeyBytes, readRevoked } from './keyring.ts'
 
 /** A key as the file stores it. `sha256`: of the whole token; the token itself is not stored. */
 export type StoredKey = {
@@ -18,6 +19,24 @@ export type StoredKey = {
   requests_per_minute: number | null
   bytes_per_minute?: number | null
   concurrent: number | null
+}
+
+/** A new key, and its token, of which the file holds the hash alone. `now`: ms since the epoch. */
+export const newKey = (
+  settings: Omit<StoredKey, 'id' | 'sha256' | 'created_at'>,
+  now: number,
+): { key: StoredKey; token: string } => {
+  const id = randomBytes(6).toString('hex')
+  const token = tokenFor(id, randomBytes(32).toString('base64url').replace(/[-_]/g, '0'))
+  return {
+    token,
+    key: {
+      ...settings,
+      id,
+      sha256: createHash('sha256').update(token).digest('hex'),
+      created_at: new Date(now).toISOString(),
+    },
+  }
 }
 
 /** `bytes`: the content from which `keys` was read; null if there is no file. */
