@@ -12,17 +12,22 @@ export type QueryRow = Record<string, unknown>
 const MAX_RESULT_BYTES = 128 << 20
 const ROW_BYTES = 100
 
-/** Ends the connection at a result above the limit. pg holds every row until the last one has arrived. */
-const limitResult = (client: Client): { exceeded: boolean } => {
+/**
+ * Ends the connection at a result above the limit. pg holds every row until the last one has arrived, and a value until
+ * its last byte: one that is longer than a string may be throws where nobody can catch it.
+ */
+export const limitResult = (client: Pick<Client, 'query'>): { exceeded: boolean } => {
   const limit = { exceeded: false }
   let bytes = 0
   const { connection } = client as unknown as { connection: EventEmitter & { stream: Socket } }
-  connection.on('dataRow', ({ length }: { length: number }) => {
-    bytes += length + ROW_BYTES
-    if (bytes <= MAX_RESULT_BYTES) return
+  const count = (more: number): void => {
+    bytes += more
+    if (bytes <= MAX_RESULT_BYTES || limit.exceeded) return
     limit.exceeded = true
     connection.stream.destroy()
-  })
+  }
+  connection.stream.prependListener('data', ({ length }: Uint8Array) => count(length))
+  connection.on('dataRow', () => count(ROW_BYTES))
   return limit
 }
 

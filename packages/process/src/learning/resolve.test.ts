@@ -209,6 +209,12 @@ describe('the settings file', () => {
     throws(() => readSettingsFile(at('loop')), { code: 'bad_request', message: /cannot be read \(ELOOP\)/ })
   })
 
+  test('a device without end is read up to the limit, and one without content is no file', { timeout: 10_000 }, () => {
+    const at = (path: string) => ({ text: null, path, named: true })
+    throws(() => readSettingsFile(at('/dev/zero')), { code: 'bad_request', message: /has more than 1048576 bytes/ })
+    deepEqual(readSettingsFile(at('/dev/null')), { source: null, settings: {} })
+  })
+
   test('JSON may stand in the variable itself', () => {
     deepEqual(readSettingsFile({ text: '{"gate": {"klBase": 1}}', path: '', named: true }), {
       source: 'INSTAR_SETTINGS',

@@ -1,7 +1,7 @@
 /** Reads the settings file of learning: `instar.json` in the working folder, or what INSTAR_SETTINGS names or holds. */
 import { InstarError } from '@instar/events/errors'
 import { isJsonObject } from '@instar/events/json'
-import { readFileSync, statSync, type Stats } from 'node:fs'
+import { closeSync, openSync, readSync, statSync, type Stats } from 'node:fs'
 
 /** Where settings come from. `text`: INSTAR_SETTINGS is JSON itself; otherwise `path`, which must exist if `named`. */
 export type SettingsSource = { text: string | null; path: string; named: boolean }
@@ -40,11 +40,25 @@ export const readSettingsFile = ({ text, path, named }: SettingsSource): Setting
   if (stat.size > MAX_BYTES) throw fault(path, `has ${stat.size} bytes; at most ${MAX_BYTES} are allowed.`)
   let content: string
   try {
-    content = readFileSync(path, 'utf8')
+    content = readStart(path)
   } catch (cause) {
     throw unreadable(path, cause)
   }
   return content.trim() === '' ? NONE : parse(path, content)
+}
+
+/** At most one byte more than MAX_BYTES: a device says no size and may never end. */
+const readStart = (path: string): string => {
+  const bytes = Buffer.alloc(MAX_BYTES + 1)
+  const file = openSync(path, 'r')
+  try {
+    let length = 0
+    for (let read = -1; read !== 0 && length < bytes.length; length += read)
+      read = readSync(file, bytes, length, bytes.length - length, null)
+    return bytes.toString('utf8', 0, length)
+  } finally {
+    closeSync(file)
+  }
 }
 
 const parse = (source: string, content: string): SettingsFile => {
