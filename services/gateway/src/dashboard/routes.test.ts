@@ -360,3 +360,40 @@ test('signing out ends the session, and no other', async (t) => {
   assert.equal(codeOf(await as(one, 'GET', '/v1/dashboard/versions')), 'invalid_api_key')
   assert.equal((await as(two, 'GET', '/v1/dashboard/versions')).status, one.cookie === two.cookie ? 401 : 200)
 })
+
+test('an open page ends with its session: signed out, or expired', { timeout: 30_000 }, async (t) => {
+  let at = Date.now()
+  const rig = await start(t, {
+    settings: { keys: [key('one', ['inference'])] },
+    ports: { now: () => at, monotonic: () => performance.now() },
+  })
+  const sessions: { cookie: string; csrf: string }[] = []
+  for (let i = 0; i < 3; i += 1) {
+    sessions.push(await signIn(rig))
+    at += 1000
+  }
+  const [out, expires, stays] = sessions as [Session, Session, Session]
+  const open = async ({ cookie }: Session) => {
+    const response = await rig.fetch('/v1/dashboard/events', { headers: { authorization: '', cookie } })
+    const reader = response.body!.getReader()
+    assert.equal((await reader.read()).done, false)
+    return reader
+  }
+  const ended = async (page: Awaited<ReturnType<typeof open>>): Promise<void> => {
+    while (!(await page.read()).done);
+  }
+  const pages = [await open(out), await open(expires), await open(stays)] as const
+  const { cookie, csrf } = out
+  await ask(rig, '/v1/dashboard/session', {
+    method: 'DELETE',
+    headers: { authorization: '', cookie, 'x-instar-csrf': csrf },
+  })
+  await assert.rejects(ended(pages[0]), { message: 'terminated' })
+  at = Number(expires.cookie.split('.')[1])
+  await assert.rejects(ended(pages[1]), { message: 'terminated' })
+  const headers = { authorization: '', cookie: stays.cookie, 'x-instar-csrf': stays.csrf }
+  assert.equal((await ask(rig, '/v1/dashboard/versions', { headers })).status, 200)
+  await pages[2].cancel()
+})
+
+type Session = { cookie: string; csrf: string }

@@ -91,6 +91,8 @@ export class Links {
   }
 }
 
+const untilOf = (cookie: string): number => Number(cookie.split('.')[1])
+
 /** Cookies of sessions that were ended before they expire, until this process ends. */
 export class EndedVisits {
   /** Cookie → when it expires. */
@@ -102,7 +104,12 @@ export class EndedVisits {
     if (cookie === null) return
     for (const [one, until] of this.cookies)
       if (until <= now || this.cookies.size >= EndedVisits.MOST) this.cookies.delete(one)
-    this.cookies.set(cookie, Number(cookie.split('.')[1]))
+    this.cookies.set(cookie, untilOf(cookie))
+  }
+
+  /** Whether the session of a cookie that was valid was ended or has expired. */
+  isOver(cookie: string, now: number): boolean {
+    return this.has(cookie) || untilOf(cookie) <= now
   }
 
   has(cookie: string): boolean {

@@ -49,8 +49,8 @@ export type Entrance = {
   readonly adminHolder: Holder
   readonly cookieSecret: Uint8Array
   /**
-   * Aborted with the client's error when the request's key is revoked or expires, or when the gateway has its first key
-   * and the request none. A caller that reads this signal gets
+   * Aborted with the client's error when the request's key is revoked or expires, its session of the dashboard ends, or
+   * when the gateway has its first key and the request none. A caller that reads this signal gets
    * a short time to send the error; otherwise the connection is closed at once.
    */
   revoked(request: FastifyRequest): AbortSignal
@@ -169,11 +169,12 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken, ra
   }
 
   /** The reason why a running request may not go on, or null. Its key's expiry may have changed since it began. */
-  const whyEnded = ({ key, open }: Caller): InstarError | null => {
+  const whyEnded = ({ key, open, cookie }: Caller): InstarError | null => {
     const held = key && keyring.held(key)
     let why: string | null = null
     if (key && !held) why = `The API key ${key.id} was revoked.`
     else if (held && hasExpired(held, now())) why = `The API key ${held.id} has expired.`
+    else if (cookie !== null && ended.isOver(cookie, now())) why = 'The session of the dashboard is over.'
     else if (open && keyring.locked()) why = 'The gateway has API keys now, and the request has none.'
     return why === null ? null : new InstarError('invalid_api_key', why)
   }
@@ -229,7 +230,7 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken, ra
       if (routeOf(request) === '/metrics') return
       if (caller.key && !open) caller.visit = rates.enter(caller.key)
       // A caller with the admin token needs no key.
-      if (caller.key || !caller.admin) {
+      if (caller.key || caller.cookie !== null || !caller.admin) {
         inside.add(caller)
       }
       const said = lengthOf(request)
