@@ -1,5 +1,6 @@
 /** Requests to the gateway, and hooks for their results. */
 import { useCallback, useEffect, useState } from 'preact/hooks'
+import { whenLive } from './live.ts'
 
 export class ApiError extends Error {
   readonly code: string
@@ -143,6 +144,9 @@ export const useData = <T>(path: string | null): Loaded<T> => {
     return () => ended.abort()
   }, [path, round])
   const reload = useCallback(() => setRound((last) => last + 1), [])
+  const lost = state.path === path && state.error?.code === 'unreachable'
+  // What could not be read while the gateway was away is read once it is back.
+  useEffect(() => (lost ? whenLive(reload) : undefined), [lost, reload])
   const current = state.path === path
   return { data: current ? state.data : null, error: current ? state.error : null, reload }
 }

@@ -79,6 +79,17 @@ document.addEventListener('visibilitychange', () => {
   }
 })
 
+/** Calls `back` once, when the gateway answers again. Returns what forgets it. */
+export const whenLive = (back: () => void): (() => void) => {
+  const changed = (next: LiveState): void => {
+    if (next.state !== 'live') return
+    listeners.delete(changed)
+    back()
+  }
+  listeners.add(changed)
+  return () => listeners.delete(changed)
+}
+
 export const useLive = (): LiveState => {
   const [shown, setShown] = useState(state)
   useEffect(() => {

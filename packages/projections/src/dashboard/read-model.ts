@@ -8,6 +8,7 @@ import * as queries from './queries.ts'
 import { openReaderPool } from './reader-pool.ts'
 import { VersionMetrics } from './version-metrics.ts'
 
+export type { QueryRow } from '../query.ts'
 export type { Cursor, SessionFilter } from './queries.ts'
 export type { LearningFigures } from './learning.ts'
 

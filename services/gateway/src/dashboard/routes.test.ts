@@ -13,6 +13,8 @@ const hash = (token: string): string => createHash('sha256').update(token).diges
 const tokenOf = (id: string): string => `sk-instar-${id}-secret`
 const key = (id: string, scopes: Scope[]) => ({ id, sha256: hash(tokenOf(id)), scopes })
 
+const VERDICTS = [{ judge: 'llm', value: -1, note: 'They said 12.' }]
+
 /** Says which method was called, and with what. */
 const readModel = (): ReadModel => {
   const page = async (rows: Record<string, unknown>[]) => ({ rows, next: null })
@@ -26,8 +28,8 @@ const readModel = (): ReadModel => {
     sessions: (filter, after) => page([{ filter, after }]),
     session: async (id) => (id === 'known' ? { session_id: id } : null),
     sessionTurns: (id, after) => page([{ id, after }]),
-    turn: async (id) => ({ turn_id: id, session_id: 's', group_id: 'g' }),
-    group: async (session, id) => [{ session, id }],
+    turn: async (id) => ({ turn_id: id, session_id: 's', group_id: 'g', hint: 'Say 12.', verdicts: VERDICTS }),
+    group: async (session, id) => [{ session, id, hint: 'Say 12.' }],
     learning: async () => ({
       step: 10,
       times: [],
@@ -105,6 +107,16 @@ test('with keys: numbers need read or admin, texts need read', async (t) => {
   for (const id of ['read', 'admin']) assert.equal((await as(id, 'versions')).status, 200, id)
   assert.deepEqual(codeOf(await as('admin', 'turns/x/text')), 'missing_scope')
   assert.deepEqual(codeOf(await as('read', 'turns/x/text')), 'unknown_turn')
+  for (const [id, hint, note] of [
+    ['read', 'Say 12.', 'They said 12.'],
+    ['admin', null, ''],
+  ] as const) {
+    const { turn, group } = (await as(id, 'turns/x')).body as unknown as {
+      turn: { hint: string | null; verdicts: { note: string }[] }
+      group: { hint: string | null }[]
+    }
+    assert.deepEqual([turn.hint, turn.verdicts[0]!.note, group[0]!.hint], [hint, note, hint], id)
+  }
   assert.deepEqual((await as('none', 'session')).body['may'], null)
   assert.deepEqual((await as('read', 'session')).body['may'], { text: true, actions: false })
   assert.deepEqual((await as('admin', 'session')).body['may'], { text: false, actions: true })

@@ -19,6 +19,7 @@ import { callersOf, callersQuery, learningOf } from './learning.ts'
 import { Live } from './live.ts'
 import type { DashboardPorts } from './ports.ts'
 import { cursorOf, filter, idOf, paramsOf, parsedBy, short } from './query.ts'
+import { rowsFor } from './row-texts.ts'
 import { addTextRoutes, type Get } from './text-routes.ts'
 
 type DashboardSettings = Pick<GatewayConfig, 'pingMs' | 'stalledMs' | 'keyFile'> & {
@@ -67,12 +68,12 @@ export const addDashboard = (
   get('health', () => ports.checks())
   get('errors', () => ERRORS)
   get('versions', async () => ({ versions: await data().versions(), ...(await data().lineage()) }))
-  get('versions/:version', async (request) => {
+  get('versions/:version', async (request, reading) => {
     const version = Number(paramsOf(request)['version'])
     return {
       version: found(await data().version(version), 'version'),
       limits: ports.limits(version),
-      turns: await data().batch(version),
+      turns: rowsFor(reading, await data().batch(version)),
     }
   })
   get('lately', async () => {
@@ -86,14 +87,16 @@ export const addDashboard = (
     const { at, after, ...rest } = request.query as Record<string, unknown>
     return data().sessions(parsedBy(filter, rest) as SessionFilter, cursorOf({ at, after }))
   })
-  get('sessions/:id', async (request) => {
+  get('sessions/:id', async (request, reading) => {
     const id = idOf(request)
     const session = found(await data().session(id), 'session')
-    return { session, turns: await data().sessionTurns(id, cursorOf(request.query as Record<string, unknown>)) }
+    const turns = await data().sessionTurns(id, cursorOf(request.query as Record<string, unknown>))
+    return { session, turns: { ...turns, rows: rowsFor(reading, turns.rows) } }
   })
-  get('turns/:id', async (request) => {
+  get('turns/:id', async (request, reading) => {
     const turn = found(await data().turn(idOf(request)), 'turn')
-    return { turn, group: await data().group(String(turn['session_id']), String(turn['group_id'])) }
+    const group = await data().group(String(turn['session_id']), String(turn['group_id']))
+    return { turn: rowsFor(reading, [turn])[0], group: rowsFor(reading, group) }
   })
   addTextRoutes(server, get, ports, entrance)
   get('events', (request, _reading, reply) => {

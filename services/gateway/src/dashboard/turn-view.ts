@@ -5,9 +5,15 @@ import { InstarError, readWritten, type Written } from '@instar/events'
 import type { TurnReader } from '@instar/log'
 import type { Model, ServingEngine } from '@instar/engine/port'
 import type { IdleQueue } from '../generate/idle-queue.ts'
+import type { SessionIndex } from '../session/core/session-index.ts'
 import type { Pool } from '../versions/pool.ts'
 
-export type TextPorts = { reader: TurnReader; model: Model; engine: ServingEngine }
+export type TextPorts = {
+  reader: TurnReader
+  model: Model
+  engine: ServingEngine
+  index: { fold: Pick<SessionIndex['fold'], 'turns'> }
+}
 
 /** Characters of one message, or of a prompt, that are sent; the beginning and the end of a longer one. */
 export const LONGEST_TEXT = 20_000
@@ -66,16 +72,18 @@ const shownMessage = (message: Message): ShownMessage => {
 }
 
 /**
- * What is new in a turn's request, and its answer. The messages before are those of the turn that it continues. Throws
+ * What is new in a turn's request, and its answer. The messages before are those of the turn that it continues; of a request
+ * that continues none, all are new. Throws
  * `unknown_turn` if the gateway no longer knows where the turn is on the log.
  */
-export const turnText = async ({ reader, engine }: TextPorts, id: string) => {
+export const turnText = async ({ reader, engine, index }: TextPorts, id: string) => {
   const record = await reader.record(id)
   const { messages } = dialectOf(record.dialect).request(
     parseJson(await reader.body(id)),
     engine.capabilities().accepts,
   )
-  const fresh = messages.slice(record.after === null ? 0 : record.stateFrom)
+  const continues = record.after !== null && index.fold.turns.get(id)?.follows !== null
+  const fresh = messages.slice(continues ? record.stateFrom : 0)
   return {
     /** What a side request of an agent is for; null: nothing that is known. */
     task: record.kind === 'side' ? sideTask(messages) : null,
