@@ -347,6 +347,34 @@ describe('a file that cannot be written', { skip: process.platform === 'win32' }
   )
 })
 
+test('a line says that the file cannot be written, once, and another one that it can again', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'instar-log-'))
+  const lines: string[] = []
+  const log = await openEmbeddedLog({ folder, schemas: SCHEMAS, logLine: (line) => lines.push(line) })
+  // Another writer holds the file for longer than SQLite waits for it.
+  const other = new DatabaseSync(join(folder, 'log.db'))
+  try {
+    await log.append([note('k', 'before')])
+    assert.deepEqual(lines, [])
+    other.exec('BEGIN IMMEDIATE')
+    const unavailable = { code: 'log_unavailable' }
+    await Promise.all([
+      assert.rejects(log.append([note('k', 'a')]), unavailable),
+      assert.rejects(log.append([note('k', 'b')]), unavailable),
+    ])
+    other.exec('ROLLBACK')
+    await log.append([note('k', 'after')])
+    assert.deepEqual(lines, [
+      'the log cannot be written: database is locked; callers are told to retry until it can be',
+      'the log can be written again',
+    ])
+  } finally {
+    other.close()
+    await log.close()
+    await rm(folder, { recursive: true })
+  }
+})
+
 test(
   'the folder has mode 700 and its files 600, also if they had other modes; parent folders are not changed',
   { skip: process.platform === 'win32' },

@@ -43,6 +43,8 @@ export type EmbeddedOptions = {
    * MiB.
    */
   queue?: Partial<QueueLimits>
+  /** Receives lines for the process's log. */
+  logLine?: (line: string) => void
 }
 
 export type EmbeddedLog = EventLog & {
@@ -83,6 +85,7 @@ export const openEmbeddedLog = async (options: EmbeddedOptions): Promise<Embedde
   const log = new SqliteLog(db, counts, schemas, queue)
   queue.onWritten((calls) => log.written(calls))
   queue.onBroken((error) => log.broken(error))
+  if (options.logLine) queue.onLine(options.logLine)
   return log
 }
 

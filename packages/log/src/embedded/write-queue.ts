@@ -33,6 +33,9 @@ export class WriteQueue {
   /** The error of all further calls, once the queue is closed or broken. */
   #failure: InstarError | undefined
   #onBroken = (_error: InstarError): void => {}
+  #logLine = (_line: string): void => {}
+  /** Whether the last transaction failed. */
+  #failing = false
   #drained: (() => void) | undefined
   readonly #exited: Promise<void>
 
@@ -77,6 +80,11 @@ export class WriteQueue {
   /** Sets the listener that is called after each transaction with the calls that it wrote; null if unknown. */
   onWritten(listener: (calls: readonly WrittenCall[] | null) => void): void {
     this.#onWritten = listener
+  }
+
+  /** Sets the receiver of a line when transactions begin to fail, and of one when they succeed again. */
+  onLine(listener: (line: string) => void): void {
+    this.#logLine = listener
   }
 
   /** Sets the listener that is called once, when the file cannot be written any more. */
@@ -215,6 +223,10 @@ export class WriteQueue {
     this.#state = 'idle'
     const failure = failed && (failed.broken ? broken(failed.message) : unavailable(failed.message))
     const settle = batch.take(failure ?? firstOffsets(this.#data.control))
+    if (failure?.code === 'log_unavailable' && !this.#failing)
+      this.#logLine(`${failure.message}; callers are told to retry until it can be`)
+    if (!failure && this.#failing) this.#logLine('the log can be written again')
+    this.#failing = failure !== undefined
     if (failure?.code === 'log_broken') this.#break(failure)
     else if (!this.#waiting.empty) {
       this.#open()

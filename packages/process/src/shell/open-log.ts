@@ -43,6 +43,7 @@ export const openLog = async (settings: LogSettings, options: OpenLogOptions): P
         folder: logFolder(settings),
         partitions: settings.partitions,
         ...(options.readOnly ? { readOnly: true } : { schemas: schemaTexts() }),
+        ...(options.logLine ? { logLine: options.logLine } : {}),
       })
 
 /** Throws `bad_request` unless the configured log is on Kafka; otherwise like `openLog`. */
