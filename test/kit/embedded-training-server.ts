@@ -310,6 +310,8 @@ export class EmbeddedTrainingServer implements TrainingServer {
   }
 
   private optimStep(model: TrainedModel, params: Body['adam_params']): Results['optim_step'] {
+    // A step without a pass moves nothing here, whatever the moments are.
+    if (model.gradients.size === 0) return { gradNorm: 0, metrics: {} }
     const { reduction } = this.settings
     const divisor = reduction === 'sum' ? 1 : reduction === 'sequence_mean' ? model.rows : model.tokens
     let squares = 0

@@ -40,4 +40,7 @@ test('verify needs no weights in the model folder', async () => {
     unreadable: { records: 0, first: [] },
   })
   match((await instar(['verify'], env)).out, /no difference: 0 batches/)
+  const recomputed = await instar(['verify', '--recompute'], env)
+  equal(recomputed.code, 1)
+  match(recomputed.err, /not_available: --recompute computes on a training server, and INSTAR_TRAINER names none/)
 })

@@ -1,7 +1,11 @@
+import { InstarError } from '@instar/events/errors'
 import { holdsWeights, openBase, startLearning } from '@instar/policy'
-import { verify, type VerifyReport } from '@instar/trainer'
+import type { TrainingServer } from '@instar/tinker/port'
+import { trainingServer, verify, type VerifyReport } from '@instar/trainer'
 import { command, parseVersion } from '../command.ts'
+import type { Config } from '../config.ts'
 import { parseLearnEngine } from '../engine.ts'
+import { learningSettings } from '../learning-settings.ts'
 import { POLICY, withLog } from '../log-access.ts'
 import { progressBar } from '../progress-bar.ts'
 import { table } from '../table.ts'
@@ -30,24 +34,39 @@ const reportText = ({ batches, proves, first, unreadable }: VerifyReport): strin
   return `${rows}\n${proven}${verdict}${skipped}`
 }
 
+/** The training server of the settings. Throws `not_available` where there is none, and as `connectTrainer`. */
+const serverOf = async (config: Config, signal: AbortSignal): Promise<TrainingServer> => {
+  const server = trainingServer(learningSettings(config, holdsWeights(config.model) ? undefined : null).trainer)
+  if (!server)
+    throw new InstarError(
+      'not_available',
+      '--recompute computes on a training server, and INSTAR_TRAINER names none. Without it `verify` computes with the embedded engine.',
+      { field: 'INSTAR_TRAINER' },
+    )
+  return server.connect(signal)
+}
+
 export default command('verify', {
-  usage: '[N|all] [--digests] [--engine E]',
+  usage: '[N|all] [--digests | --recompute] [--engine E]',
   help: `
 Derives batches and advantages from the log again, and computes the weights again if the engine's fingerprint is the
 recorded one. Compares them with the records. The pipeline may be running.
 
   N          verify the batch of this version only (default all: every batch, those of rejected updates too)
   --digests  do not compute: compare the stored bytes with their records
+  --recompute  computes the updates of a training server (INSTAR_TRAINER) again there: the recorded steps, from the
+             parent's saved state, on a model of its own, which needs room for one more model
   --engine E onnx, wasm or tfjs-node (default INSTAR_LEARN_ENGINE, else auto)
 
 Mode of each row: recompute (weights computed again, bit for bit), requests (of a training server: every request to it
-made again, byte for byte), digests (stored bytes; also for a model folder without weights), no_update (nothing to
+made again, byte for byte), server (with --recompute: computed there again too),
+digests (stored bytes; also for a model folder without weights), no_update (nothing to
 compute). Below the table: what each proves.
 
---json: {ok, policy, batches: [{batch, version, mode, ok, adapter, found, difference}], proves: {MODE: TEXT}, first,
+--json: {ok, policy, batches: [{batch, version, mode, ok, adapter, found, difference, distance}], proves: {MODE: TEXT}, first,
 unreadable: {records, first: [the first twenty]}}. Exit code 0 if ok. A record that cannot be decoded is reported; it is
 a difference if a batch needs it`,
-  options: { digests: { type: 'boolean' }, engine: { type: 'string' } },
+  options: { digests: { type: 'boolean' }, recompute: { type: 'boolean' }, engine: { type: 'string' } },
   overrides: ['data', 'model'],
   positionals: [0, 1],
   async run({ config, values, positionals: [batches = 'all'], print, err, terminal, stop }) {
@@ -55,14 +74,20 @@ a difference if a batch needs it`,
     const engine = parseLearnEngine(values.engine, config.learnEngine, undefined)
     const report = await withLog(config, async (log) => {
       const model = await openBase(config.model)
-      const computes = values.digests !== true && holdsWeights(config.model)
+      const computes = values.digests !== true && values.recompute !== true && holdsWeights(config.model)
+      const server = values.recompute === true ? await serverOf(config, stop) : null
       const learner = computes ? await startLearning({ model: config.model, engine }) : null
       try {
         const onProgress = (done: number, total: number): void =>
           err(terminal ? `\r\x1b[2K${progressBar(done / total)} ${done}/${total}` : '')
-        return await verify({ log, learner, model, onProgress, signal: stop }, POLICY, version)
+        return await verify(
+          { log, learner, model, ...(server ? { server } : {}), onProgress, signal: stop },
+          POLICY,
+          version,
+        )
       } finally {
         await learner?.close()
+        await server?.close()
       }
     })
     if (terminal) err('\n')

@@ -17,7 +17,8 @@ import {
   type ReplayReport,
   type ReplayRun,
 } from './replay-run.ts'
-import { isSameEngine, recordedParent } from './verify.ts'
+import { isSameEngine } from '../core/modes.ts'
+import { recordedParent } from './verify.ts'
 
 export const replayRecorded = async (run: ReplayRun, options: ReplayOptions): Promise<ReplayReport> => {
   const { ports, state, branch } = run

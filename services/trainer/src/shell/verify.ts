@@ -8,19 +8,22 @@ import {
   type VersionPublished,
 } from '@instar/events'
 import { createTurnReader, getBlob, type EventLog } from '@instar/log'
-import type { Fingerprint, LearningEngine, Model, Parent, StepResult } from '@instar/engine/port'
+import type { LearningEngine, Model, Parent, StepResult } from '@instar/engine/port'
 import { adapterFromWeights, tensorsDigest } from '@instar/policy'
 import { auditBatch, type AuditState, type Difference } from '../core/audit.ts'
-import { provenBy, type Mode } from '../core/modes.ts'
+import { isSameEngine, provenBy, type Mode } from '../core/modes.ts'
 import { readAudit, throwIfAborted, type Audit, type Unreadable } from './audit.ts'
 import { baseAdapter, optimizerState } from './compute.ts'
-import { verifyRequests } from './remote/verify-requests.ts'
+import type { TrainingServer } from '@instar/tinker/port'
+import { verifyRemote } from './remote/verify-remote.ts'
 import { stepBatch } from './step-items.ts'
 
 type VerifyPorts = {
   log: EventLog
   learner: LearningEngine | null
   model: Model
+  /** Computes the updates of a training server again; absent: they are not computed. */
+  server?: TrainingServer
   onProgress?: (done: number, total: number) => void
   /** Stops the command with `aborted` between two reads of the log or two batches. */
   signal?: AbortSignal
@@ -38,6 +41,8 @@ type BatchReport = {
   adapter: string | null
   found: string | null
   difference: Difference | null
+  /** Mode `server`: distance of the adapter that was computed again, as a part of the update's change. */
+  distance?: number
 }
 /**
  * `unreadable`: malformed records, which every service skips. If a batch or chain needs one, that is its difference.
@@ -190,8 +195,8 @@ const verifyBatch = async (
     const reader = createTurnReader(ports.log, (turn) => state.turns.turns.get(turn))
     const found = { ...report, mode: 'requests' as const, found: event.adapter }
     try {
-      const what = await verifyRequests({ ...ports, reader }, batch)
-      return what === null ? found : { ...differs(what), mode: 'requests', found: event.adapter }
+      const { what, ...remote } = await verifyRemote({ ...ports, reader }, state, batch)
+      return { ...found, ...(what === null ? {} : differs(what)), ...remote, found: event.adapter }
     } catch (error) {
       const where = { topic: 'updates', key: state.policy, record: id, type: 'UpdateComputed' }
       return { ...found, ok: false, difference: unreadable(state, error, where) }
@@ -234,10 +239,6 @@ const unreadable = (state: AuditState, error: unknown, otherwise: Omit<Differenc
         : otherwise
   return { ...where, what: error.message }
 }
-
-/** True if the engine has the recorded fingerprint; only then are results bit-equal. */
-export const isSameEngine = (recorded: Fingerprint, current: Fingerprint): boolean =>
-  (Object.keys(current) as (keyof Fingerprint)[]).every((key) => recorded[key] === current[key])
 
 /** Computes a recorded batch again. `parent` null: the parent that the batch names, read from the log. */
 export const recompute = async (

@@ -19,9 +19,9 @@ export type Connection = {
 }
 
 /** The address of the parent's weights and optimizer; null for the base. Throws `trainer_state_lost` and `missing_blob`. */
-const statePathOf = async (
+export const statePathOf = async (
   { log }: Pick<RemotePorts, 'log'>,
-  state: TrainerState,
+  state: Pick<TrainerState, 'weights'>,
   { parent, policy }: BatchSealed,
 ): Promise<string | null> => {
   if (parent.adapter === null) return null
@@ -119,7 +119,10 @@ export const bind = async (
  * A step without a pass, which takes the gradients that an unloaded model has left in the place of `model`; the next model
  * has that place. At rate 0, and `model` is thrown away with its moments.
  */
-const takeLeftGradients = async ({ server, signal }: RemotePorts, model: string): Promise<void> => {
+export const takeLeftGradients = async (
+  { server, signal }: Pick<RemotePorts, 'server' | 'signal'>,
+  model: string,
+): Promise<void> => {
   const still = { learningRate: 0, beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0, gradClipNorm: 0 }
   await server.send(optimStepRequest(model, 1, still), signal)
   await server.unload(model, signal)

@@ -411,3 +411,39 @@ for (const reduction of ['sum', 'sequence_mean', 'token_mean'] as const)
     const off = await trained(true, { ...settings, sharedPrefixes: false })
     assert.deepEqual(tokens(off.computed.figures), tokens(apart.computed.figures))
   })
+
+test('verify computes the updates of a server again there, from the parent’s state, and deletes what it made', async () => {
+  const line = await openLine()
+  await line.turns(items)
+  const server = new EmbeddedTrainingServer(runtime, { reduction: 'sequence_mean', keepsGradients: true })
+  const started = await startTrainer(line.log, { server }, model)
+  await untilWaits(started, 'verdict')
+  await line.verdict(true)
+  await untilWaits(started, 'turns')
+  await line.turns(items, 10, 1)
+  await untilWaits(started, 'compute')
+  await untilWaits(started, 'verdict')
+  await started.trainer.stop()
+  await line.verdict(true)
+  const kept = [[...server.saved.keys()], [...server.models.keys()]]
+  const ports = { log: line.log, learner: null, model, server }
+  const report = await verify(ports, 'policy', null)
+  assert.equal(report.first, null)
+  assert.deepEqual(
+    report.batches.map(({ mode, ok, version, distance }) => ({ mode, ok, version, distance })),
+    [
+      { mode: 'server', ok: true, version: 1, distance: 0 },
+      { mode: 'server', ok: true, version: 2, distance: 0 },
+    ],
+  )
+  assert.deepEqual(Object.keys(report.proves), ['server'])
+  assert.deepEqual([[...server.saved.keys()], [...server.models.keys()]], kept)
+  // A server that computes otherwise.
+  const other = new EmbeddedTrainingServer(runtime, { reduction: 'sum' })
+  const differs = await verify({ ...ports, server: other }, 'policy', 1)
+  assert.equal(differs.ok, false)
+  assert.match(differs.first?.what ?? '', /differs by [\d.e+-]+ of its change/)
+  // The parent's state is gone.
+  server.saved.clear()
+  await assert.rejects(verify(ports, 'policy', 2), { code: 'trainer_state_lost' })
+})
