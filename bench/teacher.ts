@@ -14,6 +14,7 @@ import { questionAt } from '../cli/src/demo/wishes/topics.ts'
 import { fetchSmolLM2 } from '../cli/src/smollm2.ts'
 import { GENERAL_WORDINGS } from '../services/scorer/src/core/hints.ts'
 import { withHint } from '@instar/dialects'
+import { rehearsalItems } from '../services/trainer/src/shell/rehearsal.ts'
 import { machine, rounded } from './machine.ts'
 
 /** Shares of answers as wanted, mean tokens, and facts of the demo that the base and the version answer, before (`update` 0) and after. */
@@ -27,6 +28,8 @@ export type Row = {
   tokens: number
   facts: number
   factsKept: number
+  /** Log-probability that the base's answers to the facts that it answers have lost, nats per token. */
+  lost: number
   klParent: number
   klBase: number
   stepScale: number
@@ -93,7 +96,23 @@ const measure = async (ports: Ports, adapter: AdapterSha) => {
   }
   const asked = FACTS.map(({ question }) => [{ role: 'user', content: question }])
   const answers = await answersOf(ports, asked, adapter, sampled(1, FACT_TOKENS, 0))
-  return { shares, tokens, facts: answers.map(({ text }, i) => FACTS[i]!.answer.test(text)) }
+  return { shares, tokens, answers, facts: answers.map(({ text }, i) => FACTS[i]!.answer.test(text)) }
+}
+type Measured = Awaited<ReturnType<typeof measure>>
+
+const lostSince = async ({ learner }: Ports, base: Measured, adapter: AdapterSha): Promise<number> => {
+  let [lost, tokens] = [0, 0]
+  for (const [i, { prompt, ids }] of base.answers.entries()) {
+    if (!base.facts[i]) continue
+    const scored = { prompt, completion: ids, temperature: 1 }
+    const [before, now] = [
+      await learner.score({ ...scored, adapter: null }),
+      await learner.score({ ...scored, adapter }),
+    ]
+    lost += before.reduce((sum, one, at) => sum + one - now[at]!, 0)
+    tokens += ids.length
+  }
+  return lost / tokens
 }
 
 /** The items of an update: first answers of the head, with the reward of who asked less the mean of that person's rewards. */
@@ -127,6 +146,9 @@ const talk = async ({ learner, model }: Ports, adapter: AdapterSha, seed: number
   return items
 }
 
+/** As `rehearsalRows` in the settings of training. */
+type Step = Partial<StepSettings> & { rehearsalRows?: number }
+
 /** `steps`: the settings that are compared, each beside those of the model's size; `updates` of each. */
 export const bench = async ({
   steps = [{ opdContrast: 1 }, { opdContrast: 2 }],
@@ -134,7 +156,7 @@ export const bench = async ({
   seed = 905,
   logLine = () => undefined,
 }: {
-  steps?: readonly Partial<StepSettings>[]
+  steps?: readonly Step[]
   updates?: number
   seed?: number
   logLine?: (line: string) => void
@@ -144,7 +166,7 @@ export const bench = async ({
   const rows: Row[] = []
   try {
     const base = await measure(ports, null)
-    const report = (setting: string, update: number, found: typeof base, more: Partial<Row>): void => {
+    const report = (setting: string, update: number, found: Measured, more: Partial<Row>): void => {
       rows.push({
         setting,
         seed,
@@ -155,6 +177,7 @@ export const bench = async ({
         tokens: rounded(found.tokens),
         facts: found.facts.filter(Boolean).length,
         factsKept: found.facts.filter((right, i) => right && base.facts[i]).length,
+        lost: 0,
         klParent: 0,
         klBase: 0,
         stepScale: 1,
@@ -174,14 +197,22 @@ export const bench = async ({
         const head = heads[at]!
         const begin = cpuSeconds()
         const items = await talk(ports, head.adapter?.sha256 ?? null, seed, update)
-        const settings = { ...trainerConfig.parse({}).step, ...small(), ...step, seed }
-        const result = await ports.learner.step(items, settings, head)
+        const { rehearsalRows = 0, ...changed } = step
+        const settings = { ...trainerConfig.parse({}).step, ...small(), ...changed, seed }
+        const record = {
+          number: update,
+          seed: seed * 1_009 + update,
+          settings: { rehearsalRows, rehearsalWeight: settings.rehearsalWeight },
+        }
+        const rehearsed = await rehearsalItems(ports, record)
+        const result = await ports.learner.step([...items, ...rehearsed], settings, head)
         const cpu = rounded(cpuSeconds() - begin)
         if (head.adapter) await ports.learner.unload(head.adapter.sha256)
         await ports.learner.load(result.adapter)
         heads[at] = { adapter: result.adapter, state: result.state }
         const { klParent = 0, klBase = 0, stepScale = 1 } = result.figures
         report(JSON.stringify(step), update, await measure(ports, result.adapter.sha256), {
+          lost: rounded(await lostSince(ports, base, result.adapter.sha256)),
           klParent: rounded(klParent),
           klBase: rounded(klBase),
           stepScale: rounded(stepScale),

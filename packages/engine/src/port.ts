@@ -176,6 +176,11 @@ export type TrainItem = {
   key?: string | null
   /** The prompt with the hint; the teacher scores the same completion after it. Null: no distillation (OPD) term. */
   hintPrompt: readonly number[] | null
+  /**
+   * A row of rehearsal: no turn of the batch but a general prompt with the base's own answer. It enters the loss by
+   * `rehearsalWeight` alone.
+   */
+  rehearsal?: true
 }
 
 /**
@@ -212,6 +217,11 @@ export type StepSettings = {
    * hint. Under `sampledTokens` without its normaliser (sampled-loss.ts).
    */
   opdContrast?: number
+  /**
+   * Weight of the KL to the base on the answers of rows of rehearsal, a mean over their tokens, in the direction of
+   * `opdForward`; absent or 0: none.
+   */
+  rehearsalWeight?: number
   klWeight: number
   /** The KL weight is scaled by min(1, mean |advantage| / klFullAtAdvantage). */
   klFullAtAdvantage: number
@@ -268,6 +278,9 @@ export type StepFigures = Partial<TokenFigures> & {
   policyLoss: number
   opdLoss: number
   klLoss: number
+  /** Rows of rehearsal and their term of the loss; absent without them. */
+  rehearsalRows?: number
+  rehearsalLoss?: number
   gradNorm: number
   meanAdvantage: number
   meanAbsAdvantage: number

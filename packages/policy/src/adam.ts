@@ -17,6 +17,14 @@ export function initialAdam(tensors: ReadonlyMap<string, WeightTensor>): AdamSta
   return { step: 0, first: zeros(), second: zeros() }
 }
 
+/** Adds the gradients of a micro-batch to the sums of a step, by name. */
+export function addTo(sums: ReadonlyMap<string, Float32Array>, more: ReadonlyMap<string, Float32Array>): void {
+  for (const [name, sum] of sums) {
+    const own = more.get(name) as Float32Array
+    for (let at = 0; at < sum.length; at++) sum[at] = (sum[at] as number) + (own[at] as number)
+  }
+}
+
 /** The 2-norm of all gradients, taken as one vector. */
 export function globalNorm(gradients: ReadonlyMap<string, Float32Array>): number {
   let sum = 0

@@ -31,6 +31,7 @@ type Figures = {
     gradients: Record<string, Summary>
     afterTwoSteps: Record<string, Summary>
   }
+  rehearsal: { base: number[][]; loss: number; gradients: Record<string, Summary> }
 }
 const stored = JSON.parse(
   readFileSync(new URL('../../../test/kit/golden/policy/figures.json', import.meta.url), 'utf8'),
@@ -186,6 +187,53 @@ for (const [name, figures] of Object.entries(stored)) {
           adamStep(lora, result.gradients, norm > 0.5 ? 0.5 / norm : 1, state, settings)
         for (const [key, tensor] of Object.entries(expected.afterTwoSteps))
           same(lora.get(key)?.data ?? [], tensor, 5e-5, `${key} after two steps`)
+        await runtime.close()
+      },
+    )
+
+    test(
+      `${name} on ${engine}: the term of rehearsal and its gradients equal those of PyTorch within 5e-5`,
+      options,
+      async () => {
+        const weights = weightsFrom(weightsOf(config))
+        const runtime = await createRuntime({ config, weights, base: name, engine, threads: 1 })
+        const training = await compileTraining(runtime.backend, config, frozenConstants(config, weights), {
+          rank: expected.rank,
+          alpha: expected.alpha,
+          clipLow: 0.2,
+          clipHigh: 0.28,
+          topK: 0,
+          opdForward: 1,
+        })
+        const lora = new Map(
+          trainedInputs(config, expected.rank).map((spec, at): [string, WeightTensor] => [
+            spec.name,
+            numbers(spec.shape as number[], 1000 + at, 0.6),
+          ]),
+        )
+        const rows = [3, 4, 5, 9, 10, 11, 12]
+        const zeros = rows.map(() => 0)
+        const { base, loss, gradients } = figures.rehearsal
+        const result = await training.run(lora, {
+          B: 2,
+          T: 7,
+          ids,
+          rows,
+          targets: rows.map((row) => ids[row + 1] as number),
+          inverseTemperature: rows.map(() => 1),
+          old: zeros,
+          advantage: zeros,
+          weight: zeros,
+          opd: {
+            places: rows.map((_, at) => at),
+            reference: { ids: null, logp: Float32Array.from(base.flat()) },
+            weight_R: rows.map(() => 1.5 / 7),
+          },
+          kl: { places: [], reference: { ids: null, logp: new Float32Array() }, weight_R: [] },
+        })
+        near(result.loss, loss, 1e-5, 'loss')
+        for (const [key, gradient] of Object.entries(gradients))
+          same(result.gradients.get(key) ?? [], gradient, within(5e-5), key)
         await runtime.close()
       },
     )

@@ -81,10 +81,10 @@ test('updates with different micro-batch sizes differ by less than 2e-6; equal s
 
 test('mini-batches deal the micro-batches in turn to as many Adam steps, and to no more than there are', async () => {
   assert.deepEqual(miniBatches([1, 2, 3, 4, 5], { miniBatches: 2 }), [
-    { groups: [1, 3, 5], count: 2 },
-    { groups: [2, 4], count: 2 },
+    { groups: [1, 3, 5], index: 0, count: 2 },
+    { groups: [2, 4], index: 1, count: 2 },
   ])
-  assert.deepEqual(miniBatches([1, 2], {}), [{ groups: [1, 2], count: 1 }])
+  assert.deepEqual(miniBatches([1, 2], {}), [{ groups: [1, 2], index: 0, count: 1 }])
   assert.equal(miniBatches([1, 2], { miniBatches: 9 }).length, 2)
   const { runtime, trainer } = await open()
   const items = await exampleItems(runtime)

@@ -5,13 +5,14 @@
  */
 import { createHash } from 'node:crypto'
 import { InstarError } from '@instar/events/errors'
-import { adamStep, globalNorm, initialAdam, readAdam, writeAdam } from './adam.ts'
+import { addTo, adamStep, globalNorm, initialAdam, readAdam, writeAdam } from './adam.ts'
 import { readAdapter, writeAdapter } from './checkpoints/peft.ts'
 import { shareFigures, tokenWeights } from './token-weights.ts'
-import type { TurnTokens, TurnWeights } from './token-weights.ts'
+import type { TurnWeights } from './token-weights.ts'
 import { inverseTemperature } from './distribution.ts'
 import { completionLogprobs, ownLogprobs, padded, rowBatches } from './forward.ts'
 import { PassedTokens } from './passed-tokens.ts'
+import type { BatchTurn } from './batch-turn.ts'
 import { checkItem } from './step-check.ts'
 import { isUntempered } from './sampled-loss.ts'
 import { linearBatch } from './sampled-step.ts'
@@ -21,9 +22,9 @@ import type { Runtime } from './runtime/runtime.ts'
 import { compileTraining } from './training.ts'
 import type { MicroBatch, MicroBatchResult, Training } from './training.ts'
 import { divergenceMeter, measuredTokens } from './divergence.ts'
-import type { KnownReferences } from './divergence.ts'
 import { bytesPerToken, contrastedTeacher, isReduced, joined, referenceOf } from './references.ts'
 import type { Reference } from './references.ts'
+import { rehearsalTurns, rehearsedOf } from './rehearsal.ts'
 import { exceeds, withinBounds } from './trust-region.ts'
 import type { Bounds, Divergences } from './trust-region.ts'
 import type { Lora } from './checkpoints/peft.ts'
@@ -40,22 +41,6 @@ const CANDIDATE_SLOT = 1
 const BASE_SLOT = 2
 /** Those that a step leaves filled. */
 export const STEP_SLOTS = [PARENT_SLOT, BASE_SLOT] as const
-
-/**
- * A turn of the batch with the results of the forward passes before the first gradient. `base`, `teacher`: the references
- * of its completion; null: recomputed for each micro-batch. `measured`: log-probabilities [tokens, V] of the tokens on
- * which the step's divergence is measured.
- */
-type BatchTurn = {
-  item: TrainItem
-  /** Under `sampledTokens`: log-probabilities of the answer's own tokens under the base, without and with the hint. */
-  own: { base: Float32Array | null; teacher: Float32Array | null }
-  tokens: TurnTokens
-  weights: TurnWeights
-  measured: KnownReferences
-  base: Reference | null
-  teacher: Reference | null
-}
 
 /** What an epoch computes with. `first`: before the first step, when `adapter` is the parent. */
 type Pass = {
@@ -103,16 +88,18 @@ export class Trainer {
    * the index of the item if it is that of one item and not of all.
    */
   async step(
-    items: readonly TrainItem[],
+    rows: readonly TrainItem[],
     settings: StepSettings,
     parent: Parent,
     onProgress: (share: number) => void = () => undefined,
   ): Promise<StepResult> {
     const { config } = this.runtime
     this.tokens = new PassedTokens()
-    items.forEach((item, at) => {
+    rows.forEach((item, at) => {
       checkItem(item, at, config, settings)
     })
+    const items = rows.filter((item) => !item.rehearsal)
+    const rehearsed = rehearsedOf(rows, settings)
     const started = parent.adapter
       ? readAdapter(parent.adapter, config)
       : initialLora(config, settings.rank, settings.alpha, settings.seed)
@@ -126,25 +113,28 @@ export class Trainer {
       [...loraTensors(config, started)].map(([name, { shape, data }]) => [name, { shape, data: data.slice() }]),
     )
     const state = parent.state ? readAdam(parent.state, adapter) : initialAdam(adapter)
-    const progress = new StepProgress(items, settings, onProgress)
+    const progress = new StepProgress(items, rehearsed.length, settings, onProgress)
     const turns = await this.prepare(items, settings, progress)
     const figures = emptyFigures(items, turns, settings)
     const signal = turns.some((turn) => turn.item.advantage !== 0 || turn.weights.opd > 0)
     if (signal) {
       const bounded = await this.bounds(turns, settings, started, progress)
       let divergences: Divergences | null = null
+      const rehearsal = await rehearsalTurns(this.runtime, rehearsed, settings, this.tokens)
+      progress.passed(rehearsal.length)
+      if (rehearsal.length > 0) Object.assign(figures, { rehearsalRows: rehearsal.length, rehearsalLoss: 0 })
       const training = await this.program(started.rank, started.alpha, settings)
       for (let epoch = 0; epoch < settings.epochs; epoch++) {
         for (const part of miniBatches(rowBatches(turns, sequenceOf, settings.microBatchTokens), settings)) {
           const first = figures.steps === 0
           const gradients = new Map([...adapter].map(([name, tensor]) => [name, new Float32Array(tensor.data.length)]))
+          const pass = { training, adapter, started, settings, first }
+          const own = rehearsal.filter((_, at) => at % part.count === part.index)
+          await this.rehearse(own, pass, { gradients, figures, progress })
           for (const group of part.groups) {
-            const result = await this.gradient(group, { training, adapter, started, settings, first })
+            const result = await this.gradient(group, pass)
             progress.passed(group.length * TRAINING_PASS)
-            for (const [name, sum] of gradients) {
-              const own = result.gradients.get(name) as Float32Array
-              for (let at = 0; at < sum.length; at++) sum[at] = (sum[at] as number) + (own[at] as number)
-            }
+            addTo(gradients, result.gradients)
             figures.loss += result.loss / settings.epochs
             figures.policyLoss += result.policyLoss / settings.epochs
             figures.opdLoss += result.opdLoss / settings.epochs
@@ -154,7 +144,7 @@ export class Trainer {
           // Weights are those of the whole batch; the norm is that of an estimate of the whole batch's gradient.
           const norm = globalNorm(gradients) * part.count
           if (!Number.isFinite(norm) || !Number.isFinite(figures.loss)) {
-            const item = first ? await this.notFinite(turns, { training, adapter, started, settings, first }) : null
+            const item = first ? await this.notFinite(turns, pass) : null
             throw new InstarError(
               'update_not_finite',
               `the gradient of epoch ${epoch + 1} has norm ${norm}${item === null ? '' : `, because of turn ${item}`}`,
@@ -192,6 +182,22 @@ export class Trainer {
       stateSha256: createHash('sha256').update(bytes).digest('hex'),
       figures: { ...figures, ...this.tokens.figures },
       fingerprint: this.runtime.fingerprint(),
+    }
+  }
+
+  /** Adds gradient and loss of rows of rehearsal. */
+  private async rehearse(
+    turns: readonly BatchTurn[],
+    pass: Pass,
+    to: { gradients: Map<string, Float32Array>; figures: StepFigures; progress: StepProgress },
+  ): Promise<void> {
+    const { epochs, microBatchTokens } = pass.settings
+    for (const group of rowBatches(turns, sequenceOf, microBatchTokens)) {
+      const { loss, opdLoss, gradients } = await this.gradient(group, pass)
+      to.progress.passed(group.length * TRAINING_PASS)
+      addTo(to.gradients, gradients)
+      to.figures.loss += loss / epochs
+      to.figures.rehearsalLoss = (to.figures.rehearsalLoss ?? 0) + opdLoss / epochs
     }
   }
 
@@ -465,9 +471,13 @@ export class Trainer {
 export function miniBatches<T>(
   groups: readonly T[],
   { miniBatches: wanted = 1 }: Pick<StepSettings, 'miniBatches'>,
-): { groups: T[]; count: number }[] {
+): { groups: T[]; index: number; count: number }[] {
   const count = Math.max(1, Math.min(wanted, groups.length))
-  return Array.from({ length: count }, (_, i) => ({ groups: groups.filter((_group, at) => at % count === i), count }))
+  return Array.from({ length: count }, (_, index) => ({
+    groups: groups.filter((_group, at) => at % count === index),
+    index,
+    count,
+  }))
 }
 
 /** A training pass is a forward pass, and a backward pass of twice its operations. */
@@ -483,13 +493,15 @@ class StepProgress {
 
   constructor(
     items: readonly TrainItem[],
+    rehearsed: number,
     settings: Pick<StepSettings, 'epochs' | 'klParentMax' | 'klBaseMax'>,
     onProgress: (share: number) => void,
   ) {
     const { bounded } = boundsOf(settings)
     const hinted = items.filter(({ hintPrompt }) => hintPrompt !== null).length
     const measures = bounded ? settings.epochs + SEARCH_PASSES : 0
-    this.total = items.length * (2 + TRAINING_PASS * settings.epochs + measures) + hinted
+    const trained = TRAINING_PASS * settings.epochs
+    this.total = items.length * (2 + trained + measures) + hinted + rehearsed * (1 + trained)
     this.onProgress = onProgress
   }
 

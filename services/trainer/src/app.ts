@@ -16,6 +16,7 @@ import type { TrainingServerOptions } from './shell/remote/open.ts'
 import { RemoteTrainer } from './shell/remote/trainer.ts'
 import { openLosses } from './shell/losses.ts'
 import { recordTrainerMetrics } from './shell/metrics.ts'
+import { withRehearsal } from './shell/rehearsal.ts'
 import { snapshotVersion, stateOfSnapshot } from './shell/snapshot.ts'
 
 export * from './config.ts'
@@ -77,17 +78,18 @@ export type Trainer = {
 }
 
 /** The settings that a batch records, and under which `verify` and `replay` compute it again. */
-export const batchSettings = ({ step, ...config }: TrainerConfig, remote = false): Settings => ({
-  ...step,
-  ...(remote ? { sampledTokens: 1, sharedPrefixes: config.sharedPrefixes ? 1 : 0 } : {}),
-  batchSize: config.batchSize,
-  batchMax: config.batchMax,
-  staleness: config.staleness,
-  keyShare: config.keyShare,
-  subjectShare: config.subjectShare,
-  turnScoreWeight: config.turnScoreWeight,
-  rules: RULES,
-})
+export const batchSettings = ({ step, ...config }: TrainerConfig, remote = false): Settings =>
+  withRehearsal({
+    ...step,
+    ...(remote ? { sampledTokens: 1, sharedPrefixes: config.sharedPrefixes ? 1 : 0, rehearsalRows: 0 } : {}),
+    batchSize: config.batchSize,
+    batchMax: config.batchMax,
+    staleness: config.staleness,
+    keyShare: config.keyShare,
+    subjectShare: config.subjectShare,
+    turnScoreWeight: config.turnScoreWeight,
+    rules: RULES,
+  })
 
 export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Trainer => {
   const { policy, batchSize, batchMax, staleness, groupWaitMs, keyShare, subjectShare, keyHeardMs, loss } = config

@@ -2,7 +2,7 @@ import { LOSS_NAMES } from '@instar/events'
 import { z } from 'zod'
 import { MAX_ITEMS } from './core/batch.ts'
 import { MAX_TASK_EPISODES } from './core/episodes.ts'
-import { MAX_CONTRAST, MAX_EPOCHS, MAX_RANK } from './core/replay-settings.ts'
+import { MAX_CONTRAST, MAX_EPOCHS, MAX_RANK, MAX_REHEARSED } from './core/replay-settings.ts'
 
 /** Hyperparameters of an update; measurements are in docs/learning.md. */
 const step = z.object({
@@ -48,6 +48,19 @@ const step = z.object({
     .describe(
       'factor by which the teacher exaggerates what a hint changes: base + opdContrast · (base with the hint − base); 1: the base with the hint',
     ),
+  rehearsalRows: z
+    .int()
+    .nonnegative()
+    .max(MAX_REHEARSED)
+    .default(0)
+    .describe(
+      'general prompts with the base’s own answers that each update rehearses, so that it forgets less; 0 on a training server',
+    ),
+  rehearsalWeight: z
+    .number()
+    .nonnegative()
+    .default(1)
+    .describe('weight of the KL to the base on the answers to them, a mean over their tokens'),
   klWeight: z.number().nonnegative().default(0.03).describe('weight of the KL to the base'),
   klFullAtAdvantage: z
     .number()

@@ -542,7 +542,7 @@ it('--set changes named settings only', () => {
   assert.throws(() => changedSettings({ learningRate: 1, rules: 1 }, { rules: '1' }), {
     code: 'bad_request',
     message:
-      /the settings are adamEpsilon, klBaseMax, klParentMax, learningRate, logRatioMax, miniBatches, opdContrast, opdForward, opdOverBatch, referenceTopK, sampledTokens, turnFactor, turnScoreWeight, turnTokensMax, weightShare, loss/,
+      /the settings are adamEpsilon, klBaseMax, klParentMax, learningRate, logRatioMax, miniBatches, opdContrast, opdForward, opdOverBatch, referenceTopK, rehearsalRows, rehearsalWeight, sampledTokens, turnFactor, turnScoreWeight, turnTokensMax, weightShare, loss/,
   })
   assert.throws(() => changedSettings({ learningRate: 1 }, { speed: '1' }), { code: 'bad_request' })
   assert.throws(() => changedSettings({ learningRate: 1 }, { lr: 'fast' }), { code: 'bad_request' })
@@ -577,6 +577,10 @@ it('--set changes named settings only', () => {
   assert.throws(() => changedSettings(recorded, { batchSize: '513' }), {
     code: 'bad_request',
     message: /a whole number from 1 to 512/,
+  })
+  assert.throws(() => changedSettings(recorded, { rehearsalRows: '65' }), { message: /a whole number from 0 to 64/ })
+  assert.throws(() => changedSettings({ ...recorded, rehearsalPrompts: 7 }, { rehearsalPrompts: '8' }), {
+    message: /unknown setting/,
   })
   assert.deepEqual(changedSettings(recorded, { klWeight: '0', rank: '2' }).settings, {
     ...recorded,

@@ -10,6 +10,7 @@ import { MAX_ITEMS } from './batch.ts'
 export const MAX_RANK = 1024
 export const MAX_EPOCHS = 100
 export const MAX_CONTRAST = 10
+export const MAX_REHEARSED = 64
 
 type SettingBounds = { expected: string; accepts(value: number): boolean }
 const COUNT: SettingBounds = {
@@ -44,6 +45,11 @@ const ADDED: Readonly<Record<string, SettingBounds>> = {
     accepts: (value) => value >= 1 && value <= MAX_CONTRAST,
   },
   miniBatches: upTo(MAX_ITEMS),
+  rehearsalRows: {
+    expected: `a whole number from 0 to ${MAX_REHEARSED}`,
+    accepts: (value) => WHOLE.accepts(value) && value <= MAX_REHEARSED,
+  },
+  rehearsalWeight: NOT_NEGATIVE,
   turnTokensMax: WHOLE,
   adamEpsilon: SHARE,
   sampledTokens: SWITCH,
@@ -69,6 +75,9 @@ const BOUNDS: Readonly<Record<string, SettingBounds>> = {
   beta1: DECAY,
   beta2: DECAY,
 }
+
+/** Recorded with a batch and not set by anybody. */
+const DERIVED: readonly string[] = ['rules', 'rehearsalPrompts']
 
 const SECTION = 'training.'
 
@@ -102,7 +111,7 @@ export const changedSettings = (
     const key = name === 'lr' ? 'learningRate' : name
     const number = Number(value)
     const names = [...new Set([...Object.keys(recorded), ...Object.keys(ADDED)])]
-      .filter((one) => one !== 'rules')
+      .filter((one) => !DERIVED.includes(one))
       .sort()
     if (!names.includes(key))
       throw new InstarError(

@@ -24,6 +24,7 @@ import {
   type ReplayRun,
   type Rescore,
 } from './replay-run.ts'
+import { withRehearsal } from './rehearsal.ts'
 import { recordedParent } from './verify.ts'
 
 export const replayChanged = async (run: ReplayRun, options: ReplayOptions): Promise<ReplayReport> => {
@@ -31,7 +32,9 @@ export const replayChanged = async (run: ReplayRun, options: ReplayOptions): Pro
   const line = updateLine(state.updates, state.policy)
   const last = line.byId.get(line.last)
   if (!last) throw new InstarError('bad_request', NOTHING_TO_TRAIN)
-  const { settings, loss } = changedSettings(last.sealed.settings, options.set, run.from)
+  const changed = changedSettings(last.sealed.settings, options.set, run.from)
+  const { loss } = changed
+  const settings = withRehearsal(changed.settings)
   const size = settings.batchSize ?? last.sealed.items.length
   const judge = options.judge === null ? null : (ports.rescore?.(options.judge) ?? null)
   if (options.judge !== null && !judge)

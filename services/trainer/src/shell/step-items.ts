@@ -2,6 +2,7 @@
 import { InstarError, type BatchItem, type BatchSealed } from '@instar/events'
 import type { TurnReader } from '@instar/log'
 import type { LearningEngine, Model, Parent, StepResult, TrainItem } from '@instar/engine/port'
+import { rehearsalItems } from './rehearsal.ts'
 import { stepSettings, trainItem } from './train-item.ts'
 
 type StepPorts = { reader: TurnReader; model: Model; learner: LearningEngine }
@@ -42,9 +43,10 @@ export const stepBatch = async (
     }
   }
   const items = (await Promise.all(sealed.items.map(read))).filter((item) => item !== null)
+  const rehearsed = items.length > 0 ? await rehearsalItems({ learner, model }, sealed) : []
   while (items.length > 0) {
     try {
-      const result = await learner.step(items, stepSettings(sealed), parent, onProgress)
+      const result = await learner.step([...items, ...rehearsed], stepSettings(sealed), parent, onProgress)
       return { ...result, figures: { ...result.figures, ...dropped } }
     } catch (error) {
       const at = error instanceof InstarError ? error.details.item : undefined

@@ -139,6 +139,13 @@ def figures(c):
     policy = (importance * torch.maximum(-ratio * advantage, -ratio.clamp(0.8, 1.28) * advantage)).sum()
     opd = 0.9 * (student[3:].exp() * (student[3:] - teacher[3:])).sum(-1).mean()
     kl = 0.3 * (student.exp() * (student - base)).sum(-1).mean()
+    # Rehearsal: the same tokens as answers to general prompts, KL(base || student) at temperature 1.
+    at_one = lambda logits: torch.log_softmax(torch.stack([logits[b, j] for b, j in places]), -1)
+    kept, moved = at_one(forward(c, w, ids)), at_one(forward(c, w, ids, lora, alpha / rank))
+    rehearsal = 1.5 * torch.nn.functional.kl_div(moved, kept, log_target=True, reduction="sum") / len(places)
+    found = torch.autograd.grad(rehearsal, lora.values())
+    out["rehearsal"] = dict(base=[[round(v, 9) for v in row] for row in kept.tolist()], loss=rehearsal.item(),
+                            gradients={name: summary(gradient) for name, gradient in zip(lora, found)})
     total = policy + opd + kl
     optimizer = torch.optim.Adam(lora.values(), lr=3e-3, betas=(0.9, 0.95))
     total.backward()
