@@ -101,6 +101,19 @@ test('a server whose longer rows have other log-probs gets each turn in a row of
   assert.equal(found.reduction, 'sequence_mean')
 })
 
+test('a server that sends log-probs in bfloat16: reduction and kept gradients come from the norms that it reports', async (t) => {
+  for (const reduction of ['sequence_mean', 'token_mean', 'sum'] as const)
+    for (const clearsGradients of [false, true]) {
+      const { found } = await probe(t, {
+        reduction,
+        clearsGradients,
+        // Between 4 and 8 nats bfloat16 has a value each 1/32.
+        logprobs: (rows) => rows.map((row) => row.map((value) => Math.round(value * 32) / 32)),
+      })
+      assert.deepEqual([found.reduction, found.keepsGradients], [reduction, !clearsGradients])
+    }
+})
+
 test('a server that ignores what it is trained on is trainer_mismatch, and keeps no model of the probe', async (t) => {
   const scripted = await new ScriptedTinker().start()
   t.after(() => scripted.kill())

@@ -179,6 +179,9 @@ test('a lost result is asked for anew three times', () => {
 test('a reduction that is none of the three is trainer_mismatch', () => {
   assert.equal(reductionOf({ alone: 1, beside: 0.51, longer: 0.48, doubled: 2.1 }), 'sequence_mean')
   assert.equal(reductionOf({ alone: 1, beside: 0.34, longer: 0.49, doubled: 1.9 }), 'token_mean')
+  const rounded = { alone: 1, beside: 0.333, longer: 0.5, doubled: 0.667 }
+  assert.equal(reductionOf(rounded, { alone: 1, beside: 0.5, longer: 0.5, doubled: 2 }), 'sequence_mean')
+  assert.throws(() => reductionOf(rounded, { alone: 1, beside: 1, longer: 1, doubled: 1 }), mismatch)
   for (const shares of [
     // The mean of the sums of sequences.
     { alone: 1, beside: 0.5, longer: 1, doubled: 2 },

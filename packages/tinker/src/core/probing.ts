@@ -76,13 +76,22 @@ const TOLERANCE = 1.2
 
 const near = (found: number, expected: number): boolean => found > expected / TOLERANCE && found < expected * TOLERANCE
 
-/** `shares`: of each scenario, measured. Throws `trainer_mismatch` if they fit none. */
-export const reductionOf = (shares: Readonly<Record<Scenario, number>>): Reduction => {
+export type Shares = Readonly<Record<Scenario, number>>
+
+/**
+ * `norms`: of each scenario, the norm of the gradient that the server reports, as a share of that of `alone`; null: it reports
+ * none. `rises`: the same from the log-probs, which a server that computes in bfloat16 rounds to 1/16 nat. The norms decide
+ * where they fit a reduction. Throws `trainer_mismatch` if neither fits one.
+ */
+export const reductionOf = (rises: Shares, norms: Shares | null = null): Reduction => {
   const scenarios = Object.keys(SCENARIOS) as Scenario[]
-  const fitting = (['sum', 'sequence_mean', 'token_mean'] as const).find((reduction) =>
-    scenarios.every((scenario) => near(shares[scenario], SCENARIOS[scenario][reduction])),
-  )
+  const fittingTo = (shares: Shares): Reduction | undefined =>
+    (['sum', 'sequence_mean', 'token_mean'] as const).find((reduction) =>
+      scenarios.every((scenario) => near(shares[scenario], SCENARIOS[scenario][reduction])),
+    )
+  const fitting = (norms && fittingTo(norms)) ?? fittingTo(rises)
   if (fitting) return fitting
+  const shares = rises
   const found = scenarios.map((scenario) => `${scenario} ${shares[scenario].toFixed(3)}`).join(', ')
   throw new InstarError(
     'trainer_mismatch',

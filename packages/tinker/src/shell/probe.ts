@@ -40,8 +40,9 @@ class Probe {
   #session = ''
   #model = ''
   #seq = 0
-  #gradNorm = false
   #shares = true
+  /** Norm of the last step's gradient, as the server reports it. */
+  #gradNorm: number | null = null
 
   constructor(server: TrainingServer, futures: Futures, http: TinkerHttp, options: Options, signal?: AbortSignal) {
     this.#server = server
@@ -83,7 +84,7 @@ class Probe {
         contextLength: contextLengths.get(this.#options.base) ?? null,
         reduction,
         gradClip: isClipped(risen, clipped),
-        gradNorm: this.#gradNorm,
+        gradNorm: this.#gradNorm !== null,
         losses,
         alpha: adapter.alpha,
         targets: adapter.targets,
@@ -134,7 +135,7 @@ class Probe {
     const step = this.#server.prepareOptimStep(this.#model, this.#next(), descent(rate, gradClipNorm))
     const passed = passes.map((pass) => this.#send(pass))
     const [{ gradNorm }] = await Promise.all([this.#send(step), ...passed])
-    this.#gradNorm ||= gradNorm !== null
+    this.#gradNorm = gradNorm
     return rise(before, await this.#score())
   }
 
@@ -155,15 +156,17 @@ class Probe {
 
   /** Each scenario between two measurements of `alone`, whose mean it is held to: the weights move a little. */
   async #reduction(rate: number, risen: number): Promise<Reduction> {
-    const shares = { alone: 1 } as Record<Scenario, number>
-    let alone = risen
+    const rises = { alone: 1 } as Record<Scenario, number>
+    const norms = { alone: 1 } as Record<Scenario, number>
+    let alone = { risen, norm: this.#gradNorm }
     for (const scenario of (Object.keys(SCENARIOS) as Scenario[]).filter((one) => one !== 'alone')) {
-      const found = await this.#rise(scenario, rate)
-      const again = await this.#rise('alone', rate)
-      shares[scenario] = found / ((alone + again) / 2)
+      const found = { risen: await this.#rise(scenario, rate), norm: this.#gradNorm }
+      const again = { risen: await this.#rise('alone', rate), norm: this.#gradNorm }
+      rises[scenario] = found.risen / ((alone.risen + again.risen) / 2)
+      norms[scenario] = (found.norm ?? 0) / (((alone.norm ?? 0) + (again.norm ?? 0)) / 2)
       alone = again
     }
-    return reductionOf(shares)
+    return reductionOf(rises, this.#gradNorm === null ? null : norms)
   }
 
   /** The same request again, then others under its seq. */
@@ -243,6 +246,9 @@ class Probe {
     const before = await this.#score()
     const step = this.#send(server.prepareOptimStep(this.#model, this.#next(), descent(rate)))
     if (await this.#isRefused(step, 'trainer_refused', 'trainer_failed')) return false
+    const { gradNorm } = await step
+    // Log-probs that the server rounds to 16 bits may hide the step.
+    if (gradNorm !== null) return gradNorm > 0
     return !sameLogprobs(before, await this.#score(), LEFT_TOLERANCE)
   }
 }
