@@ -4,8 +4,8 @@
 export const MOST = 2_048
 
 /**
- * For each entry, whether it differs: it is not part of the longest common subsequence. Longer lists are compared by their
- * beginnings, and the rest differs.
+ * For each entry, whether it differs: it is not part of the longest common subsequence. Longer lists are compared by
+ * their beginnings, and the rest differs.
  */
 export const differing = <T>(a: readonly T[], b: readonly T[]): { a: boolean[]; b: boolean[] } => {
   const [m, n] = [Math.min(a.length, MOST), Math.min(b.length, MOST)]

@@ -6,7 +6,7 @@ import { html, type View } from '../html.ts'
 import { useLivePart } from '../live.ts'
 import { HistoryPrompt } from '../parts/prompt-choice.ts'
 import { ErrorNote } from '../parts/state.ts'
-import { Tokens, visible } from '../parts/tokens.ts'
+import { Tokens, visible, type ShownToken } from '../parts/tokens.ts'
 import { weightsName, weightsOf, WeightsChoice } from '../parts/weights-choice.ts'
 import type { Lineage } from '../rows.ts'
 import { SessionContext } from '../session-context.ts'
@@ -39,39 +39,44 @@ const summary = (a: Side, b: Side): string => {
     same === 0
       ? 'They differ from the first token on'
       : `The first ${same === 1 ? 'token is' : `${same} tokens are`} equal`
-  return `${until}: ${first} ${quoted(a.tokens[same])}, ${second} ${quoted(b.tokens[same])}. Marked are tokens that the other answer lacks: ${count(
-    marks.a,
-  )}, and ${count(marks.b)}.`
+  const then = `${first} ${quoted(a.tokens[same])}, ${second} ${quoted(b.tokens[same])}`
+  return `${until}: ${then}. Marked are tokens that the other answer lacks: ${count(marks.a)}, and ${count(marks.b)}.`
 }
 
-const Answer = ({ side, marks }: { side: Side; marks: readonly boolean[] | null }): View => html`
-  <section class="card" aria-label=${`Answer of ${side.name}`}><h2>${side.name}</h2>
-    ${side.error ? html`<${ErrorNote} error=${side.error} />` : null}
-    ${
-      marks && side.tokens.length > 0
-        ? html`<${Tokens} stacked first=${Math.max(0, marks.indexOf(true))} label=${`Answer of ${side.name}`} tokens=${side.tokens.map(
-            (token, i) => ({
-              text: token.text,
-              shade: 0,
-              differs: marks[i] ?? false,
-              figures: [
-                ['log-prob when sampled', token.logprob],
-                ['token id', token.id === null ? 'not told' : String(token.id)],
-                ['in the other answer', marks[i] ? 'no' : 'yes'],
-              ] as const,
-            }),
-          )} />`
-        : html`<div class="text">${side.tokens.map(({ text }) => text).join('') || (side.done ? '' : '…')}</div>`
-    }
-    <p class="quiet">${side.done ? `${side.tokens.length} tokens` : 'Answering…'}</p>
-  </section>
-`
+const shown = (tokens: readonly SampledToken[], marks: readonly boolean[]): ShownToken[] =>
+  tokens.map(({ id, text, logprob }, i) => ({
+    text,
+    shade: 0,
+    differs: marks[i] ?? false,
+    figures: [
+      ['log-prob when sampled', logprob],
+      ['token id', id === null ? 'not told' : String(id)],
+      ['in the other answer', marks[i] ? 'no' : 'yes'],
+    ],
+  }))
+
+const Answer = ({ side, marks }: { side: Side; marks: readonly boolean[] | null }): View => {
+  const label = `Answer of ${side.name}`
+  return html`
+    <section class="card" aria-label=${label}><h2>${side.name}</h2>
+      ${side.error ? html`<${ErrorNote} error=${side.error} />` : null}
+      ${
+        marks && side.tokens.length > 0
+          ? html`<${Tokens} stacked first=${Math.max(0, marks.indexOf(true))} label=${label}
+              tokens=${shown(side.tokens, marks)} />`
+          : html`<div class="text">${side.tokens.map(({ text }) => text).join('') || (side.done ? '' : '…')}</div>`
+      }
+      <p class="quiet">${side.done ? `${side.tokens.length} tokens` : 'Answering…'}</p>
+    </section>
+  `
+}
 
 const Both = ({ a, b }: { a: Side; b: Side }): View => {
   const done = a.done && b.done
   const marks = done ? differing(a.tokens.map(keyOf), b.tokens.map(keyOf)) : null
+  const said = (a.error ?? b.error) ? 'Not both answered.' : summary(a, b)
   return html`
-    <p class="note" role="status">${done ? ((a.error ?? b.error) ? 'Not both answered.' : summary(a, b)) : 'Answering…'}</p>
+    <p class="note" role="status">${done ? said : 'Answering…'}</p>
     <div class="cards two"><${Answer} side=${a} marks=${marks?.a ?? null} /><${Answer} side=${b}
       marks=${marks?.b ?? null} /></div>
   `

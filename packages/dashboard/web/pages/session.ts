@@ -20,7 +20,8 @@ const Facts = ({ row }: { row: Whole['session'] }): View => html`
     <div><dt>Began</dt><dd>${time(row.started_at)}</dd></div>
     <div><dt>API</dt><dd>${DIALECTS[row.dialect] ?? row.dialect}</dd></div>
     <div><dt>Person</dt><dd><a
-      href=${`#/sessions?subject=${encodeURIComponent(row.subject)}`}><code>${shortId(row.subject)}</code></a></dd></div>
+      href=${`#/sessions?subject=${encodeURIComponent(row.subject)}`}><code>${shortId(row.subject)}</code></a></dd>
+    </div>
     ${row.key_id ? html`<div><dt>API key</dt><dd>${row.key_id}</dd></div>` : null}
     <div><dt>Known as one session because</dt><dd>${sourceWords(row.label_source)}</dd></div>
   </dl>

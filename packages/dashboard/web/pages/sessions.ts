@@ -45,9 +45,12 @@ const queryOf = (form: FormData): string => {
 /** Of one request. */
 const MOST = 50
 
-/** What was asked first in each session, once it is read; null without the right to texts. */
-const useBeginnings = (rows: readonly SessionRow[], text: boolean): Readonly<Record<string, string>> | null => {
-  const [known, setKnown] = useState<Readonly<Record<string, string>>>({})
+type Beginnings = Readonly<Record<string, string>>
+
+/** What was asked first in each session, as far as it is read; nothing without the right to texts. */
+const useBeginnings = (rows: readonly SessionRow[], text: boolean): { known: Beginnings; busy: boolean } => {
+  const [known, setKnown] = useState<Beginnings>({})
+  const [read, setRead] = useState('')
   const wanted = rows.map(({ session_id: id }) => id).slice(-MOST)
   const query = wanted.map((id) => `session=${encodeURIComponent(id)}`).join('&')
   useEffect(() => {
@@ -57,24 +60,28 @@ const useBeginnings = (rows: readonly SessionRow[], text: boolean): Readonly<Rec
       .then((found) => setKnown((last) => ({ ...last, ...found })))
       // The table says the rest.
       .catch(() => undefined)
+      .finally(() => setRead(query))
     return () => ended.abort()
   }, [query, text])
-  return text ? known : null
+  return { known, busy: text && read !== query }
 }
 
-const Name = ({ row, begins }: { row: SessionRow; begins: Readonly<Record<string, string>> | null }): View => html`
+const Name = ({ row, begins }: { row: SessionRow; begins: Beginnings }): View => html`
   <a href=${`#/sessions/${encodeURIComponent(row.session_id)}`}><code>${shortId(row.session_id)}</code></a>
   ${row.parent_session_id ? html` <span class="tag">subagent</span>` : null}
   ${row.discarded ? html` <span class="tag">aborted</span>` : null}
-  ${begins?.[row.session_id] ? html`<div class="begins">${begins[row.session_id]}</div>` : null}
+  ${begins[row.session_id] ? html`<div class="begins">${begins[row.session_id]}</div>` : null}
 `
 
 const SessionTable = ({ rows, text }: { rows: readonly SessionRow[]; text: boolean }): View => {
-  const begins = useBeginnings(rows, text)
-  return html`<${Table} caption="Sessions" rows=${rows} empty="No session matches." columns=${[
+  const { known: begins, busy } = useBeginnings(rows, text)
+  return html`<div aria-busy=${busy ? 'true' : undefined}><${Table} caption="Sessions" rows=${rows} empty="No session matches." columns=${[
     { name: 'Session', of: (row: SessionRow) => html`<${Name} row=${row} begins=${begins} />` },
-    { name: 'Began', of: (row: SessionRow) => html`<span title=${row.started_at}>${time(row.started_at)}</span>` },
-    { name: 'Last', of: (row: SessionRow) => ago(row.last_at, Date.now()) },
+    {
+      name: 'Began',
+      of: (row: SessionRow) => html`<span class="nowrap" title=${row.started_at}>${time(row.started_at)}</span>`,
+    },
+    { name: 'Last', of: (row: SessionRow) => html`<span class="nowrap">${ago(row.last_at, Date.now())}</span>` },
     {
       name: 'Turns',
       numeric: true,
@@ -93,19 +100,20 @@ const SessionTable = ({ rows, text }: { rows: readonly SessionRow[]; text: boole
     {
       name: 'Person',
       of: (row: SessionRow) =>
-        html`<a href=${`#/sessions?subject=${encodeURIComponent(row.subject)}`}><code>${shortId(row.subject)}</code></a>`,
+        html`<a href=${`#/sessions?subject=${encodeURIComponent(row.subject)}`}>
+          <code>${shortId(row.subject)}</code></a>`,
       title: 'The end of their id, made from the request’s user, its key, or its session',
     },
-  ]} />`
+  ]} /></div>`
 }
 
 export const SessionsPage = ({ query }: PageProps): View => {
-  const session = useContext(SessionContext)
+  const may = useContext(SessionContext)?.may?.text ?? false
   const text = query.get('text') ?? ''
   return html`
     <h1>Sessions</h1>
-    ${session?.may?.text ? html`<${SearchForm} text=${text} />` : null}
-    ${text === '' ? html`<${Filtered} query=${query} text=${session?.may?.text ?? false} />` : html`<${TextHits} text=${text} />`}
+    ${may ? html`<${SearchForm} text=${text} />` : null}
+    ${text === '' ? html`<${Filtered} query=${query} text=${may} />` : html`<${TextHits} text=${text} />`}
   `
 }
 

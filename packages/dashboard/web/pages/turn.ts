@@ -33,13 +33,13 @@ export const TurnPage = ({ params }: PageProps): View => {
   const whole = useData<Whole>(`turns/${encodeURIComponent(id)}`)
   return html`
     <${Await} from=${whole} title=${`Turn ${shortId(id)}`} of=${({ turn, group }: Whole) => html`
-      <p><a href="#/sessions">Sessions</a> › <a
-        href=${`#/sessions/${encodeURIComponent(turn.session_id)}`}>session <code>${shortId(turn.session_id)}</code></a></p>
+      <p><a href="#/sessions">Sessions</a> › <a href=${`#/sessions/${encodeURIComponent(turn.session_id)}`}>session
+        ${' '}<code>${shortId(turn.session_id)}</code></a></p>
       <div class="row"><h1>Turn <code>${shortId(id)}</code></h1><span class="grow"></span>
         ${
           text
-            ? html`<a class="button" href=${`#/compare?turn=${encodeURIComponent(id)}&b=${turn.version}`}>Ask this again in
-                Compare</a>`
+            ? html`<a class="button" href=${`#/compare?turn=${encodeURIComponent(id)}&b=${turn.version}`}>Ask this again
+                in Compare</a>`
             : null
         }</div>
       <${Kind} turn=${turn} task=${null} first />
@@ -55,8 +55,8 @@ export const TurnPage = ({ params }: PageProps): View => {
       ${
         turn.trained_version !== null && turn.used
           ? html`<p>What this turn did to the weights is in <a
-              href=${`#/versions/${turn.trained_version}`}>version ${turn.trained_version}</a>, which was trained on it and
-              on others.</p>`
+              href=${`#/versions/${turn.trained_version}`}>version ${turn.trained_version}</a>, which was trained on it
+              and on others.</p>`
           : null
       }
       <${Terms} />

@@ -14,7 +14,8 @@ const Candidate = ({ row, text, here }: { row: CandidateRow; text: boolean; here
   return html`
     <section class=${here ? 'card here' : 'card'} aria-label=${name}>
       <h3>${here ? `${name}, this turn` : html`<a href=${`#/turns/${encodeURIComponent(row.turn_id)}`}>${name}</a>`}
-        ${' '}<span class=${row.shown ? 'tag serving' : 'tag'}>${row.shown ? 'sent to the person' : 'only compared'}</span></h3>
+        ${' '}<span class=${row.shown ? 'tag serving' : 'tag'}>
+          ${row.shown ? 'sent to the person' : 'only compared'}</span></h3>
       <dl class="facts">
         <div><dt>Reward</dt><dd>${reward(row.reward)}</dd></div>
         <div><dt>Advantage</dt><dd>${reward(row.advantage)}</dd></div>
@@ -24,7 +25,8 @@ const Candidate = ({ row, text, here }: { row: CandidateRow; text: boolean; here
       ${
         text
           ? html`<${Await} from=${said} of=${({ answer }: TurnTextRow) =>
-              html`<div class="text clipped" tabindex="0" role="region" aria-label=${`Text of ${name}`}>${answer.text}</div>`} />`
+              html`<div class="text clipped" tabindex="0" role="region"
+                aria-label=${`Text of ${name}`}>${answer.text}</div>`} />`
           : null
       }
     </section>

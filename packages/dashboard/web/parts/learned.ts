@@ -27,7 +27,7 @@ const NO_TEACHER: Readonly<Record<string, string>> = {
   loss: 'The update’s loss (binary) uses no hints.',
   too_long: 'Prompt, hint and answer together are longer than the context, so the hint was not used.',
   contrast:
-    'The hint was used with a contrast (opdContrast): its term needs the probabilities of all tokens, which no record has.',
+    'The hint was used with a contrast (opdContrast). Its term needs the probabilities of all tokens, not recorded.',
 }
 
 const Hint = ({ learned }: { learned: LearnedRow }): View => {
@@ -56,8 +56,8 @@ export const LearnedNote = ({ learned }: { learned: LearnedRow }): View => {
       <details><summary>Where these figures come from</summary><p>The batch’s settings, the advantage and the log-probs
         when sampled are recorded. Log-probs before the update and of the teacher are computed again now, by the engine
         that serves, and the weights from them by the trainer’s own function; the last digits may differ from the
-        trainer’s. The loss divides both pulls by the tokens of its batch, and sums the hint’s over all tokens that could
-        have stood there; shown is its part at the token that did.</p></details>
+        trainer’s. The loss divides both pulls by the tokens of its batch, and sums the hint’s over all tokens that
+        could have stood there; shown is its part at the token that did.</p></details>
     </div>
   `
 }

@@ -17,7 +17,8 @@ const distinct = (rows: readonly AskedRow[]): AskedRow[] =>
 const Choices = ({ rows, onChoose }: { rows: readonly AskedRow[]; onChoose: (row: AskedRow) => void }): View => html`
   <ul class="plain choices">${distinct(rows).map(
     (row) => html`<li key=${row.turn_id}><button type="button" onClick=${() => onChoose(row)}>
-      <span class="grow">${row.asked || '(no text)'}</span>${' '}<span class="quiet">${row.at ? time(row.at) : ''}</span>
+      <span class="grow">${row.asked || '(no text)'}</span>
+      ${' '}<span class="quiet">${row.at ? time(row.at) : ''}</span>
     </button></li>`,
   )}</ul>
 `

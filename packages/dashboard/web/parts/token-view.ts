@@ -79,7 +79,11 @@ export const TokenView = ({ id, turn }: { id: string; turn: TurnRow }): View => 
         ? html`
         <div class="row">
           <span>Log-probs under</span>
-          ${head === null ? null : html`<button onClick=${() => score(head)} disabled=${busy}>the head (${head})</button>`}
+          ${
+            head === null
+              ? null
+              : html`<button onClick=${() => score(head)} disabled=${busy}>the head (${head})</button>`
+          }
           <button onClick=${() => score(0)} disabled=${busy}>the base</button>
           <form class="row" onSubmit=${(event: Event) => {
             event.preventDefault()
@@ -89,7 +93,8 @@ export const TokenView = ({ id, turn }: { id: string; turn: TurnRow }): View => 
               disabled=${busy}>Show</button></form>
           ${
             turn.used
-              ? html`<button onClick=${learn} disabled=${busy || learned !== null}>What the update did with each</button>`
+              ? html`<button onClick=${learn} disabled=${busy || learned !== null}>
+                  What the update did with each</button>`
               : null
           }
           ${busy ? html`<span class="quiet" role="status">Waiting until the model is idle…</span>` : null}
@@ -98,13 +103,14 @@ export const TokenView = ({ id, turn }: { id: string; turn: TurnRow }): View => 
         ${learned ? html`<${LearnedNote} learned=${learned} />` : null}
         <p class="quiet">${
           scored.length > 0
-            ? html`Shaded by how version ${scored.at(-1)!.version} changed each token: a solid line above it = likelier, a
-                dotted one below = less likely.`
+            ? html`Shaded by how version ${scored.at(-1)!.version} changed each token: a solid line above it = likelier,
+                a dotted one below = less likely.`
             : 'Shaded by surprise: darker tokens were less likely when they were sampled.'
         }</p>
         <${Tokens} label="Answer" tokens=${shown(data, turn, scored, learned)} />
         ${data.omitted > 0 ? html`<p class="quiet">${count(data.omitted)} further tokens</p>` : null}`
-        : html`<p class="note quiet">The engine did not say which tokens it sampled, so no update can be trained on them.</p>`
+        : html`<p class="note quiet">The engine did not say which tokens it sampled, so no update can be trained on
+            them.</p>`
     }
     <details><summary>Prompt as the model saw it (${number(data.prompt_tokens, 0)} tokens)</summary>
       <pre>${data.prompt.text}</pre></details>

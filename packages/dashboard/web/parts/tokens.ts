@@ -23,7 +23,10 @@ const shadeClass = (shade: number): string => {
   return step === 0 ? '' : `${shade > 0 ? 'up' : 'down'}${step}`
 }
 
-/** `stacked`: the figures stand below the tokens, not beside them. `first`: the token whose figures are shown at first. */
+const classOf = ({ shade, differs }: ShownToken, at: boolean): string =>
+  `token ${shadeClass(shade)} ${differs ? 'differs' : ''} ${at ? 'at' : ''}`
+
+/** `stacked`: the figures stand below the tokens, not beside them. `first`: the token that is chosen at first. */
 export const Tokens = ({
   tokens,
   label,
@@ -49,20 +52,22 @@ export const Tokens = ({
       <div class="tokens" role="group" tabindex="0" aria-label=${`${label}. Arrow keys move from token to token.`}
         onKeyDown=${move}>
         ${tokens.map(
-          (
-            one,
-            i,
-          ) => html`<span class=${`token ${shadeClass(one.shade)} ${one.differs ? 'differs' : ''} ${i === at ? 'at' : ''}`}
+          (one, i) => html`<span class=${classOf(one, i === at)}
           onClick=${() => setAt(i)}>${visible(one.text)}</span>`,
         )}
       </div>
       <div class="token-facts" aria-live="polite">
         <p><strong>Token ${at + 1} of ${tokens.length}</strong> <code>${JSON.stringify(token.text)}</code></p>
-        <dl>${token.figures.map(([name, value]) => html`<div><dt>${name}</dt><dd>${typeof value === 'string' ? value : number(value, 3, true)}</dd></div>`)}</dl>
+        <dl>${token.figures.map(
+          ([name, value]) =>
+            html`<div><dt>${name}</dt><dd>${typeof value === 'string' ? value : number(value, 3, true)}</dd></div>`,
+        )}</dl>
         ${
           token.top && token.top.length > 0
-            ? html`<p class="quiet">Most likely here</p><ul
-          class="plain">${token.top.map(({ text, logprob }) => html`<li><code>${JSON.stringify(text)}</code> ${number(100 * Math.exp(logprob), 1)} %</li>`)}</ul>`
+            ? html`<p class="quiet">Most likely here</p><ul class="plain">${token.top.map(
+                ({ text, logprob }) =>
+                  html`<li><code>${JSON.stringify(text)}</code> ${number(100 * Math.exp(logprob), 1)} %</li>`,
+              )}</ul>`
             : null
         }
       </div>

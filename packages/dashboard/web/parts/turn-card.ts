@@ -66,8 +66,8 @@ export const Kind = ({ turn, task, first }: { turn: TurnRow; task: TurnTextRow['
     return html`<p><span class="tag">Not sent</span> <span class="quiet">sampled in the background to compare; nobody
       got it.</span></p>`
   if (first || turn.follows_turn_id !== null || !turn.off_prefix) return null
-  return html`<p><span class="tag">New history</span> <span class="quiet">the request does not continue an answer of this
-    session: the agent replaced or shortened the conversation, as after a compaction.</span></p>`
+  return html`<p><span class="tag">New history</span> <span class="quiet">the request does not continue an answer of
+    this session: the agent replaced or shortened the conversation, as after a compaction.</span></p>`
 }
 
 const Said = ({ turn, said }: { turn: TurnRow; said: TurnTextRow }): View => html`
