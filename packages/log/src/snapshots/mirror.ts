@@ -10,15 +10,21 @@ import { fromBytes, toBytes } from './value.ts'
 export type MirroredState = {
   /** Keys of the entries that changed since the last `takeChanges`, which clears the set. */
   changed: Set<string>
-  /** The current value of an entry, which JSON must represent exactly; undefined if the entry is deleted. */
+  /**
+   * The current value of an entry, undefined if the entry is deleted. Requests change the state while a snapshot is written,
+   * so that all entries of a snapshot are taken at once, of all mirrors at the same moment: the value must not change
+   * later, and taking it must be cheap.
+   */
   entry(key: string): unknown
+  /** The form in which a value is written, which JSON must represent exactly; absent: the value itself. */
+  pack?(key: string, value: unknown): unknown
 }
 
 export class Mirror implements SnapshotPart {
   readonly #fileRef: FileRef
   readonly #name: string
   readonly #state: MirroredState
-  #saving: string[] = []
+  #saving = new Map<string, unknown>()
 
   constructor(fileRef: FileRef, name: string, state: MirroredState) {
     this.#fileRef = fileRef
@@ -30,28 +36,27 @@ export class Mirror implements SnapshotPart {
     const { file } = this.#fileRef
     if (!file) return []
     const { changed } = this.#state
-    this.#saving = [...changed]
+    this.#saving = new Map([...changed].map((key) => [key, this.#state.entry(key)]))
     changed.clear()
     return this.#steps(file)
   }
 
   commit(): Iterable<WorkStep> {
-    this.#saving = []
+    this.#saving = new Map()
     return []
   }
 
   *#steps(file: FoldFile): Iterable<WorkStep> {
-    for (const key of this.#saving)
+    for (const [key, entry] of this.#saving)
       yield () => {
-        const entry = this.#state.entry(key)
         if (entry === undefined) file.delete(this.#name, key)
-        else file.set(this.#name, key, toBytes(entry, true))
+        else file.set(this.#name, key, toBytes(this.#state.pack?.(key, entry) ?? entry, true))
       }
   }
 
   rollback(): void {
-    for (const key of this.#saving) this.#state.changed.add(key)
-    this.#saving = []
+    for (const key of this.#saving.keys()) this.#state.changed.add(key)
+    this.#saving = new Map()
   }
 
   /** Calls `onEntry` with every entry of the file. */

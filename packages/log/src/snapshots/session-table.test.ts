@@ -253,6 +253,19 @@ test('a session that is removed, or replaced by a shorter one, leaves no row', a
   await next.close()
 })
 
+test('a session that is removed and begins again before a snapshot is read from the file once it left the memory', async (t) => {
+  const folder = folderOf(t)
+  const life = await open(folder, 4)
+  fill([life.turns], 'again', 0, 300)
+  life.turns.sessions.delete('again')
+  fill([life.turns], 'again', 0, 200)
+  await life.save()
+  for (let i = 0; i < 10; i += 1) fill([life.turns], `other${i}`, 0, 3)
+  await life.save()
+  assert.equal(life.turns.sessions.get('again')?.turns.length, 200)
+  await life.snapshot.close()
+})
+
 test('a snapshot that fails or is cut off between two rows leaves the one before, and the next one has all', async (t) => {
   const folder = folderOf(t)
   const truth = initialTurns()

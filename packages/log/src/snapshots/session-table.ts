@@ -154,6 +154,8 @@ export class SessionTable implements Table<string, SessionState>, SnapshotPart {
       }
       yield () => {
         const turns = this.#turnsIn(session, 0)
+        // The steps above may have found that the file does not contain it yet.
+        this.#absent.delete(key)
         const row: SessionRow = [packFields(session), session.turns.length, packTurns(session, turns)]
         file.set(this.#name, key, toBytes(row, hasPlainFields(session) && turns.every(isPlainTurn)))
       }

@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { mintId, parseMintedId } from '@instar/dialects'
 import { decodeRecord, encodeEvent, type Event, type Logged, type TurnsEvent, type TurnState } from '@instar/events'
-import { openMemoryLog, openSnapshots } from '@instar/log'
+import { openMemoryLog, openSnapshots, type Offsets } from '@instar/log'
+import { SnapshotFile } from '../../../../packages/log/src/snapshots/file.ts'
 import { T0, turn } from '../../../../test/kit/projected-history.ts'
 import { turnOfMinted } from './core/follow.ts'
 import { MOST_NAMED } from './core/names.ts'
@@ -59,10 +60,25 @@ test(`a session is found by the answers of its last ${MOST_NAMED} turns, and cou
   assert.equal(index.memory!.extras.size, index.turns)
 })
 
-type Kept = { gateway: GatewaySnapshot; save(): Promise<void>; close(): Promise<void> }
+type Kept = { gateway: GatewaySnapshot; from: Offsets; save(): Promise<void>; close(): Promise<void> }
 
-/** A log of one record, at which every snapshot is. */
-const keeper = async (folder: string): Promise<() => Promise<Kept>> => {
+/** A log of one record, at which every snapshot is. `onWrite`: called before a row of a table is written or deleted. */
+const keeper = async (
+  folder: string,
+  limits = LIMITS,
+  onWrite: (table: string) => void = () => undefined,
+): Promise<() => Promise<Kept>> => {
+  const file = (name: string): SnapshotFile =>
+    new Proxy(new SnapshotFile(join(folder, `${name}.db`)), {
+      get(target, property) {
+        const value: unknown = Reflect.get(target, property)
+        if (typeof value !== 'function') return value
+        return (...args: unknown[]): unknown => {
+          if (property === 'set' || property === 'delete') onWrite(args[0] as string)
+          return (value as (...all: unknown[]) => unknown).apply(target, args)
+        }
+      },
+    })
   const log = openMemoryLog()
   const record = encodeEvent(eventAt('first', 0))
   const { topic, key, schema, payload, timestamp } = record
@@ -70,9 +86,14 @@ const keeper = async (folder: string): Promise<() => Promise<Kept>> => {
   const partition = Object.values((await log.ends(['turns'])).turns ?? {}).findIndex((end) => end > 0)
   const at = { ...logged(eventAt('first', 0), 0), partition, id: record.id }
   return async () => {
-    const gateway = openSnapshot(openSnapshots(folder, { records: 1, ms: Infinity }), 'policy', LIMITS)
-    await gateway.open(log)
-    return { gateway, save: async () => gateway.after(at), close: () => gateway.close({ save: false }) }
+    const gateway = openSnapshot(openSnapshots(folder, { records: 1, ms: Infinity, file }), 'policy', limits)
+    const from = await gateway.open(log)
+    return {
+      gateway,
+      from: from.turns,
+      save: async () => gateway.after(at),
+      close: () => gateway.close({ save: false }),
+    }
   }
 }
 
@@ -114,6 +135,37 @@ test('the names of a long session are the same after a restart, an eviction and 
   )
   life = await check(life)
   await life.close()
+})
+
+test('a session that a request evicts while a snapshot is written is in it whole, and the snapshot is used', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'instar-evicted-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  let evict = (): void => undefined
+  const start = await keeper(folder, { sessions: 2, turns: 10_000 }, (table) => {
+    if (table === 'recent names') evict()
+  })
+  const life = await start()
+  const { index } = life.gateway
+  for (const session of ['old', 'a', 'b']) fill(index, session, 0, 5)
+  await life.save()
+  assert.deepEqual([...index.recent.keys()], ['a', 'b'])
+  fill(index, 'a', 5, 300)
+  fill(index, 'b', 5, 6)
+  let evicted = 0
+  evict = () => {
+    if (evicted > 0) return
+    evicted += 1
+    touch(index, 'old')
+    assert.ok(!index.recent.has('a'))
+  }
+  // A snapshot that is due while the one before goes to the disk is put off, three times.
+  for (let n = 0; n < 4 && evicted === 0; n += 1) await life.save()
+  assert.equal(evicted, 1)
+  await life.close()
+  const next = await start()
+  assert.notDeepEqual(next.from, {})
+  assert.equal(next.gateway.index.recent.get('a')?.turns.length, 300)
+  await next.close()
 })
 
 test('the turn of an issued id is found from the last turn on', () => {

@@ -18,7 +18,7 @@ import {
   type SessionIndex,
   type TurnExtra,
 } from './core/session-index.ts'
-import { parseRowKey, rowOf, type ChangedRecent, type Names, type RecentSession } from './core/names.ts'
+import { parseRowKey, rowOf, type ChangedRecent, type NamedRow, type Names, type RecentSession } from './core/names.ts'
 
 export type GatewaySnapshot = {
   index: SessionIndex
@@ -92,11 +92,15 @@ export const openSnapshot = (store: SnapshotStore | undefined, policy: string, l
   })
   const names = turns.mirror('recent names', {
     changed: changed.rows,
-    entry(key): NamesRow | undefined {
+    entry(key): NamedRow | undefined {
       const { session, n } = parseRowKey(key)
       const saved = index.recent.get(session)
-      const row = saved && rowOf(saved, n)
-      return row && [row.at, row.turns.map(([turn, its]) => [turn.slice(session.length), its])]
+      return saved && rowOf(saved, n)
+    },
+    pack(key, row): NamesRow {
+      const { session } = parseRowKey(key)
+      const { at, turns: its } = row as NamedRow
+      return [at, its.map(([turn, names]) => [turn.slice(session.length), names])]
     },
   })
 

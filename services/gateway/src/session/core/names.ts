@@ -45,11 +45,11 @@ export const parseRowKey = (key: string): { session: string; n: number } => {
   return { session: key.slice(at + 1), n: Number(key.slice(0, at)) }
 }
 
-/** The turns of row `n` that are still named; undefined: none. `at`: the index of the first of them. */
-export const rowOf = (
-  { first, turns }: RecentSession,
-  n: number,
-): { at: number; turns: RecentSession['turns'] } | undefined => {
+/** `at`: the index of the first of the turns among all of the session. */
+export type NamedRow = { at: number; turns: RecentSession['turns'] }
+
+/** A copy of the turns of row `n` that are still named; undefined: none. */
+export const rowOf = ({ first, turns }: RecentSession, n: number): NamedRow | undefined => {
   const at = Math.max(first, n * NAMES_IN_ROW)
   const named = turns.slice(at - first, Math.max(0, (n + 1) * NAMES_IN_ROW - first))
   return named.length === 0 ? undefined : { at, turns: named }
