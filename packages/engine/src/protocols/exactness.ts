@@ -1,5 +1,5 @@
 /** Whether the tokens and log-probs that an engine reports are those that were sampled. */
-import type { Sampling, TokenCounts } from '../port.ts'
+import type { GenerateRequest, Sampling, TokenCounts } from '../port.ts'
 
 /** The sampling steps that the engine's log-probs include. `filters`: top-p and top-k. */
 export type LogprobSteps = { temperature: boolean; filters: boolean }
@@ -30,19 +30,46 @@ export const exactDefaults = <D extends { temperature: number; topP: number; top
 const LOGPROB_MAX = 1e-3
 /** No sampler draws a token of this probability; engines write −9999 for a probability of zero. */
 const LOGPROB_MIN = -1000
+/**
+ * The same where the answer is free (`isFree`): of V tokens one below −x is drawn with a probability of at most V·e^(−x),
+ * 3e-23 for 150,000 tokens.
+ */
+const FREE_LOGPROB_MIN = -64
+/** Tokens of a free answer that are not all certain: at temperature 0.7 one is with two tokens 12 nats apart. */
+const FREE_TOKENS = 64
+const FREE_TEMPERATURE = 0.7
+
+/** Neither a grammar nor a bias forces tokens, so that log-probs are those of the model's own distribution. */
+export const isFree = ({ constraint, reweighting }: Pick<GenerateRequest, 'constraint' | 'reweighting'>): boolean =>
+  constraint === undefined && reweighting === undefined
+
+/**
+ * Whether the log-probs of an answer cannot be all 0, as of an engine that computes none. Greedy sampling, low
+ * temperatures and filters leave single tokens with certainty. `zeros`: tokens whose log-prob is exactly 0.
+ */
+export const allCertain = (
+  request: Pick<GenerateRequest, 'constraint' | 'reweighting' | 'sampling'>,
+  { ids, zeros }: { ids: number; zeros: number },
+): boolean => {
+  const { temperature, topP, topK } = request.sampling
+  return (
+    isFree(request) && temperature >= FREE_TEMPERATURE && topP >= 1 && topK === 0 && zeros === ids && ids >= FREE_TOKENS
+  )
+}
 
 /**
  * The reason why a reported token cannot be one that was sampled; null if it can. `at`: its position in the answer.
- * `limit`: the number of tokens that were asked for. `logprob` NaN: not reported, which `inexactness` counts.
+ * `limit`: the number of tokens that were asked for. `free`: see `isFree`. `logprob` NaN: not reported, which
+ * `inexactness` counts.
  */
 export const tokenFault = (
   { id, logprob }: { id: number; logprob: number },
   at: number,
-  { vocabulary, limit }: { vocabulary: number; limit: number },
+  { vocabulary, limit, free }: { vocabulary: number; limit: number; free: boolean },
 ): 'bad_ids' | 'bad_logprobs' | 'too_many_ids' | null =>
   !Number.isInteger(id) || id < 0 || id >= vocabulary
     ? 'bad_ids'
-    : logprob > LOGPROB_MAX || logprob < LOGPROB_MIN
+    : logprob > LOGPROB_MAX || logprob < (free ? FREE_LOGPROB_MIN : LOGPROB_MIN)
       ? 'bad_logprobs'
       : at >= limit
         ? 'too_many_ids'

@@ -2,13 +2,15 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { engineAddress } from './address.ts'
 import {
+  type LogprobsByToken,
   adapterFault,
+  allCertain,
   exactDefaults,
+  includedSteps,
   inexactness,
   logprobsAreExact,
-  includedSteps,
   sameBase,
-  type LogprobsByToken,
+  tokenFault,
 } from './exactness.ts'
 import { isTransient, refusal } from './faults.ts'
 import { reopenDelayMs, routeOf } from './routing.ts'
@@ -109,6 +111,28 @@ test('an answer is exact if ids, log-probs and count agree; else the reason name
     'token_count_differs',
     'other_logprobs',
   ])
+})
+
+test('log-probs that no sampling gives are a fault, where nothing but the model chooses the tokens', () => {
+  const fault = (logprob: number, free: boolean) => tokenFault({ id: 1, logprob }, 0, { vocabulary: 9, limit: 9, free })
+  for (const logprob of [0, -0, 1e-4, -1e-7, -30, -64, Number.NaN])
+    assert.equal(fault(logprob, true), null, `${logprob}`)
+  for (const logprob of [-64.1, -999, -Infinity, 0.01, Infinity]) assert.equal(fault(logprob, true), 'bad_logprobs')
+  // A grammar or a bias may force any token.
+  assert.deepEqual([fault(-999, false), fault(-1001, false)], [null, 'bad_logprobs'])
+  const free = { sampling: { temperature: 0.7, topP: 1, topK: 0, seed: 1, maxTokens: 9, stop: [] } }
+  assert.equal(allCertain(free, { ids: 64, zeros: 64 }), true)
+  const honest: [Parameters<typeof allCertain>[0], number, number][] = [
+    [free, 63, 63],
+    [free, 64, 63],
+    [{ ...free, sampling: { ...free.sampling, temperature: 0 } }, 500, 500],
+    [{ ...free, sampling: { ...free.sampling, temperature: 0.6 } }, 500, 500],
+    [{ ...free, sampling: { ...free.sampling, topK: 1 } }, 500, 500],
+    [{ ...free, sampling: { ...free.sampling, topP: 0.9 } }, 500, 500],
+    [{ ...free, constraint: {} as never }, 500, 500],
+    [{ ...free, reweighting: {} as never }, 500, 500],
+  ]
+  for (const [request, ids, zeros] of honest) assert.equal(allCertain(request, { ids, zeros }), false)
 })
 
 test('an adapter differs from the base by more than two measurements do; another number format is the same base', () => {

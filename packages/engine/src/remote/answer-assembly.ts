@@ -6,7 +6,14 @@ import { InstarError } from '@instar/events'
 import type { GeneratedPiece, GenerateRequest, Model, TokenCounts } from '../port.ts'
 import { StopStrings } from '../stop.ts'
 import { answerBytesMax } from '../protocols/answer-limits.ts'
-import { inexactness, logprobsAreExact, tokenFault, type LogprobSteps } from '../protocols/exactness.ts'
+import {
+  allCertain,
+  inexactness,
+  isFree,
+  logprobsAreExact,
+  tokenFault,
+  type LogprobSteps,
+} from '../protocols/exactness.ts'
 import type { Delta, Protocol } from '../protocols/wire.ts'
 
 export class AnswerAssembly {
@@ -17,11 +24,14 @@ export class AnswerAssembly {
   private readonly protocol: Pick<Protocol, 'ids' | 'stopStrings'>
   private ids = 0
   private logprobs = 0
+  /** Tokens whose log-prob is exactly 0. */
+  private zeros = 0
+  private readonly request: GenerateRequest
   private usage: TokenCounts | null = null
   private finish: 'stop' | 'length' | null = null
   private stopped = false
   private textWithoutIds = false
-  private readonly bounds: { vocabulary: number; limit: number }
+  private readonly bounds: Parameters<typeof tokenFault>[2]
   private readonly maxBytes: number
   private bytes = 0
   /** Why the reported tokens are not those that were sampled; the later ones are passed on as text. */
@@ -30,15 +40,18 @@ export class AnswerAssembly {
   constructor(
     protocol: Pick<Protocol, 'ids' | 'stopStrings' | 'logprobsMasked'>,
     model: Model,
-    { sampling, prompt, constraint }: GenerateRequest,
+    request: GenerateRequest,
     steps: LogprobSteps,
   ) {
+    const { sampling, prompt, constraint } = request
+    this.request = request
     this.protocol = protocol
     this.detokenizer = model.detokenizer()
     this.stops = new StopStrings(sampling.stop)
     this.bounds = {
       vocabulary: model.vocabulary,
       limit: Math.min(sampling.maxTokens, model.contextLength - prompt.length),
+      free: isFree(request),
     }
     this.maxBytes = answerBytesMax(sampling.maxTokens)
     this.endOfTurn = new Set(model.endOfTurn)
@@ -54,6 +67,7 @@ export class AnswerAssembly {
       for (const [at, token] of tokens.entries()) this.fault ??= tokenFault(token, this.ids + at, this.bounds)
       this.ids += tokens.length
       this.count(tokens.length)
+      this.zeros += tokens.filter(({ logprob }) => logprob === 0).length
       this.logprobs += tokens.filter(({ logprob }) => Number.isFinite(logprob)).length
       const decoded = tokens.map(({ id, logprob, top }) => ({
         id,
@@ -90,7 +104,7 @@ export class AnswerAssembly {
     const inexact = !this.protocol.ids
       ? null
       : inexactness({
-          fault: this.fault,
+          fault: this.fault ?? (allCertain(this.request, { ids: this.ids, zeros: this.zeros }) ? 'bad_logprobs' : null),
           ids: this.ids,
           logprobs: this.logprobs,
           usage: this.usage,
