@@ -136,7 +136,7 @@ const itemsOf = async (server: TrainingServer, base: string): Promise<TrainItem[
     ...draft,
     temperature: 1,
     advantage: at % 3 === 0 ? -0.7 : 0.4,
-    behaviourLogprobs: [...(logprobs[at] ?? []).slice(-answerTokens)],
+    behaviourLogprobs: Array.from(logprobs[at]?.slice(-answerTokens) ?? []),
     hintPrompt: hints > 0 && at % hints === 0 ? [0] : null,
   }))
 }
