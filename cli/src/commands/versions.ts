@@ -40,7 +40,7 @@ nothing, how many updates the gate rejected, a warning after three in a row, and
 
 --json: an array of {version, parent, sha256, status, why, published_at, trained_turns, mean_reward, figures, limits,
 tokens: those of the passes of its update {forward_prompt, forward_response, teacher, backward_prompt, backward_response}
-or null, cost: {currency, amount}, an estimate from the setting prices, or null without prices}; with
+or null, cost: {currency, amount}, an estimate from the setting prices with the tokens that the gate sampled, or null without prices}; with
 --rejected of {update, parent, reason, rejected_at, figures, limits}. limits: the gate's settings for that verdict`,
   options: { rejected: { type: 'boolean' } },
   overrides: ['data'],
@@ -90,7 +90,7 @@ or null, cost: {currency, amount}, an estimate from the setting prices, or null 
         figures: version.published?.figures ?? {},
         limits: version.published?.limits ?? {},
         tokens: tokensOf(figures),
-        cost: updateCost(figures, prices),
+        cost: updateCost(figures, prices, version.published?.figures.tokens),
       }
     })
     print(

@@ -17,6 +17,9 @@ const PRICES = { currency: 'EUR', forward: 0.25, forwardBackward: 1, sampling: 2
 test('an update costs its tokens forward, with gradients, and sampled, each by its price of a million', () => {
   assert.deepEqual(updateCost(FIGURES, PRICES), { currency: 'EUR', amount: 2 * 0.25 + 1 + 0.002 })
   assert.deepEqual(updateCost(FIGURES, { ...PRICES, sampling: null }), { currency: 'EUR', amount: 1.5 })
+  // A million tokens of the gate's samples cost the price of sampling.
+  const { amount = 0 } = updateCost(FIGURES, PRICES, 1e6) ?? {}
+  assert.ok(Math.abs(amount - 1.502 - (PRICES.sampling ?? 0)) < 1e-12)
 })
 
 test('nothing is shown without a currency and prices of the passes, and for an update whose passes were not counted', () => {

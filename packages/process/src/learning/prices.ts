@@ -14,7 +14,9 @@ export const pricesConfig = z.object({
     .describe('currency of the prices, as it is shown (EUR); null: no cost is shown'),
   forward: price.describe('price of a million tokens of forward passes; null: no cost is shown'),
   forwardBackward: price.describe('price of a million tokens of passes with gradients; null: no cost is shown'),
-  sampling: price.describe('price of a million tokens of sampled answers; null: sampling is not counted'),
+  sampling: price.describe(
+    'price of a million tokens of sampled answers, those of the gate among them; null: sampling is not counted',
+  ),
 })
 export type Prices = z.output<typeof pricesConfig>
 
@@ -26,12 +28,14 @@ const MILLION = 1e6
 
 /**
  * An estimate of what an update costs, from its recorded figures: all tokens of its passes, and those of the answers that
- * were trained on (`tokens`), which were sampled once. Null without prices, and for an update whose passes were not
+ * were trained on (`tokens`), which were sampled once. `gateTokens`: those that the gate sampled for its verdict (`tokens` of
+ * its figures), priced like them. Null without prices, and for an update whose passes were not
  * counted.
  */
 export const updateCost = (
   figures: Readonly<Record<string, number>>,
   { currency, forward, forwardBackward, sampling }: Prices,
+  gateTokens = 0,
 ): Cost | null => {
   if (currency === null || forward === null || forwardBackward === null) return null
   const { forwardPromptTokens, forwardResponseTokens, teacherTokens, backwardPromptTokens, backwardResponseTokens } =
@@ -39,6 +43,7 @@ export const updateCost = (
   if (forwardPromptTokens === undefined || backwardPromptTokens === undefined) return null
   const forwardTokens = forwardPromptTokens + (forwardResponseTokens ?? 0) + (teacherTokens ?? 0)
   const backwardTokens = backwardPromptTokens + (backwardResponseTokens ?? 0)
-  const amount = forwardTokens * forward + backwardTokens * forwardBackward + (figures.tokens ?? 0) * (sampling ?? 0)
+  const sampled = (figures.tokens ?? 0) + gateTokens
+  const amount = forwardTokens * forward + backwardTokens * forwardBackward + sampled * (sampling ?? 0)
   return { currency, amount: amount / MILLION }
 }
