@@ -3,7 +3,10 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
+import { setImmediate as nextPass } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import {
   answerKey,
   decodeRecord,
@@ -366,6 +369,35 @@ test('a long session is loaded in slices, and a change meanwhile is not lost', a
   await other.snapshot.close({ save: false })
 })
 
+const collectGarbage = (): void => {
+  setFlagsFromString('--expose-gc')
+  ;(runInNewContext('gc') as () => void)()
+}
+
+test('work that goes through many long sessions several times reads each once', async (t) => {
+  const folder = folderOf(t)
+  const life = await open(folder, 500)
+  const names = Array.from({ length: 20 }, (_, i) => `s${i}`)
+  const truth = initialTurns()
+  for (const name of names) fill([truth, life.turns], name, 0, 300)
+  await life.save()
+  await life.snapshot.close()
+  const next = await open(folder, 500)
+  for (const name of names) await next.snapshot.load(name)
+  const { read } = next.watch
+  assert.equal(read, names.length * Math.ceil(300 / ROW_TURNS))
+  for (let i = 0; i < 3; i += 1) for (const name of names) next.turns.sessions.get(name)
+  assert.equal(next.watch.read, read)
+  // A change of one that the cache no longer holds is written, and nothing else.
+  both([truth, next.turns], turnAt('s0', 300))
+  await next.save()
+  assert.deepEqual(rowsOf(next.watch.written), ['sessions s0', 'sessions turns s0\n2'])
+  await next.snapshot.close({ save: false })
+  const last = await reopen(folder)
+  for (const name of names) same(last.turns, truth, name)
+  await last.close()
+})
+
 test('four long sessions in turns are not read again; the memory of a fifth is that of the one used longest ago', async (t) => {
   const folder = folderOf(t)
   const life = await open(folder, 500)
@@ -380,6 +412,8 @@ test('four long sessions in turns are not read again; the memory of a fifth is t
   next.turns.sessions.get('e')
   next.turns.sessions.get('d')
   assert.equal(next.watch.read, read + Math.ceil(1500 / ROW_TURNS))
+  await nextPass()
+  collectGarbage()
   next.turns.sessions.get('a')
   assert.equal(next.watch.read, read + 2 * Math.ceil(1500 / ROW_TURNS))
   await next.snapshot.close({ save: false })

@@ -17,6 +17,8 @@ type Change = { session: SessionState | null; rows: Set<number>; anew: boolean }
 
 /** Maximum number of cached keys that the file does not contain. */
 const MAX_ABSENT = 4096
+/** Entries of collected sessions are removed when there are more than these, or than twice those left the last time. */
+const MIN_TO_COLLECT = 64
 
 export class SessionTable implements Table<string, SessionState>, SnapshotPart {
   readonly #fileRef: FileRef
@@ -28,6 +30,12 @@ export class SessionTable implements Table<string, SessionState>, SnapshotPart {
   #saving = new Map<string, Change>()
   readonly #cached = new LruMap<string, { session: SessionState; weight: number }>()
   #weight = 0
+  /**
+   * Sessions of several rows that left the cache and are still in memory: work that goes through more of them than the
+   * cache holds, several times, reads each once.
+   */
+  readonly #evicted = new Map<string, WeakRef<SessionState>>()
+  #evictedToCollect = MIN_TO_COLLECT
   #absent = new Set<string>()
   readonly #loading = new Map<string, { done: Promise<void> }>()
 
@@ -50,7 +58,7 @@ export class SessionTable implements Table<string, SessionState>, SnapshotPart {
       this.#cached.set(key, cached)
       return cached.session
     }
-    const session = this.#read(key)
+    const session = this.#evicted.get(key)?.deref() ?? this.#read(key)
     if (session) this.#cache(key, session)
     return session
   }
@@ -172,7 +180,7 @@ export class SessionTable implements Table<string, SessionState>, SnapshotPart {
 
   #inMemory(key: string): SessionState | undefined {
     const change = this.#changed.get(key) ?? this.#saving.get(key)
-    return change ? (change.session ?? undefined) : this.#cached.get(key)?.session
+    return change ? (change.session ?? undefined) : (this.#cached.get(key)?.session ?? this.#evicted.get(key)?.deref())
   }
 
   #change(key: string, session: SessionState | null): Change {
@@ -220,10 +228,21 @@ export class SessionTable implements Table<string, SessionState>, SnapshotPart {
     const weight = Math.min(session.turns.length, this.#maxWeight / 2)
     this.#cached.set(key, { session, weight })
     this.#weight += weight
-    while (this.#weight > 2 * this.#maxWeight) this.#drop(this.#cached.oldest()!)
+    while (this.#weight > 2 * this.#maxWeight) this.#evict(this.#cached.oldest()!)
+  }
+
+  #evict(key: string): void {
+    const { session } = this.#cached.get(key)!
+    this.#drop(key)
+    if (session.turns.length <= this.#rowTurns) return
+    this.#evicted.set(key, new WeakRef(session))
+    if (this.#evicted.size <= this.#evictedToCollect) return
+    for (const [one, left] of this.#evicted) if (!left.deref()) this.#evicted.delete(one)
+    this.#evictedToCollect = Math.max(MIN_TO_COLLECT, 2 * this.#evicted.size)
   }
 
   #drop(key: string): void {
+    this.#evicted.delete(key)
     const cached = this.#cached.get(key)
     if (!cached) return
     this.#cached.delete(key)
