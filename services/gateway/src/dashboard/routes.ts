@@ -152,7 +152,7 @@ export const addDashboard = (
     void reply.header('cache-control', 'no-store')
     const body = bytesOf(request)
     const { name } = parsedBy(agentKey, body.length === 0 ? {} : parseJson(body))
-    return createAgentKey(keyFile, { name, locked: keyring.locked(), now: ports.now(), signal: goneSignal(reply) })
+    return createAgentKey(keyFile, { name, keyring, now: ports.now(), signal: goneSignal(reply) })
   })
   server.post('/admin/dashboard-link', SMALL_BODY, (request) => {
     entrance.checkAdmin(request)
