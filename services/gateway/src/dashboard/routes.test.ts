@@ -180,7 +180,11 @@ test('a session of a link acts with its token, from its own page alone, and its 
   assert.equal(codeOf(await ask(rig, '/v1/dashboard/session', { json: { code } })), 'invalid_api_key')
   const { cookie, csrf } = await signIn(rig)
   for (const path of ['/', '/dashboard/app.ts'])
-    assert.equal((await rig.fetch(path, { headers: { cookie, authorization: '' } })).status, 200, `${path} is loaded again`)
+    assert.equal(
+      (await rig.fetch(path, { headers: { cookie, authorization: '' } })).status,
+      200,
+      `${path} is loaded again`,
+    )
   const send = (path: string, headers: Record<string, string>, json?: unknown) =>
     ask(rig, path, { ...(json === undefined ? {} : { json }), headers: { cookie, authorization: '', ...headers } })
   assert.equal((await send('/v1/dashboard/versions', { 'x-instar-csrf': csrf })).status, 200)

@@ -17,6 +17,8 @@ const first = (value: string | string[] | undefined): string | undefined => (Arr
 /** Requests without the token: the stream has figures only, and a page that lost the token begins a session anew. */
 const EVENTS = '/v1/dashboard/events'
 const SESSION = '/v1/dashboard/session'
+/** A browser asks for the page and its files with the cookie alone. */
+const FILES: ReadonlySet<string> = new Set(['/', '/dashboard/*'])
 
 /**
  * The caller of a valid session; null: none. Only pages of this gateway may use a session, and all that they do carries its
@@ -33,7 +35,7 @@ export const visitor = (
   checkSameOrigin({ host: headers.host, origin: first(headers.origin), site: first(headers['sec-fetch-site']) }, true)
   const reads = method === 'GET' || method === 'HEAD'
   if (!isCsrf(secret, cookie, first(headers[CSRF_HEADER]) ?? null) && !(reads && url === EVENTS)) {
-    if (url === SESSION) return null
+    if (url === SESSION || FILES.has(url ?? '')) return null
     throw new InstarError(
       'foreign_request',
       `A request with a session of the dashboard needs its token (${CSRF_HEADER}).`,

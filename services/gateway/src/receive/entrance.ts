@@ -107,8 +107,6 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken, ra
    * `rate_limited`.
    */
   const identify = (request: FastifyRequest): Pick<Caller, 'key' | 'admin' | 'cookie'> => {
-    // A browser asks for the page and its files with the session's cookie, and without its token.
-    if (FILES.has(routeOf(request)) && tokenIn(request) === null) return NOBODY
     const ofDashboard = routeOf(request).startsWith('/v1/dashboard/')
     if (!keyring.locked() && !routeOf(request).startsWith('/admin/') && !ofDashboard) return NOBODY
     const visit = tokenIn(request) === null ? visitor(request, { secret: cookies, keyring, now: now(), ended }) : null
@@ -286,8 +284,7 @@ const NOBODY = { key: null, admin: false, cookie: null } as const
 const ADMIN_HOLDER: Holder = { id: ADMIN.id, binding: ADMIN.sha256 }
 
 /** Routes that need no key, although there are keys. */
-const FILES: ReadonlySet<string> = new Set(['/', '/dashboard/*'])
-const UNLOCKED: ReadonlySet<string> = new Set([...FILES, '/v1/dashboard/session'])
+const UNLOCKED: ReadonlySet<string> = new Set(['/', '/dashboard/*', '/v1/dashboard/session'])
 const isUnlocked = (request: FastifyRequest): boolean => UNLOCKED.has(routeOf(request))
 
 const digest = (token: string): Buffer => createHash('sha256').update(token).digest()
