@@ -115,10 +115,10 @@ export class SnapshotFile {
   }
 
   set(table: string, key: string, value: Uint8Array): void {
-    const withChecksum = Buffer.allocUnsafe(4 + value.length)
-    withChecksum.writeUInt32LE(checksumOf(table, key, value), 0)
-    withChecksum.set(value, 4)
-    this.#statements.set.run(this.#name(table), key, withChecksum)
+    const stored = Buffer.allocUnsafe(4 + value.length)
+    stored.writeUInt32LE(checksumOf(table, key, value), 0)
+    stored.set(value, 4)
+    this.#statements.set.run(this.#name(table), key, stored)
   }
 
   delete(table: string, key: string): void {
@@ -135,15 +135,17 @@ export class SnapshotFile {
 
   queued(table: string, key: string): boolean {
     const name = this.#names.get(table)
-    return name !== undefined && this.#read(() => this.#statements.queued.get(name, key)) !== undefined
+    return (
+      name !== undefined && this.#read(() => this.#statements.queued.get(name, withChecksum(table, key))) !== undefined
+    )
   }
 
   enqueue(table: string, key: string): void {
-    this.#statements.enqueue.run(this.#name(table), key)
+    this.#statements.enqueue.run(this.#name(table), withChecksum(table, key))
   }
 
   dequeue(table: string, key: string): void {
-    this.#statements.dequeue.run(this.#name(table), key)
+    this.#statements.dequeue.run(this.#name(table), withChecksum(table, key))
   }
 
   /** Up to 256 entries of a queue after the sequence number `after`, in order. */
@@ -151,7 +153,10 @@ export class SnapshotFile {
     const name = this.#names.get(table)
     return name === undefined
       ? []
-      : (this.#read(() => this.#statements.page.all(name, after)) as unknown as [number, string][])
+      : this.#queuedKeys(
+          table,
+          this.#read(() => this.#statements.page.all(name, after)),
+        )
   }
 
   /** Up to `most` entries of a queue before the sequence number `before`, the last first. */
@@ -159,7 +164,10 @@ export class SnapshotFile {
     const name = this.#names.get(table)
     return name === undefined
       ? []
-      : (this.#read(() => this.#statements.pageBack.all(name, before, most)) as unknown as [number, string][])
+      : this.#queuedKeys(
+          table,
+          this.#read(() => this.#statements.pageBack.all(name, before, most)),
+        )
   }
 
   count(table: string): number {
@@ -241,12 +249,18 @@ export class SnapshotFile {
     return new InstarError('snapshot_damaged', `${this.path}: ${problem}`, { file: this.path }, { cause })
   }
 
-  #verified(table: string, key: string, withChecksum: Uint8Array): Uint8Array {
-    const value = withChecksum.subarray(4)
-    const checksum =
-      withChecksum.length < 4
-        ? Number.NaN
-        : Buffer.from(withChecksum.buffer, withChecksum.byteOffset, 4).readUInt32LE(0)
+  #queuedKeys(table: string, rows: unknown): [seq: number, key: string][] {
+    return (rows as [number, string][]).map(([seq, stored]) => {
+      const key = stored.slice(0, Math.max(0, stored.lastIndexOf(' ')))
+      if (stored !== withChecksum(table, key))
+        throw this.damaged(`the entry ${seq} of the queue ${table} does not match its checksum`)
+      return [seq, key]
+    })
+  }
+
+  #verified(table: string, key: string, stored: Uint8Array): Uint8Array {
+    const value = stored.subarray(4)
+    const checksum = stored.length < 4 ? Number.NaN : Buffer.from(stored.buffer, stored.byteOffset, 4).readUInt32LE(0)
     if (checksum !== checksumOf(table, key, value))
       throw this.damaged(`the entry ${table} ${key} does not match its checksum`)
     return value
@@ -258,6 +272,9 @@ export type FoldFile = Pick<SnapshotFile, keyof SnapshotFile>
 
 /** CRC-32 of table, key and value. */
 const checksumOf = (table: string, key: string, value: Uint8Array): number => crc32(value, crc32(`${table}\n${key}\n`))
+
+/** A key of a queue as the file has it: with the CRC-32 of queue and key. */
+const withChecksum = (queue: string, key: string): string => `${key} ${crc32(`${queue}\n${key}`).toString(16)}`
 
 /** Whether the error is SQLITE_BUSY: another process, or another opening in this one, has the file open. */
 export const isLocked = (error: unknown): boolean =>
