@@ -47,7 +47,11 @@ export const visits = (session: string, turn: string): Visit[] => [
     act: (page) => page.getByRole('button', { name: 'Refresh' }).click(),
   },
   { name: 'Turn', address: `/turns/${turn}` },
-  { name: 'Compare', address: '/compare', act: (page) => page.getByLabel('Prompt').pressSequentially('Hello there') },
+  {
+    name: 'Compare',
+    address: '/compare',
+    act: (page) => page.getByLabel('What to ask').pressSequentially('Hello there'),
+  },
   {
     name: 'Learning',
     address: '/learning',
