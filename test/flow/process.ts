@@ -126,15 +126,19 @@ const within = async <T>(ms: number, what: string, work: Promise<T>): Promise<T>
   }
 }
 
-/** A start that may be killed before it is ready. */
-export const begin = (data: string, env: Record<string, string> = {}): Child & { up(): Promise<Up> } => {
+/** A start that may be killed before it is ready, which it must be within `startMs`. */
+export const begin = (
+  data: string,
+  env: Record<string, string> = {},
+  startMs = START_MS,
+): Child & { up(): Promise<Up> } => {
   const started = launch(['up', '--json', '--port', '0'], { INSTAR_DATA: data, ...env })
   const { child, ended } = started
   return {
     ...started,
     async up() {
       const line = await within(
-        START_MS,
+        startMs,
         'the start',
         Promise.race([
           started.firstLine,
@@ -162,7 +166,8 @@ export const begin = (data: string, env: Record<string, string> = {}): Child & {
   }
 }
 
-export const up = (data: string, env?: Record<string, string>): Promise<Up> => begin(data, env).up()
+export const up = (data: string, env?: Record<string, string>, startMs?: number): Promise<Up> =>
+  begin(data, env, startMs).up()
 
 /** Resolves when the gateway serves this version, which is soon after its record. */
 export const serves = async ({ ready }: Up, version: number): Promise<void> => {

@@ -10,6 +10,9 @@ import { dataFolder, done, up } from '../../flow/process.ts'
 import { Witness, witness } from '../../flow/witness.ts'
 import { ROOT } from '../../../tools/tree.ts'
 
+/** The start reads the base model and asks the server for its probe, which takes minutes on two busy cores. */
+const START_MS = 1_200_000
+
 const COMMAND_MS = 15 * 60_000
 
 export type Pipeline = {
@@ -31,7 +34,7 @@ export type Pipeline = {
 export const onEmbeddedLog = (): ((env: Record<string, string>) => Promise<Pipeline>) => {
   const data = dataFolder()
   return async (env) => {
-    const pipeline = await up(data, env)
+    const pipeline = await up(data, env, START_MS)
     const seen = await witness(data)
     const { url } = pipeline.ready
     return {
