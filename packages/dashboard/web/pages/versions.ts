@@ -115,7 +115,8 @@ export const VersionsPage = (): View => {
             : html`<span class="quiet">Mark two versions in the first column to compare their figures.</span>`
         }
       </div>
-      <${Table} caption="Versions" rows=${all.versions} columns=${[
+      <${Table} caption="Versions" rows=${all.versions} state=${(row: VersionRow) =>
+        `${marked.includes(row.version)} ${head} ${may}`} columns=${[
         {
           name: 'Version',
           of: (row: VersionRow) =>

@@ -2,7 +2,7 @@
  * A table. Rows that lead elsewhere have a link in their first cell. A long one shows its first rows until more are
  * asked for.
  */
-import { useState } from 'preact/hooks'
+import { useMemo, useState } from 'preact/hooks'
 import { html, type Children, type View } from '../html.ts'
 
 export type Column<Row> = {
@@ -17,12 +17,24 @@ export type Column<Row> = {
 /** Rows that are shown at first, and that each further click adds. */
 export const ROWS = 50
 
+/** Drawn again only for another row, or another `state` of it. */
+function Line<Row>({ row, columns, state }: { row: Row; columns: readonly Column<Row>[]; state: unknown }): View {
+  return useMemo(
+    () =>
+      html`<tr>
+        ${columns.map(({ of, numeric }) => html`<td class=${numeric ? 'numeric' : ''}>${of(row)}</td>`)}
+      </tr>`,
+    [row, state],
+  )
+}
+
 export function Table<Row>({
   caption,
   columns,
   rows,
   empty = 'Nothing yet.',
   all = false,
+  state,
 }: {
   caption: string
   columns: readonly Column<Row>[]
@@ -30,6 +42,8 @@ export function Table<Row>({
   empty?: string
   /** The caller reads the rows page by page: each is shown. */
   all?: boolean
+  /** All that a row's cells show besides the row; without it each row is drawn with the table. */
+  state?: (row: Row) => string
 }): View {
   const [limit, setMost] = useState(ROWS)
   const most = all ? Infinity : limit
@@ -50,12 +64,9 @@ export function Table<Row>({
           </tr>
         </thead>
         <tbody>
-          ${rows.slice(0, most).map(
-            (row) =>
-              html`<tr>
-                ${columns.map(({ of, numeric }) => html`<td class=${numeric ? 'numeric' : ''}>${of(row)}</td>`)}
-              </tr>`,
-          )}
+          ${rows
+            .slice(0, most)
+            .map((row) => html`<${Line} row=${row} columns=${columns} state=${state ? state(row) : {}} />`)}
         </tbody>
       </table>
     </div>
