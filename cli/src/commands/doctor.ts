@@ -1,7 +1,7 @@
 import { command, UsageError } from '../command.ts'
 import { readAgentRequests } from '../doctor/agent-requests.ts'
 import { createChecks } from '../doctor/checks.ts'
-import { errorFinding, type Finding } from '../doctor/finding.ts'
+import { errorFinding, errorsOnce, type Finding } from '../doctor/finding.ts'
 import { checkTrainer } from '../doctor/trainer.ts'
 
 const LABELS: Readonly<Record<Finding['level'], string>> = { ok: 'ok', note: 'note', unsure: 'unsure', wrong: 'WRONG' }
@@ -76,10 +76,11 @@ next, trainable, reason, off_prefix, …}, newest first`,
     }
     const results: ReturnType<typeof withFlags>[] = []
     const { checks, close } = createChecks(config)
+    const once = errorsOnce()
     try {
       for (const { name, run } of checks) {
         const findings = await run(config).catch((error: unknown) => [errorFinding(error)])
-        for (const finding of findings) {
+        for (const finding of once(name, findings)) {
           results.push(withFlags({ name, ...finding }))
           if (!json) out(findingText(name, finding))
         }

@@ -7,7 +7,7 @@ import { clockFindings, skewOf } from './clocks.ts'
 import { lagFindings, lagOf, migrationFindings, workFindings } from '@instar/projections/findings'
 import { NOT_OF_THE_LOG } from '@instar/log/kafka/index'
 import { UnreadableRecords } from './dead-letters.ts'
-import { durationText, errorFinding, type Finding } from './finding.ts'
+import { durationText, errorFinding, errorsOnce, type Finding } from './finding.ts'
 import { gatewayFindings } from './gateways.ts'
 import { registryFindings } from './registry.ts'
 import { InstarError } from '@instar/events/errors'
@@ -365,4 +365,14 @@ test('an error of a check is wrong, with the todo of its code', () => {
     '25 h',
     '10 days',
   ])
+})
+
+test('an error that several checks end with is told once, and the others name the first', () => {
+  const once = errorsOnce()
+  const error = [errorFinding(new InstarError('not_set_up', 'x'))]
+  deepEqual(once('log', error), error)
+  deepEqual(once('log', error), error)
+  expectOne(once('records', error), 'unsure', /^not checked, for the reason under log$/, /first/)
+  const other = [errorFinding(new InstarError('not_set_up', 'y'))]
+  deepEqual(once('records', other), other)
 })
