@@ -10,6 +10,24 @@ export { isJsonObject as isFields, type JsonObject as Fields } from '@instar/eve
 export const wrong = (field: string, should: string): InstarError =>
   new InstarError('bad_request', `${field} must be ${should}.`, { field })
 
+export const MAX_STOPS = 16
+/** UTF-16 units of a stop string. Engines search each answer for all of them. */
+export const MAX_STOP_LENGTH = 4096
+
+/** The stop strings of a list. Throws `bad_request`. `form`: other forms that the field may have. */
+export const stopsOf = (value: unknown, field: string, form = ''): string[] => {
+  if (
+    !Array.isArray(value) ||
+    value.length > MAX_STOPS ||
+    !value.every((stop): stop is string => typeof stop === 'string' && stop !== '' && stop.length <= MAX_STOP_LENGTH)
+  )
+    throw wrong(
+      field,
+      `${form}a list of up to ${MAX_STOPS} texts, none of them empty or longer than ${MAX_STOP_LENGTH} characters`,
+    )
+  return value
+}
+
 export const fieldsOf = (value: unknown, where: string): JsonObject => {
   if (!isJsonObject(value)) throw wrong(where, 'an object')
   return value

@@ -7,6 +7,7 @@ import {
   integer,
   isFields,
   number,
+  stopsOf,
   text,
   topP,
   wrong,
@@ -19,7 +20,6 @@ import { callsOf, usesFunctions, withTools } from './functions.ts'
 
 const ROLES = new Set(['system', 'developer', 'user', 'assistant', 'tool', 'function'])
 const MAX_CANDIDATES = 16
-const MAX_STOPS = 16
 const MAX_TOP_LOGPROBS = 20
 /** Fields that request output other than text. */
 const IGNORED = ['modalities', 'audio', 'web_search_options'] as const
@@ -119,8 +119,5 @@ const toolsOf = (value: unknown): readonly unknown[] => {
 
 const stopOf = (value: unknown): string[] => {
   if (value === undefined || value === null) return []
-  const list: unknown[] = Array.isArray(value) ? value : [value]
-  if (list.length > MAX_STOPS || !list.every((stop): stop is string => typeof stop === 'string' && stop !== ''))
-    throw wrong('stop', `a text or a list of up to ${MAX_STOPS} texts, none of them empty`)
-  return list
+  return stopsOf(Array.isArray(value) ? value : [value], 'stop', 'a text or ')
 }

@@ -12,6 +12,7 @@ import {
   integer,
   isFields,
   number,
+  stopsOf,
   text,
   textIn,
   topP,
@@ -23,7 +24,6 @@ import { parseMintedId } from '../minted.ts'
 import type { Message, Request } from '../request.ts'
 import { reweightingOf } from '../reweighting.ts'
 
-const MAX_STOPS = 16
 /** Options that Anthropic's servers execute. They are ignored and reported. */
 const IGNORED = ['mcp_servers', 'container', 'context_management'] as const
 
@@ -239,16 +239,8 @@ const choiceOf = (value: unknown): string | null => {
   return text(fieldsOf(value, 'tool_choice'), 'type')
 }
 
-const stopOf = (value: unknown): string[] => {
-  if (value === undefined || value === null) return []
-  if (
-    !Array.isArray(value) ||
-    value.length > MAX_STOPS ||
-    !value.every((stop): stop is string => typeof stop === 'string' && stop !== '')
-  )
-    throw wrong('stop_sequences', `a list of up to ${MAX_STOPS} texts, none of them empty`)
-  return value
-}
+const stopOf = (value: unknown): string[] =>
+  value === undefined || value === null ? [] : stopsOf(value, 'stop_sequences')
 
 const userIdOf = (metadata: unknown): string | null => {
   const id = isFields(metadata) ? metadata['user_id'] : null

@@ -1,6 +1,6 @@
 /** Schemas of the fields that `../fields.ts` reads. Null counts as absent; unknown fields are accepted and kept. */
 import { z } from 'zod'
-import { MEDIA } from '../fields.ts'
+import { MAX_STOP_LENGTH, MAX_STOPS, MEDIA } from '../fields.ts'
 
 export const text = (description: string) => z.string().nullish().describe(description)
 export const flag = (description: string) => z.boolean().nullish().describe(description)
@@ -65,5 +65,5 @@ export const reweighting = {
     .describe('Added to the logits, by token id.'),
 }
 
-export const MAX_STOPS = 16
-export const stops = z.array(z.string().min(1)).max(MAX_STOPS)
+export const stop = z.string().min(1).max(MAX_STOP_LENGTH)
+export const stops = z.array(stop).max(MAX_STOPS)

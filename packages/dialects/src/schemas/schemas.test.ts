@@ -337,3 +337,21 @@ test('a schema keeps unknown fields', () => {
   assert.deepEqual(chatBody.parse(body), body)
   assert.deepEqual(responsesBody.parse({ input: 'Hi', unknown_field: 1 }), { input: 'Hi', unknown_field: 1 })
 })
+
+test('a stop string has at most 4096 characters, in each dialect that has them', () => {
+  const body = { model: 'm', max_tokens: 1, messages: [{ role: 'user', content: 'a' }] }
+  for (const [dialect, field, schema, forms] of [
+    ['chat', 'stop', chatBody, [(stop: string): unknown => stop, (stop: string): unknown => ['a', stop]]],
+    ['messages', 'stop_sequences', messagesBody, [(stop: string): unknown => ['a', stop]]],
+  ] as const)
+    for (const form of forms) {
+      const [most, beyond] = [4096, 4097].map((length) => ({ ...body, [field]: form('x'.repeat(length)) }))
+      assert.equal(DIALECTS[dialect].request(most!).stop.at(-1)?.length, 4096)
+      assert.ok(schema.safeParse(most).success)
+      assert.throws(() => DIALECTS[dialect].request(beyond!), {
+        code: 'bad_request',
+        message: new RegExp(`^${field} must be .*4096 characters`),
+      })
+      assert.ok(!schema.safeParse(beyond).success)
+    }
+})

@@ -151,6 +151,8 @@ describe('Claw-R1', () => {
       {},
     )
     const second = await post(rig, '/generate', { prompt_ids: then, sampling_params: { temperature: 0.8 } })
+    const refused = await post(rig, '/generate', { prompt_ids: then, sampling_params: { stop: 'x'.repeat(4097) } })
+    deepEqual([refused.status_, codeOf(refused)], [400, 'bad_request'])
     const last = step({
       prompt_ids: then,
       response_ids: second['token_ids'],

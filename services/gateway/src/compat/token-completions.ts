@@ -3,7 +3,7 @@
  * `/submit_steps` that repeats it is known as sampled here.
  */
 import { contentSha, InstarError, type RecordedSampling } from '@instar/events'
-import { fieldsOf, integer, number, parseJson, wrong, type Fields } from '@instar/dialects'
+import { fieldsOf, integer, number, parseJson, stopsOf, wrong, type Fields } from '@instar/dialects'
 import type { AnswerReply } from '../generate/context.ts'
 import { idsOf } from '../import/core/imported-request.ts'
 import { SharedMemory } from './core/remembered.ts'
@@ -92,6 +92,10 @@ const samplingOf = (params: Fields, { model, random }: CompatPorts, promptTokens
         Infinity,
       model.contextLength - promptTokens,
     ),
-    stop: (Array.isArray(stop) ? stop : [stop]).filter((one): one is string => typeof one === 'string' && one !== ''),
+    stop: stopsOf(
+      (Array.isArray(stop) ? stop : [stop]).filter((one) => typeof one === 'string' && one !== ''),
+      'sampling_params.stop',
+      'a text or ',
+    ),
   }
 }

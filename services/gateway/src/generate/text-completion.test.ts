@@ -166,6 +166,8 @@ test('unsupported values and unknown models give 400 with the field, also on the
     [{ logprobs: 21 }, 'logprobs'],
     [{ max_tokens: 0 }, 'max_tokens'],
     [{ n: 17 }, 'n'],
+    [{ stop: 'x'.repeat(4097) }, 'stop'],
+    [{ stop: ['a', 'x'.repeat(4097)] }, 'stop'],
     [{ prompt: Array.from({ length: 128 }, () => [5]), n: 16, max_tokens: 47, logprobs: 20 }, 'logprobs'],
     [{ prompt: Array.from({ length: model.contextLength }, () => 5) }, 'messages'],
     [{ logit_bias: { 999_999: 1 } }, 'logit_bias'],

@@ -6,6 +6,7 @@ import {
   integer,
   number,
   reweightingOf,
+  stopsOf,
   text,
   topP,
   wrong,
@@ -38,7 +39,6 @@ export type CompletionRequest = {
 const MOST_PROMPTS = 128
 const MOST_CHOICES = 16
 const MOST_LIKELY = 20
-const MOST_STOPS = 16
 /** Log-probs in an answer that is not streamed: each takes some 150 bytes of memory until the answer is sent. */
 export const MOST_COMPLETION_LOGPROBS = 2_000_000
 /** OpenAI's default. */
@@ -68,7 +68,7 @@ export const completionRequest = (body: Fields): CompletionRequest => {
     topP: topP(body),
     topK: integer(body, 'top_k', -1, Number.MAX_SAFE_INTEGER),
     seed: integer(body, 'seed', Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER),
-    stop: stopsOf(body['stop']),
+    stop: stopOf(body['stop']),
     logprobs: integer(body, 'logprobs', 0, MOST_LIKELY),
     stream: flag(body, 'stream'),
     includeUsage: options !== null && flag(fieldsOf(options, 'stream_options'), 'include_usage'),
@@ -91,12 +91,8 @@ const promptsOf = (value: unknown): (string | number[])[] => {
   return prompts
 }
 
-const stopsOf = (value: unknown): string[] => {
-  const list: unknown[] = value === undefined || value === null ? [] : Array.isArray(value) ? value : [value]
-  if (list.length > MOST_STOPS || !list.every((stop): stop is string => typeof stop === 'string' && stop !== ''))
-    throw wrong('stop', `a text or a list of up to ${MOST_STOPS} texts, none of them empty`)
-  return list
-}
+const stopOf = (value: unknown): string[] =>
+  value === undefined || value === null ? [] : stopsOf(Array.isArray(value) ? value : [value], 'stop', 'a text or ')
 
 /** A token with its log-prob, which is null for the first token of the context, and where the engine reports none. */
 export type ScoredToken = Pick<Token, 'id' | 'top'> & { logprob: number | null }
