@@ -11,8 +11,9 @@ const browserUrl = (given: string | undefined, gateway: Parameters<typeof gatewa
 export default command('open', {
   usage: '[--url URL]',
   help: `
-Prints a link that opens the dashboard with every right: texts, roll back, freeze. It works once, within five minutes, and
-only at the gateway that made it. The session ends after twelve hours.
+Prints a link that opens the dashboard with every right: texts, roll back, freeze. Without the admin token the key in
+INSTAR_KEY makes it, which needs the scope admin: the link has that key's rights, and ends with it. It works once, within
+five minutes, and only at the gateway that made it. The session ends after twelve hours.
 
   --url URL  the address of the gateway as the browser knows it, if it is another
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
@@ -224,6 +224,49 @@ test('a session of a revoked key ends, and one of another admin token', async (t
   const { cookie: admins } = await signIn(rig)
   const renewed = await start(t, { settings: { keys: [key('read', ['read'])], adminToken: `${ADMIN_TOKEN}-2` } })
   assert.equal(codeOf(await ask(renewed, '/v1/dashboard/versions', { headers: { cookie: admins } })), 'invalid_api_key')
+})
+
+test('a link made with a key opens a session of that key: its scopes, its id, until it is revoked', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'instar-link-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const keyFile = join(folder, 'keys.json')
+  const stored = (...keys: object[]) =>
+    writeFileSync(
+      keyFile,
+      JSON.stringify({ keys: keys.map((one) => ({ ...one, created_at: '2026-01-01T00:00:00Z' })) }),
+    )
+  const [chief, other] = [key('chief', ['admin']), key('other', ['inference'])]
+  stored(chief, other)
+  let at = Date.now()
+  const rig = await start(t, { settings: { keyFile }, ports: { now: () => at } })
+  const codeBy = async (headers: Record<string, string>): Promise<string> =>
+    String((await ask(rig, '/admin/dashboard-link', { json: {}, headers })).body['path']).slice('/#code='.length)
+  const bearer = { authorization: `Bearer ${tokenOf('chief')}` }
+  const begun = await ask(rig, '/v1/dashboard/session', { json: { code: await codeBy(bearer) } })
+  const session = { cookie: begun.cookie!, 'x-instar-csrf': String(begun.body['csrf']) }
+  const as = (path: string, headers: Record<string, string>, json?: unknown) =>
+    ask(rig, path, { ...(json === undefined ? {} : { json }), headers: { authorization: '', ...headers } })
+  assert.deepEqual((await as('/v1/dashboard/session', session)).body['may'], { text: false, actions: true })
+  assert.equal(codeOf(await as('/v1/dashboard/turns/x/text', session)), 'missing_scope')
+  assert.equal(
+    codeOf(await as('/v1/chat/completions', session, { model: 'policy', messages: [{ role: 'user', content: 'Hi' }] })),
+    'missing_scope',
+  )
+  // A session of a key makes links of that key, and the admin token all rights, also beside a key.
+  const again = await as('/admin/dashboard-link', session, {})
+  const second = await as('/v1/dashboard/session', {}, { code: String(again.body['path']).slice('/#code='.length) })
+  assert.equal(second.cookie?.split('.')[0], begun.cookie!.split('.')[0])
+  const both = await codeBy({ ...bearer, 'x-instar-admin-token': ADMIN_TOKEN })
+  const full = await as('/v1/dashboard/session', {}, { code: both })
+  const operator = { cookie: full.cookie!, 'x-instar-csrf': String(full.body['csrf']) }
+  assert.deepEqual((await as('/v1/dashboard/session', operator)).body['may'], { text: true, actions: true })
+
+  const unused = await codeBy(bearer)
+  stored(other)
+  at += 2000
+  assert.equal(codeOf(await as('/v1/dashboard/versions', session)), 'invalid_api_key')
+  assert.equal(codeOf(await as('/v1/dashboard/session', {}, { code: unused })), 'invalid_api_key')
+  assert.equal((await as('/v1/dashboard/versions', operator)).status, 200)
 })
 
 test('queries are checked, pages follow their cursor, and what is not there is 404', async (t) => {

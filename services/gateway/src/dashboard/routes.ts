@@ -14,7 +14,7 @@ import { bytesOf, goneSignal, hijackable, SMALL_BODY, TINY_BODY } from '../recei
 import type { Keyring } from '../receive/keyring.ts'
 import { createAgentKey } from './agent-key.ts'
 import { addAssets } from './assets.ts'
-import { csrfOf, LINK_MS, Links, SESSION_MS, setCookie, signed } from './visit.ts'
+import { csrfOf, keyOfCookie, LINK_MS, Links, SESSION_MS, setCookie, signed } from './visit.ts'
 import { callersOf, callersQuery, learningOf } from './learning.ts'
 import { Live } from './live.ts'
 import type { DashboardPorts } from './ports.ts'
@@ -130,11 +130,15 @@ export const addDashboard = (
     const body = bytesOf(request)
     const { code } =
       body.length === 0 ? { code: undefined } : parsedBy(z.object({ code: short.optional() }), parseJson(body))
-    const holder =
-      code === undefined ? entrance.holderOf(request) : links.use(code, ports.now()) ? entrance.adminHolder : null
-    if (holder === null)
-      throw new InstarError('invalid_api_key', 'The link has expired or was used; `instar open` makes another.')
-    const cookie = signed(entrance.cookieSecret, holder, ports.now() + SESSION_MS)
+    const now = ports.now()
+    const holder = code === undefined ? entrance.holderOf(request) : links.use(code, now)
+    const cookie = holder && signed(entrance.cookieSecret, holder, now + SESSION_MS)
+    // The key that made a link may have been revoked or have expired since.
+    if (cookie === null || keyOfCookie(entrance.cookieSecret, cookie, (id) => keyring.named(id), now) === null)
+      throw new InstarError(
+        'invalid_api_key',
+        'The link has expired or was used, or its API key is not valid any more; `instar open` makes another.',
+      )
     return reply
       .headers({
         'cache-control': 'no-store',
@@ -156,8 +160,9 @@ export const addDashboard = (
   })
   server.post('/admin/dashboard-link', SMALL_BODY, (request) => {
     entrance.checkAdmin(request)
+    const holder = entrance.holderOf(request)
     const code = Buffer.from(ports.random(32)).toString('base64url')
-    links.add(code, ports.now())
+    links.add(code, holder, ports.now())
     return { path: `/#code=${code}`, expires_in: LINK_MS / 1000 }
   })
   return { stop: () => live.stop() }

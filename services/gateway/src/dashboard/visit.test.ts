@@ -67,13 +67,13 @@ test('the cookie is found among others', () => {
 
 test('a link works once and within its time; at most a hundred are kept', () => {
   const links = new Links()
-  links.add('one', 0)
+  links.add('one', HOLDER, 0)
   assert.ok(!links.use('two', 1))
-  assert.ok(links.use('one', 1))
+  assert.equal(links.use('one', 1), HOLDER)
   assert.ok(!links.use('one', 1))
-  links.add('late', 0)
+  links.add('late', HOLDER, 0)
   assert.ok(!links.use('late', LINK_MS))
-  for (let i = 0; i < 150; i += 1) links.add(`code ${i}`, 0)
+  for (let i = 0; i < 150; i += 1) links.add(`code ${i}`, HOLDER, 0)
   assert.ok(links.use('code 149', 1))
   assert.ok(!links.use('code 0', 1))
 })

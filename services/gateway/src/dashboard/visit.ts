@@ -72,22 +72,22 @@ export const cookieIn = (header: string | undefined): string | null => {
 export const setCookie = (value: string, seconds: number, secure: boolean): string =>
   `${COOKIE}=${value}; Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure ? '; Secure' : ''}`
 
-/** Codes of one-time links, each for one session. */
+/** Codes of one-time links, each for one session of whoever made it. */
 export class Links {
-  /** Code → until when it may be used. */
-  private readonly codes = new Map<string, number>()
+  /** `until`: when the code expires. */
+  private readonly codes = new Map<string, { holder: Holder; until: number }>()
   static readonly MOST = 100
 
-  add(code: string, now: number): void {
-    for (const [one, until] of this.codes) if (until <= now || this.codes.size >= Links.MOST) this.codes.delete(one)
-    this.codes.set(code, now + LINK_MS)
+  add(code: string, holder: Holder, now: number): void {
+    for (const [one, { until }] of this.codes) if (until <= now || this.codes.size >= Links.MOST) this.codes.delete(one)
+    this.codes.set(code, { holder, until: now + LINK_MS })
   }
 
-  /** Whether the code was valid. It is not any more. */
-  use(code: string, now: number): boolean {
-    const until = this.codes.get(code)
+  /** Whose session the code begins; null: it was not valid. It is not any more. */
+  use(code: string, now: number): Holder | null {
+    const made = this.codes.get(code)
     this.codes.delete(code)
-    return until !== undefined && until > now
+    return made !== undefined && made.until > now ? made.holder : null
   }
 }
 

@@ -46,7 +46,6 @@ export type Entrance = {
   endVisit(request: FastifyRequest): void
   /** Whose session the request's key or admin token may begin. Throws as `check`. */
   holderOf(request: FastifyRequest): Holder
-  readonly adminHolder: Holder
   readonly cookieSecret: Uint8Array
   /**
    * Aborted with the client's error when the request's key is revoked or expires, its session of the dashboard ends, or
@@ -268,7 +267,6 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken, ra
       if (key === null) throw unknown(request)
       return { id: key.id, binding: key.sha256 }
     },
-    adminHolder: ADMIN_HOLDER,
     cookieSecret: cookies,
     revoked(request) {
       const caller = callerOf(request)

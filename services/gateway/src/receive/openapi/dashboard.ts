@@ -144,7 +144,7 @@ export const DASHBOARD: Readonly<Record<string, Operation>> = {
   'POST /admin/dashboard-link': {
     tag: 'admin',
     scope: 'admin',
-    summary: 'A one-time link that opens the dashboard with every right',
+    summary: 'A one-time link that opens the dashboard: with every right, or those of the API key that makes it',
     reply: own.linkReply,
   },
 }
