@@ -6,8 +6,12 @@ import type { Fingerprint } from '@instar/engine/port'
 import type { Backend } from './backend.ts'
 
 /** The sources that determine the numbers of an adapter. Their digest replaces a version number maintained by hand. */
-const SOURCES = [
+export const SOURCES: readonly string[] = [
   'adam',
+  'checkpoints/bad-checkpoint',
+  'checkpoints/float16',
+  'checkpoints/peft',
+  'checkpoints/safetensors',
   'distribution',
   'divergence',
   'forward',
@@ -17,13 +21,21 @@ const SOURCES = [
   'loss',
   'model',
   'parameters',
+  'passed-tokens',
+  'person-share',
+  'pretraining',
   'random',
   'references',
+  'rehearsal',
+  'sampled-loss',
+  'sampled-step',
   'step',
+  'step-check',
   'tensors',
   'token-weights',
   'training',
   'trust-region',
+  'weights',
   'runtime/backend',
   'runtime/decoding',
   'runtime/eager',
