@@ -2,7 +2,7 @@
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
 import type { LogRecord, Position, SubscribeOptions, Subscription } from './port.ts'
-import { cursorOf, PAGE_BYTES, PAGE_RECORDS, startsOf } from './reading.ts'
+import { cursorOf, endOf, PAGE_BYTES, PAGE_RECORDS, startsOf } from './reading.ts'
 import { Signal } from './signal.ts'
 import type { Store } from './store.ts'
 
@@ -45,7 +45,7 @@ export class Delivery implements Subscription {
     this.#maxBatch = options.maxBatch ?? PAGE_RECORDS
     this.#progress = options.topics.map((topic) => {
       const ends = store.ends(topic)
-      const end = Math.max(0, ...ends)
+      const end = endOf(topic, ends)
       const starts =
         options.from === 'committed'
           ? store.committed(options.group, topic)

@@ -9,6 +9,17 @@ import type { Store } from './store.ts'
 export const PAGE_BYTES = 1 << 20
 export const PAGE_RECORDS = 512
 
+/** The end of a topic. Throws `data_unreadable` if one of a partition is no number: the topic must not read as empty. */
+export const endOf = (topic: Topic, ends: readonly number[]): number => {
+  const end = Math.max(0, ...ends)
+  if (Number.isFinite(end)) return end
+  throw new InstarError(
+    'data_unreadable',
+    `the ends of the partitions of ${topic} cannot be read: restore the log from a copy`,
+    { topic },
+  )
+}
+
 /** The start offset of each partition. Throws `position_unknown` for an offset or partition beyond the log. */
 export const startsOf = (topic: Topic, starts: Readonly<Record<number, number>>, ends: readonly number[]): number[] => {
   for (const [partition, offset] of Object.entries(starts)) {
@@ -36,6 +47,7 @@ export const readStore = (
   yieldToLoop: () => Promise<void>,
 ): AsyncIterable<LogRecord[]> => {
   const ends = store.ends(topic)
+  endOf(topic, ends)
   const at = (time: number) => ends.map((end, partition) => store.firstSince(topic, partition, time) ?? end)
   const { from = {}, to, key } = options
   const starts = 'time' in from ? at(from.time) : startsOf(topic, from[topic] ?? {}, ends)

@@ -121,6 +121,71 @@ describe('embedded log: the partition index', () => {
     await reader.close()
   })
 
+  /** Sets the partition of an offset in the file's block index. */
+  const setIndexed = (folder: string, offset: number, partition: number): void => {
+    const db = new DatabaseSync(join(folder, 'log.db'))
+    const block = Math.floor(offset / 1024)
+    const { partitions } = db.prepare('SELECT partitions FROM turns_blocks WHERE block = ?').get(block) as {
+      partitions: Uint8Array
+    }
+    new DataView(partitions.buffer, partitions.byteOffset).setUint16(2 * (offset % 1024), partition, true)
+    db.prepare('UPDATE turns_blocks SET partitions = ? WHERE block = ?').run(partitions, block)
+    db.close()
+  }
+
+  for (const partition of [PARTITIONS, 0x1003, 0xffff])
+    feature(
+      `is read from the rows where a block has the partition ${partition}, which is none`,
+      async (opened, folder) => {
+        await write(opened, 0, 2500)
+        await opened.log.close()
+        for (const offset of [0, 1023, 2047]) setIndexed(folder, offset, partition)
+        const reader = await openEmbeddedLog({ folder, readOnly: true })
+        await checkReads(reader, 2500)
+        assert.equal((await all(reader.read('turns'))).length, 2500)
+        const log = await opened.reopen()
+        await write({ ...opened, log }, 2500, RECORDS)
+        await checkReads(log, RECORDS)
+        await checkReads(reader, RECORDS)
+        await reader.close()
+      },
+    )
+
+  feature('lacks no record whose row has another partition than its block', async (opened, folder) => {
+    await write(opened, 0, 2048)
+    await opened.log.close()
+    const db = new DatabaseSync(join(folder, 'log.db'))
+    // The last record of each partition: by its row's partition, one would be beyond the end of that partition.
+    db.exec(`UPDATE turns SET partition = (partition + 1) % ${PARTITIONS} WHERE offset IN
+      (SELECT max(offset) FROM turns GROUP BY partition)`)
+    db.close()
+    const log = await opened.reopen()
+    const records = await all(log.read('turns'))
+    assert.equal(records.length, 2048)
+    assert.deepEqual((await log.ends(['turns'])).turns, endsOf(2048))
+    for (const record of records.filter(({ damaged }) => damaged))
+      assert.equal(record.partition, partitionOf(record.key, PARTITIONS))
+    assert.equal(
+      records.filter(({ damaged }) => damaged).length,
+      new Set(keys.map((key) => partitionOf(key, PARTITIONS))).size,
+    )
+  })
+
+  feature(
+    'of a block with a number that is no partition and rows that are missing: log_truncated',
+    async (opened, folder) => {
+      await write(opened, 0, RECORDS)
+      await opened.log.close()
+      setIndexed(folder, 1024, 0xffff)
+      const db = new DatabaseSync(join(folder, 'log.db'))
+      db.exec('DELETE FROM turns WHERE offset = 1500')
+      db.close()
+      const reader = await openEmbeddedLog({ folder, readOnly: true })
+      await assert.rejects(reader.ends(['turns']), { code: 'log_truncated', message: /offsets 1500 to 1500/ })
+      await reader.close()
+    },
+  )
+
   feature('without one of its blocks throws data_unreadable with the block', async (opened, folder) => {
     await write(opened, 0, RECORDS)
     await opened.log.close()

@@ -7,6 +7,7 @@
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import { partitionOf } from '../partition.ts'
 
 /** Offsets per block. */
 const BLOCK = 1024
@@ -16,18 +17,37 @@ export const blockTable = (topic: Topic): string =>
 
 const blockOf = (offset: number): number => Math.floor(offset / BLOCK)
 
+type RecordLocation = { offset: number; partition: number }
+
+/** Whether a stored value is one of the topic's partitions. A bit that flipped on the disk may have made it any value. */
+export const isPartition = (value: unknown, count: number): value is number =>
+  Number.isInteger(value) && (value as number) >= 0 && (value as number) < count
+
+/**
+ * Returns the partition under which a row is indexed: its own, or that of its key if its own is none of the topic's. The
+ * checksum of such a row does not match, so its record is delivered as damaged.
+ */
+const indexedPartition = (db: DatabaseSync, topic: Topic, count: number): ((row: RecordLocation) => number) => {
+  const keyAt = db.prepare(`SELECT key FROM "${topic}" WHERE offset = ?`)
+  return ({ offset, partition }) =>
+    isPartition(partition, count)
+      ? partition
+      : partitionOf(String((keyAt.get(offset) as { key: unknown } | undefined)?.key), count)
+}
+
 /** Writes the blocks of a topic, in the writing connection. */
 export class BlockWriter {
   readonly #insert: StatementSync
   readonly #partitions = new Uint16Array(BLOCK)
 
   /** `next`: the first offset passed to `add`; each call must pass the offset after that of the previous one. */
-  constructor(db: DatabaseSync, topic: Topic, next: number) {
+  constructor(db: DatabaseSync, topic: Topic, count: number, next: number) {
+    const partitionOfRow = indexedPartition(db, topic, count)
     this.#insert = db.prepare(`INSERT INTO "${topic}_blocks" VALUES (?, ?)`)
     const rows = db
       .prepare(`SELECT offset, partition FROM "${topic}" WHERE offset >= ? AND offset < ?`)
       .all(blockOf(next) * BLOCK, next)
-    for (const { offset, partition } of rows as RecordLocation[]) this.#partitions[offset % BLOCK] = partition
+    for (const row of rows as RecordLocation[]) this.#partitions[row.offset % BLOCK] = partitionOfRow(row)
   }
 
   add(offset: number, partition: number): void {
@@ -37,15 +57,14 @@ export class BlockWriter {
 }
 
 /** Writes the blocks of a topic with records and without blocks. */
-export const fillBlocks = (db: DatabaseSync, topic: Topic): void => {
-  const blocks = new BlockWriter(db, topic, 0)
-  for (const { offset, partition } of db
+export const fillBlocks = (db: DatabaseSync, topic: Topic, count: number): void => {
+  const blocks = new BlockWriter(db, topic, count, 0)
+  const partitionOfRow = indexedPartition(db, topic, count)
+  for (const row of db
     .prepare(`SELECT offset, partition FROM "${topic}" ORDER BY offset`)
     .iterate() as Iterable<RecordLocation>)
-    blocks.add(offset, partition)
+    blocks.add(row.offset, partitionOfRow(row))
 }
-
-type RecordLocation = { offset: number; partition: number }
 
 /** The error for a gap: records are never deleted, so every offset of a topic has a record. */
 export const recordsMissing = (topic: Topic, first: number, next: number): InstarError =>
@@ -68,6 +87,7 @@ export class BlockReader {
   readonly #full: StatementSync
   readonly #rowsBetween: StatementSync
   readonly #ends: number[]
+  readonly #partitionOfRow: (row: RecordLocation) => number
   /** Offsets below it are counted in `#ends`. */
   #scanned = 0
   /** The last block that was read. `until`: the offset up to which its partitions are valid. */
@@ -79,6 +99,7 @@ export class BlockReader {
     this.#full = db.prepare(`SELECT partitions FROM "${topic}_blocks" WHERE block = ?`)
     this.#rowsBetween = db.prepare(`SELECT offset, partition FROM "${topic}" WHERE offset >= ? AND offset < ?`)
     this.#ends = new Array<number>(partitions).fill(0)
+    this.#partitionOfRow = indexedPartition(db, topic, partitions)
   }
 
   end(): number {
@@ -98,9 +119,9 @@ export class BlockReader {
       for (let i = 0; i < BLOCK; i++) this.#ends[partitions[i]!] = first + i + 1
     }
     let next = this.#scanned
-    for (const { offset, partition } of this.#rowsBetween.iterate(next, end) as Iterable<RecordLocation>) {
-      if (offset !== next) throw recordsMissing(this.#topic, next, offset)
-      this.#ends[partition] = next = offset + 1
+    for (const row of this.#rowsBetween.iterate(next, end) as Iterable<RecordLocation>) {
+      if (row.offset !== next) throw recordsMissing(this.#topic, next, row.offset)
+      this.#ends[this.#partitionOfRow(row)] = next = row.offset + 1
     }
     this.#scanned = end
     return this.#ends
@@ -123,6 +144,12 @@ export class BlockReader {
     return offsets
   }
 
+  /** The partition of an offset below `end`. Throws as `ends` does. */
+  partitionAt(offset: number): number {
+    this.ends()
+    return this.#partitions(blockOf(offset))[offset % BLOCK]!
+  }
+
   #partitions(block: number): Uint16Array {
     const until = Math.min(this.#scanned, (block + 1) * BLOCK)
     if (this.#cachedBlock.block !== block || this.#cachedBlock.until !== until)
@@ -134,6 +161,7 @@ export class BlockReader {
     return this.#cachedBlock.partitions
   }
 
+  /** A block with a number that is no partition, which has changed on the disk, is built anew from the rows. */
   #readFull(block: number): Uint16Array<ArrayBuffer> {
     const row = this.#full.get(block) as { partitions: Uint8Array } | undefined
     if (row?.partitions.length !== 2 * BLOCK)
@@ -142,13 +170,18 @@ export class BlockReader {
         `the partition index of the log lacks block ${block} of ${this.#topic}: restore the log from a copy`,
         { topic: this.#topic, block },
       )
-    return new Uint16Array(row.partitions.slice().buffer)
+    const stored = new Uint16Array(row.partitions.slice().buffer)
+    if (stored.every((partition) => partition < this.#ends.length)) return stored
+    const built = this.#readTail(block, (block + 1) * BLOCK)
+    const missing = built.indexOf(NONE)
+    if (missing !== -1) throw recordsMissing(this.#topic, block * BLOCK + missing, block * BLOCK + missing + 1)
+    return built
   }
 
   #readTail(block: number, until: number): Uint16Array<ArrayBuffer> {
     const partitions = new Uint16Array(BLOCK).fill(NONE)
-    for (const { offset, partition } of this.#rowsBetween.iterate(block * BLOCK, until) as Iterable<RecordLocation>)
-      partitions[offset % BLOCK] = partition
+    for (const row of this.#rowsBetween.iterate(block * BLOCK, until) as Iterable<RecordLocation>)
+      partitions[row.offset % BLOCK] = this.#partitionOfRow(row)
     return partitions
   }
 }

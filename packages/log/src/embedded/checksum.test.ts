@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test, type TestContext } from 'node:test'
-import { decodeReadable, decodeRecord, encodeRecord, RELEASED, schemaTexts } from '@instar/events'
+import { decodeReadable, decodeRecord, encodeRecord, recordId, RELEASED, schemaTexts } from '@instar/events'
 import { copyLog } from '../copy/copy.ts'
 import type { Append, LogRecord } from '../port.ts'
 import { openEmbeddedLog } from './log.ts'
@@ -55,12 +55,25 @@ const read = async (folder: string): Promise<LogRecord[]> => {
 
 const decodable = (records: readonly LogRecord[]): boolean[] => records.map((record) => decodeReadable(record) !== null)
 
+/** SQL that gives the row at offset 0 values of other types than its columns', as a bit of the row's header does. */
+const retyped = (columns: string): string => `
+  CREATE TABLE untyped (offset INTEGER PRIMARY KEY, partition, timestamp, reached, schema, key, payload, checksum);
+  INSERT INTO untyped SELECT ${columns}, checksum FROM turns WHERE offset = 0;
+  INSERT INTO untyped SELECT * FROM turns WHERE offset > 0;
+  DROP TABLE turns; ALTER TABLE untyped RENAME TO turns`
+
 for (const [what, sql] of [
   ['a bit of the payload', `UPDATE turns SET payload = unhex(replace(hex(payload), 'F03F', 'F03E')) WHERE offset = 0`],
   ['the key', `UPDATE turns SET key = 'c' || substr(key, 2) WHERE offset = 0`],
   ['the time', 'UPDATE turns SET timestamp = timestamp + 1 WHERE offset = 0'],
   ['the schema', `UPDATE turns SET schema = (SELECT id FROM schemas WHERE name = 'TurnScored.v1') WHERE offset = 0`],
   ['the schema, which the log does not define', 'UPDATE turns SET schema = 9999 WHERE offset = 0'],
+  ['the partition, which is none of the topic', 'UPDATE turns SET partition = partition | 16 WHERE offset = 0'],
+  ['the partition, which is negative', 'UPDATE turns SET partition = partition - 128 WHERE offset = 0'],
+  ['the type of the payload', retyped('offset, partition, timestamp, reached, schema, key, CAST(payload AS TEXT)')],
+  ['the type of the key', retyped('offset, partition, timestamp, reached, schema, CAST(key AS BLOB), payload')],
+  ['the type of the time', retyped('offset, partition, CAST(timestamp AS BLOB), reached, schema, key, payload')],
+  ['the type of the partition', retyped('offset, CAST(partition AS BLOB), timestamp, reached, schema, key, payload')],
   ['the checksum', 'UPDATE turns SET checksum = checksum + 1 WHERE offset = 0'],
 ] as const)
   test(`a record is unreadable after a change of ${what}; the others are read`, async (t) => {
@@ -74,6 +87,40 @@ for (const [what, sql] of [
       message: /^the record at turns \d+@0 does not match its checksum: its bytes changed after it was written$/,
     })
   })
+
+test('a record with a changed partition has that of its key: it is found by position and key, and followed', async (t) => {
+  for (const sql of ['partition | 16', 'partition - 128', '1 << 40']) {
+    const folder = await made(t, [0, 1, 2].map(feedback))
+    const [expected] = await read(folder)
+    change(folder, `UPDATE turns SET partition = ${sql} WHERE offset = 0`)
+    const log = await openEmbeddedLog({ folder, schemas })
+    const { key, partition } = (await read(folder))[0]!
+    assert.deepEqual([key, partition], [expected!.key, expected!.partition])
+    const found = await log.at({ topic: 'turns', partition, offset: 0 })
+    assert.deepEqual([found?.damaged, found?.payload, recordId(found!)], [true, expected!.payload, recordId(expected!)])
+    await log.append([feedback(3)])
+    const followed: LogRecord[] = []
+    const subscription = await log.subscribe({
+      group: 'g',
+      topics: ['turns'],
+      from: 'start',
+      handle: async (records) => void followed.push(...records),
+    })
+    await subscription.caughtUp()
+    await subscription.stop()
+    assert.deepEqual(decodable(followed), [false, true, true, true])
+    const ofKey: LogRecord[] = []
+    for await (const records of log.read('turns', { key })) ofKey.push(...records)
+    assert.deepEqual(decodable(ofKey), [false, true, true, true])
+    await log.close()
+  }
+})
+
+test('a row without a checksum whose partition is none of the topic is a damaged record', async (t) => {
+  const folder = await made(t, [0, 1].map(feedback))
+  change(folder, 'ALTER TABLE turns DROP COLUMN checksum; UPDATE turns SET partition = -1 WHERE offset = 0')
+  assert.deepEqual(decodable(await read(folder)), [false, true])
+})
 
 test('two rows that changed places are unreadable', async (t) => {
   const folder = await made(t, [0, 1, 2].map(feedback))

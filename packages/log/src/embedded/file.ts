@@ -237,8 +237,9 @@ const checkFormat = (db: DatabaseSync, folder: string): void => {
 
 /** Upgrades format 1, with an SQL index on the partition, to format 2, with blocks. */
 const upgrade = (db: DatabaseSync): void => {
+  const counts = storedCounts(db)
   for (const topic of TOPICS) {
-    fillBlocks(db, topic)
+    fillBlocks(db, topic, counts[topic])
     db.exec(`DROP INDEX IF EXISTS "${topic}_partition"`)
   }
   db.prepare('UPDATE meta SET value = ? WHERE name = ?').run(FORMAT, 'format')

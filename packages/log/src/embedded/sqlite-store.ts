@@ -6,7 +6,7 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { PartitionCounts } from '../partition.ts'
 import type { LogRecord } from '../port.ts'
 import type { Page, Scan, Store } from '../store.ts'
-import { BlockReader, recordsMissing } from './blocks.ts'
+import { BlockReader, isPartition, recordsMissing } from './blocks.ts'
 import { checksumOf, hasChecksums, type Row } from './checksum.ts'
 import { storedSchemas } from './file.ts'
 
@@ -32,7 +32,7 @@ const prepare = (db: DatabaseSync, topic: Topic): Statements => {
       `${select} WHERE offset IN (SELECT value FROM json_each(?)) AND key = ? ORDER BY offset LIMIT ?`,
     ),
     reached: statement(`SELECT reached FROM "${topic}" WHERE offset = ?`),
-    at: statement(`${select} WHERE offset = ? AND partition = ?`),
+    at: statement(`${select} WHERE offset = ?`),
   }
 }
 
@@ -127,25 +127,48 @@ export class SqliteStore implements Store {
   }
 
   at(topic: Topic, partition: number, offset: number): LogRecord | undefined {
-    const row = this.#statements[topic].at.get(offset, partition) as unknown as RecordRow | undefined
-    return row && this.#record(topic, row)
+    const row = this.#statements[topic].at.get(offset) as unknown as RecordRow | undefined
+    const record = row && this.#record(topic, row)
+    return record?.partition === partition ? record : undefined
   }
 
   committed(group: string, topic: Topic): number[] {
     const next = new Array<number>(this.#counts[topic]).fill(0)
     for (const row of this.#commits.all(group, topic) as { partition: number; next: number }[])
-      next[row.partition] = row.next
+      if (isPartition(row.partition, next.length)) next[row.partition] = row.next
     return next
   }
 
-  #record(topic: Topic, [offset, partition, timestamp, schema, key, payload, checksum]: RecordRow): LogRecord {
+  #record(topic: Topic, row: RecordRow): LogRecord {
+    const [offset, partition, timestamp, schema, key, payload, checksum] = row
     const isDamaged =
-      checksum !== null && checksum !== checksumOf(topic, [offset, partition, timestamp, schema, key, payload])
+      !(payload instanceof Uint8Array) ||
+      typeof key !== 'string' ||
+      typeof timestamp !== 'number' ||
+      !isPartition(partition, this.#counts[topic]) ||
+      (checksum !== null && checksum !== checksumOf(topic, [offset, partition, timestamp, schema, key, payload]))
     const { name, avro } = this.#schemas.get(schema) ?? this.#loadSchema(schema, isDamaged)
     const record: LogRecord = { topic, key, schema: name, payload, timestamp, partition, offset }
     if (avro !== undefined) record.avro = avro
-    if (isDamaged) record.damaged = true
-    return record
+    return isDamaged ? this.#damaged(record) : record
+  }
+
+  /**
+   * The record of a row that changed on the disk. Its partition is that of the index, by which positions are counted:
+   * by another, readers would pass over the record. A value of another type than its column's (a bit of the row's header
+   * flipped) gets the type.
+   */
+  #damaged(record: LogRecord): LogRecord {
+    const { topic, offset } = record
+    const { key, timestamp, payload } = record as { key: unknown; timestamp: unknown; payload: unknown }
+    return {
+      ...record,
+      key: String(key),
+      timestamp: typeof timestamp === 'number' ? timestamp : 0,
+      payload: payload instanceof Uint8Array ? payload : Buffer.from(String(payload)),
+      partition: this.#blocks[topic].partitionAt(offset),
+      damaged: true,
+    }
   }
 
   /** A damaged row may have any id: its record is unreadable, not the log. */

@@ -47,7 +47,7 @@ const openTables = (db: DatabaseSync, counts: WriterData['counts']): TopicTable[
       ),
       next,
       reached: ends.map((end) => (last.get(end - 1) as { reached: number } | undefined)?.reached ?? 0),
-      blocks: new BlockWriter(db, topic, next),
+      blocks: new BlockWriter(db, topic, counts[topic], next),
     }
   })
 
