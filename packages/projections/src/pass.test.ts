@@ -49,3 +49,34 @@ test('a transaction is bounded in bytes as in records, and memory holds two', as
   )
   assert.ok(sizes.length >= 7 && sizes.length <= 9, 'small records share transactions of 500')
 })
+
+test('a position that the database has no row for ends the pass with an error', async () => {
+  const log = openMemoryLog()
+  await log.append([encodeEvent(scored(turn({ session: 's', name: '1', says: '' }), 1, {}))])
+  let writes = 0
+  const sink = {
+    async write() {
+      writes += 1
+      if (writes > 5) throw new Error('the write is repeated')
+      return false
+    },
+    marks: async () => new Map(),
+  } as Pick<Sink, 'write' | 'marks'> as Sink
+  const session: DatabaseSession = {
+    onBroken: () => undefined,
+    use: (work) => work(sink),
+    close: async () => undefined,
+  }
+  const pass = await startPass({
+    log,
+    session,
+    marks: new Map(),
+    batch: 500,
+    linger: 60_000,
+    group: 'test',
+    snapshots: undefined,
+  })
+  await assert.rejects(pass.caughtUp(), { code: 'data_unreadable', message: /no such partition/ })
+  await assert.rejects(pass.done, { code: 'data_unreadable' })
+  assert.equal(writes, 1)
+})

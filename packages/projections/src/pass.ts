@@ -1,4 +1,5 @@
 /** A pass over the log: every record is folded; rows of records beyond the positions in the database are written. */
+import { InstarError } from '@instar/events/errors'
 import { recordId } from '@instar/events/ids'
 import type { Logged } from '@instar/events/records'
 import { followEvents } from '@instar/log/follow-events'
@@ -82,6 +83,13 @@ export const startPass = async ({ log, session, marks, batch, linger, group, sna
       })
       if (written) for (const advance of advances) marks.set(partitionKey(advance), advance.to)
       if (written) return
+      const unknown = advances.find((at) => !marks.has(partitionKey(at)))
+      if (unknown)
+        throw new InstarError(
+          'data_unreadable',
+          `a record has the position ${unknown.topic} ${unknown.partition}@${unknown.to.next - 1}, but the log has no such partition`,
+          { topic: unknown.topic, partition: unknown.partition },
+        )
     }
   }
 
