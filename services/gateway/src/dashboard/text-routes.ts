@@ -9,6 +9,7 @@ import { Readable } from 'node:stream'
 import { z } from 'zod'
 import type { Entrance } from '../receive/entrance.ts'
 import { bytesOf, goneSignal, hijackable, SMALL_BODY } from '../receive/request-parts.ts'
+import { Exports, readAsTaken } from './exports.ts'
 import { turnLearned } from './learned.ts'
 import type { DashboardPorts } from './ports.ts'
 import { idOf, named, older, parsedBy, searched } from './query.ts'
@@ -35,6 +36,7 @@ export const addTextRoutes = (server: FastifyInstance, get: Get, ports: Dashboar
       )
   }
 
+  const exports = new Exports()
   const texts = () => {
     const text = ports.text()
     return { index: text.index, text, readings: ports.readings, monotonic: ports.monotonic }
@@ -78,11 +80,20 @@ export const addTextRoutes = (server: FastifyInstance, get: Get, ports: Dashboar
   get('sessions/:id/export', (request, reading, reply) => {
     textFor(reading)
     const id = idOf(request)
-    const lines = exportedSession(texts(), id, goneSignal(reply))
+    const { socket } = request.raw
+    const gone = goneSignal(reply)
+    const lines = exportedSession(texts(), id, gone)
+    const end = exports.begin(entrance.visitOf(request).who)
+    // The response to a pipelined request that waits for its turn does not close with its connection.
+    socket.once('close', end)
+    reply.raw.once('close', () => {
+      socket.off('close', end)
+      end()
+    })
     const name = `${id.replace(/[^\w.-]/g, '_').slice(0, 100)}.jsonl`
     return reply
       .headers({ 'content-type': 'application/x-ndjson', 'content-disposition': `attachment; filename="${name}"` })
-      .send(Readable.from(lines))
+      .send(Readable.from(readAsTaken(lines, reply.raw, gone, (bytes) => entrance.hold(request, bytes))))
   })
   server.post('/v1/dashboard/sample', SMALL_BODY, async (request, reply) => {
     textFor(entrance.checkReading(request))
