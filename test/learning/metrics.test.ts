@@ -102,8 +102,7 @@ const REJECTED: VersionRejected = {
 
 test('the trainer reports pending turns, batches, dropped turns, updates and the figures of the last update', async () => {
   const metrics = createMetrics()
-  const now: Parameters<typeof watchTrainer>[1] extends () => infer N ? N : never = {
-    policy: 'policy',
+  const now: Parameters<typeof watchTrainer>[2] extends () => infer N ? N : never = {
     waits: 'turns',
     pending: 7,
     held: 3,
@@ -113,7 +112,11 @@ test('the trainer reports pending turns, batches, dropped turns, updates and the
     figures: null,
     update: null,
   }
-  const read = watchTrainer(metrics, () => now)
+  let counted = 0
+  const read = watchTrainer(metrics, 'policy', () => {
+    counted += 1
+    return now
+  })
   const records: [Event, FoldOutcome | null][] = [
     [SEALED, COUNTED],
     [COMPUTED, COUNTED],
@@ -122,6 +125,7 @@ test('the trainer reports pending turns, batches, dropped turns, updates and the
     [{ ...SEALED, policy: 'policy~branch' }, null],
   ]
   for (const [event, outcome] of records) read(logged(event), outcome)
+  equal(counted, 0, 'turns and episodes are counted when metrics are read, not for each record')
   equal(await valueOf(metrics, 'instar_batches_sealed_total'), 1)
   equal(await valueOf(metrics, 'instar_turns_dropped_total{reason="stale"}'), 1)
   equal(await valueOf(metrics, 'instar_updates_total{outcome="computed"}'), 1)

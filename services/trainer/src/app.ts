@@ -202,8 +202,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
     const { usable, held } = countWaiting(state, options, ports.now())
     return { held, needed: Math.max(0, options.batchSize - (usable - held)) }
   }
-  const record = recordTrainerMetrics(ports.metrics ?? NO_METRICS, () => ({
-    policy,
+  const record = recordTrainerMetrics(ports.metrics ?? NO_METRICS, policy, () => ({
     waits: waits(),
     pending: countPending(state),
     ...waiting(),

@@ -8,7 +8,6 @@ import { TRAINER_WAITS } from '@instar/process/metrics/labels'
  * `held`: turns beyond the shares of their API keys. `needed`: turns that the next batch lacks. `shares`, `figures`: of the last batch; null while it has none.
  */
 type CurrentValues = {
-  policy: string
   waits: string
   pending: number
   held: number
@@ -22,9 +21,13 @@ type CurrentValues = {
 
 const known = (waits: string): string => (TRAINER_WAITS.some((one) => one === waits) ? waits : 'other')
 
-/** Registers the metrics. Call the returned function with each record that is read once the trainer is ready. */
+/**
+ * Registers the metrics. Call the returned function with each record that is read once the trainer is ready. `now` is
+ * called when metrics are read, not for each record: it counts the turns and episodes that wait.
+ */
 export const recordTrainerMetrics = (
   metrics: Metrics,
+  policy: string,
   now: () => CurrentValues,
 ): ((logged: Logged, outcome: FoldOutcome | null) => void) => {
   let figures: Readonly<Record<string, number>> = {}
@@ -53,7 +56,7 @@ export const recordTrainerMetrics = (
   return ({ topic, event }, outcome) => {
     if (outcome && !outcome.counted)
       return metrics.count('instar_records_ignored_total', { service: 'trainer', topic, why: outcome.why })
-    if (!outcome || !('policy' in event) || event.policy !== now().policy) return
+    if (!outcome || !('policy' in event) || event.policy !== policy) return
     if (event.type === 'BatchSealed') {
       metrics.count('instar_batches_sealed_total', {})
       for (const { reason } of event.dropped) metrics.count('instar_turns_dropped_total', { reason })
