@@ -40,7 +40,10 @@ describe('schema registry', () => {
   before(async () => {
     folder = await temporaryFolder()
     registry = await startRegistry(join(folder.path, 'registry'), await startDatabase(join(folder.path, 'postgres')))
-    await registerSchemas({ registry: registry.url, schemas })
+    // A server that has only just started may end a connection without a response; its own output says why it fails.
+    await registerSchemas({ registry: registry.url, schemas, retryMs: 60_000 }).catch((cause: unknown) => {
+      throw new Error(`the registry said:\n${registry.said()}`, { cause })
+    })
   })
   after(async () => {
     await killAll()

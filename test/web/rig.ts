@@ -54,9 +54,12 @@ export const converse = async (post: Post, user: string): Promise<void> => {
   }
 }
 
-/** Asks until the read model has the turn: a page that is opened then shows it. */
-export const projected = async (url: string, turn: string): Promise<void> => {
-  while (!(await fetch(`${url}/v1/dashboard/turns/${turn}`)).ok);
+/** Asks until the read model has the turn and all `candidates` of its request: a page that is opened then shows them. */
+export const projected = async (url: string, turn: string, candidates = 1): Promise<void> => {
+  for (;;) {
+    const response = await fetch(`${url}/v1/dashboard/turns/${turn}`)
+    if (response.ok && ((await response.json()) as { group: unknown[] }).group.length >= candidates) return
+  }
 }
 
 export const openPage = async (page: Page, url: string, address: string): Promise<void> => {

@@ -46,7 +46,7 @@ test('the candidates of a request stand side by side with their texts, and say w
     messages: [{ role: 'user', content: 'What is 2 plus 2?' }],
   })
   const texts = (answer['choices'] as { message: { content: string } }[]).map(({ message }) => message.content)
-  await projected(on.url(), String(answer['turn']))
+  await projected(on.url(), String(answer['turn']), texts.length)
   await on.open(`/turns/${String(answer['turn'])}`)
   await page.getByRole('heading', { name: 'The 3 answers that were sampled for this request' }).waitFor()
   for (const [i, said] of texts.entries()) {

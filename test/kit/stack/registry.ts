@@ -85,6 +85,8 @@ export type Registry = {
   kill(): Promise<void>
   signal(signal: NodeJS.Signals): void
   start(): Promise<void>
+  /** The end of its output. */
+  said(): string
   /** Kills it, deletes its storage, and starts it again. */
   forget(): Promise<void>
 }
@@ -128,5 +130,12 @@ export const startRegistry = async (folder: string, database: Database): Promise
     await query(database.port, 'create database registry')
     await start()
   }
-  return { url, start, forget, kill: () => server.kill(), signal: (signal) => server.signal(signal) }
+  return {
+    url,
+    start,
+    forget,
+    kill: () => server.kill(),
+    signal: (signal) => server.signal(signal),
+    said: () => server.said(),
+  }
 }
