@@ -1,6 +1,7 @@
 import { InstarError } from '@instar/events/errors'
 import { SCOPES, type Scope } from '@instar/gateway/keys'
 import {
+  KEY_NAME,
   lockKeyFile,
   newKey,
   readKeyFile,
@@ -66,6 +67,7 @@ const list = ({ keyFile: { keys }, print }: KeysInvocation): void =>
         { name: 'name', of: (key) => key.name },
         { name: 'scopes', of: (key) => key.scopes.join(',') },
         { name: 'created', of: (key) => key.created_at.slice(0, 10) },
+        { name: 'created by', of: (key) => key.created_by },
         { name: 'expires', of: (key) => (key.expires_at ? minuteOf(key.expires_at) : 'never') },
         { name: 'per minute', of: (key) => key.requests_per_minute },
         { name: 'at once', of: (key) => key.concurrent },
@@ -81,11 +83,8 @@ const open = ({ file, keyFile, print }: KeysInvocation): void => {
   print({ open: true }, () => 'the gateway serves this machine without a key\n')
 }
 
-/** One line that a terminal shows as it is. */
-const NAME = /^(?=.*\S)[^\p{C}\p{Zl}\p{Zp}]{1,100}$/u
-
 const add = ({ file, keyFile, argument: name, values, now, print }: KeysInvocation): void => {
-  if (!NAME.test(name)) throw new UsageError('NAME has 1 to 100 printable characters')
+  if (!KEY_NAME.test(name)) throw new UsageError('NAME has 1 to 100 printable characters')
   const days = parseCount(values.days, 'days')
   const { key, token } = newKey(
     {
@@ -108,8 +107,9 @@ const add = ({ file, keyFile, argument: name, values, now, print }: KeysInvocati
 const revoke = (invocation: KeysInvocation): void => {
   const { file, keyFile, print } = invocation
   const key = findKey(invocation)
-  const others = keyFile.keys.filter((one) => one !== key)
-  revokeForGood(file, key)
+  const made = keyFile.keys.filter((one) => one.created_by === key.id)
+  const others = keyFile.keys.filter((one) => one !== key && !made.includes(one))
+  for (const one of [key, ...made]) revokeForGood(file, one)
   try {
     writeKeyFile(file, keyFile, others)
   } catch (error) {
@@ -120,8 +120,13 @@ const revoke = (invocation: KeysInvocation): void => {
     others.length > 0
       ? ''
       : '; no key is left: the gateway serves no request until `instar keys add` or `instar keys open`'
-  print(publicFields(key), () => `key ${key.id} (${key.name}) is revoked${noKeyLeft}\n`)
+  const names = made.map(({ id, name }) => `${id} (${name})`).join(', ')
+  const withIt = made.length === 0 ? '' : `; with it ends the key that it made: ${names}`
+  print(publicFields(key), () => `key ${key.id} (${key.name}) is revoked${withIt}${noKeyLeft}\n`)
 }
+
+/** Of a file that an earlier build wrote. */
+const printableName = (name: string): string => name.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '?').slice(0, 100)
 
 /** Creates a key with the rights of the old one, which expires after the overlap. */
 const rotate = (invocation: KeysInvocation): void => {
@@ -134,19 +139,21 @@ const rotate = (invocation: KeysInvocation): void => {
   const oldExpires = old.expires_at !== null && old.expires_at < overlapEnd ? old.expires_at : overlapEnd
   const { key, token } = newKey(
     {
-      name: old.name,
+      name: printableName(old.name),
       scopes: old.scopes,
       expires_at: old.expires_at,
       requests_per_minute: old.requests_per_minute,
       bytes_per_minute: old.bytes_per_minute ?? null,
       concurrent: old.concurrent,
+      ...(old.created_by === undefined ? {} : { created_by: old.created_by }),
     },
     now,
   )
-  writeKeyFile(file, keyFile, [
-    ...keyFile.keys.map((one) => (one === old ? { ...one, expires_at: oldExpires } : one)),
-    key,
-  ])
+  const changed = (one: StoredKey): StoredKey => {
+    if (one === old) return { ...one, expires_at: oldExpires }
+    return one.created_by === old.id ? { ...one, created_by: key.id } : one
+  }
+  writeKeyFile(file, keyFile, [...keyFile.keys.map(changed), key])
   print(
     { ...publicFields(key), token },
     () => `${token}\n\nkey ${key.id} replaces ${old.id}, which expires ${minuteOf(oldExpires)} UTC\n`,
@@ -172,8 +179,9 @@ admin.
 
   list           print the keys
   add NAME       create a key
-  revoke ID      remove a key
-  rotate ID      create a key with the same rights; the old one expires after --overlap hours
+  revoke ID      remove a key, and those that it made on the dashboard
+  rotate ID      create a key with the same rights; the old one expires after --overlap hours, and those that it made
+                 are now the new one's
   open           serve without keys again: this machine, and other machines only with INSTAR_OPEN=1
   --scopes S     of inference, feedback, admin, train, read, steps (default inference,feedback,train)
   --days N       days until the key expires (default: never)
@@ -182,8 +190,8 @@ admin.
   --bytes N      bytes of request bodies per minute
   --overlap N    hours (default ${OVERLAP_HOURS})
 
---json of list: an array of {id, name, scopes, created_at, expires_at, requests_per_minute, bytes_per_minute,
-concurrent}; of add and rotate: the same fields of the new key, with \`token\``,
+--json of list: an array of {id, name, scopes, created_at, created_by, expires_at, requests_per_minute,
+bytes_per_minute, concurrent}, created_by only of keys made on the dashboard: a key's id, or "admin token"; of add and rotate: the same fields of the new key, with \`token\``,
   options: OPTIONS,
   overrides: ['data'],
   positionals: [1, 2],

@@ -30,6 +30,7 @@ export const keyFile = z.object({
         sha256: key.shape.sha256,
         scopes: key.shape.scopes,
         created_at: z.iso.datetime(),
+        created_by: z.string().nullable().default(null),
         expires_at: z.iso.datetime().nullable().default(null),
         requests_per_minute: key.shape.requestsPerMinute,
         bytes_per_minute: key.shape.bytesPerMinute,
@@ -41,10 +42,12 @@ export const keyFile = z.object({
           requests_per_minute: requestsPerMinute,
           bytes_per_minute: bytesPerMinute,
           created_at: _,
+          created_by: createdBy,
           name: __,
           ...rest
         }) => ({
           ...rest,
+          createdBy,
           requestsPerMinute,
           bytesPerMinute,
           expiresAt: expires === null ? null : Date.parse(expires),

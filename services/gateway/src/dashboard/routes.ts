@@ -11,6 +11,7 @@ import type { GatewayConfig } from '../config.ts'
 import { checkSameOrigin } from '../receive/core/guard.ts'
 import { one, type Entrance } from '../receive/entrance.ts'
 import { bytesOf, goneSignal, hijackable, SMALL_BODY, TINY_BODY } from '../receive/request-parts.ts'
+import { KEY_NAME } from '../receive/key-file.ts'
 import type { Keyring } from '../receive/keyring.ts'
 import { createAgentKey } from './agent-key.ts'
 import { addAssets } from './assets.ts'
@@ -27,7 +28,9 @@ type DashboardSettings = Pick<GatewayConfig, 'pingMs' | 'stalledMs' | 'keyFile'>
   keyring: Keyring
 }
 
-const agentKey = z.object({ name: short.default('an agent') })
+const agentKey = z.object({
+  name: z.string().regex(KEY_NAME, 'must be 1 to 100 printable characters').default('an agent'),
+})
 
 /** Time between two readings for open pages, in milliseconds. */
 const LIVE_MS = 1_000
@@ -152,11 +155,11 @@ export const addDashboard = (
     return reply.header('set-cookie', setCookie('', 0, false)).send({ signed_in: false })
   })
   server.post('/admin/agent-key', SMALL_BODY, (request, reply) => {
-    entrance.checkAdmin(request)
+    const maker = entrance.checkAdmin(request)
     void reply.header('cache-control', 'no-store')
     const body = bytesOf(request)
     const { name } = parsedBy(agentKey, body.length === 0 ? {} : parseJson(body))
-    return createAgentKey(keyFile, { name, keyring, now: ports.now(), signal: goneSignal(reply) })
+    return createAgentKey(keyFile, { name, maker, keyring, now: ports.now(), signal: goneSignal(reply) })
   })
   server.post('/admin/dashboard-link', SMALL_BODY, (request) => {
     entrance.checkAdmin(request)

@@ -15,11 +15,16 @@ export type StoredKey = {
   sha256: string
   scopes: readonly Scope[]
   created_at: string
+  /** The id of the key that made it, or that of `ADMIN`; absent or null: `instar keys`. */
+  created_by?: string | null
   expires_at: string | null
   requests_per_minute: number | null
   bytes_per_minute?: number | null
   concurrent: number | null
 }
+
+/** A name of a key: one line of 1 to 100 characters that a terminal shows as they are. */
+export const KEY_NAME = /^(?=.*\S)[^\p{C}\p{Zl}\p{Zp}]{1,100}$/u
 
 /** A new key, and its token, of which the file holds the hash alone. `now`: ms since the epoch. */
 export const newKey = (

@@ -1,5 +1,6 @@
 /**
- * The valid keys: those of the configuration and of the key file, which is read again when it changes. A gateway that
+ * The valid keys: those of the configuration and of the key file, which is read again when it changes, but for those whose
+ * maker is none of them any more. A gateway that
  * ever had a key requires keys whatever happens to the file, also after a restart, until `instar keys open` changes
  * that.
  */
@@ -7,7 +8,7 @@ import { InstarError } from '@instar/events'
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { appendFileSync, closeSync, existsSync, openSync, readFileSync, rmSync, statSync, type Stats } from 'node:fs'
 import { keyFile } from '../config.ts'
-import type { Key } from './core/keys.ts'
+import { ADMIN, type Key } from './core/keys.ts'
 
 export type Keyring = {
   /** Whether every request needs a key. */
@@ -26,6 +27,7 @@ export const LOOK_MS = 1000
 /** `monotonic`: milliseconds on a clock that is never set: a revocation must not wait for one that was set back. */
 export const createKeyring = (fixed: readonly Key[], file: string | null, monotonic: () => number): Keyring => {
   let state: KeyState = { keys: [], locked: false }
+  let valid: readonly Key[] = fixed
   let stamp: string | null = null
   let lookedAt = Number.NEGATIVE_INFINITY
 
@@ -38,6 +40,7 @@ export const createKeyring = (fixed: readonly Key[], file: string | null, monoto
     const next = readKeyState(file)
     // Deleting the file, or the marker beside it, does not remove the lock.
     state = stat ? next : { ...next, locked: next.locked || state.locked }
+    valid = withMakers([...fixed, ...state.keys])
     if (state.locked) markLocked(file)
     else if (stat) rmSync(markOf(file), { force: true })
     stamp = seen
@@ -49,7 +52,7 @@ export const createKeyring = (fixed: readonly Key[], file: string | null, monoto
       // While the file cannot be parsed, for example during a write, the previous keys stay valid.
       if (!(error instanceof InstarError)) throw error
     }
-    return [...fixed, ...state.keys]
+    return valid
   }
   look()
   return {
@@ -61,6 +64,11 @@ export const createKeyring = (fixed: readonly Key[], file: string | null, monoto
     named: (id) => held().find((key) => key.id === id) ?? null,
     held: (key) => held().find(({ id, sha256 }) => id === key.id && sha256 === key.sha256) ?? null,
   }
+}
+
+const withMakers = (keys: readonly Key[]): Key[] => {
+  const ids = new Set([ADMIN.id, ...keys.map(({ id }) => id)])
+  return keys.filter(({ createdBy }) => createdBy === undefined || createdBy === null || ids.has(createdBy))
 }
 
 /** Undefined if there is no file. Throws `data_unreadable`. */

@@ -24,6 +24,8 @@ export type Key = {
   bytesPerMinute: number | null
   /** Concurrent requests. */
   concurrent: number | null
+  /** The id of the key that made it, with which it ends, or that of `ADMIN`; absent or null: no key made it. */
+  createdBy?: string | null
 }
 
 /** The caller that sends the admin token: it may run commands and nothing else. */

@@ -204,7 +204,7 @@ export const tokensReply = z.looseObject({ input_tokens: z.int() })
 export const fault = z.looseObject({ error: z.looseObject({ message: z.string(), type: z.string() }) })
 
 export const sessionBody = z.object({ code: z.string().max(200).optional() })
-export const agentKeyBody = z.looseObject({ name: z.string().min(1).max(200).optional() })
+export const agentKeyBody = z.looseObject({ name: z.string().min(1).max(100).optional() })
 export const agentKeyReply = z.object({
   id: z.string(),
   token: z.string().describe('Given once: the gateway keeps its hash.'),
