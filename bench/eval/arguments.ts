@@ -2,18 +2,21 @@
 import { parseArgs } from 'node:util'
 import { METHODS } from './methods/index.ts'
 import type { Method } from './methods/method.ts'
-import { SCENARIOS, type Scenario } from './scenarios.ts'
+import { GENERAL, TINY, type Population } from './population.ts'
+import type { Scenario } from './scenarios.ts'
 
 export type Arguments = {
   help: boolean
   json: boolean
-  methods: readonly Method[]
-  scenarios: readonly Scenario[]
+  /** Null: those of the scenario. */
+  methods: readonly Method[] | null
+  /** Names; null: those that are run by default; ALL: all of the model's. */
+  scenarios: readonly string[] | null
   /** Null: as many as the scenario names, from FIRST_SEED on. */
   seeds: readonly number[] | null
   /** Null: those of the scenario. */
   sessions: number | null
-  fresh: number
+  fresh: number | null
   /** Null: that of the environment. */
   model: string | null
   /** A file of finished cells; null: none. */
@@ -25,24 +28,17 @@ export class UsageError extends Error {}
 
 /** Smaller seeds are for development: what is reported was not tuned on. */
 export const FIRST_SEED = 101
-const FRESH = 32
 
 const ALL = 'all'
 
-const named = <T extends { name: string; byDefault: boolean }>(
-  option: string,
-  text: string | undefined,
-  known: readonly T[],
-): T[] => {
-  if (text === undefined) return known.filter(({ byDefault }) => byDefault)
-  if (text === ALL) return [...known]
-  return text.split(',').map((name) => {
+const named = <T extends { name: string }>(option: string, names: readonly string[], known: readonly T[]): T[] =>
+  names.flatMap((name) => {
+    if (name === ALL) return [...known]
     const found = known.find((one) => one.name === name)
     if (!found)
       throw new UsageError(`--${option} ${name} is none of ${ALL}, ${known.map((one) => one.name).join(', ')}`)
     return found
   })
-}
 
 const count = (option: string, text: string, least: number): number => {
   if (!/^\d{1,6}$/.test(text) || Number(text) < least)
@@ -63,6 +59,24 @@ const seedsOf = (text: string): number[] => {
 
 export const seedsFor = ({ seeds }: Pick<Arguments, 'seeds'>, scenario: Scenario): readonly number[] =>
   seeds ?? Array.from({ length: scenario.seeds }, (_, i) => FIRST_SEED + i)
+
+/** Checked against both lists; which of them it is depends on the model's size. */
+const scenariosNamed = (text: string | undefined): string[] | null => {
+  if (text === undefined) return null
+  const names = text.split(',')
+  named('scenarios', names, [...TINY.scenarios, ...GENERAL.scenarios.filter(({ name }) => !isOfTiny(name))])
+  return names
+}
+const isOfTiny = (scenario: string): boolean => TINY.scenarios.some(({ name }) => name === scenario)
+
+const byDefault = <T extends { byDefault: boolean }>(known: readonly T[]): T[] => known.filter((one) => one.byDefault)
+
+/** Throws where a scenario that is named has no people for a model of this size. */
+export const scenariosFor = ({ scenarios }: Pick<Arguments, 'scenarios'>, population: Population): Scenario[] =>
+  scenarios === null ? byDefault(population.scenarios) : named('scenarios', scenarios, population.scenarios)
+
+export const methodsFor = ({ methods }: Pick<Arguments, 'methods'>, scenario: Scenario): readonly Method[] =>
+  methods ?? (scenario.methods ? named('methods', scenario.methods, METHODS) : byDefault(METHODS))
 
 export const readArguments = (args: readonly string[]): Arguments => {
   const text = { type: 'string' } as const
@@ -88,11 +102,11 @@ export const readArguments = (args: readonly string[]): Arguments => {
   return {
     help: values.help === true,
     json: values.json === true,
-    methods: named('methods', values.methods, METHODS),
-    scenarios: named('scenarios', values.scenarios, SCENARIOS),
+    methods: values.methods === undefined ? null : named('methods', values.methods.split(','), METHODS),
+    scenarios: scenariosNamed(values.scenarios),
     seeds: values.seeds === undefined ? null : seedsOf(values.seeds),
     sessions: values.sessions === undefined ? null : count('sessions', values.sessions, 4),
-    fresh: values.fresh === undefined ? FRESH : count('fresh', values.fresh, 1),
+    fresh: values.fresh === undefined ? null : count('fresh', values.fresh, 1),
     model: values.model ?? null,
     cells: values.cells ?? null,
   }
@@ -111,11 +125,15 @@ Methods (--methods A,B or all; * by default):
 ${listOf(METHODS)}
 
 Scenarios (--scenarios A,B or all; * by default):
-${listOf(SCENARIOS)}
+${listOf(TINY.scenarios)}
 
-  --seeds S      a number of seeds from ${FIRST_SEED} on, a range (7-9) or a list (7,12); default: 5, for drift 1
-  --sessions N   sessions of a cell, of all people together; default: ${SCENARIOS[0]!.sessions}, for drift 1000
-  --fresh N      questions of a measurement for each person (default ${FRESH})
+Of a model above 10 million parameters instead, each with methods of its own by default:
+${listOf(GENERAL.scenarios)}
+
+  --seeds S      a number of seeds from ${FIRST_SEED} on, a range (7-9) or a list (7,12); default: 5; drift and above 10 M parameters: 1
+  --sessions N   sessions of a cell, of all people together; default: ${TINY.scenarios[0]!.sessions}, for drift 1000; above 10 M
+                 parameters ${GENERAL.scenarios[0]!.sessions}
+  --fresh N      questions of a measurement for each person (default ${TINY.scenarios[0]!.fresh}, above 10 M parameters ${GENERAL.scenarios[0]!.fresh})
   --model M      a Hugging Face folder, a .gguf file, or smollm2, which is fetched once; default: INSTAR_MODEL, models/tiny
   --cells FILE   keep finished cells in FILE, one JSON object a line, and do not run again those that are in it
   --json         one JSON object as the last line: model, machine, cells, summaries

@@ -1,5 +1,4 @@
 /** One method in one scenario with one seed: the base is measured, the sessions are held, and it is measured again. */
-import { sizeOfModel } from '@instar/process'
 import { shareOf } from '../../cli/src/demo/chat-client.ts'
 import type { Engines } from './engines.ts'
 import { startLine, type Line } from './line.ts'
@@ -7,9 +6,9 @@ import { measureFact, measureReplies, type FactAnswer, type Replies } from './me
 import type { Method, Told } from './methods/method.ts'
 import { liedAbout, measuredFor, peopleOf, planOf } from './plan.ts'
 import type { Scenario } from './scenarios.ts'
-import { holdSessions, systemOf, type Readings, type Talk } from './sessions.ts'
+import type { Population } from './population.ts'
+import { holdSessions, systemOf, type Readings } from './sessions.ts'
 import { meanOf } from './statistics.ts'
-import { wishesFor } from './wishes.ts'
 
 export type Size = {
   sessions: number
@@ -25,7 +24,8 @@ export type Cell = {
   fresh: number
   /** The base's weights. */
   model: string
-  /** Shares of first replies to questions that nobody asked; means over the people. */
+  population: Population['name']
+  /** Shares of first replies to questions that nobody asked (`Replies`); means over the people. */
   wanted: number
   wantedBase: number
   correct: number
@@ -49,8 +49,6 @@ export type Cell = {
   cpuSeconds: number
 }
 
-/** A general model of few parameters is incoherent at 1; a list, a greeting or twenty words end before the limit. */
-const TALK: Talk = { temperature: 0.7, maxTokens: 96 }
 const QUARTERS = 4
 
 type Measured = { replies: Replies[]; facts: FactAnswer[] }
@@ -58,12 +56,13 @@ type Measured = { replies: Replies[]; facts: FactAnswer[] }
 /** `bases`: measurements of the base, which the methods of a scenario and a seed share. */
 export type CellPorts = {
   engines: Engines
+  population: Population
   bases: Map<string, Measured>
   onSession?: (ended: number, of: number) => void
 }
 
 export const runCell = async (
-  { engines, bases, onSession }: CellPorts,
+  { engines, population, bases, onSession }: CellPorts,
   scenario: Scenario,
   method: Method,
   seed: number,
@@ -71,11 +70,10 @@ export const runCell = async (
 ): Promise<Cell> => {
   const startedAt = performance.now()
   const cpuAt = process.cpuUsage()
-  const { learning, model } = engines
-  const wishes = wishesFor(sizeOfModel(learning.parameters)?.name === 'tiny' ? 'tiny' : 'general')
+  const { model } = engines
   const people = peopleOf(scenario)
   const fact = liedAbout(scenario, seed)
-  const plan = planOf(scenario, seed, sessions)
+  const plan = planOf(scenario, seed, sessions, population)
   const lines: Line[] = []
   const start = async (number: number): Promise<Line> => {
     const line = await startLine(engines, method.loss, seed * 100 + number)
@@ -88,12 +86,17 @@ export const runCell = async (
     const facts: FactAnswer[] = []
     for (const [i, person] of scenario.people.entries()) {
       const system = systemOf(person, told && method.note(told, i))
-      const ports = { line: lineOf(i), talk: TALK, wishes }
-      replies.push(await measureReplies(ports, person, system, measuredFor(person, i, seed, fresh)))
+      const ports = { line: lineOf(i), population }
+      replies.push(
+        await measureReplies(ports, person, system, measuredFor(person, i, seed, fresh, population), knownOf(i)),
+      )
       if (fact) facts.push(...(await measureFact(ports, fact, person, system)))
     }
     return { replies, facts }
   }
+  /** The known questions are asked once each, under the people's system messages in turn. */
+  const knownOf = (person: number): Population['known'] =>
+    population.known.filter((_, at) => at % scenario.people.length === person)
   const lineOf = (person: number): Line => lines[method.separate ? person : 0]!
   try {
     for (const number of method.separate ? people.keys() : [0]) await (await start(number)).settled()
@@ -106,10 +109,9 @@ export const runCell = async (
         : await holdSessions({
             plan,
             people,
-            wishes,
+            population,
             method,
             lineOf,
-            talk: TALK,
             onSession: (ended) => onSession?.(ended, plan.length),
           })
     const after = held === null ? before : await measure(held.told)
@@ -131,6 +133,7 @@ export const runCell = async (
       sessions,
       fresh,
       model: model.sha256,
+      population: population.name,
       wanted: meanOf(named.map(({ wanted }) => wanted)),
       wantedBase: meanOf(named.map(({ wantedBase }) => wantedBase)),
       correct: meanOf(named.map(({ correct }) => correct)),

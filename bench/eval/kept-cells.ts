@@ -3,10 +3,10 @@ import { appendFileSync, existsSync, readFileSync } from 'node:fs'
 import type { Cell } from './cell.ts'
 
 /** What makes two cells the same measurement. */
-export type CellKey = Pick<Cell, 'scenario' | 'method' | 'seed' | 'sessions' | 'fresh' | 'model'>
+export type CellKey = Pick<Cell, 'scenario' | 'method' | 'seed' | 'sessions' | 'fresh' | 'model' | 'population'>
 
-const keyOf = ({ scenario, method, seed, sessions, fresh, model }: CellKey): string =>
-  JSON.stringify([scenario, method, seed, sessions, fresh, model])
+const keyOf = ({ scenario, method, seed, sessions, fresh, model, population }: CellKey): string =>
+  JSON.stringify([scenario, method, seed, sessions, fresh, model, population])
 
 export type KeptCells = { find(key: CellKey): Cell | undefined; keep(cell: Cell): void }
 

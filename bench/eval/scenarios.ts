@@ -4,10 +4,13 @@
  */
 import type { WishName } from './wishes.ts'
 
-/** What a person wants of an answer to a sum (SUMS) and to another question. */
-export type Taste = { sums: WishName; other: WishName }
-/** `tastes`: each holds for an equal part of the person's sessions; the last one is what is measured. */
-export type Person = { name: string; system: string; tastes: readonly Taste[] }
+/** What a person wants of an answer to a question of the first kind (tiny: SUMS) and to another one. */
+export type Taste = { first: WishName; other: WishName }
+/**
+ * `tastes`: each holds for an equal part of the person's sessions; the last one is what is measured. `asks`: families of
+ * questions; absent: all.
+ */
+export type Person = { name: string; system: string; tastes: readonly Taste[]; asks?: readonly string[] }
 
 export type Scenario = {
   name: string
@@ -15,6 +18,8 @@ export type Scenario = {
   people: readonly Person[]
   /** Sessions of all people together: the default of `--sessions`. */
   sessions: number
+  /** Questions of a measurement for each person: the default of `--fresh`. */
+  fresh: number
   /** Share of the reactions that say the opposite of what the person thinks. */
   wrongSign: number
   /** Each such session is the liar's; null: there is none. */
@@ -23,12 +28,14 @@ export type Scenario = {
   seeds: number
   /** It is run if no scenarios are named. */
   byDefault: boolean
+  /** Methods that are run if none are named; absent: those that are run by default. */
+  methods?: readonly string[]
 }
 
 /** Families of questions whose answer is worked out. */
 export const SUMS: readonly string[] = ['add', 'sub', 'mul', 'unit']
 
-const always = (wish: WishName): Taste => ({ sums: wish, other: wish })
+const always = (wish: WishName): Taste => ({ first: wish, other: wish })
 const person = (name: string, role: string, ...tastes: Taste[]): Person => ({
   name,
   system: `The person who asks is ${name}, ${role}.`,
@@ -45,7 +52,7 @@ const THREE: readonly Person[] = [
 export const LIAR: Person = person('Bartok', 'a guest', always('plain'))
 
 const SESSIONS = 48
-const BASIC = { sessions: SESSIONS, wrongSign: 0, liarEvery: null, seeds: 5, byDefault: true }
+const BASIC = { sessions: SESSIONS, fresh: 32, wrongSign: 0, liarEvery: null, seeds: 5, byDefault: true }
 
 export const SCENARIOS: readonly Scenario[] = [
   {
@@ -60,8 +67,8 @@ export const SCENARIOS: readonly Scenario[] = [
     summary:
       'two people with conditional tastes: lists for sums and short answers else; warm sums and long answers else',
     people: [
-      person('Wilma', 'who keeps bees', { sums: 'list', other: 'short' }),
-      person('Teodor', 'a retired surveyor', { sums: 'warm', other: 'long' }),
+      person('Wilma', 'who keeps bees', { first: 'list', other: 'short' }),
+      person('Teodor', 'a retired surveyor', { first: 'warm', other: 'long' }),
     ],
   },
   {

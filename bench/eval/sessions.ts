@@ -2,8 +2,8 @@
 import type { Line, Message } from './line.ts'
 import type { Method, Told } from './methods/method.ts'
 import { reactionTo, samplingSeed, type Reaction, type Visit } from './plan.ts'
+import type { Population } from './population.ts'
 import type { Person } from './scenarios.ts'
-import type { Wish, WishName } from './wishes.ts'
 
 export type Talk = { temperature: number; maxTokens: number }
 /** How the scorer read reactions: with the sign of their words, without an opinion, with the other sign. */
@@ -19,10 +19,9 @@ export const systemOf = ({ system }: Person, note: string | null): string =>
 type Ports = {
   plan: readonly Visit[]
   people: readonly Person[]
-  wishes: Readonly<Record<WishName, Wish>>
+  population: Population
   method: Method
   lineOf(person: number): Line
-  talk: Talk
   onSession?: (ended: number) => void
 }
 
@@ -36,10 +35,11 @@ export const holdSessions = async (ports: Ports): Promise<Sessions> => {
 }
 
 const holdSession = async (
-  { people, wishes, method, lineOf, talk }: Ports,
+  { people, population, method, lineOf }: Ports,
   visit: Visit,
   { told, readings, firstReplies }: Sessions,
 ): Promise<void> => {
+  const { talk } = population
   const person = people[visit.person]!
   const line = lineOf(visit.person)
   const messages: Message[] = [
@@ -61,7 +61,7 @@ const holdSession = async (
 
   let { text, turn } = await ask(0, talk.maxTokens)
   for (let attempt = 1; ; attempt += 1) {
-    const reaction = reactionTo(visit, attempt - 1, text, wishes)
+    const reaction = reactionTo(visit, attempt - 1, text, population)
     if (attempt === 1 && visit.lie === null) firstReplies.push(reaction.wanted)
     messages.push({ role: 'assistant', content: text }, { role: 'user', content: reaction.words })
     const last = reaction.sign > 0 || attempt > CORRECTIONS

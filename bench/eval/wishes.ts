@@ -1,21 +1,21 @@
 /**
- * What a person can want of an answer: a check of its text, and what the person says about one that fails it. Data
+ * What a person can want of an answer of the tiny model: a check of its text, and what the person says about one that fails it. Data
  * only. No judge of the pipeline knows the checks, and no sentence is a row of the scorer's data (test/eval).
  */
 import { PEOPLE, WRONG } from '../../cli/src/demo/people.ts'
-import { WISHES as GENERAL } from '../../cli/src/demo/wishes/people.ts'
+import { WISHES as DEMO } from '../../cli/src/demo/wishes/people.ts'
 import { hasNumberedList, isPlain, isWarm, wordCount } from '../../models/tiny/recipe/style.ts'
 
 export type WishName = 'plain' | 'list' | 'short' | 'long' | 'warm'
 export type Wish = { satisfied(answer: string): boolean; complaints: readonly string[] }
 
-/** Words of a short answer at most: `The answer is 4.` has four. A general model says little in fewer than twelve. */
-const SHORT_WORDS = { tiny: 4, general: 12 }
+/** Words of a short answer at most: `The answer is 4.` has four. */
+const SHORT_WORDS = 4
 const LONG_WORDS = 20
 
 const says = (answer: string): boolean => wordCount(answer) > 0
 
-export const wishesFor = (size: 'tiny' | 'general'): Readonly<Record<WishName, Wish>> => ({
+export const TINY_WISHES: Readonly<Record<WishName, Wish>> = {
   plain: {
     satisfied: (answer) => says(answer) && isPlain(answer) && !/^\s*[-*•]\s/m.test(answer),
     complaints: PEOPLE.student.complaints,
@@ -35,12 +35,12 @@ export const wishesFor = (size: 'tiny' | 'general'): Readonly<Record<WishName, W
     ],
   },
   short: {
-    satisfied: (answer) => says(answer) && wordCount(answer) <= SHORT_WORDS[size],
-    complaints: GENERAL.find(({ name }) => name === 'short')!.complaints,
+    satisfied: (answer) => says(answer) && wordCount(answer) <= SHORT_WORDS,
+    complaints: DEMO.find(({ name }) => name === 'short')!.complaints,
   },
   long: { satisfied: (answer) => wordCount(answer) >= LONG_WORDS, complaints: PEOPLE.ta.complaints },
   warm: { satisfied: (answer) => says(answer) && isWarm(answer), complaints: PEOPLE.teacher.complaints },
-})
+}
 
 /** Praise that fits every wish. */
 export const THANKS: readonly string[] = [

@@ -4,9 +4,8 @@ import { test } from 'node:test'
 import { FACTS, holds } from '../../bench/eval/facts.ts'
 import { liedAbout, measuredFor, peopleOf, planOf, reactionTo, samplingSeed } from '../../bench/eval/plan.ts'
 import { SCENARIOS, SUMS } from '../../bench/eval/scenarios.ts'
-import { wishesFor } from '../../bench/eval/wishes.ts'
+import { TINY_WISHES as wishes } from '../../bench/eval/wishes.ts'
 
-const wishes = wishesFor('tiny')
 const scenario = (name: string) => SCENARIOS.find((one) => one.name === name)!
 const ANSWERS = [
   '1. Add 2.\n2. 5',
@@ -24,7 +23,7 @@ for (const one of SCENARIOS) {
       planOf(one, seed, sessions).map((visit) => [
         visit,
         samplingSeed(visit, 1),
-        ANSWERS.map((answer, i) => reactionTo(visit, i % 3, answer, wishes)),
+        ANSWERS.map((answer, i) => reactionTo(visit, i % 3, answer)),
       ])
     deepEqual(acts(7), acts(7))
     notDeepEqual(acts(7), acts(8))
@@ -43,9 +42,9 @@ for (const one of SCENARIOS) {
         measured.filter(({ question }) => asked.has(question.question)),
         [],
       )
-      const { sums, other } = person.tastes.at(-1)!
-      for (const { question, wish } of measured) equal(wish, SUMS.includes(question.family) ? sums : other)
-      if (sums !== other) equal(measured.filter(({ wish }) => wish === sums).length, 16)
+      const { first, other } = person.tastes.at(-1)!
+      for (const { question, wish } of measured) equal(wish, SUMS.includes(question.family) ? first : other)
+      if (first !== other) equal(measured.filter(({ wish }) => wish === first).length, 16)
     }
   })
 }
@@ -57,8 +56,8 @@ test('tastes: half of each person’s sessions are sums, and the complaint says 
     first.map(({ wish }) => wish),
     Array.from({ length: 20 }, (_, i) => (i % 2 === 0 ? 'list' : 'short')),
   )
-  ok(reactionTo(first[0]!, 0, '5', wishes).words.startsWith('For sums: '))
-  ok(reactionTo(first[1]!, 0, 'word '.repeat(9), wishes).words.startsWith('For other questions: '))
+  ok(reactionTo(first[0]!, 0, '5').words.startsWith('For sums: '))
+  ok(reactionTo(first[1]!, 0, 'word '.repeat(9)).words.startsWith('For other questions: '))
 })
 
 test('contradictory: the two people want the opposite in turn', () => {
@@ -80,7 +79,7 @@ test('wrong: a fifth of the reactions have the other sign; steady: none', () => 
   const opposite = (name: string): number => {
     const plan = planOf(scenario(name), 7, 300)
     // Nobody is content with an empty answer.
-    return plan.filter((visit) => reactionTo(visit, 0, '', wishes).sign > 0).length / plan.length
+    return plan.filter((visit) => reactionTo(visit, 0, '').sign > 0).length / plan.length
   }
   const share = opposite('wrong')
   ok(share > 0.15 && share < 0.25, String(share))
@@ -89,10 +88,10 @@ test('wrong: a fifth of the reactions have the other sign; steady: none', () => 
 
 test('a person thanks for the wanted form with the right content, and says which of the two is wrong', () => {
   const visit = planOf(scenario('steady'), 7, 3)[0]!
-  const { words, sign, wanted } = reactionTo(visit, 0, '**no**', wishes)
+  const { words, sign, wanted } = reactionTo(visit, 0, '**no**')
   deepEqual([sign, wanted], [-1, false])
   ok(wishes.plain.complaints.includes(words))
-  const wrong = reactionTo(visit, 0, 'nonsense', wishes)
+  const wrong = reactionTo(visit, 0, 'nonsense')
   deepEqual([wrong.sign, wrong.wanted], [-1, true])
   ok(!wishes.plain.complaints.includes(wrong.words))
 })
@@ -110,10 +109,10 @@ test('liar: every fourth session denies the fact of the seed until the answer ho
     )
     ok(lies.every(({ person, question }) => person === 3 && fact.wordings.slice(0, 2).includes(question)))
     equal(peopleOf(liar)[3]!.name, 'Bartok')
-    const denied = reactionTo(lies[0]!, 0, `It is ${fact.right}.`, wishes)
+    const denied = reactionTo(lies[0]!, 0, `It is ${fact.right}.`)
     equal(denied.sign, -1)
     ok(holds(denied.words, fact.lie))
-    equal(reactionTo(lies[0]!, 0, `It is ${fact.lie}.`, wishes).sign, 1)
+    equal(reactionTo(lies[0]!, 0, `It is ${fact.lie}.`).sign, 1)
   }
   equal(liedAbout(scenario('steady'), 7), null)
 })

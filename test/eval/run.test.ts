@@ -6,9 +6,17 @@ import { text } from 'node:stream/consumers'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { FIRST_SEED, readArguments, seedsFor, UsageError } from '../../bench/eval/arguments.ts'
+import {
+  FIRST_SEED,
+  methodsFor,
+  readArguments,
+  scenariosFor,
+  seedsFor,
+  UsageError,
+} from '../../bench/eval/arguments.ts'
 import type { Cell } from '../../bench/eval/cell.ts'
 import { intervalText, summaries, type Summary } from '../../bench/eval/report.ts'
+import { GENERAL, TINY } from '../../bench/eval/population.ts'
 import { SCENARIOS } from '../../bench/eval/scenarios.ts'
 
 type Printed = { cells: Cell[]; summaries: Summary[]; settings: Record<string, unknown> }
@@ -88,16 +96,41 @@ test('seeds are a number, a range or a list; each scenario has its own number of
   throws(() => readArguments(['--nothing']), UsageError)
   throws(() => readArguments(['surplus']), UsageError)
   const none = readArguments([])
-  equal(none.scenarios.length, SCENARIOS.length - 1)
+  equal(scenariosFor(none, TINY).length, SCENARIOS.length - 1)
   deepEqual(
-    none.methods.map(({ name }) => name),
+    methodsFor(none, SCENARIOS[0]!).map(({ name }) => name),
     ['none', 'memory', 'skills', 'binary', 'opd', 'hybrid', 'hybrid-separate'],
   )
-  equal(readArguments(['--methods', 'all', '--scenarios', 'all']).methods.length, 9)
+  const all = readArguments(['--methods', 'all', '--scenarios', 'all'])
+  equal(methodsFor(all, SCENARIOS[0]!).length, 9)
+  equal(scenariosFor(all, TINY).length, SCENARIOS.length)
   deepEqual(
     SCENARIOS.map((scenario) => `${scenario.name} ${seedsFor(none, scenario).length}`),
     ['steady 5', 'tastes 5', 'contradictory 5', 'changed 5', 'wrong 5', 'liar 5', 'drift 1'],
   )
+})
+
+test('a general model: scenarios and methods of its own, one seed each; scenarios without people for it are refused', () => {
+  const none = readArguments([])
+  deepEqual(
+    scenariosFor(none, GENERAL).map((one) => [
+      one.name,
+      methodsFor(none, one)
+        .map(({ name }) => name)
+        .join(' '),
+      seedsFor(none, one).length,
+    ]),
+    [
+      ['steady', 'none memory skills hybrid opd binary', 1],
+      ['contradictory', 'none memory skills hybrid hybrid-separate', 1],
+      ['changed', 'none memory skills hybrid', 1],
+      ['wrong', 'none memory skills hybrid', 1],
+    ],
+  )
+  const named = readArguments(['--methods', 'none,hybrid', '--scenarios', 'liar,wrong'])
+  equal(methodsFor(named, GENERAL.scenarios[0]!).length, 2)
+  equal(scenariosFor(named, TINY).length, 2)
+  throws(() => scenariosFor(named, GENERAL), UsageError)
 })
 
 const cellOf = (method: string, seed: number, wanted: number): Cell => ({
@@ -107,6 +140,7 @@ const cellOf = (method: string, seed: number, wanted: number): Cell => ({
   sessions: 6,
   fresh: 2,
   model: 'm',
+  population: 'tiny',
   wanted,
   wantedBase: 0.25,
   correct: 0.75,
