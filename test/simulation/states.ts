@@ -55,7 +55,9 @@ export const agree = (world: World, history: Past, says: Says): void => {
       waitingFor(history, POLICY)
         .map(({ turn }) => turn.event.turn)
         .sort(),
-      [...state.pending.keys()].flatMap((name) => [...state.pending.get(name)!]).sort(),
+      [state.pending, state.episodes]
+        .flatMap((queues) => [...queues.keys()].flatMap((name) => [...queues.get(name)!]))
+        .sort(),
     )
   }
   for (const { name, state } of world.publishers) {

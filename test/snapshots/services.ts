@@ -116,9 +116,9 @@ const trainer = (state: TrainerState): Fold => ({
     updates: updatesOf(state.updates, history, [POLICY]),
     weights: weightsOf(state.weights, history, [POLICY]),
     // The waiting turns and their places do not depend on how topics interleave; their order does.
-    pending: [...state.pending.keys()]
-      .sort()
-      .map((place) => [place, state.pending.get(place)!.size, [...state.pending.get(place)!].sort()]),
+    pending: [state.pending, state.episodes].map((queues) =>
+      [...queues.keys()].sort().map((place) => [place, queues.get(place)!.size, [...queues.get(place)!].sort()]),
+    ),
   }),
 })
 

@@ -308,16 +308,19 @@ export const MUTANTS: readonly Mutant[] = [
   ...of('services/trainer/src/core/episodes.ts', {
     groupEarly: [
       'a group goes when its first episode has ended',
-      ['now >= endedAt + taskWaitMs ? over', 'now >= endedAt ? over'],
+      ['if (now >= endedAt + taskWaitMs) from', 'if (now >= endedAt) from'],
     ],
+  }),
+  ...of('services/trainer/src/core/episode-index.ts', {
     firstEnded: [
       'a group is the episodes that ended first',
       ['a.begunAt - b.begunAt', '(a.outcome?.at ?? 1e15) - (b.outcome?.at ?? 1e15)'],
     ],
     groupUnscored: [
       'a group goes before its turns are scored',
-      ['over.length === size && over.every(({ session }) => isScored(state, session))', 'over.length === size'],
+      ['over.length === size && over.every(({ isScored }) => isScored)', 'over.length === size'],
     ],
+    changeUnseen: ['a score of an episode is not looked at', ['this.#touched.add(session)', '']],
   }),
   ...of('services/trainer/src/core/state.ts', {
     droppedWaits: ['a dropped turn stays pending', ['[...event.items, ...event.dropped]', '[...event.items]']],

@@ -104,7 +104,7 @@ export const METRICS = {
   instar_episodes: {
     type: 'gauge',
     of: 'trainer',
-    help: 'Episodes that run or wait for others of their task, and those beyond the 512 that a decision examines.',
+    help: 'Episodes that run or wait for others of their task, and those that are over, beyond the 512 groups that a decision examines.',
     labels: { state: ['waiting', 'beyond'] },
   },
   instar_batch_share: {

@@ -13,7 +13,7 @@ import {
   type Settings,
   type WeightLine,
 } from '@instar/events'
-import { advantagesOf, episodeGroups } from './episodes.ts'
+import { advantagesOf, countEpisodes as countIn } from './episodes.ts'
 import { choose, countUsable, type ChoiceSettings, type UsableCount } from './choice.ts'
 import { withLearningRate } from './remote-step.ts'
 import { notUsableWith, unusable } from './pending.ts'
@@ -88,11 +88,8 @@ export const countEpisodes = (
   state: TrainerState,
   options: BatchSettings,
   now: number,
-): { waiting: number; beyond: number } => {
-  const versions = usableVersions(weightLine(state.weights, state.policy), options.staleness)
-  const { waiting, beyond } = episodeGroups(state, versions, options, now)
-  return { waiting, beyond }
-}
+): { waiting: number; beyond: number } =>
+  countIn(state, usableVersions(weightLine(state.weights, state.policy), options.staleness), options, now)
 
 /** The head and its ancestors that are not stale, newest first: turns of the newest version are closest to the policy. */
 export const usableVersions = (line: WeightLine, staleness: number): number[] => {

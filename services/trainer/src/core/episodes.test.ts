@@ -5,7 +5,7 @@ import { hintOf, type BatchSealed, type Event, type Logged } from '@instar/event
 import { auditBatches, evolveAudit, initialAudit } from './audit.ts'
 import { hasSignal } from './batch.ts'
 import { decide } from './decide.ts'
-import { episodeGroups, MAX_EPISODES, MAX_GROUP_TURNS } from './episodes.ts'
+import { countEpisodes, episodeGroups, MAX_EPISODES, MAX_GROUP_TURNS } from './episodes.ts'
 import { EpisodeLine, sessionOf } from '../../../../test/kit/episode-line.ts'
 import { Line, OPTIONS } from '../../../../test/kit/trainer-line.ts'
 
@@ -108,7 +108,7 @@ test('episodes of other keys and other tasks are not compared, and an episode wi
     episodeGroups(line.state, [0], SETTINGS, 9).ready.map(({ turns }) => turns[0]!.slice(0, 64)),
     [sessionOf('d')],
   )
-  assert.equal(episodeGroups(line.state, [0], SETTINGS, 9).waiting, 3)
+  assert.equal(countEpisodes(line.state, [0], SETTINGS, 9).waiting, 3)
 })
 
 test(`a decision examines ${MAX_EPISODES} episodes and a group has ${MAX_GROUP_TURNS} turns; what is beyond follows in later batches`, () => {
@@ -117,8 +117,8 @@ test(`a decision examines ${MAX_EPISODES} episodes and a group has ${MAX_GROUP_T
     line.turns(`e${i}`, [null], { task: '' })
     line.end(`e${i}`, 1)
   }
-  const { ready, beyond } = episodeGroups(line.state, [0], SETTINGS, 9)
-  assert.deepEqual([ready.length, beyond], [MAX_EPISODES, 2])
+  const { ready } = episodeGroups(line.state, [0], SETTINGS, 9)
+  assert.deepEqual([ready.length, countEpisodes(line.state, [0], SETTINGS, 9).beyond], [MAX_EPISODES, 2])
   const long = new EpisodeLine()
   for (const name of ['a', 'b']) {
     long.turns(
@@ -251,16 +251,21 @@ test('groups of episodes that do not divide the share fill it', () => {
   assert.deepEqual(countKeys(line, line.seal({ ...SETTINGS, batchSize: 16 }, 100)), { a: 8, b: 8 })
 })
 
-test('episodes of one key that never end leave others their part of those that a decision examines', () => {
+test('episodes of one key leave others their part of those that a decision examines', () => {
   const line = new EpisodeLine()
-  for (let i = 0; i < MAX_EPISODES + 100; i += 1) line.turns(`a:${i}`, [null], { key: 'a', task: '' })
-  for (let i = 0; i < 300; i += 1) {
-    line.turns(`b:${i}`, [1], { key: 'b', task: '' })
-    line.end(`b:${i}`, 1)
+  for (let i = 0; i < 100; i += 1) line.turns(`a:open${i}`, [null], { key: 'a', task: '' })
+  const add = (key: string, count: number): void => {
+    for (let i = 0; i < count; i += 1) {
+      line.turns(`${key}:${i}`, [1], { key, task: '' })
+      line.end(`${key}:${i}`, 1)
+    }
   }
-  line.turns('c:1', [1], { key: 'c', task: '' })
-  line.end('c:1', 1)
-  const { ready, waiting, beyond } = episodeGroups(line.state, [0], SETTINGS, 9)
-  assert.deepEqual([ready.filter(({ key }) => key === 'b').length, ready.length], [256, 257])
-  assert.deepEqual([waiting, beyond], [255, 401])
+  add('a', MAX_EPISODES + 100)
+  add('b', 300)
+  add('c', 1)
+  const { ready } = episodeGroups(line.state, [0], SETTINGS, 9)
+  const { waiting, beyond } = countEpisodes(line.state, [0], SETTINGS, 9)
+  const of = (name: string): number => ready.filter(({ key }) => key === name).length
+  assert.deepEqual([of('a'), of('b'), of('c')], [255, 256, 1])
+  assert.deepEqual([waiting, beyond], [100, MAX_EPISODES + 401 - MAX_EPISODES])
 })

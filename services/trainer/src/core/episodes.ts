@@ -10,16 +10,10 @@
  * key has a share of the batch (choice.ts), the limit is that share. Turns that are scored after their group was taken are
  * a later group.
  */
-import {
-  sessionOfTurn,
-  taskOf,
-  type BatchItem,
-  type EpisodeOutcome,
-  type Settings,
-  type TurnState,
-} from '@instar/events'
+import { sessionOfTurn, taskOf, type BatchItem, type Settings, type TurnState } from '@instar/events'
 import { advantages, rulesOf, type Baselines, type RewardedTurn } from './baseline.ts'
-import { episodesOf, pendingOf, type PendingState } from './pending.ts'
+import { byEnd, pendingOf, type OwnGroups, type TaskGroup } from './episode-index.ts'
+import type { PendingState } from './pending.ts'
 
 export type EpisodeSettings = {
   /** Episodes of a task that are compared with each other. */
@@ -29,8 +23,8 @@ export type EpisodeSettings = {
 }
 
 /**
- * Episodes that a decision examines, of each owner the oldest: where there are more, every owner has an equal part. The
- * others wait until these are trained, closed or dropped.
+ * Groups of which a decision may take turns, at most, those of each API key that ended first: where there are more, every
+ * key has an equal part. The others follow when these are trained or dropped.
  */
 export const MAX_EPISODES = 512
 /** Largest `taskEpisodes`. */
@@ -40,10 +34,8 @@ export const MAX_GROUP_TURNS = 128
 
 /** What one batch takes: a group or a part of one. `key`: '' without keys. `turns`: pending ones of usable versions. */
 export type EpisodeGroup = { key: string; endedAt: number; turns: string[] }
-/** `waiting`: episodes that have not ended, or wait for others of their group. `beyond`: those beyond MAX_EPISODES. */
-export type EpisodeGroups = { ready: EpisodeGroup[]; waiting: number; beyond: number }
-
-type Episode = { session: string; key: string; task: string; begunAt: number; outcome: EpisodeOutcome | null }
+/** `examined`: episodes of the groups that the decision looks at. */
+export type EpisodeGroups = { ready: EpisodeGroup[]; examined: number }
 
 /** The groups of which a batch may take turns now, those that ended first before others. */
 export const episodeGroups = (
@@ -52,65 +44,88 @@ export const episodeGroups = (
   { taskEpisodes, taskWaitMs }: EpisodeSettings,
   now: number,
 ): EpisodeGroups => {
-  const sessions = episodesOf(state)
-  const episodes = examined(sessions).flatMap((session) => episodeOf(state, session) ?? [])
-  const byTask = Map.groupBy(episodes, ({ key, task }) => (task === '' ? '' : `${key} ${task}`))
-  const ready: EpisodeGroup[] = []
-  let waiting = 0
-  for (const [name, all] of byTask) {
-    const inOrder = all.toSorted((a, b) => a.begunAt - b.begunAt)
-    const groups = name === '' ? inOrder.map((one) => [one]) : chunks(inOrder, taskEpisodes)
-    for (const group of groups) {
-      const over = group.filter((one) => one.outcome !== null)
-      const size = name === '' ? 1 : taskEpisodes
-      const endedAt = Math.min(...over.map(({ outcome }) => outcome?.at ?? Infinity))
-      const complete = over.length === size && over.every(({ session }) => isScored(state, session))
-      const taken = complete || now >= endedAt + taskWaitMs ? over : []
-      waiting += group.length - taken.length
-      const turns = taken.map(({ session }) => turnsOf(state, session, versions))
-      ready.push(...fitting(turns).map((some) => ({ key: group[0]?.key ?? '', endedAt, turns: some })))
-    }
+  const { index } = state
+  index.refresh(state, taskEpisodes)
+  if (index.turns.versions !== String(versions)) index.turns = { versions: String(versions), of: new WeakMap() }
+  const owners = [...index.byKey.values()].map((own) => readyOf(own, taskWaitMs, now))
+  const examined = owners.flatMap(equalParts(owners)).toSorted(byEnd)
+  const ready = examined.flatMap((group) =>
+    turnsIn(state, group, versions).map((turns) => ({ key: group.key, endedAt: group.endedAt, turns })),
+  )
+  return { ready, examined: examined.reduce((sum, { over }) => sum + over.length, 0) }
+}
+
+/** Episodes that run or wait for others of their task, and those that are over and that no decision examines yet. */
+export const countEpisodes = (
+  state: PendingState,
+  versions: readonly number[],
+  settings: EpisodeSettings,
+  now: number,
+): { waiting: number; beyond: number } => {
+  const { examined } = episodeGroups(state, versions, settings, now)
+  let over = 0
+  for (const own of state.index.byKey.values()) {
+    const { complete, partial, isReady } = readyOf(own, settings.taskWaitMs, now)
+    for (const group of [...complete, ...partial.slice(0, isReady)]) over += group.over.length
   }
-  return {
-    ready: ready.toSorted((a, b) => a.endedAt - b.endedAt),
-    waiting,
-    beyond: Math.max(0, sessions.length - MAX_EPISODES),
-  }
+  return { waiting: state.index.size - over, beyond: over - examined }
 }
 
 /** When the next group is ready although episodes of it are missing, ms since the epoch; null: none waits. */
-export const nextReadyAt = (state: PendingState, { taskWaitMs }: EpisodeSettings, now: number): number | null => {
-  const times = examined(episodesOf(state))
-    .flatMap((session) => state.turns.sessions.get(session)?.outcome?.at ?? [])
-    .map((endedAt) => endedAt + taskWaitMs)
-    .filter((at) => at > now)
-  return times.length === 0 ? null : Math.min(...times)
+export const nextReadyAt = (
+  state: PendingState,
+  { taskEpisodes, taskWaitMs }: EpisodeSettings,
+  now: number,
+): number | null => {
+  state.index.refresh(state, taskEpisodes)
+  let next = Infinity
+  for (const own of state.index.byKey.values()) {
+    const { partial, isReady } = readyOf(own, taskWaitMs, now)
+    next = Math.min(next, (partial[isReady]?.endedAt ?? Infinity) + taskWaitMs)
+  }
+  return next === Infinity ? null : next
 }
 
-/** The name of a session begins with its API key and an underscore; a session without a key has any other name. */
-const ownerOf = (session: string): string => session.slice(0, Math.max(0, session.indexOf('_')))
+/** `isReady`: how many of the partial groups have waited long enough. */
+type ReadyGroups = OwnGroups & { isReady: number; count: number }
 
-/** At most MAX_EPISODES sessions, so that the episodes of one owner do not use up what is examined of others. */
-const examined = (sessions: readonly string[]): readonly string[] => {
-  if (sessions.length <= MAX_EPISODES) return sessions
-  const owners = [...Map.groupBy(sessions, ownerOf).values()].toSorted((a, b) => a.length - b.length)
+const readyOf = ({ complete, partial }: OwnGroups, taskWaitMs: number, now: number): ReadyGroups => {
+  let [from, to] = [0, partial.length]
+  while (from < to) {
+    const middle = (from + to) >> 1
+    const endedAt = partial[middle]?.endedAt ?? Infinity
+    if (now >= endedAt + taskWaitMs) from = middle + 1
+    else to = middle
+  }
+  return { complete, partial, isReady: from, count: complete.length + from }
+}
+
+/** Of each owner the groups that ended first: at most MAX_EPISODES, so that those of one do not use up the others'. */
+const equalParts = (owners: readonly ReadyGroups[]): ((own: ReadyGroups) => TaskGroup[]) => {
+  const parts = new Map<ReadyGroups, number>()
   let left = MAX_EPISODES
-  return owners.flatMap((own, at) => {
-    const part = own.slice(0, Math.ceil(left / (owners.length - at)))
-    left -= part.length
-    return part
-  })
+  for (const [at, own] of owners.toSorted((a, b) => a.count - b.count).entries()) {
+    const part = Math.min(own.count, Math.ceil(left / (owners.length - at)))
+    parts.set(own, part)
+    left -= part
+  }
+  return (own) => {
+    const part = parts.get(own) ?? 0
+    const { complete, partial, isReady } = own
+    const some = [...complete.slice(0, part), ...partial.slice(0, Math.min(part, isReady))]
+    return some.length <= part ? some : some.toSorted(byEnd).slice(0, part)
+  }
 }
 
-const episodeOf = (state: PendingState, session: string): Episode | null => {
-  const held = state.turns.sessions.get(session)
-  const first = held?.turns[0]
-  if (!held || !first) return null
-  return { session, key: first.key ?? '', task: taskOf(held), begunAt: first.at, outcome: held.outcome }
+/** The turns of a group that a batch may take, in parts of at most MAX_GROUP_TURNS. */
+const turnsIn = (state: PendingState, group: TaskGroup, versions: readonly number[]): string[][] => {
+  const { of } = state.index.turns
+  const known = of.get(group)
+  if (known) return known
+  const turns = fitting(group.over.map(({ session }) => turnsOf(state, session, versions)))
+  of.set(group, turns)
+  return turns
 }
-
-const isScored = (state: PendingState, session: string): boolean =>
-  pendingOf(state, session).every((turn) => state.scores.turns.has(turn))
 
 const turnsOf = (state: PendingState, session: string, versions: readonly number[]): string[] =>
   pendingOf(state, session).filter((id) => {
@@ -144,9 +159,6 @@ export const outcomeOf = (
   if (turn.outcomeBy === null || !session?.outcome || session.outcome.record !== turn.outcomeBy) return null
   return { value: session.outcome.value, closing: session.outcome.record, task: taskOf(session) }
 }
-
-const chunks = <T>(items: readonly T[], size: number): T[][] =>
-  Array.from({ length: Math.ceil(items.length / size) }, (_, i) => items.slice(i * size, (i + 1) * size))
 
 /** A group in parts of at most `limit` turns. */
 export const partsOf = (group: EpisodeGroup, limit: number): EpisodeGroup[] =>

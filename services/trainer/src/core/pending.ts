@@ -10,22 +10,21 @@ import {
   type FoldOutcome,
   type Queue,
   type Queues,
-  type ScoresState,
   type ScoreState,
   type Table,
-  type TurnsState,
   type TurnState,
   type UpdatesState,
 } from '@instar/events'
+import { pendingOf, type EpisodeIndex, type EpisodeState } from './episode-index.ts'
 
 /** The folds from which the pending turns follow, and their queues. */
-export type PendingState = {
+export type PendingState = EpisodeState & {
   policy: string
-  turns: TurnsState
-  scores: ScoresState
   updates: UpdatesState
-  /** Pending turns by queue name (`queueOf`). */
+  /** Pending turns that are in no episode, by queue name (`queueOf`). */
   pending: Queues
+  /** Of `episodes`; it is in no snapshot. */
+  index: EpisodeIndex
   /** The time of the last usable turn of each API key, ms since the epoch. */
   keys: Table<string, number> & Iterable<readonly [string, number]> & { readonly size: number }
 }
@@ -44,7 +43,7 @@ export const MAX_ITEM_BYTES = 3072
 export const isTooLong = ({ turn, subject, hint }: Pick<ScoreState, 'turn' | 'subject' | 'hint'>): boolean =>
   Buffer.byteLength(turn) + Buffer.byteLength(subject) + (hint?.bytes.length ?? 0) > MAX_ITEM_BYTES
 
-type PendingTurns = { pending: Queues }
+type PendingTurns = Pick<PendingState, 'pending' | 'episodes' | 'index'>
 
 /** Limit of `keys`; the least recently active key is removed. */
 const MAX_KEYS = 4096
@@ -79,19 +78,10 @@ export const isOfEpisode = (
   { session, shown, task, outcomeBy }: TurnState,
 ): boolean => outcomeBy !== null || (shown && task !== null && turns.sessions.get(session)?.closed === false)
 
-/** Sessions with pending turns of episodes, in the order in which the first of these was read. */
-export const episodesOf = ({ pending }: PendingTurns): string[] =>
-  [...pending.keys()].flatMap((name) => (name.startsWith(EPISODE) ? [name.slice(EPISODE.length)] : []))
-
-/** Usable turns of an episode that no batch has taken, scored or not. */
-export const pendingOf = ({ pending }: PendingTurns, session: string): string[] => [
-  ...(pending.get(`${EPISODE}${session}`) ?? []),
-]
-
 /** Version and API key ('' without keys) of a queue of usable turns; null for other queues. */
 const parseQueueName = (name: string): { version: number; key: string } | null => {
   const at = name.indexOf(' ')
-  return at < 0 || name.startsWith(EPISODE) ? null : { version: Number(name.slice(0, at)), key: name.slice(at + 1) }
+  return at < 0 ? null : { version: Number(name.slice(0, at)), key: name.slice(at + 1) }
 }
 
 /** Adds a turn when a score of it counts; a turn that is too long is not added. */
@@ -154,27 +144,40 @@ export const removePending = (state: PendingState, id: string): void => {
   if (!remove(state, queueOf(state, id), id)) remove(state, UNREAD, id)
 }
 
-const enqueue = ({ pending }: PendingTurns, name: string, id: string): void => {
-  const queue = pending.get(name)
+/** Where the queue of this name is: the session of an episode has a table of its own. */
+const placeOf = ({ pending, episodes }: PendingTurns, name: string): { queues: Queues; key: string } =>
+  name.startsWith(EPISODE) ? { queues: episodes, key: name.slice(EPISODE.length) } : { queues: pending, key: name }
+
+const enqueue = (state: PendingTurns, name: string, id: string): void => {
+  const { queues, key } = placeOf(state, name)
+  if (queues === state.episodes) state.index.touch(key)
+  const queue = queues.get(key)
   if (queue) queue.add(id)
-  else pending.set(name, new Set([id]))
+  else queues.set(key, new Set([id]))
 }
 
-const remove = ({ pending }: PendingTurns, name: string, id: string): boolean => {
-  const queue = pending.get(name)
+const remove = (state: PendingTurns, name: string, id: string): boolean => {
+  const { queues, key } = placeOf(state, name)
+  const queue = queues.get(key)
   if (!queue?.has(id)) return false
+  if (queues === state.episodes) state.index.touch(key)
   queue.delete(id)
-  if (queue.size === 0) pending.delete(name)
+  if (queue.size === 0) queues.delete(key)
   return true
 }
 
-export const isPending = (state: PendingState, id: string): boolean =>
-  state.pending.get(queueOf(state, id))?.has(id) ?? false
+export const isPending = (state: PendingState, id: string): boolean => {
+  const { queues, key } = placeOf(state, queueOf(state, id))
+  return queues.get(key)?.has(id) ?? false
+}
 
 type KeyTurns = { count: number; queues: Queue[] }
 
 /** Usable turns of `versions` by API key ('' without keys), in the order of `versions`, then of their first scores. */
-export const usableTurns = ({ pending }: PendingTurns, versions: readonly number[]): Map<string, KeyTurns> => {
+export const usableTurns = (
+  { pending }: Pick<PendingState, 'pending'>,
+  versions: readonly number[],
+): Map<string, KeyTurns> => {
   const order = new Map(versions.map((version, at) => [version, at]))
   const byKey = new Map<string, KeyTurns>()
   for (const name of pending.keys()) {
@@ -190,29 +193,25 @@ export const usableTurns = ({ pending }: PendingTurns, versions: readonly number
   return byKey
 }
 
-export const countPending = ({ pending }: PendingTurns): number => {
+export const countPending = ({ pending, episodes }: PendingTurns): number => {
   let count = 0
-  for (const name of pending.keys()) count += pending.get(name)?.size ?? 0
+  for (const queues of [pending, episodes]) for (const name of queues.keys()) count += queues.get(name)?.size ?? 0
   return count
 }
 
 type UnusableTurn = { turn: string; /** Null: unusable with any versions. */ version: number | null }
 
 /** Pending turns that no batch can use when `versions` are the usable versions; unread turns are left out. */
-export const notUsableWith = function* (
-  { pending, turns }: PendingTurns & Pick<PendingState, 'turns'>,
-  versions: readonly number[],
-): Generator<UnusableTurn> {
+export const notUsableWith = function* (state: PendingState, versions: readonly number[]): Generator<UnusableTurn> {
+  const { pending, turns, index } = state
   for (const name of pending.keys()) {
     const version = parseQueueName(name)?.version ?? null
-    if (name.startsWith(EPISODE)) {
-      for (const id of pending.get(name) ?? []) {
-        const own = turns.turns.get(id)?.version
-        if (own !== undefined && !versions.includes(own)) yield { turn: id, version: own }
-      }
-      continue
-    }
     if (name === UNREAD || (version !== null && versions.includes(version))) continue
     for (const turn of pending.get(name) ?? []) yield { turn, version }
   }
+  for (const session of index.unusable(state, versions))
+    for (const id of pendingOf(state, session)) {
+      const own = turns.turns.get(id)?.version
+      if (own !== undefined && !versions.includes(own)) yield { turn: id, version: own }
+    }
 }

@@ -22,15 +22,18 @@ import {
   type WeightsEvent,
   type WeightsState,
 } from '@instar/events'
+import { EpisodeIndex } from './episode-index.ts'
 import { addScored, moveTurns, removePending, removeSkipped, turnRead, type PendingState } from './pending.ts'
 
 export type TrainerState = PendingState & { weights: WeightsState }
-export type MemoryTrainer = Omit<TrainerState, 'turns' | 'scores' | 'updates' | 'weights' | 'pending' | 'keys'> & {
+type Queued = 'pending' | 'episodes'
+export type MemoryTrainer = Omit<TrainerState, 'turns' | 'scores' | 'updates' | 'weights' | Queued | 'keys'> & {
   turns: MemoryTurns
   scores: MemoryScores
   updates: MemoryUpdates
   weights: MemoryWeights
   pending: Map<string, Queue>
+  episodes: Map<string, Queue>
   keys: Map<string, number>
 }
 
@@ -41,6 +44,8 @@ export const initialState = (policy: string): MemoryTrainer => ({
   updates: initialUpdates(),
   weights: initialWeights(),
   pending: new Map(),
+  episodes: new Map(),
+  index: new EpisodeIndex(),
   keys: new Map(),
 })
 
@@ -52,6 +57,7 @@ export const evolve = (state: TrainerState, logged: Logged<Event>): FoldOutcome 
   switch (logged.topic) {
     case 'turns': {
       const event = logged.event as TurnsEvent
+      state.index.touch(event.session)
       const fold = (): FoldOutcome => foldTurns(state.turns, logged as Logged<TurnsEvent>)
       if (event.type === 'SessionClosed') {
         const turns = state.turns.sessions.get(event.session)?.turns ?? []
