@@ -112,7 +112,7 @@ export const publisherConfig = z.object({
     .nullable()
     .default(null)
     .describe(
-      'a file of own probes, or a folder of *.jsonl files; null: probes.jsonl beside the model, if there is one',
+      'a file of own probes, or a folder of *.jsonl files; null: probes.jsonl, or the folder probes, beside the model, if there is one',
     ),
   judge: probeJudge.optional(),
   remote: z

@@ -1,5 +1,5 @@
 import { deepEqual, equal, match, ok, throws } from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
@@ -110,6 +110,16 @@ describe('own probes', () => {
     const beside = probesOf(here)
     deepEqual([lastQuestion(beside.probes[0]!), beside.own], ['beside?', 1])
     ok(beside.probes.length > 400, 'the battery follows')
+    rmSync(join(here, 'probes.jsonl'))
+    mkdirSync(join(here, 'probes'))
+    writeFileSync(join(here, 'probes', 'own.jsonl'), lines(asks('in a folder beside?')))
+    deepEqual([lastQuestion(probesOf(here).probes[0]!), probesOf(here).own], ['in a folder beside?', 1])
+    const gguf = join(folder(), 'small.gguf')
+    writeFileSync(gguf, '')
+    equal(probesOf(gguf).own, 0)
+    mkdirSync(gguf.replace('.gguf', '.probes'))
+    writeFileSync(join(gguf.replace('.gguf', '.probes'), 'own.jsonl'), lines(asks('beside a file?')))
+    equal(probesOf(gguf).own, 1)
     const named = folder()
     mkdirSync(join(named, 'empty'))
     writeFileSync(join(named, 'b.jsonl'), lines(asks('b?'), asks('a?')))

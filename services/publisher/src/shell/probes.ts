@@ -1,11 +1,11 @@
 /**
  * The probes that a base is asked at line start, and the prompts on which every candidate is sampled. Own probes come
- * first: a file or folder named in the settings, else `probes.jsonl` beside the model. The battery that ships
+ * first: a file or folder named in the settings, else `probes.jsonl` or the folder `probes` beside the model. The battery that ships
  * (models/probes) follows where they are fewer than a line keeps.
  */
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { InstarError } from '@instar/events'
 import type { ChatMessage } from '@instar/engine/port'
@@ -98,12 +98,12 @@ export const readProbes = (target: string, ask: AskJudge | null = null): Probe[]
   )
 }
 
-/** `probes.jsonl` in the model's folder, or beside a GGUF file as `<name>.probes.jsonl`. */
+/** `probes.jsonl`, else `probes`, in the model's folder; beside a GGUF file `<name>.probes.jsonl`, else `<name>.probes`. */
 const besideModel = (model: string): string | null => {
-  const file = statSync(model, { throwIfNoEntry: false })?.isDirectory()
-    ? join(model, 'probes.jsonl')
-    : join(dirname(model), `${model.slice(dirname(model).length + 1).replace(/\.gguf$/, '')}.probes.jsonl`)
-  return statSync(file, { throwIfNoEntry: false }) ? file : null
+  const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false
+  const stem = isFolder(model) ? join(model, 'probes') : join(dirname(model), `${basename(model, '.gguf')}.probes`)
+  if (statSync(`${stem}.jsonl`, { throwIfNoEntry: false })) return `${stem}.jsonl`
+  return isFolder(stem) ? stem : null
 }
 
 /** One probe of each kind in turn, so that any beginning of the list holds all kinds. Order within a kind is by id. */
