@@ -288,6 +288,29 @@ test('a server without log-probs of named tokens, or without adapters, cannot me
   assert.match(llamacpp.fault!, /llamacpp computes no log-probs/)
 })
 
+test('SGLang that sees no folder gets a candidate as tensors under a name of its own at each load, and unloads it', async () => {
+  const server = new ScriptedSglang(model, { say: () => 'Hi.' })
+  server.seesFolders = false
+  await server.start()
+  const evaluator = await open([], { engine: `sglang+${server.url}` })
+  try {
+    const names: string[] = []
+    for (let times = 0; times < 2; times += 1) {
+      await evaluator.load(candidate)
+      const [[name, sha256]] = [...server.loaded] as [[string, string]]
+      names.push(name)
+      assert.equal(sha256, candidate.sha256)
+      await evaluator.unload(candidate.sha256)
+      assert.equal(server.loaded.size, 0)
+    }
+    assert.equal(new Set(names).size, 2)
+    assert.ok(names.every((name) => name.startsWith('instar-gate-')))
+  } finally {
+    await evaluator.close()
+    await server.kill()
+  }
+})
+
 test('SGLang scores whole completions: KL is k3 of the sampled tokens, at temperature 1', async () => {
   const server = await new ScriptedSglang(model, { say: () => 'Hi.' }).start()
   const evaluator = await open([], { engine: `sglang+${server.url}` })

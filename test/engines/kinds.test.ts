@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import type { TurnAborted, TurnCaptured } from '@instar/events'
 import { textModel } from '@instar/engine'
+import { torchPickle } from '../../packages/engine/src/protocols/torch-pickle.ts'
 import { randomAdapter } from '../kit/random-model.ts'
 import { model, turnOf, USER } from '../kit/gateway.ts'
 import { Line, startRemoteRig, statusThat, type RemoteRig } from './rig.ts'
@@ -73,11 +74,62 @@ for (const incremental of [false, true]) {
     )
     assert.deepEqual([...server.loaded.keys()], [`instar-${adapter.sha256.slice(0, 32)}`])
     // The server was restarted meanwhile: the adapter is loaded again, and the request is answered.
-    server.loaded.clear()
+    server.forgetAll()
     const third = await ask(rig)
     assert.deepEqual([third.text, third.turn.adapter, server.loaded.size], [text, adapter.sha256, 1])
   })
 }
+
+test('SGLang that does not see the folder of adapters gets a version as tensors, one copy for each process, and again after it evicted it', async (t) => {
+  const server = new ScriptedSglang(model, PLAIN)
+  server.seesFolders = false
+  server.processes = 2
+  const rig = await opened(t, 'sglang', server)
+  const line = new Line(rig)
+  await line.start()
+  const { sha256, weights, config } = await line.publishNext()
+  await statusThat(rig, ({ serving }) => serving === 1)
+  const asked = server.seen.filter(({ path }) => path === '/load_lora_adapter_from_tensors')
+  const encoded = torchPickle(weights).toString('base64')
+  const name = `instar-${sha256.slice(0, 32)}`
+  assert.deepEqual(
+    asked.map(({ body }) => body),
+    [
+      {},
+      {
+        lora_name: name,
+        config_dict: JSON.parse(new TextDecoder().decode(config)) as unknown,
+        serialized_named_tensors: [encoded, encoded],
+      },
+    ],
+  )
+  assert.deepEqual([...server.loaded], [[name, sha256]], 'the tensors that arrived have the digest of the file')
+  const { text, turn } = await ask(rig)
+  assert.deepEqual([turn.adapter, rounded(turn.logprobs)], [sha256, IDS.map((id) => logprobOf(id, sha256))])
+  // It cannot load one from tensors again by itself, and says so in the stream.
+  server.evict(name)
+  const second = await ask(rig)
+  assert.deepEqual([second.text, second.turn.adapter, [...server.loaded.keys()]], [text, sha256, [name]])
+})
+
+for (const [tensorsField, processes, reason] of [
+  [null, 1, /Repo id must be .* from tensors: it takes no serialized_named_tensors/s],
+  ['serialized_tensors', 1, /from tensors: it takes no serialized_named_tensors/],
+  ['serialized_named_tensors', 100_000, /tensors are \d+ bytes for 100000 processes, above the limit of 268435456/],
+] as const)
+  test(`SGLang that sees no folder, with ${processes} processes and the field ${tensorsField} for tensors, keeps the version before and says why`, async (t) => {
+    const server = new ScriptedSglang(model, PLAIN)
+    server.seesFolders = false
+    server.tensorsField = tensorsField
+    server.processes = processes
+    const rig = await opened(t, 'sglang', server)
+    const line = new Line(rig)
+    await line.start()
+    await line.publishNext()
+    const status = await statusThat(rig, ({ problem }) => problem !== null)
+    assert.match(status.problem!.message, reason)
+    assert.deepEqual([(await ask(rig)).turn.version, server.loaded.size], [0, 0])
+  })
 
 test('SGLang log-probs before top_p are not those of sampling, and such a turn holds no tokens', async (t) => {
   const rig = await opened(t, 'sglang', new ScriptedSglang(model, PLAIN))

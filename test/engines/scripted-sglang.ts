@@ -7,13 +7,34 @@ import { existsSync, readFileSync } from 'node:fs'
 import { createHash } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import { join } from 'node:path'
+import { writeSafetensors } from '@instar/policy/checkpoints/safetensors'
 import { event, json, ScriptedServer, type Body, type Seen } from './server.ts'
+import { torchUnpickle } from './torch-unpickle.ts'
 
 export class ScriptedSglang extends ScriptedServer {
   readonly loaded = new Map<string, string>()
   /** `--incremental-streaming-output` */
   incremental = false
   lora = true
+  /** Whether it runs on a machine that has the folders of adapters. */
+  seesFolders = true
+  /** The field of `/load_lora_adapter_from_tensors`; null: it has no such path. Before 0.5.23 it was `serialized_tensors`. */
+  tensorsField: string | null = 'serialized_named_tensors'
+  /** `--tp-size` */
+  processes = 1
+  /** The path of each adapter that was ever loaded, from which an evicted one is loaded again. */
+  private readonly known = new Map<string, string>()
+
+  /** `--max-loaded-loras` is reached. */
+  evict(name: string): void {
+    this.loaded.delete(name)
+  }
+
+  /** A restart. */
+  forgetAll(): void {
+    this.loaded.clear()
+    this.known.clear()
+  }
 
   protected isProbe(body: Body): boolean {
     return body['stream'] !== true || (body['sampling_params'] as Body)['sampling_seed'] === 1
@@ -33,6 +54,7 @@ export class ScriptedSglang extends ScriptedServer {
       return json(response, 200, {
         version: '0.5.23',
         enable_lora: this.lora,
+        tp_size: this.processes,
         launch_command: 'sglang serve',
         internal_states: [],
       })
@@ -53,7 +75,12 @@ export class ScriptedSglang extends ScriptedServer {
       })
     if (path === '/tokenize')
       return json(response, 200, { tokens: this.model.encode(String(body['prompt'])), count: 1, max_model_len: 512 })
-    if (path === '/load_lora_adapter') return this.load(body, response)
+    if (path === '/load_lora_adapter') {
+      const refusal = this.load(String(body['lora_name']), String(body['lora_path']))
+      return this.updated(response, refusal)
+    }
+    if (path === '/load_lora_adapter_from_tensors' && this.tensorsField !== null)
+      return this.loadTensors(body, this.tensorsField, response)
     if (path === '/unload_lora_adapter') {
       this.loaded.delete(String(body['lora_name']))
       return json(response, 200, {
@@ -66,17 +93,65 @@ export class ScriptedSglang extends ScriptedServer {
     json(response, 404, { detail: 'Not Found' })
   }
 
-  private load(body: Body, response: ServerResponse): void {
-    const name = String(body['lora_name'])
-    const folder = String(body['lora_path'])
-    const refuse = (message: string): void =>
-      json(response, 400, { success: false, error_message: message, loaded_adapters: {} })
-    if (!this.lora) return refuse('LoRA is not enabled. Please set `--enable-lora` to enable LoRA.')
-    if (this.loaded.has(name)) return refuse(`Failed to load LoRA adapter '${name}' because it is already loaded`)
+  private updated(response: ServerResponse, refusal: string | null): void {
+    json(response, refusal === null ? 200 : 400, {
+      rid: null,
+      http_worker_ipc: null,
+      success: refusal === null,
+      error_message: refusal ?? '',
+      loaded_adapters: Object.fromEntries([...this.loaded.keys()].map((name) => [name, this.known.get(name)!])),
+    })
+  }
+
+  private refusalOf(name: string): string | null {
+    if (!this.lora) return 'LoRA is not enabled. Please set `--enable-lora` to enable LoRA.'
+    return this.loaded.has(name) ? `Failed to load LoRA adapter ${name} because it is already loaded` : null
+  }
+
+  /** Null, or the reason. */
+  private load(name: string, folder: string): string | null {
+    const refusal = this.refusalOf(name)
+    if (refusal !== null) return refusal
     const weights = join(folder, 'adapter_model.safetensors')
-    if (!existsSync(weights)) return refuse(`No such file: ${folder}`)
+    // A folder that is not there is looked for as a repository of Hugging Face.
+    if (!this.seesFolders || !existsSync(weights))
+      return `Repo id must be in the form 'repo_name' or 'namespace/repo_name': '${folder}'. Use \`repo_type\` argument if needed.`
     this.loaded.set(name, createHash('sha256').update(readFileSync(weights)).digest('hex'))
-    json(response, 200, { success: true, error_message: null, loaded_adapters: Object.fromEntries(this.loaded) })
+    this.known.set(name, folder)
+    return null
+  }
+
+  private loadTensors(body: Body, field: string, response: ServerResponse): void {
+    const missing = ['lora_name', 'config_dict', field].filter((key) => body[key] === undefined)
+    if (missing.length > 0)
+      return json(response, 400, {
+        object: 'error',
+        // As it was recorded, without the rest of each error.
+        message: `${missing.length} validation errors:\n${missing.map((key) => `  {'type': 'missing', 'loc': ('body', '${key}'), 'msg': 'Field required', 'input': {}}\n`).join('')}`,
+        type: 'Bad Request',
+        param: null,
+        code: 400,
+      })
+    const name = String(body['lora_name'])
+    const refusal = this.refusalOf(name)
+    if (refusal !== null) return this.updated(response, refusal)
+    const copies = body[field] as string[]
+    const config = body['config_dict'] as Body
+    if (config['peft_type'] !== 'LORA' || copies.length !== this.processes)
+      throw new Error('the scheduler of SGLang would end here')
+    const [tensors] = copies.map((copy) => torchUnpickle(Buffer.from(copy, 'base64')))
+    // Equal numbers give equal bytes of the file, and with them its digest.
+    const file = writeSafetensors(
+      new Map([...tensors!].map(([key, { dtype, shape, bytes }]) => [key, { dtype, shape, data: values(bytes) }])),
+      new Map([
+        ['base_model_name_or_path', String(config['base_model_name_or_path'])],
+        ['format', 'pt'],
+        ['lora_alpha', String(config['lora_alpha'])],
+      ]),
+    )
+    this.loaded.set(name, createHash('sha256').update(file).digest('hex'))
+    this.known.set(name, '__tensor__')
+    this.updated(response, null)
   }
 
   private async generate(seen: Seen, response: ServerResponse): Promise<void> {
@@ -84,12 +159,19 @@ export class ScriptedSglang extends ScriptedServer {
     const prompt = body['input_ids'] as number[]
     const sampling = body['sampling_params'] as Body
     const named = (body['lora_path'] ?? null) as string | null
+    const path = named === null ? undefined : this.known.get(named)
+    const refusal =
+      named === null || this.loaded.has(named)
+        ? null
+        : path === undefined
+          ? `Got LoRA adapter that has never been loaded: ${named}\nAll loaded adapters: dict_keys([]).`
+          : this.load(named, path)
     const adapter = named === null ? null : this.loaded.get(named)
     if (adapter === undefined) {
       // Detected inside the stream, when the status is already 200.
       await event(response, {
         error: {
-          message: `The following requested LoRA adapters are not loaded: ${named}\nLoaded adapters: dict_keys([]).`,
+          message: path === undefined ? refusal : `Failed to implicitly load LoRA adapter ${named}: ${refusal}`,
           type: 'invalid_request_error',
           code: 400,
           retryable: false,
@@ -227,3 +309,5 @@ export class ScriptedSglang extends ScriptedServer {
     return upTo
   }
 }
+
+const values = (bytes: Buffer): Float32Array => new Float32Array(Uint8Array.from(bytes).buffer)

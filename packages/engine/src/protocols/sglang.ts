@@ -1,13 +1,12 @@
 /**
  * SGLang 0.5.23: native `/generate` with token ids (its chat endpoint does not stream ids), adapters by
- * `/load_lora_adapter`. Its log-probs include the temperature, but not top-p and top-k.
+ * folder or from tensors (`sglang-adapters.ts`). Its log-probs include the temperature, but not top-p and top-k.
  */
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 import {
   errorOf,
   idsOf,
   list,
-  listedAdapters,
   EMPTY_DELTA,
   numberOr,
   textOr,
@@ -17,6 +16,7 @@ import {
   type Protocol,
   type WireToken,
 } from './wire.ts'
+import { adapterUnknown, sglangAdapters } from './sglang-adapters.ts'
 
 type Entry = { logprob: number; id: number }
 
@@ -169,16 +169,6 @@ export const sglang: Protocol = {
     },
   },
   next: null,
-  adapter: {
-    async load(client, { name, folder }) {
-      const { status, text } = await client.post('/load_lora_adapter', { lora_name: name, lora_path: folder })
-      if (status === 200 || /already (loaded|exists)/i.test(text)) return name
-      throw new Error(`/load_lora_adapter returned ${status}: ${text.slice(0, 300)}`)
-    },
-    async unload(client, name) {
-      await client.post('/unload_lora_adapter', { lora_name: name })
-    },
-    list: listedAdapters,
-  },
-  adapterUnknown: (_, body) => /LoRA adapters? (is|are) not loaded|LoRA with name .* does not exist/i.test(body),
+  adapter: sglangAdapters,
+  adapterUnknown: (_, body) => adapterUnknown(body),
 }

@@ -83,6 +83,9 @@ export type JsonClient = {
   post(path: string, body: JsonObject): Promise<{ status: number; body: JsonObject | null; text: string }>
 }
 
+/** `config`: adapter_config.json. `weights`: adapter_model.safetensors. */
+export type AdapterBytes = { config: Uint8Array; weights: Uint8Array }
+
 export type Protocol = {
   kind: EngineKind
   /** Requests and answers are token ids; else messages and text. */
@@ -122,9 +125,13 @@ export type Protocol = {
   adapter: {
     /**
      * Returns the name for `WireRequest.adapter`. Loading an adapter that is already loaded is not an error. `folder`:
-     * the adapter's PEFT folder. Throws an Error with the reason.
+     * the adapter's PEFT folder. `files`: reads it, for a server that does not see the folder. Throws an Error with the
+     * reason.
      */
-    load(client: JsonClient, adapter: { name: string; sha256: string; folder: string }): Promise<string>
+    load(
+      client: JsonClient,
+      adapter: { name: string; sha256: string; folder: string; files: () => Promise<AdapterBytes> },
+    ): Promise<string>
     unload(client: JsonClient, name: string): Promise<void>
     /** The names of all loaded adapters. Throws an Error if the engine does not list them. */
     list(client: JsonClient): Promise<string[]>

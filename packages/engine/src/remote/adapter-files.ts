@@ -1,6 +1,7 @@
 /** Writes adapters as PEFT folders, which the engines read. A folder's name is the sha256 of its adapter. */
 import type { Adapter } from '../port.ts'
-import { mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises'
+import type { AdapterBytes } from '../protocols/wire.ts'
+import { mkdir, open, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises'
 import type { Stats } from 'node:fs'
 import { join } from 'node:path'
 
@@ -8,6 +9,12 @@ import { join } from 'node:path'
 const MAX_UNUSED_FOLDERS = 16
 
 const WEIGHTS = 'adapter_model.safetensors'
+const CONFIG = 'adapter_config.json'
+
+export const readAdapterFolder = async (folder: string): Promise<AdapterBytes> => ({
+  config: await readFile(join(folder, CONFIG)),
+  weights: await readFile(join(folder, WEIGHTS)),
+})
 
 export class AdapterFiles {
   private readonly folder: string
@@ -33,7 +40,7 @@ export class AdapterFiles {
     }
     const temporary = `${path}.${process.pid}.${performance.now()}.draft`
     await mkdir(temporary, { recursive: true })
-    await writeDurably(join(temporary, 'adapter_config.json'), config)
+    await writeDurably(join(temporary, CONFIG), config)
     await writeDurably(join(temporary, WEIGHTS), weights)
     try {
       await rename(temporary, path)

@@ -3,6 +3,7 @@ import { InstarError } from '@instar/events'
 import type { Model } from '../port.ts'
 import { adapterFault } from '../protocols/exactness.ts'
 import type { Protocol } from '../protocols/wire.ts'
+import { readAdapterFolder } from './adapter-files.ts'
 import { EngineFault, type EngineHttp } from './http.ts'
 import { probeScores, type ReplicaInfo } from './probe.ts'
 
@@ -110,7 +111,7 @@ export class LoadedAdapters {
     this.requested.add(requested)
     try {
       const name = await protocol.adapter
-        .load(http.client(), { name: requested, sha256, folder })
+        .load(http.client(), { name: requested, sha256, folder, files: () => readAdapterFolder(folder) })
         .catch((error: unknown) => {
           throw error instanceof EngineFault ? error : refused((error as Error).message, error)
         })
