@@ -1,4 +1,5 @@
 /** `npm run example -- NAME`: starts a pipeline in a temporary folder, lets an agent work through it, and measures. */
+import { printable } from '@instar/process/printable'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -155,7 +156,7 @@ const count = (text: string | undefined, name: string, standard: number): number
 }
 
 export const main = async (args: readonly string[]): Promise<number> => {
-  const print = (line: string): void => void process.stderr.write(`${line}\n`)
+  const print = (line: string): void => void process.stderr.write(`${printable(line)}\n`)
   try {
     const { values, positionals } = parseArgs({
       args: [...args],

@@ -1,7 +1,8 @@
 /** The command line without its process: selects the command, prints its error, returns the exit code. */
 import { ERRORS, InstarError } from '@instar/events/errors'
 import { VERSION } from '@instar/process'
-import { UsageError, type CommandContext } from './command.ts'
+import { escapeControls, printableJson } from '@instar/process/printable'
+import { printing, UsageError, type CommandContext } from './command.ts'
 import { COMMANDS } from './commands/index.ts'
 
 const HELP = `Instar trains an agent's own model on the conversations it has.
@@ -18,7 +19,8 @@ Exit codes: 0 success; 1 failure, or a check that does not hold; 2 invalid comma
 `
 
 /** Resolves with the exit code: 0, 1 or 2. Rejects with no error of a command. */
-export const runCli = async (argv: readonly string[], context: CommandContext): Promise<number> => {
+export const runCli = async (argv: readonly string[], given: CommandContext): Promise<number> => {
+  const context = printing(given)
   const [first = 'help', ...rest] = argv
   const [name, args] = first === 'help' && rest[0] !== undefined ? [rest[0], ['--help']] : [first, rest]
   if (name === 'help' || name === '--help' || name === '-h') {
@@ -46,11 +48,11 @@ export const runCli = async (argv: readonly string[], context: CommandContext): 
       error instanceof InstarError
         ? error
         : new InstarError('internal', error instanceof Error ? error.message : String(error), {}, { cause: error })
-    context.err(`instar ${name}: ${failure.code}: ${failure.message}\n${ERRORS[failure.code].todo}\n`)
+    context.err(`instar ${name}: ${failure.code}: ${escapeControls(failure.message)}\n${ERRORS[failure.code].todo}\n`)
     if (failure.code === 'internal')
       context.err(`${(failure.cause instanceof Error ? failure.cause : failure).stack}\n`)
     if (args.includes('--json'))
-      context.out(`${JSON.stringify({ error: { code: failure.code, message: failure.message } })}\n`)
+      context.out(`${printableJson(JSON.stringify({ error: { code: failure.code, message: failure.message } }))}\n`)
     return 1
   }
 }

@@ -1,6 +1,7 @@
 /** Defines a command: its usage, its options and its action. Each file in commands/ exports one command as default. */
 import { parseArgs, type ParseArgsOptionsConfig } from 'node:util'
 import { readSettings } from '@instar/process'
+import { printable, printableJson } from '@instar/process/printable'
 import { OVERRIDES, type Config, type Environment } from './config.ts'
 
 /** The process of a command, as its inputs and outputs. */
@@ -21,12 +22,28 @@ export type CommandContext = {
   stop: AbortSignal
 }
 
+/**
+ * What a command prints with. `out` and `err` escape the control characters of what they are given, but for line breaks and
+ * tabs.
+ */
+export type Printing = CommandContext & {
+  /** Writes as it is: the command's own escape sequences, with text of its own or that is escaped already. */
+  raw: Pick<CommandContext, 'out' | 'err'>
+}
+
+export const printing = (context: CommandContext): Printing => ({
+  ...context,
+  out: (text) => context.out(printable(text)),
+  err: (text) => context.err(printable(text)),
+  raw: { out: context.out, err: context.err },
+})
+
 export type OptionValues<O extends ParseArgsOptionsConfig> = ReturnType<
   typeof parseArgs<{ options: O; allowPositionals: true; strict: true }>
 >['values']
 
 /** One call of a command, with its arguments parsed. */
-export type Invocation<O extends ParseArgsOptionsConfig> = CommandContext & {
+export type Invocation<O extends ParseArgsOptionsConfig> = Printing & {
   config: Config
   json: boolean
   values: OptionValues<O>
@@ -36,7 +53,7 @@ export type Invocation<O extends ParseArgsOptionsConfig> = CommandContext & {
 }
 
 /** `run` resolves with false where what the command checks does not hold: exit code 1. Throws `UsageError`. */
-export type Command = { usage: string; run(args: readonly string[], context: CommandContext): Promise<boolean> }
+export type Command = { usage: string; run(args: readonly string[], context: Printing): Promise<boolean> }
 
 /** The command line is invalid. It is printed with the command's usage; exit code 2. */
 export class UsageError extends Error {}
@@ -92,7 +109,7 @@ export const command = <O extends ParseArgsOptionsConfig>(name: string, definiti
         json,
         values: values as OptionValues<O>,
         positionals,
-        print: (value, text) => context.out(json ? `${JSON.stringify(value)}\n` : text()),
+        print: (value, text) => context.out(json ? `${printableJson(JSON.stringify(value))}\n` : text()),
       })
       return holds !== false
     },

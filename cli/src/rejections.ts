@@ -1,5 +1,7 @@
 /** Updates that the gate rejected, in words: for `versions` and for the console of `up`. */
 
+import { escapeControls } from '@instar/process/printable'
+
 /** From how many rejections in a row on learning needs attention. */
 const ALARM = 3
 
@@ -41,7 +43,7 @@ const REASONS: Readonly<Record<string, (figures: Figures) => string>> = {
 
 export const rejectionReason = (reason: string, figures: Figures): string => {
   const words = REASONS[reason]
-  return words ? `${reason}: ${words(figures)}` : reason
+  return words ? `${reason}: ${words(figures)}` : escapeControls(reason)
 }
 
 /** Empty below ALARM rejections in a row. */

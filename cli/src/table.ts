@@ -1,12 +1,8 @@
 /** Formats tables as text: columns of numbers are right-aligned, others left-aligned. */
+import { escapeControls } from '@instar/process/printable'
+
 export type Cell = string | number | boolean | null | undefined
 type Column<R> = { name: string; of: (row: R) => Cell }
-
-/** Escapes control characters: recorded text may hold line breaks and terminal escape sequences. */
-export const escapeControls = (text: string): string =>
-  text.replace(/\p{Cc}/gu, (control) =>
-    control === '\n' ? '\\n' : control === '\t' ? '\\t' : `\\x${control.charCodeAt(0).toString(16).padStart(2, '0')}`,
-  )
 
 const cellText = (cell: Cell): string =>
   cell === null || cell === undefined

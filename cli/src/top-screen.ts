@@ -1,5 +1,5 @@
 /** The screen of `instar top`: the reading of `/v1/dashboard/now` as lines for a terminal. */
-import { escapeControls } from './table.ts'
+import { escapeControls } from '@instar/process/printable'
 import { progressBar } from './progress-bar.ts'
 
 type Gauge = { labels: Record<string, string>; value: number }

@@ -71,7 +71,7 @@ probes, preparation_s, learning_s, wall_s, log_bytes. Exit code 0 if no request 
     watch: { type: 'boolean' },
   },
   overrides: ['model'],
-  async run({ config, values, json, print, out, err, env, terminal, stop }) {
+  async run({ config, values, json, print, out, err, raw, env, terminal, stop }) {
     requireEmbedded(config)
     const open = (url: string): void => (terminal ? openBrowser(env, url) : undefined)
     const watch = values.watch === true ? { watch: { stop, open } } : {}
@@ -104,6 +104,7 @@ probes, preparation_s, learning_s, wall_s, log_bytes. Exit code 0 if no request 
       json,
       ...watch,
       write: json ? err : out,
+      draw: json ? raw.err : raw.out,
       ...(values.short === true ? SHORT : {}),
       ...(sessions === undefined ? {} : { sessions }),
     })

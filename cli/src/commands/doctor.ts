@@ -1,3 +1,4 @@
+import { escapeControls } from '@instar/process/printable'
 import { command, UsageError } from '../command.ts'
 import { readAgentRequests } from '../doctor/agent-requests.ts'
 import { createChecks } from '../doctor/checks.ts'
@@ -8,7 +9,7 @@ const LABELS: Readonly<Record<Finding['level'], string>> = { ok: 'ok', note: 'no
 const INDENT = ' '.repeat(20)
 
 const findingText = (name: string, { level, found, todo }: Finding): string =>
-  `${LABELS[level].padEnd(6)} ${name.padEnd(12)} ${found}${todo === null ? '' : `\n${INDENT}→ ${todo}`}\n`
+  `${LABELS[level].padEnd(6)} ${name.padEnd(12)} ${escapeControls(found)}${todo === null ? '' : `\n${INDENT}→ ${todo}`}\n`
 
 const withFlags = (check: Finding & { name: string }): Finding & { name: string; ok: boolean; unsure: boolean } => ({
   ...check,

@@ -1,5 +1,6 @@
 import { InstarError } from '@instar/events/errors'
 import { resolve } from 'node:path'
+import { escapeControls, printableJson } from '@instar/process/printable'
 import { command } from '../command.ts'
 import { exportLines, type ExportReport } from '../importing/export.ts'
 import { writeLines } from '../importing/write-lines.ts'
@@ -20,7 +21,7 @@ Exit code 0 if every answer could be read`,
   options: { session: { type: 'string' } },
   overrides: ['data'],
   positionals: [1, 1],
-  async run({ config, cwd, positionals: [file], values, json, out, err, print, stop }) {
+  async run({ config, cwd, positionals: [file], values, json, raw, err, print, stop }) {
     if (file === '-' && json)
       throw new InstarError('bad_request', 'With FILE - standard output holds the lines. Name a file for --json.', {
         field: 'FILE',
@@ -38,10 +39,10 @@ Exit code 0 if every answer could be read`,
     }
     await withLog(config, async (log) => {
       const lines = () => exportLines(log, values.session ?? null, report)
-      if (file === '-') for await (const line of await lines()) out(line)
+      if (file === '-') for await (const line of await lines()) raw.out(printableJson(line))
       else await writeLines(resolve(cwd, file!), lines, stop)
     })
-    for (const { turn, reason } of report.unreadable) err(`${turn} is left out: ${reason}\n`)
+    for (const { turn, reason } of report.unreadable) err(`${escapeControls(`${turn} is left out: ${reason}`)}\n`)
     if (file === '-') err(reportText(report))
     else print(report, () => reportText(report))
     return report.unreadable.length + report.damaged === 0

@@ -4,6 +4,7 @@ import type { EventLog } from '@instar/log'
 import { openModel } from '@instar/policy'
 import { openLog } from '@instar/process'
 import { resolve } from 'node:path'
+import { escapeControls } from '@instar/process/printable'
 import { command, UsageError, type OptionValues } from '../command.ts'
 import type { Config } from '../config.ts'
 import { NO_RECORDS, readExisting } from '../importing/existing.ts'
@@ -75,7 +76,7 @@ may be in use.
     } finally {
       end()
     }
-    for (const { file, line, reason } of report.skipped) err(`${file}:${line}: ${reason}\n`)
+    for (const { file, line, reason } of report.skipped) err(`${escapeControls(`${file}:${line}: ${reason}`)}\n`)
     print({ ...report, dry_run: dryRun, wallMs: Math.round(performance.now() - startedAt) }, () =>
       reportText(report, dryRun),
     )

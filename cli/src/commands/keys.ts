@@ -10,6 +10,7 @@ import {
   type KeyFile,
   type StoredKey,
 } from '@instar/gateway/key-file'
+import { escapeControls } from '@instar/process/printable'
 import { command, UsageError, type Invocation } from '../command.ts'
 import { table } from '../table.ts'
 
@@ -120,9 +121,9 @@ const revoke = (invocation: KeysInvocation): void => {
     others.length > 0
       ? ''
       : '; no key is left: the gateway serves no request until `instar keys add` or `instar keys open`'
-  const names = made.map(({ id, name }) => `${id} (${name})`).join(', ')
+  const names = made.map(({ id, name }) => `${id} (${escapeControls(name)})`).join(', ')
   const withIt = made.length === 0 ? '' : `; with it ends the key that it made: ${names}`
-  print(publicFields(key), () => `key ${key.id} (${key.name}) is revoked${withIt}${noKeyLeft}\n`)
+  print(publicFields(key), () => `key ${key.id} (${escapeControls(key.name)}) is revoked${withIt}${noKeyLeft}\n`)
 }
 
 /** Of a file that an earlier build wrote. */

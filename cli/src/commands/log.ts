@@ -97,7 +97,7 @@ const copy = async (invocation: LogInvocation): Promise<boolean> => {
       { ...schemaTexts(), ...('schemas' in source ? source.schemas() : {}) },
       writeLine,
     )
-    const progress = createCopyProgress(err, terminal)
+    const progress = createCopyProgress(invocation.raw.err, terminal)
     let report: CopyReport
     try {
       report = await copyLog({ from: source, to: destination, onProgress: progress.show, signal: stop })

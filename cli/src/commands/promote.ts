@@ -4,6 +4,7 @@ import { openBase, startLearning } from '@instar/policy'
 import { logTarget } from '@instar/process'
 import { createPublisher, onDemand, openGate, probesOf } from '@instar/publisher'
 import { streamAdmin, waitForGateways, type HeadReply } from '../admin-client.ts'
+import { escapeControls } from '@instar/process/printable'
 import { command } from '../command.ts'
 import type { Config } from '../config.ts'
 import { learningSettings } from '../learning-settings.ts'
@@ -103,7 +104,7 @@ next version of the policy.
     print(reply, () =>
       accepted
         ? `version ${reply.version} serves, promoted from ${branch}\n`
-        : `rejected by the gate: ${reply.reason ?? 'the log holds its figures'}\n`,
+        : `rejected by the gate: ${escapeControls(reply.reason ?? 'the log holds its figures')}\n`,
     )
     return accepted
   },

@@ -3,7 +3,7 @@ import { openModel, startLearning, type EngineChoice } from '@instar/policy'
 import { logTarget } from '@instar/process'
 import type { ReplayOptions, ReplayProgress, ReplayReport } from '@instar/trainer'
 import { streamAdmin } from '../admin-client.ts'
-import { command, UsageError, type CommandContext } from '../command.ts'
+import { command, UsageError, type Printing } from '../command.ts'
 import type { Config } from '../config.ts'
 import { parseLearnEngine } from '../engine.ts'
 import { readTurns } from '../folded-turns.ts'
@@ -16,14 +16,14 @@ const durationText = (ms: number): string =>
   ms < 90_000 ? `${Math.round(ms / 1000)} s` : `${Math.round(ms / 60_000)} min`
 
 const showProgress = (
-  { err, terminal }: CommandContext,
+  { raw, terminal }: Printing,
   { phase, done, total, equal, elapsedMs, remainingMs }: ReplayProgress,
 ): void => {
   const bar = progressBar(total > 0 ? done / total : 1)
   const unit = phase === 'judging' ? 'turn' : 'batch'
   const comparison = equal === null ? '' : equal ? 'equal so far  ' : 'DIFFERENT  '
   const line = `${bar} ${unit} ${done}/${total}  ${comparison}${durationText(elapsedMs)}, ${durationText(remainingMs)} left`
-  err(terminal ? `\r\x1b[2K${line}` : `${line}\n`)
+  raw.err(terminal ? `\r\x1b[2K${line}` : `${line}\n`)
 }
 
 /** Replays in this process. For an embedded log without a running pipeline, and for a log on Kafka. */

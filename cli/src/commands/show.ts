@@ -1,4 +1,5 @@
 import { InstarError, type Written } from '@instar/events'
+import { escapeControls } from '@instar/process/printable'
 import { command, parseVersion } from '../command.ts'
 import { minuteText, table } from '../table.ts'
 import {
@@ -75,23 +76,26 @@ const minuteOf = (time: string | null): string => minuteText(time === null ? nul
 const figuresText = (title: string, figures: Readonly<Record<string, number>> | null | undefined): string => {
   if (!figures || Object.keys(figures).length === 0) return ''
   const lines = Object.entries(figures).map(
-    ([name, value]) => `  ${name.padEnd(24)} ${Number.isInteger(value) ? value : value.toPrecision(5)}\n`,
+    ([name, value]) =>
+      `  ${escapeControls(name).padEnd(24)} ${Number.isInteger(value) ? value : value.toPrecision(5)}\n`,
   )
   return `\n${title}\n${lines.join('')}`
 }
 
 const importedText = (imported: Description['imported']): string =>
   imported
-    ? `imported from ${imported.source}: rank ${imported.rank}, alpha ${imported.alpha}, ${imported.tensorCount} tensors ` +
-      `(${imported.targets.join(', ')}), digest ${imported.tensors}, for ${imported.baseModel === '' ? 'a base that it does not name' : imported.baseModel}\n`
+    ? escapeControls(
+        `imported from ${imported.source}: rank ${imported.rank}, alpha ${imported.alpha}, ${imported.tensorCount} tensors ` +
+          `(${imported.targets.join(', ')}), digest ${imported.tensors}, for ${imported.baseModel === '' ? 'a base that it does not name' : imported.baseModel}`,
+      ) + '\n'
     : ''
 
 const text = ({ version, status, why, parent, published_at: publishedAt, ...shown }: Description): string =>
   [
-    `version ${version}: ${status}, ${why}${parent === null ? '' : `, from version ${parent}`}${publishedAt === null ? '' : `, ${minuteOf(publishedAt)} UTC`}\n`,
+    `version ${version}: ${status}, ${escapeControls(why)}${parent === null ? '' : `, from version ${parent}`}${publishedAt === null ? '' : `, ${minuteOf(publishedAt)} UTC`}\n`,
     `adapter ${shown.sha256 ?? 'none (the base model)'}\n`,
     importedText(shown.imported),
-    shown.source ? `promoted from ${shown.source.policy}, version ${shown.source.version}\n` : '',
+    shown.source ? `promoted from ${escapeControls(shown.source.policy)}, version ${shown.source.version}\n` : '',
     ...shown.served.map(({ from, to }) => `served ${minuteOf(from)} – ${to === null ? 'now' : minuteOf(to)}\n`),
     figuresText('gate', shown.gate),
     figuresText('limits of the gate', shown.limits),
@@ -112,7 +116,7 @@ const text = ({ version, status, why, parent, published_at: publishedAt, ...show
         )}`
       : '',
     shown.dropped.length > 0
-      ? `dropped: ${shown.dropped.map((drop) => `${shortTurnId(drop.turn_id)} (${drop.reason})`).join(', ')}\n`
+      ? `dropped: ${shown.dropped.map((drop) => `${shortTurnId(drop.turn_id)} (${escapeControls(drop.reason)})`).join(', ')}\n`
       : '',
   ].join('')
 

@@ -32,7 +32,7 @@ The scope of an API key: read or admin. NO_COLOR switches colours off.
 --json: one reading, as GET /v1/dashboard/now`,
   options: { every: { type: 'string', default: '1' } },
   overrides: ['host', 'port'],
-  async run({ config, values, json, print, out, env, terminal, columns, stop }) {
+  async run({ config, values, json, print, env, terminal, columns, stop, raw }) {
     const everyMs = 1000 * secondsOf(values.every)
     const read = (): Promise<Reading> =>
       requestAdmin<Reading>(config, '/v1/dashboard/now', undefined, { timeoutMs: TIMEOUT_MS })
@@ -46,9 +46,9 @@ The scope of an API key: read or admin. NO_COLOR switches colours off.
     }
     const show = (note?: string): void => {
       const lines = screen(note).map((line) => `${line}${CLEAR_LINE}\n`)
-      out(`${HOME}${lines.join('')}${CLEAR_BELOW}`)
+      raw.out(`${HOME}${lines.join('')}${CLEAR_BELOW}`)
     }
-    out(ENTER)
+    raw.out(ENTER)
     try {
       show()
       while (!stop.aborted) {
@@ -63,7 +63,7 @@ The scope of an API key: read or admin. NO_COLOR switches colours off.
         }
       }
     } finally {
-      out(LEAVE)
+      raw.out(LEAVE)
     }
   },
 })

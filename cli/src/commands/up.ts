@@ -6,6 +6,7 @@ import { logTarget, readSettings } from '@instar/process'
 import { once } from 'node:events'
 import { statSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
+import { logEntry } from '@instar/process/printable'
 import { command } from '../command.ts'
 import { OVERRIDES, type Config } from '../config.ts'
 import { parseEngine, parseLearnEngine } from '../engine.ts'
@@ -136,7 +137,7 @@ SIGTERM stops it gracefully.
           values: learningValues,
         },
         {
-          logLine: (line) => err(`${line}\n`),
+          logLine: (line) => err(`${logEntry(line)}\n`),
           onVerdict: ({ version, reason, rejectionsInARow, figures }) =>
             err(
               reason === null

@@ -69,7 +69,7 @@ a difference if a batch needs it`,
   options: { digests: { type: 'boolean' }, recompute: { type: 'boolean' }, engine: { type: 'string' } },
   overrides: ['data', 'model'],
   positionals: [0, 1],
-  async run({ config, values, positionals: [batches = 'all'], print, err, terminal, stop }) {
+  async run({ config, values, positionals: [batches = 'all'], print, err, raw, terminal, stop }) {
     const version = batches === 'all' ? null : parseVersion(batches)
     const engine = parseLearnEngine(values.engine, config.learnEngine, undefined)
     const report = await withLog(config, async (log) => {
@@ -79,7 +79,7 @@ a difference if a batch needs it`,
       const learner = computes ? await startLearning({ model: config.model, engine }) : null
       try {
         const onProgress = (done: number, total: number): void =>
-          err(terminal ? `\r\x1b[2K${progressBar(done / total)} ${done}/${total}` : '')
+          raw.err(terminal ? `\r\x1b[2K${progressBar(done / total)} ${done}/${total}` : '')
         return await verify(
           { log, learner, model, ...(server ? { server } : {}), onProgress, signal: stop },
           POLICY,

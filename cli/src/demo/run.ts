@@ -28,6 +28,8 @@ type DemoOptions = {
   /** Write no text. */
   json: boolean
   write: (text: string) => void
+  /** Draws the line of progress; absent: `write`. */
+  draw?: (text: string) => void
 }
 
 export const runDemo = async (options: DemoOptions): Promise<DemoResult> => {
@@ -43,7 +45,7 @@ export const runDemo = async (options: DemoOptions): Promise<DemoResult> => {
   const firstError = createFirstError()
   const rows: VersionRow[] = []
   let figures: Record<string, number> = {}
-  const showProgress = options.json ? () => undefined : createProgressLine(options.write)
+  const showProgress = options.json ? () => undefined : createProgressLine(options.draw ?? options.write)
   let state = {
     sessions: 0,
     version: 0,

@@ -1,5 +1,6 @@
 /** The current process as a Host. `env` is passed by main.ts, which alone reads the environment. */
 import type { Environment } from '../settings.ts'
+import { printable } from '../printable.ts'
 import type { Host } from './run.ts'
 
 export const hostOf = (env: Environment): Host => {
@@ -10,8 +11,8 @@ export const hostOf = (env: Environment): Host => {
   return {
     env,
     cwd: process.cwd(),
-    out: (text) => void process.stdout.write(text),
-    err: (text) => void process.stderr.write(text),
+    out: (text) => void process.stdout.write(printable(text)),
+    err: (text) => void process.stderr.write(printable(text)),
     exit: (code) => process.exit(code),
     stop: stop.signal,
   }

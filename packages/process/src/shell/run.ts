@@ -5,6 +5,7 @@
 import { ERRORS, InstarError } from '@instar/events/errors'
 import { openSnapshots, type EventLog, type SnapshotStore } from '@instar/log'
 import { join } from 'node:path'
+import { logEntry } from '../printable.ts'
 import { measuredLog } from '../metrics/measured-log.ts'
 import { createMetrics, type Metrics } from '../metrics/metrics.ts'
 import { serviceLog } from '../service-log.ts'
@@ -53,7 +54,7 @@ export const runService = async (
   host: Host,
   start: (context: ServiceContext) => Promise<Service>,
 ): Promise<number> => {
-  const logLine = (line: string): void => host.err(`${new Date().toISOString()} ${name}: ${line}\n`)
+  const logLine = (line: string): void => host.err(`${new Date().toISOString()} ${name}: ${logEntry(line)}\n`)
   const fatal = Promise.withResolvers<never>()
   fatal.promise.catch(() => undefined)
   const stopRequested = new Promise<null>((resolve) => {

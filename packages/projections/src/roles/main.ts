@@ -3,6 +3,7 @@
  * files under /secrets. POSTGRES_PASSWORD: the password with which an older build created the stack (default `instar`).
  */
 import { readFileSync } from 'node:fs'
+import { printable } from '@instar/process/printable'
 import { isLoginRefused } from '../postgres/roles.ts'
 import { setupRoles } from '../postgres/setup.ts'
 
@@ -23,6 +24,8 @@ try {
     neighbours: { registry: secret('registry/password') },
   })
 } catch (error) {
-  process.stderr.write(`${(error as Error).message}\n${isLoginRefused((error as Error).cause) ? REFUSED : ''}`)
+  process.stderr.write(
+    `${printable((error as Error).message)}\n${isLoginRefused((error as Error).cause) ? REFUSED : ''}`,
+  )
   process.exitCode = 1
 }
