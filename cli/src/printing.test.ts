@@ -16,7 +16,7 @@ import { lineStarted, sha } from '../../test/kit/projected-history.ts'
 /** Clears the screen, by C0 and by C1, renames the window, turns text around, and begins a line. */
 const EVIL = 'x\u001b[2J\u009b2J\u001b]0;title\u0007\u202egnp\u2066\u061c\r\nfaked: line'
 const SAFE = 'x\\x1b[2J\\x9b2J\\x1b]0;title\\x07\\u202egnp\\u2066\\u061c\\x0d\\nfaked: line'
-const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/u
+const CONTROLS = /[^\P{Cc}\n\t]|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/u
 
 const shown = ({ out, err }: CliResult, times: number): void => {
   doesNotMatch(out + err, CONTROLS)

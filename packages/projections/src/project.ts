@@ -24,12 +24,13 @@ import type {
 import { keepIfFit, lengthsOf } from './fit.ts'
 import { hasValidTimes, timestampOf, type ProjectedRows } from './rows.ts'
 import { turnsRows } from './turn-rows.ts'
+import { withoutDigests } from './verdict-notes.ts'
 import { weightsRows } from './weight-rows.ts'
 
 export const PROJECTED = ['turns', 'scores', 'updates', 'weights'] as const satisfies readonly ReadBy<'projections'>[]
 
 /** Version of the rules. It must be increased if the same log gives other rows; databases are then refilled. */
-export const RULES = 3
+export const RULES = 4
 
 export type Projection = {
   turns: TurnsState
@@ -115,7 +116,7 @@ const scoreRow = (state: ScoresState, logged: Logged<ScoresEvent>, rows: Project
     reason: score.reason,
     hint: score.hint && readWritten(score.hint),
     hint_judge: event.type === 'TurnSkipped' ? null : event.hintJudge,
-    verdicts: event.verdicts,
+    verdicts: withoutDigests(event.verdicts),
     cause: event.cause,
     explicit: event.rank !== null,
     at: timestampOf(event.at),

@@ -19,7 +19,7 @@ export const allScores = pgTable(
     reason: text(),
     hint: text(),
     hint_judge: text(),
-    /** The verdicts of the judges: [{judge, value, note}]. */
+    /** The verdicts of the judges: [{judge, value, note}], without the digests of the scorer. */
     verdicts: jsonb().notNull(),
     /** Id of the turn, feedback or closing that caused the score. */
     cause: text().notNull(),
