@@ -17,6 +17,9 @@ type Plan = {
 }
 type Explained = { 'QUERY PLAN': [{ Plan: Plan; 'Execution Time': number; 'Planning Time': number }] }
 
+/** A filter whose reason and agent are of many turns. */
+const COMMON = { reason: false, agent: false }
+
 /** Rows from which on a table counts as read whole: smaller ones are cheaper to scan than to look up. */
 const LARGE = 5_000
 const TIMES = 5
@@ -66,7 +69,10 @@ export const statements = async (connection: object): Promise<Statement[]> => {
       ['sessions: of a dialect', false, queries.sessions('policy', { dialect: 'messages' }, null)],
       ['sessions: bad reward', false, queries.sessions('policy', { reward: 'negative' }, null)],
       ['sessions: no score', false, queries.sessions('policy', { reward: 'none' }, null)],
-      ['sessions: of a common reason', false, queries.sessions('policy', { reason: 'duplicate' }, null, false)],
+      ['sessions: of a common reason', false, queries.sessions('policy', { reason: 'duplicate' }, null, COMMON)],
+      ['sessions: of a common agent', false, queries.sessions('policy', { agent: 'unknown' }, null, COMMON)],
+      ['sessions: of a rare agent', false, queries.sessions('policy', { agent: 'pi' }, null)],
+      ['sessions: size of an agent', false, queries.agentSize('policy', 'unknown')],
       ['sessions: size of a reason', false, queries.reasonSize('policy', 'duplicate')],
       ['sessions: a reason that none has', false, queries.sessions('policy', { reason: 'greedy' }, null)],
       ['sessions: a person that none is', false, queries.sessions('policy', { subject: 'nobody' }, null)],

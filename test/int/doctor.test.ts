@@ -93,7 +93,7 @@ test(
     expectFinding(
       of('registry'),
       'wrong',
-      /does not hold the schemas TurnCaptured\.v3, TurnCaptured\.v2, TurnCaptured\.v1/,
+      /does not hold the schemas TurnCaptured\.v4, TurnCaptured\.v3, TurnCaptured\.v2/,
       /instar setup/,
     )
     expectFinding(of('log'), 'unsure', /the log cannot be read/)

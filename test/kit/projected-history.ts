@@ -237,6 +237,7 @@ export const smallHistory = () => {
     at: T0 + 5000,
     version: 0,
     userTurn: 'prompt-2',
+    agent: 'Codex',
   })
   const b1 = turn({
     session: 'sb',

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { assertAccessible } from './browser.ts'
+import { tapeNamed } from '../clients/tapes/replay.ts'
 import { cli, converse, projected } from './rig.ts'
 import { stage, type Stage } from './stage.ts'
 
@@ -113,6 +114,56 @@ test('sessions show where they begin; side turns, compactions and subagents are 
   await page.waitForFunction(`document.querySelectorAll('tbody tr').length === 1`)
 })
 
+/** The user agent of a recorded client. (The recordings share one session id.) */
+const recorded = (tape: string): Record<string, string> => ({
+  'user-agent': tapeNamed(tape).requests[0]!.headers['user-agent']!,
+})
+
+test('sessions are found by the agent that sent them, by its recorded user agent; that is never shown', async () => {
+  const { page } = on
+  const ask = async (headers: Record<string, string>, content: string): Promise<string> => {
+    const response = await fetch(`${on.url()}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: JSON.stringify({ model: 'policy', messages: [{ role: 'user', content }] }),
+    })
+    assert.equal(response.status, 200, await response.text())
+    return response.headers.get('x-instar-turn-id')!
+  }
+  await ask(recorded('claude.journey'), 'Is the parser tested?')
+  await ask(recorded('codex.journey'), 'Is the lexer tested?')
+  await ask(recorded('opencode.journey'), 'Is the printer tested?')
+  const last = await ask({ 'user-agent': '<img src=x onerror=alert(1)>/1.0' }, 'Is the linker tested?')
+  await projected(on.url(), last)
+  await on.open('/sessions')
+  await page.reload()
+  const agent = page.locator('select[name=agent]')
+  for (const [name, said] of [
+    ['Claude Code', 'Is the parser tested?'],
+    ['Codex', 'Is the lexer tested?'],
+    ['OpenCode', 'Is the printer tested?'],
+  ] as const) {
+    await agent.selectOption(name)
+    await page.getByRole('button', { name: 'Filter', exact: true }).click()
+    const row = page.locator('tbody tr').filter({ hasText: said })
+    await row.waitFor()
+    const cells = await page
+      .locator('tbody tr')
+      .evaluateAll((rows) => rows.map((one) => one.querySelectorAll('td')[6]?.textContent?.trim()))
+    assert.deepEqual([...new Set(cells)], [name])
+  }
+  await agent.selectOption({ label: 'another program' })
+  await page.getByRole('button', { name: 'Filter', exact: true }).click()
+  const other = page.locator('tbody tr').filter({ hasText: 'Is the linker tested?' })
+  await other.getByText('another program').waitFor()
+  await assertAccessible(page, 'sessions by agent')
+  await other.locator('a').first().click()
+  await page.locator('dl.facts').getByText('another program').waitFor()
+  await page.locator('a[href^="#/turns/"]').first().click()
+  await page.locator('dl.facts').getByText('another program').waitFor()
+  assert.ok(!(await page.content()).includes('onerror'))
+})
+
 test('a score says in words who judged it and how', async () => {
   const { page } = on
   await on.open('/sessions?reward=negative')
@@ -153,6 +204,9 @@ test('two versions answer a typed prompt, and the tokens in which they differ ar
 
 test('a recorded turn is asked again from its page, and another is found by its words', async () => {
   const { page } = on
+  const turnsOnLog = async (): Promise<number> =>
+    ((await (await fetch(`${on.url()}/v1/dashboard/now`)).json()) as { index: { turns: number } }).index.turns
+  const before = await turnsOnLog()
   await firstTurn()
   const prompt = (await page.locator('details pre').first().textContent()) ?? ''
   await page.getByRole('link', { name: 'Ask this again in Compare' }).click()
@@ -168,8 +222,7 @@ test('a recorded turn is asked again from its page, and another is found by its 
   await page.locator('.choices button').filter({ hasText: 'What is 17 plus 5?' }).click()
   await page.getByText(/The whole prompt/).click()
   assert.match((await page.locator('details pre').first().textContent()) ?? '', /What is 17 plus 5\?/)
-  const turns = (await (await fetch(`${on.url()}/v1/dashboard/now`)).json()) as { index: { turns: number } }
-  assert.equal(turns.index.turns, 32, 'no answer of Compare is recorded')
+  assert.equal(await turnsOnLog(), before, 'no answer of Compare is recorded')
 })
 
 test('the last version of a branch answers like a version', async () => {

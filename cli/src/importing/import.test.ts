@@ -92,6 +92,7 @@ describe('instar export and import', () => {
     const [a, b] = [await readLog(t, from), await readLog(t, to)]
     equal(b.turns.length, 3)
     equal(b.of(b.turns[0]!.turn).userTurn, 'prompt-1')
+    equal(b.of(b.turns[0]!.turn).agent, 'Claude Code')
     for (const [i, before] of a.turns.entries()) {
       const after = b.turns[i]!
       for (const name of [
@@ -127,6 +128,7 @@ describe('instar export and import', () => {
         'finish',
         'labelSource',
         'userTurn',
+        'agent',
       ] as const)
         deepEqual(imported[name], exported[name], name)
       equal(readWritten(imported.text), readWritten(exported.text))

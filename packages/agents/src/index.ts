@@ -1,4 +1,5 @@
 export { header, type Agent, type Headers, type Message, type SideTask } from './agent.ts'
+export { AGENT_NAMES, agentNameOf, knownAgentName, OTHER_AGENT } from './agent-name.ts'
 export {
   AGENT_HEADERS,
   AGENTS,

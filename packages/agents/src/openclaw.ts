@@ -6,7 +6,7 @@
 import { contentText } from '@instar/events'
 import { header, systemText, type Agent, type Message } from './agent.ts'
 
-const SYSTEM = /^\s*(?:<!-- openclaw:|You are a personal assistant running inside OpenClaw\b)/
+export const OPENCLAW_SYSTEM = /^\s*(?:<!-- openclaw:|You are a personal assistant running inside OpenClaw\b)/
 const RUNTIME_BEGINS = 'Runtime: agent='
 const RUNTIME = /^Runtime: agent=[^|\n]+ \| session=[^|\n]+ \| sessionId=([^|\s]{1,200}) \| host=[^\n]*$/
 /** Matches the start of a rewritten user message, after an optional date. */
@@ -17,7 +17,7 @@ const CONTEXT = '<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>'
 /** `traceparent` of W3C Trace Context: version, trace, parent, flags. OpenClaw starts one trace per user message. */
 const TRACE = /^[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-|$)/
 
-export const isOpenClaw = (messages: readonly Message[]): boolean => SYSTEM.test(systemText(messages) ?? '')
+export const isOpenClaw = (messages: readonly Message[]): boolean => OPENCLAW_SYSTEM.test(systemText(messages) ?? '')
 
 export const openClaw: Agent = {
   name: 'OpenClaw',

@@ -125,6 +125,8 @@ export type SessionRow = {
   turns: number
   side_turns: number
   versions: number[] | null
+  /** Null: of a turn whose record has none. */
+  agents: (string | null)[] | null
   scored: number
   reward: number | null
   task: string | null
@@ -155,6 +157,7 @@ export type TurnRow = {
   latency_ms: number
   ttft_ms: number
   temperature: number
+  agent: string | null
   task: string | null
   reward: number | null
   judge: string | null

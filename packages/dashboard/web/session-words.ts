@@ -28,6 +28,43 @@ export const DIALECTS: Readonly<Record<string, string>> = {
   messages: 'Messages',
 }
 
+/** The agents that the gateway tells apart, and the libraries of those that it does not: names that records hold. */
+const AGENTS = [
+  'Claude Code',
+  'Codex',
+  'OpenCode',
+  'Qwen Code',
+  'pi',
+  'OpenClaw',
+  'aider',
+  'mini-swe-agent',
+  'smolagents',
+  'CrewAI',
+  'LlamaIndex',
+  'LangChain',
+  'OpenAI Agents',
+  'Pydantic AI',
+  'AI SDK',
+  'OpenAI SDK',
+  'Anthropic SDK',
+  'curl',
+  'browser',
+]
+
+/** Values of the filter `agent`, with their words. */
+export const AGENT_CHOICES: readonly (readonly [string, string])[] = [
+  ...AGENTS.map((name) => [name, name] as const),
+  ['other', 'another program'],
+  ['unknown', 'not recorded'],
+]
+
+/** `null`: the record has no name; it is of an earlier build, or imported. */
+const agentWords = (agent: string | null): string =>
+  AGENT_CHOICES.find(([name]) => name === (agent ?? 'unknown'))?.[1] ?? String(agent)
+
+export const agentsWords = (agents: readonly (string | null)[] | null): string =>
+  (agents ?? []).length === 0 ? '–' : agents!.map(agentWords).join(', ')
+
 /** What a side request is for; null: the agent’s wording is not known. */
 const TASKS = {
   title: { name: 'Title', what: 'the agent asked for a title of the conversation' },

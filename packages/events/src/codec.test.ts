@@ -35,14 +35,14 @@ test('a new version adds fields with defaults and removes none', () => {
   const texts = schemaTexts()
   const fieldsOf = (schema: string): Map<string, { default?: unknown }> =>
     new Map((JSON.parse(texts[schema]!) as Schema).fields.map((field) => [field.name, field]))
-  const [old, now] = [fieldsOf('TurnCaptured.v1'), fieldsOf('TurnCaptured.v3')]
+  const [old, now] = [fieldsOf('TurnCaptured.v1'), fieldsOf('TurnCaptured.v4')]
   assert.deepEqual(
     [...old.keys()].filter((name) => !now.has(name)),
     [],
   )
   assert.deepEqual(
     [...now].filter(([name]) => !old.has(name)),
-    ['userTurn', 'task'].map((name) => [name, { name, type: ['null', 'string'], default: null }]),
+    ['userTurn', 'task', 'agent'].map((name) => [name, { name, type: ['null', 'string'], default: null }]),
   )
 })
 

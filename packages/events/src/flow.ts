@@ -95,9 +95,9 @@ export type RecordName = (typeof FLOW)[Topic]['records'][number]
  * are supported as well, since a log is never rewritten.
  */
 const NEWEST_VERSION: Readonly<Partial<Record<RecordName, number>>> = {
-  TurnCaptured: 3,
-  TurnAborted: 3,
-  TurnSampled: 3,
+  TurnCaptured: 4,
+  TurnAborted: 4,
+  TurnSampled: 4,
   SessionClosed: 3,
   BatchSealed: 2,
   UpdateComputed: 2,

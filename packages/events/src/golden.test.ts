@@ -41,6 +41,7 @@ const turn = {
   labelSource: 'prompt',
   userTurn: 'p-1',
   task: 't-1',
+  agent: 'Claude Code',
   subject: 'u',
   key: null,
   digest: 'd',
@@ -313,8 +314,9 @@ for (const event of SAMPLES.filter((sample) => toWrite.includes(sample.type))) {
 const ADDED: Readonly<Record<string, object>> = {
   ...Object.fromEntries(
     ['TurnCaptured', 'TurnAborted', 'TurnSampled'].flatMap((name) => [
-      [`${name}.v1`, { userTurn: null, task: null }],
-      [`${name}.v2`, { task: null }],
+      [`${name}.v1`, { userTurn: null, task: null, agent: null }],
+      [`${name}.v2`, { task: null, agent: null }],
+      [`${name}.v3`, { agent: null }],
     ]),
   ),
   'SessionClosed.v1': { discarded: false, outcome: null, task: null },

@@ -106,6 +106,11 @@ export type TurnFacts = {
    * wait for the outcome of their episode. Null: not part of an episode. Since version 3; default null.
    */
   task?: string | null
+  /**
+   * The program that sent the request, one of `AGENT_NAMES` (packages/agents); a later build may know more names. Null:
+   * not known. Since version 4; default null.
+   */
+  agent?: string | null
   /** Times of admission, of the first token sent, and of the last token sent. */
   at: number
   firstTokenAt: number

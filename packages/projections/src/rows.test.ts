@@ -100,10 +100,12 @@ test('a small history gives the expected rows', { timeout: 60_000 }, async (t) =
         },
       ],
     )
-    assert.deepEqual(
-      await rows('select user_turn from turns order by started_at'),
-      [null, 'prompt-2', null, null].map((user_turn) => ({ user_turn })),
-    )
+    assert.deepEqual(await rows('select user_turn, agent from turns order by started_at'), [
+      { user_turn: null, agent: null },
+      { user_turn: 'prompt-2', agent: 'Codex' },
+      { user_turn: null, agent: null },
+      { user_turn: null, agent: null },
+    ])
     assert.deepEqual(
       await rows('select turn_id, next_state, follows_turn_id, ttft_ms, finish from turns order by started_at'),
       [

@@ -60,6 +60,7 @@ const turnRow = (
     kind: event.kind,
     label_source: event.labelSource,
     user_turn: event.userTurn,
+    agent: event.agent ?? null,
     task: turn.task,
     subject: event.subject,
     key_id: event.key,

@@ -8,7 +8,7 @@ import { TurnCard } from '../parts/turn-card.ts'
 import type { Next, SessionRow, TurnRow } from '../rows.ts'
 import type { PageProps } from '../page.ts'
 import { SessionContext } from '../session-context.ts'
-import { DIALECTS, sourceWords } from '../session-words.ts'
+import { agentsWords, DIALECTS, sourceWords } from '../session-words.ts'
 
 type Whole = { session: SessionRow & { children: string[] }; turns: { rows: TurnRow[]; next: Next } }
 
@@ -18,6 +18,7 @@ const SessionLink = ({ id }: { id: string }): View =>
 const Facts = ({ row }: { row: Whole['session'] }): View => html`
   <dl class="facts">
     <div><dt>Began</dt><dd>${time(row.started_at)}</dd></div>
+    <div><dt>Agent</dt><dd>${agentsWords(row.agents)}</dd></div>
     <div><dt>API</dt><dd>${DIALECTS[row.dialect] ?? row.dialect}</dd></div>
     <div><dt>Person</dt><dd><a
       href=${`#/sessions?subject=${encodeURIComponent(row.subject)}`}><code>${shortId(row.subject)}</code></a></dd>

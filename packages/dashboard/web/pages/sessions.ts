@@ -10,7 +10,7 @@ import { UNTRAINED_CODES } from '../reasons.ts'
 import type { Next, SessionRow } from '../rows.ts'
 import type { PageProps } from '../page.ts'
 import { SessionContext } from '../session-context.ts'
-import { DIALECTS, SOURCE_CHOICES } from '../session-words.ts'
+import { AGENT_CHOICES, agentsWords, DIALECTS, SOURCE_CHOICES } from '../session-words.ts'
 
 type Page = { rows: SessionRow[]; next: Next }
 
@@ -22,6 +22,7 @@ const FIELDS = [
 ] as const
 
 const CHOICES = [
+  { name: 'agent', label: 'Agent', values: AGENT_CHOICES },
   { name: 'dialect', label: 'API', values: Object.entries(DIALECTS) },
   { name: 'source', label: 'Known as one session by', values: Object.entries(SOURCE_CHOICES) },
   {
@@ -95,6 +96,7 @@ const SessionTable = ({ rows, text }: { rows: readonly SessionRow[]; text: boole
       title: 'Of the episode, or the mean of its turns’ scores',
     },
     { name: 'Versions', of: (row: SessionRow) => (row.versions ?? []).join(', '), title: 'Those that answered' },
+    { name: 'Agent', of: (row: SessionRow) => agentsWords(row.agents), title: 'The program that sent the requests' },
     { name: 'API', of: (row: SessionRow) => DIALECTS[row.dialect] ?? row.dialect },
     { name: 'Key', of: (row: SessionRow) => row.key_id ?? '–', title: 'The id of the API key; – without keys' },
     {

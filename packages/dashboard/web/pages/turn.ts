@@ -10,6 +10,7 @@ import { fate, Kind } from '../parts/turn-card.ts'
 import type { CandidateRow, TurnRow } from '../rows.ts'
 import type { PageProps } from '../page.ts'
 import { SessionContext } from '../session-context.ts'
+import { agentsWords } from '../session-words.ts'
 
 type Whole = { turn: TurnRow; group: CandidateRow[] }
 
@@ -46,6 +47,7 @@ export const TurnPage = ({ params }: PageProps): View => {
       <dl class="facts">
         <div><dt>Sampled by</dt><dd><a href=${`#/versions/${turn.version}`}>version ${turn.version}</a> at
           temperature ${number(turn.temperature, 2)}</dd></div>
+        <div><dt>Asked by</dt><dd>${agentsWords([turn.agent])}</dd></div>
         <div><dt>Reward</dt><dd>${reward(turn.reward)}</dd></div>
         <div><dt>Baseline</dt><dd>${reward(turn.baseline)}</dd></div>
         <div><dt>Advantage</dt><dd>${reward(turn.advantage)}</dd></div>

@@ -144,6 +144,8 @@ export type SessionFilter = {
   dialect?: string | undefined
   /** An agent's or another source of the session's label. */
   source?: string | undefined
+  /** The program that sent a turn; `UNKNOWN_AGENT`: one whose record has none. */
+  agent?: string | undefined
   reward?: 'positive' | 'negative' | 'none' | undefined
   /** Why a turn was not trained on: of the turn, of its score, or of the batch that dropped it. */
   reason?: string | undefined
@@ -167,11 +169,21 @@ export const reasonSize = (policy: string, reason: string): Query => ({
 /** A reason of fewer turns is looked up by its index; one of more is met soon on the way through the sessions. */
 export const RARE = 2_000
 
-/**
- * Sessions, those that began last first, with the figures of their turns. `rare`: the reason of the filter holds for fewer
- * than `RARE` turns.
- */
-export const sessions = (policy: string, filter: SessionFilter, after: Cursor | null, rare = true): Query => {
+/** Stands in a filter for the turns whose record names no agent. */
+export const UNKNOWN_AGENT = 'unknown'
+
+/** How many turns an agent sent, counted up to `RARE`. */
+export const agentSize = (policy: string, agent: string): Query => ({
+  sql: `select count(*) as size from (select from turns where policy = $1 and ${agent === UNKNOWN_AGENT ? 'agent is null' : 'agent = $2'} limit ${RARE}) t`,
+  values: agent === UNKNOWN_AGENT ? [policy] : [policy, agent],
+})
+
+/** Whether the reason, and the agent, of a filter are of fewer than `RARE` turns. */
+type Rare = { reason: boolean; agent: boolean }
+const BOTH_RARE: Rare = { reason: true, agent: true }
+
+/** Sessions, those that began last first, with the figures of their turns. */
+export const sessions = (policy: string, filter: SessionFilter, after: Cursor | null, rare = BOTH_RARE): Query => {
   const values: unknown[] = [policy]
   const bind = (value: unknown): string => `$${values.push(value)}`
   const where = ['s.policy = $1']
@@ -184,6 +196,14 @@ export const sessions = (policy: string, filter: SessionFilter, after: Cursor | 
     where.push(
       `exists (select from turns t where t.session_id = s.session_id and t.policy = $1 and t.version = ${bind(filter.version)})`,
     )
+  if (filter.agent !== undefined) {
+    const sent = filter.agent === UNKNOWN_AGENT ? 't.agent is null' : `t.agent = ${bind(filter.agent)}`
+    where.push(
+      rare.agent
+        ? `s.session_id in (select t.session_id from turns t where t.policy = $1 and ${sent})`
+        : `exists (select from turns t where t.session_id = s.session_id and t.policy = $1 and ${sent})`,
+    )
+  }
   if (filter.id !== undefined) where.push(`s.session_id like ${bind(`${escaped(filter.id.split('.')[0]!)}%`)}`)
   /** A turn of the session has a score in force of which the condition holds. */
   const scored = (condition: string): string =>
@@ -194,7 +214,7 @@ export const sessions = (policy: string, filter: SessionFilter, after: Cursor | 
   if (filter.reason !== undefined) {
     const reason = bind(filter.reason)
     where.push(
-      rare
+      rare.reason
         ? `s.session_id in (select session_id from turns where policy = $1 and reason = ${reason}
       union all select a.session_id from all_scores a where a.policy = $1 and a.reason = ${reason} and ${IN_FORCE}
       union all select t.session_id from all_batch_turns b join turns t on t.turn_id = b.turn_id where b.policy = $1 and not b.used and b.reason = ${reason})`
@@ -208,11 +228,11 @@ export const sessions = (policy: string, filter: SessionFilter, after: Cursor | 
   select s.session_id, s.subject, s.key_id, s.label_source, s.dialect, s.started_at from sessions s
   where ${where.join(' and ')} order by s.started_at desc, s.session_id desc limit ${PAGE + 1}
 )
-select p.*, n.turns, n.side_turns, n.last_at, n.versions, n.scored, n.reward, c.task, c.outcome, c.discarded, l.parent_session_id
+select p.*, n.turns, n.side_turns, n.last_at, n.versions, n.agents, n.scored, n.reward, c.task, c.outcome, c.discarded, l.parent_session_id
 from page p
 left join lateral (
   select count(*) filter (where t.kind = 'main' and t.shown)::int as turns, count(*) filter (where t.kind = 'side' and t.shown)::int as side_turns, max(t.finished_at) as last_at,
-    array_agg(distinct t.version) as versions, count(r.reward)::int as scored, avg(r.reward) as reward
+    array_agg(distinct t.version) as versions, array_agg(distinct t.agent) as agents, count(r.reward)::int as scored, avg(r.reward) as reward
   from turns t left join lateral (select reward from all_scores a where a.policy = $1 and a.turn_id = t.turn_id order by revision desc limit 1) r on true
   where t.session_id = p.session_id
 ) n on true
@@ -225,14 +245,15 @@ order by p.started_at desc, p.session_id desc`,
 
 export const session = (policy: string, id: string): Query => ({
   sql: `select s.session_id, s.subject, s.key_id, s.label_source, s.dialect, s.started_at, l.parent_session_id,
-  array(select session_id from session_links c where c.parent_session_id = s.session_id order by at limit 20) as children
+  array(select session_id from session_links c where c.parent_session_id = s.session_id order by at limit 20) as children,
+  array(select distinct t.agent from turns t where t.session_id = s.session_id and t.policy = $1) as agents
 from sessions s left join session_links l on l.session_id = s.session_id where s.policy = $1 and s.session_id = $2`,
   values: [policy, id],
 })
 
 const TURN = `t.turn_id, t.session_id, t.version, t.group_id, t.candidate, t.candidates, t.shown, t.dialect, t.kind, t.status, t.finish, t.trainable,
   t.reason as turn_reason, t.off_prefix, t.tokens, t.attempt, t.follows_turn_id, t.next_turn_id, t.next_state, t.prompt_tokens, t.completion_tokens,
-  t.started_at, t.finished_at, t.ttft_ms, t.latency_ms, t.temperature, t.subject, t.key_id, t.task,
+  t.started_at, t.finished_at, t.ttft_ms, t.latency_ms, t.temperature, t.subject, t.key_id, t.task, t.agent,
   r.reward, r.judge, r.reason as score_reason, r.hint, r.hint_judge, r.verdicts, r.explicit, r.revision,
   b.batch_id, b.used, b.reason as drop_reason, b.baseline, b.advantage, b.outcome, b.hint as trained_hint,
   o.number as update_number, v.version as trained_version,

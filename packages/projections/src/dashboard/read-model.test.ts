@@ -137,6 +137,7 @@ const varied = (event: Event): Event => {
     ...event,
     key: [null, 'k1', 'k2'][n % 3]!,
     dialect: (['chat', 'responses', 'messages'] as const)[n % 4 === 3 ? 0 : n % 4]!,
+    agent: [null, 'Claude Code', 'Codex', 'other'][(n + event.turn.charCodeAt(event.turn.length - 1)) % 4]!,
     labelSource: (['header', 'agent', 'answer', 'fingerprint'] as const)[n % 4]!,
   }
 }
@@ -206,13 +207,22 @@ test('a filter finds exactly the sessions that have such a turn', { timeout: 60_
     assert.deepEqual(
       await Promise.all(
         [true, false].map(async (rare) => {
-          const { sql, values } = queries.sessions('policy', { reason }, null, rare)
+          const { sql, values } = queries.sessions('policy', { reason }, null, { reason: rare, agent: true })
           return (await pool.rows(sql, values)).map((row) => row['session_id'])
         }),
       ).then(([rare, common]) => rare!.length - common!.length || Number(String(rare) !== String(common))),
       0,
       reason,
     )
+  for (const agent of ['Codex', 'unknown', 'pi']) {
+    const [few, many] = await Promise.all(
+      [true, false].map(async (rare) => {
+        const { sql, values } = queries.sessions('policy', { agent }, null, { reason: true, agent: rare })
+        return (await pool.rows(sql, values)).map((row) => row['session_id'])
+      }),
+    )
+    assert.deepEqual(few, many, agent)
+  }
   const begun = new Map<string, (typeof own)[number]>()
   for (const one of own.toSorted((a, b) => a.at - b.at)) if (!begun.has(one.session)) begun.set(one.session, one)
   const first = [...begun.values()]
@@ -227,6 +237,11 @@ test('a filter finds exactly the sessions that have such a turn', { timeout: 60_
     ...['k1', 'k2', 'none'].map((key) => [{ key }, of((one) => one.key === key)] as const),
     ...['chat', 'responses', 'messages'].map((dialect) => [{ dialect }, of((one) => one.dialect === dialect)] as const),
     ...['agent', 'answer'].map((source) => [{ source }, of((one) => one.labelSource === source)] as const),
+    ...['Claude Code', 'Codex', 'other', 'unknown'].map(
+      (agent) =>
+        [{ agent }, sessions(own.filter((one) => (one.agent ?? 'unknown') === agent).map(({ turn }) => turn))] as const,
+    ),
+    [{ agent: 'pi', key: 'none' }, []],
     [{ version: 3 }, sessions(own.filter(({ version }) => version === 3).map(({ turn }) => turn))],
     [{ id: first[9]!.turn }, [first[9]!.session]],
     [{ key: 'k1', dialect: 'chat' }, of((one) => one.key === 'k1' && one.dialect === 'chat')],

@@ -10,6 +10,7 @@ import { VersionMetrics } from './version-metrics.ts'
 
 export type { QueryRow } from '../query.ts'
 export type { Cursor, SessionFilter } from './queries.ts'
+export { UNKNOWN_AGENT } from './queries.ts'
 export type { LearningFigures } from './learning.ts'
 
 type Rows = QueryRow[]
@@ -93,9 +94,13 @@ export const openReadModel = (login: ReaderLogin, policy: string, monotonic: () 
     learnedFrom: async (turn) => (await rows(queries.learnedFrom(policy, turn)))[0] ?? null,
     rejected: async (number) => (await rows(queries.rejected(policy, number)))[0] ?? null,
     sessions: async (filter, after) => {
-      const { reason } = filter
-      const size = reason === undefined ? 0 : (await rows(queries.reasonSize(policy, reason)))[0]!['size']
-      const query = queries.sessions(policy, filter, after, Number(size) < queries.RARE)
+      const { reason, agent } = filter
+      const few = async (query: queries.Query): Promise<boolean> =>
+        Number((await rows(query))[0]!['size']) < queries.RARE
+      const query = queries.sessions(policy, filter, after, {
+        reason: reason !== undefined && (await few(queries.reasonSize(policy, reason))),
+        agent: agent !== undefined && (await few(queries.agentSize(policy, agent))),
+      })
       return page(query, queries.PAGE, 'started_at', 'session_id')
     },
     session: async (id) => (await rows(queries.session(policy, id)))[0] ?? null,

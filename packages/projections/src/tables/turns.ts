@@ -78,6 +78,8 @@ export const turns = pgTable(
     label_source: text().notNull(),
     /** The agent's id for all requests that one message of the user caused. */
     user_turn: text(),
+    /** The program that sent the request, of a closed list; null: recorded by an earlier build, or imported. */
+    agent: text(),
     /** The task of the episode that the request belongs to; '' where it is not known. Null: no episode. */
     task: text(),
     subject: text().notNull(),
@@ -116,6 +118,7 @@ export const turns = pgTable(
   (t) => [
     index('turns_session').on(t.session_id),
     index('turns_version').on(t.policy, t.version),
+    index('turns_agent').on(t.policy, t.agent),
     index('turns_reason')
       .on(t.policy, t.reason)
       .where(sql`${t.reason} is not null`),

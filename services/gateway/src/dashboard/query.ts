@@ -1,5 +1,7 @@
 /** Parameters of the dashboard's requests, checked. */
 import { InstarError } from '@instar/events'
+import { AGENT_NAMES } from '@instar/agents'
+import { UNKNOWN_AGENT } from '@instar/projections/read-model'
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { BEGINNINGS } from './texts.ts'
@@ -16,6 +18,7 @@ export const filter = z.strictObject({
   version: z.coerce.number().int().min(-1).max(1e9).optional(),
   dialect: short.optional(),
   source: short.optional(),
+  agent: z.enum([...AGENT_NAMES, UNKNOWN_AGENT]).optional(),
   reward: z.enum(['positive', 'negative', 'none']).optional(),
   reason: short.optional(),
   id: short.optional(),

@@ -23,6 +23,7 @@ export const exportTurn = async (
     subject: turn.subject,
     group: turn.group,
     ...(turn.userTurn === null ? {} : { user_turn: turn.userTurn }),
+    ...(turn.agent ? { agent: turn.agent } : {}),
     engine: turn.engine,
     ...(turn.version < 0 ? {} : { version: turn.version, adapter: turn.adapter }),
     ...(turn.reason === 'opted_out' ? { no_train: true } : {}),

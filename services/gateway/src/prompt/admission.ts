@@ -13,7 +13,7 @@ import type { TurnReader } from '@instar/log'
 import type { Model, ServingEngine } from '@instar/engine/port'
 import { dialectOf, lastAnswer, parseJson, type Dialect, type Request } from '@instar/dialects'
 import { extendsIds, withSampledIds } from './core/history.ts'
-import { parentSession, rewritesUser, userTurnOf, type Headers } from '@instar/agents'
+import { agentNameOf, parentSession, rewritesUser, userTurnOf, type Headers } from '@instar/agents'
 import { labelOf, newSession, promptGroup, sessionOfLabel, subjectOf } from '../session/core/labels.ts'
 import { answersOf } from '../session/core/resolve.ts'
 import type { SessionQuery } from '../session/core/session-query.ts'
@@ -124,6 +124,7 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
       kind,
       labelSource: resolved.source,
       userTurn: userTurnOf(headers),
+      agent: agentNameOf(headers, request.messages),
       subject: subjectOf(request.user, key, resolved.session),
       key,
       digest,

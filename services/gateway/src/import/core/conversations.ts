@@ -77,6 +77,7 @@ export const readConversation = (line: Fields, reading: Reading): ImportedReques
       times: message['timestamp'] === undefined && message['created_at'] === undefined ? times : timesOf(message),
       user: request.user,
       userTurn: null,
+      agent: null,
       subject: null,
       kind: null,
       optedOut: flag(line, 'no_train') || message['weight'] === 0,

@@ -60,6 +60,8 @@ export type ImportedRequest = {
   labelSource: LabelSource
   /** The user turn of an exported record; otherwise the headers may hold it. */
   userTurn: string | null
+  /** One of `AGENT_NAMES`. */
+  agent: string | null
   dialect: DialectName
   request: Request
   raw: Uint8Array

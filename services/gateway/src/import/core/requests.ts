@@ -18,7 +18,7 @@ import {
   type Request,
 } from '@instar/dialects'
 import { fingerprintSession, labelOf, sessionOfLabel } from '../../session/core/labels.ts'
-import { sessionInMessages, type Headers } from '@instar/agents'
+import { knownAgentName, sessionInMessages, type Headers } from '@instar/agents'
 import { optedOut } from '../../capture/core/turn.ts'
 import { episodeIn } from './episode.ts'
 import {
@@ -71,6 +71,7 @@ export const readRequest = (line: Fields, reading: Reading): ImportedRequest => 
     times,
     user: request.user ?? text(line, 'user'),
     userTurn: text(line, 'user_turn'),
+    agent: agentIn(line),
     subject: subjectIn(line),
     kind: kindIn(line),
     optedOut: flag(line, 'no_train') || optedOut(headers),
@@ -84,6 +85,11 @@ export const readRequest = (line: Fields, reading: Reading): ImportedRequest => 
     last: flag(line, 'last'),
     episode: episodeIn(line, headers, reading),
   }
+}
+
+const agentIn = (line: Fields): string | null => {
+  const { agent } = line
+  return typeof agent === 'string' ? knownAgentName(agent) : null
 }
 
 const unwrapped = (fields: Fields): Fields => (isFields(fields['body']) ? fields['body'] : fields)
@@ -100,6 +106,7 @@ const BESIDE = [
   'task_id',
   'outcome',
   'discarded',
+  'agent',
 ]
 const withoutAnswer = (line: Fields): Fields =>
   Object.fromEntries(Object.entries(line).filter(([name]) => !BESIDE.includes(name)))

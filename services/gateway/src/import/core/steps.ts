@@ -86,6 +86,7 @@ export const readStep = (step: Fields, reading: Reading): ImportedRequest => {
     times: timesOf({ ...metadata, ...step }),
     user: request.user,
     userTurn: null,
+    agent: null,
     subject: null,
     kind: null,
     optedOut: step['trainable'] === false || metadata['trainable'] === false,

@@ -21,7 +21,7 @@ import { extendsIds } from '../../prompt/core/history.ts'
 import { subjectOf } from '../../session/core/labels.ts'
 import { bringsResults, kindOf } from '../../session/core/side.ts'
 import { digestOf, whyNotTrainable } from '../../capture/core/turn.ts'
-import { rewritesUser, userTurnOf } from '@instar/agents'
+import { agentNameOf, rewritesUser, userTurnOf } from '@instar/agents'
 import { dialectOf, lastAnswer } from '@instar/dialects'
 import { whyInexact, type Inexact, type Line } from './exact.ts'
 import { composed, type Reading, type ImportedAnswer, type ImportedRequest } from './imported-request.ts'
@@ -115,6 +115,7 @@ export const turnsOf = (
       kind,
       labelSource: imported.labelSource,
       userTurn: userTurnOf(imported.headers, imported.userTurn),
+      agent: agentOf(imported),
       subject,
       key: reading.key,
       digest: digestOf(request),
@@ -161,6 +162,10 @@ export const turnsOf = (
   so.recent = [...so.recent, ...recent].slice(-MAX_RECENT_TURNS)
   return { made, blob: body.stored.blob === null ? null : { bytes: body.middle, sha256: body.stored.blob } }
 }
+
+/** The agent that the file names, or that recorded headers tell; null: neither. */
+const agentOf = ({ agent, headers, request }: ImportedRequest): string | null =>
+  agent ?? (Object.keys(headers).length === 0 ? null : agentNameOf(headers, request.messages))
 
 /** The turn's id on this log. */
 export const turnOf = ({ session, identity }: ImportedRequest, { turn, candidate }: ImportedAnswer): string =>

@@ -41,7 +41,7 @@ export const DASHBOARD: Readonly<Record<string, Operation>> = {
     tag: 'dashboard',
     scope: 'read',
     summary:
-      'Sessions, newest first, 50 a page: `subject`, `key`, `version`, `dialect`, `source`, `reward`, `reason`, `id`; `at` and `after` from `next`',
+      'Sessions, newest first, 50 a page: `subject`, `key`, `version`, `dialect`, `source`, `agent`, `reward`, `reason`, `id`; `at` and `after` from `next`',
   },
   'GET /v1/dashboard/sessions/{id}': {
     tag: 'dashboard',
