@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { test } from 'node:test'
-import { agentNameOf } from '@instar/agents'
+import { AGENT_NAMES, agentNameOf } from '@instar/agents'
 import { DIALECTS, fieldsOf } from '@instar/dialects'
+import { AGENT_CHOICES } from '../../../packages/dashboard/web/session-words.ts'
 import { tapeNamed } from './replay.ts'
 
 /** By the beginning of the tape's name. */
@@ -43,3 +44,10 @@ for (const file of readdirSync(import.meta.dirname)
     assert.deepEqual([...new Set(names)], [expected])
   })
 }
+
+test('the dashboard offers every name, and the turns without one', () => {
+  assert.deepEqual(
+    AGENT_CHOICES.map(([name]) => name),
+    [...AGENT_NAMES, 'unknown'],
+  )
+})

@@ -23,7 +23,10 @@ test('each answer has the name of its program, background candidates too, and ne
   await say(rig, CLAUDE, '/v1/messages', { max_tokens: 8 })
   await say(rig, CODEX, '/v1/responses', { messages: undefined, input: 'What is 2+2?' })
   await say(rig, '<b>my own</b> agent/1.0', undefined, { n: 2 })
-  deepEqual((await turnsOf(rig.log)).map(({ agent }) => agent).toSorted(), ['Claude Code', 'Codex', 'other', 'other'])
+  deepEqual(
+    (await turnsOf(rig.log)).map(({ agent }) => agent),
+    ['Claude Code', 'Codex', 'other', 'other'],
+  )
 })
 
 test('while older readers of the log do not know the field, turns are written without it', async (t) => {
