@@ -1,12 +1,13 @@
 /** Reads from the log what learning does. */
-import type { BatchState } from '@instar/events'
+import { decodeReadable, type Logged, type UpdatesEvent } from '@instar/events'
+import type { EventLog } from '@instar/log'
 import { usableVersions } from '@instar/trainer'
 import type { Config } from './config.ts'
 import { learningSettings } from './learning-settings.ts'
 import { learningText } from './learning-text.ts'
 import { hasLog, POLICY, withLog } from './log-access.ts'
 import { countPending } from './pending-scores.ts'
-import type { VersionHistory } from './versions.ts'
+import type { BatchRow, VersionHistory } from './versions.ts'
 
 /** Earlier updates whose time is the measure of the one that is being computed. */
 const MEASURED = 5
@@ -18,24 +19,40 @@ const MEASURED = 5
 const pendingTurns = async (
   config: Config,
   { weights }: VersionHistory,
-  own: readonly BatchState[],
+  own: readonly BatchRow[],
   staleness: number,
 ): Promise<number> => {
   if (!hasLog(config)) return 0
   const versions = usableVersions(weights, staleness)
   const oldest = versions.at(-1)!
   const since = weights.versions.get(oldest)?.at ?? 0
-  const sealed = own.map((batch) => batch.sealed).filter(({ parent }) => parent.version >= oldest)
-  const spent = new Set(sealed.flatMap(({ items, dropped }) => [...items, ...dropped].map(({ turn }) => turn)))
-  return withLog(config, (log) => countPending(log, { policy: POLICY, versions: new Set(versions), since, spent }))
+  const sealed = new Set(own.flatMap(({ id, parent }) => (parent >= oldest ? [id] : [])))
+  return withLog(config, async (log) => {
+    const spent = await turnsOf(log, sealed)
+    return countPending(log, { policy: POLICY, versions: new Set(versions), since, spent })
+  })
+}
+
+/** The turns of these batches, trained or dropped. */
+const turnsOf = async (log: EventLog, batches: ReadonlySet<string>): Promise<Set<string>> => {
+  const turns = new Set<string>()
+  if (batches.size === 0) return turns
+  const to = await log.ends(['updates'])
+  for await (const records of log.read('updates', { key: POLICY, to }))
+    for (const record of records) {
+      const { id, event } = (decodeReadable(record) as Logged<UpdatesEvent> | null) ?? {}
+      if (event?.type !== 'BatchSealed' || !batches.has(id ?? '')) continue
+      for (const { turn } of [...event.items, ...event.dropped]) turns.add(turn)
+    }
+  return turns
 }
 
 /** One line (`learningText`). Reads the newest part of the topic `scores`, if the line depends on it. */
 export const readLearning = async (config: Config, history: VersionHistory, now: number): Promise<string> => {
   const { weights, batches } = history
-  const own = batches.filter(({ sealed }) => sealed.policy === POLICY)
+  const own = batches.filter((batch) => batch.policy === POLICY)
   const last = own.at(-1)
-  const settings = last?.sealed.settings ?? {}
+  const settings = last?.settings ?? {}
   const trainer = learningSettings(config).trainer
   const waits =
     weights.started !== null &&
@@ -49,18 +66,16 @@ export const readLearning = async (config: Config, history: VersionHistory, now:
       frozen: weights.frozen,
       batch: last
         ? {
-            number: last.sealed.number,
+            number: last.number,
             status: last.status,
             reason: last.reason,
             verdict: last.update !== null && weights.verdicts.has(last.update.id),
-            at: last.sealed.at,
-            turns: last.sealed.items.length,
+            at: last.at,
+            turns: last.turns,
           }
         : null,
       turnMs: own
-        .flatMap(({ sealed, update }) =>
-          update ? [(update.event.at - update.event.startedAt) / sealed.items.length] : [],
-        )
+        .flatMap(({ turns, update }) => (update ? [(update.at - update.startedAt) / turns] : []))
         .slice(-MEASURED),
       pending,
       batchSize: settings.batchSize ?? trainer.batchSize,

@@ -1,7 +1,7 @@
 import { deepEqual, equal } from 'node:assert/strict'
 import { test } from 'node:test'
-import { initialWeights, weightLine, type BatchState, type VersionState } from '@instar/events'
-import { batchFinder, statusesOf } from './versions.ts'
+import { initialWeights, weightLine, type VersionState } from '@instar/events'
+import { batchFinder, statusesOf, type BatchRow } from './versions.ts'
 
 const lineOf = (parents: readonly (number | null)[], head: number) => {
   const line = weightLine(initialWeights(), 'policy')
@@ -37,7 +37,7 @@ test('the statuses and batches of 100,000 versions are found in one pass', () =>
     Array.from({ length: count }, (_, version) => (version === 0 ? null : version - 1)),
     count - 1,
   )
-  const batches = Array.from({ length: count }, (_, i) => ({ update: { id: `u${i}` } })) as BatchState[]
+  const batches = Array.from({ length: count }, (_, i) => ({ update: { id: `u${i}` } })) as BatchRow[]
   const [statusOf, batchOf] = [statusesOf(line), batchFinder({ weights: line, batches })]
   let superseded = 0
   for (const version of line.versions.values()) {

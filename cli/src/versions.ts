@@ -3,41 +3,110 @@ import {
   decodeReadable,
   foldUpdates,
   foldWeights,
-  initialUpdates,
   initialWeights,
+  updateLine,
   weightLine,
+  type BatchSealed,
   type BatchState,
   type Logged,
+  type UpdateComputed,
   type UpdatesEvent,
+  type UpdatesState,
   type VersionState,
   type MemoryWeightLine as WeightLine,
   type WeightsEvent,
 } from '@instar/events'
+import { openTemporaryTables, storedUpdates, type EventLog, type TemporaryTables } from '@instar/log'
 import type { Config } from './config.ts'
 import { hasLog, POLICY, withLog } from './log-access.ts'
 
-/** `batches`: of every policy, branches included, since a promoted version has the batch of its branch. */
-export type VersionHistory = { weights: WeightLine; batches: BatchState[] }
+/** What the list of versions shows of a batch: one row, whatever its turns. `turns`: those that it trains on. */
+export type BatchRow = Pick<BatchState, 'id' | 'status' | 'reason'> &
+  Pick<BatchSealed, 'policy' | 'number' | 'settings' | 'at'> & {
+    parent: number
+    turns: number
+    /** Null without turns. */
+    meanReward: number | null
+    update: ({ id: string } & Pick<UpdateComputed, 'figures' | 'startedAt' | 'at'>) | null
+  }
 
-/** Reads `updates` before `weights`, so that the updates that a version names are present. Throws as `withLog`. */
-export const readVersionHistory = async (config: Config, policy = POLICY): Promise<VersionHistory> => {
+/** `batches`: of every policy, branches included, since a promoted version has the batch of its branch. */
+export type VersionHistory = { weights: WeightLine; batches: BatchRow[] }
+/** `batchOf`: the whole batch of a row, from the temporary file. */
+export type ReadHistory = VersionHistory & { batchOf(row: BatchRow): BatchState | undefined }
+
+/**
+ * Reads `weights`, then `updates` into a temporary file, so that of a batch only its row is in memory; calls `use` before the
+ * file is deleted. Throws as `withLog`; `no_temporary_file`.
+ */
+export const withVersionHistory = async <T>(
+  config: Config,
+  use: (history: ReadHistory) => T,
+  policy = POLICY,
+): Promise<T> => {
   const weights = initialWeights()
-  const updates = initialUpdates()
-  if (hasLog(config)) {
-    await withLog(config, async (log) => {
-      const to = await log.ends(['weights', 'updates'])
-      for await (const records of log.read('updates', { to }))
-        for (const record of records.flatMap((one) => decodeReadable(one) ?? []))
-          foldUpdates(updates, record as Logged<UpdatesEvent>)
-      for await (const records of log.read('weights', { key: policy, to }))
-        for (const record of records.flatMap((one) => decodeReadable(one) ?? []))
-          foldWeights(weights, record as Logged<WeightsEvent>)
+  if (!hasLog(config)) return use({ weights: weightLine(weights, policy), batches: [], batchOf: () => undefined })
+  return withLog(config, async (log) => {
+    const to = await log.ends(['weights'])
+    for await (const records of log.read('weights', { key: policy, to }))
+      for (const record of records.flatMap((one) => decodeReadable(one) ?? []))
+        foldWeights(weights, record as Logged<WeightsEvent>)
+    const tables = await openTemporaryTables(log)
+    try {
+      const updates = storedUpdates(tables.snapshot, { training: false })
+      const batches = await readBatches(log, updates, tables)
+      const batchOf = (row: BatchRow): BatchState | undefined => updateLine(updates, row.policy).byId.get(row.id)
+      return use({ weights: weightLine(weights, policy), batches, batchOf })
+    } finally {
+      await tables.close()
+    }
+  })
+}
+
+/** As `withVersionHistory`, without the turns of batches. */
+export const readVersionHistory = (config: Config, policy = POLICY): Promise<VersionHistory> =>
+  withVersionHistory(config, ({ weights, batches }) => ({ weights, batches }), policy)
+
+/** Reads to the end as of the call, which is after that of `weights`: the updates that a version names are present. */
+const readBatches = async (log: EventLog, updates: UpdatesState, tables: TemporaryTables): Promise<BatchRow[]> => {
+  const rows = new Map<string, BatchRow>()
+  const to = await log.ends(['updates'])
+  for await (const records of log.read('updates', { to }))
+    for (const record of records) {
+      const logged = decodeReadable(record) as Logged<UpdatesEvent> | null
+      if (!logged) continue
+      if (foldUpdates(updates, logged).counted) addTo(rows, logged)
+      const written = tables.afterFold(logged)
+      if (written) await written
+    }
+  return [...rows.values()]
+}
+
+const addTo = (rows: Map<string, BatchRow>, { id, event }: Logged<UpdatesEvent>): void => {
+  if (event.type === 'BatchSealed') {
+    const { policy, number, settings, at, parent, items } = event
+    const rewards = items.reduce((sum, { reward }) => sum + reward, 0)
+    rows.set(id, {
+      id,
+      policy,
+      number,
+      settings,
+      at,
+      parent: parent.version,
+      turns: items.length,
+      meanReward: items.length > 0 ? rewards / items.length : null,
+      status: 'sealed',
+      reason: null,
+      update: null,
     })
+    return
   }
-  return {
-    weights: weightLine(weights, policy),
-    batches: [...updates.lines.values()].flatMap(({ batches }) => batches),
-  }
+  const row = 'batch' in event ? rows.get(event.batch) : undefined
+  if (!row) return
+  if (event.type === 'UpdateComputed') {
+    const { figures, startedAt, at } = event
+    Object.assign(row, { status: 'computed', update: { id, figures, startedAt, at } })
+  } else if (event.type === 'UpdateFailed') Object.assign(row, { status: 'failed', reason: event.reason })
 }
 
 /** As in the SQL view `versions`: the head, its ancestors, and the other versions. */
@@ -82,8 +151,8 @@ export const whyOf = (line: WeightLine, { version, published }: VersionState): s
   published?.why ?? (version === 0 && line.started?.imported ? 'imported' : 'base')
 
 /** The batch that each version was trained on; null for the base. */
-export const batchFinder = ({ batches }: VersionHistory): ((version: VersionState) => BatchState | null) => {
-  const byUpdate = new Map<string | null, BatchState>()
+export const batchFinder = ({ batches }: VersionHistory): ((version: VersionState) => BatchRow | null) => {
+  const byUpdate = new Map<string | null, BatchRow>()
   for (const batch of batches)
     if (batch.update !== null && !byUpdate.has(batch.update.id)) byUpdate.set(batch.update.id, batch)
   return ({ update }) => byUpdate.get(update) ?? null

@@ -268,11 +268,11 @@ function* longHistory(): Generator<Event> {
   }
 }
 
-const inProcess = async <T>(name: string, args: readonly string[], prefix = ''): Promise<T> => {
+const inProcess = async <T>(name: string, args: readonly string[], prefix = '', heap = 96): Promise<T> => {
   const program = fileURLToPath(new URL(`processes/${name}`, import.meta.url))
   const { stdout } = await promisify(execFile)(
     'sh',
-    ['-c', `${prefix} exec "$0" "$@"`, process.execPath, '--max-old-space-size=96', program, ...args],
+    ['-c', `${prefix} exec "$0" "$@"`, process.execPath, `--max-old-space-size=${heap}`, program, ...args],
     { maxBuffer: 1 << 20 },
   )
   return JSON.parse(stdout) as T
@@ -282,8 +282,9 @@ let made: Promise<string> | null = null
 /** The folder of a log with the long history, made once. */
 const longLog = (): Promise<string> =>
   (made ??= (async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'instar-long-'))
-    folders.push(folder)
+    const data = mkdtempSync(join(tmpdir(), 'instar-long-'))
+    folders.push(data)
+    const folder = join(data, 'log')
     const log = await openEmbeddedLog({ folder, schemas: schemaTexts() })
     let batch: ReturnType<typeof encodeEvent>[] = []
     for (const event of longHistory()) {
@@ -321,5 +322,21 @@ test(`a replay on a log of ${TURNS} turns needs less than 96 MiB of heap`, { tim
     String(BEGAN_AT + REPLAYED),
   ])
   assert.deepEqual(found, { equal: null, batches: REPLAYED / BATCH_ANEW, versions: REPLAYED / BATCH_ANEW })
+  t.diagnostic(`${Math.round(peak / 2 ** 20)} MiB at most`)
+})
+
+test(`doctor of ${TURNS} turns needs less than 96 MiB of heap`, { timeout: 170_000 }, async (t) => {
+  const { found, peak } = await inProcess<{ found: { summary: string }; peak: number }>('folder.ts', [await longLog()])
+  assert.equal(
+    found.summary,
+    `${TURNS} turns, ${TURNS} scores, ${TURNS / 8} updates (chain complete), 1 weights (chain complete), 0 blobs, 0 upgrades; 0 ignored`,
+  )
+  t.diagnostic(`${Math.round(peak / 2 ** 20)} MiB at most`)
+})
+
+test(`versions and show of ${TURNS / BATCH} batches need less than 48 MiB of heap`, { timeout: 170_000 }, async (t) => {
+  const args = [await longLog(), 'versions']
+  const { found, peak } = await inProcess<{ found: unknown; peak: number }>('folder.ts', args, '', 48)
+  assert.deepEqual(found, { batches: TURNS / BATCH, last: BATCH })
   t.diagnostic(`${Math.round(peak / 2 ** 20)} MiB at most`)
 })

@@ -5,12 +5,12 @@ import { minuteText, table } from '../table.ts'
 import {
   batchFinder,
   isoTime,
-  readVersionHistory,
   servedIntervals,
   statusesOf,
   versionsOf,
   whyOf,
-  type VersionHistory,
+  withVersionHistory,
+  type ReadHistory,
 } from '../versions.ts'
 
 const writtenText = (value: Written | null): string | null =>
@@ -21,10 +21,11 @@ const writtenText = (value: Written | null): string | null =>
       : `(encrypted with ${value.keyId})`
 
 /** The value that --json prints. Throws `unknown_version`. */
-const describe = (history: VersionHistory, number: number) => {
+const describe = (history: ReadHistory, number: number) => {
   const version = versionsOf(history.weights).find((one) => one.version === number)
   if (!version) throw new InstarError('unknown_version', `The policy has no version ${number}.`, { version: number })
-  const batch = batchFinder(history)(version)
+  const row = batchFinder(history)(version)
+  const batch = row && history.batchOf(row)
   const computed = batch?.update?.event ?? null
   return {
     version: number,
@@ -135,7 +136,7 @@ tensors, tensorCount, config, rank, alpha, targets, baseModel, source} or null}.
   positionals: [1, 1],
   async run({ config, positionals, print }) {
     const number = parseVersion(positionals[0]!)
-    const description = describe(await readVersionHistory(config), number)
+    const description = await withVersionHistory(config, (history) => describe(history, number))
     print(description, () => text(description))
   },
 })

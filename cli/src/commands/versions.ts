@@ -74,9 +74,7 @@ or null, cost: {currency, amount}, an estimate from the setting prices with the 
     const [statusOf, batchOf] = [statusesOf(history.weights), batchFinder(history)]
     const rows = versionsOf(history.weights).map((version) => {
       const batch = batchOf(version)
-      const sealed = batch?.sealed
-      const figures = batch?.update?.event.figures ?? {}
-      const rewards = sealed?.items.map(({ reward }) => reward) ?? []
+      const figures = batch?.update?.figures ?? {}
       return {
         version: version.version,
         parent: version.parent,
@@ -85,8 +83,8 @@ or null, cost: {currency, amount}, an estimate from the setting prices with the 
         why: whyOf(history.weights, version),
         published_at: isoTime(version.at),
         at: version.at,
-        trained_turns: sealed ? rewards.length : null,
-        mean_reward: rewards.length > 0 ? rewards.reduce((sum, reward) => sum + reward, 0) / rewards.length : null,
+        trained_turns: batch?.turns ?? null,
+        mean_reward: batch?.meanReward ?? null,
         figures: version.published?.figures ?? {},
         limits: version.published?.limits ?? {},
         tokens: tokensOf(figures),

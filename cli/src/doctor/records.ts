@@ -1,4 +1,4 @@
-/** Reads, decodes and folds every record of the log. */
+/** Reads, decodes and folds every record of the log. The folds are in a temporary file, so that memory does not grow with it. */
 import {
   decodeRecord,
   FLOW,
@@ -6,10 +6,6 @@ import {
   foldTurns,
   foldUpdates,
   foldWeights,
-  initialScores,
-  initialTurns,
-  initialUpdates,
-  initialWeights,
   InstarError,
   TOPICS,
   type Logged,
@@ -20,7 +16,16 @@ import {
   type UpdatesEvent,
   type WeightsEvent,
 } from '@instar/events'
-import type { EventLog } from '@instar/log'
+import {
+  openTemporaryTables,
+  storedScores,
+  storedTurns,
+  storedUpdates,
+  storedWeights,
+  type EventLog,
+  type Snapshot,
+  type TemporaryTables,
+} from '@instar/log'
 
 type Folds = Partial<Record<Topic, (logged: Logged) => FoldOutcome>>
 
@@ -29,18 +34,34 @@ export type Unreadable = { topic: Topic; partition: number; offset: number; reas
 /** Records that cannot be decoded and are listed; further ones are only counted. */
 const MAX_UNREADABLE = 10_000
 
-/**
- * `summary`: records of each topic. `unreadable`: records of topics without a chain whose bytes do not match their
- * schema. Throws for a gap in a chain, a damaged record of a chained topic, or a record of an unknown type.
- */
-export const readRecords = async (log: EventLog): Promise<{ summary: string; unreadable: Unreadable[] }> => {
-  const [turns, scores, updates, weights] = [initialTurns(), initialScores(), initialUpdates(), initialWeights()]
-  const folds: Folds = {
+const foldsOn = (snapshot: Snapshot): Folds => {
+  const [turns, scores] = [storedTurns(snapshot), storedScores(snapshot, '')]
+  const [updates, weights] = [storedUpdates(snapshot, { training: false }), storedWeights(snapshot)]
+  return {
     turns: (logged) => foldTurns(turns, logged as Logged<TurnsEvent>),
     scores: (logged) => foldScores(scores, logged as Logged<ScoresEvent>),
     updates: (logged) => foldUpdates(updates, logged as Logged<UpdatesEvent>),
     weights: (logged) => foldWeights(weights, logged as Logged<WeightsEvent>),
   }
+}
+
+type Records = { summary: string; unreadable: Unreadable[] }
+
+/**
+ * `summary`: records of each topic. `unreadable`: records of topics without a chain whose bytes do not match their
+ * schema. Throws for a gap in a chain, a damaged record of a chained topic, or a record of an unknown type; `no_temporary_file`.
+ */
+export const readRecords = async (log: EventLog): Promise<Records> => {
+  const tables = await openTemporaryTables(log)
+  try {
+    return await readWith(log, tables)
+  } finally {
+    await tables.close()
+  }
+}
+
+const readWith = async (log: EventLog, { snapshot, afterFold }: TemporaryTables): Promise<Records> => {
+  const folds = foldsOn(snapshot)
   const counts: string[] = []
   const unreadable: Unreadable[] = []
   let ignored = 0
@@ -51,7 +72,12 @@ export const readRecords = async (log: EventLog): Promise<{ summary: string; unr
       for (const record of records) {
         count++
         try {
-          if (folds[topic]?.(decodeRecord(record)).counted === false) ignored++
+          const fold = folds[topic]
+          if (!fold) continue
+          const logged = decodeRecord(record)
+          if (!fold(logged).counted) ignored++
+          const written = afterFold(logged)
+          if (written) await written
         } catch (error) {
           if (!(error instanceof InstarError) || error.code !== 'bad_record' || FLOW[topic].chain) throw error
           if (unreadable.length === MAX_UNREADABLE) beyond++
