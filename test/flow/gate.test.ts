@@ -2,7 +2,7 @@
  * The gate with the real engines: updates with default settings pass, and updates with a harmful setting are rejected
  * with their reason.
  */
-import { deepEqual, equal, ok } from 'node:assert/strict'
+import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import {
   decodeRecord,
   foldWeights,
@@ -91,6 +91,39 @@ describe('the gate', { timeout: 170_000 }, () => {
       ).response.headers.get('x-instar-version'),
       String(head),
     )
+  })
+
+  test('of promotions at once one moves the head, and the others are told that it moved', async () => {
+    const before = await lineNow()
+    const said = await Promise.allSettled(
+      ['fast', 'fast'].map((branch) => place.order<Promoted>('promote', { branch })),
+    )
+    const line = await lineNow()
+    const made = said.flatMap((one) => (one.status === 'fulfilled' ? [one.value.accepted] : []))
+    deepEqual(made, [true])
+    for (const one of said)
+      if (one.status === 'rejected') match(String(one.reason), /moved to version \d+, a promotion .*lost_race/s)
+    const promoted = line.moves.slice(before.moves.length).filter(({ why }) => why === 'promotion')
+    equal(promoted.length, 1)
+    equal(line.last - before.last, line.moves.length - before.moves.length)
+  })
+
+  test('a rollback beside a promotion has the last word, or the promotion is told that the head moved', async () => {
+    const before = await lineNow()
+    const [promoted, rolledBack] = await Promise.allSettled([
+      place.order<Promoted>('promote', { branch: 'fast' }),
+      place.order<Promoted>('rollback', { version: 0 }),
+    ])
+    const line = await lineNow()
+    ok(rolledBack.status === 'fulfilled')
+    deepEqual([line.head, line.frozen], [0, true])
+    const versions = line.last - before.last
+    if (promoted.status === 'fulfilled') equal(versions, 1)
+    else {
+      match(String(promoted.reason), /moved to version 0 .*lost_race/s)
+      equal(versions, 0)
+    }
+    await place.order('thaw', {})
   })
 
   test('learning continues after a rejection', async () => {

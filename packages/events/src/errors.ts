@@ -527,7 +527,7 @@ export const ERRORS = {
     status: 409,
     retryable: true,
     meaning:
-      'Other commands or updates moved the head at each attempt of this command. The message gives the number of attempts.',
+      'Other commands or updates moved the head at each attempt of this command (the message gives the number), or another command moved it while a promotion waited.',
     todo: 'Check `instar versions` and repeat the command if it is still needed.',
   },
   not_served: {

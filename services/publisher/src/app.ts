@@ -18,6 +18,7 @@ import type { Evaluator, Model } from '@instar/engine/port'
 import { NO_METRICS, runDecider, type DeciderPorts, type Metrics } from '@instar/process'
 import type { PublisherConfig } from './config.ts'
 import { probeShortage } from './core/battery.ts'
+import { promotionFault, Promotions, type Promotion, type PromotionRequest } from './core/promotions.ts'
 import { decide, decidePromotion, lineStarted, unmeasurable, type Decision, type Measured } from './core/decide.ts'
 import { positiveTurns } from './core/evidence.ts'
 import type { Thresholds } from './core/gate.ts'
@@ -73,8 +74,6 @@ export type PublisherPorts = DeciderPorts & {
   }) => void
 }
 
-type Promotion = { accepted: true; version: number } | { accepted: false; reason: string }
-
 export type Publisher = {
   start(): Promise<void>
   stop(): Promise<void>
@@ -83,27 +82,11 @@ export type Publisher = {
   /**
    * Measures the last version of a branch and publishes it if the gate accepts it. `branch`: the key of the branch. `asked`:
    * recorded with the verdict. Throws
-   * `unknown_branch`, `empty_branch`, `unfinished_branch`, `stopping`, and errors of the log and of the evaluator.
+   * `unknown_branch`, `empty_branch`, `unfinished_branch`, `lost_race` if another command moved the head meanwhile, `stopping`, and errors of the log and of the evaluator.
    */
   promote(branch: string, asked: Asked): Promise<Promotion>
   state: PublisherState
 }
-
-/** A promotion without a verdict. `update`: the record id of its update, once the verdict is appended. */
-type PromotionRequest = {
-  branch: string
-  asked: Asked
-  settle: (promotion: Promotion) => void
-  fail: (error: Error) => void
-  measured: Measured | null
-  update: string | null
-}
-
-const BRANCH_FAULTS = {
-  unknown_branch: 'does not exist',
-  empty_branch: 'has no version',
-  unfinished_branch: 'is unfinished: its replay ended before the last batch',
-} as const
 
 export const createPublisher = (ports: PublisherPorts, config: PublisherConfig): Publisher => {
   const { policy } = config
@@ -111,7 +94,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
   const recorded = rowsOfRecords(ports.log)
   const trained: TrainedRows = async (candidate) =>
     (await recorded(candidate)) ?? (await ports.trained?.(candidate)) ?? null
-  const promotions: PromotionRequest[] = []
+  const promotions = new Promotions(policy)
   let measured: Measured | null = null
 
   const publisher = runDecider<PublisherState, Decision | { do: 'promote'; request: PromotionRequest }>({
@@ -125,7 +108,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
       initialState: () => initialState(policy),
       evolve,
       decide(state, { now, assigned }) {
-        const request = promotions[0]
+        const request = promotions.first()
         if (request) return { do: 'promote', request }
         if (ports.promotionsOnly) return { do: 'wait', why: 'promotions' }
         return decide(state, measured, ofPresentLine().limits, now, assigned(partition))
@@ -156,7 +139,9 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
     },
     onRead(logged, outcome) {
       record(logged, outcome)
-      if (outcome?.counted) report(logged.event)
+      if (!outcome?.counted) return
+      report(logged.event)
+      if (logged.topic === 'weights' && logged.key === policy) promotions.read(logged.event)
     },
   })
   const { state } = publisher
@@ -222,36 +207,16 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
   /** The next step of a promotion. An error rejects the promise of its caller and does not stop the service. */
   const promote = async (request: PromotionRequest, signal: AbortSignal): Promise<Event | null> => {
     try {
-      return await advance(request)
+      promotions.requireInForce(request)
+      const decision = decidePromotion(state, request, request.measured, ofPresentLine().limits, ports.now())
+      if (decision.do === 'refuse') throw promotionFault(request, decision.why)
+      if (decision.do === 'append') return (request.appended = decision.event)
+      request.measured = await measure(decision.update, decision.computed, decision.sealed)
+      return null
     } catch (error) {
       signal.throwIfAborted()
-      promotions.shift()
-      request.fail(error as Error)
+      promotions.fail(request, error as Error)
       return null
-    }
-  }
-
-  const advance = async (request: PromotionRequest): Promise<Event | null> => {
-    const verdict = request.update === null ? undefined : weightLine(state.weights, policy).verdicts.get(request.update)
-    if (verdict) {
-      promotions.shift()
-      request.settle(
-        verdict.accepted ? { accepted: true, version: verdict.version } : { accepted: false, reason: verdict.reason },
-      )
-      return null
-    }
-    const decision = decidePromotion(state, request, request.measured, ofPresentLine().limits, ports.now())
-    switch (decision.do) {
-      case 'refuse': {
-        const name = request.branch.slice(request.branch.indexOf('~') + 1)
-        throw new InstarError(decision.why, `branch ${name} ${BRANCH_FAULTS[decision.why]}`, { branch: name })
-      }
-      case 'append':
-        request.update = decision.event.update
-        return decision.event
-      case 'evaluate':
-        request.measured = await measure(decision.update, decision.computed, decision.sealed)
-        return null
     }
   }
 
@@ -268,15 +233,15 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
   return {
     state,
     waits: () => publisher.waits(),
-    promote: (branch, asked) =>
-      new Promise<Promotion>((settle, fail) => {
-        promotions.push({ branch, asked, settle, fail, measured: null, update: null })
-        publisher.wake()
-      }),
+    promote(branch, asked) {
+      const promotion = promotions.add(branch, asked)
+      publisher.wake()
+      return promotion
+    },
     start: () => publisher.start(),
     async stop() {
       await publisher.stop()
-      for (const request of promotions.splice(0)) request.fail(new InstarError('stopping', 'the publisher is stopping'))
+      promotions.stop()
     },
   }
 }
