@@ -270,6 +270,38 @@ test('a fault that repeats fails the batch with a record, and the next one is pr
   assert.equal((await records(rig.log, 'BatchSealed')).length, 2)
 })
 
+test('a batch that a later build sealed, with prompts that this one lacks, fails with that reason, and the next is processed', async () => {
+  const log = openMemoryLog()
+  const { log: _, ...first } = await start(log)
+  await first.until('LineStarted', 1)
+  await first.stop()
+  const item = { session: 's', score: 's', subject: 'u', version: 0, baseline: 0, hint: null }
+  await append(log, ...turn(1, 1), ...turn(2, -1), {
+    type: 'BatchSealed',
+    prev: '',
+    policy: 'policy',
+    number: 1,
+    parent: { version: 0, adapter: null, state: null },
+    items: [1, 2].map((n) => ({ ...item, turn: `s.${n}`, record: `r${n}`, reward: 1, advantage: n === 1 ? 1 : -1 })),
+    dropped: [],
+    baselines: [],
+    seed: 1,
+    loss: 'hybrid',
+    settings: { rehearsalRows: 1, rehearsalWeight: 1, rehearsalPrompts: 7 },
+    at: now(),
+  })
+  const rig = await start(log)
+  await rig.until('UpdateFailed', 1)
+  assert.match(
+    String((await failures(log))[0]),
+    /^other_prompts: batch 1 rehearses prompts \(7\) that this build does not have/,
+  )
+  await append(log, ...turn(3, 1), ...turn(4, -1))
+  await rig.until('VersionPublished', 1)
+  await rig.stop()
+  assert.deepEqual(rig.fatal, [])
+})
+
 test('a batch without signal has a record of that and costs no step', async () => {
   const rig = await start()
   await append(rig.log, ...turn(1, 0), ...turn(2, 0))

@@ -289,6 +289,13 @@ export const ERRORS = {
       'The versions on the log are based on a different model than the configured one, or their line started without the adapter of INSTAR_BASE_ADAPTER. The message names both.',
     todo: 'Set INSTAR_MODEL to the earlier model and unset INSTAR_BASE_ADAPTER, or set INSTAR_DATA to a new data folder (on Kafka: use other topics).',
   },
+  other_prompts: {
+    status: 500,
+    retryable: false,
+    meaning:
+      'A batch rehearses a list of prompts that this build does not have: a later build sealed it. The message gives the first digits of the list’s sha256.',
+    todo: 'Use the build that sealed the batch. A trainer records the batch as failed and goes on with the next one.',
+  },
   engine_mismatch: {
     status: 409,
     retryable: false,

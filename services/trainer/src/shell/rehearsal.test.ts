@@ -1,9 +1,13 @@
 /** Rows of rehearsal: drawn by the batch's seed, and the same whenever they are computed. */
 import { deepEqual, equal, notDeepEqual, ok, rejects } from 'node:assert/strict'
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import type { Settings } from '@instar/events'
 import type { EvaluateRequest, Model } from '@instar/engine/port'
-import { ANSWER_TOKENS, rehearsalItems, withRehearsal } from './rehearsal.ts'
+import { ROOT } from '../../../../tools/tree.ts'
+import { ANSWER_TOKENS, rehearsalItems, rehearsalPrompts, withRehearsal } from './rehearsal.ts'
 
 const model = {
   contextLength: 40,
@@ -55,10 +59,29 @@ describe('the rows of a batch', () => {
     }
   })
 
-  test('are refused where the batch names other prompts than this build has', async () => {
+  test('are those of the list that the batch names, also where this build rehearses another one', async (t) => {
     const { settings, ...rest } = batch(7)
     ok(Number.isSafeInteger(settings.rehearsalPrompts) && settings.rehearsalPrompts! > 0)
+    const folder = mkdtempSync(join(tmpdir(), 'instar-prompts-'))
+    t.after(() => rmSync(folder, { recursive: true, force: true }))
+    // As a later build has them: the list of the batch beside a new one.
+    cpSync(join(ROOT, 'models', 'rehearsal', 'prompts.jsonl'), join(folder, 'prompts-1.jsonl'))
+    writeFileSync(
+      join(folder, 'prompts.jsonl'),
+      `${JSON.stringify({ messages: [{ role: 'user', content: 'Hm?' }] })}\n`,
+    )
+    const expected = await rehearsalItems({ learner: learner(), model }, { ...rest, settings })
+    deepEqual(await rehearsalItems({ learner: learner(), model }, { ...rest, settings }, folder), expected)
+  })
+
+  test('are refused where this build does not have the list that the batch names', async () => {
+    const { settings, ...rest } = batch(7)
     const other = { ...rest, settings: { ...settings, rehearsalPrompts: settings.rehearsalPrompts! + 1 } }
-    await rejects(rehearsalItems({ learner: learner(), model }, other), { code: 'bad_record' })
+    await rejects(rehearsalItems({ learner: learner(), model }, other), { code: 'other_prompts' })
+  })
+
+  test('come from lists that are as they were shipped: a changed list gets a new file', () => {
+    const SHIPPED = { 'prompts.jsonl': 0xa64338084c74 }
+    for (const [name, digest] of Object.entries(SHIPPED)) equal(rehearsalPrompts(undefined, name).digest, digest, name)
   })
 })

@@ -3,29 +3,44 @@
  * answers. They are a function of the batch's record, the file and the base, so that `verify` computes them again.
  */
 import { createHash } from 'node:crypto'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { InstarError, type BatchSealed, type Settings } from '@instar/events'
 import type { ChatMessage, LearningEngine, Model, TrainItem } from '@instar/engine/port'
 import { uniform } from '@instar/policy/random'
 
-const FILE = fileURLToPath(new URL('../../../../models/rehearsal/prompts.jsonl', import.meta.url))
+const FOLDER = fileURLToPath(new URL('../../../../models/rehearsal', import.meta.url))
+
+/** The list that new batches rehearse. A list that a build shipped is never edited or removed: a batch names it by its digest. */
+const CURRENT = 'prompts.jsonl'
 
 /** Tokens of an answer at most. */
 export const ANSWER_TOKENS = 16
 
 type Prompts = { digest: number; prompts: (readonly ChatMessage[])[] }
-let known: Prompts | null = null
+const known = new Map<string, Prompts>()
 
 /** `digest`: the first 48 bits of the file's sha256, which a record's settings hold exactly. */
-export const rehearsalPrompts = (): Prompts => {
-  if (known) return known
-  const bytes = readFileSync(FILE)
-  const lines = bytes.toString('utf8').trim().split('\n')
-  const digest = Number.parseInt(createHash('sha256').update(bytes).digest('hex').slice(0, 12), 16)
-  known = { digest, prompts: lines.map((line) => (JSON.parse(line) as { messages: ChatMessage[] }).messages) }
-  return known
+export const rehearsalPrompts = (folder = FOLDER, name = CURRENT): Prompts => {
+  const file = join(folder, name)
+  let found = known.get(file)
+  if (!found) {
+    const bytes = readFileSync(file)
+    const lines = bytes.toString('utf8').trim().split('\n')
+    const digest = Number.parseInt(createHash('sha256').update(bytes).digest('hex').slice(0, 12), 16)
+    found = { digest, prompts: lines.map((line) => (JSON.parse(line) as { messages: ChatMessage[] }).messages) }
+    known.set(file, found)
+  }
+  return found
 }
+
+/** The list with this digest; undefined if this build has none. */
+const promptsOf = (digest: number, folder: string): Prompts | undefined =>
+  readdirSync(folder)
+    .filter((name) => name.endsWith('.jsonl'))
+    .map((name) => rehearsalPrompts(folder, name))
+    .find((list) => list.digest === digest)
 
 /** The settings of a batch with the digest of the prompts that it rehearses; without rehearsal as they are. */
 export const withRehearsal = (settings: Settings): Settings =>
@@ -45,8 +60,11 @@ const shuffled = (count: number, seed: number): number[] => {
 }
 
 /** Token ids of the prompts of a batch: the first in the order of its seed that fit with their answers. */
-const drawn = (model: Model, { seed, settings }: Pick<BatchSealed, 'seed' | 'settings'>): number[][] => {
-  const { prompts } = rehearsalPrompts()
+const drawn = (
+  model: Model,
+  { prompts }: Prompts,
+  { seed, settings }: Pick<BatchSealed, 'seed' | 'settings'>,
+): number[][] => {
   const longest = Math.min(model.contextLength, settings.turnTokensMax || Infinity)
   const found: number[][] = []
   for (const at of shuffled(prompts.length, seed)) {
@@ -58,23 +76,24 @@ const drawn = (model: Model, { seed, settings }: Pick<BatchSealed, 'seed' | 'set
 }
 
 /**
- * The rows of rehearsal of a batch; none if its settings have none. Throws `other_prompts` if the batch names other prompts than those of
- * this build.
+ * The rows of rehearsal of a batch; none if its settings have none. Throws `other_prompts` if the batch names a list that
+ * this build does not have. `folder`: of the lists.
  */
 export const rehearsalItems = async (
   { learner, model }: { learner: Pick<LearningEngine, 'evaluate'>; model: Model },
   { number, seed, settings }: Pick<BatchSealed, 'number' | 'seed' | 'settings'>,
+  folder = FOLDER,
 ): Promise<TrainItem[]> => {
   if (!isOn(settings)) return []
-  const { digest } = rehearsalPrompts()
-  const { rehearsalPrompts: recorded = digest } = settings
-  if (recorded !== digest)
+  const { rehearsalPrompts: recorded = rehearsalPrompts(folder).digest } = settings
+  const list = promptsOf(recorded, folder)
+  if (!list)
     throw new InstarError(
-      'bad_record',
-      `batch ${number} rehearsed other prompts (${recorded.toString(16)}) than this build has (${digest.toString(16)}): use the build that computed it`,
-      { recorded, found: digest },
+      'other_prompts',
+      `batch ${number} rehearses prompts (${recorded.toString(16)}) that this build does not have: use the build that sealed it`,
+      { recorded },
     )
-  const prompts = drawn(model, { seed, settings })
+  const prompts = drawn(model, list, { seed, settings })
   // One call of the same rows each time: an answer may depend in its last bits on the rows beside it.
   const { completions } = await learner.evaluate({
     prompts,
