@@ -82,6 +82,21 @@ describe('instar settings', () => {
     deepEqual(existsSync(join(cwd, 'data')), false, 'the data folder is not created by a refused start')
   })
 
+  test('the longest turn that the embedded trainer takes is no default where a training server computes the updates', () => {
+    const training = SECTIONS.find(({ name }) => name === 'training')!
+    const longest = (server: string | null, settings = {}): unknown =>
+      resolveSection(training, {
+        file: { source: null, settings: { training: settings } },
+        parameters: 4e9,
+        environment: server === null ? [] : [{ setting: 'training.server', variable: 'INSTAR_TRAINER', value: server }],
+      }).values.find(({ name }) => name === 'training.turnTokensMax')!.value
+    equal(longest(null), 1024)
+    equal(longest('embedded'), 1024)
+    equal(longest('tinker+http://a'), 0)
+    equal(longest(null, { server: 'tinker+http://a' }), 0)
+    equal(longest('tinker+http://a', { turnTokensMax: 9000 }), 9000)
+  })
+
   test('each default by size is a value that its setting accepts, and the gate’s limits are above those of a step', () => {
     const names = SECTIONS.flatMap(fieldsOf).map(({ name }) => name)
     for (const { setting, evidence } of DEFAULTS_BY_SIZE) {

@@ -13,7 +13,10 @@ export const MODEL_SIZES = [
 type ModelSize = (typeof MODEL_SIZES)[number]
 type Value = number | string | null
 
-type SizeDefault = { setting: string; evidence: string } & Readonly<Record<ModelSize['name'], Value>>
+/** `embeddedOnly`: not where a training server computes the updates (`training.server`). */
+type SizeDefault = { setting: string; evidence: string; embeddedOnly?: true } & Readonly<
+  Record<ModelSize['name'], Value>
+>
 
 export const DEFAULTS_BY_SIZE: readonly SizeDefault[] = [
   {
@@ -81,11 +84,12 @@ export const DEFAULTS_BY_SIZE: readonly SizeDefault[] = [
   },
   {
     setting: 'training.turnTokensMax',
+    embeddedOnly: true,
     tiny: null,
     small: 1024,
     larger: 1024,
     evidence:
-      'small: a turn of 1,024 tokens takes 2.9 GB, and memory grows with the square of its length (docs/learning.md, "Cost and memory of an update"). larger: none, as small',
+      'not on a training server, which has its own limit. small: a turn of 1,024 tokens takes 2.9 GB, and memory grows with the square of its length (docs/learning.md, "Cost and memory of an update"). larger: none, as small',
   },
   {
     setting: 'training.referenceTopK',

@@ -125,6 +125,9 @@ export const resolveSection = <S extends z.ZodType>(
   for (const { setting, value, variable, needs } of wanted)
     if (needs === undefined || found.has(needs) || wanted.some((other) => other.setting === needs))
       found.set(setting, { value, origin: { from: 'environment', variable } })
+  if ((found.get('training.server')?.value ?? 'embedded') !== 'embedded')
+    for (const { setting, embeddedOnly } of DEFAULTS_BY_SIZE)
+      if (embeddedOnly && found.get(setting)?.origin.from === 'size') found.delete(setting)
 
   const fields = fieldsOf(section)
   const input: Record<string, unknown> = {}
