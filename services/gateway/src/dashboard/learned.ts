@@ -10,7 +10,7 @@ import { tokenWeights } from '@instar/policy/token-weights'
 import type { ReadModel } from '@instar/projections/read-model'
 import type { IdleQueue } from '../generate/idle-queue.ts'
 import type { Pool } from '../versions/pool.ts'
-import { MOST_TOKENS, type TextPorts } from './turn-view.ts'
+import { holdBody, holdTokens, MOST_TOKENS, type Charged, type TextPorts } from './turn-view.ts'
 
 /** Why a turn has no term of distillation. `too_long`: prompt, hint and answer exceed the context. */
 type NoTeacher = 'no_hint' | 'not_negative' | 'loss' | 'too_long' | 'contrast'
@@ -63,15 +63,21 @@ export const turnLearned = async (
   row: Row,
   id: string,
   gone: AbortSignal,
+  charged: Charged,
 ) => {
   if (row === null) throw new InstarError('not_available', 'No update was trained on this turn.')
   const batch = batchOf(row)
   const { item, parent, loss, settings } = batch
-  const record = await reader.record(id)
-  if (record.tokens !== 'exact' || record.ids.length === 0 || record.ids.length > MOST_TOKENS)
-    throw new InstarError('not_available', 'The tokens of this turn were not recorded exactly, or are too many.')
-  const prompt = await reader.promptIds(id)
-  const hinted = teacherPrompt(model, batch, row['hint'] as string | null, record, await reader.body(id))
+  const { record, prompt, hinted } = await charged.read(async () => {
+    const found = await reader.record(id)
+    if (found.tokens !== 'exact' || found.ids.length === 0 || found.ids.length > MOST_TOKENS)
+      throw new InstarError('not_available', 'The tokens of this turn were not recorded exactly, or are too many.')
+    holdTokens(charged, found)
+    holdBody(charged, found)
+    const ids = await reader.promptIds(id)
+    const teacher = teacherPrompt(model, batch, row['hint'] as string | null, found, await reader.body(id))
+    return { record: found, prompt: ids, hinted: teacher }
+  })
   // An engine without distributions computes at temperature 1; greedy log-probs are recorded so, too.
   const temperature = settings.sampledTokens === 1 ? 1 : record.sampling.temperature || 1
   const scored = await idle.run('logprobs', gone, async (signal) => {

@@ -15,7 +15,7 @@ import type { DashboardPorts } from './ports.ts'
 import { idOf, named, older, parsedBy, searched } from './query.ts'
 import { sample, sampleBody } from './sample.ts'
 import { beginnings, exportedSession, newestPrompts, searchTexts } from './texts.ts'
-import { turnLogprobs, turnText, turnTokens } from './turn-view.ts'
+import { turnLogprobs, turnText, turnTokens, type Charged } from './turn-view.ts'
 import type { Reading } from './visitor.ts'
 
 export type Get = (
@@ -37,52 +37,64 @@ export const addTextRoutes = (server: FastifyInstance, get: Get, ports: Dashboar
   }
 
   const exports = new Exports()
-  const texts = () => {
+  /** The caller's share of the places in which large texts are read, and the memory of its request. */
+  const charged = (request: FastifyRequest, gone: AbortSignal): Charged => {
+    const { who } = entrance.visitOf(request)
+    return {
+      read: (work) => ports.readings.run({ group: 'dashboard', who }, gone, work),
+      hold: (bytes) => entrance.hold(request, bytes),
+    }
+  }
+  const texts = (request: FastifyRequest, gone: AbortSignal) => {
     const text = ports.text()
-    return { index: text.index, text, readings: ports.readings, monotonic: ports.monotonic }
+    return { index: text.index, text, read: charged(request, gone).read, monotonic: ports.monotonic }
   }
 
   get('turns/:id/text', (request, reading, reply) => {
     textFor(reading)
-    return ports.readings.run('dashboard', goneSignal(reply), () => turnText(ports.text(), idOf(request)))
+    const own = charged(request, goneSignal(reply))
+    return own.read(() => turnText(ports.text(), idOf(request), own))
   })
   get('turns/:id/tokens', (request, reading, reply) => {
     textFor(reading)
-    return ports.readings.run('dashboard', goneSignal(reply), () => turnTokens(ports.text(), idOf(request)))
+    const own = charged(request, goneSignal(reply))
+    return own.read(() => turnTokens(ports.text(), idOf(request), own))
   })
   get('turns/:id/logprobs', (request, reading, reply) => {
     textFor(reading)
     const { version } = parsedBy(z.object({ version: z.coerce.number().int().min(0).max(1e9) }), request.query)
-    return turnLogprobs(ports.text(), idOf(request), version, goneSignal(reply))
+    const gone = goneSignal(reply)
+    return turnLogprobs(ports.text(), idOf(request), version, gone, charged(request, gone))
   })
   get('turns/:id/learned', async (request, reading, reply) => {
     textFor(reading)
     if (!ports.readModel)
       throw new InstarError('not_available', 'This gateway has no database to read from (DATABASE_URL).')
     const id = idOf(request)
-    return turnLearned(ports.text(), await ports.readModel.learnedFrom(id), id, goneSignal(reply))
+    const gone = goneSignal(reply)
+    return turnLearned(ports.text(), await ports.readModel.learnedFrom(id), id, gone, charged(request, gone))
   })
   get('search', (request, reading, reply) => {
     textFor(reading)
     const query = parsedBy(searched, request.query)
     const from = query.after === undefined ? null : { at: query.at ?? 0, id: query.after }
-    return searchTexts(texts(), query.text, from, goneSignal(reply))
+    return searchTexts(texts(request, goneSignal(reply)), query.text, from)
   })
   get('beginnings', (request, reading, reply) => {
     textFor(reading)
-    return beginnings(texts(), parsedBy(named, request.query).session, goneSignal(reply))
+    return beginnings(texts(request, goneSignal(reply)), parsedBy(named, request.query).session)
   })
   get('prompts', (request, reading, reply) => {
     textFor(reading)
     const { at, after } = parsedBy(older, request.query)
-    return newestPrompts(texts(), after === undefined ? null : { at: at ?? 0, id: after }, goneSignal(reply))
+    return newestPrompts(texts(request, goneSignal(reply)), after === undefined ? null : { at: at ?? 0, id: after })
   })
   get('sessions/:id/export', (request, reading, reply) => {
     textFor(reading)
     const id = idOf(request)
     const { socket } = request.raw
     const gone = goneSignal(reply)
-    const lines = exportedSession(texts(), id, gone)
+    const lines = exportedSession(texts(request, gone), id)
     const end = exports.begin(entrance.visitOf(request).who)
     // The response to a pipelined request that waits for its turn does not close with its connection.
     socket.once('close', end)

@@ -1,14 +1,13 @@
 /** Texts of many turns: a search in the newest, and the export of a session. Each turn is read by its position on the log. */
 import { InstarError } from '@instar/events'
 import { exportTurn } from '../import/exported-turn.ts'
-import type { Paced } from '../session/paced.ts'
 import type { SessionIndex } from '../session/core/session-index.ts'
-import { turnText, type TextPorts } from './turn-view.ts'
+import { turnText, type Read, type TextPorts } from './turn-view.ts'
 
 type TextsPorts = {
   index: Pick<SessionIndex, 'recent' | 'fold'>
   text: TextPorts
-  readings: Paced
+  read: Read
   /** Milliseconds. */
   monotonic: () => number
 }
@@ -89,10 +88,9 @@ const unreadable = (error: unknown): null => {
 
 /** Without regard to case. Ends after `SEARCHED` turns, `SEARCH_MS`, or `MOST_HITS` hits. Throws `overloaded`, `aborted`. */
 export const searchTexts = async (
-  { index, text, readings, monotonic }: TextsPorts,
+  { index, text, read, monotonic }: TextsPorts,
   given: string,
   from: End | null,
-  gone: AbortSignal,
 ): Promise<Found> => {
   const query = given.toLowerCase()
   const places = newestTurns(index, from, SEARCHED)
@@ -107,7 +105,7 @@ export const searchTexts = async (
       return { hits, searched, next: { at, id: session } }
     }
     searched += 1
-    const hit = await readings.run('dashboard', gone, () => hitOf(text, place, query)).catch(unreadable)
+    const hit = await read(() => hitOf(text, place, query)).catch(unreadable)
     if (hit) hits.push(hit)
   }
   const last = places.at(-1)
@@ -130,16 +128,15 @@ const ASKED = 160
 
 /** The newest turns of conversations, of each session the last few. Throws `overloaded`, `aborted`. */
 export const newestPrompts = async (
-  { index, text, readings }: Omit<TextsPorts, 'monotonic'>,
+  { index, text, read }: Omit<TextsPorts, 'monotonic'>,
   from: End | null,
-  gone: AbortSignal,
 ): Promise<{ rows: AskedTurn[]; next: End | null }> => {
   const places = newestTurns(index, from, PROMPTS, PROMPTS_OF_SESSION)
   const rows: AskedTurn[] = []
   for (const { session, turn } of places) {
     const state = index.fold.turns.get(turn)
     if (state?.kind !== 'main' || !state.shown) continue
-    const said = await readings.run('dashboard', gone, () => turnText(text, turn)).catch(unreadable)
+    const said = await read(() => turnText(text, turn)).catch(unreadable)
     const asked = said?.messages.findLast(({ role }) => role === 'user')?.content.text
     if (asked === undefined) continue
     rows.push({
@@ -159,15 +156,14 @@ export const BEGINNINGS = 50
 
 /** By session, the beginning of what its first turn asks; sessions that the gateway's index has not are left out. */
 export const beginnings = async (
-  { index, text, readings }: Omit<TextsPorts, 'monotonic'>,
+  { index, text, read }: Omit<TextsPorts, 'monotonic'>,
   sessions: readonly string[],
-  gone: AbortSignal,
 ): Promise<Record<string, string>> => {
   const found: Record<string, string> = {}
   for (const session of sessions) {
     const first = index.fold.sessions.get(session)?.turns.find(({ kind }) => kind === 'main')
     if (!first) continue
-    const said = await readings.run('dashboard', gone, () => turnText(text, first.turn)).catch(unreadable)
+    const said = await read(() => turnText(text, first.turn)).catch(unreadable)
     const asked = said?.messages.findLast(({ role }) => role === 'user')?.content.text
     if (asked !== undefined) found[session] = asked.slice(0, ASKED)
   }
@@ -176,9 +172,8 @@ export const beginnings = async (
 
 /** Lines that `instar import` reads: the complete answers of a session that were sent. Throws `unknown_turn`. */
 export const exportedSession = (
-  { index, text, readings }: Pick<TextsPorts, 'index' | 'text' | 'readings'>,
+  { index, text, read }: Pick<TextsPorts, 'index' | 'text' | 'read'>,
   id: string,
-  gone: AbortSignal,
 ): AsyncGenerator<string> => {
   const session = index.fold.sessions.get(id)
   if (!session || session.turns.length === 0)
@@ -188,7 +183,6 @@ export const exportedSession = (
     )
   const shown = session.turns.filter((turn) => turn.status !== 'aborted' && turn.shown)
   return (async function* () {
-    for (const turn of shown)
-      yield `${JSON.stringify(await readings.run('dashboard', gone, () => exportTurn(text.reader, turn, session)))}\n`
+    for (const turn of shown) yield `${JSON.stringify(await read(() => exportTurn(text.reader, turn, session)))}\n`
   })()
 }

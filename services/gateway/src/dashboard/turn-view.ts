@@ -24,6 +24,23 @@ export const MOST_LOGPROBS = 8
 /** Tokens of an answer. */
 export const MOST_TOKENS = 4_096
 
+/** Runs `work` in a place of the caller's share. Throws `overloaded`, `aborted`, or as `work`. */
+export type Read = <T>(work: () => Promise<T>) => Promise<T>
+/** `hold`: charges memory to the request until its reply is sent. Throws `overloaded`. */
+export type Charged = { read: Read; hold: (bytes: number) => void }
+
+type Sized = { body: { length: number }; prompt: { length: number }; ids: readonly unknown[] }
+/** A body as it is stored, its text and its values. */
+const BODY_COPIES = 3
+/** Bytes of a token in the lists of ids and of pieces. */
+const TOKEN_BYTES = 64
+
+type Hold = Pick<Charged, 'hold'>
+/** Charges what it takes to read a turn's body, or its prompt's and its answer's tokens. */
+export const holdBody = ({ hold }: Hold, { body }: Sized): void => hold(BODY_COPIES * body.length)
+export const holdTokens = ({ hold }: Hold, { prompt, ids }: Sized): void =>
+  hold(TOKEN_BYTES * (prompt.length + ids.length))
+
 type ShownText = { text: string; omitted: number }
 type ShownMessage = {
   role: string
@@ -73,11 +90,12 @@ const shownMessage = (message: Message): ShownMessage => {
 
 /**
  * What is new in a turn's request, and its answer. The messages before are those of the turn that it continues; of a request
- * that continues none, all are new. Throws
+ * that continues none, all are new. `charged` null: only a part of it is kept. Throws
  * `unknown_turn` if the gateway no longer knows where the turn is on the log.
  */
-export const turnText = async ({ reader, engine, index }: TextPorts, id: string) => {
+export const turnText = async ({ reader, engine, index }: TextPorts, id: string, charged: Hold | null = null) => {
   const record = await reader.record(id)
+  if (charged) holdBody(charged, record)
   const { messages } = dialectOf(record.dialect).request(
     parseJson(await reader.body(id)),
     engine.capabilities().accepts,
@@ -94,8 +112,9 @@ export const turnText = async ({ reader, engine, index }: TextPorts, id: string)
 }
 
 /** The prompt as it was rendered, from the recorded ids, and the answer's tokens with their recorded log-probs. */
-export const turnTokens = async ({ reader, model }: TextPorts, id: string) => {
+export const turnTokens = async ({ reader, model }: TextPorts, id: string, charged: Charged) => {
   const record = await reader.record(id)
+  holdTokens(charged, record)
   const prompt = await reader.promptIds(id)
   const pieces = model.detokenizer()
   return {
@@ -122,11 +141,15 @@ export const turnLogprobs = async (
   id: string,
   version: number,
   gone: AbortSignal,
+  charged: Charged,
 ) => {
-  const record = await reader.record(id)
-  if (record.tokens !== 'exact' || record.ids.length === 0)
-    throw new InstarError('not_available', 'The tokens of this turn were not recorded exactly.')
-  const prompt = await reader.promptIds(id)
+  const { record, prompt } = await charged.read(async () => {
+    const found = await reader.record(id)
+    if (found.tokens !== 'exact' || found.ids.length === 0)
+      throw new InstarError('not_available', 'The tokens of this turn were not recorded exactly.')
+    holdTokens(charged, found)
+    return { record: found, prompt: await reader.promptIds(id) }
+  })
   const request = {
     prompt,
     completion: record.ids.slice(0, MOST_TOKENS),

@@ -48,3 +48,26 @@ test('one key with many works does not keep another waiting for all of them', as
   await Promise.all([work('a'), work('a'), work('a'), work('a'), work('b'), work('b')])
   assert.deepEqual(done, ['a', 'b', 'a', 'b', 'a', 'a'])
 })
+
+test('a caller of a group has at most half of its places, and the group half of all', async () => {
+  const paced = new Paced(() => performance.now(), 16)
+  const held = Promise.withResolvers<void>()
+  const runs: Promise<void>[] = []
+  const take = (who: string, times: number): void => {
+    for (let n = 0; n < times; n += 1) runs.push(paced.run({ group: 'dashboard', who }, open, () => held.promise))
+  }
+  const refused = (who: string) =>
+    assert.rejects(
+      paced.run({ group: 'dashboard', who }, open, async () => undefined),
+      code('overloaded'),
+    )
+  take('anna', 4)
+  await refused('anna')
+  take('bob', 4)
+  await refused('cleo')
+  runs.push(paced.run('a key', open, () => held.promise))
+  held.resolve()
+  await Promise.all(runs)
+  assert.equal(paced.size, 0)
+  await paced.run({ group: 'dashboard', who: 'anna' }, open, async () => undefined)
+})

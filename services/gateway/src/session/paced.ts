@@ -10,15 +10,27 @@ const REST = 4
 /** Works that wait, with the one that runs. A browser asks for six texts at a time. */
 export const MOST_READINGS = 64
 
-type Waiting = { key: string | null; start: () => void }
+/** Whose works share places: a key, or a caller of a group. A group has as many as a key; of them a caller may have half. */
+export type PacedKey = string | null | { group: string; who: string }
+
+type Waiting = { name: string; start: () => void }
+
+const namesOf = (key: PacedKey): readonly { name: string; share: number }[] =>
+  typeof key === 'object' && key !== null
+    ? [
+        { name: `group ${key.group}`, share: 2 },
+        { name: `group ${key.group} ${key.who}`, share: 4 },
+      ]
+    : [{ name: key === null ? 'anyone' : `key ${key}`, share: 2 }]
 
 export class Paced {
   private readonly most: number
   private readonly monotonic: () => number
   /** In the order of arrival. */
   private readonly waiting: Waiting[] = []
-  /** Works that wait or run, by key. */
-  private readonly held = new Map<string | null, number>()
+  /** Works that wait or run, by name of a key, a group or a caller of one. */
+  private readonly held = new Map<string, number>()
+  private count = 0
   private busy = false
   private last: string | null = null
 
@@ -28,20 +40,20 @@ export class Paced {
   }
 
   get size(): number {
-    return [...this.held.values()].reduce((sum, count) => sum + count, 0)
+    return this.count
   }
 
   /**
    * Runs `work` after those before it, unless `gone` is aborted by then; of those that wait, one of another key than the last
-   * comes first. A key may have half of `most`. Throws `overloaded`, `aborted`, or as `work`.
+   * comes first. A key may have half of `most`, a caller of a group a quarter. Throws `overloaded`, `aborted`, or as `work`.
    */
-  async run<T>(key: string | null, gone: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
-    const own = this.held.get(key) ?? 0
-    if (this.size >= this.most || own >= this.most / 2)
+  async run<T>(key: PacedKey, gone: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
+    const names = namesOf(key)
+    if (this.count >= this.most || names.some(({ name, share }) => (this.held.get(name) ?? 0) >= this.most / share))
       throw new InstarError('overloaded', 'Too many large texts are being read.', { retryAfterMs: 1000 })
-    this.held.set(key, own + 1)
+    this.change(names, 1)
     const turn = Promise.withResolvers<void>()
-    this.waiting.push({ key, start: turn.resolve })
+    this.waiting.push({ name: names.at(-1)!.name, start: turn.resolve })
     this.next()
     await turn.promise
     const from = this.monotonic()
@@ -49,10 +61,17 @@ export class Paced {
       if (gone?.aborted) throw new InstarError('aborted', 'The client closed the connection.')
       return await work()
     } finally {
-      const left = this.held.get(key)! - 1
-      if (left > 0) this.held.set(key, left)
-      else this.held.delete(key)
+      this.change(names, -1)
       void this.rest(REST * (this.monotonic() - from))
+    }
+  }
+
+  private change(names: readonly { name: string }[], by: 1 | -1): void {
+    this.count += by
+    for (const { name } of names) {
+      const count = (this.held.get(name) ?? 0) + by
+      if (count > 0) this.held.set(name, count)
+      else this.held.delete(name)
     }
   }
 
@@ -65,10 +84,10 @@ export class Paced {
   private next(): void {
     const [first] = this.waiting
     if (this.busy || !first) return
-    const chosen = this.waiting.find(({ key }) => key !== this.last) ?? first
+    const chosen = this.waiting.find(({ name }) => name !== this.last) ?? first
     this.waiting.splice(this.waiting.indexOf(chosen), 1)
     this.busy = true
-    this.last = chosen.key
+    this.last = chosen.name
     chosen.start()
   }
 }
