@@ -78,14 +78,32 @@ test('a link works once and within its time; at most a hundred are kept', () => 
   assert.ok(!links.use('code 0', 1))
 })
 
-test('sessions that were ended are remembered until they expire, at most a thousand', () => {
+test('a session that was ended stays so until it expires, however many others are ended', () => {
   const ended = new EndedVisits()
-  const cookie = (until: number): string => signed(SECRET, HOLDER, until)
+  const cookie = (until: number, id = KEY.id): string => signed(SECRET, { ...HOLDER, id }, until)
   ended.add(cookie(1000), 0)
   ended.add(cookie(2000), 999)
   assert.ok(ended.has(cookie(1000)) && ended.has(cookie(2000)) && !ended.has(cookie(3000)))
-  ended.add(cookie(3000), 1000)
-  assert.ok(!ended.has(cookie(1000)))
-  for (let i = 0; i < EndedVisits.MOST; i += 1) ended.add(cookie(10_000 + i), 1000)
-  assert.ok(!ended.has(cookie(2000)) && ended.has(cookie(10_000 + EndedVisits.MOST - 1)))
+  const first = cookie(9000)
+  ended.add(first, 1000)
+  for (let i = 0; i < 1500; i += 1) {
+    ended.add(cookie(10_000 + i), 1000)
+    assert.ok(ended.has(first) && ended.has(cookie(10_000 + i)), String(i))
+  }
+  assert.ok(!ended.has(cookie(20_000)), 'a session that begins afterwards')
+  assert.ok(!ended.has(cookie(9000, 'other')), 'a session of another key')
+  assert.equal(ended.isOver(cookie(20_000), 19_999), false)
+  ended.add(cookie(30_000, 'other'), 20_000)
+  assert.ok(!ended.has(first), 'it has expired')
+})
+
+test('of each key at most a hundred are held, and none of a key whose sessions have expired', () => {
+  const ended = new EndedVisits()
+  const held = (): number[] => [...ended['holders'].values()].map(({ cookies }) => cookies.size)
+  for (let i = 0; i < EndedVisits.MOST; i += 1) ended.add(signed(SECRET, HOLDER, 1000 + i), 0)
+  assert.deepEqual(held(), [100])
+  ended.add(signed(SECRET, HOLDER, 1100), 0)
+  assert.deepEqual(held(), [0])
+  ended.add(signed(SECRET, { ...HOLDER, id: 'other' }, 2000), 1100)
+  assert.deepEqual(held(), [1])
 })

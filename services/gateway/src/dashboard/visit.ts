@@ -92,19 +92,33 @@ export class Links {
 }
 
 const untilOf = (cookie: string): number => Number(cookie.split('.')[1])
+const holderIn = (cookie: string): string => cookie.split('.')[0]!
 
-/** Cookies of sessions that were ended before they expire, until this process ends. */
+/** `all`: every session of the holder that ends by then is over. `cookies`: those besides it that were ended. */
+type Ended = { all: number; cookies: Set<string> }
+
+/**
+ * Cookies of sessions that were ended before they expire, until this process ends. Of each holder so many are remembered; of
+ * one that ends more, all sessions that expire no later than these are over. So none is forgotten, and there are at most as
+ * many holders as keys.
+ */
 export class EndedVisits {
-  /** Cookie → when it expires. */
-  private readonly cookies = new Map<string, number>()
-  static readonly MOST = 1000
+  private readonly holders = new Map<string, Ended>()
+  /** Cookies of one holder. */
+  static readonly MOST = 100
 
-  /** Null: there was none. */
+  /** `cookie`: of a session that is valid; null: there was none. */
   add(cookie: string | null, now: number): void {
     if (cookie === null) return
-    for (const [one, until] of this.cookies)
-      if (until <= now || this.cookies.size >= EndedVisits.MOST) this.cookies.delete(one)
-    this.cookies.set(cookie, untilOf(cookie))
+    this.forgetExpired(now)
+    const name = holderIn(cookie)
+    const ended = this.holders.get(name) ?? { all: 0, cookies: new Set<string>() }
+    ended.cookies.add(cookie)
+    if (ended.cookies.size > EndedVisits.MOST) {
+      ended.all = Math.max(ended.all, ...[...ended.cookies].map(untilOf))
+      ended.cookies.clear()
+    }
+    this.holders.set(name, ended)
   }
 
   /** Whether the session of a cookie that was valid was ended or has expired. */
@@ -113,6 +127,14 @@ export class EndedVisits {
   }
 
   has(cookie: string): boolean {
-    return this.cookies.has(cookie)
+    const ended = this.holders.get(holderIn(cookie))
+    return ended !== undefined && (ended.cookies.has(cookie) || untilOf(cookie) <= ended.all)
+  }
+
+  private forgetExpired(now: number): void {
+    for (const [name, { all, cookies }] of this.holders) {
+      for (const one of cookies) if (untilOf(one) <= now) cookies.delete(one)
+      if (cookies.size === 0 && all <= now) this.holders.delete(name)
+    }
   }
 }
