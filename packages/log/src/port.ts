@@ -116,6 +116,10 @@ export interface EventLog {
    * The caller must not change the list or the payloads until the promise is settled.
    */
   append(records: readonly Append[]): Promise<Position[]>
+  /**
+   * Writes durably what no reader sees, and rejects as `append` does. Absent where nothing can be written without a record.
+   */
+  probe?(): Promise<void>
   subscribe(options: SubscribeOptions): Promise<Subscription>
   read(topic: Topic, options?: ReadOptions): AsyncIterable<LogRecord[]>
   /**

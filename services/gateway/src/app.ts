@@ -129,7 +129,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const unready = (): Unready | null =>
     unreadiness({
       stopping,
-      refusal: capture.refusal(),
+      refusal: capture.outage(),
       ended: tail?.stopped() ?? null,
       // While the gateway is not ready it receives no requests, so only the engine itself can report its recovery.
       lost: engine.lost ? engine.lost() : health.lost,
@@ -269,6 +269,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
       clearTimeout(force)
       entrance?.stop()
       await compat?.stop()
+      capture.stop()
       await pool.stop()
       await tail?.stop()
     },

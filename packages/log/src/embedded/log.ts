@@ -136,6 +136,11 @@ class SqliteLog implements EmbeddedLog {
     return this.#appender?.append(records) ?? Promise.reject(readOnly())
   }
 
+  /** A commit of a group of its own: a transaction like that of an append. */
+  probe(): Promise<void> {
+    return this.#appender?.commit('probe', [{ topic: 'turns', partition: 0, offset: 0 }]) ?? Promise.reject(readOnly())
+  }
+
   async subscribe(options: SubscribeOptions): Promise<Subscription> {
     this.#check()
     const delivery = new Delivery(

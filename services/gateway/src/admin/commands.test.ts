@@ -1,6 +1,7 @@
 /** Long commands: heartbeats during silence, a client that disconnects, a log that fails. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setImmediate as immediate } from 'node:timers/promises'
 import { InstarError } from '@instar/events'
 import { openMemoryLog } from '@instar/log'
 import { COMMANDING, sse, startRig, USER, withAppend } from '../../../../test/kit/gateway.ts'
@@ -181,7 +182,8 @@ test('while the log refuses writes the gateway is not ready, and its process is 
     assert.deepEqual(await readiness(rig.url), [503, 'log not taking'])
     full = false
     clock += 1001
-    assert.deepEqual(await readiness(rig.url), [200, 'ready'])
+    // It probes once a second.
+    while ((await readiness(rig.url))[0] !== 200) await immediate()
     assert.equal(await ask(), 200)
   } finally {
     await rig.stop()

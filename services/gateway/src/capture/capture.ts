@@ -10,6 +10,8 @@ const FIRST_WAIT_MS = 25
 const LONGEST_WAIT_MS = 500
 /** How long requests are refused after a failed append. */
 const REFUSED_MS = 1000
+/** Time between two looks whether a log that was unavailable can be written again. */
+const PROBE_MS = 1000
 
 export class Capture {
   private readonly log: EventLog
@@ -19,6 +21,10 @@ export class Capture {
   private running = 0
   private failures = 0
   private refused: { until: number; error: InstarError } | null = null
+  /** The error of the last append that found the log unavailable; null once one, or a probe, succeeded. */
+  private unwritable: InstarError | null = null
+  private probing: NodeJS.Timeout | null = null
+  private stopped = false
   private readonly onBroken: (error: InstarError) => void
 
   constructor(
@@ -44,6 +50,19 @@ export class Capture {
     const left = until - this.now()
     // More than REFUSED_MS: the clock was set back.
     return left > 0 && (left <= REFUSED_MS || until === Infinity) ? error : null
+  }
+
+  /**
+   * Why the log takes no records: it refused one just now, or was unavailable and no append and no probe has succeeded since.
+   * A gateway that is not ready gets no requests, so it probes.
+   */
+  outage(): InstarError | null {
+    return this.refusal() ?? this.unwritable
+  }
+
+  stop(): void {
+    this.stopped = true
+    if (this.probing) clearTimeout(this.probing)
   }
 
   /** Throws if the log refuses records or too many answers wait for it. */
@@ -72,6 +91,30 @@ export class Capture {
       await this.appendWithRetries(() => this.log.append([chunk]))
   }
 
+  /** Until an append or a probe succeeds. */
+  private watch(error: InstarError): void {
+    this.unwritable = error
+    if (this.probing || this.stopped) return
+    this.probing = setTimeout(() => {
+      void this.probe().finally(() => {
+        this.probing = null
+        if (this.unwritable) this.watch(this.unwritable)
+      })
+    }, PROBE_MS)
+    this.probing.unref()
+  }
+
+  private async probe(): Promise<void> {
+    if (!this.unwritable) return
+    try {
+      // Of a log on brokers: they answer, and partitions have leaders.
+      await (this.log.probe ? this.log.probe() : this.log.ends(['turns']))
+      this.unwritable = null
+    } catch (error) {
+      if (error instanceof InstarError) this.unwritable = error
+    }
+  }
+
   /** `awaited`: a failure is reported to a client. */
   private async appendWithRetries(append: () => Promise<unknown>, awaited = true): Promise<void> {
     let until = this.now() + this.patienceMs
@@ -82,6 +125,7 @@ export class Capture {
           await append()
           // The records are durable.
           this.refused = null
+          this.unwritable = null
           return
         } catch (error) {
           if (error instanceof InstarError && error.code === 'log_broken') {
@@ -92,6 +136,7 @@ export class Capture {
           until = Math.min(until, this.now() + this.patienceMs)
           if (this.now() + wait > until) {
             this.refused = { until: this.now() + REFUSED_MS, error }
+            if (error.code === 'log_unavailable') this.watch(error)
             throw error
           }
           await delay(wait)
