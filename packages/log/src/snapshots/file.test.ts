@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { test } from 'node:test'
+import { test, type TestContext } from 'node:test'
+import { seeded } from '../../../../test/kit/random.ts'
 import { SnapshotFile } from './file.ts'
 
 test('a value written after a rolled back transaction is stored', async () => {
@@ -63,36 +64,118 @@ test('the names of empty tables and queues are deleted', async () => {
   }
 })
 
-test('a key of a queue that changed on the disk makes the snapshot damaged', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'instar-snapshot-file-'))
-  const path = join(folder, 'a.db')
-  try {
-    const file = new SnapshotFile(path)
-    file.enqueue('pending 3', 'turn 1')
-    file.enqueue('pending 3', 'turn two words')
-    assert.deepEqual(file.page('pending 3', 0), [
-      [1, 'turn 1'],
-      [2, 'turn two words'],
-    ])
-    assert.deepEqual(file.pageBack('pending 3', 2, 5), [[1, 'turn 1']])
-    assert.ok(file.queued('pending 3', 'turn 1'))
-    file.dequeue('pending 3', 'turn two words')
-    assert.equal(file.count('pending 3'), 1)
-    await file.close()
-    for (const read of ['page', 'pageBack'] as const) {
-      const whole = new SnapshotFile(path)
-      whole.enqueue('pending 4', 'turn 1')
-      await whole.close()
-      const db = new DatabaseSync(path)
-      db.exec("UPDATE queued SET key = replace(key, 'turn 1', 'turn 3')")
-      db.close()
-      const damaged = new SnapshotFile(path)
-      const reading = () => (read === 'page' ? damaged.page('pending 4', 0) : damaged.pageBack('pending 4', 9, 1))
-      assert.throws(reading, { code: 'snapshot_damaged' })
-      await damaged.close()
-      assert.ok(!existsSync(path), 'the next start reads the log')
-    }
-  } finally {
-    rmSync(folder, { recursive: true })
-  }
+test('the entries of a queue are in the order in which they were added', async (t) => {
+  const path = newPath(t)
+  const file = new SnapshotFile(path)
+  file.enqueue('pending 3', 'turn 1')
+  file.enqueue('pending 3', 'turn two words')
+  assert.deepEqual(file.page('pending 3', 0), [
+    [1, 'turn 1'],
+    [2, 'turn two words'],
+  ])
+  assert.deepEqual(file.pageBack('pending 3', 2, 5), [[1, 'turn 1']])
+  assert.ok(file.queued('pending 3', 'turn 1'))
+  file.dequeue('pending 3', 'turn two words')
+  assert.equal(file.count('pending 3'), 1)
+  await file.close()
 })
+
+const newPath = (t: TestContext): string => {
+  const folder = mkdtempSync(join(tmpdir(), 'instar-snapshot-file-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  return join(folder, 'a.db')
+}
+
+const KEYS = Array.from({ length: 9 }, (_, i) => `key ${i}`)
+const NAMES = ['sessions', 'further', 'pending 1 k', 'pending 2 k']
+const fill = async (path: string): Promise<void> => {
+  const file = new SnapshotFile(path)
+  file.begin()
+  file.setMeta('version', 'v')
+  file.setMeta('reached', '[["turns",[[0,{"next":9,"id":"r"}]]]]')
+  for (const name of NAMES)
+    for (const key of KEYS) {
+      if (name.startsWith('pending')) file.enqueue(name, key)
+      else file.set(name, key, Buffer.from(`${name} of ${key}`))
+    }
+  file.commit()
+  file.begin()
+  file.delete('sessions', 'key 3')
+  file.set('sessions', 'key 4', Buffer.from('changed'))
+  file.dequeue('pending 1 k', 'key 3')
+  file.commit()
+  await file.close()
+}
+
+/** All that a service can read; null: the snapshot was discarded. */
+const contents = async (path: string): Promise<unknown> => {
+  let file: SnapshotFile | null = null
+  try {
+    file = new SnapshotFile(path)
+    const open = file
+    // Without its version a file is taken for an empty one, and is deleted.
+    if (open.meta('version') === undefined) return null
+    return [
+      open.meta('version'),
+      JSON.parse(open.meta('reached') ?? ''),
+      NAMES.map((name) => [
+        KEYS.map((key) => [
+          Buffer.from(open.get(name, key) ?? []).toString(),
+          open.has(name, key),
+          open.queued(name, key),
+        ]),
+        open.entries(name, ''),
+        [open.page(name, 0), open.pageBack(name, 1e9, 99), open.count(name)],
+      ]),
+      open.nonEmptyQueues('pending '),
+    ]
+  } catch {
+    return null
+  } finally {
+    await file?.close()
+  }
+}
+
+test('after any row was deleted or changed on the disk a snapshot is discarded, or read as it was', async (t) => {
+  const path = newPath(t)
+  await fill(path)
+  const whole = await contents(path)
+  assert.ok(whole)
+  const bytes = readFileSync(path)
+  const { below, pick } = seeded(7)
+  const seen = new Map<string, number>()
+  for (let i = 0; i < 400; i += 1) {
+    writeFileSync(path, bytes)
+    const db = new DatabaseSync(path)
+    const table = pick(['meta', 'names', 'entries', 'queued'])
+    const rows = db.prepare(`SELECT * FROM ${table}`).all() as Row[]
+    const row = pick(rows)
+    const columns = Object.keys(row)
+    const where = columns.map((column) => `"${column}" IS ?`).join(' AND ')
+    const what = pick(['delete', ...columns])
+    const sql =
+      what === 'delete' ? `DELETE FROM ${table} WHERE ${where}` : `UPDATE ${table} SET "${what}" = ? WHERE ${where}`
+    const changed = what === 'delete' ? [] : [flipped(row[what]!, below)]
+    try {
+      db.prepare(sql).run(...changed, ...Object.values(row))
+    } catch (error) {
+      assert.match(String(error), /UNIQUE/)
+    }
+    db.close()
+    const read = await contents(path)
+    if (read !== null) assert.deepEqual(read, whole, `${table}: ${what} of ${JSON.stringify(row)}`)
+    seen.set(`${table} ${what}`, (seen.get(`${table} ${what}`) ?? 0) + 1)
+  }
+  assert.ok(seen.size >= 14, [...seen.keys()].join(', '))
+})
+
+type Row = Record<string, string | number | Uint8Array>
+
+/** The value with one bit changed, as damage on the disk leaves it. */
+const flipped = (value: Row[string], below: (limit: number) => number): Row[string] => {
+  if (typeof value === 'number') return value ^ (1 << below(8))
+  const bytes = Buffer.from(value as Uint8Array)
+  const at = below(bytes.length)
+  bytes[at] = bytes[at]! ^ (1 << below(typeof value === 'string' ? 3 : 8))
+  return typeof value === 'string' ? bytes.toString('latin1') : bytes
+}

@@ -9,32 +9,20 @@
 import { InstarError } from '@instar/events/errors'
 import { rmSync } from 'node:fs'
 import { open, type FileHandle } from 'node:fs/promises'
-import { DatabaseSync, type StatementSync } from 'node:sqlite'
+import type { DatabaseSync } from 'node:sqlite'
 import { crc32 } from 'node:zlib'
-
-type Statements = Record<
-  | 'get'
-  | 'set'
-  | 'delete'
-  | 'entries'
-  | 'queued'
-  | 'enqueue'
-  | 'dequeue'
-  | 'page'
-  | 'pageBack'
-  | 'count'
-  | 'nonEmptyQueues',
-  StatementSync
->
-
-const SCHEMA = `
-  CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-  CREATE TABLE IF NOT EXISTS names (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-  CREATE TABLE IF NOT EXISTS entries (name INTEGER NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL);
-  CREATE UNIQUE INDEX IF NOT EXISTS entries_key ON entries (name, key);
-  CREATE TABLE IF NOT EXISTS queued (seq INTEGER PRIMARY KEY AUTOINCREMENT, name INTEGER NOT NULL, key TEXT NOT NULL);
-  CREATE UNIQUE INDEX IF NOT EXISTS queued_key ON queued (name, key);
-  CREATE INDEX IF NOT EXISTS queued_seq ON queued (name, seq);`
+import {
+  added,
+  openTables,
+  queueChecksum,
+  statementsOf,
+  tallyOf,
+  textOf,
+  verifyKeys,
+  withChecksum,
+  type Statements,
+  type Tally,
+} from './file-tables.ts'
 
 /** Unused table names are deleted when there are more names than this, or than twice the number left the last time. */
 const MIN_NAMES_TO_COLLECT = 1024
@@ -46,7 +34,11 @@ export class SnapshotFile {
   readonly #db: DatabaseSync
   readonly #statements: Statements
   readonly #names = new Map<string, number>()
+  readonly #tallies = new Map<number, Tally>()
+  /** Names whose tally is not in the file. */
+  readonly #changed = new Set<number>()
   #lastName = 0
+  #lastSeq = 0
   #namesToCollect = MIN_NAMES_TO_COLLECT
   /** Open as long as the database, since closing a file handle releases all POSIX locks of the process on the file. */
   #handles: FileHandle[] = []
@@ -54,33 +46,11 @@ export class SnapshotFile {
   /** Opens or creates the file. Throws SQLite's error if it is locked (`isLocked`) or not a database. */
   constructor(path: string) {
     this.path = path
-    const db = new DatabaseSync(path, { timeout: 0 })
+    const db = openTables(path)
     try {
-      // A page cache of 8 MiB, since values in use are cached decoded by the tables.
-      db.exec(
-        'PRAGMA locking_mode = EXCLUSIVE; PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -8192; PRAGMA cell_size_check = ON',
-      )
-      db.exec(`BEGIN EXCLUSIVE; ${SCHEMA} COMMIT`)
-      const entry = 'FROM entries WHERE name = ? AND key = ?'
-      const queued = 'FROM queued WHERE name = ?'
-      this.#statements = {
-        get: db.prepare(`SELECT value ${entry}`),
-        set: db.prepare(
-          'INSERT INTO entries VALUES (?, ?, ?) ON CONFLICT (name, key) DO UPDATE SET value = excluded.value',
-        ),
-        delete: db.prepare(`DELETE ${entry}`),
-        entries: db.prepare('SELECT key, value FROM entries WHERE name = ? AND key > ? ORDER BY key LIMIT 64'),
-        queued: db.prepare(`SELECT 1 ${queued} AND key = ?`),
-        enqueue: db.prepare('INSERT INTO queued (name, key) VALUES (?, ?)'),
-        dequeue: db.prepare(`DELETE ${queued} AND key = ?`),
-        page: db.prepare(`SELECT seq, key ${queued} AND seq > ? ORDER BY seq LIMIT 256`),
-        pageBack: db.prepare(`SELECT seq, key ${queued} AND seq < ? ORDER BY seq DESC LIMIT ?`),
-        count: db.prepare(`SELECT count(*) ${queued}`),
-        nonEmptyQueues: db.prepare(`SELECT name FROM names WHERE substr(name, 1, ?) = ?
-          AND EXISTS (SELECT 1 FROM queued WHERE queued.name = names.id)`),
-      }
-      for (const statement of Object.values(this.#statements)) statement.setReturnArrays(true)
+      this.#statements = statementsOf(db)
       this.#readNames(db)
+      verifyKeys(db, this.#names, this.#tallies)
     } catch (error) {
       db.close()
       throw error
@@ -89,17 +59,19 @@ export class SnapshotFile {
   }
 
   meta(name: string): string | undefined {
-    return (
-      this.#read(() => this.#db.prepare('SELECT value FROM meta WHERE name = ?').get(name)) as
-        | { value: string }
-        | undefined
-    )?.value
+    const row = this.#read(() => this.#db.prepare('SELECT value FROM meta WHERE name = ?').get(name)) as
+      | { value: string }
+      | undefined
+    if (!row) return undefined
+    const value = row.value.slice(0, Math.max(0, row.value.lastIndexOf(' ')))
+    if (row.value !== withChecksum(name, value)) throw this.damaged(`the value ${name} does not match its checksum`)
+    return value
   }
 
   setMeta(name: string, value: string): void {
     this.#db
       .prepare('INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value')
-      .run(name, value)
+      .run(name, withChecksum(name, value))
   }
 
   get(table: string, key: string): Uint8Array | undefined {
@@ -118,11 +90,15 @@ export class SnapshotFile {
     const stored = Buffer.allocUnsafe(4 + value.length)
     stored.writeUInt32LE(checksumOf(table, key, value), 0)
     stored.set(value, 4)
-    this.#statements.set.run(this.#name(table), key, stored)
+    const name = this.#name(table)
+    if (this.#statements.update.run(stored, name, key).changes !== 0) return
+    this.#statements.insert.run(name, key, stored)
+    this.#count(name, 'entries', key, 1)
   }
 
   delete(table: string, key: string): void {
-    this.#statements.delete.run(this.#name(table), key)
+    const name = this.#name(table)
+    if (this.#statements.delete.run(name, key).changes !== 0) this.#count(name, 'entries', key, -1)
   }
 
   /** Up to 64 entries of a table after the key `after`, in the order of the keys. */
@@ -135,17 +111,19 @@ export class SnapshotFile {
 
   queued(table: string, key: string): boolean {
     const name = this.#names.get(table)
-    return (
-      name !== undefined && this.#read(() => this.#statements.queued.get(name, withChecksum(table, key))) !== undefined
-    )
+    return name !== undefined && this.#read(() => this.#statements.queued.get(name, key)) !== undefined
   }
 
   enqueue(table: string, key: string): void {
-    this.#statements.enqueue.run(this.#name(table), withChecksum(table, key))
+    const name = this.#name(table)
+    this.#lastSeq += 1
+    this.#statements.enqueue.run(this.#lastSeq, name, key, queueChecksum(table, key, this.#lastSeq))
+    this.#count(name, 'queued', key, 1)
   }
 
   dequeue(table: string, key: string): void {
-    this.#statements.dequeue.run(this.#name(table), withChecksum(table, key))
+    const name = this.#name(table)
+    if (this.#statements.dequeue.run(name, key).changes !== 0) this.#count(name, 'queued', key, -1)
   }
 
   /** Up to 256 entries of a queue after the sequence number `after`, in order. */
@@ -186,6 +164,7 @@ export class SnapshotFile {
   }
 
   commit(): void {
+    this.#writeTallies()
     if (this.#names.size > this.#namesToCollect) this.#collectNames()
     this.#db.exec('COMMIT')
   }
@@ -207,6 +186,7 @@ export class SnapshotFile {
   }
 
   async close(): Promise<void> {
+    this.#writeTallies()
     this.#db.close()
     for (const handle of this.#handles.splice(0)) await handle.close()
   }
@@ -215,17 +195,37 @@ export class SnapshotFile {
     let name = this.#names.get(table)
     if (name === undefined) {
       name = this.#lastName += 1
-      this.#db.prepare('INSERT INTO names VALUES (?, ?)').run(name, table)
+      const tally = { entries: [0, 0], queued: [0, 0] } satisfies Tally
+      this.#db.prepare('INSERT INTO names VALUES (?, ?, ?)').run(name, table, textOf(table, tally))
       this.#names.set(table, name)
+      this.#tallies.set(name, tally)
     }
     return name
   }
 
+  #count(name: number, of: keyof Tally, key: string, by: 1 | -1): void {
+    const tally = this.#tallies.get(name)!
+    tally[of] = added(tally[of], key, by)
+    this.#changed.add(name)
+  }
+
+  #writeTallies(): void {
+    if (this.#changed.size === 0) return
+    const write = this.#db.prepare('UPDATE names SET tally = ? WHERE id = ?')
+    for (const [table, name] of this.#names)
+      if (this.#changed.has(name)) write.run(textOf(table, this.#tallies.get(name)!), name)
+    this.#changed.clear()
+  }
+
   #readNames(db: DatabaseSync): void {
-    this.#names.clear()
-    for (const { id, name } of db.prepare('SELECT id, name FROM names').all() as { id: number; name: string }[])
+    for (const map of [this.#names, this.#tallies, this.#changed]) map.clear()
+    const rows = db.prepare('SELECT id, name, tally FROM names').all() as { id: number; name: string; tally: string }[]
+    for (const { id, name, tally } of rows) {
       this.#names.set(name, id)
-    this.#lastName = Math.max(0, ...this.#names.values())
+      this.#tallies.set(id, tallyOf(name, tally))
+    }
+    this.#lastName = Math.max(0, ...this.#tallies.keys())
+    this.#lastSeq = (db.prepare('SELECT max(seq) AS seq FROM queued').get() as { seq: number | null }).seq ?? 0
   }
 
   /** Deletes unused names: queues have a name per version and key, so the number of emptied ones grows with the log. */
@@ -250,9 +250,8 @@ export class SnapshotFile {
   }
 
   #queuedKeys(table: string, rows: unknown): [seq: number, key: string][] {
-    return (rows as [number, string][]).map(([seq, stored]) => {
-      const key = stored.slice(0, Math.max(0, stored.lastIndexOf(' ')))
-      if (stored !== withChecksum(table, key))
+    return (rows as [number, string, number][]).map(([seq, key, checksum]) => {
+      if (checksum !== queueChecksum(table, key, seq))
         throw this.damaged(`the entry ${seq} of the queue ${table} does not match its checksum`)
       return [seq, key]
     })
@@ -272,9 +271,6 @@ export type FoldFile = Pick<SnapshotFile, keyof SnapshotFile>
 
 /** CRC-32 of table, key and value. */
 const checksumOf = (table: string, key: string, value: Uint8Array): number => crc32(value, crc32(`${table}\n${key}\n`))
-
-/** A key of a queue as the file has it: with the CRC-32 of queue and key. */
-const withChecksum = (queue: string, key: string): string => `${key} ${crc32(`${queue}\n${key}`).toString(16)}`
 
 /** Whether the error is SQLITE_BUSY: another process, or another opening in this one, has the file open. */
 export const isLocked = (error: unknown): boolean =>
