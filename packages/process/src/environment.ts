@@ -1,7 +1,7 @@
 /** The environment variables of a process and their validation. Their names are public (docs/settings.md). */
 import { ENGINE_KINDS } from '@instar/engine/kinds'
 import { TOPICS, type Topic } from '@instar/events/flow'
-import { readFileSync } from 'node:fs'
+import { readRegularFile } from '@instar/events/regular-file'
 import { join } from 'node:path'
 import { z } from 'zod'
 
@@ -15,12 +15,15 @@ const seconds = z.coerce
   .positive()
   .max(7 * 24 * 3600)
   .transform((value) => Math.ceil(1000 * value))
+/** Bytes of a file with a secret. */
+const MOST_SECRET_BYTES = 64 * 1024
 /** The path of a file with a secret; parsed to its text without surrounding white space. */
 const secret = z.string().transform((path, context) => {
   try {
-    return readFileSync(path, 'utf8').trim()
+    return readRegularFile(path, MOST_SECRET_BYTES).toString('utf8').trim()
   } catch (error) {
-    context.addIssue({ code: 'custom', message: `cannot be read (${(error as NodeJS.ErrnoException).code})` })
+    const { code, message } = error as NodeJS.ErrnoException
+    context.addIssue({ code: 'custom', message: `cannot be read (${code ?? message})` })
     return z.NEVER
   }
 })

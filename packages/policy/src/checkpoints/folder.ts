@@ -3,12 +3,13 @@
  * or chat_template.jinja, generation_config.json, model.safetensors or shards with an index), or one GGUF file. Opening
  * reads headers and small files only; tensors are read one at a time, on demand.
  */
-import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
+import { closeSync, openSync, readSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { InstarError } from '@instar/events/errors'
 import { badCheckpoint } from './bad-checkpoint.ts'
 import { weightShapes, type ModelConfig, type PackedTensor, type WeightTensor, type Weights } from '../weights.ts'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
+import { readRegularFile } from '@instar/events/regular-file'
 import { checkConfig, configFromJson } from './config.ts'
 import { dequantise, packQ4, parseGguf, type Gguf } from './gguf.ts'
 import { ggufConfig, ggufTensors, isPermuted, unpermute, unpermuteBlocks } from './gguf-model.ts'
@@ -28,8 +29,11 @@ export type Checkpoint = {
 const MAX_SMALL_FILE = 64 * 1024 * 1024
 const MAX_GGUF_HEADER = 64 * 1024 * 1024
 
+/** Null: there is none. Throws `bad_checkpoint` for what is not a regular file: a pipe would be waited for. */
 function sizeOf(file: string): number | null {
-  return statSync(file, { throwIfNoEntry: false })?.size ?? null
+  const stat = statSync(file, { throwIfNoEntry: false })
+  if (stat && !stat.isFile()) throw badCheckpoint(file, 'is not a regular file')
+  return stat?.size ?? null
 }
 
 /** `length` bytes from byte `begin`; fewer at the end of the file. */
@@ -53,7 +57,12 @@ function readText(file: string): string | null {
   const size = sizeOf(file)
   if (size === null) return null
   if (size > MAX_SMALL_FILE) throw badCheckpoint(file, `has ${size} bytes; at most ${MAX_SMALL_FILE} are allowed`)
-  return readFileSync(file, 'utf8')
+  try {
+    return readRegularFile(file, MAX_SMALL_FILE).toString('utf8')
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error
+    throw badCheckpoint(file, 'is not a regular file', {}, error)
+  }
 }
 
 function readJson(file: string): JsonObject | null {

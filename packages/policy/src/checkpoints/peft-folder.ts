@@ -4,10 +4,11 @@
  * model and a value that is not finite are errors, since PEFT and serving engines pass over some of them without a word.
  * https://huggingface.co/docs/peft/developer_guides/checkpoint
  */
-import { readFileSync, statSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import path from 'node:path'
 import type { Adapter } from '@instar/engine/port'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
+import { readRegularFile } from '@instar/events/regular-file'
 import { badCheckpoint } from './bad-checkpoint.ts'
 import { openCheckpoint } from './folder.ts'
 import { adapterFromWeights, readAdapter, sha256 } from './peft.ts'
@@ -56,13 +57,21 @@ const REFUSED = [
 /** Initialisations that also change the base's weights, so that the adapter fits no other base. */
 const CHANGES_BASE = /^(pissa|olora|loftq|corda|lora_ga)/i
 
-const readJson = (file: string): JsonObject => {
-  const size = statSync(file, { throwIfNoEntry: false })?.size
-  if (size === undefined) throw badCheckpoint(file, 'is missing: this is not a folder that PEFT saved')
-  if (size > MAX_CONFIG_BYTES) throw badCheckpoint(file, `has ${size} bytes; at most ${MAX_CONFIG_BYTES} are allowed`)
+const readBytes = (file: string, most: number): Buffer => {
   try {
-    const value: unknown = JSON.parse(readFileSync(file, 'utf8'))
-    if (isJsonObject(value)) return value
+    return readRegularFile(file, most)
+  } catch (error) {
+    throw badCheckpoint(file, `cannot be read: ${(error as Error).message}`, {}, error)
+  }
+}
+
+const readJson = (file: string): { config: JsonObject; bytes: Uint8Array } => {
+  if (!statSync(file, { throwIfNoEntry: false }))
+    throw badCheckpoint(file, 'is missing: this is not a folder that PEFT saved')
+  const bytes = readBytes(file, MAX_CONFIG_BYTES)
+  try {
+    const value: unknown = JSON.parse(bytes.toString('utf8'))
+    if (isJsonObject(value)) return { config: value, bytes }
   } catch (error) {
     throw badCheckpoint(file, 'is not JSON', {}, error)
   }
@@ -71,16 +80,14 @@ const readJson = (file: string): JsonObject => {
 
 const readWeights = (folder: string): Uint8Array => {
   const file = path.join(folder, WEIGHTS)
-  const size = statSync(file, { throwIfNoEntry: false })?.size
-  if (size === undefined) {
+  if (!statSync(file, { throwIfNoEntry: false })) {
     const pickled = statSync(path.join(folder, 'adapter_model.bin'), { throwIfNoEntry: false }) !== undefined
     throw badCheckpoint(
       file,
       pickled ? 'is missing; adapter_model.bin is not read: save it with safe_serialization=True' : 'is missing',
     )
   }
-  if (size > MAX_WEIGHT_BYTES) throw badCheckpoint(file, `has ${size} bytes; at most ${MAX_WEIGHT_BYTES} are allowed`)
-  return readFileSync(file)
+  return readBytes(file, MAX_WEIGHT_BYTES)
 }
 
 const checkConfig = (config: JsonObject, file: string): void => {
@@ -130,7 +137,7 @@ export const readPeftFolder = (folder: string, { model, base }: { model: string;
   if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory())
     throw badCheckpoint(folder, 'is not a folder that PEFT saved')
   const file = path.join(folder, CONFIG)
-  const config = readJson(file)
+  const { config, bytes: configBytes } = readJson(file)
   checkConfig(config, file)
   const stated = config['base_model_name_or_path']
   const baseModel = typeof stated === 'string' ? stated : ''
@@ -141,7 +148,7 @@ export const readPeftFolder = (folder: string, { model, base }: { model: string;
     })
   const bytes = readWeights(folder)
   const tensors = readSafetensors(bytes, path.join(folder, WEIGHTS))
-  const own = { sha256: sha256(bytes), weights: bytes, config: readFileSync(file) }
+  const own = { sha256: sha256(bytes), weights: bytes, config: configBytes }
   const { rank, alpha } = readAdapter(own, openCheckpoint(model).config)
   const weights = writeSafetensors(
     tensors,

@@ -1,7 +1,7 @@
 /** Security and credentials for Kafka and the schema registry, from the settings and the files that they name. */
 import { InstarError } from '@instar/events'
 import type { RegistryAccess, Security } from '@instar/log/kafka/index'
-import { readFileSync } from 'node:fs'
+import { readRegularFile } from '@instar/events/regular-file'
 import type { Settings } from '../settings.ts'
 
 /** Undefined for a cluster without TLS and SASL. Throws `bad_request` for a file that cannot be read. */
@@ -67,9 +67,12 @@ const text = <K extends string>(name: K, variable: string, file: string | null):
 /** The content of the file without one line break at its end. */
 const secret = (variable: string, file: string): string => read(variable, file).replace(/\r?\n$/, '')
 
+/** Of a password, or of certificates. */
+const MOST_BYTES = 1 << 20
+
 const read = (variable: string, file: string): string => {
   try {
-    return readFileSync(file, 'utf8')
+    return readRegularFile(file, MOST_BYTES).toString('utf8')
   } catch (cause) {
     throw new InstarError(
       'bad_request',

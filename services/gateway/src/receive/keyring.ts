@@ -5,6 +5,7 @@
  * that.
  */
 import { InstarError } from '@instar/events'
+import { readRegularFile } from '@instar/events/regular-file'
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { appendFileSync, closeSync, existsSync, openSync, readFileSync, rmSync, statSync, type Stats } from 'node:fs'
 import { keyFile } from '../config.ts'
@@ -107,14 +108,11 @@ export const readKeyState = (file: string): KeyState => {
 
 /** Bytes of a key file at most: some 40,000 keys. */
 export const MAX_KEY_FILE_BYTES = 16 << 20
+/** Of the file of revoked keys, which only grows: some 2,000,000. */
+const MAX_REVOKED_BYTES = 128 << 20
 
 /** The content of a key file. Throws for one that is not a regular file, which might never end, or that is too large. */
-export const readKeyBytes = (file: string): Buffer => {
-  const stat = statSync(file)
-  if (!stat.isFile()) throw new TypeError('it is not a regular file')
-  if (stat.size > MAX_KEY_FILE_BYTES) throw new RangeError(`it has more than ${MAX_KEY_FILE_BYTES} bytes`)
-  return readFileSync(file)
-}
+export const readKeyBytes = (file: string): Buffer => readRegularFile(file, MAX_KEY_FILE_BYTES)
 
 const revokedOf = (file: string): string => `${file}.revoked`
 
@@ -124,7 +122,7 @@ const revokedOf = (file: string): string => `${file}.revoked`
  */
 export const readRevoked = (file: string): ReadonlySet<string> => {
   try {
-    return new Set(readFileSync(revokedOf(file), 'utf8').split('\n'))
+    return new Set(readRegularFile(revokedOf(file), MAX_REVOKED_BYTES).toString('utf8').split('\n'))
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return new Set()
     throw error

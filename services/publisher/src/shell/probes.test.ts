@@ -2,6 +2,7 @@ import { deepEqual, equal, match, ok, throws } from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { execFileSync } from 'node:child_process'
 import { describe, test } from 'node:test'
 import { ROOT } from '../../../../tools/tree.ts'
 import { questions } from '../../../../models/tiny/recipe/questions.ts'
@@ -181,4 +182,18 @@ describe('own probes', () => {
     })
     deepEqual(['{"n": 3}', '{"n": "3"}', '{"n": 3', '```\n{"n":3}\n```'].map(schema), [true, false, false, true])
   })
+})
+
+test('a pipe or a device in place of a file of probes is refused at once', (t) => {
+  const place = folder()
+  t.after(() => rmSync(place, { recursive: true }))
+  const pipe = join(place, 'probes.jsonl')
+  execFileSync('mkfifo', [pipe])
+  for (const target of [pipe, place, '/dev/zero'])
+    throws(
+      () => readProbes(target),
+      (error: unknown) =>
+        (error as { code: string }).code === 'bad_probes' && /not a regular file/.test((error as Error).message),
+      target,
+    )
 })

@@ -4,10 +4,11 @@
  * (models/probes) follows where they are fewer than a line keeps.
  */
 import { createHash } from 'node:crypto'
-import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { readdirSync, statSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { InstarError } from '@instar/events'
+import { readRegularFile } from '@instar/events/regular-file'
 import type { ChatMessage } from '@instar/engine/port'
 import { z } from 'zod'
 import { publisherConfig, type PublisherConfig } from '../config.ts'
@@ -61,9 +62,20 @@ const probeOf = (value: unknown, ask: AskJudge | null): Probe => {
   return { id: idOf([asked, check]), kind, messages: asked, maxTokens, check: compiled }
 }
 
+/** Bytes of a file of probes. */
+const MOST_BYTES = 64 << 20
+
+const textOf = (file: string): string => {
+  try {
+    return readRegularFile(file, MOST_BYTES).toString('utf8')
+  } catch (cause) {
+    throw new InstarError('bad_probes', `${file}: ${(cause as Error).message}`, { file }, { cause })
+  }
+}
+
 /** The lines of a JSONL file; empty ones are skipped. Throws `bad_probes` with file, line and reason. */
 const readLines = <T>(file: string, parse: (value: unknown) => T): T[] =>
-  readFileSync(file, 'utf8')
+  textOf(file)
     .split('\n')
     .flatMap((line, i) => {
       if (line.trim() === '') return []
