@@ -4,7 +4,7 @@
  * computed again by the engine that serves, and the weights by the trainer's own function.
  */
 import { dialectOf, parseJson, withHint } from '@instar/dialects'
-import { hintOf, InstarError, lossMode, written, type BatchItem } from '@instar/events'
+import { hintOf, InstarError, lossMode, sessionOfTurn, written, type BatchItem } from '@instar/events'
 import type { Model, StepSettings } from '@instar/engine/port'
 import { tokenWeights } from '@instar/policy/token-weights'
 import type { ReadModel } from '@instar/projections/read-model'
@@ -59,7 +59,7 @@ const teacherPrompt = (
  * recorded exactly, and as the engine does.
  */
 export const turnLearned = async (
-  { reader, model, engine, pool, idle }: TextPorts & { pool: Pool; idle: IdleQueue },
+  { reader, model, engine, pool, idle, tail }: TextPorts & { pool: Pool; idle: IdleQueue },
   row: Row,
   id: string,
   gone: AbortSignal,
@@ -69,6 +69,7 @@ export const turnLearned = async (
   const batch = batchOf(row)
   const { item, parent, loss, settings } = batch
   const { record, prompt, hinted } = await charged.read(async () => {
+    await tail.ready(sessionOfTurn(id))
     const found = await reader.record(id)
     if (found.tokens !== 'exact' || found.ids.length === 0 || found.ids.length > MOST_TOKENS)
       throw new InstarError('not_available', 'The tokens of this turn were not recorded exactly, or are too many.')

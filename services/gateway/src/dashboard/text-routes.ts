@@ -89,12 +89,11 @@ export const addTextRoutes = (server: FastifyInstance, get: Get, ports: Dashboar
     const { at, after } = parsedBy(older, request.query)
     return newestPrompts(texts(request, goneSignal(reply)), after === undefined ? null : { at: at ?? 0, id: after })
   })
-  get('sessions/:id/export', (request, reading, reply) => {
+  get('sessions/:id/export', async (request, reading, reply) => {
     textFor(reading)
     const id = idOf(request)
     const { socket } = request.raw
     const gone = goneSignal(reply)
-    const lines = exportedSession(texts(request, gone), id)
     const end = exports.begin(entrance.visitOf(request).who)
     // The response to a pipelined request that waits for its turn does not close with its connection.
     socket.once('close', end)
@@ -102,6 +101,7 @@ export const addTextRoutes = (server: FastifyInstance, get: Get, ports: Dashboar
       socket.off('close', end)
       end()
     })
+    const lines = await exportedSession(texts(request, gone), id)
     const name = `${id.replace(/[^\w.-]/g, '_').slice(0, 100)}.jsonl`
     return reply
       .headers({ 'content-type': 'application/x-ndjson', 'content-disposition': `attachment; filename="${name}"` })

@@ -134,6 +134,7 @@ export const newestPrompts = async (
   const places = newestTurns(index, from, PROMPTS, PROMPTS_OF_SESSION)
   const rows: AskedTurn[] = []
   for (const { session, turn } of places) {
+    await text.tail.ready(session)
     const state = index.fold.turns.get(turn)
     if (state?.kind !== 'main' || !state.shown) continue
     const said = await read(() => turnText(text, turn)).catch(unreadable)
@@ -161,6 +162,7 @@ export const beginnings = async (
 ): Promise<Record<string, string>> => {
   const found: Record<string, string> = {}
   for (const session of sessions) {
+    await text.tail.ready(session)
     const first = index.fold.sessions.get(session)?.turns.find(({ kind }) => kind === 'main')
     if (!first) continue
     const said = await read(() => turnText(text, first.turn)).catch(unreadable)
@@ -171,10 +173,11 @@ export const beginnings = async (
 }
 
 /** Lines that `instar import` reads: the complete answers of a session that were sent. Throws `unknown_turn`. */
-export const exportedSession = (
+export const exportedSession = async (
   { index, text, read }: Pick<TextsPorts, 'index' | 'text' | 'read'>,
   id: string,
-): AsyncGenerator<string> => {
+): Promise<AsyncGenerator<string>> => {
+  await text.tail.ready(id)
   const session = index.fold.sessions.get(id)
   if (!session || session.turns.length === 0)
     throw new InstarError(

@@ -1,11 +1,12 @@
 /** A turn as the log has it: its messages, its answer token by token, and its log-probs under any version. */
 import { sideTask } from '@instar/agents'
 import { dialectOf, parseJson, type Message } from '@instar/dialects'
-import { InstarError, readWritten, type Written } from '@instar/events'
+import { InstarError, readWritten, sessionOfTurn, type Written } from '@instar/events'
 import type { TurnReader } from '@instar/log'
 import type { Model, ServingEngine } from '@instar/engine/port'
 import type { IdleQueue } from '../generate/idle-queue.ts'
 import type { SessionIndex } from '../session/core/session-index.ts'
+import type { Tail } from '../session/tail.ts'
 import type { Pool } from '../versions/pool.ts'
 
 export type TextPorts = {
@@ -13,6 +14,8 @@ export type TextPorts = {
   model: Model
   engine: ServingEngine
   index: { fold: Pick<SessionIndex['fold'], 'turns'> }
+  /** A session is made ready before it, or one of its turns, is looked up: a cold long one would hold the event loop. */
+  tail: Pick<Tail, 'ready'>
 }
 
 /** Characters of one message, or of a prompt, that are sent; the beginning and the end of a longer one. */
@@ -93,7 +96,8 @@ const shownMessage = (message: Message): ShownMessage => {
  * that continues none, all are new. `charged` null: only a part of it is kept. Throws
  * `unknown_turn` if the gateway no longer knows where the turn is on the log.
  */
-export const turnText = async ({ reader, engine, index }: TextPorts, id: string, charged: Hold | null = null) => {
+export const turnText = async ({ reader, engine, index, tail }: TextPorts, id: string, charged: Hold | null = null) => {
+  await tail.ready(sessionOfTurn(id))
   const record = await reader.record(id)
   if (charged) holdBody(charged, record)
   const { messages } = dialectOf(record.dialect).request(
@@ -112,7 +116,8 @@ export const turnText = async ({ reader, engine, index }: TextPorts, id: string,
 }
 
 /** The prompt as it was rendered, from the recorded ids, and the answer's tokens with their recorded log-probs. */
-export const turnTokens = async ({ reader, model }: TextPorts, id: string, charged: Charged) => {
+export const turnTokens = async ({ reader, model, tail }: TextPorts, id: string, charged: Charged) => {
+  await tail.ready(sessionOfTurn(id))
   const record = await reader.record(id)
   holdTokens(charged, record)
   const prompt = await reader.promptIds(id)
@@ -137,13 +142,14 @@ export const turnTokens = async ({ reader, model }: TextPorts, id: string, charg
  * engine tells them. Waits until the model is idle. Throws `not_available`, `unknown_version`.
  */
 export const turnLogprobs = async (
-  { reader, model, engine, pool, idle }: TextPorts & { pool: Pool; idle: IdleQueue },
+  { reader, model, engine, pool, idle, tail }: TextPorts & { pool: Pool; idle: IdleQueue },
   id: string,
   version: number,
   gone: AbortSignal,
   charged: Charged,
 ) => {
   const { record, prompt } = await charged.read(async () => {
+    await tail.ready(sessionOfTurn(id))
     const found = await reader.record(id)
     if (found.tokens !== 'exact' || found.ids.length === 0)
       throw new InstarError('not_available', 'The tokens of this turn were not recorded exactly.')
