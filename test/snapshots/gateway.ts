@@ -1,7 +1,7 @@
 /** The state of a gateway, read through its real tail. */
 import { sessionIdPart } from '@instar/dialects'
 import { weightLine } from '@instar/events'
-import { nameFor } from '../../services/gateway/src/session/core/names.ts'
+import { nameFor, type NamedTurn, type RecentSession } from '../../services/gateway/src/session/core/names.ts'
 import { touch, type Limits } from '../../services/gateway/src/session/core/session-index.ts'
 import { openSnapshot, type GatewaySnapshot } from '../../services/gateway/src/session/snapshot.ts'
 import { startTail, type Tail } from '../../services/gateway/src/session/tail.ts'
@@ -51,8 +51,8 @@ export const gatewayView = async ({ snapshot, tail }: LiveGateway, history: Hist
     const state = index.fold.sessions.get(session)
     if (!state) continue
     const extras = state.turns.map(({ turn }) => index.extras.get(turn))
-    const has = (map: ReadonlyMap<string, string[]>, turn: string, name: string): boolean =>
-      map.get(nameFor(index.extras.get(turn)?.key ?? null, name))?.includes(turn) ?? false
+    const has = (map: ReadonlyMap<string, NamedTurn[]>, turn: string, name: string): boolean =>
+      map.get(nameFor(index.extras.get(turn)?.key ?? null, name))?.some((one) => one.turn === turn) ?? false
     const found = state.turns.map(({ turn, answer, digest }) => [
       has(index.byStrict, turn, answer.strict),
       has(index.byLoose, turn, answer.loose),
@@ -67,7 +67,7 @@ export const gatewayView = async ({ snapshot, tail }: LiveGateway, history: Hist
       extras,
       found,
       mark: index.byMintedId.get(sessionIdPart(session)),
-      at: index.recent.get(session),
+      at: recentOf(index.recent.get(session)),
     })
   }
   const line = weightLine(snapshot.weights, POLICY)
@@ -81,6 +81,12 @@ export const gatewayView = async ({ snapshot, tail }: LiveGateway, history: Hist
   })
 }
 
+/** Without `seq`, of which only the order counts. */
+const recentOf = (recent: RecentSession | undefined): unknown =>
+  recent && { ...recent, turns: recent.turns.map(({ turn, names, at }) => ({ turn, names, at })) }
+
 /** The number of turns that the gateway finds by answers. */
 export const found = ({ snapshot: { index } }: LiveGateway): number =>
-  new Set([...index.byStrict.values(), ...index.byLoose.values(), ...index.byAsked.values()].flat()).size
+  new Set(
+    [...index.byStrict.values(), ...index.byLoose.values(), ...index.byAsked.values()].flat().map(({ turn }) => turn),
+  ).size

@@ -47,7 +47,7 @@ const newestTurns = (
       if (stays || !begun) continue
     }
     if (places.length >= most) break
-    for (const [turn] of turns.slice(-ofSession).reverse()) places.push({ session, turn, at })
+    for (const { turn } of turns.slice(-ofSession).reverse()) places.push({ session, turn, at })
   }
   return places
 }

@@ -8,6 +8,7 @@ import { mintId, parseMintedId } from '@instar/dialects'
 import { decodeRecord, encodeEvent, type Event, type Logged, type TurnsEvent, type TurnState } from '@instar/events'
 import { openMemoryLog, openSnapshots, type Offsets } from '@instar/log'
 import { SnapshotFile } from '@instar/log/snapshots/file'
+import { seeded } from '../../../../test/kit/random.ts'
 import { T0, turn } from '../../../../test/kit/projected-history.ts'
 import { turnOfMinted } from './core/follow.ts'
 import { MOST_NAMED } from './core/names.ts'
@@ -135,6 +136,38 @@ test('the names of a long session are the same after a restart, an eviction and 
   )
   life = await check(life)
   await life.close()
+})
+
+test('the turns of an answer are the same, and in the same order, after restarts: 300 sessions, two answers', async (t) => {
+  for (const seed of [1, 2, 3]) {
+    const folder = mkdtempSync(join(tmpdir(), 'instar-named-'))
+    t.after(() => rmSync(folder, { recursive: true, force: true }))
+    const { below, chance, pick } = seeded(seed)
+    const start = await keeper(folder, { sessions: 200, turns: 700 })
+    const lists = ({ gateway: { index } }: Kept): unknown =>
+      [index.byStrict, index.byLoose, index.byAsked].map(
+        (list) => new Map([...list].map(([name, turns]) => [name, turns.map(({ turn: id }) => id)])),
+      )
+    let life = await start()
+    let longest = 0
+    for (let i = 0; i < 1500; i += 1) {
+      const session = `s${below(300)}`
+      const said = pick(['Yes.', 'Yes.', 'Yes. ', 'No.'])
+      evolveIndex(
+        life.gateway.index,
+        logged(turn({ session, name: `${session} ${i}`, says: said, at: T0 + below(9e3) }), i),
+      )
+      longest = Math.max(longest, ...[...life.gateway.index.byLoose.values()].map(({ length }) => length))
+      if (!chance(0.01) && i !== 1499) continue
+      const was = lists(life)
+      await life.save()
+      await life.close()
+      life = await start()
+      assert.deepEqual(lists(life), was, `seed ${seed}, ${i + 1} turns`)
+    }
+    assert.equal(longest, 256)
+    await life.close()
+  }
 })
 
 test('a session that a request evicts while a snapshot is written is in it whole, and the snapshot is used', async (t) => {

@@ -2,7 +2,6 @@
 import { InstarError, initialWeights, type Logged, type WeightsState } from '@instar/events'
 import {
   foldVersion,
-  inSlices,
   storedBySession,
   storedTurns,
   storedWeights,
@@ -39,7 +38,7 @@ export type GatewaySnapshot = {
 /** `first`, `count`: of the named turns. */
 type Row = [at: number, partition: number, offset: number, first: number, count: number]
 /** Named turns from the index `at` on. For each turn, the part of its id after the session's. */
-type NamesRow = [at: number, turns: [string, Names][]]
+type NamesRow = [at: number, turns: [turn: string, names: Names, seq: number][]]
 type Extra = [
   key: string | null,
   bodyDepth: number,
@@ -100,7 +99,7 @@ export const openSnapshot = (store: SnapshotStore | undefined, policy: string, l
     pack(key, row): NamesRow {
       const { session } = parseRowKey(key)
       const { at, turns: its } = row as NamedRow
-      return [at, its.map(([turn, names]) => [turn.slice(session.length), names])]
+      return [at, its.map(([turn, names, seq]) => [turn.slice(session.length), names, seq])]
     },
   })
 
@@ -115,15 +114,16 @@ export const openSnapshot = (store: SnapshotStore | undefined, policy: string, l
       const { session } = parseRowKey(key)
       const one = saved.get(session)
       const [at, rows] = entry as NamesRow
-      for (const [i, [turn, its]] of rows.entries())
-        if (one && at + i >= one.first) one.turns[at + i - one.first] = [session + turn, its]
+      for (const [i, [turn, its, seq]] of rows.entries())
+        if (one && at + i >= one.first)
+          one.turns[at + i - one.first] = { session, at: at + i, turn: session + turn, names: its, seq }
     })
     for (const [session, { count, turns: found }] of saved)
       if (found.length !== count || found.includes(undefined as never))
         throw new InstarError('snapshot_damaged', `names of turns of the session ${session} are missing`)
-    await inSlices(
-      [...saved].sort(([, a], [, b]) => a.at - b.at),
-      ([session, { count: _, ...one }]) => addFromSnapshot(index, session, one),
+    addFromSnapshot(
+      index,
+      [...saved].sort(([, a], [, b]) => a.at - b.at).map(([session, { count: _, ...one }]) => [session, one] as const),
     )
     shrink(index)
   }

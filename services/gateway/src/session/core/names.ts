@@ -8,6 +8,12 @@ export type RecordPosition = { partition: number; offset: number }
 export type Names = readonly [strict: string | null, loose: string | null, asked: string | null]
 
 /**
+ * A turn and the names by which it is found; a name is null once 256 later turns displaced it. `at`: its index among the
+ * turns of its session. `seq`: the order in which turns were named, over all sessions, which a restart keeps.
+ */
+export type NamedTurn = { session: string; at: number; turn: string; names: Names; seq: number }
+
+/**
  * A recent session's data besides its fold. `at`: when it was last touched; `place`: its first record; `turns`: its last
  * MOST_NAMED turns; `first`: the index of the first of these among all turns of the session.
  */
@@ -15,15 +21,17 @@ export type RecentSession = {
   at: number
   place: RecordPosition
   first: number
-  turns: (readonly [turn: string, names: Names])[]
+  turns: NamedTurn[]
 }
 
 export type NameIndex = {
-  /** Answer key of an API key → turns that gave it, oldest first. */
-  byStrict: Map<string, string[]>
-  byLoose: Map<string, string[]>
-  /** Prompt digest of an API key → turns with that prompt, oldest first. */
-  byAsked: Map<string, string[]>
+  /** `seq` of the next turn that is named. */
+  seq: number
+  /** Answer key of an API key → turns that gave it, in the order in which they were named. */
+  byStrict: Map<string, NamedTurn[]>
+  byLoose: Map<string, NamedTurn[]>
+  /** Prompt digest of an API key → turns with that prompt. */
+  byAsked: Map<string, NamedTurn[]>
   /** What changed of the recent sessions since the last snapshot; null without snapshots. */
   changed: ChangedRecent | null
 }
@@ -46,24 +54,24 @@ export const parseRowKey = (key: string): { session: string; n: number } => {
 }
 
 /** `at`: the index of the first of the turns among all of the session. */
-export type NamedRow = { at: number; turns: RecentSession['turns'] }
+export type NamedRow = { at: number; turns: (readonly [turn: string, names: Names, seq: number])[] }
 
 /** A copy of the turns of row `n` that are still named; undefined: none. */
 export const rowOf = ({ first, turns }: RecentSession, n: number): NamedRow | undefined => {
   const at = Math.max(first, n * NAMES_IN_ROW)
   const named = turns.slice(at - first, Math.max(0, (n + 1) * NAMES_IN_ROW - first))
-  return named.length === 0 ? undefined : { at, turns: named }
+  return named.length === 0 ? undefined : { at, turns: named.map(({ turn, names, seq }) => [turn, names, seq]) }
 }
 
 /** A name in the index of answers and prompts: each API key has its own, so that none displaces turns of another. */
 export const nameFor = (key: string | null, name: string): string => (key === null ? name : `${key} ${name}`)
 
-export const addName = (index: NameIndex, recent: RecentSession, turn: string, names: Names): void => {
-  const [strict, loose, asked] = names
-  recent.turns.push([turn, names])
-  if (strict !== null) remember(index.byStrict, strict, turn)
-  if (loose !== null) remember(index.byLoose, loose, turn)
-  if (asked !== null) remember(index.byAsked, asked, turn)
+/** Adds turns of a snapshot to the index, in the order in which they were named. */
+export const addNamed = (index: NameIndex, turns: readonly NamedTurn[]): void => {
+  for (const turn of turns.toSorted((a, b) => a.seq - b.seq)) {
+    rememberTurn(index, turn)
+    index.seq = turn.seq + 1
+  }
 }
 
 /** Adds the session's last turn. Returns the number of turns, 0 or 1, that are no longer named. */
@@ -75,8 +83,11 @@ export const addLastName = (
   names: Names,
 ): number => {
   const { changed } = index
-  changed?.rows.add(rowKey(session, Math.floor((recent.first + recent.turns.length) / NAMES_IN_ROW)))
-  addName(index, recent, turn, names)
+  const named: NamedTurn = { session, at: recent.first + recent.turns.length, turn, names, seq: index.seq }
+  index.seq += 1
+  changed?.rows.add(rowOfTurn(named))
+  recent.turns.push(named)
+  rememberTurn(index, named)
   if (recent.turns.length <= MOST_NAMED) return 0
   forgetTurn(index, recent.turns.shift()!)
   recent.first += 1
@@ -93,21 +104,33 @@ export const forgetNames = (index: NameIndex, session: string, { first, turns }:
   return turns.length
 }
 
-const forgetTurn = (index: NameIndex, [turn, [strict, loose, asked]]: RecentSession['turns'][number]): void => {
-  if (strict !== null) forgetName(index.byStrict, strict, turn)
-  if (loose !== null) forgetName(index.byLoose, loose, turn)
-  if (asked !== null) forgetName(index.byAsked, asked, turn)
+const rowOfTurn = ({ session, at }: NamedTurn): string => rowKey(session, Math.floor(at / NAMES_IN_ROW))
+
+const listsOf = ({ byStrict, byLoose, byAsked }: NameIndex) => [byStrict, byLoose, byAsked] as const
+
+const rememberTurn = (index: NameIndex, turn: NamedTurn): void => {
+  for (const [which, list] of listsOf(index).entries()) {
+    const name = turn.names[which] ?? null
+    if (name === null) continue
+    const turns = list.get(name)
+    if (!turns) list.set(name, [turn])
+    else if (turns.push(turn) > SAME_ANSWER) displace(index, turns.shift()!, which)
+  }
 }
 
-const remember = (map: Map<string, string[]>, key: string, turn: string): void => {
-  const turns = map.get(key)
-  if (!turns) map.set(key, [turn])
-  else if (turns.push(turn) > SAME_ANSWER) turns.shift()
+/** In a snapshot too, since the order in which names were displaced does not follow from what is left. */
+const displace = ({ changed }: NameIndex, turn: NamedTurn, which: number): void => {
+  const [strict, loose, asked] = turn.names.map((name, at) => (at === which ? null : name))
+  turn.names = [strict ?? null, loose ?? null, asked ?? null]
+  changed?.rows.add(rowOfTurn(turn))
 }
 
-const forgetName = (map: Map<string, string[]>, key: string, turn: string): void => {
-  const left = map.get(key)?.filter((other) => other !== turn)
-  if (!left) return
-  if (left.length > 0) map.set(key, left)
-  else map.delete(key)
+const forgetTurn = (index: NameIndex, turn: NamedTurn): void => {
+  for (const [which, list] of listsOf(index).entries()) {
+    const name = turn.names[which] ?? null
+    const left = name === null ? undefined : list.get(name)?.filter((other) => other !== turn)
+    if (name === null || !left) continue
+    if (left.length > 0) list.set(name, left)
+    else list.delete(name)
+  }
 }

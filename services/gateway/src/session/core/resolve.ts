@@ -7,7 +7,6 @@ import {
   answerKey,
   contentText,
   findAnswer,
-  sessionOfTurn,
   type AnswerKey,
   type LabelSource,
   type TurnState,
@@ -53,9 +52,9 @@ export const possibleSessions = (index: SessionIndex, asked: SessionQuery): Set<
     : [
         ...mintedIdsIn(messages).flatMap((minted) => index.byMintedId.get(minted.session) ?? []),
         ...mintedIdsInText(last?.text ?? '').flatMap((minted) => index.byMintedId.get(minted.session) ?? []),
-        ...(last ? (index.byLoose.get(nameFor(key, last.key.loose)) ?? []).map(sessionOfTurn) : []),
+        ...(last ? (index.byLoose.get(nameFor(key, last.key.loose)) ?? []).map(({ session }) => session) : []),
         ...[digest, before].flatMap((asks) =>
-          asks === null ? [] : (index.byAsked.get(nameFor(key, asks)) ?? []).map(sessionOfTurn),
+          asks === null ? [] : (index.byAsked.get(nameFor(key, asks)) ?? []).map(({ session }) => session),
         ),
         ...(named === null ? [] : [sessionOfLabel(key, named)]),
       ]

@@ -24,7 +24,7 @@ import {
 import { sessionIdPart } from '@instar/dialects'
 import {
   addLastName,
-  addName,
+  addNamed,
   forgetNames,
   MOST_NAMED,
   nameFor,
@@ -72,6 +72,7 @@ export const initialIndex = (limits: Limits): SessionIndex => {
   return {
     limits,
     ...memory,
+    seq: 0,
     byStrict: new Map(),
     byLoose: new Map(),
     byAsked: new Map(),
@@ -179,12 +180,16 @@ const namesOf = (index: SessionIndex, turn: TurnState): Names => {
   ]
 }
 
-/** Adds a session of a snapshot. Call in the order of the last touch. */
-export const addFromSnapshot = (index: SessionIndex, session: string, saved: RecentSession): void => {
-  const recent: RecentSession = { ...saved, turns: [] }
-  index.recent.set(session, recent)
-  for (const [turn, names] of saved.turns) addName(index, recent, turn, names)
-  index.turns += recent.turns.length
+/** Adds the sessions of a snapshot, in the order of the last touch. */
+export const addFromSnapshot = (index: SessionIndex, saved: readonly (readonly [string, RecentSession])[]): void => {
+  for (const [session, recent] of saved) {
+    index.recent.set(session, recent)
+    index.turns += recent.turns.length
+  }
+  addNamed(
+    index,
+    saved.flatMap(([, { turns }]) => turns),
+  )
 }
 
 export const shrink = (index: SessionIndex): void => {
@@ -220,11 +225,11 @@ const forget = (index: SessionIndex, session: string): void => {
  * sends the same text as a client that received `Yes.`.
  */
 export const turnsByAnswer = (index: SessionIndex, key: string | null, answer: AnswerKey): TurnState[] =>
-  (index.byLoose.get(nameFor(key, answer.loose)) ?? []).flatMap((turn) => index.fold.turns.get(turn) ?? [])
+  (index.byLoose.get(nameFor(key, answer.loose)) ?? []).flatMap(({ turn }) => index.fold.turns.get(turn) ?? [])
 
 /** Turns of any session of the API key with this prompt, oldest first. */
 export const turnsByPrompt = (index: SessionIndex, key: string | null, digest: string): TurnState[] =>
-  (index.byAsked.get(nameFor(key, digest)) ?? []).flatMap((turn) => index.fold.turns.get(turn) ?? [])
+  (index.byAsked.get(nameFor(key, digest)) ?? []).flatMap(({ turn }) => index.fold.turns.get(turn) ?? [])
 
 export const sessionState = (index: SessionIndex, session: string): SessionState | undefined =>
   index.fold.sessions.get(session)
