@@ -135,6 +135,67 @@ test('an unknown type, an incompatible version and a version without its schema 
   assert.throws(() => decodeRecord({ ...good, payload: Buffer.from([200]) }), { code: 'bad_record' })
 })
 
+test('a newer version with a value in an essential field stops the reader; without a value it is read', () => {
+  const essential = (schema: Schema): void =>
+    void schema.fields.splice(1, 0, {
+      name: 'imported',
+      type: ['null', 'string'],
+      default: null,
+      essential: true,
+    } as Field)
+  const record = (imported: string | null) =>
+    written('SessionLinked.v1', 'SessionLinked.v12', essential, { ...LINKED, imported })
+  assert.throws(() => decodeRecord(record('adapter')), {
+    code: 'unknown_record',
+    message: /whose field imported this build does not know and must not ignore/,
+  })
+  assert.deepEqual({ ...decodeRecord(record(null)).event }, { type: 'SessionLinked', ...LINKED })
+})
+
+/** The newest versions of which the fields do not say whether a reader may ignore them (docs/decisions.md). */
+const UNMARKED: Record<string, number> = {
+  BatchSealed: 2,
+  BlobChunk: 1,
+  FeedbackGiven: 1,
+  HeadMoved: 1,
+  LearningFrozen: 1,
+  LineStarted: 2,
+  ReadersUpgraded: 1,
+  ResponseDeleted: 1,
+  ScoreRevised: 1,
+  SessionClosed: 3,
+  SessionLinked: 1,
+  SettingsChanged: 1,
+  TrainerBound: 1,
+  TrainerScored: 1,
+  TurnAborted: 4,
+  TurnCaptured: 4,
+  TurnSampled: 4,
+  TurnScored: 1,
+  TurnSkipped: 1,
+  UpdateComputed: 2,
+  UpdateFailed: 1,
+  UpdateRequested: 1,
+  VersionPublished: 3,
+  VersionRejected: 3,
+}
+
+test('each further version says of each field that it adds whether a reader may ignore it', () => {
+  const texts = schemaTexts()
+  const fieldsOf = (schema: string) =>
+    (JSON.parse(texts[schema] ?? '{"fields":[]}') as { fields: (Field & { essential?: unknown })[] }).fields
+  for (const schema of Object.keys(texts)) {
+    const [name = '', version = ''] = schema.split('.v')
+    if (Number(version) <= (UNMARKED[name] ?? 1)) continue
+    const before = new Set(fieldsOf(`${name}.v${Number(version) - 1}`).map((field) => field.name))
+    for (const field of fieldsOf(schema))
+      if (!before.has(field.name)) {
+        assert.equal(typeof field.essential, 'boolean', `${schema}: "essential" of ${field.name}`)
+        if (field.essential === true) assert.equal(field.default, null, `${schema}: the default of ${field.name}`)
+      }
+  }
+})
+
 test('two logs may have different schemas under one name that this build does not know', () => {
   const one = written('SessionLinked.v1', 'SessionLinked.v11', withNote, { ...LINKED, note: 'a' })
   const other = written(

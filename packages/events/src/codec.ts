@@ -20,6 +20,8 @@ type Codec = {
   avro: avro.Type
   text: string
   resolver: avro.Resolver | null
+  /** Of a newer version than this build supports: fields without which a record must not be read, unless they are null. */
+  essential?: readonly string[]
 }
 
 const folder = new URL('../../../schemas/', import.meta.url)
@@ -213,8 +215,8 @@ type StoredRecord = {
 
 /**
  * Decodes a record. A newer version than this build supports is read with its writer's schema, without the fields that
- * it adds. Throws `unknown_record` for an unknown type, or a version that changes more than it adds (the reader must
- * stop), and `bad_record` for bytes that do not match their schema or their checksum.
+ * it adds. Throws `unknown_record` for an unknown type, a version that changes more than it adds, or one with a value in an
+ * essential field that this build lacks (the reader must stop), and `bad_record` for bytes that do not match their schema or their checksum.
  */
 export const decodeRecord = (record: StoredRecord): Logged => {
   if (record.damaged) throw changed(record)
@@ -222,7 +224,12 @@ export const decodeRecord = (record: StoredRecord): Logged => {
   if (codec.topic !== record.topic) throw unknown(record, 'which belongs to another topic')
   const payload = Buffer.from(record.payload.buffer, record.payload.byteOffset, record.payload.byteLength)
   let event: Event
+  let unread: string | undefined
   try {
+    if (codec.essential && codec.essential.length > 0) {
+      const whole = codec.avro.fromBuffer(payload) as Record<string, unknown>
+      unread = codec.essential.find((field) => whole[field] !== null)
+    }
     event = (
       codec.resolver ? newestOf(codec.name).avro.fromBuffer(payload, codec.resolver) : codec.avro.fromBuffer(payload)
     ) as Event
@@ -235,6 +242,7 @@ export const decodeRecord = (record: StoredRecord): Logged => {
       { cause },
     )
   }
+  if (unread !== undefined) throw unknown(record, `whose field ${unread} this build does not know and must not ignore`)
   return {
     id: (record.id ??= recordId(record)),
     topic: record.topic,
@@ -270,6 +278,17 @@ const unknown = (record: StoredRecord, why: string, cause?: unknown): InstarErro
 const newerCodecs = new Map<string, Codec>()
 const MOST_NEWER_CODECS = 256
 
+/**
+ * Fields of a schema that change what a reader must do (`"essential": true` in the schema; their default is null) and that
+ * the schema `known` lacks.
+ */
+const essentialFields = (text: string, known: string): string[] => {
+  const fieldsOf = (schema: string) =>
+    (JSON.parse(schema) as { fields: { name: string; essential?: boolean }[] }).fields
+  const own = new Set(fieldsOf(known).map(({ name }) => name))
+  return fieldsOf(text).flatMap(({ name, essential }) => (essential === true && !own.has(name) ? [name] : []))
+}
+
 /** The codec of a newer version of a supported type, from its writer's schema. Throws `unknown_record`. */
 const newerCodec = (record: StoredRecord): Codec => {
   const cached = newerCodecs.get(record.schema)
@@ -285,6 +304,7 @@ const newerCodec = (record: StoredRecord): Codec => {
       avro: type,
       text: record.avro,
       resolver: known.avro.createResolver(type),
+      essential: essentialFields(record.avro, known.text),
     }
     if (newerCodecs.size >= MOST_NEWER_CODECS) newerCodecs.clear()
     newerCodecs.set(record.schema, codec)
