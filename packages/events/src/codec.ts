@@ -4,6 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import avro from 'avsc'
+import { essentialFields, valueIn } from './essential-fields.ts'
 import { InstarError } from './errors.ts'
 import { FLOW, NEWEST, newestVersion, TOPICS, type RecordName, type Topic, type Versions } from './flow.ts'
 import { recordId } from './ids.ts'
@@ -226,10 +227,7 @@ export const decodeRecord = (record: StoredRecord): Logged => {
   let event: Event
   let unread: string | undefined
   try {
-    if (codec.essential && codec.essential.length > 0) {
-      const whole = codec.avro.fromBuffer(payload) as Record<string, unknown>
-      unread = codec.essential.find((field) => whole[field] !== null)
-    }
+    unread = valueIn(codec.essential ?? [], () => codec.avro.fromBuffer(payload) as Record<string, unknown>)
     event = (
       codec.resolver ? newestOf(codec.name).avro.fromBuffer(payload, codec.resolver) : codec.avro.fromBuffer(payload)
     ) as Event
@@ -277,17 +275,6 @@ const unknown = (record: StoredRecord, why: string, cause?: unknown): InstarErro
 /** Cached codecs of newer versions. A log has far fewer of them than the limit. */
 const newerCodecs = new Map<string, Codec>()
 const MOST_NEWER_CODECS = 256
-
-/**
- * Fields of a schema that change what a reader must do (`"essential": true` in the schema; their default is null) and that
- * the schema `known` lacks.
- */
-const essentialFields = (text: string, known: string): string[] => {
-  const fieldsOf = (schema: string) =>
-    (JSON.parse(schema) as { fields: { name: string; essential?: boolean }[] }).fields
-  const own = new Set(fieldsOf(known).map(({ name }) => name))
-  return fieldsOf(text).flatMap(({ name, essential }) => (essential === true && !own.has(name) ? [name] : []))
-}
 
 /** The codec of a newer version of a supported type, from its writer's schema. Throws `unknown_record`. */
 const newerCodec = (record: StoredRecord): Codec => {

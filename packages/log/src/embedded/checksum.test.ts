@@ -132,6 +132,33 @@ test('two rows that changed places are unreadable', async (t) => {
   assert.deepEqual(decodable(await read(folder)), [false, false, true])
 })
 
+test('rows that were cut off at the end of a topic are noticed, by readers and writers', async (t) => {
+  for (const [kept, sql] of [
+    [2, 'DELETE FROM turns WHERE offset = 2'],
+    [0, 'DELETE FROM turns'],
+  ] as const) {
+    const folder = await made(t, [0, 1, 2].map(feedback))
+    change(folder, sql)
+    const message = `turns ends at offset ${kept}: its last ${3 - kept} records are missing; restore the log from a copy`
+    await assert.rejects(openEmbeddedLog({ folder, readOnly: true }), { code: 'log_truncated', message })
+    await assert.rejects(openEmbeddedLog({ folder, schemas }), { code: 'log_truncated', message })
+  }
+})
+
+test('a recorded end is not used where it changed on the disk, or where an earlier build wrote on', async (t) => {
+  const folder = await made(t, [0, 1].map(feedback))
+  change(folder, "UPDATE meta SET value = '3' || substr(value, 2) WHERE name = 'end turns'")
+  assert.equal((await read(folder)).length, 2)
+  const log = await openEmbeddedLog({ folder, schemas })
+  await log.append([feedback(2)])
+  await log.close()
+  change(
+    folder,
+    `INSERT INTO turns SELECT 3, partition, timestamp, reached, schema, key, payload, NULL FROM turns WHERE offset = 0`,
+  )
+  assert.equal((await read(folder)).length, 4)
+})
+
 test('a damaged record is not copied, where it would get a checksum that it matches', async (t) => {
   const [folder, other] = [await made(t, [0, 1].map(feedback)), await made(t, [])]
   change(folder, 'UPDATE turns SET timestamp = timestamp + 1 WHERE offset = 1')

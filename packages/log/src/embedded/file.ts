@@ -9,6 +9,7 @@ import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 import { blockTable, fillBlocks } from './blocks.ts'
+import { checkEnds } from './ends.ts'
 import { addChecksums } from './checksum.ts'
 import { restrictMode } from '../permissions.ts'
 import { logFile, markMade, requireFile, requireTables, unreadable } from './presence.ts'
@@ -151,6 +152,7 @@ export const openWriting = (
     for (const topic of TOPICS) addCount.run(topic, counts[topic])
     checkCounts(storedCounts(db), counts)
     checkFirstOffsets(db)
+    checkEnds(db)
     addSchemas(db, schemas)
     db.exec('COMMIT')
     markMade(folder)
@@ -170,6 +172,7 @@ export const openReading = (folder: string): DatabaseSync => {
     checkFormat(db, folder)
     addMissingTables(db)
     checkFirstOffsets(db)
+    checkEnds(db)
     return db
   } catch (cause) {
     db?.close()

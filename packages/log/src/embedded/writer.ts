@@ -11,6 +11,7 @@ import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_thread
 import { BlockReader, BlockWriter } from './blocks.ts'
 import { checksumOf } from './checksum.ts'
 import { WriterControl, firstOffsets } from './control.ts'
+import { endWriter } from './ends.ts'
 import { lockFolder, openWriting } from './file.ts'
 import { FrameReader, type WriteRecord } from './frame.ts'
 import type { FromWriter, GroupCommit, ToWriter, WriterData } from './messages.ts'
@@ -56,6 +57,7 @@ type WriterConnection = {
   begin: StatementSync
   end: StatementSync
   setCommit: StatementSync
+  setEnd: ReturnType<typeof endWriter>
   tables: TopicTable[]
 }
 
@@ -66,6 +68,7 @@ const connect = ({ folder, counts, schemas }: WriterData): WriterConnection => {
     begin: db.prepare('BEGIN IMMEDIATE'),
     end: db.prepare('COMMIT'),
     setCommit: db.prepare('INSERT INTO commits VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET next = excluded.next'),
+    setEnd: endWriter(db),
     tables: openTables(db, counts),
   }
 }
@@ -128,6 +131,9 @@ const run = (data: WriterData): void => {
       at = published
       if (!sealed && at === control.published) control.sleep(wakeups, pollMs)
     }
+    connection.tables.forEach(({ next }, topic) => {
+      if (next !== first[topic]) connection.setEnd(TOPICS[topic]!, next)
+    })
     readMessages()
     for (const { group, positions } of commits) {
       for (const { topic, partition, offset } of positions) connection.setCommit.run(group, topic, partition, offset)

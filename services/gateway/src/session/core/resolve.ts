@@ -3,14 +3,7 @@
  * by the agent's data in the prompt, else by a new name. Pure functions of the request and the state of `turns`, so
  * that all gateways that have read the same log choose the same session.
  */
-import {
-  answerKey,
-  contentText,
-  findAnswer,
-  type AnswerKey,
-  type LabelSource,
-  type TurnState,
-} from '@instar/events'
+import { answerKey, contentText, findAnswer, type AnswerKey, type LabelSource, type TurnState } from '@instar/events'
 import { isScriptedAnswer, sessionInMessages } from '@instar/agents'
 import { mintedIdsIn, isFields, lastAnswer, mintedIdsInText, type Message } from '@instar/dialects'
 import type { SessionQuery } from './session-query.ts'
