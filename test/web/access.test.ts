@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test'
 import { cookieSecret, signed, COOKIE } from '../../services/gateway/src/dashboard/visit.ts'
 import { assertAccessible, HOSTILE } from './browser.ts'
 import { pagesOf } from './pages.ts'
-import { cli, converse, projected } from './rig.ts'
+import { cli, converse, projected, published } from './rig.ts'
 import { stage, type Stage } from './stage.ts'
 
 let on: Stage
@@ -17,6 +17,7 @@ before(async () => {
     void dialog.dismiss()
   })
   await converse(on.post, 'ann')
+  await published(on.url())
 })
 after(() => on?.close())
 

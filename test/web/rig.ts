@@ -54,6 +54,33 @@ export const converse = async (post: Post, user: string): Promise<void> => {
   }
 }
 
+/** Asks for a path of `/v1/dashboard` until it holds: a page that is opened then has it. */
+export const until = async <T>(url: string, address: string, holds: (found: T) => boolean): Promise<void> => {
+  while (!holds((await (await fetch(`${url}/v1/dashboard/${address}`)).json()) as T));
+}
+
+/** Asks until the read model has version 1 and the turns of its batch. However long its update takes, no page waits for it. */
+export const published = async (url: string): Promise<void> => {
+  await until<{ versions?: { version: number }[] }>(
+    url,
+    'versions',
+    ({ versions }) => versions?.some(({ version }) => version === 1) === true,
+  )
+  await until<{ turns?: { used: boolean }[] }>(
+    url,
+    'versions/1',
+    ({ turns }) => turns?.some(({ used }) => used) === true,
+  )
+}
+
+/** Asks until the read model has the branch. */
+export const branched = (url: string, name: string): Promise<void> =>
+  until<{ branches?: { name: string }[] }>(
+    url,
+    'versions',
+    ({ branches }) => branches?.some((branch) => branch.name === name) === true,
+  )
+
 /** Asks until the read model has the turn and all `candidates` of its request: a page that is opened then shows them. */
 export const projected = async (url: string, turn: string, candidates = 1): Promise<void> => {
   for (;;) {

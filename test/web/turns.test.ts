@@ -3,13 +3,14 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { assertAccessible } from './browser.ts'
 import { tapeNamed } from '../clients/tapes/replay.ts'
-import { cli, converse, projected } from './rig.ts'
+import { branched, cli, converse, projected, published } from './rig.ts'
 import { stage, type Stage } from './stage.ts'
 
 let on: Stage
 before(async () => {
   on = await stage()
   await converse(on.post, 'ann')
+  await published(on.url())
 })
 after(() => on?.close())
 
@@ -22,8 +23,6 @@ const firstTurn = async (): Promise<void> => {
 
 test('a turn shows what the update that was trained on it did with each token', async () => {
   const { page } = on
-  await on.open('/versions')
-  await page.getByRole('link', { name: '1', exact: true }).first().waitFor()
   await on.open('/versions/1')
   await page.locator('tr').filter({ hasText: 'yes' }).first().locator('a[href^="#/turns/"]').click()
   await page.getByRole('button', { name: 'What the update did with each' }).click()
@@ -175,12 +174,30 @@ test('a score says in words who judged it and how', async () => {
   await assertAccessible(page, 'judged')
 })
 
+/** With one seed in three, both versions give one answer at this temperature, and which ones that are differs by run. */
+const differingSeed = async (): Promise<number> => {
+  const ask = async (version: number, seed: number): Promise<string> => {
+    const response = await fetch(`${on.url()}/v1/dashboard/sample`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({
+        weights: { version },
+        prompt: { text: 'What is the capital of France?' },
+        temperature: 1.5,
+        seed,
+      }),
+    })
+    return [...(await response.text()).matchAll(/"id":(\d+)/g)].map(([, id]) => id).join(' ')
+  }
+  for (let seed = 1; seed <= 100; seed += 1) if ((await ask(0, seed)) !== (await ask(1, seed))) return seed
+  throw new Error('both versions give the same answers with 100 seeds')
+}
+
 test('two versions answer a typed prompt, and the tokens in which they differ are marked', async () => {
   const { page } = on
-  await on.open('/versions')
-  await page.getByRole('link', { name: '1', exact: true }).first().waitFor()
   await on.open('/compare?a=1&b=0')
   await page.getByLabel('Temperature').fill('1.5')
+  await page.getByLabel('Seed').fill(String(await differingSeed()))
   await page.getByRole('button', { name: 'Ask both' }).click()
   await page.getByText('tokens that the other answer lacks').waitFor()
   const texts = await Promise.all(
@@ -228,6 +245,7 @@ test('a recorded turn is asked again from its page, and another is found by its 
 test('the last version of a branch answers like a version', async () => {
   const { page } = on
   await cli(on.env(), 'replay', '--branch', 'other', '--set', 'lr=0.001', '--json')
+  await branched(on.url(), 'other')
   await on.open('/compare')
   await page.reload()
   await page.getByLabel('One answer by').selectOption('branch:other')

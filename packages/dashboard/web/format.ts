@@ -39,5 +39,17 @@ export const ago = (iso: string | null | undefined, now: number): string => {
   return `${Math.floor(seconds / 86_400)} d ago`
 }
 
+const LONGEST_NAME = 120
+
+/**
+ * A name that somebody gave, as one line: characters without a shape of their own, such as those that turn the direction
+ * of writing, as their code points; a long one is cut.
+ */
+export const plainName = (name: string): string => {
+  const plain = name.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (one) => `\\u{${one.codePointAt(0)!.toString(16)}}`)
+  const letters = [...plain]
+  return letters.length > LONGEST_NAME ? `${letters.slice(0, LONGEST_NAME - 1).join('')}…` : plain
+}
+
 /** The end of an id, which is its random part. */
 export const shortId = (id: string | null | undefined): string => (id ? id.slice(-8) : MISSING)

@@ -1,7 +1,7 @@
 /** What the pipeline does at this moment. */
 import { useContext } from 'preact/hooks'
 import { useData } from '../api.ts'
-import { ago, count, duration, percent } from '../format.ts'
+import { ago, count, duration, percent, plainName } from '../format.ts'
 import { html, type Children, type View } from '../html.ts'
 import { gauge, gaugeLabel, knownGauge, pause, resume, useLive, type Now } from '../live.ts'
 import { eventText, lineageEvents, type Events, type LineageEvent } from '../parts/lineage-events.ts'
@@ -9,6 +9,7 @@ import { judgeState, Services } from '../parts/services.ts'
 import { Table } from '../parts/table.ts'
 import { untrained, waits } from '../reasons.ts'
 import { SessionContext } from '../session-context.ts'
+import { judgeWords } from '../session-words.ts'
 import { Connect } from './connect.ts'
 
 type CardProps = { title: string; about: string; value: Children; children?: Children }
@@ -52,7 +53,9 @@ const Update = ({ now }: { now: Now }): View => {
   `
 }
 
-const Cards = ({ now }: { now: Now }): View => {
+type Lately = Events & { judge: string | null }
+
+const Cards = ({ now, judgedBy }: { now: Now; judgedBy: string | null }): View => {
   const judge = judgeState(now)
   const unscored = knownGauge(now, 'instar_turns_unscored')
   const probes = knownGauge(now, 'instar_gate_probes')
@@ -77,6 +80,7 @@ const Cards = ({ now }: { now: Now }): View => {
     <//>
     <${Card} title="Judge" about="Scores an answer by what follows it: the next message, a thumb, a tool’s result."
       value=${html`<span class=${judge.bad ? 'bad' : ''}>${judge.text}</span>`}>
+      ${judgedBy === null ? null : html`<p>The last score is by ${plainName(judgeWords(judgedBy).name)}</p>`}
       ${
         unscored === null
           ? null
@@ -100,9 +104,8 @@ const sum = (now: Now, name: string): { name: string; count: number }[] =>
     .map(({ labels, value }) => ({ name: labels['reason'] ?? labels['code'] ?? labels['topic'] ?? '', count: value }))
     .toSorted((a, b) => b.count - a.count)
 
-const Recent = (): View => {
-  const lineage = useData<Events>('lately')
-  const events = lineage.data ? lineageEvents(lineage.data).slice(0, 8) : []
+const Recent = ({ lately }: { lately: Lately | null }): View => {
+  const events = lately ? lineageEvents(lately).slice(0, 8) : []
   return html`
     <section class="card wide lately"><h2>Lately</h2>
       <${Table} caption="What happened lately" rows=${events} empty="Nothing has been learned yet." columns=${[
@@ -119,6 +122,7 @@ const Recent = (): View => {
 export const NowPage = (): View => {
   const { now, state } = useLive()
   const session = useContext(SessionContext)
+  const { data: lately } = useData<Lately>('lately')
   if (!now) return html`<h1>Now</h1><p class="note quiet" aria-busy="true">Waiting for the gateway…</p>`
   if (now.index.turns === 0 && now.last_version === 0) return html`<${Connect} model=${now.policy} />`
   const errors = sum(now, 'instar_request_errors_total')
@@ -135,9 +139,9 @@ export const NowPage = (): View => {
       is ${now.status}${now.problem ? `: ${typeof now.problem === 'string' ? now.problem : (now.problem.message ?? '')}` : ''}</p>`
         : null
     }
-    <${Cards} now=${now} />
+    <${Cards} now=${now} judgedBy=${lately?.judge ?? null} />
     <section><h2>Services</h2><${Services} now=${now} /></section>
-    <${Recent} />
+    <${Recent} lately=${lately} />
     <div class="cards">
       <section class="card"><h2>Not trained on, since the start</h2>
         <${Table} caption="Reasons why turns were skipped or dropped" empty="Every turn was used."

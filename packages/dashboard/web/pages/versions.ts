@@ -11,7 +11,7 @@ import { eventText, lineageEvents } from '../parts/lineage-events.ts'
 import { LineageChart } from '../parts/lineage.ts'
 import { Await } from '../parts/state.ts'
 import { Table } from '../parts/table.ts'
-import { status } from '../reasons.ts'
+import { gateReason, status } from '../reasons.ts'
 import type { Lineage, UpdateRow, VersionRow } from '../rows.ts'
 import { SessionContext } from '../session-context.ts'
 
@@ -62,7 +62,7 @@ const Past = ({ all }: { all: Lineage }): View =>
           { name: 'Update', of: (row: UpdateRow) => row.number },
           { name: 'When', of: (row: UpdateRow) => time(row.decided_at ?? row.finished_at) },
           { name: 'On version', numeric: true, of: (row: UpdateRow) => row.parent_version },
-          { name: 'Why', of: (row: UpdateRow) => row.reason ?? '' },
+          { name: 'Why', of: (row: UpdateRow) => gateReason(row.reason) },
           { name: 'Turns', numeric: true, of: (row: UpdateRow) => row.items },
         ]} />
       <h2>History</h2>

@@ -1,5 +1,7 @@
 /** What happened to the lineage: who moved the head, promoted, rejected, froze and resumed, when and why. */
+import { plainName } from '../format.ts'
 import { html, type Children } from '../html.ts'
+import { gateReason } from '../reasons.ts'
 import type { Lineage, MoveRow, RefusalRow, UpdateRow } from '../rows.ts'
 
 export type LineageEventKind =
@@ -60,13 +62,13 @@ const ofUpdate = ({ number, status, version, parent_version, reason, items, ...t
 }
 
 const promotionOf = ({ to_version, branch, asked_by, asked_why, at }: MoveRow): LineageEvent => {
-  const from = branch === null ? 'a branch' : `the branch ${branch}`
-  const by = asked_by === null ? '' : ` for ${asked_by}`
+  const from = branch === null ? 'a branch' : `the branch ${plainName(branch)}`
+  const by = asked_by === null ? '' : ` for ${plainName(asked_by)}`
   return {
     at,
     kind: 'promotion',
     version: to_version,
-    who: asked_by ?? 'the gate',
+    who: asked_by === null ? 'the gate' : plainName(asked_by),
     why: asked_why === null ? null : reasonOf(asked_why),
     what: html`Version ${versionLink(to_version)} was promoted from ${from}${by}`,
     said: `version ${to_version} promoted from ${from}${by}`,
@@ -74,14 +76,17 @@ const promotionOf = ({ to_version, branch, asked_by, asked_why, at }: MoveRow): 
 }
 
 const ofRefusal = ({ reason, parent, asked_by, asked_why, branch, at }: RefusalRow): LineageEvent => {
-  const said = `The gate rejected the promotion of ${branch ?? 'a branch'} (${reason}) for ${asked_by}`
-  return { at, kind: 'refused', version: parent, who: asked_by, why: reasonOf(asked_why), what: said, said }
+  const from = branch === null ? 'a branch' : plainName(branch)
+  const who = plainName(asked_by)
+  const said = `The gate rejected the promotion of ${from} (${gateReason(reason)}) for ${who}`
+  return { at, kind: 'refused', version: parent, who, why: reasonOf(asked_why), what: said, said }
 }
 
 const ofMove = (move: MoveRow): LineageEvent | null => {
-  const { from_version, to_version, why, who, froze, at } = move
-  if (from_version === null || (who === GATE && why !== 'promotion')) return null
-  if (who === GATE) return promotionOf(move)
+  const { from_version, to_version, why, froze, at } = move
+  if (from_version === null || (move.who === GATE && why !== 'promotion')) return null
+  if (move.who === GATE) return promotionOf(move)
+  const who = plainName(move.who)
   const freezing = froze ? ', and froze learning' : ''
   return {
     at,
@@ -103,7 +108,8 @@ export const lineageEvents = ({ updates, moves, freezes, refusals }: Events): Li
     ...updates.map(ofUpdate),
     ...moves.flatMap((move) => ofMove(move) ?? []),
     ...refusals.map(ofRefusal),
-    ...freezes.map(({ frozen, who, why, at }): LineageEvent => {
+    ...freezes.map(({ frozen, who: name, why, at }): LineageEvent => {
+      const who = plainName(name)
       const said = `${who} ${frozen ? 'froze' : 'resumed'} learning`
       const kind = frozen ? 'freeze' : 'thaw'
       return { at, kind, version: headAt(at), who, why: reasonOf(why), what: said, said }

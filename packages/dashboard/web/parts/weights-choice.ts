@@ -1,5 +1,5 @@
 /** A choice among the weights that can answer: versions, the ends of branches, and updates that the gate rejected. */
-import { reward } from '../format.ts'
+import { plainName, reward } from '../format.ts'
 import { html, type View } from '../html.ts'
 import { gateReason } from '../reasons.ts'
 import type { Lineage } from '../rows.ts'
@@ -15,7 +15,7 @@ export const weightsOf = (chosen: Weights): Record<string, string | number> => {
 }
 
 export const weightsName = (chosen: Weights): string => {
-  if (chosen.startsWith('branch:')) return `Branch ${chosen.slice(7)}`
+  if (chosen.startsWith('branch:')) return `Branch ${plainName(chosen.slice(7))}`
   if (chosen.startsWith('update:')) return `Rejected update ${chosen.slice(7)}`
   return `Version ${chosen}${chosen === '0' ? ' (the base)' : ''}`
 }
@@ -46,7 +46,7 @@ export const WeightsChoice = ({
       }))
     : Array.from({ length: Math.min(last + 1, MOST) }, (_, i) => ({ value: String(last - i), text: String(last - i) }))
   if (!versions.some(({ value }) => value === '0')) versions.push({ value: '0', text: '0 · the base' })
-  const branches = (lineage?.branches ?? []).map(({ name }) => ({ value: `branch:${name}`, text: name }))
+  const branches = (lineage?.branches ?? []).map(({ name }) => ({ value: `branch:${name}`, text: plainName(name) }))
   const rejected = (lineage?.updates ?? [])
     .filter((update) => update.status === 'rejected')
     .slice(0, MOST)

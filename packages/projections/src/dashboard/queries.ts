@@ -96,6 +96,13 @@ order by r.at desc`,
   values: [policy],
 })
 
+/** The judge of the newest score that no person gave, among the newest 100 scores. */
+export const lastJudge = (policy: string): Query => ({
+  sql: `select judge from (select judge, explicit, at from all_scores where policy = $1 order by at desc limit 100) s
+where judge is not null and not explicit order by at desc limit 1`,
+  values: [policy],
+})
+
 const BRANCHES = 50
 
 export const updates = (policy: string): Query => ({

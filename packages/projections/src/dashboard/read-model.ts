@@ -23,8 +23,8 @@ export type ReadModel = {
   versions(): Promise<Rows>
   /** The same of one version, with `gate_figures` and `update_figures`. */
   version(version: number): Promise<QueryRow | null>
-  /** Updates, moves of the head, freezes, branches and rejected promotions, newest first. */
-  lineage(): Promise<Record<'updates' | 'moves' | 'freezes' | 'branches' | 'refusals', Rows>>
+  /** Updates, moves of the head, freezes, branches and rejected promotions, newest first; the judge of the newest score. */
+  lineage(): Promise<Record<'updates' | 'moves' | 'freezes' | 'branches' | 'refusals' | 'judges', Rows>>
   batch(version: number): Promise<Rows>
   /** The batch that trained on a turn, and the turn's part of it; null: none did. */
   learnedFrom(turn: string): Promise<QueryRow | null>
@@ -72,6 +72,7 @@ export const openReadModel = (login: ReaderLogin, policy: string, monotonic: () 
       freezes: await rows(queries.freezes(policy)),
       branches: await rows(queries.branches(policy)),
       refusals: await rows(queries.refusals(policy)),
+      judges: await rows(queries.lastJudge(policy)),
     }),
     LINEAGE_MS,
     monotonic,

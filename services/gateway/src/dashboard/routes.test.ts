@@ -22,7 +22,14 @@ const readModel = (): ReadModel => {
   return {
     versions: async () => [{ version: 1 }],
     version: async (version) => (version === 1 ? { version } : null),
-    lineage: async () => ({ updates: [], moves: [], freezes: [], branches: [], refusals: [] }),
+    lineage: async () => ({
+      updates: [],
+      moves: [],
+      freezes: [],
+      branches: [],
+      refusals: [],
+      judges: [{ judge: 'reactions-1' }],
+    }),
     batch: async (version) => [{ version }],
     rejected: async () => null,
     learnedFrom: async () => null,

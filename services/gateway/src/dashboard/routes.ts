@@ -70,7 +70,10 @@ export const addDashboard = (
   get('now', () => ports.status())
   get('health', () => ports.checks())
   get('errors', () => ERRORS)
-  get('versions', async () => ({ versions: await data().versions(), ...(await data().lineage()) }))
+  get('versions', async () => {
+    const { judges: _, ...lineage } = await data().lineage()
+    return { versions: await data().versions(), ...lineage }
+  })
   get('versions/:version', async (request, reading) => {
     const version = Number(paramsOf(request)['version'])
     return {
@@ -80,9 +83,15 @@ export const addDashboard = (
     }
   })
   get('lately', async () => {
-    const { updates, moves, freezes, refusals } = await data().lineage()
+    const { updates, moves, freezes, refusals, judges } = await data().lineage()
     const latest = <T>(rows: readonly T[]): T[] => rows.slice(0, LATEST)
-    return { updates: latest(updates), moves: latest(moves), freezes: latest(freezes), refusals: latest(refusals) }
+    return {
+      updates: latest(updates),
+      moves: latest(moves),
+      freezes: latest(freezes),
+      refusals: latest(refusals),
+      judge: judges[0]?.['judge'] ?? null,
+    }
   })
   get('learning', () => learningOf(data()))
   get('callers', (request) => callersOf(data(), parsedBy(callersQuery, request.query)))

@@ -23,7 +23,7 @@ export const DASHBOARD: Readonly<Record<string, Operation>> = {
   'GET /v1/dashboard/lately': {
     tag: 'dashboard',
     scope: 'read',
-    summary: 'The newest 20 updates, moves of the head and freezes',
+    summary: 'The newest 20 updates, moves of the head, freezes and rejected promotions; the judge of the newest score',
   },
   'GET /v1/dashboard/learning': {
     tag: 'dashboard',
