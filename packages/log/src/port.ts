@@ -131,6 +131,13 @@ export interface EventLog {
   joinGroup(group: string, topic: Topic, onChange: () => void): Promise<PartitionAssignment>
   /** One record by its position; undefined if there is none. */
   at(position: Position): Promise<LogRecord | undefined>
+  /**
+   * Commits positions for a group; `offset` is the next one to read. Absent on a log whose readers are one process. Rejects
+   * with `log_unavailable`.
+   */
+  commit?(group: string, positions: readonly Position[]): Promise<void>
+  /** The positions that were committed for the group; null: none were. Absent where `commit` is. */
+  committed?(group: string, topics: readonly Topic[]): Promise<Offsets | null>
   /** The next offset of each partition; every record whose append resolved before this call is below it. */
   ends(topics: readonly Topic[]): Promise<Offsets>
   partitions(topic: Topic): number

@@ -39,6 +39,7 @@ import {
 import { SERVICE } from './metrics/labels.ts'
 import { offsetsOver, watchLag } from './metrics/lag.ts'
 import type { Metrics } from './metrics/metrics.ts'
+import { reportPositions } from './metrics/report-positions.ts'
 
 /** `why`: the reason, for `waits`. `againMs`: time after which to decide again even without a new record. */
 export type Wait = { do: 'wait'; why: string; againMs?: number }
@@ -165,13 +166,10 @@ export const runDecider = <State, Decision extends { do: string }>(
 
   let begun: Offsets | null = null
   const watched = SERVICE.find((one) => one === service)
+  const positions = (): Offsets | null => (begun && follower ? offsetsOver(begun, follower.positions()) : null)
   if (ports.metrics && watched)
-    watchLag(ports.metrics, log, {
-      service: watched,
-      topics,
-      read: () => (begun && follower ? offsetsOver(begun, follower.positions()) : null),
-      now: ports.now,
-    })
+    watchLag(ports.metrics, log, { service: watched, topics, read: positions, now: ports.now })
+  let reporting: { stop(): void } | null = null
 
   const assigned = (partition: number): boolean => assignment?.owns(partition) ?? false
 
@@ -286,11 +284,13 @@ export const runDecider = <State, Decision extends { do: string }>(
       options.onReady?.(state)
       ready = true
       assignment = await log.joinGroup(name, options.assignment, onAssigned)
+      reporting = reportPositions(log, { group: name, read: positions, shared: options.assignment, assigned })
       onAssigned()
     },
     async stop() {
       stopping.abort()
       clearTimeout(decideTimer)
+      reporting?.stop()
       await Promise.all([assignment?.leave(), follower?.stop()])
       await idle()
       await Promise.allSettled(background)

@@ -216,7 +216,8 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
       random,
     )
     const branch = (name: string) => snapshot.weights.lines.get(`${policy}~${name}`)
-    const shown = dashboardPorts(ports, { report, metrics, line, text: answerPorts, readings, admitting, branch })
+    const parts = { policy, report, metrics, line, text: answerPorts, readings, admitting, branch }
+    const shown = dashboardPorts(ports, parts)
     dashboard = addDashboard(server, shown, { ...config, entrance, keyring })
     try {
       await server.listen({ host: config.host, port: config.port })

@@ -57,7 +57,7 @@ const rowsOf = (now: Now): ServiceRow[] => {
 
 const lagText = (lag: number | null): View =>
   lag === null
-    ? html`<span class="quiet" title="The service runs in another process, whose own /metrics has it">${UNKNOWN}</span>`
+    ? html`<span class="quiet" title="It runs in another process and has committed no position; its own /metrics has the lag">${UNKNOWN}</span>`
     : html`<span class=${lag < LATE_S ? 'good' : 'bad'}>${lag < LATE_S ? 'up to date' : `${duration(1000 * lag)} behind`}</span>`
 
 export const Services = ({ now }: { now: Now }): View => html`

@@ -6,7 +6,15 @@ import type { TopicPartition, FetchPosition } from './fetch.ts'
 import { byTopic } from './fetch.ts'
 
 /** The committed offset of each partition; 0 if the group has none. */
-export const committedOffsets = async (
+export const committedOffsets = async (...asked: Parameters<typeof knownOffsets>): Promise<FetchPosition[]> =>
+  (await offsetsOf(...asked)).map((position) => ({ ...position, offset: Math.max(0, position.offset) }))
+
+/** The committed offsets of the partitions that have one. */
+export const knownOffsets = async (...asked: Parameters<typeof offsetsOf>): Promise<FetchPosition[]> =>
+  (await offsetsOf(...asked)).filter(({ offset }) => offset >= 0)
+
+/** −1 where nothing was committed. */
+const offsetsOf = async (
   cluster: Cluster,
   groupId: string,
   topicPartitions: readonly TopicPartition[],
@@ -20,7 +28,7 @@ export const committedOffsets = async (
     })),
   })
   return responses.flatMap(({ topic, partitions }) =>
-    partitions.map(({ partition, offset }) => ({ topic, partition, offset: Math.max(0, Number(offset)) })),
+    partitions.map(({ partition, offset }) => ({ topic, partition, offset: Number(offset) })),
   )
 }
 

@@ -19,7 +19,7 @@ import type {
 import { KafkaConnection, type Cluster, type KafkaRecord } from './client.ts'
 import { DeadLetters, type DeadLetter } from './dead-letters.ts'
 import { fetchRecord, LATEST, offsetsAt } from './fetch.ts'
-import { commitOffsets, committedOffsets } from './group-offsets.ts'
+import { commitOffsets, knownOffsets } from './group-offsets.ts'
 import { Membership } from './membership.ts'
 import { DEFAULT_RETRY_MS, type KafkaOptions } from './options.ts'
 import { Producer } from './producer.ts'
@@ -120,7 +120,7 @@ export class KafkaEventLog implements KafkaLog {
   async subscribe(options: SubscribeOptions): Promise<Subscription> {
     this.#check()
     const { topics, group, from } = options
-    const offsets = from === 'committed' ? await this.#committed(group, topics) : from === 'start' ? {} : from
+    const offsets = from === 'committed' ? ((await this.committed(group, topics)) ?? {}) : from === 'start' ? {} : from
     const partitions = await Promise.all(
       topics.map(async (topic) => {
         const { starts } = await this.#request('finding a position', (cluster) =>
@@ -136,7 +136,7 @@ export class KafkaEventLog implements KafkaLog {
         partitions: partitions.flat(),
         decode: (topic, partition, record, signal) => this.#codec.decodeOrDeadLetter(topic, partition, record, signal),
         ends: (of, signal) => withRetries('reading end offsets', () => this.ends(of), Infinity, signal),
-        commit: (to, positions) => this.#commit(to, positions),
+        commit: (to, positions) => this.commit(to, positions),
         logLine: (line) => this.#options.logLine?.(line),
       },
       options,
@@ -245,15 +245,15 @@ export class KafkaEventLog implements KafkaLog {
     )
   }
 
-  async #committed(group: string, topics: readonly Topic[]): Promise<Offsets> {
+  async committed(group: string, topics: readonly Topic[]): Promise<Offsets | null> {
     const partitions = allPartitions(topics, this.#names, this.#counts)
-    const committed = await this.#request('reading committed offsets', (cluster) =>
-      committedOffsets(cluster, this.#groupId(group), partitions),
+    const known = await this.#request('reading committed offsets', (cluster) =>
+      knownOffsets(cluster, this.#groupId(group), partitions),
     )
-    return offsetsByTopic(topics, this.#names, committed)
+    return known.length === 0 ? null : offsetsByTopic(topics, this.#names, known)
   }
 
-  async #commit(group: string, positions: readonly Position[]): Promise<void> {
+  async commit(group: string, positions: readonly Position[]): Promise<void> {
     if (positions.length === 0) return
     const named = positions.map(({ topic, partition, offset }) => ({ topic: this.#names.of(topic), partition, offset }))
     await this.#request('committing', (cluster) => commitOffsets(cluster, this.#groupId(group), named))

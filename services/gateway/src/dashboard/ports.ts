@@ -30,6 +30,7 @@ export type DashboardPorts = {
 
 type Parts = Pick<DashboardPorts, 'text' | 'readings'> &
   Omit<SamplePorts, 'readModel'> & {
+    policy: string
     report: () => GatewayState
     metrics: Metrics
     line: () => WeightLine
@@ -37,9 +38,9 @@ type Parts = Pick<DashboardPorts, 'text' | 'readings'> &
 
 export const dashboardPorts = (
   { log, data, readModel, model, engine, now, random, monotonic = () => performance.now() }: GatewayPorts,
-  { report, metrics, line, text, readings, admitting, branch }: Parts,
+  { policy, report, metrics, line, text, readings, admitting, branch }: Parts,
 ): DashboardPorts => {
-  const lags = createLags({ log, readModel: readModel ?? null, now })
+  const lags = createLags({ log, readModel: readModel ?? null, policy, now })
   return {
     readModel: readModel ?? null,
     now,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { openMemoryLog } from '@instar/log'
+import { openMemoryLog, type EventLog, type Offsets } from '@instar/log'
 import { createMetrics } from '@instar/process'
 import type { ReadModel } from '@instar/projections/read-model'
 import { startRig } from '../../../../test/kit/gateway.ts'
@@ -32,7 +32,7 @@ test('projections in another process are as far as the positions that they store
     if (away) throw new Error('away')
     return found([{ topic: 'weights', partition: Number(partition), next, last: '', current: true }])
   }
-  const lags = createLags({ log, readModel: { inspect }, now: () => now })
+  const lags = createLags({ log, readModel: { inspect }, policy: 'policy', now: () => now })
   const metrics = createMetrics()
   const lag = async (): Promise<number | null> => (await lags(await metrics.allValues())).projections
   assert.ok((await lag())! > 20)
@@ -43,7 +43,12 @@ test('projections in another process are as far as the positions that they store
   away = true
   now += 5_000
   assert.equal(await lag(), null)
-  const older = createLags({ log, readModel: { inspect: async () => found([], 'older') }, now: () => now })
+  const older = createLags({
+    log,
+    readModel: { inspect: async () => found([], 'older') },
+    policy: 'policy',
+    now: () => now,
+  })
   assert.equal((await older(await metrics.allValues())).projections, null)
 })
 
@@ -57,7 +62,7 @@ test('the metrics of services of this process are used first', async () => {
     [{ topic: 'turns' }, 0],
     [{ topic: 'scores' }, 1.5],
   ])
-  const lags = createLags({ log: openMemoryLog(), readModel: null, now: () => T0 })
+  const lags = createLags({ log: openMemoryLog(), readModel: null, policy: 'policy', now: () => T0 })
   assert.deepEqual(await lags(await metrics.allValues()), {
     gateway: null,
     scorer: 0,
@@ -65,4 +70,53 @@ test('the metrics of services of this process are used first', async () => {
     publisher: null,
     projections: 1.5,
   })
+})
+
+test('services of other processes are as far as they have committed; unknown where they have not, and no page waits for a log that is away', async () => {
+  const memory = openMemoryLog()
+  await memory.append(records([lineStarted('policy', { at: T0 })]))
+  const [[partition]] = Object.entries((await memory.ends(['weights'])).weights!).filter(([, end]) => end > 0) as [
+    [string, number],
+  ]
+  const groups = new Map<string, Offsets>([['trainer.policy', { weights: { [partition]: 0 } }]])
+  let [now, asked, away] = [Date.now() + 30_000, 0, false]
+  const log: Pick<EventLog, 'read' | 'ends' | 'committed'> = {
+    read: (...args) => memory.read(...args),
+    ends: (topics) => memory.ends(topics),
+    committed: async (group) => {
+      asked += 1
+      return away ? new Promise<never>(() => undefined) : (groups.get(group) ?? null)
+    },
+  }
+  const lags = createLags({ log, readModel: null, policy: 'policy', now: () => now })
+  const lag = async (): Promise<unknown[]> => {
+    const { scorer, trainer, publisher } = await lags(await createMetrics().allValues())
+    return [scorer, trainer === null ? null : trainer > 20 ? 'behind' : trainer, publisher]
+  }
+  assert.deepEqual(await lag(), [null, 'behind', null])
+  groups.set('trainer.policy', { weights: { [partition]: 1 } }).set('scorer.policy', { weights: { [partition]: 1 } })
+  assert.deepEqual(await lag(), [null, 'behind', null], 'they are read every five seconds')
+  assert.equal(asked, 3)
+  now += 5_000
+  await lag()
+  await new Promise(setImmediate)
+  assert.deepEqual(await lag(), [0, 0, null])
+  away = true
+  now += 5_000
+  assert.deepEqual(await lag(), [0, 0, null], 'what is known is told meanwhile')
+  now += 30_000
+  assert.deepEqual(await lag(), [null, null, null])
+  assert.equal(asked, 9, 'one reading at a time')
+  const written = T0
+  const young = createLags({
+    log: { ...log, committed: async () => ({ weights: { [partition]: 0 } }) },
+    readModel: null,
+    policy: 'policy',
+    now: () => at,
+  })
+  let at = written + 14_000
+  const scorer = async (): Promise<number | null> => (await young(await createMetrics().allValues())).scorer
+  assert.equal(await scorer(), 0, 'what was committed may be older than the record')
+  at += 4_000
+  assert.ok((await scorer())! > 15)
 })

@@ -1,0 +1,50 @@
+/**
+ * Commits how far a service has read the log, for other processes: the dashboard, `instar top`, and tools for consumer
+ * groups. Nothing is read from there: a service goes on from its snapshot.
+ */
+import type { Topic } from '@instar/events'
+import type { EventLog, Offsets, Position } from '@instar/log'
+
+/** Time between two commits, in milliseconds. */
+export const REPORT_MS = 5_000
+
+type Reported = {
+  group: string
+  /** Null while the service does not read. */
+  read: () => Offsets | null
+  /** Several processes of a service read everything; each commits what is assigned to it of this topic. */
+  shared: Topic
+  assigned: (partition: number) => boolean
+}
+
+/** Partitions of `shared` of which this process is the owner, and all of the other topics for the owner of partition 0. */
+export const positionsToReport = (read: Offsets, shared: Topic, assigned: (partition: number) => boolean): Position[] =>
+  (Object.entries(read) as [Topic, Record<number, number>][]).flatMap(([topic, partitions]) =>
+    Object.entries(partitions).flatMap(([text, offset]) =>
+      assigned(topic === shared ? Number(text) : 0) ? [{ topic, partition: Number(text), offset }] : [],
+    ),
+  )
+
+/**
+ * Commits now and then, one commit at a time, until `stop`. One that fails is not repeated: the next one says more. Nothing
+ * is done on a log without `commit`.
+ */
+export const reportPositions = (
+  log: Pick<EventLog, 'commit'>,
+  { group, read, shared, assigned }: Reported,
+): { stop(): void } => {
+  if (!log.commit) return { stop: () => undefined }
+  let running = false
+  const report = async (): Promise<void> => {
+    const offsets = read()
+    if (running || offsets === null) return
+    const positions = positionsToReport(offsets, shared, assigned)
+    if (positions.length === 0) return
+    running = true
+    await log.commit!(group, positions).catch(() => undefined)
+    running = false
+  }
+  const timer = setInterval(() => void report(), REPORT_MS)
+  timer.unref()
+  return { stop: () => clearInterval(timer) }
+}
