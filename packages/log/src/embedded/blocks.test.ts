@@ -133,9 +133,9 @@ describe('embedded log: the partition index', () => {
     db.close()
   }
 
-  for (const partition of [PARTITIONS, 0x1003, 0xffff])
+  for (const partition of [0, PARTITIONS - 1, PARTITIONS, 0x1003, 0xffff])
     feature(
-      `is read from the rows where a block has the partition ${partition}, which is none`,
+      `is read from the rows where a block has the partition ${partition} in places of others`,
       async (opened, folder) => {
         await write(opened, 0, 2500)
         await opened.log.close()

@@ -2,11 +2,12 @@
  * The partition index of the embedded log: a u16 (platform byte order) per offset, stored in one row per block of
  * `BLOCK` offsets when the block is full. Offsets after the last full block are looked up in the topic's rows. With an
  * SQL index on the partition, each transaction would write one page per partition: 70 % more pages for a transaction of
- * 32 records.
+ * 32 records. The CRC-32 of a block is in the table `meta`, where earlier builds, which write none, do not look for it.
  */
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import { crc32 } from 'node:zlib'
 import { partitionOf } from '../partition.ts'
 
 /** Offsets per block. */
@@ -16,6 +17,12 @@ export const blockTable = (topic: Topic): string =>
   `CREATE TABLE IF NOT EXISTS "${topic}_blocks" (block INTEGER PRIMARY KEY, partitions BLOB NOT NULL) STRICT;`
 
 const blockOf = (offset: number): number => Math.floor(offset / BLOCK)
+
+const checksumName = (topic: Topic, block: number): string => `block ${topic} ${block}`
+
+/** The topic and the number are covered too, so that exchanged blocks are found. */
+const checksumOf = (topic: Topic, block: number, partitions: Uint8Array): string =>
+  String(crc32(partitions, crc32(`${topic} ${block} `)))
 
 type RecordLocation = { offset: number; partition: number }
 
@@ -37,13 +44,17 @@ const indexedPartition = (db: DatabaseSync, topic: Topic, count: number): ((row:
 
 /** Writes the blocks of a topic, in the writing connection. */
 export class BlockWriter {
+  readonly #topic: Topic
   readonly #insert: StatementSync
+  readonly #insertChecksum: StatementSync
   readonly #partitions = new Uint16Array(BLOCK)
 
   /** `next`: the first offset passed to `add`; each call must pass the offset after that of the previous one. */
   constructor(db: DatabaseSync, topic: Topic, count: number, next: number) {
     const partitionOfRow = indexedPartition(db, topic, count)
+    this.#topic = topic
     this.#insert = db.prepare(`INSERT INTO "${topic}_blocks" VALUES (?, ?)`)
+    this.#insertChecksum = db.prepare('INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value')
     const rows = db
       .prepare(`SELECT offset, partition FROM "${topic}" WHERE offset >= ? AND offset < ?`)
       .all(blockOf(next) * BLOCK, next)
@@ -52,7 +63,11 @@ export class BlockWriter {
 
   add(offset: number, partition: number): void {
     this.#partitions[offset % BLOCK] = partition
-    if (offset % BLOCK === BLOCK - 1) this.#insert.run(blockOf(offset), new Uint8Array(this.#partitions.buffer))
+    if (offset % BLOCK !== BLOCK - 1) return
+    const block = blockOf(offset)
+    const partitions = new Uint8Array(this.#partitions.buffer)
+    this.#insert.run(block, partitions)
+    this.#insertChecksum.run(checksumName(this.#topic, block), checksumOf(this.#topic, block, partitions))
   }
 }
 
@@ -85,6 +100,7 @@ export class BlockReader {
   readonly #topic: Topic
   readonly #last: StatementSync
   readonly #full: StatementSync
+  readonly #checksum: StatementSync
   readonly #rowsBetween: StatementSync
   readonly #ends: number[]
   readonly #partitionOfRow: (row: RecordLocation) => number
@@ -97,6 +113,7 @@ export class BlockReader {
     this.#topic = topic
     this.#last = db.prepare(`SELECT max(offset) AS last FROM "${topic}"`)
     this.#full = db.prepare(`SELECT partitions FROM "${topic}_blocks" WHERE block = ?`)
+    this.#checksum = db.prepare('SELECT value FROM meta WHERE name = ?')
     this.#rowsBetween = db.prepare(`SELECT offset, partition FROM "${topic}" WHERE offset >= ? AND offset < ?`)
     this.#ends = new Array<number>(partitions).fill(0)
     this.#partitionOfRow = indexedPartition(db, topic, partitions)
@@ -161,7 +178,7 @@ export class BlockReader {
     return this.#cachedBlock.partitions
   }
 
-  /** A block with a number that is no partition, which has changed on the disk, is built anew from the rows. */
+  /** A block that has changed on the disk, by its checksum or a number that is no partition, is built anew from the rows. */
   #readFull(block: number): Uint16Array<ArrayBuffer> {
     const row = this.#full.get(block) as { partitions: Uint8Array } | undefined
     if (row?.partitions.length !== 2 * BLOCK)
@@ -171,7 +188,9 @@ export class BlockReader {
         { topic: this.#topic, block },
       )
     const stored = new Uint16Array(row.partitions.slice().buffer)
-    if (stored.every((partition) => partition < this.#ends.length)) return stored
+    const checksum = (this.#checksum.get(checksumName(this.#topic, block)) as { value: string } | undefined)?.value
+    const isWhole = checksum === undefined || checksum === checksumOf(this.#topic, block, row.partitions)
+    if (isWhole && stored.every((partition) => partition < this.#ends.length)) return stored
     const built = this.#readTail(block, (block + 1) * BLOCK)
     const missing = built.indexOf(NONE)
     if (missing !== -1) throw recordsMissing(this.#topic, block * BLOCK + missing, block * BLOCK + missing + 1)
