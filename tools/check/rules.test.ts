@@ -117,6 +117,11 @@ const forbidden: [name: string, files: Record<string, string>, found: string[]][
     { 'packages/events/src/a.ts': "import '@instar/log'\n", 'packages/log/src/a.ts': "import '@instar/events'\n" },
     ['declared:1', 'cycles:1'],
   ],
+  [
+    'a line of 121 columns in a page, also within a template',
+    { 'packages/dashboard/web/pages/a.ts': `const a = html\`\n${'–'.repeat(121)}\n${'–'.repeat(119)}\`\n` },
+    ['lines:2'],
+  ],
 ]
 
 const allowed: [name: string, files: Record<string, string>][] = [

@@ -245,6 +245,21 @@ const cycles: Rule = (tree) => {
   return findings
 }
 
+const MOST_COLUMNS = 120
+
+/** The formatter does not break templates, of which the pages of the dashboard consist. */
+const lines: Rule = (tree) =>
+  tree.sources
+    .filter(({ path }) => path.startsWith('packages/dashboard/web/'))
+    .flatMap(({ path, text }) =>
+      text.split('\n').flatMap((line, i) => {
+        const columns = [...line].length
+        return columns > MOST_COLUMNS
+          ? [{ rule: 'lines', path, line: i + 1, message: `${columns} columns, ${MOST_COLUMNS} at most` }]
+          : []
+      }),
+    )
+
 export const RULES = {
   coreImports,
   layers,
@@ -257,6 +272,7 @@ export const RULES = {
   leftovers,
   declared,
   cycles,
+  lines,
 } satisfies Record<string, Rule>
 
 export const check = (tree: Tree): Finding[] => Object.values(RULES).flatMap((rule) => rule(tree))

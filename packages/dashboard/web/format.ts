@@ -42,8 +42,8 @@ export const ago = (iso: string | null | undefined, now: number): string => {
 const LONGEST_NAME = 120
 
 /**
- * A name that somebody gave, as one line: characters without a shape of their own, such as those that turn the direction
- * of writing, as their code points; a long one is cut.
+ * A name that somebody gave, as one line: characters without a shape of their own, such as those that turn the
+ * direction of writing, as their code points; a long one is cut.
  */
 export const plainName = (name: string): string => {
   const plain = name.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (one) => `\\u{${one.codePointAt(0)!.toString(16)}}`)

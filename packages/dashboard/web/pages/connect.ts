@@ -9,6 +9,8 @@ import { Talk } from './talk.ts'
 /** In the place of a key that is not known. */
 const PLACE = 'YOUR_KEY'
 
+const authorization = (key: string | null): string => (key === null ? '' : ` -H 'authorization: Bearer ${key}'`)
+
 /** `key`: null where requests need none. */
 const snippets = (
   base: string,
@@ -17,15 +19,27 @@ const snippets = (
 ): readonly (readonly [name: string, text: string])[] => [
   [
     'curl',
-    `curl ${base}/v1/chat/completions -H 'content-type: application/json'${key === null ? '' : ` -H 'authorization: Bearer ${key}'`} \\\n  -d '{"model": "${model}", "messages": [{"role": "user", "content": "What is the capital of France?"}]}'`,
+    [
+      `curl ${base}/v1/chat/completions -H 'content-type: application/json'${authorization(key)} \\`,
+      `  -d '{"model": "${model}", "messages": [{"role": "user", "content": "What is the capital of France?"}]}'`,
+    ].join('\n'),
   ],
   [
     'OpenAI SDK (Python)',
-    `from openai import OpenAI\nclient = OpenAI(base_url="${base}/v1", api_key="${key ?? 'none'}")\nclient.chat.completions.create(model="${model}", messages=[{"role": "user", "content": "Hello"}])`,
+    [
+      'from openai import OpenAI',
+      `client = OpenAI(base_url="${base}/v1", api_key="${key ?? 'none'}")`,
+      `client.chat.completions.create(model="${model}", messages=[{"role": "user", "content": "Hello"}])`,
+    ].join('\n'),
   ],
   [
     'OpenAI SDK (JavaScript)',
-    `import OpenAI from 'openai'\nconst client = new OpenAI({ baseURL: '${base}/v1', apiKey: '${key ?? 'none'}' })\nawait client.chat.completions.create({ model: '${model}', messages: [{ role: 'user', content: 'Hello' }] })`,
+    [
+      `import OpenAI from 'openai'`,
+      `const client = new OpenAI({ baseURL: '${base}/v1', apiKey: '${key ?? 'none'}' })`,
+      `const messages = [{ role: 'user', content: 'Hello' }]`,
+      `await client.chat.completions.create({ model: '${model}', messages })`,
+    ].join('\n'),
   ],
   ['Claude Code', `ANTHROPIC_BASE_URL=${base} ANTHROPIC_AUTH_TOKEN=${key ?? 'none'} claude --model ${model}`],
   ['Any agent', `OPENAI_BASE_URL=${base}/v1\nOPENAI_API_KEY=${key ?? 'none'}`],
@@ -50,8 +64,8 @@ const KeyNote = ({ token, created }: { token: string | null; created: (token: st
   if (!session?.keys)
     return html`<p class="quiet">Requests from this machine need no API key; what stands in its place is ignored.</p>`
   if (token !== null)
-    return html`<p class="note" role="status">The key <code>${token}</code> is in the snippets. It is shown only now: copy
-      it before you leave this page. It may send requests and feedback, and its turns are trained on.</p>`
+    return html`<p class="note" role="status">The key <code>${token}</code> is in the snippets. It is shown only now:
+      copy it before you leave this page. It may send requests and feedback, and its turns are trained on.</p>`
   if (!session.may?.actions)
     return html`<p class="note">Requests need an API key: put yours in the place of <code>${PLACE}</code>. The operator
       creates one with <code>npx instar keys add NAME</code>, or here in a session with the scope admin

@@ -1,4 +1,7 @@
-/** Curves of learning by version and by time, with the events of the lineage on them; what the judges do; who is learned from. */
+/**
+ * Curves of learning by version and by time, with the events of the lineage on them; what the judges do; who is learned
+ * from.
+ */
 import { useMemo } from 'preact/hooks'
 import { useData } from '../api.ts'
 import { duration, number, percent, reward } from '../format.ts'
@@ -106,7 +109,8 @@ const ByVersion = ({ of }: { of: ReturnType<typeof drawn> }): View => {
         yText=${three} series=${of.divergence} />
       <${Chart} ...${chart} title="Length" about="Mean tokens: of the gate’s samples, and of answers to people."
         yText=${(y: number) => number(y, 1)} series=${of.length} />
-      <${Chart} ...${chart} title="Entropy" about="Nats per token of the gate’s samples: near 0, it always says the same."
+      <${Chart} ...${chart} title="Entropy"
+        about="Nats per token of the gate’s samples: near 0, it always says the same."
         yText=${two} series=${of.entropy} />
       <${Chart} ...${chart} title="Gradient norm" about="Size of the update that made the version." yText=${two}
         series=${of.norm} />
@@ -132,16 +136,19 @@ const ByTime = ({ of, step }: { of: ReturnType<typeof drawn>; step: number }): V
     <h2>By time</h2>
     <p class="quiet">One value for each ${every}, from the newest 100,000 scores and 1,000 batches.</p>
     <div class="charts">
-      <${Chart} ...${chart} title="Reward over time" about="Mean of the scores." yText=${reward} series=${of.timeReward} />
+      <${Chart} ...${chart} title="Reward over time" about="Mean of the scores."
+        yText=${reward} series=${of.timeReward} />
       <${Shares} ...${chart} title="Rewards over time" about="How the scores are spread from −1 to +1."
         shares=${of.timeRewards} names=${REWARDS} nameText=${rewardPart} ordered=${true} />
       <${Chart} ...${chart} title="Scores over time" about="Turns with a score, and without one."
         yText=${(y: number) => number(y, 0)} series=${of.timeScores} />
       <${Shares} ...${chart} title="Judges over time" about="Which judge gave the score." shares=${of.timeJudges}
         nameText=${(name: string) => name} />
-      <${Chart} ...${chart} title="Hints over time" about="Share of scored turns with a hint: what would have been better."
+      <${Chart} ...${chart} title="Hints over time"
+        about="Share of scored turns with a hint: what would have been better."
         yText=${share} yTick=${share} series=${of.timeHints} />
-      <${Shares} ...${chart} title="Without a score over time" about=${WITHOUT} shares=${of.timeSkips} nameText=${reason}
+      <${Shares} ...${chart} title="Without a score over time"
+        about=${WITHOUT} shares=${of.timeSkips} nameText=${reason}
         fitted=${true} />
       <${Shares} ...${chart} title="Dropped over time" about=${DROPPED} shares=${of.timeDrops} nameText=${reason}
         fitted=${true} />
@@ -151,11 +158,12 @@ const ByTime = ({ of, step }: { of: ReturnType<typeof drawn>; step: number }): V
 
 const Events = ({ events }: { events: readonly LineageEvent[] }): View => html`
   <section class="card wide"><h2>Events on the curves</h2>
-    <${Table} caption="Events on the curves" rows=${events} empty="No rollback, freeze, promotion or rejection yet." columns=${[
-      { name: 'When', of: (event: LineageEvent) => html`<span title=${event.at}>${time(event.at)}</span>` },
-      { name: 'What', of: eventText },
-      { name: 'By', of: (event: LineageEvent) => event.who },
-    ]} />
+    <${Table} caption="Events on the curves" rows=${events}
+      empty="No rollback, freeze, promotion or rejection yet." columns=${[
+        { name: 'When', of: (event: LineageEvent) => html`<span title=${event.at}>${time(event.at)}</span>` },
+        { name: 'What', of: eventText },
+        { name: 'By', of: (event: LineageEvent) => event.who },
+      ]} />
   </section>
 `
 
@@ -180,8 +188,9 @@ const Whole = ({ all }: { all: Learning }): View =>
         <${Events} events=${of.events} />
         <${Judges} rows=${all.judges} />
         <${Callers} by="subject" title="People" first=${all.subjects}
-          about="As the client names them (its user), or else by key or session; a name leads to the person’s sessions." />
-        <${Callers} by="key" title="API keys" first=${all.keys} about="By the public id of the key; the key itself is nowhere." />
+          about="As the client names them (its user), or else by key or session; a name leads to their sessions." />
+        <${Callers} by="key" title="API keys" first=${all.keys}
+          about="By the public id of the key; the key itself is nowhere." />
       </div>
     `
   }, [all])

@@ -71,7 +71,11 @@ const Cards = ({ now, judgedBy }: { now: Now; judgedBy: string | null }): View =
     <${Update} now=${now} />
     <${Card} title="Gate" about="Tests each update before it may serve."
       value=${waits(gaugeLabel(now, 'instar_publisher_waits', 'for'))}>
-      ${probes === null ? null : html`<p>${count(probes)} test questions (probes) that each update must still answer</p>`}
+      ${
+        probes === null
+          ? null
+          : html`<p>${count(probes)} test questions (probes) that each update must still answer</p>`
+      }
       ${
         now.rejections_in_a_row > 0
           ? html`<p>${now.rejections_in_a_row} updates rejected in a row</p>`
@@ -88,12 +92,15 @@ const Cards = ({ now, judgedBy }: { now: Now; judgedBy: string | null }): View =
         <p>${count(gauge(now, 'instar_scores_total'))} scores since the start</p>`
       }
     <//>
-    <${Card} title="Conversations" about="What people and agents said, and the answers." value=${count(now.index.sessions)}>
+    <${Card} title="Conversations" about="What people and agents said, and the answers."
+      value=${count(now.index.sessions)}>
       <p>with ${count(now.index.turns)} turns, the newest that the gateway has at hand</p>
       <p><a href="#/sessions">All conversations</a></p>
     <//>
     <${Card} title="Log" about="Every turn, score and update is written here first."
-      value=${now.log.failed > 0 ? html`<span class="bad">${count(now.log.failed)} answers lost</span>` : 'Nothing lost'}>
+      value=${
+        now.log.failed > 0 ? html`<span class="bad">${count(now.log.failed)} answers lost</span>` : 'Nothing lost'
+      }>
       <p class=${unreadable > 0 ? 'bad' : ''}>${count(unreadable)} records that cannot be read (dead letters)</p>
     <//>
   </div>`
@@ -119,6 +126,9 @@ const Recent = ({ lately }: { lately: Lately | null }): View => {
   `
 }
 
+const problemOf = ({ problem }: Now): string =>
+  problem ? `: ${typeof problem === 'string' ? problem : (problem.message ?? '')}` : ''
+
 export const NowPage = (): View => {
   const { now, state } = useLive()
   const session = useContext(SessionContext)
@@ -135,8 +145,7 @@ export const NowPage = (): View => {
       }</div>
     ${
       now.status !== 'ready'
-        ? html`<p class="note error" role="alert">The gateway
-      is ${now.status}${now.problem ? `: ${typeof now.problem === 'string' ? now.problem : (now.problem.message ?? '')}` : ''}</p>`
+        ? html`<p class="note error" role="alert">The gateway is ${now.status}${problemOf(now)}</p>`
         : null
     }
     <${Cards} now=${now} judgedBy=${lately?.judge ?? null} />

@@ -76,37 +76,38 @@ const Name = ({ row, begins }: { row: SessionRow; begins: Beginnings }): View =>
 
 const SessionTable = ({ rows, text }: { rows: readonly SessionRow[]; text: boolean }): View => {
   const { known: begins, busy } = useBeginnings(rows, text)
-  return html`<div aria-busy=${busy ? 'true' : undefined}><${Table} caption="Sessions" rows=${rows} empty="No session matches." columns=${[
-    { name: 'Session', of: (row: SessionRow) => html`<${Name} row=${row} begins=${begins} />` },
-    {
-      name: 'Began',
-      of: (row: SessionRow) => html`<span class="nowrap" title=${row.started_at}>${time(row.started_at)}</span>`,
-    },
-    { name: 'Last', of: (row: SessionRow) => html`<span class="nowrap">${ago(row.last_at, Date.now())}</span>` },
-    {
-      name: 'Turns',
-      numeric: true,
-      of: (row: SessionRow) => `${count(row.turns)}${row.side_turns ? ` + ${row.side_turns} side` : ''}`,
-      title: 'Answers of the conversation; side: requests of the agent for itself (titles, compactions, memories)',
-    },
-    {
-      name: 'Reward',
-      numeric: true,
-      of: (row: SessionRow) => reward(row.outcome ?? row.reward),
-      title: 'Of the episode, or the mean of its turns’ scores',
-    },
-    { name: 'Versions', of: (row: SessionRow) => (row.versions ?? []).join(', '), title: 'Those that answered' },
-    { name: 'Agent', of: (row: SessionRow) => agentsWords(row.agents), title: 'The program that sent the requests' },
-    { name: 'API', of: (row: SessionRow) => DIALECTS[row.dialect] ?? row.dialect },
-    { name: 'Key', of: (row: SessionRow) => row.key_id ?? '–', title: 'The id of the API key; – without keys' },
-    {
-      name: 'Person',
-      of: (row: SessionRow) =>
-        html`<a href=${`#/sessions?subject=${encodeURIComponent(row.subject)}`}>
+  return html`<div aria-busy=${busy ? 'true' : undefined}><${Table} caption="Sessions" rows=${rows}
+    empty="No session matches." columns=${[
+      { name: 'Session', of: (row: SessionRow) => html`<${Name} row=${row} begins=${begins} />` },
+      {
+        name: 'Began',
+        of: (row: SessionRow) => html`<span class="nowrap" title=${row.started_at}>${time(row.started_at)}</span>`,
+      },
+      { name: 'Last', of: (row: SessionRow) => html`<span class="nowrap">${ago(row.last_at, Date.now())}</span>` },
+      {
+        name: 'Turns',
+        numeric: true,
+        of: (row: SessionRow) => `${count(row.turns)}${row.side_turns ? ` + ${row.side_turns} side` : ''}`,
+        title: 'Answers of the conversation; side: requests of the agent for itself (titles, compactions, memories)',
+      },
+      {
+        name: 'Reward',
+        numeric: true,
+        of: (row: SessionRow) => reward(row.outcome ?? row.reward),
+        title: 'Of the episode, or the mean of its turns’ scores',
+      },
+      { name: 'Versions', of: (row: SessionRow) => (row.versions ?? []).join(', '), title: 'Those that answered' },
+      { name: 'Agent', of: (row: SessionRow) => agentsWords(row.agents), title: 'The program that sent the requests' },
+      { name: 'API', of: (row: SessionRow) => DIALECTS[row.dialect] ?? row.dialect },
+      { name: 'Key', of: (row: SessionRow) => row.key_id ?? '–', title: 'The id of the API key; – without keys' },
+      {
+        name: 'Person',
+        of: (row: SessionRow) =>
+          html`<a href=${`#/sessions?subject=${encodeURIComponent(row.subject)}`}>
           <code>${shortId(row.subject)}</code></a>`,
-      title: 'The end of their id, made from the request’s user, its key, or its session',
-    },
-  ]} /></div>`
+        title: 'The end of their id, made from the request’s user, its key, or its session',
+      },
+    ]} /></div>`
 }
 
 export const SessionsPage = ({ query }: PageProps): View => {

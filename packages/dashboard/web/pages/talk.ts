@@ -9,6 +9,9 @@ import { Feedback } from '../parts/feedback.ts'
 
 type Said = { role: 'user' | 'assistant'; content: string; turn?: string; version?: number }
 
+const speaker = ({ role, version }: Said): string =>
+  role === 'user' ? 'You' : version === undefined ? 'Model' : `Model, version ${version}`
+
 export const Talk = ({ model }: { model: string }): View => {
   const [said, setSaid] = useState<Said[]>([])
   const [text, setText] = useState('')
@@ -60,8 +63,8 @@ export const Talk = ({ model }: { model: string }): View => {
       }
       <ol class="messages" aria-live="polite" aria-label="Conversation">
         ${said.map(
-          (one) => html`<li class=${`message ${one.role}`}><span
-            class="who">${one.role === 'user' ? 'You' : `Model${one.version === undefined ? '' : `, version ${one.version}`}`}</span><div class="text">${one.content || '…'}</div>
+          (one) => html`<li class=${`message ${one.role}`}><span class="who">${speaker(one)}</span>
+          <div class="text">${one.content || '…'}</div>
           ${one.turn ? html`<${Feedback} turn=${one.turn} />` : null}</li>`,
         )}
       </ol>

@@ -34,7 +34,13 @@ const FIGURES: readonly (readonly [name: string, of: (row: VersionRow) => string
     (row) =>
       row.backward_prompt_tokens === null
         ? '–'
-        : `${number((row.forward_prompt_tokens ?? 0) + (row.forward_response_tokens ?? 0), 0)}, ${number(row.teacher_tokens, 0)}, ${number(row.backward_prompt_tokens + (row.backward_response_tokens ?? 0), 0)}`,
+        : [
+            (row.forward_prompt_tokens ?? 0) + (row.forward_response_tokens ?? 0),
+            row.teacher_tokens,
+            row.backward_prompt_tokens + (row.backward_response_tokens ?? 0),
+          ]
+            .map((tokens) => number(tokens, 0))
+            .join(', '),
   ],
 ]
 
@@ -67,7 +73,12 @@ export const VersionPage = ({ params, query }: PageProps): View => {
             : html`Grew from <a href=${`#/versions/${row.parent}`}>version ${row.parent}</a> by an ${row.why},
             published ${time(row.published_at)}.`
         }
-          ${row.head_from ? html` Served from ${time(row.head_from)} ${row.head_to ? html`to ${time(row.head_to)}` : 'until now'}.` : null} Reward <${Interval} row=${row} />.</p>
+          ${
+            row.head_from
+              ? ` Served from ${time(row.head_from)} ${row.head_to ? `to ${time(row.head_to)}` : 'until now'}.`
+              : null
+          }
+          ${' '}Reward <${Interval} row=${row} />.</p>
         <h2>Figures${beside ? ` beside version ${beside.version}` : ''}</h2>
         <${Table} caption="Figures" rows=${FIGURES} columns=${[
           { name: 'Figure', of: ([name]: (typeof FIGURES)[number]) => name },
@@ -107,7 +118,9 @@ export const VersionPage = ({ params, query }: PageProps): View => {
             {
               name: 'Turn',
               of: (turn: BatchTurnRow) =>
-                html`<a href=${`#/turns/${encodeURIComponent(turn.turn_id)}`}><code>${shortId(turn.turn_id)}</code></a>`,
+                html`<a href=${`#/turns/${encodeURIComponent(turn.turn_id)}`}><code>${shortId(
+                  turn.turn_id,
+                )}</code></a>`,
             },
             { name: 'Sampled by', numeric: true, of: (turn: BatchTurnRow) => turn.version ?? '–' },
             { name: 'Reward', numeric: true, of: (turn: BatchTurnRow) => reward(turn.reward) },

@@ -44,10 +44,14 @@ const freezing = (frozen: boolean): Action =>
 
 /** Rewards are within −1…1, the interval of their mean as well. */
 export const interval = ({ reward_low, reward_high }: VersionRow): string =>
-  `${reward(reward_low === null ? null : Math.max(-1, reward_low))} … ${reward(reward_high === null ? null : Math.min(1, reward_high))}`
+  [reward_low === null ? null : Math.max(-1, reward_low), reward_high === null ? null : Math.min(1, reward_high)]
+    .map((end) => reward(end))
+    .join(' … ')
 
 export const Interval = ({ row }: { row: VersionRow }): View =>
-  html`<span title="Mean of the scores that count, with its 95 % confidence interval">${reward(row.reward)}${row.reward_low === null ? null : html` <span class="quiet">${interval(row)}</span>`}</span>`
+  html`<span title="Mean of the scores that count, with its 95 % confidence interval">${reward(row.reward)}${
+    row.reward_low === null ? null : html` <span class="quiet">${interval(row)}</span>`
+  }</span>`
 
 /** Drawn again only with other data: a mark in the table leaves it as it is. */
 const Chart = ({ all }: { all: Lineage }): View => useMemo(() => html`<${LineageChart} lineage=${all} />`, [all])
@@ -94,15 +98,17 @@ export const VersionsPage = (): View => {
     <div class="row"><h1>Versions</h1><span class="grow"></span>
       ${
         frozen !== null
-          ? html`<${Act} may=${may} act=${() => setAction(freezing(frozen))}>${frozen ? 'Resume learning' : 'Freeze learning'}<//>`
+          ? html`<${Act} may=${may} act=${() => setAction(freezing(frozen))}>${
+              frozen ? 'Resume learning' : 'Freeze learning'
+            }<//>`
           : null
       }
     </div>
     ${
       may
         ? null
-        : html`<p class="quiet" id=${NEEDS}>To freeze learning, serve another version or promote a branch, a session needs
-      the scope admin: <code>npx instar open</code> on the gateway’s machine opens one that has it.</p>`
+        : html`<p class="quiet" id=${NEEDS}>To freeze learning, serve another version or promote a branch, a session
+      needs the scope admin: <code>npx instar open</code> on the gateway’s machine opens one that has it.</p>`
     }
     <${Await} from=${lineage} of=${(all: Lineage) => html`
       <${Chart} all=${all} />
@@ -127,8 +133,11 @@ export const VersionsPage = (): View => {
         { name: 'From', numeric: true, of: (row: VersionRow) => row.parent ?? '–' },
         {
           name: 'Status',
-          title:
-            'serving: answers requests now; superseded: a later version grew from it, and it can be served again; rolled back: left behind by a rollback',
+          title: [
+            'serving: answers requests now',
+            'superseded: a later version grew from it, and it can be served again',
+            'rolled back: left behind by a rollback',
+          ].join('; '),
           of: (row: VersionRow) =>
             html`<span class=${`tag ${row.status}`} title=${status(row.status)}>${row.status.replace('_', ' ')}</span>`,
         },

@@ -17,7 +17,9 @@ const promotion = ({ name, version }: BranchRow, head: number): Action => ({
   body: { branch: name },
   result: ({ accepted, reason, version: published }) =>
     accepted === false
-      ? `The gate rejected it: ${typeof reason === 'string' ? gateReason(reason) : 'the log holds its figures'}. Version ${head} still serves.`
+      ? `The gate rejected it: ${
+          typeof reason === 'string' ? gateReason(reason) : 'the log holds its figures'
+        }. Version ${head} still serves.`
       : `Version ${Number(published)} serves, promoted from ${plainName(name)}.`,
 })
 

@@ -12,7 +12,9 @@ type CallersProps = { by: 'subject' | 'key'; title: string; about: string; first
 const name = (by: CallersProps['by'], row: CallerRow): View =>
   row.name === null
     ? html`<span class="quiet">without a key</span>`
-    : html`<a href=${`#/sessions?${by}=${encodeURIComponent(row.name)}`} title=${row.name}><code>${by === 'key' ? row.name : shortId(row.name)}</code></a>`
+    : html`<a href=${`#/sessions?${by}=${encodeURIComponent(row.name)}`} title=${row.name}><code>${
+        by === 'key' ? row.name : shortId(row.name)
+      }</code></a>`
 
 export const Callers = ({ by, title, about, first }: CallersProps): View => {
   const [more, setMore] = useState<CallerPage[]>([])

@@ -84,7 +84,11 @@ export const Chart = ({
           ({ points }, i) => html`<g>
           <path class=${`interval s${i}`} d=${intervalsOf(points, scale)} />
           <path class=${`line s${i}`} d=${lineOf(points, scale)} />
-          ${xs.length <= DOTS ? points.filter(({ y }) => y !== null).map(({ x, y }) => shape(i, scale.px(x), scale.py(y as number))) : null}
+          ${
+            xs.length > DOTS
+              ? null
+              : points.flatMap(({ x, y }) => (y === null ? [] : shape(i, scale.px(x), scale.py(y))))
+          }
         </g>`,
         )}` as View,
     [series],
@@ -94,7 +98,8 @@ export const Chart = ({
     const y = values[i]!.get(x)
     return y === null || y === undefined ? null : yText(y)
   }
-  return html`<${Plot} title=${title} about=${about} xs=${xs} range=${range} marks=${marks} xText=${xText} xName=${xName}
+  return html`<${Plot} title=${title} about=${about} xs=${xs} range=${range} marks=${marks}
+    xText=${xText} xName=${xName}
     yTick=${yTick} draw=${draw}
     legend=${
       series.length > 1

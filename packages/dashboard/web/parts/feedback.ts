@@ -4,10 +4,15 @@ import { post, type ApiError } from '../api.ts'
 import { html, type View } from '../html.ts'
 import { ErrorNote } from './state.ts'
 
+const THUMB = [
+  'M3 11h4v9H3z',
+  'M9 20h8.5c1 0 1.8-.6 2-1.6l1.4-6c.3-1.3-.6-2.4-2-2.4H14.5l.8-4.2c.2-1.2-.6-2.3-1.8-2.3-.6 0-1.1.3-1.4.8L9 9.5z',
+].join('')
+
 /** A drawing, since not every machine has a font with the sign. */
 const Thumb = ({ down = false }: { down?: boolean }): View => html`
   <svg class="thumb" viewBox="0 0 24 24" width="18" height="18" aria-hidden="true"><g
-    transform=${down ? 'rotate(180 12 12)' : undefined}><path d="M3 11h4v9H3zM9 20h8.5c1 0 1.8-.6 2-1.6l1.4-6c.3-1.3-.6-2.4-2-2.4H14.5l.8-4.2c.2-1.2-.6-2.3-1.8-2.3-.6 0-1.1.3-1.4.8L9 9.5z" /></g></svg>
+    transform=${down ? 'rotate(180 12 12)' : undefined}><path d=${THUMB} /></g></svg>
 `
 
 export const Feedback = ({ turn }: { turn: string }): View => {

@@ -94,7 +94,8 @@ const ofMove = (move: MoveRow): LineageEvent | null => {
     version: from_version,
     who,
     why: reasonOf(why),
-    what: html`${who} moved the head from version ${versionLink(from_version)} to ${versionLink(to_version)}${freezing}`,
+    what: html`${who} moved the head from version ${versionLink(from_version)} to
+      ${' '}${versionLink(to_version)}${freezing}`,
     said: `${who} moved the head from version ${from_version} to ${to_version}`,
   }
 }

@@ -1,6 +1,7 @@
 /**
  * The versions of the line as a timeline: branches one below the other, the head, rejected updates, moves of the head.
  */
+import { plainName } from '../format.ts'
 import { html, type View } from '../html.ts'
 import type { Lineage, VersionRow } from '../rows.ts'
 import { GATE, lineageEvents, type LineageEvent, type LineageEventKind } from './lineage-events.ts'
@@ -10,8 +11,8 @@ type Placed = { row: VersionRow; x: number; lane: number }
 const [STEP, LANE, TOP, PAD, MOST] = [46, 44, 46, 26, 120]
 
 /**
- * A version stands one step after the version before it. It stays in its parent's lane if it is the parent's only child or
- * an ancestor of the head, and else gets a lane of its own below.
+ * A version stands one step after the version before it. It stays in its parent's lane if it is the parent's only child
+ * or an ancestor of the head, and else gets a lane of its own below.
  */
 export const placed = (rows: readonly VersionRow[]): Placed[] => {
   const sorted = rows.toSorted((a, b) => a.version - b.version)
@@ -56,6 +57,12 @@ const signsOf = (events: readonly LineageEvent[]): string =>
 const textOf = ({ said, who, why }: LineageEvent): string =>
   `${said}${said.includes(who) ? '' : `, ${who}`}${why === null ? '' : `: ${why}`}`
 
+type Point = readonly [x: number, y: number]
+/** From a version to one that grew from it. */
+const edge = ([x, y]: Point, [toX, toY]: Point): string => `M${x} ${y}C${x + 20} ${y} ${toX - 20} ${toY} ${toX} ${toY}`
+/** Above the versions, from one to another. */
+const arc = ([x, y]: Point, [toX, toY]: Point): string => `M${x} ${y}C${x} ${TOP - 40} ${toX} ${TOP - 40} ${toX} ${toY}`
+
 export const LineageChart = ({ lineage }: { lineage: Lineage }): View => {
   const { versions, moves } = lineage
   const newest = versions.toSorted((a, b) => b.version - a.version).slice(0, MOST)
@@ -75,21 +82,25 @@ export const LineageChart = ({ lineage }: { lineage: Lineage }): View => {
   )
   return html`
     <figure class="chart lineage">
-      <figcaption><strong>Lineage</strong> <span class="quiet">Each circle is a version, the full one serves; a lower lane was
-        left behind by a rollback. Dashed: a person moved the head. While a version was the head: ✕ the gate rejected
-          updates, ■ learning was frozen, ▶ resumed, ↑ a branch was promoted.${versions.length > MOST ? ` The newest ${MOST}.` : ''}</span></figcaption>
+      <figcaption><strong>Lineage</strong> <span class="quiet">Each circle is a version, the full one serves; a
+        lower lane was left behind by a rollback. Dashed: a person moved the head. While a version was the head: ✕ the
+        gate rejected updates, ■ learning was frozen, ▶ resumed, ↑ a branch was promoted.${
+          versions.length > MOST ? ` The newest ${MOST}.` : ''
+        }</span></figcaption>
       <div class="scroll" tabindex="0" role="region" aria-label="Lineage of the versions; the table below has the same">
         <svg width=${width} height=${height} aria-hidden="true">
           ${nodes.map(({ row, x, lane }) => {
             const parent = row.parent === null ? undefined : at.get(row.parent)
             return parent
               ? html`<path class=${lane === 0 ? 'edge' : 'edge left'}
-                d=${`M${px(parent.x)} ${py(parent.lane)}C${px(parent.x) + 20} ${py(parent.lane)} ${px(x) - 20} ${py(lane)} ${px(x)} ${py(lane)}`} />`
+                d=${edge([px(parent.x), py(parent.lane)], [px(x), py(lane)])} />`
               : null
           })}
           ${rollbacks.map(({ from_version, to_version, who, why }) => {
             const [from, to] = [at.get(from_version!)!, at.get(to_version)!]
-            return html`<path class="move" d=${`M${px(from.x)} ${py(from.lane) - 12}C${px(from.x)} ${TOP - 40} ${px(to.x)} ${TOP - 40} ${px(to.x)} ${py(to.lane) - 12}`}><title>${who}: ${from_version} → ${to_version} ${why}</title></path>`
+            const path = arc([px(from.x), py(from.lane) - 12], [px(to.x), py(to.lane) - 12])
+            const said = `${plainName(who)}: ${from_version} → ${to_version} ${why}`
+            return html`<path class="move" d=${path}><title>${said}</title></path>`
           })}
           ${nodes.map(
             ({ row, x, lane }) => html`

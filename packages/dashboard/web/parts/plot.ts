@@ -1,7 +1,7 @@
 /**
- * The frame of a chart as SVG: axes, marks of the lineage, and reading. It is one tab stop: arrow keys and the pointer move
- * along its values, which are read out, and a table of them is below. What is drawn within is drawn again only with other
- * data, not while it is read.
+ * The frame of a chart as SVG: axes, marks of the lineage, and reading. It is one tab stop: arrow keys and the pointer
+ * move along its values, which are read out, and a table of them is below. What is drawn within is drawn again only
+ * with other data, not while it is read.
  */
 import { useMemo, useState } from 'preact/hooks'
 import { number } from '../format.ts'
@@ -100,7 +100,11 @@ const marksDrawn = (marks: readonly Mark[], { px }: Scale): View =>
     if (own.length === 0) return null
     const line = own.map(({ x }) => `M${px(x).toFixed(1)} ${TOP}V${HEIGHT - BOTTOM}`).join('')
     return html`<g class=${`mark ${kind}`}><path d=${line} />
-    ${own.length <= SIGNS ? own.map(({ x }) => html`<text x=${px(x)} y=${TOP - 4} text-anchor="middle">${MARKS[kind].sign}</text>`) : null}</g>`
+    ${
+      own.length > SIGNS
+        ? null
+        : own.map(({ x }) => html`<text x=${px(x)} y=${TOP - 4} text-anchor="middle">${MARKS[kind].sign}</text>`)
+    }</g>`
   })}</g>`
 
 const Axes = ({
@@ -119,7 +123,9 @@ const Axes = ({
       (y) => html`<g><line class="grid" x1=${LEFT} x2=${WIDTH - RIGHT} y1=${py(y)} y2=${py(y)} /><text
       class="tick" x=${LEFT - 6} y=${py(y) + 4} text-anchor="end">${yTick(y, lines)}</text></g>`,
     )}
-    ${shown.map((x, i) => html`<text class="tick" x=${px(x)} y=${HEIGHT - 8} text-anchor=${anchor(i)}>${xText(x)}</text>`)}
+    ${shown.map(
+      (x, i) => html`<text class="tick" x=${px(x)} y=${HEIGHT - 8} text-anchor=${anchor(i)}>${xText(x)}</text>`,
+    )}
   </g>`
 }
 
@@ -158,19 +164,39 @@ export const Plot = (props: PlotProps): View => {
     <figure class="chart">
       <figcaption>
         <strong>${title}</strong> <span class="quiet">${about}</span>
-        ${signs.length > 0 ? html`<span class="legend">${signs.map(({ name, sign }) => html`<span>${sign}${name}</span>`)}</span>` : null}
+        ${
+          signs.length === 0
+            ? null
+            : html`<span class="legend">${signs.map(({ name, sign }) => html`<span>${sign}${name}</span>`)}</span>`
+        }
       </figcaption>
       <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} tabindex="0" role="img"
         aria-label=${`${title}. ${about} Arrow keys read its values.`}
         onKeyDown=${move} onPointerMove=${point} onPointerLeave=${() => setAt(null)} onBlur=${() => setAt(null)}>
         ${drawn}
-        ${selected === null ? null : html`<line class="cursor" x1=${scale.px(selected)} x2=${scale.px(selected)} y1=${TOP} y2=${HEIGHT - BOTTOM} />`}
+        ${
+          selected === null
+            ? null
+            : html`<line class="cursor" x1=${scale.px(selected)} x2=${scale.px(selected)} y1=${TOP}
+                y2=${HEIGHT - BOTTOM} />`
+        }
       </svg>
       <p class="said" aria-live="polite">${selected === null ? '' : `${xText(selected)}: ${valuesAt(selected)}`}
-        ${happened.length > 0 ? html` <span class="quiet">${happened.map(({ kind, label }) => `${MARKS[kind].sign} ${label}`).join('; ')}</span>` : null}</p>
+        ${
+          happened.length === 0
+            ? null
+            : html` <span class="quiet">${happened
+                .map(({ kind, label }) => `${MARKS[kind].sign} ${label}`)
+                .join('; ')}</span>`
+        }</p>
       <details onToggle=${(event: Event) => setListed((event.currentTarget as HTMLDetailsElement).open)}>
         <summary>Values as a table</summary>
-        ${listed ? html`<${Table} caption=${title} rows=${xs} columns=${[{ name: xName, of: (x: number) => xText(x) }, ...columns]} />` : null}
+        ${
+          listed
+            ? html`<${Table} caption=${title} rows=${xs}
+                columns=${[{ name: xName, of: (x: number) => xText(x) }, ...columns]} />`
+            : null
+        }
       </details>
     </figure>
   `

@@ -57,8 +57,11 @@ const rowsOf = (now: Now): ServiceRow[] => {
 
 const lagText = (lag: number | null): View =>
   lag === null
-    ? html`<span class="quiet" title="It runs in another process and has committed no position; its own /metrics has the lag">${UNKNOWN}</span>`
-    : html`<span class=${lag < LATE_S ? 'good' : 'bad'}>${lag < LATE_S ? 'up to date' : `${duration(1000 * lag)} behind`}</span>`
+    ? html`<span class="quiet" title="It runs in another process that has told no position; its /metrics has the lag">
+        ${UNKNOWN}</span>`
+    : lag < LATE_S
+      ? html`<span class="good">up to date</span>`
+      : html`<span class="bad">${duration(1000 * lag)} behind</span>`
 
 export const Services = ({ now }: { now: Now }): View => html`
   <${Table} caption="Services" rows=${rowsOf(now)} columns=${[
@@ -77,7 +80,9 @@ export const judgeState = (now: Now): { text: string; bad: boolean } => {
   const replaced = gaugeLabel(now, 'instar_judge_replaced', 'why')
   if (replaced !== null)
     return {
-      text: `Replaced by the reactions judge: it ${replaced === 'drifted' ? 'disagrees with what people say' : replaced}`,
+      text: `Replaced by the reactions judge: it ${
+        replaced === 'drifted' ? 'disagrees with what people say' : replaced
+      }`,
       bad: true,
     }
   const judging = knownGauge(now, 'instar_scorer_judging')

@@ -1,4 +1,6 @@
-/** How a whole is divided, at each value of x: bars of parts one above the other, in the order of the legend from below. */
+/**
+ * How a whole is divided, at each value of x: bars of parts one above the other, in the order of the legend from below.
+ */
 import { useMemo } from 'preact/hooks'
 import { count, percent } from '../format.ts'
 import { html, type View } from '../html.ts'
@@ -78,7 +80,9 @@ export const Shares = (props: SharesProps): View => {
   const draw = useMemo(
     () => (scale: Scale) => {
       const below = new Map<number, number>()
-      return html`<g class="parts">${parts.map((part, i) => html`<path class=${look(i)} d=${barsOf(shares, part, below, scale)} />`)}</g>`
+      return html`<g class="parts">${parts.map(
+        (part, i) => html`<path class=${look(i)} d=${barsOf(shares, part, below, scale)} />`,
+      )}</g>`
     },
     [parts],
   )
@@ -86,7 +90,8 @@ export const Shares = (props: SharesProps): View => {
   if (parts.length === 0) return html`<${NoPlot} title=${title} about=${about} why="None." />`
   const label = (name: string): string => (name === OTHERS ? OTHERS : nameText(name))
   const share = (part: Parted, x: number): number => (part.turns.get(x) ?? 0) / (of.get(x) ?? 1)
-  return html`<${Plot} title=${title} about=${about} xs=${xs} range=${range} bars=${true} marks=${marks} xText=${xText} xName=${xName}
+  return html`<${Plot} title=${title} about=${about} xs=${xs} range=${range} bars=${true} marks=${marks}
+    xText=${xText} xName=${xName}
     yTick=${percent} draw=${draw}
     legend=${parts.map(({ name }, i) => ({
       name: label(name),
