@@ -87,14 +87,14 @@ test('Now says who gave the last score, in words', async () => {
   await on.open('/')
   await on.page.reload()
   const judge = on.page.locator('section.card').filter({ has: on.page.getByRole('heading', { name: 'Judge' }) })
-  await judge.getByText('The last score is by the reaction to it').waitFor()
+  await judge.getByText('The last answer was scored by the reaction to it').waitFor()
   await on.page.route('**/v1/dashboard/lately', async (route) => {
     const response = await route.fetch()
     const found = (await response.json()) as object
     await route.fulfill({ response, json: { ...found, judge: `x\u202e${HOSTILE}` } })
   })
   await on.page.reload()
-  await judge.getByText('The last score is by x\\u{202e}<img src=x').waitFor()
+  await judge.getByText('The last answer was scored by x\\u{202e}<img src=x').waitFor()
   assert.deepEqual([await on.page.title(), await on.page.locator('main img').count()], ['Instar', 0])
   await on.page.unrouteAll({ behavior: 'wait' })
 })

@@ -23,6 +23,12 @@ try {
   const open = [path.join(ROOT, 'cli/instar.cjs'), 'open', '--json']
   const { stdout } = await promisify(execFile)(process.execPath, open, { env: { ...process.env, ...started.env } })
   const page = await browser.newPage()
+  /** Answers that a page waits for; the stream of figures never ends. */
+  let awaited = 0
+  const count = (by: number) => (request: { url(): string }) => {
+    if (/\/v1\/dashboard\/(?!events)/.test(request.url())) awaited += by
+  }
+  page.on('request', count(1)).on('requestfinished', count(-1)).on('requestfailed', count(-1))
   await page.goto((JSON.parse(stdout) as { url: string }).url)
   await page.getByRole('button', { name: 'Sign out' }).waitFor()
   const pages = await pagesOf(started.ready.url, '?reward=negative')
@@ -33,6 +39,7 @@ try {
       await page.goto(`${started.ready.url}/#${address}`)
       await page.locator('h1').first().waitFor()
       await page.waitForSelector('[aria-busy=true]', { state: 'detached' })
+      while (awaited > 0) await Promise.race([page.waitForEvent('requestfinished'), page.waitForEvent('requestfailed')])
       await page.screenshot({ path: path.join(out, `${name}-${look}.png`) })
     }
   }

@@ -62,6 +62,8 @@ const Frame = ({ address }: { address: Address }): View => {
   useEffect(() => {
     document.querySelector('main')?.focus({ preventScroll: true })
     scrollTo(0, 0)
+    // On a phone the row of pages is wider than the window.
+    document.querySelector('nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' })
   }, [address.path])
   return html`
     <a class="skip" href="#main" onClick=${(event: Event) => {

@@ -84,7 +84,7 @@ const Cards = ({ now, judgedBy }: { now: Now; judgedBy: string | null }): View =
     <//>
     <${Card} title="Judge" about="Scores an answer by what follows it: the next message, a thumb, a tool’s result."
       value=${html`<span class=${judge.bad ? 'bad' : ''}>${judge.text}</span>`}>
-      ${judgedBy === null ? null : html`<p>The last score is by ${plainName(judgeWords(judgedBy).name)}</p>`}
+      ${judgedBy === null ? null : html`<p>The last answer was scored by ${plainName(judgeWords(judgedBy).name)}</p>`}
       ${
         unscored === null
           ? null

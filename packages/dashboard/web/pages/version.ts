@@ -70,15 +70,15 @@ export const VersionPage = ({ params, query }: PageProps): View => {
         <p>${status(row.status)}. ${
           row.parent === null
             ? 'The base model.'
-            : html`Grew from <a href=${`#/versions/${row.parent}`}>version ${row.parent}</a> by an ${row.why},
+            : html`It grew from <a href=${`#/versions/${row.parent}`}>version ${row.parent}</a> by an ${row.why},
             published ${time(row.published_at)}.`
         }
           ${
             row.head_from
-              ? ` Served from ${time(row.head_from)} ${row.head_to ? `to ${time(row.head_to)}` : 'until now'}.`
+              ? ` It served from ${time(row.head_from)} ${row.head_to ? `to ${time(row.head_to)}` : 'until now'}.`
               : null
           }
-          ${' '}Reward <${Interval} row=${row} />.</p>
+          ${' '}Mean reward of its answers: <${Interval} row=${row} />.</p>
         <h2>Figures${beside ? ` beside version ${beside.version}` : ''}</h2>
         <${Table} caption="Figures" rows=${FIGURES} columns=${[
           { name: 'Figure', of: ([name]: (typeof FIGURES)[number]) => name },

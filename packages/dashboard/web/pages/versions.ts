@@ -88,7 +88,7 @@ export const VersionsPage = (): View => {
   // The read model follows the log; what has just happened may not be in it yet.
   useEffect(() => {
     lineage.reload()
-    const again = [700, 3_000].map((ms) => setTimeout(lineage.reload, ms))
+    const again = [700, 3_000, 10_000, 30_000].map((ms) => setTimeout(lineage.reload, ms))
     return () => again.forEach((timer) => clearTimeout(timer))
   }, [head, frozen, last])
   const may = session?.may?.actions ?? false
@@ -143,7 +143,10 @@ export const VersionsPage = (): View => {
         },
         {
           name: 'Published',
-          of: (row: VersionRow) => html`<span title=${row.published_at}>${time(row.published_at)}</span>`,
+          of: (row: VersionRow) =>
+            html`<span title=${row.published_at}>${time(row.published_at)
+              .split(' ')
+              .map((part) => html`<span class="nowrap">${part}</span> `)}</span>`,
         },
         {
           name: 'Reward',

@@ -1,5 +1,5 @@
 /** After the first version of a line: what changed, until it is dismissed. That is remembered by this browser. */
-import { useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import { useData } from '../api.ts'
 import { count, number, reward } from '../format.ts'
 import { html, type View } from '../html.ts'
@@ -54,6 +54,13 @@ export const FirstVersion = (): View => {
   const [dismissed, setDismissed] = useState(remembered)
   const shown = line !== null && last > 0 && last <= NEWS && dismissed !== line
   const lineage = useData<Lineage>(shown ? 'versions' : null)
+  // The gateway has the version before the read model, which follows the log.
+  const { data, reload } = lineage
+  useEffect(() => {
+    if (data === null || data.versions.some(({ version }) => version === 1)) return undefined
+    const again = setTimeout(reload, 1_000)
+    return () => clearTimeout(again)
+  }, [data, reload])
   if (!shown) return null
   return html`
     <section class="note banner" aria-label="First version">
@@ -64,7 +71,7 @@ export const FirstVersion = (): View => {
           setDismissed(line)
         }}>Dismiss</button>
       </div>
-      ${lineage.data ? html`<${Figures} rows=${lineage.data.versions} />` : null}
+      ${data ? html`<${Figures} rows=${data.versions} />` : null}
       <p><a href="#/compare?a=1&b=0">Compare their answers</a> · <a href="#/versions/1">What it was trained on</a></p>
     </section>
   `

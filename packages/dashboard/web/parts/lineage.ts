@@ -1,6 +1,7 @@
 /**
  * The versions of the line as a timeline: branches one below the other, the head, rejected updates, moves of the head.
  */
+import { useEffect, useRef } from 'preact/hooks'
 import { plainName } from '../format.ts'
 import { html, type View } from '../html.ts'
 import type { Lineage, VersionRow } from '../rows.ts'
@@ -71,6 +72,9 @@ export const LineageChart = ({ lineage }: { lineage: Lineage }): View => {
   const px = (x: number): number => PAD + x * STEP
   const py = (lane: number): number => TOP + lane * LANE
   const width = px(nodes.length - 1) + PAD
+  const scrolled = useRef<HTMLDivElement>(null)
+  // The newest versions are at its end.
+  useEffect(() => scrolled.current?.scrollTo({ left: width }), [width])
   const height = py(Math.max(0, ...nodes.map(({ lane }) => lane))) + 40
   const happened = Map.groupBy(
     lineageEvents(lineage).filter(({ kind }) => SIGNS[kind] !== undefined),
@@ -87,7 +91,8 @@ export const LineageChart = ({ lineage }: { lineage: Lineage }): View => {
         gate rejected updates, ■ learning was frozen, ▶ resumed, ↑ a branch was promoted.${
           versions.length > MOST ? ` The newest ${MOST}.` : ''
         }</span></figcaption>
-      <div class="scroll" tabindex="0" role="region" aria-label="Lineage of the versions; the table below has the same">
+      <div class="scroll" tabindex="0" ref=${scrolled}
+        role="region" aria-label="Lineage of the versions; the table below has the same">
         <svg width=${width} height=${height} aria-hidden="true">
           ${nodes.map(({ row, x, lane }) => {
             const parent = row.parent === null ? undefined : at.get(row.parent)
