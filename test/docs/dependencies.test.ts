@@ -55,6 +55,18 @@ test('the lockfile names no registry', async () => {
   )
 })
 
+test('the lockfile has of TensorFlow.js what is imported, without the bundle of everything', async () => {
+  const lock = JSON.parse(await readFile(join(ROOT, 'package-lock.json'), 'utf8')) as { packages: object }
+  deepEqual(
+    Object.keys(lock.packages)
+      .filter((path) => path.includes('node_modules/@tensorflow/'))
+      .map((path) => path.split('node_modules/@tensorflow/')[1]!)
+      .filter((path) => !path.includes('/'))
+      .toSorted(),
+    ['tfjs-backend-cpu', 'tfjs-backend-wasm', 'tfjs-core'],
+  )
+})
+
 test('the lockfile has each optional platform package that a package requires', async () => {
   type Entry = { version?: string; optionalDependencies?: Record<string, string>; optional?: boolean }
   const { packages } = JSON.parse(await readFile(join(ROOT, 'package-lock.json'), 'utf8')) as {

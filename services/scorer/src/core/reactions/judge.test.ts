@@ -38,6 +38,12 @@ test('praise for what broke is none', () => {
   all(-1, 'great, it crashed', 'perfect, another error', 'thanks, but the build failed', 'thanks for nothing')
 })
 
+test('the right answer that a person gives instead is no praise', () => {
+  all(-1, 'The right answer is Canberra.')
+  assert.notEqual(said('Correct answer: Canberra.').value, 1)
+  assert.equal(said('Correct answer: Canberra.', '', 'The capital of Australia is Sydney.').value, -1)
+})
+
 test('who thinks again is read by what comes after', () => {
   all(1, 'no wait, actually I like it')
   all(-1, 'good, but way too long', 'Thanks, but that is wrong.')
