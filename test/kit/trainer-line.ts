@@ -11,7 +11,7 @@ import {
 } from '@instar/events'
 import type { BatchSettings } from '../../services/trainer/src/core/batch.ts'
 import { decide } from '../../services/trainer/src/core/decide.ts'
-import { evolve, initialState, type MemoryTrainer } from '../../services/trainer/src/core/state.ts'
+import { evolve, initialState, type MemoryTrainer, type TrainerState } from '../../services/trainer/src/core/state.ts'
 
 export const OPTIONS: BatchSettings = {
   batchSize: 16,
@@ -30,14 +30,16 @@ export const OPTIONS: BatchSettings = {
 
 /** A live line of a policy, with turns and scores as the folds have them. */
 export class Line {
-  readonly state: MemoryTrainer = initialState('policy')
+  readonly state: MemoryTrainer
   offset = 0
   bytes = 0
   /** What `read` folded. */
   readonly records: Logged[] = []
   /** Turns and scores that the fold and the decision looked up. */
   lookups = 0
-  constructor() {
+  /** `state`: empty; one in a snapshot has the same tables. */
+  constructor(state: TrainerState = initialState('policy')) {
+    this.state = state as MemoryTrainer
     for (const table of [this.state.turns.turns, this.state.scores.turns]) {
       const get = table.get.bind(table) as (id: string) => never
       table.get = (id: string) => {

@@ -223,6 +223,30 @@ test('an act is repeated after a retryable error, whose code is reported; after 
   await service.stop()
 })
 
+test('an act that meets a damaged row of the snapshot ends the service, which would meet it for ever', async () => {
+  const log = onePartition()
+  await publish(log, 140)
+  const fatal = Promise.withResolvers<Error>()
+  const damaged = new InstarError('snapshot_damaged', 'an entry does not match its checksum')
+  let acts = 0
+  const service = evaluator(
+    log,
+    {
+      act() {
+        acts += 1
+        if (acts > 1) fatal.resolve(new Error('it was repeated'))
+        return Promise.reject(damaged)
+      },
+      giveUp: (_, { code }, state) => frozen(state, code),
+    },
+    { onFatal: fatal.resolve },
+  )
+  await service.start()
+  assert.equal(await fatal.promise, damaged)
+  assert.deepEqual(await freezes(log), [])
+  await service.stop()
+})
+
 test('without giveUp, an error that is not retryable is fatal', async () => {
   const log = onePartition()
   await publish(log, 140)

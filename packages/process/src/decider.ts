@@ -8,8 +8,8 @@
  *   `wait`. One act runs at a time.
  * - The next decision is made after the record of the last act has been read back in log order.
  * - An act that fails with a retryable InstarError is repeated without limit. Any other InstarError is passed to
- *   `giveUp`, as is an unknown error after TRIES attempts. Errors of `giveUp`, and all other errors, are passed to
- *   `onFatal`.
+ *   `giveUp`, as is an unknown error after TRIES attempts. Errors of `giveUp`, `snapshot_damaged`, and all other errors, are
+ *   passed to `onFatal`.
  */
 import {
   encodeEvent,
@@ -196,6 +196,8 @@ export const runDecider = <State, Decision extends { do: string }>(
       return event
     } catch (error) {
       signal.throwIfAborted()
+      // It stays damaged: the next process reads the log from its start.
+      if (error instanceof InstarError && error.code === 'snapshot_damaged') throw error
       tries += 1
       const known = error instanceof InstarError && error.code !== 'internal'
       if (known ? error.retryable : tries < TRIES) {

@@ -73,7 +73,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const readings = new Paced(monotonic)
   const running = new Running()
   const metrics = ports.metrics ?? createMetrics()
-  const meter = createMeter(metrics)
+  const meter = createMeter(metrics, onBroken)
   const recentRequests = new RecentRequests()
   const idle = new IdleQueue(
     { running, monotonic, meter },

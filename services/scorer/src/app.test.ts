@@ -5,6 +5,7 @@ import { setImmediate } from 'node:timers/promises'
 import {
   decodeRecord,
   encodeEvent,
+  InstarError,
   readWritten,
   type Event,
   type MemoryScores,
@@ -311,6 +312,22 @@ test('judges that are chosen while the scorer runs judge from the next turn on, 
     scores.map((score) => (score.type === 'TurnScored' ? score.judge.split('-')[0] : 'skipped')),
     ['reactions', 'skipped', 'model', 'model'],
   )
+  await scorer.stop()
+})
+
+test('a turn that cannot be read while the log is away is scored when it is back, and the scorer goes on', async () => {
+  const bench = new Bench()
+  await bench.watch()
+  const at = bench.log.at.bind(bench.log)
+  let away = 3
+  bench.log.at = (position) =>
+    (away -= 1) >= 0 ? Promise.reject(new InstarError('log_unavailable', 'away')) : at(position)
+  const fatal = Promise.withResolvers<never>()
+  const scorer = await started(bench, {}, { onFatal: fatal.reject })
+  await bench.say(...chat('s', 10, 'What is 7 plus 6?', '**13**', 'Without the bold, please.', '13'))
+  const [score] = await Promise.race([bench.until(1), fatal.promise])
+  assert.equal(score?.type === 'TurnScored' && score.reward, -1)
+  assert.ok(away < 0)
   await scorer.stop()
 })
 

@@ -20,7 +20,7 @@ import {
 } from './core/decide.ts'
 import { settle, type Evidence, type Judged } from './core/judgement.ts'
 import { evolve, forgetWork, initialState, type ScorerState } from './core/state.ts'
-import { readEvidence } from './shell/evidence.ts'
+import { readAvailable } from './shell/evidence.ts'
 import { JUDGES, type JudgePorts } from './shell/judge-table.ts'
 import { judgeTurn, type Judge } from './shell/judges.ts'
 import { recordScorerMetrics } from './shell/metrics.ts'
@@ -214,7 +214,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
   const judgementOf = async (request: JudgeRequest): Promise<Judged> => {
     let evidence: Evidence
     try {
-      evidence = await readEvidence(reader, request.turn, request)
+      evidence = await readAvailable(reader, request.turn, request, signal)
     } catch (error) {
       signal.throwIfAborted()
       if (error instanceof InstarError && error.retryable) throw error

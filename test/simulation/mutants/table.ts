@@ -320,7 +320,7 @@ export const MUTANTS: readonly Mutant[] = [
       'a group goes before its turns are scored',
       ['over.length === size && over.every(({ isScored }) => isScored)', 'over.length === size'],
     ],
-    changeUnseen: ['a score of an episode is not looked at', ['this.#touched.add(session)', '']],
+    changeUnseen: ['a score of an episode is not looked at', ['this.#touched?.add(session)', '']],
   }),
   ...of('services/trainer/src/core/state.ts', {
     droppedWaits: ['a dropped turn stays pending', ['[...event.items, ...event.dropped]', '[...event.items]']],

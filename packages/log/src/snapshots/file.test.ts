@@ -64,6 +64,19 @@ test('the names of empty tables and queues are deleted', async () => {
   }
 })
 
+test('a key that changed on the disk, with its value, is found when the file is opened', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'instar-snapshot-file-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  const path = join(folder, 'a.db')
+  const file = new SnapshotFile(path)
+  for (const key of ['a', 'b', 'c']) file.set('turns', key, Buffer.from(key))
+  await file.close()
+  const db = new DatabaseSync(path)
+  db.exec("UPDATE entries SET key = 'd' WHERE key = 'b'")
+  db.close()
+  assert.throws(() => new SnapshotFile(path), /entries of turns are missing or have other keys/)
+})
+
 test('the entries of a queue are in the order in which they were added', async (t) => {
   const path = newPath(t)
   const file = new SnapshotFile(path)

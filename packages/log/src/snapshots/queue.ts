@@ -174,8 +174,10 @@ export class StoredQueues implements Queues, SnapshotPart {
     this.#prefix = `${name} `
   }
 
+  /** Undefined for an empty queue, as in memory, also before the next snapshot drops it. */
   get(name: string): Queue | undefined {
-    return this.#queues.get(name)
+    const queue = this.#queues.get(name)
+    return queue && queue.size > 0 ? queue : undefined
   }
 
   /** Copies the keys of `queue`. Later changes must be made to the queue that `get` returns. */

@@ -1,5 +1,6 @@
 /** Tables in a temporary file, so that the memory of a command that folds a log does not grow with the log. */
 import { InstarError } from '@instar/events'
+import { rmSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -25,14 +26,21 @@ export const openTemporaryTables = async (log: EventLog): Promise<TemporaryTable
   const folder = await mkdtemp(join(tmpdir(), 'instar-audit-')).catch((cause: Error) => {
     throw temporaryFileError(cause.message, cause)
   })
+  // A command that is stopped at once does not come to `close`, and the file holds what people said.
+  const onExit = (): void => rmSync(folder, { recursive: true, force: true })
+  process.once('exit', onExit)
   let fault: string | null = null
   const logLine = (line: string): void => {
     fault ??= line
   }
   const snapshot = openSnapshots(folder, { records: RECORDS, cacheWeight: ROOM, logLine }).of('audit', 'audit')
   const close = async (): Promise<void> => {
-    await snapshot.close({ save: false })
-    await rm(folder, { recursive: true, force: true })
+    try {
+      await snapshot.close({ save: false })
+    } finally {
+      await rm(folder, { recursive: true, force: true })
+      process.off('exit', onExit)
+    }
   }
   const throwOnFault = (): void => {
     if (fault !== null) throw temporaryFileError(fault)

@@ -31,12 +31,16 @@ export type Meter = {
   candidates(outcome: Outcome, count: number): void
 }
 
-export const createMeter = (metrics: Metrics): Meter => ({
+/** `onDamaged`: called with the fault of a damaged row of the snapshot, which only the next process reads anew. */
+export const createMeter = (metrics: Metrics, onDamaged: (fault: InstarError) => void): Meter => ({
   ended({ route, dialect, status, seconds }) {
     metrics.count('instar_requests_total', { route, dialect: dialect ?? 'none', status: String(status) })
     if (dialect) metrics.observe('instar_request_duration_seconds', { dialect }, seconds)
   },
-  fault: ({ code }) => metrics.count('instar_request_errors_total', { code }),
+  fault(fault) {
+    metrics.count('instar_request_errors_total', { code: fault.code })
+    if (fault.code === 'snapshot_damaged') onDamaged(fault)
+  },
   idle(work, outcome) {
     if (work === 'judgement') metrics.count('instar_judgements_total', { outcome })
   },

@@ -5,10 +5,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
-import { setTimeout as delay } from 'node:timers/promises'
+import { setImmediate as immediate, setTimeout as delay } from 'node:timers/promises'
 import { InstarError, schemaTexts } from '@instar/events'
 import { openEmbeddedLog, openMemoryLog } from '@instar/log'
 import { startRig, USER, withAppend, type Rig } from '../../../../test/kit/gateway.ts'
+import { Capture } from './capture.ts'
 
 const ready = async (rig: Rig): Promise<[number, string]> => {
   const response = await rig.fetch('/health/ready')
@@ -68,4 +69,26 @@ test('an append that succeeds ends it, too, and a queue that was full does so wi
   assert.equal(await ask(rig), 503)
   clock += 1001
   assert.deepEqual(await ready(rig), [200, 'ready'])
+})
+
+test('it probes once a second until a probe succeeds', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const away = new InstarError('log_unavailable', 'away')
+  let probes = 0
+  const log = withAppend(openMemoryLog(), () => Promise.reject(away))
+  Object.assign(log, { probe: () => ((probes += 1) < 3 ? Promise.reject(away) : Promise.resolve()) })
+  let now = 1000
+  const capture = new Capture({ log, now: () => now, onBroken: () => undefined }, { patienceMs: 0, maxHeld: 8 })
+  const closed = { type: 'SessionClosed', session: 's', open: [], why: 'client', at: 1 } as const
+  await assert.rejects(capture.write({ ...closed, open: [] }), away)
+  now += 10_000
+  for (let second = 1; second <= 3; second += 1) {
+    assert.equal(capture.outage(), away)
+    t.mock.timers.tick(1000)
+    for (let turn = 0; turn < 5; turn += 1) await immediate()
+    assert.equal(probes, second)
+  }
+  assert.equal(capture.outage(), null)
+  t.mock.timers.tick(10_000)
+  assert.equal(probes, 3)
 })

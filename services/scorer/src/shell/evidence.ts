@@ -1,6 +1,6 @@
 /** Reads back from the log what a judge is to see. */
-import { readWritten } from '@instar/events'
-import type { TurnReader } from '@instar/log'
+import { InstarError, readWritten } from '@instar/events'
+import { Backoff, type TurnReader } from '@instar/log'
 import {
   beforeRequest,
   lastRequest,
@@ -45,6 +45,29 @@ export const readEvidence = async (
     ...evidence,
     ...wrappedIn(asked, wrappedSince(later, stateFrom)),
     next: saidSince(answered, later, stateFrom),
+  }
+}
+
+/** Waits between two attempts to read a turn from a log that is unavailable, ms. */
+const READ_AGAIN_MS = 50
+const LONGEST_READ_AGAIN_MS = 5_000
+
+/** As `readEvidence`, which is repeated while the log is unavailable, as the acts of other services are. */
+export const readAvailable = async (
+  reader: TurnReader,
+  turn: string,
+  replied: Parameters<typeof readEvidence>[2],
+  signal: AbortSignal,
+): Promise<Evidence> => {
+  const backoff = new Backoff({ firstMs: READ_AGAIN_MS, longestMs: LONGEST_READ_AGAIN_MS })
+  for (;;) {
+    try {
+      return await readEvidence(reader, turn, replied)
+    } catch (error) {
+      signal.throwIfAborted()
+      if (!(error instanceof InstarError) || error.code !== 'log_unavailable') throw error
+      await backoff.wait(signal)
+    }
   }
 }
 

@@ -36,8 +36,11 @@ export type OwnGroups = { complete: TaskGroup[]; partial: TaskGroup[] }
 
 type Task = { episodes: Episode[]; groups: (TaskGroup | null)[] }
 
-/** Sessions that changed since the last decision, at most: beyond it the index is built anew. */
-const MAX_TOUCHED = 4096
+/**
+ * Sessions that changed since the last decision, and since the last batch, at most: beyond it the next decision looks at all
+ * episodes, and the next batch at the versions of all.
+ */
+export const MAX_TOUCHED = 4096
 
 export class EpisodeIndex {
   /** API keys ('' without keys) with groups of which an episode is over. */
@@ -52,7 +55,8 @@ export class EpisodeIndex {
   /** Sessions by versions of their pending turns, as far as `unusable` looked at them. */
   readonly #versions = new Map<number, Set<string>>()
   readonly #versionsOf = new Map<string, Set<number>>()
-  readonly #changed = new Set<string>()
+  /** Sessions that changed since `unusable` looked. Null: it looks at all. */
+  #changed: Set<string> | null = null
 
   /** Episodes with pending turns. */
   get size(): number {
@@ -61,25 +65,25 @@ export class EpisodeIndex {
 
   /** The fold changed the session, its queue or a score of it. */
   touch(session: string): void {
-    if (!this.#touched) return
-    this.#touched.add(session)
-    this.#changed.add(session)
-    if (this.#changed.size > MAX_TOUCHED) this.#forget()
+    this.#changed?.add(session)
+    if (this.#changed && this.#changed.size > MAX_TOUCHED) this.#changed = null
+    this.#touched?.add(session)
+    if (this.#touched && this.#touched.size > MAX_TOUCHED) this.#forget()
   }
 
   /** Looks at what changed since the last call. `taskEpisodes`: episodes of a group. */
   refresh(state: EpisodeState, taskEpisodes: number): void {
     if (this.#taskEpisodes !== taskEpisodes) this.#forget()
     this.#taskEpisodes = taskEpisodes
-    if (!this.#touched) for (const session of state.episodes.keys()) this.#changed.add(session)
-    for (const session of this.#touched ?? this.#changed) this.#look(state, session)
+    for (const session of this.#touched ?? state.episodes.keys()) this.#look(state, session)
     this.#touched = new Set()
   }
 
-  /** Sessions with a pending turn of another version than these. Call it after `refresh`. */
+  /** Sessions with a pending turn of another version than these. */
   unusable(state: EpisodeState, versions: readonly number[]): string[] {
-    for (const session of this.#changed) this.#lookAtVersions(state, session)
-    this.#changed.clear()
+    if (!this.#changed) for (const map of [this.#versions, this.#versionsOf]) map.clear()
+    for (const session of this.#changed ?? state.episodes.keys()) this.#lookAtVersions(state, session)
+    this.#changed = new Set()
     const others = [...this.#versions].flatMap(([version, sessions]) =>
       versions.includes(version) ? [] : [...sessions],
     )
@@ -87,8 +91,7 @@ export class EpisodeIndex {
   }
 
   #forget(): void {
-    for (const map of [this.byKey, this.#episodes, this.#tasks, this.#versions, this.#versionsOf]) map.clear()
-    this.#changed.clear()
+    for (const map of [this.byKey, this.#episodes, this.#tasks]) map.clear()
     this.#touched = null
   }
 
