@@ -178,9 +178,13 @@ export const serves = async ({ ready }: Up, version: number): Promise<void> => {
   }
 }
 
+/** `env`: of the commands too, where the pipeline has another model or engine than the defaults. */
+type Where = { data: string; url?: string; env?: Record<string, string> }
+
 /** A command on a data folder and, if one runs, on its pipeline. `json`: the last line, with `--json`. */
-export const instar = async (where: { data: string; url?: string }, ...args: string[]): Promise<Said> => {
+export const instar = async (where: Where, ...args: string[]): Promise<Said> => {
   const { ended, out, err } = launch(args, {
+    ...where.env,
     INSTAR_DATA: where.data,
     INSTAR_PORT: where.url === undefined ? '9' : new URL(where.url).port,
   })
@@ -196,7 +200,7 @@ export const commanding = (data: string): Record<string, string> => ({
 })
 
 /** As `instar`; throws if the command fails. */
-export const done = async <T>(where: { data: string; url?: string }, ...args: string[]): Promise<T> => {
+export const done = async <T>(where: Where, ...args: string[]): Promise<T> => {
   const said = await instar(where, ...args, '--json')
   ok(said.code === 0, `instar ${args.join(' ')}: ${said.code}\n${said.out}${said.err}`)
   return said.json as T

@@ -42,7 +42,8 @@ export const onEmbeddedLog = (): ((env: Record<string, string>) => Promise<Pipel
       client: pipeline.client,
       seen,
       said: () => pipeline.said().slice(-2000),
-      command: (...args) => done({ data, url }, ...args),
+      // Without the model of the pipeline `verify` would read the turns as those of the default one.
+      command: (...args) => done({ data, url, env }, ...args),
       killTrainer: null,
       stop: async () => [await pipeline.stop()],
       async end() {
