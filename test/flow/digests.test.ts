@@ -61,4 +61,10 @@ test('SQL has the judges, opinions and numbers of notes, and no digest; rows of 
     await client.query('update offsets set rules = 3')
   })
   assert.deepEqual(await notes(), wanted, 'after the upgrade')
+  // That of a whole request would confirm a question that somebody guesses.
+  assert.deepEqual(await readOnlyQuery(postgres.reader, 'select digest from turns'), [{ digest: '' }, { digest: '' }])
+  assert.ok(
+    turns.every(({ digest }) => /^[0-9a-f]{64}$/.test(digest)),
+    'on the log',
+  )
 })

@@ -83,7 +83,7 @@ const turnRow = (
     latency_ms: event.finishedAt - event.at,
     temperature: event.sampling.temperature,
     engine: event.engine,
-    digest: event.digest,
+    digest: '',
     record_id: id,
   })
   const followed = turn.follows === null ? undefined : state.turns.get(turn.follows)

@@ -23,6 +23,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { readRegularFile } from '@instar/events/regular-file'
 
 /** The user that runs the server; null: the user that runs Instar. */
 type ServerUser = { uid: number; gid: number } | null
@@ -57,24 +58,33 @@ const privateFolder = (folder: string, mode: number): string => {
   return path
 }
 
-/** Removes private folders whose owning folder no longer exists or no longer refers to them. */
+/**
+ * Removes private folders whose owning folder no longer exists or no longer refers to them; only this user's own, since
+ * another user could put a pipe there, which would be waited for, or a link in place of what is deleted.
+ */
 const removeOrphans = (temporary: string): void => {
   for (const name of readdirSync(temporary)) {
     const path = join(temporary, name)
     const info = name.startsWith(PREFIX) ? lstatSync(path, { throwIfNoEntry: false }) : undefined
-    if (
-      !info?.isDirectory() ||
-      !isOwnUser(info.uid) ||
-      info.mtimeMs > Date.now() - MIN_AGE_MS ||
-      !existsSync(join(path, BELONGS))
-    )
+    if (!info?.isDirectory() || info.uid !== (process.getuid?.() ?? info.uid) || info.mtimeMs > Date.now() - MIN_AGE_MS)
       continue
-    const file = join(readFileSync(join(path, BELONGS), 'utf8'), 'place.json')
-    const inUse = existsSync(file) && readFileSync(file, 'utf8').includes(JSON.stringify(path).slice(1, -1))
+    const belongs = textOf(join(path, BELONGS))
+    if (belongs === null) continue
+    const inUse = textOf(join(belongs, 'place.json'))?.includes(JSON.stringify(path).slice(1, -1)) ?? false
     if (!inUse && !existsSync(join(path, 'data/postmaster.pid'))) rmSync(path, { recursive: true, force: true })
   }
 }
 
+/** Null for what is absent, or no small file. */
+const textOf = (file: string): string | null => {
+  try {
+    return readRegularFile(file, SMALL_BYTES).toString('utf8')
+  } catch {
+    return null
+  }
+}
+
+const SMALL_BYTES = 64 * 1024
 const PREFIX = 'ipg-'
 const BELONGS = 'belongs-to'
 /** A younger folder may not be recorded in `place.json` yet. */

@@ -112,6 +112,7 @@ export const turns = pgTable(
     latency_ms: doublePrecision().notNull(),
     temperature: doublePrecision().notNull(),
     engine: text().notNull(),
+    /** Empty: that of the log has no secret, so a reader could hash a request that it guesses and compare. */
     digest: text().notNull(),
     record_id: text().notNull(),
   },

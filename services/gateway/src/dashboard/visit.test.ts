@@ -34,15 +34,15 @@ test('a cookie names its key until it expires, the key is revoked or replaced, o
 test('every change of a cookie makes it invalid', () => {
   const cookie = signed(SECRET, HOLDER, 1000)
   for (let i = 0; i < cookie.length; i += 1) {
-    const other = cookie[i] === 'A' ? 'B' : 'A'
-    const changed = cookie.slice(0, i) + other + cookie.slice(i + 1)
-    // The last letter of base64url has two bits that name no byte.
-    if (i === cookie.length - 1) continue
-    assert.equal(
-      keyOfCookie(SECRET, changed, () => KEY, 1),
-      null,
-      changed,
-    )
+    // The last letter of base64url has two bits that name no byte: other letters give the same bytes.
+    for (const other of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'.replace(cookie[i]!, '')) {
+      const changed = cookie.slice(0, i) + other + cookie.slice(i + 1)
+      assert.equal(
+        keyOfCookie(SECRET, changed, () => KEY, 1),
+        null,
+        changed,
+      )
+    }
   }
   for (const text of ['', '.', '..', `${cookie}.`, `${cookie}x`, 'a.1.b', `${'x'.repeat(100)}.1.${'y'.repeat(43)}`])
     assert.equal(

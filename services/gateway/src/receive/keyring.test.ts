@@ -58,3 +58,45 @@ test('a key file without an end or above the limit is not read; the keys from be
   writeFileSync(file, holding('bob'))
   assert.deepEqual(found(), [undefined, 'bob'])
 })
+
+test('a key that another made expires with it, whatever its own expiry says and whenever that was changed', (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'instar-keyring-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  const file = join(folder, 'keys.json')
+  const key = (id: string, more: object): object => ({
+    id,
+    sha256: sha256(Buffer.from(id)),
+    created_at: '2026-01-02T03:04:00.000Z',
+    ...more,
+  })
+  const [early, late] = ['2026-02-01T00:00:00.000Z', '2026-03-01T00:00:00.000Z']
+  const keys = [
+    key('maker', { expires_at: late }),
+    key('made', { created_by: 'maker', expires_at: null }),
+    key('made-of-made', { created_by: 'made', expires_at: null }),
+    key('earlier', { created_by: 'maker', expires_at: early }),
+    key('operators', { created_by: 'admin token', expires_at: null }),
+    key('alone', { created_by: 'alone', expires_at: early }),
+  ]
+  writeFileSync(file, JSON.stringify({ keys }))
+  let now = 0
+  const keyring = createKeyring([], file, () => now)
+  const ends = (id: string): string | null | undefined => {
+    const end = keyring.find(id)?.expiresAt
+    return typeof end === 'number' ? new Date(end).toISOString() : end
+  }
+  assert.deepEqual(['maker', 'made', 'made-of-made', 'earlier', 'operators', 'alone'].map(ends), [
+    late,
+    late,
+    late,
+    early,
+    null,
+    undefined,
+  ])
+  writeFileSync(file, JSON.stringify({ keys: [key('maker', { expires_at: early }), ...keys.slice(1)] }))
+  now += LOOK_MS
+  assert.deepEqual(['made', 'made-of-made', 'earlier'].map(ends), [early, early, early], 'after instar keys rotate')
+  writeFileSync(file, JSON.stringify({ keys: keys.slice(1) }))
+  now += LOOK_MS
+  assert.deepEqual(['made', 'made-of-made', 'earlier', 'operators'].map(ends), [undefined, undefined, undefined, null])
+})

@@ -67,9 +67,26 @@ export const createKeyring = (fixed: readonly Key[], file: string | null, monoto
   }
 }
 
+/**
+ * The keys whose makers are among them, back to one that no key made; each expires with its makers at the latest: what a file
+ * says of it may be of a moment before its maker's expiry was changed.
+ */
 const withMakers = (keys: readonly Key[]): Key[] => {
-  const ids = new Set([ADMIN.id, ...keys.map(({ id }) => id)])
-  return keys.filter(({ createdBy }) => createdBy === undefined || createdBy === null || ids.has(createdBy))
+  const byId = new Map(keys.map((key) => [key.id, key]))
+  return keys.flatMap((key) => {
+    let { expiresAt } = key
+    const makers = new Set<string>()
+    for (let made = key; ;) {
+      const { createdBy = null } = made
+      if (createdBy === null || createdBy === ADMIN.id)
+        return [expiresAt === key.expiresAt ? key : { ...key, expiresAt }]
+      const maker = byId.get(createdBy)
+      if (!maker || makers.has(createdBy)) return []
+      makers.add(createdBy)
+      if (maker.expiresAt !== null) expiresAt = Math.min(expiresAt ?? Infinity, maker.expiresAt)
+      made = maker
+    }
+  })
 }
 
 /** Undefined if there is no file. Throws `data_unreadable`. */

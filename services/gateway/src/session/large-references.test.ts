@@ -1,6 +1,7 @@
 /** A request of a few bytes that refers to a large one costs what the large one does. */
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
+import { DIALECTS, type Reference } from '@instar/dialects'
 import { startRig, type Rig } from '../../../../test/kit/gateway.ts'
 import type { Script } from '../../../../test/kit/scripted-engine.ts'
 
@@ -55,4 +56,43 @@ test('other requests are served between readings of stored responses', async (t)
   for (let i = 0; i < 8; i += 1) assert.equal((await rig.fetch('/health/live')).status, 200)
   assert.ok(over < COUNT, 'eight requests, one after the other, were served before the last reading')
   assert.deepEqual(new Set(await Promise.all(reading)), new Set([200]))
+})
+
+/** The tools of four requests, each answered once, and a request that refers to the items of all answers. */
+const referring = async (t: TestContext, tools: readonly object[]): Promise<Response> => {
+  const rig = await startRig({ script: () => 'Paris.', settings: { bodyLimit: MIB, bodiesLimit: 2 * MIB } })
+  t.after(() => rig.stop())
+  const items: object[] = []
+  for (let i = 0; i < 4; i += 1) {
+    const input = `Of which country is this the capital? ${i}`
+    const response = await rig.fetch('/v1/responses', { json: { model: 'policy', input, tools } })
+    const { output } = (await response.json()) as { output: { id: string }[] }
+    items.push({ type: 'item_reference', id: output[0]!.id })
+  }
+  return rig.fetch('/v1/responses', {
+    json: { model: 'policy', input: [...items, { role: 'user', content: 'And of Spain?' }] },
+  })
+}
+const LARGE = 'x'.repeat(MIB / 2)
+
+test('of a request whose item is referred to, nothing is kept but the names of its tools', async (t) => {
+  const found: Reference[] = []
+  const { resolved } = DIALECTS.responses
+  t.mock.method(DIALECTS.responses, 'resolved', (...given: Parameters<typeof resolved>) => {
+    found.push(...given[1].values())
+    return resolved(...given)
+  })
+  const names = [{ type: 'web_search' }, { type: 'namespace', name: 'shop', tools: [{ type: 'custom', name: 'buy' }] }]
+  const answer = await referring(t, [{ ...names[0], note: LARGE }, names[1]!])
+  assert.equal(answer.status, 200)
+  assert.deepEqual(
+    found.map(({ body }) => body),
+    Array.from({ length: 4 }, () => ({ tools: names })),
+  )
+})
+
+test('what is kept of requests whose items are referred to is limited as bodies are', async (t) => {
+  const answer = await referring(t, [{ type: 'web_search', name: LARGE }])
+  const { error } = (await answer.json()) as { error: { code: string } }
+  assert.deepEqual([answer.status, error.code], [413, 'body_too_large'])
 })

@@ -1,5 +1,13 @@
 /** Resolves ids of ours in a body to what they name on the log: an item of an answer, or a whole earlier response. */
-import { parsedBytes, parseMintedId, parseJson, type Dialect, type Fields, type Reference } from '@instar/dialects'
+import {
+  isFields,
+  parsedBytes,
+  parseMintedId,
+  parseJson,
+  type Dialect,
+  type Fields,
+  type Reference,
+} from '@instar/dialects'
 import { InstarError, readWritten, type TurnState } from '@instar/events'
 import type { TurnReader } from '@instar/log'
 import { parseAnswer } from '@instar/dialects'
@@ -64,6 +72,7 @@ export const resolveReferences = async (
           (await referenceTo(ports, turn, { key, gone: signal, hold: continued === id ? hold : () => undefined })))
       if (!reference || isWithheld(turn!, reference)) throw dialect.unknownReference(body, id)
       const used = continued === id || known ? reference : { ...reference, body: ofItems(reference.body) }
+      if (continued !== id && !known) hold(2 * (sizeOf(used) + JSON.stringify(used.body).length))
       if (continued === id) bytes += (await ports.reader.body(reference.turn)).length
       byTurn.set(reference.turn, used)
       found.set(id, used)
@@ -79,7 +88,19 @@ export const resolveReferences = async (
   return dialect.resolved(body, found)
 }
 
-const ofItems = ({ store, tools }: Fields): Fields => ({ store, tools })
+/** What items of an answer need of its request: whether it was stored, and the names of its tools. */
+const ofItems = ({ store, tools }: Fields): Fields => ({
+  ...(store === false ? { store } : {}),
+  ...(Array.isArray(tools) ? { tools: namesOf(tools) } : {}),
+})
+
+/** Tools may be of any size: a gateway executes none, and an engine is not told of those that it would execute. */
+const namesOf = (tools: readonly unknown[]): Fields[] =>
+  tools.filter(isFields).map(({ type, name, tools: inner }) => ({
+    ...(typeof type === 'string' ? { type } : {}),
+    ...(typeof name === 'string' ? { name } : {}),
+    ...(Array.isArray(inner) ? { tools: namesOf(inner) } : {}),
+  }))
 
 /** Characters of the answer. */
 const sizeOf = ({ choice: { shown } }: Reference): number =>
