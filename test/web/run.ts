@@ -12,7 +12,14 @@ import { chromiumPath } from './browser.ts'
 const { values, positionals } = parseArgs({ options: { url: { type: 'string' } }, allowPositionals: true })
 const { url } = values
 
-const FILES = ['dashboard.test.ts', 'turns.test.ts', 'figures.test.ts', 'first-run.test.ts', 'access.test.ts']
+const FILES = [
+  'dashboard.test.ts',
+  'turns.test.ts',
+  'actions.test.ts',
+  'figures.test.ts',
+  'first-run.test.ts',
+  'access.test.ts',
+]
 
 if (chromiumPath() === null) {
   process.stderr.write('test:web: no Chromium here (apt-get install chromium, or set INSTAR_CHROMIUM)\n')

@@ -14,6 +14,23 @@ const UNTRAINED: Readonly<Record<string, string>> = {
   empty: 'The answer is empty.',
   not_sampled: 'This gateway’s engine did not sample it.',
   aborted: 'The answer was cut short.',
+  // Of its tokens: what the engine, or the file that was imported, says of them.
+  no_ids: 'Its token ids were not reported.',
+  no_logprobs: 'There is not one log-prob for each of its tokens.',
+  no_prompt_ids: 'The token ids of its prompt were not reported.',
+  no_token_count: 'The engine did not say how many tokens it sampled.',
+  token_count_differs: 'The engine counted other tokens than it reported.',
+  other_logprobs: 'The engine’s log-probs are not those of the distribution that it samples from.',
+  bad_logprobs: 'A log-prob is out of the range that sampling gives, or all of them are 0.',
+  bad_ids: 'A token id is none of the model’s vocabulary.',
+  too_many_ids: 'The engine reported more tokens than were asked for.',
+  lengths_differ: 'Its ids and log-probs are not equally many.',
+  not_this_vocabulary: 'A token id is not in this model’s vocabulary.',
+  text_differs: 'Its tokens do not spell its text.',
+  no_version: 'Nobody said which version sampled it.',
+  foreign_version: 'A version of another policy sampled it.',
+  unknown_version: 'The version that sampled it is not on this log.',
+  other_adapter: 'The version that sampled it has another adapter here.',
   off_prefix: 'The prompt does not continue the tokens of the turn before.',
   // Of the score.
   no_next_state: 'Nothing followed the answer, so there was nothing to judge it by.',
@@ -31,6 +48,8 @@ const UNTRAINED: Readonly<Record<string, string>> = {
   // Of the batch.
   not_on_lineage: 'The version that sampled it is not an ancestor of the head any more (a rollback).',
   unusable: 'It can be in no later batch.',
+  other_policy: 'It belongs to another policy.',
+  not_trainable: 'It was recorded as one that is not trained on.',
 }
 
 export const UNTRAINED_CODES: readonly (readonly [code: string, words: string])[] = Object.entries(UNTRAINED)
@@ -53,6 +72,7 @@ const REJECTED: Readonly<Record<string, string>> = {
   length_fall: 'answers became too short',
   entropy_low: 'answers became too uniform',
   repetition: 'answers repeat themselves',
+  positive_turns: 'answers that were liked became less likely',
   stale_parent: 'the head moved meanwhile',
 }
 
@@ -73,8 +93,14 @@ const WAITS: Readonly<Record<string, string>> = {
   updates: 'Waiting for an update',
   start: 'Measuring the base model',
   evaluate: 'Measuring a candidate',
+  trainer_lost: 'The training server does not answer; asking it again',
+  trainer_full: 'The training server has no room for another model',
+  trainer_state_lost: 'The training server has lost the checkpoint that training continues from',
   other: 'Retrying after an error',
 }
+
+/** Codes that have words. */
+export const WORDED = { untrained: UNTRAINED, rejected: REJECTED, waits: WAITS } as const
 
 export const waits = (code: string | null): string => (code === null ? 'In another process' : (WAITS[code] ?? code))
 

@@ -76,7 +76,7 @@ const Name = ({ row, begins }: { row: SessionRow; begins: Beginnings }): View =>
 
 const SessionTable = ({ rows, text }: { rows: readonly SessionRow[]; text: boolean }): View => {
   const { known: begins, busy } = useBeginnings(rows, text)
-  return html`<div aria-busy=${busy ? 'true' : undefined}><${Table} caption="Sessions" rows=${rows}
+  return html`<div aria-busy=${busy ? 'true' : undefined}><${Table} caption="Sessions" rows=${rows} all=${true}
     empty="No session matches." columns=${[
       { name: 'Session', of: (row: SessionRow) => html`<${Name} row=${row} begins=${begins} />` },
       {
