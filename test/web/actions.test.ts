@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { Locator } from 'playwright-core'
-import { number, percent, reward } from '../../packages/dashboard/web/format.ts'
+import { count, duration, number, percent, reward } from '../../packages/dashboard/web/format.ts'
 import { assertAccessible, HOSTILE } from './browser.ts'
 import { converse, projected, published, until } from './rig.ts'
 import { stage, type Stage } from './stage.ts'
@@ -295,11 +295,45 @@ test('Health says of an error that a client got how often, what it means and wha
   const help = await read<Record<string, { meaning: string; todo: string }>>('errors')
   const { meaning, todo } = help[error.code]!
   await on.open('/health')
-  const code = page.getByRole('region', { name: 'Errors' }).getByText(error.code, { exact: true })
-  const row = page.getByRole('region', { name: 'Errors' }).locator('tbody tr').filter({ has: code })
+  const rows = page.getByRole('region', { name: 'Errors' }).locator('tbody tr')
+  const row = rows.filter({ has: page.getByText(error.code, { exact: true }) })
   await row.getByText(meaning).waitFor()
   assert.deepEqual(await row.locator('td').allTextContents(), [error.code, '1', meaning, todo])
   assert.ok(meaning.length > 10 && todo.length > 10)
+})
+
+test('Health shows how much is asked, how fast it is answered, and the memory, with units', async () => {
+  const { page } = on
+  type Times = { count: number; p50: number; p99: number }
+  type Traffic = { requests: number; tokens: number; first_token: Times; duration: Times; per_token: number }
+  const traffic = async (): Promise<Traffic> => (await read<{ traffic: Traffic }>('now')).traffic
+  await on.open('/health')
+  const row = (name: string): Locator =>
+    page.getByRole('region', { name: 'Traffic and memory' }).locator('tbody tr').filter({ hasText: name }).first()
+  const value = async (name: string): Promise<string> => (await row(name).locator('td').nth(1).textContent())!
+  await row('Memory of the gateway').getByText('MiB').first().waitFor()
+  const before = await traffic()
+  assert.equal(await value('Requests'), count(before.requests))
+  await ask('How fast?', { user: 'fast' })
+  await row('Requests')
+    .getByText(count(before.requests + 1), { exact: true })
+    .waitFor()
+  // The figures of an answer's tokens are counted with it.
+  await until<{ traffic: Traffic }>(on.url(), 'now', (now) => now.traffic.tokens > before.tokens)
+  const now = await traffic()
+  assert.ok(now.requests > PEOPLE && now.first_token.count > REQUESTS * CANDIDATES)
+  assert.ok(now.first_token.p50 > 0 && now.first_token.p50 <= now.first_token.p99)
+  const shown = ({ p50, p99 }: Times): string => `${duration(1_000 * p50)}, ${duration(1_000 * p99)}`
+  await row('Time to first token').getByText(shown(now.first_token), { exact: true }).waitFor()
+  assert.equal(await value('Time of a request'), shown(now.duration))
+  assert.equal(await value('Time between two tokens'), `${number(1_000 * now.per_token, 1)} ms`)
+  assert.equal(await value('Engine, waiting'), '0')
+  const mib = Number((await value('Memory of the gateway')).replace(/,| MiB/g, ''))
+  assert.ok(mib > 50 && mib < 8_000, `${mib} MiB`)
+  // A rate is told once there is a second to tell it of.
+  while (!/^\d/.test(await value('Requests per second'))) await ask('And now?', { user: 'fast' })
+  assert.ok(Number(await value('Requests per second')) > 0)
+  await assertAccessible(page, 'traffic')
 })
 
 test('Now stands still while it is paused, and goes on', async () => {

@@ -3,6 +3,18 @@ import { useEffect, useState } from 'preact/hooks'
 
 export type Gauge = { labels: Record<string, string>; value: number }
 
+/** Quantiles in seconds; null: nothing was measured. */
+export type Times = { count: number; p50: number | null; p99: number | null }
+/** Since the gateway's start. `per_token`: mean seconds between two tokens of an answer. */
+export type Traffic = {
+  requests: number
+  prompt_tokens: number
+  tokens: number
+  first_token: Times
+  duration: Times
+  per_token: number | null
+}
+
 export type Now = {
   at: string
   status: string
@@ -23,6 +35,7 @@ export type Now = {
   /** Age of the oldest record that a service has not read, in seconds; null: not known to this gateway. */
   lag: Record<'gateway' | 'scorer' | 'trainer' | 'publisher' | 'projections', number | null>
   gauges: Record<string, Gauge[]>
+  traffic: Traffic
 }
 
 /** `lost`: the connection broke, and the browser tries again. */

@@ -8,9 +8,10 @@ import { ErrorHelp } from '../parts/error-help.ts'
 import { Services } from '../parts/services.ts'
 import { ErrorNote } from '../parts/state.ts'
 import { Table } from '../parts/table.ts'
+import { TrafficTable, type Memory } from '../parts/traffic.ts'
 import type { CheckRow } from '../rows.ts'
 
-type Checked = { at: string; checks: CheckRow[] }
+type Checked = { at: string; checks: CheckRow[]; memory: Memory }
 
 /** Time between two readings of the checks, in milliseconds. */
 const AGAIN_MS = 30_000
@@ -132,6 +133,8 @@ export const HealthPage = (): View => {
       ${checked.data ? `Checked at ${time(checked.data.at)}.` : ''}
       ${' '}<code>npx instar doctor</code> checks more: every record of the log, the model’s files, Kafka.
     </p>
+    <h2>Traffic and memory</h2>
+    <${TrafficTable} now=${now} checked=${checked.data?.at ?? null} memory=${checked.data?.memory ?? null} />
     <h2>Services</h2>
     <${Services} now=${now} />
     <h2>Errors to clients since the start</h2>

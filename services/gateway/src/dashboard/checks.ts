@@ -2,6 +2,7 @@
  * What `instar doctor` checks, as far as a running gateway can without work that grows with the history: each check has a
  * time limit, and its findings are kept, however many pages ask.
  */
+import { getHeapStatistics } from 'node:v8'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { EventLog } from '@instar/log'
 import { TOPICS } from '@instar/events/flow'
@@ -19,7 +20,9 @@ export type CheckPorts = {
   engine: { capabilities(): { fingerprint: string }; lost?: () => string | null }
   now: () => number
 }
-export type Checked = { at: string; checks: (Finding & { name: string })[] }
+/** In bytes, of the gateway's process. */
+type Memory = { resident: number; heap: number; heap_limit: number }
+export type Checked = { at: string; checks: (Finding & { name: string })[]; memory: Memory }
 
 /** Time of one check, and age up to which findings are given again, in milliseconds. */
 export const CHECK_MS = 5_000
@@ -84,6 +87,12 @@ const once = <T>(read: () => Promise<T>): (() => Promise<T>) => {
 
 const AWAY = 'PostgreSQL does not answer'
 
+const memoryNow = (): Memory => ({
+  resident: process.memoryUsage.rss(),
+  heap: getHeapStatistics().used_heap_size,
+  heap_limit: getHeapStatistics().heap_size_limit,
+})
+
 /** At most one round of checks runs at a time. */
 export const createChecks = (ports: CheckPorts, checkMs = CHECK_MS): (() => Promise<Checked>) => {
   let last: { at: number; found: Promise<Checked> } | null = null
@@ -101,7 +110,7 @@ export const createChecks = (ports: CheckPorts, checkMs = CHECK_MS): (() => Prom
   }
   const round = async (at: number): Promise<Checked> => {
     const checks = await Promise.all(checksOf(ports).map(findings))
-    return { at: new Date(at).toISOString(), checks: checks.flat() }
+    return { at: new Date(at).toISOString(), checks: checks.flat(), memory: memoryNow() }
   }
   return () => {
     const at = ports.now()

@@ -2,6 +2,7 @@
 import type { Metrics, MetricValues } from '@instar/process'
 import { statusOf, type GatewayState } from '../admin/core/report.ts'
 import type { Lags } from './service-lag.ts'
+import { trafficOf } from './traffic.ts'
 
 /** Gauges and counters that the page shows. Those of services in other processes are absent. */
 const SHOWN = new Set([
@@ -60,6 +61,7 @@ export const nowOf = async (
     base: state.line.started?.base ?? null,
     lag: await lags(values),
     gauges: gaugesIn(values),
+    traffic: trafficOf(values),
   }
 }
 
