@@ -23,8 +23,23 @@ const PRIVATE = [
   'DE89 3704 0044 0532 0130 00',
 ]
 
+/** The same numbers as people and programs write them: other blanks, hyphens, separators and digits. */
+const WRITTEN = [
+  '4111\u00A01111\u00A01111\u00A01111',
+  '4111\u20111111\u20111111\u20111111',
+  '4111/1111/1111/1111',
+  '4111_1111_1111_1111',
+  '4111, 1111, 1111, 1111',
+  '4111 - 1111 - 1111 - 1111',
+  '3782, 822463, 10005',
+  '\uFF14111 1111 1111 1111',
+  '\u0664\u0661\u0661\u0661 \u0661\u0661\u0661\u0661 \u0661\u0661\u0661\u0661 \u0661\u0661\u0661\u0661',
+  '+44\u00A020\u00A07946\u00A00958',
+  'ann＠example.org',
+]
+
 test('hints omit sentences with a card number, key, address or telephone number and keep other sentences and numbers', () => {
-  for (const value of PRIVATE) {
+  for (const value of [...PRIVATE, ...WRITTEN]) {
     assert.equal(publicHint(`The right answer is ${value}.`), null, value)
     assert.equal(publicHint(`The right answer is ${value}. Answer briefly.`), 'Answer briefly.', value)
   }
@@ -33,12 +48,16 @@ test('hints omit sentences with a card number, key, address or telephone number 
     'The right answer is 3.14159265358979.',
     'The right answer is 2026-11-22.',
     'The right answer is 1,234,567.',
+    'The right answer is 4111, 1111, 1111, 1112.',
+    'The right answer is 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.',
+    'Say it is ½ of 10 ﬁles\u00A0here.',
     'The right answer is Paris-Charles de Gaulle.',
     'Use a list of 10 to 20 items, e.g. with dates.',
     'Answer in plain text. Say it in 2 sentences!',
   ])
     assert.equal(publicHint(hint), hint, hint)
   assert.equal(publicHint(null), null)
+  assert.equal(publicHint('\uFDFA'.repeat(1000)), null, 'a text that is much longer in usual characters')
   assert.ok(hintFor('fix_value', '', 'x'.repeat(60), 't')?.includes('x'.repeat(60)))
   assert.equal(hintFor('fix_value', '', 'x'.repeat(61), 't'), null)
 })

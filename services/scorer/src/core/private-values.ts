@@ -32,6 +32,8 @@ const FORMS: readonly { pattern: RegExp; is?: (found: string) => boolean }[] = [
   { pattern: /[A-Za-z0-9+/_=-]{20,}/gu, is: (found) => /\d/u.test(found) && /[A-Za-z]/u.test(found) },
   { pattern: /\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b/gu },
   { pattern: /\d(?:[ -]?\d){11,18}/gu, is: isCard },
+  // With other separators in groups alone: short numbers of a list are no card's.
+  { pattern: /(?<!\d)\d{4,6}(?:[\s\p{Pd}_/,.;:|]{1,3}\d{3,6}){2,4}(?!\d)/gu, is: isCard },
   // Groups with a blank, a hyphen, a dot or brackets between them; or a plus before all.
   {
     pattern: /\+\d[\d ().-]{5,}\d|\(?\d{2,5}\)?(?:[ .-]\(?\d{2,5}\)?){1,5}/gu,
@@ -42,9 +44,20 @@ const FORMS: readonly { pattern: RegExp; is?: (found: string) => boolean }[] = [
 /** A line longer than this is not looked through: patterns are quick, a book is not a hint. */
 const LONGEST = 2000
 
-const holdsPrivate = (text: string): boolean =>
-  text.length > LONGEST ||
-  FORMS.some(({ pattern, is }) => [...text.matchAll(pattern)].some(([found]) => is === undefined || is(found)))
+/** With the digits, blanks and hyphens that the forms know: others look the same. Arabic digits have their value in four bits. */
+const usual = (text: string): string =>
+  text
+    .normalize('NFKC')
+    .replace(/[\u0660-\u0669\u06F0-\u06F9]/gu, (digit) => String(digit.charCodeAt(0) & 15))
+    .replace(/\p{Pd}/gu, '-')
+
+const holdsPrivate = (text: string): boolean => {
+  if (text.length > LONGEST) return true
+  const said = usual(text)
+  // A character may become several.
+  if (said.length > 2 * LONGEST) return true
+  return FORMS.some(({ pattern, is }) => [...said.matchAll(pattern)].some(([found]) => is === undefined || is(found)))
+}
 
 /** The sentences of a hint without those that hold such a value; null where none is left. */
 export const publicHint = (hint: string | null): string | null => {
