@@ -483,6 +483,29 @@ test('an earlier version serves from its page, after a dialog that says what hap
   await dialog.waitFor({ state: 'detached' })
   await page.getByRole('button', { name: 'Serve this version' }).waitFor({ state: 'detached' })
   assert.equal((await read<Reading>('now')).head, 1)
+  type Row = { version: number; status: string }
+  await until<{ versions: Row[]; moves: { to_version: number; who: string }[] }>(
+    on.url(),
+    'versions',
+    ({ versions, moves }) =>
+      versions.some(({ version, status }) => version === head && status === 'rolled_back') &&
+      moves.some(({ to_version, who }) => to_version === 1 && who !== 'publisher'),
+  )
+  await on.open('/versions')
+  await page.reload()
+  const chart = page.getByRole('region', { name: 'Lineage of the versions' })
+  await chart.locator('path.move').first().waitFor()
+  assert.deepEqual(await chart.locator('path.move title').allTextContents(), [
+    `dashboard (admin token): ${head} → 1 It was better`,
+  ])
+  const circle = (version: number): Locator => chart.locator(`a[href="#/versions/${version}"] circle`)
+  assert.match((await circle(1).getAttribute('class'))!, /serving/)
+  assert.match((await circle(head).getAttribute('class'))!, /rolled_back/)
+  const height = async (version: number): Promise<number> => Number(await circle(version).getAttribute('cy'))
+  assert.equal(await height(1), await height(0))
+  assert.ok((await height(head)) > (await height(1)), 'a lower lane')
+  await circle(head).click()
+  await page.getByRole('heading', { name: `Version ${head}`, exact: true }).waitFor()
 })
 
 test('no script of a page has failed, and none was refused by its policy', () => {

@@ -18,12 +18,15 @@ export const reward = (value: number | null | undefined): string => number(value
 export const percent = (value: number | null | undefined): string =>
   value === null || value === undefined ? MISSING : `${(100 * value).toFixed(0)} %`
 
+/** Rounded before its unit is chosen, so that no part has 60 of the smaller one. */
 export const duration = (ms: number | null | undefined): string => {
   if (ms === null || ms === undefined) return MISSING
-  if (ms < 1_000) return `${Math.round(ms)} ms`
-  if (ms < 60_000) return `${(ms / 1_000).toFixed(1)} s`
-  if (ms < 3_600_000) return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1_000)} s`
-  return `${Math.floor(ms / 3_600_000)} h ${Math.round((ms % 3_600_000) / 60_000)} min`
+  if (Math.round(ms) < 1_000) return `${Math.round(ms)} ms`
+  if (Math.round(ms / 100) < 600) return `${(ms / 1_000).toFixed(1)} s`
+  const seconds = Math.round(ms / 1_000)
+  if (seconds < 3_600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`
+  const minutes = Math.round(ms / 60_000)
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`
 }
 
 /** Local date and time to the second; `title` attributes have the exact time in UTC. */
