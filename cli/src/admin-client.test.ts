@@ -216,7 +216,7 @@ describe('commands with a scripted gateway', () => {
     const config = readSettings({ INSTAR_DATA: data }, '/')
     await rejects(logCheck.run(config), {
       code: 'data_unreadable',
-      message: /malformed\. Restore it from a copy/,
+      message: /malformed; restore it from a copy/,
     })
   })
 

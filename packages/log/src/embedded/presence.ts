@@ -52,10 +52,16 @@ export const requireTables = (db: DatabaseSync, folder: string): void => {
   if (!db.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").get()) throw lost(folder, 'has no tables')
 }
 
-export const unreadable = (folder: string, cause: unknown): InstarError =>
-  new InstarError(
+/** What SQLite says of a file whose bytes have changed. */
+const DAMAGED = /malformed|not a database/
+
+export const unreadable = (folder: string, cause: unknown): InstarError => {
+  const why = cause instanceof Error ? cause.message : String(cause)
+  const todo = DAMAGED.test(why) ? '; restore it from a copy' : ''
+  return new InstarError(
     'data_unreadable',
-    `${logFile(folder)} cannot be read as a log: ${cause instanceof Error ? cause.message : String(cause)}`,
+    `${logFile(folder)} cannot be read as a log: ${why}${todo}`,
     { folder },
     { cause },
   )
+}
