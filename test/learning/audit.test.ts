@@ -315,16 +315,6 @@ test('verify on a full disk reports the disk', { timeout: 170_000 }, async () =>
   assert.ok(error.message.includes(tmpdir()), error.message)
 })
 
-test(`a replay on a log of ${TURNS} turns needs less than 96 MiB of heap`, { timeout: 170_000 }, async (t) => {
-  const { peak, ...found } = await inProcess<{ peak: number }>('replayer.ts', [
-    await longLog(),
-    String(BATCH_ANEW),
-    String(BEGAN_AT + REPLAYED),
-  ])
-  assert.deepEqual(found, { equal: null, batches: REPLAYED / BATCH_ANEW, versions: REPLAYED / BATCH_ANEW })
-  t.diagnostic(`${Math.round(peak / 2 ** 20)} MiB at most`)
-})
-
 test(`doctor of ${TURNS} turns needs less than 96 MiB of heap`, { timeout: 170_000 }, async (t) => {
   const { found, peak } = await inProcess<{ found: { summary: string }; peak: number }>('folder.ts', [await longLog()])
   assert.equal(
@@ -338,5 +328,16 @@ test(`versions and show of ${TURNS / BATCH} batches need less than 48 MiB of hea
   const args = [await longLog(), 'versions']
   const { found, peak } = await inProcess<{ found: unknown; peak: number }>('folder.ts', args, '', 48)
   assert.deepEqual(found, { batches: TURNS / BATCH, last: BATCH })
+  t.diagnostic(`${Math.round(peak / 2 ** 20)} MiB at most`)
+})
+
+// The last one, since it adds versions to the log.
+test(`a replay on a log of ${TURNS} turns needs less than 96 MiB of heap`, { timeout: 170_000 }, async (t) => {
+  const { peak, ...found } = await inProcess<{ peak: number }>('replayer.ts', [
+    await longLog(),
+    String(BATCH_ANEW),
+    String(BEGAN_AT + REPLAYED),
+  ])
+  assert.deepEqual(found, { equal: null, batches: REPLAYED / BATCH_ANEW, versions: REPLAYED / BATCH_ANEW })
   t.diagnostic(`${Math.round(peak / 2 ** 20)} MiB at most`)
 })
