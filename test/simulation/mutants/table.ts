@@ -311,7 +311,7 @@ export const MUTANTS: readonly Mutant[] = [
       ['if (now >= endedAt + taskWaitMs) from', 'if (now >= endedAt) from'],
     ],
   }),
-  ...of('services/trainer/src/core/episode-index.ts', {
+  ...of('services/trainer/src/core/task-groups.ts', {
     firstEnded: [
       'a group is the episodes that ended first',
       ['a.begunAt - b.begunAt', '(a.outcome?.at ?? 1e15) - (b.outcome?.at ?? 1e15)'],
@@ -320,6 +320,8 @@ export const MUTANTS: readonly Mutant[] = [
       'a group goes before its turns are scored',
       ['over.length === size && over.every(({ isScored }) => isScored)', 'over.length === size'],
     ],
+  }),
+  ...of('services/trainer/src/core/episode-index.ts', {
     changeUnseen: ['a score of an episode is not looked at', ['this.#touched?.add(session)', '']],
   }),
   ...of('services/trainer/src/core/state.ts', {

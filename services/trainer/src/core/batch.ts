@@ -13,7 +13,7 @@ import {
   type Settings,
   type WeightLine,
 } from '@instar/events'
-import { advantagesOf, countEpisodes as countIn } from './episodes.ts'
+import { advantagesOf, countEpisodes as countIn, nextReadyAt as nextReadyIn } from './episodes.ts'
 import { choose, countUsable, type ChoiceSettings, type UsableCount } from './choice.ts'
 import { withLearningRate } from './remote-step.ts'
 import { notUsableWith, unusable } from './pending.ts'
@@ -90,6 +90,10 @@ export const countEpisodes = (
   now: number,
 ): { waiting: number; beyond: number } =>
   countIn(state, usableVersions(weightLine(state.weights, state.policy), options.staleness), options, now)
+
+/** When the next group of episodes is ready although some are missing, ms since the epoch; null: none waits. */
+export const nextReadyAt = (state: TrainerState, options: BatchSettings, now: number): number | null =>
+  nextReadyIn(state, usableVersions(weightLine(state.weights, state.policy), options.staleness), options, now)
 
 /** The head and its ancestors that are not stale, newest first: turns of the newest version are closest to the policy. */
 export const usableVersions = (line: WeightLine, staleness: number): number[] => {

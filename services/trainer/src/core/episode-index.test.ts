@@ -66,10 +66,11 @@ for (const seed of [1, 2, 3, 4, 5, 6])
       const scores = Array.from({ length: 1 + pick(3) }, () => [1, -1, null][pick(3)] ?? null)
       const task = [null, '', 't', 'u'][pick(4)] ?? null
       const outcome = [1, -1, null][pick(3)] ?? null
+      const back = pick(4)
       const discarded = chance() < 0.1 && outcome === null
       const key = name.includes(':') ? name.slice(0, 1) : null
       for (const line of lines) {
-        if (what < 0.55) line.turns(name, scores, { task, at, key, version: Math.max(0, version - pick(1)) })
+        if (what < 0.55) line.turns(name, scores, { task, at, key, version: Math.max(0, version - back) })
         else if (what < 0.85) line.end(name, outcome, at, discarded ? { discarded } : {})
         else if (line.seal(SETTINGS, now)) line.publish()
       }
@@ -85,7 +86,7 @@ for (const seed of [1, 2, 3, 4, 5, 6])
         [state, { ...state, index: new EpisodeIndex() }].map((one) => ({
           groups: episodeGroups(one, versions, settings, now),
           counts: countEpisodes(one, versions, settings, now),
-          next: nextReadyAt(one, settings, now),
+          next: nextReadyAt(one, versions, settings, now),
           unusable: looks ? one.index.unusable(one, versions).toSorted() : [],
         })),
       )

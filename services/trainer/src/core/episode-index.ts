@@ -2,11 +2,10 @@
  * An index of the episodes with pending turns, so that the cost of a decision does not depend on how many run. It follows
  * from the queues of episodes and the folds of `turns` and `scores`: it is built at the first decision, in memory only, and
  * the fold names each session that changes (`touch`), which the next decision looks at again.
- *
- * Groups are as in episodes.ts. Of each API key it has those with an episode that is over in the order of their first end:
- * `complete` ones, which are ready, and `partial` ones, which are ready `taskWaitMs` after that end.
  */
-import { taskOf, type EpisodeOutcome, type Queues, type ScoresState, type TurnsState } from '@instar/events'
+import { taskOf, type Queues, type ScoresState, type TurnsState } from '@instar/events'
+import { placeIn, withChanges } from './sorted-list.ts'
+import { byBeginning, groupOf, GroupLists, type Episode, type TaskGroup } from './task-groups.ts'
 
 export type EpisodeState = {
   turns: TurnsState
@@ -20,21 +19,10 @@ export const pendingOf = ({ episodes }: Pick<EpisodeState, 'episodes'>, session:
   ...(episodes.get(session) ?? []),
 ]
 
-/** `isScored`: all of its pending turns are; false while it runs. */
-type Episode = {
-  session: string
-  key: string
-  task: string
-  begunAt: number
-  outcome: EpisodeOutcome | null
-  isScored: boolean
-}
-
-/** `over`: its episodes that have ended, in the order in which they began. `endedAt`: the first end, ms since the epoch. */
-export type TaskGroup = { key: string; over: Episode[]; size: number; endedAt: number; first: Episode }
-export type OwnGroups = { complete: TaskGroup[]; partial: TaskGroup[] }
-
+/** `groups`: of `episodes`, in their order; null: none of the group is over. */
 type Task = { episodes: Episode[]; groups: (TaskGroup | null)[] }
+/** Episodes of a task that a decision finds changed. `same`: their place is. */
+type TaskChange = { gone: Episode[]; come: Episode[]; same: Episode[] }
 
 /**
  * Sessions that changed since the last decision, and since the last batch, at most: beyond it the next decision looks at all
@@ -43,8 +31,8 @@ type Task = { episodes: Episode[]; groups: (TaskGroup | null)[] }
 export const MAX_TOUCHED = 4096
 
 export class EpisodeIndex {
-  /** API keys ('' without keys) with groups of which an episode is over. */
-  readonly byKey = new Map<string, OwnGroups>()
+  /** Groups of which an episode is over. */
+  readonly groups = new GroupLists()
   /** What `turnsOf` of episodes.ts gave for `versions`; it is emptied when these change. */
   turns = { versions: '', of: new WeakMap<TaskGroup, string[][]>() }
   readonly #episodes = new Map<string, Episode>()
@@ -71,12 +59,16 @@ export class EpisodeIndex {
     if (this.#touched && this.#touched.size > MAX_TOUCHED) this.#forget()
   }
 
-  /** Looks at what changed since the last call. `taskEpisodes`: episodes of a group. */
-  refresh(state: EpisodeState, taskEpisodes: number): void {
+  /** Looks at what changed since the last call. `taskEpisodes`: episodes of a group. `versions`: the usable ones. */
+  refresh(state: EpisodeState, taskEpisodes: number, versions: readonly number[]): void {
     if (this.#taskEpisodes !== taskEpisodes) this.#forget()
     this.#taskEpisodes = taskEpisodes
-    for (const session of this.#touched ?? state.episodes.keys()) this.#look(state, session)
+    const changes = new Map<string, TaskChange>()
+    for (const session of this.#touched ?? state.episodes.keys()) this.#look(state, session, changes)
     this.#touched = new Set()
+    const [removed, added]: TaskGroup[][] = [[], []]
+    for (const [name, change] of changes) this.#regroup(name, change, removed!, added!)
+    this.groups.change(removed!, added!, versions)
   }
 
   /** Sessions with a pending turn of another version than these. */
@@ -91,78 +83,66 @@ export class EpisodeIndex {
   }
 
   #forget(): void {
-    for (const map of [this.byKey, this.#episodes, this.#tasks]) map.clear()
+    for (const map of [this.groups, this.#episodes, this.#tasks]) map.clear()
     this.#touched = null
   }
 
-  #look(state: EpisodeState, session: string): void {
+  #look(state: EpisodeState, session: string, changes: Map<string, TaskChange>): void {
     const before = this.#episodes.get(session)
     const episode = episodeOf(state, session)
+    const changeOf = (one: Episode): TaskChange => {
+      const change = changes.get(nameOf(one)) ?? { gone: [], come: [], same: [] }
+      changes.set(nameOf(one), change)
+      return change
+    }
     const isSame = before && episode && nameOf(before) === nameOf(episode) && before.begunAt === episode.begunAt
-    if (before && !isSame) this.#remove(before)
     if (episode) this.#episodes.set(session, episode)
-    if (isSame) this.#replace(before, episode)
-    else if (episode) this.#insert(episode)
+    else this.#episodes.delete(session)
+    if (isSame) changeOf(episode).same.push(episode)
+    else {
+      if (before) changeOf(before).gone.push(before)
+      if (episode) changeOf(episode).come.push(episode)
+    }
   }
 
-  #remove(episode: Episode): void {
-    this.#episodes.delete(episode.session)
-    const name = nameOf(episode)
-    const task = this.#tasks.get(name)!
-    const at = placeIn(task.episodes, episode, byBeginning)
-    task.episodes.splice(at, 1)
-    this.#regroup(task, at)
-    if (task.episodes.length === 0) this.#tasks.delete(name)
-  }
-
-  #insert(episode: Episode): void {
-    const name = nameOf(episode)
-    let task = this.#tasks.get(name)
-    if (!task) this.#tasks.set(name, (task = { episodes: [], groups: [] }))
-    const at = placeIn(task.episodes, episode, byBeginning)
-    task.episodes.splice(at, 0, episode)
-    this.#regroup(task, at)
-  }
-
-  #replace(before: Episode, episode: Episode): void {
-    const task = this.#tasks.get(nameOf(episode))!
-    const at = placeIn(task.episodes, before, byBeginning)
-    task.episodes[at] = episode
-    const size = this.#sizeOf(episode)
-    this.#group(task, Math.floor(at / size), size)
-  }
-
-  /** Groups of the episodes from the one at `at` on, which moved. */
-  #regroup(task: Task, at: number): void {
-    const size = this.#sizeOf(task.episodes[0])
-    for (let n = Math.floor(at / size); n < task.groups.length || n * size < task.episodes.length; n += 1)
-      this.#group(task, n, size)
+  /**
+   * Groups the episodes of a task again: those groups with a changed episode, and all after the first place at which one
+   * comes or goes, once for all changes. A group that has the same episodes as before stays.
+   */
+  #regroup(name: string, { gone, come, same }: TaskChange, removed: TaskGroup[], added: TaskGroup[]): void {
+    const task = this.#tasks.get(name) ?? { episodes: [], groups: [] }
+    const size = (gone[0] ?? come[0] ?? same[0])?.task === '' ? 1 : this.#taskEpisodes
+    const numbers = new Set<number>()
+    for (const episode of same) {
+      const at = placeIn(task.episodes, episode, byBeginning)
+      task.episodes[at] = episode
+      numbers.add(Math.floor(at / size))
+    }
+    const moved = [...gone, ...come]
+    if (moved.length > 0) {
+      const from = moved.reduce((least, one) => Math.min(least, placeIn(task.episodes, one, byBeginning)), Infinity)
+      task.episodes = withChanges(task.episodes, gone, come, byBeginning)
+      const count = Math.max(task.groups.length, Math.ceil(task.episodes.length / size))
+      for (let n = Math.floor(from / size); n < count; n += 1) numbers.add(n)
+    }
+    const before = new Map<Episode, TaskGroup>()
+    for (const n of numbers) {
+      const group = task.groups[n]
+      if (group) before.set(group.first, group)
+    }
+    for (const n of numbers) {
+      const episodes = task.episodes.slice(n * size, (n + 1) * size)
+      const known = before.get(episodes[0]!)
+      const stays = known?.episodes.length === episodes.length && known.episodes.every((one, i) => one === episodes[i])
+      const group = stays ? known : groupOf(episodes, size)
+      if (stays) before.delete(known.first)
+      else if (group) added.push(group)
+      task.groups[n] = group
+    }
+    for (const group of before.values()) removed.push(group)
     task.groups.length = Math.ceil(task.episodes.length / size)
-  }
-
-  #sizeOf(one: Episode | undefined): number {
-    return one?.task === '' ? 1 : this.#taskEpisodes
-  }
-
-  #group(task: Task, n: number, size: number): void {
-    const before = task.groups[n]
-    if (before) this.#list(before, (list, at) => list.splice(at, 1))
-    const episodes = task.episodes.slice(n * size, (n + 1) * size)
-    const over = episodes.filter(({ outcome }) => outcome !== null)
-    const first = episodes[0]
-    const endedAt = Math.min(...over.map(({ outcome }) => outcome?.at ?? Infinity))
-    const group = first && over.length > 0 ? { key: first.key, over, size, endedAt, first } : null
-    task.groups[n] = group
-    if (group) this.#list(group, (list, at) => list.splice(at, 0, group))
-  }
-
-  /** Calls `change` with the list that the group belongs to and its place there. */
-  #list(group: TaskGroup, change: (list: TaskGroup[], at: number) => void): void {
-    let own = this.byKey.get(group.key)
-    if (!own) this.byKey.set(group.key, (own = { complete: [], partial: [] }))
-    const list = isComplete(group) ? own.complete : own.partial
-    change(list, placeIn(list, group, byEnd))
-    if (own.complete.length + own.partial.length === 0) this.byKey.delete(group.key)
+    if (task.episodes.length === 0) this.#tasks.delete(name)
+    else this.#tasks.set(name, task)
   }
 
   #lookAtVersions(state: EpisodeState, session: string): void {
@@ -184,35 +164,18 @@ export class EpisodeIndex {
   }
 }
 
-/** Whether all episodes of the group are over and scored. */
-const isComplete = ({ over, size }: TaskGroup): boolean =>
-  over.length === size && over.every(({ isScored }) => isScored)
-
 const episodeOf = (state: EpisodeState, session: string): Episode | null => {
   if (!state.episodes.get(session)) return null
   const held = state.turns.sessions.get(session)
   const first = held?.turns[0]
   if (!held || !first) return null
   const { outcome } = held
-  const isScored = outcome !== null && pendingOf(state, session).every((turn) => state.scores.turns.has(turn))
-  return { session, key: first.key ?? '', task: taskOf(held), begunAt: first.at, outcome, isScored }
+  const pending = outcome === null ? [] : pendingOf(state, session).flatMap((id) => held.byId.get(id) ?? [])
+  const scored = pending.filter(({ turn }) => state.scores.turns.has(turn))
+  const isScored = outcome !== null && scored.length === pending.length
+  const versions = new Set(scored.map(({ version }) => version))
+  return { session, key: first.key ?? '', task: taskOf(held), begunAt: first.at, outcome, isScored, versions }
 }
 
 /** Episodes of one task and one API key have one name; an episode without a task has its own. */
 const nameOf = ({ session, key, task }: Episode): string => (task === '' ? `one ${session}` : `of ${key} ${task}`)
-
-const byName = (a: Episode, b: Episode): number => (a.session < b.session ? -1 : a.session > b.session ? 1 : 0)
-const byBeginning = (a: Episode, b: Episode): number => a.begunAt - b.begunAt || byName(a, b)
-/** Also of different keys: in the order of their first end. */
-export const byEnd = (a: TaskGroup, b: TaskGroup): number => a.endedAt - b.endedAt || byBeginning(a.first, b.first)
-
-/** The place of `item` in a sorted list: where it is, or where it belongs. */
-const placeIn = <T>(list: readonly T[], item: T, compare: (a: T, b: T) => number): number => {
-  let [from, to] = [0, list.length]
-  while (from < to) {
-    const middle = (from + to) >> 1
-    if (compare(list[middle] as T, item) < 0) from = middle + 1
-    else to = middle
-  }
-  return from
-}

@@ -3,9 +3,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { EpisodeLine, sessionOf } from '../../../../test/kit/episode-line.ts'
 import { OPTIONS } from '../../../../test/kit/trainer-line.ts'
-import { countWaiting } from './batch.ts'
+import { countWaiting, nextReadyAt } from './batch.ts'
 import { decide } from './decide.ts'
-import { nextReadyAt } from './episodes.ts'
 
 const SETTINGS = { ...OPTIONS, taskEpisodes: 4, settings: { rules: 2 } }
 

@@ -12,8 +12,9 @@
  */
 import { sessionOfTurn, taskOf, type BatchItem, type Settings, type TurnState } from '@instar/events'
 import { advantages, rulesOf, type Baselines, type RewardedTurn } from './baseline.ts'
-import { byEnd, pendingOf, type OwnGroups, type TaskGroup } from './episode-index.ts'
+import { pendingOf } from './episode-index.ts'
 import type { PendingState } from './pending.ts'
+import { byEnd, type OwnGroups, type TaskGroup } from './task-groups.ts'
 
 export type EpisodeSettings = {
   /** Episodes of a task that are compared with each other. */
@@ -24,7 +25,7 @@ export type EpisodeSettings = {
 
 /**
  * Groups of which a decision may take turns, at most, those of each API key that ended first: where there are more, every
- * key has an equal part. The others follow when these are trained or dropped.
+ * key has an equal part. The others follow when these are trained. Groups without a usable turn do not count.
  */
 export const MAX_EPISODES = 512
 /** Largest `taskEpisodes`. */
@@ -45,9 +46,9 @@ export const episodeGroups = (
   now: number,
 ): EpisodeGroups => {
   const { index } = state
-  index.refresh(state, taskEpisodes)
+  index.refresh(state, taskEpisodes, versions)
   if (index.turns.versions !== String(versions)) index.turns = { versions: String(versions), of: new WeakMap() }
-  const owners = [...index.byKey.values()].map((own) => readyOf(own, taskWaitMs, now))
+  const owners = [...index.groups.byKey.values()].map((own) => readyOf(own, taskWaitMs, now))
   const examined = owners.flatMap(equalParts(owners)).toSorted(byEnd)
   const ready = examined.flatMap((group) =>
     turnsIn(state, group, versions).map((turns) => ({ key: group.key, endedAt: group.endedAt, turns })),
@@ -55,7 +56,10 @@ export const episodeGroups = (
   return { ready, examined: examined.reduce((sum, { over }) => sum + over.length, 0) }
 }
 
-/** Episodes that run or wait for others of their task, and those that are over and that no decision examines yet. */
+/**
+ * Episodes that run or wait for others of their task, and those that are over and that no decision examines yet. Those of
+ * groups without a usable turn are in neither: a later batch drops their turns.
+ */
 export const countEpisodes = (
   state: PendingState,
   versions: readonly number[],
@@ -64,22 +68,23 @@ export const countEpisodes = (
 ): { waiting: number; beyond: number } => {
   const { examined } = episodeGroups(state, versions, settings, now)
   let over = 0
-  for (const own of state.index.byKey.values()) {
+  for (const own of state.index.groups.byKey.values()) {
     const { complete, partial, isReady } = readyOf(own, settings.taskWaitMs, now)
     for (const group of [...complete, ...partial.slice(0, isReady)]) over += group.over.length
   }
-  return { waiting: state.index.size - over, beyond: over - examined }
+  return { waiting: state.index.size - over - state.index.groups.withoutUse, beyond: over - examined }
 }
 
 /** When the next group is ready although episodes of it are missing, ms since the epoch; null: none waits. */
 export const nextReadyAt = (
   state: PendingState,
+  versions: readonly number[],
   { taskEpisodes, taskWaitMs }: EpisodeSettings,
   now: number,
 ): number | null => {
-  state.index.refresh(state, taskEpisodes)
+  state.index.refresh(state, taskEpisodes, versions)
   let next = Infinity
-  for (const own of state.index.byKey.values()) {
+  for (const own of state.index.groups.byKey.values()) {
     const { partial, isReady } = readyOf(own, taskWaitMs, now)
     next = Math.min(next, (partial[isReady]?.endedAt ?? Infinity) + taskWaitMs)
   }
