@@ -5,15 +5,23 @@
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { textModel } from '@instar/engine'
+import type { GatewaySettings } from '@instar/gateway'
 import OpenAI from 'openai'
 import { model, startRig, turnsOf, USER } from '../kit/gateway.ts'
 import { startRemoteRig, type RemoteRig } from './rig.ts'
 import { ScriptedOpenai } from './scripted-openai.ts'
 import type { Body } from './server.ts'
 
-const opened = async (t: TestContext): Promise<{ server: ScriptedOpenai; rig: RemoteRig }> => {
+const opened = async (
+  t: TestContext,
+  settings: GatewaySettings = {},
+): Promise<{ server: ScriptedOpenai; rig: RemoteRig }> => {
   const server = await new ScriptedOpenai(model, { say: () => 'Hello there.' }).start()
-  const rig = await startRemoteRig(`openai+${server.url}/v1`, { model: textModel('policy'), retry: { roundMs: 1 } })
+  const rig = await startRemoteRig(`openai+${server.url}/v1`, {
+    model: textModel('policy'),
+    retry: { roundMs: 1 },
+    settings,
+  })
   t.after(async () => {
     await rig.stop()
     await server.kill()
@@ -353,6 +361,20 @@ test('an engine of messages has no completions: 501, without a retry', async (t)
     ],
     [501, 'false', 'not_available', 0],
   )
+})
+
+test('embeddings occupy three times their bytes of the memory of bodies while they arrive', async (t) => {
+  // One request may hold three times 64 KiB.
+  const { server, rig } = await opened(t, { bodyLimit: 65_536, bodiesLimit: 131_072 })
+  const embed = async (length: number): Promise<[number, string | undefined]> => {
+    server.embedding = { object: 'list', data: [{ object: 'embedding', index: 0, embedding: 'A'.repeat(length) }] }
+    const response = await rig.fetch('/v1/embeddings', { json: { input: 'a', encoding_format: 'base64' } })
+    return [response.status, ((await response.json()) as { error?: { code?: string } }).error?.code]
+  }
+  assert.deepEqual(await embed(60_000), [200, undefined])
+  assert.deepEqual(await embed(70_000), [413, 'body_too_large'])
+  assert.match(await (await rig.fetch('/metrics')).text(), /^instar_request_body_bytes 0$/m)
+  assert.deepEqual(await embed(60_000), [200, undefined])
 })
 
 test('embeddings are served by an engine that has them, with the fields of the interface; other engines give an error', async (t) => {

@@ -155,8 +155,15 @@ export interface ServingEngine {
   score(request: ScoreRequest, signal?: AbortSignal): Promise<Float32Array>
   /** As `score`, with the `topLogprobs` most likely tokens of each position. Absent: not supported. */
   scoreWithTop?(request: ScoreRequest & { topLogprobs: number }, signal?: AbortSignal): Promise<Scores>
-  /** OpenAI's `/v1/embeddings`; `bodyFor` makes the body for the model's name at the engine. Absent: not supported. */
-  embed?(bodyFor: (served: string) => Readonly<Record<string, unknown>>, signal?: AbortSignal): Promise<unknown>
+  /**
+   * OpenAI's `/v1/embeddings`; `bodyFor` makes the body for the model's name at the engine. `hold` is called with the
+   * bytes of memory that the response occupies, as they arrive; its error ends the request. Absent: not supported.
+   */
+  embed?(
+    bodyFor: (served: string) => Readonly<Record<string, unknown>>,
+    signal?: AbortSignal,
+    hold?: (bytes: number) => void,
+  ): Promise<unknown>
   pending(): Load
   /** The reason why the engine cannot answer; null while it can. Absent: the engine cannot become unreachable. */
   lost?(): string | null

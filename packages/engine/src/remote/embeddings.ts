@@ -3,9 +3,13 @@ import { InstarError } from '@instar/events'
 import { isBusy, isTransient, quoted, refusal } from '../protocols/faults.ts'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 import type { EngineKind } from '../protocols/kinds.ts'
-import { collect, EngineFault, type EngineHttp } from './http.ts'
+import { collect, EngineFault, MAX_BODY_BYTES, type EngineHttp } from './http.ts'
+
+/** A response in memory: as it came, parsed, and as it is sent. */
+const COPIES = 3
 
 /**
+ * `hold` counts the memory of the response as it arrives; the request ends with its error.
  * Throws `bad_request` if the engine refuses the request, `not_available` if it has no embeddings, `overloaded`,
  * `engine_lost`, and `aborted` by `signal`.
  */
@@ -14,10 +18,11 @@ export const embeddings = async (
   kind: EngineKind,
   body: JsonObject,
   signal?: AbortSignal,
+  hold: (bytes: number) => void = () => undefined,
 ): Promise<JsonObject> => {
   try {
     const { status, retryAfterMs, bytes } = await http.send('POST', '/v1/embeddings', body, signal, { whole: true })
-    const text = await collect(bytes)
+    const text = await collect(bytes, MAX_BODY_BYTES, (length) => hold(COPIES * length))
     if (status === 200) {
       const value: unknown = JSON.parse(text)
       if (isJsonObject(value)) return value

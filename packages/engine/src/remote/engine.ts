@@ -197,7 +197,11 @@ export class RemoteEngine implements ServingEngine {
   }
 
   /** Throws `not_available` for an engine that takes token ids: it runs the policy model, which has no embeddings. */
-  async embed(bodyFor: (served: string) => Readonly<Record<string, unknown>>, signal?: AbortSignal): Promise<unknown> {
+  async embed(
+    bodyFor: (served: string) => Readonly<Record<string, unknown>>,
+    signal?: AbortSignal,
+    hold?: (bytes: number) => void,
+  ): Promise<unknown> {
     if (this.protocol.ids)
       throw new InstarError(
         'not_available',
@@ -205,7 +209,7 @@ export class RemoteEngine implements ServingEngine {
       )
     const replica = this.replicas.find((one) => one.up())
     if (!replica) throw new InstarError('engine_lost', this.lost() ?? 'No engine answers.')
-    return replica.embed(bodyFor, signal)
+    return replica.embed(bodyFor, signal, hold)
   }
 
   close(): Promise<void> {

@@ -52,7 +52,7 @@ export type HttpResponse = { status: number; retryAfterMs: number | null; bytes:
 type SendOptions = { whole?: boolean; ms?: number }
 
 /** The log-probs of a prompt as long as the longest contexts. */
-const MAX_BODY_BYTES = 64 * 1024 * 1024
+export const MAX_BODY_BYTES = 64 * 1024 * 1024
 /** Of a response about the server itself: its models, its state, an adapter that it loaded. */
 const MAX_CLIENT_BYTES = 4 * 1024 * 1024
 const MAX_RETRY_AFTER_S = 86_400
@@ -198,13 +198,21 @@ const parseBody = (text: string): JsonObject | null => {
   }
 }
 
-/** The body as text. Throws EngineFault if it has more than `maxBytes` bytes. */
-export const collect = async (bytes: AsyncIterable<Uint8Array>, maxBytes = MAX_BODY_BYTES): Promise<string> => {
+/**
+ * The body as text. `arrived` is called with the bytes of each chunk. Throws EngineFault if it has more than `maxBytes`
+ * bytes, and as `arrived`.
+ */
+export const collect = async (
+  bytes: AsyncIterable<Uint8Array>,
+  maxBytes = MAX_BODY_BYTES,
+  arrived: (length: number) => void = () => undefined,
+): Promise<string> => {
   const chunks: Uint8Array[] = []
   let length = 0
   for await (const chunk of bytes) {
     length += chunk.length
     if (length > maxBytes) throw new EngineFault('response', `the response has more than ${maxBytes} bytes`)
+    arrived(chunk.length)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString('utf8')

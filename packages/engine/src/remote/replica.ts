@@ -197,9 +197,13 @@ export class Replica {
     return newAssembly.end()
   }
 
-  embed(bodyFor: (served: string) => JsonObject, signal: AbortSignal | undefined): Promise<JsonObject> {
+  embed(
+    bodyFor: (served: string) => JsonObject,
+    signal: AbortSignal | undefined,
+    hold: ((bytes: number) => void) | undefined,
+  ): Promise<JsonObject> {
     const { http, protocol } = this.ports
-    return embeddings(http, protocol.kind, bodyFor(this.info!.model), signal)
+    return embeddings(http, protocol.kind, bodyFor(this.info!.model), signal, hold)
   }
 
   /** Log-probs at temperature 1. */

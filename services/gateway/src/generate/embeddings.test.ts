@@ -6,14 +6,15 @@ import { model, startRig, USER, type Rig } from '../../../../test/kit/gateway.ts
 import { ScriptedEngine } from '../../../../test/kit/scripted-engine.ts'
 
 /**
- * A gateway whose engine answers an embedding once `release` is called. `begun`: resolves per request of the engine.
+ * A gateway whose engine answers an embedding of `bytes` once `release` is called. `begun`: resolves per request of the engine.
  */
-const started = async (t: TestContext, settings: GatewaySettings) => {
+const started = async (t: TestContext, settings: GatewaySettings, bytes = 0) => {
   const signals: AbortSignal[] = []
   let told: (() => void) | null = null
   const { promise: released, resolve: release } = Promise.withResolvers<void>()
   const engine = Object.assign(new ScriptedEngine(model, () => 'Yes.'), {
-    async embed(_bodyFor: unknown, signal?: AbortSignal): Promise<unknown> {
+    async embed(_bodyFor: unknown, signal?: AbortSignal, hold?: (bytes: number) => void): Promise<unknown> {
+      hold!(bytes)
       signals.push(signal!)
       told?.()
       await Promise.race([
@@ -69,4 +70,18 @@ test('a client that disconnects ends its embedding at the engine', async (t) => 
   const ended = new Promise<void>((resolve) => signals[0]!.addEventListener('abort', () => resolve()))
   gone.abort()
   await Promise.all([assert.rejects(asked), ended])
+})
+
+test('the memory of embeddings is counted with that of bodies, and one without room is refused', async (t) => {
+  const { rig, begun, release } = await started(t, { bodyLimit: 1024, bodiesLimit: 1_000_000 }, 450_000)
+  const held = async (): Promise<number> =>
+    Number(/^instar_request_body_bytes (\d+)$/m.exec(await (await rig.fetch('/metrics')).text())![1])
+  const first = ask(rig)
+  await begun(1)
+  const one = await held()
+  assert.ok(one >= 450_000 && one < 460_000, String(one))
+  assert.deepEqual(await told(await ask(rig)), [429, 'overloaded'])
+  release()
+  assert.equal((await first).status, 200)
+  assert.equal(await held(), 0)
 })

@@ -5,7 +5,7 @@ import { embeddingRequest } from './core/embeddings.ts'
 import type { AnswerCall, AnswerPorts } from './context.ts'
 import { requesting, type RequestPorts } from './request.ts'
 
-export type EmbeddingCall = Pick<AnswerCall, 'body' | 'response' | 'revoked'>
+export type EmbeddingCall = Pick<AnswerCall, 'body' | 'response' | 'revoked' | 'hold'>
 
 export const embed = (ports: RequestPorts & Pick<AnswerPorts, 'policy'>, call: EmbeddingCall): Promise<unknown> => {
   const { engine, policy } = ports
@@ -14,6 +14,6 @@ export const embed = (ports: RequestPorts & Pick<AnswerPorts, 'policy'>, call: E
     throw new InstarError('not_available', `The engine ${engine.capabilities().engine} has no embeddings.`)
   return requesting(ports, call, ({ before, controller: { signal }, takePlace }) => {
     takePlace()
-    return before(engine.embed!((served) => embeddingRequest(asked, policy, served), signal))
+    return before(engine.embed!((served) => embeddingRequest(asked, policy, served), signal, call.hold))
   })
 }

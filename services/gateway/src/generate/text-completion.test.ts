@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test'
 import type { Model } from '@instar/engine/port'
 import { openModel, startServing } from '@instar/policy'
 import type OpenAI from 'openai'
-import { checkLogprobs } from './completion-prompts.ts'
+import { checkSize } from './completion-prompts.ts'
 import { startRig, turnsOf, type Rig } from '../../../../test/kit/gateway.ts'
 
 const TEXT = 'The capital of France is Paris, and the capital of'
@@ -143,14 +143,80 @@ test('a stream has the same text in pieces for each choice and usage at its end,
   )
 })
 
-test('an answer that is not streamed has at most two million log-probs', () => {
-  const asked = { stream: false, logprobs: 20, echo: false, n: 16, maxTokens: 46 }
+test('an answer that is not streamed has at most 800,000 log-probs', () => {
+  const asked = { stream: false, logprobs: 20, echo: false, n: 16, maxTokens: 18 }
   const prompts = Array.from({ length: 128 }, () => [5])
-  checkLogprobs(prompts, asked, model)
-  checkLogprobs(prompts, { ...asked, maxTokens: 47, stream: true }, model)
-  checkLogprobs(prompts, { ...asked, maxTokens: 1000, logprobs: null }, model)
-  for (const more of [{ maxTokens: 47 }, { echo: true }])
-    assert.throws(() => checkLogprobs(prompts, { ...asked, ...more }, model), { code: 'bad_request' })
+  checkSize(prompts, asked, model)
+  checkSize(prompts, { ...asked, maxTokens: 19, stream: true }, model)
+  checkSize(prompts, { ...asked, maxTokens: 400, logprobs: null }, model)
+  for (const more of [{ maxTokens: 19 }, { echo: true }])
+    assert.throws(() => checkSize(prompts, { ...asked, ...more }, model), { code: 'bad_request' })
+})
+
+test('an answer that is not streamed has at most a million tokens, echoed ones included, or one context', async () => {
+  const asked = { stream: false, logprobs: null, echo: true, n: 16, maxTokens: 0 }
+  const prompts = (count: number) => Array.from({ length: count }, () => Array.from({ length: 2000 }, () => 5))
+  checkSize(prompts(31), asked, model)
+  for (const more of [{ echo: false }, { stream: true }, { n: 1 }])
+    checkSize(prompts(128), { ...asked, ...more }, model)
+  assert.throws(() => checkSize(prompts(128), asked, model), { code: 'bad_request', message: /4096000 tokens/ })
+  const short = Array.from({ length: 128 }, () => [5])
+  assert.throws(() => checkSize(short, { ...asked, echo: false, maxTokens: 500 }, model), { message: /1024000 tokens/ })
+  await assert.rejects(create({ prompt: prompts(32), echo: true, n: 16, max_tokens: 0 }), {
+    status: 400,
+    param: 'max_tokens',
+    message: /1024000 tokens with the echoed prompts, and one that is not streamed at most 1000000/,
+  })
+  // A model whose context is larger.
+  checkSize([[5]], { ...asked, n: 1, maxTokens: 2_000_000 }, { contextLength: 2_000_000 })
+})
+
+test('a prompt that is echoed in several choices is decoded once, and other requests are served between two', async (t) => {
+  let passes = 0
+  let next: NodeJS.Immediate
+  const pass = (): void => {
+    passes += 1
+    next = setImmediate(pass)
+  }
+  next = setImmediate(pass)
+  t.after(() => clearImmediate(next))
+  const decoded: number[] = []
+  const counted = Object.assign(Object.create(model) as Model, {
+    decode(ids: number[]): string {
+      if (ids.length > 1) decoded.push(passes)
+      return model.decode(ids)
+    },
+  })
+  const own = await startRig({ ports: { model: counted } })
+  t.after(() => own.stop())
+  const prompts = [`${TEXT} Italy`, TEXT, `${TEXT} Spain`].map((text) => model.encode(text))
+  for (const stream of [false, true]) {
+    decoded.length = 0
+    const json = { model: 'policy', prompt: prompts, n: 16, echo: true, max_tokens: 0, stream }
+    const said = await (await own.fetch('/v1/completions', { json })).text()
+    assert.equal(said.split(TEXT).length - 1, 48)
+    assert.equal(decoded.length, 3)
+    assert.equal(new Set(decoded).size, 3)
+  }
+})
+
+test('the memory of an answer is counted with that of bodies until it is sent', async (t) => {
+  // One request may hold three times 64 KiB; a character of an answer takes 4 bytes.
+  const own = await startRig({ ports: { engine, model }, settings: { bodyLimit: 65_536, bodiesLimit: 131_072 } })
+  t.after(() => own.stop())
+  const prompt = `${TEXT} `.repeat(100)
+  const ask = (n: number, rest: object = {}): Promise<Response> =>
+    own.fetch('/v1/completions', { json: { model: 'policy', prompt, n, echo: true, max_tokens: 0, ...rest } })
+  assert.equal((await ask(1)).status, 200)
+  const refused = await ask(16)
+  assert.deepEqual(
+    [refused.status, ((await refused.json()) as { error: { code: string } }).error.code],
+    [413, 'body_too_large'],
+  )
+  // A log-prob takes 150 bytes.
+  assert.equal((await ask(1, { prompt: TEXT, logprobs: 1 })).status, 200)
+  assert.equal((await ask(1, { logprobs: 1 })).status, 413)
+  assert.match(await (await own.fetch('/metrics')).text(), /^instar_request_body_bytes 0$/m)
 })
 
 test('unsupported values and unknown models give 400 with the field, also on the path without /v1', async () => {

@@ -5,10 +5,12 @@
 import { chatError, parseJson, streamMessage, type Frame } from '@instar/dialects'
 import { InstarError } from '@instar/events'
 import type { GeneratedToken } from '@instar/engine/port'
+import { setImmediate as nextPass } from 'node:timers/promises'
 import {
   completionLogprobs,
   completionRequest,
   completionUsage,
+  pieceBytes,
   type CompletionChoice,
   type CompletionHead,
   type CompletionRequest,
@@ -19,19 +21,19 @@ import { seedsOf } from '../capture/core/turn.ts'
 import { hex } from '../prompt/admission.ts'
 import type { AnswerCall, AnswerPorts, AnswerReply } from './context.ts'
 import { Cancelled } from './candidate.ts'
-import { checkLogprobs, encoded } from './completion-prompts.ts'
+import { checkSize, echoedTexts, encoded } from './completion-prompts.ts'
 import { EventStream } from './event-stream.ts'
 import type { Lease } from '../versions/pool.ts'
 import { faultOfCancellation, requesting, type RequestPorts } from './request.ts'
 
-export type CompletionCall = Pick<AnswerCall, 'body' | 'response' | 'revoked' | 'onFault'>
+export type CompletionCall = Pick<AnswerCall, 'body' | 'response' | 'revoked' | 'onFault' | 'hold'>
 type Ports = RequestPorts & Pick<AnswerPorts, 'model' | 'policy' | 'now' | 'random' | 'pingMs' | 'stalledMs'>
 
 /** How many choices of one request are sampled at a time. */
 const AT_ONCE = 8
 
-/** One prompt with one seed. */
-type ChoiceTask = { index: number; prompt: readonly number[]; seed: number }
+/** One prompt with one seed. `echoed`: the prompt's text, null unless it is echoed. */
+type ChoiceTask = { index: number; prompt: readonly number[]; echoed: string | null; seed: number }
 type CompletionContext = {
   ports: Ports
   request: CompletionRequest
@@ -56,12 +58,14 @@ export const complete = async (ports: Ports, call: CompletionCall): Promise<Answ
   if (request.echo && request.logprobs !== null && !ports.engine.scoreWithTop)
     throw new InstarError('not_available', `The engine ${engine} gives no log-probs of a prompt's tokens.`)
   const prompts = await encoded(request, ports.model)
-  checkLogprobs(prompts, request, ports.model)
+  checkSize(prompts, request, ports.model)
   return requesting(ports, call, async ({ controller, enter }) => {
     const lease = await enter(version)
+    const { signal } = controller
+    const texts = request.echo ? await echoedTexts(prompts, ports.model, { hold: call.hold, signal }) : []
     const seeds = seedsOf(request, ports.random)
     const asked = prompts.flatMap((prompt, at) =>
-      seeds.map((seed, i): ChoiceTask => ({ index: at * request.n + i, prompt, seed })),
+      seeds.map((seed, i): ChoiceTask => ({ index: at * request.n + i, prompt, echoed: texts[at] ?? null, seed })),
     )
     const head: CompletionHead = {
       id: `cmpl-${hex(ports.random(12))}`,
@@ -70,16 +74,19 @@ export const complete = async (ports: Ports, call: CompletionCall): Promise<Answ
       model: request.model ?? ports.policy,
       system_fingerprint: `instar-${ports.policy}@${lease.version}`,
     }
-    const context: CompletionContext = { ports, request, lease, head, signal: controller.signal }
+    const context: CompletionContext = { ports, request, lease, head, signal }
     const headers = { 'x-instar-version': String(lease.version) }
     const promptTokens = prompts.reduce((sum, { length }) => sum + length, 0)
     return request.stream
       ? await stream(context, asked, promptTokens, headers, call)
-      : await whole(context, asked, promptTokens, headers)
+      : await whole(context, asked, promptTokens, headers, call.hold)
   })
 }
 
-/** Samples all choices, a few at a time, in order. Returns the number of generated tokens. */
+/**
+ * Samples all choices, a few at a time, in order; other requests are served between two. Returns the number of generated
+ * tokens.
+ */
 const sampleAll = async (
   context: CompletionContext,
   asked: readonly ChoiceTask[],
@@ -88,8 +95,10 @@ const sampleAll = async (
   let next = 0
   let tokens = 0
   const work = async (): Promise<void> => {
-    for (let one = asked[next++]; one; one = asked[next++])
+    for (let one = asked[next++]; one; one = asked[next++]) {
       tokens += await sampleChoice(context, one, sinkOf(one.index))
+      await nextPass()
+    }
   }
   await Promise.all(Array.from({ length: Math.min(AT_ONCE, asked.length) }, work))
   return tokens
@@ -97,10 +106,10 @@ const sampleAll = async (
 
 const sampleChoice = async (
   { ports: { engine, model }, request, lease, signal }: CompletionContext,
-  { index, prompt, seed }: ChoiceTask,
+  { index, prompt, echoed, seed }: ChoiceTask,
   sink: Sink,
 ): Promise<number> => {
-  const { maxTokens, logprobs, echo, stop, reweighting } = request
+  const { maxTokens, logprobs, stop, reweighting } = request
   const textOf = (id: number): string => model.decode([id])
   const logprobsOf = (tokens: readonly ScoredToken[], offset: number): CompletionChoice['logprobs'] =>
     logprobs === null ? null : completionLogprobs(tokens, offset, textOf)
@@ -114,9 +123,9 @@ const sampleChoice = async (
     await sink({ text, index, logprobs: logprobsOf(tokens, offset), finish_reason: finish })
     offset += text.length
   }
-  if (echo)
+  if (echoed !== null)
     await emit(
-      model.decode([...prompt]),
+      echoed,
       logprobs === null
         ? []
         : await promptTokens(engine, { prompt, adapter: lease.adapter, topLogprobs: logprobs }, signal),
@@ -187,11 +196,12 @@ const whole = async (
   asked: readonly ChoiceTask[],
   promptTokens: number,
   headers: Record<string, string>,
+  hold: (bytes: number) => void,
 ): Promise<AnswerReply> => {
   const pieces = asked.map((): CompletionChoice[] => [])
-  const tokens = await sampleAll(context, asked, (index) => (choice) => {
+  const tokens = await sampleAll(context, asked, (index) => async (choice) => {
+    hold(pieceBytes(choice))
     pieces[index]!.push(choice)
-    return Promise.resolve()
   })
   return {
     headers,

@@ -56,7 +56,12 @@ export const addInferenceRoutes = (
       })
     server.post(`${prefix}/embeddings`, (request, reply) => {
       check(request, 'inference')
-      return routes.embed({ body: bytesOf(request), response: reply.raw, revoked: entrance.revoked(request) })
+      return routes.embed({
+        body: bytesOf(request),
+        response: reply.raw,
+        revoked: entrance.revoked(request),
+        hold: (bytes) => entrance.hold(request, bytes),
+      })
     })
     server.post(`${prefix}/completions`, async (request, reply) => {
       check(request, 'inference')
@@ -65,6 +70,7 @@ export const addInferenceRoutes = (
         response: hijackable(reply),
         revoked: entrance.revoked(request),
         onFault: (fault) => onStreamFault(fault, request),
+        hold: (bytes) => entrance.hold(request, bytes),
       })
       return whole ? reply.headers(whole.headers).send(whole.body) : reply.hijack()
     })

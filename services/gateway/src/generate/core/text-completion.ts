@@ -39,8 +39,23 @@ export type CompletionRequest = {
 const MOST_PROMPTS = 128
 const MOST_CHOICES = 16
 const MOST_LIKELY = 20
-/** Log-probs in an answer that is not streamed: each takes some 150 bytes of memory until the answer is sent. */
-export const MOST_COMPLETION_LOGPROBS = 2_000_000
+/** Log-probs in an answer that is not streamed: with LOGPROB_BYTES each they fit what one request may hold by default. */
+export const MOST_COMPLETION_LOGPROBS = 800_000
+/** Tokens of all choices of an answer that is not streamed, echoed ones included. One choice may fill the context. */
+export const MOST_COMPLETION_TOKENS = 1_000_000
+/** As text and as the response. */
+const CHARACTER_BYTES = 4
+const LOGPROB_BYTES = 150
+/** Of the object of a piece. */
+const PIECE_BYTES = 100
+
+/** Bytes of memory that a piece of a choice occupies until its answer is sent. */
+export const pieceBytes = ({ text, logprobs }: Pick<CompletionChoice, 'text' | 'logprobs'>): number =>
+  PIECE_BYTES +
+  CHARACTER_BYTES * text.length +
+  LOGPROB_BYTES *
+    (logprobs?.top_logprobs.reduce((sum, top) => sum + 1 + (top === null ? 0 : Object.keys(top).length), 0) ?? 0)
+
 /** OpenAI's default. */
 const DEFAULT_TOKENS = 16
 
