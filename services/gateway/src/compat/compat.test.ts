@@ -98,6 +98,25 @@ describe('Claw-R1', () => {
     equal((await closings(rig)).length, 1)
   })
 
+  test('the body is recorded as it was sent, whichever model it names', async (t) => {
+    const rig = await rigOf(t)
+    const sent = `{"model": "qwen", "note": [${Array.from({ length: 40 }, () => '1e20').join()}], "messages": ${JSON.stringify([USER('Hi')])}}`
+    const at = `/${uidOf('sent')}/1/v1/chat/completions`
+    const answer = await rig.fetch(at, {
+      method: 'POST',
+      body: sent,
+      headers: { 'content-type': 'application/json' },
+    })
+    equal(((await answer.json()) as Json)['model'], 'policy')
+    const [turn] = await turnsOf(rig.log)
+    deepEqual(
+      [turn!.body.length, turn!.body.sha256, Buffer.from(turn!.body.written.bytes).toString()],
+      [sent.length, createHash('sha256').update(sent).digest('hex'), sent],
+    )
+    const wrong = await post(rig, at, { model: 7, messages: [USER('Hi')] })
+    deepEqual([wrong.status_, codeOf(wrong)], [400, 'bad_request'])
+  })
+
   test('rollouts of one prompt are a group, and only channel train is trained on', async (t) => {
     const rig = await rigOf(t)
     await post(rig, '/register_trajectory', { trajectory_uid: uidOf('c'), channel: 'val', metadata: null })

@@ -1,6 +1,4 @@
 /** Completion requests at another trainer's URL: the URL names the session, and any model name means the policy. */
-import { parseJson, text } from '@instar/dialects'
-import { versionOf } from '../versions/core/model-name.ts'
 import type { AnswerReply } from '../generate/context.ts'
 import type { CompatPorts } from './ports.ts'
 import type { CompatCall } from './route.ts'
@@ -19,16 +17,12 @@ export const completeInSession = (
   ports: CompatPorts,
   call: CompatCall,
   { session, dialect, learned, prompt, task }: SessionCompletion,
-): Promise<AnswerReply> => {
-  const body = parseJson(call.body)
-  // Such clients name the model of their own trainer. It is replaced by the policy's name.
-  const named =
-    versionOf(text(body, 'model'), ports.policy) === undefined
-      ? Buffer.from(JSON.stringify({ ...body, model: ports.policy }))
-      : call.body
-  return ports.answer({
+): Promise<AnswerReply> =>
+  ports.answer({
     dialect: ports.dialects[dialect],
-    body: named,
+    body: call.body,
+    // Such clients name the model of their own trainer.
+    anyModel: true,
     headers: call.headers,
     key: call.key?.id ?? null,
     segment: session,
@@ -40,4 +34,3 @@ export const completeInSession = (
     task,
     ...(prompt === undefined ? {} : { prompt }),
   })
-}

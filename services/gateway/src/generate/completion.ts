@@ -37,8 +37,10 @@ export const answer = (ports: AnswerPorts, call: AnswerCall): Promise<AnswerRepl
 const receive = async (ports: AnswerPorts, context: Context, sent: Fields): Promise<Received> => {
   const { dialect, key, hold, span, before, enter } = context
   const body = await before(resolveReferences(ports, dialect, { key, hold, gone: context.controller.signal }, sent))
-  const request = dialect.request(body, ports.engine.capabilities().accepts)
-  const version = versionOf(request.model, ports.policy)
+  const asked = dialect.request(body, ports.engine.capabilities().accepts)
+  const named = versionOf(asked.model, ports.policy)
+  const replaced = named === undefined && context.anyModel === true
+  const [request, version] = replaced ? [{ ...asked, model: ports.policy }, null] : [asked, named]
   if (version === undefined)
     throw new InstarError(
       'model_not_found',
@@ -53,8 +55,8 @@ const receive = async (ports: AnswerPorts, context: Context, sent: Fields): Prom
 
 /** Resolves session, prompt and constraint, and starts to append the body's blob. */
 const admitTurn = async (ports: AnswerPorts, received: Received): Promise<Prompted> => {
-  const { before, dialect, request, at } = received
-  const admission = await before(admit(ports, received))
+  const { before, controller, dialect, request, at } = received
+  const admission = await before(admit(ports, { ...received, gone: controller.signal }))
   if (ports.engine.capabilities().logprobs)
     checkAnswerLogprobs(request, samplingOf(request, ports.model, admission.prompt.length).maxTokens)
   const checking = constrained(ports.engine, dialect, request, admission.insideReasoning)

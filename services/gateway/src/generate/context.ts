@@ -37,6 +37,8 @@ export type AnswerCall = {
   /** False: turns of this key are captured but not trainable. */
   mayTrain: boolean
   segment: string | null
+  /** A model that is not ours means the policy. The body is recorded as it was sent. */
+  anyModel?: boolean
   /** A name that rollouts of one prompt share, so that they form one group. */
   prompt?: string
   /** The task of the episode that the URL names; '' if it is not known. */

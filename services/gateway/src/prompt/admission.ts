@@ -1,7 +1,6 @@
 /** Computes everything that generation needs from a request: session, history, prompt, storage. */
 import {
   contextLengthExceeded,
-  InstarError,
   lastShown,
   MAX_DEPTH,
   storeBody,
@@ -9,9 +8,8 @@ import {
   type Earlier,
   type TurnState,
 } from '@instar/events'
-import type { TurnReader } from '@instar/log'
 import type { Model, ServingEngine } from '@instar/engine/port'
-import { dialectOf, lastAnswer, parseJson, type Dialect, type Request } from '@instar/dialects'
+import { dialectOf, lastAnswer, type Dialect, type Request } from '@instar/dialects'
 import { extendsIds, withSampledIds } from './core/history.ts'
 import { agentNameOf, parentSession, rewritesUser, userTurnOf, type Headers } from '@instar/agents'
 import { labelOf, newSession, promptGroup, sessionOfLabel, subjectOf } from '../session/core/labels.ts'
@@ -23,13 +21,14 @@ import { taskOf } from '../session/core/task.ts'
 import { digestsOf, lastMain, type Admitted } from '../capture/core/turn.ts'
 import { beyondContext } from './counting.ts'
 import { checkMessages } from './core/overflow.ts'
+import { holdingDuring, parseHeld, readOr, withEarlierBody } from '../session/earlier-body.ts'
+import type { EarlierPorts, Reader } from '../session/earlier-body.ts'
 import { resolveSession } from '../session/sessions.ts'
 import type { Tail } from '../session/tail.ts'
 
-export type AdmissionPorts = {
+export type AdmissionPorts = EarlierPorts & {
   index: SessionIndex
   tail: Tail
-  reader: TurnReader
   model: Model
   engine: ServingEngine
   random: (bytes: number) => Uint8Array
@@ -38,12 +37,11 @@ export type AdmissionPorts = {
 }
 
 /** `raw`: the body after its references to the log were resolved. */
-type Incoming = {
+type Incoming = Reader & {
   dialect: Dialect
   request: Request
   raw: Uint8Array
   headers: Headers
-  key: string | null
   segment: string | null
   prompt?: string | undefined
   /** The task of the episode that the URL names; '' if it is not known. */
@@ -85,7 +83,7 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
     label: labelOf(headers, request.body, incoming.segment),
     subject: request.user === null ? null : subjectOf(request.user, key, ''),
   }
-  const resolved = await resolveSession(ports, asked, newSession(key, hex(ports.random(16))))
+  const resolved = await resolveSession(ports, asked, newSession(key, hex(ports.random(16))), incoming)
   const state = sessionState(index, resolved.session)
   const { follows, turns, agentAddedText } = resolved
   const prompt = await renderPrompt(ports, request, answers, turns)
@@ -94,7 +92,9 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
   // Body and prompt are stored as differences from those of `base`: the turn that the request continues, or else the
   // last turn of the session that was shown. Null: they are stored in full.
   const base = follows ?? lastShown(state) ?? null
-  const body = storeBody(raw, base && (await earlierBody(ports, base)))
+  const body = await holdingDuring(incoming, async (asking) =>
+    storeBody(raw, base && (await earlierBody(ports, base, asking))),
+  )
   const earlier = base && (await earlierIds(ports, base))
   const ids = storeIds(prompt, earlier)
   // Whether the prompt does not begin with the tokens of the turn that it continues. A conversation that continues no
@@ -105,7 +105,7 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
   const hasNextState = agentAddedText || last.stateFrom < request.messages.length
   const startedBy = parentSession(headers)
   const parent = startedBy === null ? null : sessionOfLabel(key, startedBy)
-  const kind = kindOf(headers, request, await hadTools(ports, state?.turns ?? []))
+  const kind = kindOf(headers, request, await hadTools(ports, state?.turns ?? [], incoming))
   return {
     prompt,
     parent: parent !== null && parent !== resolved.session && !state?.parent ? parent : null,
@@ -154,29 +154,23 @@ const renderPrompt = async (
   await Promise.all(
     turns.map(async (turn, i) => {
       if (!turn) return
-      const record = await readable(() => ports.reader.record(turn.turn))
+      const record = await readOr(null, () => ports.reader.record(turn.turn))
       if (record?.tokens === 'exact' && record.ids.length > 0) sampled.set(answers[i]!.at, record.ids)
     }),
   )
   return ports.model.promptIds(withSampledIds(request.messages, sampled), { tools: request.tools })
 }
 
-/** Returns null if the earlier record cannot be read; the turn is then stored in full. */
-const readable = async <T>(read: () => Promise<T>): Promise<T | null> => {
-  try {
-    return await read()
-  } catch (error) {
-    if (error instanceof InstarError) return null
-    throw error
-  }
-}
-
-const earlierBody = async (
-  { index, reader }: AdmissionPorts,
+/** Null if the earlier body cannot be read any more; the turn is then stored in full. So it is with `earlierIds`. */
+const earlierBody = (
+  ports: AdmissionPorts,
   { turn }: TurnState,
+  asking: Reader,
 ): Promise<Earlier<Uint8Array> | null> => {
-  const depth = index.extras.get(turn)?.bodyDepth ?? MAX_DEPTH
-  return readable(async () => ({ turn, depth, content: await reader.body(turn) }))
+  const depth = ports.index.extras.get(turn)?.bodyDepth ?? MAX_DEPTH
+  return readOr<Earlier<Uint8Array> | null>(null, () =>
+    withEarlierBody(ports, turn, asking, (content) => ({ turn, depth, content })),
+  )
 }
 
 const earlierIds = async (
@@ -184,7 +178,7 @@ const earlierIds = async (
   { turn }: TurnState,
 ): Promise<Earlier<readonly number[]> | null> => {
   const depth = index.extras.get(turn)?.idsDepth ?? MAX_DEPTH
-  return readable(async () => ({
+  return readOr<Earlier<readonly number[]> | null>(null, async () => ({
     turn,
     depth,
     content: [...(await reader.promptIds(turn)), ...(await reader.record(turn)).ids],
@@ -192,19 +186,28 @@ const earlierIds = async (
 }
 
 /** Whether the session's last main turn had tools or tool results; null without a main turn. */
-const hadTools = async ({ index, reader }: AdmissionPorts, turns: readonly TurnState[]): Promise<boolean | null> => {
+const hadTools = async (
+  ports: AdmissionPorts,
+  turns: readonly TurnState[],
+  asking: Reader,
+): Promise<boolean | null> => {
   const turn = lastMain(turns)?.turn
-  const extra = turn === undefined ? undefined : index.extras.get(turn)
+  const extra = turn === undefined ? undefined : ports.index.extras.get(turn)
   if (turn === undefined || !extra) return null
-  extra.tools ??= await readable(async () => bringsTools((await reader.record(turn)).dialect, await reader.body(turn)))
+  extra.tools ??= await readOr<boolean | null>(null, async () => {
+    const { dialect } = await ports.reader.record(turn)
+    return holdingDuring(asking, (asking) =>
+      withEarlierBody(ports, turn, asking, (body) => bringsTools(dialect, body, asking.hold)),
+    )
+  })
   return extra.tools
 }
 
-const bringsTools = (dialect: Dialect['name'], body: Uint8Array): boolean => {
+const bringsTools = (dialect: Dialect['name'], body: Uint8Array, hold: Reader['hold']): boolean => {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
   // In JSON, a quote inside a string is escaped, so this matches field names and whole values only.
   if (!['"tools"', '"tool"', '"tool_result"', '_call_output"'].some((field) => bytes.includes(field))) return false
-  const fields = parseJson(body)
+  const fields = parseHeld(body, hold)
   const { tools } = fields
   return (Array.isArray(tools) && tools.length > 0) || bringsResults(dialectOf(dialect).messages(fields))
 }

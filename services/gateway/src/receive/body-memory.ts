@@ -24,7 +24,10 @@ export const ownerOf = ({ key, admin }: { key: { id: string } | null; admin: boo
 /** What one request holds. */
 export type Holding = {
   readonly held: number
-  /** Holds `bytes` more. Throws `overloaded`, also after the request gave way, and `body_too_large`. */
+  /**
+   * Holds `bytes` more; a negative number is given back. Throws `overloaded`, also after the request gave way, and
+   * `body_too_large`.
+   */
   hold(bytes: number): void
   /** Until `arrived` the request may give way: `end` is called with the client's error, and it holds nothing more. */
   arriving(end: (why: InstarError) => void): void
@@ -154,7 +157,7 @@ class Request implements Holding {
   hold(bytes: number): void {
     if (this.over) return
     if (this.why) throw this.why
-    this.memory.makeRoom(this, bytes)
+    if (bytes > 0) this.memory.makeRoom(this, bytes)
     this.change(bytes)
   }
 

@@ -8,7 +8,7 @@ import type { InstarError } from '@instar/events'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { CompatRoute } from '../compat/route.ts'
 import { one, type Entrance } from './entrance.ts'
-import type { Reader } from '../session/references.ts'
+import type { Reader } from '../session/earlier-body.ts'
 import type { Routes } from './routes.ts'
 import { bytesOf, goneSignal, hijackable, segmentOf, SMALL_BODY } from './request-parts.ts'
 

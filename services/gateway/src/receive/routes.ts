@@ -8,7 +8,7 @@ import type { AnswerCall, AnswerReply } from '../generate/context.ts'
 import type { EmbeddingCall } from '../generate/embeddings.ts'
 import type { JudgementCall } from '../generate/judgement.ts'
 import type { CompletionCall } from '../generate/text-completion.ts'
-import type { Reader } from '../session/references.ts'
+import type { Reader } from '../session/earlier-body.ts'
 import type { ResponseRequest, ResponseVerb } from '../session/responses.ts'
 
 export type Routes = {

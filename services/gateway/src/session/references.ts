@@ -1,37 +1,15 @@
 /** Resolves ids of ours in a body to what they name on the log: an item of an answer, or a whole earlier response. */
-import {
-  isFields,
-  parsedBytes,
-  parseMintedId,
-  parseJson,
-  type Dialect,
-  type Fields,
-  type Reference,
-} from '@instar/dialects'
+import { isFields, parseMintedId, type Dialect, type Fields, type Reference } from '@instar/dialects'
 import { InstarError, readWritten, type TurnState } from '@instar/events'
-import type { TurnReader } from '@instar/log'
 import { parseAnswer } from '@instar/dialects'
 import { setImmediate as nextPass } from 'node:timers/promises'
-import type { Paced } from './paced.ts'
+import { parseHeld, withEarlierBody, type EarlierPorts, type Reader } from './earlier-body.ts'
 import { keyOfSession, sessionState, type SessionIndex } from './core/session-index.ts'
 import { turnOfMinted } from './core/follow.ts'
 import type { Tail } from './tail.ts'
 
 /** `bodyLimit`: bytes of a request body, also of one whose references are resolved. */
-export type ReferencePorts = {
-  index: SessionIndex
-  tail: Tail
-  reader: TurnReader
-  tailWaitMs: number
-  bodyLimit: number
-  readings: Paced
-}
-
-/** `hold` counts memory that the request occupies. Throws `overloaded`. */
-export type Reader = { key: string | null; hold: (bytes: number) => void; gone?: AbortSignal | undefined }
-
-/** Bytes of a body from which its reading is paced. */
-const LARGE_BODY = 1024 * 1024
+export type ReferencePorts = EarlierPorts & { index: SessionIndex; tail: Tail; tailWaitMs: number; bodyLimit: number }
 
 /** References of a request; an answer of the gateway has a few items. */
 export const MOST_REFERENCES = 32_768
@@ -138,23 +116,17 @@ const known = async (
 export const isWithheld = ({ deleted }: TurnState, { body }: Reference): boolean => deleted || body['store'] === false
 
 export const referenceTo = async (
-  { reader, readings }: Pick<ReferencePorts, 'reader' | 'readings'>,
+  ports: EarlierPorts,
   { turn, session }: TurnState,
-  { key, hold, gone }: Reader,
+  asking: Reader,
 ): Promise<Reference> => {
-  const record = await reader.record(turn)
-  const read = async (): Promise<Fields> => {
-    hold(record.body.length)
-    const body = await reader.body(turn)
-    hold(parsedBytes(body))
-    return parseJson(body)
-  }
+  const record = await ports.reader.record(turn)
   const { content, reasoning, toolCalls } = parseAnswer(readWritten(record.text))
   return {
     dialect: record.dialect,
     turn,
     session,
-    body: await (record.body.length < LARGE_BODY ? read() : readings.run(key, gone, read)),
+    body: await withEarlierBody(ports, turn, asking, (body) => parseHeld(body, asking.hold)),
     choice: {
       shown: { content, reasoning, calls: toolCalls },
       toolCallIds: record.toolCallIds,

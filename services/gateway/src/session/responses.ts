@@ -12,7 +12,9 @@ import {
 import { InstarError, readWritten, type ResponseDeleted, type TurnAborted, type TurnCaptured } from '@instar/events'
 import type { Model } from '@instar/engine/port'
 import type { Capture } from '../capture/capture.ts'
-import { isWithheld, referenceTo, turnOfId, type Reader, type ReferencePorts } from './references.ts'
+import type { Reader } from './earlier-body.ts'
+import { versionOf } from '../versions/core/model-name.ts'
+import { isWithheld, referenceTo, turnOfId, type ReferencePorts } from './references.ts'
 
 type StoredPorts = ReferencePorts & { model: Model; policy: string; capture: Capture; now: () => number }
 export type ResponseRequest = Reader & { id: string; query: Readonly<Record<string, unknown>> }
@@ -45,7 +47,8 @@ const getResponse = async (ports: StoredPorts, asked: ResponseRequest): Promise<
     turn: record.turn,
     session: record.session,
     at: record.at,
-    model: request.model ?? policy,
+    // At the URL of another trainer's gateway a request may name any model.
+    model: request.model !== null && versionOf(request.model, policy) !== undefined ? request.model : policy,
     fingerprint: `instar-${policy}@${record.version}`,
     sampling: record.sampling,
     textOf: () => '',

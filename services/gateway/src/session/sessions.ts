@@ -1,7 +1,7 @@
 /** Finds the session of a request. Reads the log where the index is not sufficient. */
-import { textAfterAnswer, contentOfAnswer, InstarError, readWritten, type TurnState } from '@instar/events'
+import { textAfterAnswer, contentOfAnswer, readWritten, type TurnState } from '@instar/events'
 import type { TurnReader } from '@instar/log'
-import { dialectOf, parseJson } from '@instar/dialects'
+import { dialectOf } from '@instar/dialects'
 import { followedById, continuationsOf, textFrom, turnsInside } from './core/follow.ts'
 import { recognise } from '../prompt/core/history.ts'
 import {
@@ -16,9 +16,10 @@ import {
 } from './core/resolve.ts'
 import type { SessionQuery } from './core/session-query.ts'
 import { sessionState, touch, type SessionIndex } from './core/session-index.ts'
+import { holdingDuring, parseHeld, readOr, withEarlierBody, type EarlierPorts, type Reader } from './earlier-body.ts'
 import type { Tail } from './tail.ts'
 
-type SessionPorts = { index: SessionIndex; tail: Tail; reader: TurnReader; tailWaitMs: number }
+type SessionPorts = EarlierPorts & { index: SessionIndex; tail: Tail; tailWaitMs: number }
 
 /**
  * `turns`: the turns of the request's answers, where they match; `follows`: the turn that the request continues;
@@ -33,24 +34,23 @@ type ResolvedSession = Resolved & {
 /** A turn whose answer is inside the text of the request's last answer. `textAfter`: the agent's text after it. */
 type Inside = { turn: TurnState; textAfter: string }
 
-/** `fresh`: the name for a new session. */
+/** `fresh`: the name for a new session. `asking`: the request, which holds what is read for it until it is compared. */
 export const resolveSession = async (
   ports: SessionPorts,
   asked: SessionQuery,
   fresh: string,
+  asking: Reader,
 ): Promise<ResolvedSession> => {
   const { index, tail } = ports
-  let found = await located(ports, asked)
-  let whole = settled(index, asked, found.step, found.requests)
+  let { resolved, whole } = await located(ports, asked, asking)
   if (!whole && (await tail.turnsWithin(ports.tailWaitMs))) {
-    found = await located(ports, asked)
+    resolved = (await located(ports, asked, asking)).resolved
     whole = true
   }
-  let resolved = decided(index, asked, found)
   // Words are compared only if the whole session is known: another turn may match more of them.
   const wanted = whole && !isKnown(index, asked, resolved)
-  const inside = wanted ? await insideText(ports, asked, resolved?.session ?? null) : undefined
-  resolved ??= inside ? { session: inside.turn.session, source: 'answer' } : await nameOf(ports, asked, fresh)
+  const inside = wanted ? await insideText(ports, asked, resolved?.session ?? null, asking) : undefined
+  resolved ??= inside ? { session: inside.turn.session, source: 'answer' } : await nameOf(ports, asked, fresh, asking)
   await tail.ready(resolved.session)
   touch(index, resolved.session)
   const state = sessionState(index, resolved.session)
@@ -71,6 +71,7 @@ const insideText = async (
   ports: SessionPorts,
   asked: SessionQuery,
   session: string | null,
+  asking: Reader,
 ): Promise<Inside | undefined> => {
   const { index, reader } = ports
   const last = asked.answers.at(-1)
@@ -79,8 +80,10 @@ const insideText = async (
   let best: Inside | undefined
   for (const first of firsts) {
     for (const turn of [...continuationsOf(index, first), first]) {
-      const held = textFrom(await messagesOf(reader, turn.turn), last.at)
-      const textAfter = textAfterAnswer(last.text, held, await contentOf(reader, turn.turn))
+      const textAfter = await holdingDuring(asking, async (asking) => {
+        const held = textFrom(await messagesOf(ports, turn.turn, asking), last.at)
+        return textAfterAnswer(last.text, held, await contentOf(reader, turn.turn))
+      })
       if (textAfter === null) continue
       if (!best || textAfter.length < best.textAfter.length) best = { turn, textAfter }
       break
@@ -90,49 +93,58 @@ const insideText = async (
 }
 
 /** The content of an earlier turn's answer; '' if its record cannot be read any more. */
-const contentOf = async (reader: TurnReader, turn: string): Promise<string> => {
-  try {
-    return contentOfAnswer(readWritten((await reader.record(turn)).text))
-  } catch (error) {
-    if (error instanceof InstarError) return ''
-    throw error
-  }
-}
+const contentOf = (reader: TurnReader, turn: string): Promise<string> =>
+  readOr('', async () => contentOfAnswer(readWritten((await reader.record(turn)).text)))
 
 /** Names a conversation that has no turn here. */
-const nameOf = async ({ index, tail, reader }: SessionPorts, asked: SessionQuery, fresh: string): Promise<Resolved> => {
+const nameOf = async (ports: SessionPorts, asked: SessionQuery, fresh: string, asking: Reader): Promise<Resolved> => {
+  const { index, tail } = ports
   const resolved = nameUnknown(index, asked, fresh)
   await tail.ready(resolved.session)
   const first = sessionState(index, resolved.session)?.turns[0]
-  return first ? unlessAnother(asked, resolved, await messagesOf(reader, first.turn)) : resolved
+  if (!first) return resolved
+  return holdingDuring(asking, async (asking) =>
+    unlessAnother(asked, resolved, await messagesOf(ports, first.turn, asking)),
+  )
 }
 
-/** `requests`: the messages of each candidate's request. */
-type Located = { step: Step; requests: readonly (readonly unknown[])[] }
+/** `whole`: as `settled`. */
+type Located = { resolved: Resolved | null; whole: boolean }
 
-const located = async (ports: SessionPorts, asked: SessionQuery): Promise<Located> => {
+const located = async (ports: SessionPorts, asked: SessionQuery, asking: Reader): Promise<Located> => {
   for (const session of possibleSessions(ports.index, asked)) await ports.tail.ready(session)
   let step = locate(ports.index, asked)
   if (step.do === 'restore') {
     await ports.tail.ready(step.session)
     step = locate(ports.index, asked)
   }
-  const requests =
-    step.do === 'compare' ? await Promise.all(step.candidates.map(({ turn }) => messagesOf(ports.reader, turn))) : []
-  return { step, requests }
+  return holdingDuring(asking, async (asking) => {
+    const candidates = step.do === 'compare' ? step.candidates : []
+    const requests = await Promise.all(candidates.map(({ turn }) => messagesOf(ports, turn, asking)))
+    return {
+      resolved: decided(ports.index, asked, step, requests),
+      whole: settled(ports.index, asked, step, requests),
+    }
+  })
 }
 
-const decided = (index: SessionIndex, asked: SessionQuery, { step, requests }: Located): Resolved | null => {
+/** `requests`: the messages of each candidate's request. */
+const decided = (
+  index: SessionIndex,
+  asked: SessionQuery,
+  step: Step,
+  requests: readonly (readonly unknown[])[],
+): Resolved | null => {
   if (step.do === 'found') return step.resolved
   return step.do === 'compare' ? choose(index, asked, step.candidates, requests) : null
 }
 
-/** The messages of an earlier request; empty if its body cannot be read any more. */
-const messagesOf = async (reader: TurnReader, turn: string): Promise<readonly unknown[]> => {
-  try {
-    return dialectOf((await reader.record(turn)).dialect).messages(parseJson(await reader.body(turn)))
-  } catch (error) {
-    if (error instanceof InstarError) return []
-    throw error
-  }
-}
+/** The messages of an earlier request; empty if its body cannot be read any more. Of what was read, these stay held. */
+const messagesOf = (ports: EarlierPorts, turn: string, asking: Reader): Promise<readonly unknown[]> =>
+  readOr<readonly unknown[]>([], async () => {
+    const { dialect } = await ports.reader.record(turn)
+    const fields = await holdingDuring(asking, (whole) =>
+      withEarlierBody(ports, turn, whole, (body) => parseHeld(body, asking.hold)),
+    )
+    return dialectOf(dialect).messages(fields)
+  })

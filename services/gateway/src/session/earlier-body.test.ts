@@ -1,0 +1,114 @@
+/** A request of a few bytes that needs the large body of an earlier turn is charged for it, and waits its turn. */
+import assert from 'node:assert/strict'
+import { test, type TestContext } from 'node:test'
+import { openMemoryLog, type EventLog } from '@instar/log'
+import { startRig, turnsOf, USER, type Rig, type RigOptions } from '../../../../test/kit/gateway.ts'
+import { MOST_READINGS } from './paced.ts'
+
+const MIB = 1024 * 1024
+const LARGE = 1.5 * MIB
+const CITY = USER('What is the capital of France?')
+const NAMED = { 'x-instar-session-id': 'talk' }
+const MORE = { model: 'policy', messages: [CITY, { role: 'assistant', content: 'Paris.' }, USER('And of Spain?')] }
+
+/** A gateway that has cached nothing, on a log with one turn, whose body is a blob. `onBlob` is awaited before one is read. */
+const start = async (t: TestContext, onBlob: () => Promise<void>, options: RigOptions = {}): Promise<Rig> => {
+  const log = openMemoryLog()
+  const before = await startRig({ log, script: () => 'Paris.' })
+  const json = { model: 'policy', messages: [CITY], note: 'x'.repeat(LARGE) }
+  assert.equal((await before.fetch('/v1/chat/completions', { json, headers: NAMED })).status, 200)
+  await before.stop()
+  const read: EventLog['read'] = async function* (topic, given) {
+    if (topic === 'blobs') await onBlob()
+    yield* log.read(topic, given)
+  }
+  const slow = new Proxy(log, {
+    get: (target, name) => {
+      if (name === 'read') return read
+      const value: unknown = Reflect.get(target, name)
+      return typeof value === 'function' ? (value.bind(target) as unknown) : value
+    },
+  })
+  const rig = await startRig({ script: () => 'Madrid.', ...options, log: slow })
+  t.after(() => rig.stop())
+  return rig
+}
+
+const heldBy = async (rig: Rig): Promise<number> => {
+  const metrics = await (await rig.fetch('/metrics')).text()
+  return Number(/^instar_request_body_bytes (\S+)$/m.exec(metrics)![1])
+}
+
+for (const [which, headers] of [
+  ['names its session', NAMED],
+  ['repeats an answer', {}],
+] as const)
+  test(`a request that ${which} holds the earlier body until it is compared`, async (t) => {
+    const held: number[] = []
+    const look = async (): Promise<void> => void held.push(await heldBy(rig))
+    const rig = await start(t, look, {
+      script: () => ({ text: 'Madrid.', before: (i) => (i === 0 ? look() : undefined) }),
+    })
+    assert.equal((await rig.fetch('/v1/chat/completions', { json: MORE, headers })).status, 200)
+    const [reading, answering] = held
+    assert.equal(held.length, 2)
+    assert.ok(reading! > LARGE && reading! < LARGE + MIB / 8, `${reading} bytes while it is read`)
+    assert.ok(answering! < MIB / 8, `${answering} bytes while the model answers`)
+    const [first, second] = await turnsOf(rig.log)
+    assert.equal(second!.session, first!.session)
+    assert.deepEqual([second!.after, second!.body.from], [first!.answer, first!.turn])
+  })
+
+test('of many such requests one reads, half of the places wait, and the rest are refused', async (t) => {
+  const released = Promise.withResolvers<void>()
+  t.after(() => released.resolve())
+  const looked = Promise.withResolvers<void>()
+  let [reading, refused] = [0, 0]
+  const beyond = 4
+  const rig = await start(t, () => {
+    reading += 1
+    if (reading > 1) looked.resolve()
+    return released.promise
+  })
+  const ask = async (): Promise<number> => {
+    const response = await rig.fetch('/v1/chat/completions', { json: MORE, headers: NAMED })
+    const { error } = (await response.json()) as { error?: { code: string } }
+    if (error?.code === 'overloaded') refused += 1
+    if (refused === beyond) looked.resolve()
+    return response.status
+  }
+  const asked = Array.from({ length: MOST_READINGS / 2 + beyond }, ask)
+  await looked.promise
+  const held = await heldBy(rig)
+  assert.deepEqual([reading, refused], [1, beyond])
+  assert.ok(held < LARGE + MIB / 2, `${held} bytes are held`)
+  released.resolve()
+  const statuses = await Promise.all(asked)
+  assert.equal(statuses.filter((status) => status === 200).length, MOST_READINGS / 2)
+  assert.equal(await heldBy(rig), 0)
+})
+
+test('without room for the earlier body the request is refused, and no turn is written', async (t) => {
+  const released = Promise.withResolvers<void>()
+  t.after(() => released.resolve())
+  const begun = Promise.withResolvers<void>()
+  const rig = await start(t, () => assert.fail('read'), {
+    settings: { bodyLimit: 4 * MIB, bodiesLimit: 4 * MIB },
+    script: () => ({
+      text: 'Yes.',
+      before: () => {
+        begun.resolve()
+        return released.promise
+      },
+    }),
+  })
+  const json = { model: 'policy', messages: [USER('Is it?')], note: 'x'.repeat(LARGE) }
+  const other = rig.fetch('/v1/chat/completions', { json, headers: { 'x-instar-session-id': 'other' } })
+  await begun.promise
+  const response = await rig.fetch('/v1/chat/completions', { json: MORE, headers: NAMED })
+  const { error } = (await response.json()) as { error?: { code: string } }
+  released.resolve()
+  assert.deepEqual([response.status, error?.code], [429, 'overloaded'])
+  assert.equal((await other).status, 200)
+  assert.equal((await turnsOf(rig.log)).length, 2)
+})

@@ -1,0 +1,64 @@
+/** Bodies of earlier turns that a request needs, however small it is: they count as its memory, and large ones are paced. */
+import { parsedBytes, parseJson, type Fields } from '@instar/dialects'
+import { InstarError } from '@instar/events'
+import type { TurnReader } from '@instar/log'
+import type { Paced } from './paced.ts'
+
+/** `hold` counts memory that the request occupies; a negative number gives it back. Throws `overloaded`, `body_too_large`. */
+export type Reader = { key: string | null; hold: (bytes: number) => void; gone?: AbortSignal | undefined }
+
+export type EarlierPorts = { reader: TurnReader; readings: Paced }
+
+/** Bytes of a body from which its reading is paced. */
+const LARGE_BODY = 1024 * 1024
+
+/**
+ * What `use` makes of the body of the turn, which is held from before it is read. Throws as `hold` and `use`, as the reader of
+ * the log, and for a large body as Paced.
+ */
+export const withEarlierBody = async <T>(
+  { reader, readings }: EarlierPorts,
+  turn: string,
+  { key, hold, gone }: Reader,
+  use: (body: Uint8Array) => T,
+): Promise<T> => {
+  const { length } = (await reader.record(turn)).body
+  const read = async (): Promise<T> => {
+    hold(length)
+    return use(await reader.body(turn))
+  }
+  return length < LARGE_BODY ? read() : readings.run(key, gone, read)
+}
+
+/** The parsed body, which is held, too. */
+export const parseHeld = (body: Uint8Array, hold: Reader['hold']): Fields => {
+  hold(parsedBytes(body))
+  return parseJson(body)
+}
+
+/** Gives back what `work` holds once it is done. */
+export const holdingDuring = async <T>(asking: Reader, work: (asking: Reader) => Promise<T>): Promise<T> => {
+  let held = 0
+  const hold = (bytes: number): void => {
+    asking.hold(bytes)
+    held += bytes
+  }
+  try {
+    return await work({ ...asking, hold })
+  } finally {
+    if (held > 0) asking.hold(-held)
+  }
+}
+
+/** Errors of the request that reads, not of what it reads. */
+const OF_READER: ReadonlySet<string> = new Set(['overloaded', 'body_too_large', 'aborted'])
+
+/** `otherwise` if the earlier turn cannot be read any more. */
+export const readOr = async <T>(otherwise: T, read: () => Promise<T>): Promise<T> => {
+  try {
+    return await read()
+  } catch (error) {
+    if (error instanceof InstarError && !OF_READER.has(error.code)) return otherwise
+    throw error
+  }
+}
