@@ -36,6 +36,10 @@ const TRAINER_WAITS: Readonly<Record<string, string>> = {
   share: 'waits for turns of other people',
   append: 'writes to the log',
   compute: 'computes an update',
+  trainer_state_lost: 'the training server has lost the parent’s checkpoint',
+  trainer_denied: 'the training server refuses the trainer',
+  trainer_failed: 'the training server fails to prepare a model',
+  parent_lost: 'the log has lost the parent’s adapter or state',
 }
 const PUBLISHER_WAITS: Readonly<Record<string, string>> = {
   updates: 'waits for an update',

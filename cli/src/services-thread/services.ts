@@ -190,6 +190,7 @@ const createLearners = (
         ...(server ? { server } : { learner: requireLearner(learning) }),
         lossesFolder: config.data,
         onProgress: onTraining,
+        onWait: ({ number, reason }) => logLine(`batch ${number} waits: ${reason}`),
         onUpdate: (progress) => logLine(progressText(progress)),
       },
       training,

@@ -249,6 +249,13 @@ export const ERRORS = {
     meaning: 'A record names bytes by their sha256, and the log does not hold them. The message names the sha256.',
     todo: 'Restore the log from its copy; until then the version that needs the bytes cannot be loaded.',
   },
+  parent_lost: {
+    status: 500,
+    retryable: true,
+    meaning:
+      'The log does not hold the adapter or the optimizer state of the version that training continues from. The message names the version and the sha256.',
+    todo: 'Restore the log from its copy: the trainer tries again. Or roll back to a version whose bytes are there. Until then no batch is trained and no turn is used up.',
+  },
   overloaded: {
     status: 429,
     retryable: true,
@@ -349,7 +356,14 @@ export const ERRORS = {
     retryable: false,
     meaning:
       'The server at INSTAR_TRAINER refuses the request, and would refuse it again. The message quotes its answer.',
-    todo: 'Correct what the answer names. For 401 or 403 set INSTAR_TRAINER_KEY; 402 is about billing.',
+    todo: 'Correct what the answer names. A batch whose own requests are refused has failed, and the next one is taken.',
+  },
+  trainer_denied: {
+    status: 502,
+    retryable: true,
+    meaning:
+      'The server at INSTAR_TRAINER refuses the trainer itself: its key, its billing, a session, or the model. The message quotes its answer.',
+    todo: 'Correct what the answer names: the trainer tries again, and until then no turn is used up. For 401 or 403 set INSTAR_TRAINER_KEY; 402 is about billing.',
   },
   trainer_failed: {
     status: 502,

@@ -6,7 +6,7 @@ import { NO_METRICS, runDecider, type DeciderPorts, type Metrics } from '@instar
 import type { TrainerConfig } from './config.ts'
 import { RULES } from './core/baseline.ts'
 import { countEpisodes, countWaiting, nextReadyAt, type BatchSettings } from './core/batch.ts'
-import { computed, decide, failed, type Decision } from './core/decide.ts'
+import { computed, decide, failed, failedWithParent, type Decision } from './core/decide.ts'
 import { countPending } from './core/pending.ts'
 import { evolve, initialState, type TrainerState } from './core/state.ts'
 import { progressOf, type UpdateProgress } from './core/progress.ts'
@@ -17,6 +17,7 @@ import { openLosses } from './shell/losses.ts'
 import { recordTrainerMetrics } from './shell/metrics.ts'
 import { withRehearsal } from './shell/rehearsal.ts'
 import { snapshotVersion, stateOfSnapshot } from './shell/snapshot.ts'
+import { createWaitReports, type OnWait } from './shell/wait-reports.ts'
 
 export * from './config.ts'
 export { trainingSection } from './section.ts'
@@ -49,6 +50,7 @@ export type TrainerPorts = DeciderPorts &
       figures?: Record<string, number>
       reason?: string
     }) => void
+    onWait?: OnWait
     /** Called while an update is computed, at most every PROGRESS_MS. */
     onUpdate?: (progress: UpdateProgress) => void
   }
@@ -139,6 +141,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
     return failed(state, batch, reason, ports.now())
   }
 
+  const waitReports = createWaitReports(ports.onWait)
   const remote =
     ports.server === undefined ? null : new RemoteTrainer({ ...ports.server, keepStates: config.keepStates })
 
@@ -171,15 +174,22 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
       if (counts) losses.begin(batch)
       try {
         const onProgress = begin(sealed.number)
-        if (ports.learner === undefined)
-          return (await remote?.act({ ...ports, reader, signal, onProgress }, state, batch)) ?? null
+        if (ports.learner === undefined) {
+          const event = (await remote?.act({ ...ports, reader, signal, onProgress }, state, batch)) ?? null
+          waitReports.ended()
+          return event
+        }
         const embedded = { ...ports, learner: ports.learner, reader, signal }
         const result = await compute(embedded, state, sealed, onProgress)
         losses.settled()
+        waitReports.ended()
         return computed(state, batch, result, ports.now())
       } catch (error) {
         if (counts && (signal.aborted || !isEndOfEngine(error))) losses.spared(batch)
         signal.throwIfAborted()
+        const failure = failedWithParent(state, batch, error, ports.now())
+        if (failure) return failure
+        waitReports.failed(sealed.number, error)
         if (!counts || losses.of(batch) < MAX_LOSSES) throw error
         return lost(state, batch, (error as Error).message)
       } finally {

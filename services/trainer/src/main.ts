@@ -33,6 +33,7 @@ process.exitCode = await runService(
         onFatal,
         onProgress: ({ phase, number, reason }) =>
           logLine(`batch ${number} ${phase}${reason === undefined ? '' : `: ${reason}`}`),
+        onWait: ({ number, reason }) => logLine(`batch ${number} waits: ${reason}`),
         onUpdate: (progress) => logLine(progressText(progress)),
       },
       config,

@@ -43,6 +43,9 @@ export const TRAINER_WAITS = [
   'trainer_lost',
   'trainer_full',
   'trainer_state_lost',
+  'trainer_denied',
+  'trainer_failed',
+  'parent_lost',
   'other',
 ] as const
 export const PUBLISHER_WAITS = [

@@ -51,6 +51,7 @@ export const refusal = (url: string, what: string, status: number, text: string)
   const code = codeOfWords(message) ?? (status === 409 ? 'trainer_seq_used' : 'trainer_refused')
   return new InstarError(code, `${url} answered ${what} with ${status}: ${quoted(message)}${withKey(status)}`, {
     status,
+    request: what,
   })
 }
 

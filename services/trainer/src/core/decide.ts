@@ -2,7 +2,14 @@
  * One batch at a time: the next is sealed when the last is settled (failed, or its verdict read) and learning is not
  * frozen. A decision on an outdated state is harmless: the chain of `updates` ignores its record.
  */
-import { updateLine, weightLine, type BatchSealed, type UpdateComputed, type UpdateFailed } from '@instar/events'
+import {
+  InstarError,
+  updateLine,
+  weightLine,
+  type BatchSealed,
+  type UpdateComputed,
+  type UpdateFailed,
+} from '@instar/events'
 import { hasSignal, sealBatch, countWaiting, type BatchSettings } from './batch.ts'
 import type { TrainerState } from './state.ts'
 
@@ -70,4 +77,25 @@ export const failed = (state: TrainerState, batch: string, reason: string, now: 
     reason,
     at: now,
   }
+}
+
+/** Errors in taking up the parent's state: every batch with that parent has them. */
+const PARENT_FAULTS: readonly string[] = ['parent_lost', 'trainer_state_lost', 'trainer_failed']
+const isParentFault = ({ code, details }: InstarError): boolean =>
+  PARENT_FAULTS.includes(code) || (code === 'trainer_denied' && (details.kind ?? details.request) === 'load_weights')
+
+/**
+ * The record of a batch whose parent's state is gone and is no longer the head, so that the next batch has another parent;
+ * null: the error is another one, or the parent is the head, and the line waits until its state is back.
+ */
+export const failedWithParent = (
+  state: TrainerState,
+  batch: string,
+  error: unknown,
+  now: number,
+): UpdateFailed | null => {
+  if (!(error instanceof InstarError) || !isParentFault(error)) return null
+  const parent = updateLine(state.updates, state.policy).byId.get(batch)?.sealed.parent.version
+  if (weightLine(state.weights, state.policy).head === parent) return null
+  return failed(state, batch, `${error.code}: ${error.message}`, now)
 }

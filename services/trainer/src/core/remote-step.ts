@@ -3,7 +3,14 @@
  * answers, request a step, and finish. Each ends with one record on the chain `updates`, which is read back before the next;
  * a record of a trainer that another one has replaced does not count, so it never sends what it has not recorded.
  */
-import { updateLine, type BatchState, type Settings, type TrainerBinding, type UpdatesState } from '@instar/events'
+import {
+  updateLine,
+  type BatchState,
+  type InstarError,
+  type Settings,
+  type TrainerBinding,
+  type UpdatesState,
+} from '@instar/events'
 
 export type RemoteStep =
   /** `resume`: the last model has the weights that the batch needs; else a new model is created. */
@@ -63,4 +70,24 @@ export const withLearningRate = (settings: Settings, last: BatchState | undefine
   const change = kl > 0 && Number.isFinite(bound) ? Math.sqrt((0.9 * bound) / kl) : MOST_CHANGE
   const rate = before.learningRate * Math.min(Math.max(change, LEAST_CHANGE), MOST_CHANGE)
   return { ...settings, learningRate: Math.min(learningRate, rate) }
+}
+
+/** Statuses that say that the request itself is wrong. */
+const BAD_INPUT: readonly unknown[] = [400, 413, 422]
+/** Requests whose contents are the batch's; others are the same for each batch. */
+const OF_BATCH = /^(the result of )?(forward|forward_backward|optim_step)$/
+
+/**
+ * Whether an error of `step` would not meet the next batch as well: not a refusal of key, billing, session or model, and not
+ * one while the line is taken up.
+ */
+export const isRefusalOfBatch = (
+  { code, details }: Pick<InstarError, 'code' | 'details'>,
+  { do: what }: RemoteStep,
+): boolean => {
+  if (code !== 'trainer_refused') return what !== 'bind'
+  if (what === 'bind') return false
+  const { status, request, category } = details
+  // `category` `user`: the request ran, and its contents made it fail.
+  return category === 'user' || (BAD_INPUT.includes(status) && OF_BATCH.test(String(request)))
 }

@@ -20,6 +20,7 @@ type ComputePorts = {
   signal: AbortSignal
 }
 
+/** Throws `parent_lost` where the log does not hold the parent's adapter or state. */
 export const compute = async (
   ports: ComputePorts,
   state: TrainerState,
@@ -27,7 +28,8 @@ export const compute = async (
   onProgress?: (share: number) => void,
 ): Promise<Computed> => {
   const startedAt = ports.now()
-  const parent = await parentOf(ports, state, sealed)
+  parentVersion(state, sealed)
+  const parent = await readParent(sealed, () => parentOf(ports, state, sealed))
   const result = await stepBatch(ports, sealed, parent, onProgress)
   const blobsAt = ports.now()
   await putBlob(ports.log, result.state, blobsAt, ports.signal)
@@ -44,25 +46,46 @@ export const compute = async (
   }
 }
 
+/** The version that the batch names as its parent; null: the base. Throws `missing_blob` if it has another adapter. */
+const parentVersion = (state: TrainerState, { number, parent, policy }: BatchSealed): { blobsAt: number } | null => {
+  const { version, adapter } = parent
+  if (adapter === null) return null
+  const found = weightLine(state.weights, policy).versions.get(version)
+  if (found?.adapter === adapter) return found
+  throw new InstarError(
+    'missing_blob',
+    `batch ${number} names adapter ${adapter} as its parent, but version ${version} has another adapter`,
+    { version, adapter },
+  )
+}
+
+/**
+ * Runs `read`, which reads the parent's bytes. What the log does not hold of them is not this batch's fault: every batch on
+ * that version would fail. Such an error is thrown as `parent_lost`, which is retried.
+ */
+export const readParent = async <T>({ parent }: BatchSealed, read: () => Promise<T>): Promise<T> => {
+  try {
+    return await read()
+  } catch (error) {
+    if (!(error instanceof InstarError) || error.retryable || error.code === 'internal') throw error
+    const message = `Version ${parent.version}, which training continues from, cannot be read: ${error.message}`
+    throw new InstarError('parent_lost', message, { ...error.details, version: parent.version }, { cause: error })
+  }
+}
+
 /** Adapter and optimizer state that the batch names, read from the log. Throws `missing_blob`. */
 export const parentOf = async (
   ports: Pick<ComputePorts, 'log'>,
   state: TrainerState,
   sealed: BatchSealed,
 ): Promise<Parent> => {
-  const { version, adapter, state: optimizer } = sealed.parent
+  const { adapter, state: optimizer } = sealed.parent
   if (adapter === null) return { adapter: null, state: null }
+  const blobsAt = parentVersion(state, sealed)?.blobsAt ?? 0
   const base = await baseAdapter(ports.log, state.weights, sealed.policy)
-  const found = weightLine(state.weights, sealed.policy).versions.get(version)
-  if (found?.adapter !== adapter)
-    throw new InstarError(
-      'missing_blob',
-      `batch ${sealed.number} names adapter ${adapter} as its parent, but version ${version} has another adapter`,
-      { version, adapter },
-    )
   return {
-    adapter: await loadAdapter(ports.log, adapter, found.blobsAt),
-    state: optimizer === null ? null : optimizerState(await getBlob(ports.log, optimizer, found.blobsAt)),
+    adapter: await loadAdapter(ports.log, adapter, blobsAt),
+    state: optimizer === null ? null : optimizerState(await getBlob(ports.log, optimizer, blobsAt)),
     base,
   }
 }

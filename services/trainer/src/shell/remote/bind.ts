@@ -5,6 +5,7 @@ import { loadRequest, optimStepRequest } from '@instar/tinker'
 import type { Capabilities, TrainingServer } from '@instar/tinker/port'
 import { stepSettings } from '../train-item.ts'
 import type { TrainerState } from '../../core/state.ts'
+import { readParent } from '../compute.ts'
 import type { RemotePorts } from './ports.ts'
 import { readRemoteState } from './remote-state.ts'
 
@@ -66,7 +67,8 @@ const baseModelOf = async (server: TrainingServer, named: string | null, signal:
 
 /**
  * `resume`: whether the model of the last binding has the batch's weights. The models of a binding that is not taken up are
- * unloaded.
+ * unloaded, and those that were created here where a later step fails. A session in which a model may be left is ended: the
+ * server unloads it with the session.
  */
 export const bind = async (
   ports: RemotePorts,
@@ -87,32 +89,63 @@ export const bind = async (
   } as const
   if (last && resume && last.url === server.url && (await resumed(ports, last)))
     return { ...last, ...common, at: ports.now() }
-  const statePath = await statePathOf(ports, state, sealed)
+  const statePath = await readParent(sealed, () => statePathOf(ports, state, sealed))
   const { rank, seed } = stepSettings(sealed)
   const baseModel = await baseModelOf(server, connection.baseModel, signal)
   connection.capabilities ??= await server.probe(baseModel, rank, signal)
+  if (last) await release(ports, connection, last)
   const own = (connection.session ??= { id: await server.openSession(signal), models: 0 })
-  if (last) for (const model of [last.model, last.reference]) await unloadQuietly(ports, model)
-  const create = async (modelSeed: number): Promise<string> =>
-    (await server.createModel(own.id, { base: baseModel, rank, seed: modelSeed, modelSeq: own.models++ }, signal)).model
-  if (connection.capabilities.keepsGradients) await takeLeftGradients(ports, await create(0))
-  const model = await create(seed)
-  if (statePath !== null) await server.send(loadRequest(model, 1, statePath, { optimizer: true }), signal)
-  return {
-    ...common,
-    url: server.url,
-    capabilities: JSON.stringify(connection.capabilities),
-    base: { name: base.name, sha256: base.sha256 },
-    baseModel,
-    session: own.id,
-    model,
-    reference: await create(0),
-    parent: sealed.parent,
-    statePath,
-    rank,
-    seed,
-    at: ports.now(),
+  const created: string[] = []
+  const create = async (modelSeed: number): Promise<string> => {
+    const options = { base: baseModel, rank, seed: modelSeed, modelSeq: own.models++ }
+    const { model } = await server.createModel(own.id, options, signal)
+    created.push(model)
+    return model
   }
+  try {
+    if (connection.capabilities.keepsGradients) await takeLeftGradients(ports, await create(0))
+    const model = await create(seed)
+    if (statePath !== null) await server.send(loadRequest(model, 1, statePath, { optimizer: true }), signal)
+    return {
+      ...common,
+      url: server.url,
+      capabilities: JSON.stringify(connection.capabilities),
+      base: { name: base.name, sha256: base.sha256 },
+      baseModel,
+      session: own.id,
+      model,
+      reference: await create(0),
+      parent: sealed.parent,
+      statePath,
+      rank,
+      seed,
+      at: ports.now(),
+    }
+  } catch (error) {
+    const unloaded = await unloadAll(ports, created)
+    if (!unloaded || mayHoldMore(error)) endSession(server, connection, own.id)
+    throw error
+  }
+}
+
+/** A model whose creation was not answered may be there, and a session that the server does not know is of no use. */
+const mayHoldMore = (error: unknown): boolean =>
+  !(error instanceof InstarError) || ['trainer_lost', 'trainer_model_lost', 'trainer_mismatch'].includes(error.code)
+
+/** Unloads the models of a binding that is not taken up, and ends its session if that is another one, or one stays in it. */
+const release = async (
+  ports: RemotePorts,
+  connection: Connection,
+  { session, model, reference }: TrainerBound,
+): Promise<void> => {
+  const unloaded = await unloadAll(ports, [model, reference])
+  if (!unloaded || session !== connection.session?.id) endSession(ports.server, connection, session)
+}
+
+/** Ends the heartbeats of a session; the next model is created in another one. */
+export const endSession = (server: TrainingServer, connection: Connection, session: string): void => {
+  server.endSession(session)
+  if (connection.session?.id === session) connection.session = null
 }
 
 /**
@@ -128,11 +161,16 @@ export const takeLeftGradients = async (
   await server.unload(model, signal)
 }
 
-/** A model that cannot be unloaded goes with its session. */
-const unloadQuietly = async ({ server, signal }: RemotePorts, model: string): Promise<void> => {
-  try {
-    await server.unload(model, signal)
-  } catch {
-    signal.throwIfAborted()
+/** False: one could not be unloaded, and is there as long as its session. */
+const unloadAll = async ({ server, signal }: RemotePorts, models: readonly string[]): Promise<boolean> => {
+  let all = true
+  for (const model of models) {
+    try {
+      await server.unload(model, signal)
+    } catch {
+      signal.throwIfAborted()
+      all = false
+    }
   }
+  return all
 }

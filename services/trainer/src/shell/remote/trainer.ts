@@ -1,19 +1,11 @@
 /** Computes sealed batches on a Tinker server, one record at a time (core/remote-step.ts). */
-import {
-  encodeEvent,
-  InstarError,
-  updateLine,
-  weightLine,
-  type BatchState,
-  type Event,
-  type UpdatesEvent,
-} from '@instar/events'
+import { encodeEvent, InstarError, updateLine, type BatchState, type Event, type UpdatesEvent } from '@instar/events'
 import { versionsOn } from '@instar/log'
 import { failed } from '../../core/decide.ts'
 import { expiredVersion, rejectedUpdate } from '../../core/checkpoints.ts'
-import { remoteStep, type RemoteStep } from '../../core/remote-step.ts'
+import { isRefusalOfBatch, remoteStep, type RemoteStep } from '../../core/remote-step.ts'
 import type { TrainerState } from '../../core/state.ts'
-import { bind, type Connection } from './bind.ts'
+import { bind, endSession, type Connection } from './bind.ts'
 import type { TrainingServer } from '@instar/tinker/port'
 import { finish } from './finish.ts'
 import type { TrainingServerOptions } from './open.ts'
@@ -51,11 +43,12 @@ export class RemoteTrainer {
   }
 
   /**
-   * The next record of the batch; null if there is none and the decision is to be made again. Throws `trainer_state_lost`
-   * while the parent is the head: the line then waits for its checkpoint; otherwise the batch has failed.
+   * The next record of the batch; null if there is none and the decision is to be made again. Throws what is not the
+   * batch's fault as errors that are retried: `parent_lost` and `trainer_state_lost` for the parent's state,
+   * `trainer_denied` for a server that refuses the trainer.
    */
   async act(given: Omit<RemotePorts, 'server'>, state: TrainerState, id: string): Promise<Event | null> {
-    const server = (this.server ??= await this.options.connect(given.signal))
+    const server = (this.server ??= await this.connect(given.signal))
     const ports = { ...given, server }
     const line = updateLine(state.updates, state.policy)
     const batch = line.byId.get(id)
@@ -66,13 +59,16 @@ export class RemoteTrainer {
     } catch (error) {
       ports.signal.throwIfAborted()
       if (!(error instanceof InstarError)) throw error
-      if (error.code === 'trainer_state_lost') {
-        const { head } = weightLine(state.weights, state.policy)
-        if (head === batch.sealed.parent.version) throw error
-        return failed(state, id, `${error.code}: ${error.message}`, ports.now())
-      }
-      if (!MODEL_FAULTS.includes(error.code)) throw error
-      return this.afterLoss(ports, state, batch, error)
+      if (MODEL_FAULTS.includes(error.code)) return this.afterLoss(ports, state, batch, step, error)
+      throw isRefusalOfBatch(error, step) ? error : denied(error)
+    }
+  }
+
+  private async connect(signal: AbortSignal): Promise<TrainingServer> {
+    try {
+      return await this.options.connect(signal)
+    } catch (error) {
+      throw denied(error)
     }
   }
 
@@ -112,17 +108,33 @@ export class RemoteTrainer {
     }
   }
 
-  private afterLoss(ports: RemotePorts, state: TrainerState, batch: BatchState, error: InstarError): Event | null {
-    const model = updateLine(state.updates, state.policy).binding?.event.model
-    if (model !== undefined) this.lost.add(model)
-    this.connection.session = null
+  /** A model that is lost before it is bound has computed nothing of the batch: `bind` is repeated without limit. */
+  private afterLoss(
+    ports: RemotePorts,
+    state: TrainerState,
+    batch: BatchState,
+    step: RemoteStep,
+    error: InstarError,
+  ): Event | null {
+    const bound = updateLine(state.updates, state.policy).binding?.event
+    if (bound) this.lost.add(bound.model)
+    for (const session of [bound?.session, this.connection.session?.id])
+      if (session !== undefined) endSession(ports.server, this.connection, session)
     this.connection.capabilities = null
+    if (step.do === 'bind') throw denied(error)
     this.losses = { batch: batch.id, count: this.losses.batch === batch.id ? this.losses.count + 1 : 1 }
     if (this.losses.count < MAX_MODELS) return null
     const reason = `${error.code}: ${error.message} This happened on ${MAX_MODELS} models in a row.`
     return failed(state, batch.id, reason, ports.now())
   }
 }
+
+/** Answers that are given again until an operator acts: they are waited for, so that no batch is spent on them. */
+const DENIALS: readonly string[] = ['trainer_refused', 'trainer_mismatch', 'trainer_seq_used']
+const denied = (error: unknown): unknown =>
+  error instanceof InstarError && DENIALS.includes(error.code)
+    ? new InstarError('trainer_denied', error.message, error.details, { cause: error })
+    : error
 
 /** The record of the requests of the step after `pass`; UpdateFailed if it has nothing to learn or is not finite. */
 const request = async (
