@@ -9,6 +9,7 @@ import type { Topic } from '@instar/events/flow'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { crc32 } from 'node:zlib'
 import { partitionOf } from '../partition.ts'
+import { metaWriter } from './meta.ts'
 
 /** Offsets per block. */
 const BLOCK = 1024
@@ -46,7 +47,7 @@ const indexedPartition = (db: DatabaseSync, topic: Topic, count: number): ((row:
 export class BlockWriter {
   readonly #topic: Topic
   readonly #insert: StatementSync
-  readonly #insertChecksum: StatementSync
+  readonly #writeMeta: ReturnType<typeof metaWriter>
   readonly #partitions = new Uint16Array(BLOCK)
 
   /** `next`: the first offset passed to `add`; each call must pass the offset after that of the previous one. */
@@ -54,7 +55,7 @@ export class BlockWriter {
     const partitionOfRow = indexedPartition(db, topic, count)
     this.#topic = topic
     this.#insert = db.prepare(`INSERT INTO "${topic}_blocks" VALUES (?, ?)`)
-    this.#insertChecksum = db.prepare('INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value')
+    this.#writeMeta = metaWriter(db)
     const rows = db
       .prepare(`SELECT offset, partition FROM "${topic}" WHERE offset >= ? AND offset < ?`)
       .all(blockOf(next) * BLOCK, next)
@@ -67,7 +68,7 @@ export class BlockWriter {
     const block = blockOf(offset)
     const partitions = new Uint8Array(this.#partitions.buffer)
     this.#insert.run(block, partitions)
-    this.#insertChecksum.run(checksumName(this.#topic, block), checksumOf(this.#topic, block, partitions))
+    this.#writeMeta(checksumName(this.#topic, block), checksumOf(this.#topic, block, partitions))
   }
 }
 

@@ -6,14 +6,15 @@ import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import type { DatabaseSync } from 'node:sqlite'
 import { crc32 } from 'node:zlib'
+import { metaWriter } from './meta.ts'
 
 const nameOf = (topic: Topic): string => `end ${topic}`
 const textOf = (topic: Topic, end: number): string => `${end} ${crc32(`${topic} ${end}`)}`
 
 /** Writes the offset after the last record of a topic. */
 export const endWriter = (db: DatabaseSync): ((topic: Topic, end: number) => void) => {
-  const write = db.prepare('INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value')
-  return (topic, end) => void write.run(nameOf(topic), textOf(topic, end))
+  const write = metaWriter(db)
+  return (topic, end) => write(nameOf(topic), textOf(topic, end))
 }
 
 /** Throws `log_truncated` for a topic that ends before its recorded end. An end that changed on the disk is not used. */

@@ -10,6 +10,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 import { blockTable, fillBlocks } from './blocks.ts'
 import { checkEnds } from './ends.ts'
+import { metaWriter } from './meta.ts'
 import { addChecksums } from './checksum.ts'
 import { restrictMode } from '../permissions.ts'
 import { logFile, markMade, requireFile, requireTables, unreadable } from './presence.ts'
@@ -144,10 +145,7 @@ export const openWriting = (
     if (formatOf(db) === '1') upgrade(db)
     checkFormat(db, folder)
     for (const topic of TOPICS) addChecksums(db, topic)
-    db.prepare('INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value').run(
-      'writer',
-      String(process.pid),
-    )
+    metaWriter(db)('writer', String(process.pid))
     const addCount = db.prepare('INSERT INTO partitions VALUES (?, ?) ON CONFLICT DO NOTHING')
     for (const topic of TOPICS) addCount.run(topic, counts[topic])
     checkCounts(storedCounts(db), counts)

@@ -4,8 +4,9 @@ import { createServer, get, type IncomingMessage } from 'node:http'
 import { connect, type AddressInfo } from 'node:net'
 import { test, type TestContext } from 'node:test'
 import { Readable } from 'node:stream'
-import { openMemoryLog, type EventLog } from '@instar/log'
+import { openMemoryLog } from '@instar/log'
 import { startRig, turnsOf, USER } from '../../../../test/kit/gateway.ts'
+import { heldLog } from '../../../../test/kit/held-log.ts'
 import { Exports, MOST_EXPORTS, MOST_EXPORTS_EACH, readAsTaken } from './exports.ts'
 
 test('a caller has at most two exports, and all callers four', () => {
@@ -52,20 +53,8 @@ test('a line is read once the reader has taken the one before, and the longest i
 /** A gateway with two sessions, whose log gives no record from `hold` until `release`; one that was read stays in memory. */
 const heldRig = async (t: TestContext) => {
   const log = openMemoryLog()
-  let gate = Promise.withResolvers<void>()
-  gate.resolve()
-  const slow: EventLog = new Proxy(log, {
-    get(target, name) {
-      if (name === 'at')
-        return async (position: Parameters<EventLog['at']>[0]) => {
-          await gate.promise
-          return target.at(position)
-        }
-      const value: unknown = Reflect.get(target, name)
-      return typeof value === 'function' ? (value as (...args: unknown[]) => unknown).bind(target) : value
-    },
-  })
-  const rig = await startRig({ log: slow })
+  const held = heldLog(log)
+  const rig = await startRig({ log: held.log })
   t.after(() => rig.stop())
   for (const session of ['one', 'two'])
     await rig.client.chat.completions.create(
@@ -79,8 +68,8 @@ const heldRig = async (t: TestContext) => {
     rig,
     path,
     other,
-    hold: () => void (gate = Promise.withResolvers<void>()),
-    release: () => gate.resolve(),
+    hold: held.hold,
+    release: held.release,
   }
 }
 

@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test, type TestContext } from 'node:test'
-import { openMemoryLog, type EventLog } from '@instar/log'
+import { openMemoryLog } from '@instar/log'
 import type { ReadModel } from '@instar/projections/read-model'
 import { startRig, turnsOf, USER } from '../../../../test/kit/gateway.ts'
+import { heldLog } from '../../../../test/kit/held-log.ts'
 import { MOST_READINGS } from '../session/paced.ts'
 
 const KIB = 1 << 10
@@ -23,19 +24,7 @@ const LEARNED = {
 /** A gateway with one turn of 300 KiB; its log gives no record from `hold` until `release`. */
 const start = async (t: TestContext, bodiesLimit: number) => {
   const log = openMemoryLog()
-  let gate = Promise.withResolvers<void>()
-  gate.resolve()
-  const slow: EventLog = new Proxy(log, {
-    get(target, name) {
-      if (name === 'at')
-        return async (position: Parameters<EventLog['at']>[0]) => {
-          await gate.promise
-          return target.at(position)
-        }
-      const value: unknown = Reflect.get(target, name)
-      return typeof value === 'function' ? (value as (...args: unknown[]) => unknown).bind(target) : value
-    },
-  })
+  const held = heldLog(log)
   const keys = ['talks', 'anna', 'bob', 'cleo'].map((id) => ({
     id,
     sha256: hash(id),
@@ -43,7 +32,7 @@ const start = async (t: TestContext, bodiesLimit: number) => {
   }))
   const readModel = { learnedFrom: async () => LEARNED, close: async () => undefined } as unknown as ReadModel
   const rig = await startRig({
-    log: slow,
+    log: held.log,
     settings: { keys, bodyLimit: 400 * KIB, bodiesLimit },
     ports: { readModel },
   })
@@ -57,8 +46,8 @@ const start = async (t: TestContext, bodiesLimit: number) => {
   const [turn] = await turnsOf(log)
   return {
     ask: (id: string, what: string) => rig.fetch(`/v1/dashboard/turns/${turn!.turn}/${what}`, { headers: headers(id) }),
-    hold: () => void (gate = Promise.withResolvers<void>()),
-    release: () => gate.resolve(),
+    hold: held.hold,
+    release: held.release,
     engine: rig.engine,
   }
 }

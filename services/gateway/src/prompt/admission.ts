@@ -92,8 +92,9 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
   // Body and prompt are stored as differences from those of `base`: the turn that the request continues, or else the
   // last turn of the session that was shown. Null: they are stored in full.
   const base = follows ?? lastShown(state) ?? null
+  const main = lastMain(state?.turns ?? [])?.turn
   const body = await holdingDuring(incoming, async (asking) =>
-    storeBody(raw, base && (await earlierBody(ports, base, asking))),
+    storeBody(raw, base && (await earlierBody(ports, base, asking, main))),
   )
   const earlier = base && (await earlierIds(ports, base))
   const ids = storeIds(prompt, earlier)
@@ -105,7 +106,7 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
   const hasNextState = agentAddedText || last.stateFrom < request.messages.length
   const startedBy = parentSession(headers)
   const parent = startedBy === null ? null : sessionOfLabel(key, startedBy)
-  const kind = kindOf(headers, request, await hadTools(ports, state?.turns ?? [], incoming))
+  const kind = kindOf(headers, request, await hadTools(ports, main, incoming))
   return {
     prompt,
     parent: parent !== null && parent !== resolved.session && !state?.parent ? parent : null,
@@ -161,15 +162,23 @@ const renderPrompt = async (
   return ports.model.promptIds(withSampledIds(request.messages, sampled), { tools: request.tools })
 }
 
-/** Null if the earlier body cannot be read any more; the turn is then stored in full. So it is with `earlierIds`. */
+/**
+ * Null if the earlier body cannot be read any more; the turn is then stored in full. So it is with `earlierIds`. `main`: the
+ * turn of which `hadTools` asks; where it is this one, the body is read once for both.
+ */
 const earlierBody = (
   ports: AdmissionPorts,
   { turn }: TurnState,
   asking: Reader,
+  main: string | undefined,
 ): Promise<Earlier<Uint8Array> | null> => {
-  const depth = ports.index.extras.get(turn)?.bodyDepth ?? MAX_DEPTH
+  const extra = ports.index.extras.get(turn)
+  const depth = extra?.bodyDepth ?? MAX_DEPTH
   return readOr<Earlier<Uint8Array> | null>(null, () =>
-    withEarlierBody(ports, turn, asking, (content) => ({ turn, depth, content })),
+    withEarlierBody(ports, turn, asking, (content, { dialect }) => {
+      if (extra && turn === main) extra.tools ??= bringsTools(dialect, content, asking.hold)
+      return { turn, depth, content }
+    }),
   )
 }
 
@@ -185,21 +194,15 @@ const earlierIds = async (
   }))
 }
 
-/** Whether the session's last main turn had tools or tool results; null without a main turn. */
-const hadTools = async (
-  ports: AdmissionPorts,
-  turns: readonly TurnState[],
-  asking: Reader,
-): Promise<boolean | null> => {
-  const turn = lastMain(turns)?.turn
+/** Whether `turn`, the session's last main turn, had tools or tool results; null without a main turn. */
+const hadTools = async (ports: AdmissionPorts, turn: string | undefined, asking: Reader): Promise<boolean | null> => {
   const extra = turn === undefined ? undefined : ports.index.extras.get(turn)
   if (turn === undefined || !extra) return null
-  extra.tools ??= await readOr<boolean | null>(null, async () => {
-    const { dialect } = await ports.reader.record(turn)
-    return holdingDuring(asking, (asking) =>
-      withEarlierBody(ports, turn, asking, (body) => bringsTools(dialect, body, asking.hold)),
-    )
-  })
+  extra.tools ??= await readOr<boolean | null>(null, () =>
+    holdingDuring(asking, (asking) =>
+      withEarlierBody(ports, turn, asking, (body, { dialect }) => bringsTools(dialect, body, asking.hold)),
+    ),
+  )
   return extra.tools
 }
 

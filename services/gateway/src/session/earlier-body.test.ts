@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { openMemoryLog, type EventLog } from '@instar/log'
 import { startRig, turnsOf, USER, type Rig, type RigOptions } from '../../../../test/kit/gateway.ts'
-import { MOST_READINGS } from './paced.ts'
+import { MOST_READINGS, Paced } from './paced.ts'
 
 const MIB = 1024 * 1024
 const LARGE = 1.5 * MIB
@@ -58,6 +58,13 @@ for (const [which, headers] of [
     assert.equal(second!.session, first!.session)
     assert.deepEqual([second!.after, second!.body.from], [first!.answer, first!.turn])
   })
+
+test('a request that continues a session reads its last body once, for what is stored and for its tools', async (t) => {
+  const rig = await start(t, async () => undefined)
+  const run = t.mock.method(Paced.prototype, 'run')
+  assert.equal((await rig.fetch('/v1/chat/completions', { json: MORE, headers: NAMED })).status, 200)
+  assert.equal(run.mock.callCount(), 1)
+})
 
 test('of many such requests one reads, half of the places wait, and the rest are refused', async (t) => {
   const released = Promise.withResolvers<void>()

@@ -20,12 +20,13 @@ export const withEarlierBody = async <T>(
   { reader, readings }: EarlierPorts,
   turn: string,
   { key, hold, gone }: Reader,
-  use: (body: Uint8Array) => T,
+  use: (body: Uint8Array, record: Awaited<ReturnType<TurnReader['record']>>) => T,
 ): Promise<T> => {
-  const { length } = (await reader.record(turn)).body
+  const record = await reader.record(turn)
+  const { length } = record.body
   const read = async (): Promise<T> => {
     hold(length)
-    return use(await reader.body(turn))
+    return use(await reader.body(turn), record)
   }
   return length < LARGE_BODY ? read() : readings.run(key, gone, read)
 }

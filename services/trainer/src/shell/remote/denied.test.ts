@@ -1,5 +1,6 @@
 /** A training server that refuses the trainer, or has no room: no turn is used up, and no model is left there. */
 import assert from 'node:assert/strict'
+import { EventEmitter, once } from 'node:events'
 import { after, test } from 'node:test'
 import { InstarError } from '@instar/events'
 import { createMetrics } from '@instar/process'
@@ -20,13 +21,14 @@ const model = exampleModel([3, 1, 4, 1, 5, 9, 2, 6])
 const FOUR = { batchSize: 4, batchMax: 4 }
 after(() => runtime.close())
 
-const tick = (): Promise<void> => new Promise((resolve) => void setTimeout(resolve, 5))
-const until = async (met: () => boolean): Promise<void> => {
-  while (!met()) await tick()
+type Changing = { readonly changes: EventEmitter }
+const until = async ({ changes }: Changing, met: () => boolean): Promise<void> => {
+  while (!met()) await once(changes, 'change')
 }
 
 /** Refuses a request with a status while `status` is not null. */
 class RefusingServer extends EmbeddedTrainingServer {
+  readonly changes = new EventEmitter()
   status: number | null = null
   refuses = 'create_session'
   /** Refusals that were answered. */
@@ -38,6 +40,7 @@ class RefusingServer extends EmbeddedTrainingServer {
   refuse(kind: string): void {
     if (this.status === null || kind !== this.refuses) return
     this.refused++
+    this.changes.emit('change')
     const details = { status: this.status, request: kind }
     throw new InstarError('trainer_refused', `http://x answered ${kind} with ${this.status}`, details)
   }
@@ -59,7 +62,7 @@ for (const [status, request] of [
     const metrics = createMetrics()
     for (let at = 0; at < 5; at++) await line.turns(items, 10 * at)
     const started = await startTrainer(line.log, { server, metrics }, model, FOUR)
-    await until(() => server.refused >= 2)
+    await until(server, () => server.refused >= 2)
     assert.equal(await untilWaits(started, 'trainer_denied', 'turns'), 'trainer_denied')
     assert.match(await metrics.text(), /instar_trainer_waits\{for="trainer_denied"\} 1/)
     assert.equal((await line.events('BatchSealed')).length, 1)
@@ -89,6 +92,7 @@ test('a refusal of the batch’s own rows fails that batch, and the next one is 
 
 /** Has room for `slots` models; those of a session that has ended are unloaded. */
 class SlotServer extends EmbeddedTrainingServer {
+  readonly changes = new EventEmitter()
   slots = Infinity
   created = 0
   most = 0
@@ -100,6 +104,7 @@ class SlotServer extends EmbeddedTrainingServer {
     const made = await super.createModel(...given)
     this.created++
     this.most = Math.max(this.most, this.models.size)
+    this.changes.emit('change')
     return made
   }
   override async unload(name: string): Promise<void> {
@@ -138,7 +143,7 @@ for (const stuck of [0, 1])
       if (kind === 'load_weights' && server.created === 1) server.stuck = stuck
     }
     const started = await startTrainer(line.log, { server, name: 't2' }, model, FOUR)
-    await until(() => server.created >= 3)
+    await until(server, () => server.created >= 3)
     await untilWaits(started, 'trainer_state_lost', 'trainer_full')
     assert.equal(started.trainer.waits(), 'trainer_state_lost')
     assert.equal(server.models.size, 0)
@@ -157,7 +162,7 @@ test('another client has one of two places: the trainer leaves it the other unti
   server.models.set('other', { ...one!, session: 'elsewhere' })
   Object.assign(server, { slots: 2 })
   const started = await startTrainer(line.log, { server, name: 't2' }, model, FOUR)
-  await until(() => server.created >= 3)
+  await until(server, () => server.created >= 3)
   await untilWaits(started, 'trainer_full')
   assert.deepEqual([...server.models.keys()], ['other'])
   server.models.delete('other')
