@@ -30,6 +30,9 @@ const DOCUMENTS = ['README.md', 'CHANGELOG.md', 'SECURITY.md', 'LICENSE', 'NOTIC
 
 const isTest = (path: string): boolean => /\.test\.ts$|(^|\/)(test|fixtures)\//.test(path)
 
+/** Schemas after each migration, which drizzle-kit compares when a migration is written. Applying one reads none. */
+const isMigrationSnapshot = (path: string): boolean => /(^|\/)meta\/\d+_snapshot\.json$/.test(path)
+
 export const readManifest = (root: string, path = 'package.json'): Manifest =>
   JSON.parse(readFileSync(`${root}/${path}`, 'utf8')) as Manifest
 
@@ -72,6 +75,7 @@ const openedFiles = (root: string, path: string): string[] =>
           statSync(`${root}/${file}`).isFile() &&
           (isPage(file) || !file.endsWith('.ts')) &&
           !/(^|\/)\./.test(file) &&
+          !isMigrationSnapshot(file) &&
           !isTest(file),
       )
 
