@@ -50,6 +50,14 @@ const INSERTS = new Map(
   }),
 )
 
+const ANALYZE = `analyze ${names.map((name) => `"${name}"`).join(', ')}`
+
+/**
+ * Rows after which the tables are analyzed for the first time, then each time their number has doubled. A refill writes more in
+ * a minute than autovacuum's next round waits for; without statistics the dashboard's filters read whole indexes per row.
+ */
+export const ANALYZED_FROM = 1_000
+
 const NEXT_STATES = `
 update turns t set next_state = r.next_state, next_turn_id = r.next_turn_id
 from jsonb_populate_recordset(null::turns, $1::jsonb) r where t.turn_id = r.turn_id and t.next_state = 'open'`
@@ -84,6 +92,8 @@ export const openSink = async (connection: DatabaseConnection): Promise<Sink> =>
       throw error
     }
   }
+  let writtenRows = 0
+  let analyzeAt = ANALYZED_FROM
   return {
     ended,
     marks: (log) => inTransaction(() => currentMarks(client, log)),
@@ -117,6 +127,11 @@ export const openSink = async (connection: DatabaseConnection): Promise<Sink> =>
       await inTransaction(work).catch((error: unknown) => {
         if (!(error instanceof MarkConflict)) throw error
       })
+      if (swapped) for (const name of names) writtenRows += rows[name].length
+      if (writtenRows >= analyzeAt) {
+        analyzeAt = 2 * writtenRows
+        await client.query(ANALYZE)
+      }
       return swapped
     },
     close: () => client.end(),
