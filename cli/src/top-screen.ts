@@ -37,7 +37,7 @@ const TRAINER_WAITS: Readonly<Record<string, string>> = {
   append: 'writes to the log',
   compute: 'computes an update',
   trainer_state_lost: 'the training server has lost the parent’s checkpoint',
-  trainer_denied: 'the training server refuses the trainer',
+  trainer_denied: 'the training server refuses the trainer, or its answers do not fit',
   trainer_failed: 'the training server fails to prepare a model',
   parent_lost: 'the log has lost the parent’s adapter or state',
 }

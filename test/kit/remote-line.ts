@@ -20,7 +20,7 @@ import {
 } from '@instar/events'
 import { openMemoryLog, type EventLog, type MemoryLog } from '@instar/log'
 import type { LearningEngine, Model, TrainItem } from '@instar/engine/port'
-import { createTrainer, trainerConfig, type Trainer } from '@instar/trainer'
+import { createTrainer, trainerConfig, type Trainer, type TrainerPorts } from '@instar/trainer'
 import type { Metrics } from '@instar/process'
 import type { TrainingServer } from '@instar/tinker/port'
 import { exampleSettings } from './golden/policy/example.ts'
@@ -206,7 +206,10 @@ export type Started = { trainer: Trainer; fatal: Error[] }
 /** Starts a trainer on the line: of a server, or embedded. */
 export const startTrainer = async (
   log: EventLog,
-  engine: ({ server: TrainingServer; name?: string } | { learner: LearningEngine }) & { metrics?: Metrics },
+  engine: ({ server: TrainingServer; name?: string } | { learner: LearningEngine }) & {
+    metrics?: Metrics
+    onWait?: NonNullable<TrainerPorts['onWait']>
+  },
   model: Model,
   config: Record<string, unknown> = {},
 ): Promise<Started> => {
@@ -224,6 +227,7 @@ export const startTrainer = async (
       onFatal: (error: Error) => void fatal.push(error),
       ...given,
       ...(engine.metrics ? { metrics: engine.metrics } : {}),
+      ...(engine.onWait ? { onWait: engine.onWait } : {}),
     },
     trainerConfig.parse({ batchSize: 10, batchMax: 10, step: { ...step, epochs: 2 }, ...config }),
   )

@@ -96,7 +96,7 @@ const WAITS: Readonly<Record<string, string>> = {
   trainer_lost: 'The training server does not answer; asking it again',
   trainer_full: 'The training server has no room for another model',
   trainer_state_lost: 'The training server has lost the checkpoint that training continues from',
-  trainer_denied: 'The training server refuses the key, the billing, a session or the model; asking it again',
+  trainer_denied: 'The training server refuses the trainer, or its answers do not fit; asking it again',
   trainer_failed: 'The training server fails to prepare a model; asking it again',
   parent_lost: 'The log has lost the adapter or optimizer state that training continues from',
   other: 'Retrying after an error',

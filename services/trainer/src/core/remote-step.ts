@@ -78,13 +78,14 @@ const BAD_INPUT: readonly unknown[] = [400, 413, 422]
 const OF_BATCH = /^(the result of )?(forward|forward_backward|optim_step)$/
 
 /**
- * Whether an error of `step` would not meet the next batch as well: not a refusal of key, billing, session or model, and not
- * one while the line is taken up.
+ * Whether an error of `step` would not meet the next batch as well: not an answer that does not fit its request, not a refusal
+ * of key, billing, session or model, and not one while the line is taken up.
  */
 export const isRefusalOfBatch = (
   { code, details }: Pick<InstarError, 'code' | 'details'>,
   { do: what }: RemoteStep,
 ): boolean => {
+  if (code === 'trainer_mismatch') return false
   if (code !== 'trainer_refused') return what !== 'bind'
   if (what === 'bind') return false
   const { status, request, category } = details

@@ -74,6 +74,41 @@ for (const [status, request] of [
     await started.trainer.stop()
   })
 
+for (const [kind, restarts] of [
+  ['forward', false],
+  ['forward', true],
+  ['forward_backward', false],
+  ['optim_step', false],
+  ['save_weights_for_sampler', false],
+  ['archive', false],
+] as const)
+  test(`a result of ${kind} that does not fit is waited for: no batch is spent, and a mended server ${restarts ? 'that has restarted ' : ''}lets it go on`, async () => {
+    const line = await openLine()
+    const server = new RefusingServer(runtime)
+    const changed = new EventEmitter()
+    let [wrong, answered] = [true, 0]
+    server.before = (asked) => {
+      if (asked !== kind || !wrong) return
+      answered++
+      changed.emit('change')
+      throw new InstarError('trainer_mismatch', 'The training server’s result has log-probs of 3 rows; 4 were sent')
+    }
+    for (let at = 0; at < 5; at++) await line.turns(items, 10 * at)
+    const waits: string[] = []
+    const onWait = ({ number, reason }: { number: number; reason: string }) => void waits.push(`${number} ${reason}`)
+    const started = await startTrainer(line.log, { server, onWait }, model, FOUR)
+    await until({ changes: changed }, () => answered >= 3)
+    assert.equal(await untilWaits(started, 'trainer_denied', 'turns'), 'trainer_denied')
+    assert.equal((await line.events('BatchSealed')).length, 1)
+    assert.deepEqual(waits, ['1 trainer_denied: The training server’s result has log-probs of 3 rows; 4 were sent'])
+    wrong = false
+    if (restarts) server.restart()
+    await untilWaits(started, 'verdict')
+    assert.equal((await line.events('UpdateComputed'))[0]?.number, 1)
+    assert.deepEqual(await line.events('UpdateFailed'), [])
+    await started.trainer.stop()
+  })
+
 test('a refusal of the batch’s own rows fails that batch, and the next one is taken', async () => {
   const line = await openLine()
   const server = new RefusingServer(runtime)

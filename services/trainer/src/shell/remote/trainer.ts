@@ -31,6 +31,8 @@ export class RemoteTrainer {
   private mine: string | null = null
   private readonly lost = new Set<string>()
   private losses = { batch: '', count: 0 }
+  /** The last batch of which an answer did not fit its request. */
+  private mismatched = ''
 
   constructor(options: RemoteOptions) {
     this.options = options
@@ -45,7 +47,7 @@ export class RemoteTrainer {
   /**
    * The next record of the batch; null if there is none and the decision is to be made again. Throws what is not the
    * batch's fault as errors that are retried: `parent_lost` and `trainer_state_lost` for the parent's state,
-   * `trainer_denied` for a server that refuses the trainer.
+   * `trainer_denied` for a server that refuses the trainer, or whose answers do not fit.
    */
   async act(given: Omit<RemotePorts, 'server'>, state: TrainerState, id: string): Promise<Event | null> {
     const server = (this.server ??= await this.connect(given.signal))
@@ -59,7 +61,8 @@ export class RemoteTrainer {
     } catch (error) {
       ports.signal.throwIfAborted()
       if (!(error instanceof InstarError)) throw error
-      if (MODEL_FAULTS.includes(error.code)) return this.afterLoss(ports, state, batch, step, error)
+      if (MODEL_FAULTS.includes(error.code) || this.isFirstMismatch(error, step, id))
+        return this.afterLoss(ports, state, batch, step, error)
       throw isRefusalOfBatch(error, step) ? error : denied(error)
     }
   }
@@ -106,6 +109,16 @@ export class RemoteTrainer {
         return computed
       }
     }
+  }
+
+  /**
+   * A server may give a stored answer for ever to the request that it was made for, so that one new model is tried for each
+   * batch in each process; then the requests are repeated until the server is mended.
+   */
+  private isFirstMismatch({ code }: InstarError, step: RemoteStep, batch: string): boolean {
+    if (code !== 'trainer_mismatch' || step.do === 'bind' || this.mismatched === batch) return false
+    this.mismatched = batch
+    return true
   }
 
   /** A model that is lost before it is bound has computed nothing of the batch: `bind` is repeated without limit. */
