@@ -1,5 +1,5 @@
 /** The trainer service: follows four topics, seals batches, computes updates and appends both. Rules: core/decide.ts. */
-import { InstarError, requireBase, updateLine, weightLine, type Event, type Settings } from '@instar/events'
+import { InstarError, requireBase, weightLine, type Event, type Settings } from '@instar/events'
 import { createTurnReader, partitionOf } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/engine/port'
 import { NO_METRICS, runDecider, type DeciderPorts, type Metrics } from '@instar/process'
@@ -9,6 +9,7 @@ import { countEpisodes, countWaiting, nextReadyAt, type BatchSettings } from './
 import { computed, decide, failed, failedWithParent, type Decision } from './core/decide.ts'
 import { countPending } from './core/pending.ts'
 import { evolve, initialState, type TrainerState } from './core/state.ts'
+import { lastFigures, lastShares } from './core/last-batch.ts'
 import { progressOf, type UpdateProgress } from './core/progress.ts'
 import { compute } from './shell/compute.ts'
 import type { TrainingServerOptions } from './shell/remote/open.ts'
@@ -231,23 +232,4 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
       await remote?.close()
     },
   }
-}
-
-/** The largest shares of the last batch, 0…1: that of an API key and that of a subject. Null before the first batch. */
-const lastShares = (state: TrainerState): { key: number; subject: number } | null => {
-  const line = updateLine(state.updates, state.policy)
-  const items = line.byId.get(line.last)?.sealed.items ?? []
-  if (items.length === 0) return null
-  const largest = (of: Iterable<readonly unknown[]>): number =>
-    Math.max(0, ...[...of].map(({ length }) => length)) / items.length
-  const keyed = items.flatMap(({ turn }) => state.turns.turns.get(turn)?.key ?? [])
-  return {
-    key: largest(Map.groupBy(keyed, (key) => key).values()),
-    subject: largest(Map.groupBy(items, ({ subject }) => subject).values()),
-  }
-}
-
-const lastFigures = (state: TrainerState): Record<string, number> | null => {
-  const line = updateLine(state.updates, state.policy)
-  return line.byId.get(line.last)?.update?.event.figures ?? null
 }
