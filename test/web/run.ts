@@ -19,6 +19,7 @@ const FILES = [
   'figures.test.ts',
   'first-run.test.ts',
   'access.test.ts',
+  'lineage.test.ts',
 ]
 
 if (chromiumPath() === null) {

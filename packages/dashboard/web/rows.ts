@@ -82,10 +82,11 @@ export type RefusalRow = {
   branch: string | null
 }
 export type FreezeRow = { frozen: boolean; why: string; who: string; at: string }
-/** `figures`: of its last version. */
+/** `figures`: of its last version, `version`. `started_from`: a version of the line; null: of none. */
 export type BranchRow = {
   name: string
   version: number
+  started_from: number | null
   published_at: string
   figures: Record<string, number> | null
   promoted: boolean

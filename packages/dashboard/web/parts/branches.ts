@@ -28,6 +28,12 @@ type BranchesProps = { rows: readonly BranchRow[]; head: number; may: boolean; a
 export const Branches = ({ rows, head, may, act }: BranchesProps): View => html`
   <${Table} caption="Branches" rows=${rows} columns=${[
     { name: 'Branch', of: (row: BranchRow) => html`<code>${plainName(row.name)}</code>` },
+    {
+      name: 'From',
+      numeric: true,
+      of: (row: BranchRow) => row.started_from ?? '–',
+      title: 'Version from which it starts',
+    },
     { name: 'Versions', numeric: true, of: (row: BranchRow) => row.version },
     {
       name: 'Last published',

@@ -132,11 +132,13 @@ export const freezes = (policy: string): Query => ({
   values: [policy],
 })
 
-/** Branches that have a version, the newest first: their last version, and whether that was promoted. */
+/** Branches, those with the newest version first: their last version, whether that was promoted, and the version of the line from which they start. */
 export const branches = (policy: string): Query => ({
   sql: `select substr(b.policy, length($1) + 2) as name, b.version, b.published_at, b.figures,
+  case when l.parent_policy is null then 0 when l.parent_policy = $1 then l.parent_version end as started_from,
   exists (select from all_versions v where v.policy = $1 and v.source_policy = b.policy and v.source_version = b.version) as promoted
 from (select distinct on (policy) policy, version, published_at, figures from all_versions where starts_with(policy, $1 || '~') order by policy, version desc) b
+join lines l on l.policy = b.policy
 order by b.published_at desc limit ${BRANCHES}`,
   values: [policy],
 })
