@@ -1,17 +1,14 @@
 /** The scorer as a process of its own, on Kafka. */
 import { adminToken } from '@instar/process/admin-token'
-import { hostOf, readSettingsFile, recordSettings, resolveSection, runService } from '@instar/process'
-import { createJudges, createScorer, judgeSection, judgeText, openJudge } from './app.ts'
+import { hostOf, recordSettings, runService } from '@instar/process'
+import { createJudges, createScorer, judgeText, openJudge } from './app.ts'
+import { ownSettings } from './shell/own-settings.ts'
 
 process.exitCode = await runService(
   'scorer',
   hostOf(process.env),
   async ({ settings, log, snapshots, metrics, now, logLine, onFatal, signal }) => {
-    const { config, values } = resolveSection(judgeSection, {
-      file: readSettingsFile(settings.learning.source),
-      environment: settings.learning.environment,
-      parameters: null,
-    })
+    const { config, values } = ownSettings(settings)
     await recordSettings(log, {
       policy: config.policy,
       who: 'scorer',
@@ -26,7 +23,7 @@ process.exitCode = await runService(
       key: settings.adminToken ?? adminToken(settings.adminTokenFile),
     })
     const ports = { now, logLine, gateway }
-    // The model's size is not known here: `auto` has to be set.
+    // Several scorers would each measure, on a gateway that may not have started: `auto` has to be set.
     const judge = await openJudge(log, { config, ports, signal, values, who: 'scorer', parameters: null })
     const scorer = createScorer({ log, snapshots, metrics, onFatal, ...ports }, judge.config)
     await scorer.start()

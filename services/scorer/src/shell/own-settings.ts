@@ -1,0 +1,17 @@
+/**
+ * The settings of a scorer of its own process: those that `up` would have, by the size of the model as well. A process
+ * without the weights of its model (they are on servers alone) has the defaults of the schema.
+ */
+import { holdsWeights } from '@instar/policy/checkpoints/folder'
+import { parameterCount } from '@instar/policy/checkpoints/open'
+import { readSettingsFile, resolveSection, type Resolved, type Settings } from '@instar/process'
+import type { ScorerConfig } from '../config.ts'
+import { judgeSection } from '../section.ts'
+
+/** Throws `bad_request` for the file and for values, `bad_checkpoint` for the model, of which headers alone are read. */
+export const ownSettings = ({ learning, model }: Pick<Settings, 'learning' | 'model'>): Resolved<ScorerConfig> =>
+  resolveSection(judgeSection, {
+    file: readSettingsFile(learning.source),
+    environment: learning.environment,
+    parameters: holdsWeights(model) ? parameterCount(model) : null,
+  })
