@@ -1,23 +1,36 @@
 /**
  * The dashboard on a history of 100,000 turns and 500 versions: each statement under `explain analyze`, each address over
- * HTTP, each page in Chromium; and the latency of the gateway's answers with ten open pages and without, in alternating
- * rounds of one run. Engine, gateway, client, PostgreSQL and Chromium share the machine.
+ * HTTP, each page in Chromium; and the latency of the gateway's answers in alternating rounds of one run: without pages, beside
+ * ten open pages, while they are opened, and beside the same requests from a client without a browser. Engine, gateway,
+ * client, PostgreSQL and Chromium share the machine.
  */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { temporaryFolder } from '../test/kit/stack.ts'
 import { launch } from '../test/web/browser.ts'
 import { FULL, type Size } from './dashboard/history.ts'
-import { measurePages, openPages, visits, type PageRow } from './dashboard/pages.ts'
+import { measurePages, openPages, visits, type PageRow, type Seen } from './dashboard/pages.ts'
 import { statements, type Statement } from './dashboard/statements.ts'
 import { filledStore } from './dashboard/store.ts'
-import { startClient, startProgram } from './gateway/process.ts'
+import { readUsage, startClient, startProgram } from './gateway/process.ts'
+import { startRequests, type Asked } from './dashboard/requests.ts'
 import { machine, median, quantile, rounded } from './machine.ts'
 
 /** `first`: right after the start of the gateway, when nothing is cached. In ms. */
 type AddressRow = { address: string; first: number; again: number; kilobytes: number }
-/** p50 and p99 of answers in ms, of all rounds; `added`: median over the rounds of the differences of their p99. */
-type LatencyRow = { answers: string; pages: number; p50: number; p99: number; added: number }
+/**
+ * p50 and p99 of answers in ms, of all rounds; `added`: median over the rounds of the differences of their p99 to that without
+ * pages. `cpu`: of the gateway's process, in ms per second. `asked`: requests of the pages in a round, without their streams.
+ */
+type LatencyRow = {
+  answers: string
+  beside: string
+  p50: number
+  p99: number
+  added: number
+  cpu: number
+  asked: number
+}
 export type Report = {
   name: string
   machine: string
@@ -37,7 +50,9 @@ type Options = {
 
 const AGAIN = 5
 /** Requests per second of the open loop, and the length of a round. */
-const [PER_SECOND, ROUND_SECONDS] = [30, 8]
+const [PER_SECOND, ROUND_SECONDS, ROUNDS] = [30, 8, 5]
+const NOTHING: Asked = { streams: 0, requests: [] }
+type Round = { totals: number[]; cpu: number; asked: number }
 
 const timed = async (url: string): Promise<{ ms: number; bytes: number }> => {
   const begun = performance.now()
@@ -98,44 +113,81 @@ export const bench = async ({ quick = false, logLine = () => undefined, folder }
     logLine('pages are measured')
     const client = await startClient()
     stops.unshift(() => client.stop())
-    const round = async (): Promise<number[]> => {
-      const load = { perSecond: PER_SECOND, seconds: quick ? 1 : ROUND_SECONDS }
+    const load = { perSecond: PER_SECOND, seconds: quick ? 1 : ROUND_SECONDS }
+    /** `during` begins with the first request. */
+    const round = async (during: () => void = () => undefined): Promise<Round> => {
+      let cpuMs = 0
       const { totals, failed } = await client.run(
         { port: gateway.port, headers: [], size: '1 KB', stream: true, load },
-        async () => undefined,
+        async () => {
+          cpuMs = (await readUsage(gateway.pid)).cpuMs
+          during()
+        },
       )
       if (failed > 0) throw new Error(`${failed} requests failed`)
-      return totals
+      return { totals, cpu: ((await readUsage(gateway.pid)).cpuMs - cpuMs) / load.seconds, asked: 0 }
     }
     await round()
-    const without: number[][] = []
-    const withPages: number[][] = []
-    for (let i = 0; i < (quick ? 1 : 6); i++) {
-      const once = async (open: boolean): Promise<void> => {
-        const opened = open ? await openPages(browser, url, all) : null
-        ;(open ? withPages : without).push(await round())
-        await opened?.close()
-      }
-      await once(i % 2 === 0)
-      await once(i % 2 === 1)
+    /** What the pages of the last round asked for. */
+    const last: Record<'open' | 'opening', Asked> = { open: NOTHING, opening: NOTHING }
+    const since = (requests: readonly Seen[], from: number): Asked => ({
+      streams: all.length,
+      requests: requests.filter(({ at }) => at >= from).map(({ at, path }) => ({ at: at - from, path })),
+    })
+    const besidePages = async (opened: boolean): Promise<Round> => {
+      let from = performance.now()
+      let shown = opened ? openPages(browser, url, all) : null
+      await shown?.settled()
+      const found = await round(() => {
+        from = performance.now()
+        shown ??= openPages(browser, url, all)
+      })
+      await shown!.settled()
+      const asked = since(shown!.requests, from)
+      last[opened ? 'open' : 'opening'] = asked
+      await shown!.close()
+      return { ...found, asked: asked.requests.length }
+    }
+    const besideRequests = async (asked: Asked): Promise<Round> => {
+      const requests = await startRequests(gateway.port, asked)
+      const found = await round(() => requests.go())
+      await requests.stop()
+      return { ...found, asked: asked.requests.length }
+    }
+    const kinds: Record<string, () => Promise<Round>> = {
+      nothing: () => round(),
+      [`${all.length} open pages`]: () => besidePages(true),
+      'their requests, no browser': () => besideRequests(last.open),
+      [`${all.length} pages while they are opened`]: () => besidePages(false),
+      'their requests while opened, no browser': () => besideRequests(last.opening),
+    }
+    const rounds = Object.keys(kinds).map((): Round[] => [])
+    for (let i = 0; i < (quick ? 1 : ROUNDS); i++) {
+      for (const [at, once] of Object.values(kinds).entries()) rounds[at]!.push(await once())
       logLine(`round ${i + 1}`)
     }
-    const p99 = (totals: readonly number[]): number => quantile(totals, 0.99)
-    const latency = [without, withPages].map((rounds, i): LatencyRow => ({
-      answers: `1 KB, stream, ${PER_SECOND}/s`,
-      pages: i === 0 ? 0 : all.length,
-      p50: rounded(quantile(rounds.flat(), 0.5)),
-      p99: rounded(p99(rounds.flat())),
-      added: rounded(median(rounds.map((totals, at) => p99(totals) - p99(without[at]!)))),
-    }))
+    const p99 = ({ totals }: Round): number => quantile(totals, 0.99)
+    const latency = Object.keys(kinds).map((beside, kind): LatencyRow => {
+      const own = rounds[kind]!
+      const totals = own.flatMap((one) => one.totals)
+      return {
+        answers: `1 KB, stream, ${PER_SECOND}/s`,
+        beside,
+        p50: rounded(quantile(totals, 0.5)),
+        p99: rounded(quantile(totals, 0.99)),
+        added: rounded(median(own.map((one, at) => p99(one) - p99(rounds[0]![at]!)))),
+        cpu: rounded(median(own.map(({ cpu }) => cpu))),
+        asked: median(own.map(({ asked }) => asked)),
+      }
+    })
     const slowest = pages.reduce((worst, row) => (row.interaction > worst.interaction ? row : worst))
-    const [alone, beside] = latency
+    const [alone, beside, requests] = latency
     return {
       name: 'dashboard',
       machine: machine(),
       history: `${size.turns} turns, ${size.versions} versions`,
       slowest_interaction: `${slowest.interaction} ms, page ${slowest.page} (aim: less than 100 ms)`,
-      gateway_p99: `${alone!.p99} ms without pages, ${beside!.p99} ms with ${beside!.pages}, median difference of a round ${beside!.added} ms (aim: at most 5 ms)`,
+      gateway_p99: `${alone!.p99} ms without pages, ${beside!.p99} ms beside ${beside!.beside}, ${requests!.p99} ms beside their requests without a browser; median differences of a round ${beside!.added} and ${requests!.added} ms (aim: at most 5 ms)`,
       rows: [
         ...found.map((one) => ({ ...one, ms: rounded(one.ms) })),
         ...addresses.map((row) => ({ ...row, address: row.address.replace(session, 'ID').replace(turn, 'ID') })),

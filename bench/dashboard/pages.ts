@@ -1,5 +1,5 @@
 /** The pages in Chromium: when they paint, when they show their data, how long an interaction blocks. */
-import type { Browser, Page } from 'playwright-core'
+import type { Browser, BrowserContext, Page, Request } from 'playwright-core'
 import { median } from '../machine.ts'
 
 /**
@@ -112,20 +112,54 @@ export const measurePages = async (browser: Browser, url: string, all: Visit[], 
   return rows
 }
 
+/** A request of a page. `at`: `performance.now()` of this process. */
+export type Seen = { at: number; path: string }
+export type OpenPages = {
+  /** Requests since the first page was opened, without the streams of figures. */
+  requests: readonly Seen[]
+  /** Resolves when no page waits for data, and none has asked for anything for `QUIET_MS`. */
+  settled(): Promise<void>
+  close(): Promise<void>
+}
+
+const QUIET_MS = 1_000
+const EVENTS = '/v1/dashboard/events'
+
 /** Opens the addresses side by side, each in a browser profile of its own, and leaves them open. */
-export const openPages = async (
-  browser: Browser,
-  url: string,
-  all: readonly Visit[],
-): Promise<{ close(): Promise<void> }> => {
-  const contexts = await Promise.all(
-    all.map(async ({ address }) => {
-      const context = await browser.newContext({ viewport: { width: 1280, height: 900 } })
-      const page = await context.newPage()
-      await page.goto(`${url}/#${address}`)
-      await page.locator('h1').first().waitFor()
-      return context
-    }),
-  )
-  return { close: async () => void (await Promise.all(contexts.map((one) => one.close()))) }
+export const openPages = (browser: Browser, url: string, all: readonly Visit[]): OpenPages => {
+  const requests: Seen[] = []
+  let [waiting, lastAt] = [0, performance.now()]
+  const contexts: BrowserContext[] = []
+  const open = async ({ address }: Visit): Promise<Page> => {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 900 } })
+    contexts.push(context)
+    const page = await context.newPage()
+    const path = (request: Request): string => request.url().slice(url.length)
+    const counted =
+      (by: number) =>
+      (request: Request): void => {
+        if (path(request) === EVENTS) return
+        lastAt = performance.now()
+        waiting += by
+        if (by > 0) requests.push({ at: lastAt, path: path(request) })
+      }
+    page.on('request', counted(1)).on('requestfinished', counted(-1)).on('requestfailed', counted(-1))
+    await page.goto(`${url}/#${address}`)
+    await page.locator('h1').first().waitFor()
+    return page
+  }
+  const opened = Promise.all(all.map(open))
+  opened.catch(() => undefined)
+  return {
+    requests,
+    async settled() {
+      const pages = await opened
+      for (const page of pages) await page.waitForSelector(BUSY, { state: 'detached' })
+      while (waiting > 0 || performance.now() - lastAt < QUIET_MS) await pages[0]!.waitForTimeout(100)
+    },
+    async close() {
+      await opened
+      await Promise.all(contexts.map((one) => one.close()))
+    },
+  }
 }

@@ -69,12 +69,26 @@ export const call = async (path: string, init: RequestInit = {}): Promise<Respon
     if ((cause as Error).name === 'AbortError') throw cause
     throw new ApiError('The gateway cannot be reached.', 'unreachable', 0)
   }
-  if (!response.ok) throw await errorOf(response)
+  if (!response.ok && response.status !== 304) throw await errorOf(response)
   return response
 }
 
-export const get = async <T>(path: string, signal?: AbortSignal): Promise<T> =>
-  (await call(path, signal ? { signal } : {})).json() as Promise<T>
+/** Answers that the gateway marks, by their path: it says that nothing has changed instead of sending them again. */
+const kept = new Map<string, { etag: string; data: unknown }>()
+
+/** The same object as before while the gateway says that nothing has changed. */
+export const get = async <T>(path: string, signal?: AbortSignal): Promise<T> => {
+  const known = kept.get(path)
+  const response = await call(path, {
+    ...(signal ? { signal } : {}),
+    ...(known ? { headers: { 'if-none-match': known.etag } } : {}),
+  })
+  if (response.status === 304 && known) return known.data as T
+  const data = (await response.json()) as T
+  const etag = response.headers.get('etag')
+  if (etag !== null) kept.set(path, { etag, data })
+  return data
+}
 
 export const post = async <T>(path: string, body: unknown, headers: Record<string, string> = {}): Promise<T> =>
   (await call(path, { method: 'POST', body: JSON.stringify(body), headers })).json() as Promise<T>

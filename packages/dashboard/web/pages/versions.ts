@@ -87,6 +87,7 @@ export const VersionsPage = (): View => {
   const [marked, setMarked] = useState<number[]>([])
   // The read model follows the log; what has just happened may not be in it yet.
   useEffect(() => {
+    if (last === null) return undefined
     lineage.reload()
     const again = [700, 3_000, 10_000, 30_000].map((ms) => setTimeout(lineage.reload, ms))
     return () => again.forEach((timer) => clearTimeout(timer))

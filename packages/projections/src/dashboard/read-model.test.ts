@@ -252,27 +252,36 @@ test('a filter finds exactly the sessions that have such a turn', { timeout: 60_
   assert.ok(reasoned('side').length > 0 && reasoned('abstained').length > 0 && reasoned('stale').length > 0)
 })
 
-test('a version that the lineage shows is among the versions at once', { timeout: 60_000 }, async (t) => {
-  using folder = temporaryFolder()
-  const postgres = await startPostgres({ folder: folder.path })
-  t.after(() => postgres.stop())
-  const { events } = smallHistory()
-  const log = openMemoryLog()
-  const published = events.findIndex((event) => event.type === 'VersionPublished' && event.number === 2)
-  await log.append(records(events.slice(0, published)))
-  const projections = startProjections({ log, connection: postgres.owner })
-  t.after(() => projections.stop())
-  await projections.caughtUp()
-  let now = 0
-  const model = openReadModel(postgres.reader, 'policy', () => now)
-  t.after(() => model.close())
-  const before = await model.versions()
-  await log.append(records(events.slice(published)))
-  await projections.caughtUp()
-  assert.equal((await model.versions()).length, before.length, 'the lineage is up to a second old')
-  now = 1_000
-  assert.equal((await model.versions()).length, before.length + 1)
-})
+test(
+  'a version that the lineage shows is among the versions at once, and what has not changed is the same object',
+  { timeout: 60_000 },
+  async (t) => {
+    using folder = temporaryFolder()
+    const postgres = await startPostgres({ folder: folder.path })
+    t.after(() => postgres.stop())
+    const { events } = smallHistory()
+    const log = openMemoryLog()
+    const published = events.findIndex((event) => event.type === 'VersionPublished' && event.number === 2)
+    await log.append(records(events.slice(0, published)))
+    const projections = startProjections({ log, connection: postgres.owner })
+    t.after(() => projections.stop())
+    await projections.caughtUp()
+    let now = 0
+    const model = openReadModel(postgres.reader, 'policy', () => now)
+    t.after(() => model.close())
+    const before = await model.versions()
+    await log.append(records(events.slice(published)))
+    await projections.caughtUp()
+    assert.equal((await model.versions()).length, before.length, 'the lineage is up to a second old')
+    now = 1_000
+    const [versions, lineage, learning] = [await model.versions(), await model.lineage(), await model.learning()]
+    assert.equal(versions.length, before.length + 1)
+    now = 1_000_000
+    assert.equal(await model.lineage(), lineage, 'the same object while nothing has changed')
+    assert.equal(await model.learning(), learning)
+    assert.equal(await model.versions(), versions)
+  },
+)
 
 test('the adapter of each update that the gate rejected is found by its number', { timeout: 60_000 }, async (t) => {
   using folder = temporaryFolder()

@@ -6,6 +6,7 @@ import { Cached } from './cached.ts'
 import { readLearning, type LearningFigures } from './learning.ts'
 import * as queries from './queries.ts'
 import { openReaderPool } from './reader-pool.ts'
+import { Steady } from './steady.ts'
 import { VersionMetrics } from './version-metrics.ts'
 
 export type { QueryRow } from '../query.ts'
@@ -17,7 +18,7 @@ type Rows = QueryRow[]
 /** `next`: where the next page begins; null: this is the last one. */
 export type Page = { rows: Rows; next: queries.Cursor | null }
 
-/** Each method throws `postgres_failed`. */
+/** Each method throws `postgres_failed`. `versions`, `lineage` and `learning` give the same object while nothing has changed. */
 export type ReadModel = {
   /** Versions with their metrics, newest first: of the present head and lineage; counts at most `METRICS_MS` old. */
   versions(): Promise<Rows>
@@ -60,25 +61,31 @@ export const openReadModel = (login: ReaderLogin, policy: string, monotonic: () 
   /** The number of the newest move of the head; each version that is published moves it. */
   const newest = (moves: Rows): number => Number(moves[0]?.['seq'] ?? -1)
   const metrics = new VersionMetrics(policy, rows)
+  const [steadyVersions, steadyLineage, steadyLearning] = [
+    new Steady<Rows>(),
+    new Steady<Awaited<ReturnType<ReadModel['lineage']>>>(),
+    new Steady<LearningFigures>(),
+  ]
   const versions = new Cached(
-    async () => ({ move: newest(await rows(queries.moves(policy))), of: await metrics.read() }),
+    async () => ({ move: newest(await rows(queries.moves(policy))), of: steadyVersions.of(await metrics.read()) }),
     METRICS_MS,
     monotonic,
   )
   const lineage = new Cached(
-    async () => ({
-      updates: await rows(queries.updates(policy)),
-      moves: await rows(queries.moves(policy)),
-      freezes: await rows(queries.freezes(policy)),
-      branches: await rows(queries.branches(policy)),
-      refusals: await rows(queries.refusals(policy)),
-      judges: await rows(queries.lastJudge(policy)),
-    }),
+    async () =>
+      steadyLineage.of({
+        updates: await rows(queries.updates(policy)),
+        moves: await rows(queries.moves(policy)),
+        freezes: await rows(queries.freezes(policy)),
+        branches: await rows(queries.branches(policy)),
+        refusals: await rows(queries.refusals(policy)),
+        judges: await rows(queries.lastJudge(policy)),
+      }),
     LINEAGE_MS,
     monotonic,
     false,
   )
-  const learning = new Cached(() => readLearning(policy, rows), METRICS_MS, monotonic)
+  const learning = new Cached(async () => steadyLearning.of(await readLearning(policy, rows)), METRICS_MS, monotonic)
   const allVersions = async (): Promise<Rows> => {
     const move = newest((await lineage.get()).moves)
     return (await versions.get((value) => value.move >= move)).of

@@ -12,16 +12,25 @@ const page = (rows: readonly unknown[], from: number): Page => ({
   next: rows.length > from + PAGE ? from + PAGE : null,
 })
 
-export const learningOf = async (model: ReadModel): Promise<unknown> => {
-  const { subjects, keys, ...figures } = await model.learning()
-  return {
-    versions: await model.versions(),
-    ...(await model.lineage()),
-    ...figures,
-    subjects: page(subjects, 0),
-    keys: page(keys, 0),
-  }
+type Parts = {
+  figures: Awaited<ReturnType<ReadModel['learning']>>
+  versions: Awaited<ReturnType<ReadModel['versions']>>
+  lineage: Awaited<ReturnType<ReadModel['lineage']>>
 }
+
+export const learningParts = async (model: ReadModel): Promise<Parts> => ({
+  figures: await model.learning(),
+  versions: await model.versions(),
+  lineage: await model.lineage(),
+})
+
+export const learningOf = ({ figures: { subjects, keys, ...figures }, versions, lineage }: Parts): unknown => ({
+  versions,
+  ...lineage,
+  ...figures,
+  subjects: page(subjects, 0),
+  keys: page(keys, 0),
+})
 
 /** `after`: `next` of the page before. */
 export const callersQuery = z.strictObject({

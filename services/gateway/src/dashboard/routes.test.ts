@@ -130,6 +130,44 @@ test('with keys: numbers need read or admin, texts need read', async (t) => {
   assert.deepEqual((await as('admin', 'session')).body['may'], { text: false, actions: true })
 })
 
+test('versions and learning are sent again, and made into bytes again, only when they have changed', async (t) => {
+  let [asked, made] = [0, 0]
+  const model = readModel()
+  const lineage = await model.lineage()
+  /** Counts how often it is made into JSON. */
+  const row = (version: number) => ({ version, counted: { toJSON: () => (made += 1) && version } })
+  let versions: Record<string, unknown>[] = [row(1)]
+  const figures = await model.learning()
+  const own: ReadModel = {
+    ...model,
+    versions: async () => ((asked += 1), versions),
+    lineage: async () => lineage,
+    learning: async () => figures,
+  }
+  const rig = await start(t, { ports: { readModel: own } })
+  const read = (path: string, headers: Record<string, string> = {}) =>
+    rig.fetch(`/v1/dashboard/${path}`, { headers: { 'accept-encoding': 'identity', ...headers } })
+  for (const path of ['versions', 'learning']) {
+    ;[asked, made, versions] = [0, 0, [row(1)]]
+    const first = await read(path)
+    const whole = (await first.json()) as { versions: object[] }
+    const etag = first.headers.get('etag')!
+    assert.deepEqual(whole.versions, [{ version: 1, counted: 1 }])
+    assert.equal(first.headers.get('cache-control'), 'no-store')
+    const packed = await read(path, { 'accept-encoding': 'gzip' })
+    assert.equal(packed.headers.get('content-encoding'), 'gzip')
+    assert.deepEqual(await packed.json(), whole)
+    const again = await read(path, { 'if-none-match': etag })
+    assert.deepEqual([again.status, await again.text()], [304, ''])
+    assert.deepEqual([asked, made], [3, 1], path)
+    versions = [row(2), row(1)]
+    const changed = await read(path, { 'if-none-match': etag })
+    assert.equal(changed.status, 200)
+    assert.equal(((await changed.json()) as { versions: object[] }).versions.length, 2)
+    assert.notEqual(changed.headers.get('etag'), etag)
+  }
+})
+
 test('callers are read in pages, by person or by key', async (t) => {
   const rig = await start(t)
   type Page = { rows: { name: string | null }[]; next: number | null }

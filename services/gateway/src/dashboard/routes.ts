@@ -16,7 +16,8 @@ import type { Keyring } from '../receive/keyring.ts'
 import { createAgentKey } from './agent-key.ts'
 import { addAssets } from './assets.ts'
 import { csrfOf, keyOfCookie, LINK_MS, Links, SESSION_MS, setCookie, signed } from './visit.ts'
-import { callersOf, callersQuery, learningOf } from './learning.ts'
+import { KeptAnswer } from './kept-answer.ts'
+import { callersOf, callersQuery, learningOf, learningParts } from './learning.ts'
 import { Live } from './live.ts'
 import type { DashboardPorts } from './ports.ts'
 import { cursorOf, filter, idOf, paramsOf, parsedBy, short } from './query.ts'
@@ -70,9 +71,12 @@ export const addDashboard = (
   get('now', () => ports.status())
   get('health', () => ports.checks())
   get('errors', () => ERRORS)
-  get('versions', async () => {
-    const { judges: _, ...lineage } = await data().lineage()
-    return { versions: await data().versions(), ...lineage }
+  const [versionsAnswer, learningAnswer] = [new KeptAnswer(), new KeptAnswer()]
+  get('versions', async (request, _reading, reply) => {
+    const lineage = await data().lineage()
+    const versions = await data().versions()
+    const { judges: _, ...events } = lineage
+    return versionsAnswer.send(request, reply, [lineage, versions], () => ({ versions, ...events }))
   })
   get('versions/:version', async (request, reading) => {
     const version = Number(paramsOf(request)['version'])
@@ -93,7 +97,10 @@ export const addDashboard = (
       judge: judges[0]?.['judge'] ?? null,
     }
   })
-  get('learning', () => learningOf(data()))
+  get('learning', async (request, _reading, reply) => {
+    const parts = await learningParts(data())
+    return learningAnswer.send(request, reply, Object.values(parts), () => learningOf(parts))
+  })
   get('callers', (request) => callersOf(data(), parsedBy(callersQuery, request.query)))
   get('sessions', (request) => {
     const { at, after, ...rest } = request.query as Record<string, unknown>
