@@ -1,4 +1,4 @@
-import { deepEqual, equal } from 'node:assert/strict'
+import { deepEqual, equal, match } from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -80,4 +80,34 @@ test('docker-compose.yml passes each variable that a container reads, and an uns
 
 test('the scorer and the trainer have the same default staleness', () => {
   equal(scorerConfig.parse({}).staleness, trainerConfig.parse({}).staleness)
+})
+
+/** The containers of a compose file, each as the text of its block and of those that it merges. */
+const containersOf = (compose: string): Map<string, string> => {
+  const anchors = new Map(
+    [...compose.matchAll(/^x-\S+: &(\S+)\n((?:(?: .*)?\n)+)/gm)].map(([, name, text]) => [name!, text!]),
+  )
+  const merged = (text: string): string =>
+    text + [...text.matchAll(/^ +<<: \*(\S+)$/gm)].map(([, name]) => merged(anchors.get(name!) ?? '')).join('')
+  const services = /^services:\n((?:(?: .*)?\n)+)/m.exec(compose)?.[1] ?? ''
+  const blocks = [...services.matchAll(/^ {2}(\S+):\n((?: {3,}.*\n|\n)+)/gm)]
+  return new Map(blocks.map(([, name, text]) => [name!, merged(text!)]))
+}
+
+test('each container of the compose files has no capability, gains none, and has bounds on memory and processes', async () => {
+  for (const [file, count] of [
+    ['docker-compose.yml', 12],
+    ['docker-compose.tinker.yml', 3],
+  ] as const) {
+    const containers = containersOf(await read(file))
+    equal(containers.size, count, [...containers.keys()].join())
+    for (const [name, text] of containers)
+      for (const line of [
+        /^ +cap_drop: \[ALL\]$/m,
+        /no-new-privileges:true/,
+        /^ +pids_limit: \d/m,
+        /^ +mem_limit: \S/m,
+      ])
+        match(text, line, `${file}: ${name}`)
+  }
 })

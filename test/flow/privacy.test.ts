@@ -36,6 +36,17 @@ const WRITTEN = [
   '\u0664\u0661\u0661\u0661 \u0661\u0661\u0661\u0661 \u0661\u0661\u0661\u0661 \u0661\u0661\u0661\u0661',
   '+44\u00A020\u00A07946\u00A00958',
   'ann＠example.org',
+  // Characters that are not seen: zero-width space, joiner and non-joiner, word joiner, soft hyphen, variation selector.
+  '4\u200B111\u200C1111\u200D1111\u2060111\u00AD1',
+  '4111\u034F1111\uFE0F1111\u180E1111',
+  'ann\u200B@exam\u200Bple.org',
+  'https\u200B://intranet\u2060.example/ann',
+  '+44\u200B 20\u200B 7946\u200B 0958',
+  '4\uFE0F\u20E31\uFE0F\u20E311111111111111',
+  // Digits of other scripts: Devanagari, Bengali, Thai, Tibetan, Khmer, N’Ko, full-width, bold, Adlam.
+  ...[0x0966, 0x09e6, 0x0e50, 0x0f20, 0x17e0, 0x07c0, 0xff10, 0x1d7ce, 0x1e950].map((zero) =>
+    CARD.replace(/\d/g, (digit) => String.fromCodePoint(zero + Number(digit))),
+  ),
 ]
 
 test('hints omit sentences with a card number, key, address or telephone number and keep other sentences and numbers', () => {
@@ -51,6 +62,8 @@ test('hints omit sentences with a card number, key, address or telephone number 
     'The right answer is 4111, 1111, 1111, 1112.',
     'The right answer is 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.',
     'Say it is ½ of 10 ﬁles\u00A0here.',
+    'सही उत्तर १७८९ है.',
+    'Soft\u00ADware of 4111\u200B and 1111.',
     'The right answer is Paris-Charles de Gaulle.',
     'Use a list of 10 to 20 items, e.g. with dates.',
     'Answer in plain text. Say it in 2 sentences!',
@@ -189,6 +202,7 @@ test('no table, hint or log line holds text of a person, whatever a judge return
   assert.ok(kept.length > 2 * REPLIES.length, String(kept.length))
   for (const text of [...kept, ...said]) {
     assert.ok(!text.includes(CANARY), text)
-    assert.ok(!text.includes('4111'), text)
+    // A hash may have four of its digits, and none has a blank.
+    assert.ok(!text.includes(CARD.slice(0, 9)), text)
   }
 })

@@ -1,7 +1,8 @@
-import { doesNotMatch, equal, match } from 'node:assert/strict'
+import { deepEqual, doesNotMatch, equal, match, throws } from 'node:assert/strict'
 import { test } from 'node:test'
 import { InstarError } from '@instar/events/errors'
 import { readSettings } from './settings.ts'
+import { registryOf } from './shell/access.ts'
 
 const refusalOf = (env: Readonly<Record<string, string | undefined>>): string => {
   try {
@@ -44,4 +45,15 @@ test('an address with a user is refused: no request would send it, and messages 
     doesNotMatch(message, /s3cret/)
   }
   equal(refusalOf({ INSTAR_ENGINE: 'openai+http://host/v1', INSTAR_JUDGE_URL: 'https://host/a@b/v1' }), '')
+})
+
+test('the URL of a registry with a user, a password or both is refused, since messages show it', () => {
+  const registryAt = (INSTAR_REGISTRY: string): unknown =>
+    registryOf(readSettings({ INSTAR_LOG: 'kafka://host:9092', INSTAR_REGISTRY }, '/'))
+  for (const user of ['user:s3cret', 'user', ':s3cret'])
+    throws(
+      () => registryAt(`http://${user}@host`),
+      (error) => error instanceof InstarError && error.code === 'bad_request' && !/s3cret/.test(error.message),
+    )
+  deepEqual(registryAt('http://host'), { url: 'http://host' })
 })

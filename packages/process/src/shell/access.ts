@@ -32,7 +32,7 @@ export const kafkaSecurity = ({ kafka }: Pick<Settings, 'kafka'>): Security | un
 
 /**
  * Address and credentials of the schema registry, which records on Kafka require. Throws `bad_request` if no registry
- * is configured, if its URL contains a user, or if a file cannot be read.
+ * is configured, if its URL contains a user or a password, or if a file cannot be read.
  */
 export const registryOf = ({
   registry,
@@ -46,10 +46,11 @@ export const registryOf = ({
       { field: 'INSTAR_REGISTRY' },
     )
   const { username, password, passwordFile, ca } = registryUser
-  if (new URL(registry).username !== '')
+  const url = new URL(registry)
+  if (url.username !== '' || url.password !== '')
     throw new InstarError(
       'bad_request',
-      'INSTAR_REGISTRY contains a user, and messages show this URL. Set INSTAR_REGISTRY_USERNAME and INSTAR_REGISTRY_PASSWORD instead.',
+      'INSTAR_REGISTRY contains a user or a password, and messages show this URL. Set INSTAR_REGISTRY_USERNAME and INSTAR_REGISTRY_PASSWORD instead.',
       { field: 'INSTAR_REGISTRY' },
     )
   return {

@@ -44,11 +44,25 @@ const FORMS: readonly { pattern: RegExp; is?: (found: string) => boolean }[] = [
 /** A line longer than this is not looked through: patterns are quick, a book is not a hint. */
 const LONGEST = 2000
 
-/** With the digits, blanks and hyphens that the forms know: others look the same. Arabic digits have their value in four bits. */
+const isDigit = (code: number): boolean => /^\p{Nd}$/u.test(String.fromCodePoint(code))
+
+/** The value of a decimal digit of any script. Unicode has the ten of each next to each other, 0 first. */
+const valueOf = (digit: string): string => {
+  const code = digit.codePointAt(0)!
+  let before = 0
+  while (isDigit(code - before - 1)) before += 1
+  return String(before % 10)
+}
+
+/**
+ * With the digits, blanks and hyphens that the forms know, since others look the same, and without what is not seen or only
+ * changes the character before it: zero-width and format characters, variation selectors, marks.
+ */
 const usual = (text: string): string =>
   text
     .normalize('NFKC')
-    .replace(/[\u0660-\u0669\u06F0-\u06F9]/gu, (digit) => String(digit.charCodeAt(0) & 15))
+    .replace(/[\p{Cf}\p{Default_Ignorable_Code_Point}\p{M}]/gu, '')
+    .replace(/(?![0-9])\p{Nd}/gu, valueOf)
     .replace(/\p{Pd}/gu, '-')
 
 const holdsPrivate = (text: string): boolean => {
