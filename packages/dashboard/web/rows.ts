@@ -215,6 +215,7 @@ export type TurnTextRow = {
   omitted: number
   messages: { role: string; name: string | null; content: ShownText; calls: { name: string; input: ShownText }[] }[]
   answer: ShownText
+  comments: { id: string; value: number; at: string; said: ShownText }[]
 }
 /** `level`: as of `instar doctor`. */
 export type CheckRow = { name: string; level: 'ok' | 'note' | 'unsure' | 'wrong'; found: string; todo: string | null }

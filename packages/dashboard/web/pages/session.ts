@@ -1,8 +1,9 @@
 /** One conversation: each turn with what was said, its score, its feedback, and what was learned from it. */
-import { useContext, useState } from 'preact/hooks'
+import { useContext, useMemo, useState } from 'preact/hooks'
 import { get, save, useData, type ApiError } from '../api.ts'
 import { shortId, time } from '../format.ts'
 import { html, type View } from '../html.ts'
+import { Beginnings } from '../parts/next-state.ts'
 import { Await, ErrorNote } from '../parts/state.ts'
 import { TurnCard } from '../parts/turn-card.ts'
 import type { Next, SessionRow, TurnRow } from '../rows.ts'
@@ -48,6 +49,7 @@ export const SessionPage = ({ params }: PageProps): View => {
   const [more, setMore] = useState<TurnRow[]>([])
   const [next, setNext] = useState<Next | undefined>(undefined)
   const [error, setError] = useState<ApiError | null>(null)
+  const beginnings = useMemo(() => new Beginnings(), [id])
   const load = async (from: NonNullable<Next>): Promise<void> => {
     try {
       const after = new URLSearchParams({ at: from.at, after: from.id })
@@ -84,7 +86,8 @@ export const SessionPage = ({ params }: PageProps): View => {
                 <code>instar open</code>.</p>`
         }
         <ol class="turns">${rows.map(
-          (turn, i) => html`<${TurnCard} key=${turn.turn_id} turn=${turn} text=${text} first=${i === 0} />`,
+          (turn, i) => html`<${TurnCard} key=${turn.turn_id} turn=${turn} text=${text} first=${i === 0}
+            beginnings=${beginnings} />`,
         )}</ol>
         ${error ? html`<${ErrorNote} error=${error} />` : null}
         ${following ? html`<p><button onClick=${() => load(following)}>Later turns</button></p>` : null}

@@ -1,4 +1,5 @@
 /** One turn in its conversation: what was said, its score in words, and what was learned from it. */
+import { useEffect } from 'preact/hooks'
 import { useData } from '../api.ts'
 import { duration, reward, shortId, time } from '../format.ts'
 import { html, type View } from '../html.ts'
@@ -6,6 +7,7 @@ import { untrained } from '../reasons.ts'
 import type { ShownText, TurnRow, TurnTextRow } from '../rows.ts'
 import { judgeWords, taskWords } from '../session-words.ts'
 import { Feedback } from './feedback.ts'
+import { NextState, type Beginnings } from './next-state.ts'
 import { Await } from './state.ts'
 
 const Words = ({ said }: { said: ShownText }): View =>
@@ -40,10 +42,18 @@ const Verdicts = ({ turn }: { turn: TurnRow }): View => html`
   </dl></details>
 `
 
-const Score = ({ turn }: { turn: TurnRow }): View => {
+/** A person's words about the answer, with the value that they were given with. */
+export const Comments = ({ said }: { said: TurnTextRow['comments'] }): View =>
+  html`${said.map(
+    ({ id, value, at, said: words }) => html`<div class="comment" key=${id}>
+      <span class="who" title=${at}>comment with feedback ${reward(value)}</span><${Words} said=${words} /></div>`,
+  )}`
+
+const Score = ({ turn, next }: { turn: TurnRow; next: View }): View => {
   const by = turn.explicit ? 'feedback' : turn.judge
   return html`
     <dl class="facts">
+      ${next}
       <div><dt>Reward</dt><dd class=${sign(turn.reward)}>${reward(turn.reward)}</dd></div>
       ${by ? html`<div><dt>Judged by</dt><dd>${judgeWords(by).name}</dd></div>` : null}
       ${turn.hint ? html`<div><dt>Hint: what would be better</dt><dd>“${turn.hint}”</dd></div>` : null}
@@ -84,9 +94,15 @@ const Said = ({ turn, said }: { turn: TurnRow; said: TurnTextRow }): View => htm
   }</span><${Words} said=${said.answer} /></div>
 `
 
-/** `first`: of its session. */
-export const TurnCard = ({ turn, text, first }: { turn: TurnRow; text: boolean; first: boolean }): View => {
+type TurnCardProps = { turn: TurnRow; text: boolean; first: boolean; beginnings: Beginnings }
+
+/** `first`: of its session. `beginnings`: of the requests of the turns that the page shows. */
+export const TurnCard = ({ turn, text, first, beginnings }: TurnCardProps): View => {
   const words = useData<TurnTextRow>(text && turn.shown ? `turns/${encodeURIComponent(turn.turn_id)}/text` : null)
+  const begins = words.data?.messages[0]?.role
+  useEffect(() => {
+    if (begins !== undefined) beginnings.tell(turn.turn_id, begins)
+  }, [begins])
   return html`
     <li class=${`turn ${turn.kind}`}>
       <${Kind} turn=${turn} task=${words.data?.task ?? null} first=${first} />
@@ -105,7 +121,8 @@ export const TurnCard = ({ turn, text, first }: { turn: TurnRow; text: boolean; 
           ...(turn.candidates > 1 ? [`candidate ${turn.candidate + 1} of ${turn.candidates}`] : []),
         ].join(' · ')}</span>
       </div>
-      <${Score} turn=${turn} />
+      <${Score} turn=${turn} next=${html`<${NextState} turn=${turn} beginnings=${beginnings} />`} />
+      <${Comments} said=${words.data?.comments ?? []} />
       ${turn.status === 'complete' && turn.shown ? html`<${Feedback} turn=${turn.turn_id} />` : null}
     </li>
   `

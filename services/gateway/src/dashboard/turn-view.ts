@@ -92,7 +92,7 @@ const shownMessage = (message: Message): ShownMessage => {
 }
 
 /**
- * What is new in a turn's request, and its answer. The messages before are those of the turn that it continues; of a request
+ * What is new in a turn's request, its answer, and the comments of the feedback on it. The messages before are those of the turn that it continues; of a request
  * that continues none, all are new. `charged` null: only a part of it is kept. Throws
  * `unknown_turn` if the gateway no longer knows where the turn is on the log.
  */
@@ -104,7 +104,8 @@ export const turnText = async ({ reader, engine, index, tail }: TextPorts, id: s
     parseJson(await reader.body(id)),
     engine.capabilities().accepts,
   )
-  const continues = record.after !== null && index.fold.turns.get(id)?.follows !== null
+  const state = index.fold.turns.get(id)
+  const continues = record.after !== null && state?.follows !== null
   const fresh = messages.slice(continues ? record.stateFrom : 0)
   return {
     /** What a side request of an agent is for; null: nothing that is known. */
@@ -112,6 +113,12 @@ export const turnText = async ({ reader, engine, index, tail }: TextPorts, id: s
     omitted: Math.max(0, fresh.length - MOST_MESSAGES),
     messages: fresh.slice(-MOST_MESSAGES).map(shownMessage),
     answer: shortened(writtenText(record.text)),
+    /** In the order of the log. */
+    comments: (state?.feedback ?? []).flatMap(({ id: given, value, at, comment }) =>
+      comment === null
+        ? []
+        : [{ id: given, value, at: new Date(at).toISOString(), said: shortened(writtenText(comment)) }],
+    ),
   }
 }
 
