@@ -146,9 +146,17 @@ export type JudgeOptions = {
   /** An OpenAI-compatible endpoint. Default: INSTAR_JUDGE_URL, if it is set. */
   url?: string | undefined
   model?: string | undefined
+  /** `dev` or `sealed`: of its cases alone. Default: all. */
+  split?: string | undefined
 }
 
-export const bench = async ({ quick = false, logLine = () => undefined, url, model }: JudgeOptions = {}): Promise<{
+export const bench = async ({
+  quick = false,
+  logLine = () => undefined,
+  url,
+  model,
+  split: only,
+}: JudgeOptions = {}): Promise<{
   name: string
   machine: string
   rows: Row[]
@@ -157,7 +165,7 @@ export const bench = async ({ quick = false, logLine = () => undefined, url, mod
   const llm = url === undefined ? settings : { url, model: model ?? 'default', key: settings?.key ?? null }
   const config = scorerConfig.parse({ llm })
   const names = llm === null ? (['reactions'] as const) : (['reactions', 'llm'] as const)
-  const cases = readCases().filter((_, i) => !quick || i % 10 === 0)
+  const cases = readCases().filter(({ split }, i) => (!quick || i % 10 === 0) && (only ?? split) === split)
   const rows: Row[] = []
   const ports = { now: () => Date.now(), logLine }
   for (const judge of names.flatMap((one) => createJudges(onlyJudge(config, one), ports))) {

@@ -39,7 +39,7 @@ const step = Object.fromEntries(
     return [name, Number(value)]
   }),
 )
-const [url, model, who] = [takeValue('--url'), takeValue('--model'), takeValue('--who')]
+const [url, model, who, split] = ['--url', '--model', '--who', '--split'].map(takeValue)
 const counts = Object.fromEntries(
   ['facts', 'from', 'seeds', 'seed', 'updates'].flatMap((name) => {
     const value = takeValue(`--${name}`)
@@ -119,7 +119,7 @@ const BENCHES: Readonly<Record<string, Bench>> = {
   judge: {
     summary: `precision and recall of the reactions judge on labelled cases (bench/judge), and of an OpenAI-compatible
                judge (--url and --model, or INSTAR_JUDGE_URL)`,
-    run: () => judge.bench({ quick, logLine, url, model }),
+    run: () => judge.bench({ quick, logLine, url, model, split }),
   },
   services: {
     summary: 'throughput of each service on Kafka, latency of capturing, bytes and CPU of a turn',
@@ -157,6 +157,7 @@ ${Object.entries(BENCHES)
 
   --quick      fewer and shorter rounds: a smoke test, not a measurement
   --url, --model  the endpoint of another judge, for judge
+  --split dev  for judge: of the labelled cases those alone; the sealed ones are measured once for each release of a judge
   --facts, --seeds  how many of them, for liar; --from N skips facts, --seed N is the first seed, --who TEXT takes the correctors whose name has it,
                --step opdContrast=3,opdForward=1 settings of the updates, also for teacher, as --seed
                and --updates

@@ -200,6 +200,16 @@ test('explicit feedback with a text that names a value needs agreement; without 
   assert.match(hintOf(second) ?? '', /14/u)
 })
 
+test('a value that is likely enough to be claimed, and too unlikely to be a hint, makes a complaint wait for agreement', async () => {
+  const capital = { question: 'What is the capital of Australia?', answer: 'The capital is Sydney.' }
+  const words = 'people in Canberra would disagree'
+  const explicit = { ...capital, feedback: { value: -1, comment: words } }
+  const line = new Line()
+  assert.equal(rewardOf(await line.say('Go on.', { subject: 'a' }, explicit)), 'unagreed')
+  const second = await line.say('Go on.', { subject: 'b' }, explicit)
+  assert.deepEqual([rewardOf(second), hintOf(second)], [-1, null])
+})
+
 test('feedback that names a value on which nobody agrees takes the place of an earlier score', async () => {
   const line = new Line()
   const praised = await line.say(THANKS, { subject: 'a' })

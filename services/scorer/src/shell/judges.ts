@@ -60,7 +60,10 @@ export const judgeTurn = async (
             },
           ]
     return withMatter(
-      settle([{ judge: FEEDBACK_JUDGE, value, note: 'explicit', hint: null }, ...reader], claim),
+      settle(
+        [{ judge: FEEDBACK_JUDGE, value, note: 'explicit', hint: null, claim: read?.claim ?? null }, ...reader],
+        claim,
+      ),
       evidence,
     )
   }

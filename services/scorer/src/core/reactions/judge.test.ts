@@ -4,9 +4,9 @@ import { test } from 'node:test'
 import { reactionModel } from '../../shell/weights.ts'
 import { GENERAL_WORDINGS, WORDINGS } from '../hints.ts'
 import { judgeTurn } from '../../shell/judges.ts'
-import { hintOfWords, judgeReaction, reactionsId } from './judge.ts'
+import { hintOfWords, judgeReaction, reactionsId, readWords } from './judge.ts'
 import { featuresOf } from './features.ts'
-import { valueOf, WISHES, type Wish } from './model.ts'
+import { readReaction, valueOf, WISHES, type Wish } from './model.ts'
 import { MOST } from './text.ts'
 
 const REQUEST = 'What is the capital of Australia?'
@@ -107,6 +107,39 @@ test('a correction gives its value; a complaint without a value, and an undo, gi
   for (const words of ["No, it's Canberra.", 'It should be Canberra.', 'The right answer is Canberra.'])
     assert.match(said(words).hint ?? '', /\bCanberra\b/, words)
   for (const words of ['No, that is wrong.', 'undo that', 'Sydney? no.']) assert.equal(said(words).hint, null, words)
+})
+
+test('a hint states a value from a probability of 0.5 on; from 0.4 on the value is a claim, on which the score waits', () => {
+  const plain = 'The capital is Sydney.'
+  const bands = { none: 0, claim: 0, stated: 0 }
+  const words = [
+    'undo that, those were Canberra records',
+    'you forgot Canberra',
+    'Canberra please',
+    'people in Canberra would disagree',
+    'I thought of Canberra',
+    "No, it's Canberra.",
+    'Actually Canberra',
+  ]
+  for (const user of words) {
+    const { wishes } = readReaction(reactionModel(), { request: REQUEST, answer: plain, user, tools: '' })
+    const fix = wishes[WISHES.indexOf('fix_value')]!
+    const { hint, claim } = readWords(reactionModel(), user, { turn: 't', request: REQUEST, answer: plain })
+    bands[fix < 0.4 ? 'none' : fix < 0.5 ? 'claim' : 'stated'] += 1
+    assert.equal(claim, fix < 0.4 ? null : 'Canberra', `${user}: ${fix}`)
+    assert.equal(hint?.includes('Canberra') === true, fix >= 0.5, `${user}: ${fix}`)
+  }
+  assert.ok(
+    Object.values(bands).every((count) => count > 0),
+    JSON.stringify(bands),
+  )
+})
+
+test('a hint states no single ideograph, which still is a claim', () => {
+  const read = (user: string) =>
+    readWords(reactionModel(), user, { turn: 't', request: '7加6等于几？', answer: '7加6等于13。' })
+  assert.deepEqual(read('不对，应该是雪。'), { hint: null, claim: '雪' })
+  assert.match(read('不对，应该是14。').hint ?? '', /14/)
 })
 
 test('of a text that is longer than MOST, the first and the last half of MOST are read', () => {

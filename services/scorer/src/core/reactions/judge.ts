@@ -4,7 +4,7 @@ import { hintFor, type WordingSet } from '../hints.ts'
 import type { Evidence, Judgement } from '../judgement.ts'
 import type { Reaction } from './features.ts'
 import { LABELS, readReaction, valueOf, WISHES, wishOf, type ReactionModel, type Reading } from './model.ts'
-import { valueIn } from './value.ts'
+import { isSingleIdeograph, valueIn } from './value.ts'
 
 export type ReactionSettings = {
   /** The value of an answer after which the person turns to something else; null: no opinion. */
@@ -66,9 +66,12 @@ export const readWords = (
 }
 
 /**
- * At least this likely, a value that the words name is taken for the right one, also where another wish is likelier.
+ * At least this likely, a value that the words name is taken for the one that they call right, also where another wish
+ * is likelier: a score that rests on it waits for agreement.
  */
-const LEAST_FIX = 0.4
+const LEAST_CLAIM = 0.4
+/** At least this likely, a hint states it. */
+const LEAST_FIX = 0.5
 
 const worded = (
   model: ReactionModel,
@@ -79,8 +82,9 @@ const worded = (
 ): Worded => {
   const { wish, probability } = wishOf(reading)
   const uncertain = wish === 'other' || probability < model.least.wish
-  const named = reading.wishes[WISHES.indexOf('fix_value')]! >= LEAST_FIX
-  const claim = named ? valueIn(reaction, (hash) => model.commonWords.has(hash)) : null
+  const fix = reading.wishes[WISHES.indexOf('fix_value')]!
+  const claim = fix >= LEAST_CLAIM ? valueIn(reaction, (hash) => model.commonWords.has(hash)) : null
   if (!uncertain && wish !== 'fix_value') return { hint: hintFor(wish, reaction.answer, null, key, wordings), claim }
-  return named ? { hint: hintFor('fix_value', reaction.answer, claim, key), claim } : NO_HINT
+  const stated = fix >= LEAST_FIX && claim !== null && !isSingleIdeograph(claim) ? claim : null
+  return { hint: hintFor('fix_value', reaction.answer, stated, key), claim }
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { reactionModel } from '../../shell/weights.ts'
 import { hashText } from './hash.ts'
-import { valueIn } from './value.ts'
+import { isSingleIdeograph, valueIn } from './value.ts'
 
 const common = (hash: number): boolean => reactionModel().commonWords.has(hash)
 const of = (user: string, answer = 'The capital is Sydney.', request = 'What is the capital of Australia?') =>
@@ -31,4 +31,16 @@ test('what names no value, and what is too long to tell, has none', () => {
 test('a word that is common in reactions is no value', () => {
   assert.ok(common(hashText('wrong')))
   assert.equal(of('this is Wrong', 'x'), 'Wrong', 'a name in the middle of a sentence is')
+})
+
+test('a word and a number that a comma or a full stop separates are two values, of which the last one counts', () => {
+  assert.equal(of('Zahlendreher, 1.141 m.', 'Er ist 1.411 m hoch.', 'Wie hoch ist der Berg?'), '1.141')
+  assert.equal(of('transposed. 1.141', 'It is 1.411.'), '1.141')
+  assert.equal(of('1.141, Zugspitze', 'Er ist hoch.'), 'Zugspitze')
+  assert.equal(of('It is Canberra, Queanbeyan'), 'Canberra, Queanbeyan', 'two words are one list')
+  assert.equal(of('It is room 12', 'It is room 21.'), '12')
+})
+
+test('a single ideograph is told from a value of several', () => {
+  assert.deepEqual(['撤', 'ー', '十四', '14', 'a', ''].map(isSingleIdeograph), [true, true, false, false, false, false])
 })

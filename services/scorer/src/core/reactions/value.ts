@@ -37,8 +37,9 @@ export const valueIn = ({ user, request, answer }: Omit<Reaction, 'tools'>, comm
     if (!isValue(tokens[i]!, i)) continue
     let to = i
     while (to + 1 < tokens.length) {
-      if (isValue(tokens[to + 1]!, to + 1)) to += 1
-      else if (WITHIN.has(tokens[to + 1]!.raw) && tokens[to + 2] && isValue(tokens[to + 2]!, to + 2)) to += 2
+      const [next, after] = [tokens[to + 1]!, tokens[to + 2]]
+      if (isValue(next, to + 1)) to += 1
+      else if (WITHIN.has(next.raw) && after && isValue(after, to + 2) && !isPause(tokens[to]!, next, after)) to += 2
       else break
     }
     const before = tokens[i - 1]?.norm ?? ''
@@ -53,6 +54,14 @@ export const valueIn = ({ user, request, answer }: Omit<Reaction, 'tools'>, comm
 }
 
 const endsSentence = ({ raw }: Token): boolean => /^[.!?\n。！？…]/u.test(raw)
+
+/** Between a word and a number a comma or a full stop separates: "the climbing. 2.1 GB" are two things. */
+const isPause = (before: Token, { raw }: Token, after: Token): boolean =>
+  (raw === ',' || raw === '.') && before.kind !== after.kind
+
+/** Of one ideograph, which is seldom a whole word, it cannot be told that it is a value. */
+export const isSingleIdeograph = (value: string): boolean =>
+  /^[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}ー]$/u.test(value)
 
 /** Numbers of the answer in another order are another value. */
 const isOtherOrder = (tokens: readonly Token[], at: number, order: string): boolean => {
