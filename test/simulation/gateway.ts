@@ -21,6 +21,7 @@ import type { Snapshot } from '@instar/log'
 import { decideAdmin, type Ordered } from '../../services/gateway/src/admin/core/admin.ts'
 import { newSession, subjectOf } from '../../services/gateway/src/session/core/labels.ts'
 import { answersOf, choose, locate, nameUnknown, settled } from '../../services/gateway/src/session/core/resolve.ts'
+import { overlapWith } from '../../services/gateway/src/session/core/overlap.ts'
 import type { SessionQuery } from '../../services/gateway/src/session/core/session-query.ts'
 import { evolveIndex, restore, sessionState, touch } from '../../services/gateway/src/session/core/session-index.ts'
 import {
@@ -205,8 +206,10 @@ export class Gateway extends Process<GatewaySnapshot> {
     }
     let step = locate(index, asked)
     for (; step.do === 'restore'; step = locate(index, asked)) this.#restore(step.session)
-    const requests = step.do === 'compare' ? step.candidates.map(({ turn }) => this.world.bodies.get(turn) ?? []) : []
-    if (!settled(index, asked, step, requests) && !call.waited) {
+    const overlapOf = overlapWith(asked)
+    const overlaps =
+      step.do === 'compare' ? step.candidates.map(({ turn }) => overlapOf(this.world.bodies.get(turn) ?? [])) : []
+    if (!settled(index, asked, step, overlaps) && !call.waited) {
       call.waited = this.hasRead(call.ends)
       return false
     }
@@ -214,7 +217,7 @@ export class Gateway extends Process<GatewaySnapshot> {
       step.do === 'found'
         ? step.resolved
         : step.do === 'compare'
-          ? choose(index, asked, step.candidates, requests)
+          ? choose(index, asked, step.candidates, overlaps)
           : null
     const { session, source } = found ?? nameUnknown(index, asked, newSession(null, random.hex(16)))
     this.#known(session)

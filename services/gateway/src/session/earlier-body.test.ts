@@ -119,3 +119,40 @@ test('without room for the earlier body the request is refused, and no turn is w
   assert.equal((await other).status, 200)
   assert.equal((await turnsOf(rig.log)).length, 2)
 })
+
+/** A gateway with eight sessions of a large request each, all answered alike, that has cached none of them. */
+const alike = async (t: TestContext, options: RigOptions = {}): Promise<Rig> => {
+  const log = openMemoryLog()
+  const before = await startRig({ log, script: () => 'Yes.' })
+  for (let i = 0; i < 8; i += 1) {
+    const json = { model: 'policy', messages: [USER(`Is it ${i}?`)], note: 'x'.repeat(LARGE) }
+    assert.equal((await before.fetch('/v1/chat/completions', { json })).status, 200)
+  }
+  await before.stop()
+  const rig = await startRig({ script: () => 'Certainly.', ...options, log })
+  t.after(() => rig.stop())
+  return rig
+}
+const AGAIN = {
+  model: 'policy',
+  messages: [USER('Is it 3?'), { role: 'assistant', content: 'Yes.' }, USER('Are you sure?')],
+}
+
+test('a request that may continue eight sessions reads one of them at a time, and others of its key are not refused', async (t) => {
+  const rig = await alike(t, { settings: { bodyLimit: 2 * MIB, bodiesLimit: 32 * MIB } })
+  const run = t.mock.method(Paced.prototype, 'run')
+  const asked = Array.from({ length: 5 }, () => rig.fetch('/v1/chat/completions', { json: AGAIN }))
+  const statuses = (await Promise.all(asked)).map(({ status }) => status)
+  assert.deepEqual(statuses, [200, 200, 200, 200, 200])
+  assert.ok(run.mock.callCount() >= 40)
+  const turns = await turnsOf(rig.log)
+  assert.deepEqual(new Set(turns.slice(8).map(({ session }) => session)), new Set([turns[3]!.session]))
+  assert.equal(await heldBy(rig), 0)
+})
+
+test('a request that may continue eight large sessions takes the memory of one of them', async (t) => {
+  // A request may take 6 MiB; the eight take 12 MiB parsed.
+  const rig = await alike(t, { settings: { bodyLimit: 2 * MIB, bodiesLimit: 8 * MIB } })
+  const response = await rig.fetch('/v1/chat/completions', { json: AGAIN })
+  assert.equal(response.status, 200)
+})

@@ -14,6 +14,7 @@ import {
   type Resolved,
   type Step,
 } from './core/resolve.ts'
+import { overlapWith, type Overlap } from './core/overlap.ts'
 import type { SessionQuery } from './core/session-query.ts'
 import { sessionState, touch, type SessionIndex } from './core/session-index.ts'
 import { holdingDuring, parseHeld, readOr, withEarlierBody, type EarlierPorts, type Reader } from './earlier-body.ts'
@@ -80,10 +81,10 @@ const insideText = async (
   let best: Inside | undefined
   for (const first of firsts) {
     for (const turn of [...continuationsOf(index, first), first]) {
-      const textAfter = await holdingDuring(asking, async (asking) => {
-        const held = textFrom(await messagesOf(ports, turn.turn, asking), last.at)
-        return textAfterAnswer(last.text, held, await contentOf(reader, turn.turn))
-      })
+      const content = await contentOf(reader, turn.turn)
+      const textAfter = await withMessages(ports, turn.turn, asking, (messages) =>
+        textAfterAnswer(last.text, textFrom(messages, last.at), content),
+      )
       if (textAfter === null) continue
       if (!best || textAfter.length < best.textAfter.length) best = { turn, textAfter }
       break
@@ -103,9 +104,7 @@ const nameOf = async (ports: SessionPorts, asked: SessionQuery, fresh: string, a
   await tail.ready(resolved.session)
   const first = sessionState(index, resolved.session)?.turns[0]
   if (!first) return resolved
-  return holdingDuring(asking, async (asking) =>
-    unlessAnother(asked, resolved, await messagesOf(ports, first.turn, asking)),
-  )
+  return withMessages(ports, first.turn, asking, (messages) => unlessAnother(asked, resolved, messages))
 }
 
 /** `whole`: as `settled`. */
@@ -118,33 +117,53 @@ const located = async (ports: SessionPorts, asked: SessionQuery, asking: Reader)
     await ports.tail.ready(step.session)
     step = locate(ports.index, asked)
   }
-  return holdingDuring(asking, async (asking) => {
-    const candidates = step.do === 'compare' ? step.candidates : []
-    const requests = await Promise.all(candidates.map(({ turn }) => messagesOf(ports, turn, asking)))
-    return {
-      resolved: decided(ports.index, asked, step, requests),
-      whole: settled(ports.index, asked, step, requests),
-    }
-  })
+  const overlaps = step.do === 'compare' ? await compared(ports, asked, step.candidates, asking) : []
+  return { resolved: decided(ports.index, asked, step, overlaps), whole: settled(ports.index, asked, step, overlaps) }
 }
 
-/** `requests`: the messages of each candidate's request. */
+/** How each turn's request compares with the asked one. Large ones are read one after the other, and equal ones once. */
+const compared = async (
+  ports: EarlierPorts,
+  asked: SessionQuery,
+  turns: readonly TurnState[],
+  asking: Reader,
+): Promise<Overlap[]> => {
+  const overlapOf = overlapWith(asked)
+  const known = new Map<string, Overlap>()
+  const overlaps: Overlap[] = []
+  for (const { turn } of turns) {
+    const sha256 = await readOr('', async () => (await ports.reader.record(turn)).body.sha256)
+    const overlap = known.get(sha256) ?? (await withMessages(ports, turn, asking, overlapOf))
+    if (sha256 !== '') known.set(sha256, overlap)
+    overlaps.push(overlap)
+  }
+  return overlaps
+}
+
+/** `overlaps`: of each candidate's request. */
 const decided = (
   index: SessionIndex,
   asked: SessionQuery,
   step: Step,
-  requests: readonly (readonly unknown[])[],
+  overlaps: readonly Overlap[],
 ): Resolved | null => {
   if (step.do === 'found') return step.resolved
-  return step.do === 'compare' ? choose(index, asked, step.candidates, requests) : null
+  return step.do === 'compare' ? choose(index, asked, step.candidates, overlaps) : null
 }
 
-/** The messages of an earlier request; empty if its body cannot be read any more. Of what was read, these stay held. */
-const messagesOf = (ports: EarlierPorts, turn: string, asking: Reader): Promise<readonly unknown[]> =>
-  readOr<readonly unknown[]>([], async () => {
-    const { dialect } = await ports.reader.record(turn)
-    const fields = await holdingDuring(asking, (whole) =>
-      withEarlierBody(ports, turn, whole, (body) => parseHeld(body, asking.hold)),
-    )
-    return dialectOf(dialect).messages(fields)
-  })
+/** What `use` makes of the messages of an earlier request, which are held until then; none if its body cannot be read any more. */
+const withMessages = async <T>(
+  ports: EarlierPorts,
+  turn: string,
+  asking: Reader,
+  use: (messages: readonly unknown[]) => T,
+): Promise<T> => {
+  const read = await readOr<{ made: T } | null>(null, () =>
+    holdingDuring(asking, (own) =>
+      withEarlierBody(ports, turn, own, (body, { dialect }) => ({
+        made: use(dialectOf(dialect).messages(parseHeld(body, own.hold))),
+      })),
+    ),
+  )
+  return read ? read.made : use([])
+}

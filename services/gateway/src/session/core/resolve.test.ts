@@ -11,6 +11,7 @@ import {
 } from '@instar/events'
 import { lastAnswer } from '@instar/dialects'
 import { answersOf, choose, locate, settled } from './resolve.ts'
+import { overlapWith } from './overlap.ts'
 import type { SessionQuery } from './session-query.ts'
 import { evolveIndex, initialIndex } from './session-index.ts'
 import { digestOf } from '../../capture/core/turn.ts'
@@ -75,9 +76,9 @@ test('who repeats a trimmed answer goes on in his own session, though somebody e
   }
   const step = locate(index, asked)
   assert.ok(step.do === 'compare')
-  const requests = step.candidates.map(({ session }) => (session === 'mine' ? mine : theirs))
-  settled(index, asked, step, requests)
-  assert.equal(choose(index, asked, step.candidates, requests)?.session, 'mine')
+  const overlaps = step.candidates.map(({ session }) => overlapWith(asked)(session === 'mine' ? mine : theirs))
+  settled(index, asked, step, overlaps)
+  assert.equal(choose(index, asked, step.candidates, overlaps)?.session, 'mine')
 })
 
 test('equal answers and prompts of one API key do not displace those of another', () => {

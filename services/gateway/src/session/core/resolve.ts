@@ -5,11 +5,12 @@
  */
 import { answerKey, contentText, findAnswer, type AnswerKey, type LabelSource, type TurnState } from '@instar/events'
 import { isScriptedAnswer, sessionInMessages } from '@instar/agents'
-import { mintedIdsIn, isFields, lastAnswer, mintedIdsInText, type Message } from '@instar/dialects'
+import { mintedIdsIn, lastAnswer, mintedIdsInText, type Message } from '@instar/dialects'
 import type { SessionQuery } from './session-query.ts'
 import { COMPARED, later } from './follow.ts'
 import { fingerprintSession, sessionBesideOther, sessionOfLabel, wholeSession } from './labels.ts'
 import { nameFor } from './names.ts'
+import { partsOf, type Overlap } from './overlap.ts'
 import { keyOfSession, sessionState, turnsByAnswer, turnsByPrompt, type SessionIndex } from './session-index.ts'
 
 export type Resolved = { session: string; source: LabelSource }
@@ -110,13 +111,13 @@ const retriedSession = (index: SessionIndex, asked: SessionQuery): string | null
 /**
  * Whether the state holds what the request continues; if not, the end of the log may hold it. An equal answer is not
  * enough, since other conversations may give it: the request must repeat the turn's whole request, of the same subject,
- * and the turn must not be continued yet. `requests`: the messages of the candidates' requests.
+ * and the turn must not be continued yet. `overlaps`: of the candidates' requests.
  */
 export const settled = (
   index: SessionIndex,
   asked: SessionQuery,
   step: Step,
-  requests: readonly (readonly unknown[])[],
+  overlaps: readonly Overlap[],
 ): boolean => {
   const last = asked.answers.at(-1)
   if (!last) return true
@@ -126,14 +127,9 @@ export const settled = (
   }
   if (step.do !== 'compare' || step.candidates.length !== 1) return false
   const { subject, next, closed } = step.candidates[0]!
-  const here = partsOf(asked.messages.slice(0, last.at))
-  const said = partsOf(requests[0] ?? [])
+  const { said, shared } = overlaps[0]!
   return (
-    next === null &&
-    !closed &&
-    (asked.subject === null || subject === asked.subject) &&
-    said.size > 0 &&
-    said.isSubsetOf(here)
+    next === null && !closed && (asked.subject === null || subject === asked.subject) && said > 0 && shared === said
   )
 }
 
@@ -178,27 +174,25 @@ export const sameAnswer = (a: AnswerKey, b: AnswerKey): boolean => a.strict === 
 /**
  * Chooses among several turns that gave the answer. In order of precedence: the request repeats most of the turn's
  * request and omits least of it; the same subject; its continuation was interrupted (this is the retry); not continued
- * yet; the latest. Null if only a short answer agrees. `requests`: the candidates' messages.
+ * yet; the latest. Null if only a short answer agrees. `overlaps`: of the candidates' requests.
  */
 export const choose = (
   index: SessionIndex,
   asked: SessionQuery,
   candidates: readonly TurnState[],
-  requests: readonly (readonly unknown[])[],
+  overlaps: readonly Overlap[],
 ): Resolved | null => {
   const last = asked.answers.at(-1)
   if (!last) return null
-  const here = partsOf(asked.messages.slice(0, last.at))
   const ranked = candidates
     .map((turn, i) => {
-      const said = [...partsOf(requests[i] ?? [])]
-      const shared = said.filter((part) => here.has(part)).length
+      const { said, shared } = overlaps[i]!
       return {
         turn,
         shared,
         rank: [
           shared,
-          shared - said.length,
+          shared - said,
           Number(turn.subject === asked.subject),
           Number(wasCut(index, asked, turn)),
           Number(turn.next === null && !turn.closed),
@@ -212,26 +206,6 @@ export const choose = (
   })
   const best = ranked[0]
   return best ? { session: best.turn.session, source: 'answer' } : null
-}
-
-/** User messages and tool results, part by part: agents move and drop parts but seldom rewrite them. */
-const partsOf = (messages: readonly unknown[]): Set<string> => {
-  const parts = new Set<string>()
-  for (const message of messages) {
-    if (
-      !isFields(message) ||
-      message['role'] === 'system' ||
-      message['role'] === 'developer' ||
-      message['role'] === 'assistant'
-    )
-      continue
-    const { content } = message
-    for (const part of Array.isArray(content) ? content : [content]) {
-      const said = contentText(typeof part === 'string' ? part : [part]).trim()
-      if (said !== '') parts.add(`${String(message['role'])}:${said}`)
-    }
-  }
-  return parts
 }
 
 const wasCut = (index: SessionIndex, asked: SessionQuery, turn: TurnState): boolean =>
