@@ -20,6 +20,7 @@ const FILES = [
   'first-run.test.ts',
   'access.test.ts',
   'lineage.test.ts',
+  'curves.test.ts',
   'conversation.test.ts',
 ]
 

@@ -246,6 +246,8 @@ export type CallerRow = {
   last_at: string
 }
 export type CallerPage = { rows: CallerRow[]; next: number | null }
+/** Rewards over time of one of the 20 with most scores: where an interval begins (ms), mean reward, scores. */
+export type CallerCurve = { name: string | null; points: [at: number, reward: number, scored: number][] }
 /** Of the newest 100,000 scores and 1,000 batches. `step`: length of an interval of `times`, in seconds. */
 export type Learning = Lineage & {
   step: number
@@ -254,4 +256,6 @@ export type Learning = Lineage & {
   judges: JudgeRow[]
   subjects: CallerPage
   keys: CallerPage
+  subject_curves: CallerCurve[]
+  key_curves: CallerCurve[]
 }

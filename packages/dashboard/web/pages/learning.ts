@@ -6,36 +6,17 @@ import { useMemo } from 'preact/hooks'
 import { useData } from '../api.ts'
 import { duration, number, percent, reward } from '../format.ts'
 import { html, type View } from '../html.ts'
+import { CallerCurves } from '../parts/caller-curves.ts'
 import { Callers } from '../parts/callers.ts'
-import { Chart, type Point, type Series } from '../parts/chart.ts'
-import { eventText, lineageEvents, type LineageEvent } from '../parts/lineage-events.ts'
-import type { Mark } from '../parts/plot.ts'
-import { Shares, type Share } from '../parts/shares.ts'
+import { Chart } from '../parts/chart.ts'
+import { drawn } from '../parts/learning-series.ts'
+import { eventText, type LineageEvent } from '../parts/lineage-events.ts'
+import { Shares } from '../parts/shares.ts'
 import { Await } from '../parts/state.ts'
 import { Table } from '../parts/table.ts'
 import { time } from '../format.ts'
 import { untrained } from '../reasons.ts'
-import type { JudgeRow, Learning, VersionRow } from '../rows.ts'
-
-const MARKED: ReadonlySet<LineageEvent['kind']> = new Set([
-  'rollback',
-  'promotion',
-  'rejected',
-  'refused',
-  'freeze',
-  'thaw',
-])
-
-const marksOf = (events: readonly LineageEvent[], x: (event: LineageEvent) => number): Mark[] =>
-  events.flatMap((event) =>
-    MARKED.has(event.kind)
-      ? {
-          x: x(event),
-          kind: event.kind === 'refused' ? 'rejected' : (event.kind as Mark['kind']),
-          label: event.why === null ? event.said : `${event.said}: ${event.why}`,
-        }
-      : [],
-  )
+import type { JudgeRow, Learning } from '../rows.ts'
 
 const REWARDS = ['0', '1', '2', '3', '4']
 const rewardPart = (name: string): string => {
@@ -43,51 +24,6 @@ const rewardPart = (name: string): string => {
   return `${number(low, 1, true)} to ${number(low + 2 / REWARDS.length, 1, true)}`
 }
 const reason = (name: string): string => (untrained(name) ?? name).replace(/\.$/, '')
-const sum = (parts: Readonly<Record<string, number>>): number => Object.values(parts).reduce((all, one) => all + one, 0)
-
-/** Everything that the charts draw, made anew only with other data. */
-const drawn = (all: Learning) => {
-  const rows = all.versions.toSorted((a, b) => a.version - b.version)
-  const byVersion = (...series: [name: string, of: (row: VersionRow) => number | null][]): Series[] =>
-    series.map(([name, of]) => ({ name, points: rows.map((row): Point => ({ x: row.version, y: of(row) })) }))
-  const at = (row: { at: string }): number => Date.parse(row.at)
-  const byTime = (...series: [name: string, of: (row: Learning['times'][number]) => number | null][]): Series[] =>
-    series.map(([name, of]) => ({ name, points: all.times.map((row): Point => ({ x: at(row), y: of(row) })) }))
-  const events = lineageEvents(all)
-  return {
-    events: events.filter(({ kind }) => MARKED.has(kind)),
-    versionMarks: marksOf(events, ({ version }) => version),
-    timeMarks: marksOf(events, at).filter(({ x }) => all.times[0] !== undefined && x >= at(all.times[0])),
-    reward: [
-      {
-        name: 'reward',
-        points: rows.map((row) => ({ x: row.version, y: row.reward, low: row.reward_low, high: row.reward_high })),
-      },
-    ],
-    probes: byVersion(['content', (row) => row.content]),
-    divergence: byVersion(['to the parent', (row) => row.kl_parent], ['to the base', (row) => row.kl_base]),
-    length: byVersion(['samples', (row) => row.sampled_length], ['answers', (row) => row.completion_tokens]),
-    entropy: byVersion(['entropy', (row) => row.entropy]),
-    norm: byVersion(['norm', (row) => row.grad_norm]),
-    versionSkips: all.by_version
-      .filter(({ version }) => version >= 0)
-      .map((row): Share => ({ x: row.version, of: row.scored + row.skipped, parts: row.reasons })),
-    versionDrops: all.by_version
-      .filter(({ version }) => version >= 0)
-      .map((row): Share => ({ x: row.version, of: row.used + sum(row.dropped), parts: row.dropped })),
-    timeReward: byTime(['reward', (row) => row.reward]),
-    timeScores: byTime(['scored', (row) => row.scored], ['without a score', (row) => row.skipped]),
-    timeHints: byTime(['with a hint', (row) => (row.scored === 0 ? null : row.hinted / row.scored)]),
-    timeRewards: all.times.map((row): Share => ({
-      x: at(row),
-      of: row.scored,
-      parts: Object.fromEntries(row.rewards.map((n, i) => [i, n])),
-    })),
-    timeJudges: all.times.map((row): Share => ({ x: at(row), of: row.scored, parts: row.judges })),
-    timeSkips: all.times.map((row): Share => ({ x: at(row), of: row.scored + row.skipped, parts: row.reasons })),
-    timeDrops: all.times.map((row): Share => ({ x: at(row), of: row.used + sum(row.dropped), parts: row.dropped })),
-  }
-}
 
 const share = (y: number): string => `${number(100 * y, 1)} %`
 const version = (x: number): string => `v${x}`
@@ -122,7 +58,8 @@ const ByVersion = ({ of }: { of: ReturnType<typeof drawn> }): View => {
   `
 }
 
-const ByTime = ({ of, step }: { of: ReturnType<typeof drawn>; step: number }): View => {
+const ByTime = ({ of, all }: { of: ReturnType<typeof drawn>; all: Learning }): View => {
+  const { step } = all
   const moment = (x: number): string => {
     const timeStyle = step < 60 ? 'medium' : 'short'
     return new Date(x).toLocaleString(
@@ -134,7 +71,8 @@ const ByTime = ({ of, step }: { of: ReturnType<typeof drawn>; step: number }): V
   const every = step >= 86_400 ? `${step / 86_400} d` : duration(1_000 * step).replace(/ 0 (s|min)$/, '')
   return html`
     <h2>By time</h2>
-    <p class="quiet">One value for each ${every}, from the newest 100,000 scores and 1,000 batches.</p>
+    <p class="quiet">One value for each ${every}, from the newest 100,000 scores and 1,000 batches. Figures of the gate
+      are those of the version that served.</p>
     <div class="charts">
       <${Chart} ...${chart} title="Reward over time" about="Mean of the scores."
         yText=${reward} series=${of.timeReward} />
@@ -152,6 +90,20 @@ const ByTime = ({ of, step }: { of: ReturnType<typeof drawn>; step: number }): V
         fitted=${true} />
       <${Shares} ...${chart} title="Dropped over time" about=${DROPPED} shares=${of.timeDrops} nameText=${reason}
         fitted=${true} />
+      <${Chart} ...${chart} title="Probes over time" about="Share of the gate’s test questions that it answers."
+        yText=${three} series=${of.timeProbes} steps=${true} />
+      <${Chart} ...${chart} title="Divergence over time" about="KL in nats per token." yText=${three}
+        series=${of.timeDivergence} steps=${true} />
+      <${Chart} ...${chart} title="Length over time" about="Mean tokens: of the gate’s samples, and of answers."
+        yText=${(y: number) => number(y, 1)} series=${of.timeLength} steps=${true} />
+      <${Chart} ...${chart} title="Entropy over time" about="Nats per token of the gate’s samples." yText=${two}
+        series=${of.timeEntropy} steps=${true} />
+      <${Chart} ...${chart} title="Gradient norm over time" about="Of each version when it was published."
+        yText=${two} series=${of.timeNorm} />
+      <${CallerCurves} by="subject" title="Reward of people" curves=${all.subject_curves}
+        marks=${of.timeMarks} xText=${moment} />
+      <${CallerCurves} by="key" title="Reward of API keys" curves=${all.key_curves}
+        marks=${of.timeMarks} xText=${moment} />
     </div>
   `
 }
@@ -183,7 +135,7 @@ const Whole = ({ all }: { all: Learning }): View =>
     const of = drawn(all)
     return html`
       <${ByVersion} of=${of} />
-      <${ByTime} of=${of} step=${all.step} />
+      <${ByTime} of=${of} all=${all} />
       <div class="cards">
         <${Events} events=${of.events} />
         <${Judges} rows=${all.judges} />

@@ -1,13 +1,17 @@
 /** Scores by person or by API key, those with most first; more are read when asked for. */
 import { useState } from 'preact/hooks'
 import { get, type ApiError } from '../api.ts'
-import { ago, count, percent, reward, shortId } from '../format.ts'
+import { ago, count, percent, plainName, reward, shortId } from '../format.ts'
 import { html, type View } from '../html.ts'
 import type { CallerPage, CallerRow } from '../rows.ts'
 import { ErrorNote } from './state.ts'
 import { Table } from './table.ts'
 
 type CallersProps = { by: 'subject' | 'key'; title: string; about: string; first: CallerPage }
+
+/** As text; people by the end of their names, as in the table. */
+export const callerName = (by: CallersProps['by'], name: string | null): string =>
+  name === null ? 'without a key' : plainName(by === 'key' ? name : shortId(name))
 
 const name = (by: CallersProps['by'], row: CallerRow): View =>
   row.name === null

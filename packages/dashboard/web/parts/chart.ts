@@ -18,6 +18,8 @@ type ChartProps = {
   /** Absent: as many digits as neighbouring ticks need. */
   yTick?: (y: number, all: readonly number[]) => string
   xName: string
+  /** Each value holds until the next. */
+  steps?: boolean
 }
 
 const NONE: readonly Mark[] = []
@@ -31,12 +33,18 @@ const extent = (values: readonly number[]): [number, number] => {
   return [low - pad, high + pad]
 }
 
-const shape = (index: number, x: number, y: number): View =>
-  index % 2 === 0
-    ? html`<circle class=${`s${index}`} cx=${x} cy=${y} r="3" />`
-    : html`<rect class=${`s${index}`} x=${x - 2.7} y=${y - 2.7} width="5.4" height="5.4" />`
+/** Series that have a look of their own. */
+export const SERIES = 5
+/** Shapes around 0, 0: square, triangle, diamond, cross. */
+const SHAPES = ['M-2.7 -2.7h5.4v5.4h-5.4z', 'M0 -4l3.6 6.6h-7.2z', 'M0 -4l4 4l-4 4l-4 -4z', 'M-3 -3l6 6M3 -3l-6 6']
 
-const lineOf = (points: readonly Point[], { px, py }: Scale): string => {
+const shape = (index: number, x: number, y: number): View =>
+  index === 0
+    ? html`<circle class="dot s0" cx=${x} cy=${y} r="3" />`
+    : html`<path class=${`dot s${index}`} d=${SHAPES[index - 1]} transform=${`translate(${x} ${y})`} />`
+
+/** `steps`: each value holds until the next. */
+const lineOf = (points: readonly Point[], steps: boolean, { px, py }: Scale): string => {
   let started = false
   return points
     .map(({ x, y }) => {
@@ -44,9 +52,10 @@ const lineOf = (points: readonly Point[], { px, py }: Scale): string => {
         started = false
         return ''
       }
-      const step = `${started ? 'L' : 'M'}${px(x).toFixed(1)} ${py(y).toFixed(1)}`
+      const [left, top] = [px(x).toFixed(1), py(y).toFixed(1)]
+      const part = !started ? `M${left} ${top}` : steps ? `H${left}V${top}` : `L${left} ${top}`
       started = true
-      return step
+      return part
     })
     .join('')
 }
@@ -67,6 +76,7 @@ export const Chart = ({
   yText,
   yTick = tickText,
   xName,
+  steps = false,
 }: ChartProps): View => {
   const { xs, range, values } = useMemo(() => {
     const values = series.map(({ points }) => new Map(points.map(({ x, y }) => [x, y])))
@@ -83,7 +93,7 @@ export const Chart = ({
         html`${series.map(
           ({ points }, i) => html`<g>
           <path class=${`interval s${i}`} d=${intervalsOf(points, scale)} />
-          <path class=${`line s${i}`} d=${lineOf(points, scale)} />
+          <path class=${`line s${i}`} d=${lineOf(points, steps, scale)} />
           ${
             xs.length > DOTS
               ? null

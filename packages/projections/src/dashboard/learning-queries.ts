@@ -58,6 +58,30 @@ group by b.number, b.sealed_at, b.items, v.version, t.reason order by b.number`,
   values: [policy],
 })
 
+/** Callers of each kind whose rewards are told by interval: those with most scores. */
+export const CURVES = 20
+
+/**
+ * Mean reward by caller and interval of `seconds`, of those callers alone. A key of '' stands for none. `at`: where the
+ * interval begins.
+ */
+export const rewardsByCaller = (
+  policy: string,
+  seconds: number,
+  { subjects, keys }: { subjects: readonly string[]; keys: readonly string[] },
+): Query => ({
+  sql: `${newestScores('session_id, subject, reward')}, binned as (
+  select session_id, subject, reward, date_bin($2::interval, at, '2000-01-01') as at from scored where reward is not null
+)
+select 'subject' as by, subject as name, at, avg(reward) as reward, count(*)::int as scored
+from binned where subject = any($3::text[]) group by subject, at
+union all
+select 'key' as by, coalesce(s.key_id, '') as name, b.at, avg(b.reward) as reward, count(*)::int as scored
+from binned b left join sessions s on s.session_id = b.session_id where coalesce(s.key_id, '') = any($4::text[]) group by s.key_id, b.at
+order by by, name, at`,
+  values: [policy, `${seconds} seconds`, subjects, keys],
+})
+
 /** Scores by subject and by API key, those with most first. A session has one key: that of its first turn. */
 export const scoresByCaller = (policy: string): Query => ({
   sql: `${newestScores('session_id, subject, reward, hint is not null as hinted')}, by_session as (

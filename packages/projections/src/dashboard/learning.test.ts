@@ -105,6 +105,28 @@ test('figures of learning are those of the records', { timeout: 60_000 }, async 
     [...Map.groupBy(scores, of)]
       .map(([name, own]) => [name, own.length, new Set(own.map(({ session }) => session)).size])
       .toSorted((a, b) => Number(b[1]) - Number(a[1]) || (String(a[0]) < String(b[0]) ? -1 : 1))
+  const curvesOf = (of: (score: Score) => string | null): unknown[] =>
+    [...Map.groupBy(scores, of)]
+      .toSorted(([a, all], [b, more]) => more.length - all.length || (String(a) < String(b) ? -1 : 1))
+      .slice(0, 20)
+      .map(([name, own]) => [
+        name,
+        [...Map.groupBy(own, ({ at }) => found.times.find(({ at: begins }) => within(begins)({ at }))!.at)]
+          .map(([at, all]): [number, number[]] => [Date.parse(at), all.flatMap(({ reward }) => reward ?? [])])
+          .filter(([, rewards]) => rewards.length > 0)
+          .toSorted(([a], [b]) => a - b)
+          .map(([at, rewards]) => [at, Number(mean(rewards)!.toFixed(4)), rewards.length]),
+      ])
+  const drawn = (curves: typeof found.key_curves): unknown[] => curves.map(({ name, points }) => [name, points])
+  assert.deepEqual(
+    drawn(found.subject_curves),
+    curvesOf(({ subject }) => subject),
+  )
+  assert.deepEqual(
+    drawn(found.key_curves),
+    curvesOf(({ session }) => keyOf.get(session) ?? null),
+  )
+  assert.ok(found.subject_curves.length === 20 && found.key_curves.length > 1)
   const shown = (rows: typeof found.keys): unknown[] => rows.map(({ name, count, sessions }) => [name, count, sessions])
   assert.deepEqual(
     shown(found.subjects),
@@ -133,5 +155,7 @@ test('without a score there are no figures', { timeout: 60_000 }, async (t) => {
     judges: [],
     subjects: [],
     keys: [],
+    subject_curves: [],
+    key_curves: [],
   })
 })

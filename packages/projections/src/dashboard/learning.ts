@@ -9,6 +9,8 @@ type Scored = { scored: number; skipped: number; hinted: number; reward: number 
 export type TimeFigures = Scored & { at: string; judges: Counts; rewards: number[]; dropped: Counts; used: number }
 /** Of the answers of a version. `dropped`, `used`: turns of the batch that made it. */
 export type VersionFigures = Scored & { version: number; dropped: Counts; used: number }
+/** Rewards of a person or a key over time: where each interval begins (ms since the epoch), mean reward, scores. */
+export type CallerCurve = { name: string | null; points: [at: number, reward: number, scored: number][] }
 export type LearningFigures = {
   /** Length of an interval, in seconds. */
   step: number
@@ -18,6 +20,9 @@ export type LearningFigures = {
   /** Those with most scores first, as `scoresByCaller` has them. */
   subjects: QueryRow[]
   keys: QueryRow[]
+  /** Of the first of these. */
+  subject_curves: CallerCurve[]
+  key_curves: CallerCurve[]
 }
 
 /** Intervals that are shown at most, and their lengths in seconds. */
@@ -97,6 +102,25 @@ export const readLearning = async (
   }
   const callers = await rows(queries.scoresByCaller(policy))
   const of = (by: string): QueryRow[] => callers.filter((row) => row['by'] === by).map(({ by: _, ...row }) => row)
+  const subjects = of('subject')
+  const keys = of('key')
+  const named = (callers: QueryRow[]): (string | null)[] =>
+    callers.slice(0, queries.CURVES).map(({ name }) => name as string | null)
+  const [people, programs] = [named(subjects), named(keys)]
+  const curves = Map.groupBy(
+    await rows(
+      queries.rewardsByCaller(policy, step, { subjects: people.map(text), keys: programs.map((key) => key ?? '') }),
+    ),
+    ({ by, name }) => `${text(by)} ${text(name)}`,
+  )
+  const curve = (by: string, name: string | null): CallerCurve => ({
+    name,
+    points: (curves.get(`${by} ${name ?? ''}`) ?? []).map(({ at, reward, scored }) => [
+      Date.parse(begin(text(at), step)),
+      Number(Number(reward).toFixed(4)),
+      Number(scored),
+    ]),
+  })
   return {
     step,
     times: [...times.values()].toSorted((a, b) => a.at.localeCompare(b.at)),
@@ -104,7 +128,9 @@ export const readLearning = async (
     judges: [...judges.values()]
       .map(({ name, count, sum }) => ({ name, count, reward: sum / count }))
       .toSorted((a, b) => b.count - a.count),
-    subjects: of('subject'),
-    keys: of('key'),
+    subjects,
+    keys,
+    subject_curves: people.map((name) => curve('subject', name)),
+    key_curves: programs.map((name) => curve('key', name)),
   }
 }

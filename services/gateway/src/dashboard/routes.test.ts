@@ -45,6 +45,8 @@ const readModel = (): ReadModel => {
       judges: [],
       subjects: Array.from({ length: 120 }, (_, n) => ({ name: `person ${n}` })),
       keys: [{ name: null }],
+      subject_curves: [],
+      key_curves: [],
     }),
     inspect: async () => ({
       version: 'PostgreSQL 18',
