@@ -93,6 +93,14 @@ test('no hint of the scorer, and no four words of one, stand in the corpus', () 
   assert.deepEqual(shared([...Object.values(WORDINGS).flat(), ...values]), [])
 })
 
+test('no wording on which compliance is measured, and no four words of one, stand in the corpus', () => {
+  const file = new URL('../../../bench/wordings/unseen.json', import.meta.url)
+  const unseen = JSON.parse(readFileSync(file, 'utf8')) as Record<string, string[]>
+  assert.deepEqual(Object.keys(unseen), [...WISHES])
+  for (const texts of Object.values(unseen)) assert.equal(new Set(texts).size, 24)
+  assert.deepEqual(shared(Object.values(unseen).flat()), [])
+})
+
 test("no sentence of the demo's people, and no four words of one, stand in the corpus", () => {
   assert.deepEqual(
     shared([...USERS.flatMap((user) => [user.system, ...user.complaints, ...user.thanks]), ...WRONG]),
