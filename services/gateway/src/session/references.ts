@@ -13,6 +13,8 @@ export type ReferencePorts = EarlierPorts & { index: SessionIndex; tail: Tail; t
 
 /** References of a request; an answer of the gateway has a few items. */
 export const MOST_REFERENCES = 32_768
+/** So many references are resolved before other requests are served. */
+const AT_A_TIME = 256
 
 /**
  * The body with its references resolved, or the body itself without references. Each turn is read once, and other
@@ -36,26 +38,33 @@ export const resolveReferences = async (
   // The request of an earlier response is continued; of other requests only what their items need is held.
   const continued = dialect.name === 'responses' ? body['previous_response_id'] : ids[0]
   const found = new Map<string, Reference>()
-  const byTurn = new Map<string, Reference>()
+  // An id can be spelled in many ways: what is known of a turn is found by the turn.
+  const byName = new Map<string, TurnState>()
+  const byTurn = new Map<string, { reference: Reference; size: number }>()
   let bytes = 0
-  for (const id of ids) {
-    if (!found.has(id)) {
+  for (const [at, id] of ids.entries()) {
+    if (at % AT_A_TIME === AT_A_TIME - 1) {
+      await nextPass()
       signal?.throwIfAborted()
-      const turn = await turnOfId(ports, key, id)
-      const known = turn && byTurn.get(turn.turn)
-      if (!known) await nextPass()
-      const reference =
-        known ??
-        (turn &&
-          (await referenceTo(ports, turn, { key, gone: signal, hold: continued === id ? hold : () => undefined })))
-      if (!reference || isWithheld(turn!, reference)) throw dialect.unknownReference(body, id)
-      const used = continued === id || known ? reference : { ...reference, body: ofItems(reference.body) }
-      if (continued !== id && !known) hold(2 * (sizeOf(used) + JSON.stringify(used.body).length))
-      if (continued === id) bytes += (await ports.reader.body(reference.turn)).length
-      byTurn.set(reference.turn, used)
-      found.set(id, used)
     }
-    bytes += sizeOf(found.get(id)!)
+    const name = nameOf(id)
+    const turn = byName.get(name) ?? (await turnOfId(ports, key, id))
+    let known = turn && byTurn.get(turn.turn)
+    if (!known) {
+      signal?.throwIfAborted()
+      await nextPass()
+      const asking = { key, gone: signal, hold: continued === id ? hold : () => undefined }
+      const reference = turn && (await referenceTo(ports, turn, asking))
+      if (!reference || isWithheld(turn!, reference)) throw dialect.unknownReference(body, id)
+      const used = continued === id ? reference : { ...reference, body: ofItems(reference.body) }
+      known = { reference: used, size: sizeOf(used) }
+      if (continued !== id) hold(2 * (known.size + JSON.stringify(used.body).length))
+      byTurn.set(reference.turn, known)
+    }
+    byName.set(name, turn!)
+    if (continued === id && !found.has(id)) bytes += (await ports.reader.body(known.reference.turn)).length
+    found.set(id, known.reference)
+    bytes += known.size
     if (bytes > ports.bodyLimit)
       throw new InstarError(
         'body_too_large',
@@ -64,6 +73,12 @@ export const resolveReferences = async (
       )
   }
   return dialect.resolved(body, found)
+}
+
+/** The same for all ids of a turn, however they are spelled. */
+const nameOf = (id: string): string => {
+  const minted = parseMintedId(id)
+  return minted ? minted.session + minted.turn : id
 }
 
 /** What items of an answer need of its request: whether it was stored, and the names of its tools. */

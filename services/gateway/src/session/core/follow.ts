@@ -33,21 +33,29 @@ export const followedById = (session: SessionState | undefined, asked: Conversat
   )
 }
 
+/** Of the turns of a session that were looked at, the places by the digits of their ids: those from `from` to `to`. */
+type Looked = { from: number; to: number; places: Map<string, number> }
+const looked = new WeakMap<readonly TurnState[], Looked>()
+
 /**
- * The turn of the first part that names one of the session's. From the last turn on, since a request names late ones:
- * the work does not grow with the session, except for a part that names none.
+ * The turn of the first part that names one of the session's. From the last turn on, since a request names late ones, and
+ * each turn is looked at once while the session is in memory: the work does not grow with the number of ids or requests.
  */
 export const turnOfMinted = (
   { turns }: Pick<SessionState, 'turns'>,
   parts: readonly string[],
 ): TurnState | undefined => {
-  const rank = new Map(parts.toReversed().map((part, i) => [turnDigits(part), parts.length - 1 - i]))
-  let [best, found] = [Infinity, undefined as TurnState | undefined]
-  for (let i = turns.length - 1; i >= 0 && best > 0; i -= 1) {
-    const at = rank.get(digitsOfTurn(turns[i]!.turn))
-    if (at !== undefined && at < best) [best, found] = [at, turns[i]]
+  const known = looked.get(turns) ?? { from: turns.length, to: turns.length, places: new Map<string, number>() }
+  looked.set(turns, known)
+  for (; known.to < turns.length; known.to += 1) known.places.set(digitsOfTurn(turns[known.to]!.turn), known.to)
+  for (const part of parts) {
+    const digits = turnDigits(part)
+    for (; known.from > 0 && !known.places.has(digits); known.from -= 1)
+      known.places.set(digitsOfTurn(turns[known.from - 1]!.turn), known.from - 1)
+    const place = known.places.get(digits)
+    if (place !== undefined) return turns[place]
   }
-  return found
+  return undefined
 }
 
 /**
