@@ -8,9 +8,12 @@
  */
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
+import { compileCache } from './compile-cache.ts'
 import { compact } from './reporter.ts'
 import { runTests } from './runner.ts'
 import { sourceFiles, ROOT } from './tree.ts'
+
+process.env.NODE_COMPILE_CACHE ??= compileCache()
 
 const parts = process.argv.slice(2)
 const files = sourceFiles()

@@ -65,7 +65,8 @@ function start(folder: string, args: string[], { own = false, env = {} as Record
       cwd: tmpdir(),
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, NODE_OPTIONS: '', ...env },
+      // A cache would keep the scripts of each run's folders.
+      env: { ...process.env, NODE_OPTIONS: '', NODE_DISABLE_COMPILE_CACHE: '1', ...env },
     },
   )
   let out = ''
@@ -226,7 +227,7 @@ describe('bootstrap', { skip: PLATFORM_PACKAGE === undefined, concurrency: 2 }, 
         cwd: tmpdir(),
         detached: true,
         stdio: ['ignore', 'pipe', 'inherit'],
-        env: { ...process.env, NODE_OPTIONS: '', npm_lifecycle_event: 'start' },
+        env: { ...process.env, NODE_OPTIONS: '', NODE_DISABLE_COMPILE_CACHE: '1', npm_lifecycle_event: 'start' },
       })
       let out = ''
       shell.stdout.setEncoding('utf8').on('data', (text: string) => {

@@ -2,7 +2,7 @@
  * Whether PostgreSQL accepts the rows of a record. A program other than Instar may write any number and any text into a
  * record; a row that PostgreSQL rejects would be rejected at every attempt, and no later record would be projected.
  */
-import { getTableConfig } from 'drizzle-orm/pg-core'
+import { getTableConfig } from './drizzle.ts'
 import type { ProjectedRows } from './rows.ts'
 import { TABLES, type TableName } from './schema.ts'
 

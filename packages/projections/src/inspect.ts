@@ -1,5 +1,5 @@
 /** Inspects the database of the read model without changing it, for `instar doctor` and the dashboard. */
-import { readMigrationFiles } from 'drizzle-orm/migrator'
+import { readMigrationFiles } from './drizzle.ts'
 import type { Topic } from '@instar/events/flow'
 import { APPLIED, MIGRATIONS } from './postgres/migrate.ts'
 import type { ReaderLogin } from './postgres/reader.ts'

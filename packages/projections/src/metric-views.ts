@@ -1,6 +1,5 @@
 /** Views with the metrics of versions and sessions. The definitions are SQL; the column types are for TypeScript. */
-import { sql } from 'drizzle-orm'
-import { boolean, doublePrecision, integer, jsonb, pgView, text } from 'drizzle-orm/pg-core'
+import { boolean, doublePrecision, integer, jsonb, pgView, sql, text } from './drizzle.ts'
 import { time } from './tables/time.ts'
 
 const metricColumns = () => ({

@@ -2,7 +2,7 @@
  * Writes rows to PostgreSQL together with the new positions, in one transaction. Positions are updated by compare and
  * swap, so that each row is written once if two projections run concurrently.
  */
-import { getTableColumns } from 'drizzle-orm'
+import { getTableColumns } from './drizzle.ts'
 import { Client } from 'pg'
 import { recordId } from '@instar/events/ids'
 import { FLOW, type Topic } from '@instar/events/flow'

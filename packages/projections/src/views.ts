@@ -2,8 +2,7 @@
  * Views that join topics, and views of the live lines without branches. The definitions are SQL; the column types are
  * for TypeScript.
  */
-import { sql } from 'drizzle-orm'
-import { bigint, boolean, doublePrecision, integer, jsonb, pgView, text } from 'drizzle-orm/pg-core'
+import { bigint, boolean, doublePrecision, integer, jsonb, pgView, sql, text } from './drizzle.ts'
 import { time } from './tables/time.ts'
 
 /** Scores of the live lines: one row per turn and revision; the last revision counts. */

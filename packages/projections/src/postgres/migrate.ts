@@ -6,11 +6,16 @@
  * database is not changed.
  */
 import { fileURLToPath } from 'node:url'
-import { is } from 'drizzle-orm'
-import { readMigrationFiles } from 'drizzle-orm/migrator'
-import { drizzle } from 'drizzle-orm/node-postgres'
-import { migrate as apply } from 'drizzle-orm/node-postgres/migrator'
-import { getTableConfig, getViewConfig, PgTable, PgView } from 'drizzle-orm/pg-core'
+import {
+  drizzle,
+  getTableConfig,
+  getViewConfig,
+  is,
+  migrate as apply,
+  PgTable,
+  PgView,
+  readMigrationFiles,
+} from '../drizzle.ts'
 import type { Client } from 'pg'
 import * as schema from '../schema.ts'
 import { InstarError } from '@instar/events/errors'

@@ -1,5 +1,5 @@
 /** Tables of the state of the projection. */
-import { bigint, integer, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
+import { bigint, integer, pgTable, primaryKey, text } from '../drizzle.ts'
 
 /** The positions of the projection, updated in the transaction that writes the rows. */
 export const offsets = pgTable(

@@ -1,6 +1,5 @@
 /** Table of the topic `scores`. */
-import { sql } from 'drizzle-orm'
-import { boolean, doublePrecision, index, integer, jsonb, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
+import { boolean, doublePrecision, index, integer, jsonb, pgTable, primaryKey, sql, text } from '../drizzle.ts'
 import { time } from './time.ts'
 
 /** One row per turn and revision; the last revision counts. `reward` null: skipped, for the given `reason`. */

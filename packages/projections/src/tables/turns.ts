@@ -1,6 +1,5 @@
 /** Tables of the topic `turns`. */
-import { sql } from 'drizzle-orm'
-import { boolean, doublePrecision, index, integer, pgTable, text } from 'drizzle-orm/pg-core'
+import { boolean, doublePrecision, index, integer, pgTable, sql, text } from '../drizzle.ts'
 import { time } from './time.ts'
 
 /** A session, with the values of its first turn. */

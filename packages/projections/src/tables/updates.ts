@@ -1,6 +1,5 @@
 /** Tables of the topic `updates`. */
-import { sql } from 'drizzle-orm'
-import { bigint, boolean, doublePrecision, index, integer, jsonb, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
+import { bigint, boolean, doublePrecision, index, integer, jsonb, pgTable, primaryKey, sql, text } from '../drizzle.ts'
 import { time } from './time.ts'
 
 export const allBatches = pgTable(

@@ -1,6 +1,5 @@
 /** Tables of the topic `weights`. */
-import { sql } from 'drizzle-orm'
-import { bigint, boolean, index, integer, jsonb, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
+import { bigint, boolean, index, integer, jsonb, pgTable, primaryKey, sql, text } from '../drizzle.ts'
 import { time } from './time.ts'
 
 export const lines = pgTable('lines', {
