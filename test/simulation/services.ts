@@ -226,8 +226,7 @@ export class Trainer extends Process<TrainerState> {
     const { random, off } = this.world
     if (random.chance(0.1)) {
       const event = failed(this.state, batch, 'no_luck', now)
-      const { byId, last } = updateLine(this.state.updates, POLICY)
-      if (last === batch && byId.get(batch)?.status === 'sealed') this.#unread = this.append(event)
+      if (event) this.#unread = this.append(event)
       return
     }
     const rewards = sealed.items.map((item) =>

@@ -136,7 +136,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
   }
 
   const losses = openLosses(ports.lossesFolder ?? null, policy)
-  const lost = (state: TrainerState, batch: string, message: string): Event => {
+  const lost = (state: TrainerState, batch: string, message: string): Event | null => {
     losses.settled()
     const reason = `engine_lost: ${message} This happened ${MAX_LOSSES} times in a row.`
     return failed(state, batch, reason, ports.now())

@@ -229,7 +229,7 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     ownResult: [
       'a result is appended to a settled batch',
-      ["last?.id !== batch || last.status !== 'sealed'", 'last?.id !== batch'],
+      ["last?.id === batch && last.status === 'sealed'", 'last?.id === batch'],
     ],
     everybodyTrains: ['a standby trainer seals', ["if (!assigned) return { do: 'wait', why: 'standby' }", '']],
   }),

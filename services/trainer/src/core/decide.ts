@@ -7,6 +7,7 @@ import {
   updateLine,
   weightLine,
   type BatchSealed,
+  type BatchState,
   type UpdateComputed,
   type UpdateFailed,
 } from '@instar/events'
@@ -30,7 +31,7 @@ export const decide = (state: TrainerState, options: BatchSettings, now: number,
   if (weights.started.mode !== 'live') return { do: 'wait', why: 'not_live' }
   const last = updates.byId.get(updates.last)
   if (last?.status === 'sealed') {
-    if (!hasSignal(last.sealed)) return { do: 'append', event: failed(state, last.id, 'no_signal', now) }
+    if (!hasSignal(last.sealed)) return { do: 'append', event: failureOf(state, last, 'no_signal', now) }
     return { do: 'compute', batch: last.id, sealed: last.sealed }
   }
   if (last?.status === 'computed' && !weights.verdicts.has(last.update?.id ?? '')) return { do: 'wait', why: 'verdict' }
@@ -47,36 +48,44 @@ export type Computed = Pick<
 >
 
 /**
- * The record of a finished computation; null if the batch is settled or no longer the last, and the result is
- * discarded.
+ * The batch if it has no outcome yet and is the last one; null otherwise. The state advances while a batch is computed, by
+ * records of another trainer too: what is then found out about the batch is discarded.
  */
-export const computed = (state: TrainerState, batch: string, result: Computed, now: number): UpdateComputed | null => {
+export const openBatch = (state: Pick<TrainerState, 'updates' | 'policy'>, batch: string): BatchState | null => {
   const line = updateLine(state.updates, state.policy)
   const last = line.byId.get(line.last)
-  if (last?.id !== batch || last.status !== 'sealed') return null
+  return last?.id === batch && last.status === 'sealed' ? last : null
+}
+
+/** The record of a finished computation; null if the batch is not open. */
+export const computed = (state: TrainerState, batch: string, result: Computed, now: number): UpdateComputed | null => {
+  const open = openBatch(state, batch)
+  if (!open) return null
   return {
     type: 'UpdateComputed',
-    prev: line.chain.tip,
+    prev: updateLine(state.updates, state.policy).chain.tip,
     policy: state.policy,
     batch,
-    number: last.sealed.number,
+    number: open.sealed.number,
     ...result,
     at: now,
   }
 }
 
-/** The record of a batch whose computation failed. */
-export const failed = (state: TrainerState, batch: string, reason: string, now: number): UpdateFailed => {
-  const line = updateLine(state.updates, state.policy)
-  return {
-    type: 'UpdateFailed',
-    prev: line.chain.tip,
-    policy: state.policy,
-    batch,
-    number: line.byId.get(batch)?.sealed.number ?? 0,
-    reason,
-    at: now,
-  }
+const failureOf = (state: TrainerState, { id, sealed }: BatchState, reason: string, now: number): UpdateFailed => ({
+  type: 'UpdateFailed',
+  prev: updateLine(state.updates, state.policy).chain.tip,
+  policy: state.policy,
+  batch: id,
+  number: sealed.number,
+  reason,
+  at: now,
+})
+
+/** The record of a batch whose computation failed; null if the batch is not open. */
+export const failed = (state: TrainerState, batch: string, reason: string, now: number): UpdateFailed | null => {
+  const open = openBatch(state, batch)
+  return open && failureOf(state, open, reason, now)
 }
 
 /** Errors in taking up the parent's state: every batch with that parent has them. */

@@ -1,7 +1,7 @@
 /** Computes sealed batches on a Tinker server, one record at a time (core/remote-step.ts). */
 import { encodeEvent, InstarError, updateLine, type BatchState, type Event, type UpdatesEvent } from '@instar/events'
 import { versionsOn } from '@instar/log'
-import { failed } from '../../core/decide.ts'
+import { failed, openBatch } from '../../core/decide.ts'
 import { expiredVersion, rejectedUpdate } from '../../core/checkpoints.ts'
 import { isRefusalOfBatch, remoteStep, type RemoteStep } from '../../core/remote-step.ts'
 import type { TrainerState } from '../../core/state.ts'
@@ -52,14 +52,15 @@ export class RemoteTrainer {
   async act(given: Omit<RemotePorts, 'server'>, state: TrainerState, id: string): Promise<Event | null> {
     const server = (this.server ??= await this.connect(given.signal))
     const ports = { ...given, server }
-    const line = updateLine(state.updates, state.policy)
-    const batch = line.byId.get(id)
-    if (batch?.status !== 'sealed' || line.last !== id) return null
+    const batch = openBatch(state, id)
+    if (!batch) return null
     const step = remoteStep(state, batch, this.mine, this.lost)
     try {
-      return await this.take(ports, state, batch, step)
+      const event = await this.take(ports, state, batch, step)
+      return step.do === 'bind' || this.isOpen(state, id) ? event : null
     } catch (error) {
       ports.signal.throwIfAborted()
+      if (step.do !== 'bind' && !this.isOpen(state, id)) return null
       if (!(error instanceof InstarError)) throw error
       if (MODEL_FAULTS.includes(error.code) || this.isFirstMismatch(error, step, id))
         return this.afterLoss(ports, state, batch, step, error)
@@ -75,6 +76,11 @@ export class RemoteTrainer {
     }
   }
 
+  /** Whether the batch has no outcome yet and no other trainer has taken up the line. */
+  private isOpen(state: TrainerState, id: string): boolean {
+    return openBatch(state, id) !== null && updateLine(state.updates, state.policy).binding?.id === this.mine
+  }
+
   /** Ends the heartbeats of its sessions. */
   async close(): Promise<void> {
     await this.server?.close()
@@ -85,7 +91,7 @@ export class RemoteTrainer {
     state: TrainerState,
     batch: BatchState,
     step: RemoteStep,
-  ): Promise<UpdatesEvent> {
+  ): Promise<UpdatesEvent | null> {
     const { sealed } = batch
     const { binding } = updateLine(state.updates, state.policy)
     if (step.do === 'bind') {
@@ -154,7 +160,7 @@ const request = async (
   ports: RemotePorts,
   { state, batch, binding }: RemoteWork,
   pass: number,
-): Promise<UpdatesEvent> => {
+): Promise<UpdatesEvent | null> => {
   const { sealed, journal } = batch
   if (!journal) throw new InstarError('internal', `batch ${sealed.number} was not scored`)
   const update = await updateOf(ports, sealed, journal, pass)
