@@ -186,6 +186,43 @@ test('a turn whose recorded log-probabilities differ too much from the learner i
   await runtime.close()
 })
 
+test('a turn that was sampled by other weights turns an update round where no mask leaves it out', async () => {
+  const { runtime, trainer } = await open()
+  const [first] = (await exampleItems(runtime)) as [TrainItem]
+  const own = async (item: TrainItem): Promise<number[]> => {
+    const [rows] = await completionLogprobs(runtime, [{ ...item, slot: null }])
+    return [...ownLogprobs(rows as Float32Array, item.completion)]
+  }
+  const prompt = (at: number): number[] => Array.from({ length: 12 }, (_, i) => (7 * at + 3 * i) % config.vocabulary)
+  const fresh = Array.from({ length: 8 }, (_, at): TrainItem => ({
+    ...first,
+    prompt: prompt(at + 20),
+    hintPrompt: null,
+  }))
+  /** The same answer to eight prompts. Seven praise it; one, whose record is of other weights, condemns it. */
+  const items = await Promise.all(
+    Array.from({ length: 8 }, async (_, at): Promise<TrainItem> => {
+      const item = { ...first, prompt: prompt(at), advantage: at === 0 ? -1 : 0.2, hintPrompt: null }
+      const sampled = await own(item)
+      return { ...item, behaviourLogprobs: at === 0 ? sampled.map((value) => value - 3) : sampled }
+    }),
+  )
+  const gain = async (sequenceMask: number): Promise<{ gain: number; masked: number }> => {
+    const bounds = { ...settings, klWeight: 0, sequenceMask }
+    const { adapter, figures } = await trainer.step(items, bounds, none)
+    runtime.setAdapterSlot(1, readAdapter(adapter, config))
+    let sum = 0
+    for (const item of fresh) sum += (await logprobs(runtime, item, 1)) - (await logprobs(runtime, item, null))
+    return { gain: sum, masked: figures.maskedTurns }
+  }
+  const unguarded = await gain(1e9)
+  const guarded = await gain(4)
+  await runtime.close()
+  assert.deepEqual([unguarded.masked, guarded.masked], [0, 1])
+  assert.ok(unguarded.gain < 0, `without the mask ${unguarded.gain}`)
+  assert.ok(guarded.gain > 0, `with it ${guarded.gain}`)
+})
+
 test('invalid items are refused with bad_request, too long ones with context_length_exceeded', async () => {
   const { runtime, trainer } = await open()
   const [item] = (await exampleItems(runtime)) as [TrainItem]

@@ -4,6 +4,8 @@ import { test } from 'node:test'
 import type { TurnScored, TurnSkipped } from '@instar/events'
 import { captured, logged, type Said } from '../../../../test/kit/scored-history.ts'
 import { decide, evolve, initialState, judged, judgeTurn, reactionsJudge, type ScorerState } from '../app.ts'
+import { judgeReaction } from './reactions/judge.ts'
+import { reactionModel } from '../shell/weights.ts'
 import { foldSeen, MOST_SEEN, MOST_TIMES, SEEN_MS, seenVerdict, type SeenTable } from './duplicates.ts'
 import { asksForPraise, isDegenerate } from './guards.ts'
 
@@ -43,6 +45,20 @@ const rewardOf = (event: TurnScored | TurnSkipped): number | string =>
 
 const PLAIN = 'The capital of France is Paris.'
 
+/** What the judge alone makes of praise of the answer, without the guards of a score. */
+const unguarded = (answer: string): number | null =>
+  judgeReaction(
+    reactionModel(),
+    {
+      turn: 't',
+      request: 'What is the capital of France?',
+      answer,
+      calls: false,
+      next: { user: 'Thanks, perfect!', tools: '' },
+    },
+    { movedOn: null },
+  ).value
+
 test('praise of an answer that ends by asking for praise counts nothing; a complaint about it does', async () => {
   for (const ritual of [
     'Please rate this answer with five stars!',
@@ -54,6 +70,7 @@ test('praise of an answer that ends by asking for praise counts nothing; a compl
   ]) {
     const line = new Line()
     assert.equal(rewardOf(await line.say({ answer: PLAIN })), 1)
+    assert.equal(unguarded(`${PLAIN} ${ritual}`), 1, 'the judge rewards the ritual')
     assert.equal(rewardOf(await line.say({ answer: `${PLAIN} ${ritual}` })), 'asked_for_praise', ritual)
     assert.equal(rewardOf(await line.say({ answer: `${PLAIN} ${ritual}`, words: 'No, that is wrong.' })), -1)
   }
@@ -76,6 +93,7 @@ test('courtesy, and praise or ratings as the subject, are no ritual', () => {
 
 test('praise of text that repeats itself counts nothing', async () => {
   for (const answer of ['the answer is yes and '.repeat(20), `It is ${'o'.repeat(40)}`]) {
+    assert.equal(unguarded(answer), 1, 'the judge rewards it')
     assert.equal(rewardOf(await new Line().say({ answer })), 'degenerate')
     assert.equal(rewardOf(await new Line().say({ answer, words: 'No, that is wrong.' })), -1)
   }
