@@ -252,3 +252,30 @@ test('cached bodies are returned without reading the log, the latest up to the b
   for (const i of [1, 2]) assert.equal(await reader.body(`s.${i}`), bodies[i])
   for (const i of [0, 3, 4]) await assert.rejects(reader.body(`s.${i}`), { code: 'unknown_turn' })
 })
+
+test('a body at the end of a chain is put together with two others in memory at a time, which are held', async () => {
+  const session = new Session()
+  // Each begins as the one before and has much of its own: a blob.
+  const head = Buffer.alloc(1000, 'h')
+  const bodyOf = (i: number): Buffer => Buffer.concat([head, Buffer.alloc(700_000 + i, String(i))])
+  for (let i = 0; i <= MAX_DEPTH; i += 1) await session.add(bodyOf(i), [1], [2])
+  assert.equal(session.stored.at(-1)!.from, nameOf(MAX_DEPTH - 1))
+  let [held, most] = [0, 0]
+  const hold = (bytes: number): void => {
+    held += bytes
+    most = Math.max(most, held)
+  }
+  assert.deepEqual(Buffer.from(await session.reader().body(nameOf(MAX_DEPTH), hold)), bodyOf(MAX_DEPTH))
+  // The body before the last but one, the last but one and its own bytes.
+  assert.ok(most > 3 * 700_000 && most < 3 * 702_000, `${most} bytes at most`)
+  assert.equal(held, 0)
+  const full = new InstarError('overloaded', 'no room')
+  const reads = session.reads
+  await assert.rejects(
+    session.reader().body(nameOf(MAX_DEPTH), (bytes) => {
+      if (bytes > 0) throw full
+    }),
+    full,
+  )
+  assert.equal(session.reads, reads + MAX_DEPTH + 1, 'records alone are read')
+})

@@ -26,8 +26,12 @@ const BYTES_PER_RECORD = 32 * 1024
 
 export type TurnReader = {
   record(turn: string): Promise<TurnRecord>
-  /** The request body as the client sent it. */
-  body(turn: string): Promise<Uint8Array>
+  /**
+   * The request body as the client sent it. `hold` is called with the bytes of other bodies that it takes to put it together,
+   * of three at most (the one before, its own part, the one that they make), before they are read, and with a negative number
+   * once they are given back. Throws as `hold`.
+   */
+  body(turn: string, hold?: (bytes: number) => void): Promise<Uint8Array>
   /**
    * Caches the body of a turn that is being appended, since the next turn of the session refers to it. The bytes must
    * not change afterwards.
@@ -75,21 +79,49 @@ export const createTurnReader = (log: EventLog, positionOf: PositionOf, records 
     throw new InstarError('bad_record', `turn ${turn} is at the end of more than ${MAX_DEPTH} references`, { turn })
   }
 
-  const body = async (turn: string, left = MAX_DEPTH): Promise<Uint8Array> => {
-    const cached = bodies.get(turn)
-    if (cached) return cached
-    const event = await record(turn)
-    const stored = event.body
-    const middle = stored.blob === null ? stored.written.bytes : await getBlob(log, stored.blob, event.at)
-    const earlier = stored.from === null ? null : await body(stored.from, countDown(turn, left))
-    const whole = expandBody(stored, middle, earlier)
-    if (whole === null || contentSha(whole) !== stored.sha256)
-      throw new InstarError('bad_record', `the body of turn ${turn} does not match the SHA-256 in its record`, {
-        turn,
-        expected: stored.sha256,
-      })
-    cacheBody(turn, whole)
-    return whole
+  /** The records from the turn back to a body that is stored in full, or cached: then `whole` is that body. */
+  const chainOf = async (turn: string): Promise<{ chain: [string, TurnRecord][]; whole: Uint8Array | null }> => {
+    const chain: [string, TurnRecord][] = []
+    let left = MAX_DEPTH
+    for (let at: string | null = turn; at !== null;) {
+      const cached = bodies.get(at)
+      if (cached) return { chain: chain.reverse(), whole: cached }
+      const event = await record(at)
+      chain.push([at, event])
+      at = event.body.from
+      if (at !== null) left = countDown(chain.at(-1)![0], left)
+    }
+    return { chain: chain.reverse(), whole: null }
+  }
+
+  /** From the oldest body on, so that of the bodies before it only the last is kept. */
+  const body = async (turn: string, hold: (bytes: number) => void = () => undefined): Promise<Uint8Array> => {
+    const found = await chainOf(turn)
+    let { whole } = found
+    let held = 0
+    const occupy = (bytes: number): void => {
+      hold(bytes - held)
+      held = bytes
+    }
+    try {
+      for (const [name, { body: stored, at }] of found.chain) {
+        // With the body before it its own bytes are put together; of one that is stored in full they are the body.
+        const own = Math.max(0, stored.length - stored.prefix - stored.suffix)
+        const part = stored.from === null ? 0 : (whole?.length ?? 0) + own
+        occupy(part + (name === turn ? 0 : stored.length))
+        const middle = stored.blob === null ? stored.written.bytes : await getBlob(log, stored.blob, at)
+        whole = expandBody(stored, middle, whole)
+        if (whole === null || contentSha(whole) !== stored.sha256)
+          throw new InstarError('bad_record', `the body of turn ${name} does not match the SHA-256 in its record`, {
+            turn: name,
+            expected: stored.sha256,
+          })
+        cacheBody(name, whole)
+      }
+    } finally {
+      if (held !== 0) occupy(0)
+    }
+    return whole!
   }
 
   const promptIds = async (turn: string, left = MAX_DEPTH): Promise<number[]> => {
@@ -118,7 +150,7 @@ export const createTurnReader = (log: EventLog, positionOf: PositionOf, records 
 
   return {
     record,
-    body: (turn) => body(turn),
+    body,
     cacheBody,
     promptIds: (turn) => promptIds(turn),
     depths: async (turn) => ({ body: await depth(turn, 'body'), ids: await depth(turn, 'prompt') }),

@@ -406,10 +406,6 @@ export const MUTANTS: readonly Mutant[] = [
       "a request does not wait for the log's end",
       ['if (!last) return true', 'if (!last || asked.key === null) return true'],
     ],
-    anyAnswer: [
-      'any turn with an equal answer is continued',
-      ['const shared = said.filter((part) => here.has(part)).length', 'const shared = 1'],
-    ],
     cutForgotten: [
       'an interrupted request begins another session',
       ['return interrupted?.session ?? null', 'return null'],
@@ -418,6 +414,9 @@ export const MUTANTS: readonly Mutant[] = [
       "an interrupted request is joined to a later client's session",
       ["digest === asked.digest && status === 'aborted' && !closed", 'digest.length > 0 && !closed'],
     ],
+  }),
+  ...of('services/gateway/src/session/core/overlap.ts', {
+    anyAnswer: ['any turn with an equal answer is continued', ['shared: said.intersection(here).size', 'shared: 1']],
   }),
   ...of('services/gateway/src/session/core/session-index.ts', {
     strictFirst: [

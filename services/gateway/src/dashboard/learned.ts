@@ -76,7 +76,13 @@ export const turnLearned = async (
     holdTokens(charged, found)
     holdBody(charged, found)
     const ids = await reader.promptIds(id)
-    const teacher = teacherPrompt(model, batch, row['hint'] as string | null, found, await reader.body(id))
+    const teacher = teacherPrompt(
+      model,
+      batch,
+      row['hint'] as string | null,
+      found,
+      await reader.body(id, charged.hold),
+    )
     return { record: found, prompt: ids, hinted: teacher }
   })
   // An engine without distributions computes at temperature 1; greedy log-probs are recorded so, too.

@@ -101,7 +101,7 @@ export const turnText = async ({ reader, engine, index, tail }: TextPorts, id: s
   const record = await reader.record(id)
   if (charged) holdBody(charged, record)
   const { messages } = dialectOf(record.dialect).request(
-    parseJson(await reader.body(id)),
+    parseJson(await reader.body(id, charged?.hold)),
     engine.capabilities().accepts,
   )
   const state = index.fold.turns.get(id)

@@ -15,7 +15,7 @@ import { admit, hex } from '../prompt/admission.ts'
 import type { Task } from './candidate.ts'
 import { constrained } from './constrained.ts'
 import { promptTokens } from '../prompt/counting.ts'
-import { resolveReferences } from '../session/references.ts'
+import { largerWithItems, resolveReferences } from '../session/references.ts'
 import type { AnswerCall, AnswerPorts, AnswerReply, Context, Prepared, Prompted, Received } from './context.ts'
 import { replyAsStream, replyWhole } from './reply.ts'
 import { requesting } from './request.ts'
@@ -37,6 +37,7 @@ export const answer = (ports: AnswerPorts, call: AnswerCall): Promise<AnswerRepl
 const receive = async (ports: AnswerPorts, context: Context, sent: Fields): Promise<Received> => {
   const { dialect, key, hold, span, before, enter } = context
   const body = await before(resolveReferences(ports, dialect, { key, hold, gone: context.controller.signal }, sent))
+  const raw = body === sent ? context.body : written(body, ports.bodyLimit, hold)
   const asked = dialect.request(body, ports.engine.capabilities().accepts)
   const named = versionOf(asked.model, ports.policy)
   const replaced = named === undefined && context.anyModel === true
@@ -50,7 +51,19 @@ const receive = async (ports: AnswerPorts, context: Context, sent: Fields): Prom
   span?.asked(dialect.name, request.model ?? ports.policy, request)
   ports.capture.admit()
   const lease = await enter(version)
-  return { ...context, sent, request, lease, raw: body === sent ? context.body : Buffer.from(JSON.stringify(body)) }
+  return { ...context, sent, request, lease, raw }
+}
+
+/**
+ * The bytes of a body with its references resolved, which are held. A number like 1e20 takes more of them than it did as it
+ * came. Throws `body_too_large`, and as `hold`.
+ */
+const written = (body: Fields, limit: number, hold: (bytes: number) => void): Uint8Array => {
+  const text = JSON.stringify(body)
+  const bytes = Buffer.byteLength(text)
+  if (bytes > limit) throw largerWithItems(limit)
+  hold(bytes)
+  return Buffer.from(text)
 }
 
 /** Resolves session, prompt and constraint, and starts to append the body's blob. */

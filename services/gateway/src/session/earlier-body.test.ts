@@ -11,12 +11,21 @@ const CITY = USER('What is the capital of France?')
 const NAMED = { 'x-instar-session-id': 'talk' }
 const MORE = { model: 'policy', messages: [CITY, { role: 'assistant', content: 'Paris.' }, USER('And of Spain?')] }
 
-/** A gateway that has cached nothing, on a log with one turn, whose body is a blob. `onBlob` is awaited before one is read. */
-const start = async (t: TestContext, onBlob: () => Promise<void>, options: RigOptions = {}): Promise<Rig> => {
+/**
+ * A gateway that has cached nothing, on a log with turns of one session, each with a blob of its own. `onBlob` is awaited
+ * before one is read.
+ */
+const start = async (
+  t: TestContext,
+  onBlob: () => Promise<void>,
+  { turns = 1, ...options }: RigOptions & { turns?: number } = {},
+): Promise<Rig> => {
   const log = openMemoryLog()
   const before = await startRig({ log, script: () => 'Paris.' })
-  const json = { model: 'policy', messages: [CITY], note: 'x'.repeat(LARGE) }
-  assert.equal((await before.fetch('/v1/chat/completions', { json, headers: NAMED })).status, 200)
+  for (let i = 0; i < turns; i += 1) {
+    const json = { model: 'policy', messages: [CITY], note: String(i).repeat(LARGE) }
+    assert.equal((await before.fetch('/v1/chat/completions', { json, headers: NAMED })).status, 200)
+  }
   await before.stop()
   const read: EventLog['read'] = async function* (topic, given) {
     if (topic === 'blobs') await onBlob()
@@ -58,6 +67,18 @@ for (const [which, headers] of [
     assert.equal(second!.session, first!.session)
     assert.deepEqual([second!.after, second!.body.from], [first!.answer, first!.turn])
   })
+
+test('a request holds the body before the one that it needs, too, while that is put together', async (t) => {
+  const held: number[] = []
+  const rig = await start(t, async () => void held.push(await heldBy(rig)), { turns: 2 })
+  assert.equal((await rig.fetch('/v1/chat/completions', { json: MORE, headers: NAMED })).status, 200)
+  // The needed one with the first; then with the first and its own part, which is all but its beginning.
+  assert.deepEqual(
+    held.map((bytes) => Math.round(bytes / LARGE)),
+    [2, 3],
+  )
+  assert.equal(await heldBy(rig), 0)
+})
 
 test('a request that continues a session reads its last body once, for what is stored and for its tools', async (t) => {
   const rig = await start(t, async () => undefined)

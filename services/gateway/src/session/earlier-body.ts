@@ -13,7 +13,7 @@ export type EarlierPorts = { reader: TurnReader; readings: Paced }
 const LARGE_BODY = 1024 * 1024
 
 /**
- * What `use` makes of the body of the turn, which is held from before it is read. Throws as `hold` and `use`, as the reader of
+ * What `use` makes of the body of the turn, which is held from before it is read, as those from which it is put together are. Throws as `hold` and `use`, as the reader of
  * the log, and for a large body as Paced.
  */
 export const withEarlierBody = async <T>(
@@ -26,7 +26,7 @@ export const withEarlierBody = async <T>(
   const { length } = record.body
   const read = async (): Promise<T> => {
     hold(length)
-    return use(await reader.body(turn), record)
+    return use(await reader.body(turn, hold), record)
   }
   return length < LARGE_BODY ? read() : readings.run(key, gone, read)
 }

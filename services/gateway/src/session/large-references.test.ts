@@ -96,3 +96,32 @@ test('what is kept of requests whose items are referred to is limited as bodies 
   const { error } = (await answer.json()) as { error: { code: string } }
   assert.deepEqual([answer.status, error.code], [413, 'body_too_large'])
 })
+
+test('a body with its references resolved has the limit of one as it came, and is held', async (t) => {
+  const held: number[] = []
+  const rig = await startRig({
+    script: () => ({ text: 'Paris.', before: (i) => (i === 0 ? look() : undefined) }),
+    settings: { bodyLimit: MIB },
+  })
+  const look = async (): Promise<void> => {
+    const metrics = await (await rig.fetch('/metrics')).text()
+    held.push(Number(/^instar_request_body_bytes (\S+)$/m.exec(metrics)![1]))
+  }
+  t.after(() => rig.stop())
+  const post = (numbers: number, previous?: string): Promise<Response> =>
+    rig.fetch('/v1/responses', {
+      method: 'POST',
+      body: `{"model": "policy", "input": "The capital of France?", ${previous === undefined ? '' : `"previous_response_id": "${previous}", `}"note": [${Array(numbers).fill('1e20').join()}]}`,
+    })
+  const { id } = (await (await post(1)).json()) as { id: string }
+  // 5 bytes each as they come, 22 as they are written: 0.24 and 1.05 MiB.
+  const refused = await post(50_000, id)
+  assert.deepEqual(
+    [refused.status, ((await refused.json()) as { error: { code: string } }).error.code],
+    [413, 'body_too_large'],
+  )
+  assert.equal((await post(40_000)).status, 200)
+  assert.equal((await post(40_000, id)).status, 200)
+  const [plain, resolved] = held.slice(-2)
+  assert.ok(resolved! - plain! > 22 * 40_000 && resolved! - plain! < 22 * 40_000 + 8192, `${resolved! - plain!} more`)
+})

@@ -62,18 +62,18 @@ export const resolveReferences = async (
       byTurn.set(reference.turn, known)
     }
     byName.set(name, turn!)
-    if (continued === id && !found.has(id)) bytes += (await ports.reader.body(known.reference.turn)).length
+    if (continued === id && !found.has(id)) bytes += (await ports.reader.record(known.reference.turn)).body.length
     found.set(id, known.reference)
     bytes += known.size
-    if (bytes > ports.bodyLimit)
-      throw new InstarError(
-        'body_too_large',
-        `The request is larger than ${ports.bodyLimit} bytes with the items that it refers to.`,
-        { limit: ports.bodyLimit },
-      )
+    if (bytes > ports.bodyLimit) throw largerWithItems(ports.bodyLimit)
   }
   return dialect.resolved(body, found)
 }
+
+export const largerWithItems = (limit: number): InstarError =>
+  new InstarError('body_too_large', `The request is larger than ${limit} bytes with the items that it refers to.`, {
+    limit,
+  })
 
 /** The same for all ids of a turn, however they are spelled. */
 const nameOf = (id: string): string => {
