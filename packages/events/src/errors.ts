@@ -362,8 +362,8 @@ export const ERRORS = {
     status: 502,
     retryable: true,
     meaning:
-      'The server at INSTAR_TRAINER refuses the trainer itself (its key, its billing, a session, or the model), or its answers are not those of the Tinker API. The message quotes its answer or names the difference.',
-    todo: 'Correct what the answer names: the trainer tries again, and until then no turn is used up. For 401 or 403 set INSTAR_TRAINER_KEY; 402 is about billing. For answers that do not fit run `instar doctor trainer URL`; where a mended server gives stored ones, restart the trainer.',
+      'The server at INSTAR_TRAINER refuses the trainer itself (its key, its billing, a session, or the model), its answers are not those of the Tinker API, or taking up the line there fails for another reason. The message quotes its answer or names the difference.',
+    todo: 'Correct what the answer names: the trainer tries again, and until then no turn is used up. If it is `training.rank`, restart after the correction: the batch of the earlier rank then fails, alone, and the next one has the new rank. For 401 or 403 set INSTAR_TRAINER_KEY; 402 is about billing. For answers that do not fit run `instar doctor trainer URL`; where a mended server gives stored ones, restart the trainer.',
   },
   trainer_failed: {
     status: 502,

@@ -70,6 +70,7 @@ const withoutUser = (instead: string) => ({
   message: `contains a user, and messages show this address; set ${instead} instead`,
 })
 const engineAddress = withoutUser('INSTAR_ENGINE_KEY')
+const TRAINER_FORM = 'must be `embedded`, or tinker+ followed by http://HOST:PORT'
 const trainerAddress = withoutUser('INSTAR_TRAINER_KEY')
 const judgeAddress = withoutUser('INSTAR_JUDGE_KEY')
 const gatewayAddress = withoutUser('INSTAR_KEY')
@@ -96,7 +97,8 @@ export const environment = z
     INSTAR_LEARN_ENGINE: z.enum(['auto', 'onnx', 'wasm', 'tfjs-node']).default('auto'),
     INSTAR_TRAINER: z
       .string()
-      .regex(/^(embedded|tinker\+https?:\/\/.+)$/, 'must be `embedded`, or tinker+ followed by http://HOST:PORT')
+      .regex(/^(embedded|tinker\+https?:\/\/.+)$/, TRAINER_FORM)
+      .refine((value) => value === 'embedded' || URL.canParse(value.replace(/^tinker\+/, '')), TRAINER_FORM)
       .refine(trainerAddress.check, trainerAddress.message)
       .optional(),
     INSTAR_TRAINER_MODEL: z.string().optional(),

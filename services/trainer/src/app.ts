@@ -143,8 +143,8 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
   }
 
   const waitReports = createWaitReports(ports.onWait)
-  const remote =
-    ports.server === undefined ? null : new RemoteTrainer({ ...ports.server, keepStates: config.keepStates })
+  const { keepStates, step } = config
+  const remote = ports.server === undefined ? null : new RemoteTrainer({ ...ports.server, keepStates, rank: step.rank })
 
   const trainer = runDecider<TrainerState, Decision>({
     ports,

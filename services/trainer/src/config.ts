@@ -125,11 +125,14 @@ const step = z.object({
 /** Without a user and a query, since messages show it. */
 const SERVER = /^(embedded|tinker\+https?:\/\/[^@?#\s]+)$/
 
+const SERVER_FORM = 'must be embedded, or tinker+ followed by http://HOST:PORT or https://HOST'
+
 export const trainerConfig = z.object({
   policy: z.string().default('policy'),
   server: z
     .string()
-    .regex(SERVER, 'must be embedded, or tinker+ followed by http://HOST:PORT or https://HOST')
+    .regex(SERVER, SERVER_FORM)
+    .refine((server) => server === 'embedded' || URL.canParse(server.replace(/^tinker\+/, '')), SERVER_FORM)
     .default('embedded')
     .describe('where updates are computed: embedded, or a training server (tinker+http://…)'),
   serverModel: z

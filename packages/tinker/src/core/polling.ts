@@ -50,7 +50,7 @@ const resubmit = (polled: Polled, polling: Polling, error: InstarError): Next =>
 
 export const afterPoll = (url: string, kind: string, polled: Polled, polling: Polling): Next => {
   const { status, text } = polled
-  const refused = (): InstarError => refusal(url, `the result of ${kind}`, status, text)
+  const refused = (): InstarError => refusal(url, `the result of ${kind}`, status, text, kind)
   if (status === 408) return again(polled, polling)
   if (status === 0 || isTransient(status)) return fault(polled, polling)
   // 410: the promise is lost. 404: the server does not know it, after a loss of its database.

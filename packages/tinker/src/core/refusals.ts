@@ -45,12 +45,13 @@ export const failure = (url: string, kind: string, message: string, category: st
     { kind, category },
   )
 
-/** The error of a response of 4xx to a request of any kind. `what`: the request in words. */
-export const refusal = (url: string, what: string, status: number, text: string): InstarError => {
+/** The error of a response of 4xx to a request of any kind. `what`: the request in words, where its `kind` does not say it. */
+export const refusal = (url: string, what: string, status: number, text: string, kind = what): InstarError => {
   const message = messageIn(text) ?? text
   const code = codeOfWords(message) ?? (status === 409 ? 'trainer_seq_used' : 'trainer_refused')
   return new InstarError(code, `${url} answered ${what} with ${status}: ${quoted(message)}${withKey(status)}`, {
     status,
+    kind,
     request: what,
   })
 }

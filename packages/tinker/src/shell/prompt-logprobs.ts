@@ -2,7 +2,7 @@
 import { InstarError } from '@instar/events/errors'
 import { parseJsonObject } from '@instar/events/json'
 import { SHORT } from '../core/probing.ts'
-import { messageOf, readFields } from '../core/protobuf.ts'
+import { messageOf, ProtobufError, readFields } from '../core/protobuf.ts'
 import { JSON_TYPE } from '../core/requests.ts'
 import type { Capabilities } from '../port.ts'
 import type { Futures, Outgoing } from './futures.ts'
@@ -39,6 +39,7 @@ export const promptLogprobsOf = async (
     const count = contentType.includes('protobuf') ? countInProtobuf(result) : countInJson(result)
     return count === tokens.length ? 'full' : count === tokens.length - 1 ? 'without_first' : 'none'
   } catch (error) {
+    if (error instanceof ProtobufError) return 'none'
     if (error instanceof InstarError && (error.code === 'trainer_refused' || error.code === 'trainer_failed'))
       return 'none'
     throw error

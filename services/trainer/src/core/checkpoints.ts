@@ -10,10 +10,13 @@ const addressesOf = ({ policy, updates }: Lines, update: string | null | undefin
   return remote ? [remote.statePath, remote.adapterPath] : []
 }
 
-/** Of the version that falls out of the newest `kept` ones when the update in work is accepted; never of the head. */
+/**
+ * Of the version that falls out of the newest `kept` ones when the update in work is accepted; never of the head. The parent
+ * stays until then, so that 1 deletes as 2 does.
+ */
 export const expiredVersion = (lines: Lines, kept: number): string[] => {
   const weights = weightLine(lines.weights, lines.policy)
-  const old = weights.versions.get(weights.last + 1 - kept)
+  const old = weights.versions.get(weights.last + 1 - Math.max(kept, 2))
   return old && old.version !== weights.head ? addressesOf(lines, old.update) : []
 }
 

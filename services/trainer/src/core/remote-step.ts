@@ -4,12 +4,16 @@
  * a record of a trainer that another one has replaced does not count, so it never sends what it has not recorded.
  */
 import {
+  batchOfUpdate,
   updateLine,
+  weightLine,
+  type BatchSealed,
   type BatchState,
   type InstarError,
   type Settings,
   type TrainerBinding,
   type UpdatesState,
+  type WeightsState,
 } from '@instar/events'
 
 export type RemoteStep =
@@ -22,8 +26,23 @@ export type RemoteStep =
   | { do: 'finish' }
 
 /** Whether the model of the binding has the weights from which the batch is computed. */
-const fits = (binding: TrainerBinding, batch: BatchState): boolean =>
-  binding.batch === batch.id || (binding.batch === null && binding.state === batch.sealed.parent.state)
+const fits = ({ event, batch, state }: TrainerBinding, { id, sealed }: BatchState): boolean =>
+  batch === id ||
+  (batch === null &&
+    state === sealed.parent.state &&
+    (sealed.parent.adapter !== null || event.rank === (sealed.settings.rank ?? event.rank)))
+
+type Lines = { updates: UpdatesState; weights: WeightsState; policy: string }
+
+/**
+ * Rank of a new model for the batch: that of the parent's adapter, which an update continues, as on the embedded trainer; of a
+ * line that has none yet, that of the batch's settings.
+ */
+export const rankOf = ({ updates, weights, policy }: Lines, { parent, settings }: BatchSealed): number => {
+  const version = parent.adapter === null ? null : weightLine(weights, policy).versions.get(parent.version)
+  const trained = batchOfUpdate(updateLine(updates, policy), version?.update ?? '')
+  return trained?.journal?.binding?.rank ?? settings.rank ?? 1
+}
 
 /** A step beyond a bound of the trust region is the last one of its batch: there is no line search on a server. */
 const isBeyond = (figures: Readonly<Record<string, number>>, settings: Settings): boolean =>
@@ -77,6 +96,26 @@ const BAD_INPUT: readonly unknown[] = [400, 413, 422]
 /** Requests whose contents are the batch's; others are the same for each batch. */
 const OF_BATCH = /^(the result of )?(forward|forward_backward|optim_step)$/
 
+/** Statuses about key, billing and rights, whatever is asked for. */
+const ABOUT_KEY: readonly unknown[] = [401, 402, 403]
+
+/**
+ * Whether the batch is given up after an error of its binding. It asks for its rank however often it is
+ * repeated, so that one of a rank that the server does not take would hold the line for ever: it fails if the next one would
+ * ask for another rank, `configured`.
+ */
+export const isRankOfBatch = (
+  lines: Lines,
+  sealed: BatchSealed,
+  { code, details }: Pick<InstarError, 'code' | 'details'>,
+  configured: number,
+): boolean => {
+  const { parent } = sealed
+  const isHead = weightLine(lines.weights, lines.policy).head === parent.version
+  if (rankOf(lines, sealed) === configured || (parent.adapter !== null && isHead)) return false
+  return (code === 'trainer_refused' || code === 'trainer_failed') && !ABOUT_KEY.includes(details.status)
+}
+
 /**
  * Whether an error of `step` would not meet the next batch as well: not an answer that does not fit its request, not a refusal
  * of key, billing, session or model, and not one while the line is taken up.
@@ -85,9 +124,8 @@ export const isRefusalOfBatch = (
   { code, details }: Pick<InstarError, 'code' | 'details'>,
   { do: what }: RemoteStep,
 ): boolean => {
-  if (code === 'trainer_mismatch') return false
-  if (code !== 'trainer_refused') return what !== 'bind'
-  if (what === 'bind') return false
+  if (what === 'bind' || code === 'trainer_mismatch' || (what === 'finish' && code === 'bad_checkpoint')) return false
+  if (code !== 'trainer_refused') return true
   const { status, request, category } = details
   // `category` `user`: the request ran, and its contents made it fail.
   return category === 'user' || (BAD_INPUT.includes(status) && OF_BATCH.test(String(request)))

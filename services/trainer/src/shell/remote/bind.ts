@@ -4,6 +4,7 @@ import { getBlob } from '@instar/log'
 import { loadRequest, optimStepRequest } from '@instar/tinker'
 import type { Capabilities, TrainingServer } from '@instar/tinker/port'
 import { stepSettings } from '../train-item.ts'
+import { rankOf } from '../../core/remote-step.ts'
 import type { TrainerState } from '../../core/state.ts'
 import { readParent } from '../compute.ts'
 import type { RemotePorts } from './ports.ts'
@@ -65,6 +66,23 @@ const baseModelOf = async (server: TrainingServer, named: string | null, signal:
   )
 }
 
+/** A checkpoint of the probe's own that the server does not give is not the parent's. */
+const probed = async (
+  server: TrainingServer,
+  base: string,
+  rank: number,
+  signal: AbortSignal,
+): Promise<Capabilities> => {
+  try {
+    return await server.probe(base, rank, signal)
+  } catch (error) {
+    if (!(error instanceof InstarError) || error.code !== 'trainer_state_lost') throw error
+    throw new InstarError('trainer_denied', `The probe of the server: ${error.message}`, error.details, {
+      cause: error,
+    })
+  }
+}
+
 /**
  * `resume`: whether the model of the last binding has the batch's weights. The models of a binding that is not taken up are
  * unloaded, and those that were created here where a later step fails. A session in which a model may be left is ended: the
@@ -90,9 +108,10 @@ export const bind = async (
   if (last && resume && last.url === server.url && (await resumed(ports, last)))
     return { ...last, ...common, at: ports.now() }
   const statePath = await readParent(sealed, () => statePathOf(ports, state, sealed))
-  const { rank, seed } = stepSettings(sealed)
+  const { seed } = stepSettings(sealed)
+  const rank = rankOf(state, sealed)
   const baseModel = await baseModelOf(server, connection.baseModel, signal)
-  connection.capabilities ??= await server.probe(baseModel, rank, signal)
+  connection.capabilities ??= await probed(server, baseModel, rank, signal)
   if (last) await release(ports, connection, last)
   const own = (connection.session ??= { id: await server.openSession(signal), models: 0 })
   const created: string[] = []

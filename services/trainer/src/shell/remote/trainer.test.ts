@@ -223,23 +223,24 @@ test('the next batch continues on the same model; after a rejection and after a 
   await started.trainer.stop()
 })
 
-test('checkpoints of the newest versions stay on the server, as many as keepStates', async () => {
-  const line = await openLine()
-  const server = new EmbeddedTrainingServer(runtime)
-  const started = await startTrainer(line.log, { server }, model, { keepStates: 2 })
-  for (let n = 0; n < 4; n++) {
-    await line.turns(items, n * 10, n)
-    await untilWaits(started, 'verdict')
-    await line.verdict(true)
-    await untilWaits(started, 'turns')
-  }
-  const paths = (await line.events('UpdateComputed')).map(({ remote }) => remote?.statePath ?? '')
-  assert.deepEqual(
-    paths.map((path) => server.saved.has(path)),
-    [false, false, true, true],
-  )
-  await started.trainer.stop()
-})
+for (const keepStates of [1, 2])
+  test(`checkpoints of the newest versions and of the parent stay on the server (keepStates ${keepStates})`, async () => {
+    const line = await openLine()
+    const server = new EmbeddedTrainingServer(runtime)
+    const started = await startTrainer(line.log, { server }, model, { keepStates })
+    for (let n = 0; n < 4; n++) {
+      await line.turns(items, n * 10, n)
+      await untilWaits(started, 'verdict')
+      await line.verdict(true)
+      await untilWaits(started, 'turns')
+    }
+    const paths = (await line.events('UpdateComputed')).map(({ remote }) => remote?.statePath ?? '')
+    assert.deepEqual(
+      paths.map((path) => server.saved.has(path)),
+      [false, false, true, true],
+    )
+    await started.trainer.stop()
+  })
 
 test('a turn that exceeds a request of the server is left out, the batch is computed, and verify knows it', async () => {
   const line = await openLine()

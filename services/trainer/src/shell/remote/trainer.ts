@@ -3,7 +3,7 @@ import { encodeEvent, InstarError, updateLine, type BatchState, type Event, type
 import { versionsOn } from '@instar/log'
 import { failed, openBatch } from '../../core/decide.ts'
 import { expiredVersion, rejectedUpdate } from '../../core/checkpoints.ts'
-import { isRefusalOfBatch, remoteStep, type RemoteStep } from '../../core/remote-step.ts'
+import { isRankOfBatch, isRefusalOfBatch, rankOf, remoteStep, type RemoteStep } from '../../core/remote-step.ts'
 import type { TrainerState } from '../../core/state.ts'
 import { bind, endSession, type Connection } from './bind.ts'
 import type { TrainingServer } from '@instar/tinker/port'
@@ -16,6 +16,8 @@ import { stepRequests, unsent, updateOf } from './requests.ts'
 export type RemoteOptions = TrainingServerOptions & {
   /** Versions whose checkpoints stay on the server. */
   keepStates: number
+  /** `training.rank` in force: of the batches that are sealed from now on. */
+  rank: number
 }
 
 /** Errors after which the model of the binding is not used again: another one is created from the parent's state. */
@@ -47,7 +49,8 @@ export class RemoteTrainer {
   /**
    * The next record of the batch; null if there is none and the decision is to be made again. Throws what is not the
    * batch's fault as errors that are retried: `parent_lost` and `trainer_state_lost` for the parent's state,
-   * `trainer_denied` for a server that refuses the trainer, or whose answers do not fit.
+   * `trainer_denied` for a server that refuses the trainer, or whose answers do not fit, and for every error while the server
+   * is connected to or the line is taken up.
    */
   async act(given: Omit<RemotePorts, 'server'>, state: TrainerState, id: string): Promise<Event | null> {
     const server = (this.server ??= await this.connect(given.signal))
@@ -61,9 +64,10 @@ export class RemoteTrainer {
     } catch (error) {
       ports.signal.throwIfAborted()
       if (step.do !== 'bind' && !this.isOpen(state, id)) return null
+      if (step.do === 'bind') return this.afterBind(ports, state, batch, error)
       if (!(error instanceof InstarError)) throw error
-      if (MODEL_FAULTS.includes(error.code) || this.isFirstMismatch(error, step, id))
-        return this.afterLoss(ports, state, batch, step, error)
+      if (isModelFault(error, step) || this.isFirstMismatch(error, id))
+        return this.afterLoss(ports, state, batch, error)
       throw isRefusalOfBatch(error, step) ? error : denied(error)
     }
   }
@@ -72,7 +76,8 @@ export class RemoteTrainer {
     try {
       return await this.options.connect(signal)
     } catch (error) {
-      throw denied(error)
+      signal.throwIfAborted()
+      throw waited(error)
     }
   }
 
@@ -121,39 +126,60 @@ export class RemoteTrainer {
    * A server may give a stored answer for ever to the request that it was made for, so that one new model is tried for each
    * batch in each process; then the requests are repeated until the server is mended.
    */
-  private isFirstMismatch({ code }: InstarError, step: RemoteStep, batch: string): boolean {
-    if (code !== 'trainer_mismatch' || step.do === 'bind' || this.mismatched === batch) return false
+  private isFirstMismatch({ code }: InstarError, batch: string): boolean {
+    if (!MISFITS.includes(code) || this.mismatched === batch) return false
     this.mismatched = batch
     return true
   }
 
-  /** A model that is lost before it is bound has computed nothing of the batch: `bind` is repeated without limit. */
-  private afterLoss(
-    ports: RemotePorts,
-    state: TrainerState,
-    batch: BatchState,
-    step: RemoteStep,
-    error: InstarError,
-  ): Event | null {
-    const bound = updateLine(state.updates, state.policy).binding?.event
-    if (bound) this.lost.add(bound.model)
-    for (const session of [bound?.session, this.connection.session?.id])
-      if (session !== undefined) endSession(ports.server, this.connection, session)
-    this.connection.capabilities = null
-    if (step.do === 'bind') throw denied(error)
+  /** A binding that fails has computed nothing of the batch: it is repeated without limit, but for a rank of the batch's own. */
+  private afterBind(ports: RemotePorts, state: TrainerState, { id, sealed }: BatchState, error: unknown): Event | null {
+    const { rank } = this.options
+    if (error instanceof InstarError && isRankOfBatch(state, sealed, error, rank)) {
+      const ranks = `The batch has rank ${rankOf(state, sealed)}; training.rank is ${rank} now, for the next one.`
+      return failed(state, id, `${error.code}: ${error.message} ${ranks}`, ports.now())
+    }
+    if (error instanceof InstarError && MODEL_FAULTS.includes(error.code)) this.forget(ports, state)
+    throw waited(error)
+  }
+
+  private afterLoss(ports: RemotePorts, state: TrainerState, batch: BatchState, error: InstarError): Event | null {
+    this.forget(ports, state)
     this.losses = { batch: batch.id, count: this.losses.batch === batch.id ? this.losses.count + 1 : 1 }
     if (this.losses.count < MAX_MODELS) return null
     const reason = `${error.code}: ${error.message} This happened on ${MAX_MODELS} models in a row.`
     return failed(state, batch.id, reason, ports.now())
   }
+
+  /** The models of the binding are not used again, and the server is probed anew. */
+  private forget(ports: RemotePorts, state: TrainerState): void {
+    const bound = updateLine(state.updates, state.policy).binding?.event
+    if (bound) this.lost.add(bound.model)
+    for (const session of [bound?.session, this.connection.session?.id])
+      if (session !== undefined) endSession(ports.server, this.connection, session)
+    this.connection.capabilities = null
+  }
 }
 
+/** Of the model itself, or of the checkpoint that it has just saved: another model computes the batch again. */
+const isModelFault = ({ code }: InstarError, step: RemoteStep): boolean =>
+  MODEL_FAULTS.includes(code) || (step.do === 'finish' && code === 'trainer_state_lost')
+
+/** Answers and files that are not those of the Tinker API. */
+const MISFITS: readonly string[] = ['trainer_mismatch', 'bad_checkpoint']
 /** Answers that are given again until an operator acts: they are waited for, so that no batch is spent on them. */
-const DENIALS: readonly string[] = ['trainer_refused', 'trainer_mismatch', 'trainer_seq_used']
-const denied = (error: unknown): unknown =>
-  error instanceof InstarError && DENIALS.includes(error.code)
-    ? new InstarError('trainer_denied', error.message, error.details, { cause: error })
-    : error
+const DENIALS: readonly string[] = ['trainer_refused', 'trainer_seq_used', ...MISFITS]
+const asDenied = ({ message }: Error, details: InstarError['details'], cause: unknown): InstarError =>
+  new InstarError('trainer_denied', message, details, { cause })
+const denied = (error: InstarError): InstarError =>
+  DENIALS.includes(error.code) ? asDenied(error, error.details, error) : error
+
+/** Before a model is bound, nothing that fails is the batch's: an error that would not be retried becomes `trainer_denied`. */
+const waited = (error: unknown): unknown => {
+  if (!(error instanceof InstarError)) return asDenied(error as Error, {}, error)
+  const isRetried = error.retryable && error.code !== 'internal'
+  return isRetried || error.code === 'snapshot_damaged' ? error : asDenied(error, error.details, error)
+}
 
 /** The record of the requests of the step after `pass`; UpdateFailed if it has nothing to learn or is not finite. */
 const request = async (
