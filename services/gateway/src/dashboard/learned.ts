@@ -87,18 +87,23 @@ export const turnLearned = async (
   })
   // An engine without distributions computes at temperature 1; greedy log-probs are recorded so, too.
   const temperature = settings.sampledTokens === 1 ? 1 : record.sampling.temperature || 1
-  const scored = await idle.run('logprobs', gone, async (signal) => {
-    const lease = await pool.lease(parent)
-    try {
-      const of = { completion: record.ids, temperature }
-      const old = await engine.score({ ...of, prompt, adapter: lease.adapter }, signal)
-      if (typeof hinted === 'string') return { old, hint: null }
-      const without = await engine.score({ ...of, prompt, adapter: null }, signal)
-      return { old, hint: { without, with: await engine.score({ ...of, prompt: hinted, adapter: null }, signal) } }
-    } finally {
-      lease.release()
-    }
-  })
+  const scored = await idle.run(
+    'logprobs',
+    gone,
+    async (signal) => {
+      const lease = await pool.lease(parent)
+      try {
+        const of = { completion: record.ids, temperature }
+        const old = await engine.score({ ...of, prompt, adapter: lease.adapter }, signal)
+        if (typeof hinted === 'string') return { old, hint: null }
+        const without = await engine.score({ ...of, prompt, adapter: null }, signal)
+        return { old, hint: { without, with: await engine.score({ ...of, prompt: hinted, adapter: null }, signal) } }
+      } finally {
+        lease.release()
+      }
+    },
+    charged.who,
+  )
   const advantage = lossMode(loss).advantages ? item.advantage : 0
   const [weights] = tokenWeights(
     [{ advantage, behaviour: record.logprobs, old: scored.old, hint: scored.hint }],

@@ -41,6 +41,7 @@ export const addTextRoutes = (server: FastifyInstance, get: Get, ports: Dashboar
   const charged = (request: FastifyRequest, gone: AbortSignal): Charged => {
     const { who } = entrance.visitOf(request)
     return {
+      who,
       read: (work) => ports.readings.run({ group: 'dashboard', who }, gone, work),
       hold: (bytes) => entrance.hold(request, bytes),
     }

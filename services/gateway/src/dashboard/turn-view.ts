@@ -29,8 +29,8 @@ export const MOST_TOKENS = 4_096
 
 /** Runs `work` in a place of the caller's share. Throws `overloaded`, `aborted`, or as `work`. */
 export type Read = <T>(work: () => Promise<T>) => Promise<T>
-/** `hold`: charges memory to the request until its reply is sent. Throws `overloaded`. */
-export type Charged = { read: Read; hold: (bytes: number) => void }
+/** `who`: the caller. `hold`: charges memory to the request until its reply is sent. Throws `overloaded`. */
+export type Charged = { who: string; read: Read; hold: (bytes: number) => void }
 
 type Sized = { body: { length: number }; prompt: { length: number }; ids: readonly unknown[] }
 /** A body as it is stored, its text and its values. */
@@ -168,19 +168,24 @@ export const turnLogprobs = async (
     completion: record.ids.slice(0, MOST_TOKENS),
     temperature: record.sampling.temperature === 0 ? 1 : record.sampling.temperature,
   }
-  return idle.run('logprobs', gone, async (signal) => {
-    const lease = await pool.lease(version)
-    try {
-      const scored = engine.scoreWithTop
-        ? await engine.scoreWithTop({ ...request, adapter: lease.adapter, topLogprobs: 5 }, signal)
-        : { logprobs: await engine.score({ ...request, adapter: lease.adapter }, signal), top: [] }
-      return {
-        version,
-        logprobs: [...scored.logprobs],
-        top: scored.top.map((at) => at.map(({ id: token, logprob }) => ({ text: model.decode([token]), logprob }))),
+  return idle.run(
+    'logprobs',
+    gone,
+    async (signal) => {
+      const lease = await pool.lease(version)
+      try {
+        const scored = engine.scoreWithTop
+          ? await engine.scoreWithTop({ ...request, adapter: lease.adapter, topLogprobs: 5 }, signal)
+          : { logprobs: await engine.score({ ...request, adapter: lease.adapter }, signal), top: [] }
+        return {
+          version,
+          logprobs: [...scored.logprobs],
+          top: scored.top.map((at) => at.map(({ id: token, logprob }) => ({ text: model.decode([token]), logprob }))),
+        }
+      } finally {
+        lease.release()
       }
-    } finally {
-      lease.release()
-    }
-  })
+    },
+    charged.who,
+  )
 }

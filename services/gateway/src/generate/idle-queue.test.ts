@@ -71,3 +71,17 @@ test('while the model is idle four judgements and one group of candidates run, a
   assert.deepEqual(await at(3), ['a', 'b', 'c', 'd', 'f'], 'from the beginning, the oldest first')
   queue.stop()
 })
+
+test('a caller has half of the places of a kind; the others stay free', async () => {
+  const meter = { idle: () => undefined, beside: () => undefined }
+  const most = { judgement: 8, candidates: 8, logprobs: 8 }
+  const queue = new IdleQueue({ running: { size: 1 }, monotonic: () => 0, meter }, { most, besideMs: 1000 })
+  const over = new AbortController()
+  const ask = (who: string | null): Promise<string> =>
+    queue.run('logprobs', over.signal, async () => 'run', who).catch(({ code }: { code: string }) => code)
+  const asked = [...Array.from({ length: 5 }, () => ask('ann')), ...Array.from({ length: 5 }, () => ask('bob'))]
+  over.abort({ code: 'aborted' })
+  const codes = await Promise.all(asked)
+  const four = ['aborted', 'aborted', 'aborted', 'aborted', 'overloaded']
+  assert.deepEqual(codes, [...four, ...four])
+})

@@ -18,13 +18,15 @@ type IdlePorts = {
   meter: { idle: (work: IdleWork, outcome: IdleOutcome) => void; beside: (work: IdleWork) => void }
 }
 /**
- * `most`: works of a kind that are held, waiting or running; one beyond is refused. `besideMs`: the oldest work that has
- * waited so long runs beside requests; at most one begins in this time.
+ * `most`: works of a kind that are held, waiting or running; one beyond is refused. A caller may have half of them.
+ * `besideMs`: the oldest work that has waited so long runs beside requests; at most one begins in this time.
  */
 type IdleSettings = { most: Readonly<Record<IdleWork, number>>; besideMs: number }
 
 type Held = {
   work: IdleWork
+  /** Whose it is; null: of no caller. */
+  who: string | null
   /** When it began to wait. */
   since: number
   /** Set while it waits. */
@@ -60,19 +62,22 @@ export class IdleQueue {
 
   /**
    * Runs `run` until it ends without an interruption. `signal` ends it early, with its reason. `beside`: requests run
-   * too, so it should be short. Throws `overloaded` if too many are held, `stopping` after `stop`, or as `run`.
+   * too, so it should be short. `who`: the caller whose share it counts for. Throws `overloaded` if too many are held,
+   * `stopping` after `stop`, or as `run`.
    */
   async run<T>(
     work: IdleWork,
     signal: AbortSignal,
     run: (signal: AbortSignal, beside: boolean) => Promise<T>,
+    who: string | null = null,
   ): Promise<T> {
     const { meter, monotonic } = this.ports
-    if (this.size(work) >= this.settings.most[work]) {
+    const own = this.held.filter((one) => who !== null && one.work === work && one.who === who).length
+    if (this.size(work) >= this.settings.most[work] || own >= this.settings.most[work] / 2) {
       meter.idle(work, 'refused')
       throw new InstarError('overloaded', `Too many ${work === 'judgement' ? 'judgements' : work} wait for the model.`)
     }
-    const one: Held = { work, since: monotonic(), start: null, interrupted: null, beside: false }
+    const one: Held = { work, who, since: monotonic(), start: null, interrupted: null, beside: false }
     this.held.push(one)
     const ended = AbortSignal.any([signal, this.stopped.signal])
     try {

@@ -26,7 +26,7 @@ export type Entrance = {
   admit(request: FastifyRequest, reply: FastifyReply): void
   /** The remaining requests of the key; null without a limit, for an exempt route, and before `admit`. */
   standing(request: FastifyRequest): RateLimitState | null
-  /** Counts bytes of a body without a declared length for the rate of the key. */
+  /** Counts bytes of a body without a declared length for the rate of the key, also after the answer. */
   arrived(request: FastifyRequest, bytes: number): void
   /** The memory that the request's body is charged to. */
   holding(request: FastifyRequest): Holding
@@ -243,8 +243,7 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken, ra
       return caller?.key && !caller.open && routeOf(request) !== '/metrics' ? rates.standing(caller.key) : null
     },
     arrived(request, bytes) {
-      const { over, visit } = callerOf(request)
-      if (!over) visit?.charge(bytes)
+      callerOf(request).visit?.charge(bytes)
     },
     holding: (request) => callerOf(request).holding,
     parsing(request, body) {

@@ -132,8 +132,12 @@ export const createServer = (
   })
   server.addHook('preParsing', (request, reply, payload, done) => {
     if (!isCounted(request.headers)) return done(null, payload)
-    // Nobody reads it.
-    if (request.method === 'GET' || request.method === 'HEAD') return done(null, payload.resume())
+    // Nobody reads it: it counts for the key's rate, and takes no memory.
+    if (request.method === 'GET' || request.method === 'HEAD')
+      return done(
+        null,
+        payload.on('data', (piece: Buffer) => entrance.arrived(request, piece.length)),
+      )
     const body = decoded(payload, request.headers['content-encoding'] ?? 'identity', (bytes) =>
       entrance.arrived(request, bytes),
     )

@@ -428,6 +428,28 @@ test('bytes a minute: a request larger than the rest is served, and the next one
   }
 })
 
+for (const late of [false, true])
+  test(`bytes a minute: the chunked body of a GET counts, which nobody reads${late ? ', also after its answer' : ''}`, async () => {
+    const rig = await startRig({ settings: { keys: [key('anna', { bytesPerMinute: 60_000 })] } })
+    const { hostname, port } = new URL(rig.url)
+    const socket = connect(Number(port), hostname)
+    try {
+      await once(socket, 'connect')
+      const head = `Host: 127.0.0.1\r\nAuthorization: Bearer ${token('anna')}\r\n`
+      const get = `GET /v1/models HTTP/1.1\r\n${head}Transfer-Encoding: chunked\r\n\r\n`
+      const body = `${PIECE.repeat(2)}0\r\n\r\n`
+      socket.write(late ? get : get + body)
+      let said = String((await once(socket, 'data'))[0])
+      assert.match(said, /^HTTP\/1\.1 200 /)
+      socket.write(`${late ? body : ''}GET /v1/models HTTP/1.1\r\n${head}\r\n`)
+      while (said.split('HTTP/1.1 ').length < 3) said += String((await once(socket, 'data'))[0])
+      assert.match(said, /HTTP\/1\.1 429 /)
+    } finally {
+      socket.destroy()
+      await rig.stop()
+    }
+  })
+
 test('three hundred wrong keys are throttled, and known clients are not', async () => {
   let now = Date.now()
   const rig = await startRig({ settings: { keys: [key('anna'), key('new')] }, ports: { now: () => now } })
