@@ -21,16 +21,18 @@ const pendingTurns = async (
   { weights }: VersionHistory,
   own: readonly BatchRow[],
   staleness: number,
+  stop: AbortSignal | undefined,
 ): Promise<number> => {
   if (!hasLog(config)) return 0
   const versions = usableVersions(weights, staleness)
   const oldest = versions.at(-1)!
   const since = weights.versions.get(oldest)?.at ?? 0
   const sealed = new Set(own.flatMap(({ id, parent }) => (parent >= oldest ? [id] : [])))
-  return withLog(config, async (log) => {
+  const count = async (log: EventLog): Promise<number> => {
     const spent = await turnsOf(log, sealed)
     return countPending(log, { policy: POLICY, versions: new Set(versions), since, spent })
-  })
+  }
+  return withLog(config, count, stop)
 }
 
 /** The turns of these batches, trained or dropped. */
@@ -48,7 +50,12 @@ const turnsOf = async (log: EventLog, batches: ReadonlySet<string>): Promise<Set
 }
 
 /** One line (`learningText`). Reads the newest part of the topic `scores`, if the line depends on it. */
-export const readLearning = async (config: Config, history: VersionHistory, now: number): Promise<string> => {
+export const readLearning = async (
+  config: Config,
+  history: VersionHistory,
+  now: number,
+  stop?: AbortSignal,
+): Promise<string> => {
   const { weights, batches } = history
   const own = batches.filter((batch) => batch.policy === POLICY)
   const last = own.at(-1)
@@ -59,7 +66,7 @@ export const readLearning = async (config: Config, history: VersionHistory, now:
     !weights.frozen &&
     last?.status !== 'sealed' &&
     !(last?.status === 'computed' && !weights.verdicts.has(last.update?.id ?? ''))
-  const pending = waits ? await pendingTurns(config, history, own, settings.staleness ?? trainer.staleness) : 0
+  const pending = waits ? await pendingTurns(config, history, own, settings.staleness ?? trainer.staleness, stop) : 0
   return learningText(
     {
       started: weights.started !== null,

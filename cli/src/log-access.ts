@@ -26,11 +26,18 @@ const open = (config: Config, readOnly: boolean): Promise<EventLog> => {
 /** Opens the log for writing. Throws `data_unreadable`; `data_in_use` while a pipeline writes to the embedded log. */
 export const openWritable = (config: Config): Promise<EventLog> => open(config, false)
 
-/** Opens the log for reading while `use` runs. Throws `data_unreadable`, also for a file that is damaged. */
-export const withLog = async <T>(config: Config, use: (log: EventLog) => Promise<T>): Promise<T> => {
+/**
+ * Opens the log for reading while `use` runs. `stop` ends reading with `aborted`. Throws `data_unreadable`, also for a file
+ * that is damaged.
+ */
+export const withLog = async <T>(
+  config: Config,
+  use: (log: EventLog) => Promise<T>,
+  stop?: AbortSignal,
+): Promise<T> => {
   const log = await open(config, true)
   try {
-    return await use(log)
+    return await use(stop ? endedBy(log, stop) : log)
   } catch (cause) {
     if ((cause as { code?: unknown }).code !== 'ERR_SQLITE_ERROR') throw cause
     throw new InstarError(
@@ -42,4 +49,27 @@ export const withLog = async <T>(config: Config, use: (log: EventLog) => Promise
   } finally {
     await log.close()
   }
+}
+
+/** The log, whose readings end with `aborted` before the next records once `stop` is aborted. */
+export const endedBy = (log: EventLog, stop: AbortSignal): EventLog => {
+  const read: EventLog['read'] = async function* (topic, options) {
+    throwIfStopped(stop)
+    for await (const records of log.read(topic, options)) {
+      yield records
+      throwIfStopped(stop)
+    }
+  }
+  return new Proxy(log, {
+    get(target, name) {
+      if (name === 'read') return read
+      const value: unknown = Reflect.get(target, name)
+      return typeof value === 'function' ? (value.bind(target) as unknown) : value
+    },
+  })
+}
+
+/** Throws `aborted`. */
+export const throwIfStopped = (stop: AbortSignal): void => {
+  if (stop.aborted) throw new InstarError('aborted', 'The command was stopped before it reached the end.')
 }

@@ -37,16 +37,17 @@ export type ReadHistory = VersionHistory & { batchOf(row: BatchRow): BatchState 
 
 /**
  * Reads `weights`, then `updates` into a temporary file, so that of a batch only its row is in memory; calls `use` before the
- * file is deleted. Throws as `withLog`; `no_temporary_file`.
+ * file is deleted. Throws as `withLog`, which `stop` is for; `no_temporary_file`.
  */
 export const withVersionHistory = async <T>(
   config: Config,
   use: (history: ReadHistory) => T,
+  stop?: AbortSignal,
   policy = POLICY,
 ): Promise<T> => {
   const weights = initialWeights()
   if (!hasLog(config)) return use({ weights: weightLine(weights, policy), batches: [], batchOf: () => undefined })
-  return withLog(config, async (log) => {
+  const read = async (log: EventLog): Promise<T> => {
     const to = await log.ends(['weights'])
     for await (const records of log.read('weights', { key: policy, to }))
       for (const record of records.flatMap((one) => decodeReadable(one) ?? []))
@@ -60,12 +61,13 @@ export const withVersionHistory = async <T>(
     } finally {
       await tables.close()
     }
-  })
+  }
+  return withLog(config, read, stop)
 }
 
 /** As `withVersionHistory`, without the turns of batches. */
-export const readVersionHistory = (config: Config, policy = POLICY): Promise<VersionHistory> =>
-  withVersionHistory(config, ({ weights, batches }) => ({ weights, batches }), policy)
+export const readVersionHistory = (config: Config, stop?: AbortSignal, policy = POLICY): Promise<VersionHistory> =>
+  withVersionHistory(config, ({ weights, batches }) => ({ weights, batches }), stop, policy)
 
 /** Reads to the end as of the call, which is after that of `weights`: the updates that a version names are present. */
 const readBatches = async (log: EventLog, updates: UpdatesState, tables: TemporaryTables): Promise<BatchRow[]> => {

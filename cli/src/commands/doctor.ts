@@ -4,6 +4,7 @@ import { readAgentRequests } from '../doctor/agent-requests.ts'
 import { createChecks } from '../doctor/checks.ts'
 import { errorFinding, errorsOnce, type Finding } from '../doctor/finding.ts'
 import { checkTrainer } from '../doctor/trainer.ts'
+import { throwIfStopped } from '../log-access.ts'
 
 const LABELS: Readonly<Record<Finding['level'], string>> = { ok: 'ok', note: 'note', unsure: 'unsure', wrong: 'WRONG' }
 const INDENT = ' '.repeat(20)
@@ -80,7 +81,9 @@ next, trainable, reason, off_prefix, …}, newest first`,
     const once = errorsOnce()
     try {
       for (const { name, run } of checks) {
-        const findings = await run(config).catch((error: unknown) => [errorFinding(error)])
+        throwIfStopped(stop)
+        const findings = await run(config, stop).catch((error: unknown) => [errorFinding(error)])
+        throwIfStopped(stop)
         for (const finding of once(name, findings)) {
           results.push(withFlags({ name, ...finding }))
           if (!json) out(findingText(name, finding))

@@ -134,9 +134,9 @@ tensors, tensorCount, config, rank, alpha, targets, baseModel, source} or null}.
   options: {},
   overrides: ['data'],
   positionals: [1, 1],
-  async run({ config, positionals, print }) {
+  async run({ config, positionals, print, stop }) {
     const number = parseVersion(positionals[0]!)
-    const description = await withVersionHistory(config, (history) => describe(history, number))
+    const description = await withVersionHistory(config, (history) => describe(history, number), stop)
     print(description, () => text(description))
   },
 })

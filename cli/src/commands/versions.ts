@@ -44,8 +44,8 @@ or null, cost: {currency, amount}, an estimate from the setting prices with the 
 --rejected of {update, parent, reason, rejected_at, figures, limits}. limits: the gate's settings for that verdict`,
   options: { rejected: { type: 'boolean' } },
   overrides: ['data'],
-  async run({ config, values, print, err }) {
-    const history = await readVersionHistory(config)
+  async run({ config, values, print, err, stop }) {
+    const history = await readVersionHistory(config, stop)
     const { rejected, rejectionsInARow } = history.weights
     if (values.rejected === true) {
       const entries = rejected.map(({ event: { update, parent, reason, figures, limits = {}, at } }) => ({
@@ -69,7 +69,7 @@ or null, cost: {currency, amount}, an estimate from the setting prices with the 
     }
     if (!hasLog(config))
       err(`no log in ${config.data} yet (\`npx instar up\` creates it): the policy is its base model\n`)
-    const learning = await readLearning(config, history, Date.now())
+    const learning = await readLearning(config, history, Date.now(), stop)
     const prices = readPrices(config)
     const [statusOf, batchOf] = [statusesOf(history.weights), batchFinder(history)]
     const rows = versionsOf(history.weights).map((version) => {

@@ -4,8 +4,8 @@ import type { Config } from '../config.ts'
 
 export * from '@instar/process/finding'
 
-/** `run`: an error that it throws is a finding of level `wrong`. */
-export type Check = { name: string; run(config: Config): Promise<readonly Finding[]> }
+/** `run`: an error that it throws is a finding of level `wrong`. It may end early once `stop` is aborted. */
+export type Check = { name: string; run(config: Config, stop?: AbortSignal): Promise<readonly Finding[]> }
 
 /** Tells an error that several checks end with once: further checks name the first one. */
 export const errorsOnce = (): ((name: string, findings: readonly Finding[]) => Finding[]) => {

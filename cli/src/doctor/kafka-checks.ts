@@ -11,6 +11,7 @@ import { UnreadableRecords } from './dead-letters.ts'
 import type { Deployment } from './deployment.ts'
 import { errorFinding, ok, unsure, type Check, type Finding } from './finding.ts'
 import { gatewayFindings } from './gateways.ts'
+import { endedBy } from '../log-access.ts'
 import { readRecords } from './records.ts'
 import { registryFindings } from './registry.ts'
 
@@ -76,7 +77,7 @@ export const createKafkaChecks = (deployment: Deployment): readonly Check[] => [
     run: ({ registry }) =>
       checkPart(deployment.registry, (found) => registryFindings(found, String(registry)), REGISTRY_TODO),
   },
-  { name: 'log', run: () => checkWith(readableLog(deployment), recordCheck(deployment), LOG_UNREADABLE) },
+  { name: 'log', run: (_, stop) => checkWith(readableLog(deployment), recordCheck(deployment, stop), LOG_UNREADABLE) },
   { name: 'dead letters', run: () => checkWith(readableLog(deployment), deadLetterCheck(deployment), LOG_UNREADABLE) },
   { name: 'PostgreSQL', run: () => checkPart(deployment.database, databaseFindings, DATABASE_TODO) },
   {
@@ -134,10 +135,10 @@ const checkDatabase = (
 
 /** Reads every record; adds the records that cannot be decoded to the deployment. */
 const recordCheck =
-  (deployment: Deployment) =>
+  (deployment: Deployment, stop: AbortSignal | undefined) =>
   async (log: KafkaLog): Promise<readonly Finding[]> => {
     try {
-      const { summary, unreadable } = await readRecords(log)
+      const { summary, unreadable } = await readRecords(stop ? endedBy(log, stop) : log)
       deployment.unreadable.push(...unreadable)
       return [ok(summary)]
     } catch (error) {

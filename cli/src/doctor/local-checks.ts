@@ -2,15 +2,14 @@
  * The checks of `instar doctor` for one machine; those of Node, data folder, model, engine and judge also for Kafka.
  */
 import { InstarError, requireBase } from '@instar/events'
+import { makeTemporaryFolder } from '@instar/events/temporary-folder'
 import { givesIds, isRemote, openRemote } from '@instar/gateway/open-remote'
 import { holdsWeights, openBase, openModel, startServing } from '@instar/policy'
 import { batteryOf, probeShortage } from '@instar/publisher/battery'
 import { probesOf } from '@instar/publisher'
 import { readOnlyQuery, runningPostgres, startPostgres } from '@instar/projections'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { logTarget } from '@instar/process'
 import { folderFindings, nodeFindings } from '@instar/process/machine-findings'
 import { requestAdmin } from '../admin-client.ts'
@@ -35,16 +34,14 @@ export const dataFolderCheck: Check = { name: 'data folder', run: ({ data }) => 
 /** Throws for a gap in a chain, and for a damaged or unknown record. */
 export const logCheck: Check = {
   name: 'log',
-  async run(config) {
+  async run(config, stop) {
     if (!hasLog(config)) return [ok('none yet')]
-    return withLog(config, async (log) => {
-      const {
-        summary,
-        unreadable: [first],
-      } = await readRecords(log)
-      if (first) throw new InstarError('bad_record', first.reason, first)
-      return [ok(summary)]
-    })
+    const {
+      summary,
+      unreadable: [first],
+    } = await withLog(config, readRecords, stop)
+    if (first) throw new InstarError('bad_record', first.reason, first)
+    return [ok(summary)]
   },
 }
 
@@ -54,7 +51,7 @@ const hasLearner = (config: Config): boolean =>
 
 export const modelCheck: Check = {
   name: 'model',
-  async run(config) {
+  async run(config, stop) {
     if (isRemote(config) && !givesIds(config)) return [ok('none: the engine takes messages; turns are captured only')]
     const learns = hasLearner(config)
     const model = await (isRemote(config) ? openBase(config.model) : openModel(config.model))
@@ -66,7 +63,7 @@ export const modelCheck: Check = {
           'To learn, add the weights to this folder; without them turns are captured only.',
         ),
       ]
-    if (!logTarget(config).manyWriters) requireBase((await readVersionHistory(config)).weights, model)
+    if (!logTarget(config).manyWriters) requireBase((await readVersionHistory(config, stop)).weights, model)
     return [ok(`${name}, context ${contextLength}, vocabulary ${vocabulary} (${config.model})`)]
   },
 }
@@ -74,12 +71,14 @@ export const modelCheck: Check = {
 /** The files of probes, and whether the line has enough of them. */
 export const gateCheck: Check = {
   name: 'gate',
-  async run(config) {
+  async run(config, stop) {
     if (!hasLearner(config)) return [ok('none: nothing is learned with this model')]
     const gate = learningSettings(config).publisher
     const { probes, own } = probesOf(config.model, gate)
     const known = `${own} own probes, ${probes.length - own} that ship`
-    const { started } = logTarget(config).manyWriters ? { started: null } : (await readVersionHistory(config)).weights
+    const { started } = logTarget(config).manyWriters
+      ? { started: null }
+      : (await readVersionHistory(config, stop)).weights
     const battery = batteryOf(started)
     const shortage = probeShortage(started, gate.battery.minimum)
     if (shortage !== '')
@@ -91,10 +90,10 @@ export const gateCheck: Check = {
 /** What learning does now, or why it does nothing. */
 export const learningCheck: Check = {
   name: 'learning',
-  async run(config) {
+  async run(config, stop) {
     if (!holdsWeights(config.model)) return [ok('none: turns are captured only')]
-    const history = await readVersionHistory(config)
-    const text = await readLearning(config, history, Date.now())
+    const history = await readVersionHistory(config, stop)
+    const text = await readLearning(config, history, Date.now(), stop)
     const { frozen, rejectionsInARow } = history.weights
     if (frozen) return [note(text, 'Run `instar thaw` to resume learning.')]
     if (rejectionsInARow >= 3)
@@ -137,7 +136,7 @@ export const databaseCheck: Check = {
       String((await readOnlyQuery(connection, 'select version()'))[0]?.version).split(' on ')[0]!
     const running = config.database === null ? await runningPostgres(postgresFolder(config)) : undefined
     if (running) return [ok(`${await version(running.reader)}, embedded, running`)]
-    const folder = await mkdtemp(join(tmpdir(), 'instar-doctor-'))
+    const folder = makeTemporaryFolder('doctor')
     try {
       const postgres = await startPostgres({
         folder,

@@ -1,9 +1,9 @@
 /** Tables in a temporary file, so that the memory of a command that folds a log does not grow with the log. */
 import { InstarError } from '@instar/events'
+import { makeTemporaryFolder } from '@instar/events/temporary-folder'
 import { rmSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { EventLog } from '../port.ts'
 import type { FoldedRecord, Snapshot } from './snapshot.ts'
 import { openSnapshots } from './store.ts'
@@ -23,9 +23,12 @@ const ROOM = 2_000
 
 /** Throws `no_temporary_file` if the file cannot be created. */
 export const openTemporaryTables = async (log: EventLog): Promise<TemporaryTables> => {
-  const folder = await mkdtemp(join(tmpdir(), 'instar-audit-')).catch((cause: Error) => {
-    throw temporaryFileError(cause.message, cause)
-  })
+  let folder: string
+  try {
+    folder = makeTemporaryFolder('audit')
+  } catch (cause) {
+    throw temporaryFileError((cause as Error).message, cause)
+  }
   // A command that is stopped at once does not come to `close`, and the file holds what people said.
   const onExit = (): void => rmSync(folder, { recursive: true, force: true })
   process.once('exit', onExit)

@@ -1,8 +1,8 @@
 /** The backend `onnx`: traces programs into ONNX graphs and runs them with onnxruntime-node on the CPU. */
 import { createRequire } from 'node:module'
-import { closeSync, mkdtempSync, openSync, readdirSync, rmSync, writeFileSync, writeSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { closeSync, openSync, rmSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
+import { makeTemporaryFolder } from '@instar/events/temporary-folder'
 import type * as Ort from 'onnxruntime-node'
 import type { Backend, Compiled, Feeds, Program } from './backend.ts'
 import { instructionSet } from './fingerprint.ts'
@@ -24,24 +24,6 @@ const EXTERNAL_EACH = 4096
  */
 const FAST_BLOCKS = /^linux-x64 .*\bavx512f\b/.test(instructionSet())
 
-const FOLDER = 'instar-onnx-'
-
-/** Removes the temporary folders of processes that no longer run; the folder name contains the process id. */
-function removeStaleFolders(): void {
-  for (const name of readdirSync(tmpdir())) {
-    const pid = Number(new RegExp(`^${FOLDER}(\\d+)-`).exec(name)?.[1] ?? Number.NaN)
-    if (Number.isSafeInteger(pid) && !isRunning(pid)) rmSync(join(tmpdir(), name), { recursive: true, force: true })
-  }
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
-  }
-}
-
 /** A file of constants that all sessions of a backend map into memory; each array is written once. */
 class WeightFile {
   readonly folder: string
@@ -51,8 +33,7 @@ class WeightFile {
   readonly name = 'weights.bin'
 
   constructor() {
-    removeStaleFolders()
-    this.folder = mkdtempSync(join(tmpdir(), `${FOLDER}${process.pid}-`))
+    this.folder = makeTemporaryFolder('onnx')
     this.file = openSync(join(this.folder, this.name), 'w')
   }
 
