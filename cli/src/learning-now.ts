@@ -7,6 +7,7 @@ import { learningSettings } from './learning-settings.ts'
 import { learningText } from './learning-text.ts'
 import { hasLog, POLICY, withLog } from './log-access.ts'
 import { countPending } from './pending-scores.ts'
+import { whyBatchWaits } from './trainer-waits.ts'
 import type { BatchRow, VersionHistory } from './versions.ts'
 
 /** Earlier updates whose time is the measure of the one that is being computed. */
@@ -49,7 +50,10 @@ const turnsOf = async (log: EventLog, batches: ReadonlySet<string>): Promise<Set
   return turns
 }
 
-/** One line (`learningText`). Reads the newest part of the topic `scores`, if the line depends on it. */
+/**
+ * One line (`learningText`). Reads the newest part of the topic `scores`, if the line depends on it; where a batch is sealed
+ * and has no update, asks the gateway what the trainer does.
+ */
 export const readLearning = async (
   config: Config,
   history: VersionHistory,
@@ -61,6 +65,7 @@ export const readLearning = async (
   const last = own.at(-1)
   const settings = last?.settings ?? {}
   const trainer = learningSettings(config).trainer
+  const computes = weights.started !== null && last?.status === 'sealed'
   const waits =
     weights.started !== null &&
     !weights.frozen &&
@@ -81,6 +86,7 @@ export const readLearning = async (
             turns: last.turns,
           }
         : null,
+      batchWaits: computes ? await whyBatchWaits(config, { policy: POLICY, head: weights.head }) : null,
       turnMs: own
         .flatMap(({ turns, update }) => (update ? [(update.at - update.startedAt) / turns] : []))
         .slice(-MEASURED),

@@ -6,6 +6,7 @@ const FACTS = {
   started: true,
   frozen: false,
   batch: null,
+  batchWaits: null,
   turnMs: [],
   pending: 9,
   batchSize: 16,
@@ -21,7 +22,14 @@ test('learning in one line: what it does with the time left, or why it does noth
   equal(text({ frozen: true }), 'nothing is learned: learning is frozen (`instar thaw` resumes it)')
   equal(text({ batch, turnMs: [1, 6250, 99_999] }), 'update 7: 62 %, 38 s left')
   equal(text({ batch }), 'update 7: computing for 62 s')
-  equal(text({ batch, turnMs: [100] }), 'update 7: computing for 62 s, longer than usual')
+  equal(
+    text({ batch, turnMs: [100] }),
+    'update 7: computing for 62 s, longer than usual, or waiting: the trainer’s log says why',
+  )
+  equal(
+    text({ batch, turnMs: [100], batchWaits: 'the log has lost the parent’s adapter or state' }),
+    'update 7 waits: the log has lost the parent’s adapter or state',
+  )
   equal(
     text({ batch: { ...batch, status: 'computed' }, rejectionsInARow: 2 }),
     'update 7: waits for the verdict of the gate; the last 2 updates were rejected',

@@ -1,4 +1,4 @@
-/** What learning does, or why it does nothing, in one line: for `versions` and `doctor`, from the log alone. */
+/** What learning does, or why it does nothing, in one line: for `versions` and `doctor`. */
 import { progressOf, progressText } from '@instar/trainer'
 
 type LearningFacts = {
@@ -13,6 +13,8 @@ type LearningFacts = {
     at: number
     turns: number
   } | null
+  /** Why the sealed batch is not computed; null: it is, or that is not known. */
+  batchWaits: string | null
   /** Milliseconds per turn of earlier updates of this line, any order. */
   turnMs: readonly number[]
   /** Scored turns that are in no batch. */
@@ -24,19 +26,20 @@ type LearningFacts = {
 
 /** `now`: ms since the epoch. The share of an update is that of the median time of earlier ones. */
 export const learningText = (facts: LearningFacts, now: number): string => {
-  const { batch, turnMs, pending, batchSize, rejectionsInARow } = facts
+  const { batch, batchWaits, turnMs, pending, batchSize, rejectionsInARow } = facts
   if (!facts.started) return 'nothing is learned: the line has not started (`instar up` starts it)'
   const rejected =
     rejectionsInARow === 0
       ? ''
       : `; the last ${rejectionsInARow === 1 ? 'update was' : `${rejectionsInARow} updates were`} rejected`
   if (batch?.status === 'sealed') {
+    if (batchWaits !== null) return `update ${batch.number} waits: ${batchWaits}${rejected}`
     const elapsed = Math.max(0, now - batch.at)
     const usual = (turnMs.toSorted((a, b) => a - b)[Math.floor(turnMs.length / 2)] ?? 0) * batch.turns
     const text =
       usual > elapsed
         ? progressText(progressOf(batch.number, elapsed / usual, elapsed))
-        : `update ${batch.number}: computing for ${Math.round(elapsed / 1000)} s${usual > 0 ? ', longer than usual' : ''}`
+        : `update ${batch.number}: computing for ${Math.round(elapsed / 1000)} s${usual > 0 ? ', longer than usual, or waiting: the trainer’s log says why' : ''}`
     return text + rejected
   }
   if (batch?.status === 'computed' && !batch.verdict)

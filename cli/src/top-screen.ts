@@ -1,6 +1,7 @@
 /** The screen of `instar top`: the reading of `/v1/dashboard/now` as lines for a terminal. */
 import { escapeControls } from '@instar/process/printable'
 import { progressBar } from './progress-bar.ts'
+import { TRAINER_WAITS } from './trainer-waits.ts'
 
 type Gauge = { labels: Record<string, string>; value: number }
 
@@ -27,20 +28,6 @@ export type Reading = {
 /** `columns`: width of the terminal. `colour`: escape sequences of colour may be used. `note`: a line at the end. */
 export type Look = { columns: number; colour: boolean; note?: string }
 
-const TRAINER_WAITS: Readonly<Record<string, string>> = {
-  standby: 'another trainer works',
-  no_line: 'waits for the first record of the line',
-  verdict: 'waits for the gate',
-  frozen: 'frozen',
-  turns: 'waits for scored turns',
-  share: 'waits for turns of other people',
-  append: 'writes to the log',
-  compute: 'computes an update',
-  trainer_state_lost: 'the training server has lost the parent’s checkpoint',
-  trainer_denied: 'the training server refuses the trainer, or its answers do not fit',
-  trainer_failed: 'the training server fails to prepare a model',
-  parent_lost: 'the log has lost the parent’s adapter or state',
-}
 const PUBLISHER_WAITS: Readonly<Record<string, string>> = {
   updates: 'waits for an update',
   start: 'measures the base model',
