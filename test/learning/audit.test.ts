@@ -188,8 +188,8 @@ const BEGAN_AT = 10
 const SETTINGS = { rules: 2, batchSize: BATCH, learningRate: 1 }
 
 /** Sessions of a few turns, each scored, in batches without signal. */
-function* longHistory(): Generator<Event> {
-  yield {
+function* longHistory(): Generator<ReturnType<typeof encodeEvent>> {
+  yield encodeEvent({
     type: 'LineStarted',
     prev: '',
     policy: POLICY,
@@ -198,7 +198,7 @@ function* longHistory(): Generator<Event> {
     parent: null,
     settings: {},
     at: 1,
-  }
+  })
   const baselines = new Map<string, { value: number; count: number }>()
   let waiting: ScoredTurn[] = []
   let prev = ''
@@ -214,9 +214,10 @@ function* longHistory(): Generator<Event> {
       policy: POLICY,
       subject: `u${i % 997}`,
     })
-    yield turn
+    const record = encodeEvent(turn)
+    yield record
     const reward = i % 3 === 0 ? -1 : 1
-    const scored: Event = {
+    const score = encodeEvent({
       type: 'TurnScored',
       turn: turn.turn,
       session,
@@ -231,14 +232,14 @@ function* longHistory(): Generator<Event> {
       judge: 'j',
       hint: null,
       hintJudge: null,
-    }
-    yield scored
+    })
+    yield score
     waiting.push({
       turn: turn.turn,
-      record: encodeEvent(turn).id,
+      record: record.id,
       session,
       group: turn.group,
-      score: encodeEvent(scored).id,
+      score: score.id,
       subject: turn.subject,
       key: turn.key,
       version: 0,
@@ -260,11 +261,19 @@ function* longHistory(): Generator<Event> {
     })
     waiting = []
     for (const { subject, ...mean } of sealed.baselines) baselines.set(subject, mean)
-    yield sealed
-    const batch = encodeEvent(sealed).id
-    const failed: Event = { type: 'UpdateFailed', prev: batch, policy: POLICY, batch, number, reason: 'no_signal', at }
+    const batch = encodeEvent(sealed)
+    yield batch
+    const failed = encodeEvent({
+      type: 'UpdateFailed',
+      prev: batch.id,
+      policy: POLICY,
+      batch: batch.id,
+      number,
+      reason: 'no_signal',
+      at,
+    })
     yield failed
-    prev = encodeEvent(failed).id
+    prev = failed.id
   }
 }
 
@@ -287,8 +296,8 @@ const longLog = (): Promise<string> =>
     const folder = join(data, 'log')
     const log = await openEmbeddedLog({ folder, schemas: schemaTexts() })
     let batch: ReturnType<typeof encodeEvent>[] = []
-    for (const event of longHistory()) {
-      batch.push(encodeEvent(event))
+    for (const record of longHistory()) {
+      batch.push(record)
       if (batch.length < 2_000) continue
       await log.append(batch)
       batch = []

@@ -11,7 +11,8 @@ import { all, byKey, note, range, textOf, type OpenOptions, type Opened } from '
 export const eventLogFeatures = (
   name: string,
   open: (options?: OpenOptions) => Promise<Opened>,
-  { survivesKill = true } = {},
+  /** `kills`: of a writer in another process; 0: the log is in the memory of one process. */
+  { kills = 20 } = {},
 ): void => {
   const feature = (title: string, run: (opened: Opened) => Promise<void>, options?: OpenOptions): void => {
     test(title, { timeout: 30_000 }, async () => {
@@ -639,13 +640,13 @@ export const eventLogFeatures = (
       })
     })
 
-    if (survivesKill) {
+    if (kills > 0) {
       describe('with other processes', () => {
         test('another process reads the log while it is written', { timeout: 30_000 }, () => readingElsewhere(open))
         test(
-          'every acknowledged record is there in order after kill -9 of the writer, 20 times',
+          `every acknowledged record is there in order after kill -9 of the writer, ${kills} times`,
           { timeout: 120_000 },
-          () => killingTheWriter(open, 20),
+          () => killingTheWriter(open, kills),
         )
       })
     }

@@ -13,5 +13,5 @@ eventLogFeatures(
       remove: () => log.close(),
     }
   },
-  { survivesKill: false },
+  { kills: 0 },
 )

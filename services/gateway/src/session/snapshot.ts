@@ -48,11 +48,13 @@ type Extra = [
   words: string | null,
 ]
 
+let version: string | undefined
+/** The sources are read once in a process. */
 const stateVersion = (): string =>
-  foldVersion([
+  (version ??= foldVersion([
     ...['./core/session-index.ts', './core/names.ts', './snapshot.ts'].map((name) => new URL(name, import.meta.url)),
     ...['@instar/dialects/minted', '@instar/events/answer-in-text'].map((name) => new URL(import.meta.resolve(name))),
-  ])
+  ]))
 
 /** Without a store there is no snapshot: the log is read from its start. */
 export const openSnapshot = (store: SnapshotStore | undefined, policy: string, limits: Limits): GatewaySnapshot => {
@@ -65,9 +67,8 @@ export const openSnapshot = (store: SnapshotStore | undefined, policy: string, l
       load: () => undefined,
       close: async () => undefined,
     }
-  const version = stateVersion()
-  const turns = store.of(`gateway.${policy}.turns`, version)
-  const versions = store.of(`gateway.${policy}.weights`, version)
+  const turns = store.of(`gateway.${policy}.turns`, stateVersion())
+  const versions = store.of(`gateway.${policy}.weights`, stateVersion())
   const changed: ChangedRecent = { sessions: new Set(), rows: new Set() }
   const index: SessionIndex = {
     ...initialIndex(limits),
