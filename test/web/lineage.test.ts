@@ -91,6 +91,58 @@ test('the lineage is one tab stop: arrow keys read versions, rewards and events,
   await page.getByRole('heading', { name: 'Version 1', exact: true }).waitFor()
 })
 
+test('older versions, older events and further turns of a batch are read when asked for', async (t) => {
+  const { page } = on
+  t.after(() => page.unrouteAll({ behavior: 'wait' }))
+  type Rows = Record<'versions' | 'updates' | 'moves' | 'freezes' | 'refusals', object[]>
+  const whole = (await (await fetch(`${on.url()}/v1/dashboard/versions`)).json()) as Rows & { versions: Row[] }
+  type Row = { version: number }
+  const until = new Date().toISOString()
+  const asked: string[] = []
+  // As a line of more versions than one answer has.
+  await page.route(/\/v1\/dashboard\/versions(\?.*)?$/, async (route) => {
+    const { search } = new URL(route.request().url())
+    if (search === '') {
+      const [newest] = whole.versions
+      return route.fulfill({ json: { ...whole, versions: [newest], moves: [], freezes: [], next: until } })
+    }
+    asked.push(decodeURIComponent(search))
+    return route.fulfill({ json: { ...whole, updates: [], next: null } })
+  })
+  await on.open('/versions')
+  await page.reload()
+  const rows = page.getByRole('region', { name: 'Versions', exact: true }).locator('tbody tr')
+  await page.getByText('The newest 1 of 2 versions.').waitFor()
+  assert.equal(await rows.count(), 1)
+  const history = page.locator('ol.plain li')
+  const events = await history.count()
+  await page.getByRole('button', { name: 'Older versions and events' }).click()
+  await rows.nth(1).waitFor()
+  assert.deepEqual([await rows.count(), asked], [2, [`?until=${until}`]])
+  await page.getByText('moved the head from version').first().waitFor()
+  assert.ok((await history.count()) > events)
+  assert.equal(await page.getByRole('button', { name: /^Older/ }).count(), 0)
+
+  await page.route(/\/v1\/dashboard\/versions\/1(\/turns\?after=200)?$/, async (route) => {
+    if (route.request().url().endsWith('after=200')) {
+      const turn = { turn_id: 's.further', used: false, reason: 'stale', version: 0 }
+      return route.fulfill({ json: { rows: [turn], next: null } })
+    }
+    const response = await route.fetch()
+    return route.fulfill({ response, json: { ...((await response.json()) as object), next: 200 } })
+  })
+  await on.open('/versions/1')
+  const turns = page.getByRole('region', { name: 'Turns of the batch' }).locator('tbody tr')
+  await turns.first().waitFor()
+  const first = await turns.count()
+  await page.getByText(`The first ${first} turns of the batch.`).waitFor()
+  await page.getByRole('button', { name: 'Further turns of the batch' }).click()
+  await turns.nth(first).waitFor()
+  assert.match((await turns.last().textContent())!, /The model has moved on since it was sampled/)
+  assert.equal(await page.getByRole('button', { name: 'Further turns of the batch' }).count(), 0)
+  await assertAccessible(page, 'a batch')
+})
+
 test('no script of a page has failed, and none was refused by its policy', () => {
   assert.deepEqual(on.faults, [])
 })

@@ -87,6 +87,8 @@ export type BranchRow = {
   name: string
   version: number
   started_from: number | null
+  /** How many branches there are. */
+  of_all: number
   published_at: string
   figures: Record<string, number> | null
   promoted: boolean
@@ -98,7 +100,11 @@ export type Lineage = {
   moves: MoveRow[]
   freezes: FreezeRow[]
   refusals: RefusalRow[]
+  /** Up to when there are older rows; null: there are none. */
+  next: string | null
 }
+/** Of `versions?until=`. */
+export type OlderLineage = Omit<Lineage, 'branches'>
 
 export type BatchTurnRow = {
   turn_id: string

@@ -4,7 +4,7 @@
  */
 import { useMemo } from 'preact/hooks'
 import { useData } from '../api.ts'
-import { duration, number, percent, reward } from '../format.ts'
+import { count, duration, number, percent, reward } from '../format.ts'
 import { html, type View } from '../html.ts'
 import { CallerCurves } from '../parts/caller-curves.ts'
 import { Callers } from '../parts/callers.ts'
@@ -32,10 +32,17 @@ const three = (y: number): string => number(y, 3)
 const WITHOUT = 'Share of turns that no judge scored, by reason.'
 const DROPPED = 'Share of turns that a batch left out, by reason.'
 
-const ByVersion = ({ of }: { of: ReturnType<typeof drawn> }): View => {
+const ByVersion = ({ of, all }: { of: ReturnType<typeof drawn>; all: Learning }): View => {
   const chart = { marks: of.versionMarks, xText: version, xName: 'Version' }
   return html`
     <h2>By version</h2>
+    ${
+      all.next === null
+        ? null
+        : html`<p class="quiet">The newest ${count(all.versions.length)} of ${count(
+            all.versions[0]!.version + 1,
+          )} versions.</p>`
+    }
     <div class="charts">
       <${Chart} ...${chart} title="Reward" about="Mean score of each version’s answers, with its 95 % interval."
         yText=${reward} series=${of.reward} />
@@ -134,7 +141,7 @@ const Whole = ({ all }: { all: Learning }): View =>
   useMemo(() => {
     const of = drawn(all)
     return html`
-      <${ByVersion} of=${of} />
+      <${ByVersion} of=${of} all=${all} />
       <${ByTime} of=${of} all=${all} />
       <div class="cards">
         <${Events} events=${of.events} />

@@ -11,7 +11,10 @@ import type { PageProps } from '../page.ts'
 import { SessionContext } from '../session-context.ts'
 import { agentsWords, DIALECTS, sourceWords } from '../session-words.ts'
 
-type Whole = { session: SessionRow & { children: string[] }; turns: { rows: TurnRow[]; next: Next } }
+type Whole = {
+  session: SessionRow & { children: string[]; all_children: number }
+  turns: { rows: TurnRow[]; next: Next }
+}
 
 const SessionLink = ({ id }: { id: string }): View =>
   html`<a href=${`#/sessions/${encodeURIComponent(id)}`}><code>${shortId(id)}</code></a>`
@@ -35,9 +38,9 @@ const Facts = ({ row }: { row: Whole['session'] }): View => html`
   }
   ${
     row.children.length > 0
-      ? html`<p>Subagents that it started: ${row.children.map(
-          (child) => html`<${SessionLink} key=${child} id=${child} /> `,
-        )}</p>`
+      ? html`<p>Subagents that it started${
+          row.all_children > row.children.length ? `, the first ${row.children.length} of ${row.all_children}` : ''
+        }: ${row.children.map((child) => html`<${SessionLink} key=${child} id=${child} /> `)}</p>`
       : null
   }
 `

@@ -68,7 +68,7 @@ export const TurnPage = ({ params }: PageProps): View => {
           : html`<p class="note quiet">Tokens are hidden: they need an API key with the scope read, or a session of
               <code>instar open</code>.</p>`
       }
-      ${group.length > 1 ? html`<${Candidates} group=${group} turn=${id} text=${text} />` : null}
+      ${group.length > 1 ? html`<${Candidates} group=${group} all=${turn.candidates} turn=${id} text=${text} />` : null}
     `} />
   `
 }

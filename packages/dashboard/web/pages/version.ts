@@ -1,19 +1,25 @@
 /** One version: its figures beside its parent's or another version's, the gate's limits, and the turns of its batch. */
 import { useContext, useState } from 'preact/hooks'
-import { useData } from '../api.ts'
+import { get, useData, type ApiError } from '../api.ts'
 import { number, reward, shortId, time } from '../format.ts'
 import { html, type View } from '../html.ts'
 import { useLivePart } from '../live.ts'
 import { Confirm, type Action } from '../parts/confirm.ts'
-import { Await } from '../parts/state.ts'
+import { Await, ErrorNote } from '../parts/state.ts'
 import { Table } from '../parts/table.ts'
 import { status, untrained } from '../reasons.ts'
-import type { BatchTurnRow, Lineage, VersionRow } from '../rows.ts'
+import type { BatchTurnRow, VersionRow } from '../rows.ts'
 import type { PageProps } from '../page.ts'
 import { SessionContext } from '../session-context.ts'
 import { interval, Interval, rollback } from './versions.ts'
 
-type Whole = { version: VersionRow; limits: Record<string, number> | null; turns: BatchTurnRow[] }
+type Turns = { rows: BatchTurnRow[]; next: number | null }
+type Whole = {
+  version: VersionRow
+  limits: Record<string, number> | null
+  turns: BatchTurnRow[]
+  next: number | null
+}
 
 const FIGURES: readonly (readonly [name: string, of: (row: VersionRow) => string])[] = [
   ['Reward of its answers', (row) => `${reward(row.reward)}${row.reward_low === null ? '' : ` (${interval(row)})`}`],
@@ -44,18 +50,60 @@ const FIGURES: readonly (readonly [name: string, of: (row: VersionRow) => string
   ],
 ]
 
+/** The turns of the batch, further ones when asked for. */
+const Batch = ({ version, first }: { version: number; first: Turns }): View => {
+  const [more, setMore] = useState<Turns[]>([])
+  const [error, setError] = useState<ApiError | null>(null)
+  const pages = [first, ...more]
+  const { next } = pages.at(-1)!
+  const rows = pages.flatMap((page) => page.rows)
+  const load = async (): Promise<void> => {
+    setError(null)
+    try {
+      const page = await get<Turns>(`/v1/dashboard/versions/${version}/turns?after=${next}`)
+      setMore((all) => [...all, page])
+    } catch (failure) {
+      setError(failure as ApiError)
+    }
+  }
+  return html`
+    <${Table} caption="Turns of the batch" empty="Nothing: it is the base model, or a branch’s start."
+      rows=${rows} all=${more.length > 0} columns=${[
+        {
+          name: 'Turn',
+          of: (turn: BatchTurnRow) =>
+            html`<a href=${`#/turns/${encodeURIComponent(turn.turn_id)}`}><code>${shortId(turn.turn_id)}</code></a>`,
+        },
+        { name: 'Sampled by', numeric: true, of: (turn: BatchTurnRow) => turn.version ?? '–' },
+        { name: 'Reward', numeric: true, of: (turn: BatchTurnRow) => reward(turn.reward) },
+        { name: 'Baseline', numeric: true, of: (turn: BatchTurnRow) => reward(turn.baseline) },
+        { name: 'Advantage', numeric: true, of: (turn: BatchTurnRow) => reward(turn.advantage) },
+        { name: 'Hint', of: (turn: BatchTurnRow) => turn.hint ?? '' },
+        { name: 'Used', of: (turn: BatchTurnRow) => (turn.used ? 'yes' : untrained(turn.reason)) },
+      ]} />
+    ${error ? html`<${ErrorNote} error=${error} />` : null}
+    ${
+      next === null
+        ? null
+        : html`<p><span class="quiet">The first ${number(rows.length, 0)} turns of the batch.</span> <button
+            onClick=${load}>Further turns of the batch</button></p>`
+    }
+  `
+}
+
 export const VersionPage = ({ params, query }: PageProps): View => {
   const version = Number(params[0])
   const whole = useData<Whole>(`versions/${version}`)
-  const lineage = useData<Lineage>('versions')
+  const asked = query.get('with')
+  const other = asked === null ? (whole.data?.version.parent ?? -1) : Number(asked)
+  const second = useData<Whole>(other < 0 ? null : `versions/${other}`)
   const session = useContext(SessionContext)
   const head = useLivePart(({ now }) => now?.head ?? null)
   const [action, setAction] = useState<Action | null>(null)
   return html`
     <p><a href="#/versions">Versions</a></p>
-    <${Await} from=${whole} title=${`Version ${version}`} of=${({ version: row, limits, turns }: Whole) => {
-      const other = Number(query.get('with') ?? row.parent ?? -1)
-      const beside = lineage.data?.versions.find((one) => one.version === other) ?? null
+    <${Await} from=${whole} title=${`Version ${version}`} of=${({ version: row, limits, turns, next }: Whole) => {
+      const beside = second.data?.version ?? null
       const gate = row.gate_figures ?? {}
       const names = [...new Set([...Object.keys(gate), ...Object.keys(limits ?? {})])].toSorted()
       return html`
@@ -113,22 +161,7 @@ export const VersionPage = ({ params, query }: PageProps): View => {
             : null
         }
         <h2>What it was trained on</h2>
-        <${Table} caption="Turns of the batch" empty="Nothing: it is the base model, or a branch’s start." rows=${turns}
-          columns=${[
-            {
-              name: 'Turn',
-              of: (turn: BatchTurnRow) =>
-                html`<a href=${`#/turns/${encodeURIComponent(turn.turn_id)}`}><code>${shortId(
-                  turn.turn_id,
-                )}</code></a>`,
-            },
-            { name: 'Sampled by', numeric: true, of: (turn: BatchTurnRow) => turn.version ?? '–' },
-            { name: 'Reward', numeric: true, of: (turn: BatchTurnRow) => reward(turn.reward) },
-            { name: 'Baseline', numeric: true, of: (turn: BatchTurnRow) => reward(turn.baseline) },
-            { name: 'Advantage', numeric: true, of: (turn: BatchTurnRow) => reward(turn.advantage) },
-            { name: 'Hint', of: (turn: BatchTurnRow) => turn.hint ?? '' },
-            { name: 'Used', of: (turn: BatchTurnRow) => (turn.used ? 'yes' : untrained(turn.reason)) },
-          ]} />
+        <${Batch} key=${row.version} version=${row.version} first=${{ rows: turns, next }} />
       `
     }} />
     ${

@@ -9,8 +9,9 @@ import { Confirm, type Action } from '../parts/confirm.ts'
 import { Branches } from '../parts/branches.ts'
 import { eventText, lineageEvents } from '../parts/lineage-events.ts'
 import { LineageChart } from '../parts/lineage.ts'
-import { Await } from '../parts/state.ts'
+import { Await, ErrorNote } from '../parts/state.ts'
 import { Table } from '../parts/table.ts'
+import { useOlder } from '../parts/use-older.ts'
 import { gateReason, status } from '../reasons.ts'
 import type { Lineage, UpdateRow, VersionRow } from '../rows.ts'
 import { SessionContext } from '../session-context.ts'
@@ -56,9 +57,15 @@ export const Interval = ({ row }: { row: VersionRow }): View =>
 /** Drawn again only with other data: a mark in the table leaves it as it is. */
 const Chart = ({ all }: { all: Lineage }): View => useMemo(() => html`<${LineageChart} lineage=${all} />`, [all])
 
+/** Events that are listed at first, and that each further click adds. */
+const EVENTS = 50
+
 /** As `Chart`. */
-const Past = ({ all }: { all: Lineage }): View =>
-  useMemo(
+const Past = ({ all, older }: { all: Lineage; older: () => void }): View => {
+  const [most, setMost] = useState(EVENTS)
+  const events = useMemo(() => lineageEvents(all), [all])
+  const more = events.length - most
+  return useMemo(
     () => html`
       <h2>Rejected updates</h2>
       <${Table} caption="Rejected updates" empty="The gate has rejected none."
@@ -70,16 +77,26 @@ const Past = ({ all }: { all: Lineage }): View =>
           { name: 'Turns', numeric: true, of: (row: UpdateRow) => row.items },
         ]} />
       <h2>History</h2>
-      <ol class="plain">${lineageEvents(all)
-        .slice(0, 50)
+      <ol class="plain">${events
+        .slice(0, most)
         .map((event) => html`<li><span class="quiet">${time(event.at)}</span> ${eventText(event)}</li>`)}</ol>
+      ${
+        more > 0
+          ? html`<p><button onClick=${() => setMost(most + EVENTS)}>${Math.min(EVENTS, more)} more events of
+              ${' '}${count(events.length)}</button></p>`
+          : all.next === null
+            ? null
+            : html`<p><button onClick=${older}>Older events</button></p>`
+      }
     `,
-    [all],
+    [all, most],
   )
+}
 
 export const VersionsPage = (): View => {
   const lineage = useData<Lineage>('versions')
   const session = useContext(SessionContext)
+  const older = useOlder(lineage.data)
   const head = useLivePart(({ now }) => now?.head ?? null)
   const frozen = useLivePart(({ now }) => now?.frozen ?? null)
   const last = useLivePart(({ now }) => now?.last_version ?? null)
@@ -111,7 +128,7 @@ export const VersionsPage = (): View => {
         : html`<p class="quiet" id=${NEEDS}>To freeze learning, serve another version or promote a branch, a session
       needs the scope admin: <code>npx instar open</code> on the gateway’s machine opens one that has it.</p>`
     }
-    <${Await} from=${lineage} of=${(all: Lineage) => html`
+    <${Await} from=${{ ...lineage, data: older.all }} of=${(all: Lineage) => html`
       <${Chart} all=${all} />
       <div class="row">
         ${
@@ -201,14 +218,26 @@ export const VersionsPage = (): View => {
         },
       ]} />
       ${
+        all.next === null
+          ? null
+          : html`<p><span class="quiet">The newest ${count(all.versions.length)} of${' '}
+              ${count(all.versions[0]!.version + 1)} versions.</span> <button onClick=${older.load}>Older versions and
+                events</button></p>`
+      }
+      ${older.error ? html`<${ErrorNote} error=${older.error} />` : null}
+      ${
         all.branches.length > 0
           ? html`<h2>Branches</h2>
             <p class="quiet">Trained from the same history with other settings (<code>instar
-              replay --branch</code>).</p>
+              replay --branch</code>).${
+                (all.branches[0]!.of_all ?? 0) > all.branches.length
+                  ? ` The newest ${all.branches.length} of ${all.branches[0]!.of_all}.`
+                  : ''
+              }</p>
             <${Branches} rows=${all.branches} head=${head ?? 0} may=${may} act=${setAction} />`
           : null
       }
-      <${Past} all=${all} />
+      <${Past} all=${all} older=${older.load} />
     `} />
     ${
       action

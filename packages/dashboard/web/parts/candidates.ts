@@ -7,6 +7,8 @@ import { Await } from './state.ts'
 
 /** Candidates whose texts are shown; the others are in the links below. */
 const MOST = 8
+/** Candidates that the gateway tells. */
+const GROUP = 32
 
 const Candidate = ({ row, text, here }: { row: CandidateRow; text: boolean; here: boolean }): View => {
   const said = useData<TurnTextRow>(text ? `turns/${encodeURIComponent(row.turn_id)}/text` : null)
@@ -33,16 +35,22 @@ const Candidate = ({ row, text, here }: { row: CandidateRow; text: boolean; here
   `
 }
 
+const countOf = (shown: number, all: number): string =>
+  shown >= GROUP && all > shown ? `first ${shown} of ${all}` : String(shown)
+
 export const Candidates = ({
   group,
+  all,
   turn,
   text,
 }: {
   group: readonly CandidateRow[]
+  /** How many the request asked for. */
+  all: number
   turn: string
   text: boolean
 }): View => html`
-  <h2>The ${group.length} answers that were sampled for this request</h2>
+  <h2>The ${countOf(group.length, all)} answers that were sampled for this request</h2>
   <p class="quiet">They are compared with each other: the advantage is how much better one was than their mean.</p>
   <div class="cards">${group
     .slice(0, MOST)

@@ -30,6 +30,7 @@ const branch = (name: string, version: number, started_from: number | null, prom
   version,
   started_from,
   promoted,
+  of_all: 1,
   published_at: new Date(0).toISOString(),
   figures: null,
 })

@@ -3,18 +3,28 @@
  * on by an index; a filter that few sessions meet reads further, until the statement's time limit. Those that aggregate a
  * much of a table (`versionSizes`, those of learning-queries.ts) are for `Cached`. `policy` is always the first parameter.
  */
+import { ALL, upTo, type Query, type Span } from './lineage-queries.ts'
 
-export type Query = { sql: string; values: readonly unknown[] }
+export {
+  branches,
+  freezes,
+  lastJudge,
+  LINEAGE,
+  moves,
+  OLDER,
+  refusals,
+  rejected,
+  updates,
+  type Query,
+  type Span,
+} from './lineage-queries.ts'
 
 /** Rows of a page. A query asks for one more, which tells whether there are others. */
 export const PAGE = 50
 /** Turns of a session, or of a batch, in one answer. */
 export const TURNS = 200
-/** Versions, updates and events of the lineage in one answer: the newest. */
-export const LINEAGE = 1000
-
 /** Versions with what the lineage, the gate and their update say of them, newest first. Reads no turn. */
-export const versionFacts = (policy: string): Query => ({
+export const versionFacts = (policy: string, { until, most }: Span = ALL, version: number | null = null): Query => ({
   sql: `with reigns as (
   select to_version as version, at, lead(at) over (order by seq) as until from all_head_moves where policy = $1
 ), reigned as (
@@ -35,8 +45,8 @@ from all_lineage v
 left join reigned r on r.version = v.version
 left join all_outcomes o on o.update_id = v.update_id
 left join all_batches b on b.batch_id = o.batch_id
-where v.policy = $1 order by v.version desc limit ${LINEAGE}`,
-  values: [policy],
+where v.policy = $1 and ${upTo('v.published_at')} and ($3::int is null or v.version = $3) order by v.version desc limit ${most}`,
+  values: [policy, until, version],
 })
 
 /** How many turns and scores each version has, from the indexes alone: rows are only added, so others mean new ones. */
@@ -85,62 +95,6 @@ export const versionFigures = (policy: string, version: number): Query => ({
   sql: `select o.figures as update_figures, v.figures as gate_figures
 from all_versions v left join all_outcomes o on o.update_id = v.update_id where v.policy = $1 and v.version = $2`,
   values: [policy, version],
-})
-
-/** Promotions that the gate rejected: of updates of branches. */
-export const refusals = (policy: string): Query => ({
-  sql: `select r.reason, r.parent, r.asked_by, r.asked_why, r.at, substr(o.policy, length($1) + 2) as branch
-from (select * from all_rejections where policy = $1 and asked_by is not null order by at desc limit ${LINEAGE}) r
-left join all_outcomes o on o.update_id = r.update_id and o.policy <> $1
-order by r.at desc`,
-  values: [policy],
-})
-
-/** The judge of the newest score that no person gave, among the newest 100 scores. */
-export const lastJudge = (policy: string): Query => ({
-  sql: `select judge from (select judge, explicit, at from all_scores where policy = $1 order by at desc limit 100) s
-where judge is not null and not explicit order by at desc limit 1`,
-  values: [policy],
-})
-
-const BRANCHES = 50
-
-export const updates = (policy: string): Query => ({
-  sql: `select number, status, reason, version, parent_version, items, dropped, mean_reward, sealed_at, started_at, finished_at, decided_at
-from updates where policy = $1 order by number desc limit ${LINEAGE}`,
-  values: [policy],
-})
-
-/** The update of this number that the gate rejected: its adapter, and since when that may be on the log. */
-export const rejected = (policy: string, number: number): Query => ({
-  sql: `select r.adapter, coalesce(o.started_at, b.sealed_at) as since
-from all_batches b join all_outcomes o on o.batch_id = b.batch_id join all_rejections r on r.update_id = o.update_id
-where b.policy = $1 and b.number = $2 and o.policy = $1 and r.policy = $1 limit 1`,
-  values: [policy, number],
-})
-
-export const moves = (policy: string): Query => ({
-  sql: `select m.seq, m.from_version, m.to_version, m.why, m.who, m.froze, m.at, v.asked_by, v.asked_why, substr(v.source_policy, length($1) + 2) as branch
-from (select * from head_moves where policy = $1 order by seq desc limit ${LINEAGE}) m
-left join all_versions v on v.policy = $1 and v.version = m.to_version and m.who = 'publisher' and m.why = 'promotion'
-order by m.seq desc`,
-  values: [policy],
-})
-
-export const freezes = (policy: string): Query => ({
-  sql: `select frozen, why, who, at from all_freezes where policy = $1 order by at desc limit ${LINEAGE}`,
-  values: [policy],
-})
-
-/** Branches, those with the newest version first: their last version, whether that was promoted, and the version of the line from which they start. */
-export const branches = (policy: string): Query => ({
-  sql: `select substr(b.policy, length($1) + 2) as name, b.version, b.published_at, b.figures,
-  case when l.parent_policy is null then 0 when l.parent_policy = $1 then l.parent_version end as started_from,
-  exists (select from all_versions v where v.policy = $1 and v.source_policy = b.policy and v.source_version = b.version) as promoted
-from (select distinct on (policy) policy, version, published_at, figures from all_versions where starts_with(policy, $1 || '~') order by policy, version desc) b
-join lines l on l.policy = b.policy
-order by b.published_at desc limit ${BRANCHES}`,
-  values: [policy],
 })
 
 /** Where a page of sessions begins: after this one, in the order of the list. */
@@ -255,6 +209,7 @@ order by p.started_at desc, p.session_id desc`,
 export const session = (policy: string, id: string): Query => ({
   sql: `select s.session_id, s.subject, s.key_id, s.label_source, s.dialect, s.started_at, l.parent_session_id,
   array(select session_id from session_links c where c.parent_session_id = s.session_id order by at limit 20) as children,
+  (select count(*) from session_links c where c.parent_session_id = s.session_id)::int as all_children,
   array(select distinct t.agent from turns t where t.session_id = s.session_id and t.policy = $1) as agents
 from sessions s left join session_links l on l.session_id = s.session_id where s.policy = $1 and s.session_id = $2`,
   values: [policy, id],
@@ -302,10 +257,10 @@ where t.policy = $1 and t.session_id = $2 and t.group_id = $3 order by t.candida
   values: [policy, session, id],
 })
 
-/** The turns of the batch of a version, those that were dropped last. */
-export const batchTurns = (policy: string, version: number): Query => ({
+/** The turns of the batch of a version from the one at place `from` on, those that were dropped last. */
+export const batchTurns = (policy: string, version: number, from = 0): Query => ({
   sql: `select b.turn_id, b.session_id, b.subject, b.version, b.used, b.reason, b.reward, b.turn_score, b.outcome, b.baseline, b.advantage, b.hint
 from all_versions v join all_outcomes o on o.update_id = v.update_id join all_batch_turns b on b.batch_id = o.batch_id
-where v.policy = $1 and v.version = $2 order by b.used desc, abs(b.advantage) desc nulls last, b.turn_id limit ${TURNS}`,
-  values: [policy, version],
+where v.policy = $1 and v.version = $2 order by b.used desc, abs(b.advantage) desc nulls last, b.turn_id limit ${TURNS + 1} offset $3`,
+  values: [policy, version, from],
 })

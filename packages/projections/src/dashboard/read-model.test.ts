@@ -72,7 +72,7 @@ test('the read model answers each page of the dashboard', { timeout: 60_000 }, a
     numbers,
     numbers.toSorted((a, b) => b - a),
   )
-  assert.ok((await model.batch(1)).length > 0)
+  assert.ok((await model.batch(1)).rows.length > 0)
   const lineage = await model.lineage()
   assert.ok(lineage.updates.length > 0 && lineage.moves.length > 0)
   const learning = await model.learning()
@@ -282,6 +282,58 @@ test(
     assert.equal(await model.versions(), versions)
   },
 )
+
+/** The server may add up the same numbers in another order. */
+const rounded = (row: Record<string, unknown>): unknown =>
+  JSON.parse(JSON.stringify(row, (_, one: unknown) => (typeof one === 'number' ? Number(one.toFixed(9)) : one)))
+
+test('older versions and events follow from where the newest end, each once', async (t) => {
+  using folder = temporaryFolder()
+  const postgres = await startPostgres({ folder: folder.path })
+  t.after(() => postgres.stop())
+  const log = openMemoryLog()
+  await log.append(records([...dashboardHistory({ turns: 700, versions: 70 })]))
+  const projections = startProjections({ log, connection: postgres.owner })
+  await projections.caughtUp()
+  await projections.stop()
+  const now = () => performance.now()
+  const whole = openReadModel(postgres.reader, 'policy', now)
+  const cut = openReadModel(postgres.reader, 'policy', now, { lineage: 10, older: 5 })
+  t.after(() => Promise.all([whole.close(), cut.close()]))
+  const { next: none, ...all } = await whole.lineage()
+  assert.equal(none, null)
+  const { next, ...first } = await cut.lineage()
+  const pages = [{ versions: await cut.versions(), ...first }]
+  assert.deepEqual([pages[0]!.versions.length, first.updates.length, first.moves.length], [10, 10, 10])
+  for (let until = next; until !== null;) {
+    const { next: further, ...page } = await cut.older(until)
+    assert.ok(further === null || further < until)
+    pages.push({ ...first, ...page })
+    until = further
+  }
+  assert.ok(pages.length > 10)
+  const versions = await whole.versions()
+  const each = (rows: readonly Record<string, unknown>[], name: string): Record<string, unknown>[] => [
+    ...new Map(rows.map((row) => [String(row[name]), row])).values(),
+  ]
+  for (const [list, name, expected] of [
+    ['versions', 'version', versions],
+    ['updates', 'number', all.updates],
+    ['moves', 'seq', all.moves],
+    ['freezes', 'at', all.freezes],
+  ] as const) {
+    const found = each(
+      pages.flatMap((page) => page[list]),
+      name,
+    ).toSorted(
+      (a, b) => expected.findIndex((row) => row[name] === a[name]) - expected.findIndex((row) => row[name] === b[name]),
+    )
+    assert.ok(expected.length > 0, list)
+    assert.deepEqual(found.map(rounded), expected.map(rounded), list)
+  }
+  const [oldest, same] = [await cut.version(0), await whole.version(0)]
+  assert.deepEqual(rounded(oldest!), rounded(same!), 'a version beyond the newest has its page')
+})
 
 test('the adapter of each update that the gate rejected is found by its number', { timeout: 60_000 }, async (t) => {
   using folder = temporaryFolder()

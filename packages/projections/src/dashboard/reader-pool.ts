@@ -16,7 +16,7 @@ const CONNECTIONS = 2
 const STATEMENT_MS = 5_000
 const CONNECTION_MS = 5_000
 
-const open = ({ fallback: _, ...connection }: ReaderLogin): Pool => {
+const open = ({ fallback: _, ...connection }: ReaderLogin, statementMs: number): Pool => {
   const pool = new Pool({
     ...connection,
     types: parsers,
@@ -24,8 +24,8 @@ const open = ({ fallback: _, ...connection }: ReaderLogin): Pool => {
     options: '-c default_transaction_read_only=on',
     max: CONNECTIONS,
     connectionTimeoutMillis: CONNECTION_MS,
-    statement_timeout: STATEMENT_MS,
-    query_timeout: 2 * STATEMENT_MS,
+    statement_timeout: statementMs,
+    query_timeout: 2 * statementMs,
     allowExitOnIdle: true,
   })
   // An idle connection that breaks is replaced by the next query.
@@ -34,8 +34,8 @@ const open = ({ fallback: _, ...connection }: ReaderLogin): Pool => {
 }
 
 /** Connects with the first query. Where the server refuses the reader's login, the fallback reads, in read-only sessions. */
-export const openReaderPool = (login: ReaderLogin): ReaderPool => {
-  let pool = open(login)
+export const openReaderPool = (login: ReaderLogin, statementMs = STATEMENT_MS): ReaderPool => {
+  let pool = open(login, statementMs)
   let { fallback } = login
   const rows = async (sql: string, values: readonly unknown[]): Promise<QueryRow[]> => {
     try {
@@ -43,7 +43,7 @@ export const openReaderPool = (login: ReaderLogin): ReaderPool => {
     } catch (cause) {
       if (fallback && isLoginRefused(cause)) {
         const refused = pool
-        pool = open(fallback)
+        pool = open(fallback, statementMs)
         fallback = undefined
         await refused.end()
         return rows(sql, values)

@@ -14,16 +14,18 @@ const AT_ONCE = 40
 export class VersionMetrics {
   private readonly policy: string
   private readonly rows: (query: queries.Query) => Promise<Rows>
+  private readonly most: number
   private readonly counted = new Map<number, Counted>()
 
-  constructor(policy: string, rows: (query: queries.Query) => Promise<Rows>) {
+  constructor(policy: string, rows: (query: queries.Query) => Promise<Rows>, most = queries.LINEAGE) {
     this.policy = policy
+    this.most = most
     this.rows = rows
   }
 
   /** All columns of the view but the recorded figures, newest version first. Rejects as `rows`; what it has counted stays. */
   async read(): Promise<Rows> {
-    const facts = await this.rows(queries.versionFacts(this.policy))
+    const facts = await this.rows(queries.versionFacts(this.policy, { until: null, most: this.most }))
     const sizes = new Map(
       (await this.rows(queries.versionSizes(this.policy))).map((row) => [Number(row['version']), row]),
     )
@@ -37,6 +39,33 @@ export class VersionMetrics {
         const known = this.counted.get(version)
         return known?.turns !== turns || known.scores !== scores
       })
+    await this.count(changed)
+    return facts.map((row) => this.withFigures(row))
+  }
+
+  /** Versions beyond those of `read`, with their figures as they were when they were first asked for. */
+  async older(span: queries.Span): Promise<Rows> {
+    return this.known(await this.rows(queries.versionFacts(this.policy, span)))
+  }
+
+  /** As `older`. */
+  async one(version: number): Promise<QueryRow | null> {
+    const facts = await this.rows(queries.versionFacts(this.policy, { until: null, most: 1 }, version))
+    return (await this.known(facts))[0] ?? null
+  }
+
+  /** `read` counts them again if they are among its own. */
+  private async known(facts: Rows): Promise<Rows> {
+    const uncounted = facts.map(({ version }) => Number(version)).filter((version) => !this.counted.has(version))
+    await this.count(uncounted.map((version) => ({ version, turns: -1, scores: -1 })))
+    return facts.map((row) => this.withFigures(row))
+  }
+
+  private withFigures(row: QueryRow): QueryRow {
+    return { ...row, ...this.counted.get(Number(row['version']))!.figures }
+  }
+
+  private async count(changed: readonly { version: number; turns: number; scores: number }[]): Promise<void> {
     for (let from = 0; from < changed.length; from += AT_ONCE) {
       const some = changed.slice(from, from + AT_ONCE)
       const query = queries.versionCounts(
@@ -48,6 +77,5 @@ export class VersionMetrics {
       for (const { version, turns, scores } of some)
         this.counted.set(version, { turns, scores, figures: found.get(version)! })
     }
-    return facts.map((row) => ({ ...row, ...this.counted.get(Number(row['version']))!.figures }))
   }
 }

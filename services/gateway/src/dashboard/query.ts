@@ -34,7 +34,11 @@ export const older = searched.omit({ text: true })
 export const named = z.strictObject({
   session: z.preprocess((one) => (typeof one === 'string' ? [one] : one), z.array(short).min(1).max(BEGINNINGS)),
 })
-const cursor = z.object({ at: z.iso.datetime().regex(/^(?!0000)/), after: short })
+const moment = z.iso.datetime().regex(/^(?!0000)/)
+/** `until`: `next` of the rows before. */
+export const versionsQuery = z.strictObject({ until: moment.optional() })
+export const batchQuery = z.strictObject({ after: z.coerce.number().int().min(0).max(1e6).default(0) })
+const cursor = z.object({ at: moment, after: short })
 
 /** Where a page begins, from `at` and `after` of the query. Throws `bad_request`. */
 export const cursorOf = ({ at, after }: Record<string, unknown>): { at: string; id: string } | null => {
@@ -52,6 +56,12 @@ export const parsedBy = <T extends z.ZodType>(schema: T, value: unknown): z.outp
 }
 
 export const paramsOf = (request: FastifyRequest): Record<string, string> => request.params as Record<string, string>
+
+/** PostgreSQL's integers end below what a path may name. */
+export const numberOf = (request: FastifyRequest): number => {
+  const version = Number(paramsOf(request)['version'])
+  return Number.isInteger(version) && Math.abs(version) < 2 ** 31 ? version : -1
+}
 
 const idParam = z.object({ id: z.string().regex(/^[^\0]*$/) })
 export const idOf = (request: FastifyRequest): string => parsedBy(idParam, paramsOf(request)).id

@@ -29,8 +29,10 @@ const readModel = (): ReadModel => {
       branches: [],
       refusals: [],
       judges: [{ judge: 'reactions-1' }],
+      next: null,
     }),
-    batch: async (version) => [{ version }],
+    batch: async (version, from = 0) => ({ rows: [{ version, from }], next: from === 0 ? 200 : null }),
+    older: async (until) => ({ versions: [{ until }], updates: [], moves: [], freezes: [], refusals: [], next: null }),
     rejected: async () => null,
     learnedFrom: async () => null,
     sessions: (filter, after) => page([{ filter, after }]),
@@ -168,6 +170,21 @@ test('versions and learning are sent again, and made into bytes again, only when
     assert.equal(((await changed.json()) as { versions: object[] }).versions.length, 2)
     assert.notEqual(changed.headers.get('etag'), etag)
   }
+})
+
+test('older versions and events, and further turns of a batch, are read from where the ones before end', async (t) => {
+  const rig = await start(t)
+  const of = (path: string) => ask(rig, `/v1/dashboard/${path}`)
+  const until = '2026-01-01T00:00:00.000Z'
+  assert.equal((await of('versions')).body['next'], null)
+  assert.deepEqual((await of(`versions?until=${until}`)).body['versions'], [{ until }])
+  const { turns, next } = (await of('versions/1')).body
+  assert.deepEqual([turns, next], [[{ version: 1, from: 0 }], 200])
+  assert.deepEqual((await of('versions/1/turns?after=200')).body, { rows: [{ version: 1, from: 200 }], next: null })
+  for (const path of ['versions?until=x', 'versions?other=1', 'versions/1/turns?after=-1', 'versions/1/turns?x=1'])
+    assert.deepEqual([path, codeOf(await of(path))], [path, 'bad_request'])
+  for (const path of ['versions/99999999999', 'versions/x'])
+    assert.equal(codeOf(await of(path)), 'unknown_version', path)
 })
 
 test('callers are read in pages, by person or by key', async (t) => {

@@ -20,7 +20,7 @@ import { KeptAnswer } from './kept-answer.ts'
 import { callersOf, callersQuery, learningOf, learningParts } from './learning.ts'
 import { Live } from './live.ts'
 import type { DashboardPorts } from './ports.ts'
-import { cursorOf, filter, idOf, paramsOf, parsedBy, short } from './query.ts'
+import { batchQuery, cursorOf, filter, idOf, numberOf, parsedBy, short, versionsQuery } from './query.ts'
 import { rowsFor } from './row-texts.ts'
 import { addTextRoutes, type Get } from './text-routes.ts'
 
@@ -73,18 +73,22 @@ export const addDashboard = (
   get('errors', () => ERRORS)
   const [versionsAnswer, learningAnswer] = [new KeptAnswer(), new KeptAnswer()]
   get('versions', async (request, _reading, reply) => {
+    const { until } = parsedBy(versionsQuery, request.query)
+    if (until !== undefined) return data().older(until)
     const lineage = await data().lineage()
     const versions = await data().versions()
     const { judges: _, ...events } = lineage
     return versionsAnswer.send(request, reply, [lineage, versions], () => ({ versions, ...events }))
   })
   get('versions/:version', async (request, reading) => {
-    const version = Number(paramsOf(request)['version'])
-    return {
-      version: found(await data().version(version), 'version'),
-      limits: ports.limits(version),
-      turns: rowsFor(reading, await data().batch(version)),
-    }
+    const version = numberOf(request)
+    const row = found(await data().version(version), 'version')
+    const { rows, next } = await data().batch(version)
+    return { version: row, limits: ports.limits(version), turns: rowsFor(reading, rows), next }
+  })
+  get('versions/:version/turns', async (request, reading) => {
+    const { rows, next } = await data().batch(numberOf(request), parsedBy(batchQuery, request.query).after)
+    return { rows: rowsFor(reading, rows), next }
   })
   get('lately', async () => {
     const { updates, moves, freezes, refusals, judges } = await data().lineage()

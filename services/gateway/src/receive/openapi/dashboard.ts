@@ -13,12 +13,17 @@ export const DASHBOARD: Readonly<Record<string, Operation>> = {
     tag: 'dashboard',
     scope: 'read',
     summary:
-      'Versions with their metrics, updates, moves of the head, freezes and branches, newest first; at most 1,000 of each',
+      'Versions with their metrics, updates, moves of the head, freezes and branches, newest first; at most 1,000 of each, or with `until` (`next` of the reply before) 200 older ones',
   },
   'GET /v1/dashboard/versions/{version}': {
     tag: 'dashboard',
     scope: 'read',
-    summary: 'A version, the limits of its gate, and the turns of its batch',
+    summary: 'A version, the limits of its gate, and the first 200 turns of its batch',
+  },
+  'GET /v1/dashboard/versions/{version}/turns': {
+    tag: 'dashboard',
+    scope: 'read',
+    summary: 'Further turns of its batch, 200 a page; `after` from `next`',
   },
   'GET /v1/dashboard/lately': {
     tag: 'dashboard',
