@@ -83,7 +83,7 @@ const schema = z.object({
     .int()
     .positive()
     .default(32 * 1024 * 1024),
-  /** Memory in bytes for the bodies of all requests, received and parsed. A single body always fits. */
+  /** Memory in bytes for the bodies of all requests, received and parsed. A single body always fits, without earlier ones. */
   bodiesLimit: z
     .int()
     .positive()

@@ -1,6 +1,7 @@
 /** Computes everything that generation needs from a request: session, history, prompt, storage. */
 import {
   contextLengthExceeded,
+  InstarError,
   lastShown,
   MAX_DEPTH,
   storeBody,
@@ -106,7 +107,7 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
   const hasNextState = agentAddedText || last.stateFrom < request.messages.length
   const startedBy = parentSession(headers)
   const parent = startedBy === null ? null : sessionOfLabel(key, startedBy)
-  const kind = kindOf(headers, request, await hadTools(ports, main, incoming))
+  const kind = kindOf(headers, request, await hadTools(ports, main, base, incoming))
   return {
     prompt,
     parent: parent !== null && parent !== resolved.session && !state?.parent ? parent : null,
@@ -163,7 +164,7 @@ const renderPrompt = async (
 }
 
 /**
- * Null if the earlier body cannot be read any more; the turn is then stored in full. So it is with `earlierIds`. `main`: the
+ * Null if the earlier body cannot be read (`readOr`); the turn is then stored in full. So it is with `earlierIds`. `main`: the
  * turn of which `hadTools` asks; where it is this one, the body is read once for both.
  */
 const earlierBody = (
@@ -176,7 +177,7 @@ const earlierBody = (
   const depth = extra?.bodyDepth ?? MAX_DEPTH
   return readOr<Earlier<Uint8Array> | null>(null, () =>
     withEarlierBody(ports, turn, asking, (content, { dialect }) => {
-      if (extra && turn === main) extra.tools ??= bringsTools(dialect, content, asking.hold)
+      if (extra && turn === main) extra.tools ??= knownTools(dialect, content, asking.hold)
       return { turn, depth, content }
     }),
   )
@@ -194,16 +195,35 @@ const earlierIds = async (
   }))
 }
 
-/** Whether `turn`, the session's last main turn, had tools or tool results; null without a main turn. */
-const hadTools = async (ports: AdmissionPorts, turn: string | undefined, asking: Reader): Promise<boolean | null> => {
+/**
+ * Whether `turn`, the session's last main turn, had tools or tool results; null without a main turn, and where it cannot be
+ * read. `base`: the turn that `earlierBody` has looked at.
+ */
+const hadTools = async (
+  ports: AdmissionPorts,
+  turn: string | undefined,
+  base: TurnState | null,
+  asking: Reader,
+): Promise<boolean | null> => {
   const extra = turn === undefined ? undefined : ports.index.extras.get(turn)
   if (turn === undefined || !extra) return null
+  if (turn === base?.turn) return extra.tools
   extra.tools ??= await readOr<boolean | null>(null, () =>
     holdingDuring(asking, (asking) =>
-      withEarlierBody(ports, turn, asking, (body, { dialect }) => bringsTools(dialect, body, asking.hold)),
+      withEarlierBody(ports, turn, asking, (body, { dialect }) => knownTools(dialect, body, asking.hold)),
     ),
   )
   return extra.tools
+}
+
+/** Null if the parsed body takes more memory than one request may. */
+const knownTools = (...body: Parameters<typeof bringsTools>): boolean | null => {
+  try {
+    return bringsTools(...body)
+  } catch (error) {
+    if (error instanceof InstarError && error.code === 'body_too_large') return null
+    throw error
+  }
 }
 
 const bringsTools = (dialect: Dialect['name'], body: Uint8Array, hold: Reader['hold']): boolean => {

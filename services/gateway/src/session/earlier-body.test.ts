@@ -177,3 +177,26 @@ test('a request that may continue eight large sessions takes the memory of one o
   const response = await rig.fetch('/v1/chat/completions', { json: AGAIN })
   assert.equal(response.status, 200)
 })
+
+for (const [which, size, headers, isDifference] of [
+  ['parsed', 2.5, NAMED, true],
+  ['parsed, and which names no session,', 2.5, {}, true],
+  ['read', 3.5, NAMED, false],
+  ['read, and which names no session,', 3.5, {}, false],
+] as const)
+  test(`a conversation goes on whose earlier body, ${which} beside its own, exceeds what a request may take`, async (t) => {
+    // A request may take 12 MiB; text that is not ASCII takes three times its bytes.
+    const rig = await startRig({ script: () => 'Paris.', settings: { bodyLimit: 4 * MIB, bodiesLimit: 4 * MIB } })
+    t.after(() => rig.stop())
+    const tools = [{ type: 'function', function: { name: 'look', parameters: { type: 'object', properties: {} } } }]
+    const note = `é${'x'.repeat(size * MIB)}`
+    for (const messages of [[CITY], MORE.messages]) {
+      const json = { model: 'policy', messages, note, tools }
+      assert.equal((await rig.fetch('/v1/chat/completions', { json, headers })).status, 200)
+    }
+    const [first, second] = await turnsOf(rig.log)
+    assert.equal(second!.session, first!.session)
+    assert.deepEqual(second!.after, first!.answer)
+    assert.equal(second!.body.from, isDifference ? first!.turn : null)
+    assert.equal(await heldBy(rig), 0)
+  })

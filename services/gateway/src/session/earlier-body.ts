@@ -52,9 +52,9 @@ export const holdingDuring = async <T>(asking: Reader, work: (asking: Reader) =>
 }
 
 /** Errors of the request that reads, not of what it reads. */
-const OF_READER: ReadonlySet<string> = new Set(['overloaded', 'body_too_large', 'aborted'])
+const OF_READER: ReadonlySet<string> = new Set(['overloaded', 'aborted'])
 
-/** `otherwise` if the earlier turn cannot be read any more. */
+/** `otherwise` if the earlier turn cannot be read any more, or takes more memory than one request may beside its own body. */
 export const readOr = async <T>(otherwise: T, read: () => Promise<T>): Promise<T> => {
   try {
     return await read()
