@@ -16,6 +16,8 @@ export class EventStream {
   private waiting = false
   /** The connection's buffer is full. */
   private full = false
+  /** Resolved once it is not, or the connection has closed; null unless somebody waits. */
+  private room: PromiseWithResolvers<void> | null = null
 
   /**
    * `ping`: the frame that keeps a silent connection open; null: a comment. `stalledMs`: a client that reads nothing
@@ -30,9 +32,8 @@ export class EventStream {
     this.raw = raw
     this.stalledMs = stalledMs
     this.headers = headers
-    raw.on('drain', () => {
-      this.full = false
-    })
+    raw.on('drain', this.free)
+    raw.on('close', this.free)
     this.ping = setInterval(() => {
       if (!this.ended && !raw.destroyed && raw.writableLength === 0) this.put(ping ? textOf(ping) : ': ping\n\n')
     }, pingMs)
@@ -46,17 +47,9 @@ export class EventStream {
   async send(frames: readonly Frame[]): Promise<boolean> {
     if (this.ended || this.raw.destroyed) return false
     if (frames.length === 0 || this.put(frames.map(textOf).join(''))) return true
-    this.raw.setTimeout(this.stalledMs)
-    await new Promise<void>((resolve) => {
-      const settle = (): void => {
-        this.raw.off('drain', settle)
-        this.raw.off('close', settle)
-        resolve()
-      }
-      this.raw.once('drain', settle)
-      this.raw.once('close', settle)
-    })
-    this.raw.setTimeout(0)
+    if (!this.room) this.raw.setTimeout(this.stalledMs)
+    this.room ??= Promise.withResolvers<void>()
+    await this.room.promise
     return true
   }
 
@@ -76,6 +69,15 @@ export class EventStream {
   close(): void {
     this.ended = true
     clearInterval(this.ping)
+  }
+
+  /** For all that wait. */
+  private readonly free = (): void => {
+    this.full = false
+    if (!this.room) return
+    if (!this.ended) this.raw.setTimeout(0)
+    this.room.resolve()
+    this.room = null
   }
 
   private readonly flush = (): void => {

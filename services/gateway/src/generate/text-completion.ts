@@ -21,7 +21,7 @@ import { seedsOf } from '../capture/core/turn.ts'
 import { hex } from '../prompt/admission.ts'
 import type { AnswerCall, AnswerPorts, AnswerReply } from './context.ts'
 import { Cancelled } from './candidate.ts'
-import { checkSize, echoedTexts, encoded } from './completion-prompts.ts'
+import { checkSize, echo, echoedTexts, encoded } from './completion-prompts.ts'
 import { EventStream } from './event-stream.ts'
 import type { Lease } from '../versions/pool.ts'
 import { faultOfCancellation, requesting, type RequestPorts } from './request.ts'
@@ -39,7 +39,8 @@ type CompletionContext = {
   request: CompletionRequest
   lease: Lease
   head: CompletionHead
-  signal: AbortSignal
+  controller: AbortController
+  hold: (bytes: number) => void
 }
 type Sink = (choice: CompletionChoice) => Promise<void>
 
@@ -57,11 +58,12 @@ export const complete = async (ports: Ports, call: CompletionCall): Promise<Answ
     throw new InstarError('not_available', `The engine ${engine} takes messages alone; ask /v1/chat/completions.`)
   if (request.echo && request.logprobs !== null && !ports.engine.scoreWithTop)
     throw new InstarError('not_available', `The engine ${engine} gives no log-probs of a prompt's tokens.`)
-  const prompts = await encoded(request, ports.model)
-  checkSize(prompts, request, ports.model)
-  return requesting(ports, call, async ({ controller, enter }) => {
-    const lease = await enter(version)
+  return requesting(ports, call, async ({ controller, takePlace, enter }) => {
     const { signal } = controller
+    takePlace()
+    const prompts = await encoded(request, ports.model, signal)
+    checkSize(prompts, request, ports.model)
+    const lease = await enter(version)
     const texts = request.echo ? await echoedTexts(prompts, ports.model, { hold: call.hold, signal }) : []
     const seeds = seedsOf(request, ports.random)
     const asked = prompts.flatMap((prompt, at) =>
@@ -74,12 +76,12 @@ export const complete = async (ports: Ports, call: CompletionCall): Promise<Answ
       model: request.model ?? ports.policy,
       system_fingerprint: `instar-${ports.policy}@${lease.version}`,
     }
-    const context: CompletionContext = { ports, request, lease, head, signal }
+    const context: CompletionContext = { ports, request, lease, head, controller, hold: call.hold }
     const headers = { 'x-instar-version': String(lease.version) }
     const promptTokens = prompts.reduce((sum, { length }) => sum + length, 0)
     return request.stream
       ? await stream(context, asked, promptTokens, headers, call)
-      : await whole(context, asked, promptTokens, headers, call.hold)
+      : await whole(context, asked, promptTokens, headers)
   })
 }
 
@@ -105,32 +107,34 @@ const sampleAll = async (
 }
 
 const sampleChoice = async (
-  { ports: { engine, model }, request, lease, signal }: CompletionContext,
+  { ports: { engine, model }, request, lease, controller: { signal }, hold }: CompletionContext,
   { index, prompt, echoed, seed }: ChoiceTask,
   sink: Sink,
 ): Promise<number> => {
   const { maxTokens, logprobs, stop, reweighting } = request
+  const { adapter } = lease
   const textOf = (id: number): string => model.decode([id])
-  const logprobsOf = (tokens: readonly ScoredToken[], offset: number): CompletionChoice['logprobs'] =>
-    logprobs === null ? null : completionLogprobs(tokens, offset, textOf)
   let offset = 0
   const emit = async (
     text: string,
     tokens: readonly ScoredToken[],
     finish: CompletionChoice['finish_reason'] = null,
-  ): Promise<void> => {
+    from = offset,
+  ): Promise<CompletionChoice['logprobs']> => {
     signal.throwIfAborted()
-    await sink({ text, index, logprobs: logprobsOf(tokens, offset), finish_reason: finish })
+    const scores = logprobs === null ? null : completionLogprobs(tokens, from, textOf)
+    await sink({ text, index, logprobs: scores, finish_reason: finish })
     offset += text.length
+    return scores
   }
-  if (echoed !== null)
-    await emit(
-      echoed,
-      logprobs === null
-        ? []
-        : await promptTokens(engine, { prompt, adapter: lease.adapter, topLogprobs: logprobs }, signal),
-      maxTokens === 0 ? 'length' : null,
-    )
+  if (echoed !== null) {
+    // Texts of single tokens may be longer together than the text of all.
+    let from = 0
+    await echo(engine, { prompt, echoed, adapter, logprobs }, { hold, signal }, async (text, tokens, last) => {
+      const scores = await emit(text, tokens, last && maxTokens === 0 ? 'length' : null, from)
+      from += (scores?.tokens ?? []).reduce((sum, { length }) => sum + length, 0)
+    })
+  }
   if (maxTokens === 0) return 0
   const { temperature, topP, topK } = model.defaults
   const sampling = {
@@ -143,7 +147,7 @@ const sampleChoice = async (
   }
   let count = 0
   for await (const piece of engine.generate(
-    { prompt, sampling, adapter: lease.adapter, topLogprobs: logprobs ?? 0, ...(reweighting ? { reweighting } : {}) },
+    { prompt, sampling, adapter, topLogprobs: logprobs ?? 0, ...(reweighting ? { reweighting } : {}) },
     signal,
   )) {
     if (piece.type === 'tokens') {
@@ -159,23 +163,6 @@ const scored = ({ id, logprob, top, unreported }: GeneratedToken): ScoredToken =
   logprob: unreported ? null : logprob,
   top,
 })
-
-/** The prompt's tokens with their log-probs; the first has none. */
-const promptTokens = async (
-  engine: Ports['engine'],
-  { prompt, adapter, topLogprobs }: { prompt: readonly number[]; adapter: string | null; topLogprobs: number },
-  signal: AbortSignal,
-): Promise<ScoredToken[]> => {
-  const rest = prompt.slice(1)
-  const { logprobs, top } = await engine.scoreWithTop!(
-    { prompt: prompt.slice(0, 1), completion: rest, adapter, temperature: 1, topLogprobs },
-    signal,
-  )
-  return [
-    { id: prompt[0]!, logprob: null, top: [] },
-    ...rest.map((id, at) => ({ id, logprob: logprobs[at]!, top: top[at] ?? [] })),
-  ]
-}
 
 const joined = (pieces: readonly CompletionChoice[]): CompletionChoice => {
   const last = pieces.at(-1)!
@@ -196,11 +183,10 @@ const whole = async (
   asked: readonly ChoiceTask[],
   promptTokens: number,
   headers: Record<string, string>,
-  hold: (bytes: number) => void,
 ): Promise<AnswerReply> => {
   const pieces = asked.map((): CompletionChoice[] => [])
   const tokens = await sampleAll(context, asked, (index) => async (choice) => {
-    hold(pieceBytes(choice))
+    context.hold(pieceBytes(choice))
     pieces[index]!.push(choice)
   })
   return {
@@ -229,6 +215,8 @@ const stream = async (
       { data: '[DONE]' },
     ])
   } catch (error) {
+    // The other choices end, too.
+    context.controller.abort(new Cancelled('engine_failed'))
     if (!events.opened) {
       events.close()
       throw error

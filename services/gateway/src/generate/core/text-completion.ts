@@ -52,9 +52,14 @@ const PIECE_BYTES = 100
 /** Bytes of memory that a piece of a choice occupies until its answer is sent. */
 export const pieceBytes = ({ text, logprobs }: Pick<CompletionChoice, 'text' | 'logprobs'>): number =>
   PIECE_BYTES +
-  CHARACTER_BYTES * text.length +
-  LOGPROB_BYTES *
-    (logprobs?.top_logprobs.reduce((sum, top) => sum + 1 + (top === null ? 0 : Object.keys(top).length), 0) ?? 0)
+  heldBytes(
+    text.length,
+    logprobs?.top_logprobs.reduce((sum, top) => sum + 1 + (top === null ? 0 : Object.keys(top).length), 0) ?? 0,
+  )
+
+/** Bytes of memory of so many characters and log-probs. */
+export const heldBytes = (characters: number, logprobs: number): number =>
+  CHARACTER_BYTES * characters + LOGPROB_BYTES * logprobs
 
 /** OpenAI's default. */
 const DEFAULT_TOKENS = 16
