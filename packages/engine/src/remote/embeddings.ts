@@ -3,7 +3,7 @@ import { InstarError } from '@instar/events'
 import { isBusy, isTransient, quoted, refusal } from '../protocols/faults.ts'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 import type { EngineKind } from '../protocols/kinds.ts'
-import { collect, EngineFault, MAX_BODY_BYTES, type EngineHttp } from './http.ts'
+import { beginningOf, collect, EngineFault, MAX_BODY_BYTES, type EngineHttp } from './http.ts'
 
 /** A response in memory: as it came, parsed, and as it is sent. */
 const COPIES = 3
@@ -22,7 +22,10 @@ export const embeddings = async (
 ): Promise<JsonObject> => {
   try {
     const { status, retryAfterMs, bytes } = await http.send('POST', '/v1/embeddings', body, signal, { whole: true })
-    const text = await collect(bytes, MAX_BODY_BYTES, (length) => hold(COPIES * length))
+    const text =
+      status === 200
+        ? await collect(bytes, MAX_BODY_BYTES, (length) => hold(COPIES * length))
+        : await beginningOf(bytes)
     if (status === 200) {
       const value: unknown = JSON.parse(text)
       if (isJsonObject(value)) return value

@@ -53,6 +53,8 @@ type SendOptions = { whole?: boolean; ms?: number }
 
 /** The log-probs of a prompt as long as the longest contexts. */
 export const MAX_BODY_BYTES = 64 * 1024 * 1024
+/** Of the body of an error, of which a message quotes some hundred characters. */
+const ERROR_BYTES = 64 * 1024
 /** Of a response about the server itself: its models, its state, an adapter that it loaded. */
 const MAX_CLIENT_BYTES = 4 * 1024 * 1024
 const MAX_RETRY_AFTER_S = 86_400
@@ -129,7 +131,8 @@ export class EngineHttp {
   }
 
   /**
-   * A whole response of any status. Throws EngineFault if it has not ended within `jsonMs` or has more than `maxBytes`.
+   * A whole response of any status; of an error its beginning. Throws EngineFault if it has not ended within `jsonMs` or has
+   * more than `maxBytes`.
    */
   async json(
     method: 'GET' | 'POST',
@@ -139,7 +142,7 @@ export class EngineHttp {
     maxBytes = MAX_BODY_BYTES,
   ): Promise<{ status: number; body: JsonObject | null; text: string }> {
     const { status, bytes } = await this.send(method, path, body, signal, { ms: this.jsonMs })
-    const text = await collect(bytes, maxBytes)
+    const text = status === 200 ? await collect(bytes, maxBytes) : await beginningOf(bytes)
     return { status, body: parseBody(text), text }
   }
 
@@ -214,6 +217,18 @@ export const collect = async (
     if (length > maxBytes) throw new EngineFault('response', `the response has more than ${maxBytes} bytes`)
     arrived(chunk.length)
     chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+/** The first 64 KiB of the body of an error, as text. The rest is not read. */
+export const beginningOf = async (bytes: AsyncIterable<Uint8Array>): Promise<string> => {
+  const chunks: Uint8Array[] = []
+  let length = 0
+  for await (const chunk of bytes) {
+    chunks.push(chunk.subarray(0, ERROR_BYTES - length))
+    length += chunks.at(-1)!.length
+    if (length === ERROR_BYTES) break
   }
   return Buffer.concat(chunks).toString('utf8')
 }

@@ -17,7 +17,7 @@ import {
 import { EMPTY_EVENTS_MAX, WHOLE_ANSWER_BYTES_MAX } from '../protocols/answer-limits.ts'
 import { joinTexts } from '../protocols/join-texts.ts'
 import { EventReader } from './event-reader.ts'
-import { EngineFault, collect, type EngineHttp, type HttpResponse } from './http.ts'
+import { beginningOf, EngineFault, collect, type EngineHttp, type HttpResponse } from './http.ts'
 import { isTransient, quoted, refusal } from '../protocols/faults.ts'
 
 /**
@@ -61,7 +61,7 @@ const post = async (
   const { path, body } = protocol.generate(request)
   const { status, retryAfterMs, bytes } = await http.send('POST', path, body, signal, limits)
   if (status === 200) return bytes
-  const text = await collect(bytes)
+  const text = await beginningOf(bytes)
   if (isTransient(status) || (request.adapter !== null && protocol.adapterUnknown(status, text)))
     throw new EngineFault('status', quoted(text), status, retryAfterMs)
   throw refusal(protocol.kind, status, text)
