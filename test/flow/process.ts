@@ -40,8 +40,8 @@ export type Up = {
   said(): string
   /** kill -9 of the pipeline's process. Resolves when it has ended. */
   kill(): Promise<void>
-  /** SIGTERM; resolves with the exit code. */
-  stop(): Promise<number | null>
+  /** SIGTERM; resolves with the exit code. Rejects when it takes longer than `ms`, by default a minute. */
+  stop(ms?: number): Promise<number | null>
 }
 
 export type Said = { code: number | null; out: string; err: string; json: unknown }
@@ -157,9 +157,9 @@ export const begin = (
           process.kill(started.pid, 'SIGKILL')
           await ended
         },
-        async stop() {
+        async stop(ms = STOP_MS) {
           child.kill('SIGTERM')
-          return within(STOP_MS, 'the stop', ended)
+          return within(ms, 'the stop', ended)
         },
       }
     },
@@ -178,8 +178,8 @@ export const serves = async ({ ready }: Up, version: number): Promise<void> => {
   }
 }
 
-/** `env`: of the commands too, where the pipeline has another model or engine than the defaults. */
-type Where = { data: string; url?: string; env?: Record<string, string> }
+/** `env`: of the commands too, where the pipeline has another model or engine than the defaults. `ms`: their limit. */
+type Where = { data: string; url?: string; env?: Record<string, string>; ms?: number }
 
 /** A command on a data folder and, if one runs, on its pipeline. `json`: the last line, with `--json`. */
 export const instar = async (where: Where, ...args: string[]): Promise<Said> => {
@@ -188,7 +188,7 @@ export const instar = async (where: Where, ...args: string[]): Promise<Said> => 
     INSTAR_DATA: where.data,
     INSTAR_PORT: where.url === undefined ? '9' : new URL(where.url).port,
   })
-  const code = await within(START_MS, `instar ${args.join(' ')}`, ended)
+  const code = await within(where.ms ?? START_MS, `instar ${args.join(' ')}`, ended)
   const last = out().trimEnd().split('\n').at(-1) ?? ''
   return { code, out: out(), err: err(), json: args.includes('--json') ? JSON.parse(last) : undefined }
 }

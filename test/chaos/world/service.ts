@@ -54,9 +54,19 @@ type ServiceOptions = {
   env: Record<string, string>
   /** The folder of its build. Default: this one. */
   root?: string
+  /** Limit of `ready`, milliseconds. Default: two minutes. */
+  readyMs?: number
 }
 
-export const startService = ({ kind, name, folder, port, env, root = ROOT }: ServiceOptions): Service => {
+export const startService = ({
+  kind,
+  name,
+  folder,
+  port,
+  env,
+  root = ROOT,
+  readyMs = READY_MS,
+}: ServiceOptions): Service => {
   const url = `http://127.0.0.1:${port}`
   const crashes: { status: number; said: string }[] = []
   let stopping = false
@@ -107,7 +117,7 @@ export const startService = ({ kind, name, folder, port, env, root = ROOT }: Ser
     crashes,
     health,
     async ready() {
-      for (const until = Date.now() + READY_MS; ; await pause(50)) {
+      for (const until = Date.now() + readyMs; ; await pause(50)) {
         if (
           await fetch(`${url}/health/ready`, { signal: AbortSignal.timeout(5_000) }).then(
             ({ ok, body }) => body?.cancel().then(() => ok) ?? ok,

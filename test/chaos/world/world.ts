@@ -22,6 +22,8 @@ type WorldOptions = {
   proxied?: boolean
   services?: Partial<Record<Kind, number>>
   env?: Record<string, string>
+  /** The time that each service has until it is ready, milliseconds. */
+  readyMs?: number
 }
 
 export type World = {
@@ -59,6 +61,7 @@ export const startWorld = async ({
   proxied = false,
   services: counts = {},
   env: more = {},
+  readyMs,
 }: WorldOptions = {}): Promise<World> => {
   const folder = await temporaryFolder()
   const proxy = proxied ? await startProxy() : null
@@ -130,6 +133,7 @@ export const startWorld = async ({
         port: await freePort(),
         env: { ...env, ...own },
         root,
+        ...(readyMs === undefined ? {} : { readyMs }),
       })
       services.push(service)
       return service

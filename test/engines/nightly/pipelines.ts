@@ -43,12 +43,12 @@ export const onEmbeddedLog = (): ((env: Record<string, string>) => Promise<Pipel
       seen,
       said: () => pipeline.said().slice(-2000),
       // Without the model of the pipeline `verify` would read the turns as those of the default one.
-      command: (...args) => done({ data, url, env }, ...args),
+      command: (...args) => done({ data, url, env, ms: COMMAND_MS }, ...args),
       killTrainer: null,
-      stop: async () => [await pipeline.stop()],
+      stop: async () => [await pipeline.stop(COMMAND_MS)],
       async end() {
         await seen.stop()
-        await pipeline.stop()
+        await pipeline.stop(COMMAND_MS)
       },
     }
   }
@@ -56,7 +56,12 @@ export const onEmbeddedLog = (): ((env: Record<string, string>) => Promise<Pipel
 
 /** Kafka, a schema registry and PostgreSQL as `npm run test:int` starts them. */
 export const onKafka = async (env: Record<string, string>): Promise<Pipeline> => {
-  const world = await startWorld({ services: { gateway: 1, scorer: 1 }, env })
+  const world = await startWorld({
+    services: { gateway: 1, scorer: 1 },
+    // An answer of a real model on busy cores takes longer than the seconds after which that world closes a session.
+    env: { INSTAR_SESSION_IDLE: '600', ...env },
+    readyMs: START_MS,
+  })
   const [gateway] = world.of('gateway')
   const [trainer] = world.of('trainer')
   const log = await openKafkaLog({

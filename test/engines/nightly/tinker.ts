@@ -30,6 +30,7 @@ const model = size === 'smollm2' ? await smolLM2() : MODEL
 const WAIT_MS = 45 * 60_000
 /** Batches that the gate may reject before one is accepted. */
 const PATIENCE = 6
+const SAMPLE_MS = 5000
 
 describe('the whole loop with a training server', () => {
   const start = place === 'kafka' ? onKafka : onEmbeddedLog()
@@ -41,6 +42,12 @@ describe('the whole loop with a training server', () => {
   let pipeline: Pipeline
   let seen: Pipeline['seen']
   let talks = 0
+  /** The most memory of each server's processes, MiB; looked at every `SAMPLE_MS`. */
+  const peak = { skyrl: 0, vllm: 0 }
+  const sampling = setInterval(() => {
+    peak.skyrl = Math.max(peak.skyrl, skyrl?.memory() ?? 0)
+    peak.vllm = Math.max(peak.vllm, vllm?.memory() ?? 0)
+  }, SAMPLE_MS)
 
   const until = async (what: string, found: () => boolean): Promise<number> => {
     const begin = performance.now()
@@ -106,9 +113,11 @@ describe('the whole loop with a training server', () => {
   )
 
   after(async () => {
+    clearInterval(sampling)
     await pipeline?.end()
     figures['skyrlMiB'] = skyrl?.memory()
     figures['vllmMiB'] = vllm?.memory() ?? null
+    figures['peakMiB'] = peak
     await vllm?.stop()
     await skyrl?.stop()
     rmSync(folder, { recursive: true, force: true })
@@ -162,10 +171,12 @@ describe('the whole loop with a training server', () => {
   test('vLLM is killed and started again: the head is served', { skip: engine !== 'vllm' }, async () => {
     const version = newest()
     const port = Number(new URL(vllm!.url).port)
+    const begin = performance.now()
     await vllm!.kill()
     vllm = await startVllm(model, port)
     await answers()
     await serves(version)
+    figures['vllmBackSeconds'] = Math.round((performance.now() - begin) / 1000)
     assert.equal((await ask(pipeline.client, [{ role: 'user', content: question(3) }])).version, version)
   })
 
