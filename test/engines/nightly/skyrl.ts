@@ -24,7 +24,15 @@ const installed = (): string =>
   })
 
 /** `adapters`: slots for models, the base's own among them. `folder`: database and checkpoints, kept over a restart. */
-export type SkyrlOptions = { model: string; folder: string; port?: number; adapters?: number; rank?: number }
+export type SkyrlOptions = {
+  model: string
+  folder: string
+  port?: number
+  adapters?: number
+  rank?: number
+  /** Rows that a pass computes at once, which bounds its memory. 0: all. */
+  rows?: number
+}
 
 export type Skyrl = {
   url: string
@@ -38,7 +46,14 @@ export type Skyrl = {
   stop(): Promise<void>
 }
 
-export const startSkyrl = async ({ model, folder, port, adapters = 12, rank = 8 }: SkyrlOptions): Promise<Skyrl> => {
+export const startSkyrl = async ({
+  model,
+  folder,
+  port,
+  adapters = 12,
+  rank = 8,
+  rows = 0,
+}: SkyrlOptions): Promise<Skyrl> => {
   const programs = installed()
   const at = port ?? (await freePort())
   mkdirSync(join(folder, 'checkpoints'), { recursive: true })
@@ -61,7 +76,7 @@ export const startSkyrl = async ({ model, folder, port, adapters = 12, rank = 8 
       '--backend',
       'jax',
       '--backend-config',
-      JSON.stringify({ max_lora_adapters: adapters, max_lora_rank: rank }),
+      JSON.stringify({ max_lora_adapters: adapters, max_lora_rank: rank, train_micro_batch_size: rows }),
       '--checkpoints-base',
       join(folder, 'checkpoints'),
       '--database-url',
