@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test'
 import { cookieSecret, signed, COOKIE } from '../../services/gateway/src/dashboard/visit.ts'
 import { assertAccessible, HOSTILE } from './browser.ts'
 import { pagesOf } from './pages.ts'
-import { cli, converse, projected, published } from './rig.ts'
+import { answerTo, cli, converse, projected, published } from './rig.ts'
 import { stage, type Stage } from './stage.ts'
 
 let on: Stage
@@ -98,7 +98,7 @@ test('whatever text the gateway sends, on every page it is text', async () => {
           : value
   let sent = 0
   await page.route(/\/v1\/dashboard\/(?!events|session$)/, async (route) => {
-    const response = await route.fetch()
+    const response = await answerTo(route)
     const type = response.headers()['content-type'] ?? ''
     if (!type.includes('json')) return route.fulfill({ response })
     sent += 1

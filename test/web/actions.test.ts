@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test'
 import type { Locator } from 'playwright-core'
 import { count, duration, number, percent, reward } from '../../packages/dashboard/web/format.ts'
 import { assertAccessible, HOSTILE } from './browser.ts'
-import { converse, projected, published, until } from './rig.ts'
+import { answerTo, converse, projected, published, until } from './rig.ts'
 import { stage, type Stage } from './stage.ts'
 
 /** More than one page has of sessions, hits of a search, and people (50 each). */
@@ -135,7 +135,7 @@ test('a long table shows its further rows when asked for', async (t) => {
   t.after(() => page.unrouteAll({ behavior: 'wait' }))
   const reasons = ['kl_parent', 'content', 'length']
   await page.route('**/v1/dashboard/versions', async (route) => {
-    const response = await route.fetch()
+    const response = await answerTo(route)
     const at = new Date(0).toISOString()
     const updates = Array.from({ length: 60 }, (_, i) => ({
       number: i + 1,
@@ -249,14 +249,14 @@ test('hints and names of tools are shown as they were written', async (t) => {
   const name = `look${HOSTILE}`
   const hint = `Better: ${HOSTILE}`
   await page.route('**/v1/dashboard/turns/*/text', async (route) => {
-    const response = await route.fetch()
+    const response = await answerTo(route)
     const said = (await response.json()) as { messages: { role: string; content: object }[] }
     const calls = [{ name, input: { text: '{}', omitted: 0 } }]
     const messages = said.messages.map((one) => ({ ...one, name, calls }))
     await route.fulfill({ response, json: { ...said, messages } })
   })
   await page.route(/\/v1\/dashboard\/(sessions|turns|versions)\/[^/]+$/, async (route) => {
-    const response = await route.fetch()
+    const response = await answerTo(route)
     const found = (await response.json()) as { turns?: object; turn?: object }
     const hinted = (rows: object[]): object[] => rows.map((row) => ({ ...row, hint }))
     const turns = found.turns as { rows: object[] } | object[] | undefined

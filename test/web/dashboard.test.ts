@@ -9,7 +9,7 @@ import { up } from '../kit/up.ts'
 import { assertAccessible, HOSTILE, launch } from './browser.ts'
 import { LOOKS, pagesOf } from './pages.ts'
 import { visit } from './visit.ts'
-import { branched, cli, converse, openPage, poster, projected, published, watchedPage } from './rig.ts'
+import { answerTo, branched, cli, converse, openPage, poster, projected, published, watchedPage } from './rig.ts'
 
 let browser: Browser
 let started: Awaited<ReturnType<typeof up>>
@@ -117,7 +117,7 @@ test('a link opens a session; learning is frozen and resumed, and an earlier ver
   // As a read model that is behind the gateway answers.
   await page.route('**/v1/dashboard/versions', async (route) => {
     if (++early > 2) return route.continue()
-    const response = await route.fetch()
+    const response = await answerTo(route)
     const found = (await response.json()) as { versions: { version: number }[] }
     const versions = found.versions.filter(({ version }) => version === 0)
     return route.fulfill({ response, json: { ...found, versions } })

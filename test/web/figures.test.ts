@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { assertAccessible, HOSTILE } from './browser.ts'
-import { branched, cli, converse, published, until } from './rig.ts'
+import { answerTo, branched, cli, converse, published, until } from './rig.ts'
 import { LOOKS } from './pages.ts'
 import { stage, type Stage } from './stage.ts'
 
@@ -89,7 +89,7 @@ test('Now says who gave the last score, in words', async () => {
   const judge = on.page.locator('section.card').filter({ has: on.page.getByRole('heading', { name: 'Judge' }) })
   await judge.getByText('The last answer was scored by the reaction to it').waitFor()
   await on.page.route('**/v1/dashboard/lately', async (route) => {
-    const response = await route.fetch()
+    const response = await answerTo(route)
     const found = (await response.json()) as object
     await route.fulfill({ response, json: { ...found, judge: `x\u202e${HOSTILE}` } })
   })
@@ -104,7 +104,7 @@ test('names of branches that hold markup, turn the direction of writing or are l
   t.after(() => page.unrouteAll({ behavior: 'wait' }))
   const names = [HOSTILE, 'better\u202e.reven', `${'long'.repeat(500)}`, 'two\nlines', '\u2066isolated\u2069\u200bname']
   await page.route('**/v1/dashboard/versions', async (route) => {
-    const response = await route.fetch()
+    const response = await answerTo(route)
     const found = (await response.json()) as { branches: object[]; moves: object[] }
     const published_at = new Date(0).toISOString()
     const branches = names.map((name) => ({ name, version: 1, published_at, figures: null, promoted: false }))

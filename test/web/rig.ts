@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import type { BrowserContext, Page } from 'playwright-core'
+import type { APIResponse, BrowserContext, Page, Route } from 'playwright-core'
 import { ROOT } from '../../tools/tree.ts'
 
 /** The standard output of `instar`. */
@@ -88,6 +88,10 @@ export const projected = async (url: string, turn: string, candidates = 1): Prom
     if (response.ok && ((await response.json()) as { group: unknown[] }).group.length >= candidates) return
   }
 }
+
+/** The gateway's answer to a request of the page, whole also where the page has it already (status 304 has no body). */
+export const answerTo = (route: Route): Promise<APIResponse> =>
+  route.fetch({ headers: { ...route.request().headers(), 'if-none-match': '' } })
 
 export const openPage = async (page: Page, url: string, address: string): Promise<void> => {
   await page.goto(`${url}/#${address}`)
