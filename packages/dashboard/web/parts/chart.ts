@@ -44,13 +44,14 @@ const shape = (index: number, x: number, y: number): View =>
     : html`<path class=${`dot s${index}`} d=${SHAPES[index - 1]} transform=${`translate(${x} ${y})`} />`
 
 /** `steps`: each value holds until the next. */
-const lineOf = (points: readonly Point[], steps: boolean, { px, py }: Scale): string => {
+export const lineOf = (points: readonly Point[], steps: boolean, { px, py }: Scale): string => {
   let started = false
   return points
     .map(({ x, y }) => {
       if (y === null) {
+        const held = started && steps ? `H${px(x).toFixed(1)}` : ''
         started = false
-        return ''
+        return held
       }
       const [left, top] = [px(x).toFixed(1), py(y).toFixed(1)]
       const part = !started ? `M${left} ${top}` : steps ? `H${left}V${top}` : `L${left} ${top}`
