@@ -1,6 +1,6 @@
 /** The settings of learning of this process, by sections (docs/settings.md). */
 import { isRemote } from '@instar/gateway/open-remote'
-import { holdsWeights, parameterCount } from '@instar/policy'
+import { estimatedParameters, holdsWeights, parameterCount } from '@instar/policy'
 import {
   pricesSection,
   readSettingsFile,
@@ -25,7 +25,7 @@ export type LearningSettings = {
   scorer: z.output<typeof scorerConfig>
   values: SettingValue[]
   file: SettingsFile
-  /** Of the model; null where there are no weights. */
+  /** Of the model, roughly where there are no weights; null where neither they nor config.json tell it. */
   parameters: number | null
 }
 
@@ -63,5 +63,7 @@ export const readPrices = ({ learning }: Pick<Config, 'learning'>): Prices =>
 
 const parametersOf = (config: Pick<Config, 'model' | 'engine'>): number | null => {
   if (!statSync(config.model, { throwIfNoEntry: false })) return null
-  return isRemote(config) && !holdsWeights(config.model) ? null : parameterCount(config.model)
+  return isRemote(config) && !holdsWeights(config.model)
+    ? estimatedParameters(config.model)
+    : parameterCount(config.model)
 }

@@ -57,6 +57,30 @@ describe('instar settings', () => {
     match((await instar(['settings'], {}, cwd)).out, /^training\.batchSize +32 +file$/m)
   })
 
+  test('a folder without weights gets the defaults of a model of the size that its config.json tells', () => {
+    const model = folder()
+    const config = { hidden_size: 576, num_hidden_layers: 30, vocab_size: 49_152, intermediate_size: 1536 }
+    const env = {
+      INSTAR_MODEL: model,
+      INSTAR_ENGINE: 'vllm+http://127.0.0.1:1/v1',
+      INSTAR_TRAINER: 'tinker+http://127.0.0.1:1',
+    }
+    const learning = (json: object): ReturnType<typeof learningSettings> => {
+      writeFileSync(join(model, 'config.json'), JSON.stringify(json))
+      return learningSettings(readSettings(env, folder()))
+    }
+    const found = learning({ ...config, tie_word_embeddings: true })
+    // SmolLM2-135M; its key and value heads are fewer.
+    equal(found.parameters, 147_750_912)
+    deepEqual(found.values.find(({ name }) => name === 'judge.reactions.wordings')?.origin, {
+      from: 'size',
+      size: 'small',
+      parametersMax: 500_000_000,
+    })
+    equal(learning({ text_config: config }).parameters, 147_750_912 + 49_152 * 576)
+    equal(learning({ model_type: 'mamba' }).parameters, null)
+  })
+
   test('the judge’s key is printed nowhere', async () => {
     const settingsWith = async (url: string): Promise<string> => {
       const env = { INSTAR_JUDGE_URL: url, INSTAR_JUDGE_KEY: 'sk-a' }

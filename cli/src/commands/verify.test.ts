@@ -10,11 +10,8 @@ import { folder, instar } from '../../../test/kit/cli.ts'
 
 const TINY = join(ROOT, 'models', 'tiny')
 
-test('verify needs no weights in the model folder', async () => {
-  const [data, model] = [join(folder(), 'data'), join(folder(), 'tiny')]
-  mkdirSync(model)
-  for (const name of readdirSync(TINY).filter((one) => /\.json$|\.jinja$/.test(one)))
-    cpSync(join(TINY, name), join(model, name))
+/** A line of a model that is not here. */
+const startLine = async (data: string): Promise<void> => {
   const log = await openEmbeddedLog({ folder: join(data, 'log'), schemas: schemaTexts() })
   const { id: _, ...record } = encodeEvent({
     type: 'LineStarted',
@@ -28,6 +25,14 @@ test('verify needs no weights in the model folder', async () => {
   })
   await log.append([record])
   await log.close()
+}
+
+test('verify needs no weights in the model folder', async () => {
+  const [data, model] = [join(folder(), 'data'), join(folder(), 'tiny')]
+  mkdirSync(model)
+  for (const name of readdirSync(TINY).filter((one) => /\.json$|\.jinja$/.test(one)))
+    cpSync(join(TINY, name), join(model, name))
+  await startLine(data)
   const env = { INSTAR_DATA: data, INSTAR_MODEL: model }
   const { code, json, err } = await instar(['verify', '--json'], env)
   equal(code, 0, err)
@@ -43,4 +48,14 @@ test('verify needs no weights in the model folder', async () => {
   const recomputed = await instar(['verify', '--recompute'], env)
   equal(recomputed.code, 1)
   match(recomputed.err, /not_available: --recompute computes on a training server, and INSTAR_TRAINER names none/)
+})
+
+test('verify with another model than the line’s says so, unless it computes nothing', async () => {
+  const data = join(folder(), 'data')
+  await startLine(data)
+  const env = { INSTAR_DATA: data, INSTAR_MODEL: TINY }
+  const { code, err } = await instar(['verify'], env)
+  equal(code, 1)
+  match(err, /^instar verify: other_base: .*99999/m)
+  equal((await instar(['verify', '--digests'], env)).code, 0)
 })

@@ -2,7 +2,7 @@
 import { InstarError, weightLine, type Asked } from '@instar/events'
 import { openSnapshots, type EventLog } from '@instar/log'
 import type { LearningEngine } from '@instar/engine/port'
-import { holdsWeights, parameterCount, readPeftFolder } from '@instar/policy'
+import { estimatedParameters, holdsWeights, parameterCount, readPeftFolder } from '@instar/policy'
 import type { Metrics } from '@instar/process'
 import { startProjections, watchProjections, type DatabaseConnection } from '@instar/projections'
 import { createPublisher, probesOf, publisherConfig, type Publisher, type PublisherPorts } from '@instar/publisher'
@@ -144,7 +144,7 @@ const openJudgeOf = (
 ): ReturnType<typeof openJudge> => {
   const config = scorerConfig.parse(scorer)
   if (!values) return Promise.resolve({ config, started: () => undefined })
-  const parameters = holdsWeights(model) ? parameterCount(model) : null
+  const parameters = holdsWeights(model) ? parameterCount(model) : estimatedParameters(model)
   return openJudge(log, { config, ports, signal, values, who: 'up', parameters })
 }
 

@@ -1,4 +1,11 @@
-export { openBase, openModel, openTokenizer, loadWeights, parameterCount } from './checkpoints/open.ts'
+export {
+  openBase,
+  openModel,
+  openTokenizer,
+  estimatedParameters,
+  loadWeights,
+  parameterCount,
+} from './checkpoints/open.ts'
 export { holdsWeights } from './checkpoints/folder.ts'
 export {
   adapterDistance,

@@ -1,5 +1,12 @@
 /** The publisher as a separate process on Kafka. */
-import { holdsWeights, openBase, parameterCount, readPeftFolder, startLearning } from '@instar/policy'
+import {
+  estimatedParameters,
+  holdsWeights,
+  openBase,
+  parameterCount,
+  readPeftFolder,
+  startLearning,
+} from '@instar/policy'
 import { hostOf, readSettingsFile, recordSettings, resolveSection, runService } from '@instar/process'
 import { createPublisher, gateSection, onDemand, openGate } from './app.ts'
 import { probesOf } from './shell/probes.ts'
@@ -11,7 +18,7 @@ process.exitCode = await runService(
     const { config, values } = resolveSection(gateSection, {
       file: readSettingsFile(settings.learning.source),
       environment: settings.learning.environment,
-      parameters: holdsWeights(settings.model) ? parameterCount(settings.model) : null,
+      parameters: holdsWeights(settings.model) ? parameterCount(settings.model) : estimatedParameters(settings.model),
     })
     const learner = onDemand(() => startLearning({ model: settings.model, engine: 'auto', signal }))
     const [model, { evaluator, trained, close }] = await Promise.all([

@@ -1,6 +1,6 @@
 /** The trainer as a separate process on Kafka. */
 import type { Fingerprint } from '@instar/engine/port'
-import { holdsWeights, openBase, openModel, parameterCount, startLearning } from '@instar/policy'
+import { estimatedParameters, holdsWeights, openBase, openModel, parameterCount, startLearning } from '@instar/policy'
 import { hostOf, readSettingsFile, recordSettings, resolveSection, runService } from '@instar/process'
 import { createTrainer, progressText, trainingSection, trainingServer } from './app.ts'
 
@@ -10,10 +10,17 @@ process.exitCode = await runService(
   'trainer',
   hostOf(process.env),
   async ({ settings, log, snapshots, metrics, now, logLine, onFatal, signal }) => {
+    const parameters = holdsWeights(settings.model)
+      ? parameterCount(settings.model)
+      : estimatedParameters(settings.model)
+    if (parameters === null)
+      logLine(
+        `${settings.model} holds no weights, and its config.json does not tell how large the model is: settings that are not set have the defaults of a model of 2 million parameters`,
+      )
     const { config, values } = resolveSection(trainingSection, {
       file: readSettingsFile(settings.learning.source),
       environment: settings.learning.environment,
-      parameters: holdsWeights(settings.model) ? parameterCount(settings.model) : null,
+      parameters,
     })
     const server = trainingServer(config, settings.baseAdapter)
     const [model, learner] = await Promise.all([

@@ -65,7 +65,8 @@ function readText(file: string): string | null {
   }
 }
 
-function readJson(file: string): JsonObject | null {
+/** Null: there is none. Throws `bad_checkpoint` for what is no JSON object. */
+export function readJson(file: string): JsonObject | null {
   const text = readText(file)
   if (text === null) return null
   try {

@@ -10,7 +10,7 @@ import { Detokenizer } from '../tokenizer/detokenizer.ts'
 import { TextTokenizer } from '../tokenizer/tokenizer.ts'
 import { weightShapes, type ModelConfig, type Weights } from '../weights.ts'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
-import { holdsWeights, openCheckpoint, openMetadata, type Checkpoint } from './folder.ts'
+import { holdsWeights, openCheckpoint, openMetadata, readJson, type Checkpoint } from './folder.ts'
 
 /** The ChatML template, for checkpoints that have its tokens and no template. */
 const CHATML =
@@ -151,6 +151,25 @@ export function parameterCount(target: string): number {
     (sum, [, shape]) => sum + shape.reduce((product, length) => product * length, 1),
     0,
   )
+}
+
+/**
+ * The number of parameters of a folder without weights, roughly, from its config.json: matrices of a decoder with a gated
+ * feed-forward layer. Null where that does not tell, or is not there.
+ */
+export function estimatedParameters(target: string): number | null {
+  const json = readJson(path.join(target, 'config.json')) ?? {}
+  // Multimodal models store the configuration of the text model in `text_config`.
+  const text = isJsonObject(json['text_config']) ? { ...json, ...json['text_config'] } : json
+  const [hidden, layers, vocabulary, inner] = [
+    'hidden_size',
+    'num_hidden_layers',
+    'vocab_size',
+    'intermediate_size',
+  ].map((name) => Number(text[name] ?? Number.NaN)) as [number, number, number, number]
+  const heads = text['tie_word_embeddings'] === true ? 1 : 2
+  const count = heads * vocabulary * hidden + layers * (4 * hidden * hidden + 3 * hidden * inner)
+  return Number.isSafeInteger(count) && count > 0 ? count : null
 }
 
 /** The tokenizer of a checkpoint and the ids that end a turn. */

@@ -2,6 +2,7 @@
 import {
   batchOfUpdate,
   InstarError,
+  requireBase,
   updateLine,
   weightLine,
   type BatchState,
@@ -57,7 +58,8 @@ export type VerifyReport = {
   unreadable: Unreadable
 }
 
-/** `version` null: all batches of the policy, including rejected ones. Throws `unknown_version` and `aborted`. */
+/** `version` null: all batches of the policy, including rejected ones. Throws `unknown_version` and `aborted`,
+ * and `other_base` where something is computed and the model is another one than the line's. */
 export const verify = async (ports: VerifyPorts, policy: string, version: number | null): Promise<VerifyReport> => {
   const audit = await readAudit(ports.log, policy, ports.signal)
   try {
@@ -74,6 +76,8 @@ const verifyAll = async (
 ): Promise<VerifyReport> => {
   const { policy } = state
   const line = weightLine(state.weights, policy)
+  // Another model would give other prompts, and other weights than the recorded ones.
+  if (ports.learner || ports.server) requireBase(line, ports.model)
   if (!broken && version !== null && !line.versions.has(version))
     throw new InstarError('unknown_version', `${policy} has no version ${version}`, { version })
   const batches: BatchReport[] = []
