@@ -195,8 +195,7 @@ export const agentJetRoutes = (ports: CompatPorts, pendingTurns: PendingTurnsRea
 
   const speak = (dialect: keyof CompatPorts['dialects']) => (call: CompatCall) => {
     const uuid = call.params['episode']!
-    touchEpisode(episodes, uuid, now())
-    const task = episodes.byId.get(uuid)?.task ?? ''
+    const task = touchEpisode(episodes, { uuid, key: keyOf(call) }, now())?.task ?? ''
     return completeInSession(ports, call, { session: uuid, dialect, task, learned: call.params['type'] !== 'eval' })
   }
 

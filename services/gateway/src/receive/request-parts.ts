@@ -1,4 +1,5 @@
 /** Accessors for the parts of a request, and the raw response for streams. */
+import { InstarError } from '@instar/events'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 
 /** Body limit in bytes for routes that take no conversations. */
@@ -21,11 +22,11 @@ export const bytesOf = (request: FastifyRequest): Uint8Array =>
 export const segmentOf = (request: FastifyRequest): string | null =>
   (request.params as { session?: string }).session ?? null
 
-/** Aborted when the client disconnects before the response is complete. */
+/** Aborted, with the error `aborted`, when the client disconnects before the response is complete. */
 export const goneSignal = (reply: FastifyReply): AbortSignal => {
   const gone = new AbortController()
   reply.raw.once('close', () => {
-    if (!reply.raw.writableFinished) gone.abort()
+    if (!reply.raw.writableFinished) gone.abort(new InstarError('aborted', 'The client closed the connection.'))
   })
   return gone.signal
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { claim, initialEpisodes, running, type Episode } from './episodes.ts'
+import { claim, initialEpisodes, running, touchEpisode, type Episode } from './episodes.ts'
 
 const episode = (uuid: string, key: string | null): Episode => ({
   uuid,
@@ -36,4 +36,14 @@ test('a claim does not look at the episodes of other keys', () => {
   assert.equal(looked.size, 0)
   assert.equal(running(episodes, 'a', 0).length, 3)
   assert.equal(episodes.byId.size, 1003)
+})
+
+test('an episode lives on by requests of the key that claimed it alone', () => {
+  const episodes = initialEpisodes()
+  const one = { ...episode('e', 'a'), task: 'maze' }
+  claim(episodes, one)
+  for (const key of ['b', null]) assert.equal(touchEpisode(episodes, { uuid: 'e', key }, 5), undefined)
+  assert.deepEqual([one.lastAt, one.calls], [0, 0])
+  assert.equal(touchEpisode(episodes, { uuid: 'e', key: 'a' }, 9)?.task, 'maze')
+  assert.deepEqual([one.lastAt, one.calls], [9, 1])
 })

@@ -46,11 +46,17 @@ export const claim = ({ byId, byKey }: Episodes, episode: Episode, most = MOST):
   byId.delete(oldest)
 }
 
-export const touchEpisode = (episodes: Episodes, uuid: string, now: number): void => {
+/** The episode that this key claimed, which lives on by its use; undefined if it claimed none with this id. */
+export const touchEpisode = (
+  episodes: Episodes,
+  { uuid, key }: Pick<Episode, 'uuid' | 'key'>,
+  now: number,
+): Episode | undefined => {
   const episode = episodes.byId.get(uuid)
-  if (!episode) return
+  if (!episode || episode.key !== key) return undefined
   episode.lastAt = now
   episode.calls += 1
+  return episode
 }
 
 const isIdle = (episode: Episode, now: number): boolean => now - episode.lastAt > episode.idleMs
