@@ -1,4 +1,6 @@
 /** Limits of an answer's size, since an engine may send more than it was asked for. */
+import { InstarError } from '@instar/events/errors'
+import { idsOf } from './wire.ts'
 
 /** Below the 8 MiB of a record on Kafka, which holds the answer once as text and once as ids with log-probs. */
 const ANSWER_BYTES_MAX = 4 << 20
@@ -10,6 +12,17 @@ const UNCOUNTED_BYTES = 256 << 10
 /** The most bytes of text of an answer of at most `maxTokens` tokens. */
 export const answerBytesMax = (maxTokens: number): number =>
   Math.min(ANSWER_BYTES_MAX, UNCOUNTED_BYTES + TOKEN_BYTES * Math.max(0, maxTokens))
+
+/**
+ * The ids of an event of an answer of at most `maxTokens` tokens; null if it reports none. Throws `engine_lost` if they are
+ * more than the bytes that the answer may have: each counts as one at least, and takes more memory as a token.
+ */
+export const answerIds = (value: unknown, maxTokens: number): number[] | null => {
+  const most = answerBytesMax(maxTokens)
+  if (Array.isArray(value) && value.length > most)
+    throw new InstarError('engine_lost', `The engine's answer has more than ${most} tokens.`)
+  return idsOf(value)
+}
 
 /** The most bytes of a response that is one JSON object: each byte of text may be escaped (`\\u0001`). */
 export const WHOLE_ANSWER_BYTES_MAX = 6 * ANSWER_BYTES_MAX

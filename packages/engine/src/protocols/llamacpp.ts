@@ -9,6 +9,7 @@
  *   that matches has its log-prob without the grammar.
  */
 import { isJsonObject, type JsonObject } from '@instar/events/json'
+import { answerIds } from './answer-limits.ts'
 import {
   errorOf,
   idsOf,
@@ -38,7 +39,7 @@ const topOf = (entry: JsonObject, count: number): WireToken['top'] =>
 /** Greedy requests take log-probs before the samplers, since the sampled token has probability 1 after them. */
 const afterSamplers = ({ sampling }: WireRequest): boolean => sampling.temperature > 0
 
-const reader = ({ topLogprobs }: WireRequest) => {
+const reader = ({ topLogprobs, sampling: { maxTokens } }: WireRequest) => {
   let predicted = 0
   return (event: JsonObject): Delta => {
     const error = errorOf(event)
@@ -49,7 +50,7 @@ const reader = ({ topLogprobs }: WireRequest) => {
       : { promptTokens: numberOr(event['tokens_evaluated'], 0), completionTokens: total }
     if (event['stop'] === true)
       return { ...EMPTY_DELTA, usage, finish: event['stop_type'] === 'limit' ? 'length' : 'stop' }
-    const ids = idsOf(event['tokens']) ?? []
+    const ids = answerIds(event['tokens'], maxTokens) ?? []
     const missing = ids.length === 0 || total !== predicted + ids.length
     predicted = Number.isNaN(total) ? predicted + ids.length : total
     if (missing) return { ...EMPTY_DELTA, usage, text: textOr(event['content'], '') }

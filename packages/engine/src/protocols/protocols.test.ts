@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { engineAddress } from './address.ts'
+import { answerBytesMax } from './answer-limits.ts'
 import {
   type LogprobsByToken,
   adapterFault,
@@ -14,7 +15,10 @@ import {
 } from './exactness.ts'
 import { isTransient, refusal } from './faults.ts'
 import { reopenDelayMs, routeOf } from './routing.ts'
-import { usageOf } from './wire.ts'
+import { llamacpp } from './llamacpp.ts'
+import { sglang } from './sglang.ts'
+import { vllm } from './vllm.ts'
+import { usageOf, type WireRequest } from './wire.ts'
 
 test('an address has a kind and urls, with or without /v1, with the kind once or before each url', () => {
   assert.deepEqual(engineAddress('vllm+http://a:1/v1'), { kind: 'vllm', urls: ['http://a:1'] })
@@ -188,4 +192,28 @@ test('a count of tokens that is no whole number of at least 0 is not reported', 
       completionTokens: 3,
     },
   )
+})
+
+test('an event with more ids than an answer may have bytes is an error before its tokens are made', () => {
+  const most = answerBytesMax(16)
+  const sampling = { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 16, stop: [] }
+  const request: WireRequest = {
+    model: 'm',
+    adapter: null,
+    prompt: [1],
+    sampling,
+    topLogprobs: 0,
+    endOfTurn: [],
+    chat: null,
+  }
+  const events = [
+    [vllm, (ids: number[]) => ({ choices: [{ token_ids: ids }] })],
+    [sglang, (ids: number[]) => ({ output_ids: ids, meta_info: {} })],
+    [llamacpp, (ids: number[]) => ({ tokens: ids, tokens_predicted: ids.length })],
+  ] as const
+  for (const [protocol, event] of events) {
+    const ids = Array.from({ length: most }, () => 7)
+    assert.equal(protocol.reader(request)(event(ids)).tokens.length, most)
+    assert.throws(() => protocol.reader(request)(event([...ids, 7])), { code: 'engine_lost' }, protocol.kind)
+  }
 })

@@ -3,6 +3,7 @@
  * folder or from tensors (`sglang-adapters.ts`). Its log-probs include the temperature, but not top-p and top-k.
  */
 import { isJsonObject, type JsonObject } from '@instar/events/json'
+import { answerIds } from './answer-limits.ts'
 import {
   errorOf,
   idsOf,
@@ -50,13 +51,13 @@ const finishOf = (reason: unknown): Pick<Delta, 'finish' | 'error'> => {
  * An event has all tokens generated so far, or only the new ones with `--incremental-streaming-output`. It has all if
  * its number of ids equals its token count.
  */
-const reader = ({ topLogprobs }: WireRequest) => {
+const reader = ({ topLogprobs, sampling: { maxTokens } }: WireRequest) => {
   let seen = 0
   return (event: JsonObject): Delta => {
     const error = errorOf(event)
     if (error) return { ...EMPTY_DELTA, error }
     const meta = isJsonObject(event['meta_info']) ? event['meta_info'] : {}
-    const ids = idsOf(event['output_ids'])
+    const ids = answerIds(event['output_ids'], maxTokens)
     const total = numberOr(meta['completion_tokens'], Number.NaN)
     const usage = Number.isNaN(total)
       ? null

@@ -3,6 +3,7 @@
  * distribution only with `--logprobs-mode processed_logprobs`.
  */
 import { isJsonObject, type JsonObject } from '@instar/events/json'
+import { answerIds } from './answer-limits.ts'
 import {
   errorOf,
   idsOf,
@@ -63,16 +64,16 @@ const tokensOf = (ids: readonly number[], logprobs: unknown, count: number): Wir
   })
 }
 
-const delta = (event: JsonObject, count: number): Delta => {
+const delta = (event: JsonObject, { topLogprobs, sampling: { maxTokens } }: WireRequest): Delta => {
   const error = errorOf(event)
   if (error !== null) return { ...EMPTY_DELTA, error }
   const choice = list(event['choices'])[0]
   const usage = usageOf(event['usage'])
   if (!isJsonObject(choice)) return { ...EMPTY_DELTA, usage }
-  const ids = idsOf(choice['token_ids'])
+  const ids = answerIds(choice['token_ids'], maxTokens)
   const finish = choice['finish_reason']
   return {
-    tokens: ids ? tokensOf(ids, choice['logprobs'], count) : [],
+    tokens: ids ? tokensOf(ids, choice['logprobs'], topLogprobs) : [],
     text: ids ? '' : textOr(choice['text'], ''),
     // `abort` and `error` are errors, not finish reasons.
     finish: finish === 'length' ? 'length' : finish === 'stop' ? 'stop' : null,
@@ -135,10 +136,7 @@ export const vllm: Protocol = {
       stream_options: { include_usage: true },
     },
   }),
-  reader:
-    ({ topLogprobs }) =>
-    (event) =>
-      delta(event, topLogprobs),
+  reader: (request) => (event) => delta(event, request),
   score: {
     // vLLM 0.32.0 on a CPU with adapters crashes on `prompt_logprobs` while another request runs.
     exclusive: true,
