@@ -174,6 +174,10 @@ describe('settings', () => {
     throws(() => readSettings({ INSTAR_PARTITIONS: 'rows=3' }, '/'), hasCode('bad_request', 'INSTAR_PARTITIONS'))
     throws(() => readSettings({ INSTAR_ENGINE: 'http://x/v1' }, '/'), hasCode('bad_request', 'INSTAR_ENGINE'))
     throws(
+      () => readSettings({ INSTAR_TRAINER: 'tinker+http://gpu:80800' }, '/'),
+      hasCode('bad_request', 'INSTAR_TRAINER'),
+    )
+    throws(
       () => readSettings({ INSTAR_ENGINE: 'openai+http://x/v1', INSTAR_ENGINE_ACCEPTS: 'images,sounds' }, '/'),
       hasCode('bad_request', 'INSTAR_ENGINE_ACCEPTS'),
     )

@@ -129,3 +129,22 @@ test('a server that ignores what it is trained on is trainer_mismatch, and keeps
     [],
   )
 })
+
+test('a connection without a key that ends without a response refuses requests without a key', async (t) => {
+  const { found } = await probe(t, {
+    key: 'k',
+    cut: ({ path, headers }) => path === '/api/v1/get_server_capabilities' && headers['x-api-key'] === undefined,
+    admit: ({ headers }) => (headers['x-api-key'] === undefined ? { status: 200 } : null),
+  })
+  assert.equal(found.requiresKey, true)
+})
+
+test('a sample that is no protobuf message has no log-probs of the prompt', async (t) => {
+  const { found } = await probe(t, {
+    retrieve: ({ kind }) =>
+      kind === 'sample'
+        ? { status: 200, body: Buffer.from('0b', 'hex'), headers: { 'content-type': 'application/x-protobuf' } }
+        : null,
+  })
+  assert.equal(found.promptLogprobs, 'none')
+})

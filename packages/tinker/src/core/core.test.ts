@@ -190,3 +190,9 @@ test('a reduction that is none of the three is trainer_mismatch', () => {
   ])
     assert.throws(() => reductionOf(shares), mismatch)
 })
+
+test('a refused result names the kind of its request in a field of its own', () => {
+  const next = afterPoll('u', 'load_weights', { ...poll(403), text: 'forbidden' }, NO_POLLS)
+  assert.ok(next.do === 'fail')
+  assert.deepEqual(next.error.details, { status: 403, kind: 'load_weights', request: 'the result of load_weights' })
+})

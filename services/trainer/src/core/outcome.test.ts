@@ -47,3 +47,18 @@ test('a batch that is not the last one does not fail, nor one that is not on the
   assert.equal(failed(line.state, batch, 'x', 1), null)
   assert.equal(failed(line.state, 'no such batch', 'x', 1), null)
 })
+
+test('a load_weights that is refused while its result is awaited ends with a rollback', () => {
+  const { line } = sealedLine()
+  line.publish()
+  for (let at = 16; at < 32; at++) line.scored(idOf(at), 1)
+  assert.equal(line.seal()?.number, 2)
+  const batch = updateLine(line.state.updates, 'policy').last
+  const details = { status: 403, kind: 'load_weights', request: 'the result of load_weights' }
+  const error = new InstarError('trainer_denied', 'answered the result of load_weights with 403', details)
+  assert.equal(failedWithParent(line.state, batch, error, 1), null)
+  const { tip } = line.state.weights.lines.get('policy')!.chain
+  const moved = { from: 1, to: 0, who: 'w', why: '', request: 'r', freeze: false, at: 3 } as const
+  line.read({ type: 'HeadMoved', prev: tip, policy: 'policy', ...moved })
+  assert.match(failedWithParent(line.state, batch, error, 1)?.reason ?? '', /the result of load_weights with 403/)
+})

@@ -8,6 +8,7 @@ import { config, exampleItems, exampleWeights } from '../../../../../test/kit/go
 import { EmbeddedTrainingServer } from '../../../../../test/kit/embedded-training-server.ts'
 import { exampleModel, openLine, startTrainer, untilWaits } from '../../../../../test/kit/remote-line.ts'
 import { trainerConfig } from '../../config.ts'
+import { bind } from './bind.ts'
 
 const runtime = await createRuntime({ config, weights: exampleWeights(), base: 'example', engine: 'onnx', threads: 1 })
 const items = (await exampleItems(runtime)).slice(0, 4)
@@ -112,6 +113,41 @@ test('adapters that cannot be read are waited for after one new model, and spend
   await untilWaits(started, 'verdict')
   assert.equal((await line.events('TrainerBound')).length, 2)
   await started.trainer.stop()
+})
+
+test('an unload that does not end does not hold up the wait: its session ends', async () => {
+  const line = await openLine()
+  const server = new FailingServer(runtime)
+  Object.assign(server, { fails: 'create_model', error: () => new InstarError('trainer_full', 'no room') })
+  await line.turns(items)
+  const started = await startTrainer(line.log, { server }, model, FOUR)
+  await server.untilFailed(1)
+  await started.trainer.stop()
+  const [sealed] = await line.events('BatchSealed')
+  const ended: string[] = []
+  let creations = 0
+  let unloads = 0
+  server.before = (kind) => {
+    if (kind === 'create_model' && ++creations === 2) throw new InstarError('trainer_full', 'no room')
+  }
+  server.unload = (_model: string, signal?: AbortSignal) => {
+    unloads++
+    return new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason as Error)))
+  }
+  server.endSession = (session) => void ended.push(session)
+  const { signal } = new AbortController()
+  const ports = {
+    log: line.log,
+    reader: null as never,
+    model,
+    server,
+    now: () => 1,
+    signal,
+    onProgress: () => undefined,
+  }
+  const connection = { trainer: 't', capabilities: null, session: null, baseModel: null, unloadMs: 1 }
+  await assert.rejects(bind(ports, connection, started.trainer.state, sealed!, false), { code: 'trainer_full' })
+  assert.deepEqual([unloads, ended.length], [1, 1])
 })
 
 test('the settings take no address that is none', () => {
