@@ -5,8 +5,9 @@ import { usableVersions } from '@instar/trainer'
 import type { Config } from './config.ts'
 import { learningSettings } from './learning-settings.ts'
 import { learningText } from './learning-text.ts'
+import { askingNow } from './line-start.ts'
 import { hasLog, POLICY, withLog } from './log-access.ts'
-import { countPending } from './pending-scores.ts'
+import { countPending, type ScoreCounts } from './pending-scores.ts'
 import { whyBatchWaits } from './trainer-waits.ts'
 import type { BatchRow, VersionHistory } from './versions.ts'
 
@@ -23,13 +24,13 @@ const pendingTurns = async (
   own: readonly BatchRow[],
   staleness: number,
   stop: AbortSignal | undefined,
-): Promise<number> => {
-  if (!hasLog(config)) return 0
+): Promise<ScoreCounts> => {
+  if (!hasLog(config)) return NOTHING
   const versions = usableVersions(weights, staleness)
   const oldest = versions.at(-1)!
   const since = weights.versions.get(oldest)?.at ?? 0
   const sealed = new Set(own.flatMap(({ id, parent }) => (parent >= oldest ? [id] : [])))
-  const count = async (log: EventLog): Promise<number> => {
+  const count = async (log: EventLog): Promise<ScoreCounts> => {
     const spent = await turnsOf(log, sealed)
     return countPending(log, { policy: POLICY, versions: new Set(versions), since, spent })
   }
@@ -50,9 +51,11 @@ const turnsOf = async (log: EventLog, batches: ReadonlySet<string>): Promise<Set
   return turns
 }
 
+const NOTHING: ScoreCounts = { pending: 0, skipped: new Map() }
+
 /**
  * One line (`learningText`). Reads the newest part of the topic `scores`, if the line depends on it; where a batch is sealed
- * and has no update, asks the gateway what the trainer does.
+ * and has no update, or the line has not started, asks the gateway what trainer and publisher do.
  */
 export const readLearning = async (
   config: Config,
@@ -71,10 +74,13 @@ export const readLearning = async (
     !weights.frozen &&
     last?.status !== 'sealed' &&
     !(last?.status === 'computed' && !weights.verdicts.has(last.update?.id ?? ''))
-  const pending = waits ? await pendingTurns(config, history, own, settings.staleness ?? trainer.staleness, stop) : 0
+  const { pending, skipped } = waits
+    ? await pendingTurns(config, history, own, settings.staleness ?? trainer.staleness, stop)
+    : NOTHING
   return learningText(
     {
       started: weights.started !== null,
+      asking: weights.started === null ? await askingNow(config) : null,
       frozen: weights.frozen,
       batch: last
         ? {
@@ -91,6 +97,7 @@ export const readLearning = async (
         .flatMap(({ turns, update }) => (update ? [(update.at - update.startedAt) / turns] : []))
         .slice(-MEASURED),
       pending,
+      skipped,
       batchSize: settings.batchSize ?? trainer.batchSize,
       rejectionsInARow: weights.rejectionsInARow,
     },

@@ -19,6 +19,24 @@ test('learning in one line: what it does with the time left, or why it does noth
     learningText({ ...FACTS, ...facts }, now)
   equal(text({}), 'waits for scored turns: 9 of 16')
   equal(text({ started: false }), 'nothing is learned: the line has not started (`instar up` starts it)')
+  const asking = { asked: 64, of: 475, kept: 57 }
+  equal(
+    text({ started: false, asking }),
+    'nothing is learned yet: the base answers the probes of the gate, 64 of at most 475, 57 kept',
+  )
+  equal(
+    text({ started: false, asking: 'elsewhere' }),
+    'nothing is learned yet: the line starts once the base has answered the probes of the gate (the publisher’s output says how far it is)',
+  )
+  const skipped = new Map([
+    ['duplicate', 2],
+    ['asked_for_praise', 1],
+    ['abstained', 31],
+  ])
+  equal(
+    text({ skipped }),
+    'waits for scored turns: 9 of 16; 34 without a score: abstained 31, duplicate 2, asked for praise 1',
+  )
   equal(text({ frozen: true }), 'nothing is learned: learning is frozen (`instar thaw` resumes it)')
   equal(text({ batch, turnMs: [1, 6250, 99_999] }), 'update 7: 62 %, 38 s left')
   equal(text({ batch }), 'update 7: computing for 62 s')

@@ -1,8 +1,11 @@
 /** What learning does, or why it does nothing, in one line: for `versions` and `doctor`. */
 import { progressOf, progressText } from '@instar/trainer'
+import type { Asking } from './line-start.ts'
 
 type LearningFacts = {
   started: boolean
+  /** Of a line that has not started: null where no gateway runs, 'elsewhere' where the publisher is another process. */
+  asking?: Asking | 'elsewhere' | null
   frozen: boolean
   /** The last batch; null before the first. `verdict`: the gate has decided on its update. */
   batch: {
@@ -19,6 +22,8 @@ type LearningFacts = {
   turnMs: readonly number[]
   /** Scored turns that are in no batch. */
   pending: number
+  /** Turns of the same versions without a score, by reason. */
+  skipped?: ReadonlyMap<string, number>
   batchSize: number
   /** Updates that the gate has rejected in a row. */
   rejectionsInARow: number
@@ -27,7 +32,7 @@ type LearningFacts = {
 /** `now`: ms since the epoch. The share of an update is that of the median time of earlier ones. */
 export const learningText = (facts: LearningFacts, now: number): string => {
   const { batch, batchWaits, turnMs, pending, batchSize, rejectionsInARow } = facts
-  if (!facts.started) return 'nothing is learned: the line has not started (`instar up` starts it)'
+  if (!facts.started) return startText(facts.asking ?? null)
   const rejected =
     rejectionsInARow === 0
       ? ''
@@ -50,6 +55,20 @@ export const learningText = (facts: LearningFacts, now: number): string => {
       ? `; update ${batch.number} failed: ${batch.reason ?? ''}`
       : ''
   return pending < batchSize
-    ? `waits for scored turns: ${pending} of ${batchSize}${rejected}${failed}`
+    ? `waits for scored turns: ${pending} of ${batchSize}${skippedText(facts.skipped)}${rejected}${failed}`
     : `${pending} scored turns wait for other candidates, episodes or API keys${rejected}${failed}`
+}
+
+const startText = (asking: Asking | 'elsewhere' | null): string =>
+  asking === null
+    ? 'nothing is learned: the line has not started (`instar up` starts it)'
+    : asking === 'elsewhere'
+      ? 'nothing is learned yet: the line starts once the base has answered the probes of the gate (the publisher’s output says how far it is)'
+      : `nothing is learned yet: the base answers the probes of the gate, ${asking.asked} of at most ${asking.of}, ${asking.kept} kept`
+
+const skippedText = (skipped: ReadonlyMap<string, number> = new Map()): string => {
+  const reasons = [...skipped].toSorted(([, a], [, b]) => b - a)
+  const all = reasons.reduce((sum, [, count]) => sum + count, 0)
+  const listed = reasons.map(([reason, count]) => `${reason.replaceAll('_', ' ')} ${count}`).join(', ')
+  return all === 0 ? '' : `; ${all} without a score: ${listed}`
 }

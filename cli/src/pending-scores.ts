@@ -1,4 +1,4 @@
-/** Counts the scored turns that a batch can still use, from the newest part of `scores`. */
+/** Counts the turns that a batch can still use, and those that have no score, from the newest part of `scores`. */
 import { decodeReadable, foldScores, initialScores, type Logged, type ScoresEvent } from '@instar/events'
 import type { EventLog } from '@instar/log'
 
@@ -18,12 +18,16 @@ type PendingQuery = {
   most?: number
 }
 
-/** A turn whose reward was withdrawn does not count. Stops reading at `most` turns. */
+/** `pending`: turns with a reward. `skipped`: turns without one, by the reason of their last record. */
+export type ScoreCounts = { pending: number; skipped: ReadonlyMap<string, number> }
+
+/** A turn whose reward was withdrawn is skipped. Stops reading at `most` turns. */
 export const countPending = async (
   log: Pick<EventLog, 'read' | 'ends'>,
   { policy, versions, since, spent, most = MOST_PENDING }: PendingQuery,
-): Promise<number> => {
+): Promise<ScoreCounts> => {
   const scores = initialScores()
+  const reasons = new Map<string, string>()
   const to = await log.ends(['scores'])
   const from = { time: Math.max(0, since - CLOCK_SKEW_MS) }
   for await (const records of log.read('scores', { from, to })) {
@@ -33,8 +37,18 @@ export const countPending = async (
       const { event } = logged
       if (event.policy !== policy || !versions.has(event.version) || spent.has(event.turn)) continue
       foldScores(scores, logged)
+      if (event.type === 'TurnSkipped') reasons.set(event.turn, event.reason)
     }
     if (scores.turns.size >= most) break
   }
-  return [...scores.turns.values()].filter(({ reward }) => reward !== null).length
+  let pending = 0
+  const skipped = new Map<string, number>()
+  for (const [turn, { reward }] of scores.turns) {
+    if (reward !== null) pending += 1
+    else {
+      const reason = reasons.get(turn) ?? 'unknown'
+      skipped.set(reason, (skipped.get(reason) ?? 0) + 1)
+    }
+  }
+  return { pending, skipped }
 }

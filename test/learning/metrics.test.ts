@@ -150,7 +150,9 @@ test('the trainer reports pending turns, batches, dropped turns, updates and the
 
 test('the publisher reports verdicts by reason and the figures of the last candidate', async () => {
   const metrics = createMetrics()
-  const read = watchPublisher(metrics, () => ({ policy: 'policy', waits: 'updates', rejectionsInARow: 2, probes: 96 }))
+  const now = { policy: 'policy', waits: 'updates', rejectionsInARow: 2, probes: 96 }
+  let asking: { asked: number; of: number; kept: number } | null = { asked: 64, of: 475, kept: 57 }
+  const read = watchPublisher(metrics, () => ({ ...now, asking }))
   const records: [Event, FoldOutcome | null][] = [
     [PUBLISHED, COUNTED],
     [REJECTED, COUNTED],
@@ -160,6 +162,11 @@ test('the publisher reports verdicts by reason and the figures of the last candi
   for (const [event, outcome] of records) read(logged(event), outcome)
   equal(await valueOf(metrics, 'instar_rejections_in_a_row'), 2)
   equal(await valueOf(metrics, 'instar_gate_probes'), 96)
+  equal(await valueOf(metrics, 'instar_base_probes{count="asked"}'), 64)
+  equal(await valueOf(metrics, 'instar_base_probes{count="of"}'), 475)
+  equal(await valueOf(metrics, 'instar_base_probes{count="kept"}'), 57)
+  asking = null
+  equal(await valueOf(metrics, 'instar_base_probes{count="of"}'), 0)
   equal(await valueOf(metrics, 'instar_verdicts_total{verdict="accepted",reason="none"}'), 1)
   equal(await valueOf(metrics, 'instar_verdicts_total{verdict="rejected",reason="kl_base"}'), 1)
   equal(await valueOf(metrics, 'instar_verdict_figure{figure="kl_parent"}'), 0.02)

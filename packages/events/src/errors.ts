@@ -11,7 +11,7 @@ export const ERRORS = {
     retryable: false,
     meaning:
       'The request is malformed, or a field or a setting has an invalid value. The message names the field and its limit.',
-    todo: 'Correct that field and send the request again.',
+    todo: 'Correct that field and try again.',
   },
   bad_checkpoint: {
     status: 422,

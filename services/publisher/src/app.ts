@@ -161,7 +161,9 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
     waits: publisher.waits(),
     rejectionsInARow: weightLine(state.weights, policy).rejectionsInARow,
     probes: probesOfLine(ports.probes, weightLine(state.weights, policy).started).length,
+    asking,
   }))
+  let asking: BaseProgress | null = null
 
   const logShortage = (started: LineStarted): void => {
     const shortage = probeShortage(started, config.battery.minimum, probesOfLine(ports.probes, started).length)
@@ -173,7 +175,9 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
   const start = async (signal: AbortSignal): Promise<Event | null> => {
     const imports = ports.baseAdapter ?? null
     if (imports) requireAnnounced(ports.log)
-    const base = await measureBaseWith(imports, { ...ports, config, onProgress: logProgress })
+    const base = await measureBaseWith(imports, { ...ports, config, onProgress: logProgress }).finally(() => {
+      asking = null
+    })
     if (weightLine(state.weights, policy).started) return null
     const at = ports.now()
     const imported = imports && (await storeImported(ports.log, imports, at, signal))
@@ -183,8 +187,11 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
     return started
   }
 
-  const logProgress = ({ asked, of, kept }: BaseProgress): void =>
-    ports.logLine?.(`the gate asks the base its probes: ${asked} of ${of} asked, ${kept} kept`)
+  const logProgress = (progress: BaseProgress): void => {
+    const { asked, of, kept } = progress
+    asking = progress
+    if (asked > 0) ports.logLine?.(`the gate asks the base its probes: ${asked} of ${of} asked, ${kept} kept`)
+  }
 
   const measure = async (update: string, computed: UpdateComputed, sealed: BatchSealed): Promise<Measured> => {
     const line = weightLine(state.weights, policy)

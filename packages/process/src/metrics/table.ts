@@ -160,6 +160,12 @@ export const METRICS = {
     of: 'publisher',
     help: 'Probes of the line that the gate asks each candidate; below 32 it hardly notices what the model forgets.',
   },
+  instar_base_probes: {
+    type: 'gauge',
+    of: 'publisher',
+    help: 'While a new line starts: probes that the base has been asked, of how many at most, and how many are kept. 0 otherwise.',
+    labels: { count: ['asked', 'of', 'kept'] },
+  },
   instar_verdict_figure: {
     type: 'gauge',
     of: 'publisher',

@@ -22,6 +22,7 @@ const SHOWN = new Set([
   'instar_judge_replaced',
   'instar_rejections_in_a_row',
   'instar_gate_probes',
+  'instar_base_probes',
   'instar_projections_lag_seconds',
   'instar_log_dead_letters',
   'instar_request_errors_total',

@@ -63,6 +63,7 @@ export const askBase = async (
   )
   const found: BaseAnswers = { asked: 0, right: 0, kept: [], noise: { answers: 0, failed: 0 } }
   const end = ports.now() + battery.seconds * 1000
+  onProgress({ asked: 0, of: fitting.length, kept: 0 })
   while (found.asked < fitting.length && found.kept.length < battery.kept && ports.now() < end) {
     const chunk = fitting.slice(found.asked, found.asked + CHUNK)
     const greedy = await ask(ports, chunk, adapter, { temperature: 0, seed: SEED })

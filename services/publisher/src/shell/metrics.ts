@@ -2,9 +2,19 @@
 import type { Logged, FoldOutcome } from '@instar/events'
 import type { Metrics } from '@instar/process'
 import { PUBLISHER_WAITS } from '@instar/process/metrics/labels'
+import type { BaseProgress } from './base.ts'
 
-/** `rejectionsInARow`: consecutive measured candidates that the gate rejected. `probes`: of the line. */
-type CurrentValues = { policy: string; waits: string; rejectionsInARow: number; probes: number }
+/**
+ * `rejectionsInARow`: consecutive measured candidates that the gate rejected. `probes`: of the line. `asking`: while the base
+ * answers its probes.
+ */
+type CurrentValues = {
+  policy: string
+  waits: string
+  rejectionsInARow: number
+  probes: number
+  asking: BaseProgress | null
+}
 
 const known = (waits: string): string => (PUBLISHER_WAITS.some((one) => one === waits) ? waits : 'other')
 
@@ -19,6 +29,10 @@ export const recordPublisherMetrics = (
   )
   metrics.read('instar_rejections_in_a_row', () => [[{}, now().rejectionsInARow]])
   metrics.read('instar_gate_probes', () => [[{}, now().probes]])
+  metrics.read('instar_base_probes', () => {
+    const { asking } = now()
+    return (['asked', 'of', 'kept'] as const).map((count) => [{ count }, asking?.[count] ?? 0])
+  })
   metrics.read('instar_verdict_figure', () => [...figures].map(([figure, value]) => [{ figure }, value]))
   return ({ topic, event }, outcome) => {
     if (outcome && !outcome.counted)
