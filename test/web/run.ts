@@ -16,6 +16,7 @@ const FILES = [
   'dashboard.test.ts',
   'turns.test.ts',
   'actions.test.ts',
+  'reading.test.ts',
   'figures.test.ts',
   'first-run.test.ts',
   'access.test.ts',

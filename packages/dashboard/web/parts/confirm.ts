@@ -22,7 +22,16 @@ export const Confirm = ({ action, done }: { action: Action; done: (happened: boo
   const [busy, setBusy] = useState(false)
   const [error, setError] = useState<ApiError | null>(null)
   const [result, setResult] = useState<string | null>(null)
-  useEffect(() => dialog.current?.showModal(), [])
+  useEffect(() => {
+    const opener = document.activeElement as HTMLElement | null
+    const own = dialog.current!
+    own.showModal()
+    return () => {
+      // A dialog that is taken away gives the focus back to nothing.
+      own.close()
+      opener?.focus()
+    }
+  }, [])
   const run = async (event: Event): Promise<void> => {
     event.preventDefault()
     setBusy(true)
