@@ -62,7 +62,7 @@ const KeyNote = ({ token, created }: { token: string | null; created: (token: st
     }
   }
   if (!session?.keys)
-    return html`<p class="quiet">Requests from this machine need no API key; what stands in its place is ignored.</p>`
+    return html`<p class="quiet">Requests from this machine need no API key, and one that is sent is not read.</p>`
   if (token !== null)
     return html`<p class="note" role="status">The key <code>${token}</code> is in the snippets. It is shown only now:
       copy it before you leave this page. It may send requests and feedback, and its turns are trained on.</p>`

@@ -1,7 +1,7 @@
 /** One version: its figures beside its parent's or another version's, the gate's limits, and the turns of its batch. */
 import { useContext, useState } from 'preact/hooks'
 import { get, useData, type ApiError } from '../api.ts'
-import { number, reward, shortId, time } from '../format.ts'
+import { duration, number, reward, shortId, time } from '../format.ts'
 import { html, type View } from '../html.ts'
 import { useLivePart } from '../live.ts'
 import { Confirm, type Action } from '../parts/confirm.ts'
@@ -31,7 +31,7 @@ const FIGURES: readonly (readonly [name: string, of: (row: VersionRow) => string
   ['Mean length of samples, tokens', (row) => number(row.sampled_length, 1)],
   ['Share of repeated 4-grams', (row) => number(row.repetition, 3)],
   ['Mean tokens of its answers', (row) => number(row.completion_tokens, 1)],
-  ['Latency p50, p99', (row) => `${number(row.latency_p50_ms, 0)} ms, ${number(row.latency_p99_ms, 0)} ms`],
+  ['Latency p50, p99', (row) => `${duration(row.latency_p50_ms)}, ${duration(row.latency_p99_ms)}`],
   ['Turns trained on', (row) => number(row.trained_turns, 0)],
   ['Mean reward of those', (row) => reward(row.trained_reward)],
   ['Gradient norm', (row) => number(row.grad_norm, 3)],
@@ -126,7 +126,7 @@ export const VersionPage = ({ params, query }: PageProps): View => {
               ? ` It served from ${time(row.head_from)} ${row.head_to ? `to ${time(row.head_to)}` : 'until now'}.`
               : null
           }
-          ${' '}Mean reward of its answers: <${Interval} row=${row} />.</p>
+          ${row.reward === null ? null : html`${' '}Mean reward of its answers: <${Interval} row=${row} />.`}</p>
         <h2>Figures${beside ? ` beside version ${beside.version}` : ''}</h2>
         <${Table} caption="Figures" rows=${FIGURES} columns=${[
           { name: 'Figure', of: ([name]: (typeof FIGURES)[number]) => name },

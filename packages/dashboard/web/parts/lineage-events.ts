@@ -36,7 +36,8 @@ const versionLink = (version: number | null): Children => html`<a href=${`#/vers
 
 const ofUpdate = ({ number, status, version, parent_version, reason, items, ...times }: UpdateRow): LineageEvent => {
   const at = times.decided_at ?? times.finished_at ?? times.sealed_at
-  const base = { at, version: version ?? parent_version, why: reason, who: 'the gate' }
+  const why = reason === null ? null : gateReason(reason)
+  const base = { at, version: version ?? parent_version, why, who: 'the gate' }
   const trained = `, trained on ${items} turns`
   switch (status) {
     case 'accepted':

@@ -106,7 +106,7 @@ export const TokenView = ({ id, turn }: { id: string; turn: TurnRow }): View => 
             ? html`Shaded by how version ${scored.at(-1)!.version} changed each token: a solid line above it = likelier,
                 a dotted one below = less likely.`
             : 'Shaded by surprise: darker tokens were less likely when they were sampled.'
-        }</p>
+        } ∅ is the end of the answer.</p>
         <${Tokens} label="Answer" tokens=${shown(data, turn, scored, learned)} />
         ${data.omitted > 0 ? html`<p class="quiet">${count(data.omitted)} further tokens</p>` : null}`
         : html`<p class="note quiet">The engine did not say which tokens it sampled, so no update can be trained on
