@@ -1,7 +1,7 @@
 /**
  * `npm run nightly:tinker`: a real SkyRL (JAX, CPU) trains, a real vLLM (CPU) serves, `instar up` in between: versions,
  * servers killed and started again, a rollback, `verify`. Needs Linux, Python 3.12, 20 GB of disk, 8 GB of memory, with
- * SmolLM2-135M 10 GB; the first run fetches 6 GB. Prints the figures; exit code 0 if all tests pass. `-- embedded`: answers
+ * SmolLM2-135M 12 GB; the first run fetches 6 GB. Prints the figures; exit code 0 if all tests pass. `-- embedded`: answers
  * by the embedded engine instead of vLLM. `-- vllm smollm2`: SmolLM2-135M instead of the model that ships. `-- vllm tiny kafka`: a process for each
  * service on Kafka, a schema registry and PostgreSQL instead of `instar up`.
  */
