@@ -72,8 +72,13 @@ test('with the model that ships it has the wordings of tiny, and with the file t
   notEqual(await hintOf(named, 'a'), await hintOf(small, 'a'))
 })
 
-test('where the weights are on servers alone the defaults of the schema hold', () => {
+test('where the weights are on servers alone config.json tells the size; without it the defaults of the schema hold', () => {
   const at = folder()
+  mkdirSync(join(at, 'config'))
+  const shape = { hidden_size: 576, num_hidden_layers: 30, vocab_size: 49_152, intermediate_size: 1536 }
+  writeFileSync(join(at, 'config/config.json'), JSON.stringify(shape))
+  const sized = ownSettings(readSettings({ INSTAR_MODEL: join(at, 'config') }, at)).config
+  equal(sized.reactions.wordings, 'general')
   mkdirSync(join(at, 'tokenizer'))
   const { config, values } = ownSettings(readSettings({ INSTAR_MODEL: join(at, 'tokenizer') }, at))
   equal(config.reactions.wordings, 'tiny')

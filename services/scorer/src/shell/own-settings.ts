@@ -1,9 +1,9 @@
 /**
- * The settings of a scorer of its own process: those that `up` would have, by the size of the model as well. A process
- * without the weights of its model (they are on servers alone) has the defaults of the schema.
+ * The settings of a scorer of its own process: those that `up` would have, by the size of the model as well. Where the
+ * weights are on servers alone, config.json tells the size; without it the defaults of the schema hold.
  */
 import { holdsWeights } from '@instar/policy/checkpoints/folder'
-import { parameterCount } from '@instar/policy/checkpoints/open'
+import { estimatedParameters, parameterCount } from '@instar/policy/checkpoints/open'
 import { readSettingsFile, resolveSection, type Resolved, type Settings } from '@instar/process'
 import type { ScorerConfig } from '../config.ts'
 import { judgeSection } from '../section.ts'
@@ -13,5 +13,5 @@ export const ownSettings = ({ learning, model }: Pick<Settings, 'learning' | 'mo
   resolveSection(judgeSection, {
     file: readSettingsFile(learning.source),
     environment: learning.environment,
-    parameters: holdsWeights(model) ? parameterCount(model) : null,
+    parameters: holdsWeights(model) ? parameterCount(model) : estimatedParameters(model),
   })
