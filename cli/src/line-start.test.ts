@@ -15,7 +15,7 @@ test('of a line that starts the gateway says how far the base is with its probes
   t.after(() => server.close())
   await once(server, 'listening')
   const config = { host: '127.0.0.1', port: (server.address() as AddressInfo).port }
-  const gauge = (count: string, value: number) => ({ labels: { count }, value })
+  const gauge = (figure: string, value: number) => ({ labels: { figure }, value })
   reading = {
     policy: 'policy',
     started_at: null,

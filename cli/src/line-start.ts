@@ -23,6 +23,6 @@ export const askingNow = async (config: Pick<Config, 'host' | 'port'>): Promise<
   }
   if (now.policy !== POLICY || now.started_at !== null) return null
   const gauges = now.gauges?.['instar_base_probes'] ?? []
-  const count = (name: string): number => gauges.find(({ labels }) => labels['count'] === name)?.value ?? 0
+  const count = (name: string): number => gauges.find(({ labels }) => labels['figure'] === name)?.value ?? 0
   return count('of') > 0 ? { asked: count('asked'), of: count('of'), kept: count('kept') } : 'elsewhere'
 }

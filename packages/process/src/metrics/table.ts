@@ -164,7 +164,7 @@ export const METRICS = {
     type: 'gauge',
     of: 'publisher',
     help: 'While a new line starts: probes that the base has been asked, of how many at most, and how many are kept. 0 otherwise.',
-    labels: { count: ['asked', 'of', 'kept'] },
+    labels: { figure: ['asked', 'of', 'kept'] },
   },
   instar_verdict_figure: {
     type: 'gauge',

@@ -31,7 +31,7 @@ export const recordPublisherMetrics = (
   metrics.read('instar_gate_probes', () => [[{}, now().probes]])
   metrics.read('instar_base_probes', () => {
     const { asking } = now()
-    return (['asked', 'of', 'kept'] as const).map((count) => [{ count }, asking?.[count] ?? 0])
+    return (['asked', 'of', 'kept'] as const).map((figure) => [{ figure }, asking?.[figure] ?? 0])
   })
   metrics.read('instar_verdict_figure', () => [...figures].map(([figure, value]) => [{ figure }, value]))
   return ({ topic, event }, outcome) => {
