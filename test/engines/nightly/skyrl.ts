@@ -12,8 +12,8 @@ import { memoryOf } from './processes.ts'
 export const VERSION = '0.4.0'
 const START_MS = 15 * 60_000
 
-/** The folder of the environment's programs. */
-const installed = (): string =>
+/** The folder of the environment's programs, which are installed if they are not there. Throws without Python or network. */
+export const installed = (): string =>
   pythonPrograms({
     name: `skyrl-${VERSION}`,
     // It imports aiohttp without requiring it.
