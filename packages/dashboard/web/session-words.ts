@@ -12,7 +12,7 @@ const SOURCES: Readonly<Record<string, { short: string; long: string }>> = {
   prompt: { short: 'session id in the prompt', long: 'the agent writes its session id into the prompt' },
   fingerprint: {
     short: 'its beginning',
-    long: 'the client sends no session id, so the messages at its beginning tell',
+    long: 'the client sends no session id; its first messages are the same',
   },
 }
 

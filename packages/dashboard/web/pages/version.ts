@@ -31,7 +31,10 @@ const FIGURES: readonly (readonly [name: string, of: (row: VersionRow) => string
   ['Mean length of samples, tokens', (row) => number(row.sampled_length, 1)],
   ['Share of repeated 4-grams', (row) => number(row.repetition, 3)],
   ['Mean tokens of its answers', (row) => number(row.completion_tokens, 1)],
-  ['Latency p50, p99', (row) => `${duration(row.latency_p50_ms)}, ${duration(row.latency_p99_ms)}`],
+  [
+    'Latency p50, p99',
+    (row) => (row.latency_p50_ms === null ? '–' : `${duration(row.latency_p50_ms)}, ${duration(row.latency_p99_ms)}`),
+  ],
   ['Turns trained on', (row) => number(row.trained_turns, 0)],
   ['Mean reward of those', (row) => reward(row.trained_reward)],
   ['Gradient norm', (row) => number(row.grad_norm, 3)],
