@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test'
 import { cookieSecret, signed, COOKIE } from '../../services/gateway/src/dashboard/visit.ts'
 import { assertAccessible, HOSTILE } from './browser.ts'
 import { pagesOf } from './pages.ts'
-import { answerTo, cli, converse, projected, published } from './rig.ts'
+import { answerTo, answerWith, cli, converse, projected, published } from './rig.ts'
 import { stage, type Stage } from './stage.ts'
 
 let on: Stage
@@ -102,7 +102,7 @@ test('whatever text the gateway sends, on every page it is text', async () => {
     const type = response.headers()['content-type'] ?? ''
     if (!type.includes('json')) return route.fulfill({ response })
     sent += 1
-    return route.fulfill({ response, json: hostile(await response.json()) })
+    return answerWith(route, response, hostile(await response.json()))
   })
   try {
     for (const [name, address] of Object.entries(pages)) {

@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test'
 import type { Locator } from 'playwright-core'
 import { count, duration, number, percent, reward } from '../../packages/dashboard/web/format.ts'
 import { assertAccessible, HOSTILE } from './browser.ts'
-import { answerTo, converse, projected, published, until } from './rig.ts'
+import { answerTo, answerWith, converse, projected, published, until } from './rig.ts'
 import { stage, type Stage } from './stage.ts'
 
 /** More than one page has of sessions, hits of a search, and people (50 each). */
@@ -146,7 +146,7 @@ test('a long table shows its further rows when asked for', async (t) => {
       decided_at: at,
       finished_at: at,
     }))
-    await route.fulfill({ response, json: { ...((await response.json()) as object), updates } })
+    await answerWith(route, response, { ...((await response.json()) as object), updates })
   })
   await on.open('/versions')
   await page.reload()
@@ -253,7 +253,7 @@ test('hints and names of tools are shown as they were written', async (t) => {
     const said = (await response.json()) as { messages: { role: string; content: object }[] }
     const calls = [{ name, input: { text: '{}', omitted: 0 } }]
     const messages = said.messages.map((one) => ({ ...one, name, calls }))
-    await route.fulfill({ response, json: { ...said, messages } })
+    await answerWith(route, response, { ...said, messages })
   })
   await page.route(/\/v1\/dashboard\/(sessions|turns|versions)\/[^/]+$/, async (route) => {
     const response = await answerTo(route)
@@ -265,7 +265,7 @@ test('hints and names of tools are shown as they were written', async (t) => {
       ...(found.turn ? { turn: { ...found.turn, hint } } : {}),
       ...(turns ? { turns: Array.isArray(turns) ? hinted(turns) : { ...turns, rows: hinted(turns.rows) } } : {}),
     }
-    await route.fulfill({ response, json })
+    await answerWith(route, response, json)
   })
   const plain = async (): Promise<void> => {
     assert.deepEqual([await page.title(), await page.locator('main img, main script').count()], ['Instar', 0])

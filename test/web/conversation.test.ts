@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { Locator } from 'playwright-core'
 import { assertAccessible, HOSTILE } from './browser.ts'
-import { answerTo, projected, until } from './rig.ts'
+import { answerTo, answerWith, projected, until } from './rig.ts'
 import { stage, type Stage } from './stage.ts'
 
 let on: Stage
@@ -79,7 +79,7 @@ test('where texts are hidden, what followed is named by its turn', async (t) => 
   await page.route('**/v1/dashboard/session', async (route) => {
     const response = await answerTo(route)
     const found = (await response.json()) as object
-    await route.fulfill({ response, json: { ...found, may: { text: false, actions: false } } })
+    await answerWith(route, response, { ...found, may: { text: false, actions: false } })
   })
   await page.reload()
   await page.getByText('Texts are hidden').waitFor()

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { assertAccessible, HOSTILE } from './browser.ts'
-import { answerTo, branched, cli, converse, published, until } from './rig.ts'
+import { answerTo, answerWith, branched, cli, converse, published, until } from './rig.ts'
 import { LOOKS } from './pages.ts'
 import { stage, type Stage } from './stage.ts'
 
@@ -91,7 +91,7 @@ test('Now says who gave the last score, in words', async () => {
   await on.page.route('**/v1/dashboard/lately', async (route) => {
     const response = await answerTo(route)
     const found = (await response.json()) as object
-    await route.fulfill({ response, json: { ...found, judge: `x\u202e${HOSTILE}` } })
+    await answerWith(route, response, { ...found, judge: `x\u202e${HOSTILE}` })
   })
   await on.page.reload()
   await judge.getByText('The last answer was scored by x\\u{202e}<img src=x').waitFor()
@@ -116,7 +116,7 @@ test('names of branches that hold markup, turn the direction of writing or are l
       at: published_at,
       branch,
     }))
-    await route.fulfill({ response, json: { ...found, branches, refusals } })
+    await answerWith(route, response, { ...found, branches, refusals })
   })
   const check = async (name: string): Promise<void> => {
     const text = (await page.locator('main').textContent()) ?? ''

@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test'
 import type { Locator } from 'playwright-core'
 import { number, reward } from '../../packages/dashboard/web/format.ts'
 import { assertAccessible } from './browser.ts'
-import { answerTo, branched, cli, converse, published, until } from './rig.ts'
+import { answerTo, answerWith, branched, cli, converse, published, until } from './rig.ts'
 import { stage, type Stage } from './stage.ts'
 
 let on: Stage
@@ -129,7 +129,7 @@ test('older versions, older events and further turns of a batch are read when as
       return route.fulfill({ json: { rows: [turn], next: null } })
     }
     const response = await answerTo(route)
-    return route.fulfill({ response, json: { ...((await response.json()) as object), next: 200 } })
+    return answerWith(route, response, { ...((await response.json()) as object), next: 200 })
   })
   await on.open('/versions/1')
   const turns = page.getByRole('region', { name: 'Turns of the batch' }).locator('tbody tr')

@@ -93,6 +93,12 @@ export const projected = async (url: string, turn: string, candidates = 1): Prom
 export const answerTo = (route: Route): Promise<APIResponse> =>
   route.fetch({ headers: { ...route.request().headers(), 'if-none-match': '' } })
 
+/** Answers with other data. The mark of the gateway's own is left out, by which the page would keep these for the same. */
+export const answerWith = (route: Route, response: APIResponse, json: unknown): Promise<void> => {
+  const { etag: _, ...headers } = response.headers()
+  return route.fulfill({ response, headers, json })
+}
+
 export const openPage = async (page: Page, url: string, address: string): Promise<void> => {
   await page.goto(`${url}/#${address}`)
   await page.locator('h1').first().waitFor()

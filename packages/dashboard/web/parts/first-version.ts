@@ -58,8 +58,9 @@ export const FirstVersion = (): View => {
   const { data, reload } = lineage
   useEffect(() => {
     if (data === null || data.versions.some(({ version }) => version === 1)) return undefined
-    const again = setTimeout(reload, 1_000)
-    return () => clearTimeout(again)
+    // Data that have not changed are the same object, and call no effect: until then it is read again and again.
+    const again = setInterval(reload, 1_000)
+    return () => clearInterval(again)
   }, [data, reload])
   if (!shown) return null
   return html`
