@@ -1,6 +1,6 @@
 /** The frame of all pages: navigation, the state of the connection, signing in, and the page of the address. */
 import { render } from 'preact'
-import { useContext, useEffect, useState } from 'preact/hooks'
+import { useContext, useEffect, useRef, useState } from 'preact/hooks'
 import { readSession, signIn, signOut, type ApiError, type Session } from './api.ts'
 import { html, type View } from './html.ts'
 import { useLivePart } from './live.ts'
@@ -59,8 +59,11 @@ const Frame = ({ address }: { address: Address }): View => {
   const session = useContext(SessionContext)!
   const route = ROUTES.find(({ pattern }) => pattern.test(address.path))
   const params = (route?.pattern.exec(address.path) ?? []).slice(1).map((param) => decodeURIComponent(param))
+  const shown = useRef(address.path)
   useEffect(() => {
-    document.querySelector('main')?.focus({ preventScroll: true })
+    // A page that has just been loaded leaves the focus at its beginning, where the link to skip is.
+    if (shown.current !== address.path) document.querySelector('main')?.focus({ preventScroll: true })
+    shown.current = address.path
     scrollTo(0, 0)
     // On a phone the row of pages is wider than the window.
     document.querySelector('nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' })
