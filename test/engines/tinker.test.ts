@@ -252,13 +252,18 @@ const padded: [string, (rows: number[][]) => number[][]][] = [
   ['one log-prob more', (rows) => rows.map((row) => [...row, -1])],
   ['one row fewer', (rows) => rows.slice(1)],
   ['a log-prob above 0', (rows) => rows.map((row) => row.map(() => 1))],
-  ['a log-prob that is no number', (rows) => rows.map((row) => row.map(() => Number.NaN))],
 ]
 for (const [name, logprobs] of padded)
   test(`a pass with ${name} is trainer_mismatch`, async (t) => {
     const { server, model } = await start(t, { logprobs })
     await assert.rejects(server.send(server.prepareForward(model, 1, ROWS)[0]!), code('trainer_mismatch'))
   })
+
+test('log-probs that are not finite reach the trainer, which leaves their turns out', async (t) => {
+  const { server, model } = await start(t, { logprobs: (rows) => rows.map((row) => row.map(() => Number.NaN)) })
+  const { result } = await server.send(server.prepareForward(model, 1, ROWS)[0]!)
+  assert.ok(result.logprobs.length > 0 && result.logprobs.every((row) => row.every(Number.isNaN)))
+})
 
 test('rows are cut into requests by number and by bytes, whose gradients add up', async (t) => {
   const config = { fwdbwd_max_chunk_len: 2, fwdbwd_max_chunk_bytes_count: 5_000_000 }

@@ -25,14 +25,14 @@ const finiteMetrics = (entries: readonly (readonly [string, unknown])[]): Metric
       .slice(0, METRICS_MAX),
   )
 
-/** Holds the log-probs of the rows to the lengths of the request. */
+/** Holds the log-probs of the rows to the lengths of the request. One that is not finite is the caller's: a step may diverge. */
 const checked = (logprobs: readonly Float32Array[], lengths: readonly number[]): Float32Array[] => {
   if (logprobs.length !== lengths.length)
     throw mismatch(`has log-probs of ${logprobs.length} rows; ${lengths.length} were sent`)
   for (const [row, values] of logprobs.entries()) {
     if (values.length !== lengths[row])
       throw mismatch(`has ${values.length} log-probs for row ${row} of ${lengths[row]} targets`, { row })
-    const odd = values.findIndex((value) => !Number.isFinite(value) || value > 1e-3)
+    const odd = values.findIndex((value) => value > 1e-3)
     if (odd >= 0) throw mismatch(`has the log-prob ${values[odd]} in row ${row}`, { row })
   }
   return [...logprobs]

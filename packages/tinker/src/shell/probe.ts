@@ -118,7 +118,11 @@ class Probe {
   }
 
   async #send<K extends RequestKind>(request: Prepared<K>): Promise<Results[K]> {
-    return (await this.#server.send(request, this.#signal)).result
+    const { result } = await this.#server.send(request, this.#signal)
+    const rows = 'logprobs' in result ? result.logprobs : []
+    if (!rows.every((row) => row.every(Number.isFinite)))
+      throw new InstarError('trainer_mismatch', 'The training server’s log-probs of the probe are not finite numbers')
+    return result
   }
 
   async #score(): Promise<Float32Array[]> {

@@ -104,7 +104,9 @@ export const score = async (ports: RemotePorts, work: RemoteWork, pass: number):
   const base = answersOf(plain, reference.logprobs.slice(0, plain.rows.length))
   const teacher = answersOf(hinted, reference.logprobs.slice(plain.rows.length))
   const scored = first ? keepAll(items, answers) : keepFinite(items, answers, base, teacher)
-  if (scored.items.length === 0) throw noItems(batch, NOT_FINITE)
+  // Before a step, of one turn it is the turn's fault, of all turns the server's.
+  if (scored.items.length === 0)
+    throw new InstarError('trainer_mismatch', `The training server has no finite log-prob for batch ${sealed.number}`)
   const blobsAt = ports.now()
   const put = (parts: readonly Float32Array[]) => putLogprobs(ports.log, parts, blobsAt, ports.signal)
   return {
