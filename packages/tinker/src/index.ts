@@ -9,6 +9,7 @@ import { decideWire } from './shell/wire.ts'
 export type * from './port.ts'
 export { capabilitiesMap, rowFactor } from './core/capabilities.ts'
 export { parsePath } from './core/paths.ts'
+export { together } from './shell/together.ts'
 export {
   DEFAULT_WIRE,
   forwardBackwardRequests,
@@ -30,6 +31,7 @@ export const LIMITS: Limits = {
   archiveMs: 600_000,
   submitMs: 300_000,
   resultMs: 3_600_000,
+  unloadMs: 60_000,
   heartbeatMs: 10_000,
   archiveBytesMax: 2 ** 30,
 }

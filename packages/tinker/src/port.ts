@@ -217,7 +217,10 @@ export interface TrainingServer {
   ): Promise<{ model: string; requestId: string }>
   /** Whether the server knows the model. One that it has unloaded or lost in a restart may still be known. */
   info(model: string, signal?: AbortSignal): Promise<{ base: string; rank: number | null } | null>
-  /** Frees the model's memory. A model that is not there is no error. */
+  /**
+   * Frees the model's memory, after the requests of the model that are open here. A model that is not there is no error.
+   * `trainer_lost` where that takes longer than a minute: the server unloads it with its session.
+   */
   unload(model: string, signal?: AbortSignal): Promise<void>
 
   /** One request for each part of the rows, with seqs from `seq`; the lengths of a row must be equal (`bad_request`). */

@@ -7,10 +7,13 @@ import { isSavedBefore, isTransient, refusal } from '../core/refusals.ts'
 import { JSON_TYPE, PROTOBUF } from '../core/requests.ts'
 import type { RequestKind } from '../port.ts'
 import { NoResponse, type HttpResponse, type TinkerHttp } from './http.ts'
-import { wait } from './wait.ts'
+import { unlessAborted, wait } from './wait.ts'
 
-/** Milliseconds. `submitMs`: of all tries to hand in a request. `resultMs`: until its result is there. */
-export type Patience = { submitMs: number; resultMs: number }
+/**
+ * Milliseconds. `submitMs`: of all tries to hand in a request. `resultMs`: until its result is there. `unloadMs`: of an unload,
+ * with the wait for the requests before it.
+ */
+export type Patience = { submitMs: number; resultMs: number; unloadMs: number }
 
 export type Kind = RequestKind | 'create_model' | 'unload_model' | 'sample'
 
@@ -59,8 +62,8 @@ export class Futures {
     const before = open.map((one) => (isPass && one.isPass ? one.accepted : one.result))
     const accepted = (async () => {
       // Where an earlier one was refused, this one would run without it.
-      if (request.kind === 'unload_model') await Promise.allSettled(before)
-      else await Promise.all(before)
+      const first = request.kind === 'unload_model' ? Promise.allSettled(before) : Promise.all(before)
+      await unlessAborted<unknown>(first, signal)
       return this.#submit(request, signal)
     })()
     const result = accepted.then((handedIn) => this.#result(request, handedIn, signal))

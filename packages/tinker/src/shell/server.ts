@@ -144,13 +144,17 @@ export class TinkerServer implements TrainingServer {
 
   async unload(model: string, signal?: AbortSignal): Promise<void> {
     const bytes = new TextEncoder().encode(JSON.stringify({ model_id: model, type: 'unload_model' }))
+    const { unloadMs } = this.#patience
+    const limit = AbortSignal.timeout(unloadMs)
     try {
       await this.#futures.run(
         model,
         { kind: 'unload_model', path: '/api/v1/unload_model', bytes, contentType: JSON_TYPE, repeatable: true },
-        signal,
+        signal ? AbortSignal.any([signal, limit]) : limit,
       )
     } catch (error) {
+      if (limit.aborted && error === limit.reason)
+        throw new InstarError('trainer_lost', `${this.url} has not unloaded ${model} after ${unloadMs} ms`)
       if (!(error instanceof InstarError) || error.code !== 'trainer_model_lost') throw error
     }
   }

@@ -18,8 +18,6 @@ export type Connection = {
   session: { id: string; models: number } | null
   /** INSTAR_TRAINER_MODEL; null: the only base model of the server. */
   baseModel: string | null
-  /** Milliseconds that an unload may take; then the model is unloaded with its session. */
-  unloadMs: number
 }
 
 /** The address of the parent's weights and optimizer; null for the base. Throws `trainer_state_lost` and `missing_blob`. */
@@ -143,7 +141,7 @@ export const bind = async (
       at: ports.now(),
     }
   } catch (error) {
-    const unloaded = await unloadAll(ports, connection, created)
+    const unloaded = await unloadAll(ports, created)
     if (!unloaded || mayHoldMore(error)) endSession(server, connection, own.id)
     throw error
   }
@@ -159,7 +157,7 @@ const release = async (
   connection: Connection,
   { session, model, reference }: TrainerBound,
 ): Promise<void> => {
-  const unloaded = await unloadAll(ports, connection, [model, reference])
+  const unloaded = await unloadAll(ports, [model, reference])
   if (!unloaded || session !== connection.session?.id) endSession(ports.server, connection, session)
 }
 
@@ -183,19 +181,8 @@ export const takeLeftGradients = async (
 }
 
 /** False: one could not be unloaded, and is there as long as its session. */
-const unloadAll = async (
-  { server, signal }: RemotePorts,
-  { unloadMs }: Pick<Connection, 'unloadMs'>,
-  models: readonly string[],
-): Promise<boolean> => {
-  let all = true
-  for (const model of models) {
-    try {
-      await server.unload(model, AbortSignal.any([signal, AbortSignal.timeout(unloadMs)]))
-    } catch {
-      signal.throwIfAborted()
-      all = false
-    }
-  }
-  return all
+const unloadAll = async ({ server, signal }: RemotePorts, models: readonly string[]): Promise<boolean> => {
+  const unloaded = await Promise.allSettled(models.map((model) => server.unload(model, signal)))
+  signal.throwIfAborted()
+  return unloaded.every(({ status }) => status === 'fulfilled')
 }

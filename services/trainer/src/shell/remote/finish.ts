@@ -3,7 +3,7 @@ import { contentSha, updateLine, type TrainerBound, type UpdateComputed } from '
 import type { TokenFigures } from '@instar/engine/port'
 import { putBlob } from '@instar/log'
 import { adapterFromWeights } from '@instar/policy'
-import { saveRequest } from '@instar/tinker'
+import { saveRequest, together } from '@instar/tinker'
 import { writeRemoteState } from './remote-state.ts'
 import { capabilitiesOf, type RemotePorts, type RemoteWork } from './ports.ts'
 import { sent } from './requests.ts'
@@ -26,7 +26,7 @@ export const finish = async (ports: RemotePorts, work: RemoteWork): Promise<Upda
   const { model, url } = binding.event
   const { number } = batch.sealed
   const [save, saveAdapter] = saveRequests(binding.event, binding.seq, number)
-  const [saved, savedAdapter] = await Promise.all([server.send(save, signal), server.send(saveAdapter, signal)])
+  const [saved, savedAdapter] = await together(signal, (own) => [server.send(save, own), server.send(saveAdapter, own)])
   const fetched = await server.archive(savedAdapter.result.path, ports.model.sha256, signal)
   const adapter = adapterFromWeights(fetched.weights)
   const trainerState = writeRemoteState({

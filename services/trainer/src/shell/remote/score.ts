@@ -9,7 +9,7 @@ import {
 } from '@instar/events'
 import { PassedTokens } from '@instar/policy/passed-tokens'
 import { sampledDivergences } from '@instar/policy/sampled-loss'
-import { forwardRequests } from '@instar/tinker'
+import { forwardRequests, together } from '@instar/tinker'
 import type { Answer, Prepared, ScoreRow } from '@instar/tinker/port'
 import { answersIn, rowTokens } from '../../core/shared-rows.ts'
 import { itemsOf, NOT_FINITE, putLogprobs, readItems, rowsOf, type RemoteItem } from './items.ts'
@@ -38,7 +38,7 @@ const forward = async (
 ): Promise<Scoring> => {
   const model = of === 'trained' ? bound.model : bound.reference
   const prepared = forwardRequests(capabilitiesOf(bound).wire, model, seq, rows)
-  const answers = await Promise.all(prepared.map((one) => server.send(one, signal)))
+  const answers = await together(signal, (own) => prepared.map((one) => server.send(one, own)))
   return {
     logprobs: answers.flatMap(({ result }) => result.logprobs),
     requests: prepared.map((one, at) => sent(one, answers[at] as Answer<'forward'>, of)),
@@ -66,7 +66,7 @@ const sendStep = async (
       `The requests of batch ${sealed.number}, made again, are not those that were recorded: another build recorded them.`,
       { model: binding.event.model, seq: recorded[0].seq },
     )
-  const answers = await Promise.all(prepared.map((one) => ports.server.send(one, ports.signal)))
+  const answers = await together(ports.signal, (signal) => prepared.map((one) => ports.server.send(one, signal)))
   const { result } = answers.at(-1) as Answer<'optim_step'>
   return {
     requests: prepared.map((one, at) => sent(one, answers[at]!)),
@@ -89,11 +89,12 @@ export const score = async (ports: RemotePorts, work: RemoteWork, pass: number):
   const trained = answerRows(items, shared)
   const { plain, hinted } = referenceRows(first ? [] : items, shared)
   const referred = scoreRows(plain, hinted)
-  const [own, reference] = await Promise.all([
-    forward(ports, binding.event, 'trained', binding.seq, scoreRows(trained)),
+  const { event: bound, seq, referenceSeq } = binding
+  const [own, reference] = await together(ports.signal, (signal) => [
+    forward({ ...ports, signal }, bound, 'trained', seq, scoreRows(trained)),
     referred.length === 0
-      ? { logprobs: [], requests: [] }
-      : forward(ports, binding.event, 'reference', binding.referenceSeq, referred),
+      ? Promise.resolve({ logprobs: [], requests: [] })
+      : forward({ ...ports, signal }, bound, 'reference', referenceSeq, referred),
   ])
   const tokens = new PassedTokens()
   if (step) tokens.backward(tokensOf(answerRows(step.items, shared)))

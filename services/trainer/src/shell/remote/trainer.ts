@@ -25,9 +25,6 @@ const MODEL_FAULTS: readonly string[] = ['trainer_model_lost', 'trainer_seq_used
 /** Models in a row that one batch may lose. Then it has failed: it would lose the next one too. */
 const MAX_MODELS = 5
 
-/** A busy server unloads a model when its requests have ended. */
-const UNLOAD_MS = 60_000
-
 export class RemoteTrainer {
   private readonly options: RemoteOptions
   private readonly connection: Connection
@@ -46,7 +43,6 @@ export class RemoteTrainer {
       capabilities: null,
       session: null,
       baseModel: options.baseModel,
-      unloadMs: UNLOAD_MS,
     }
   }
 
