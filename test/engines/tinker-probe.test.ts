@@ -1,5 +1,5 @@
 /** What the probe of packages/tinker finds out about servers that deviate. */
-import { capabilitiesMap, connectTrainer, type Capabilities } from '@instar/tinker'
+import { capabilitiesMap, connectTrainer, type Capabilities, type Limits } from '@instar/tinker'
 import type { InstarError } from '@instar/events/errors'
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
@@ -10,10 +10,11 @@ const PROJECTIONS = ['down_proj', 'gate_proj', 'k_proj', 'o_proj', 'q_proj', 'up
 const probe = async (
   t: TestContext,
   behaviour: TinkerBehaviour,
+  limits: Partial<Limits> = {},
 ): Promise<{ found: Capabilities; scripted: ScriptedTinker }> => {
   const scripted = await new ScriptedTinker(behaviour).start()
   t.after(() => scripted.kill())
-  const server = await connectTrainer(scripted.url, { key: behaviour.key ?? null })
+  const server = await connectTrainer(scripted.url, { key: behaviour.key ?? null, limits })
   t.after(() => server.close())
   return { found: await server.probe('base', 4), scripted }
 }
@@ -138,6 +139,16 @@ test('a connection without a key that ends without a response refuses requests w
   })
   assert.equal(found.requiresKey, true)
 })
+
+for (const [what, reply] of [
+  ['is not answered within the limit', () => new Promise<null>(() => undefined)],
+  ['meets a busy server', () => ({ status: 503 })],
+] as const)
+  test(`a request without a key that ${what} says nothing about keys`, { timeout: 20_000 }, async (t) => {
+    const admit: TinkerBehaviour['admit'] = ({ headers }) => (headers['x-api-key'] === undefined ? reply() : null)
+    const { found } = await probe(t, { key: 'k', admit }, { answerMs: 1000 })
+    assert.equal(found.requiresKey, null)
+  })
 
 test('a sample that is no protobuf message has no log-probs of the prompt', async (t) => {
   const { found } = await probe(t, {

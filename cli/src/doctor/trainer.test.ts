@@ -35,6 +35,12 @@ test('a server as SkyRL passes, with a note about the clip of gradients', async 
   assert.match(checks.find(({ name }) => name === 'gradient')?.found ?? '', /ignored; the norm is reported/)
 })
 
+test('a request without a key that meets a busy server leaves open whether one is needed', async () => {
+  const admit: TinkerBehaviour['admit'] = ({ headers }) => (headers['x-api-key'] === undefined ? { status: 503 } : null)
+  const { levels, capabilities } = await report({ key: 'k', admit })
+  assert.deepEqual([levels['key'], capabilities?.['requiresKey']], ['unsure', 'null'])
+})
+
 test('the context that a server states for its base model is named', async () => {
   const { checks } = await report({ modelEntry: { max_context_length: 32_768 } })
   assert.match(checks.find(({ name }) => name === 'context')?.found ?? '', /at most 32768 tokens/)

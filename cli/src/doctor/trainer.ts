@@ -1,6 +1,6 @@
 /** The checks of `instar doctor trainer`: a server of the Tinker API is held to what the trainer needs. */
 import { capabilitiesMap, connectTrainer, DEFAULT_WIRE, type Capabilities, type TrainingServer } from '@instar/tinker'
-import { errorFinding, note, ok, wrong, type Finding } from './finding.ts'
+import { errorFinding, note, ok, unsure, wrong, type Finding } from './finding.ts'
 
 export type TrainerCheck = Finding & { name: string }
 export type TrainerReport = { checks: TrainerCheck[]; capabilities: Record<string, string> | null }
@@ -87,11 +87,13 @@ export const trainerFindings = (found: Capabilities, isLocal: boolean): TrainerC
     named('prompts', ok(`log-probs of prompts when sampling: ${found.promptLogprobs.replace('_', ' ')}`)),
     named(
       'key',
-      found.requiresKey
-        ? ok('a request without a key is refused')
-        : isLocal
-          ? ok('no key is needed; the server is on this machine')
-          : note('no key is needed', 'Let only this machine reach the server (firewall, private network).'),
+      found.requiresKey === null
+        ? unsure('a request without a key was not answered in time', 'Run this again when the server is idle.')
+        : found.requiresKey
+          ? ok('a request without a key is refused')
+          : isLocal
+            ? ok('no key is needed; the server is on this machine')
+            : note('no key is needed', 'Let only this machine reach the server (firewall, private network).'),
     ),
   ]
 }

@@ -139,8 +139,8 @@ export type Capabilities = {
    * turns of a session may share one. Records of earlier builds lack it.
    */
   sharesPrefixes?: boolean
-  /** A request without a key is refused. */
-  requiresKey: boolean
+  /** A request without a key is refused; null: it was not answered. */
+  requiresKey: boolean | null
 }
 
 /** One file of an adapter's archive; `name` without folders. */

@@ -18,13 +18,18 @@ export type HttpResponse = {
   bytes: Uint8Array
 }
 
-/** No usable response. `sent` false: the connection was refused, so the server has not seen the request. */
+/**
+ * No usable response. `sent` false: the connection was refused, so the server has not seen the request. `timedOut`: the limit of
+ * time has passed, and the connection may have been whole.
+ */
 export class NoResponse extends Error {
   readonly sent: boolean
-  constructor(message: string, sent: boolean, options?: ErrorOptions) {
+  readonly timedOut: boolean
+  constructor(message: string, sent: boolean, options?: ErrorOptions & { timedOut?: boolean }) {
     super(message, options)
     this.name = 'NoResponse'
     this.sent = sent
+    this.timedOut = options?.timedOut ?? false
   }
 }
 
@@ -140,7 +145,8 @@ export class TinkerHttp {
     } catch (error) {
       if (signal?.aborted) throw signal.reason
       if (error instanceof InstarError) throw error
-      if (timer.aborted) throw new NoResponse(`${name} did not end a response within ${limitMs} ms`, true)
+      if (timer.aborted)
+        throw new NoResponse(`${name} did not end a response within ${limitMs} ms`, true, { timedOut: true })
       const { code, message } = error as NodeJS.ErrnoException
       throw new NoResponse(`${name}: ${code ?? message}`, !REFUSED.has(code ?? ''), { cause: error })
     }
