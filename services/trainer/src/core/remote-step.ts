@@ -96,24 +96,14 @@ const BAD_INPUT: readonly unknown[] = [400, 413, 422]
 /** Requests whose contents are the batch's; others are the same for each batch. */
 const OF_BATCH = /^(the result of )?(forward|forward_backward|optim_step)$/
 
-/** Statuses about key, billing and rights, whatever is asked for. */
-const ABOUT_KEY: readonly unknown[] = [401, 402, 403]
-
 /**
- * Whether the batch is given up after an error of its binding. It asks for its rank however often it is
- * repeated, so that one of a rank that the server does not take would hold the line for ever: it fails if the next one would
- * ask for another rank, `configured`.
+ * Whether the batch after `sealed` would ask for another rank, `configured`. A batch asks for its rank however often it is
+ * repeated, so that one of a rank that the server does not take would hold the line for ever: it fails if this is so.
  */
-export const isRankOfBatch = (
-  lines: Lines,
-  sealed: BatchSealed,
-  { code, details }: Pick<InstarError, 'code' | 'details'>,
-  configured: number,
-): boolean => {
+export const isRankOfBatch = (lines: Lines, sealed: BatchSealed, configured: number): boolean => {
   const { parent } = sealed
   const isHead = weightLine(lines.weights, lines.policy).head === parent.version
-  if (rankOf(lines, sealed) === configured || (parent.adapter !== null && isHead)) return false
-  return (code === 'trainer_refused' || code === 'trainer_failed') && !ABOUT_KEY.includes(details.status)
+  return rankOf(lines, sealed) !== configured && (parent.adapter === null || !isHead)
 }
 
 /**

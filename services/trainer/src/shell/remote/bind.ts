@@ -54,7 +54,12 @@ const resumed = async (
   }
 }
 
-const baseModelOf = async (server: TrainingServer, named: string | null, signal: AbortSignal): Promise<string> => {
+/** Throws `trainer_refused` where none is named and the server has several. */
+export const baseModelOf = async (
+  server: TrainingServer,
+  named: string | null,
+  signal: AbortSignal,
+): Promise<string> => {
   if (named !== null) return named
   const { models } = await server.hello(signal)
   const [only] = models

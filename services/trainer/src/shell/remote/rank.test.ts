@@ -28,11 +28,18 @@ class RankServer extends EmbeddedTrainingServer {
   check(rank: number): void {
     this.asked.push(rank)
     this.changes.emit('asked')
+    if (this.broken > 0) {
+      this.broken--
+      throw this.error('the device is lost')
+    }
     if (rank <= this.most) return
+    throw this.error(`LoRA rank ${rank} must be at most ${this.most}`)
+  }
+  error(message: string): InstarError {
     const request = 'create_model'
     const { status, code } = this
     const details = code === 'trainer_refused' ? { status, request, kind: request } : { kind: request }
-    throw new InstarError(code, `create_model: LoRA rank ${rank} must be at most ${this.most}`, details)
+    return new InstarError(code, `create_model: ${message}`, details)
   }
   override async probe(...given: unknown[]) {
     this.check(given[1] as number)
@@ -42,6 +49,8 @@ class RankServer extends EmbeddedTrainingServer {
     this.check(options.rank)
     return super.createModel(session, options)
   }
+  /** Requests that fail whatever rank they ask for. */
+  broken = 0
   async untilAsked(times: number): Promise<void> {
     while (this.asked.length < times) await once(this.changes, 'asked')
   }
@@ -87,6 +96,24 @@ test('a key that the server refuses spends no batch, though training.rank was ch
   assert.deepEqual([bound?.rank, await line.events('UpdateFailed')], [16, []])
   await started.trainer.stop()
 })
+
+for (const code of ['trainer_refused', 'trainer_failed'] as const)
+  for (const times of [1, 7])
+    test(`${code} ${times} times whatever the rank spends no batch, though training.rank was changed`, async () => {
+      const line = await openLine()
+      const server = new RankServer(runtime)
+      Object.assign(server, { code, most: 0 })
+      await line.turns(items)
+      let started = await startTrainer(line.log, { server }, model, ranked(16))
+      await server.untilAsked(1)
+      await started.trainer.stop()
+      Object.assign(server, { most: 16, broken: times })
+      started = await startTrainer(line.log, { server, name: 't2' }, model, ranked(8))
+      await untilWaits(started, 'verdict', 'turns')
+      const [bound] = await line.events('TrainerBound')
+      assert.deepEqual([bound?.rank, await line.events('UpdateFailed')], [16, []])
+      await started.trainer.stop()
+    })
 
 test('a line with versions keeps the rank of its adapter, and verify computes its updates again', async () => {
   const line = await openLine()

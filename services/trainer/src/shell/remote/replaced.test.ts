@@ -59,7 +59,7 @@ const untilRead = async (line: RemoteLine, { trainer }: Started): Promise<void> 
 }
 
 /** A line with version 1 whose trainer holds a request of `kind` of batch 2. */
-const held = async (kind: string) => {
+const held = async (kind: string, settings: Record<string, unknown> = {}) => {
   const line = await openLine()
   const server = new HeldServer(runtime)
   await line.turns(items)
@@ -71,7 +71,7 @@ const held = async (kind: string) => {
   server.holds = kind
   await line.turns(items, 10, 1)
   const holding = once(server.changes, 'held')
-  const started = await startTrainer(line.log, { server, name: 't2' }, model, FOUR)
+  const started = await startTrainer(line.log, { server, name: 't2' }, model, { ...FOUR, ...settings })
   await holding
   return { line, server, started }
 }
@@ -97,6 +97,21 @@ for (const [kind, error] of [
     assert.equal(weightLine(started.trainer.state.weights, 'policy').head, 2)
     await started.trainer.stop()
   })
+
+test('a trainer that another one has replaced deletes no checkpoint of the newest versions', async () => {
+  const { line, server, started } = await held('save_weights', { keepStates: 2 })
+  const { chain, last, batches } = await fold(line)
+  const { remote, ...computed } = batches[0]!.update!.event
+  await line.append({ ...computed, prev: chain.tip, batch: last, number: 2 })
+  await line.verdict(true)
+  await untilRead(line, started)
+  while (weightLine(started.trainer.state.weights, 'policy').head !== 2)
+    await new Promise((resolve) => setImmediate(resolve))
+  server.release()
+  await untilWaits(started, 'turns')
+  assert.deepEqual([server.saved.has(remote!.statePath), server.saved.has(remote!.adapterPath)], [true, true])
+  await started.trainer.stop()
+})
 
 for (const error of [undefined, new InstarError('trainer_failed', 'out of memory')])
   test(`a line that another trainer takes up while a pass ${error ? 'fails' : 'runs'} gets no record of that pass`, async () => {

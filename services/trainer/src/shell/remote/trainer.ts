@@ -10,6 +10,7 @@ import type { TrainingServer } from '@instar/tinker/port'
 import { finish } from './finish.ts'
 import type { TrainingServerOptions } from './open.ts'
 import type { RemotePorts, RemoteWork } from './ports.ts'
+import { mayBeAboutRank, refusesRank } from './rank.ts'
 import { score } from './score.ts'
 import { stepRequests, unsent, updateOf } from './requests.ts'
 
@@ -60,7 +61,9 @@ export class RemoteTrainer {
     const step = remoteStep(state, batch, this.mine, this.lost)
     try {
       const event = await this.take(ports, state, batch, step)
-      return step.do === 'bind' || this.isOpen(state, id) ? event : null
+      if (step.do !== 'bind' && !this.isOpen(state, id)) return null
+      if (step.do === 'finish') await deleteQuietly(ports, expiredVersion(state, this.options.keepStates))
+      return event
     } catch (error) {
       ports.signal.throwIfAborted()
       if (step.do !== 'bind' && !this.isOpen(state, id)) return null
@@ -114,11 +117,8 @@ export class RemoteTrainer {
         return score(ports, work, step.pass)
       case 'request':
         return request(ports, work, step.pass)
-      case 'finish': {
-        const computed = await finish(ports, work)
-        await deleteQuietly(ports, expiredVersion(state, this.options.keepStates))
-        return computed
-      }
+      case 'finish':
+        return finish(ports, work)
     }
   }
 
@@ -133,10 +133,17 @@ export class RemoteTrainer {
   }
 
   /** A binding that fails has computed nothing of the batch: it is repeated without limit, but for a rank of the batch's own. */
-  private afterBind(ports: RemotePorts, state: TrainerState, { id, sealed }: BatchState, error: unknown): Event | null {
+  private async afterBind(
+    ports: RemotePorts,
+    state: TrainerState,
+    { id, sealed }: BatchState,
+    error: unknown,
+  ): Promise<Event | null> {
     const { rank } = this.options
-    if (error instanceof InstarError && isRankOfBatch(state, sealed, error, rank)) {
-      const ranks = `The batch has rank ${rankOf(state, sealed)}; training.rank is ${rank} now, for the next one.`
+    const own = rankOf(state, sealed)
+    const isAbout = mayBeAboutRank(error) && isRankOfBatch(state, sealed, rank)
+    if (isAbout && (await refusesRank(ports, this.connection, own, rank))) {
+      const ranks = `The batch has rank ${own}; training.rank is ${rank} now, for the next one.`
       return failed(state, id, `${error.code}: ${error.message} ${ranks}`, ports.now())
     }
     if (error instanceof InstarError && MODEL_FAULTS.includes(error.code)) this.forget(ports, state)
