@@ -62,16 +62,39 @@ export const pythonPrograms = (wanted: Wanted | Hashed): string => {
   return programs
 }
 
-/** The name of a Python 3 within these minor versions that has venv and pip; null without one. */
-export const pythonOf = (from: number, to: number): string | null => {
-  const minors = Array.from({ length: to - from + 1 }, (_, i) => from + i)
+const PROBE = 'import ensurepip, sys, venv; print(sys.version_info.minor)'
+
+/**
+ * The program of a Python 3 within these minor versions that has venv and pip; null without one. `INSTAR_PYTHON` stands
+ * before all others, and throws where it does not fit. Then `python3` and `python3.N` of the path, what uv knows, and
+ * pyenv's versions, lower ones first: they need not be what `python3` means in this folder. Fetches nothing.
+ */
+export const pythonOf = (from: number, to: number, env: NodeJS.ProcessEnv = process.env): string | null => {
+  const minors = Array.from({ length: to - from + 1 }, (_, at) => from + at)
+  const said = (program: string, ...args: readonly string[]): string => {
+    const { status, stdout } = spawnSync(program, args, { encoding: 'utf8', env })
+    return status === 0 ? stdout.trim() : ''
+  }
+  const fits = (program: string): boolean => {
+    const minor = said(program, '-c', PROBE)
+    return minor !== '' && minors.includes(Number(minor))
+  }
+  const named = env['INSTAR_PYTHON'] ?? ''
+  if (named !== '') {
+    if (fits(named)) return named
+    throw new Error(`INSTAR_PYTHON (${named}) is not a Python 3.${from} to 3.${to} with venv`)
+  }
+  const onPath = ['python3', ...minors.map((minor) => `python3.${minor}`)].find(fits)
+  if (onPath !== undefined) return onPath
+  const known = said('uv', 'python', 'find', '--no-python-downloads', `>=3.${from},<3.${to + 1}`)
+  if (known !== '' && fits(known)) return known
+  const root = said('pyenv', 'root')
+  const versions = said('pyenv', 'versions', '--bare').split('\n')
   return (
-    ['python3', ...minors.map((minor) => `python3.${minor}`)].find((name) => {
-      const { status, stdout } = spawnSync(name, ['-c', 'import ensurepip, sys, venv; print(sys.version_info.minor)'], {
-        encoding: 'utf8',
-      })
-      return status === 0 && minors.includes(Number(stdout))
-    }) ?? null
+    minors
+      .flatMap((minor) => versions.filter((version) => version.startsWith(`3.${minor}.`)))
+      .map((version) => join(root, 'versions', version, 'bin', 'python3'))
+      .find(fits) ?? null
   )
 }
 
