@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test, type TestContext } from 'node:test'
 import { decodeReadable, decodeRecord, encodeRecord, recordId, RELEASED, schemaTexts } from '@instar/events'
+import { getBlob, putBlob } from '../blobs.ts'
 import { copyLog } from '../copy/copy.ts'
 import type { Append, LogRecord } from '../port.ts'
 import { openEmbeddedLog } from './log.ts'
@@ -38,7 +39,7 @@ const made = async (t: TestContext, records: readonly Append[]): Promise<string>
 
 /** Runs SQL on the file of a log that no process has open. */
 const change = (folder: string, sql: string): void => {
-  using db = new DatabaseSync(join(folder, 'log.db'))
+  using db = new DatabaseSync(join(folder, 'log.db'), { defensive: false })
   db.exec(sql)
 }
 
@@ -61,6 +62,18 @@ const retyped = (columns: string): string => `
   INSERT INTO untyped SELECT ${columns}, checksum FROM turns WHERE offset = 0;
   INSERT INTO untyped SELECT * FROM turns WHERE offset > 0;
   DROP TABLE turns; ALTER TABLE untyped RENAME TO turns`
+
+/**
+ * SQL that gives the row at `offset` of `blobs` another value of `reached`, of any type, as bits of the row do: the table's
+ * definition stays the one that refuses such a value.
+ */
+const retypedReached = (value: string, offset: number): string => `
+  CREATE TABLE untyped (offset INTEGER PRIMARY KEY, partition, timestamp, reached, schema, key, payload, checksum);
+  INSERT INTO untyped SELECT offset, partition, timestamp, iif(offset = ${offset}, ${value}, reached), schema, key, payload, checksum FROM blobs;
+  CREATE TEMP TABLE definition AS SELECT sql FROM sqlite_schema WHERE name = 'blobs';
+  DROP TABLE blobs; ALTER TABLE untyped RENAME TO blobs;
+  PRAGMA writable_schema = ON;
+  UPDATE sqlite_schema SET sql = (SELECT sql FROM definition) WHERE name = 'blobs'`
 
 for (const [what, sql] of [
   ['a bit of the payload', `UPDATE turns SET payload = unhex(replace(hex(payload), 'F03F', 'F03E')) WHERE offset = 0`],
@@ -157,6 +170,30 @@ test('a recorded end is not used where it changed on the disk, or where an earli
     `INSERT INTO turns SELECT 3, partition, timestamp, reached, schema, key, payload, NULL FROM turns WHERE offset = 0`,
   )
   assert.equal((await read(folder)).length, 4)
+})
+
+test('a blob is found where the time that a record reached has changed on the disk', async (t) => {
+  for (const changed of ['reached - 274877906944', "'x'", 'NULL', '1e200', 'reached + 274877906944']) {
+    const folder = mkdtempSync(join(tmpdir(), 'instar-log-'))
+    t.after(() => rmSync(folder, { recursive: true, force: true }))
+    const partitions = { blobs: 1 }
+    const writing = await openEmbeddedLog({ folder, schemas, partitions })
+    const names: string[] = []
+    for (let n = 0; n < 9; n += 1) names.push(await putBlob(writing, Buffer.from(`blob ${n}`), 1_790_000_000_000 + n))
+    await writing.close()
+    for (const at of [0, 4, 8]) {
+      change(folder, retypedReached(changed, at))
+      const reading = await openEmbeddedLog({ folder, readOnly: true })
+      for (const [n, name] of names.entries())
+        assert.equal(Buffer.from(await getBlob(reading, name, 1_790_000_000_000 + n)).toString(), `blob ${n}`)
+      await reading.close()
+    }
+    // The last record has such a time as well: what is written next is found, too.
+    const again = await openEmbeddedLog({ folder, schemas, partitions })
+    const name = await putBlob(again, Buffer.from('next'), 1_790_000_000_100)
+    assert.equal(Buffer.from(await getBlob(again, name, 1_790_000_000_100)).toString(), 'next')
+    await again.close()
+  }
 })
 
 test('a damaged record is not copied, where it would get a checksum that it matches', async (t) => {

@@ -31,3 +31,11 @@ export const hasChecksums = (db: DatabaseSync, topic: Topic): boolean =>
 export const addChecksums = (db: DatabaseSync, topic: Topic): void => {
   if (!hasChecksums(db, topic)) db.exec(`ALTER TABLE "${topic}" ADD COLUMN checksum INTEGER`)
 }
+
+/**
+ * The time that a row's partition had reached, from its columns `reached` and `timestamp`. No checksum covers `reached`, which
+ * may be of any value and type: one below the row's own time would hide the rows before it from a search by time, and one that
+ * is no integer would be refused in every later row. One that is too late only lets a search begin earlier.
+ */
+export const reachedOf = (columns: readonly unknown[]): number =>
+  Math.max(0, ...columns.filter((value): value is number => Number.isSafeInteger(value)))

@@ -7,7 +7,7 @@ import type { PartitionCounts } from '../partition.ts'
 import type { LogRecord } from '../port.ts'
 import type { Page, Scan, Store } from '../store.ts'
 import { BlockReader, isPartition, recordsMissing } from './blocks.ts'
-import { checksumOf, hasChecksums, type Row } from './checksum.ts'
+import { checksumOf, hasChecksums, reachedOf, type Row } from './checksum.ts'
 import { storedSchemas } from './file.ts'
 
 type RecordRow = [...row: Row, checksum: number | null]
@@ -31,7 +31,7 @@ const prepare = (db: DatabaseSync, topic: Topic): Statements => {
     amongOfKey: statement(
       `${select} WHERE offset IN (SELECT value FROM json_each(?)) AND key = ? ORDER BY offset LIMIT ?`,
     ),
-    reached: statement(`SELECT reached FROM "${topic}" WHERE offset = ?`),
+    reached: statement(`SELECT reached, timestamp FROM "${topic}" WHERE offset = ?`),
     at: statement(`${select} WHERE offset = ?`),
   }
 }
@@ -114,9 +114,9 @@ export class SqliteStore implements Store {
     while (low <= high) {
       const middle = Math.floor((low + high) / 2)
       const offset = this.firstAt(topic, partition, middle)!
-      const row = reached.get(offset) as unknown as [latest: number] | undefined
+      const row = reached.get(offset) as unknown as unknown[] | undefined
       if (!row) throw recordsMissing(topic, offset, offset + 1)
-      if (row[0] >= time) {
+      if (reachedOf(row) >= time) {
         first = offset
         high = middle - 1
       } else {

@@ -9,7 +9,7 @@ import { availableParallelism } from 'node:os'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
 import { BlockReader, BlockWriter } from './blocks.ts'
-import { checksumOf } from './checksum.ts'
+import { checksumOf, reachedOf } from './checksum.ts'
 import { WriterControl, firstOffsets } from './control.ts'
 import { endWriter } from './ends.ts'
 import { lockFolder, openWriting } from './file.ts'
@@ -39,7 +39,7 @@ type TopicTable = { insert: StatementSync; next: number; reached: number[]; bloc
 
 const openTables = (db: DatabaseSync, counts: WriterData['counts']): TopicTable[] =>
   TOPICS.map((topic) => {
-    const last = db.prepare(`SELECT reached FROM "${topic}" WHERE offset = ?`)
+    const last = db.prepare(`SELECT reached, timestamp FROM "${topic}" WHERE offset = ?`)
     const ends = new BlockReader(db, topic, counts[topic]).ends()
     const { next } = db.prepare(`SELECT coalesce(max(offset) + 1, 0) AS next FROM "${topic}"`).get() as { next: number }
     return {
@@ -47,7 +47,7 @@ const openTables = (db: DatabaseSync, counts: WriterData['counts']): TopicTable[
         `INSERT INTO "${topic}" (offset, partition, timestamp, reached, schema, key, payload, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
       ),
       next,
-      reached: ends.map((end) => (last.get(end - 1) as { reached: number } | undefined)?.reached ?? 0),
+      reached: ends.map((end) => reachedOf(Object.values(last.get(end - 1) ?? {}))),
       blocks: new BlockWriter(db, topic, counts[topic], next),
     }
   })
