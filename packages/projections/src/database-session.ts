@@ -37,7 +37,7 @@ export const createDatabaseSession = (
     await closing?.close().catch(() => undefined)
   }
   const open = async (): Promise<Sink> => {
-    const opened = await openSink(connection)
+    const opened = await openSink(connection, logLine)
     void opened.ended.then(() => {
       if (sink === opened) sink = undefined
       if (!signal.aborted) session.onBroken()

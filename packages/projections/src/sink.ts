@@ -50,8 +50,6 @@ const INSERTS = new Map(
   }),
 )
 
-const ANALYZE = `analyze ${names.map((name) => `"${name}"`).join(', ')}`
-
 /**
  * Rows after which the tables are analyzed for the first time, then each time their number has doubled. A refill writes more in
  * a minute than autovacuum's next round waits for; without statistics the dashboard's filters read whole indexes per row.
@@ -67,7 +65,8 @@ update offsets o set next_offset = r.next_offset, last_record_id = r.last_record
 from jsonb_to_recordset($1::jsonb) r(topic text, partition int, from_offset bigint, from_id text, next_offset bigint, last_record_id text)
 where o.topic = r.topic and o.partition = r.partition and o.next_offset = r.from_offset and o.last_record_id = r.from_id and o.rules = ${RULES} and ${STILL_OURS}`
 
-export const openSink = async (connection: DatabaseConnection): Promise<Sink> => {
+/** `logLine`: told once where the tables cannot be analyzed. */
+export const openSink = async (connection: DatabaseConnection, logLine: (line: string) => void): Promise<Sink> => {
   const client = new Client({ ...connection, application_name: 'instar projections', connectionTimeoutMillis: 10_000 })
   const ended = new Promise<void>((resolve) => {
     client.once('end', resolve)
@@ -90,6 +89,21 @@ export const openSink = async (connection: DatabaseConnection): Promise<Sink> =>
     } catch (error) {
       await client.query('rollback').catch(() => undefined)
       throw error
+    }
+  }
+  let analyzeFailed = false
+  /** Statistics make reads faster and nothing else: what has been written stays so where the role's limits do not allow them. */
+  const analyze = async (): Promise<void> => {
+    for (const name of names) {
+      try {
+        await client.query(`analyze "${name}"`)
+      } catch (error) {
+        if (!analyzeFailed)
+          logLine(
+            `projections: PostgreSQL does not analyze ${name}, which autovacuum then does: ${(error as Error).message}`,
+          )
+        analyzeFailed = true
+      }
     }
   }
   let writtenRows = 0
@@ -130,7 +144,7 @@ export const openSink = async (connection: DatabaseConnection): Promise<Sink> =>
       if (swapped) for (const name of names) writtenRows += rows[name].length
       if (writtenRows >= analyzeAt) {
         analyzeAt = 2 * writtenRows
-        await client.query(ANALYZE)
+        await analyze()
       }
       return swapped
     },
