@@ -1,4 +1,4 @@
-import { deepEqual, equal, match } from 'node:assert/strict'
+import { deepEqual, doesNotMatch, equal, match } from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -110,4 +110,27 @@ test('each container of the compose files has no capability, gains none, and has
       ])
         match(text, line, `${file}: ${name}`)
   }
+})
+
+test('the engines of docker-compose.tinker.yml are checked for health, and are reached by the pipeline alone', async () => {
+  const [main, cpu] = await Promise.all(['docker-compose.tinker.yml', 'docker-compose.tinker-cpu.yml'].map(read))
+  const containers = containersOf(main!)
+  match(main!, /^networks:\n(?: +#.*\n)* {2}engines:\n {4}internal: true$/m)
+  for (const name of ['skyrl', 'vllm']) {
+    const text = containers.get(name)!
+    for (const line of [
+      /^ +healthcheck:\n +test: \["CMD", "python3?", "-c", /m,
+      /^ +start_period: \d+s$/m,
+      /^ +networks: \[engines\]$/m,
+      /^ +restart: unless-stopped$/m,
+      /^ +deploy: \*gpu$/m,
+    ])
+      match(text, line, name)
+  }
+  match(containers.get('vllm')!, /^ +- instar-adapters:\/instar\/adapters:ro$/m)
+  match(main!, /^ +- &model\n(?: {8}.*\n)* {8}read_only: true$/m)
+  match(containers.get('adapters')!, /^ +network_mode: none$/m)
+  for (const text of [main!, cpu!]) doesNotMatch(text, /^ +(ports|expose|privileged|cap_add|network_mode: host)\b/m)
+  doesNotMatch(cpu!, /^ +(networks|mem_limit|healthcheck|cap_drop|security_opt|pids_limit):/m)
+  equal(cpu!.match(/^ +deploy: !reset null$/gm)?.length, 2)
 })
