@@ -17,6 +17,7 @@ import * as moves from './moves.ts'
 import * as poison from './poison.ts'
 import * as policy from './policy.ts'
 import * as projections from './projections.ts'
+import * as recall from './recall.ts'
 import * as services from './services.ts'
 import * as snapshots from './snapshots.ts'
 import * as teacher from './teacher.ts'
@@ -142,6 +143,11 @@ const BENCHES: Readonly<Record<string, Bench>> = {
   'long-sessions': {
     summary: 'a session of 1,000, 20,000 or 100,000 turns: holds of the event loop, CPU and memory of the gateway',
     run: () => longSessions.bench({ quick, logLine }),
+  },
+  recall: {
+    summary: `continuations that a gateway recognises after a minute, an hour and a day of other traffic at 1,000 turns/s, on
+               a simulated clock`,
+    run: () => recall.bench({ quick, logLine }),
   },
   snapshots: {
     summary: 'start of each service on a log of 1,000,000 turns (4 GB in the temporary folder)',
