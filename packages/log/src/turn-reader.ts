@@ -24,6 +24,19 @@ type PositionOf = (turn: string) => { partition: number; offset: number } | unde
 const MIN_CACHED_BODY_BYTES = 16 * 1024
 const BYTES_PER_RECORD = 32 * 1024
 
+/** Codes of errors of a TurnReader that say that a turn, or one that it refers to, cannot be read: others are the log's. */
+export const TURN_FAULTS = ['bad_record', 'unknown_turn', 'missing_blob'] as const
+
+/** What `read` gives of a turn; null if the turn, or one that it refers to, cannot be read. */
+export const ifReadable = async <T>(read: () => Promise<T>): Promise<T | null> => {
+  try {
+    return await read()
+  } catch (error) {
+    if (error instanceof InstarError && TURN_FAULTS.some((code) => code === error.code)) return null
+    throw error
+  }
+}
+
 export type TurnReader = {
   record(turn: string): Promise<TurnRecord>
   /**

@@ -1,5 +1,6 @@
 /** Texts of many turns: a search in the newest, and the export of a session. Each turn is read by its position on the log. */
 import { InstarError } from '@instar/events'
+import { TURN_FAULTS } from '@instar/log'
 import { exportTurn } from '../import/exported-turn.ts'
 import type { SessionIndex } from '../session/core/session-index.ts'
 import { turnText, type Read, type TextPorts } from './turn-view.ts'
@@ -82,7 +83,7 @@ const hitOf = async (text: TextPorts, { session, turn }: Place, query: string): 
 
 /** A turn whose record is damaged or forgotten is left out. */
 const unreadable = (error: unknown): null => {
-  if (error instanceof InstarError && ['unknown_turn', 'bad_record', 'missing_blob'].includes(error.code)) return null
+  if (error instanceof InstarError && TURN_FAULTS.some((code) => code === error.code)) return null
   throw error
 }
 

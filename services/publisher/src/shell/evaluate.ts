@@ -1,6 +1,6 @@
 /** Measures a candidate against the serving version on the evaluator. Figures: core/gate.ts. */
 import { type BatchSealed, type LineStarted, type UpdateComputed, type VersionState } from '@instar/events'
-import { getBlob, type EventLog, type TurnReader } from '@instar/log'
+import { getBlob, ifReadable, type EventLog, type TurnReader } from '@instar/log'
 import type { Adapter, AdapterSha, Evaluation, Sampling } from '@instar/engine/port'
 import { adapterFromWeights } from '@instar/policy'
 import type { PublisherConfig } from '../config.ts'
@@ -12,6 +12,7 @@ import type { Figures } from '../core/gate.ts'
 import { ask, askBase, cutShare, fixedPrompts, SEED, tokensOf, type BaseProgress, type MeasurePorts } from './base.ts'
 import { measureNegation } from './negation.ts'
 import type { Probe, ProbeSet } from './probes.ts'
+import { samplePrompts } from './sample-prompts.ts'
 import { compareServing, loadCandidate, type TrainedRows } from './serving.ts'
 
 type EvaluatePorts = Omit<MeasurePorts, 'now'> & {
@@ -238,17 +239,6 @@ export const contentOf = async (
   }
 }
 
-/** Token ids of the fixed prompts, and of as many of the batch as `samples` leaves. */
-const samplePrompts = async (
-  ports: EvaluatePorts,
-  config: PublisherConfig,
-  sealed: BatchSealed,
-): Promise<{ batch: number[][]; fixed: number[][] }> => {
-  const fixed = fixedPrompts(ports.model, ports.probes, config)
-  const items = sealed.items.slice(0, Math.max(0, config.samples - fixed.length))
-  return { batch: await Promise.all(items.map((item) => ports.reader.promptIds(item.turn))), fixed }
-}
-
 /**
  * The most tokens that one verdict generates: each sampled answer and each answer to a probe of the line at its limit.
  */
@@ -264,9 +254,14 @@ const positiveLogprobs = async (
   let parent = 0
   let tokens = 0
   for (const id of positive) {
-    const turn = await ports.reader.record(id)
-    const request = {
+    const read = await ifReadable(async () => ({
+      turn: await ports.reader.record(id),
       prompt: await ports.reader.promptIds(id),
+    }))
+    if (!read) continue
+    const { turn, prompt } = read
+    const request = {
+      prompt,
       completion: turn.ids,
       temperature: ports.evaluator.temperature ?? (turn.sampling.temperature || 1),
     }

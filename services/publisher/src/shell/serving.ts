@@ -1,6 +1,6 @@
 /** Compares the log-probs of the servers that answer requests with the trainer's, on answers of the candidate's batch. */
 import { InstarError, type BatchSealed, type Settings, type UpdateComputed } from '@instar/events'
-import { getBlob, type EventLog, type TurnReader } from '@instar/log'
+import { getBlob, ifReadable, type EventLog, type TurnReader } from '@instar/log'
 import type { Adapter, AdapterSha, Evaluator } from '@instar/engine/port'
 import type { PublisherConfig } from '../config.ts'
 import { differencesOf, servingFigures, type Pair } from '../core/serving-agreement.ts'
@@ -23,12 +23,17 @@ export type TrainedCandidate = { adapter: Adapter; computed: UpdateComputed; sea
 /** Null: the trainer's log-probs are not known. */
 export type TrainedRows = (candidate: TrainedCandidate) => Promise<readonly TrainedRow[] | null>
 
-/** The first answers of the batch, as prompt and completion. */
+/** Prompt and completion of a turn; null if it cannot be read. */
+const answerOf = (reader: TurnReader, turn: string): Promise<[number[], number[]] | null> =>
+  ifReadable(async () => [[...(await reader.promptIds(turn))], (await reader.record(turn)).ids])
+
+/** The first answers of the batch that can be read, as prompt and completion. */
 const answersOf = async (reader: TurnReader, sealed: BatchSealed): Promise<[number[], number[]][]> => {
   const found: [number[], number[]][] = []
-  for (const { turn } of sealed.items.slice(0, ROWS)) {
-    const { ids } = await reader.record(turn)
-    if (ids.length > 0) found.push([[...(await reader.promptIds(turn))], ids.slice(0, TOKENS)])
+  for (const { turn } of sealed.items) {
+    if (found.length >= ROWS) break
+    const [prompt, ids = []] = (await answerOf(reader, turn)) ?? []
+    if (prompt && ids.length > 0) found.push([prompt, ids.slice(0, TOKENS)])
   }
   return found
 }
@@ -65,12 +70,14 @@ export const rowsOfRecords =
     let first = 0
     for (const { turn, tokens } of remote.rows.slice(0, ROWS)) {
       const count = Math.min(tokens, TOKENS)
-      rows.push({
-        prompt: [...(await reader.promptIds(turn))],
-        completion: (await reader.record(turn)).ids.slice(0, count),
-        candidate: floatsOf(candidate, first, count),
-        base: floatsOf(base, first, count),
-      })
+      const [prompt, completion] = (await answerOf(reader, turn)) ?? []
+      if (prompt && completion)
+        rows.push({
+          prompt,
+          completion: completion.slice(0, count),
+          candidate: floatsOf(candidate, first, count),
+          base: floatsOf(base, first, count),
+        })
       first += tokens
     }
     return rows

@@ -19,10 +19,12 @@ const sealed = (turns: readonly string[]): BatchSealed =>
     ),
   }) as unknown as BatchSealed
 
-/** Turns whose name begins with `lost` have a record that cannot be read. */
+/** Turns whose name begins with `lost` have a record that cannot be read; `torn`, `hole`: refer to what is not there. */
 const reader = {
   record: async (turn: string) => {
     if (turn.startsWith('lost')) throw new InstarError('bad_record', `${turn} is damaged`)
+    if (turn.startsWith('torn')) throw new InstarError('unknown_turn', `the turn before ${turn} is not on the log`)
+    if (turn.startsWith('hole')) throw new InstarError('missing_blob', `the body of ${turn} is not on the log`)
     if (turn.startsWith('gone')) throw new InstarError('log_unavailable', 'the log does not answer')
     return { key: `key of ${turn}`, ids: [turn.length], logprobs: [-1], sampling: { temperature: 1 } }
   },
@@ -50,7 +52,7 @@ test('items whose records or tokens are bad are left out and counted by reason; 
   const learner = new Picky()
   const { figures } = await stepBatch(
     ports(learner),
-    sealed(['fours', 'bad', 'lost1', 'infinites', 'xxxxxxx', 'bad', 'lost2']),
+    sealed(['fours', 'bad', 'lost1', 'infinites', 'xxxxxxx', 'bad', 'lost2', 'torn', 'hole']),
     PARENT,
   )
   deepEqual(learner.trained, [[5, 7]])
@@ -61,8 +63,10 @@ test('items whose records or tokens are bad are left out and counted by reason; 
   deepEqual(
     Object.entries(figures).filter(([name]) => name.startsWith('dropped') && name !== 'droppedHints'),
     [
-      ['droppedItems', 5],
+      ['droppedItems', 7],
       ['dropped_bad_record', 2],
+      ['dropped_unknown_turn', 1],
+      ['dropped_missing_blob', 1],
       ['dropped_context_length_exceeded', 2],
       ['dropped_update_not_finite', 1],
     ],

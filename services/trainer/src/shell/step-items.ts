@@ -1,14 +1,17 @@
 /** The arithmetic of a sealed batch, on those of its items that can be scored: a bad item costs itself, not its batch. */
 import { InstarError, type BatchItem, type BatchSealed } from '@instar/events'
-import type { TurnReader } from '@instar/log'
+import { TURN_FAULTS, type TurnReader } from '@instar/log'
 import type { LearningEngine, Model, Parent, StepResult, TrainItem } from '@instar/engine/port'
 import { rehearsalItems } from './rehearsal.ts'
 import { stepSettings, trainItem } from './train-item.ts'
 
 type StepPorts = { reader: TurnReader; model: Model; learner: LearningEngine }
 
-/** Codes of errors that are the item's own: its record, tokens or gradient. Others concern the log or the engine. */
-const ITEM_FAULTS = ['bad_record', 'bad_request', 'context_length_exceeded', 'update_not_finite'] as const
+/**
+ * Codes of errors that are the item's own: its records, among them those of earlier turns of its conversation, its tokens or
+ * its gradient. Others concern the log or the engine.
+ */
+const ITEM_FAULTS = [...TURN_FAULTS, 'bad_request', 'context_length_exceeded', 'update_not_finite'] as const
 type ItemFault = (typeof ITEM_FAULTS)[number]
 
 export const faultOf = (error: unknown): ItemFault | null =>
