@@ -101,12 +101,20 @@ export type LogTarget = {
   exists(): boolean
 }
 
+/** A log, or an archive of one, from which records are copied. */
+export type CopySource = Pick<EventLog, 'read' | 'ends' | 'partitions' | 'sequential'>
+
 export interface EventLog {
   /**
    * True if no process of another build can read or write the log while it is open, so that the newest record versions
    * may be written at once.
    */
   readonly sole?: boolean
+  /**
+   * True if a topic is one sequence: offsets count its records from 0 in the order of their appends, whatever the
+   * partition. Otherwise an offset is that of a partition.
+   */
+  readonly sequential?: boolean
   /**
    * Resolves with the positions in the order of the records. Rejects with
    * - `log_full` (retryable): the queue has no room, and no record of the batch was written;

@@ -2,11 +2,11 @@
 import { InstarError } from '@instar/events/errors'
 import { recordId } from '@instar/events/ids'
 import type { Topic } from '@instar/events/flow'
-import type { EventLog, LogRecord, Offsets } from '../port.ts'
+import type { CopySource, LogRecord, Offsets } from '../port.ts'
 import { HashChains } from './hash-chains.ts'
 import { PartitionReader } from './partition-reader.ts'
 
-export type CopySide = { log: EventLog; ends: Offsets }
+export type CopySide = { log: CopySource; ends: Offsets }
 
 /**
  * The first record of a key or partition in which two logs differ. The position is that on the source, or on the

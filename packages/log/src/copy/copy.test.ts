@@ -91,6 +91,18 @@ describe('a copy of a log', () => {
     await embedded.close()
   })
 
+  test('of an embedded log to another one keeps the offsets, also of records whose times are not in order', async () => {
+    const [source, to] = await Promise.all([1, 2].map(() => openEmbeddedLog({ folder: folder(), schemas: SCHEMAS })))
+    await source!.append(
+      range(600).map((i) => note(`k${(i * 7) % 40}`, `${i}`, { topic: 'turns', timestamp: 1000 + ((i * 37) % 100) })),
+    )
+    await copyLog({ from: source!, to: to! })
+    const offsets = async (log: EventLog) =>
+      (await all(log.read('turns'))).map(({ offset, payload }) => [offset, Buffer.from(payload).toString()])
+    assert.deepEqual(await offsets(to!), await offsets(source!))
+    await Promise.all([source!.close(), to!.close()])
+  })
+
   test("adds the source's announcements to those of the destination, once", async () => {
     const source = openMemoryLog()
     await source.append([note('readers', 'up', { topic: 'upgrades' }), note('a', 'said')])

@@ -1,14 +1,15 @@
 /**
  * Copies one log to another. The copy has the same records, with the same ids and times, in the same order per key.
- * Offsets and partition counts may differ. The destination must contain a prefix of the source, apart from
- * announcements of versions; this is verified first. A second copy continues an interrupted one, and adds what was
- * appended to the source since a finished one.
+ * Partition counts may differ, and offsets too, except between logs whose topics are one sequence (`sequential`): a copy
+ * into an empty one keeps them. The destination must contain a prefix of the source, apart from announcements of versions;
+ * this is verified first. A second copy continues an interrupted one, and adds what was appended to the source since a
+ * finished one.
  */
 import { changed } from '@instar/events/codec'
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import { partitionOf } from '../partition.ts'
-import type { Append, EventLog, LogRecord, Offsets } from '../port.ts'
+import type { Append, CopySource, EventLog, LogRecord, Offsets } from '../port.ts'
 import {
   chainsOf,
   copyKey,
@@ -19,11 +20,11 @@ import {
   type CopiedPart,
   type CopySide,
 } from './compare.ts'
-import { inTimeOrder } from './partition-reader.ts'
+import { inOrder } from './partition-reader.ts'
 import { aborted, Meter, type CopyProgress, type CopyObserver } from './meter.ts'
 
 export type CopyOptions = {
-  from: EventLog
+  from: CopySource
   /** No other process may write to this log during the copy. */
   to: EventLog
   onProgress?(progress: CopyProgress): void
@@ -115,13 +116,14 @@ const copyTopic = async (
   const skip = counts && new Map(Array.from(counts.keys(), (key) => [key, counts.count(key)]))
   let copied = 0
   let writing: Promise<unknown> = Promise.resolve()
-  for await (const page of inTimeOrder(source.log, topic, range)) {
+  for await (const page of inOrder(source.log, topic, range)) {
     await orAborted(writing, observer.signal)
     page.forEach(meter.read)
     const records = skip ? page.filter((record) => !consume(skip, copyKey(record))) : page
     if (records.length === 0) continue
     copied += records.length
-    writing = to.append(byPartition(records, to.partitions(topic)).map(asAppend))
+    const batch = to.sequential ? records : byPartition(records, to.partitions(topic))
+    writing = to.append(batch.map(asAppend))
     writing.catch(() => undefined)
   }
   await orAborted(writing, observer.signal)

@@ -1,6 +1,6 @@
 /** Sequential readers of partitions that prefetch one page. */
 import type { Topic } from '@instar/events/flow'
-import type { EventLog, LogRecord, Offsets } from '../port.ts'
+import type { CopySource, LogRecord, Offsets } from '../port.ts'
 
 type CopyRange = { from?: Offsets; to: Offsets }
 
@@ -10,7 +10,7 @@ export class PartitionReader {
   #page: readonly LogRecord[] = []
   #at = 0
 
-  constructor(log: EventLog, topic: Topic, partition: number, range: CopyRange) {
+  constructor(log: CopySource, topic: Topic, partition: number, range: CopyRange) {
     this.#pages = log.read(topic, { ...range, partition })[Symbol.asyncIterator]()
   }
 
@@ -46,14 +46,16 @@ const PAGE_BYTES = 8 << 20
 const PAGE_RECORDS = 8192
 
 /**
- * Reads a topic in pages, merging its partitions by timestamp; the order within a partition stays. A destination with
- * another partition count is then in order of time wherever the source is. Keeps two pages of each partition in memory.
+ * Reads a topic in pages, merging its partitions in the order of appends where offsets state it (`sequential`), else by
+ * timestamp; the order within a partition stays. A destination with another partition count is then in order of time
+ * wherever the source is. Keeps two pages of each partition in memory.
  */
-export async function* inTimeOrder(log: EventLog, topic: Topic, range: CopyRange): AsyncGenerator<LogRecord[]> {
+export async function* inOrder(log: CopySource, topic: Topic, range: CopyRange): AsyncGenerator<LogRecord[]> {
   const all = Array.from(
     { length: log.partitions(topic) },
     (_, partition) => new PartitionReader(log, topic, partition, range),
   )
+  const order = log.sequential ? 'offset' : 'timestamp'
   try {
     const hasRecords = await Promise.all(all.map((reader) => reader.fill()))
     let open = all.filter((_, i) => hasRecords[i])
@@ -61,7 +63,7 @@ export async function* inTimeOrder(log: EventLog, topic: Topic, range: CopyRange
     let bytes = 0
     while (open.length > 0) {
       let first = open[0]!
-      for (const reader of open) if (reader.head!.timestamp < first.head!.timestamp) first = reader
+      for (const reader of open) if (reader.head![order] < first.head![order]) first = reader
       const record = first.head!
       page.push(record)
       bytes += record.payload.length

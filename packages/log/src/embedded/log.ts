@@ -113,6 +113,7 @@ class SqliteLog implements EmbeddedLog {
   readonly #recent: RecentRecords
   /** True in the writing process, which has the lock of the folder. */
   readonly sole: boolean
+  readonly sequential = true
   #poll: NodeJS.Timeout | undefined
   #version = 0
   #closed = false

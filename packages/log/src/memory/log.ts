@@ -57,6 +57,7 @@ export const openMemoryLog = ({ partitions, store, queue }: MemoryOptions = {}):
 
 class ArrayLog implements MemoryLog {
   readonly sole = true
+  readonly sequential = true
   readonly store: MemoryStore
   readonly #limits: { records: number; bytes: number }
   readonly #deliveries = new Set<Delivery>()
