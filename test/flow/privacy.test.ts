@@ -36,6 +36,15 @@ const WRITTEN = [
   '\u0664\u0661\u0661\u0661 \u0661\u0661\u0661\u0661 \u0661\u0661\u0661\u0661 \u0661\u0661\u0661\u0661',
   '+44\u00A020\u00A07946\u00A00958',
   'ann＠example.org',
+  // Beside another number: how often, a date, a check number, a position in a list.
+  '4111111111111111 3',
+  '1 4111111111111111',
+  '4111111111111111-1',
+  '4111111111111111 9/27',
+  '4111/1111/1111/1111/123',
+  '2027, 4111, 1111, 1111, 1111',
+  '4111·1111·1111·1111',
+  '(4111) (1111) (1111) (1111)',
   // Characters that are not seen: zero-width space, joiner and non-joiner, word joiner, soft hyphen, variation selector.
   '4\u200B111\u200C1111\u200D1111\u2060111\u00AD1',
   '4111\u034F1111\uFE0F1111\u180E1111',

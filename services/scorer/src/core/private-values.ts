@@ -4,9 +4,8 @@
  * one.
  */
 
-/** Digits of a card's number, its last one a check (Luhn). */
-const isCard = (text: string): boolean => {
-  const digits = text.replace(/\D/gu, '')
+/** 12 to 19 digits of a card's number, the last one a check (Luhn). */
+const isCard = (digits: string): boolean => {
   if (digits.length < 12 || digits.length > 19) return false
   const sum = [...digits]
     .reverse()
@@ -14,6 +13,30 @@ const isCard = (text: string): boolean => {
     .reduce((total, digit, i) => total + (i % 2 === 0 ? digit : digit > 4 ? 2 * digit - 9 : 2 * digit), 0)
   return sum % 10 === 0
 }
+
+/**
+ * Whether neighbours among groups of digits are a card's number; others may stand before and after it, as its date does.
+ * With other separators than a blank or a hyphen, in groups as on a card: short numbers of a list are none.
+ */
+const holdsCard = (text: string): boolean => {
+  const groups = [...text.matchAll(/\d+/gu)].map(({ 0: digits, index }) => ({ digits, from: index }))
+  return groups.some((_, first) => {
+    let digits = ''
+    let usual = true
+    for (const [count, { digits: own, from }] of groups.slice(first, first + 19).entries()) {
+      const before = groups[first + count - 1]
+      if (count > 0) usual &&= /^[ -]$/u.test(text.slice(before!.from + before!.digits.length, from))
+      if ((digits += own).length > 19) return false
+      if ((usual || areOfCard(groups.slice(first, first + count + 1))) && isCard(digits)) return true
+    }
+    return false
+  })
+}
+
+const areOfCard = (groups: readonly { digits: string }[]): boolean =>
+  groups.length >= 3 &&
+  groups.length <= 5 &&
+  groups.every(({ digits: { length } }, i) => length >= (i === 0 ? 4 : 3) && length <= 6)
 
 const isDate = (text: string): boolean => /^\d{4}-\d{2}-\d{2}$/u.test(text)
 const digitsIn = (text: string): number => text.replace(/\D/gu, '').length
@@ -31,9 +54,7 @@ const FORMS: readonly { pattern: RegExp; is?: (found: string) => boolean }[] = [
   // A run that mixes letters and digits and is longer than words and names of products are.
   { pattern: /[A-Za-z0-9+/_=-]{20,}/gu, is: (found) => /\d/u.test(found) && /[A-Za-z]/u.test(found) },
   { pattern: /\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b/gu },
-  { pattern: /\d(?:[ -]?\d){11,18}/gu, is: isCard },
-  // With other separators in groups alone: short numbers of a list are no card's.
-  { pattern: /(?<!\d)\d{4,6}(?:[\s\p{Pd}_/,.;:|]{1,3}\d{3,6}){2,4}(?!\d)/gu, is: isCard },
+  { pattern: /\d+(?:[^\p{L}\p{N}]{1,3}\d+)*/gu, is: holdsCard },
   // Groups with a blank, a hyphen, a dot or brackets between them; or a plus before all.
   {
     pattern: /\+\d[\d ().-]{5,}\d|\(?\d{2,5}\)?(?:[ .-]\(?\d{2,5}\)?){1,5}/gu,
