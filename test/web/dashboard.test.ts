@@ -4,12 +4,23 @@ import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
-import type { Browser, BrowserContext, Page } from 'playwright-core'
+import type { Browser, BrowserContext, Page, Route } from 'playwright-core'
 import { up } from '../kit/up.ts'
 import { assertAccessible, HOSTILE, launch } from './browser.ts'
 import { LOOKS, pagesOf } from './pages.ts'
 import { visit } from './visit.ts'
-import { answerTo, branched, cli, converse, openPage, poster, projected, published, watchedPage } from './rig.ts'
+import {
+  answerTo,
+  answerWith,
+  branched,
+  cli,
+  converse,
+  openPage,
+  poster,
+  projected,
+  published,
+  watchedPage,
+} from './rig.ts'
 
 let browser: Browser
 let started: Awaited<ReturnType<typeof up>>
@@ -102,6 +113,44 @@ test('words are searched in texts, and a session is exported as lines that impor
   assert.equal(imported.turns, lines.length)
 })
 
+/** The banner lets a reading take ten seconds, on the page's own clock, and reads again a second after one has ended. */
+const assertPatience = async (): Promise<void> => {
+  // The clock is that of all pages of a context.
+  await using own = await browser.newContext()
+  own.setDefaultTimeout(20_000)
+  const slow = await watchedPage(own, faults)
+  await slow.clock.install()
+  const held: Route[] = []
+  let ended = 0
+  slow.on('requestfailed', (request) => {
+    if (request.url().endsWith('/v1/dashboard/versions')) ended++
+  })
+  await slow.route('**/v1/dashboard/versions', (route) => void held.push(route))
+  const untilHeld = async (count: number): Promise<number> => {
+    let passed = 0
+    for (; held.length < count; passed += 100) await slow.clock.runFor(100)
+    return passed
+  }
+  await openPage(slow, started.ready.url, '/talk')
+  await untilHeld(1)
+  await slow.clock.runFor(9_000)
+  assert.deepEqual([held.length, ended], [1, 0])
+  const response = await answerTo(held[0]!)
+  const found = (await response.json()) as { versions: { version: number }[] }
+  await answerWith(held[0]!, response, { ...found, versions: found.versions.filter(({ version }) => version === 0) })
+  assert.ok((await untilHeld(2)) >= 1_000)
+  await slow.clock.runFor(9_000)
+  assert.deepEqual([held.length, ended], [2, 0])
+  await untilHeld(3)
+  assert.equal(ended, 1)
+  await answerWith(held[2]!, response, found)
+  const banner = slow.getByRole('region', { name: 'First version' })
+  await slow.clock.runFor(100)
+  await banner.getByText(/It was trained on \d+ turns/).waitFor()
+  await slow.clock.runFor(30_000)
+  assert.equal(held.length, 3)
+}
+
 test('a link opens a session; learning is frozen and resumed, and an earlier version serves, each with a reason', async () => {
   await converse(post, 'ann')
   await published(started.ready.url)
@@ -136,6 +185,7 @@ test('a link opens a session; learning is frozen and resumed, and an earlier ver
   await banner.getByText(/It was trained on \d+ turns with a mean reward of/).waitFor()
   assert.ok(early > 8)
   await page.unrouteAll({ behavior: 'wait' })
+  await assertPatience()
   await assertAccessible(page, 'first version')
   await banner.getByRole('button', { name: 'Dismiss' }).click()
   await page.reload()

@@ -129,30 +129,33 @@ export const save = async (path: string, name: string): Promise<void> => {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
 }
 
-export type Loaded<T> = { data: T | null; error: ApiError | null; reload: () => void }
+/** `reads`: readings that have ended, whatever came of them. `reload`: ends a reading that is under way. */
+export type Loaded<T> = { data: T | null; error: ApiError | null; reads: number; reload: () => void }
 
 /**
  * Reads `/v1/dashboard/<path>` again whenever the path changes, and after `reload`; null: nothing. Keeps the last data
  * meanwhile.
  */
 export const useData = <T>(path: string | null): Loaded<T> => {
-  const [state, setState] = useState<{ path: string | null; data: T | null; error: ApiError | null }>({
-    path: null,
-    data: null,
-    error: null,
-  })
+  const [state, setState] = useState<{
+    path: string | null
+    data: T | null
+    error: ApiError | null
+    reads: number
+  }>({ path: null, data: null, error: null, reads: 0 })
   const [round, setRound] = useState(0)
   useEffect(() => {
     if (path === null) return undefined
     const ended = new AbortController()
     get<T>(`/v1/dashboard/${path}`, ended.signal)
-      .then((data) => setState({ path, data, error: null }))
+      .then((data) => setState(({ reads }) => ({ path, data, error: null, reads: reads + 1 })))
       .catch((error: unknown) => {
         if (ended.signal.aborted) return
         setState((last) => ({
           path,
           data: last.path === path ? last.data : null,
           error: error instanceof ApiError ? error : new ApiError(String(error), 'unknown', 0),
+          reads: last.reads + 1,
         }))
       })
     return () => ended.abort()
@@ -162,5 +165,5 @@ export const useData = <T>(path: string | null): Loaded<T> => {
   // What could not be read while the gateway was away is read once it is back.
   useEffect(() => (lost ? whenLive(reload) : undefined), [lost, reload])
   const current = state.path === path
-  return { data: current ? state.data : null, error: current ? state.error : null, reload }
+  return { data: current ? state.data : null, error: current ? state.error : null, reads: state.reads, reload }
 }

@@ -7,6 +7,9 @@ import { useLivePart } from '../live.ts'
 import type { Lineage, VersionRow } from '../rows.ts'
 
 const KEY = 'instar first version'
+/** Milliseconds from a reading to the next one, and that a reading may take. */
+const AGAIN_MS = 1_000
+const READING_MS = 10_000
 /** With more versions the first is no news. */
 const NEWS = 3
 
@@ -55,13 +58,18 @@ export const FirstVersion = (): View => {
   const shown = line !== null && last > 0 && last <= NEWS && dismissed !== line
   const lineage = useData<Lineage>(shown ? 'versions' : null)
   // The gateway has the version before the read model, which follows the log.
-  const { data, reload } = lineage
+  const { data, error, reads, reload } = lineage
+  const isWaiting = shown && (data === null ? error === null : !data.versions.some(({ version }) => version === 1))
   useEffect(() => {
-    if (data === null || data.versions.some(({ version }) => version === 1)) return undefined
-    // Data that have not changed are the same object, and call no effect: until then it is read again and again.
-    const again = setInterval(reload, 1_000)
-    return () => clearInterval(again)
-  }, [data, reload])
+    if (!isWaiting) return undefined
+    let timer: ReturnType<typeof setTimeout>
+    const again = (): void => {
+      reload()
+      timer = setTimeout(again, READING_MS)
+    }
+    timer = setTimeout(again, reads === 0 ? READING_MS : AGAIN_MS)
+    return () => clearTimeout(timer)
+  }, [isWaiting, reads, reload])
   if (!shown) return null
   return html`
     <section class="note banner" aria-label="First version">
