@@ -2,6 +2,7 @@
 import * as candidates from './candidates.ts'
 import * as changedMind from './changed-mind.ts'
 import * as dashboard from './dashboard.ts'
+import * as fleet from './fleet.ts'
 import * as gateEstimates from './gate-estimates.ts'
 import * as gateway from './gateway.ts'
 import * as judge from './judge.ts'
@@ -26,7 +27,7 @@ type Cell = string | number | boolean | null
 type Report = { name: string; machine: string; rows: object[] }
 type Bench = { summary: string; run(): Promise<Report> }
 
-const FLAGS = ['--json', '--quick', '--no-peer', '--help']
+const FLAGS = ['--json', '--quick', '--short', '--no-peer', '--help']
 const args = process.argv.slice(2)
 /** Takes `--name value` out of the arguments. */
 const takeValue = (flag: string): string | undefined => {
@@ -49,7 +50,7 @@ const counts = Object.fromEntries(
 )
 const flags = args.filter((arg) => arg.startsWith('-'))
 const names = args.filter((arg) => !arg.startsWith('-'))
-const quick = flags.includes('--quick')
+const quick = flags.includes('--quick') || flags.includes('--short')
 const peer = !flags.includes('--no-peer')
 const logLine = (line: string): void => {
   process.stderr.write(`${line}\n`)
@@ -126,6 +127,11 @@ const BENCHES: Readonly<Record<string, Bench>> = {
     summary: 'throughput of each service on Kafka, latency of capturing, bytes and CPU of a turn',
     run: () => services.bench({ quick, logLine }),
   },
+  fleet: {
+    summary: `CPU of each service per turn with 1, 2 and 4 gateways and scorers on Kafka over a simulated day, recall of
+               continuations, lost and doubled turns; a model of it for 20 and 200 gateways (15 minutes; --short: 3)`,
+    run: () => fleet.bench({ short: quick, logLine }),
+  },
   gateway: {
     summary: `latency and CPU of the gateway, compared with the engine alone, a pass-through, Portkey's gateway and
                LiteLLM (downloaded into .cache once)`,
@@ -161,7 +167,7 @@ ${Object.entries(BENCHES)
   .map(([name, { summary }]) => `  ${name.padEnd(12)} ${summary}`)
   .join('\n')}
 
-  --quick      fewer and shorter rounds: a smoke test, not a measurement
+  --quick, --short  fewer and shorter rounds: a smoke test, not a measurement
   --url, --model  the endpoint of another judge, for judge
   --split dev  for judge: of the labelled cases those alone; the sealed ones are measured once for each release of a judge
   --facts, --seeds  how many of them, for liar; --from N skips facts, --seed N is the first seed, --who TEXT takes the correctors whose name has it,

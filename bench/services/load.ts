@@ -6,20 +6,21 @@ import { questions } from '../../models/tiny/recipe/questions.ts'
 const TURNS = 4
 const POOL = questions({ heldOut: true, split: 'demo', seed: 7, count: 400 })
 
-type Message = { role: string; content: string }
+export type Message = { role: string; content: string }
+/** `session`: its name in a header; null: none. */
+type Request = { session: string | null; user: string; messages: readonly Message[]; seed: number }
 /** `seed`: of the request; `endedAt`: end of the answer, ms since the epoch; `turn`: its id. */
 type TurnTiming = { seed: number; endedAt: number; turn: string }
 
-const complete = async (
+/** A streamed answer. `session`: that the gateway found. Throws unless the answer is complete. */
+export const complete = async (
   url: string,
-  session: string,
-  messages: readonly Message[],
-  seed: number,
-): Promise<{ timing: TurnTiming; text: string }> => {
+  { session, user, messages, seed }: Request,
+): Promise<{ timing: TurnTiming; text: string; session: string }> => {
   const response = await fetch(`${url}/v1/chat/completions`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json', 'x-session-id': session },
-    body: JSON.stringify({ model: 'policy', messages, stream: true, max_tokens: 256, seed, user: session.slice(0, 8) }),
+    headers: { 'content-type': 'application/json', ...(session === null ? {} : { 'x-session-id': session }) },
+    body: JSON.stringify({ model: 'policy', messages, stream: true, max_tokens: 256, seed, user }),
   })
   if (!response.ok || !response.body) throw new Error(`HTTP ${response.status}: ${await response.text()}`)
   let body = ''
@@ -34,7 +35,8 @@ const complete = async (
         (JSON.parse(line.slice(6)) as { choices: { delta: { content?: string } }[] }).choices[0]?.delta.content ?? '',
     )
     .join('')
-  return { timing: { seed, endedAt, turn: response.headers.get('x-instar-turn-id') ?? '' }, text }
+  const header = (name: string): string => response.headers.get(`x-instar-${name}-id`) ?? ''
+  return { timing: { seed, endedAt, turn: header('turn') }, text, session: header('session') }
 }
 
 let seeds = 0
@@ -57,7 +59,12 @@ async function* converse(url: string, session: string, wait: () => Promise<void>
             : `And this one: ${question}`,
     })
     await wait()
-    const { timing, text } = await complete(url, session, messages, ++seeds)
+    const { timing, text } = await complete(url, {
+      session,
+      user: session.slice(0, 8),
+      messages,
+      seed: ++seeds,
+    })
     messages.push({ role: 'assistant', content: text })
     yield timing
   }

@@ -15,9 +15,13 @@ export type ServiceConfig = { model: string; scratch: string } & (
 export type Usage = { seconds: number; cpuSeconds: number; megabytes: number }
 export type Request = { type: 'usage' | 'settled' | 'lastTokens' }
 /** `lastTokens`: seed of a request and time of its last token, ms since the epoch. */
-export type Reply = { usage: Usage; url?: string; lastTokens?: [seed: number, at: number][] }
+/** `helper`: the id of another process that the service started, such as PostgreSQL. */
+export type Reply = { usage: Usage; url?: string; helper?: number; lastTokens?: [seed: number, at: number][] }
 
 export type ServiceProcess = {
+  pid: number
+  /** As in `Reply`; null: none. */
+  helper: number | null
   /** Empty except for a gateway. */
   url: string
   usage(): Promise<Usage>
@@ -29,8 +33,12 @@ export type ServiceProcess = {
 }
 
 /** Resolves when the service has started. */
-export const startService = async (service: Service, config: ServiceConfig): Promise<ServiceProcess> => {
-  const child = fork(join(import.meta.dirname, 'child.ts'), [service, JSON.stringify(config)], {
+export const startService = (service: Service, config: ServiceConfig): Promise<ServiceProcess> =>
+  startProgram(join(import.meta.dirname, 'child.ts'), service, config)
+
+/** Starts a service by a program that answers as `child.ts` does. `config` is given to it as JSON. */
+export const startProgram = async (program: string, service: Service, config: object): Promise<ServiceProcess> => {
+  const child = fork(program, [service, JSON.stringify(config)], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     env: { ...process.env, NODE_ENV: 'production' },
   })
@@ -48,8 +56,10 @@ export const startService = async (service: Service, config: ServiceConfig): Pro
     child.send({ type } satisfies Request)
     return reply
   }
-  const { url = '' } = await nextReply()
+  const { url = '', helper = null } = await nextReply()
   return {
+    pid: child.pid!,
+    helper,
     url,
     usage: async () => (await send('usage')).usage,
     settled: async () => (await send('settled')).usage,

@@ -1,0 +1,41 @@
+/** Sends a generated day to the gateways. Each continuation goes to another gateway than the one that answered. */
+import { setTimeout as pause } from 'node:timers/promises'
+import { complete, type Message } from '../services/load.ts'
+import { realMsUntil, type Clock, type Conversation } from './day.ts'
+import type { Answered } from './ledger.ts'
+
+/** `dayStart`: simulated ms since the epoch. `nextSeed`: each gives another answer. */
+export type DrivePorts = { urls: readonly string[]; clock: Clock; dayStart: number; nextSeed: () => number }
+
+/**
+ * Resolves when the last turn is answered; rejects if a request fails. A person says nothing before the answer is read:
+ * where the compressed wait is shorter than the answer, the turn is later than the day has it.
+ */
+export const driveDay = async (ports: DrivePorts, day: readonly Conversation[]): Promise<Answered[]> => {
+  const conversations = await Promise.all(day.map((conversation, i) => converse(ports, conversation, i)))
+  return conversations.flat()
+}
+
+const converse = async (
+  { urls, clock, dayStart, nextSeed }: DrivePorts,
+  { session, user, system, turns }: Conversation,
+  first: number,
+): Promise<Answered[]> => {
+  const messages: Message[] = [{ role: 'system', content: system }]
+  const answered: Answered[] = []
+  for (const [turn, { at, gap, text }] of turns.entries()) {
+    await pause(realMsUntil(clock, dayStart + at, Date.now()))
+    messages.push({ role: 'user', content: text })
+    const url = urls[(first + turn) % urls.length]!
+    const answer = await complete(url, { session, user, messages, seed: nextSeed() })
+    messages.push({ role: 'assistant', content: answer.text })
+    answered.push({
+      turn: answer.timing.turn,
+      session: answer.session,
+      follows: answered.at(-1)?.turn ?? null,
+      gap,
+      named: session !== null,
+    })
+  }
+  return answered
+}
