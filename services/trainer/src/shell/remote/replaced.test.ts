@@ -132,3 +132,22 @@ for (const error of [undefined, new InstarError('trainer_failed', 'out of memory
     assert.equal((await line.events('TrainerScored')).length - before, 3)
     await started.trainer.stop()
   })
+
+/** Its passes take many turns of the event loop, and other requests one. */
+class SlowServer extends EmbeddedTrainingServer {
+  override before = async (kind: string): Promise<void> => {
+    const turns = ['forward', 'forward_backward', 'optim_step', 'save_weights'].includes(kind) ? 500 : 1
+    for (let i = 0; i < turns; i += 1) await new Promise((resolve) => setImmediate(resolve))
+  }
+}
+
+test('of two trainers that both hold the line one computes the batch, and neither takes it without end', async () => {
+  const line = await openLine()
+  const server = new SlowServer(runtime)
+  await line.turns(items)
+  const both = await Promise.all(['t1', 't2'].map((name) => startTrainer(line.log, { server, name }, model, FOUR)))
+  await Promise.all(both.map((started) => untilWaits(started, 'verdict')))
+  assert.ok((await line.events('TrainerBound')).length <= 6, `${(await line.events('TrainerBound')).length} bindings`)
+  assert.equal((await line.events('UpdateComputed')).length, 1)
+  await Promise.all(both.map(({ trainer }) => trainer.stop()))
+})

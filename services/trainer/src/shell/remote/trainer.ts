@@ -8,6 +8,7 @@ import type { TrainerState } from '../../core/state.ts'
 import { bind, endSession, type Connection } from './bind.ts'
 import type { TrainingServer } from '@instar/tinker/port'
 import { finish } from './finish.ts'
+import { Precedence } from './precedence.ts'
 import type { TrainingServerOptions } from './open.ts'
 import type { RemotePorts, RemoteWork } from './ports.ts'
 import { mayBeAboutRank, refusesRank } from './rank.ts'
@@ -32,6 +33,7 @@ export class RemoteTrainer {
   private server: TrainingServer | null = null
   /** Record id of this process's TrainerBound. */
   private mine: string | null = null
+  private readonly precedence = new Precedence()
   private readonly lost = new Set<string>()
   private losses = { batch: '', count: 0 }
   /** The last batch of which an answer did not fit its request. */
@@ -58,6 +60,7 @@ export class RemoteTrainer {
     const ports = { ...given, server }
     const batch = openBatch(state, id)
     if (!batch) return null
+    if (await this.precedence.yields(updateLine(state.updates, state.policy), this.mine, given.signal)) return null
     const step = remoteStep(state, batch, this.mine, this.lost)
     try {
       const event = await this.take(ports, state, batch, step)
