@@ -30,7 +30,7 @@ import { weightsRows } from './weight-rows.ts'
 export const PROJECTED = ['turns', 'scores', 'updates', 'weights'] as const satisfies readonly ReadBy<'projections'>[]
 
 /** Version of the rules. It must be increased if the same log gives other rows; databases are then refilled. */
-export const RULES = 5
+export const RULES = 6
 
 export type Projection = {
   turns: TurnsState

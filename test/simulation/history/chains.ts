@@ -42,7 +42,7 @@ export const trainingOf = (facts: readonly Fact<UpdatesEvent>[]): Training => {
     fact.event.type === 'BatchSealed' ? [{ fact: fact as Fact<BatchSealed>, sealed: fact.event }] : [],
   )
   const outcome = (id: string): Batch['outcome'] =>
-    (chain.findLast(
+    (chain.find(
       ({ event }) => (event.type === 'UpdateComputed' || event.type === 'UpdateFailed') && event.batch === id,
     ) ?? null) as Batch['outcome']
   return {

@@ -3,7 +3,7 @@ import { InstarError } from '../errors.ts'
 import { COUNTED, ignored, type FoldOutcome } from './outcome.ts'
 import type { Keys } from './table.ts'
 
-/** `tip`: id of the last record that counted; '' before the first. `read`: the ids of all records of this key. */
+/** `tip`: id of the last record that followed the one before it; '' before the first. `read`: the ids of all records of this key. */
 export type Chain = { tip: string; read: Keys }
 export type MemoryChain = Chain & { read: Set<string> }
 

@@ -15,6 +15,8 @@ type IgnoredReason =
   | 'outranked'
   /** None of the turns that the record closes is open. */
   | 'not_open'
+  /** The batch has an outcome: the first stands. Records that name this one as the one before them follow it all the same. */
+  | 'settled'
   /** The line has not been started. */
   | 'no_line'
   /** The line has already been started. */

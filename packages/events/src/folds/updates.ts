@@ -10,7 +10,7 @@ import type {
   UpdatesEvent,
 } from '../records.ts'
 import { emptyChain, link, type Chain, type MemoryChain } from './chain.ts'
-import type { FoldOutcome } from './outcome.ts'
+import { ignored, type FoldOutcome } from './outcome.ts'
 import type { Journal, Keys, Table } from './table.ts'
 
 export type BatchState = {
@@ -81,10 +81,19 @@ export const initialUpdates = (): MemoryUpdates => ({ lines: new Map() })
 export const foldUpdates = (state: UpdatesState, logged: Logged<UpdatesEvent>): FoldOutcome => {
   const line = updateLine(state, logged.event.policy)
   const outcome = link(line.chain, logged)
-  if (outcome.counted) advance(line, logged)
+  const again = outcome.counted && isSettled(line, logged.event)
+  if (outcome.counted && !again) advance(line, logged)
   state.lines.set(logged.event.policy, line)
-  return outcome
+  return again ? ignored('settled') : outcome
 }
+
+/**
+ * Whether the record is a second outcome of its batch. Trainers before 2026-11-28 recorded a batch as failed that another one
+ * had computed, of which the gate may have made a version by then.
+ */
+const isSettled = (line: UpdateLine, event: UpdatesEvent): boolean =>
+  (event.type === 'UpdateComputed' || event.type === 'UpdateFailed') &&
+  (line.byId.get(event.batch)?.status ?? 'sealed') !== 'sealed'
 
 const advance = (line: UpdateLine, { event, id }: Logged<UpdatesEvent>): void => {
   if (event.type === 'BatchSealed') {
@@ -117,7 +126,6 @@ const advance = (line: UpdateLine, { event, id }: Logged<UpdatesEvent>): void =>
     advanceBinding(line, event.model, event.requests, event.type === 'UpdateRequested' ? { batch: batch.id } : {})
     return
   }
-  if (batch.status === 'failed') line.failed -= 1
   if (event.type === 'UpdateComputed') {
     batch.status = 'computed'
     batch.update = { id, event }

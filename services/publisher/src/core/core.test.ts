@@ -418,24 +418,29 @@ describe('updates without a verdict', () => {
       at: 1,
     })
     updates.push(sealed, h.add(computed(sealed.id, 2)), h.add(computed(sealed.id, 3)))
-    weights.push(
-      h.add({
-        type: 'VersionRejected',
-        prev: h.tip(),
-        policy: 'policy',
-        update: updates[1]!.id,
-        adapter: 'a2',
-        parent: 0,
-        reason: 'content',
-        figures: {},
-        evidence: [],
-        at: 4,
-      }),
-    )
-    for (let first = 0; first <= updates.length; first += 1) {
-      const state = initialState('policy')
-      for (const logged of [...updates.slice(0, first), ...weights, ...updates.slice(first)]) evolve(state, logged)
-      assert.deepEqual([...state.unsettled], [sealed.id], `the verdict after ${first} records of updates`)
+    const rejected = (update: string): Event => ({
+      type: 'VersionRejected',
+      prev: h.tip(),
+      policy: 'policy',
+      update,
+      adapter: 'a2',
+      parent: 0,
+      reason: 'content',
+      figures: {},
+      evidence: [],
+      at: 4,
+    })
+    // Only a verdict on the first outcome of the batch settles it.
+    for (const [at, unsettled] of [
+      [2, [sealed.id]],
+      [1, []],
+    ] as const) {
+      weights.push(h.add(rejected(updates[at]!.id)))
+      for (let first = 0; first <= updates.length; first += 1) {
+        const state = initialState('policy')
+        for (const logged of [...updates.slice(0, first), ...weights, ...updates.slice(first)]) evolve(state, logged)
+        assert.deepEqual([...state.unsettled], unsettled, `the verdict after ${first} records of updates`)
+      }
     }
   })
 })

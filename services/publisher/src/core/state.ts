@@ -135,7 +135,6 @@ const evolveWeights = (state: PublisherState, logged: Logged<WeightsEvent>): Fol
   ) {
     const { byUpdate, byId } = updateLine(state.updates, state.policy)
     const batch = byUpdate.get(event.update)
-    // If a batch was computed twice, only a verdict on its last update settles it.
     if (batch !== undefined && byId.get(batch)?.update?.id === event.update) state.unsettled.delete(batch)
   }
   return outcome
