@@ -129,6 +129,27 @@ test('a record with a changed partition has that of its key: it is found by posi
   }
 })
 
+test('the console is told of each damaged record that is read, once, and of a few of many', async (t) => {
+  const folder = await made(
+    t,
+    Array.from({ length: 30 }, (_, n) => feedback(n)),
+  )
+  const readTwice = async (): Promise<string[]> => {
+    const lines: string[] = []
+    const log = await openEmbeddedLog({ folder, schemas, logLine: (line) => lines.push(line) })
+    for (let time = 0; time < 2; time += 1) for await (const _ of log.read('turns'));
+    await log.close()
+    return lines
+  }
+  assert.deepEqual(await readTwice(), [])
+  change(folder, 'UPDATE turns SET timestamp = timestamp + 1 WHERE offset = 7')
+  const [line, ...others] = await readTwice()
+  assert.match(line!, /^WARNING: the record at turns \d+@7 \(FeedbackGiven\.v\d+\) does not match its checksum/)
+  assert.deepEqual(others, [])
+  change(folder, 'UPDATE turns SET timestamp = 1')
+  assert.equal((await readTwice()).length, 20)
+})
+
 test('a row without a checksum whose partition is none of the topic is a damaged record', async (t) => {
   const folder = await made(t, [0, 1].map(feedback))
   change(folder, 'ALTER TABLE turns DROP COLUMN checksum; UPDATE turns SET partition = -1 WHERE offset = 0')

@@ -82,7 +82,7 @@ export const openEmbeddedLog = async (options: EmbeddedOptions): Promise<Embedde
   )
   const db = openReading(folder)
   queue.setSchemas(new Map(storedSchemas(db).map(({ name, id }) => [name, id])))
-  const log = new SqliteLog(db, counts, schemas, queue)
+  const log = new SqliteLog(db, counts, schemas, queue, options.logLine)
   queue.onWritten((calls) => log.written(calls))
   queue.onBroken((error) => log.broken(error))
   if (options.logLine) queue.onLine(options.logLine)
@@ -102,6 +102,21 @@ export const openJoinedLog = (
 }
 
 const readOnly = (): InstarError => new InstarError('log_read_only', 'the log was opened for reading')
+
+/** Damaged records of which the console is told, each once. `instar doctor` counts all of them. */
+const MAX_REPORTED = 20
+
+const damageReports = (logLine: (line: string) => void): ((record: LogRecord) => void) => {
+  const reported = new Set<string>()
+  return ({ topic, partition, offset, schema }) => {
+    const position = `${topic} ${partition}@${offset}`
+    if (reported.has(position) || reported.size >= MAX_REPORTED) return
+    reported.add(position)
+    logLine(
+      `WARNING: the record at ${position} (${schema}) does not match its checksum and is passed over; a copy of the log may have it whole`,
+    )
+  }
+}
 
 class SqliteLog implements EmbeddedLog {
   readonly #db: DatabaseSync
@@ -124,12 +139,13 @@ class SqliteLog implements EmbeddedLog {
     counts: PartitionCounts,
     schemas: Readonly<Record<string, string>>,
     appender?: Appender,
+    logLine?: (line: string) => void,
   ) {
     this.#recent = new RecentRecords((schema) => (isLater(schema) ? schemas[schema] : undefined))
     this.sole = appender !== undefined
     this.#db = db
     this.#counts = counts
-    this.#store = new SqliteStore(db, counts)
+    this.#store = new SqliteStore(db, counts, logLine && damageReports(logLine))
     this.#appender = appender
   }
 

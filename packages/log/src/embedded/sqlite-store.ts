@@ -43,10 +43,13 @@ export class SqliteStore implements Store {
   readonly #blocks: Record<Topic, BlockReader>
   readonly #commits: StatementSync
   readonly #version: StatementSync
+  readonly #onDamaged: (record: LogRecord) => void
   #schemas = new Map<number, { name: string; avro?: string }>()
 
-  constructor(db: DatabaseSync, counts: PartitionCounts) {
+  /** `onDamaged` is called each time that a damaged record is read. */
+  constructor(db: DatabaseSync, counts: PartitionCounts, onDamaged: (record: LogRecord) => void = () => undefined) {
     this.#db = db
+    this.#onDamaged = onDamaged
     this.#counts = counts
     this.#statements = Object.fromEntries(TOPICS.map((topic) => [topic, prepare(db, topic)])) as Record<
       Topic,
@@ -150,7 +153,10 @@ export class SqliteStore implements Store {
     const { name, avro } = this.#schemas.get(schema) ?? this.#loadSchema(schema, isDamaged)
     const record: LogRecord = { topic, key, schema: name, payload, timestamp, partition, offset }
     if (avro !== undefined) record.avro = avro
-    return isDamaged ? this.#damaged(record) : record
+    if (!isDamaged) return record
+    const damaged = this.#damaged(record)
+    this.#onDamaged(damaged)
+    return damaged
   }
 
   /**
