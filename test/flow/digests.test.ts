@@ -8,6 +8,7 @@ import { askedIn, askedOf, askedVerdict, askerOf } from '../../services/scorer/s
 import { claimIn, claimOf, LEAST_AGREEMENT, withAgreement } from '../../services/scorer/src/core/claims.ts'
 import { sameOf, seenIn, seenVerdict } from '../../services/scorer/src/core/duplicates.ts'
 import type { Evidence, Judged } from '../../services/scorer/src/core/judgement.ts'
+import { opinionIn, recordVerdict } from '../../services/scorer/src/core/own-record.ts'
 import { temporaryFolder, withClient } from '../kit/database.ts'
 import { records, scored, turn, T0 } from '../kit/projected-history.ts'
 
@@ -27,7 +28,13 @@ const verdictsOf = (rivals: boolean): JudgeVerdict[] => {
   const table = new Map(rivals ? [[`policy ${claim.about}`, { at: 0, values: { other: ['one', 'two'] } }]] : [])
   const result = { reward: -1, claim, verdicts: [OPINION] } as unknown as Judged
   const { verdicts } = withAgreement(table, ASKER, result, LEAST_AGREEMENT)
-  return [...verdicts, askedVerdict(askedOf(EVIDENCE), askerOf(ASKER)), seenVerdict(sameOf(EVIDENCE)!)]
+  const asker = askerOf(ASKER)
+  return [
+    ...verdicts,
+    askedVerdict(askedOf(EVIDENCE), asker),
+    seenVerdict(sameOf(EVIDENCE)!),
+    recordVerdict({ praise: false, words: 3, form: '0000' }, asker.subject),
+  ]
 }
 
 test('SQL has the judges, opinions and numbers of notes, and no digest; rows of an earlier build are made again', async (t) => {
@@ -38,7 +45,10 @@ test('SQL has the judges, opinions and numbers of notes, and no digest; rows of 
   const events = turns.flatMap((of, n) => [of, scored(of, -1, { verdicts: verdictsOf(n === 1) })])
   for (const rivals of [false, true]) {
     const verdicts = verdictsOf(rivals)
-    assert.ok(claimIn(verdicts) && askedIn(verdicts) && /^[0-9a-f]{16}$/.test(seenIn(verdicts) ?? ''), 'on the log')
+    assert.ok(
+      opinionIn(verdicts) && claimIn(verdicts) && askedIn(verdicts) && /^[0-9a-f]{16}$/.test(seenIn(verdicts) ?? ''),
+      'on the log',
+    )
   }
   const log = openMemoryLog()
   await log.append(records(events))
@@ -50,7 +60,7 @@ test('SQL has the judges, opinions and numbers of notes, and no digest; rows of 
       (verdicts as JudgeVerdict[]).map(({ judge, note }) => `${judge}: ${note}`),
     )
   }
-  const rest = ['asked: ', 'seen: ']
+  const rest = ['asked: ', 'seen: ', 'record: ']
   const wanted = [
     [`llm: ${OPINION.note}`, 'values: withheld; 1 of 2 people', ...rest],
     [`llm: ${OPINION.note}`, 'values: withheld; 1 of 2 people, 2 for another', ...rest],

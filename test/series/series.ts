@@ -122,9 +122,13 @@ type SeriesSettings = {
   people?: readonly User[]
   /** Scores what guests say. */
   scorer?: (ports: Pick<ScorerPorts, 'log' | 'now' | 'onFatal' | 'onScored'>) => Scorer
+  /** Rewards are explicit feedback, which that scorer judges; what it skips is replaced by other turns. Without guests. */
+  explicit?: boolean
 }
 
 const BATCH = 16
+/** Turns beyond a batch, in the place of those that are skipped. */
+const SPARE = 12
 const DAY_MS = 24 * 3_600_000
 const MAX_TOKENS = 64
 
@@ -133,7 +137,7 @@ export type SeriesPorts = { learner: LearningEngine; model: Model; probes: Probe
 export const startSeries = async (
   ports: SeriesPorts,
   seed: number,
-  { step = {}, thresholds = {}, people = USERS, scorer: scorerOf }: SeriesSettings = {},
+  { step = {}, thresholds = {}, people = USERS, scorer: scorerOf, explicit = false }: SeriesSettings = {},
 ): Promise<Series> => {
   const { model } = ports
   const log = openMemoryLog()
@@ -244,6 +248,14 @@ export const startSeries = async (
     return reward
   }
 
+  /** The reward of explicit feedback; null: it is skipped. */
+  const feedBack = async ({ turn, session, subject, key }: TurnCaptured, value: number): Promise<number | null> => {
+    const judged = new Promise<{ reward: number | null }>((resolve) => judgements.set(turn, resolve))
+    const given = { id: `feedback ${turn}`, session, turn, value, comment: null, subject, key, at: now() }
+    await append([{ type: 'FeedbackGiven', ...given }])
+    return (await judged).reward
+  }
+
   /** Verdicts on claims, of the scores on the log. */
   const claimsOn = async (): Promise<Step['claims']> => {
     const claims = { agreed: 0, withheld: 0 }
@@ -262,13 +274,14 @@ export const startSeries = async (
     temperature: number,
     guests: readonly Guest[],
   ): Promise<Pick<Step, 'rewarded' | 'right' | 'satisfied'>> => {
-    const first = batches++ * BATCH
+    const spare = explicit ? SPARE : guests.length
+    const first = batches++ * (explicit ? BATCH + SPARE : BATCH)
     // What a guest says again of the same answer counts: the scorer's cap on repetitions is for one day.
     clock += DAY_MS
     const adapter = headOf()
     const version = line().head
-    const turns = Array.from({ length: BATCH + guests.length }, (_, i) => {
-      const place = first + (i < BATCH ? i : i - guests.length)
+    const turns = Array.from({ length: BATCH + spare }, (_, i) => {
+      const place = first + (i < BATCH || explicit ? i : i - guests.length)
       const user = people[place % people.length]!
       const question = asked[place % asked.length]!
       const guest = guests[i - (BATCH - guests.length)] ?? null
@@ -331,9 +344,17 @@ export const startSeries = async (
         right,
         random,
       })
+      if (explicit) {
+        await append([turn])
+        if ((await feedBack(turn, reward)) === null) {
+          withheld += 1
+          continue
+        }
+      }
       told.rewarded += (reward > 0 ? 1 : 0) / BATCH
       told.right += (right ? 1 : 0) / BATCH
       told.satisfied += (user.satisfied(text) ? 1 : 0) / BATCH
+      if (explicit) continue
       scores.push({
         type: 'TurnScored',
         reward,
@@ -353,6 +374,7 @@ export const startSeries = async (
       await append([turn])
     }
     if (adapter !== null) await learner.unload(adapter)
+    if (withheld > spare) throw new Error(`${withheld} turns were skipped: the batch has too few`)
     await append(scores)
     return told
   }

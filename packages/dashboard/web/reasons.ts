@@ -44,6 +44,7 @@ const UNTRAINED: Readonly<Record<string, string>> = {
   degenerate: 'The answer repeats itself.',
   unagreed: 'The score rests on a value that nobody else has confirmed.',
   asked_alone: 'Nobody else asks this question, and this person’s scores on it are enough.',
+  contradicted: 'The person said the opposite before of most answers of this kind.',
   unreadable: 'Its record cannot be read.',
   // Of the batch.
   not_on_lineage: 'The version that sampled it is not an ancestor of the head any more (a rollback).',

@@ -5,8 +5,8 @@
  */
 import type { JudgeVerdict } from '@instar/events/records'
 
-/** The judges whose notes hold digests: services/scorer/src/core, claims.ts, asked-alone.ts and duplicates.ts. */
-const JUDGES: ReadonlySet<string> = new Set(['values', 'asked', 'seen'])
+/** The judges whose notes hold digests: services/scorer/src/core, claims.ts, asked-alone.ts, duplicates.ts and own-record.ts. */
+const JUDGES: ReadonlySet<string> = new Set(['values', 'asked', 'seen', 'record'])
 /** The end of a note of `values`: who agreed, in numbers. */
 const CLAIM = /^(agreed|withheld):.*(; \d+ of \d+ people(?:, \d+ for another)?)$/s
 

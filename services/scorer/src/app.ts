@@ -177,7 +177,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
   const record = recordScorerMetrics(
     ports.metrics ?? NO_METRICS,
     work,
-    () => ({ claims: state.claims.size, seen: state.seen.size, questions: state.questions.size }),
+    () => state,
     () => judges.map((judge) => judge.steppedDown?.() ?? null).find((down) => down !== null) ?? null,
   )
 

@@ -3,6 +3,7 @@ import { LONGEST_TIMER_MS } from '@instar/log'
 import { nearestName } from '@instar/process'
 import { z } from 'zod'
 import { WORDING_SETS } from './core/hints.ts'
+import { LEAST_OPINIONS } from './core/own-record.ts'
 
 /** The judges of shell/judge-table.ts. `auto`: `self` or `reactions` (shell/choose-judge.ts). */
 const JUDGE_NAMES = ['llm', 'reactions', 'self', 'auto'] as const
@@ -133,6 +134,14 @@ export const scorerConfig = z
       .default(2)
       .describe(
         'scores on the same question in 30 days by which one subject may exceed all others, and one API key all others; more are skipped as `asked_alone`. Without effect while one person uses the line',
+      ),
+    contradictions: z
+      .int()
+      .min(0)
+      .max(64)
+      .default(LEAST_OPINIONS)
+      .describe(
+        'opinions of a person on answers of each of two kinds, one mostly praised and one mostly complained about, from which on an opinion against its kind is skipped as `contradicted` until it repeats; 0: none is',
       ),
     judges: judgeNames
       .nullable()

@@ -35,7 +35,7 @@ export const METRICS = {
   instar_turns_skipped_total: {
     type: 'counter',
     of: 'scorer',
-    help: 'Turns skipped without a score, by reason: `overloaded` if the judge is too slow, `stale` if no batch would take the turn, `duplicate`, `asked_for_praise` and `degenerate` for praise that must not count, `unagreed` for a score that rests on a value that too few people claim, `asked_alone` for one of many by one subject or API key on a question that nobody else asks.',
+    help: 'Turns skipped without a score, by reason: `overloaded` if the judge is too slow, `stale` if no batch would take the turn, `duplicate`, `asked_for_praise` and `degenerate` for praise that must not count, `unagreed` for a score that rests on a value that too few people claim, `asked_alone` for one of many by one subject or API key on a question that nobody else asks, `contradicted` for an opinion against what the person said before of answers of that kind.',
     labels: { reason: FEW },
   },
   instar_judge_replaced: {
@@ -59,6 +59,11 @@ export const METRICS = {
     type: 'gauge',
     of: 'scorer',
     help: 'Different questions that were scored in the last 30 days, held to find those that one person alone asks; at most 4,096 for each policy.',
+  },
+  instar_scored_people: {
+    type: 'gauge',
+    of: 'scorer',
+    help: 'People whose opinions are held, 64 of each, to find those that contradict the others; at most 4,096 for each policy.',
   },
   instar_value_claims: {
     type: 'gauge',

@@ -45,6 +45,8 @@ export const MOST_ALONE = 2
 
 /** The reason of a turn beyond the limit. */
 const ASKED_ALONE = 'asked_alone'
+/** Reasons for which candidates beside a skipped answer are skipped as well. */
+const OF_PERSONS: readonly string[] = [ASKED_ALONE, 'contradicted']
 const ASKED_JUDGE = 'asked'
 const digest = (...parts: string[]): string => derivedId('asked', ...parts).slice(0, 16)
 
@@ -112,21 +114,23 @@ const isBeyond = (
   })
 }
 
-const skippedAs = (verdicts: Judged['verdicts']): Judged => ({
+const skippedAs = (verdicts: Judged['verdicts'], reason: string | null = ASKED_ALONE): Judged => ({
   verdicts,
   reward: null,
   judge: null,
   hint: null,
   hintJudge: null,
-  reason: ASKED_ALONE,
+  reason,
 })
 
 /**
- * A candidate beside an answer is skipped where that answer was, and does not count: a request asks once. `shown`: the
+ * A candidate beside an answer is skipped where that answer was by a guard of its person, and does not count: a request asks once. `shown`: the
  * score of the answer, if it has one.
  */
 export const asShown = (result: Judged, shown: { reason: string | null } | undefined): Judged =>
-  result.reward !== null && shown?.reason === ASKED_ALONE ? skippedAs(result.verdicts) : result
+  result.reward !== null && OF_PERSONS.includes(shown?.reason ?? '')
+    ? skippedAs(result.verdicts, shown?.reason)
+    : result
 
 /** A judgement beyond the limit is a skip; within, it names question and asker. */
 export const withAskers = (

@@ -25,6 +25,7 @@ import { earliest, park, pop, unpark, unwatch, watchAgain } from './idle.ts'
 import type { Judged } from './judgement.ts'
 import { needOf, rankOf, scoreOf, type Need } from './need.ts'
 import { withNegation } from './negation.ts'
+import { LEAST_OPINIONS, withRecord } from './own-record.ts'
 import { lookAt, type ScorerState } from './state.ts'
 
 export type Rules = {
@@ -187,7 +188,8 @@ export const judged = (
     agreement = LEAST_AGREEMENT,
     duplicates = MOST_DUPLICATES,
     askedAlone = MOST_ALONE,
-  }: { agreement?: number; duplicates?: number; askedAlone?: number } = {},
+    contradictions = LEAST_OPINIONS,
+  }: { agreement?: number; duplicates?: number; askedAlone?: number; contradictions?: number } = {},
 ): Output | null => {
   const turn = underJudgement(state, request)
   if (!turn) return null
@@ -200,7 +202,7 @@ export const judged = (
   const result = before
     ? capped
     : turn.shown
-      ? withAskers(state, turn, capped, now, askedAlone)
+      ? withAskers(state, turn, withRecord(state.records, turn, capped, contradictions), now, askedAlone)
       : asShown(capped, shownScore(state, turn))
   const { reward, judge, hint, verdicts } = result
   const rank = request.feedback ? rankOf(request.feedback) : null

@@ -52,6 +52,11 @@ export type Claim = { about: string; is: string }
 /** Digest of the question, and the words of the answer that was praised. */
 export type Praised = { about: string; words: readonly string[] }
 
+/** Of an answer. `form`: whether it has list items, other markup, an exclamation mark, a question mark; a digit each. */
+export type Measures = { words: number; form: string }
+/** `wordless`: the opinion is explicit feedback without a comment. */
+export type Measured = Measures & { wordless: boolean }
+
 export type JudgeOpinion = Judgement & { judge: string }
 
 /**
@@ -73,6 +78,8 @@ export type Judged = {
   same?: string
   /** Digest of the question (asked-alone.ts); absent: it is not counted. */
   asked?: string
+  /** Of the answer (own-record.ts); absent: the opinion is not recorded. */
+  measured?: Measured
 }
 
 /**

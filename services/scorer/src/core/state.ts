@@ -29,6 +29,7 @@ import { endPending, foldAsked, type AskedState } from './asked-alone.ts'
 import { foldClaim, type ClaimTable } from './claims.ts'
 import { countPending, foldSeen, type PendingSeen, type SeenTable } from './duplicates.ts'
 import { needOf, type ScoredTurns } from './need.ts'
+import { foldRecord, type RecordTable } from './own-record.ts'
 import { initialIdle, rebuild, unwatch, watch, watchAgain, type Idle } from './idle.ts'
 
 type PendingStep =
@@ -45,6 +46,8 @@ export type ScorerState = ScoredTurns &
     claims: ClaimTable
     /** How often the same request, answer and reaction were scored. */
     seen: SeenTable
+    /** What each person said of which kind of answer. */
+    records: RecordTable
     /** Turns that need a score, by the records read so far, on any partition. */
     needed: Queue
     /** Those of them of which something was read since `decide` looked at them, MOST_TOUCHED at most. */
@@ -77,6 +80,7 @@ export const initialState = (): MemoryScorer => ({
   weights: initialWeights(),
   claims: new Map(),
   seen: new Map(),
+  records: new Map(),
   questions: new Map(),
   askers: new Map(),
   needed: new Set(),
@@ -195,6 +199,7 @@ const evolveScores = (state: ScorerState, logged: Logged<ScoresEvent>): FoldOutc
     foldClaim(state.claims, event, logged.offset)
     foldSeen(state.seen, event, logged.offset)
     foldAsked(state, event, logged.offset)
+    foldRecord(state.records, event, logged.offset)
   }
   const work = state.work.get(event.turn)
   if (work?.step === 'appended' && work.record === logged.id) {

@@ -8,6 +8,7 @@ import { sameOf } from '../core/duplicates.ts'
 import { whyNoPraise } from '../core/guards.ts'
 import type { WordingSet } from '../core/hints.ts'
 import { settle, type Evidence, type Judged, type Judgement, type JudgeOpinion } from '../core/judgement.ts'
+import { measuresOf } from '../core/own-record.ts'
 import { reactionsId, readWords } from '../core/reactions/judge.ts'
 import { reactionModel } from './weights.ts'
 
@@ -65,6 +66,7 @@ export const judgeTurn = async (
         claim,
       ),
       evidence,
+      (comment ?? '') === '',
     )
   }
   const opinions: JudgeOpinion[] = []
@@ -83,14 +85,16 @@ export const judgeTurn = async (
 }
 
 /** What guards need to know of a reward. */
-const withMatter = (judged: Judged, evidence: Evidence): Judged =>
-  judged.reward === null
-    ? judged
-    : {
-        ...judged,
-        asked: askedOf(evidence),
-        ...(judged.reward > 0 ? { praised: praisedOf(evidence) } : {}),
-      }
+const withMatter = (judged: Judged, evidence: Evidence, wordless = false): Judged => {
+  if (judged.reward === null) return judged
+  const measured = measuresOf(evidence)
+  return {
+    ...judged,
+    asked: askedOf(evidence),
+    ...(measured === null ? {} : { measured: { ...measured, wordless } }),
+    ...(judged.reward > 0 ? { praised: praisedOf(evidence) } : {}),
+  }
+}
 
 /**
  * The value that a judge's hint states, or else that the person's words call right. Words on the answer itself are a

@@ -2,6 +2,7 @@
 import type { Logged, FoldOutcome, ScoresEvent } from '@instar/events'
 import type { Metrics } from '@instar/process'
 import { claimIn } from '../core/claims.ts'
+import type { ScorerState } from '../core/state.ts'
 import type { ScorerWork } from '../work.ts'
 
 const JUDGE_REPLACED = ['failed', 'drifted']
@@ -10,7 +11,7 @@ const JUDGE_REPLACED = ['failed', 'drifted']
 export const recordScorerMetrics = (
   metrics: Metrics,
   now: () => ScorerWork,
-  held: () => { claims: number; seen: number; questions: number },
+  held: () => Pick<ScorerState, 'claims' | 'seen' | 'questions' | 'records'>,
   steppedDown: () => string | null,
 ): ((logged: Logged, outcome: FoldOutcome | null) => void) => {
   metrics.read('instar_scorer_judging', () => [[{}, now().judging]])
@@ -20,9 +21,10 @@ export const recordScorerMetrics = (
     const down = steppedDown()
     return [...JUDGE_REPLACED].map((why) => [{ why }, why === down ? 1 : 0])
   })
-  metrics.read('instar_value_claims', () => [[{}, held().claims]])
-  metrics.read('instar_scored_digests', () => [[{}, held().seen]])
-  metrics.read('instar_scored_questions', () => [[{}, held().questions]])
+  metrics.read('instar_value_claims', () => [[{}, held().claims.size]])
+  metrics.read('instar_scored_digests', () => [[{}, held().seen.size]])
+  metrics.read('instar_scored_questions', () => [[{}, held().questions.size]])
+  metrics.read('instar_scored_people', () => [[{}, held().records.size]])
   metrics.read('instar_scorer_share', () => [[{}, now().share]])
   const countClaim = ({ verdicts }: Pick<ScoresEvent, 'verdicts'>): void => {
     const claim = claimIn(verdicts)

@@ -1,6 +1,7 @@
 /** The scorer's state in a snapshot: the folds, what is still to be scored, which sessions are watched. */
 import { foldVersion, storedByPolicy, storedScores, storedTurns, storedWeights, type Snapshot } from '@instar/log'
 import type { AskedTable } from '../core/asked-alone.ts'
+import type { RecordTable } from '../core/own-record.ts'
 import { initialIdle } from '../core/idle.ts'
 import { initialState, type ScorerState } from '../core/state.ts'
 
@@ -12,6 +13,7 @@ export const snapshotVersion = (): string =>
       '../core/asked-alone.ts',
       '../core/claims.ts',
       '../core/duplicates.ts',
+      '../core/own-record.ts',
       '../core/policy-bound.ts',
       '../core/need.ts',
       '../core/idle.ts',
@@ -26,6 +28,7 @@ export const stateOfSnapshot = (snapshot: Snapshot): ScorerState => ({
   weights: storedWeights(snapshot),
   claims: snapshot.resident('claims'),
   seen: snapshot.resident('seen'),
+  records: snapshot.resident<Parameters<RecordTable['set']>[1]>('records'),
   questions: snapshot.resident<Parameters<AskedTable['set']>[1]>('questions'),
   askers: snapshot.resident('askers'),
   needed: snapshot.queue('needed'),
