@@ -1,6 +1,7 @@
 /** A request of a few bytes that needs the large body of an earlier turn is charged for it, and waits its turn. */
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
+import { InstarError } from '@instar/events'
 import { openMemoryLog, type EventLog } from '@instar/log'
 import { startRig, turnsOf, USER, type Rig, type RigOptions } from '../../../../test/kit/gateway.ts'
 import { MOST_READINGS, Paced } from './paced.ts'
@@ -67,6 +68,21 @@ for (const [which, headers] of [
     assert.equal(second!.session, first!.session)
     assert.deepEqual([second!.after, second!.body.from], [first!.answer, first!.turn])
   })
+
+test('while the log is away, a request that repeats an answer fails, and its retry is in the same session', async (t) => {
+  let away = true
+  const rig = await start(t, async () => {
+    if (away) throw new InstarError('log_unavailable', 'Kafka: away')
+  })
+  const refused = await rig.fetch('/v1/chat/completions', { json: MORE })
+  assert.equal(refused.status, 503)
+  assert.equal(((await refused.json()) as { error: { code: string } }).error.code, 'log_unavailable')
+  away = false
+  assert.equal((await rig.fetch('/v1/chat/completions', { json: MORE })).status, 200)
+  const turns = await turnsOf(rig.log)
+  assert.equal(turns.length, 2)
+  assert.deepEqual([turns[1]!.session, turns[1]!.after], [turns[0]!.session, turns[0]!.answer])
+})
 
 test('a request holds the body before the one that it needs, too, while that is put together', async (t) => {
   const held: number[] = []

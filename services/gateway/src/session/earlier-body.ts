@@ -54,12 +54,26 @@ export const holdingDuring = async <T>(asking: Reader, work: (asking: Reader) =>
 /** Errors of the request that reads, not of what it reads. */
 const OF_READER: ReadonlySet<string> = new Set(['overloaded', 'aborted'])
 
-/** `otherwise` if the earlier turn cannot be read any more, or takes more memory than one request may beside its own body. */
-export const readOr = async <T>(otherwise: T, read: () => Promise<T>): Promise<T> => {
+const readUnless = async <T>(
+  otherwise: T,
+  thrown: (error: InstarError) => boolean,
+  read: () => Promise<T>,
+): Promise<T> => {
   try {
     return await read()
   } catch (error) {
-    if (error instanceof InstarError && !OF_READER.has(error.code)) return otherwise
+    if (error instanceof InstarError && !thrown(error)) return otherwise
     throw error
   }
 }
+
+/** `otherwise` if the earlier turn cannot be read now, or takes more memory than one request may beside its own body. */
+export const readOr = <T>(otherwise: T, read: () => Promise<T>): Promise<T> =>
+  readUnless(otherwise, ({ code }) => OF_READER.has(code), read)
+
+/**
+ * As `readOr`, for what decides a request's session: while the log is away the request fails, and its retry finds the session. A
+ * session of its own would leave the answered turn without its next state.
+ */
+export const readForSession = <T>(otherwise: T, read: () => Promise<T>): Promise<T> =>
+  readUnless(otherwise, ({ code, retryable }) => OF_READER.has(code) || retryable, read)

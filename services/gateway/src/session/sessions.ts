@@ -17,7 +17,14 @@ import {
 import { overlapWith, type Overlap } from './core/overlap.ts'
 import type { SessionQuery } from './core/session-query.ts'
 import { sessionState, touch, type SessionIndex } from './core/session-index.ts'
-import { holdingDuring, parseHeld, readOr, withEarlierBody, type EarlierPorts, type Reader } from './earlier-body.ts'
+import {
+  holdingDuring,
+  parseHeld,
+  readForSession,
+  withEarlierBody,
+  type EarlierPorts,
+  type Reader,
+} from './earlier-body.ts'
 import type { Tail } from './tail.ts'
 
 type SessionPorts = EarlierPorts & { index: SessionIndex; tail: Tail; tailWaitMs: number }
@@ -95,7 +102,7 @@ const insideText = async (
 
 /** The content of an earlier turn's answer; '' if its record cannot be read any more. */
 const contentOf = (reader: TurnReader, turn: string): Promise<string> =>
-  readOr('', async () => contentOfAnswer(readWritten((await reader.record(turn)).text)))
+  readForSession('', async () => contentOfAnswer(readWritten((await reader.record(turn)).text)))
 
 /** Names a conversation that has no turn here. */
 const nameOf = async (ports: SessionPorts, asked: SessionQuery, fresh: string, asking: Reader): Promise<Resolved> => {
@@ -132,7 +139,7 @@ const compared = async (
   const known = new Map<string, Overlap>()
   const overlaps: Overlap[] = []
   for (const { turn } of turns) {
-    const sha256 = await readOr('', async () => (await ports.reader.record(turn)).body.sha256)
+    const sha256 = await readForSession('', async () => (await ports.reader.record(turn)).body.sha256)
     const overlap = known.get(sha256) ?? (await withMessages(ports, turn, asking, overlapOf))
     if (sha256 !== '') known.set(sha256, overlap)
     overlaps.push(overlap)
@@ -158,7 +165,7 @@ const withMessages = async <T>(
   asking: Reader,
   use: (messages: readonly unknown[]) => T,
 ): Promise<T> => {
-  const read = await readOr<{ made: T } | null>(null, () =>
+  const read = await readForSession<{ made: T } | null>(null, () =>
     holdingDuring(asking, (own) =>
       withEarlierBody(ports, turn, own, (body, { dialect }) => ({
         made: use(dialectOf(dialect).messages(parseHeld(body, own.hold))),
