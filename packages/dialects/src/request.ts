@@ -2,9 +2,9 @@
  * The request type that all dialects are converted to, with messages and tools of Chat Completions, which chat
  * templates expect; and the parsing of JSON bodies.
  */
-import { isAscii } from 'node:buffer'
 import type { Reweighting } from '@instar/engine/port'
 import { InstarError } from '@instar/events/errors'
+import { jsonBytes } from '@instar/events/json-size'
 import { fieldsOf, type Fields } from './fields.ts'
 
 export type Message = {
@@ -59,7 +59,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /** Parses a body. Throws `bad_request`, without the parser's message, since it quotes the body. */
 export const parseJson = (body: Uint8Array): Fields => {
-  if (body.length > MAX_FIELDS_OF_ONE && isTooMany(countsOf(body))) {
+  if (body.length > MAX_FIELDS_OF_ONE && jsonBytes(body, LIMITS) === null) {
     throw new InstarError(
       'bad_request',
       `The request body has more than ${MAX_CONTAINERS} objects and lists, ${MAX_VALUES} values, ${MAX_FIELDS} fields of objects or ${MAX_FIELDS_OF_ONE} of one.`,
@@ -94,70 +94,12 @@ const MAX_VALUES = 4_000_000
  */
 const MAX_FIELDS = 400_000
 const MAX_FIELDS_OF_ONE = 20_000
-const [QUOTE, BACKSLASH, COMMA, COLON, LIST, OBJECT, LIST_END, OBJECT_END] = [...'"\\,:[{]}'].map((sign) =>
-  sign.charCodeAt(0),
-) as [number, number, number, number, number, number, number, number]
-
-/** `containers`: objects and lists. `widest`: the most fields of one object. `texts`: bytes of strings. */
-type JsonCounts = { containers: number; values: number; fields: number; widest: number; texts: number }
-
-/** Counts in the bytes, before the body is parsed. Stops at the first limit that is exceeded. */
-const countsOf = (body: Uint8Array): JsonCounts => {
-  const counts = { containers: 0, values: 0, fields: 0, widest: 0, texts: 0 }
-  /** Fields so far of the objects and lists that are open, without the innermost one. */
-  const outer: number[] = []
-  let own = 0
-  for (let at = 0; at < body.length && !isTooMany(counts); at += 1) {
-    const sign = body[at]
-    if (sign === QUOTE) {
-      const end = endOfText(body, at)
-      counts.texts += end - at
-      at = end
-    } else if (sign === COMMA) counts.values += 1
-    else if (sign === COLON) {
-      counts.fields += 1
-      own += 1
-      if (own > counts.widest) counts.widest = own
-    } else if (sign === LIST || sign === OBJECT) {
-      counts.containers += 1
-      outer.push(own)
-      own = 0
-    } else if (sign === LIST_END || sign === OBJECT_END) own = outer.pop() ?? 0
-  }
-  return counts
-}
-
-const isTooMany = ({ containers, values, fields, widest }: JsonCounts): boolean =>
-  containers > MAX_CONTAINERS || values > MAX_VALUES || fields > MAX_FIELDS || widest > MAX_FIELDS_OF_ONE
-
-/** The most bytes that V8 uses for an object or list, a field of an object, and another value, without strings. */
-const CONTAINER_BYTES = 100
-const FIELD_BYTES = 80
-const VALUE_BYTES = 32
+const LIMITS = { containers: MAX_CONTAINERS, values: MAX_VALUES, fields: MAX_FIELDS, widest: MAX_FIELDS_OF_ONE }
 
 /**
  * An upper estimate of the bytes of memory that the parsed body uses, besides the body itself. 0: `parseJson` throws.
  */
-export const parsedBytes = (body: Uint8Array): number => {
-  const counts = countsOf(body)
-  if (isTooMany(counts)) return 0
-  const { containers, values, fields, texts } = counts
-  return CONTAINER_BYTES * containers + FIELD_BYTES * fields + VALUE_BYTES * values + texts * (isNarrow(body) ? 1 : 2)
-}
-
-/** Whether V8 stores every string of the body with one byte per character; otherwise it uses two. */
-const isNarrow = (body: Uint8Array): boolean =>
-  isAscii(body) && !Buffer.from(body.buffer, body.byteOffset, body.byteLength).includes('\\u')
-
-/** The offset of the quote that closes the string at `from`; the body's length if it is not closed. */
-const endOfText = (body: Uint8Array, from: number): number => {
-  for (let at = body.indexOf(QUOTE, from + 1); at >= 0; at = body.indexOf(QUOTE, at + 1)) {
-    let before = at
-    while (body[before - 1] === BACKSLASH) before -= 1
-    if ((at - before) % 2 === 0) return at
-  }
-  return body.length
-}
+export const parsedBytes = (body: Uint8Array): number => jsonBytes(body, LIMITS) ?? 0
 
 /** Levels of nesting. `JSON.stringify` fails on much deeper values; tools of agents have fewer than 50. */
 const MAX_DEPTH = 500

@@ -54,6 +54,7 @@ export type GenerateRequest = {
   reweighting?: Reweighting
   /** For engines that take messages instead of ids (`Capabilities.chat`); `prompt` is then empty. */
   chat?: ChatRequest
+  hold?: Hold
 }
 
 /**
@@ -66,6 +67,12 @@ export type ChatRequest = {
   tools: readonly unknown[]
   fields: Readonly<Record<string, unknown>>
 }
+
+/**
+ * Counts the memory of an engine's response that is being read, in bytes; a negative number is given back. Its error ends the
+ * request.
+ */
+export type Hold = (bytes: number) => void
 
 /**
  * One sampled token. `logprob` is the log-probability with which it was drawn: of the distribution
@@ -127,6 +134,7 @@ export type ScoreRequest = {
   completion: readonly number[]
   adapter: AdapterSha
   temperature: number
+  hold?: Hold
 }
 
 /**
@@ -156,14 +164,14 @@ export interface ServingEngine {
   /** As `score`, with the `topLogprobs` most likely tokens of each position. Absent: not supported. */
   scoreWithTop?(request: ScoreRequest & { topLogprobs: number }, signal?: AbortSignal): Promise<Scores>
   /**
-   * OpenAI's `/v1/embeddings`; `bodyFor` makes the body for the model's name at the engine. `hold` is called with the
-   * bytes of memory that the response occupies, as they arrive; its error ends the request. Absent: not supported.
+   * OpenAI's `/v1/embeddings`; `bodyFor` makes the body for the model's name at the engine. The response is JSON as it came,
+   * which `hold` counts and which is not given back. Absent: not supported.
    */
   embed?(
     bodyFor: (served: string) => Readonly<Record<string, unknown>>,
     signal?: AbortSignal,
-    hold?: (bytes: number) => void,
-  ): Promise<unknown>
+    hold?: Hold,
+  ): Promise<Uint8Array>
   pending(): Load
   /** The reason why the engine cannot answer; null while it can. Absent: the engine cannot become unreachable. */
   lost?(): string | null

@@ -1,5 +1,6 @@
 /** Limits of an answer's size, since an engine may send more than it was asked for. */
 import { InstarError } from '@instar/events/errors'
+import type { JsonLimits } from '@instar/events/json-size'
 import { idsOf } from './wire.ts'
 
 /** Below the 8 MiB of a record on Kafka, which holds the answer once as text and once as ids with log-probs. */
@@ -35,3 +36,18 @@ export const CALLS_MAX = 128
  * so it is more than the tokens of any answer.
  */
 export const EMPTY_EVENTS_MAX = 262_144
+
+/**
+ * Of a JSON value that an engine sends: parsing an object of many names takes microseconds for each, and a list of lists the
+ * most memory. A million lists are the log-probs of an answer of 40,000 tokens with 20 alternatives each.
+ */
+export const JSON_LIMITS: JsonLimits = { containers: 1_000_000, values: 4_000_000, fields: 400_000, widest: 20_000 }
+
+/** As `JSON_LIMITS`, of the log-probs of so many tokens: an object of one or two alternatives each, with three fields. */
+export const scoreLimits = (tokens: number): JsonLimits => ({
+  ...JSON_LIMITS,
+  fields: JSON_LIMITS.fields + 16 * tokens,
+})
+
+/** The most bytes of the log-probs of so many tokens. */
+export const scoreBytesMax = (tokens: number): number => (1 << 20) + (2 << 10) * tokens

@@ -6,6 +6,7 @@ import type {
   Constraint,
   GeneratedPiece,
   GenerateRequest,
+  Hold,
   Load,
   Model,
   ScoreRequest,
@@ -200,8 +201,8 @@ export class RemoteEngine implements ServingEngine {
   async embed(
     bodyFor: (served: string) => Readonly<Record<string, unknown>>,
     signal?: AbortSignal,
-    hold?: (bytes: number) => void,
-  ): Promise<unknown> {
+    hold?: Hold,
+  ): Promise<Uint8Array> {
     if (this.protocol.ids)
       throw new InstarError(
         'not_available',

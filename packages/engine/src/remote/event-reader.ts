@@ -33,6 +33,11 @@ export class EventReader {
     })
   }
 
+  /** Bytes since the last complete event. */
+  get pending(): number {
+    return this.bytes
+  }
+
   /**
    * The data of the events that this chunk completes. Throws EngineFault if an event is too long, or if too much is sent
    * without one.

@@ -6,8 +6,15 @@ import { context, propagation } from '@opentelemetry/api'
 import { Pool } from 'undici'
 import { quoted, refusal } from '../protocols/faults.ts'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
+import type { Hold } from '../port.ts'
+import { JSON_LIMITS } from '../protocols/answer-limits.ts'
+import type { JsonLimits } from '@instar/events/json-size'
 import type { JsonClient } from '../protocols/wire.ts'
+import { EngineFault } from './fault.ts'
+import { Held, parsedJson } from './held.ts'
 import { StreamedResponse } from './streamed-response.ts'
+
+export { EngineFault } from './fault.ts'
 
 /**
  * Milliseconds. `idleMs`: without data after the first byte. `jsonMs`: for the whole of a JSON response, since a server
@@ -15,41 +22,15 @@ import { StreamedResponse } from './streamed-response.ts'
  */
 export type Timeouts = { connectMs: number; firstByteMs: number; idleMs: number; jsonMs: number }
 
-/**
- * A failure after which another attempt may succeed. `unreachable`: no connection; `cut`: the connection was closed
- * before the end of the response; `timeout`: a time limit passed; `status`: an HTTP status; `response`: the body is an
- * error or invalid.
- */
-export class EngineFault extends Error {
-  readonly kind: 'unreachable' | 'cut' | 'timeout' | 'status' | 'response'
-  /** The HTTP status; 0 if there was none. */
-  readonly status: number
-  /** Retry-After in milliseconds. */
-  readonly retryAfterMs: number | null
-  constructor(
-    kind: EngineFault['kind'],
-    message: string,
-    status = 0,
-    retryAfterMs: number | null = null,
-    options?: ErrorOptions,
-  ) {
-    super(message, options)
-    this.kind = kind
-    this.status = status
-    this.retryAfterMs = retryAfterMs
-  }
-
-  /** For the log and other clients: without the engine's message, which may contain the prompt. */
-  summary(url: string): string {
-    if (this.kind === 'status') return `${url} returned ${this.status}`
-    return this.kind === 'response' ? `${url} returned an error in a response` : this.message
-  }
-}
-
 export type HttpResponse = { status: number; retryAfterMs: number | null; bytes: StreamedResponse }
 
-/** `whole`: the response is not streamed. `ms`: time limit for the whole response in place of that for answers. */
-type SendOptions = { whole?: boolean; ms?: number }
+/**
+ * `whole`: the response is not streamed. `ms`: time limit for the whole response in place of that for answers. `hold`: counts
+ * what of it waits to be read; its error ends the response.
+ */
+type SendOptions = { whole?: boolean; ms?: number | undefined; hold?: Hold | undefined }
+/** `held`: counts the response and its value. */
+type JsonOptions = { maxBytes?: number; limits?: JsonLimits; held?: Held; hold?: Hold | undefined }
 
 /** The log-probs of a prompt as long as the longest contexts. */
 export const MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -90,7 +71,7 @@ export class EngineHttp {
     path: string,
     body: JsonObject | null,
     signal?: AbortSignal,
-    { whole = false, ms }: SendOptions = {},
+    { whole = false, ms, hold }: SendOptions = {},
   ): Promise<HttpResponse> {
     const { jsonMs, idleMs } = this.timeouts
     const firstByteMs = ms ?? this.timeouts.firstByteMs * (whole ? WHOLE_RESPONSE_FACTOR : 1)
@@ -101,6 +82,7 @@ export class EngineHttp {
       wholeMs,
       refusalMs: jsonMs,
       signal,
+      hold,
       timeoutError: (limit) =>
         new EngineFault(
           'timeout',
@@ -131,29 +113,38 @@ export class EngineHttp {
   }
 
   /**
-   * A whole response of any status; of an error its beginning. Throws EngineFault if it has not ended within `jsonMs` or has
-   * more than `maxBytes`.
+   * A whole response of any status; of an error its beginning. Throws EngineFault if it has not ended within `jsonMs`, has
+   * more than `maxBytes` or is beyond `limits`, and as `hold`.
    */
   async json(
     method: 'GET' | 'POST',
     path: string,
     body: JsonObject | null,
     signal?: AbortSignal,
-    maxBytes = MAX_BODY_BYTES,
+    { maxBytes = MAX_BODY_BYTES, limits = JSON_LIMITS, held = new Held(undefined), hold }: JsonOptions = {},
   ): Promise<{ status: number; body: JsonObject | null; text: string }> {
-    const { status, bytes } = await this.send(method, path, body, signal, { ms: this.jsonMs })
-    const text = status === 200 ? await collect(bytes, maxBytes) : await beginningOf(bytes)
-    return { status, body: parseBody(text), text }
+    const { status, bytes } = await this.send(method, path, body, signal, { ms: this.jsonMs, hold })
+    if (status !== 200) {
+      const text = await beginningOf(bytes)
+      return { status, body: objectOf(parsedJson(text, limits, held)), text }
+    }
+    const reading = new Held(hold)
+    try {
+      const whole = await collect(bytes, maxBytes, reading)
+      return { status, body: objectOf(parsedJson(whole, limits, held)), text: whole.toString('utf8', 0, ERROR_BYTES) }
+    } finally {
+      reading.set(0)
+    }
   }
 
   client(signal?: AbortSignal): JsonClient {
     return {
       get: async (path) => {
-        const { status, body, text } = await this.json('GET', path, null, signal, MAX_CLIENT_BYTES)
+        const { status, body, text } = await this.json('GET', path, null, signal, { maxBytes: MAX_CLIENT_BYTES })
         if (status === 401 || status === 403) throw refusal(this.url, status, quoted(text))
         return status === 200 ? body : null
       },
-      post: (path, body) => this.json('POST', path, body, signal, MAX_CLIENT_BYTES),
+      post: (path, body) => this.json('POST', path, body, signal, { maxBytes: MAX_CLIENT_BYTES }),
     }
   }
 
@@ -191,34 +182,25 @@ const faultOf = (
         { cause: error },
       )
 
-const parseBody = (text: string): JsonObject | null => {
-  try {
-    const value: unknown = JSON.parse(text)
-    return Array.isArray(value) ? { data: value as unknown } : isJsonObject(value) ? value : null
-  } catch (error) {
-    if (error instanceof SyntaxError) return null
-    throw error
-  }
+const objectOf = (parsed: { value: unknown } | null): JsonObject | null => {
+  const value = parsed?.value
+  return Array.isArray(value) ? { data: value as unknown } : isJsonObject(value) ? value : null
 }
 
-/**
- * The body as text. `arrived` is called with the bytes of each chunk. Throws EngineFault if it has more than `maxBytes`
- * bytes, and as `arrived`.
- */
-export const collect = async (
-  bytes: AsyncIterable<Uint8Array>,
-  maxBytes = MAX_BODY_BYTES,
-  arrived: (length: number) => void = () => undefined,
-): Promise<string> => {
+/** A response as it came, as one buffer, and as text. */
+const COPIES = 3
+
+/** The body. `held` counts it as it arrives. Throws EngineFault if it has more than `maxBytes` bytes, and as `held`. */
+export const collect = async (bytes: AsyncIterable<Uint8Array>, maxBytes: number, held: Held): Promise<Buffer> => {
   const chunks: Uint8Array[] = []
   let length = 0
   for await (const chunk of bytes) {
     length += chunk.length
     if (length > maxBytes) throw new EngineFault('response', `the response has more than ${maxBytes} bytes`)
-    arrived(chunk.length)
+    held.set(COPIES * length)
     chunks.push(chunk)
   }
-  return Buffer.concat(chunks).toString('utf8')
+  return Buffer.concat(chunks, length)
 }
 
 /** The first 64 KiB of the body of an error, as text. The rest is not read. */

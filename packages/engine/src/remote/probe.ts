@@ -1,12 +1,9 @@
 /** Requests to one replica, and the probe that measures its capabilities before the first request. */
 import { InstarError } from '@instar/events'
-import type { Model } from '../port.ts'
+import type { Hold, Model } from '../port.ts'
 import { includedSteps, PROBE_TEMPERATURE, type LogprobSteps, type LogprobsByToken } from '../protocols/exactness.ts'
-import { isJsonObject, type JsonObject } from '@instar/events/json'
 import {
-  errorOf,
   isEmpty,
-  type WireNextRequest,
   type WireRequest,
   type Delta,
   type Identity,
@@ -14,9 +11,11 @@ import {
   type WireError,
   type WireToken,
 } from '../protocols/wire.ts'
-import { EMPTY_EVENTS_MAX, WHOLE_ANSWER_BYTES_MAX } from '../protocols/answer-limits.ts'
+import { EMPTY_EVENTS_MAX, JSON_LIMITS, WHOLE_ANSWER_BYTES_MAX } from '../protocols/answer-limits.ts'
 import { joinTexts } from '../protocols/join-texts.ts'
 import { EventReader } from './event-reader.ts'
+import { eventOf, Held } from './held.ts'
+import { scoreOf } from './logprobs.ts'
 import { beginningOf, EngineFault, collect, type EngineHttp, type HttpResponse } from './http.ts'
 import { isTransient, quoted, refusal } from '../protocols/faults.ts'
 
@@ -38,6 +37,9 @@ const PROBE_IDS = 48
 const TOP_LOGPROBS = 5
 /** Positions in the probe text, as fractions of its length. */
 const POSITIONS = [0.25, 0.5, 0.75, 1]
+
+/** An incomplete event as text and in the parser. */
+const EVENT_COPIES = 2
 
 /** Text that no model generates after the probe text unless a grammar forces it. */
 const UNLIKELY = '}{'
@@ -67,44 +69,53 @@ const post = async (
   throw refusal(protocol.kind, status, text)
 }
 
-/** The delta of an answer that is not streamed. Throws as `deltas` does. */
+/** The delta of an answer that is not streamed. `hold` counts the response until then. Throws as `deltas` does. */
 export const wholeDelta = async (
   http: EngineHttp,
   protocol: Protocol,
   request: WireRequest,
   signal?: AbortSignal,
+  hold?: Hold,
 ): Promise<Delta> => {
-  const delta = protocol.reader(request)(
-    eventOf(await collect(await post(http, protocol, request, signal, { whole: true }), WHOLE_ANSWER_BYTES_MAX)),
-  )
-  if (delta.error) throw faultOf(protocol, request, delta.error)
-  return delta
+  const [reading, parsed] = [new Held(hold), new Held(hold)]
+  try {
+    const bytes = await post(http, protocol, request, signal, { whole: true, hold })
+    const whole = await collect(bytes, WHOLE_ANSWER_BYTES_MAX, reading)
+    const delta = protocol.reader(request)(eventOf(whole, JSON_LIMITS, parsed))
+    if (delta.error) throw faultOf(protocol, request, delta.error)
+    return delta
+  } finally {
+    reading.set(0)
+    parsed.set(0)
+  }
 }
 
 /**
- * The deltas of one streamed answer. `ms`: time limit for the whole answer; default: none. Throws EngineFault if a retry
- * may succeed, else InstarError.
+ * The deltas of one streamed answer. `ms`: time limit for the whole answer; default: none. `hold` counts what was read of an
+ * event, and an event until its delta was taken. Throws EngineFault if a retry may succeed, else InstarError, and as `hold`.
  */
 export async function* deltas(
   http: EngineHttp,
   protocol: Protocol,
   request: WireRequest,
   signal?: AbortSignal,
-  ms?: number,
+  { ms, hold }: { ms?: number; hold?: Hold | undefined } = {},
 ): AsyncGenerator<Delta> {
-  const bytes = await post(http, protocol, request, signal, ms === undefined ? {} : { ms })
+  const bytes = await post(http, protocol, request, signal, { ms, hold })
   const read = protocol.reader(request)
   const events = new EventReader()
+  const [reading, parsed] = [new Held(hold), new Held(hold)]
   let done = false
   let empty = 0
   try {
     for (let next = await bytes.next(); !next.done && !done; next = done ? next : await bytes.next()) {
       const received: Delta[] = []
+      reading.set(EVENT_COPIES * (events.pending + next.value.length))
       for (const data of events.push(next.value)) {
         done = data === '[DONE]'
         if (done) break
         try {
-          const delta = read(eventOf(data))
+          const delta = read(eventOf(data, JSON_LIMITS, parsed))
           if (delta.error) throw faultOf(protocol, request, delta.error)
           empty = isEmpty(delta) ? empty + 1 : 0
           if (empty > EMPTY_EVENTS_MAX)
@@ -116,8 +127,11 @@ export async function* deltas(
         }
       }
       yield* joinTexts(received)
+      parsed.set(0)
     }
   } finally {
+    reading.set(0)
+    parsed.set(0)
     if (done) bytes.drain(DRAIN_MS)
     else await bytes.return()
   }
@@ -128,74 +142,11 @@ const faultOf = (protocol: Protocol, { adapter }: WireRequest, { message, status
   return final ? refusal(protocol.kind, status, quoted(message)) : new EngineFault('response', quoted(message), status)
 }
 
-const eventOf = (data: string): JsonObject => {
-  let event: unknown
-  try {
-    event = JSON.parse(data)
-  } catch (cause) {
-    throw new EngineFault('response', 'an event is not valid JSON', 0, null, { cause })
-  }
-  if (!isJsonObject(event)) throw new EngineFault('response', 'an event is not a JSON object')
-  return event
-}
-
 const tokensOf = async (http: EngineHttp, protocol: Protocol, request: WireRequest): Promise<WireToken[]> => {
   const tokens: WireToken[] = []
-  for await (const delta of deltas(http, protocol, request, undefined, http.jsonMs)) tokens.push(...delta.tokens)
+  for await (const delta of deltas(http, protocol, request, undefined, { ms: http.jsonMs }))
+    tokens.push(...delta.tokens)
   return tokens
-}
-
-type Reading<R> = {
-  call(request: R): { path: string; body: JsonObject }
-  read(body: JsonObject, request: R): number[] | null
-}
-
-/** Throws EngineFault if a retry may succeed, else InstarError. */
-const logprobsFrom = async <R extends { adapter: string | null }>(
-  http: EngineHttp,
-  protocol: Protocol,
-  { call, read }: Reading<R>,
-  request: R,
-  signal?: AbortSignal,
-): Promise<number[]> => {
-  const { path, body } = call(request)
-  const response = await http.json('POST', path, body, signal)
-  const logprobs = response.status === 200 && response.body ? read(response.body, request) : null
-  if (logprobs) return logprobs
-  if (
-    isTransient(response.status) ||
-    (request.adapter !== null && protocol.adapterUnknown(response.status, response.text))
-  )
-    throw new EngineFault('status', quoted(response.text), response.status)
-  throw refusal(
-    protocol.kind,
-    response.status,
-    quoted((response.body && errorOf(response.body)?.message) ?? response.text),
-  )
-}
-
-/** Log-probs of given tokens at temperature 1. Throws as `logprobsFrom`, and `not_available`. */
-export const scoreOf = (
-  http: EngineHttp,
-  protocol: Protocol,
-  request: { model: string; adapter: string | null; prompt: readonly number[]; completion: readonly number[] },
-  signal?: AbortSignal,
-): Promise<number[]> => {
-  if (!protocol.score)
-    throw new InstarError('not_available', `The engine ${protocol.kind} computes no log-probs of given tokens.`)
-  return logprobsFrom(http, protocol, protocol.score, request, signal)
-}
-
-/** Log-probs of `ids` as the next token. Throws as `logprobsFrom`, and `not_available`. */
-export const nextOf = (
-  http: EngineHttp,
-  protocol: Protocol,
-  request: WireNextRequest,
-  signal?: AbortSignal,
-): Promise<number[]> => {
-  if (!protocol.next)
-    throw new InstarError('not_available', `The engine ${protocol.kind} computes no log-probs of given next tokens.`)
-  return logprobsFrom(http, protocol, protocol.next, request, signal)
 }
 
 /**

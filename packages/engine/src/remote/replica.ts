@@ -1,6 +1,6 @@
 /** One server: its state (up, or down and probed again with back-off), its adapters and its requests. */
 import { InstarError } from '@instar/events'
-import type { GeneratedPiece, GenerateRequest, Model, ScoreRequest } from '../port.ts'
+import type { GeneratedPiece, GenerateRequest, Hold, Model, ScoreRequest } from '../port.ts'
 import { isBusy } from '../protocols/faults.ts'
 import { MAX_CONSECUTIVE_FAILURES, reopenDelayMs } from '../protocols/routing.ts'
 import type { JsonObject } from '@instar/events/json'
@@ -9,7 +9,8 @@ import { AnswerAssembly } from './answer-assembly.ts'
 import { embeddings } from './embeddings.ts'
 import { LoadedAdapters, type StoredAdapter } from './loaded-adapters.ts'
 import { EngineFault, type EngineHttp } from './http.ts'
-import { deltas, nextOf, probe, scoreOf, wholeDelta, type ReplicaInfo } from './probe.ts'
+import { nextOf, scoreOf } from './logprobs.ts'
+import { deltas, probe, wholeDelta, type ReplicaInfo } from './probe.ts'
 
 /** `adapter`: its sha256; null: the base model. */
 export type NextRequest = Omit<WireNextRequest, 'model'>
@@ -137,7 +138,9 @@ export class Replica {
     const newAssembly = this.newAssembly(request)
     this.running += 1
     try {
-      for await (const delta of deltas(http, protocol, this.wireRequest(request, grammar), signal)) {
+      for await (const delta of deltas(http, protocol, this.wireRequest(request, grammar), signal, {
+        hold: request.hold,
+      })) {
         yield* newAssembly.add(delta)
         if (newAssembly.stopFound()) break
       }
@@ -155,7 +158,7 @@ export class Replica {
     try {
       return this.pieces(
         newAssembly,
-        newAssembly.add(await wholeDelta(http, protocol, this.wireRequest(request, null), signal)),
+        newAssembly.add(await wholeDelta(http, protocol, this.wireRequest(request, null), signal, request.hold)),
       )
     } finally {
       this.running -= 1
@@ -200,17 +203,17 @@ export class Replica {
   embed(
     bodyFor: (served: string) => JsonObject,
     signal: AbortSignal | undefined,
-    hold: ((bytes: number) => void) | undefined,
-  ): Promise<JsonObject> {
+    hold: Hold | undefined,
+  ): Promise<Uint8Array> {
     const { http, protocol } = this.ports
     return embeddings(http, protocol.kind, bodyFor(this.info!.model), signal, hold)
   }
 
   /** Log-probs at temperature 1. */
-  score({ prompt, completion, adapter }: ScoreRequest, signal: AbortSignal | undefined): Promise<number[]> {
+  score({ prompt, completion, adapter, hold }: ScoreRequest, signal: AbortSignal | undefined): Promise<number[]> {
     const { http, protocol } = this.ports
     const scoreRequest = { model: this.info!.model, adapter: this.adapters.nameOf(adapter), prompt, completion }
-    return scoreOf(http, protocol, scoreRequest, signal)
+    return scoreOf(http, protocol, scoreRequest, signal, hold)
   }
 
   /** Log-probs of `ids` as the token after `prompt`. */

@@ -3,6 +3,8 @@
  * is not an answer in pieces, one for the whole.
  */
 import type { Dispatcher } from 'undici'
+import type { Hold } from '../port.ts'
+import { Held } from './held.ts'
 
 type Head = { status: number; headers: Readonly<Record<string, string | string[] | undefined>> }
 
@@ -11,7 +13,7 @@ type Limit = 'first_byte' | 'idle' | 'whole'
 /**
  * `wholeMs`: from the request to the end of the response, however it is cut into chunks; null: no limit.
  * `refusalMs`: from the head to the end of a response whose status is not 200. `timeoutError` creates the error for a
- * limit that passed. `faultOf` creates the error for a failed connection; `connected`: the request had been sent.
+ * limit that passed. `hold` counts what waits to be read; its error ends the response. `faultOf` creates the error for a failed connection; `connected`: the request had been sent.
  */
 type StreamedResponseOptions = {
   firstByteMs: number
@@ -19,6 +21,7 @@ type StreamedResponseOptions = {
   wholeMs: number | null
   refusalMs: number
   signal: AbortSignal | undefined
+  hold?: Hold | undefined
   timeoutError: (limit: Limit) => Error
   faultOf: (error: Error, connected: boolean) => Error
 }
@@ -38,6 +41,7 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
   #bodyStarted = false
   #chunks: Uint8Array[] = []
   #bytes = 0
+  readonly #held: Held
   #ended = false
   #draining = false
   #error: Error | null = null
@@ -45,6 +49,7 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
 
   constructor(options: StreamedResponseOptions) {
     this.#options = options
+    this.#held = new Held(options.hold)
     this.#timer = setTimeout(() => this.#onTimeout(), options.firstByteMs)
     if (options.wholeMs !== null) this.#limitWhole(options.wholeMs)
     options.signal?.addEventListener('abort', this.#onAbort, { once: true })
@@ -72,6 +77,11 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
       this.#timer = setTimeout(() => this.#onTimeout(), this.#options.idleMs)
     }
     if (this.#next) return this.#deliver({ done: false, value: chunk })
+    try {
+      this.#held.set(this.#bytes + chunk.length)
+    } catch (error) {
+      return this.#abort(error as Error)
+    }
     this.#chunks.push(chunk)
     this.#bytes += chunk.length
     if (this.#bytes > MAX_BUFFERED_BYTES) controller.pause()
@@ -91,6 +101,7 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
     const value = this.#chunks.shift()
     if (value) {
       this.#bytes -= value.length
+      this.#held.set(this.#bytes)
       if (this.#controller?.paused && this.#bytes <= MAX_BUFFERED_BYTES) this.#controller.resume()
       return Promise.resolve({ done: false, value })
     }
@@ -105,7 +116,8 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
 
   /** Cancels the rest of the response. */
   return(): Promise<IteratorResult<Uint8Array>> {
-    if (!this.#ended) this.#abort(new Error('the reader has cancelled the response'))
+    if (this.#ended) this.#forget()
+    else this.#abort(new Error('the reader has cancelled the response'))
     return Promise.resolve({ done: true, value: undefined })
   }
 
@@ -113,7 +125,7 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
   drain(ms: number): void {
     if (this.#ended || this.#error) return
     this.#draining = true
-    this.#chunks = []
+    this.#forget()
     this.#waiting = true
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => this.#onTimeout(), ms).unref()
@@ -153,11 +165,17 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
   #fail(error: Error): void {
     if (this.#error || this.#ended) return
     this.#error = error
-    this.#chunks = []
+    this.#forget()
     this.#release()
     this.head.reject(error)
     this.#next?.reject(error)
     this.#next = null
+  }
+
+  #forget(): void {
+    this.#chunks = []
+    this.#bytes = 0
+    this.#held.set(0)
   }
 
   #release(): void {

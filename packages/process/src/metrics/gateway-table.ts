@@ -27,7 +27,7 @@ export const GATEWAY_METRICS = {
   instar_request_body_bytes: {
     type: 'gauge',
     of: 'gateway',
-    help: 'Memory of the bodies of all requests in progress, raw and parsed, in bytes; the limit is INSTAR_BODIES_LIMIT.',
+    help: 'Memory of the bodies of all requests in progress, raw and parsed, and of what is read of an engine’s answers, in bytes; the limit is INSTAR_BODIES_LIMIT.',
   },
   instar_time_to_first_token_seconds: {
     type: 'histogram',

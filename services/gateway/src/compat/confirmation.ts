@@ -2,6 +2,7 @@
  * Confirms the tokens of a submitted step: this gateway sampled them, or the version that the step names reproduces its
  * log-probs. One step is one request of the engine.
  */
+import type { Hold } from '@instar/engine/port'
 import { InstarError, type ErrorCode } from '@instar/events'
 import type { ModelRequest } from '../generate/request.ts'
 import type { Claim, ImportedRequest } from '../import/core/imported-request.ts'
@@ -21,7 +22,7 @@ type Scored = { prompt: readonly number[]; completion: readonly number[]; logpro
 export const confirm = async (
   ports: CompatPorts,
   completions: TokenCompletions,
-  request: ModelRequest,
+  request: ModelRequest & { hold: Hold },
   { answers: [said], promptIds, claim, sampling }: ImportedRequest,
 ): Promise<Confirmed> => {
   const { vocabulary, contextLength } = ports.model
@@ -44,7 +45,7 @@ export const confirm = async (
 /** A version that is unknown or cannot be evaluated does not confirm a step. */
 const isReproduced = async (
   { pool, engine }: CompatPorts,
-  { before, controller: { signal }, takePlace }: ModelRequest,
+  { before, controller: { signal }, takePlace, hold }: ModelRequest & { hold: Hold },
   { prompt, completion, logprobs }: Scored,
   { version }: Claim,
   temperature: number,
@@ -56,7 +57,13 @@ const isReproduced = async (
     // The version stays loaded until the engine has ended, also where the request ends before it.
     const score = async (): Promise<Float32Array> => {
       try {
-        const asked = { prompt, completion, adapter: lease.adapter, temperature: temperature === 0 ? 1 : temperature }
+        const asked = {
+          prompt,
+          completion,
+          adapter: lease.adapter,
+          temperature: temperature === 0 ? 1 : temperature,
+          hold,
+        }
         return await engine.score(asked, signal)
       } finally {
         lease.release()

@@ -3,6 +3,7 @@
  * of an import. Its tokens are exact if they are confirmed. Only sampled steps are trainable unless `trainUnsampled` is
  * set.
  */
+import type { Hold } from '@instar/engine/port'
 import { InstarError, type SessionState } from '@instar/events'
 import { fieldsOf, parseJson, wrong, type Fields } from '@instar/dialects'
 import { setImmediate as nextPass } from 'node:timers/promises'
@@ -66,7 +67,7 @@ export const createSteps = (
 
   const record = async (
     { at, imported }: Step,
-    { reading, learned, request }: { reading: Reading; learned: boolean; request: ModelRequest },
+    { reading, learned, request }: { reading: Reading; learned: boolean; request: ModelRequest & { hold: Hold } },
   ): Promise<Told[]> => {
     const ready = ports.tail.ready(imported.session)
     if (ready) await request.before(ready)
@@ -118,7 +119,8 @@ export const createSteps = (
       const read = await readSteps(steps, reading, request.controller.signal)
       await request.before(ports.tail.turnsWithin(ports.tailWaitMs))
       const told: Told[] = []
-      for (const step of read) told.push(...(await record(step, { reading, learned, request })))
+      for (const step of read)
+        told.push(...(await record(step, { reading, learned, request: { ...request, hold: call.hold } })))
       return json({
         accepted: steps.length,
         turns: told.toSorted((a, b) => a.at - b.at).map(({ at: _, ...turn }) => turn),

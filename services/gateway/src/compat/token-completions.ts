@@ -53,7 +53,10 @@ export const createTokenCompletions = (ports: CompatPorts): TokenCompletions => 
       const ids: number[] = []
       const logprobs: number[] = []
       let reason: string | null = null
-      for await (const piece of engine.generate({ prompt, sampling, adapter, topLogprobs: 0 }, signal)) {
+      for await (const piece of engine.generate(
+        { prompt, sampling, adapter, topLogprobs: 0, hold: call.hold },
+        signal,
+      )) {
         signal.throwIfAborted()
         if (piece.type === 'tokens')
           for (const token of piece.tokens) {

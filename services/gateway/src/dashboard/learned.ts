@@ -93,7 +93,7 @@ export const turnLearned = async (
     async (signal) => {
       const lease = await pool.lease(parent)
       try {
-        const of = { completion: record.ids, temperature }
+        const of = { completion: record.ids, temperature, hold: charged.hold }
         const old = await engine.score({ ...of, prompt, adapter: lease.adapter }, signal)
         if (typeof hinted === 'string') return { old, hint: null }
         const without = await engine.score({ ...of, prompt, adapter: null }, signal)

@@ -5,7 +5,7 @@
 import { asInstarError, DIALECTS } from '@instar/dialects'
 import { contextLengthExceeded, InstarError, type WeightLine } from '@instar/events'
 import { orAborted } from '@instar/engine/or-aborted'
-import type { Sampling } from '@instar/engine/port'
+import type { Hold, Sampling } from '@instar/engine/port'
 import type { ReadModel } from '@instar/projections/read-model'
 import type { ServerResponse } from 'node:http'
 import { z } from 'zod'
@@ -82,7 +82,7 @@ const promptOf = async (
 /** Sends `{start}`, `{tokens}`…, `{finish}`, or `{error}`. Throws InstarError while nothing has been sent. */
 export const sample = (
   ports: SamplePorts,
-  { response, revoked }: { response: ServerResponse; revoked: AbortSignal },
+  { response, revoked, hold }: { response: ServerResponse; revoked: AbortSignal; hold: Hold },
   asked: SampleRequest,
 ): Promise<void> => {
   const answering = ports.admitting()
@@ -106,7 +106,7 @@ export const sample = (
       if (!(await events.send([{ data }]))) throw new Cancelled('client_gone')
     }
     try {
-      const request = { prompt: ids, sampling, adapter: lease.adapter, topLogprobs: 0 }
+      const request = { prompt: ids, sampling, adapter: lease.adapter, topLogprobs: 0, hold }
       await send({ start: { prompt_tokens: ids.length, temperature: sampling.temperature, adapter: lease.adapter } })
       for await (const piece of engine.generate(request, signal)) {
         if (piece.type === 'tokens')

@@ -112,7 +112,8 @@ export const addTextRoutes = (server: FastifyInstance, get: Get, ports: Dashboar
     textFor(entrance.checkReading(request))
     entrance.check(request, 'inference')
     const asked = parsedBy(sampleBody, parseJson(bytesOf(request)))
-    await sample(ports.sample, { response: hijackable(reply), revoked: entrance.revoked(request) }, asked)
+    const hold = (bytes: number): void => entrance.hold(request, bytes)
+    await sample(ports.sample, { response: hijackable(reply), revoked: entrance.revoked(request), hold }, asked)
     return reply.hijack()
   })
 }

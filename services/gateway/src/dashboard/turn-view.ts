@@ -167,6 +167,7 @@ export const turnLogprobs = async (
     prompt,
     completion: record.ids.slice(0, MOST_TOKENS),
     temperature: record.sampling.temperature === 0 ? 1 : record.sampling.temperature,
+    hold: charged.hold,
   }
   return idle.run(
     'logprobs',

@@ -9,6 +9,7 @@ import type {
   Constraint,
   GeneratedPiece,
   GenerateRequest,
+  Hold,
   Reweighting,
   ServingEngine,
 } from '@instar/engine/port'
@@ -76,6 +77,8 @@ export type Task = {
   shown: boolean
   signal: AbortSignal
   span: RequestSpan | null
+  /** Counts memory that the request occupies, until it ends. */
+  hold: Hold
 }
 
 /** `counts`: token counts, where the engine reports them. `thought`: the number of reasoning tokens, where known. */
@@ -212,7 +215,7 @@ type End = Extract<GeneratedPiece, { type: 'end' }>
 
 const generate = async (
   { engine }: CandidatePorts,
-  { candidate, admitted, prompt, topLogprobs, chat, constraint, reweighting, signal, span }: Task,
+  { candidate, admitted, prompt, topLogprobs, chat, constraint, reweighting, signal, span, hold }: Task,
   take: (piece: GeneratedPiece) => Promise<void>,
 ): Promise<End> => {
   const request: GenerateRequest = {
@@ -221,6 +224,7 @@ const generate = async (
     adapter: admitted.adapter,
     topLogprobs,
     session: admitted.session,
+    hold,
     ...(chat ? { chat } : {}),
     ...(constraint ? { constraint } : {}),
     ...(reweighting ? { reweighting } : {}),

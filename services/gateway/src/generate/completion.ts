@@ -187,6 +187,7 @@ const tasksOf = (
     shown: true,
     signal: prompted.controller.signal,
     span: prompted.span,
+    hold: prompted.hold,
   }))
 }
 

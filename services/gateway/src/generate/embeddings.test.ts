@@ -13,7 +13,7 @@ const started = async (t: TestContext, settings: GatewaySettings, bytes = 0) => 
   let told: (() => void) | null = null
   const { promise: released, resolve: release } = Promise.withResolvers<void>()
   const engine = Object.assign(new ScriptedEngine(model, () => 'Yes.'), {
-    async embed(_bodyFor: unknown, signal?: AbortSignal, hold?: (bytes: number) => void): Promise<unknown> {
+    async embed(_bodyFor: unknown, signal?: AbortSignal, hold?: (bytes: number) => void): Promise<Uint8Array> {
       hold!(bytes)
       signals.push(signal!)
       told?.()
@@ -21,7 +21,7 @@ const started = async (t: TestContext, settings: GatewaySettings, bytes = 0) => 
         released,
         new Promise((_, reject) => signal!.addEventListener('abort', () => reject(signal!.reason as Error))),
       ])
-      return { object: 'list', data: [] }
+      return Buffer.from(JSON.stringify({ object: 'list', data: [] }))
     },
   })
   const rig = await startRig({ engine, settings })

@@ -7,7 +7,7 @@ import { requesting, type RequestPorts } from './request.ts'
 
 export type EmbeddingCall = Pick<AnswerCall, 'body' | 'response' | 'revoked' | 'hold'>
 
-export const embed = (ports: RequestPorts & Pick<AnswerPorts, 'policy'>, call: EmbeddingCall): Promise<unknown> => {
+export const embed = (ports: RequestPorts & Pick<AnswerPorts, 'policy'>, call: EmbeddingCall): Promise<Uint8Array> => {
   const { engine, policy } = ports
   const asked = parseJson(call.body)
   if (!engine.embed)

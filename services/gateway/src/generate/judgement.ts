@@ -16,7 +16,7 @@ import { chatOf } from './core/chat-asked.ts'
 import { startDeadline } from './deadline.ts'
 import { faultOfCancellation } from './request.ts'
 
-export type JudgementCall = Pick<AnswerCall, 'body' | 'response' | 'revoked'>
+export type JudgementCall = Pick<AnswerCall, 'body' | 'response' | 'revoked' | 'hold'>
 type Ports = Pick<AnswerPorts, 'engine' | 'model' | 'pool' | 'policy' | 'random' | 'now' | 'idle' | 'answerTimeoutMs'>
 
 /** The version that judges: the base, which no update has changed. */
@@ -29,7 +29,7 @@ type Judgement = { content: string; finish: FinishReason; tokens: number }
 type Asked = { request: Omit<GenerateRequest, 'adapter'>; thinks: boolean }
 
 /** A whole chat completion of one choice. Throws InstarError. */
-export const judge = async (ports: Ports, { body, response, revoked }: JudgementCall): Promise<unknown> => {
+export const judge = async (ports: Ports, { body, response, revoked, hold }: JudgementCall): Promise<unknown> => {
   const controller = new AbortController()
   const gone = (): void => {
     if (!response.writableFinished) controller.abort(new Cancelled('client_gone'))
@@ -40,7 +40,7 @@ export const judge = async (ports: Ports, { body, response, revoked }: Judgement
   try {
     const asked = await prepared(ports, body)
     const { content, finish, tokens } = await ports.idle.run('judgement', controller.signal, (signal) =>
-      generate(ports, asked, signal),
+      generate(ports, { ...asked, request: { ...asked.request, hold } }, signal),
     )
     const promptTokens = asked.request.prompt.length
     return {

@@ -147,7 +147,7 @@ const sampleChoice = async (
   }
   let count = 0
   for await (const piece of engine.generate(
-    { prompt, sampling, adapter, topLogprobs: logprobs ?? 0, ...(reweighting ? { reweighting } : {}) },
+    { prompt, sampling, adapter, topLogprobs: logprobs ?? 0, hold, ...(reweighting ? { reweighting } : {}) },
     signal,
   )) {
     if (piece.type === 'tokens') {

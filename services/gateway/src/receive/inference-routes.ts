@@ -54,14 +54,15 @@ export const addInferenceRoutes = (
         })
         return whole ? reply.headers(whole.headers).send(whole.body) : reply.hijack()
       })
-    server.post(`${prefix}/embeddings`, (request, reply) => {
+    server.post(`${prefix}/embeddings`, async (request, reply) => {
       check(request, 'inference')
-      return routes.embed({
+      const json = await routes.embed({
         body: bytesOf(request),
         response: reply.raw,
         revoked: entrance.revoked(request),
         hold: (bytes) => entrance.hold(request, bytes),
       })
+      return reply.type('application/json; charset=utf-8').send(json)
     })
     server.post(`${prefix}/completions`, async (request, reply) => {
       check(request, 'inference')

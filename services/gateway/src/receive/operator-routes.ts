@@ -23,7 +23,7 @@ type OperatorOptions = {
 export const addOperatorRoutes = (
   server: FastifyInstance,
   routes: Routes,
-  { check, checkAdmin, revoked }: Entrance,
+  { check, checkAdmin, revoked, hold }: Entrance,
   { pingMs, served, onFault }: OperatorOptions,
 ): void => {
   // Claude Code sends this request to check that the server is up.
@@ -54,7 +54,12 @@ export const addOperatorRoutes = (
   // The base URL of an OpenAI-compatible judge is `/admin/judge`.
   server.post('/admin/judge/chat/completions', (request, reply) => {
     checkAdmin(request)
-    return routes.judge({ body: bytesOf(request), response: reply.raw, revoked: revoked(request) })
+    return routes.judge({
+      body: bytesOf(request),
+      response: reply.raw,
+      revoked: revoked(request),
+      hold: (bytes) => hold(request, bytes),
+    })
   })
   server.post('/admin/:command', SMALL_BODY, async (request, reply) => {
     const key = checkAdmin(request)

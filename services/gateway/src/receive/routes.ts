@@ -14,7 +14,7 @@ import type { ResponseRequest, ResponseVerb } from '../session/responses.ts'
 export type Routes = {
   answer(call: AnswerCall): Promise<AnswerReply>
   complete(call: CompletionCall): Promise<AnswerReply>
-  embed(call: EmbeddingCall): Promise<unknown>
+  embed(call: EmbeddingCall): Promise<Uint8Array>
   /** A judgement by the base weights. */
   judge(call: JudgementCall): Promise<unknown>
   countTokens(dialect: Dialect, body: Uint8Array, reader: Reader): Promise<{ input_tokens: number }>
