@@ -32,6 +32,8 @@ export type SkyrlOptions = {
   rank?: number
   /** Rows that a pass computes at once, which bounds its memory. 0: all. */
   rows?: number
+  /** Computes activations again in the backward pass. */
+  checkpointing?: boolean
 }
 
 export type Skyrl = {
@@ -53,6 +55,7 @@ export const startSkyrl = async ({
   adapters = 12,
   rank = 8,
   rows = 0,
+  checkpointing = false,
 }: SkyrlOptions): Promise<Skyrl> => {
   const programs = installed()
   const at = port ?? (await freePort())
@@ -76,7 +79,12 @@ export const startSkyrl = async ({
       '--backend',
       'jax',
       '--backend-config',
-      JSON.stringify({ max_lora_adapters: adapters, max_lora_rank: rank, train_micro_batch_size: rows }),
+      JSON.stringify({
+        max_lora_adapters: adapters,
+        max_lora_rank: rank,
+        train_micro_batch_size: rows,
+        gradient_checkpointing: checkpointing,
+      }),
       '--checkpoints-base',
       join(folder, 'checkpoints'),
       '--database-url',

@@ -1,6 +1,6 @@
 /**
  * `npm run nightly:tinker`: a real SkyRL (JAX, CPU) trains, a real vLLM (CPU) serves, `instar up` in between: versions,
- * servers killed and started again, a rollback, `verify`. Needs Linux, Python 3.12, 20 GB of disk, 8 GB of memory, with
+ * servers killed and started again, vLLM also while the gate measures, a rollback, `verify`. Needs Linux, Python 3.12, 20 GB of disk, 8 GB of memory, with
  * SmolLM2-135M 12 GB; the first run fetches 6 GB. Prints the figures; exit code 0 if all tests pass. `-- embedded`: answers
  * by the embedded engine instead of vLLM. `-- vllm smollm2`: SmolLM2-135M instead of the model that ships. `-- vllm tiny kafka`: a process for each
  * service on Kafka, a schema registry and PostgreSQL instead of `instar up`.
@@ -14,6 +14,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { ask, question, sessions } from '../../kit/people.ts'
 import { BATCH } from '../../flow/witness.ts'
 import { MODEL } from '../trials.ts'
+import { candidatesAt, measuring } from './measuring.ts'
 import { onEmbeddedLog, onKafka, type Pipeline } from './pipelines.ts'
 import { startVllm, type Vllm } from './server.ts'
 import { startSkyrl, type Skyrl } from './skyrl.ts'
@@ -44,6 +45,8 @@ describe('the whole loop with a training server', () => {
   let pipeline: Pipeline
   let seen: Pipeline['seen']
   let talks = 0
+  /** The turns of all conversations. */
+  const asked: string[] = []
   /** The most memory of each server's processes, MiB; looked at every `SAMPLE_MS`. */
   const peak = { skyrl: 0, vllm: 0 }
   const sampling = setInterval(() => {
@@ -71,8 +74,21 @@ describe('the whole loop with a training server', () => {
   }
   const newest = (): number => Math.max(0, ...seen.line.versions.keys())
   const talk = async (): Promise<void> => {
-    await sessions(pipeline.client, talks, BATCH)
+    const held = await sessions(pipeline.client, talks, BATCH)
+    asked.push(...held.flatMap(({ first, second }) => [first.turn, second.turn]))
     talks += BATCH
+  }
+  /** Conversations until an update waits for its verdict; its id. */
+  const undecided = async (): Promise<string> => {
+    const waiting = () => seen.chain.batches.find((batch) => batch.update && !seen.isSettled(batch))
+    for (let wave = 0; wave < PATIENCE; wave += 1) {
+      await talk()
+      await seen.caughtUp()
+      await until('an update', () => waiting() !== undefined || seen.settled())
+      const id = waiting()?.update?.id
+      if (id !== undefined) return id
+    }
+    throw new Error(`no update was seen before its verdict: ${seen.summary()}`)
   }
   /** Conversations until a version above `behind` is published. */
   const teach = async (behind: number): Promise<number> => {
@@ -183,6 +199,40 @@ describe('the whole loop with a training server', () => {
     figures['vllmBackSeconds'] = Math.round((performance.now() - begin) / 1000)
     assert.equal((await ask(pipeline.client, [{ role: 'user', content: question(3) }])).version, version)
   })
+
+  test(
+    'vLLM is killed while the gate measures: once it is back, the candidate is measured and decided, once',
+    { skip: engine !== 'vllm' },
+    async () => {
+      const update = await undecided()
+      const requests = await measuring(vllm!.url, WAIT_MS)
+      const begin = performance.now()
+      const since = (): number => Math.round((performance.now() - begin) / 1000)
+      await vllm!.kill()
+      vllm = await startVllm(model, Number(new URL(vllm!.url).port))
+      await answers()
+      const back = since()
+      await seen.caughtUp()
+      assert.equal(seen.line.verdicts.has(update), false, 'not decided without the engine')
+      await until('the verdict', () => seen.line.verdicts.has(update))
+      const verdict = since()
+      await until('everything to be learned from', () => seen.settled())
+      await serves(newest())
+      const [published, rejected] = [seen.events('VersionPublished'), seen.events('VersionRejected')]
+      const own = published.filter((one) => one.update === update)
+      figures['gateKill'] = { requests, back, verdict, served: since(), published: own.length }
+      assert.equal(own.length + rejected.filter((one) => one.update === update).length, 1)
+      assert.equal(seen.line.versions.size, 1 + published.length)
+      const computed = seen.chain.batches.flatMap((batch) => (batch.update ? [batch.update.id] : []))
+      assert.equal(seen.events('UpdateComputed').length, computed.length)
+      assert.deepEqual([...published, ...rejected].map((one) => one.update).toSorted(), computed.toSorted())
+      const spoken = new Set(asked)
+      const captured = seen.events('TurnCaptured').flatMap(({ turn }) => (spoken.has(turn) ? [turn] : []))
+      assert.deepEqual(captured.toSorted(), asked.toSorted())
+      assert.deepEqual([seen.events('TurnAborted'), await candidatesAt(vllm.url)], [[], []])
+      assert.equal((await ask(pipeline.client, [{ role: 'user', content: question(5) }])).version, newest())
+    },
+  )
 
   test('after a rollback the next version continues from the older one', async () => {
     const head = newest()
