@@ -130,8 +130,11 @@ class EmbeddedServing implements ServingEngine {
     if (this.adapters.delete(sha256)) this.thread.post({ type: 'unload', sha256 })
   }
 
-  /** Throws if the request is refused; later errors are thrown by the iterator. */
-  generate(request: GenerateRequest, signal?: AbortSignal): AsyncIterable<GeneratedPiece> {
+  /**
+   * Throws if the request is refused; later errors are thrown by the iterator. `hold` is not used: the thread sends tokens one
+   * by one.
+   */
+  generate({ hold: _, ...request }: GenerateRequest, signal?: AbortSignal): AsyncIterable<GeneratedPiece> {
     this.admit(request.adapter)
     checkGenerate(request, this.capabilities())
     const key = this.next++
@@ -154,7 +157,10 @@ class EmbeddedServing implements ServingEngine {
     return (await this.scoreWithTop({ ...request, topLogprobs: 0 }, signal)).logprobs
   }
 
-  async scoreWithTop(request: ScoreRequest & { topLogprobs: number }, signal?: AbortSignal): Promise<Scores> {
+  async scoreWithTop(
+    { hold: _, ...request }: ScoreRequest & { topLogprobs: number },
+    signal?: AbortSignal,
+  ): Promise<Scores> {
     this.admit(request.adapter)
     checkScore(request, this.capabilities())
     if (request.completion.length === 0) return { logprobs: new Float32Array(0), top: [] }
