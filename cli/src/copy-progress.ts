@@ -4,10 +4,10 @@ import type { Topic } from '@instar/events/flow'
 import { progressBar } from './progress-bar.ts'
 import { table } from './table.ts'
 
-const sizeText = (bytes: number): string =>
+export const sizeText = (bytes: number): string =>
   bytes >= 1e9 ? `${(bytes / 1e9).toFixed(2)} GB` : `${(bytes / 1e6).toFixed(1)} MB`
 
-const durationText = (ms: number): string =>
+export const durationText = (ms: number): string =>
   ms < 90_000 ? `${Math.ceil(ms / 1000)} s` : `${Math.ceil(ms / 60_000)} min`
 
 /** Interval between two lines where the output is not a terminal. */

@@ -23,6 +23,10 @@ export const COMMANDS: Readonly<Record<string, Entry>> = {
     summary: 'copy a log to another backend; set a record aside',
     load: () => import('./log.ts'),
   },
+  archive: {
+    summary: 'archive the log in a folder or an object store, check and restore it',
+    load: () => import('./archive.ts'),
+  },
   keys: { summary: 'manage the API keys of the gateway', load: () => import('./keys.ts') },
   judge: { summary: 'judge answers by the reactions to them, read as JSON lines', load: () => import('./judge.ts') },
   settings: {

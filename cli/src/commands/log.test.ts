@@ -1,29 +1,15 @@
 /** `instar log copy` between embedded logs; test/int copies to Kafka and back. */
-import { encodeEvent, schemaTexts } from '@instar/events'
+import { schemaTexts } from '@instar/events'
 import { openEmbeddedLog } from '@instar/log'
 import { deepEqual, equal, match } from 'node:assert/strict'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { folder, instar } from '../../../test/kit/cli.ts'
-
-const feedback = (session: string, i: number) => {
-  const { id: _, ...record } = encodeEvent({
-    type: 'FeedbackGiven',
-    id: `f${i}`,
-    session,
-    turn: null,
-    value: 1,
-    comment: null,
-    subject: 'u',
-    key: null,
-    at: 1000 + i,
-  })
-  return record
-}
+import { feedbackRecord } from '../../../test/kit/feedback-record.ts'
 
 const appendFeedback = async (data: string, count: number, first = 0): Promise<void> => {
   const log = await openEmbeddedLog({ folder: join(data, 'log'), schemas: schemaTexts() })
-  await log.append(Array.from({ length: count }, (_, i) => feedback(`s${i % 5}`, first + i)))
+  await log.append(Array.from({ length: count }, (_, i) => feedbackRecord(`s${i % 5}`, first + i)))
   await log.close()
 }
 

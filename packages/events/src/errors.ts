@@ -201,6 +201,27 @@ export const ERRORS = {
       'The destination of a copy is not the beginning of the source. The message names the first record that differs.',
     todo: 'Copy into an empty log.',
   },
+  archive_damaged: {
+    status: 422,
+    retryable: false,
+    meaning:
+      'An object of an archive, or its manifest, is missing, truncated, or not what the manifest or its digest says. The message names the archive and the object. A restored log has what came before it.',
+    todo: 'Check the place. Take that object from a copy of the archive or from an earlier version of the bucket, then run the command again: it continues. `instar archive verify` lists every damaged object.',
+  },
+  archive_differs: {
+    status: 409,
+    retryable: false,
+    meaning:
+      'The archive is not one of a beginning of this log, or another process wrote to it at the same time. The message names the place and what differs.',
+    todo: 'Archive each log in a place of its own, from one process at a time. If another run wrote to it, run the command again.',
+  },
+  archive_unavailable: {
+    status: 503,
+    retryable: true,
+    meaning:
+      'The folder or object store of an archive cannot be read or written. The message names the object and the reason, for an object store its code.',
+    todo: 'Correct the reason (address, region, credentials, permissions, room) and run the command again: it continues where it stopped.',
+  },
   log_read_only: {
     status: 409,
     retryable: false,

@@ -1,0 +1,203 @@
+import { schemaTexts } from '@instar/events'
+import { InstarError } from '@instar/events/errors'
+import { TOPICS, type Topic } from '@instar/events/flow'
+import { Archive, copyLog, writeArchive, type ArchiveCheck, type ArchiveReport } from '@instar/log'
+import { PARTITIONS_FORM, partitionsOf } from '@instar/process'
+import { openArchiveStore } from '../archive-address.ts'
+import { command, UsageError, type Invocation } from '../command.ts'
+import { copyReportText, createCopyProgress, durationText } from '../copy-progress.ts'
+import { openDestination, openSource, parseLogAddress } from '../log-addresses.ts'
+import { table } from '../table.ts'
+
+const OPTIONS = {
+  to: { type: 'string' },
+  from: { type: 'string' },
+  partitions: { type: 'string' },
+  registry: { type: 'string' },
+  manifest: { type: 'string' },
+} as const
+
+type ArchiveInvocation = Invocation<typeof OPTIONS>
+
+export default command('archive', {
+  usage: '--to PLACE | restore --from PLACE [--to LOG] [--manifest SHA256] | verify --from PLACE [--manifest SHA256]',
+  help: `
+Copies the log of INSTAR_LOG into a place of immutable objects with a manifest of their digests. PLACE is a folder. A run
+adds what is new since the last one; one that was stopped, also by kill -9, is completed by running it again. The log may
+be in use: it is archived up to its end at the start. Nothing is removed from it. The archive holds every prompt and every
+answer: keep it as private as the log.
+
+  --to PLACE          the archive; created
+  --registry URL      schema registry of a log on Kafka (default INSTAR_REGISTRY)
+
+restore: copies an archive into an empty log, with the same bytes, ids, times and order, and schemas; into an embedded
+log also with the same offsets, if it came from one. Each object is checked by its digest before a record of it is written.
+A restore that was stopped, or met a damaged object, continues when it is run again. At the end archive and log are
+read and compared by digests of each key.
+
+  --from PLACE        the archive; it is not changed
+  --to LOG            the log: embedded:FOLDER or kafka://host:port,… (default: that of INSTAR_LOG and INSTAR_DATA)
+  --partitions P      partition counts of the log (default: those of the archive)
+  --manifest SHA256   refuse any other manifest; archive and verify print it
+
+verify: reads every object and lists those that are missing or damaged.
+
+--json of archive: {topics: {turns: {records, objects, bytes, ends}, …}, added: {records, objects, bytes}, manifest,
+wallMs}; of restore: that of \`instar log copy\` and complete, manifest; of verify: {topics, manifest, complete, problems:
+[{object, what}], wallMs}. Exit code 0 if the restored log is equal, or the archive has no problems`,
+  options: OPTIONS,
+  overrides: ['data'],
+  positionals: [0, 1],
+  async run(invocation) {
+    const [subcommand] = invocation.positionals
+    if (subcommand === undefined) return archive(invocation)
+    if (subcommand === 'restore') return restore(invocation)
+    if (subcommand === 'verify') return verify(invocation)
+    throw new UsageError(`unknown subcommand: archive ${subcommand}`)
+  },
+})
+
+const elapsed = (): (() => number) => {
+  const startedAt = performance.now()
+  return () => Math.round(performance.now() - startedAt)
+}
+
+/** Throws `UsageError` for an option that the subcommand does not take. */
+const refuse = (values: ArchiveInvocation['values'], names: readonly (keyof typeof OPTIONS)[], of: string): void => {
+  for (const name of names) if (values[name] !== undefined) throw new UsageError(`--${name} is no option of ${of}`)
+}
+
+const archive = async (invocation: ArchiveInvocation): Promise<boolean> => {
+  const { config, cwd, values, print, err, terminal, stop } = invocation
+  refuse(values, ['from', 'partitions', 'manifest'], 'archive')
+  if (values.to === undefined) throw new UsageError('--to PLACE is required')
+  const wallMs = elapsed()
+  const writeLine = (line: string): void => err(`${line}\n`)
+  const address = parseLogAddress(config.log, config, cwd, values.registry ?? config.registry)
+  const source = await openSource(address, writeLine)
+  try {
+    const store = openArchiveStore(values.to, invocation, true)
+    const progress = createCopyProgress(invocation.raw.err, terminal)
+    let report: ArchiveReport
+    try {
+      report = await writeArchive({
+        from: source,
+        schemas: () => source.schemas(),
+        to: store,
+        onProgress: progress.show,
+        signal: stop,
+      })
+    } finally {
+      progress.end()
+      await store.close()
+    }
+    let deadLetters = 0
+    if ('deadLetters' in source)
+      for (const topic of TOPICS) for await (const _ of source.deadLetters(topic)) deadLetters++
+    if (deadLetters > 0)
+      writeLine(
+        `${deadLetters} records of the log cannot be decoded and are not archived; \`instar doctor\` lists them`,
+      )
+    const ms = wallMs()
+    print({ ...report, wallMs: ms }, () => {
+      const { records, objects } = report.added
+      return `${topicsText(report.topics)}${records} records added in ${objects} objects, ${durationText(ms)}; manifest ${report.manifest}\n`
+    })
+    return true
+  } finally {
+    await source.close()
+  }
+}
+
+const topicsText = (topics: ArchiveReport['topics']): string =>
+  table(
+    [
+      { name: 'topic', of: ([topic]) => topic },
+      { name: 'records', of: ([, { records }]) => records },
+      { name: 'objects', of: ([, { objects }]) => objects },
+      { name: 'bytes', of: ([, { bytes }]) => bytes },
+    ],
+    Object.entries(topics) as [Topic, ArchiveReport['topics'][Topic]][],
+  )
+
+/** Opens the archive of `--from` while `use` runs. Throws `UsageError`. */
+const withArchive = async <T>(invocation: ArchiveInvocation, use: (archive: Archive) => Promise<T>): Promise<T> => {
+  const { values, stop } = invocation
+  if (values.from === undefined) throw new UsageError('--from PLACE is required')
+  if (values.manifest !== undefined && !/^[0-9a-f]{64}$/.test(values.manifest))
+    throw new UsageError(`--manifest ${values.manifest} is not a SHA-256 of 64 hexadecimal digits`)
+  const store = openArchiveStore(values.from, invocation, false)
+  try {
+    const archive = await Archive.open(store, { digest: values.manifest, signal: stop })
+    return await use(archive)
+  } finally {
+    await store.close()
+  }
+}
+
+const INCOMPLETE =
+  'the last run of `instar archive` was stopped before its end: the archive is a beginning of the log whose topics end at different moments'
+
+const restore = (invocation: ArchiveInvocation): Promise<boolean> =>
+  withArchive(invocation, async (archive) => {
+    const { config, cwd, values, print, err, terminal, stop } = invocation
+    const partitions = values.partitions === undefined ? {} : partitionsOf(values.partitions)
+    if (partitions === null) throw new UsageError(`--partitions ${values.partitions} is not ${PARTITIONS_FORM}`)
+    const wallMs = elapsed()
+    const writeLine = (line: string): void => err(`${line}\n`)
+    checkSchemas(archive)
+    const address = parseLogAddress(values.to ?? config.log, config, cwd, values.registry ?? config.registry)
+    const destination = await openDestination(
+      address,
+      { ...Object.fromEntries(TOPICS.map((topic) => [topic, archive.partitions(topic)])), ...partitions },
+      { ...archive.schemas(), ...schemaTexts() },
+      writeLine,
+    )
+    const progress = createCopyProgress(invocation.raw.err, terminal)
+    try {
+      const report = await copyLog({ from: archive, to: destination, onProgress: progress.show, signal: stop })
+      if (!archive.complete) writeLine(INCOMPLETE)
+      const ms = wallMs()
+      const { topics, copied, skipped, equal, first } = report
+      const { complete, digest: manifest } = archive
+      print({ topics, copied, skipped, equal, first, complete, manifest, wallMs: ms }, () => copyReportText(report, ms))
+      return equal
+    } finally {
+      progress.end()
+      await destination.close()
+    }
+  })
+
+const compact = (json: string): string => JSON.stringify(JSON.parse(json))
+
+/** Throws `schema_changed` if the archive gives a record version that this build knows another schema. */
+const checkSchemas = (archive: Archive): void => {
+  const ours = schemaTexts()
+  for (const [name, text] of Object.entries(archive.schemas()))
+    if (Object.hasOwn(ours, name) && compact(ours[name]!) !== compact(text))
+      throw new InstarError('schema_changed', `The archive has another schema of ${name} than this build.`, { name })
+}
+
+const verify = async (invocation: ArchiveInvocation): Promise<boolean> => {
+  refuse(invocation.values, ['to', 'partitions', 'registry'], 'archive verify')
+  return withArchive(invocation, async (archive) => {
+    const { print, err, raw, terminal, stop } = invocation
+    const wallMs = elapsed()
+    const progress = createCopyProgress(raw.err, terminal)
+    let check: ArchiveCheck
+    try {
+      check = await archive.check({ onProgress: progress.show, signal: stop })
+    } finally {
+      progress.end()
+    }
+    if (!check.complete) err(`${INCOMPLETE}\n`)
+    const ms = wallMs()
+    print({ ...check, wallMs: ms }, () => {
+      const problems = check.problems.map(({ object, what }) => `${object}: ${what}\n`).join('')
+      const verdict =
+        check.problems.length === 0 ? 'every object is as the manifest says' : `${check.problems.length} DAMAGED`
+      return `${topicsText(check.topics)}${problems}${verdict}, ${durationText(ms)}; manifest ${check.manifest}\n`
+    })
+    return check.problems.length === 0
+  })
+}

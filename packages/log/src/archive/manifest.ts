@@ -1,0 +1,138 @@
+/**
+ * The manifest of an archive, `manifest.json`: what the archive holds, and the digest of each object. It may come from
+ * elsewhere, so it is checked before anything is read by it, and contains no name of a file: `objectName` gives each.
+ */
+import { InstarError } from '@instar/events/errors'
+import { TOPICS, type Topic } from '@instar/events/flow'
+import { createHash } from 'node:crypto'
+import { z } from 'zod'
+import { MAX_OBJECT_BYTES } from './container.ts'
+
+export const MANIFEST = 'manifest.json'
+/** Enough for 200,000 objects, 1.6 TB. */
+export const MAX_MANIFEST_BYTES = 64 << 20
+const MAX_PARTITIONS = 1024
+const MAX_SCHEMAS = 1000
+const MAX_SCHEMA_CHARACTERS = 1 << 20
+
+const offset = z.int().min(0)
+const digest = z.string().regex(/^[0-9a-f]{64}$/)
+
+/**
+ * `from`, `to`: the object holds every record of its partition with an offset from `from` up to `to`, exclusive. `first`,
+ * `last`: the offsets of its first and last record. `bytes`: of the object.
+ */
+const objectEntry = z.strictObject({
+  from: offset,
+  to: offset,
+  first: offset,
+  last: offset,
+  records: z.int().min(1),
+  bytes: z.int().min(1).max(MAX_OBJECT_BYTES),
+  sha256: digest,
+})
+/** `lastRecord`: the digest of the last record, by which a log is known again (`recordDigest`); null: none. */
+const partitionEntry = z.strictObject({ lastRecord: digest.nullable(), objects: z.array(objectEntry) })
+
+const TOPIC_NAMES = TOPICS as [Topic, ...Topic[]]
+const manifestForm = z.strictObject({
+  format: z.literal('instar-archive'),
+  version: z.literal(1),
+  /** When it was written, milliseconds since 1970. */
+  at: z.int().min(0),
+  /** False: a run was stopped before it reached the end that it had set out for. */
+  complete: z.boolean(),
+  /** As `EventLog.sequential` of the archived log. */
+  sequential: z.boolean(),
+  /** Every schema of the log: name, sha256 of the text, Avro JSON. */
+  schemas: z
+    .array(
+      z.strictObject({
+        name: z.string().regex(/^[A-Za-z][\w.]{0,199}$/),
+        sha256: digest,
+        avro: z.string().max(MAX_SCHEMA_CHARACTERS),
+      }),
+    )
+    .max(MAX_SCHEMAS),
+  /** The partitions of each topic, in their order. */
+  topics: z.record(z.enum(TOPIC_NAMES), z.array(partitionEntry).min(1).max(MAX_PARTITIONS)),
+})
+
+export type ObjectEntry = z.infer<typeof objectEntry>
+export type Manifest = z.infer<typeof manifestForm>
+
+export const sha256 = (bytes: string | Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
+
+/** The name of an object, which ends with its digest: no two contents have one name. */
+export const objectName = (
+  topic: Topic,
+  partition: number,
+  { from, sha256 }: Pick<ObjectEntry, 'from' | 'sha256'>,
+): string => `objects/${topic}/${partition}/${String(from).padStart(16, '0')}-${sha256}.avro`
+
+/** The offset up to which a partition is archived, exclusive. */
+export const endOfPartition = ({ topics }: Manifest, topic: Topic, partition: number): number =>
+  topics[topic][partition]?.objects.at(-1)?.to ?? 0
+
+export const damaged = (address: string, name: string, what: string, cause?: unknown): InstarError =>
+  new InstarError('archive_damaged', `${address}: ${name}: ${what}`, { archive: address, object: name }, { cause })
+
+/** Throws `archive_damaged`. */
+export const parseManifest = (bytes: Uint8Array, address: string): Manifest => {
+  const fail = (what: string, cause?: unknown): never => {
+    throw damaged(address, MANIFEST, what, cause)
+  }
+  let value: unknown
+  try {
+    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+  } catch (cause) {
+    return fail('it is not JSON in UTF-8', cause)
+  }
+  const { format, version } = (value ?? {}) as { format?: unknown; version?: unknown }
+  if (format === 'instar-archive' && version !== 1)
+    return fail(`it has version ${String(version)}, and this build reads version 1`)
+  const parsed = manifestForm.safeParse(value)
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0]!
+    return fail(`${issue.path.join('.') || 'it'}: ${issue.message}`)
+  }
+  const fault = faultOf(parsed.data)
+  return fault === undefined ? parsed.data : fail(fault)
+}
+
+const isJson = (text: string): boolean => {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** What does not fit together in a manifest of the right form. */
+const faultOf = (manifest: Manifest): string | undefined => {
+  for (const { name, sha256: digest, avro } of manifest.schemas)
+    if (sha256(avro) !== digest) return `the schema ${name} does not have its sha256`
+  for (const { name, avro } of manifest.schemas) if (!isJson(avro)) return `the schema ${name} is not JSON`
+  if (new Set(manifest.schemas.map(({ name }) => name)).size !== manifest.schemas.length)
+    return 'a schema is listed twice'
+  for (const topic of TOPICS) {
+    let records = 0
+    let end = 0
+    for (const [partition, { lastRecord, objects }] of manifest.topics[topic].entries()) {
+      if ((lastRecord === null) !== (objects.length === 0)) return `${topic} ${partition}: lastRecord does not fit`
+      let at = 0
+      for (const { from, to, first, last, records: count } of objects) {
+        if (from !== at) return `${topic} ${partition}: offsets ${at} to ${from} are in no object`
+        if (first < from || last < first || to !== last + 1 || count > last - first + 1)
+          return `${topic} ${partition}: the offsets of the object at ${from} do not fit together`
+        at = to
+        records += count
+      }
+      end = Math.max(end, at)
+    }
+    if (manifest.sequential && manifest.complete && records !== end)
+      return `${topic}: ${records} records are archived, and their offsets end at ${end}`
+  }
+  return undefined
+}

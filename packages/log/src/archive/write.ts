@@ -1,0 +1,224 @@
+/**
+ * Archives a log: writes the records that the archive lacks as objects, and then a manifest that names them. A run that ends
+ * at any moment leaves the last manifest, which is true, and objects that none names; the next run goes on from there.
+ */
+import { changed } from '@instar/events/codec'
+import { InstarError } from '@instar/events/errors'
+import { TOPICS, type Topic } from '@instar/events/flow'
+import { createHash } from 'node:crypto'
+import { Meter, type CopyProgress } from '../copy/meter.ts'
+import type { EventLog, LogRecord, Offsets } from '../port.ts'
+import { OBJECT_BYTES, ObjectWriter, type Archived } from './container.ts'
+import {
+  endOfPartition,
+  MANIFEST,
+  MAX_MANIFEST_BYTES,
+  objectName,
+  parseManifest,
+  sha256,
+  type Manifest,
+  type ObjectEntry,
+} from './manifest.ts'
+import type { ArchiveStore } from './store.ts'
+
+export type ArchiveOptions = {
+  from: EventLog
+  /** The schemas that the log has now: name → Avro JSON. */
+  schemas(): Readonly<Record<string, string>>
+  to: ArchiveStore
+  /** The positions up to which the log is archived, exclusive. Default: its ends at the start. */
+  until?: Offsets
+  onProgress?(progress: CopyProgress): void
+  /** Ends with `aborted`; what the last manifest names stays. */
+  signal?: AbortSignal
+  /** Milliseconds since 1970. */
+  now?: () => number
+  /** Bytes of a full object, and bytes of objects after which a manifest is written in the middle of a run. */
+  sizes?: { object: number; manifest: number }
+}
+
+/** `bytes`: of objects. */
+type ArchivedTopic = { records: number; objects: number; bytes: number; ends: Record<number, number> }
+
+export type ArchiveReport = {
+  /** What the archive holds after the run. */
+  topics: Record<Topic, ArchivedTopic>
+  /** What this run added. */
+  added: { records: number; objects: number; bytes: number }
+  /** The sha256 of the manifest: whoever knows it knows the whole archive. */
+  manifest: string
+}
+
+/** Topics in the order in which they are archived: as they refer to one another, `blobs` first. */
+const ORDER: readonly Topic[] = ['blobs', ...TOPICS.filter((topic) => topic !== 'blobs')]
+const SIZES = { object: OBJECT_BYTES, manifest: 256 << 20 }
+
+/** Identifies a record at its position. */
+const recordDigest = ({ offset, timestamp, schema, key, payload }: Archived): string =>
+  createHash('sha256')
+    .update(`${JSON.stringify([offset, timestamp, schema, key])}\n`)
+    .update(payload)
+    .digest('hex')
+
+/**
+ * Throws `archive_differs` before anything is written if the archive is of another log; `bad_record` for a record that does
+ * not match its checksum; `archive_damaged`, `archive_unavailable`, `aborted`, and errors of the log.
+ */
+export const writeArchive = async (options: ArchiveOptions): Promise<ArchiveReport> => {
+  const { from, schemas, to, onProgress = () => undefined, signal, now = Date.now, sizes = SIZES } = options
+  const ends = await from.ends(TOPICS)
+  const until = options.until ?? ends
+  const stored = await to.read(MANIFEST, MAX_MANIFEST_BYTES, signal)
+  const manifest = stored ? parseManifest(stored.bytes, to.address) : emptyManifest(from)
+  await checkSameLog(manifest, from, ends, to.address)
+
+  let tag = stored?.tag
+  let text = stored?.bytes
+  let sinceManifest = 0
+  const added = { records: 0, objects: 0, bytes: 0 }
+
+  const saveManifest = async (complete: boolean): Promise<void> => {
+    manifest.at = now()
+    manifest.complete = complete
+    // In the log's order, so that a restored embedded log numbers them alike.
+    manifest.schemas = Object.entries(schemas()).map(([name, avro]) => ({ name, sha256: sha256(avro), avro }))
+    text = Buffer.from(`${JSON.stringify(manifest)}\n`)
+    // What this run writes, the next one and a restore must read.
+    parseManifest(text, to.address)
+    if (text.length > MAX_MANIFEST_BYTES)
+      throw new InstarError(
+        'archive_unavailable',
+        `${to.address}: the manifest would have more than ${MAX_MANIFEST_BYTES} bytes: archive into another place`,
+        { archive: to.address },
+      )
+    tag = await to.replace(MANIFEST, text, tag, signal)
+    sinceManifest = 0
+  }
+
+  for (const topic of ORDER) {
+    const starts = Object.fromEntries(manifest.topics[topic].map((_, p) => [p, endOfPartition(manifest, topic, p)]))
+    const meter = new Meter(
+      { phase: 'archive', topic },
+      { from: { [topic]: starts }, to: until },
+      { onProgress, signal },
+    )
+    for (const [partition, entry] of manifest.topics[topic].entries()) {
+      /** The object on its way: one is written while the next is read. */
+      let writing: Promise<void> | undefined
+      for await (const object of objectsOf({ from, until, sizes }, topic, partition, starts[partition]!, meter.read)) {
+        await writing
+        if (sinceManifest >= sizes.manifest) await saveManifest(false)
+        writing = to.write(objectName(topic, partition, object.entry), object.bytes, signal).then(() => {
+          entry.objects.push(object.entry)
+          entry.lastRecord = object.lastRecord
+          sinceManifest += object.entry.bytes
+          added.records += object.entry.records
+          added.objects++
+          added.bytes += object.entry.bytes
+        })
+        writing.catch(() => undefined)
+      }
+      await writing
+    }
+    meter.end()
+  }
+  if (added.objects > 0 || !text || !manifest.complete) await saveManifest(true)
+  return { topics: topicsOf(manifest), added, manifest: sha256(text!) }
+}
+
+type NewObject = { entry: ObjectEntry; bytes: Buffer; lastRecord: string }
+
+/** The objects of the records of a partition from `start` on. */
+async function* objectsOf(
+  { from: log, until = {}, sizes = SIZES }: Pick<ArchiveOptions, 'from' | 'until' | 'sizes'>,
+  topic: Topic,
+  partition: number,
+  start: number,
+  read: (record: LogRecord) => void,
+): AsyncGenerator<NewObject> {
+  const codec = topic === 'blobs' ? 'null' : 'deflate'
+  let from = start
+  let writer = new ObjectWriter(codec, sizes.object)
+  let first: number | undefined
+  let last: LogRecord | undefined
+  let records = 0
+  const finish = (): NewObject => {
+    const bytes = writer.finish()
+    const to = last!.offset + 1
+    const entry = { from, to, first: first!, last: last!.offset, records, bytes: bytes.length, sha256: sha256(bytes) }
+    const object = { entry, bytes, lastRecord: recordDigest(last!) }
+    writer = new ObjectWriter(codec, sizes.object)
+    from = to
+    first = undefined
+    records = 0
+    return object
+  }
+  if ((until[topic]?.[partition] ?? 0) <= start) return
+  for await (const page of log.read(topic, { partition, from: { [topic]: { [partition]: start } }, to: until })) {
+    for (const record of page) {
+      if (record.damaged) throw changed(record)
+      read(record)
+      first ??= record.offset
+      last = record
+      records++
+      if (writer.add(record)) yield finish()
+    }
+  }
+  if (records > 0) yield finish()
+}
+
+const emptyManifest = (log: EventLog): Manifest => ({
+  format: 'instar-archive',
+  version: 1,
+  at: 0,
+  complete: false,
+  sequential: log.sequential === true,
+  schemas: [],
+  topics: Object.fromEntries(
+    TOPICS.map((topic) => [
+      topic,
+      Array.from({ length: log.partitions(topic) }, () => ({ lastRecord: null, objects: [] })),
+    ]),
+  ) as unknown as Manifest['topics'],
+})
+
+/** Throws `archive_differs` unless the archive is of a beginning of this log. */
+const checkSameLog = async (manifest: Manifest, log: EventLog, ends: Offsets, address: string): Promise<void> => {
+  const differs = (what: string): never => {
+    throw new InstarError('archive_differs', `${address} is the archive of another log: ${what}`, { archive: address })
+  }
+  if (manifest.sequential !== (log.sequential === true))
+    differs(manifest.sequential ? 'an embedded one' : 'one on Kafka')
+  for (const topic of TOPICS) {
+    const partitions = manifest.topics[topic]
+    if (partitions.length !== log.partitions(topic))
+      differs(`${topic} has ${partitions.length} partitions in the archive, ${log.partitions(topic)} on the log`)
+    for (const [partition, { lastRecord, objects }] of partitions.entries()) {
+      const last = objects.at(-1)
+      if (!last) continue
+      const end = ends[topic]?.[partition] ?? 0
+      if (end < last.to) differs(`${topic} ${partition} is archived up to ${last.to}, the log ends at ${end}`)
+      const record = await log.at({ topic, partition, offset: last.last })
+      if (!record || recordDigest(record) !== lastRecord)
+        differs(`the record at ${topic} ${partition}@${last.last} is another one`)
+    }
+  }
+}
+
+export const topicsOf = (manifest: Manifest): Record<Topic, ArchivedTopic> =>
+  Object.fromEntries(
+    TOPICS.map((topic) => {
+      const objects = manifest.topics[topic].flatMap((partition) => partition.objects)
+      return [
+        topic,
+        {
+          records: objects.reduce((sum, { records }) => sum + records, 0),
+          objects: objects.length,
+          bytes: objects.reduce((sum, { bytes }) => sum + bytes, 0),
+          ends: Object.fromEntries(
+            manifest.topics[topic].map((_, partition) => [partition, endOfPartition(manifest, topic, partition)]),
+          ),
+        },
+      ]
+    }),
+  ) as Record<Topic, ArchivedTopic>

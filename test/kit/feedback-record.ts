@@ -1,0 +1,18 @@
+/** A small record of `turns`. */
+import { encodeEvent } from '@instar/events'
+import type { Append } from '@instar/log'
+
+export const feedbackRecord = (session: string, i: number): Append => {
+  const { id: _, ...record } = encodeEvent({
+    type: 'FeedbackGiven',
+    id: `f${i}`,
+    session,
+    turn: null,
+    value: 1,
+    comment: null,
+    subject: 'u',
+    key: null,
+    at: 1000 + i,
+  })
+  return record
+}
