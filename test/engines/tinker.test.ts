@@ -259,11 +259,60 @@ for (const [name, logprobs] of padded)
     await assert.rejects(server.send(server.prepareForward(model, 1, ROWS)[0]!), code('trainer_mismatch'))
   })
 
-test('log-probs that are not finite reach the trainer, which leaves their turns out', async (t) => {
-  const { server, model } = await start(t, { logprobs: (rows) => rows.map((row) => row.map(() => Number.NaN)) })
+for (const value of [Number.NaN, Infinity, -Infinity])
+  test(`log-probs of ${value} reach the trainer, which leaves their turns out`, async (t) => {
+    const { server, model } = await start(t, { logprobs: (rows) => rows.map((row) => row.map(() => value)) })
+    const { result } = await server.send(server.prepareForward(model, 1, ROWS)[0]!)
+    assert.deepEqual(
+      result.logprobs.map((row) => [...row]),
+      ROWS.map(({ targets }) => targets.map(() => value)),
+    )
+  })
+
+test('JSON with the NaN and Infinity of other languages is read, and strings in it stay', async (t) => {
+  const { server, model, scripted } = await start(t, { format: 'json' })
+  const logprobs = (data: string): string => `{"logprobs": {"data": ${data}, "dtype": "float32"}}`
+  const outputs = `[${logprobs('[-1, NaN, -Infinity, -2]')}, ${logprobs('[Infinity, -0.5]')}]`
+  const body = `{"loss_fn_outputs": ${outputs}, "metrics": {"a \\"NaN": NaN, "b": 2}, "note": "NaN, \\"-Infinity"}`
+  scripted.behaviour.retrieve = () => ({ status: 200, body })
   const { result } = await server.send(server.prepareForward(model, 1, ROWS)[0]!)
-  assert.ok(result.logprobs.length > 0 && result.logprobs.every((row) => row.every(Number.isNaN)))
+  assert.deepEqual(
+    result.logprobs.map((row) => [...row].map((value) => (Number.isFinite(value) ? value : null))),
+    [
+      [-1, null, null, -2],
+      [null, -0.5],
+    ],
+  )
+  assert.deepEqual(result.metrics, { b: 2 })
 })
+
+for (const [norm, expected] of [
+  ['NaN', Number.NaN],
+  ['Infinity', Number.NaN],
+  ['null', Number.NaN],
+  ['1e999', Number.NaN],
+  ['2.5', 2.5],
+] as const)
+  test(`a norm of the gradient that is ${norm} is ${expected}`, async (t) => {
+    const { server, model, scripted } = await start(t)
+    const body = `{"metrics": {"skyrl.ai/grad_norm": ${norm}, "skyrl.ai/learning_rate": 1}}`
+    scripted.behaviour.retrieve = ({ kind }) => (kind === 'optim_step' ? { status: 200, body } : null)
+    const { result } = await server.send(server.prepareOptimStep(model, 1, ADAM))
+    assert.deepEqual(result, {
+      gradNorm: expected,
+      metrics: { 'skyrl.ai/learning_rate': 1, ...(expected > 0 ? { 'skyrl.ai/grad_norm': expected } : {}) },
+    })
+  })
+
+for (const [status, expected] of [
+  [500, 'trainer_failed'],
+  [503, 'trainer_lost'],
+] as const)
+  test(`a result that stays ${status} until its limit is ${expected}`, async (t) => {
+    const { server, model, scripted } = await start(t, {}, { resultMs: 100 })
+    scripted.behaviour.retrieve = () => ({ status, body: 'Internal Server Error' })
+    await assert.rejects(server.send(server.prepareForward(model, 1, ROWS)[0]!), code(expected))
+  })
 
 test('rows are cut into requests by number and by bytes, whose gradients add up', async (t) => {
   const config = { fwdbwd_max_chunk_len: 2, fwdbwd_max_chunk_bytes_count: 5_000_000 }

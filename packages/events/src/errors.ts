@@ -356,7 +356,7 @@ export const ERRORS = {
     status: 410,
     retryable: true,
     meaning:
-      'The server at INSTAR_TRAINER no longer has the checkpoint that training continues from. The message names it.',
+      'The server at INSTAR_TRAINER no longer has the checkpoint that training continues from, or gives no finite log-probabilities from it. The message names it.',
     todo: "Restore the server's checkpoints: the trainer tries again. Or roll back to a version whose checkpoint is there. Until then no batch is trained; versions stay served.",
   },
   trainer_seq_used: {
@@ -424,7 +424,7 @@ export const ERRORS = {
     status: 500,
     retryable: false,
     meaning:
-      'The loss or the gradient of an update is not a finite number. The message names the epoch and the value. A turn that alone causes it is left out of its batch instead.',
+      'The loss, the gradient or the adapter of an update has a value that is not a finite number. The message names it. A turn that alone causes it is left out of its batch instead.',
     todo: 'The batch is spent and the serving version stays. If it happens again, lower the learning rate.',
   },
   unknown_branch: {

@@ -58,7 +58,7 @@ export type Results = {
   /** Log-probs (nats, temperature 1) of the targets, for each row of the request; `metrics`: the server's own. */
   forward: { logprobs: Float32Array[]; metrics: Readonly<Record<string, number>> }
   forward_backward: { logprobs: Float32Array[]; metrics: Readonly<Record<string, number>> }
-  /** `gradNorm`: norm of the gradient under the server's reduction; null: not reported. */
+  /** `gradNorm`: norm of the gradient under the server's reduction; null: not reported, NaN: reported, and not finite. */
   optim_step: { gradNorm: number | null; metrics: Readonly<Record<string, number>> }
   load_weights: { path: string }
   /** Address `tinker://MODEL/weights/NAME` of weights and optimizer state. */

@@ -32,7 +32,7 @@ const checked = (logprobs: readonly Float32Array[], lengths: readonly number[]):
   for (const [row, values] of logprobs.entries()) {
     if (values.length !== lengths[row])
       throw mismatch(`has ${values.length} log-probs for row ${row} of ${lengths[row]} targets`, { row })
-    const odd = values.findIndex((value) => value > 1e-3)
+    const odd = values.findIndex((value) => value > 1e-3 && value < Infinity)
     if (odd >= 0) throw mismatch(`has the log-prob ${values[odd]} in row ${row}`, { row })
   }
   return [...logprobs]
@@ -119,8 +119,14 @@ const pathOf = (body: JsonObject, fallback: string | null): string => {
   return path
 }
 
+/** Numbers that JSON does not have and Python's `json.dumps` writes; strings are matched to be passed over. */
+const NO_NUMBERS = /"(?:[^"\\]|\\.)*"|-?Infinity|NaN/g
+
 const objectOf = (bytes: Uint8Array): JsonObject => {
-  const body = parseJsonObject(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8'))
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8')
+  const body =
+    parseJsonObject(text) ??
+    parseJsonObject(text.replace(NO_NUMBERS, (found) => (found.startsWith('"') ? found : 'null')))
   if (!body) throw mismatch('is not a JSON object')
   return body
 }
@@ -128,17 +134,19 @@ const objectOf = (bytes: Uint8Array): JsonObject => {
 /** Names under which servers report the norm of the gradient: SkyRL; others. */
 const GRAD_NORMS = ['skyrl.ai/grad_norm', 'grad_norm', 'grad_norm:mean', 'grad_norm:sum']
 
-const gradNormOf = (metrics: Metrics): number | null => {
-  const name = GRAD_NORMS.find((candidate) => metrics[candidate] !== undefined)
-  return name === undefined ? null : (metrics[name] ?? null)
+const gradNormOf = ({ metrics }: JsonObject): number | null => {
+  const name = isJsonObject(metrics) && GRAD_NORMS.find((candidate) => metrics[candidate] !== undefined)
+  if (!isJsonObject(metrics) || !name) return null
+  const norm = metrics[name]
+  return typeof norm === 'number' && Number.isFinite(norm) ? norm : Number.NaN
 }
 
 const READERS: { [K in RequestKind]: (request: Prepared<K>, bytes: Uint8Array, isProtobuf: boolean) => Results[K] } = {
   forward: lossOutput,
   forward_backward: lossOutput,
   optim_step: (_, bytes) => {
-    const metrics = metricsOf(objectOf(bytes))
-    return { gradNorm: gradNormOf(metrics), metrics }
+    const body = objectOf(bytes)
+    return { gradNorm: gradNormOf(body), metrics: metricsOf(body) }
   },
   load_weights: (request, bytes) => ({ path: pathOf(objectOf(bytes), request.path) }),
   save_weights: (_, bytes) => ({ path: pathOf(objectOf(bytes), null) }),

@@ -3,7 +3,7 @@ import { InstarError } from '@instar/events/errors'
 import { parseJsonObject, type JsonObject } from '@instar/events/json'
 import { contentSha } from '@instar/events/ids'
 import { afterPoll, backOffMs, NO_POLLS, type Polled, type Polling } from '../core/polling.ts'
-import { isSavedBefore, isTransient, refusal } from '../core/refusals.ts'
+import { isSavedBefore, isTransient, quoted, refusal } from '../core/refusals.ts'
 import { JSON_TYPE, PROTOBUF } from '../core/requests.ts'
 import type { RequestKind } from '../port.ts'
 import { NoResponse, type HttpResponse, type TinkerHttp } from './http.ts'
@@ -163,8 +163,13 @@ export class Futures {
         accepted = await this.#submit(request, signal)
       } else if (next.do === 'poll') {
         polling = next.polling
-        if (performance.now() + next.waitMs > until)
-          throw lost(`${this.#http.url} has no result of ${request.kind} after ${this.#patience.resultMs} ms`)
+        if (performance.now() + next.waitMs > until) {
+          const problem = `${this.#http.url} has no result of ${request.kind} after ${this.#patience.resultMs} ms`
+          // Not a proxy's status: a server says so of a result that it cannot send, such as a norm that is NaN.
+          throw polled.status === 500
+            ? new InstarError('trainer_failed', `${problem}: ${quoted(polled.text)}`)
+            : lost(problem)
+        }
         await wait(next.waitMs, signal)
       }
     }

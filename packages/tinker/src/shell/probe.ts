@@ -139,7 +139,7 @@ class Probe {
     const step = this.#server.prepareOptimStep(this.#model, this.#next(), descent(rate, gradClipNorm))
     const passed = passes.map((pass) => this.#send(pass))
     const [{ gradNorm }] = await Promise.all([this.#send(step), ...passed])
-    this.#gradNorm = gradNorm
+    this.#gradNorm = Number.isFinite(gradNorm) ? gradNorm : null
     return rise(before, await this.#score())
   }
 
@@ -252,7 +252,7 @@ class Probe {
     if (await this.#isRefused(step, 'trainer_refused', 'trainer_failed')) return false
     const { gradNorm } = await step
     // Log-probs that the server rounds to 16 bits may hide the step.
-    if (gradNorm !== null) return gradNorm > 0
+    if (gradNorm !== null && Number.isFinite(gradNorm)) return gradNorm > 0
     return !sameLogprobs(before, await this.#score(), LEFT_TOLERANCE)
   }
 }

@@ -1,8 +1,9 @@
 /** The end of an update on a server: its weights are saved, the adapter is fetched and stored on the log. */
-import { contentSha, updateLine, type TrainerBound, type UpdateComputed } from '@instar/events'
+import { contentSha, InstarError, updateLine, type TrainerBound, type UpdateComputed } from '@instar/events'
 import type { TokenFigures } from '@instar/engine/port'
 import { putBlob } from '@instar/log'
 import { adapterFromWeights } from '@instar/policy'
+import { readSafetensors } from '@instar/policy/checkpoints/safetensors'
 import { saveRequest, together } from '@instar/tinker'
 import { writeRemoteState } from './remote-state.ts'
 import { capabilitiesOf, type RemotePorts, type RemoteWork } from './ports.ts'
@@ -20,6 +21,13 @@ export const saveRequests = (bound: TrainerBound, seq: number, number: number) =
   ] as const
 }
 
+/** The first tensor with a value that is not finite: no gate would take it. */
+const notFinite = (weights: Uint8Array): string | null => {
+  for (const [name, { data }] of readSafetensors(weights, 'adapter_model.safetensors'))
+    if (data instanceof Float32Array && !data.every(Number.isFinite)) return name
+  return null
+}
+
 export const finish = async (ports: RemotePorts, work: RemoteWork): Promise<UpdateComputed> => {
   const { state, batch, binding } = work
   const { server, signal, log } = ports
@@ -29,6 +37,12 @@ export const finish = async (ports: RemotePorts, work: RemoteWork): Promise<Upda
   const [saved, savedAdapter] = await together(signal, (own) => [server.send(save, own), server.send(saveAdapter, own)])
   const fetched = await server.archive(savedAdapter.result.path, ports.model.sha256, signal)
   const adapter = adapterFromWeights(fetched.weights)
+  const odd = notFinite(adapter.weights)
+  if (odd !== null)
+    throw new InstarError(
+      'update_not_finite',
+      `the adapter of batch ${number} has values in ${odd} that are not finite`,
+    )
   const trainerState = writeRemoteState({
     tinker: { url, path: saved.result.path, model, adapter: adapter.sha256 },
   })

@@ -1,6 +1,7 @@
-/** Log-probs of a training server that are not finite numbers: a turn's are left out, a step's spend the batch, all are the server's. */
+/** Values of a training server that are not finite numbers: a turn's are left out, a step's spend the batch, all are the server's. */
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { InstarError } from '@instar/events'
 import { createRuntime } from '@instar/policy/runtime/runtime'
 import type { Answer, Prepared, RequestKind } from '@instar/tinker'
 import { EmbeddedTrainingServer } from '../../../../../test/kit/embedded-training-server.ts'
@@ -13,17 +14,22 @@ const model = exampleModel([3, 1, 4, 1, 5, 9, 2, 6])
 const FOUR = { batchSize: 4, batchMax: 4 }
 after(() => runtime.close())
 
-/** Puts NaN in rows of passes, counted from 0 over all models. */
+/** Puts a value in rows of passes, counted from 0 over all models. */
 class DivergingServer extends EmbeddedTrainingServer {
-  bad: (pass: number, row: number) => boolean = () => false
+  bad: (pass: number, row: number, model: string) => boolean = () => false
+  value = Number.NaN
+  gradNorm: number | null = null
   private passes = 0
   override async send<K extends RequestKind>(request: Prepared<K>): Promise<Answer<K>> {
     const answer = await super.send(request)
     const { result } = answer
+    if (request.kind === 'optim_step' && this.gradNorm !== null)
+      return { ...answer, result: { ...result, gradNorm: this.gradNorm } }
     if (request.kind !== 'forward' || !('logprobs' in result)) return answer
     const pass = this.passes++
-    const logprobs = result.logprobs.map((row, at) => (this.bad(pass, at) ? row.map(() => Number.NaN) : row))
-    return { ...answer, result: { ...result, logprobs } }
+    const change = (row: Float32Array, at: number) =>
+      this.bad(pass, at, request.model) ? row.map(() => this.value) : row
+    return { ...answer, result: { ...result, logprobs: result.logprobs.map(change) } }
   }
 }
 
@@ -43,26 +49,115 @@ test('a turn without finite log-probs is left out of its batch', async () => {
   await started.trainer.stop()
 })
 
-test('a step after which no log-prob is finite spends its batch, and the trainer goes on', async () => {
+for (const value of [Number.NaN, Infinity, -Infinity])
+  test(`a step after which log-probs are ${value} spends its batch, and the trainer goes on`, async () => {
+    const line = await openLine()
+    await line.turns(items)
+    const server = new DivergingServer(runtime)
+    Object.assign(server, { value, bad: (pass: number, row: number) => pass >= 2 && row === 1 })
+    const started = await startTrainer(line.log, { server }, model, FOUR)
+    await untilWaits(started, 'turns')
+    const failed = await line.events('UpdateFailed')
+    assert.equal(failed.length, 1)
+    assert.match(failed[0]!.reason, /^update_not_finite/)
+    await started.trainer.stop()
+  })
+
+test('a step whose gradient has a norm that is not finite spends its batch; the next one has another model', async () => {
   const line = await openLine()
   await line.turns(items)
   const server = new DivergingServer(runtime)
-  server.bad = (pass) => pass >= 2
+  server.gradNorm = Number.NaN
   const started = await startTrainer(line.log, { server }, model, FOUR)
   await untilWaits(started, 'turns')
   const failed = await line.events('UpdateFailed')
-  assert.equal(failed.length, 1)
-  assert.match(failed[0]!.reason, /^update_not_finite/)
+  assert.deepEqual([failed.length, failed[0]?.reason.split(':')[0]], [1, 'update_not_finite'])
+  server.gradNorm = null
+  await line.turns(items, 10)
+  await untilWaits(started, 'verdict')
+  const [first, second] = await line.events('TrainerBound')
+  assert.notEqual(first?.model, second?.model)
   await started.trainer.stop()
 })
 
-test('a server that has no finite log-prob at all spends no batch', async () => {
+test('an adapter with a value that is not finite spends its batch', async () => {
+  const line = await openLine()
+  await line.turns(items)
+  const server = new DivergingServer(runtime)
+  const archive = server.archive.bind(server)
+  server.archive = async (path: string, base: string) => {
+    const fetched = await archive(path, base)
+    new DataView(fetched.weights.buffer, fetched.weights.byteOffset).setFloat32(
+      fetched.weights.length - 4,
+      Infinity,
+      true,
+    )
+    return fetched
+  }
+  const started = await startTrainer(line.log, { server }, model, FOUR)
+  await untilWaits(started, 'turns', 'verdict')
+  const failed = await line.events('UpdateFailed')
+  assert.match(failed[0]?.reason ?? '', /^update_not_finite: the adapter of batch 1 has values in base_model/)
+  await started.trainer.stop()
+})
+
+test('a server that has no finite log-prob at all, for its probe neither, spends no batch', async () => {
   const line = await openLine()
   await line.turns(items)
   const server = new DivergingServer(runtime)
   server.bad = () => true
   const started = await startTrainer(line.log, { server }, model, FOUR)
+  server.probe = async () => {
+    throw new InstarError('trainer_mismatch', 'The training server’s log-probs of the probe are not finite numbers')
+  }
   assert.equal(await untilWaits(started, 'trainer_denied', 'turns'), 'trainer_denied')
   assert.deepEqual(await line.events('UpdateFailed'), [])
+  await started.trainer.stop()
+})
+
+test('a batch of which the base has no finite log-prob, on two models of a sound server, is spent, and the next one is not', async () => {
+  const line = await openLine()
+  for (let at = 0; at < 3; at++) await line.turns(items, 10 * at)
+  const server = new DivergingServer(runtime)
+  server.bad = (pass) => pass < 8
+  const started = await startTrainer(line.log, { server }, model, FOUR)
+  assert.equal(await untilWaits(started, 'trainer_denied', 'verdict', 'turns'), 'trainer_denied')
+  const failed = await line.events('UpdateFailed')
+  assert.deepEqual(
+    failed.map(({ number, reason }) => [number, reason]),
+    [
+      [
+        1,
+        'update_not_finite: The training server has no finite log-probabilities of an answer of batch 1 under the base model',
+      ],
+    ],
+  )
+  await untilWaits(started, 'verdict')
+  assert.equal((await line.events('UpdateComputed'))[0]?.number, 2)
+  assert.equal((await line.events('UpdateFailed')).length, 1)
+  await started.trainer.stop()
+})
+
+test('a version that has no finite log-prob on the server is waited for as a lost state; after a rollback its batch fails alone', async () => {
+  const line = await openLine()
+  const server = new DivergingServer(runtime)
+  await line.turns(items)
+  let started = await startTrainer(line.log, { server }, model, FOUR)
+  await untilWaits(started, 'verdict')
+  await started.trainer.stop()
+  await line.verdict(true)
+  server.restart()
+  server.bad = (_pass, _row, name) => server.ran.some((one) => one.kind === 'load_weights' && one.model === name)
+  await line.turns(items, 10, 1)
+  started = await startTrainer(line.log, { server, name: 't2' }, model, FOUR)
+  assert.equal(await untilWaits(started, 'trainer_state_lost', 'trainer_denied', 'turns'), 'trainer_state_lost')
+  assert.deepEqual(await line.events('UpdateFailed'), [])
+  await line.rollback(0)
+  await line.turns(items, 20, 0)
+  await untilWaits(started, 'verdict')
+  const failed = await line.events('UpdateFailed')
+  assert.deepEqual([failed.length, failed[0]?.number], [1, 2])
+  assert.match(failed[0]!.reason, /^trainer_state_lost: .*no finite log-probabilities .* under version 1/)
+  assert.equal((await line.events('UpdateComputed')).at(-1)?.number, 3)
   await started.trainer.stop()
 })

@@ -2,6 +2,7 @@
 import {
   InstarError,
   updateLine,
+  type BatchSealed,
   type BatchState,
   type SentRequest,
   type TrainerBound,
@@ -68,6 +69,9 @@ const sendStep = async (
     )
   const answers = await together(ports.signal, (signal) => prepared.map((one) => ports.server.send(one, signal)))
   const { result } = answers.at(-1) as Answer<'optim_step'>
+  // Its moments keep what the weights may not show. A server whose norms were none in the probe has no say.
+  if (Number.isNaN(result.gradNorm) && capabilitiesOf(binding.event).gradNorm)
+    throw new InstarError('update_not_finite', `the gradient of pass ${pass} has a norm that is not finite`)
   return {
     requests: prepared.map((one, at) => sent(one, answers[at]!)),
     gradNorm: result.gradNorm,
@@ -105,9 +109,7 @@ export const score = async (ports: RemotePorts, work: RemoteWork, pass: number):
   const base = answersOf(plain, reference.logprobs.slice(0, plain.rows.length))
   const teacher = answersOf(hinted, reference.logprobs.slice(plain.rows.length))
   const scored = first ? keepAll(items, answers) : keepFinite(items, answers, base, teacher)
-  // Before a step, of one turn it is the turn's fault, of all turns the server's.
-  if (scored.items.length === 0)
-    throw new InstarError('trainer_mismatch', `The training server has no finite log-prob for batch ${sealed.number}`)
+  if (scored.items.length === 0) throw nothingFinite(sealed, answers, base)
   const blobsAt = ports.now()
   const put = (parts: readonly Float32Array[]) => putLogprobs(ports.log, parts, blobsAt, ports.signal)
   return {
@@ -128,7 +130,7 @@ export const score = async (ports: RemotePorts, work: RemoteWork, pass: number):
     blobsAt,
     figures: {
       ...(await divergences(ports, work, scored.answers, scored.items)),
-      ...(typeof step?.gradNorm === 'number' ? { gradNorm: step.gradNorm } : {}),
+      ...(typeof step?.gradNorm === 'number' && Number.isFinite(step.gradNorm) ? { gradNorm: step.gradNorm } : {}),
       ...tokens.figures,
     },
     at: ports.now(),
@@ -192,6 +194,24 @@ const keepFinite = (
     if (teacher) kept.teacher.push(teacher)
   })
   return kept
+}
+
+/**
+ * Before a step, of one turn it is the turn's fault. Of all turns: `notFinite` `base`, the base model has none, as with prompts
+ * that overflow a server's half precision; `parent`, the version that the batch continues has none, and the base has some.
+ */
+const nothingFinite = (
+  { number, parent }: BatchSealed,
+  answers: readonly Float32Array[],
+  base: readonly Float32Array[],
+): InstarError => {
+  const who = !base.some(isFinite) ? 'base' : !answers.some(isFinite) && parent.adapter !== null ? 'parent' : null
+  const whose = who === 'base' ? ' under the base model' : who === 'parent' ? ` under version ${parent.version}` : ''
+  return new InstarError(
+    'trainer_mismatch',
+    `The training server has no finite log-probabilities of an answer of batch ${number}${whose}`,
+    { notFinite: who },
+  )
 }
 
 const noItems = ({ sealed }: BatchState, reason = 'bad_request'): InstarError =>

@@ -38,6 +38,8 @@ export class RemoteTrainer {
   private losses = { batch: '', count: 0 }
   /** The last batch of which an answer did not fit its request. */
   private mismatched = ''
+  /** The last batch was spent because the base model has no finite log-probability of it. */
+  private spent = false
 
   constructor(options: RemoteOptions) {
     this.options = options
@@ -65,6 +67,7 @@ export class RemoteTrainer {
     try {
       const event = await this.take(ports, state, batch, step)
       if (step.do !== 'bind' && !this.isOpen(state, id)) return null
+      if (step.do === 'score') this.spent = false
       if (step.do === 'finish') await deleteQuietly(ports, expiredVersion(state, this.options.keepStates))
       return event
     } catch (error) {
@@ -74,6 +77,11 @@ export class RemoteTrainer {
       if (!(error instanceof InstarError)) throw error
       if (isModelFault(error, step) || this.isFirstMismatch(error, id))
         return this.afterLoss(ports, state, batch, error)
+      if (error.details['notFinite'] === 'base' && !this.spent) {
+        this.spent = true
+        return failed(state, id, `update_not_finite: ${error.message}`, ports.now())
+      }
+      if (error.details['notFinite'] === 'parent') throw new InstarError('trainer_state_lost', error.message)
       throw isRefusalOfBatch(error, step) ? error : denied(error)
     }
   }
