@@ -7,7 +7,7 @@
  * markup, exclamation mark and question mark the one that divides praise from complaints best, by the two-proportion z-test.
  * Only where one side is mostly praised and the other mostly complained about does what is measured here tell good from bad;
  * an opinion against its side is then skipped. It stays in the record, and counts once it repeats: a person may change
- * their mind. A complaint about content is never skipped: see `isOnForm`.
+ * their mind. A complaint in words is never skipped: it may be about content.
  *
  * The `note` of the verdict `record` is the stored form, since a verdict has no other field for it and a published record
  * schema cannot be changed:
@@ -17,7 +17,6 @@
  */
 import type { JudgeVerdict, ScoresEvent, TurnState } from '@instar/events'
 import { askerOf } from './asked-alone.ts'
-import { hintKind } from './hints.ts'
 import type { Evidence, Judged, Measures } from './judgement.ts'
 import { countAdded } from './policy-bound.ts'
 
@@ -99,12 +98,9 @@ export const isContradicted = (
   return !own.slice(-REPEATED).every((one) => one.praise === praise)
 }
 
-/**
- * False for a complaint that may be about content: one in words that ask for no other form (hints.ts), or that name a
- * value. A complaint without words is taken for one about form.
- */
+/** False for a complaint in words, or on a value: it may be about content. */
 const isOnForm = ({ reward, hint, claim, measured }: Judged): boolean =>
-  (reward ?? 0) > 0 || (hint === null ? measured?.wordless === true && claim === undefined : hintKind(hint) !== null)
+  (reward ?? 0) > 0 || (measured?.wordless === true && hint === null && claim === undefined)
 
 export const recordVerdict = ({ praise, words, form }: Opinion, subject: string): JudgeVerdict => ({
   judge: RECORD_JUDGE,
