@@ -141,7 +141,7 @@ export const scorerConfig = z
       .max(64)
       .default(LEAST_OPINIONS)
       .describe(
-        'opinions of a person on answers of each of two kinds, one mostly praised and one mostly complained about, from which on an opinion against its kind is skipped as `contradicted` until it repeats; 0: none is',
+        'opinions of a person on answers of each of two kinds, one mostly praised and one mostly complained about, from which on explicit feedback without a comment against its kind is skipped as `contradicted` until it repeats; 0: none is',
       ),
     judges: judgeNames
       .nullable()

@@ -35,7 +35,7 @@ export const METRICS = {
   instar_turns_skipped_total: {
     type: 'counter',
     of: 'scorer',
-    help: 'Turns skipped without a score, by reason: `overloaded` if the judge is too slow, `stale` if no batch would take the turn, `duplicate`, `asked_for_praise` and `degenerate` for praise that must not count, `unagreed` for a score that rests on a value that too few people claim, `asked_alone` for one of many by one subject or API key on a question that nobody else asks, `contradicted` for an opinion against what the person said before of answers of that kind.',
+    help: 'Turns skipped without a score, by reason: `overloaded` if the judge is too slow, `stale` if no batch would take the turn, `duplicate`, `asked_for_praise` and `degenerate` for praise that must not count, `unagreed` for a score that rests on a value that too few people claim, `asked_alone` for one of many by one subject or API key on a question that nobody else asks, `contradicted` for feedback without words against what the person said before of answers of that kind.',
     labels: { reason: FEW },
   },
   instar_judge_replaced: {

@@ -57,8 +57,8 @@ class Line {
   }
 }
 
-describe('an opinion against the record of its person', () => {
-  test('is skipped, praise and a complaint without words alike; without the guard it counts', async () => {
+describe('feedback without words against the record of its person', () => {
+  test('is skipped, +1 and -1 alike; without the guard it counts', async () => {
     const line = await new Line().known('anna')
     assert.equal(await line.say('anna', SHORT, { value: 1 }), 'contradicted')
     assert.equal(await line.say('anna', LONG, { value: -1 }), 'contradicted')
@@ -76,10 +76,10 @@ describe('an opinion against the record of its person', () => {
     assert.deepEqual(changed, ['contradicted', 'contradicted', 1, 1])
   })
 
-  test('counts where it is a complaint in words or on a value: it may be about content', async () => {
+  test('counts where it is in words, or its person names a value: it may be about content', async () => {
     const line = await new Line().known('anna')
     assert.equal(await line.say('anna', LONG, { next: 'No, that is wrong.' }), -1)
-    assert.equal(await line.say('anna', LONG, { next: 'Too long. Shorter, please.' }), -1)
+    assert.equal(await line.say('anna', SHORT, { next: 'Thanks, perfect!' }), 1)
     assert.equal(await line.say('anna', LONG, { value: -1, next: 'No, the right answer is 14.' }), -1)
     assert.equal(await line.say('anna', LONG, { value: -1, comment: 'Not what I meant.' }), -1)
   })
@@ -149,7 +149,7 @@ const skippedOf = (isLiked: (words: number, random: () => number) => boolean, wr
 
 test('of a fifth of wrong signs most are found, of right ones next to none; of a taste that is not measured few', () => {
   const byLength = skippedOf((words) => words >= 12, 0.2)
-  assert.ok(byLength.wrong > 0.7 && byLength.right < 0.05, JSON.stringify(byLength))
+  assert.ok(byLength.wrong > 0.6 && byLength.right < 0.05, JSON.stringify(byLength))
   const honest = skippedOf((words) => words >= 12, 0)
   assert.equal(honest.right, 0)
   const rare = skippedOf((_words, random) => random() < 0.1, 0)
