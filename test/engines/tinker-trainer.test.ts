@@ -2,12 +2,12 @@
 import { getBlob } from '@instar/log'
 import type { TrainItem } from '@instar/engine/port'
 import { adapterFromWeights } from '@instar/policy'
-import { connectTrainer } from '@instar/tinker'
+import { connectTrainer, type Limits } from '@instar/tinker'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createTrainer, trainerConfig } from '@instar/trainer'
-import { exampleModel, now, openLine, STEP, untilWaits } from '../kit/remote-line.ts'
-import { ScriptedTinker } from './scripted-tinker.ts'
+import { exampleModel, now, openLine, STEP, untilWaits, type RemoteLine, type Started } from '../kit/remote-line.ts'
+import { ScriptedTinker, type TinkerJob } from './scripted-tinker.ts'
 
 const model = { ...exampleModel([1, 2, 3, 4]), vocabulary: 64 }
 const LIMITS = { submitMs: 6000, resultMs: 30_000, connectMs: 2000, answerMs: 10_000 }
@@ -34,6 +34,27 @@ const turnsOf = async (url: string, key: string): Promise<TrainItem[]> => {
   return items.map((item, at) => ({ ...item, behaviourLogprobs: Array.from(result.logprobs[at]!.subarray(-4)) }))
 }
 
+/** A trainer of batches of six turns, not yet started. */
+const startOn = (line: RemoteLine, url: string, key: string | null, limits: Partial<Limits> = LIMITS): Started => {
+  const fatal: Error[] = []
+  const { seed: _, ...step } = STEP
+  const trainer = createTrainer(
+    {
+      log: line.log,
+      model,
+      now,
+      onFatal: (error) => void fatal.push(error),
+      server: {
+        connect: (signal) => connectTrainer(url, { key, limits, signal }),
+        trainer: 't1',
+        baseModel: null,
+      },
+    },
+    trainerConfig.parse({ batchSize: 6, batchMax: 6, step: { ...step, epochs: 2 } }),
+  )
+  return { trainer, fatal }
+}
+
 test(
   'two updates over HTTP, with the server down at the start and restarted between them',
   { timeout: 120_000 },
@@ -46,23 +67,8 @@ test(
     const line = await openLine()
     await line.turns(items)
     await scripted.kill()
-    const fatal: Error[] = []
-    const { seed: _, ...step } = STEP
-    const trainer = createTrainer(
-      {
-        log: line.log,
-        model,
-        now,
-        onFatal: (error) => void fatal.push(error),
-        server: {
-          connect: (signal) => connectTrainer(url, { key, limits: LIMITS, signal }),
-          trainer: 't1',
-          baseModel: null,
-        },
-      },
-      trainerConfig.parse({ batchSize: 6, batchMax: 6, step: { ...step, epochs: 2 } }),
-    )
-    const started = { trainer, fatal }
+    const started = startOn(line, url, key)
+    const { trainer, fatal } = started
     await trainer.start()
     await untilWaits(started, 'trainer_lost')
     await scripted.start()
@@ -96,5 +102,66 @@ test(
       assert.ok(!JSON.stringify(event, (_key, value: unknown) => value).includes(key), 'the key is on the log')
     await trainer.stop()
     assert.deepEqual(fatal, [])
+  },
+)
+
+/** Models of the line: the probe's have the seed 7, the others that are not trained 0. */
+const isTrained = (scripted: ScriptedTinker, { model: name }: TinkerJob): boolean =>
+  ![0, 7].includes(scripted.models.get(name)?.seed ?? 0)
+
+for (const format of ['protobuf', 'json'] as const)
+  test(
+    `turns with log-probs that are NaN by ${format} are left out, and the others trained on`,
+    { timeout: 60_000 },
+    async (t) => {
+      const scripted = await new ScriptedTinker({ format }).start()
+      t.after(() => scripted.kill())
+      const items = await turnsOf(scripted.url, '')
+      const line = await openLine()
+      await line.turns(items)
+      // Of the six rows of the line's passes; those of the probe are two.
+      scripted.behaviour.logprobs = (rows) =>
+        rows.map((row, at) => (rows.length === 6 && at % 2 === 1 ? row.map(() => Number.NaN) : row))
+      const started = startOn(line, scripted.url, null)
+      await started.trainer.start()
+      await untilWaits(started, 'verdict')
+      const [first] = await line.events('TrainerScored')
+      assert.equal(first?.rows.length, 3)
+      assert.deepEqual(
+        first.dropped.map(({ reason }) => reason),
+        ['update_not_finite', 'update_not_finite', 'update_not_finite'],
+      )
+      await started.trainer.stop()
+    },
+  )
+
+test(
+  'a step whose result the server cannot send: five models, then its batch fails alone',
+  { timeout: 120_000 },
+  async (t) => {
+    const scripted = await new ScriptedTinker().start()
+    t.after(() => scripted.kill())
+    const items = await turnsOf(scripted.url, '')
+    const line = await openLine()
+    await line.turns(items)
+    const steps = new Set<string>()
+    scripted.behaviour.retrieve = (job) => {
+      if (job.kind !== 'optim_step' || !isTrained(scripted, job) || steps.size > 5) return null
+      steps.add(job.model)
+      return { status: 500, body: 'Internal Server Error' }
+    }
+    const started = startOn(line, scripted.url, null, { ...LIMITS, resultMs: 100 })
+    await started.trainer.start()
+    await untilWaits(started, 'turns')
+    const failed = await line.events('UpdateFailed')
+    assert.equal(failed.length, 1)
+    assert.match(failed[0]!.reason, /^trainer_failed: .*Internal Server Error This happened on 5 models in a row/)
+    assert.equal(steps.size, 5)
+    scripted.behaviour.retrieve = () => null
+    await line.turns(items, 10)
+    await untilWaits(started, 'verdict')
+    assert.equal((await line.events('UpdateComputed'))[0]?.number, 2)
+    await started.trainer.stop()
+    assert.deepEqual(started.fatal, [])
   },
 )
