@@ -23,8 +23,12 @@ import { startStack, type FleetStack } from './fleet/stack.ts'
 import { machine } from './machine.ts'
 
 export type Report = { name: string; machine: string; day: string; rows: Row[] }
-/** `counts`: of gateways; the model is fitted on the first two. */
-type FleetOptions = { short?: boolean; counts?: readonly number[]; logLine?: (line: string) => void }
+/** `counts`: of gateways; the model is fitted on the first two. Settings override those of the full or short run. */
+type FleetOptions = Partial<Settings> & {
+  short?: boolean
+  counts?: readonly number[]
+  logLine?: (line: string) => void
+}
 
 const COUNTS = [1, 2, 4]
 const TURNS = 4
@@ -34,7 +38,7 @@ const MOST_DAYS = 60
 const SETTLE_MS = 60_000
 
 type Settings = { conversations: number; daySeconds: number; rounds: number; idleSeconds: number }
-const FULL: Settings = { conversations: 1_000, daySeconds: 40, rounds: 3, idleSeconds: 8 }
+const FULL: Settings = { conversations: 800, daySeconds: 40, rounds: 3, idleSeconds: 8 }
 const SHORT: Settings = { conversations: 150, daySeconds: 10, rounds: 1, idleSeconds: 3 }
 
 const deltaOf = (after: Round['used'], before: Round['used']): Round['used'] =>
@@ -74,12 +78,15 @@ const measure = async (
     onEvent: ({ event }) => enter(ledger, event),
   })
   const answered: Answered[] = []
-  let seeds = 0
+  let [seeds, refused] = [0, 0]
   /** Returns the turns of the day, once each has its score and its row. */
   const liveDay = async (seed: number): Promise<number> => {
     const day = simulatedDay({ conversations, turns: TURNS, seed })
     const dayStart = simulatedAt(clock, Date.now())
-    const said = await driveDay({ urls: stack.urls, clock, dayStart, nextSeed: () => (seeds += 1) }, day)
+    const said = await driveDay(
+      { urls: stack.urls, clock, dayStart, nextSeed: () => (seeds += 1), onRefused: () => (refused += 1) },
+      day,
+    )
     answered.push(...said)
     for (const until = performance.now() + SETTLE_MS; performance.now() < until;) {
       if (isScored(ledger, answered.length)) break
@@ -113,6 +120,7 @@ const measure = async (
       backlog,
       turnsOnLog: ledger.captured.size,
       counts: countsOf(ledger, answered),
+      refused,
       recall: recallOf(
         ledger,
         answered,
@@ -128,8 +136,9 @@ export const bench = async ({
   short = false,
   counts = COUNTS,
   logLine = () => undefined,
+  ...given
 }: FleetOptions = {}): Promise<Report> => {
-  const settings = short ? SHORT : FULL
+  const settings = { ...(short ? SHORT : FULL), ...given }
   const { conversations, daySeconds, rounds } = settings
   const speed = DAY_MS / 1000 / daySeconds
   const folder = await temporaryFolder()

@@ -43,7 +43,7 @@ const step = Object.fromEntries(
 )
 const [url, model, who, split] = ['--url', '--model', '--who', '--split'].map(takeValue)
 const counts = Object.fromEntries(
-  ['facts', 'from', 'seeds', 'seed', 'updates'].flatMap((name) => {
+  ['facts', 'from', 'seeds', 'seed', 'updates', 'conversations', 'daySeconds', 'rounds'].flatMap((name) => {
     const value = takeValue(`--${name}`)
     return value === undefined ? [] : [[name, Number(value)]]
   }),
@@ -130,7 +130,7 @@ const BENCHES: Readonly<Record<string, Bench>> = {
   fleet: {
     summary: `CPU of each service per turn with 1, 2 and 4 gateways and scorers on Kafka over a simulated day, recall of
                continuations, lost and doubled turns; a model of it for 20 and 200 gateways (15 minutes; --short: 3)`,
-    run: () => fleet.bench({ short: quick, logLine }),
+    run: () => fleet.bench({ short: quick, ...counts, logLine }),
   },
   gateway: {
     summary: `latency and CPU of the gateway, compared with the engine alone, a pass-through, Portkey's gateway and
@@ -173,6 +173,7 @@ ${Object.entries(BENCHES)
   --facts, --seeds  how many of them, for liar; --from N skips facts, --seed N is the first seed, --who TEXT takes the correctors whose name has it,
                --step opdContrast=3,opdForward=1 settings of the updates, also for teacher, as --seed
                and --updates
+  --conversations, --daySeconds, --rounds  for fleet: of a day, its real seconds, and how many are measured
   --no-peer    without PyTorch, Portkey's gateway and LiteLLM, which are downloaded
   --json       print one JSON array as the last line`
 

@@ -15,6 +15,8 @@ export type Measured = {
   backlog: Map<string, number>
   turnsOnLog: number
   counts: Counts
+  /** Answers 429, after which the request was sent again. */
+  refused: number
   recall: Recall[]
 }
 
@@ -40,6 +42,7 @@ type FleetRow = {
   gatewayAgainstOne: number
   allServicesCpuMs: number
   allAgainstOne: number
+  refused: number
 } & Counts
 type RecallRow = { gateways: number } & Recall
 /** `error`: of the prediction for the most gateways. `reading`: ms a turn of a process that reads the log from its start. */
@@ -159,6 +162,7 @@ const fleetRow = (one: Measured, first: Measured): FleetRow => {
     gatewayAgainstOne: rounded(median(cpuOf(one, 'gateway')) / median(cpuOf(first, 'gateway'))),
     allServicesCpuMs: rounded(all(one)),
     allAgainstOne: rounded(all(one) / all(first)),
+    refused: one.refused,
     ...one.counts,
   }
 }

@@ -12,7 +12,15 @@ type Request = { session: string | null; user: string; messages: readonly Messag
 /** `seed`: of the request; `endedAt`: end of the answer, ms since the epoch; `turn`: its id. */
 type TurnTiming = { seed: number; endedAt: number; turn: string }
 
-/** A streamed answer. `session`: that the gateway found. Throws unless the answer is complete. */
+export class RequestError extends Error {
+  readonly status: number
+  constructor(status: number, text: string) {
+    super(`HTTP ${status}: ${text}`)
+    this.status = status
+  }
+}
+
+/** A streamed answer. `session`: that the gateway found. Throws unless the answer is complete: `RequestError` where it was refused. */
 export const complete = async (
   url: string,
   { session, user, messages, seed }: Request,
@@ -22,7 +30,7 @@ export const complete = async (
     headers: { 'content-type': 'application/json', ...(session === null ? {} : { 'x-session-id': session }) },
     body: JSON.stringify({ model: 'policy', messages, stream: true, max_tokens: 256, seed, user }),
   })
-  if (!response.ok || !response.body) throw new Error(`HTTP ${response.status}: ${await response.text()}`)
+  if (!response.ok || !response.body) throw new RequestError(response.status, await response.text())
   let body = ''
   for await (const chunk of response.body.pipeThrough(new TextDecoderStream())) body += chunk
   const endedAt = performance.timeOrigin + performance.now()

@@ -153,6 +153,7 @@ test('the tables divide what was measured into own and other turns, and state th
     backlog: new Map([['gateway', 0.05]]),
     turnsOnLog: 4_000,
     counts: { answered: 4_000, lost: 0, doubled: 0, unknown: 0, aborted: 0, unscored: 0, scoredAgain: 0 },
+    refused: 0,
     recall: [],
   })
   const rows = rowsOf([1, 2, 4].map(stack), 4) as unknown as Record<string, unknown>[]
