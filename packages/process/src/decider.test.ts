@@ -57,7 +57,7 @@ const evaluator = (
     policy: POLICY,
     topics: ['weights'],
     assignment: 'weights',
-    snapshot: { version: () => 'evaluator 1', state: storedWeights },
+    snapshot: { version: 'evaluator 1', state: storedWeights },
     core: {
       initialState: initialWeights,
       evolve: (state, logged) => foldWeights(state, logged as Logged<WeightsEvent>),

@@ -35,6 +35,7 @@ import {
   type PartitionAssignment,
   type Snapshot,
   type SnapshotStore,
+  type StateVersion,
 } from '@instar/log'
 import { SERVICE } from './metrics/labels.ts'
 import { offsetsOver, watchLag } from './metrics/lag.ts'
@@ -95,8 +96,8 @@ export type DeciderOptions<State, Decision extends { do: string }> = {
   topics: readonly Topic[]
   /** The topic by whose partitions several processes of the service share the work. */
   assignment: Topic
-  /** `version` must change with the code that computes the state. */
-  snapshot: { version(): string; state(snapshot: Snapshot): State }
+  /** `version` must change with the state and the code that computes it. */
+  snapshot: { version: string | StateVersion; state(snapshot: Snapshot): State }
   /** Performs a decision. Returns the record to append, or null. */
   act(decision: Act<Decision>, context: ActContext<State>): Promise<Event | null>
   /** Returns a record that states that the decision has failed, or null. If absent, the error is fatal. */
@@ -149,7 +150,7 @@ export const runDecider = <State, Decision extends { do: string }>(
   const { log } = ports
   for (const topic of topics) requireTopic(flow, topic, 'readers', service)
   const name = `${service}.${options.policy}`
-  const snapshot = ports.snapshots?.of(name, options.snapshot.version())
+  const snapshot = ports.snapshots?.of(name, options.snapshot.version)
   const state = snapshot ? options.snapshot.state(snapshot) : core.initialState()
   const stopping = new AbortController()
   const { signal } = stopping

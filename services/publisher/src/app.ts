@@ -31,7 +31,7 @@ import { measureBaseWith, requireAnnounced, storeImported } from './shell/import
 import { recordPublisherMetrics } from './shell/metrics.ts'
 import type { ProbeSet } from './shell/probes.ts'
 import { rowsOfRecords, type TrainedRows } from './shell/serving.ts'
-import { snapshotVersion, stateOfSnapshot } from './shell/snapshot.ts'
+import { STATE_VERSION, stateOfSnapshot } from './shell/snapshot.ts'
 
 export * from './config.ts'
 export { gateSection } from './section.ts'
@@ -103,7 +103,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
     policy,
     topics: ['turns', 'scores', 'updates', 'weights'],
     assignment: 'weights',
-    snapshot: { version: snapshotVersion, state: (snapshot) => stateOfSnapshot(snapshot, policy) },
+    snapshot: { version: STATE_VERSION, state: (snapshot) => stateOfSnapshot(snapshot, policy) },
     core: {
       initialState: () => initialState(policy),
       evolve,

@@ -24,7 +24,7 @@ import { readAvailable } from './shell/evidence.ts'
 import { JUDGES, type JudgePorts } from './shell/judge-table.ts'
 import { judgeTurn, type Judge } from './shell/judges.ts'
 import { recordScorerMetrics } from './shell/metrics.ts'
-import { snapshotVersion, stateOfSnapshot } from './shell/snapshot.ts'
+import { STATE_VERSION, stateOfSnapshot } from './shell/snapshot.ts'
 import type { ScorerWork } from './work.ts'
 
 export { judgeNamed, judgeText, onlyJudge, scorerConfig } from './config.ts'
@@ -126,7 +126,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
     topics: ['turns', 'scores', 'weights'],
     assignment: 'turns',
     snapshot: {
-      version: snapshotVersion,
+      version: STATE_VERSION,
       state: (snapshot) => ({ ...stateOfSnapshot(snapshot), versions: versionsOn(log) }),
     },
     core: {

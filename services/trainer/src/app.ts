@@ -17,7 +17,7 @@ import { RemoteTrainer } from './shell/remote/trainer.ts'
 import { openLosses } from './shell/losses.ts'
 import { recordTrainerMetrics } from './shell/metrics.ts'
 import { withRehearsal } from './shell/rehearsal.ts'
-import { snapshotVersion, stateOfSnapshot } from './shell/snapshot.ts'
+import { STATE_VERSION, stateOfSnapshot } from './shell/snapshot.ts'
 import { createWaitReports, type OnWait } from './shell/wait-reports.ts'
 
 export * from './config.ts'
@@ -152,7 +152,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
     policy,
     topics: ['turns', 'scores', 'updates', 'weights'],
     assignment: 'updates',
-    snapshot: { version: snapshotVersion, state: (snapshot) => stateOfSnapshot(snapshot, policy) },
+    snapshot: { version: STATE_VERSION, state: (snapshot) => stateOfSnapshot(snapshot, policy) },
     core: {
       initialState: () => initialState(policy),
       evolve,

@@ -1,7 +1,7 @@
 /**
  * The snapshot of a service's folds in a file, with their position on the log: for each partition the next offset and
  * the id of the last record. State and position are written in one transaction, so that they always match. A file of
- * another version of the folds, or of another log, is deleted.
+ * another version of the folds that no migrations lead to the present one, or of another log, is deleted.
  */
 import { InstarError, recordId, type Keys, type Logged, type Queue, type Queues, type Table } from '@instar/events'
 import type { Topic } from '@instar/events/flow'
@@ -24,6 +24,7 @@ import {
   type SnapshotPart,
   type TableOptions,
 } from './tables.ts'
+import { migrationsFrom, versionText, type Migration, type StateVersion } from './version.ts'
 
 export type SnapshotSettings = {
   folder: string
@@ -58,7 +59,7 @@ const flatten = function* (all: readonly Iterable<WorkStep>[]): Iterable<WorkSte
 export class Snapshot {
   readonly #settings: SnapshotSettings
   readonly #name: string
-  readonly #version: string
+  readonly #version: string | StateVersion
   readonly #fileRef: FileRef = { file: null }
   readonly #parts: SnapshotPart[] = []
   readonly #rowTurns: number
@@ -71,8 +72,8 @@ export class Snapshot {
   #savedAt = 0
   #ended = false
 
-  /** `version`: the version of the folds, which a file must match. No file is accessed before `open`. */
-  constructor(settings: SnapshotSettings, name: string, version: string) {
+  /** `version`: of the folds, which a file must match or be migrated to. No file is accessed before `open`. */
+  constructor(settings: SnapshotSettings, name: string, version: string | StateVersion) {
     this.#settings = settings
     this.#name = name
     this.#version = version
@@ -191,7 +192,7 @@ export class Snapshot {
     try {
       file.begin()
       await inSlices(flatten(changes), (step) => step())
-      file.setMeta('version', this.#version)
+      file.setMeta('version', versionText(this.#version))
       file.setMeta(
         'reached',
         JSON.stringify([...this.#positions].map(([topic, partitions]) => [topic, [...partitions]])),
@@ -269,7 +270,8 @@ export class Snapshot {
     try {
       const version = file.meta('version')
       if (version === undefined) return ''
-      if (version !== this.#version) return 'another build wrote it'
+      const migrations = migrationsFrom(version, this.#version)
+      if (!migrations) return 'another build wrote it'
       for (const [topic, partitions] of JSON.parse(file.meta('reached') ?? '') as [
         Topic,
         [number, PartitionPosition][],
@@ -281,10 +283,26 @@ export class Snapshot {
             return `${topic} ${partition}@${next - 1} is a different record on this log`
         }
       }
+      if (migrations.length > 0) this.#migrate(file, version, migrations)
       return null
     } catch (error) {
       if (error instanceof InstarError && error.code !== 'snapshot_damaged') throw error
       return (error as Error).message
     }
+  }
+
+  /** All at once with the new version, so that a process that is killed leaves the old state or the new one. */
+  #migrate(file: FoldFile, from: string, migrations: readonly Migration[]): void {
+    const to = versionText(this.#version)
+    file.begin()
+    try {
+      for (const migrate of migrations) migrate(file)
+      file.setMeta('version', to)
+      file.commit()
+    } catch (cause) {
+      file.rollback()
+      throw new Error(`its state cannot be migrated from ${from} to ${to}: ${(cause as Error).message}`, { cause })
+    }
+    this.#settings.logLine(`${this.#name}: the snapshot was migrated from ${from} to ${to}`)
   }
 }

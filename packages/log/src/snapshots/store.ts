@@ -1,9 +1,10 @@
 /** A folder with the snapshot files of services. */
 import { Snapshot, type SnapshotSettings } from './snapshot.ts'
+import type { StateVersion } from './version.ts'
 
 export type SnapshotStore = {
   /** `name`: the file name without extension; `version`: the version of the folds. */
-  of(name: string, version: string): Snapshot
+  of(name: string, version: string | StateVersion): Snapshot
 }
 
 type SnapshotOptions = Partial<Omit<SnapshotSettings, 'folder'>>
