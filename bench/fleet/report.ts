@@ -121,7 +121,11 @@ export const rowsOf = (all: readonly Measured[], turnsOfSession: number): Row[] 
         i === 0
           ? models
           : (Object.fromEntries(
-              SERVICES.map((name) => [name, { ...models[name], others: backlog(name) ?? models[name].others }]),
+              SERVICES.map((name) => {
+                const read = backlog(name)
+                const part = DIVIDED.includes(name) ? 'others' : 'own'
+                return [name, read === null ? models[name] : { ...models[name], [part]: read }]
+              }),
             ) as Costs)
       return PAPER.fleets.map((gateways): PaperRow => paperRow(reading, costs, gateways, most, turnsOfSession))
     }),
