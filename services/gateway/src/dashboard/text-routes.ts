@@ -43,7 +43,7 @@ export const addTextRoutes = (server: FastifyInstance, get: Get, ports: Dashboar
     return {
       who,
       read: (work) => ports.readings.run({ group: 'dashboard', who }, gone, work),
-      hold: (bytes) => entrance.hold(request, bytes),
+      hold: entrance.holdOf(request),
     }
   }
   const texts = (request: FastifyRequest, gone: AbortSignal) => {
@@ -106,13 +106,13 @@ export const addTextRoutes = (server: FastifyInstance, get: Get, ports: Dashboar
     const name = `${id.replace(/[^\w.-]/g, '_').slice(0, 100)}.jsonl`
     return reply
       .headers({ 'content-type': 'application/x-ndjson', 'content-disposition': `attachment; filename="${name}"` })
-      .send(Readable.from(readAsTaken(lines, reply.raw, gone, (bytes) => entrance.hold(request, bytes))))
+      .send(Readable.from(readAsTaken(lines, reply.raw, gone, entrance.holdOf(request))))
   })
   server.post('/v1/dashboard/sample', SMALL_BODY, async (request, reply) => {
     textFor(entrance.checkReading(request))
     entrance.check(request, 'inference')
     const asked = parsedBy(sampleBody, parseJson(bytesOf(request)))
-    const hold = (bytes: number): void => entrance.hold(request, bytes)
+    const hold = entrance.holdOf(request)
     await sample(ports.sample, { response: hijackable(reply), revoked: entrance.revoked(request), hold }, asked)
     return reply.hijack()
   })

@@ -32,8 +32,11 @@ export type Entrance = {
   holding(request: FastifyRequest): Holding
   /** Counts the memory of the parsed body. Throws `overloaded`. */
   parsing(request: FastifyRequest, body: Uint8Array): void
-  /** Counts memory that the request occupies besides its body, until it ends. Throws `overloaded`. */
-  hold(request: FastifyRequest, bytes: number): void
+  /**
+   * Counts memory that the request occupies besides its body, until it ends. Throws `overloaded`. Who keeps it does not keep
+   * the request and its body.
+   */
+  holdOf(request: FastifyRequest): (bytes: number) => void
   /** The authenticated key; null without keys. Throws `invalid_api_key`, `missing_scope`. */
   check(request: FastifyRequest, scope: Scope | null): Key | null
   /** A key with the scope `admin`, or the admin token's key. Throws as `check`. */
@@ -249,7 +252,10 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken, ra
     parsing(request, body) {
       if (body.length > 0) callers.get(request)?.holding.hold(parsedBytes(body))
     },
-    hold: (request, bytes) => callerOf(request).holding.hold(bytes),
+    holdOf(request) {
+      const { holding } = callerOf(request)
+      return (bytes) => holding.hold(bytes)
+    },
     check,
     checkAdmin,
     checkReading,

@@ -33,7 +33,7 @@ export const addInferenceRoutes = (
   const { check } = entrance
   const readerOf = (request: FastifyRequest, reply: FastifyReply): Reader => ({
     key: check(request, 'inference')?.id ?? null,
-    hold: (bytes) => entrance.hold(request, bytes),
+    hold: entrance.holdOf(request),
     gone: goneSignal(reply),
   })
   for (const prefix of ['/v1', '/s/:session/v1']) {
@@ -50,7 +50,7 @@ export const addInferenceRoutes = (
           response: hijackable(reply),
           revoked: entrance.revoked(request),
           onFault: (fault) => onStreamFault(fault, request),
-          hold: (bytes) => entrance.hold(request, bytes),
+          hold: entrance.holdOf(request),
         })
         return whole ? reply.headers(whole.headers).send(whole.body) : reply.hijack()
       })
@@ -60,7 +60,7 @@ export const addInferenceRoutes = (
         body: bytesOf(request),
         response: reply.raw,
         revoked: entrance.revoked(request),
-        hold: (bytes) => entrance.hold(request, bytes),
+        hold: entrance.holdOf(request),
       })
       return reply.type('application/json; charset=utf-8').send(json)
     })
@@ -71,7 +71,7 @@ export const addInferenceRoutes = (
         response: hijackable(reply),
         revoked: entrance.revoked(request),
         onFault: (fault) => onStreamFault(fault, request),
-        hold: (bytes) => entrance.hold(request, bytes),
+        hold: entrance.holdOf(request),
       })
       return whole ? reply.headers(whole.headers).send(whole.body) : reply.hijack()
     })
@@ -138,7 +138,7 @@ export const addCompatRoutes = (
           response: () => hijackable(reply),
           revoked: () => entrance.revoked(request),
           onFault: (fault) => onStreamFault(fault, request),
-          hold: (bytes) => entrance.hold(request, bytes),
+          hold: entrance.holdOf(request),
         })
         return said ? reply.headers(said.headers).send(said.body) : reply.hijack()
       },

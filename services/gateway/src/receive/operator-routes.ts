@@ -23,7 +23,7 @@ type OperatorOptions = {
 export const addOperatorRoutes = (
   server: FastifyInstance,
   routes: Routes,
-  { check, checkAdmin, revoked, hold }: Entrance,
+  { check, checkAdmin, revoked, holdOf }: Entrance,
   { pingMs, served, onFault }: OperatorOptions,
 ): void => {
   // Claude Code sends this request to check that the server is up.
@@ -58,7 +58,7 @@ export const addOperatorRoutes = (
       body: bytesOf(request),
       response: reply.raw,
       revoked: revoked(request),
-      hold: (bytes) => hold(request, bytes),
+      hold: holdOf(request),
     })
   })
   server.post('/admin/:command', SMALL_BODY, async (request, reply) => {
