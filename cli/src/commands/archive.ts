@@ -15,6 +15,8 @@ const OPTIONS = {
   partitions: { type: 'string' },
   registry: { type: 'string' },
   manifest: { type: 'string' },
+  endpoint: { type: 'string' },
+  encrypt: { type: 'string' },
 } as const
 
 type ArchiveInvocation = Invocation<typeof OPTIONS>
@@ -22,13 +24,17 @@ type ArchiveInvocation = Invocation<typeof OPTIONS>
 export default command('archive', {
   usage: '--to PLACE | restore --from PLACE [--to LOG] [--manifest SHA256] | verify --from PLACE [--manifest SHA256]',
   help: `
-Copies the log of INSTAR_LOG into a place of immutable objects with a manifest of their digests. PLACE is a folder. A run
+Copies the log of INSTAR_LOG into a place of immutable objects with a manifest of their digests. PLACE is a folder, or
+s3://bucket/prefix in a store with the S3 API, with the credentials of AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
+AWS_SESSION_TOKEN and the region of AWS_REGION. A run
 adds what is new since the last one; one that was stopped, also by kill -9, is completed by running it again. The log may
 be in use: it is archived up to its end at the start. Nothing is removed from it. The archive holds every prompt and every
 answer: keep it as private as the log.
 
   --to PLACE          the archive; created
   --registry URL      schema registry of a log on Kafka (default INSTAR_REGISTRY)
+  --endpoint URL      the S3 store, also for restore and verify (default AWS_ENDPOINT_URL, then Amazon's)
+  --encrypt HOW       server-side encryption: AES256, aws:kms or aws:kms:KEY (default: the bucket's)
 
 restore: copies an archive into an empty log, with the same bytes, ids, times and order, and schemas; into an embedded
 log also with the same offsets, if it came from one. Each object is checked by its digest before a record of it is written.
@@ -179,7 +185,7 @@ const checkSchemas = (archive: Archive): void => {
 }
 
 const verify = async (invocation: ArchiveInvocation): Promise<boolean> => {
-  refuse(invocation.values, ['to', 'partitions', 'registry'], 'archive verify')
+  refuse(invocation.values, ['to', 'partitions', 'registry', 'encrypt'], 'archive verify')
   return withArchive(invocation, async (archive) => {
     const { print, err, raw, terminal, stop } = invocation
     const wallMs = elapsed()
