@@ -126,6 +126,19 @@ test('an echoed prompt with more log-probs than a request may hold is refused be
   assert.equal(score.mock.callCount(), 0)
 })
 
+test('prompts with more log-probs together than a request may hold are echoed a few at a time', async (t) => {
+  // 8 of them would take 151 MB with 150 bytes for each of 126,000 log-probs, of 134 MB that one request may.
+  const prompt = Array.from({ length: 6 * LENGTH }, (_, i) => 20 + ((i * 31) % 2000))
+  const long = Object.assign(Object.create(model) as Model, { contextLength: prompt.length + 1 })
+  const rig = await start(t, { engine: scoring(), ports: { model: long } })
+  const most = mostHeld(t)
+  const json = { ...echoed, stream: true, prompt: Array.from({ length: 8 }, () => prompt) }
+  const said = await (await rig.fetch('/v1/completions', { json })).text()
+  assert.equal(said.split('"finish_reason":"length"').length - 1, 8)
+  assert.doesNotMatch(said, /"error"/)
+  assert.ok(most() < 120_000_000 + 4 * 1024 * 1024, `${most()} bytes`)
+})
+
 /** A client that does not read. */
 const unread = async (rig: Rig, body: object): Promise<Socket> => {
   const { hostname, port } = new URL(rig.url)

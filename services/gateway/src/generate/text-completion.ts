@@ -10,6 +10,7 @@ import {
   completionLogprobs,
   completionRequest,
   completionUsage,
+  MOST_COMPLETION_LOGPROBS,
   pieceBytes,
   type CompletionChoice,
   type CompletionHead,
@@ -31,6 +32,13 @@ type Ports = RequestPorts & Pick<AnswerPorts, 'model' | 'policy' | 'now' | 'rand
 
 /** How many choices of one request are sampled at a time. */
 const AT_ONCE = 8
+
+/** Of prompts that are echoed with log-probs, as many as one request may hold them of. */
+const atOnce = ({ echo, logprobs }: CompletionRequest, asked: readonly ChoiceTask[]): number => {
+  if (!echo || logprobs === null) return AT_ONCE
+  const longest = asked.reduce((most, { prompt }) => Math.max(most, prompt.length), 1)
+  return Math.max(1, Math.min(AT_ONCE, Math.floor(MOST_COMPLETION_LOGPROBS / ((1 + logprobs) * longest))))
+}
 
 /** One prompt with one seed. `echoed`: the prompt's text, null unless it is echoed. */
 type ChoiceTask = { index: number; prompt: readonly number[]; echoed: string | null; seed: number }
@@ -102,7 +110,7 @@ const sampleAll = async (
       await nextPass()
     }
   }
-  await Promise.all(Array.from({ length: Math.min(AT_ONCE, asked.length) }, work))
+  await Promise.all(Array.from({ length: Math.min(atOnce(context.request, asked), asked.length) }, work))
   return tokens
 }
 

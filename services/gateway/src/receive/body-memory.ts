@@ -134,7 +134,7 @@ export class BodyMemory {
   }
 
   private tooLarge(bytes: number): InstarError {
-    const message = `The request takes ${bytes} bytes of memory, as it came and parsed; at most ${this.single} are allowed.`
+    const message = `The request takes ${bytes} bytes of memory, with its parsed body and what its answer needs; at most ${this.single} are allowed.`
     return new InstarError('body_too_large', message, { limit: this.single })
   }
 }
