@@ -27,7 +27,7 @@ type Cell = string | number | boolean | null
 type Report = { name: string; machine: string; rows: object[] }
 type Bench = { summary: string; run(): Promise<Report> }
 
-const FLAGS = ['--json', '--quick', '--short', '--no-peer', '--help']
+const FLAGS = ['--all', '--json', '--quick', '--short', '--no-peer', '--help']
 const args = process.argv.slice(2)
 /** Takes `--name value` out of the arguments. */
 const takeValue = (flag: string): string | undefined => {
@@ -152,8 +152,8 @@ const BENCHES: Readonly<Record<string, Bench>> = {
   },
   recall: {
     summary: `continuations that a gateway recognises after a minute, an hour and a day of other traffic at 1,000 turns/s, on
-               a simulated clock`,
-    run: () => recall.bench({ quick, logLine }),
+               a simulated clock, with and without names on the disk (--all: the names of every turn of the day, 8 GB)`,
+    run: () => recall.bench({ quick, all: flags.includes('--all'), logLine }),
   },
   snapshots: {
     summary: 'start of each service on a log of 1,000,000 turns (4 GB in the temporary folder)',

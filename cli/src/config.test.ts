@@ -82,6 +82,8 @@ describe('settings', () => {
         INSTAR_ENGINE_KEY: 'key',
         INSTAR_ADAPTERS: '/shared',
         INSTAR_BODY_LIMIT: '1000',
+        INSTAR_RECOGNITION_DAYS: '0.5',
+        INSTAR_RECOGNITION_BYTES: '5000',
         INSTAR_REQUEST_TIMEOUT: '2.5',
         INSTAR_ANSWER_TIMEOUT: '60',
         INSTAR_CANDIDATES: '4',
@@ -113,6 +115,8 @@ describe('settings', () => {
       kafka: NO_SECURITY,
       limits: {
         bodyLimit: 1000,
+        recognitionDays: 0.5,
+        recognitionBytes: 5000,
         requestTimeoutMs: 2500,
         answerTimeoutMs: 60_000,
         candidates: 4,

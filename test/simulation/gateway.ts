@@ -20,8 +20,17 @@ import { lastAnswer } from '@instar/dialects'
 import type { Snapshot } from '@instar/log'
 import { decideAdmin, type Ordered } from '../../services/gateway/src/admin/core/admin.ts'
 import { newSession, subjectOf } from '../../services/gateway/src/session/core/labels.ts'
-import { answersOf, choose, locate, nameUnknown, settled } from '../../services/gateway/src/session/core/resolve.ts'
-import { overlapWith } from '../../services/gateway/src/session/core/overlap.ts'
+import {
+  answersOf,
+  choose,
+  locate,
+  namesToLookUp,
+  nameUnknown,
+  settled,
+  type Resolved,
+} from '../../services/gateway/src/session/core/resolve.ts'
+import { MemoryRows } from './memory-rows.ts'
+import { overlapWith, type Overlap } from '../../services/gateway/src/session/core/overlap.ts'
 import type { SessionQuery } from '../../services/gateway/src/session/core/session-query.ts'
 import { evolveIndex, restore, sessionState, touch } from '../../services/gateway/src/session/core/session-index.ts'
 import {
@@ -84,15 +93,17 @@ export class Gateway extends Process<GatewaySnapshot> {
   #attempts = new Map<string, number>()
   /** Sessions that were read again, with their positions. */
   #readTo = new Map<string, number>()
+  /** What is left of its names after a kill. */
+  readonly #rows = new MemoryRows()
+
   constructor(world: World, name: string, keeps: boolean) {
     super(world, name, ['turns', 'weights'], keeps)
   }
 
   fresh(kept: Keeping): GatewaySnapshot {
-    return openSnapshot(kept ? { of: (name) => kept(name) } : undefined, POLICY, {
-      sessions: this.world.remembered,
-      turns: 1000,
-    })
+    const limits = { sessions: this.world.remembered, turns: 1000 }
+    const held = { limits: { ms: 1e15, bytes: 1e9 }, open: async () => this.#rows }
+    return openSnapshot(kept ? { of: (name) => kept(name) } : undefined, POLICY, limits, held)
   }
 
   override async open(): Promise<Map<string, number>> {
@@ -114,6 +125,20 @@ export class Gateway extends Process<GatewaySnapshot> {
   evolve(logged: Logged<Event>): void {
     if (logged.topic === 'turns') evolveIndex(this.state.index, logged as Logged<TurnsEvent>)
     else foldWeights(this.state.weights, logged as Logged<WeightsEvent>)
+  }
+
+  override async takeSnapshot(): Promise<void> {
+    await this.state.names?.write()
+    await super.takeSnapshot()
+  }
+
+  /** Makes sessions with the names of the request known again. */
+  #bringBack(asked: SessionQuery, resolved: Resolved | null): void {
+    const { names, index } = this.state
+    if (!names) return
+    const wanted = namesToLookUp(asked, resolved)
+    const rows = names.prefixes(wanted).flatMap((prefix) => this.#rows.under(prefix))
+    for (const session of names.sessionsIn(wanted, rows)) if (!index.recent.has(session)) touch(index, session)
   }
 
   forget(): void {
@@ -207,19 +232,25 @@ export class Gateway extends Process<GatewaySnapshot> {
     let step = locate(index, asked)
     for (; step.do === 'restore'; step = locate(index, asked)) this.#restore(step.session)
     const overlapOf = overlapWith(asked)
-    const overlaps =
+    const overlapsOf = (): Overlap[] =>
       step.do === 'compare' ? step.candidates.map(({ turn }) => overlapOf(this.world.bodies.get(turn) ?? [])) : []
+    let overlaps = overlapsOf()
     if (!settled(index, asked, step, overlaps) && !call.waited) {
       call.waited = this.hasRead(call.ends)
       return false
     }
-    const found =
+    const found = (): Resolved | null =>
       step.do === 'found'
         ? step.resolved
         : step.do === 'compare'
           ? choose(index, asked, step.candidates, overlaps)
           : null
-    const { session, source } = found ?? nameUnknown(index, asked, newSession(null, random.hex(16)))
+    if (call.waited) {
+      this.#bringBack(asked, found())
+      step = locate(index, asked)
+      overlaps = overlapsOf()
+    }
+    const { session, source } = found() ?? nameUnknown(index, asked, newSession(null, random.hex(16)))
     this.#known(session)
     touch(index, session)
     const line = weightLine(this.state.weights, POLICY)

@@ -27,12 +27,15 @@ export class Client {
   #turns = 0
   #opinion: Opinion | null = null
   #farewell: boolean
+  /** It names its conversation until the first answer only. */
+  readonly #forgetsLabel: boolean
 
   constructor(world: World, name: string) {
     const { random } = world
     this.#world = world
     this.name = name
     this.label = world.remembered < 100 || random.chance(0.5) ? name : null
+    this.#forgetsLabel = world.remembered < 100 && world.gateways.every(({ disks }) => disks) && random.chance(0.5)
     this.#trims = random.chance(0.4)
     this.#most = FEWEST_TURNS + random.below(MOST_TURNS - FEWEST_TURNS + 1)
     this.task = random.chance(0.4) ? random.pick(['sort', 'sort', 'count', '']) : null
@@ -74,7 +77,7 @@ export class Client {
     const call: ChatCall = {
       kind: 'chat',
       messages: [...this.#messages],
-      label: this.label,
+      label: this.#forgetsLabel && last ? null : this.label,
       side: false,
       noTrain: random.chance(0.08),
       task: this.task,

@@ -17,12 +17,12 @@ export const liveGateway = async <T>(
   limits: Limits,
   { save = true, records = 50 }: { save?: boolean; records?: number },
   use: (gateway: LiveGateway) => Promise<T>,
-): Promise<T> => {
-  const snapshot = openSnapshot(
+  snapshot: GatewaySnapshot = openSnapshot(
     folder === null ? undefined : openSnapshots(folder, { records, ms: Infinity, cacheWeight: 10 }),
     POLICY,
     limits,
-  )
+  ),
+): Promise<T> => {
   const tail = await startTail({
     log,
     name: 'g',

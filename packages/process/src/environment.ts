@@ -162,6 +162,8 @@ export const environment = z
     INSTAR_BODY_LIMIT: z.coerce.number().int().positive().optional(),
     INSTAR_TRAIN_UNSAMPLED: flag.default(false),
     INSTAR_BODIES_LIMIT: z.coerce.number().int().positive().optional(),
+    INSTAR_RECOGNITION_DAYS: z.coerce.number().nonnegative().max(3650).optional(),
+    INSTAR_RECOGNITION_BYTES: z.coerce.number().int().nonnegative().optional(),
     INSTAR_REQUEST_TIMEOUT: seconds.optional(),
     INSTAR_ANSWER_TIMEOUT: seconds.optional(),
     INSTAR_PG_BIN: z.string().optional(),

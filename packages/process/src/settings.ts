@@ -87,6 +87,8 @@ const serverSettings = (env: ParsedEnvironment, cwd: string, data: string) => ({
   limits: withoutUndefined({
     bodyLimit: env.INSTAR_BODY_LIMIT,
     bodiesLimit: env.INSTAR_BODIES_LIMIT,
+    recognitionDays: env.INSTAR_RECOGNITION_DAYS,
+    recognitionBytes: env.INSTAR_RECOGNITION_BYTES,
     requestTimeoutMs: env.INSTAR_REQUEST_TIMEOUT,
     answerTimeoutMs: env.INSTAR_ANSWER_TIMEOUT,
     trainUnsampled: env.INSTAR_TRAIN_UNSAMPLED || undefined,

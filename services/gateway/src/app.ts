@@ -26,8 +26,8 @@ import { dashboardPorts } from './dashboard/ports.ts'
 import { MOST_LOGPROBS } from './dashboard/turn-view.ts'
 import { createServer } from './receive/http.ts'
 import { createKeyring } from './receive/keyring.ts'
+import { snapshotOf } from './session/snapshot-of.ts'
 import { Paced } from './session/paced.ts'
-import { openSnapshot } from './session/snapshot.ts'
 import { unreadiness, type Unready } from './admin/core/report.ts'
 import { createMeter, watchGateway } from './admin/metrics.ts'
 import { createRoutes } from './routes.ts'
@@ -49,7 +49,7 @@ const LAST_BYTES_MS = 500
 export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gateway => {
   const { log, engine, model, now, monotonic = () => performance.now(), random } = ports
   const { policy, tailWaitMs } = config
-  const snapshot = openSnapshot(ports.snapshots, policy, { sessions: config.sessions, turns: config.turns })
+  const snapshot = snapshotOf(ports.snapshots, config)
   const { index } = snapshot
   const ignoredWeights = new Map<string, number>()
   const line = () => weightLine(snapshot.weights, policy)

@@ -109,6 +109,13 @@ const schema = z.object({
   /** Maximum number of sessions in memory. */
   sessions: z.int().positive().default(20_000),
   turns: z.int().positive().default(200_000),
+  /** Days for which a conversation without a label is recognised, by the time of the log; 0: as long as it is in memory. */
+  recognitionDays: z.number().nonnegative().max(3650).default(7),
+  /** Bytes on the disk for the names by which it is recognised, about 70 for a name and two names for a turn. */
+  recognitionBytes: z
+    .int()
+    .nonnegative()
+    .default(16 * 1024 ** 3),
   /** Turns whose records are cached: those of active sessions. */
   records: z.int().positive().default(1024),
   /** Requests that may wait for the engine. */

@@ -418,6 +418,13 @@ export const MUTANTS: readonly Mutant[] = [
   ...of('services/gateway/src/session/core/overlap.ts', {
     anyAnswer: ['any turn with an equal answer is continued', ['shared: said.intersection(here).size', 'shared: 1']],
   }),
+  ...of('services/gateway/src/session/name-table.ts', {
+    namesNotKept: ['names on the disk are not read', ['if (at < oldest) return', 'if (at >= 0) return']],
+    namesNotWaiting: [
+      'names that are not written yet are not found',
+      ['for (const waiting of [this.#writing, this.#pending])', 'for (const waiting of [this.#writing])'],
+    ],
+  }),
   ...of('services/gateway/src/session/core/session-index.ts', {
     strictFirst: [
       'a client that trims an answer is joined to a client that received it trimmed',

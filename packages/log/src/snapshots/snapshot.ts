@@ -80,6 +80,11 @@ export class Snapshot {
     this.#rowTurns = settings.rowTurns ?? ROW_TURNS
   }
 
+  /** Of the open file; null without one. */
+  get path(): string | null {
+    return this.#fileRef.file?.path ?? null
+  }
+
   get sessions(): SessionTable {
     const { cacheWeight } = this.#settings
     return (this.#sessions ??= this.#addPart(new SessionTable(this.#fileRef, 'sessions', cacheWeight, this.#rowTurns)))

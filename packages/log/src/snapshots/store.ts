@@ -5,6 +5,8 @@ import type { StateVersion } from './version.ts'
 export type SnapshotStore = {
   /** `name`: the file name without extension; `version`: the version of the folds. */
   of(name: string, version: string | StateVersion): Snapshot
+  /** Called with a message when a file cannot be used or written. */
+  logLine?: (line: string) => void
 }
 
 type SnapshotOptions = Partial<Omit<SnapshotSettings, 'folder'>>
@@ -24,5 +26,6 @@ export const openSnapshots = (
     ...rest
   }: SnapshotOptions = {},
 ): SnapshotStore => ({
+  logLine,
   of: (name, version) => new Snapshot({ folder, records, ms, cacheWeight, logLine, ...rest }, name, version),
 })

@@ -119,6 +119,27 @@ export const GATEWAY_METRICS = {
   instar_adapters_loaded: { type: 'gauge', of: 'gateway', help: 'Adapters loaded in the engine.' },
   instar_sessions_known: { type: 'gauge', of: 'gateway', help: "Sessions in the gateway's index." },
   instar_turns_known: { type: 'gauge', of: 'gateway', help: "Turns in the gateway's index." },
+  instar_names_held: {
+    type: 'gauge',
+    of: 'gateway',
+    help: 'Names of answers and prompts on the disk, by which conversations without a label are found beyond memory.',
+  },
+  instar_names_bytes: {
+    type: 'gauge',
+    of: 'gateway',
+    help: 'Bytes of these names; the limit is INSTAR_RECOGNITION_BYTES.',
+  },
+  instar_names_expired_total: {
+    type: 'counter',
+    of: 'gateway',
+    help: 'Names that were given up for INSTAR_RECOGNITION_DAYS or INSTAR_RECOGNITION_BYTES.',
+  },
+  instar_name_reads_total: {
+    type: 'counter',
+    of: 'gateway',
+    help: 'Requests for which names on the disk were read; failed: late, or the table is damaged.',
+    labels: { result: ['found', 'none', 'failed'] },
+  },
   instar_records_unreadable_total: {
     type: 'counter',
     of: 'gateway',

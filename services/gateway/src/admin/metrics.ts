@@ -104,6 +104,12 @@ export const watchGateway = (metrics: Metrics, known: () => GatewayState, readin
   one('instar_adapters_loaded', ({ pool }) => pool.loadedAdapters().length)
   one('instar_sessions_known', ({ index }) => index.recent.size)
   one('instar_turns_known', ({ index }) => index.turns)
+  one('instar_names_held', ({ index }) => index.held?.figures().held ?? null)
+  one('instar_names_bytes', ({ index }) => index.held?.figures().bytes ?? null)
+  one('instar_names_expired_total', ({ index }) => index.held?.figures().expired ?? null)
+  metrics.read('instar_name_reads_total', () =>
+    Object.entries(known().index.held?.figures().reads ?? {}).map(([result, count]) => [{ result }, count]),
+  )
   one('instar_records_unreadable_total', ({ bad }) => bad)
   const ignored = (): [topic: 'turns' | 'weights', why: string, count: number][] => {
     const { index, ignoredWeights } = known()
@@ -142,4 +148,7 @@ type Gauge =
   | 'instar_adapters_loaded'
   | 'instar_sessions_known'
   | 'instar_turns_known'
+  | 'instar_names_held'
+  | 'instar_names_bytes'
+  | 'instar_names_expired_total'
   | 'instar_records_unreadable_total'

@@ -7,6 +7,7 @@ import { recognise } from '../prompt/core/history.ts'
 import {
   choose,
   locate,
+  namesToLookUp,
   nameUnknown,
   possibleSessions,
   settled,
@@ -51,9 +52,11 @@ export const resolveSession = async (
 ): Promise<ResolvedSession> => {
   const { index, tail } = ports
   let { resolved, whole } = await located(ports, asked, asking)
-  if (!whole && (await tail.turnsWithin(ports.tailWaitMs))) {
-    resolved = (await located(ports, asked, asking)).resolved
-    whole = true
+  if (!whole) {
+    const isRead = await tail.turnsWithin(ports.tailWaitMs)
+    const isBroughtBack = await broughtBack(ports, namesToLookUp(asked, resolved))
+    if (isRead || isBroughtBack) resolved = (await located(ports, asked, asking)).resolved
+    whole = isRead
   }
   // Words are compared only if the whole session is known: another turn may match more of them.
   const wanted = whole && !isKnown(index, asked, resolved)
@@ -66,6 +69,17 @@ export const resolveSession = async (
   const named = turns.at(-1) ?? followedById(state, asked)
   const agentAddedText = !named && inside !== undefined && inside.textAfter !== ''
   return { ...resolved, turns, follows: named ?? inside?.turn, agentAddedText }
+}
+
+/** Makes sessions with these names known in memory again, as after a turn of theirs. False if there are none. */
+const broughtBack = async ({ index, tail }: SessionPorts, wanted: readonly string[]): Promise<boolean> => {
+  const found = wanted.length > 0 && index.held ? await index.held.find(wanted) : []
+  const away = found.filter((session) => !index.recent.has(session))
+  for (const session of away) {
+    await tail.ready(session)
+    touch(index, session)
+  }
+  return away.length > 0
 }
 
 /** Whether the session holds what the request continues, as an answer or by an id. */

@@ -17,10 +17,14 @@ import {
   type SessionIndex,
   type TurnExtra,
 } from './core/session-index.ts'
+import type { HeldNames } from './core/held-names.ts'
+import { NameTable, type NameTableOptions } from './name-table.ts'
 import { parseRowKey, rowOf, type ChangedRecent, type NamedRow, type Names, type RecentSession } from './core/names.ts'
 
 export type GatewaySnapshot = {
   index: SessionIndex
+  /** The names of turns outside memory; null without a table. */
+  names: NameTable | null
   weights: WeightsState
   /** Loads the snapshot into the index and returns the position from which each topic is read. */
   open(log: EventLog): Promise<{ turns: Offsets; weights: Offsets }>
@@ -52,15 +56,28 @@ let version: string | undefined
 /** The sources are read once in a process. */
 const stateVersion = (): string =>
   (version ??= foldVersion([
-    ...['./core/session-index.ts', './core/names.ts', './snapshot.ts'].map((name) => new URL(name, import.meta.url)),
+    ...[
+      './core/session-index.ts',
+      './core/names.ts',
+      './core/held-names.ts',
+      './name-rows.ts',
+      './snapshot.ts',
+      './name-table.ts',
+    ].map((name) => new URL(name, import.meta.url)),
     ...['@instar/dialects/minted', '@instar/events/answer-in-text'].map((name) => new URL(import.meta.resolve(name))),
   ]))
 
 /** Without a store there is no snapshot: the log is read from its start. */
-export const openSnapshot = (store: SnapshotStore | undefined, policy: string, limits: Limits): GatewaySnapshot => {
+export const openSnapshot = (
+  store: SnapshotStore | undefined,
+  policy: string,
+  limits: Limits,
+  held?: NameTableOptions,
+): GatewaySnapshot => {
   if (!store)
     return {
       index: initialIndex(limits),
+      names: null,
       weights: initialWeights(),
       open: async () => ({ turns: {}, weights: {} }),
       after: () => undefined,
@@ -69,12 +86,14 @@ export const openSnapshot = (store: SnapshotStore | undefined, policy: string, l
     }
   const turns = store.of(`gateway.${policy}.turns`, stateVersion())
   const versions = store.of(`gateway.${policy}.weights`, stateVersion())
+  const table = held ? new NameTable(held, turns.resident<HeldNames>('held names')) : null
   const changed: ChangedRecent = { sessions: new Set(), rows: new Set() }
   const index: SessionIndex = {
     ...initialIndex(limits),
     fold: storedTurns(turns),
     memory: null,
     changed,
+    held: table,
     byMintedId: turns.table<string>('marks', { json: () => true }),
     extras: storedBySession<TurnExtra, Extra>(
       turns,
@@ -131,22 +150,29 @@ export const openSnapshot = (store: SnapshotStore | undefined, policy: string, l
 
   return {
     index,
+    names: table,
     weights: storedWeights(versions),
     async open(log) {
       const from = { turns: await turns.open(log), weights: await versions.open(log) }
       try {
+        if (table && !(await table.open(turns.path, Object.keys(from.turns).length === 0)))
+          throw new InstarError('snapshot_damaged', 'the table of names beside it is another one')
         await readKept()
         return from
       } catch (error) {
         if (!(error instanceof InstarError) || error.code !== 'snapshot_damaged') throw error
         await turns.startOver(error.message)
+        await table?.reset()
         return { ...from, turns: {} }
       }
     },
     load: (session) => turns.load(session),
-    after: (logged) => (logged.topic === 'turns' ? turns.after(logged) : versions.after(logged)),
+    after: (logged) =>
+      logged.topic === 'turns' ? turns.after(logged, table ? () => table.write() : undefined) : versions.after(logged),
     async close(how) {
+      if (how?.save !== false) await table?.write()
       await Promise.all([turns.close(how), versions.close(how)])
+      await table?.close()
     },
   }
 }

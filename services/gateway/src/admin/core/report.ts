@@ -1,5 +1,6 @@
 /** The gateway's reports: the list of models and the status. */
 import type { WeightLine } from '@instar/events'
+import type { NameFigures } from '../../session/core/held-names.ts'
 import { servedVersion, type Served } from '../../versions/core/pool-plan.ts'
 
 /** The fields that the reports read, a subset of the gateway's parts. */
@@ -18,6 +19,8 @@ export type GatewayState = {
     turns: number
     forgotten: { readonly size: number }
     ignored: ReadonlyMap<string, number>
+    /** Names on the disk; null: none are held. */
+    held: { figures(): NameFigures } | null
   }
   ignoredWeights: ReadonlyMap<string, number>
   running: number

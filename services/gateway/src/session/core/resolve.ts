@@ -8,6 +8,7 @@ import { isScriptedAnswer, sessionInMessages } from '@instar/agents'
 import { mintedIdsIn, lastAnswer, mintedIdsInText, type Message } from '@instar/dialects'
 import type { SessionQuery } from './session-query.ts'
 import { COMPARED, later } from './follow.ts'
+import { answerName, promptName } from './held-names.ts'
 import { fingerprintSession, sessionBesideOther, sessionOfLabel, wholeSession } from './labels.ts'
 import { nameFor } from './names.ts'
 import { partsOf, type Overlap } from './overlap.ts'
@@ -53,6 +54,16 @@ export const possibleSessions = (index: SessionIndex, asked: SessionQuery): Set<
         ...(named === null ? [] : [sessionOfLabel(key, named)]),
       ]
   return new Set(sessions.filter((session) => !index.forgotten.has(session)))
+}
+
+/**
+ * The names by which turns outside memory are looked up once the index does not settle what the request continues. A label
+ * and an issued id need none, and neither does a first request.
+ */
+export const namesToLookUp = ({ key, label, answers, before }: SessionQuery, resolved: Resolved | null): string[] => {
+  const last = answers.at(-1)
+  if (label || !last || (resolved !== null && resolved.source !== 'answer')) return []
+  return [answerName(nameFor(key, last.key.loose)), ...(before === null ? [] : [promptName(nameFor(key, before))])]
 }
 
 /** `found`: by label, issued id, answer or prompt. Otherwise the step that is missing. */

@@ -22,6 +22,7 @@ import {
   type TurnState,
 } from '@instar/events'
 import { sessionIdPart } from '@instar/dialects'
+import { answerName, promptName, type NameHolder } from './held-names.ts'
 import {
   addLastName,
   addNamed,
@@ -63,6 +64,8 @@ export type SessionIndex = NameIndex & {
   ignored: Map<string, number>
   /** The state from which sessions are evicted; null where fold and extras are in a store. */
   memory: { fold: MemoryTurns; extras: Map<string, TurnExtra> } | null
+  /** Holds the names of turns longer than `recent`; null: nothing does. */
+  held: NameHolder | null
 }
 
 const FORGOTTEN_PER_SESSION = 20
@@ -83,6 +86,7 @@ export const initialIndex = (limits: Limits): SessionIndex => {
     ignored: new Map(),
     memory,
     changed: null,
+    held: null,
   }
 }
 
@@ -145,6 +149,11 @@ const fold = (index: SessionIndex, logged: Logged<TurnsEvent>): FoldOutcome => {
   })
   const turn = index.fold.turns.get(event.turn)
   if (turn && recent) named(index, event.session, recent, turn)
+  if (turn && index.held) {
+    const [, loose, asked] = namesOf(index, turn)
+    const names = [loose === null ? [] : [answerName(loose)], asked === null ? [] : [promptName(asked)]].flat()
+    index.held.add(names, turn.finishedAt, turn.session, turn.record)
+  }
   return outcome
 }
 

@@ -1,0 +1,65 @@
+/**
+ * Which names of answers and prompts are held on the disk, so that a conversation without a label is found longer than memory
+ * remembers it. Names are held in generations: whole ones expire, by the time of the log and by bytes, so that what is held
+ * follows from the log alone.
+ */
+/** `ms`: how long a name is found, by the time of the log; `bytes`: of rows, as `sizeOfRow` counts. 0: none is held. */
+export type NameLimits = { ms: number; bytes: number }
+
+/** `from`, `to`: times of the first name and of the latest, ms. */
+export type Generation = { number: number; from: number; to: number; names: number; bytes: number }
+
+/** `log`: id of the record of the first name, '' before it; `added`: names so far, expired ones too; `now`: time of the log. */
+export type HeldNames = { log: string; added: number; now: number; generations: Generation[] }
+
+/** `reads`: of requests, by what came of them. `expired`: names of this process's life. */
+export type NameFigures = { held: number; bytes: number; expired: number; reads: Record<ReadResult, number> }
+export type ReadResult = 'found' | 'none' | 'failed'
+
+/** Where names of folded turns are held. `at`: ms; `record`: id of the turn's. `find`: the sessions with any of these names, the likeliest last. */
+export type NameHolder = {
+  add(names: readonly string[], at: number, session: string, record: string): void
+  find(names: readonly string[]): Promise<string[]>
+  figures(): NameFigures
+}
+
+/** A generation is at most this part of the limits, so that at most this part too much expires. */
+const PARTS = 8
+
+export const noNames = (): HeldNames => ({ log: '', added: 0, now: 0, generations: [] })
+
+/** The names of a turn among which rows are found: of its answer, and of its prompt. `name`: as `nameFor`. */
+export const answerName = (name: string): string => `answer ${name}`
+export const promptName = (name: string): string => `prompt ${name}`
+
+/**
+ * The generation of names of the time `at`, and those that expire by it. `bytes`: of the rows that are added to it.
+ * A clock that is set back adds to the newest generation.
+ */
+export const addToGeneration = (
+  held: HeldNames,
+  limits: NameLimits,
+  at: number,
+  names: number,
+  bytes: number,
+): { generation: number; expired: Generation[] } => {
+  held.now = Math.max(held.now, at)
+  held.added += names
+  const { generations } = held
+  let last = generations.at(-1)
+  if (!last || last.bytes + bytes > limits.bytes / PARTS || held.now - last.from > limits.ms / PARTS) {
+    last = { number: (last?.number ?? 0) + 1, from: held.now, to: held.now, names: 0, bytes: 0 }
+    generations.push(last)
+  }
+  last.to = held.now
+  last.names += names
+  last.bytes += bytes
+  const expired: Generation[] = []
+  while (generations.length > 1 && (generations[0]!.to < held.now - limits.ms || bytesOf(held) > limits.bytes))
+    expired.push(generations.shift()!)
+  return { generation: last.number, expired }
+}
+
+export const bytesOf = ({ generations }: HeldNames): number => generations.reduce((sum, { bytes }) => sum + bytes, 0)
+
+export const namesIn = ({ generations }: HeldNames): number => generations.reduce((sum, { names }) => sum + names, 0)

@@ -1,0 +1,222 @@
+/**
+ * The names of answers and prompts on the disk, beside the gateway's snapshot. Names of folded records wait in memory until
+ * the next snapshot, which is taken once they are written: what a snapshot covers is in the table. After a kill the records
+ * behind the snapshot add the same rows again.
+ */
+import {
+  addToGeneration,
+  bytesOf,
+  namesIn,
+  noNames,
+  type HeldNames,
+  type NameFigures,
+  type NameHolder,
+  type NameLimits,
+  type ReadResult,
+} from './core/held-names.ts'
+import { generationPrefix, namePrefix, nameOfRow, readRow, rowOf, sizeOfRow } from './name-rows.ts'
+
+/** Rows without values, sorted by their bytes. All but `close` reject where the store fails. */
+export type NameRows = {
+  /** Adds the rows and the mark in one step; resolves when both survive a power failure. */
+  put(rows: readonly Uint8Array[], mark: string): Promise<void>
+  /** At most `most` rows that begin with this, the last first. */
+  lastUnder(prefix: Uint8Array, most: number): Promise<Uint8Array[]>
+  /** Removes the rows from `from` on and before `to`; null: the first and the last. */
+  remove(from: Uint8Array | null, to: Uint8Array | null): Promise<void>
+  /** What `put` wrote last; null: nothing. */
+  mark(): Promise<string | null>
+  close(): Promise<void>
+}
+
+/** Where the state of the table is kept: in the gateway's snapshot. */
+type Kept = { get(key: string): HeldNames | undefined; set(key: string, value: HeldNames): void }
+
+export type NameTableOptions = {
+  limits: NameLimits
+  /** Opens the rows beside the snapshot's file; null, after a message, where that is not possible. */
+  open: (snapshotPath: string) => Promise<NameRows | null>
+  logLine?: (line: string) => void
+  /** The longest that a request waits for a read, ms. */
+  readMs?: number
+}
+
+/** Rows that are read of a name and generation, and sessions that a request gets: the latest. */
+const ROWS_READ = 64
+const MOST_FOUND = 32
+const READ_MS = 2_000
+const STATE = 'held'
+
+export class NameTable implements NameHolder {
+  readonly #options: NameTableOptions
+  readonly #kept: Kept
+  #held = noNames()
+  #rows: NameRows | null = null
+  /** By name, the sessions that wait to be written, and those that are being written. */
+  #pending = new Map<string, Map<string, number>>()
+  #writing = new Map<string, Map<string, number>>()
+  #rowsPending: Uint8Array[] = []
+  #removing: Promise<void> = Promise.resolve()
+  #expired = 0
+  readonly #reads: Record<ReadResult, number> = { found: 0, none: 0, failed: 0 }
+
+  constructor(options: NameTableOptions, kept: Kept) {
+    this.#options = options
+    this.#kept = kept
+  }
+
+  /**
+   * Opens the table of a snapshot that was just opened. False: the snapshot covers names that the table lacks, so that the log
+   * must be read from its start into an empty one, which `reset` makes. `snapshotPath` null: without a file nothing is kept.
+   */
+  async open(snapshotPath: string | null, isNew: boolean): Promise<boolean> {
+    const { limits, open } = this.#options
+    this.#rows = snapshotPath === null || limits.ms === 0 || limits.bytes === 0 ? null : await open(snapshotPath)
+    if (!this.#rows) return true
+    if (isNew) {
+      await this.reset()
+      return true
+    }
+    this.#held = structuredClone(this.#kept.get(STATE)) ?? noNames()
+    const [log = '', added = '0'] = ((await this.#rows.mark()) ?? '').split(' ')
+    if (this.#held.added > 0 && (log !== this.#held.log || Number(added) < this.#held.added)) return false
+    const first = this.#held.generations[0]
+    if (first) this.#remove(null, generationPrefix(first.number))
+    return true
+  }
+
+  /** Empties the table. */
+  async reset(): Promise<void> {
+    this.#held = noNames()
+    this.#kept.set(STATE, this.#held)
+    await this.#rows?.remove(null, null)
+  }
+
+  /** Adds names of a turn that was folded, in the order of the log. `at`: ms since the epoch; `record`: its id. */
+  add(names: readonly string[], at: number, session: string, record: string): void {
+    if (!this.#rows || names.length === 0) return
+    if (this.#held.log === '') this.#held.log = record
+    const bytes = names.length * sizeOfRow(session)
+    const { generation, expired } = addToGeneration(this.#held, this.#options.limits, at, names.length, bytes)
+    this.#kept.set(STATE, this.#held)
+    for (const name of names) {
+      this.#rowsPending.push(rowOf(namePrefix(generation, name), at, session))
+      const sessions = this.#pending.get(name)
+      if (sessions) sessions.set(session, at)
+      else this.#pending.set(name, new Map([[session, at]]))
+    }
+    for (const { number, names: count } of expired) {
+      this.#expired += count
+      this.#remove(generationPrefix(number), generationPrefix(number + 1))
+    }
+  }
+
+  /** Writes what waits. To be awaited before a snapshot that covers it. Where that fails, nothing is added any more. */
+  async write(): Promise<void> {
+    const rows = this.#rowsPending
+    if (!this.#rows || rows.length === 0) return
+    this.#rowsPending = []
+    this.#writing = this.#pending
+    this.#pending = new Map()
+    try {
+      await this.#rows.put(rows, `${this.#held.log} ${this.#held.added}`)
+    } catch (error) {
+      this.#end(`names of answers are no longer written: ${(error as Error).message}`)
+    } finally {
+      this.#writing = new Map()
+    }
+  }
+
+  /** The sessions with any of the names that have not expired, the likeliest last. `names`: the most telling last. Waits `readMs` at most, and then finds none. */
+  async find(names: readonly string[]): Promise<string[]> {
+    if (!this.#rows || names.length === 0) return []
+    const late = Promise.withResolvers<null>()
+    const timer = setTimeout(() => late.resolve(null), this.#options.readMs ?? READ_MS)
+    try {
+      const rows = this.#rows
+      const read = Promise.all(this.prefixes(names).map((prefix) => rows.lastUnder(prefix, ROWS_READ)))
+      const found = await Promise.race([read, late.promise])
+      read.catch(() => undefined)
+      const sessions = this.sessionsIn(names, found?.flat() ?? [])
+      this.#reads[found === null ? 'failed' : sessions.length > 0 ? 'found' : 'none'] += 1
+      return sessions
+    } catch (error) {
+      this.#reads.failed += 1
+      this.#damaged((error as Error).message)
+      return this.sessionsIn(names, [])
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  /** What the rows of these names begin with. */
+  prefixes(names: readonly string[]): Uint8Array[] {
+    return this.#held.generations.flatMap(({ number }) => names.map((name) => namePrefix(number, name)))
+  }
+
+  /**
+   * The sessions of `rows`, and of names that are not written yet: at most MOST_FOUND, those with more names, later names of the
+   * list and of a later time last.
+   */
+  sessionsIn(names: readonly string[], rows: readonly Uint8Array[]): string[] {
+    const oldest = this.#held.now - this.#options.limits.ms
+    const found = new Map<string, { names: number; at: number }>()
+    const seen = (name: number, session: string, at: number): void => {
+      if (at < oldest) return
+      const before = found.get(session)
+      found.set(session, { names: (before?.names ?? 0) | (1 << name), at: Math.max(at, before?.at ?? 0) })
+    }
+    const places = new Map(names.map((name, place) => [nameOfRow(namePrefix(0, name)), place]))
+    for (const row of rows) {
+      const read = readRow(row)
+      if (read) seen(places.get(nameOfRow(row)) ?? 0, read.session, read.at)
+      else this.#damaged('a row does not match its checksum')
+    }
+    for (const waiting of [this.#writing, this.#pending])
+      for (const [place, name] of names.entries())
+        for (const [session, at] of waiting.get(name) ?? []) seen(place, session, at)
+    return [...found]
+      .sort(([a, x], [b, y]) => x.names - y.names || x.at - y.at || (a < b ? -1 : 1))
+      .slice(-MOST_FOUND)
+      .map(([session]) => session)
+  }
+
+  figures(): NameFigures {
+    const held = this.#rows ? this.#held : noNames()
+    return { held: namesIn(held), bytes: bytesOf(held), expired: this.#expired, reads: { ...this.#reads } }
+  }
+
+  /** What waits is lost unless it was written. */
+  async close(): Promise<void> {
+    const rows = this.#rows
+    this.#rows = null
+    await this.#removing
+    await rows?.close()
+  }
+
+  #remove(from: Uint8Array | null, to: Uint8Array): void {
+    const rows = this.#rows
+    this.#removing = this.#removing
+      .then(() => rows?.remove(from, to))
+      .catch((error: unknown) => this.#options.logLine?.(`expired names were not removed: ${(error as Error).message}`))
+  }
+
+  /** Nothing is found and added any more. The next start reads the log again, since the mark no longer fits the snapshot. */
+  #end(problem: string): void {
+    const rows = this.#rows
+    if (!rows) return
+    this.#options.logLine?.(`${problem}; the next start reads the log again`)
+    this.#rows = null
+    this.#pending = new Map()
+    this.#rowsPending = []
+    this.#removing = this.#removing
+      .then(() => rows.put([], ''))
+      .catch(() => undefined)
+      .then(() => rows.close())
+      .catch(() => undefined)
+  }
+
+  #damaged(problem: string): void {
+    this.#end(`the table of names is damaged (${problem})`)
+  }
+}

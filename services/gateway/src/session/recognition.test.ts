@@ -1,0 +1,135 @@
+/** A conversation without a name is recognised beyond memory, as one in memory is: over HTTP, with a real table of names. */
+import assert from 'node:assert/strict'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test, type TestContext } from 'node:test'
+import { openMemoryLog, openSnapshots, type EventLog } from '@instar/log'
+import { startRig, turnsOf, type Rig } from '../../../../test/kit/gateway.ts'
+
+type Said = { role: 'user' | 'assistant'; content: string }
+const MODEST = { sessions: 2, turns: 8 }
+const folderOf = (t: TestContext): string => {
+  const folder = mkdtempSync(join(tmpdir(), 'instar-recognition-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+type Choice = { log: EventLog; folder: string; settings?: object; now?: () => number; lines?: string[] }
+/** Each answer repeats the request's last message, or is that of `same`. */
+const start = ({ log, folder, settings = MODEST, now, lines = [] }: Choice): Promise<Rig> =>
+  startRig({
+    log,
+    script: ({ prompt }) => answerTo(prompt),
+    settings,
+    ports: {
+      snapshots: openSnapshots(folder, { records: 4, ms: Infinity, logLine: (line) => void lines.push(line) }),
+      ...(now ? { now } : {}),
+    },
+  })
+let answers = 0
+const answerTo = (_prompt: unknown): string => `Answer ${(answers += 1)} of mine.`
+
+const ask = async (rig: Rig, said: readonly Said[], user: string): Promise<Said[]> => {
+  const { choices } = await rig.client.chat.completions.create({
+    model: 'policy',
+    messages: [...said, { role: 'user', content: user }],
+  })
+  return [...said, { role: 'user', content: user }, { role: 'assistant', content: choices[0]!.message.content ?? '' }]
+}
+
+/** Conversations of one turn, more than memory holds. */
+const others = async (rig: Rig, count: number): Promise<void> => {
+  for (let i = 0; i < count; i += 1) await ask(rig, [], `Question ${answers}, of somebody else.`)
+}
+
+/** Whether the last turn on the log continues the first, in its session. */
+const continues = async (log: EventLog): Promise<boolean> => {
+  const turns = await turnsOf(log)
+  const [first, last] = [turns[0]!, turns.at(-1)!]
+  return last.session === first.session && last.after?.strict === first.answer.strict
+}
+
+test('a conversation is recognised after more others than memory holds, and after restarts', async (t) => {
+  const [log, folder] = [openMemoryLog(), folderOf(t)]
+  let rig = await start({ log, folder })
+  let said = await ask(rig, [], 'What is the capital of France?')
+  await others(rig, 12)
+  said = await ask(rig, said, 'And of Spain?')
+  assert.ok(await continues(log))
+  await others(rig, 12)
+  await rig.stop()
+  rig = await start({ log, folder })
+  said = await ask(rig, said, 'And of Italy?')
+  const turns = await turnsOf(log)
+  assert.equal(turns.at(-1)!.session, turns[0]!.session)
+  const { body } = { body: await (await rig.fetch('/metrics')).text() }
+  assert.match(body, /instar_names_held(\{[^}]*\})? 54/)
+  assert.match(body, /instar_name_reads_total\{[^}]*result="found"[^}]*\} 1/)
+  await rig.stop()
+})
+
+test('without days or without bytes it is recognised while it is in memory', async (t) => {
+  for (const none of [{ recognitionDays: 0 }, { recognitionBytes: 0 }]) {
+    const log = openMemoryLog()
+    const rig = await start({ log, folder: folderOf(t), settings: { ...MODEST, ...none } })
+    const said = await ask(rig, [], 'What is the capital of France?')
+    await others(rig, 12)
+    await ask(rig, said, 'And of Spain?')
+    assert.ok(!(await continues(log)))
+    await rig.stop()
+  }
+})
+
+test('it is recognised for the days of the setting by the times on the log, not for longer', async (t) => {
+  for (const [ms, found] of [
+    [6.9 * 86_400_000, true],
+    [7.1 * 86_400_000, false],
+  ] as const) {
+    const log = openMemoryLog()
+    let now = 1_800_000_000_000
+    const rig = await start({ log, folder: folderOf(t), now: () => now })
+    const said = await ask(rig, [], 'What is the capital of France?')
+    now += ms
+    await others(rig, 12)
+    await ask(rig, said, 'And of Spain?')
+    assert.equal(await continues(log), found)
+    await rig.stop()
+  }
+})
+
+for (const [how, harm] of [
+  ['lost', (names: string) => rmSync(names, { recursive: true })],
+  ['emptied', (names: string) => readdirSync(names).forEach((file) => writeFileSync(join(names, file), ''))],
+  [
+    'overwritten in its middle',
+    (names: string) => {
+      for (const file of readdirSync(names).filter((name) => /\.(ldb|log)$/.test(name))) {
+        const bytes = readFileSync(join(names, file))
+        bytes.fill(0xa5, bytes.length >> 2, bytes.length >> 1)
+        writeFileSync(join(names, file), bytes)
+      }
+    },
+  ],
+] as const)
+  test(`a table of names that is ${how} is made again from the log`, async (t) => {
+    const [log, folder] = [openMemoryLog(), folderOf(t)]
+    const lines: string[] = []
+    let rig = await start({ log, folder })
+    const said = await ask(rig, [], 'What is the capital of France?')
+    await others(rig, 12)
+    await rig.stop()
+    harm(join(folder, 'gateway.policy.turns.db.names'))
+    // Damage that only a read finds costs one more start.
+    for (let n = 0; n < 2; n += 1) {
+      rig = await start({ log, folder, lines })
+      await ask(rig, said, `And of country ${n}?`)
+      await others(rig, 12)
+      await rig.stop()
+    }
+    rig = await start({ log, folder, lines })
+    await ask(rig, said, 'And of Spain?')
+    assert.ok(await continues(log))
+    assert.ok(lines.some((line) => /log is read from its start|reads the log again/.test(line)))
+    await rig.stop()
+  })
