@@ -111,7 +111,7 @@ const schema = z.object({
   turns: z.int().positive().default(200_000),
   /** Days for which a conversation without a label is recognised, by the time of the log; 0: as long as it is in memory. */
   recognitionDays: z.number().nonnegative().max(3650).default(7),
-  /** Bytes on the disk for the names by which it is recognised, about 70 for a name and two names for a turn. */
+  /** Bytes on the disk for the names by which it is recognised, about 55 for a name, 84 with API keys, and two names for a turn. */
   recognitionBytes: z
     .int()
     .nonnegative()
