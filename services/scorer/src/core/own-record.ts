@@ -1,7 +1,7 @@
 /**
  * Opinions that contradict what the same person said before of answers of that kind. A reward is compared with a
  * running mean, so that one wrong sign among many right ones weighs as much as several of them: with a fifth of a person's
- * signs wrong, a third of what the others teach is undone (docs/learning.md, "Values and guards").
+ * signs wrong, nearly half of what the others teach is undone (docs/learning.md, "Values and guards").
  *
  * Kinds are found by a decision stump (Iba and Langley 1992) on the person's last opinions: of the splits by length, list,
  * markup, exclamation mark and question mark the one that divides praise from complaints best, by the two-proportion z-test.
