@@ -165,9 +165,10 @@ export async function* fetchToEnd(
       const [nodeId] = requireLeaders(cluster, [partition]).keys()
       return fetchFrom(cluster, nodeId!, [{ ...partition, offset: from }], limits)
     })
-    await progress.after(batch!.next > offset)
-    offset = batch!.next
-    yield batch!
+    await progress.after(batch !== undefined && batch.next > offset)
+    if (!batch) continue
+    offset = batch.next
+    yield batch
   }
 }
 
@@ -196,14 +197,27 @@ export const offsetsAt = async (
   return offsets.flat()
 }
 
-/** The record at a position; undefined if there is none. */
-export const fetchRecord = async (cluster: Cluster, position: FetchPosition): Promise<KafkaRecord | undefined> => {
-  const [nodeId] = requireLeaders(cluster, [position]).keys()
-  try {
-    const [fetched] = await fetchFrom(cluster, nodeId!, [position], ONE_BATCH)
-    return fetched?.records.find((record) => Number(record.offset) === position.offset)
-  } catch (cause) {
-    if (kafkaError(cause) === 'OFFSET_OUT_OF_RANGE') return undefined
-    throw cause
+/**
+ * The record at a position; undefined if there is none. A broker answers with no partition where a quota throttles the client,
+ * and with no record after a change of the leader: neither says that there is none. Throws `log_unavailable` as `Progress`.
+ */
+export const fetchRecord = async (
+  cluster: Cluster,
+  position: FetchPosition,
+  stalledMs = STALLED_MS,
+): Promise<KafkaRecord | undefined> => {
+  const { topic, partition, offset } = position
+  const progress = new Progress(`${topic} ${partition}`, stalledMs)
+  for (;;) {
+    const [nodeId] = requireLeaders(cluster, [position]).keys()
+    try {
+      const [fetched] = await fetchFrom(cluster, nodeId!, [position], ONE_BATCH)
+      if (fetched && (fetched.next > offset || fetched.end <= offset))
+        return fetched.records.find((record) => Number(record.offset) === offset)
+    } catch (cause) {
+      if (kafkaError(cause) === 'OFFSET_OUT_OF_RANGE') return undefined
+      throw cause
+    }
+    await progress.after(false)
   }
 }
