@@ -158,3 +158,23 @@ test('log-probs of two tokens take 1 MiB and 4 KiB at most, and count while they
     assert.equal(counted.now, 0)
   }
 })
+
+test('log-probs that cannot be read count no more, whatever their protocol throws', async (t) => {
+  const http = await start(t, (response) => response.end(JSON.stringify({ choices: [], pad: 'x'.repeat(MIB / 2) })))
+  const { counted, hold } = memory()
+  const broken = {
+    ...vllm,
+    score: {
+      ...vllm.score!,
+      read: () => {
+        throw new TypeError('no field')
+      },
+    },
+  }
+  await assert.rejects(
+    scoreOf(http, broken, { model: 'm', adapter: null, prompt: [1], completion: [2] }, undefined, hold),
+    { message: 'no field' },
+  )
+  assert.ok(counted.most > MIB / 2, String(counted.most))
+  assert.equal(counted.now, 0)
+})

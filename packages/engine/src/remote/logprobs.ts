@@ -25,20 +25,23 @@ const logprobsFrom = async <R extends { adapter: string | null }>(
   const { path, body } = call(request)
   const held = new Held(hold)
   const limit = { maxBytes: Math.min(MAX_BODY_BYTES, scoreBytesMax(tokens)), limits: scoreLimits(tokens) }
-  const response = await http.json('POST', path, body, signal, { ...limit, held, hold })
-  const logprobs = response.status === 200 && response.body ? read(response.body, request) : null
-  held.set(0)
-  if (logprobs) return logprobs
-  if (
-    isTransient(response.status) ||
-    (request.adapter !== null && protocol.adapterUnknown(response.status, response.text))
-  )
-    throw new EngineFault('status', quoted(response.text), response.status)
-  throw refusal(
-    protocol.kind,
-    response.status,
-    quoted((response.body && errorOf(response.body)?.message) ?? response.text),
-  )
+  try {
+    const response = await http.json('POST', path, body, signal, { ...limit, held, hold })
+    const logprobs = response.status === 200 && response.body ? read(response.body, request) : null
+    if (logprobs) return logprobs
+    if (
+      isTransient(response.status) ||
+      (request.adapter !== null && protocol.adapterUnknown(response.status, response.text))
+    )
+      throw new EngineFault('status', quoted(response.text), response.status)
+    throw refusal(
+      protocol.kind,
+      response.status,
+      quoted((response.body && errorOf(response.body)?.message) ?? response.text),
+    )
+  } finally {
+    held.set(0)
+  }
 }
 
 /** Log-probs of given tokens at temperature 1. Throws as `logprobsFrom`, and `not_available`. */
