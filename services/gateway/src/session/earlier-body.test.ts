@@ -1,9 +1,10 @@
 /** A request of a few bytes that needs the large body of an earlier turn is charged for it, and waits its turn. */
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
-import { InstarError } from '@instar/events'
+import { ERRORS, InstarError, type ErrorCode } from '@instar/events'
 import { openMemoryLog, type EventLog } from '@instar/log'
 import { startRig, turnsOf, USER, type Rig, type RigOptions } from '../../../../test/kit/gateway.ts'
+import { readForSession } from './earlier-body.ts'
 import { MOST_READINGS, Paced } from './paced.ts'
 
 const MIB = 1024 * 1024
@@ -82,6 +83,24 @@ test('while the log is away, a request that repeats an answer fails, and its ret
   const turns = await turnsOf(rig.log)
   assert.equal(turns.length, 2)
   assert.deepEqual([turns[1]!.session, turns[1]!.after], [turns[0]!.session, turns[0]!.answer])
+})
+
+test('a request fails with the codes of its own and those of a log that is away, and with no other that a retry may mend', async () => {
+  const passed: string[] = []
+  for (const code of Object.keys(ERRORS) as ErrorCode[])
+    await readForSession(null, async () => {
+      throw new InstarError(code, 'a test')
+    }).catch(() => passed.push(code))
+  assert.deepEqual(passed.sort(), ['aborted', 'log_unavailable', 'overloaded', 'snapshot_damaged'])
+})
+
+test('a defect in reading an earlier turn, which no retry mends, does not end the conversation', async (t) => {
+  const rig = await start(t, async () => {
+    throw new InstarError('internal', 'a defect')
+  })
+  assert.equal((await rig.fetch('/v1/chat/completions', { json: MORE })).status, 200)
+  const [first, second] = await turnsOf(rig.log)
+  assert.deepEqual([second!.session, second!.after], [first!.session, first!.answer])
 })
 
 test('a request holds the body before the one that it needs, too, while that is put together', async (t) => {

@@ -72,8 +72,14 @@ export const readOr = <T>(otherwise: T, read: () => Promise<T>): Promise<T> =>
   readUnless(otherwise, ({ code }) => OF_READER.has(code), read)
 
 /**
+ * Codes with which a reading fails that succeeds later: the log is away, or a row of the snapshot, which has the turn's position,
+ * is damaged and the next process reads the log anew.
+ */
+const READ_LATER: ReadonlySet<string> = new Set(['log_unavailable', 'snapshot_damaged'])
+
+/**
  * As `readOr`, for what decides a request's session: while the log is away the request fails, and its retry finds the session. A
- * session of its own would leave the answered turn without its next state.
+ * session of its own would leave the answered turn without its next state. With any other error, a retry would fail as well.
  */
 export const readForSession = <T>(otherwise: T, read: () => Promise<T>): Promise<T> =>
-  readUnless(otherwise, ({ code, retryable }) => OF_READER.has(code) || retryable, read)
+  readUnless(otherwise, ({ code }) => OF_READER.has(code) || READ_LATER.has(code), read)
