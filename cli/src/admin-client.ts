@@ -5,9 +5,10 @@
 import { ERRORS, InstarError, type ErrorCode } from '@instar/events/errors'
 import { ADMIN_TOKEN_HEADER, readAdminToken } from '@instar/process/admin-token'
 import { lookup } from 'node:dns/promises'
-import { request as createRequest, type IncomingMessage } from 'node:http'
+import { request as createRequest, type Agent, type IncomingMessage } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { gatewayUrl, type Config } from './config.ts'
+import { provenConnection } from './proven-connection.ts'
 
 /** The reply to a command that changes the head. `version`: the one that serves. */
 export type HeadReply = { head: number; version: number; frozen: boolean }
@@ -21,12 +22,20 @@ type RequestOptions = { body?: unknown; accept: string; silenceMs: number; signa
 /** `readError`: turns an error while the response is read into an `InstarError`. */
 type OpenResponse = { response: IncomingMessage; readError(cause: unknown): Error }
 
+type Headers = Record<string, string>
+/** Resolves with the response once its headers are there. */
+type Send = (
+  path: string,
+  request: { agent: Agent | false; headers: Headers; body?: string },
+) => Promise<IncomingMessage>
+type Access = { agent: Agent | false; headers: Headers }
+
 /** Longest time without a byte; a gateway sends a heartbeat every ten seconds. */
 const SILENCE_MS = 60_000
 
 /**
  * Sends one request: GET, or POST if there is a `body`. `timeoutMs`: longest time without a byte. Throws the gateway's
- * own error, `not_running` or `no_reply`.
+ * own error, `not_running`, `no_reply` or `gateway_not_proven`.
  */
 export const requestAdmin = async <T>(
   gateway: GatewayAccess,
@@ -99,12 +108,11 @@ export const streamAdmin = async function* <T>(
   }
 }
 
-const openResponse = (
-  gateway: GatewayAccess,
-  path: string,
-  { body, accept, silenceMs, signal }: RequestOptions,
-): Promise<OpenResponse> => {
-  const url = gatewayUrl(gateway)
+/** `readError`: turns an error of the connection into an `InstarError`. */
+const senderTo = (
+  url: string,
+  { silenceMs, signal }: Pick<RequestOptions, 'silenceMs' | 'signal'>,
+): { send: Send; readError: OpenResponse['readError'] } => {
   let timedOut = false
   const readError = (cause: unknown): Error => {
     if (signal?.aborted) return new InstarError('aborted', 'The command was aborted.', {}, { cause })
@@ -124,34 +132,77 @@ const openResponse = (
       { cause },
     )
   }
-  return new Promise((resolve, reject) => {
-    const request = createRequest(
-      `${url}${path}`,
-      {
-        method: body === undefined ? 'GET' : 'POST',
-        agent: false,
-        signal,
-        headers: {
-          accept,
-          ...adminHeaders(gateway),
-          ...(gateway.key ? { authorization: `Bearer ${gateway.key}` } : {}),
-          ...(body === undefined ? {} : { 'content-type': 'application/json', 'x-instar-who': 'cli' }),
-        },
-      },
-      (response) => resolve({ response, readError }),
-    )
-    request.setTimeout(silenceMs, () => {
-      timedOut = true
-      request.destroy()
+  const send: Send = (path, { agent, headers, body }) =>
+    new Promise((resolve, reject) => {
+      const request = createRequest(
+        `${url}${path}`,
+        { method: body === undefined ? 'GET' : 'POST', agent, signal, headers },
+        resolve,
+      )
+      request.setTimeout(silenceMs, () => {
+        timedOut = true
+        request.destroy()
+      })
+      request.on('error', (cause) => reject(readError(cause)))
+      request.end(body)
     })
-    request.on('error', (cause) => reject(readError(cause)))
-    request.end(body === undefined ? undefined : JSON.stringify(body))
-  })
+  return { send, readError }
 }
 
-const adminHeaders = ({ adminToken, adminTokenFile }: GatewayAccess): Record<string, string> => {
-  const token = adminToken ?? readTokenFile(adminTokenFile)
-  return token === null ? {} : { [ADMIN_TOKEN_HEADER]: token }
+/** The command is the last request on its connection. */
+const openResponse = async (
+  gateway: GatewayAccess,
+  path: string,
+  { body, accept, silenceMs, signal }: RequestOptions,
+): Promise<OpenResponse> => {
+  const { send, readError } = senderTo(gatewayUrl(gateway), { silenceMs, signal })
+  const { agent, headers } = await accessOf(gateway, send)
+  const response = await send(path, {
+    agent,
+    headers: {
+      accept,
+      connection: 'close',
+      ...headers,
+      ...(gateway.key ? { authorization: `Bearer ${gateway.key}` } : {}),
+      ...(body === undefined ? {} : { 'content-type': 'application/json', 'x-instar-who': 'cli' }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+  return { response, readError }
+}
+
+/**
+ * The header with the admin token, and the connection that it may be sent on. A token of INSTAR_ADMIN_TOKEN is sent
+ * unasked: whoever sets it has chosen the address with it. That of a file is sent to a gateway that has shown that it
+ * knows it; to another server goes the API key alone. Throws `gateway_not_proven` where there is none.
+ */
+const accessOf = async (gateway: GatewayAccess, send: Send): Promise<Access> => {
+  if (gateway.adminToken) return { agent: false, headers: { [ADMIN_TOKEN_HEADER]: gateway.adminToken } }
+  const token = readTokenFile(gateway.adminTokenFile)
+  if (token === null) return { agent: false, headers: {} }
+  const { agent, status } = await provenConnection(token, (path, agent) =>
+    send(path, { agent, headers: { accept: 'application/json' } }),
+  )
+  if (agent !== null) return { agent, headers: { [ADMIN_TOKEN_HEADER]: token } }
+  if (gateway.key) return { agent: false, headers: {} }
+  const url = gatewayUrl(gateway)
+  throw new InstarError(
+    'gateway_not_proven',
+    `The server at ${url} does not show that it knows the token in ${gateway.adminTokenFile} (HTTP ${status}); nothing was sent to it.`,
+    { url },
+  )
+}
+
+/**
+ * The admin token for a client that makes its own connections. Null: there is none, or it must not be sent and there is
+ * an API key. Throws as `requestAdmin`.
+ */
+export const tokenFor = async (gateway: GatewayAccess): Promise<string | null> => {
+  if (gateway.adminToken) return gateway.adminToken
+  const { send } = senderTo(gatewayUrl(gateway), { silenceMs: SILENCE_MS, signal: undefined })
+  const { agent, headers } = await accessOf(gateway, send)
+  if (agent !== false) agent.destroy()
+  return headers[ADMIN_TOKEN_HEADER] ?? null
 }
 
 /**

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import { createJudges, judgeNamed, onlyJudge, type scorerConfig } from '@instar/scorer'
-import { readAdminToken } from '@instar/process/admin-token'
+import { tokenFor } from '../admin-client.ts'
 import { command, UsageError } from '../command.ts'
 import { gatewayUrl } from '../config.ts'
 import { learningSettings } from '../learning-settings.ts'
@@ -38,7 +38,7 @@ Exit code 1 for an invalid line, and if the judge failed on a case`,
     const settings = parseJudge(values.judge, learningSettings(config).scorer)
     const gateway = async () => ({
       url: gatewayUrl(config),
-      key: config.adminToken ?? readAdminToken(config.adminTokenFile) ?? config.key ?? '',
+      key: (await tokenFor(config)) ?? config.key ?? '',
     })
     const judges = createJudges(settings, { now: () => Date.now(), logLine: (line) => err(`${line}\n`), gateway })
     const report: JudgeReport = { cases: 0, failed: 0 }

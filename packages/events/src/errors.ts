@@ -598,6 +598,13 @@ export const ERRORS = {
       'No gateway answers at INSTAR_HOST and INSTAR_PORT, or no judge at INSTAR_JUDGE_URL. The message names the address.',
     todo: 'Start the gateway with `npx instar up`, or set these variables to the right address.',
   },
+  gateway_not_proven: {
+    status: 502,
+    retryable: false,
+    meaning:
+      'What listens at INSTAR_HOST and INSTAR_PORT does not show that it knows the admin token of the data folder: it is no gateway of this folder, an older one, or behind a proxy or a mapped port. The token and the command were not sent.',
+    todo: 'Find out which process listens there (`ss -ltnp`); start the gateway of this folder, or set INSTAR_DATA, INSTAR_HOST and INSTAR_PORT to its own. Restart a gateway of an older build. Where the gateway has INSTAR_ADMIN_TOKEN, or is reached through a proxy or a mapped port, set INSTAR_ADMIN_TOKEN for the command, too, or INSTAR_KEY.',
+  },
   empty_branch: {
     status: 409,
     retryable: false,

@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net'
 import { answerSettings, type GatewayConfig } from './config.ts'
 import { checkBind } from './receive/core/guard.ts'
 import { RecentRequests } from './session/core/recent-requests.ts'
-import { adminToken } from '@instar/process/admin-token'
+import { operatorToken } from './receive/operator-token.ts'
 import { Background, MOST_JOBS } from './generate/background.ts'
 import { IdleQueue } from './generate/idle-queue.ts'
 import { Capture } from './capture/capture.ts'
@@ -193,7 +193,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
         requesting(admitting(), { response: call.response(), revoked: call.revoked() }, work),
       dialects: DIALECTS,
     })
-    const token = config.adminToken ?? (config.adminTokenFile === null ? null : adminToken(config.adminTokenFile))
+    const { token, fileToken } = operatorToken(config)
     entrance = createEntrance({ config, keyring, now, monotonic, adminToken: token, random })
     server = createServer(
       config,
@@ -209,6 +209,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
         metrics,
         feedbackGiven: given,
         compat: compat.routes,
+        fileToken,
         adminWaitMs: config.adminWaitMs,
         promote: ports.promote,
         replay: ports.replay,
@@ -217,8 +218,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     )
     const branch = (name: string) => snapshot.weights.lines.get(`${policy}~${name}`)
     const parts = { policy, report, metrics, line, text: answerPorts, readings, admitting, branch }
-    const shown = dashboardPorts(ports, parts)
-    dashboard = addDashboard(server, shown, { ...config, entrance, keyring })
+    dashboard = addDashboard(server, dashboardPorts(ports, parts), { ...config, entrance, keyring })
     try {
       await server.listen({ host: config.host, port: config.port })
     } catch (cause) {

@@ -2,6 +2,7 @@
 import { InstarError } from '@instar/events'
 import { parseJson } from '@instar/dialects'
 import type { Metrics } from '@instar/process'
+import { adminProof } from '@instar/process/admin-proof'
 import { runCommand, type CommandPorts } from './admin/commands.ts'
 import { modelCard, modelList, statusOf } from './admin/core/report.ts'
 import { giveFeedback, type FeedbackPorts } from './capture/feedback.ts'
@@ -28,6 +29,8 @@ type RoutePorts = Pick<CommandPorts, 'log' | 'line' | 'adminWaitMs' | 'promote' 
   metrics: Metrics
   feedbackGiven: FeedbackPorts['given']
   compat: readonly CompatRoute[]
+  /** The admin token, if it is that of a file. */
+  fileToken: string | null
 }
 
 export const createRoutes = ({
@@ -41,6 +44,7 @@ export const createRoutes = ({
   metrics,
   feedbackGiven,
   compat,
+  fileToken,
   adminWaitMs,
   promote,
   replay,
@@ -81,6 +85,13 @@ export const createRoutes = ({
       problem: pool.problem(),
     }),
     status: () => statusOf(report()),
+    prove(nonce, end) {
+      if (fileToken !== null) return adminProof(fileToken, nonce, end)
+      throw new InstarError(
+        'not_available',
+        'The gateway has no admin token in a file (INSTAR_ADMIN_TOKEN is not told).',
+      )
+    },
     requests: () => recentRequests.list((turn) => index.fold.turns.get(turn)),
     metrics: () => metrics.text(),
     meter,

@@ -1,6 +1,7 @@
 /** The routes of operators: health, metrics, the OpenAPI document, admin commands. */
-import type { InstarError } from '@instar/events'
+import { InstarError } from '@instar/events'
 import { METRICS_TYPE } from '@instar/process'
+import { NONCE_FORM, PROOF_PATH } from '@instar/process/admin-proof'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Readable } from 'node:stream'
 import { isIterable, jsonLines } from '../admin/json-lines.ts'
@@ -32,6 +33,17 @@ export const addOperatorRoutes = (
   server.get('/health/ready', (_request, reply) => {
     const why = routes.unready()
     return why === null ? routes.ready() : reply.status(503).send(why)
+  })
+  // Costs no more than the two above, and is not limited by itself: others could then keep the operator's commands out.
+  server.get(PROOF_PATH, (request, reply) => {
+    const { nonce } = request.query as { nonce?: unknown }
+    if (typeof nonce !== 'string' || !NONCE_FORM.test(nonce))
+      throw new InstarError('bad_request', 'nonce: must be 32 bytes in base64url.', { field: 'nonce' })
+    const { localAddress: address, localPort: port } = request.raw.socket
+    if (address === undefined || port === undefined)
+      throw new InstarError('aborted', 'The client closed the connection.')
+    void reply.header('cache-control', 'no-store')
+    return { proof: routes.prove(Buffer.from(nonce, 'base64url'), { address, port }).toString('base64url') }
   })
   // The list names sessions, which other callers must not see.
   server.get('/admin/requests', (request) => {

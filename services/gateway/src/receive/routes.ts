@@ -1,5 +1,6 @@
 /** The functions that routes call: completions, feedback, reports, admin commands. */
 import type { Dialect } from '@instar/dialects'
+import type { ConnectionEnd } from '@instar/process/admin-proof'
 import type { AdminCall } from '../admin/commands.ts'
 import type { Meter } from '../admin/metrics.ts'
 import type { FeedbackCall } from '../capture/feedback.ts'
@@ -29,6 +30,8 @@ export type Routes = {
   unready(): unknown
   ready(): unknown
   status(): unknown
+  /** That the gateway knows the admin token in its file. Throws `not_available` where it has none. */
+  prove(nonce: Uint8Array, end: ConnectionEnd): Buffer
   /** The most recent requests and how they were classified. */
   requests(): unknown
   command(name: string, call: AdminCall): Promise<unknown>

@@ -106,6 +106,13 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     reply: own.readyReply,
     also: { 503: { description: 'Why it cannot.', schema: own.unreadyReply } },
   },
+  'GET /health/admin-proof': {
+    tag: 'health',
+    scope: 'none',
+    summary:
+      'That it knows the admin token of its data folder, for a connection and a `nonce` of 32 bytes in base64url',
+    reply: own.proofReply,
+  },
   'GET /metrics': {
     tag: 'health',
     scope: 'admin',

@@ -153,6 +153,7 @@ export const modelsReply = z.looseObject({
 })
 
 export const liveReply = z.looseObject({ status: z.literal('live') })
+export const proofReply = z.looseObject({ proof: z.string() })
 export const readyReply = z.looseObject({
   status: z.enum(['ready', 'degraded']),
   version: z.int().nullable(),
