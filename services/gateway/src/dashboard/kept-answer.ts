@@ -4,12 +4,17 @@ import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 
-const compress = promisify(gzip)
+type Compress = (bytes: Buffer) => Promise<Buffer>
 
 type Kept = { parts: readonly unknown[]; etag: string; bytes: Buffer; compressed: Promise<Buffer> | null }
 
 export class KeptAnswer {
   private kept: Kept | null = null
+  private readonly compress: Compress
+
+  constructor(compress: Compress = promisify(gzip)) {
+    this.compress = compress
+  }
 
   /**
    * Sends what `of` gives as JSON; status 304 where the caller has it. `of` is called only if a part is another object than
@@ -31,7 +36,10 @@ export class KeptAnswer {
     if (request.headers['if-none-match'] === kept.etag) return reply.status(304).send()
     void reply.header('content-type', 'application/json; charset=utf-8')
     if (!/\bgzip\b/.test(String(request.headers['accept-encoding'] ?? ''))) return reply.send(kept.bytes)
-    kept.compressed ??= compress(kept.bytes)
+    kept.compressed ??= this.compress(kept.bytes).catch((error: unknown) => {
+      kept.compressed = null
+      throw error
+    })
     return reply.header('content-encoding', 'gzip').send(await kept.compressed)
   }
 }

@@ -1,6 +1,7 @@
 /** Accessors for the parts of a request, and the raw response for streams. */
 import { InstarError } from '@instar/events'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { createOnceOver } from './running-callers.ts'
 
 /** Body limit in bytes for routes that take no conversations. */
 export const SMALL_BODY = { bodyLimit: 64 * 1024 }
@@ -22,12 +23,19 @@ export const bytesOf = (request: FastifyRequest): Uint8Array =>
 export const segmentOf = (request: FastifyRequest): string | null =>
   (request.params as { session?: string }).session ?? null
 
-/** Aborted, with the error `aborted`, when the client disconnects before the response is complete. */
+const onceOver = createOnceOver()
+
+/**
+ * Aborted, with the error `aborted`, when the client disconnects before the response is complete, also while the response
+ * waits for those of earlier requests of its connection.
+ */
 export const goneSignal = (reply: FastifyReply): AbortSignal => {
   const gone = new AbortController()
-  reply.raw.once('close', () => {
+  const over = (): void => {
     if (!reply.raw.writableFinished) gone.abort(new InstarError('aborted', 'The client closed the connection.'))
-  })
+  }
+  if (reply.request.raw.socket.destroyed) over()
+  else onceOver(reply.request, reply, over)
   return gone.signal
 }
 
