@@ -12,7 +12,15 @@ import { ADMIN_TOKEN, Publisher, startRig, type Rig } from '../../test/kit/gatew
 import { folder, instar } from '../../test/kit/cli.ts'
 
 const TOKEN = 'instar-admin-of-the-tests-0123456789'
-const COMMANDS = [['versions'], ['doctor'], ['rollback', '0'], ['open'], ['thaw'], ['replay', '--branch', 'b']]
+const COMMANDS = [
+  ['versions'],
+  ['doctor'],
+  ['rollback', '0'],
+  ['open'],
+  ['thaw'],
+  ['replay', '--branch', 'b'],
+  ['judge', '--judge', 'self'],
+]
 
 const withToken = (): string => {
   const data = folder()
@@ -75,7 +83,7 @@ describe('a listener that is no gateway of the data folder', () => {
         ok(!received.includes(TOKEN) && !/instar-admin-token|authorization|POST/i.test(received), command[0])
         for (const line of received.split('\r\n').filter((one) => one.endsWith(' HTTP/1.1')))
           match(line, /^GET \/health\/(admin-proof\?nonce=[\w-]{43}|live) HTTP/, command[0])
-        if (['rollback', 'open', 'thaw', 'replay'].includes(command[0]!))
+        if (['rollback', 'open', 'thaw', 'replay', 'judge'].includes(command[0]!))
           deepEqual([result.code, errorCode(result)], [1, 'gateway_not_proven'], command[0])
         if (command[0] === 'doctor') ok(result.code !== 0 && result.out.includes('gateway_not_proven'), result.out)
       }

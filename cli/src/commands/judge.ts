@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream'
-import { createJudges, judgeNamed, onlyJudge, type scorerConfig } from '@instar/scorer'
+import { createJudges, judgeNamed, judgeOrder, onlyJudge, type scorerConfig } from '@instar/scorer'
 import { tokenFor } from '../admin-client.ts'
 import { command, UsageError } from '../command.ts'
 import { gatewayUrl } from '../config.ts'
@@ -36,6 +36,8 @@ Exit code 1 for an invalid line, and if the judge failed on a case`,
   options: { judge: { type: 'string' } },
   async run({ config, values, json, out, err, stop, input }) {
     const settings = parseJudge(values.judge, learningSettings(config).scorer)
+    // A judge waits for a gateway that does not answer or refuses it; one that is not to be asked ends the command.
+    if (judgeOrder(settings).join() === 'self') await tokenFor(config)
     const gateway = async () => ({
       url: gatewayUrl(config),
       key: (await tokenFor(config)) ?? config.key ?? '',

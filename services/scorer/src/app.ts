@@ -27,7 +27,7 @@ import { recordScorerMetrics } from './shell/metrics.ts'
 import { STATE_VERSION, stateOfSnapshot } from './shell/snapshot.ts'
 import type { ScorerWork } from './work.ts'
 
-export { judgeNamed, judgeText, onlyJudge, scorerConfig } from './config.ts'
+export { judgeNamed, judgeOrder, judgeText, onlyJudge, scorerConfig } from './config.ts'
 export { judgeSection } from './section.ts'
 export {
   closeIdle,
