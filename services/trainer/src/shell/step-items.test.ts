@@ -50,7 +50,7 @@ const ports = (learner: Picky) => ({ reader, model: {} as Model, learner })
 
 test('items whose records or tokens are bad are left out and counted by reason; the others are trained on', async () => {
   const learner = new Picky()
-  const { figures } = await stepBatch(
+  const { figures, leftOut } = await stepBatch(
     ports(learner),
     sealed(['fours', 'bad', 'lost1', 'infinites', 'xxxxxxx', 'bad', 'lost2', 'torn', 'hole']),
     PARENT,
@@ -69,6 +69,18 @@ test('items whose records or tokens are bad are left out and counted by reason; 
       ['dropped_missing_blob', 1],
       ['dropped_context_length_exceeded', 2],
       ['dropped_update_not_finite', 1],
+    ],
+  )
+  deepEqual(
+    leftOut.map(({ turn, code, why }) => [turn, code, why]),
+    [
+      ['lost1', 'bad_record', 'lost1 is damaged'],
+      ['lost2', 'bad_record', 'lost2 is damaged'],
+      ['torn', 'unknown_turn', 'the turn before torn is not on the log'],
+      ['hole', 'missing_blob', 'the body of hole is not on the log'],
+      ['bad', 'context_length_exceeded', 'turn 1 is too long'],
+      ['bad', 'context_length_exceeded', 'turn 3 is too long'],
+      ['infinites', 'update_not_finite', 'turn 1 is not finite'],
     ],
   )
 })

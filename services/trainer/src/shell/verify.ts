@@ -9,7 +9,7 @@ import {
   type VersionPublished,
 } from '@instar/events'
 import { createTurnReader, getBlob, type EventLog } from '@instar/log'
-import type { LearningEngine, Model, Parent, StepResult } from '@instar/engine/port'
+import type { LearningEngine, Model, Parent } from '@instar/engine/port'
 import { adapterFromWeights, tensorsDigest } from '@instar/policy'
 import { auditBatch, type AuditState, type Difference } from '../core/audit.ts'
 import { isSameEngine, provenBy, type Mode } from '../core/modes.ts'
@@ -17,7 +17,7 @@ import { readAudit, throwIfAborted, type Audit, type Unreadable } from './audit.
 import { baseAdapter, optimizerState } from './compute.ts'
 import type { TrainingServer } from '@instar/tinker/port'
 import { verifyRemote } from './remote/verify-remote.ts'
-import { stepBatch } from './step-items.ts'
+import { otherItems, stepBatch } from './step-items.ts'
 
 type VerifyPorts = {
   log: EventLog
@@ -208,7 +208,7 @@ const verifyBatch = async (
   }
   if (!ports.learner || !isSameEngine(event.fingerprint, ports.learner.fingerprint()))
     return { ...report, mode: 'digests', found: event.adapter }
-  let result: StepResult
+  let result: Awaited<ReturnType<typeof recompute>>
   try {
     result = await recompute({ ...ports, learner: ports.learner }, state, batch, null)
   } catch (error) {
@@ -225,9 +225,9 @@ const verifyBatch = async (
     }
   }
   const found = { ...report, mode: 'recompute' as const, found: result.adapter.sha256 }
-  return result.adapter.sha256 === event.adapter && result.stateSha256 === event.state
-    ? found
-    : { ...differs(`recomputed adapter ${result.adapter.sha256}`), mode: 'recompute', found: result.adapter.sha256 }
+  if (result.adapter.sha256 === event.adapter && result.stateSha256 === event.state) return found
+  const what = [`recomputed adapter ${result.adapter.sha256}`, ...otherItems(event.figures, result)].join('; ')
+  return { ...differs(what), mode: 'recompute', found: result.adapter.sha256 }
 }
 
 /** The blob or turn that an error of reading names, otherwise `otherwise`. Rethrows errors that a retry may resolve. */
@@ -250,7 +250,7 @@ export const recompute = async (
   state: AuditState,
   batch: BatchState,
   parent: Parent | null,
-): ReturnType<LearningEngine['step']> => {
+): ReturnType<typeof stepBatch> => {
   const reader = createTurnReader(ports.log, (turn) => state.turns.turns.get(turn))
   const { sealed } = batch
   return stepBatch(
