@@ -85,7 +85,7 @@ describe('prompts of an agent on SkyRL', () => {
     const [logprobs] = answers.flatMap(({ result }) => result.logprobs)
     return drafts.map((draft) => {
       const start = draft.prompt.length - 1
-      return { ...draft, behaviourLogprobs: [...logprobs!.slice(start, start + ANSWER)] }
+      return { ...draft, behaviourLogprobs: Array.from(logprobs!.subarray(start, start + ANSWER)) }
     })
   }
 

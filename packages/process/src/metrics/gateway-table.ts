@@ -138,7 +138,7 @@ export const GATEWAY_METRICS = {
     type: 'counter',
     of: 'gateway',
     help: 'Requests for which names on the disk were read; failed: late, or the table is damaged.',
-    labels: { result: ['found', 'none', 'failed'] },
+    labels: { outcome: ['found', 'none', 'failed'] },
   },
   instar_records_unreadable_total: {
     type: 'counter',

@@ -108,7 +108,7 @@ export const watchGateway = (metrics: Metrics, known: () => GatewayState, readin
   one('instar_names_bytes', ({ index }) => index.held?.figures().bytes ?? null)
   one('instar_names_expired_total', ({ index }) => index.held?.figures().expired ?? null)
   metrics.read('instar_name_reads_total', () =>
-    Object.entries(known().index.held?.figures().reads ?? {}).map(([result, count]) => [{ result }, count]),
+    Object.entries(known().index.held?.figures().reads ?? {}).map(([outcome, count]) => [{ outcome }, count]),
   )
   one('instar_records_unreadable_total', ({ bad }) => bad)
   const ignored = (): [topic: 'turns' | 'weights', why: string, count: number][] => {

@@ -65,7 +65,7 @@ test('a conversation is recognised after more others than memory holds, and afte
   assert.equal(turns.at(-1)!.session, turns[0]!.session)
   const { body } = { body: await (await rig.fetch('/metrics')).text() }
   assert.match(body, /instar_names_held(\{[^}]*\})? 54/)
-  assert.match(body, /instar_name_reads_total\{[^}]*result="found"[^}]*\} 1/)
+  assert.match(body, /instar_name_reads_total\{[^}]*outcome="found"[^}]*\} 1/)
   await rig.stop()
 })
 
