@@ -3,8 +3,8 @@
  * which it was folded. As a program, `node bootstrap.cjs test/snapshots/golden.ts`, it writes those of versions that have none, and
  * records the digests of the folds' sources after a change under which every golden snapshot still holds.
  */
-import { encodeEvent } from '@instar/events'
-import { followEvents, openMemoryLog, openSnapshots, type Append, type EventLog } from '@instar/log'
+import { encodeEvent, type Logged } from '@instar/events'
+import { followEvents, openMemoryLog, openSnapshots, type Append, type EventLog, type Snapshot } from '@instar/log'
 import { fromBytes } from '../../packages/log/src/snapshots/value.ts'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -17,16 +17,16 @@ import { STATE_VERSION as PUBLISHER } from '../../services/publisher/src/shell/s
 import { STATE_VERSION as SCORER } from '../../services/scorer/src/shell/snapshot.ts'
 import { STATE_VERSION as TRAINER } from '../../services/trainer/src/shell/snapshot.ts'
 import { ROOT } from '../../tools/tree.ts'
-import { randomHistory } from '../kit/histories.ts'
-import { seeded } from '../kit/random.ts'
+import { goldenHistory } from './golden-history.ts'
 import { SERVICES, type Service } from './services.ts'
 
 const FOLDER = join(import.meta.dirname, 'golden')
 const LOG = join(FOLDER, 'log.json.gz')
 const SOURCES = join(FOLDER, 'sources.json')
-/** Records of the log, and of its topics those that a golden snapshot has. */
-const RECORDS = 400
+/** Of each topic's records, those that a golden snapshot has. */
 const SHARE = 0.6
+/** Turns of a session in a row: few, so that sessions have further rows. */
+const ROW_TURNS = 4
 
 /** The stored state's own sources of each service, beside the shared folds. */
 const OWN = {
@@ -84,28 +84,77 @@ export const goldenVersions = (name: Name): number[] =>
     .sort((a, b) => a - b)
 const fileOf = (name: Name, number: number): string => join(FOLDER, `${name}.${number}.db.gz`)
 
-/** `read`: records that were folded after the snapshot. `rows`: of the file, decoded. */
-export type Folded = { read: number; lines: string[]; rows: Record<string, unknown> }
+/** Which records are folded; of a partition those before the first one that is not. */
+type Selection = (logged: Logged) => boolean
 
-/** Folds the log with a snapshot in the folder, which is saved at the end; at most `most` records of each topic. */
-export const foldInto = async (log: EventLog, name: Name, folder: string, most = Infinity): Promise<Folded> => {
-  const lines: string[] = []
-  const snapshot = openSnapshots(folder, { records: 1e9, ms: Infinity, logLine: (line) => lines.push(line) }).of(
-    name,
-    VERSIONS[name],
+/** Of each topic the first SHARE of its records. */
+const firstShare = async (log: EventLog, name: Name): Promise<Selection> => {
+  const left = new Map<string, number>()
+  for (const topic of serviceNamed(name).topics) {
+    let count = 0
+    for await (const records of log.read(topic)) count += records.length
+    left.set(topic, Math.floor(SHARE * count))
+  }
+  return ({ topic }) => {
+    const most = left.get(topic)!
+    left.set(topic, most - 1)
+    return most > 0
+  }
+}
+
+/** The records that a snapshot file has. */
+const reachedBy = (path: string): Selection => {
+  const db = new DatabaseSync(path, { readOnly: true })
+  const { value } = db.prepare("SELECT value FROM meta WHERE name = 'reached'").get() as { value: string }
+  db.close()
+  // A checksum follows.
+  const reached = new Map(
+    (JSON.parse(value.slice(0, value.lastIndexOf(' '))) as [string, [number, { next: number }][]][]).map(
+      ([topic, of]) => [topic, new Map(of)],
+    ),
   )
+  return ({ topic, partition, offset }) => offset < (reached.get(topic)?.get(partition)?.next ?? 0)
+}
+
+const KINDS = ['table', 'resident', 'queue', 'shortQueue', 'queues', 'mirror'] as const
+type Tables = Map<string, (typeof KINDS)[number]>
+
+/** The tables that a state has in the snapshot, by name, from this call on. */
+const tablesOf = (snapshot: Snapshot): Tables => {
+  const tables: Tables = new Map([
+    ['sessions', 'table'],
+    ['sessions turns', 'table'],
+  ])
+  for (const kind of KINDS) {
+    const make = snapshot[kind].bind(snapshot) as (name: string, ...more: unknown[]) => unknown
+    const value = (name: string, ...more: unknown[]): unknown => {
+      tables.set(name, kind)
+      return make(name, ...more)
+    }
+    Object.defineProperty(snapshot, kind, { value })
+  }
+  return tables
+}
+
+/** `read`: records that were folded after the snapshot. `rows`: of the file, decoded, by table. `tables`: of the state. */
+export type Folded = { read: number; lines: string[]; rows: Rows; tables: Tables }
+type Rows = Record<string, Record<string, unknown>>
+
+/** Folds the log with a snapshot in the folder, which is saved at the end. */
+const foldInto = async (log: EventLog, name: Name, folder: string, selection?: Selection): Promise<Folded> => {
+  const lines: string[] = []
+  const settings = { records: 1e9, ms: Infinity, rowTurns: ROW_TURNS, logLine: (line: string) => lines.push(line) }
+  const snapshot = openSnapshots(folder, settings).of(name, VERSIONS[name])
+  const tables = tablesOf(snapshot)
   const service = serviceNamed(name)
   const fold = service.stored(snapshot)
-  const counts = new Map<string, number>()
   let read = 0
   const follower = await followEvents(log, {
     name,
     topics: service.topics,
     from: await snapshot.open(log),
     onEvent(logged) {
-      const count = (counts.get(logged.topic) ?? 0) + 1
-      counts.set(logged.topic, count)
-      if (count > most) return undefined
+      if (selection?.(logged) === false) return undefined
       read += 1
       fold.evolve(logged)
       return snapshot.after(logged)
@@ -114,32 +163,32 @@ export const foldInto = async (log: EventLog, name: Name, folder: string, most =
   await follower.caughtUp()
   await follower.stop()
   await snapshot.close()
-  return { read, lines, rows: rowsOf(join(folder, `${name}.db`)) }
+  return { read, lines, rows: rowsOf(join(folder, `${name}.db`), tables), tables }
 }
 
 const ZSTD = Buffer.from([0x28, 0xb5, 0x2f, 0xfd])
 
-/** All rows, decoded. The order of a queue is that of the interleaving of topics, so that its keys are sorted. */
-const rowsOf = (path: string): Record<string, unknown> => {
+/** All rows, decoded. The order of a queue is that of the interleaving of topics, so that only its keys are here. */
+const rowsOf = (path: string, tables: Tables): Rows => {
   const db = new DatabaseSync(path, { readOnly: true })
+  const rows: Rows = {}
+  const add = (name: string, key: string, value: unknown): void => {
+    rows[name] = { ...rows[name], [key]: value }
+  }
   try {
     const entries = db
-      .prepare('SELECT names.name, key, value FROM entries JOIN names ON names.id = entries.name')
+      .prepare('SELECT names.name, key, value FROM entries JOIN names ON names.id = entries.name ORDER BY 1, 2')
       .all() as { name: string; key: string; value: Uint8Array }[]
-    const queued = db.prepare('SELECT names.name, key FROM queued JOIN names ON names.id = queued.name').all() as {
-      name: string
-      key: string
-    }[]
-    const decoded = entries.map(({ name, key, value }) => {
+    for (const { name, key, value } of entries) {
       const bytes = Buffer.from(value).subarray(4)
       const plain = bytes.subarray(0, 4).equals(ZSTD) ? zstdDecompressSync(bytes) : bytes
-      return [`${name} ${key}`, fromBytes(plain)] as const
-    })
-    return Object.fromEntries(
-      [...decoded, ...queued.map(({ name, key }) => [`queue ${name} ${key}`, true] as const)].sort(([a], [b]) =>
-        a < b ? -1 : 1,
-      ),
-    )
+      add(name, key, tables.get(name) === 'shortQueue' || fromBytes(plain))
+    }
+    const queued = db
+      .prepare('SELECT names.name, key FROM queued JOIN names ON names.id = queued.name ORDER BY 1, 2')
+      .all() as { name: string; key: string }[]
+    for (const { name, key } of queued) add(name, key, true)
+    return rows
   } finally {
     db.close()
   }
@@ -160,15 +209,38 @@ export const inFolder = async <T>(
   }
 }
 
-/** The log from its start, and from the golden snapshot of a version: the same rows, and the snapshot was used. */
-export const continued = async (log: EventLog, name: Name, number: number): Promise<[from: Folded, whole: Folded]> => [
-  await inFolder(name, number, (folder) => foldInto(log, name, folder)),
-  await inFolder(name, null, (folder) => foldInto(log, name, folder)),
-]
+/** Of a golden snapshot. `golden`: as this build opens it. */
+type Compared = {
+  golden: Folded
+  /** This build's fold of the records that the snapshot has. */
+  again: Folded
+  /** The log from the snapshot on, and from its start. */
+  from: Folded
+  whole: Folded
+}
+
+export const compared = async (log: EventLog, name: Name, number: number): Promise<Compared> => ({
+  golden: await inFolder(name, number, (folder) => foldInto(log, name, folder, () => false)),
+  again: await inFolder(name, number, async (folder) => {
+    const selection = reachedBy(join(folder, `${name}.db`))
+    return inFolder(name, null, (empty) => foldInto(log, name, empty, selection))
+  }),
+  from: await inFolder(name, number, (folder) => foldInto(log, name, folder)),
+  whole: await inFolder(name, null, (folder) => foldInto(log, name, folder)),
+})
+
+/** The tables of the state of which the golden snapshot has no row of any policy. */
+export const emptyTables = ({ golden, from }: Pick<Compared, 'golden' | 'from'>): string[] => {
+  const ofAny = (name: string): string => name.replace(/ (policy|policy~again|other)$/, '')
+  const filled = Object.keys(golden.rows)
+  return [...from.tables].flatMap(([name, kind]) =>
+    filled.some((one) => ofAny(one) === ofAny(name) || (kind === 'queues' && one.startsWith(`${name} `))) ? [] : [name],
+  )
+}
 
 const write = async (): Promise<void> => {
   if (!existsSync(LOG)) {
-    const records = randomHistory(seeded(16), RECORDS).events.map((event): Stored => {
+    const records = goldenHistory().map((event): Stored => {
       const { topic, key, schema, payload, timestamp } = encodeEvent(event)
       return { topic, key, schema, payload: Buffer.from(payload).toString('base64'), timestamp }
     })
@@ -180,13 +252,17 @@ const write = async (): Promise<void> => {
     const { number } = VERSIONS[name]
     if (!goldenVersions(name).includes(number)) {
       await inFolder(name, null, async (folder) => {
-        await foldInto(log, name, folder, Math.floor((SHARE * RECORDS) / serviceNamed(name).topics.length))
+        await foldInto(log, name, folder, await firstShare(log, name))
         writeFileSync(fileOf(name, number), gzipSync(readFileSync(join(folder, `${name}.db`))))
       })
       console.log(`${name}: golden snapshot of version ${number} written`)
     }
-    const [from, whole] = await continued(log, name, number)
-    if (!isDeepStrictEqual(from.rows, whole.rows) || from.read >= whole.read)
+    const { golden, again, from, whole } = await compared(log, name, number)
+    if (
+      !isDeepStrictEqual(golden.rows, again.rows) ||
+      !isDeepStrictEqual(from.rows, whole.rows) ||
+      from.read >= whole.read
+    )
       throw new Error(`${name}: the state of version ${number} has changed: raise STATE_VERSION in shell/snapshot.ts`)
     sources[name] = sourcesOf(name)
   }

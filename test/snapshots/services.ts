@@ -105,6 +105,7 @@ const scorer = (state: ScorerState): Fold => ({
     // The set does not depend on how topics interleave; its order does.
     needed: [...state.needed].sort(),
     watched: new Map(state.idle.watched),
+    weights: weightsOf(state.weights, history, POLICIES),
   }),
 })
 
@@ -140,7 +141,7 @@ const ALL = ['turns', 'scores', 'updates', 'weights'] as const
 export const SERVICES: readonly Service[] = [
   {
     name: 'scorer',
-    topics: ['turns', 'scores'],
+    topics: ['turns', 'scores', 'weights'],
     inMemory: () => scorer(scorerState()),
     stored: (snapshot) => scorer(storedScorer(snapshot)),
   },
