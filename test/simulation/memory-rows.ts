@@ -17,10 +17,13 @@ export class MemoryRows implements NameRows {
 
   lastUnder = async (prefix: Uint8Array): Promise<Uint8Array[]> => this.under(prefix)
 
-  async remove(from: Uint8Array | null, to: Uint8Array | null): Promise<void> {
-    for (const key of this.#rows.keys())
-      if ((!from || key >= keyOf(from)) && (!to || key < keyOf(to))) this.#rows.delete(key)
-    if (!from && !to) this.#mark = null
+  async remove(from: Uint8Array | null, to: Uint8Array): Promise<void> {
+    for (const key of this.#rows.keys()) if ((!from || key >= keyOf(from)) && key < keyOf(to)) this.#rows.delete(key)
+  }
+
+  async empty(): Promise<void> {
+    this.#rows.clear()
+    this.#mark = null
   }
 
   mark = async (): Promise<string | null> => this.#mark

@@ -1,20 +1,24 @@
 /**
  * Folds the log of a gateway into its snapshot and its names, until it is killed or has read everything: `names.ts LOG
- * SNAPSHOTS`. Prints `saved` after each snapshot.
+ * SNAPSHOTS [COUNT]`. Prints `saved` after each snapshot, then how many of the answers `Answer 0.` to COUNT it finds.
  */
 import { openEmbeddedLog, openSnapshots } from '@instar/log'
 import { openLevelRows } from '../../../services/gateway/src/session/level-rows.ts'
+import { answerName } from '../../../services/gateway/src/session/core/held-names.ts'
+import { nameFor } from '../../../services/gateway/src/session/core/names.ts'
 import { openSnapshot } from '../../../services/gateway/src/session/snapshot.ts'
 import { startTail } from '../../../services/gateway/src/session/tail.ts'
 import { POLICY } from '../../kit/histories.ts'
+import { turn } from '../../kit/projected-history.ts'
 
-const [folder, place] = process.argv.slice(2) as [string, string]
+const [folder, place, count] = process.argv.slice(2) as [string, string, string | undefined]
+const logLine = (line: string): void => void process.stdout.write(`${line}\n`)
 const log = await openEmbeddedLog({ folder, readOnly: true })
 const snapshot = openSnapshot(
-  openSnapshots(place, { records: 25, ms: Infinity, cacheWeight: 20 }),
+  openSnapshots(place, { records: 25, ms: Infinity, cacheWeight: 20, logLine }),
   POLICY,
   { sessions: 5, turns: 20 },
-  { limits: { ms: 1e12, bytes: 1e9 }, open: (path) => openLevelRows(path, () => undefined) },
+  { limits: { ms: 1e12, bytes: 1e9 }, open: (path) => openLevelRows(path, logLine), logLine },
 )
 const tail = await startTail({
   log,
@@ -30,4 +34,13 @@ const tail = await startTail({
   },
 })
 await tail.caughtUp()
+if (count) {
+  let found = 0
+  for (let i = 0; i < Number(count); i += 1) {
+    const { answer } = turn({ session: 's', name: 'n', says: `Answer ${i}.`, at: 0 })
+    found += (await snapshot.names!.find([answerName(nameFor(null, answer.loose))])).length
+  }
+  await snapshot.names!.close()
+  process.stdout.write(`found ${found}\n`)
+}
 process.stdout.write('through\n')

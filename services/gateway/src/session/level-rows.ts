@@ -31,13 +31,14 @@ export const openLevelRows = async (
 ): Promise<NameRows | null> => {
   const folder = levelFolder(snapshotPath)
   let db: Level
+  const named = (error: unknown): Error => new Error(`${folder}: ${causeOf(error)}`, { cause: error })
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     try {
       db = await opened(folder)
     } catch (error) {
       if (isLocked(error)) throw error
-      logLine(`the table of names is not used (${causeOf(error)}); the log is read from its start`)
+      logLine(`the table of names in ${folder} is not used (${causeOf(error)}); the log is read from its start`)
       rmSync(folder, { recursive: true, force: true })
       db = await opened(folder)
     }
@@ -52,14 +53,33 @@ export const openLevelRows = async (
       batch.put(MARK, Buffer.from(mark))
       await batch.write({ sync: true })
     },
-    lastUnder: async (prefix, most) =>
-      db.keys({ gte: Buffer.from(prefix), lt: after(prefix), reverse: true, limit: most, fillCache: true }).all(),
+    lastUnder: (prefix, most) =>
+      db
+        .keys({ gte: Buffer.from(prefix), lt: after(prefix), reverse: true, limit: most, fillCache: true })
+        .all()
+        .catch((error: unknown) => Promise.reject(named(error))),
     async remove(from, to) {
-      const range = { ...(from ? { gte: Buffer.from(from) } : {}), ...(to ? { lt: Buffer.from(to) } : {}) }
-      await db.clear(range)
-      await db.compactRange(range.gte ?? EMPTY, range.lt ?? MARK)
+      const [first, end] = [from ? Buffer.from(from) : EMPTY, Buffer.from(to)]
+      try {
+        await db.clear({ gte: first, lt: end })
+        await db.compactRange(first, end)
+      } catch (error) {
+        throw named(error)
+      }
     },
-    mark: async () => (await db.get(MARK))?.toString() ?? null,
+    async empty() {
+      await db.close().catch(() => undefined)
+      rmSync(folder, { recursive: true, force: true })
+      mkdirSync(folder, { recursive: true, mode: 0o700 })
+      db = await opened(folder)
+    },
+    async mark() {
+      try {
+        return (await db.get(MARK))?.toString() ?? null
+      } catch (error) {
+        throw named(error)
+      }
+    },
     close: () => db.close(),
   }
 }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -75,6 +75,7 @@ test('a store that does not answer in time finds nothing, and one that fails is 
     put: async () => undefined,
     lastUnder: () => never,
     remove: async () => undefined,
+    empty: async () => undefined,
     mark: async () => null,
     close: async () => undefined,
   }
@@ -102,14 +103,15 @@ test('a store that does not answer in time finds nothing, and one that fails is 
   assert.equal(failing.figures().held, 0)
   assert.deepEqual(lines, ['names of answers are no longer written: disk full; the next start reads the log again'])
   // The state in the snapshot is ahead of the mark: the next start does not take the table.
-  assert.equal(await new NameTable({ ...options, open: async () => rows }, state).open('a', false), false)
+  const another = 'the table of names beside it is another one'
+  assert.equal(await new NameTable({ ...options, open: async () => rows }, state).open('a', false), another)
   const same = { ...rows, mark: async () => 'first 1' }
-  assert.equal(await new NameTable({ ...options, open: async () => same }, state).open('a', false), true)
+  assert.equal(await new NameTable({ ...options, open: async () => same }, state).open('a', false), null)
   const other = { ...rows, mark: async () => 'another 9' }
-  assert.equal(await new NameTable({ ...options, open: async () => other }, state).open('a', false), false)
+  assert.equal(await new NameTable({ ...options, open: async () => other }, state).open('a', false), another)
   assert.equal(
     await new NameTable({ ...options, open: async () => rows }, new Map([['held', noNames()]])).open('a', false),
-    true,
+    null,
   )
 })
 
@@ -168,3 +170,60 @@ test('a gateway that is killed repeatedly while it writes names has them all aft
   assert.deepEqual(lines, [])
   assert.equal(last.names!.figures().reads.found, 2 * turns.length)
 })
+
+for (const [how, harm] of [
+  ['shortened', (file: string): void => truncateSync(file, statSync(file).size >> 1)],
+  [
+    'overwritten in their middle',
+    (file: string): void => {
+      const bytes = readFileSync(file)
+      writeFileSync(file, bytes.fill(0xa5, bytes.length >> 2, bytes.length >> 1))
+    },
+  ],
+] as const)
+  test(`processes whose tables of names are ${how} start, and make them again from the log`, async (t) => {
+    const folder = folderOf(t)
+    const [place, snapshots] = [join(folder, 'log'), join(folder, 'snapshots')]
+    const log = await openEmbeddedLog({ folder: place, schemas: schemaTexts() })
+    t.after(() => log.close())
+    const COUNT = 300
+    await log.append(
+      Array.from({ length: COUNT }, (_, i) => {
+        const event = turn({ session: session(i), name: `n${i}`, says: `Answer ${i}.`, at: T0 + i })
+        const { id: _id, ...record } = encodeEvent(event)
+        return record
+      }),
+    )
+    const program = fileURLToPath(new URL('../../../../test/snapshots/processes/names.ts', import.meta.url))
+    /** What it prints beside `saved`, until it has read everything; it is killed then. */
+    const life = async (): Promise<string[]> => {
+      const child = spawn(process.execPath, [program, place, snapshots, String(COUNT)], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      })
+      const exited = once(child, 'exit')
+      const lines: string[] = []
+      for await (const line of createInterface({ input: child.stdout })) {
+        if (line !== 'saved') lines.push(line)
+        if (line === 'through') child.kill('SIGKILL')
+      }
+      await exited
+      return lines
+    }
+    const whole = [`found ${COUNT}`, 'through']
+    assert.deepEqual(await life(), whole)
+    // LevelDB writes its tables when it opens.
+    assert.deepEqual(await life(), whole)
+    const names = levelFolder(join(snapshots, `gateway.${POLICY}.turns.db`))
+    const tables = readdirSync(names).filter((file) => file.endsWith('.ldb'))
+    assert.ok(tables.length > 0)
+    for (const file of tables) harm(join(names, file))
+    const lines = await life()
+    assert.equal(lines.at(-1), 'through')
+    assert.ok(
+      lines.some((line) => line.includes(names)),
+      lines.join('\n'),
+    )
+    // Damage that only a read finds costs one more start.
+    assert.deepEqual((await life()).slice(-2), whole)
+    assert.deepEqual(await life(), whole)
+  })

@@ -22,8 +22,10 @@ export type NameRows = {
   put(rows: readonly Uint8Array[], mark: string): Promise<void>
   /** At most `most` rows that begin with this, the last first. */
   lastUnder(prefix: Uint8Array, most: number): Promise<Uint8Array[]>
-  /** Removes the rows from `from` on and before `to`; null: the first and the last. */
-  remove(from: Uint8Array | null, to: Uint8Array | null): Promise<void>
+  /** Removes the rows from `from` on and before `to`; null: from the first. */
+  remove(from: Uint8Array | null, to: Uint8Array): Promise<void>
+  /** Removes everything, without a read, so that it works on damaged rows. */
+  empty(): Promise<void>
   /** What `put` wrote last; null: nothing. */
   mark(): Promise<string | null>
   close(): Promise<void>
@@ -66,30 +68,43 @@ export class NameTable implements NameHolder {
   }
 
   /**
-   * Opens the table of a snapshot that was just opened. False: the snapshot covers names that the table lacks, so that the log
-   * must be read from its start into an empty one, which `reset` makes. `snapshotPath` null: without a file nothing is kept.
+   * Opens the table of a snapshot that was just opened. Not null: why it does not have the names that the snapshot covers, so
+   * that the log must be read from its start into an empty one, which `reset` makes. `snapshotPath` null: without a file nothing
+   * is kept.
    */
-  async open(snapshotPath: string | null, isNew: boolean): Promise<boolean> {
+  async open(snapshotPath: string | null, isNew: boolean): Promise<string | null> {
     const { limits, open } = this.#options
     this.#rows = snapshotPath === null || limits.ms === 0 || limits.bytes === 0 ? null : await open(snapshotPath)
-    if (!this.#rows) return true
+    if (!this.#rows) return null
     if (isNew) {
       await this.reset()
-      return true
+      return null
     }
     this.#held = structuredClone(this.#kept.get(STATE)) ?? noNames()
-    const [log = '', added = '0'] = ((await this.#rows.mark()) ?? '').split(' ')
-    if (this.#held.added > 0 && (log !== this.#held.log || Number(added) < this.#held.added)) return false
+    let mark: string | null
+    try {
+      mark = await this.#rows.mark()
+    } catch (error) {
+      return `the table of names is damaged and is removed: ${(error as Error).message}`
+    }
+    const [log = '', added = '0'] = (mark ?? '').split(' ')
+    if (this.#held.added > 0 && (log !== this.#held.log || Number(added) < this.#held.added))
+      return 'the table of names beside it is another one'
     const first = this.#held.generations[0]
     if (first) this.#remove(null, generationPrefix(first.number))
-    return true
+    return null
   }
 
-  /** Empties the table. */
+  /** Empties the table. Where that fails, nothing is added. */
   async reset(): Promise<void> {
     this.#held = noNames()
     this.#kept.set(STATE, this.#held)
-    await this.#rows?.remove(null, null)
+    try {
+      await this.#rows?.empty()
+    } catch (error) {
+      this.#rows = null
+      this.#options.logLine?.(`names of answers are kept in memory only: ${(error as Error).message}`)
+    }
   }
 
   /** Adds names of a turn that was folded, in the order of the log. `at`: ms since the epoch; `record`: its id. */
@@ -198,7 +213,11 @@ export class NameTable implements NameHolder {
     const rows = this.#rows
     this.#removing = this.#removing
       .then(() => rows?.remove(from, to))
-      .catch((error: unknown) => this.#options.logLine?.(`expired names were not removed: ${(error as Error).message}`))
+      .catch((error: unknown) => {
+        const { message } = error as Error
+        if (/no space left/i.test(message)) this.#options.logLine?.(`expired names were not removed: ${message}`)
+        else this.#damaged(message)
+      })
   }
 
   /** Nothing is found and added any more. The next start reads the log again, since the mark no longer fits the snapshot. */

@@ -155,8 +155,8 @@ export const openSnapshot = (
     async open(log) {
       const from = { turns: await turns.open(log), weights: await versions.open(log) }
       try {
-        if (table && !(await table.open(turns.path, Object.keys(from.turns).length === 0)))
-          throw new InstarError('snapshot_damaged', 'the table of names beside it is another one')
+        const problem = await table?.open(turns.path, Object.keys(from.turns).length === 0)
+        if (problem) throw new InstarError('snapshot_damaged', problem)
         await readKept()
         return from
       } catch (error) {
