@@ -144,12 +144,12 @@ test('sessions are found by the agent that sent them, by its recorded user agent
   ] as const) {
     await agent.selectOption(name)
     await page.getByRole('button', { name: 'Filter', exact: true }).click()
-    const row = page.locator('tbody tr').filter({ hasText: said })
-    await row.waitFor()
-    const cells = await page
-      .locator('tbody tr')
-      .evaluateAll((rows) => rows.map((one) => one.querySelectorAll('td')[6]?.textContent?.trim()))
-    assert.deepEqual([...new Set(cells)], [name])
+    // The row is there before it is filtered, too, and the table is empty in between.
+    await page.waitForFunction(`(() => {
+      const cells = [...document.querySelectorAll('tbody tr')].map((row) => row.querySelectorAll('td')[6]?.textContent.trim())
+      return cells.length > 0 && cells.every((cell) => cell === ${JSON.stringify(name)})
+    })()`)
+    await page.locator('tbody tr').filter({ hasText: said }).waitFor()
   }
   await agent.selectOption({ label: 'another program' })
   await page.getByRole('button', { name: 'Filter', exact: true }).click()

@@ -35,6 +35,11 @@ const SHORT = 8192
  */
 export const derivedId = (kind: string, ...inputs: (string | number)[]): string => sha256([kind, ...inputs].join('\n'))
 
+/** The subject of a turn that names neither a user nor an API key. A client can open any number of sessions. */
+export const subjectOfSession = (session: string): string => derivedId('subject', 'session', session)
+/** The subject of a turn that names no user, under an API key's id. */
+export const subjectOfKey = (key: string): string => derivedId('subject', 'key', key)
+
 /** `<session>.<random>`; `random`: 128 random bits in hex. */
 export const turnId = (session: string, random: string): string => `${session}.${random}`
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { contentSha, type TurnAborted, type TurnCaptured } from '@instar/events'
+import { contentSha, subjectOfSession, type TurnAborted, type TurnCaptured } from '@instar/events'
 import { createTurnReader, openMemoryLog, type EventLog } from '@instar/log'
 import { eventsOf, model, startRig, turnOf, turnsOf, USER, withAppend, type Rig } from '../../../../test/kit/gateway.ts'
 import { gate } from '../../../../test/kit/scripted-engine.ts'
@@ -481,6 +481,7 @@ test('the subject is the user field, else the key, else the session', async () =
     ]
     assert.equal(ann.turn.subject, annAgain.turn.subject)
     assert.equal(new Set([ann, bob, none].map(({ turn }) => turn.subject)).size, 3)
+    assert.equal(none.turn.subject, subjectOfSession(none.turn.session))
     assert.doesNotMatch(ann.turn.subject, /ann/)
   } finally {
     await rig.stop()

@@ -1,7 +1,7 @@
 /** How much one person's rewards count on a question that nobody else asks. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { ScoreRevised, TurnScored, TurnSkipped } from '@instar/events'
+import { subjectOfSession, type ScoreRevised, type TurnScored, type TurnSkipped } from '@instar/events'
 import { captured, logged, type Said } from '../../../../test/kit/scored-history.ts'
 import { decide, evolve, initialState, judged, judgeTurn, reactionsJudge, type ScorerState } from '../app.ts'
 import {
@@ -42,7 +42,7 @@ class Line {
     const first: Said[] = before === undefined ? [] : [{ role: 'user', content: before }]
     const messages: Said[] = [...first, { role: 'user', content: request }]
     const later: Said[] = [...messages, { role: 'assistant', content: answer }, { role: 'user', content: words }]
-    const asker = { subject: subject ?? session, key }
+    const asker = { subject: subject ?? subjectOfSession(session), key }
     const turn = { ...captured({ session, messages, answer, at: 10, subject: asker.subject }), key }
     this.read(turn)
     this.read({ ...captured({ session, messages: later, answer: 'Noted.', at: 20, subject: asker.subject }), key })

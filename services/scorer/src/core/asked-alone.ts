@@ -9,7 +9,7 @@
  *   DIGEST by SUBJECT of KEY
  * `askedVerdict` writes it and `askedIn` reads it.
  */
-import { derivedId, type JudgeVerdict, type ScoresEvent, type TurnState } from '@instar/events'
+import { derivedId, subjectOfSession, type JudgeVerdict, type ScoresEvent, type TurnState } from '@instar/events'
 import { wordsOf } from './claims.ts'
 import type { Evidence, Judged } from './judgement.ts'
 import { countAdded } from './policy-bound.ts'
@@ -63,9 +63,9 @@ export const askedOf = ({ request, before }: Pick<Evidence, 'request' | 'before'
 }
 
 type Asker = Pick<TurnState, 'key' | 'subject' | 'session'>
-/** A request that names no subject has its session as one, of which a client can open any number: all those are one. */
+/** A request that names no subject has its session's, and a client can open any number: all those are one. */
 export const askerOf = ({ key, subject, session }: Asker): Omit<Score, 'at'> => ({
-  subject: digest('subject', key ?? '', subject === session ? '' : `named ${subject}`),
+  subject: digest('subject', key ?? '', subject === subjectOfSession(session) ? '' : `named ${subject}`),
   key: key === null ? null : digest('key', key),
 })
 

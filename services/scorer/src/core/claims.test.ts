@@ -10,6 +10,7 @@ import {
   type ScoreRevised,
   type TurnScored,
   type TurnSkipped,
+  subjectOfSession,
 } from '@instar/events'
 import { captured, logged, type Said } from '../../../../test/kit/scored-history.ts'
 import { decide, evolve, initialState, judged, judgeTurn, reactionsJudge, type ScorerState } from '../app.ts'
@@ -40,7 +41,7 @@ class Line {
     const { question, answer } = how
     const session = `s${this.#session++}`
     const messages: Said[] = [{ role: 'user', content: question }]
-    const subject = who.subject ?? session
+    const subject = who.subject ?? subjectOfSession(session)
     const turn = { ...captured({ session, messages, answer, at: 10 }), key: who.key ?? null, subject }
     this.read(turn)
     const later: Said[] = [...messages, { role: 'assistant', content: answer }, { role: 'user', content: words }]

@@ -11,7 +11,7 @@
  *   (agreed|withheld): value DIGEST of question DIGEST by DIGEST; EXPLANATION
  * Logs hold such notes, so the text before the semicolon must not change. The explanation is for people.
  */
-import { derivedId, type JudgeVerdict, type ScoresEvent, type TurnState } from '@instar/events'
+import { derivedId, subjectOfSession, type JudgeVerdict, type ScoresEvent, type TurnState } from '@instar/events'
 import type { Claim, Evidence, Judged, Praised } from './judgement.ts'
 import type { Common } from './reactions/features.ts'
 import { hashText } from './reactions/hash.ts'
@@ -93,11 +93,14 @@ export const valueOfHint = (hint: string, evidence: Evidence, common: Common): s
 
 /**
  * The person who claims: the API key or, without keys, the subject that the request names. All requests that name no
- * subject count as one person: their subject is the session, and a client can open any number of sessions.
+ * subject count as one person: their subject is the session's, and a client can open any number of sessions.
  */
 type Asker = Pick<TurnState, 'key' | 'subject' | 'session'>
 const personOf = ({ key, subject, session }: Asker): string =>
-  digest('person', key !== null ? `key ${key}` : subject === session ? 'anyone' : `subject ${subject}`)
+  digest(
+    'person',
+    key !== null ? `key ${key}` : subject === subjectOfSession(session) ? 'anyone' : `subject ${subject}`,
+  )
 
 /** `people`: how many claim the value, this one among them; `rivals`: how many the most claimed other value. */
 type Agreement = { agreed: boolean; people: number; rivals: number }

@@ -1,6 +1,7 @@
 /** Opinions that contradict what the same person said before of answers of that kind. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { subjectOfKey, subjectOfSession } from '@instar/events'
 import { chance, integer, seeded } from '../../../../models/tiny/recipe/random.ts'
 import { judgeTurn, reactionsJudge } from '../app.ts'
 import type { Evidence, Judged } from './judgement.ts'
@@ -56,6 +57,25 @@ class Line {
     return this
   }
 }
+
+describe('requests that name no user', () => {
+  for (const [which, subject, key] of [
+    ['without a key', (session: string) => subjectOfSession(session), null],
+    ['of one key', () => subjectOfKey('k'), 'k'],
+  ] as const)
+    test(`${which} may be of many people: they have no record, and nothing of theirs is skipped`, async () => {
+      const records: RecordTable = new Map()
+      for (let i = 0; i < 50; i += 1) {
+        const [long, minority] = [i % 2 === 0, i % 5 === 4]
+        const judgement = await judgementOf(long ? LONG : SHORT, { value: long === minority ? -1 : 1 })
+        const session = `s${i}`
+        const said = withRecord(records, { policy: 'policy', key, session, subject: subject(session) }, judgement, 4)
+        foldRecord(records, { policy: 'policy', verdicts: said.verdicts }, i)
+        assert.deepEqual([said.reason, said.reward], [null, long === minority ? -1 : 1])
+      }
+      assert.equal(records.size, 0)
+    })
+})
 
 describe('feedback without words against the record of its person', () => {
   test('is skipped, +1 and -1 alike; without the guard it counts', async () => {

@@ -16,7 +16,7 @@
  * SIGN is + or -, FORM four digits (`Measures`), SUBJECT a digest of 16 hexadecimal digits. `recordVerdict` writes it and
  * `opinionIn` reads it.
  */
-import type { JudgeVerdict, ScoresEvent, TurnState } from '@instar/events'
+import { subjectOfKey, subjectOfSession, type JudgeVerdict, type ScoresEvent, type TurnState } from '@instar/events'
 import { askerOf } from './asked-alone.ts'
 import type { Evidence, Judged, Measures } from './judgement.ts'
 import { countAdded } from './policy-bound.ts'
@@ -124,6 +124,10 @@ export const opinionIn = (verdicts: readonly JudgeVerdict[]): (Opinion & { subje
 
 const nameOf = (policy: string, subject: string): string => `${policy} ${subject}`
 
+/** Requests without a `user` may be of many people, of whom most would outvote the others: they have no record. */
+const namesPerson = ({ key, subject, session }: Pick<TurnState, 'key' | 'subject' | 'session'>): boolean =>
+  subject !== subjectOfSession(session) && (key === null || subject !== subjectOfKey(key))
+
 /** A judgement that the person's record contradicts is a skip; either way its opinion is recorded. */
 export const withRecord = (
   table: Pick<RecordTable, 'get'>,
@@ -132,7 +136,7 @@ export const withRecord = (
   least: number,
 ): Judged => {
   const { measured, reward } = result
-  if (measured === undefined || reward === null || reward === 0) return result
+  if (measured === undefined || reward === null || reward === 0 || !namesPerson(turn)) return result
   const { subject } = askerOf(turn)
   const opinion = { words: measured.words, form: measured.form, praise: reward > 0 }
   const verdicts = [...result.verdicts, recordVerdict(opinion, subject)]

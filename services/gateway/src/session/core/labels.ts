@@ -1,6 +1,6 @@
 /** The session that a request names, and the names of new sessions. */
 import { agentSession, header, type Headers, type Message } from '@instar/agents'
-import { contentText, derivedId, type LabelSource } from '@instar/events'
+import { contentText, derivedId, subjectOfKey, subjectOfSession, type LabelSource } from '@instar/events'
 import { isFields, sessionOfMetadata, type Fields } from '@instar/dialects'
 
 /**
@@ -78,8 +78,8 @@ export const subjectOf = (user: string | null, key: string | null, session: stri
   user !== null && user !== ''
     ? derivedId('subject', 'user', key ?? '', Buffer.from(user).toString('base64'))
     : key !== null
-      ? derivedId('subject', 'key', key)
-      : derivedId('subject', 'session', session)
+      ? subjectOfKey(key)
+      : subjectOfSession(session)
 
 /** Rollouts of one prompt with equal `digest` are candidates of one group, also across sessions. */
 export const promptGroup = (key: string | null, prompt: string, digest: string): string =>
