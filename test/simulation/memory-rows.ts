@@ -1,5 +1,5 @@
 /** The gateway's rows of names in memory: they survive the process, and a write is whole or not there. */
-import type { NameRows } from '../../services/gateway/src/session/name-table.ts'
+import type { NameRows } from '../../services/gateway/src/session/name-rows.ts'
 
 export class MemoryRows implements NameRows {
   #rows = new Map<string, Uint8Array>()

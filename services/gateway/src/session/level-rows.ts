@@ -4,7 +4,7 @@
  */
 import { ClassicLevel } from 'classic-level'
 import { mkdirSync, rmSync } from 'node:fs'
-import type { NameRows } from './name-table.ts'
+import type { NameRows } from './name-rows.ts'
 
 /** No row of a name begins with it, since no generation has this number. */
 const MARK = Buffer.from('ffffffffff', 'hex')
@@ -22,6 +22,16 @@ const opened = async (folder: string): Promise<Level> => {
   const db: Level = new ClassicLevel(folder, { ...OPTIONS, writeBufferSize: WRITE_BUFFER, cacheSize: CACHE })
   await db.open()
   return db
+}
+
+/** A folder that cannot be removed stays, after a message. */
+export const removeLevelRows = (snapshotPath: string, logLine: (line: string) => void): void => {
+  const folder = levelFolder(snapshotPath)
+  try {
+    rmSync(folder, { recursive: true, force: true })
+  } catch (error) {
+    logLine(`the names of answers in ${folder} were not removed: ${causeOf(error)}`)
+  }
 }
 
 /** Null, with a message, if the folder cannot be used. */

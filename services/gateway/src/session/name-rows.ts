@@ -2,6 +2,21 @@
 import { hash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
+/** Rows without values, sorted by their bytes. All but `close` reject where the store fails. */
+export type NameRows = {
+  /** Adds the rows and the mark in one step; resolves when both survive a power failure. */
+  put(rows: readonly Uint8Array[], mark: string): Promise<void>
+  /** At most `most` rows that begin with this, the last first. */
+  lastUnder(prefix: Uint8Array, most: number): Promise<Uint8Array[]>
+  /** Removes the rows from `from` on and before `to`; null: from the first. */
+  remove(from: Uint8Array | null, to: Uint8Array): Promise<void>
+  /** Removes everything, without a read, so that it works on damaged rows. */
+  empty(): Promise<void>
+  /** What `put` wrote last; null: nothing. */
+  mark(): Promise<string | null>
+  close(): Promise<void>
+}
+
 const GENERATION_BYTES = 4
 const HASH_BYTES = 8
 const TIME_BYTES = 6

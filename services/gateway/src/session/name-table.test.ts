@@ -17,7 +17,8 @@ import { seeded } from '../../../../test/kit/random.ts'
 import { answerName, noNames, promptName, type HeldNames } from './core/held-names.ts'
 import { nameFor } from './core/names.ts'
 import { levelFolder, openLevelRows } from './level-rows.ts'
-import { NameTable, type NameRows, type NameTableOptions } from './name-table.ts'
+import type { NameRows } from './name-rows.ts'
+import { NameTable, type NameTableOptions } from './name-table.ts'
 import { openSnapshot } from './snapshot.ts'
 
 const folderOf = (t: TestContext): string => {
@@ -98,17 +99,20 @@ test('a store that does not answer in time finds nothing, and one that fails is 
   await failing.open('a', true)
   failing.add(['a'], T0, 's', 'first')
   await failing.write()
+  const written = new Map(state)
   failing.add(['b'], T0, 's', 'second')
   assert.deepEqual(await failing.find(['b']), [])
   assert.equal(failing.figures().held, 0)
   assert.deepEqual(lines, ['names of answers are no longer written: disk full; the next start reads the log again'])
   // The state in the snapshot is ahead of the mark: the next start does not take the table.
   const another = 'the table of names beside it is another one'
-  assert.equal(await new NameTable({ ...options, open: async () => rows }, state).open('a', false), another)
+  assert.equal(await new NameTable({ ...options, open: async () => rows }, written).open('a', false), another)
+  const lacks = await new NameTable({ ...options, open: async () => rows }, state).open('a', false)
+  assert.equal(lacks, 'the table of names beside it lacks some')
   const same = { ...rows, mark: async () => 'first 1' }
-  assert.equal(await new NameTable({ ...options, open: async () => same }, state).open('a', false), null)
+  assert.equal(await new NameTable({ ...options, open: async () => same }, written).open('a', false), null)
   const other = { ...rows, mark: async () => 'another 9' }
-  assert.equal(await new NameTable({ ...options, open: async () => other }, state).open('a', false), another)
+  assert.equal(await new NameTable({ ...options, open: async () => other }, written).open('a', false), another)
   assert.equal(
     await new NameTable({ ...options, open: async () => rows }, new Map([['held', noNames()]])).open('a', false),
     null,

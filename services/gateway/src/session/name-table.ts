@@ -14,22 +14,7 @@ import {
   type NameLimits,
   type ReadResult,
 } from './core/held-names.ts'
-import { generationPrefix, namePrefix, nameOfRow, readRow, rowOf, sizeOfRow } from './name-rows.ts'
-
-/** Rows without values, sorted by their bytes. All but `close` reject where the store fails. */
-export type NameRows = {
-  /** Adds the rows and the mark in one step; resolves when both survive a power failure. */
-  put(rows: readonly Uint8Array[], mark: string): Promise<void>
-  /** At most `most` rows that begin with this, the last first. */
-  lastUnder(prefix: Uint8Array, most: number): Promise<Uint8Array[]>
-  /** Removes the rows from `from` on and before `to`; null: from the first. */
-  remove(from: Uint8Array | null, to: Uint8Array): Promise<void>
-  /** Removes everything, without a read, so that it works on damaged rows. */
-  empty(): Promise<void>
-  /** What `put` wrote last; null: nothing. */
-  mark(): Promise<string | null>
-  close(): Promise<void>
-}
+import { generationPrefix, namePrefix, nameOfRow, readRow, rowOf, sizeOfRow, type NameRows } from './name-rows.ts'
 
 /** Where the state of the table is kept: in the gateway's snapshot. */
 type Kept = { get(key: string): HeldNames | undefined; set(key: string, value: HeldNames): void }
@@ -38,6 +23,8 @@ export type NameTableOptions = {
   limits: NameLimits
   /** Opens the rows beside the snapshot's file; null, after a message, where that is not possible. */
   open: (snapshotPath: string) => Promise<NameRows | null>
+  /** Removes them where none are to be held. */
+  remove?: (snapshotPath: string) => void
   logLine?: (line: string) => void
   /** The longest that a request waits for a read, ms. */
   readMs?: number
@@ -48,6 +35,7 @@ const ROWS_READ = 64
 const MOST_FOUND = 32
 const READ_MS = 2_000
 const STATE = 'held'
+const INCOMPLETE: HeldNames = { ...noNames(), isIncomplete: true }
 
 export class NameTable implements NameHolder {
   readonly #options: NameTableOptions
@@ -73,14 +61,20 @@ export class NameTable implements NameHolder {
    * is kept.
    */
   async open(snapshotPath: string | null, isNew: boolean): Promise<string | null> {
-    const { limits, open } = this.#options
-    this.#rows = snapshotPath === null || limits.ms === 0 || limits.bytes === 0 ? null : await open(snapshotPath)
+    const { limits, open, remove } = this.#options
+    if (snapshotPath === null) return null
+    if (limits.ms === 0 || limits.bytes === 0) {
+      remove?.(snapshotPath)
+      return null
+    }
+    this.#rows = await open(snapshotPath)
     if (!this.#rows) return null
     if (isNew) {
       await this.reset()
       return null
     }
     this.#held = structuredClone(this.#kept.get(STATE)) ?? noNames()
+    if (this.#held.isIncomplete) return 'the table of names beside it lacks some'
     let mark: string | null
     try {
       mark = await this.#rows.mark()
@@ -109,7 +103,11 @@ export class NameTable implements NameHolder {
 
   /** Adds names of a turn that was folded, in the order of the log. `at`: ms since the epoch; `record`: its id. */
   add(names: readonly string[], at: number, session: string, record: string): void {
-    if (!this.#rows || names.length === 0) return
+    if (names.length === 0) return
+    if (!this.#rows) {
+      this.#kept.set(STATE, INCOMPLETE)
+      return
+    }
     if (this.#held.log === '') this.#held.log = record
     const bytes = names.length * sizeOfRow(session)
     const { generation, expired } = addToGeneration(this.#held, this.#options.limits, at, names.length, bytes)

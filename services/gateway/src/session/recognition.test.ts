@@ -1,6 +1,6 @@
 /** A conversation without a name is recognised beyond memory, as one in memory is: over HTTP, with a real table of names. */
 import assert from 'node:assert/strict'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
@@ -77,6 +77,35 @@ test('without days or without bytes it is recognised while it is in memory', asy
     await others(rig, 12)
     await ask(rig, said, 'And of Spain?')
     assert.ok(!(await continues(log)))
+    await rig.stop()
+  }
+})
+
+test('turns of a life without a table are recognised in the next life that has one', async (t) => {
+  for (const before of [0, 1]) {
+    const [log, folder] = [openMemoryLog(), folderOf(t)]
+    const lines: string[] = []
+    let rig: Rig
+    if (before > 0) {
+      rig = await start({ log, folder })
+      await others(rig, 12)
+      await rig.stop()
+    }
+    rig = await start({ log, folder, settings: { ...MODEST, recognitionDays: 0 } })
+    assert.ok(!existsSync(join(folder, 'gateway.policy.turns.db.names')))
+    const first = (await turnsOf(log)).length
+    const said = await ask(rig, [], 'What is the capital of France?')
+    await others(rig, 12)
+    await rig.stop()
+    rig = await start({ log, folder, lines })
+    await ask(rig, said, 'And of Spain?')
+    const turns = await turnsOf(log)
+    assert.equal(turns.at(-1)!.session, turns[first]!.session)
+    assert.equal(lines.filter((line) => line.includes('log is read from its start')).length, 1)
+    lines.length = 0
+    await rig.stop()
+    rig = await start({ log, folder, lines })
+    assert.deepEqual(lines, [])
     await rig.stop()
   }
 })

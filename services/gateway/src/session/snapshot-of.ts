@@ -1,7 +1,7 @@
 /** The snapshot of a gateway with its settings, and the names of answers beside it. */
 import type { SnapshotStore } from '@instar/log'
 import type { GatewayConfig } from '../config.ts'
-import { openLevelRows } from './level-rows.ts'
+import { openLevelRows, removeLevelRows } from './level-rows.ts'
 import { openSnapshot, type GatewaySnapshot } from './snapshot.ts'
 
 const DAY_MS = 86_400_000
@@ -16,6 +16,7 @@ export const snapshotOf = (store: SnapshotStore | undefined, config: GatewayConf
     {
       limits: { ms: recognitionDays * DAY_MS, bytes: recognitionBytes },
       open: (path) => openLevelRows(path, logLine),
+      remove: (path) => removeLevelRows(path, logLine),
       logLine,
     },
   )

@@ -10,7 +10,14 @@ export type NameLimits = { ms: number; bytes: number }
 export type Generation = { number: number; from: number; to: number; names: number; bytes: number }
 
 /** `log`: id of the record of the first name, '' before it; `added`: names so far, expired ones too; `now`: time of the log. */
-export type HeldNames = { log: string; added: number; now: number; generations: Generation[] }
+export type HeldNames = {
+  log: string
+  added: number
+  now: number
+  generations: Generation[]
+  /** Turns were folded without the table. */
+  isIncomplete?: true
+}
 
 /** `reads`: of requests, by what came of them. `expired`: names of this process's life. */
 export type NameFigures = { held: number; bytes: number; expired: number; reads: Record<ReadResult, number> }
