@@ -4,6 +4,7 @@ import { openEmbeddedLog } from '@instar/log'
 import { deepEqual, equal, match } from 'node:assert/strict'
 import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { describe, test } from 'node:test'
 import { folder, instar } from '../../../test/kit/cli.ts'
 import { feedbackRecord } from '../../../test/kit/feedback-record.ts'
@@ -53,6 +54,23 @@ describe('instar archive', () => {
       {},
     )
     deepEqual([(compared.json as { skipped: number }).skipped, compared.code], [40, 0])
+  })
+
+  test('names a record that is damaged on the log, with exit code 0, and archives the others', async () => {
+    const [data, place, into] = [folder(), folder(), folder()]
+    await appendFeedback(data, 30)
+    using db = new DatabaseSync(join(data, 'log', 'log.db'))
+    db.exec('UPDATE turns SET checksum = checksum + 1 WHERE offset = 7')
+    const archived = await instar(['archive', '--to', place, '--json'], { INSTAR_DATA: data })
+    const verified = await instar(['archive', 'verify', '--from', place, '--json'], {})
+    const restored = await instar(['archive', 'restore', '--from', place, '--json'], { INSTAR_DATA: into })
+    for (const { code, json, err } of [archived, verified, restored]) {
+      const { records, first } = (json as { damaged: { records: number; first: { offset: number }[] } }).damaged
+      deepEqual([code, records, first.map(({ offset }) => offset)], [0, 1, [7]])
+      match(err, /WARNING: 1 record of the log did not match its checksum and is .*: turns \d+@7$/m)
+    }
+    equal((archived.json as Report).added.records, 29)
+    deepEqual((restored.json as { copied: number; equal: boolean }).copied, 29)
   })
 
   test('names a damaged object, with exit code 1', async () => {

@@ -1,7 +1,7 @@
 import { schemaTexts } from '@instar/events'
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
-import { Archive, copyLog, writeArchive, type ArchiveCheck, type ArchiveReport } from '@instar/log'
+import { Archive, copyLog, writeArchive, type ArchiveCheck, type ArchiveReport, type DamagedReport } from '@instar/log'
 import { PARTITIONS_FORM, partitionsOf } from '@instar/process'
 import { openArchiveStore } from '../archive-address.ts'
 import { command, UsageError, type Invocation } from '../command.ts'
@@ -48,9 +48,13 @@ read and compared by digests of each key.
 
 verify: reads every object and lists those that are missing or damaged.
 
---json of archive: {topics: {turns: {records, objects, bytes, ends}, …}, added: {records, objects, bytes}, manifest,
-wallMs}; of restore: that of \`instar log copy\` and complete, manifest; of verify: {topics, manifest, complete, problems:
-[{object, what}], wallMs}. Exit code 0 if the restored log is equal, or the archive has no problems`,
+A record of the log that does not match its checksum is passed over, as by the services, and listed by archive, verify
+and restore with its position. It is a warning: the exit code stays 0.
+
+--json of archive: {topics: {turns: {records, objects, bytes, ends}, …}, damaged: {records, first: [{topic, partition,
+offset}]}, added: {records, objects, bytes, damaged}, manifest, wallMs}; of restore: that of \`instar log copy\` and
+damaged, complete, manifest; of verify: {topics, damaged, manifest, complete, problems: [{object, what}], wallMs}. Exit
+code 0 if the log is archived, the restored log is equal to the archive, or every object is as the manifest says`,
   options: OPTIONS,
   overrides: ['data'],
   positionals: [0, 1],
@@ -97,6 +101,7 @@ const archive = async (invocation: ArchiveInvocation): Promise<boolean> => {
       progress.end()
       await store.close()
     }
+    warnOfDamaged(report.damaged, writeLine, 'is not in the archive', 'are not in the archive')
     let deadLetters = 0
     if ('deadLetters' in source)
       for (const topic of TOPICS) for await (const _ of source.deadLetters(topic)) deadLetters++
@@ -113,6 +118,26 @@ const archive = async (invocation: ArchiveInvocation): Promise<boolean> => {
   } finally {
     await source.close()
   }
+}
+
+/** Positions on the console; `--json` has more. */
+const SHOWN_DAMAGED = 20
+
+const warnOfDamaged = (
+  { records, first }: DamagedReport,
+  writeLine: (line: string) => void,
+  one: string,
+  many: string,
+): void => {
+  if (records === 0) return
+  const shown = first.slice(0, SHOWN_DAMAGED)
+  const positions = shown.map(({ topic, partition, offset }) => `${topic} ${partition}@${offset}`).join(', ')
+  const more = records > shown.length ? ` and ${records - shown.length} more` : ''
+  const what =
+    records === 1
+      ? `1 record of the log did not match its checksum and ${one}`
+      : `${records} records of the log did not match their checksums and ${many}`
+  writeLine(`WARNING: ${what}: ${positions}${more}`)
 }
 
 const topicsText = (topics: ArchiveReport['topics']): string =>
@@ -163,10 +188,14 @@ const restore = (invocation: ArchiveInvocation): Promise<boolean> =>
     try {
       const report = await copyLog({ from: archive, to: destination, onProgress: progress.show, signal: stop })
       if (!archive.complete) writeLine(INCOMPLETE)
+      const lower = 'missing here; offsets after it are lower than on the archived log'
+      warnOfDamaged(archive.damaged, writeLine, `is ${lower}`, `are ${lower.replace('after it', 'after them')}`)
       const ms = wallMs()
       const { topics, copied, skipped, equal, first } = report
-      const { complete, digest: manifest } = archive
-      print({ topics, copied, skipped, equal, first, complete, manifest, wallMs: ms }, () => copyReportText(report, ms))
+      const { damaged, complete, digest: manifest } = archive
+      print({ topics, copied, skipped, equal, first, damaged, complete, manifest, wallMs: ms }, () =>
+        copyReportText(report, ms),
+      )
       return equal
     } finally {
       progress.end()
@@ -197,6 +226,7 @@ const verify = async (invocation: ArchiveInvocation): Promise<boolean> => {
       progress.end()
     }
     if (!check.complete) err(`${INCOMPLETE}\n`)
+    warnOfDamaged(check.damaged, (line) => err(`${line}\n`), 'is not in the archive', 'are not in the archive')
     const ms = wallMs()
     print({ ...check, wallMs: ms }, () => {
       const problems = check.problems.map(({ object, what }) => `${object}: ${what}\n`).join('')

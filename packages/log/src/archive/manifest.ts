@@ -31,8 +31,23 @@ const objectEntry = z.strictObject({
   bytes: z.int().min(1).max(MAX_OBJECT_BYTES),
   sha256: digest,
 })
+/** Offsets of damaged records that a manifest lists per partition; the others are counted. */
+export const MAX_DAMAGED_OFFSETS = 100
+/**
+ * Records that did not match their checksum when they were to be archived: in no object. `records`: how many; `offsets`: of
+ * the first; `end`: the offset after the last.
+ */
+const damagedRecords = z.strictObject({
+  records: z.int().min(1),
+  offsets: z.array(offset).min(1).max(MAX_DAMAGED_OFFSETS),
+  end: z.int().min(1),
+})
 /** `lastRecord`: the digest of the last record, by which a log is known again (`recordDigest`); null: none. */
-const partitionEntry = z.strictObject({ lastRecord: digest.nullable(), objects: z.array(objectEntry) })
+const partitionEntry = z.strictObject({
+  lastRecord: digest.nullable(),
+  objects: z.array(objectEntry),
+  damaged: damagedRecords.optional(),
+})
 
 const TOPIC_NAMES = TOPICS as [Topic, ...Topic[]]
 const manifestForm = z.strictObject({
@@ -59,6 +74,7 @@ const manifestForm = z.strictObject({
 })
 
 export type ObjectEntry = z.infer<typeof objectEntry>
+export type DamagedRecords = z.infer<typeof damagedRecords>
 export type Manifest = z.infer<typeof manifestForm>
 
 export const sha256 = (bytes: string | Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
@@ -70,9 +86,18 @@ export const objectName = (
   { from, sha256 }: Pick<ObjectEntry, 'from' | 'sha256'>,
 ): string => `objects/${topic}/${partition}/${String(from).padStart(16, '0')}-${sha256}.avro`
 
-/** The offset up to which a partition is archived, exclusive. */
-export const endOfPartition = ({ topics }: Manifest, topic: Topic, partition: number): number =>
-  topics[topic][partition]?.objects.at(-1)?.to ?? 0
+/** The offset up to which a partition is archived, exclusive. Damaged records after the last object count. */
+export const endOfPartition = ({ topics }: Manifest, topic: Topic, partition: number): number => {
+  const { objects, damaged } = topics[topic][partition] ?? { objects: [] }
+  return Math.max(objects.at(-1)?.to ?? 0, damaged?.end ?? 0)
+}
+
+/** Adds damaged records with higher offsets to those of a partition. */
+export const addDamaged = (known: DamagedRecords | undefined, more: DamagedRecords): DamagedRecords => ({
+  records: (known?.records ?? 0) + more.records,
+  offsets: [...(known?.offsets ?? []), ...more.offsets].slice(0, MAX_DAMAGED_OFFSETS),
+  end: more.end,
+})
 
 export const damaged = (address: string, name: string, what: string, cause?: unknown): InstarError =>
   new InstarError('archive_damaged', `${address}: ${name}: ${what}`, { archive: address, object: name }, { cause })
@@ -119,20 +144,33 @@ const faultOf = (manifest: Manifest): string | undefined => {
   for (const topic of TOPICS) {
     let records = 0
     let end = 0
-    for (const [partition, { lastRecord, objects }] of manifest.topics[topic].entries()) {
+    for (const [partition, { lastRecord, objects, damaged }] of manifest.topics[topic].entries()) {
       if ((lastRecord === null) !== (objects.length === 0)) return `${topic} ${partition}: lastRecord does not fit`
       let at = 0
+      let inPartition = 0
       for (const { from, to, first, last, records: count } of objects) {
         if (from !== at) return `${topic} ${partition}: offsets ${at} to ${from} are in no object`
         if (first < from || last < first || to !== last + 1 || count > last - first + 1)
           return `${topic} ${partition}: the offsets of the object at ${from} do not fit together`
         at = to
         records += count
+        inPartition += count
       }
-      end = Math.max(end, at)
+      if (damaged) {
+        const { offsets } = damaged
+        inPartition += damaged.records
+        if (
+          offsets.length !== Math.min(damaged.records, MAX_DAMAGED_OFFSETS) ||
+          offsets.some((each, i) => each >= damaged.end || each <= (offsets[i - 1] ?? -1)) ||
+          inPartition > Math.max(at, damaged.end)
+        )
+          return `${topic} ${partition}: the damaged records do not fit together`
+        records += damaged.records
+      }
+      end = Math.max(end, at, damaged?.end ?? 0)
     }
     if (manifest.sequential && manifest.complete && records !== end)
-      return `${topic}: ${records} records are archived, and their offsets end at ${end}`
+      return `${topic}: ${records} records are archived or damaged, and their offsets end at ${end}`
   }
   return undefined
 }

@@ -16,12 +16,13 @@ import {
   type Manifest,
   type ObjectEntry,
 } from './manifest.ts'
+import { damagedOf, topicsOf, type DamagedReport } from './report.ts'
 import type { ArchiveStore } from './store.ts'
-import { topicsOf, type ArchiveReport } from './write.ts'
+import type { ArchiveReport } from './write.ts'
 
 export type ArchiveProblem = { object: string; what: string }
-/** `manifest`: its sha256. `problems`: of every object that is missing or not what the manifest says. */
-export type ArchiveCheck = Pick<ArchiveReport, 'topics' | 'manifest'> & {
+/** `manifest`: its sha256. `damaged`: records of the log that no object has. `problems`: of every object that is missing or not what the manifest says. */
+export type ArchiveCheck = Pick<ArchiveReport, 'topics' | 'damaged' | 'manifest'> & {
   complete: boolean
   problems: ArchiveProblem[]
 }
@@ -34,6 +35,8 @@ export class Archive implements CopySource {
   readonly sequential: boolean
   /** False: the last run was stopped, and the topics do not end at one moment. */
   readonly complete: boolean
+  /** Records that were damaged on the log when it was archived: a restored log lacks them. */
+  readonly damaged: DamagedReport
   /** The sha256 of the manifest. */
   readonly digest: string
 
@@ -44,6 +47,7 @@ export class Archive implements CopySource {
     this.#schemas = new Set(manifest.schemas.map(({ name }) => name))
     this.sequential = manifest.sequential
     this.complete = manifest.complete
+    this.damaged = damagedOf(manifest)
     this.digest = digest
   }
 
@@ -122,7 +126,8 @@ export class Archive implements CopySource {
       }
       meter.end()
     }
-    return { topics: topicsOf(this.#manifest), manifest: this.digest, complete: this.complete, problems }
+    const { damaged, complete, digest: manifest } = this
+    return { topics: topicsOf(this.#manifest), damaged, manifest, complete, problems }
   }
 
   /** The records of an object, by block. */

@@ -2,7 +2,6 @@
  * Archives a log: writes the records that the archive lacks as objects, and then a manifest that names them. A run that ends
  * at any moment leaves the last manifest, which is true, and objects that none names; the next run goes on from there.
  */
-import { changed } from '@instar/events/codec'
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import { createHash } from 'node:crypto'
@@ -10,15 +9,18 @@ import { Meter, type CopyProgress } from '../copy/meter.ts'
 import type { EventLog, LogRecord, Offsets } from '../port.ts'
 import { OBJECT_BYTES, ObjectWriter, type Archived } from './container.ts'
 import {
+  addDamaged,
   endOfPartition,
   MANIFEST,
   MAX_MANIFEST_BYTES,
   objectName,
   parseManifest,
   sha256,
+  type DamagedRecords,
   type Manifest,
   type ObjectEntry,
 } from './manifest.ts'
+import { damagedOf, topicsOf, type ArchivedTopic, type DamagedReport } from './report.ts'
 import type { ArchiveStore } from './store.ts'
 
 export type ArchiveOptions = {
@@ -37,14 +39,13 @@ export type ArchiveOptions = {
   sizes?: { object: number; manifest: number }
 }
 
-/** `bytes`: of objects. */
-type ArchivedTopic = { records: number; objects: number; bytes: number; ends: Record<number, number> }
-
 export type ArchiveReport = {
   /** What the archive holds after the run. */
   topics: Record<Topic, ArchivedTopic>
-  /** What this run added. */
-  added: { records: number; objects: number; bytes: number }
+  /** Records of the log that did not match their checksum, of this and earlier runs: in no object. */
+  damaged: DamagedReport
+  /** What this run added. `damaged`: records that it passed over. */
+  added: { records: number; objects: number; bytes: number; damaged: number }
   /** The sha256 of the manifest: whoever knows it knows the whole archive. */
   manifest: string
 }
@@ -61,8 +62,8 @@ const recordDigest = ({ offset, timestamp, schema, key, payload }: Archived): st
     .digest('hex')
 
 /**
- * Throws `archive_differs` before anything is written if the archive is of another log; `bad_record` for a record that does
- * not match its checksum; `archive_damaged`, `archive_unavailable`, `aborted`, and errors of the log.
+ * A record that does not match its checksum is passed over, as readers do, and listed in the manifest. Throws
+ * `archive_differs` before anything is written if the archive is of another log; `archive_damaged`, `archive_unavailable`, `aborted`, and errors of the log.
  */
 export const writeArchive = async (options: ArchiveOptions): Promise<ArchiveReport> => {
   const { from, schemas, to, onProgress = () => undefined, signal, now = Date.now, sizes = SIZES } = options
@@ -75,7 +76,7 @@ export const writeArchive = async (options: ArchiveOptions): Promise<ArchiveRepo
   let tag = stored?.tag
   let text = stored?.bytes
   let sinceManifest = 0
-  const added = { records: 0, objects: 0, bytes: 0 }
+  const added = { records: 0, objects: 0, bytes: 0, damaged: 0 }
 
   const saveManifest = async (complete: boolean): Promise<void> => {
     manifest.at = now()
@@ -105,12 +106,23 @@ export const writeArchive = async (options: ArchiveOptions): Promise<ArchiveRepo
     for (const [partition, entry] of manifest.topics[topic].entries()) {
       /** The object on its way: one is written while the next is read. */
       let writing: Promise<void> | undefined
-      for await (const object of objectsOf({ from, until, sizes }, topic, partition, starts[partition]!, meter.read)) {
+      const place = { topic, partition, start: starts[partition]!, covered: entry.objects.at(-1)?.to ?? 0 }
+      const passed = (damaged: DamagedRecords | undefined): void => {
+        if (!damaged) return
+        entry.damaged = addDamaged(entry.damaged, damaged)
+        added.damaged += damaged.records
+      }
+      for await (const { object, damaged } of objectsOf({ from, until, sizes }, place, meter.read)) {
         await writing
+        if (!object) {
+          passed(damaged)
+          continue
+        }
         if (sinceManifest >= sizes.manifest) await saveManifest(false)
         writing = to.write(objectName(topic, partition, object.entry), object.bytes, signal).then(() => {
           entry.objects.push(object.entry)
           entry.lastRecord = object.lastRecord
+          passed(damaged)
           sinceManifest += object.entry.bytes
           added.records += object.entry.records
           added.objects++
@@ -122,42 +134,51 @@ export const writeArchive = async (options: ArchiveOptions): Promise<ArchiveRepo
     }
     meter.end()
   }
-  if (added.objects > 0 || !text || !manifest.complete) await saveManifest(true)
-  return { topics: topicsOf(manifest), added, manifest: sha256(text!) }
+  if (added.objects + added.damaged > 0 || !text || !manifest.complete) await saveManifest(true)
+  return { topics: topicsOf(manifest), damaged: damagedOf(manifest), added, manifest: sha256(text!) }
 }
 
 type NewObject = { entry: ObjectEntry; bytes: Buffer; lastRecord: string }
+/** `covered`: the offset up to which its objects go; from there to `start` are damaged records. */
+type Place = { topic: Topic; partition: number; start: number; covered: number }
 
-/** The objects of the records of a partition from `start` on. */
+/**
+ * The objects of the records of a partition from `start` on, each with the damaged records before its last one; without an
+ * object: those after the last.
+ */
 async function* objectsOf(
   { from: log, until = {}, sizes = SIZES }: Pick<ArchiveOptions, 'from' | 'until' | 'sizes'>,
-  topic: Topic,
-  partition: number,
-  start: number,
+  { topic, partition, start, covered }: Place,
   read: (record: LogRecord) => void,
-): AsyncGenerator<NewObject> {
+): AsyncGenerator<{ object?: NewObject; damaged?: DamagedRecords | undefined }> {
   const codec = topic === 'blobs' ? 'null' : 'deflate'
-  let from = start
+  let from = covered
   let writer = new ObjectWriter(codec, sizes.object)
   let first: number | undefined
   let last: LogRecord | undefined
   let records = 0
-  const finish = (): NewObject => {
+  let damaged: DamagedRecords | undefined
+  const finish = (): { object: NewObject; damaged: DamagedRecords | undefined } => {
     const bytes = writer.finish()
     const to = last!.offset + 1
     const entry = { from, to, first: first!, last: last!.offset, records, bytes: bytes.length, sha256: sha256(bytes) }
-    const object = { entry, bytes, lastRecord: recordDigest(last!) }
+    const finished = { object: { entry, bytes, lastRecord: recordDigest(last!) }, damaged }
+    damaged = undefined
     writer = new ObjectWriter(codec, sizes.object)
     from = to
     first = undefined
     records = 0
-    return object
+    return finished
   }
   if ((until[topic]?.[partition] ?? 0) <= start) return
   for await (const page of log.read(topic, { partition, from: { [topic]: { [partition]: start } }, to: until })) {
     for (const record of page) {
-      if (record.damaged) throw changed(record)
       read(record)
+      if (record.damaged) {
+        const { offset } = record
+        damaged = addDamaged(damaged, { records: 1, offsets: [offset], end: offset + 1 })
+        continue
+      }
       first ??= record.offset
       last = record
       records++
@@ -165,6 +186,7 @@ async function* objectsOf(
     }
   }
   if (records > 0) yield finish()
+  if (damaged) yield { damaged }
 }
 
 const emptyManifest = (log: EventLog): Manifest => ({
@@ -199,26 +221,10 @@ const checkSameLog = async (manifest: Manifest, log: EventLog, ends: Offsets, ad
       const end = ends[topic]?.[partition] ?? 0
       if (end < last.to) differs(`${topic} ${partition} is archived up to ${last.to}, the log ends at ${end}`)
       const record = await log.at({ topic, partition, offset: last.last })
+      // A row that was damaged since says nothing of which log it is.
+      if (record?.damaged) continue
       if (!record || recordDigest(record) !== lastRecord)
         differs(`the record at ${topic} ${partition}@${last.last} is another one`)
     }
   }
 }
-
-export const topicsOf = (manifest: Manifest): Record<Topic, ArchivedTopic> =>
-  Object.fromEntries(
-    TOPICS.map((topic) => {
-      const objects = manifest.topics[topic].flatMap((partition) => partition.objects)
-      return [
-        topic,
-        {
-          records: objects.reduce((sum, { records }) => sum + records, 0),
-          objects: objects.length,
-          bytes: objects.reduce((sum, { bytes }) => sum + bytes, 0),
-          ends: Object.fromEntries(
-            manifest.topics[topic].map((_, partition) => [partition, endOfPartition(manifest, topic, partition)]),
-          ),
-        },
-      ]
-    }),
-  ) as Record<Topic, ArchivedTopic>
