@@ -162,7 +162,13 @@ describe('a store', () => {
   })
 
   test('gets the condition, the digest, the session and the encryption in signed headers', async () => {
-    given(says(404), says(200, '', { etag: '"1"' }), says(200, 'old', { etag: '"1"' }), says(412))
+    given(
+      says(404),
+      says(200, '', { etag: '"1"' }),
+      says(200, 'old', { etag: '"1"' }),
+      says(412),
+      says(200, 'other', { etag: '"2"' }),
+    )
     const to = store({ sessionToken: 'session', encryption: { algorithm: 'aws:kms', key: 'k1' } })
     equal(await to.replace('m', Buffer.from('new'), undefined), '"1"')
     const { headers, url } = asked[1]!
@@ -182,6 +188,34 @@ describe('a store', () => {
     )
     await rejects(to.replace('m', Buffer.from('x'), '"1"'), code('archive_differs', /m was changed by another process/))
     equal(asked[3]!.headers['if-match'], '"1"')
+  })
+
+  test('whose answer to a write was lost has our bytes when the write is tried again, which is a success', async () => {
+    for (const status of [412, 409]) {
+      given(
+        says(200, 'old', { etag: '"1"' }),
+        (response) => void response.socket!.destroy(),
+        says(status),
+        says(200, 'new', { etag: '"2"' }),
+      )
+      equal(await store().replace('m', Buffer.from('new'), '"1"'), '"2"')
+      equal(asked.length, 4)
+    }
+  })
+
+  test('that met another write at once is asked again, while the object is the one that it was, six times', async () => {
+    const old = says(200, 'old', { etag: '"1"' })
+    given(old, says(409), old, says(200, '', { etag: '"2"' }))
+    equal(await store().replace('m', Buffer.from('new'), '"1"'), '"2"')
+    equal(asked[3]!.headers['if-match'], '"1"')
+    given(old, says(409), says(200, 'other', { etag: '"3"' }))
+    await rejects(store().replace('m', Buffer.from('new'), '"1"'), code('archive_differs', /another process/))
+    given(old, ...range(6).flatMap(() => [says(409, '<Code>ConditionalRequestConflict</Code>'), old]))
+    await rejects(
+      store().replace('m', Buffer.from('new'), '"1"'),
+      code('archive_unavailable', /m: the store answers 409 ConditionalRequestConflict \(6 attempts\)/),
+    )
+    equal(answers.length, 0)
   })
 
   test('that cannot write on a condition is written without one, after a look', async () => {

@@ -120,9 +120,18 @@ export const openS3Store = (place: S3Place, firstWaitMs = FIRST_WAIT_MS): Archiv
         new InstarError('archive_differs', `${address}: ${name} was changed by another process`, { archive: address })
       if ((await read(name, Infinity, signal))?.tag !== tag) throw differs()
       const condition: Record<string, string> = tag === undefined ? { 'if-none-match': '*' } : { 'if-match': tag }
+      const backoff = new Backoff({ firstMs: firstWaitMs, longestMs: 3000 })
       let answer = await put(name, bytes, condition, signal)
       if (answer.status === NOT_IMPLEMENTED) answer = await put(name, bytes, {}, signal)
-      if (answer.status === 412 || answer.status === 409) throw differs()
+      for (let attempt = 1; answer.status === 412 || answer.status === 409; attempt++) {
+        // The answer to an earlier attempt may have been lost after the store had done it: then the object is ours.
+        const found = await read(name, Infinity, signal)
+        if (found?.bytes.equals(bytes)) return found.tag
+        if (answer.status === 412 || found?.tag !== tag) throw differs()
+        if (attempt === ATTEMPTS) throw unavailable(name, `${refusal(answer)} (${ATTEMPTS} attempts)`)
+        await backoff.wait(signal ?? new AbortController().signal)
+        answer = await put(name, bytes, condition, signal)
+      }
       if (answer.status !== 200) throw unavailable(name, refusal(answer))
       return answer.headers.get('etag') ?? sha256(bytes)
     },
