@@ -145,10 +145,13 @@ test('sessions are found by the agent that sent them, by its recorded user agent
     await agent.selectOption(name)
     await page.getByRole('button', { name: 'Filter', exact: true }).click()
     // The row is there before it is filtered, too, and the table is empty in between.
-    await page.waitForFunction(`(() => {
-      const cells = [...document.querySelectorAll('tbody tr')].map((row) => row.querySelectorAll('td')[6]?.textContent.trim())
-      return cells.length > 0 && cells.every((cell) => cell === ${JSON.stringify(name)})
-    })()`)
+    await page.waitForFunction(
+      ({ body, wanted }) => {
+        const rows = [...body!.querySelectorAll('tbody tr')]
+        return rows.length > 0 && rows.every((row) => row.querySelectorAll('td')[6]?.textContent.trim() === wanted)
+      },
+      { body: await page.locator('body').elementHandle(), wanted: name },
+    )
     await page.locator('tbody tr').filter({ hasText: said }).waitFor()
   }
   await agent.selectOption({ label: 'another program' })
