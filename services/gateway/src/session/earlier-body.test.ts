@@ -13,6 +13,9 @@ const CITY = USER('What is the capital of France?')
 const NAMED = { 'x-instar-session-id': 'talk' }
 const MORE = { model: 'policy', messages: [CITY, { role: 'assistant', content: 'Paris.' }, USER('And of Spain?')] }
 
+/** `turns`: of the session of each question. */
+type Asked = { turns?: number; answer?: string; asked?: readonly (typeof CITY)[] }
+
 /**
  * A gateway that has cached nothing, on a log with turns of one session, each with a blob of its own. `onBlob` is awaited
  * before one is read.
@@ -20,13 +23,16 @@ const MORE = { model: 'policy', messages: [CITY, { role: 'assistant', content: '
 const start = async (
   t: TestContext,
   onBlob: () => Promise<void>,
-  { turns = 1, ...options }: RigOptions & { turns?: number } = {},
+  { asked = [CITY], answer = 'Paris.', turns = 1, ...options }: RigOptions & Asked = {},
 ): Promise<Rig> => {
   const log = openMemoryLog()
-  const before = await startRig({ log, script: () => 'Paris.' })
+  const before = await startRig({ log, script: () => answer })
   for (let i = 0; i < turns; i += 1) {
-    const json = { model: 'policy', messages: [CITY], note: String(i).repeat(LARGE) }
-    assert.equal((await before.fetch('/v1/chat/completions', { json, headers: NAMED })).status, 200)
+    for (const [at, message] of asked.entries()) {
+      const json = { model: 'policy', messages: [message], note: String(i).repeat(LARGE) }
+      const headers = at === 0 ? NAMED : { 'x-instar-session-id': `talk ${at}` }
+      assert.equal((await before.fetch('/v1/chat/completions', { json, headers })).status, 200)
+    }
   }
   await before.stop()
   const read: EventLog['read'] = async function* (topic, given) {
@@ -70,28 +76,46 @@ for (const [which, headers] of [
     assert.deepEqual([second!.after, second!.body.from], [first!.answer, first!.turn])
   })
 
-test('while the log is away, a request that repeats an answer fails, and its retry is in the same session', async (t) => {
+test('while the log is away, a request that repeats the answer of two conversations fails, and its retry is in the right one', async (t) => {
   let away = true
-  const rig = await start(t, async () => {
-    if (away) throw new InstarError('log_unavailable', 'Kafka: away')
-  })
+  const rig = await start(
+    t,
+    async () => {
+      if (away) throw new InstarError('log_unavailable', 'Kafka: away')
+    },
+    { asked: [CITY, USER('Which city lies on the Seine?')] },
+  )
   const refused = await rig.fetch('/v1/chat/completions', { json: MORE })
   assert.equal(refused.status, 503)
   assert.equal(((await refused.json()) as { error: { code: string } }).error.code, 'log_unavailable')
   away = false
   assert.equal((await rig.fetch('/v1/chat/completions', { json: MORE })).status, 200)
   const turns = await turnsOf(rig.log)
-  assert.equal(turns.length, 2)
-  assert.deepEqual([turns[1]!.session, turns[1]!.after], [turns[0]!.session, turns[0]!.answer])
+  assert.equal(turns.length, 3)
+  assert.deepEqual([turns[2]!.session, turns[2]!.after], [turns[0]!.session, turns[0]!.answer])
 })
 
-test('a request fails with the codes of its own and those of a log that is away, and with no other that a retry may mend', async () => {
+test('while the log is away, a request whose answer no other conversation has is answered, in its session', async (t) => {
+  const answer = 'Paris, which lies on the Seine and has been the capital of France for some thousand years.'
+  const away = async (): Promise<void> => {
+    throw new InstarError('log_unavailable', 'Kafka: away')
+  }
+  const rig = await start(t, away, { answer })
+  const json = { ...MORE, messages: [CITY, { role: 'assistant', content: answer }, USER('And of Spain?')] }
+  assert.equal((await rig.fetch('/v1/chat/completions', { json })).status, 200)
+  const [first, second] = await turnsOf(rig.log)
+  assert.deepEqual([second!.session, second!.after], [first!.session, first!.answer])
+})
+
+test('a reading for the session fails with the codes of its request, and reports a log that is away', async () => {
   const passed: string[] = []
+  const missed: string[] = []
   for (const code of Object.keys(ERRORS) as ErrorCode[])
-    await readForSession(null, async () => {
+    await readForSession({ missed: (error) => void missed.push(error.code) }, null, async () => {
       throw new InstarError(code, 'a test')
     }).catch(() => passed.push(code))
-  assert.deepEqual(passed.sort(), ['aborted', 'log_unavailable', 'overloaded', 'snapshot_damaged'])
+  assert.deepEqual(passed.sort(), ['aborted', 'overloaded', 'snapshot_damaged'])
+  assert.deepEqual(missed, ['log_unavailable'])
 })
 
 test('a defect in reading an earlier turn, which no retry mends, does not end the conversation', async (t) => {

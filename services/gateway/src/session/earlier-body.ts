@@ -71,15 +71,26 @@ const readUnless = async <T>(
 export const readOr = <T>(otherwise: T, read: () => Promise<T>): Promise<T> =>
   readUnless(otherwise, ({ code }) => OF_READER.has(code), read)
 
-/**
- * Codes with which a reading fails that succeeds later: the log is away, or a row of the snapshot, which has the turn's position,
- * is damaged and the next process reads the log anew.
- */
-const READ_LATER: ReadonlySet<string> = new Set(['log_unavailable', 'snapshot_damaged'])
+/** A row of the snapshot, which has the turn's position, is damaged: the next process reads the log anew. */
+const DAMAGED = 'snapshot_damaged'
+
+/** `missed` is called with `log_unavailable` in place of what could not be read. */
+export type SessionReader = Reader & { missed: (error: InstarError) => void }
 
 /**
- * As `readOr`, for what decides a request's session: while the log is away the request fails, and its retry finds the session. A
- * session of its own would leave the answered turn without its next state. With any other error, a retry would fail as well.
+ * As `readOr`, for what decides a request's session. While the log is away, other things may decide it; where nothing does, the
+ * request must fail with what was missed: a session of its own would leave the answered turn without its next state.
  */
-export const readForSession = <T>(otherwise: T, read: () => Promise<T>): Promise<T> =>
-  readUnless(otherwise, ({ code }) => OF_READER.has(code) || READ_LATER.has(code), read)
+export const readForSession = <T>(
+  { missed }: Pick<SessionReader, 'missed'>,
+  otherwise: T,
+  read: () => Promise<T>,
+): Promise<T> =>
+  readUnless(
+    otherwise,
+    (error) => {
+      if (error.code === 'log_unavailable') missed(error)
+      return OF_READER.has(error.code) || error.code === DAMAGED
+    },
+    read,
+  )

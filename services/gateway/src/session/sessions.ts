@@ -1,5 +1,5 @@
 /** Finds the session of a request. Reads the log where the index is not sufficient. */
-import { textAfterAnswer, contentOfAnswer, readWritten, type TurnState } from '@instar/events'
+import { textAfterAnswer, contentOfAnswer, readWritten, type InstarError, type TurnState } from '@instar/events'
 import type { TurnReader } from '@instar/log'
 import { dialectOf } from '@instar/dialects'
 import { followedById, continuationsOf, textFrom, turnsInside } from './core/follow.ts'
@@ -25,6 +25,7 @@ import {
   withEarlierBody,
   type EarlierPorts,
   type Reader,
+  type SessionReader,
 } from './earlier-body.ts'
 import type { Tail } from './tail.ts'
 
@@ -43,14 +44,16 @@ type ResolvedSession = Resolved & {
 /** A turn whose answer is inside the text of the request's last answer. `textAfter`: the agent's text after it. */
 type Inside = { turn: TurnState; textAfter: string }
 
-/** `fresh`: the name for a new session. `asking`: the request, which holds what is read for it until it is compared. */
+/** `fresh`: the name for a new session. `request` holds what is read for it until it is compared. */
 export const resolveSession = async (
   ports: SessionPorts,
   asked: SessionQuery,
   fresh: string,
-  asking: Reader,
+  request: Reader,
 ): Promise<ResolvedSession> => {
   const { index, tail } = ports
+  const missed: InstarError[] = []
+  const asking: SessionReader = { ...request, missed: (error) => void missed.push(error) }
   let { resolved, whole } = await located(ports, asked, asking)
   if (!whole) {
     const isRead = await tail.turnsWithin(ports.tailWaitMs)
@@ -60,8 +63,13 @@ export const resolveSession = async (
   }
   // Words are compared only if the whole session is known: another turn may match more of them.
   const wanted = whole && !isKnown(index, asked, resolved)
+  const missedBefore = missed.length
   const inside = wanted ? await insideText(ports, asked, resolved?.session ?? null, asking) : undefined
-  resolved ??= inside ? { session: inside.turn.session, source: 'answer' } : await nameOf(ports, asked, fresh, asking)
+  if (inside && missed.length === missedBefore) resolved ??= { session: inside.turn.session, source: 'answer' }
+  if (!resolved) {
+    resolved = await nameOf(ports, asked, fresh, asking)
+    if (missed[0]) throw missed[0]
+  }
   await tail.ready(resolved.session)
   touch(index, resolved.session)
   const state = sessionState(index, resolved.session)
@@ -93,7 +101,7 @@ const insideText = async (
   ports: SessionPorts,
   asked: SessionQuery,
   session: string | null,
-  asking: Reader,
+  asking: SessionReader,
 ): Promise<Inside | undefined> => {
   const { index, reader } = ports
   const last = asked.answers.at(-1)
@@ -102,7 +110,7 @@ const insideText = async (
   let best: Inside | undefined
   for (const first of firsts) {
     for (const turn of [...continuationsOf(index, first), first]) {
-      const content = await contentOf(reader, turn.turn)
+      const content = await contentOf(reader, turn.turn, asking)
       const textAfter = await withMessages(ports, turn.turn, asking, (messages) =>
         textAfterAnswer(last.text, textFrom(messages, last.at), content),
       )
@@ -115,11 +123,16 @@ const insideText = async (
 }
 
 /** The content of an earlier turn's answer; '' if its record cannot be read any more. */
-const contentOf = (reader: TurnReader, turn: string): Promise<string> =>
-  readForSession('', async () => contentOfAnswer(readWritten((await reader.record(turn)).text)))
+const contentOf = (reader: TurnReader, turn: string, asking: SessionReader): Promise<string> =>
+  readForSession(asking, '', async () => contentOfAnswer(readWritten((await reader.record(turn)).text)))
 
 /** Names a conversation that has no turn here. */
-const nameOf = async (ports: SessionPorts, asked: SessionQuery, fresh: string, asking: Reader): Promise<Resolved> => {
+const nameOf = async (
+  ports: SessionPorts,
+  asked: SessionQuery,
+  fresh: string,
+  asking: SessionReader,
+): Promise<Resolved> => {
   const { index, tail } = ports
   const resolved = nameUnknown(index, asked, fresh)
   await tail.ready(resolved.session)
@@ -131,7 +144,7 @@ const nameOf = async (ports: SessionPorts, asked: SessionQuery, fresh: string, a
 /** `whole`: as `settled`. */
 type Located = { resolved: Resolved | null; whole: boolean }
 
-const located = async (ports: SessionPorts, asked: SessionQuery, asking: Reader): Promise<Located> => {
+const located = async (ports: SessionPorts, asked: SessionQuery, asking: SessionReader): Promise<Located> => {
   for (const session of possibleSessions(ports.index, asked)) await ports.tail.ready(session)
   let step = locate(ports.index, asked)
   if (step.do === 'restore') {
@@ -147,13 +160,13 @@ const compared = async (
   ports: EarlierPorts,
   asked: SessionQuery,
   turns: readonly TurnState[],
-  asking: Reader,
+  asking: SessionReader,
 ): Promise<Overlap[]> => {
   const overlapOf = overlapWith(asked)
   const known = new Map<string, Overlap>()
   const overlaps: Overlap[] = []
   for (const { turn } of turns) {
-    const sha256 = await readForSession('', async () => (await ports.reader.record(turn)).body.sha256)
+    const sha256 = await readForSession(asking, '', async () => (await ports.reader.record(turn)).body.sha256)
     const overlap = known.get(sha256) ?? (await withMessages(ports, turn, asking, overlapOf))
     if (sha256 !== '') known.set(sha256, overlap)
     overlaps.push(overlap)
@@ -176,10 +189,10 @@ const decided = (
 const withMessages = async <T>(
   ports: EarlierPorts,
   turn: string,
-  asking: Reader,
+  asking: SessionReader,
   use: (messages: readonly unknown[]) => T,
 ): Promise<T> => {
-  const read = await readForSession<{ made: T } | null>(null, () =>
+  const read = await readForSession<{ made: T } | null>(asking, null, () =>
     holdingDuring(asking, (own) =>
       withEarlierBody(ports, turn, own, (body, { dialect }) => ({
         made: use(dialectOf(dialect).messages(parseHeld(body, own.hold))),
