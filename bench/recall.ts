@@ -85,6 +85,7 @@ const measure = async ({ after, seconds, isHeld, probes, folded, sparse }: Sizes
   const folder = await mkdtemp(join(tmpdir(), 'instar-bench-'))
   const snapshot = openSnapshot(openSnapshots(folder), 'policy', LIMITS, {
     limits: isHeld ? HELD : { ms: 0, bytes: 0 },
+    now: () => T0 + seconds * 1_000,
     open: (path) => openLevelRows(path, logLine),
     logLine,
   })

@@ -102,7 +102,7 @@ export class Gateway extends Process<GatewaySnapshot> {
 
   fresh(kept: Keeping): GatewaySnapshot {
     const limits = { sessions: this.world.remembered, turns: 1000 }
-    const held = { limits: { ms: 1e15, bytes: 1e9 }, open: async () => this.#rows }
+    const held = { limits: { ms: 1e15, bytes: 1e9 }, now: () => this.now, open: async () => this.#rows }
     return openSnapshot(kept ? { of: (name) => kept(name) } : undefined, POLICY, limits, held)
   }
 

@@ -17,8 +17,8 @@ export class MemoryRows implements NameRows {
 
   lastUnder = async (prefix: Uint8Array): Promise<Uint8Array[]> => this.under(prefix)
 
-  async remove(from: Uint8Array | null, to: Uint8Array): Promise<void> {
-    for (const key of this.#rows.keys()) if ((!from || key >= keyOf(from)) && key < keyOf(to)) this.#rows.delete(key)
+  async remove(from: Uint8Array, to: Uint8Array): Promise<void> {
+    for (const key of this.#rows.keys()) if (key >= keyOf(from) && key < keyOf(to)) this.#rows.delete(key)
   }
 
   async empty(): Promise<void> {

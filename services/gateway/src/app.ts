@@ -49,7 +49,7 @@ const LAST_BYTES_MS = 500
 export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gateway => {
   const { log, engine, model, now, monotonic = () => performance.now(), random } = ports
   const { policy, tailWaitMs } = config
-  const snapshot = snapshotOf(ports.snapshots, config)
+  const snapshot = snapshotOf(ports.snapshots, config, now)
   const { index } = snapshot
   const ignoredWeights = new Map<string, number>()
   const line = () => weightLine(snapshot.weights, policy)

@@ -18,7 +18,7 @@ const snapshot = openSnapshot(
   openSnapshots(place, { records: 25, ms: Infinity, cacheWeight: 20, logLine }),
   POLICY,
   { sessions: 5, turns: 20 },
-  { limits: { ms: 1e12, bytes: 1e9 }, open: (path) => openLevelRows(path, logLine), logLine },
+  { limits: { ms: 1e12, bytes: 1e9 }, now: Date.now, open: (path) => openLevelRows(path, logLine), logLine },
 )
 const tail = await startTail({
   log,

@@ -69,7 +69,7 @@ export const openLevelRows = async (
         .all()
         .catch((error: unknown) => Promise.reject(named(error))),
     async remove(from, to) {
-      const [first, end] = [from ? Buffer.from(from) : EMPTY, Buffer.from(to)]
+      const [first, end] = [Buffer.from(from), Buffer.from(to)]
       try {
         await db.clear({ gte: first, lt: end })
         await db.compactRange(first, end)

@@ -8,8 +8,8 @@ export type NameRows = {
   put(rows: readonly Uint8Array[], mark: string): Promise<void>
   /** At most `most` rows that begin with this, the last first. */
   lastUnder(prefix: Uint8Array, most: number): Promise<Uint8Array[]>
-  /** Removes the rows from `from` on and before `to`; null: from the first. */
-  remove(from: Uint8Array | null, to: Uint8Array): Promise<void>
+  /** Removes the rows from `from` on and before `to`. */
+  remove(from: Uint8Array, to: Uint8Array): Promise<void>
   /** Removes everything, without a read, so that it works on damaged rows. */
   empty(): Promise<void>
   /** What `put` wrote last; null: nothing. */

@@ -34,7 +34,7 @@ const session = (i: number): string => i.toString(16).padStart(32, '0')
 test('at the limit of bytes the oldest names expire, the others are found, and the folder stays below it', async (t) => {
   const folder = folderOf(t)
   const bytes = 2 * 2 ** 20
-  const table = new NameTable({ limits: { ...DAYS, bytes }, open: level }, kept())
+  const table = new NameTable({ limits: { ...DAYS, bytes }, now: () => T0, open: level }, kept())
   await table.open(join(folder, 'snapshot.db'), true)
   const count = 100_000
   for (let i = 0; i < count; i += 1) {
@@ -54,7 +54,7 @@ test('at the limit of bytes the oldest names expire, the others are found, and t
 })
 
 test('of a name that many sessions have the latest 32 are found, and two names of a session find it once', async (t) => {
-  const table = new NameTable({ limits: DAYS, open: level }, kept())
+  const table = new NameTable({ limits: DAYS, now: () => T0, open: level }, kept())
   await table.open(join(folderOf(t), 'snapshot.db'), true)
   t.after(() => table.close())
   for (let i = 0; i < 100; i += 1) {
@@ -82,7 +82,7 @@ test('a store that does not answer in time finds nothing, and one that fails is 
   }
   const lines: string[] = []
   const marks: string[] = []
-  const options = { limits: DAYS, readMs: 1, logLine: (line: string) => void lines.push(line) }
+  const options = { limits: DAYS, now: () => T0, readMs: 1, logLine: (line: string) => void lines.push(line) }
   const late = new NameTable({ ...options, open: async () => rows }, kept())
   await late.open('a', true)
   late.add(['a'], T0, 's', 'first')
@@ -155,7 +155,7 @@ test('a gateway that is killed repeatedly while it writes names has them all aft
     openSnapshots(snapshots, { records: 25, ms: Infinity, logLine: (line) => void lines.push(line) }),
     POLICY,
     { sessions: 5, turns: 20 },
-    { limits: { ms: 1e12, bytes: 1e9 }, open: level },
+    { limits: { ms: 1e12, bytes: 1e9 }, now: () => T0, open: level },
   )
   await liveGateway(
     log,

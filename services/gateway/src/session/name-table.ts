@@ -21,6 +21,8 @@ type Kept = { get(key: string): HeldNames | undefined; set(key: string, value: H
 
 export type NameTableOptions = {
   limits: NameLimits
+  /** ms since the epoch. */
+  now: () => number
   /** Opens the rows beside the snapshot's file; null, after a message, where that is not possible. */
   open: (snapshotPath: string) => Promise<NameRows | null>
   /** Removes them where none are to be held. */
@@ -84,8 +86,11 @@ export class NameTable implements NameHolder {
     const [log = '', added = '0'] = (mark ?? '').split(' ')
     if (this.#held.added > 0 && (log !== this.#held.log || Number(added) < this.#held.added))
       return 'the table of names beside it is another one'
-    const first = this.#held.generations[0]
-    if (first) this.#remove(null, generationPrefix(first.number))
+    let before = 0
+    for (const { number } of this.#held.generations) {
+      if (number > before + 1) this.#remove(generationPrefix(before + 1), generationPrefix(number))
+      before = number
+    }
     return null
   }
 
@@ -172,7 +177,7 @@ export class NameTable implements NameHolder {
    * list and of a later time last.
    */
   sessionsIn(names: readonly string[], rows: readonly Uint8Array[]): string[] {
-    const oldest = this.#held.now - this.#options.limits.ms
+    const oldest = this.#options.now() - this.#options.limits.ms
     const found = new Map<string, { names: number; at: number }>()
     const seen = (name: number, session: string, at: number): void => {
       if (at < oldest) return
@@ -207,7 +212,7 @@ export class NameTable implements NameHolder {
     await rows?.close()
   }
 
-  #remove(from: Uint8Array | null, to: Uint8Array): void {
+  #remove(from: Uint8Array, to: Uint8Array): void {
     const rows = this.#rows
     this.#removing = this.#removing
       .then(() => rows?.remove(from, to))

@@ -110,7 +110,7 @@ test('turns of a life without a table are recognised in the next life that has o
   }
 })
 
-test('it is recognised for the days of the setting by the times on the log, not for longer', async (t) => {
+test('it is recognised for the days of the setting, not for longer', async (t) => {
   for (const [ms, found] of [
     [6.9 * 86_400_000, true],
     [7.1 * 86_400_000, false],
@@ -125,6 +125,26 @@ test('it is recognised for the days of the setting by the times on the log, not 
     assert.equal(await continues(log), found)
     await rig.stop()
   }
+})
+
+test('turns of a clock that was ahead do not keep later conversations from being recognised', async (t) => {
+  const log = openMemoryLog()
+  let now = 1_800_000_000_000
+  const rig = await start({ log, folder: folderOf(t), now: () => now })
+  const said = await ask(rig, [], 'What is the capital of France?')
+  now += 1_000
+  for (const days of [8, 365]) {
+    now += days * 86_400_000
+    await others(rig, 12)
+    now -= days * 86_400_000
+  }
+  await others(rig, 12)
+  now += 1_000
+  await ask(rig, said, 'And of Spain?')
+  const turns = await turnsOf(log)
+  const [first, last] = [1_800_000_000_000, now].map((at) => turns.find(({ finishedAt }) => finishedAt === at))
+  assert.equal(last!.session, first!.session)
+  await rig.stop()
 })
 
 for (const [how, harm] of [

@@ -6,7 +6,11 @@ import { openSnapshot, type GatewaySnapshot } from './snapshot.ts'
 
 const DAY_MS = 86_400_000
 
-export const snapshotOf = (store: SnapshotStore | undefined, config: GatewayConfig): GatewaySnapshot => {
+export const snapshotOf = (
+  store: SnapshotStore | undefined,
+  config: GatewayConfig,
+  now: () => number,
+): GatewaySnapshot => {
   const { policy, sessions, turns, recognitionDays, recognitionBytes } = config
   const logLine = store?.logLine ?? (() => undefined)
   return openSnapshot(
@@ -15,6 +19,7 @@ export const snapshotOf = (store: SnapshotStore | undefined, config: GatewayConf
     { sessions, turns },
     {
       limits: { ms: recognitionDays * DAY_MS, bytes: recognitionBytes },
+      now,
       open: (path) => openLevelRows(path, logLine),
       remove: (path) => removeLevelRows(path, logLine),
       logLine,

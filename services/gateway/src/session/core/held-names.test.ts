@@ -1,30 +1,52 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { addToGeneration, bytesOf, namesIn, noNames } from './held-names.ts'
+import { addToGeneration, bytesOf, noNames, WINDOW, type HeldNames } from './held-names.ts'
 
 const DAY = 86_400_000
 
+const limits = { ms: 8 * DAY, bytes: 1e9 }
+/** As many turns as make the day the log's time, with a name each. The generations that expire. */
+const pass = (held: HeldNames, day: number): number[] =>
+  Array.from({ length: WINDOW }, () => addToGeneration(held, limits, day * DAY, 1, 1).expired)
+    .flat()
+    .map(({ number }) => number)
+
 test('generations are an eighth of the days and of the bytes, and whole ones expire', () => {
   const held = noNames()
-  const limits = { ms: 8 * DAY, bytes: 1e9 }
-  for (let day = 0; day <= 8; day += 1) assert.deepEqual(addToGeneration(held, limits, day * DAY, 2, 100).expired, [])
-  // A generation ends once its first name is more than a day old.
+  for (let day = 0; day <= 8; day += 1) assert.deepEqual(pass(held, day), [])
+  // A generation ends once it began more than a day ago, by the last turn of the next day but one.
   assert.deepEqual(
     held.generations.map(({ from, to, names }) => [from / DAY, to / DAY, names]),
     [
-      [0, 1, 4],
-      [2, 3, 4],
-      [4, 5, 4],
-      [6, 7, 4],
-      [8, 8, 2],
+      [0, 2, 767],
+      [2, 4, 512],
+      [4, 6, 512],
+      [6, 8, 512],
+      [8, 8, 1],
     ],
   )
-  assert.deepEqual(addToGeneration(held, limits, 9 * DAY, 2, 100).expired, [])
-  const { expired, generation } = addToGeneration(held, limits, 9 * DAY + 1, 2, 100)
-  assert.deepEqual([expired.map(({ number }) => number), generation], [[1], 6])
+  assert.deepEqual(pass(held, 10), [])
+  assert.deepEqual(pass(held, 10 + 1 / DAY), [1])
   // A clock that is set back.
   assert.equal(addToGeneration(held, limits, 0, 2, 100).generation, 6)
-  assert.deepEqual([namesIn(held), held.added, held.now], [20, 24, 9 * DAY + 1])
+})
+
+test('turns whose times are ahead let nothing expire, and only their own generation stays for them', () => {
+  const held = noNames()
+  pass(held, 0)
+  for (let i = 1; i < WINDOW; i += 1)
+    assert.deepEqual(addToGeneration(held, limits, 365 * DAY, 1, 1), { generation: 1, expired: [] })
+  for (let day = 1; day <= 10; day += 1) assert.deepEqual(pass(held, day), [])
+  assert.deepEqual(pass(held, 12.1), [2])
+  assert.deepEqual(
+    held.generations.map(({ number }) => number),
+    [1, 3, 4, 5, 6, 7],
+  )
+  pass(held, 380)
+  assert.deepEqual(
+    held.generations.map(({ number }) => number),
+    [7, 8],
+  )
 })
 
 test('the bytes stay at the limit, whatever comes, and an eighth at most is given up for it', () => {

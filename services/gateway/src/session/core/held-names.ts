@@ -1,19 +1,20 @@
 /**
  * Which names of answers and prompts are held on the disk, so that a conversation without a label is found longer than memory
  * remembers it. Names are held in generations: whole ones expire, by the time of the log and by bytes, so that what is held
- * follows from the log alone.
+ * follows from the log alone. The time of the log is the least of its last WINDOW turns' times: clocks that are ahead do not
+ * move it unless they wrote all of those, and one that is behind only keeps names longer, within the bytes.
  */
-/** `ms`: how long a name is found, by the time of the log; `bytes`: of rows, as `sizeOfRow` counts. 0: none is held. */
+/** `ms`: how long a name is found, by the clock of the gateway that asks; `bytes`: of rows, as `sizeOfRow` counts. 0: none is held. */
 export type NameLimits = { ms: number; bytes: number }
 
-/** `from`, `to`: times of the first name and of the latest, ms. */
+/** `from`: time of the log when it began; `to`: latest time of its turns, ms. */
 export type Generation = { number: number; from: number; to: number; names: number; bytes: number }
 
-/** `log`: id of the record of the first name, '' before it; `added`: names so far, expired ones too; `now`: time of the log. */
+/** `log`: id of the record of the first name, '' before it; `added`: names so far, expired ones too; `times`: of the last turns, ms. */
 export type HeldNames = {
   log: string
   added: number
-  now: number
+  times: number[]
   generations: Generation[]
   /** Turns were folded without the table. */
   isIncomplete?: true
@@ -32,16 +33,18 @@ export type NameHolder = {
 
 /** A generation is at most this part of the limits, so that at most this part too much expires. */
 const PARTS = 8
+export const WINDOW = 256
 
-export const noNames = (): HeldNames => ({ log: '', added: 0, now: 0, generations: [] })
+export const noNames = (): HeldNames => ({ log: '', added: 0, times: [], generations: [] })
 
 /** The names of a turn among which rows are found: of its answer, and of its prompt. `name`: as `nameFor`. */
 export const answerName = (name: string): string => `answer ${name}`
 export const promptName = (name: string): string => `prompt ${name}`
 
 /**
- * The generation of names of the time `at`, and those that expire by it. `bytes`: of the rows that are added to it.
- * A clock that is set back adds to the newest generation.
+ * The generation of the names of a turn of the time `at`, and those that expire by it. `bytes`: of the rows that are added.
+ * A clock that is set back adds to the newest generation. Others expire before one with a time ahead, of which there is an
+ * eighth of the bytes at most.
  */
 export const addToGeneration = (
   held: HeldNames,
@@ -50,20 +53,22 @@ export const addToGeneration = (
   names: number,
   bytes: number,
 ): { generation: number; expired: Generation[] } => {
-  held.now = Math.max(held.now, at)
+  held.times.push(at)
+  if (held.times.length > WINDOW) held.times.shift()
   held.added += names
+  const now = Math.min(...held.times)
   const { generations } = held
   let last = generations.at(-1)
-  if (!last || last.bytes + bytes > limits.bytes / PARTS || held.now - last.from > limits.ms / PARTS) {
-    last = { number: (last?.number ?? 0) + 1, from: held.now, to: held.now, names: 0, bytes: 0 }
+  if (!last || last.bytes + bytes > limits.bytes / PARTS || now - last.from > limits.ms / PARTS) {
+    last = { number: (last?.number ?? 0) + 1, from: now, to: at, names: 0, bytes: 0 }
     generations.push(last)
   }
-  last.to = held.now
+  last.to = Math.max(last.to, at)
   last.names += names
   last.bytes += bytes
   const expired: Generation[] = []
-  while (generations.length > 1 && (generations[0]!.to < held.now - limits.ms || bytesOf(held) > limits.bytes))
-    expired.push(generations.shift()!)
+  held.generations = generations.filter((one) => one === last || one.to >= now - limits.ms || !expired.push(one))
+  while (held.generations.length > 1 && bytesOf(held) > limits.bytes) expired.push(held.generations.shift()!)
   return { generation: last.number, expired }
 }
 
