@@ -1,5 +1,5 @@
 /** The schema registry: what it refuses, what works without it, and bytes without a schema. */
-import { encodeEvent, schemaTexts } from '@instar/events'
+import { schemaTexts } from '@instar/events'
 import { InstarError } from '@instar/events/errors'
 import { followEvents, type LogRecord } from '@instar/log'
 import { openKafkaLog, registerSchemas, setupKafka, setupSchemas, type KafkaLog } from '@instar/log/kafka/index'
@@ -8,6 +8,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { all, range, listed } from '../kit/event-log/harness.ts'
+import { encodedFeedback } from '../kit/feedback-record.ts'
 import { killAll } from '../kit/stack/guarded.ts'
 import { startDatabase, startRegistry, type Registry } from '../kit/stack/registry.ts'
 import { addresses, temporaryFolder } from '../kit/stack.ts'
@@ -16,19 +17,6 @@ const refused =
   (code: string) =>
   (error: unknown): boolean =>
     error instanceof InstarError && error.code === code
-
-const feedback = (session: string, i: number) =>
-  encodeEvent({
-    type: 'FeedbackGiven',
-    id: `f${i}`,
-    session,
-    turn: null,
-    value: 1,
-    comment: null,
-    subject: 'u',
-    key: null,
-    at: 1000 + i,
-  })
 
 describe('schema registry', () => {
   const { brokers } = addresses()
@@ -102,7 +90,7 @@ describe('schema registry', () => {
 
   feature('encodes and decodes events in its wire format', async (open) => {
     const log = await open()
-    const events = range(20).map((i) => feedback(`s${i % 3}`, i))
+    const events = range(20).map((i) => encodedFeedback(`s${i % 3}`, i))
     const positions = await log.append(events)
     for (const [i, position] of positions.entries()) {
       const record = (await log.at(position))!
@@ -136,25 +124,29 @@ describe('schema registry', () => {
       const said: string[] = []
       const waits = Promise.withResolvers<void>()
       const knowing = await open()
-      const before = range(5).map((i) => feedback('s', i))
+      const before = range(5).map((i) => encodedFeedback('s', i))
       await knowing.append(before)
       await registry.kill()
 
-      await knowing.append([feedback('s', 5)])
+      await knowing.append([encodedFeedback('s', 5)])
       const late = await open((line) => {
         said.push(line)
         if (line.endsWith('retrying')) waits.resolve()
       })
-      await late.append([feedback('s', 6)])
+      await late.append([encodedFeedback('s', 6)])
       const stranger = new Kafka({ brokers, logLevel: logLevel.NOTHING }).producer({
         createPartitioner: Partitioners.DefaultPartitioner,
       })
       await stranger.connect()
-      const { partition } = (await late.append([feedback('s', 7)]))[0]!
+      const { partition } = (await late.append([encodedFeedback('s', 7)]))[0]!
       await stranger.send({
         topic: `${prefix}turns`,
         messages: [
-          { key: 's', value: Buffer.concat([Buffer.from([0, 0, 0, 0x27, 0x0f]), feedback('s', 8).payload]), partition },
+          {
+            key: 's',
+            value: Buffer.concat([Buffer.from([0, 0, 0, 0x27, 0x0f]), encodedFeedback('s', 8).payload]),
+            partition,
+          },
         ],
       })
       await stranger.disconnect()
@@ -187,9 +179,9 @@ describe('schema registry', () => {
       const kafka = new Kafka({ brokers, logLevel: logLevel.NOTHING })
       const foreign = kafka.producer({ createPartitioner: Partitioners.DefaultPartitioner })
       await foreign.connect()
-      const events = range(4).map((i) => feedback('s', i))
+      const events = range(4).map((i) => encodedFeedback('s', i))
       const { partition } = (await log.append([events[0]!]))[0]!
-      const good = Buffer.from(feedback('s', 9).payload)
+      const good = Buffer.from(encodedFeedback('s', 9).payload)
       const framed = (id: number, payload: Uint8Array): Buffer =>
         Buffer.concat([Buffer.from([0]), Buffer.from(new Uint32Array([id]).buffer).swap32(), payload])
       const poison: { key: string | Buffer | null; value: Buffer | null; headers?: Record<string, string> }[] = [
@@ -236,9 +228,9 @@ describe('schema registry', () => {
 
   feature('a record that does not fit its schema goes to the dead letters and is skipped', async (open) => {
     const log = await open()
-    const broken = { ...feedback('s', 1), payload: Buffer.from([255, 255, 255]) }
+    const broken = { ...encodedFeedback('s', 1), payload: Buffer.from([255, 255, 255]) }
     const [position] = await log.append([broken])
-    await log.append([feedback('s', 2)])
+    await log.append([encodedFeedback('s', 2)])
     const seen: string[] = []
     const bad: number[] = []
     const follower = await followEvents(log, {

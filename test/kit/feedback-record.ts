@@ -1,9 +1,9 @@
-/** A small record of `turns`. */
+/** Small records of `turns`. */
 import { encodeEvent } from '@instar/events'
 import type { Append } from '@instar/log'
 
-export const feedbackRecord = (session: string, i: number): Append => {
-  const { id: _, ...record } = encodeEvent({
+export const encodedFeedback = (session: string, i: number): ReturnType<typeof encodeEvent> =>
+  encodeEvent({
     type: 'FeedbackGiven',
     id: `f${i}`,
     session,
@@ -14,5 +14,8 @@ export const feedbackRecord = (session: string, i: number): Append => {
     key: null,
     at: 1000 + i,
   })
+
+export const feedbackRecord = (session: string, i: number): Append => {
+  const { id: _, ...record } = encodedFeedback(session, i)
   return record
 }

@@ -1,14 +1,13 @@
 /** What of an engine's responses is in memory while they are read, and which are refused before they are parsed. */
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
-import { createServer, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { ServerResponse } from 'node:http'
 import { test, type TestContext } from 'node:test'
+import { startEngineHttp } from '../../../../test/kit/engine-http.ts'
 import { JSON_LIMITS, scoreBytesMax } from '../protocols/answer-limits.ts'
 import { openai } from '../protocols/openai.ts'
 import { vllm } from '../protocols/vllm.ts'
 import type { WireRequest } from '../protocols/wire.ts'
-import { EngineHttp } from './http.ts'
+import type { EngineHttp } from './http.ts'
 import { scoreOf } from './logprobs.ts'
 import { deltas, wholeDelta } from './probe.ts'
 
@@ -23,23 +22,11 @@ const chat = (stream: boolean): WireRequest => ({
   chat: { stream, messages: [], tools: [], fields: {} },
 })
 
-const start = async (t: TestContext, answer: (response: ServerResponse) => void): Promise<EngineHttp> => {
-  const server = createServer((request, response) => {
-    request.resume()
+const start = (t: TestContext, answer: (response: ServerResponse) => void): Promise<EngineHttp> =>
+  startEngineHttp(t, (response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     answer(response)
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const limits = { connectMs: 10_000, firstByteMs: 60_000, idleMs: 60_000, jsonMs: 60_000 }
-  const http = new EngineHttp(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, null, limits)
-  t.after(() => {
-    http.close()
-    server.closeAllConnections()
-    server.close()
-  })
-  return http
-}
 
 /** Refuses to hold more than `limit`. */
 const memory = (limit = Infinity) => {

@@ -1,15 +1,13 @@
 /** What is read of an engine's errors, however long they are. */
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { test, type TestContext } from 'node:test'
+import { startEngineHttp } from '../../../../test/kit/engine-http.ts'
 import { vllm } from '../protocols/vllm.ts'
 import type { WireRequest } from '../protocols/wire.ts'
 import { embeddings } from './embeddings.ts'
-import { EngineHttp } from './http.ts'
+import type { EngineHttp } from './http.ts'
 import { deltas } from './probe.ts'
 
 const MIB = 1024 * 1024
@@ -29,21 +27,11 @@ const REQUEST: WireRequest = {
 const start = async (t: TestContext, status: number): Promise<EngineHttp> => {
   const part = Buffer.alloc(MIB / 4, 'x')
   const parts = Array.from({ length: LENGTH / part.length }, () => part)
-  const server = createServer((_, response) => {
+  return startEngineHttp(t, (response) => {
     response.writeHead(status, { 'content-type': 'text/plain' })
     // The client closes the connection before the end.
     pipeline(Readable.from(parts), response).catch(() => undefined)
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const limits = { connectMs: 10_000, firstByteMs: 60_000, idleMs: 60_000, jsonMs: 60_000 }
-  const http = new EngineHttp(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, null, limits)
-  t.after(() => {
-    http.close()
-    server.closeAllConnections()
-    server.close()
-  })
-  return http
 }
 
 test('of an error 64 KiB are read', async (t) => {

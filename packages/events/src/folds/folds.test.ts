@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { sealedBatch } from '../../../../test/kit/updates.ts'
 import { answerKey } from '../answer-key.ts'
 import { encodeEvent, decodeRecord, written } from '../codec.ts'
 import { requireBaseAdapter } from '../base.ts'
@@ -321,20 +322,13 @@ describe('scores', () => {
   })
 })
 
-const sealed = (prev: string, number: number): Event => ({
-  type: 'BatchSealed',
-  prev,
-  policy: 'policy',
-  number,
-  parent: { version: 0, adapter: null, state: null },
-  items: [],
-  dropped: [{ turn: `t${number}`, reason: 'stale' }],
-  baselines: [{ subject: 'u', value: number, count: 1 }],
-  seed: 1,
-  loss: 'hybrid',
-  settings: {},
-  at: 1,
-})
+const sealed = (prev: string, number: number): Event =>
+  sealedBatch({
+    prev,
+    number,
+    dropped: [{ turn: `t${number}`, reason: 'stale' }],
+    baselines: [{ subject: 'u', value: number, count: 1 }],
+  })
 
 describe('updates', () => {
   it('a record with a stale prev is ignored; a gap throws log_gap', () => {

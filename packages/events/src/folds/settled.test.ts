@@ -2,24 +2,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { trainingOf } from '../../../../test/simulation/history/chains.ts'
+import { computedUpdate, sealedBatch } from '../../../../test/kit/updates.ts'
 import { encodeEvent, recordId } from '../index.ts'
 import type { Event, Logged, UpdatesEvent } from '../records.ts'
 import { foldUpdates, initialUpdates, updateLine } from './updates.ts'
 
-const sealed = (prev: string, number: number): UpdatesEvent => ({
-  type: 'BatchSealed',
-  prev,
-  policy: 'policy',
-  number,
-  parent: { version: 0, adapter: null, state: null },
-  items: [],
-  dropped: [],
-  baselines: [],
-  seed: 1,
-  loss: 'hybrid',
-  settings: {},
-  at: number,
-})
+const sealed = (prev: string, number: number): UpdatesEvent => sealedBatch({ prev, number, at: number })
 const failed = (prev: string, batch: string, at: number): UpdatesEvent => ({
   type: 'UpdateFailed',
   prev,
@@ -29,22 +17,7 @@ const failed = (prev: string, batch: string, at: number): UpdatesEvent => ({
   reason: `reason ${at}`,
   at,
 })
-const computed = (prev: string, batch: string, at: number): UpdatesEvent => ({
-  type: 'UpdateComputed',
-  prev,
-  policy: 'policy',
-  batch,
-  number: 1,
-  adapter: `a${at}`,
-  adapterBytes: 1,
-  state: `s${at}`,
-  stateBytes: 1,
-  blobsAt: at,
-  fingerprint: { engine: 'e', build: 'b', isa: 'i', threads: 1, base: 'm' },
-  figures: {},
-  startedAt: at,
-  at,
-})
+const computed = (prev: string, batch: string, at: number): UpdatesEvent => computedUpdate(at, { prev, batch })
 const OUTCOMES = { computed, failed }
 
 for (const first of ['computed', 'failed'] as const)

@@ -3,17 +3,14 @@ import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import avro from 'avsc'
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { after, before, describe, test } from 'node:test'
-import { fileURLToPath } from 'node:url'
 import { deflateRawSync } from 'node:zlib'
 import { all, note, NOTE, range, SCHEMAS } from '../../../../test/kit/event-log/harness.ts'
+import { killAt, linesOf, startScript } from '../../../../test/kit/event-log/scripts.ts'
 import {
   Archive,
   copyLog,
@@ -213,14 +210,7 @@ test(
     const [from, place] = [folder(), folder()]
     const log = await openEmbeddedLog({ folder: from, schemas: SCHEMAS })
     await fill(log, 9000)
-    const start = () =>
-      spawn(
-        process.execPath,
-        [fileURLToPath(new URL('../../../../test/kit/event-log/processes/archiver.ts', import.meta.url)), from, place],
-        {
-          stdio: ['ignore', 'pipe', 'inherit'],
-        },
-      )
+    const start = () => startScript('archiver', from, place)
     const counts: number[] = []
     for (const step of [
       /^blobs\/0\.[5-9]/,
@@ -229,14 +219,7 @@ test(
       /^scores\/0\.[3-9]/,
       /^weights\/0\.[5-9]/,
     ]) {
-      const child = start()
-      for await (const line of createInterface({ input: child.stdout })) {
-        if (!step.test(line)) continue
-        child.kill('SIGKILL')
-        break
-      }
-      if (child.exitCode === null && child.signalCode === null) await once(child, 'exit')
-      assert.equal(child.signalCode, 'SIGKILL')
+      await killAt(start(), step)
       const check = await opened(place).then(
         (archive) => archive.check({ onProgress: () => undefined }),
         () => undefined,
@@ -246,9 +229,7 @@ test(
       counts.push(TOPICS.reduce((sum, topic) => sum + check.topics[topic].records, 0))
     }
     assert.ok(counts.length > 1 && counts.at(-1)! > counts[0]!, `archived after each kill: ${counts.join(', ')}`)
-    const last = start()
-    const lines: string[] = []
-    for await (const line of createInterface({ input: last.stdout })) lines.push(line)
+    const lines = await linesOf(start())
     const added = JSON.parse(lines.at(-1)!.slice(5)) as { records: number }
     assert.equal(added.records, 9000 * TOPICS.length - counts.at(-1)!)
     const back = await restored(place)

@@ -5,7 +5,7 @@
 import { InstarError } from '@instar/events/errors'
 import { AwsV4Signer } from 'aws4fetch'
 import { Backoff } from '../backoff.ts'
-import { damaged, sha256 } from './manifest.ts'
+import { damaged, MAX_MANIFEST_BYTES, sha256 } from './manifest.ts'
 import type { ArchiveStore } from './store.ts'
 
 export type S3Place = {
@@ -118,14 +118,14 @@ export const openS3Store = (place: S3Place, firstWaitMs = FIRST_WAIT_MS): Archiv
     async replace(name, bytes, tag, signal) {
       const differs = (): InstarError =>
         new InstarError('archive_differs', `${address}: ${name} was changed by another process`, { archive: address })
-      if ((await read(name, Infinity, signal))?.tag !== tag) throw differs()
+      if ((await read(name, MAX_MANIFEST_BYTES, signal))?.tag !== tag) throw differs()
       const condition: Record<string, string> = tag === undefined ? { 'if-none-match': '*' } : { 'if-match': tag }
       const backoff = new Backoff({ firstMs: firstWaitMs, longestMs: 3000 })
       let answer = await put(name, bytes, condition, signal)
       if (answer.status === NOT_IMPLEMENTED) answer = await put(name, bytes, {}, signal)
       for (let attempt = 1; answer.status === 412 || answer.status === 409; attempt++) {
         // The answer to an earlier attempt may have been lost after the store had done it: then the object is ours.
-        const found = await read(name, Infinity, signal)
+        const found = await read(name, MAX_MANIFEST_BYTES, signal)
         if (found?.bytes.equals(bytes)) return found.tag
         if (answer.status === 412 || found?.tag !== tag) throw differs()
         if (attempt === ATTEMPTS) throw unavailable(name, `${refusal(answer)} (${ATTEMPTS} attempts)`)

@@ -11,15 +11,12 @@ import {
   type LogRecord,
 } from '../index.ts'
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { after, describe, test } from 'node:test'
-import { fileURLToPath } from 'node:url'
 import { all, note, range, SCHEMAS } from '../../../../test/kit/event-log/harness.ts'
+import { killAt, linesOf, startScript } from '../../../../test/kit/event-log/scripts.ts'
 
 const folder = (): string => {
   const made = mkdtempSync(join(tmpdir(), 'instar-copy-'))
@@ -296,14 +293,7 @@ test(
     const [from, into] = [folder(), folder()]
     const source = await openEmbeddedLog({ folder: from, schemas: SCHEMAS })
     await fill(source, 12_000)
-    const copier = () =>
-      spawn(
-        process.execPath,
-        [fileURLToPath(new URL('../../../../test/kit/event-log/processes/copier.ts', import.meta.url)), from, into],
-        {
-          stdio: ['ignore', 'pipe', 'inherit'],
-        },
-      )
+    const copier = () => startScript('copier', from, into)
     // A page is written before the next is counted, so each process is killed within a topic.
     for (const step of [
       /^copy\/blobs/,
@@ -311,18 +301,9 @@ test(
       /^copy\/scores\/0\.[789]/,
       /^copy\/updates\/0\.[789]/,
     ]) {
-      const child = copier()
-      for await (const line of createInterface({ input: child.stdout })) {
-        if (!step.test(line)) continue
-        child.kill('SIGKILL')
-        break
-      }
-      if (child.exitCode === null && child.signalCode === null) await once(child, 'exit')
-      assert.equal(child.signalCode, 'SIGKILL')
+      await killAt(copier(), step)
     }
-    const last = copier()
-    const lines: string[] = []
-    for await (const line of createInterface({ input: last.stdout })) lines.push(line)
+    const lines = await linesOf(copier())
     const { copied, skipped, equal } = JSON.parse(lines.at(-1)!.slice('done '.length)) as {
       copied: number
       skipped: number

@@ -54,22 +54,15 @@ export const holdingDuring = async <T>(asking: Reader, work: (asking: Reader) =>
 /** Errors of the request that reads, not of what it reads. */
 const OF_READER: ReadonlySet<string> = new Set(['overloaded', 'aborted'])
 
-const readUnless = async <T>(
-  otherwise: T,
-  thrown: (error: InstarError) => boolean,
-  read: () => Promise<T>,
-): Promise<T> => {
+/** `otherwise` if the earlier turn cannot be read now, or takes more memory than one request may beside its own body. */
+export const readOr = async <T>(otherwise: T, read: () => Promise<T>): Promise<T> => {
   try {
     return await read()
   } catch (error) {
-    if (error instanceof InstarError && !thrown(error)) return otherwise
+    if (error instanceof InstarError && !OF_READER.has(error.code)) return otherwise
     throw error
   }
 }
-
-/** `otherwise` if the earlier turn cannot be read now, or takes more memory than one request may beside its own body. */
-export const readOr = <T>(otherwise: T, read: () => Promise<T>): Promise<T> =>
-  readUnless(otherwise, ({ code }) => OF_READER.has(code), read)
 
 /** A row of the snapshot, which has the turn's position, is damaged: the next process reads the log anew. */
 const DAMAGED = 'snapshot_damaged'
@@ -78,19 +71,20 @@ const DAMAGED = 'snapshot_damaged'
 export type SessionReader = Reader & { missed: (error: InstarError) => void }
 
 /**
- * As `readOr`, for what decides a request's session. While the log is away, other things may decide it; where nothing does, the
- * request must fail with what was missed: a session of its own would leave the answered turn without its next state.
+ * As `readOr`, for what decides a request's session; `snapshot_damaged` is thrown. While the log is away, other things may decide
+ * it; where nothing does, the request must fail with what was missed: a session of its own would leave the answered turn
+ * without its next state.
  */
-export const readForSession = <T>(
+export const readForSession = async <T>(
   { missed }: Pick<SessionReader, 'missed'>,
   otherwise: T,
   read: () => Promise<T>,
-): Promise<T> =>
-  readUnless(
-    otherwise,
-    (error) => {
-      if (error.code === 'log_unavailable') missed(error)
-      return OF_READER.has(error.code) || error.code === DAMAGED
-    },
-    read,
-  )
+): Promise<T> => {
+  try {
+    return await read()
+  } catch (error) {
+    if (!(error instanceof InstarError) || OF_READER.has(error.code) || error.code === DAMAGED) throw error
+    if (error.code === 'log_unavailable') missed(error)
+    return otherwise
+  }
+}

@@ -58,7 +58,10 @@ export const resolveSession = async (
   if (!whole) {
     const isRead = await tail.turnsWithin(ports.tailWaitMs)
     const isBroughtBack = await broughtBack(ports, namesToLookUp(asked, resolved))
-    if (isRead || isBroughtBack) resolved = (await located(ports, asked, asking)).resolved
+    if (isRead || isBroughtBack) {
+      missed.length = 0
+      resolved = (await located(ports, asked, asking)).resolved
+    }
     whole = isRead
   }
   // Words are compared only if the whole session is known: another turn may match more of them.
@@ -67,8 +70,9 @@ export const resolveSession = async (
   const inside = wanted ? await insideText(ports, asked, resolved?.session ?? null, asking) : undefined
   if (inside && missed.length === missedBefore) resolved ??= { session: inside.turn.session, source: 'answer' }
   if (!resolved) {
+    throwFirst(missed)
     resolved = await nameOf(ports, asked, fresh, asking)
-    if (missed[0]) throw missed[0]
+    throwFirst(missed)
   }
   await tail.ready(resolved.session)
   touch(index, resolved.session)
@@ -77,6 +81,10 @@ export const resolveSession = async (
   const named = turns.at(-1) ?? followedById(state, asked)
   const agentAddedText = !named && inside !== undefined && inside.textAfter !== ''
   return { ...resolved, turns, follows: named ?? inside?.turn, agentAddedText }
+}
+
+const throwFirst = ([error]: readonly InstarError[]): void => {
+  if (error) throw error
 }
 
 /** Makes sessions with these names known in memory again, as after a turn of theirs. False if there are none. */

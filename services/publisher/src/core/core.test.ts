@@ -13,6 +13,7 @@ import {
 import { captured } from '../../../../test/kit/scored-history.ts'
 import { randomHistory } from '../../../../test/kit/histories.ts'
 import { seeded } from '../../../../test/kit/random.ts'
+import { computedUpdate, sealedBatch } from '../../../../test/kit/updates.ts'
 import { decide, decidePromotion, lineStarted, type Measured } from './decide.ts'
 import { checkCandidate, THRESHOLDS, type Figures } from './gate.ts'
 import { positiveTurns } from './evidence.ts'
@@ -386,37 +387,10 @@ describe('updates without a verdict', () => {
     const h = new History()
     const weights: Logged[] = []
     const updates: Logged[] = []
-    const computed = (batch: string, number: number): Event => ({
-      type: 'UpdateComputed',
-      prev: updateLine(h.state.updates, 'policy').chain.tip,
-      policy: 'policy',
-      batch,
-      number,
-      adapter: `a${number}`,
-      adapterBytes: 1,
-      state: `s${number}`,
-      stateBytes: 1,
-      blobsAt: number,
-      fingerprint: { engine: 'e', build: 'b', isa: 'i', threads: 1, base: 'm' },
-      figures: {},
-      startedAt: 1,
-      at: number,
-    })
+    const computed = (batch: string, number: number): Event =>
+      computedUpdate(number, { prev: updateLine(h.state.updates, 'policy').chain.tip, batch, number, startedAt: 1 })
     weights.push(h.add(lineStarted('policy', { name: 'm', sha256: 'x' }, { content: 0.99 }, 1)))
-    const sealed = h.add({
-      type: 'BatchSealed',
-      prev: '',
-      policy: 'policy',
-      number: 1,
-      parent: { version: 0, adapter: null, state: null },
-      items: [],
-      dropped: [],
-      baselines: [],
-      seed: 1,
-      loss: 'hybrid',
-      settings: {},
-      at: 1,
-    })
+    const sealed = h.add(sealedBatch({}))
     updates.push(sealed, h.add(computed(sealed.id, 2)), h.add(computed(sealed.id, 3)))
     const rejected = (update: string): Event => ({
       type: 'VersionRejected',
