@@ -168,7 +168,7 @@ export const bench = async ({
       name: 'fleet',
       machine: machine(),
       day: `24 h in ${daySeconds} s, ${conversations} conversations of ${TURNS} turns, ${rounds} days measured after one of warm-up for each gateway`,
-      rows: rowsOf(measured, TURNS),
+      rows: rowsOf(measured),
     }
   } finally {
     await killAll()

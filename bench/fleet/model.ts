@@ -24,8 +24,8 @@ export const fit = (a: Point, b: Point, idle: number): Cost => {
 export const errorAt = (cost: Cost, { processes, cpuMs, perSecond }: Point): number =>
   costAt(cost, processes, perSecond) / cpuMs - 1
 
-/** The limits of this build. `sessions`: recognised without a name; `scorers`: partitions of `turns`. */
-export type Limits = { sessions: number; turnsOfSession: number; scorers: number }
+/** The limits of this build: of the table of names, `turnBytes` of them for a turn; `scorers`: partitions of `turns`. */
+export type Limits = { nameBytes: number; nameDays: number; turnBytes: number; scorers: number }
 export type Costs = Record<'gateway' | 'scorer' | 'trainer' | 'publisher' | 'projections', Cost>
 /** `snapshotBytes`: that a gateway writes per turn of the fleet. */
 export type FleetSettings = { gateways: number; perGateway: number; snapshotBytes: number; limits: Limits }
@@ -74,6 +74,6 @@ export const fleetOf = (costs: Costs, { gateways, perGateway, snapshotBytes, lim
     publisherCores: single(costs.publisher),
     projectionsCores: single(costs.projections),
     snapshotGBADay: (snapshotBytes * turnsPerSecond * 86_400) / 1e9,
-    recognisedSeconds: (limits.sessions * limits.turnsOfSession) / turnsPerSecond,
+    recognisedSeconds: Math.min(limits.nameDays * 86_400, limits.nameBytes / limits.turnBytes / turnsPerSecond),
   }
 }

@@ -1,7 +1,7 @@
 /** The tables of the fleet bench: what was measured, the model of it, and the fleet on paper. Figures are medians. */
 import { median, rounded } from '../machine.ts'
 import type { Counts, Recall } from './ledger.ts'
-import { costAt, errorAt, fit, fleetOf, type Cost, type Costs, type Fleet, type Point } from './model.ts'
+import { costAt, errorAt, fit, fleetOf, type Cost, type Costs, type Fleet, type Limits, type Point } from './model.ts'
 import { ONLOOKER, type Reading, type SubjectName } from './stack.ts'
 
 /** `used`: in these `seconds`, by process. `load`: at the end, of the last minute. */
@@ -62,8 +62,10 @@ export type Row = ServiceRow | FleetRow | RecallRow | ModelRow | PaperRow
 const SERVICES = ['gateway', 'scorer', 'trainer', 'publisher', 'projections'] as const
 /** Those of which there are as many as gateways. */
 const DIVIDED: readonly SubjectName[] = ['gateway', 'scorer']
-/** Turns a second of each gateway on paper, and the limits of this build: defaults of the gateway, partitions of `turns`. */
-const PAPER = { fleets: [20, 200], perGateway: 50, sessions: 20_000, scorers: 8 }
+/** Turns a second of each gateway on paper. */
+const PAPER = { fleets: [20, 200], perGateway: 50 }
+/** Defaults of the gateway, a turn's two names without API keys (docs/performance.md), and partitions of `turns`. */
+const LIMITS: Limits = { nameBytes: 16 * 2 ** 30, nameDays: 7, turnBytes: 110, scorers: 8 }
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0)
 
@@ -92,7 +94,7 @@ const modelOf = (all: readonly Measured[], name: SubjectName): Cost => {
   return { own: sum(own) / own.length, others: 0, idle }
 }
 
-export const rowsOf = (all: readonly Measured[], turnsOfSession: number): Row[] => {
+export const rowsOf = (all: readonly Measured[]): Row[] => {
   const models = Object.fromEntries(SERVICES.map((name) => [name, modelOf(all, name)])) as Costs
   const most = all.at(-1)!
   const backlog = (name: SubjectName): number | null => most.backlog.get(name) ?? null
@@ -127,7 +129,7 @@ export const rowsOf = (all: readonly Measured[], turnsOfSession: number): Row[] 
                 return [name, read === null ? models[name] : { ...models[name], [part]: read }]
               }),
             ) as Costs)
-      return PAPER.fleets.map((gateways): PaperRow => paperRow(reading, costs, gateways, most, turnsOfSession))
+      return PAPER.fleets.map((gateways): PaperRow => paperRow(reading, costs, gateways, most))
     }),
   ]
 }
@@ -171,20 +173,13 @@ const fleetRow = (one: Measured, first: Measured): FleetRow => {
   }
 }
 
-const paperRow = (
-  reading: string,
-  costs: Costs,
-  gateways: number,
-  { rounds }: Measured,
-  turnsOfSession: number,
-): PaperRow => {
-  const { sessions, scorers, perGateway } = PAPER
+const paperRow = (reading: string, costs: Costs, gateways: number, { rounds }: Measured): PaperRow => {
   const written = rounds.map(({ turns, used }) => median(used.get('gateway')!.writtenBytes) / turns)
   const fleet = fleetOf(costs, {
     gateways,
-    perGateway,
+    perGateway: PAPER.perGateway,
     snapshotBytes: median(written),
-    limits: { sessions, turnsOfSession, scorers },
+    limits: LIMITS,
   })
   return { reading, ...(Object.fromEntries(Object.entries(fleet).map(([k, v]) => [k, rounded(v)])) as Fleet) }
 }

@@ -115,7 +115,7 @@ test('on paper twenty gateways spend on each other what the issue computed, and 
       gateways: 20,
       perGateway: 50,
       snapshotBytes: 1_000,
-      limits: { sessions: 20_000, turnsOfSession: 4, scorers: 8 },
+      limits: { nameBytes: 11_000_000, nameDays: 7, turnBytes: 110, scorers: 8 },
     },
   )
   equal(fleet.turnsPerSecond, 1_000)
@@ -127,7 +127,7 @@ test('on paper twenty gateways spend on each other what the issue computed, and 
   close(fleet.scorerCores, 0.125 * 0.57 + 0.875 * 0.081)
   close(fleet.trainerCores, 0.1)
   close(fleet.snapshotGBADay, 86.4)
-  equal(fleet.recognisedSeconds, 80)
+  equal(fleet.recognisedSeconds, 100)
 })
 
 test('the tables divide what was measured into own and other turns, and state the error of the model', () => {
@@ -156,7 +156,7 @@ test('the tables divide what was measured into own and other turns, and state th
     refused: 0,
     recall: [],
   })
-  const rows = rowsOf([1, 2, 4].map(stack), 4) as unknown as Record<string, unknown>[]
+  const rows = rowsOf([1, 2, 4].map(stack)) as unknown as Record<string, unknown>[]
   deepEqual(
     rows.find(({ service, gateways }) => service === 'gateway' && gateways === 4),
     {
