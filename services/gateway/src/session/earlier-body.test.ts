@@ -118,14 +118,34 @@ test('a reading for the session fails with the codes of its request, and reports
   assert.deepEqual(missed, ['log_unavailable'])
 })
 
-test('a defect in reading an earlier turn, which no retry mends, does not end the conversation', async (t) => {
-  const rig = await start(t, async () => {
-    throw new InstarError('internal', 'a defect')
-  })
-  assert.equal((await rig.fetch('/v1/chat/completions', { json: MORE })).status, 200)
-  const [first, second] = await turnsOf(rig.log)
-  assert.deepEqual([second!.session, second!.after], [first!.session, first!.answer])
-})
+for (const [what, error] of [
+  ['a defect', new InstarError('internal', 'a defect')],
+  ['an error of SQLite', Object.assign(new Error('database disk image is malformed'), { errcode: 11 })],
+  ['a value of another type', new TypeError('x is not a function')],
+] as const)
+  for (const [which, asked, headers] of [
+    ['continues a session', [CITY], NAMED],
+    ['repeats the answer of two conversations', [CITY, USER('Which city lies on the Seine?')], {}],
+  ] as const)
+    test(`${what} in reading an earlier turn, which no retry mends, fails no request that ${which}`, async (t) => {
+      let reads = 0
+      const rig = await start(
+        t,
+        async () => {
+          reads += 1
+          throw error
+        },
+        { asked },
+      )
+      const statuses: number[] = []
+      for (let i = 0; i < 2; i += 1)
+        statuses.push((await rig.fetch('/v1/chat/completions', { json: MORE, headers })).status)
+      assert.deepEqual(statuses, [200, 200])
+      assert.ok(reads <= 12, `${reads} reads`)
+      const turns = await turnsOf(rig.log)
+      if (headers === NAMED)
+        for (const turn of turns) assert.deepEqual([turn.session, turn.body.from], [turns[0]!.session, null])
+    })
 
 test('a request holds the body before the one that it needs, too, while that is put together', async (t) => {
   const held: number[] = []
