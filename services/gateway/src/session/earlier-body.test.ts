@@ -107,6 +107,30 @@ test('while the log is away, a request whose answer no other conversation has is
   assert.deepEqual([second!.session, second!.after], [first!.session, first!.answer])
 })
 
+test('while the log is away, a long answer of two conversations tells no session, and the request before it does', async (t) => {
+  let away = true
+  const answer = 'I am sorry, but I cannot help with that request. Please let me know if there is anything else.'
+  const rig = await start(
+    t,
+    async () => {
+      if (away) throw new InstarError('log_unavailable', 'Kafka: away')
+    },
+    { answer, asked: [CITY, USER('Which city lies on the Seine?')] },
+  )
+  const ask = async (before: readonly object[]): Promise<number> => {
+    const messages = [...before, CITY, { role: 'assistant', content: answer }, USER('And of Spain?')]
+    return (await rig.fetch('/v1/chat/completions', { json: { ...MORE, messages } })).status
+  }
+  // An agent has added a message: no earlier request is the same.
+  const added = [{ role: 'system', content: 'Be brief.' }]
+  assert.deepEqual([await ask(added), await ask([])], [503, 200])
+  away = false
+  assert.equal(await ask(added), 200)
+  const [first, ...others] = await turnsOf(rig.log)
+  assert.equal(others.length, 3)
+  for (const { session, after } of others.slice(1)) assert.deepEqual([session, after], [first!.session, first!.answer])
+})
+
 test('a reading for the session fails with the codes of its request, and reports a log that is away', async () => {
   const passed: string[] = []
   const missed: string[] = []
