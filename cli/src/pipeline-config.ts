@@ -10,6 +10,8 @@ import type { trainerConfig } from '@instar/trainer'
 export type PipelineConfig = {
   /** The data folder. */
   data: string
+  /** The folder of the files of checkpoints; absent: none are used. */
+  checkpoints?: string
   /** The log of INSTAR_LOG. Default: the embedded log. */
   log?: Pick<Settings, 'log' | 'partitions' | 'registry' | 'registryUser' | 'kafka'>
   /** A Hugging Face folder or a .gguf file. */

@@ -7,15 +7,7 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import {
-  decodeRecord,
-  encodeEvent,
-  schemaTexts,
-  updateLine,
-  written,
-  type BatchSealed,
-  type Event,
-} from '@instar/events'
+import { decodeRecord, encodeEvent, schemaTexts, updateLine, written, type Event } from '@instar/events'
 import { openEmbeddedLog, openMemoryLog, type EventLog } from '@instar/log'
 import type { Model } from '@instar/engine/port'
 import { verify } from '@instar/trainer'
@@ -23,13 +15,12 @@ import { auditBatches, evolveAudit, initialAudit, type AuditState } from '../../
 import {
   turnsWithNextState,
   recordedBatches,
-  sealTurns,
   scoredTurns,
   turnsInRange,
-  type ScoredTurn,
 } from '../../services/trainer/src/core/replay.ts'
 import { MAX_ITEM_BYTES } from '../../services/trainer/src/core/pending.ts'
 import { readAudit } from '../../services/trainer/src/shell/audit.ts'
+import { BATCH, BEGAN_AT, longHistory } from '../kit/long-history.ts'
 import { captured } from '../kit/scored-history.ts'
 import { seeded } from '../kit/random.ts'
 import { POLICIES, POLICY, randomHistory } from '../kit/histories.ts'
@@ -177,105 +168,11 @@ test('a replay takes turns whose id, subject and hint fit an item of a batch, as
   )
 })
 
-const SESSION = 8
-const BATCH = 16
 const TURNS = 60_000
 /** Turns of a batch in a replay with other settings. */
 const BATCH_ANEW = 500
 /** The whole log is folded; this many turns from its start are replayed. */
 const REPLAYED = 8_000
-const BEGAN_AT = 10
-const SETTINGS = { rules: 2, batchSize: BATCH, learningRate: 1 }
-
-/** Sessions of a few turns, each scored, in batches without signal. */
-function* longHistory(): Generator<ReturnType<typeof encodeEvent>> {
-  yield encodeEvent({
-    type: 'LineStarted',
-    prev: '',
-    policy: POLICY,
-    mode: 'live',
-    base: { name: 'm', sha256: 'b' },
-    parent: null,
-    settings: {},
-    at: 1,
-  })
-  const baselines = new Map<string, { value: number; count: number }>()
-  let waiting: ScoredTurn[] = []
-  let prev = ''
-  for (let i = 0; i < TURNS; i += 1) {
-    const at = BEGAN_AT + i
-    const session = `s${Math.floor(i / SESSION)}`
-    const turn = captured({
-      session,
-      messages: [{ role: 'user', content: `What is ${i}?` }],
-      answer: `It is ${i}.`,
-      at,
-      name: i.toString(16).padStart(8, '0'),
-      policy: POLICY,
-      subject: `u${i % 997}`,
-    })
-    const record = encodeEvent(turn)
-    yield record
-    const reward = i % 3 === 0 ? -1 : 1
-    const score = encodeEvent({
-      type: 'TurnScored',
-      turn: turn.turn,
-      session,
-      policy: POLICY,
-      version: 0,
-      subject: turn.subject,
-      verdicts: [{ judge: 'j', value: reward, note: 'as it was said' }],
-      cause: 'c',
-      rank: null,
-      at,
-      reward,
-      judge: 'j',
-      hint: null,
-      hintJudge: null,
-    })
-    yield score
-    waiting.push({
-      turn: turn.turn,
-      record: record.id,
-      session,
-      group: turn.group,
-      score: score.id,
-      subject: turn.subject,
-      key: turn.key,
-      version: 0,
-      reward,
-      hint: null,
-    })
-    if (waiting.length < BATCH) continue
-    const number = (i + 1) / BATCH
-    const parent = { version: 0, adapter: null, state: null }
-    const sealed: BatchSealed = sealTurns(waiting, baselines, {
-      prev,
-      policy: POLICY,
-      number,
-      parent,
-      seed: number,
-      loss: 'hybrid',
-      settings: SETTINGS,
-      at,
-    })
-    waiting = []
-    for (const { subject, ...mean } of sealed.baselines) baselines.set(subject, mean)
-    const batch = encodeEvent(sealed)
-    yield batch
-    const failed = encodeEvent({
-      type: 'UpdateFailed',
-      prev: batch.id,
-      policy: POLICY,
-      batch: batch.id,
-      number,
-      reason: 'no_signal',
-      at,
-    })
-    yield failed
-    prev = failed.id
-  }
-}
 
 const inProcess = async <T>(name: string, args: readonly string[], prefix = '', heap = 96): Promise<T> => {
   const program = fileURLToPath(new URL(`processes/${name}`, import.meta.url))
@@ -296,7 +193,7 @@ const longLog = (): Promise<string> =>
     const folder = join(data, 'log')
     const log = await openEmbeddedLog({ folder, schemas: schemaTexts() })
     let batch: ReturnType<typeof encodeEvent>[] = []
-    for (const record of longHistory()) {
+    for (const record of longHistory({ turns: TURNS })) {
       batch.push(record)
       if (batch.length < 2_000) continue
       await log.append(batch)

@@ -91,6 +91,14 @@ export class MemoryFile implements FoldFile {
     return this.#disk.queues.get(table)?.size ?? 0
   }
 
+  *rows(): Generator<[table: string, key: string, value: Uint8Array | null]> {
+    const { entries, queues } = this.#disk
+    for (const table of [...new Set([...entries.keys(), ...queues.keys()])].sort()) {
+      for (const key of [...(entries.get(table)?.keys() ?? [])].sort()) yield [table, key, this.get(table, key)!]
+      for (const key of [...(queues.get(table)?.keys() ?? [])].sort()) yield [table, key, null]
+    }
+  }
+
   nonEmptyQueues(prefix: string): string[] {
     return [...this.#disk.queues].flatMap(([name, queue]) => (queue.size > 0 && name.startsWith(prefix) ? [name] : []))
   }

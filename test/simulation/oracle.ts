@@ -110,6 +110,7 @@ const right = (world: World, past: Past, decided: Decided, says: Says): void => 
     case 'BlobChunk':
     case 'ReadersUpgraded':
     case 'SettingsChanged':
+    case 'StateCheckpointed':
       return undefined
   }
 }

@@ -27,6 +27,10 @@ export const COMMANDS: Readonly<Record<string, Entry>> = {
     summary: 'archive the log in a folder or an object store, check and restore it',
     load: () => import('./archive.ts'),
   },
+  checkpoint: {
+    summary: 'record the state of services, so that new processes start from it',
+    load: () => import('./checkpoint.ts'),
+  },
   keys: { summary: 'manage the API keys of the gateway', load: () => import('./keys.ts') },
   judge: { summary: 'judge answers by the reactions to them, read as JSON lines', load: () => import('./judge.ts') },
   settings: {

@@ -112,6 +112,7 @@ SIGTERM stops it gracefully.
       startPipeline(
         {
           data: config.data,
+          checkpoints: config.checkpoints,
           log: config,
           model: config.model,
           baseAdapter: config.baseAdapter,

@@ -1,9 +1,12 @@
 import { InstarError } from '@instar/events/errors'
 import { holdsWeights, openBase, startLearning } from '@instar/policy'
 import type { TrainingServer } from '@instar/tinker/port'
+import { verifyCheckpoints } from '@instar/log'
 import { trainingServer, verify, type VerifyReport } from '@instar/trainer'
-import { command, parseVersion } from '../command.ts'
+import { CHECKPOINTED, checkpointsText } from '../checkpointed.ts'
+import { command, parseVersion, UsageError, type Invocation } from '../command.ts'
 import type { Config } from '../config.ts'
+import { createCopyProgress } from '../copy-progress.ts'
 import { parseLearnEngine } from '../engine.ts'
 import { learningSettings } from '../learning-settings.ts'
 import { POLICY, withLog } from '../log-access.ts'
@@ -46,8 +49,33 @@ const serverOf = async (config: Config, signal: AbortSignal): Promise<TrainingSe
   return server.connect(signal)
 }
 
+const OPTIONS = {
+  digests: { type: 'boolean' },
+  recompute: { type: 'boolean' },
+  checkpoints: { type: 'boolean' },
+  engine: { type: 'string' },
+} as const
+
+const checkpoints = async ({ config, values, positionals, print, raw, terminal, stop }: Invocation<typeof OPTIONS>) => {
+  if (positionals.length > 0 || values.digests || values.recompute || values.engine !== undefined)
+    throw new UsageError('--checkpoints takes no other argument')
+  const progress = createCopyProgress(raw.err, terminal)
+  const report = await withLog(config, async (log) => {
+    try {
+      return await verifyCheckpoints(log, CHECKPOINTED, {
+        folder: config.checkpoints,
+        observer: { onProgress: progress.show, signal: stop },
+      })
+    } finally {
+      progress.end()
+    }
+  })
+  print(report, () => checkpointsText(report))
+  return report.ok
+}
+
 export default command('verify', {
-  usage: '[N|all] [--digests | --recompute] [--engine E]',
+  usage: '[N|all] [--digests | --recompute] [--engine E] | --checkpoints',
   help: `
 Derives batches and advantages from the log again, and computes the weights again if the engine's fingerprint is the
 recorded one. Compares them with the records. The pipeline may be running.
@@ -56,6 +84,7 @@ recorded one. Compares them with the records. The pipeline may be running.
   --digests  do not compute: compare the stored bytes with their records
   --recompute  computes the updates of a training server (INSTAR_TRAINER) again there: the recorded steps, from the
              parent's saved state, on a model of its own, which needs room for one more model
+  --checkpoints  verify the checkpoints of \`instar checkpoint\` instead: fold the log from its start and compare the states
   --engine E onnx, wasm or tfjs-node (default INSTAR_LEARN_ENGINE, else auto)
 
 Mode of each row: recompute (weights computed again, bit for bit), requests (of a training server: every request to it
@@ -65,11 +94,16 @@ compute). Below the table: what each proves.
 
 --json: {ok, policy, batches: [{batch, version, mode, ok, adapter, found, difference, distance}], proves: {MODE: TEXT}, first,
 unreadable: {records, first: [the first twenty]}}. Exit code 0 if ok. A record that cannot be decoded is reported; it is
-a difference if a batch needs it`,
-  options: { digests: { type: 'boolean' }, recompute: { type: 'boolean' }, engine: { type: 'string' } },
+a difference if a batch needs it. With --checkpoints: {ok, checkpoints: [{name, version, record, at, digest, rows, ok, file, what}],
+first}; ok of a checkpoint is null where this build cannot fold its state, file is equal, differs, missing (older files are removed)
+or not_read`,
+  options: OPTIONS,
   overrides: ['data', 'model'],
   positionals: [0, 1],
-  async run({ config, values, positionals: [batches = 'all'], print, err, raw, terminal, stop }) {
+  async run(invocation) {
+    const { config, values, positionals, print, err, raw, terminal, stop } = invocation
+    if (values.checkpoints === true) return checkpoints(invocation)
+    const [batches = 'all'] = positionals
     const version = batches === 'all' ? null : parseVersion(batches)
     const engine = parseLearnEngine(values.engine, config.learnEngine, undefined)
     const report = await withLog(config, async (log) => {

@@ -5,10 +5,10 @@ import { InstarError } from '@instar/events/errors'
 import { adminTokenIn } from '@instar/process'
 import { requestAdmin } from '../admin-client.ts'
 
-/** `open`: shows an address to the person, besides its line. Other users of the machine can read it (a process's arguments). */
+/** `open`: shows an address to the person, besides its line. */
 export type Watch = { stop: AbortSignal; open: (url: string) => void }
 
-/** Opens the dashboard, and writes its address and a link that begins a session with every right: who reads its code has them. */
+/** Writes the dashboard's address, and a link that opens a session with every right. */
 export const showDashboard = async (
   watch: Watch | undefined,
   { url, data }: { url: string; data: string },
@@ -20,7 +20,7 @@ export const showDashboard = async (
   const { path } = await requestAdmin<{ path: string }>(gateway, '/admin/dashboard-link', {})
   write(`dashboard ${url}/`)
   write(`with every right, once within five minutes: ${url}${path}`)
-  watch.open(`${url}/`)
+  watch.open(`${url}${path}`)
 }
 
 /** Settles as `work`, or rejects with `aborted` at Ctrl-C. */

@@ -15,6 +15,7 @@ export type ThreadData = {
   config: Pick<
     PipelineConfig,
     | 'data'
+    | 'checkpoints'
     | 'model'
     | 'baseAdapter'
     | 'engine'

@@ -59,7 +59,8 @@ export const startServices = async (
   signal: AbortSignal,
 ): Promise<Services> => {
   const { log, metrics, logLine, onFatal } = ports
-  const snapshots = openSnapshots(join(config.data, 'snapshots'), { logLine })
+  const { data, checkpoints } = config
+  const snapshots = openSnapshots(join(data, 'snapshots'), { logLine, ...(checkpoints ? { checkpoints } : {}) })
   const stopped = new AbortController()
   const stops: (() => Promise<void>)[] = []
   const stop = async (): Promise<void> => {

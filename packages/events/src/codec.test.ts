@@ -166,6 +166,7 @@ const UNMARKED: Record<string, number> = {
   SessionClosed: 3,
   SessionLinked: 1,
   SettingsChanged: 1,
+  StateCheckpointed: 1,
   TrainerBound: 1,
   TrainerScored: 1,
   TurnAborted: 4,

@@ -298,6 +298,18 @@ const SAMPLES: Event[] = [
     who: 'up',
     at: 15,
   },
+  {
+    type: 'StateCheckpointed',
+    name: 'trainer.policy',
+    version: 1,
+    digest: 'd',
+    rows: 2,
+    positions: [{ topic: 'turns', partition: 3, next: 70000, record: 'r' }],
+    file: 'f',
+    bytes: 5_000_000_000,
+    who: 'checkpoint',
+    at: 16,
+  },
 ]
 
 const toWrite = process.argv.includes('--write') ? process.argv.slice(process.argv.indexOf('--write') + 1) : []

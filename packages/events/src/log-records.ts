@@ -27,4 +27,23 @@ export type SettingsChanged = {
   at: number
 }
 
-export type UpgradesEvent = ReadersUpgraded | SettingsChanged
+/**
+ * The state of a service's fold after some of the records. `name`: of the state, `SERVICE.POLICY`; `version`: of its form and
+ * fold. `digest`: SHA-256 of all its rows in a canonical form; `rows`: their number. `positions`: of each partition of which
+ * a record was folded, the next offset and the id of the last record. `file`: SHA-256 of a file of the state, of `bytes`
+ * bytes, which is not on the log. Written only once all readers support it.
+ */
+export type StateCheckpointed = {
+  type: 'StateCheckpointed'
+  name: string
+  version: number
+  digest: string
+  rows: number
+  positions: { topic: string; partition: number; next: number; record: string }[]
+  file: string
+  bytes: number
+  who: string
+  at: number
+}
+
+export type UpgradesEvent = ReadersUpgraded | SettingsChanged | StateCheckpointed

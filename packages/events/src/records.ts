@@ -8,7 +8,7 @@ import type { BlobChunk, UpgradesEvent } from './log-records.ts'
 import type { ImportedAdapter, RemoteUpdate, TrainerBound, TrainerScored, UpdateRequested } from './remote-records.ts'
 
 export type * from './remote-records.ts'
-export type { BlobChunk, ReadersUpgraded, SettingsChanged } from './log-records.ts'
+export type { BlobChunk, ReadersUpgraded, SettingsChanged, StateCheckpointed } from './log-records.ts'
 
 /** Text of a person or a model. `keyId`: the key that encrypts it; null: not encrypted. */
 export type Written = { keyId: string | null; bytes: Uint8Array }

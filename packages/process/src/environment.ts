@@ -81,6 +81,7 @@ export const environment = z
     INSTAR_PORT: port.default(30000),
     INSTAR_HOST: z.string().default('127.0.0.1'),
     INSTAR_DATA: z.string().default('./.instar'),
+    INSTAR_CHECKPOINTS: z.string().optional(),
     INSTAR_LOG: z
       .string()
       .regex(/^(embedded|kafka:\/\/.+)$/, 'must be `embedded` or kafka://host:port,…')

@@ -44,6 +44,8 @@ const settingsOf = (env: ParsedEnvironment, cwd: string) => {
   const data = resolve(cwd, env.INSTAR_DATA)
   return {
     data,
+    /** The folder of the files of checkpoints. */
+    checkpoints: pathOf(cwd, env.INSTAR_CHECKPOINTS) ?? join(data, 'checkpoints'),
     ...serverSettings(env, cwd, data),
     ...engineSettings(env, cwd, data),
     ...logSettings(env, cwd),

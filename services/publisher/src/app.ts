@@ -45,6 +45,7 @@ export { fallsToReject } from './core/falls.ts'
 export { checkCandidate, THRESHOLDS, type Figures, type Thresholds } from './core/gate.ts'
 export { decide, decidePromotion, lineStarted, type Decision, type Measured } from './core/decide.ts'
 export { evolve, initialState, type PublisherState } from './core/state.ts'
+export { publisherFold } from './shell/stored-fold.ts'
 
 export type PublisherPorts = DeciderPorts & {
   /** Samples and scores candidates. */
@@ -102,7 +103,6 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
     service: 'publisher',
     policy,
     topics: ['turns', 'scores', 'updates', 'weights'],
-    gather: ['turns', 'scores'],
     assignment: 'weights',
     snapshot: { version: STATE_VERSION, state: (snapshot) => stateOfSnapshot(snapshot, policy) },
     core: {

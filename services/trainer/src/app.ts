@@ -34,6 +34,7 @@ export { hasSignal, MAX_ITEMS, usableVersions, type BatchSettings } from './core
 export { countPending } from './core/pending.ts'
 export { computed, decide, failed, type Computed, type Decision } from './core/decide.ts'
 export { evolve, initialState, type TrainerState } from './core/state.ts'
+export { trainerFold } from './shell/stored-fold.ts'
 
 /** Where updates are computed: the embedded engine, or a Tinker server. */
 type TrainerEngine = { learner: LearningEngine; server?: never } | { server: TrainingServerOptions; learner?: never }
@@ -151,7 +152,6 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
     service: 'trainer',
     policy,
     topics: ['turns', 'scores', 'updates', 'weights'],
-    gather: ['turns', 'scores'],
     assignment: 'updates',
     snapshot: { version: STATE_VERSION, state: (snapshot) => stateOfSnapshot(snapshot, policy) },
     core: {

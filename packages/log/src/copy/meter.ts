@@ -3,7 +3,7 @@ import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
 import type { LogRecord, Offsets } from '../port.ts'
 
-type CopyPhase = 'compare' | 'copy' | 'check source' | 'check copy' | 'archive' | 'verify'
+type CopyPhase = 'compare' | 'copy' | 'check source' | 'check copy' | 'archive' | 'verify' | 'fold'
 
 /**
  * `share`: from 0 to 1, the part of the topic that is done in this phase, estimated from offsets. `records` and `bytes`

@@ -70,6 +70,18 @@ export const statementsOf = (db: DatabaseSync): Statements => {
   return statements
 }
 
+/** The rows of one name in the order of their keys. */
+export const allOf = (
+  db: DatabaseSync,
+  columns: string,
+  table: 'entries' | 'queued',
+  name: number,
+): Iterable<[key: string, value?: Uint8Array]> => {
+  const statement = db.prepare(`SELECT ${columns} FROM ${table} WHERE name = ? ORDER BY key`)
+  statement.setReturnArrays(true)
+  return statement.iterate(name) as unknown as Iterable<[string, Uint8Array?]>
+}
+
 /**
  * Reads all keys, and the queues whole: a row that is missing, or has another key, name or place, would otherwise be taken
  * for none. Values are compared with their checksums as they are read. Throws what is wrong.

@@ -11,8 +11,10 @@ import { rmSync } from 'node:fs'
 import { open, type FileHandle } from 'node:fs/promises'
 import type { DatabaseSync } from 'node:sqlite'
 import { crc32 } from 'node:zlib'
+import type { StateRow } from './digest.ts'
 import {
   added,
+  allOf,
   openTables,
   queueChecksum,
   statementsOf,
@@ -151,6 +153,16 @@ export class SnapshotFile {
   count(table: string): number {
     const name = this.#names.get(table)
     return name === undefined ? 0 : (this.#read(() => this.#statements.count.get(name)) as unknown as [number])[0]
+  }
+
+  /** All entries, and those of queues, which must not change meanwhile. */
+  *rows(): Generator<StateRow> {
+    for (const table of [...this.#names.keys()].sort()) {
+      const name = this.#names.get(table)!
+      for (const [key, stored] of this.#read(() => allOf(this.#db, 'key, value', 'entries', name)))
+        yield [table, key, this.#verified(table, key, stored!)]
+      for (const [key] of this.#read(() => allOf(this.#db, 'key', 'queued', name))) yield [table, key, null]
+    }
   }
 
   /** The names of non-empty queues that start with `prefix`. */

@@ -15,3 +15,7 @@ export const inSlices = async <T>(items: Iterable<T>, work: (item: T) => void): 
     sliceStart = performance.now()
   }
 }
+
+export const flatten = function* <T>(all: readonly Iterable<T>[]): Iterable<T> {
+  for (const each of all) yield* each
+}

@@ -5,56 +5,32 @@
  */
 import { InstarError, recordId, type Keys, type Logged, type Queue, type Queues, type Table } from '@instar/events'
 import type { Topic } from '@instar/events/flow'
-import { mkdirSync } from 'node:fs'
-import { join } from 'node:path'
-import { restrictMode } from '../permissions.ts'
+import { rmSync } from 'node:fs'
+import { timeOf, unpackedCheckpoints } from '../checkpoints/start.ts'
 import type { EventLog, Offsets } from '../port.ts'
 import { bySession, rowOptions, type Row, type TurnTableOptions } from './by-session.ts'
-import { isLocked, removeSnapshot, SnapshotFile, type FoldFile } from './file.ts'
+import { firstDifferentRow, stateDigest, type StateDigest, type StateRow } from './digest.ts'
+import { removeSnapshot, type FoldFile } from './file.ts'
+import { migrate } from './migrate.ts'
 import { Mirror, type MirroredState } from './mirror.ts'
+import { openFirst } from './open-first.ts'
 import { ResidentQueue, StoredQueue, StoredQueues } from './queue.ts'
 import { SessionTable } from './session-table.ts'
-import { inSlices } from './slices.ts'
-import {
-  keysOf,
-  ResidentTable,
-  SpilledTable,
-  type FileRef,
-  type WorkStep,
-  type SnapshotPart,
-  type TableOptions,
-} from './tables.ts'
-import { migrationsFrom, versionText, type Migration, type StateVersion } from './version.ts'
-
-export type SnapshotSettings = {
-  folder: string
-  /** A snapshot is taken after this many records or milliseconds, whichever comes first. */
-  records: number
-  ms: number
-  /** Weight of the entries that a `SpilledTable` caches in memory (1 each unless the table defines weights). */
-  cacheWeight: number
-  /** Called with a message when a file cannot be used or written. */
-  logLine: (line: string) => void
-  /** Turns of one session in a row, at most. */
-  rowTurns?: number
-  /** Replaces the file in the folder by one in memory, by name. For simulations. */
-  file?: (name: string) => FoldFile
-}
+import type { SnapshotSettings } from './settings.ts'
+import { flatten, inSlices } from './slices.ts'
+import { keysOf, ResidentTable, SpilledTable, type FileRef, type SnapshotPart, type TableOptions } from './tables.ts'
+import { migrationsFrom, versionText, type StateVersion } from './version.ts'
 
 export type FoldedRecord = Pick<Logged, 'topic' | 'partition' | 'offset' | 'id'>
 type PartitionPosition = { next: number; id: string }
+/** `next`: the next offset; `record`: the id of the one before it. */
+export type ReachedPosition = { topic: Topic; partition: number; next: number; record: string }
 
 /** A snapshot may be delayed by the flush of the one before it until this many times `records` are unsaved. */
 const MAX_OVERDUE = 4
-/** Maximum number of files of one service in a folder, one for each process. */
-const MAX_FILES = 32
 
 /** Turns of a session in a row. */
 export const ROW_TURNS = 128
-
-const flatten = function* (all: readonly Iterable<WorkStep>[]): Iterable<WorkStep> {
-  for (const steps of all) yield* steps
-}
 
 export class Snapshot {
   readonly #settings: SnapshotSettings
@@ -62,6 +38,7 @@ export class Snapshot {
   readonly #version: string | StateVersion
   readonly #fileRef: FileRef = { file: null }
   readonly #parts: SnapshotPart[] = []
+  readonly #interleaved = { orders: new Set<string>(), tables: new Set<string>() }
   readonly #rowTurns: number
   #sessions: SessionTable | undefined
   readonly #positions = new Map<Topic, Map<number, PartitionPosition>>()
@@ -121,6 +98,7 @@ export class Snapshot {
 
   /** A queue of few keys, kept in memory. */
   shortQueue(name: string): Queue {
+    this.#interleaved.orders.add(name)
     return this.#addPart(new ResidentQueue(this.#fileRef, name))
   }
 
@@ -136,30 +114,95 @@ export class Snapshot {
     return keysOf(this.table<true>(name))
   }
 
-  /** Opens the file. Resolves with the positions to continue from; {} if there is no matching file. */
+  /**
+   * Opens the file. Resolves with the positions to continue from; {} if there is no matching file, and no checkpoint of a
+   * version that this build knows.
+   */
   async open(log: EventLog): Promise<Offsets> {
-    const file = this.#openFile()
+    const file = openFirst(this.#settings, this.#name)
     this.#fileRef.file = file
     this.#savedAt = performance.now()
     if (!file) return {}
     const problem = await this.#mismatch(file, log)
     if (problem === null) return this.positions()
-    await this.#startOver(file, problem)
+    await this.startOver(problem)
+    return this.#fromCheckpoint(log)
+  }
+
+  /** Takes the newest checkpoint whose file is whole and whose records are those of the log. */
+  async #fromCheckpoint(log: EventLog): Promise<Offsets> {
+    const { checkpoints: folder, logLine } = this.#settings
+    const path = this.path
+    if (folder === undefined || path === null || typeof this.#version === 'string') return {}
+    const [name, version, unpacked] = [this.#name, this.#version, `${path}.checkpoint`]
+    for await (const event of unpackedCheckpoints(log, { folder, name, version, logLine }, unpacked)) {
+      await this.#reopened(unpacked)
+      rmSync(unpacked, { force: true })
+      const file = this.#fileRef.file
+      if (!file) break
+      const problem = await this.#mismatch(file, log)
+      if (problem === null) {
+        logLine(`${name}: starts from the checkpoint of ${timeOf(event)}`)
+        return this.positions()
+      }
+      await this.startOver(problem)
+    }
     return {}
   }
 
-  /** Deletes an opened file that turned out to be unreadable. The log must be read from its start. */
+  /** Deletes an opened file that turned out to be unreadable, or, with '', empty. The log must be read from its start. */
   async startOver(problem: string): Promise<void> {
-    if (this.#fileRef.file) await this.#startOver(this.#fileRef.file, problem)
-  }
-
-  async #startOver(file: FoldFile, problem: string): Promise<void> {
+    if (this.#fileRef.file === null) return
     if (problem !== '')
       this.#settings.logLine(`${this.#name}: the snapshot is not used (${problem}); the log is read from its start`)
-    await file.close()
-    removeSnapshot(file.path)
+    await this.#reopened()
+  }
+
+  /** Replaces the file by an empty one, or by `initial`. */
+  async #reopened(initial?: string): Promise<void> {
+    const { file } = this.#fileRef
+    await file?.close()
+    if (file) removeSnapshot(file.path)
     this.#positions.clear()
-    this.#fileRef.file = this.#openFile()
+    this.#fileRef.file = openFirst(this.#settings, this.#name, initial)
+  }
+
+  /** Of each partition of which a record was folded, the next offset and the id of the last record. */
+  reached(): ReachedPosition[] {
+    return [...this.#positions].flatMap(([topic, partitions]) =>
+      [...partitions].map(([partition, { next, id }]) => ({ topic, partition, next, record: id })),
+    )
+  }
+
+  /** Of the state as of the last record, which is saved first. Throws `no_temporary_file` if it could not be saved. */
+  async digest(signal?: AbortSignal): Promise<StateDigest> {
+    return stateDigest(await this.#savedRows(), this.#interleaved, signal)
+  }
+
+  /** The first row that differs from those of another state; null: none. */
+  async firstDifferentRow(others: Iterable<StateRow>): Promise<{ table: string; key: string } | null> {
+    return firstDifferentRow(await this.#savedRows(), others, this.#interleaved)
+  }
+
+  /** Of another state of this service, by the rows of its file. */
+  digestOf(rows: Iterable<StateRow>, signal?: AbortSignal): Promise<StateDigest> {
+    return stateDigest(rows, this.#interleaved, signal)
+  }
+
+  /** The entries of the table depend on how topics are interleaved: digests and comparisons are without them. */
+  interleaved(table: string): void {
+    this.#interleaved.tables.add(table)
+  }
+
+  async #savedRows(): Promise<Iterable<StateRow>> {
+    await this.save()
+    await this.#flushing
+    const { file } = this.#fileRef
+    if (file && this.#unsavedRecords === 0) return file.rows()
+    throw new InstarError(
+      'no_temporary_file',
+      `the state of ${this.#name} cannot be written in ${this.#settings.folder}`,
+    )
   }
 
   positions(): Offsets {
@@ -242,34 +285,6 @@ export class Snapshot {
     return part
   }
 
-  /** Opens the first file of this name that no process has locked; null, with a message, if there is none. */
-  #openFile(): FoldFile | null {
-    const { folder, logLine, file } = this.#settings
-    if (file) return file(this.#name)
-    try {
-      mkdirSync(folder, { recursive: true, mode: 0o700 })
-      // Folds contain texts of feedback.
-      restrictMode(folder, 0o700)
-      for (let i = 1; i <= MAX_FILES; i += 1) {
-        const path = join(folder, i === 1 ? `${this.#name}.db` : `${this.#name}.${i}.db`)
-        try {
-          return new SnapshotFile(path)
-        } catch (error) {
-          if (isLocked(error)) continue
-          logLine(
-            `${this.#name}: the snapshot is not used (${(error as Error).message}); the log is read from its start`,
-          )
-          removeSnapshot(path)
-          return new SnapshotFile(path)
-        }
-      }
-      logLine(`${this.#name}: no snapshots are kept: ${MAX_FILES} processes use ${folder}`)
-    } catch (error) {
-      logLine(`${this.#name}: no snapshots are kept in ${folder}: ${(error as Error).message}`)
-    }
-    return null
-  }
-
   /** The reason why the file is no snapshot of this log by this version; null if it is, '' if it is empty. */
   async #mismatch(file: FoldFile, log: EventLog): Promise<string | null> {
     try {
@@ -288,26 +303,16 @@ export class Snapshot {
             return `${topic} ${partition}@${next - 1} is a different record on this log`
         }
       }
-      if (migrations.length > 0) this.#migrate(file, version, migrations)
+      if (migrations.length > 0) {
+        migrate(file, version, versionText(this.#version), migrations)
+        this.#settings.logLine(
+          `${this.#name}: the snapshot was migrated from ${version} to ${versionText(this.#version)}`,
+        )
+      }
       return null
     } catch (error) {
       if (error instanceof InstarError && error.code !== 'snapshot_damaged') throw error
       return (error as Error).message
     }
-  }
-
-  /** All at once with the new version, so that a process that is killed leaves the old state or the new one. */
-  #migrate(file: FoldFile, from: string, migrations: readonly Migration[]): void {
-    const to = versionText(this.#version)
-    file.begin()
-    try {
-      for (const migrate of migrations) migrate(file)
-      file.setMeta('version', to)
-      file.commit()
-    } catch (cause) {
-      file.rollback()
-      throw new Error(`its state cannot be migrated from ${from} to ${to}: ${(cause as Error).message}`, { cause })
-    }
-    this.#settings.logLine(`${this.#name}: the snapshot was migrated from ${from} to ${to}`)
   }
 }

@@ -1,5 +1,6 @@
 /** A folder with the snapshot files of services. */
-import { Snapshot, type SnapshotSettings } from './snapshot.ts'
+import type { SnapshotSettings } from './settings.ts'
+import { Snapshot } from './snapshot.ts'
 import type { StateVersion } from './version.ts'
 
 export type SnapshotStore = {

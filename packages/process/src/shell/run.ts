@@ -80,7 +80,7 @@ export const runService = async (
     }
     const log = serviceLog(measuredLog(await openKafka(settings, { name, logLine }), metrics), name)
     closers.push(() => log.close())
-    const snapshots = openSnapshots(join(settings.data, 'snapshots'), { logLine })
+    const snapshots = openSnapshots(join(settings.data, 'snapshots'), { logLine, checkpoints: settings.checkpoints })
     const started = await start({
       settings,
       log,

@@ -1,0 +1,24 @@
+/** Which checkpoints a process without a snapshot may start from. */
+import type { StateCheckpointed } from '@instar/events'
+import type { EventLog } from '../port.ts'
+import { migrationsFrom, type StateVersion } from '../snapshots/version.ts'
+import { unpackState } from './files.ts'
+import { checkpointsOn } from './on-log.ts'
+
+type Wanted = { folder: string; name: string; version: StateVersion; logLine: (line: string) => void }
+
+export const timeOf = ({ at }: Pick<StateCheckpointed, 'at'>): string => new Date(at).toISOString()
+
+/** The newest first, of versions that are known or can be migrated; the state of each is unpacked to the path `to`. */
+export const unpackedCheckpoints = async function* (
+  log: EventLog,
+  { folder, name, version, logLine }: Wanted,
+  to: string,
+): AsyncGenerator<StateCheckpointed> {
+  for (const { event } of (await checkpointsOn(log, name)).reverse()) {
+    if (!migrationsFrom(`v${event.version}`, version)) continue
+    const fault = await unpackState(folder, event, to)
+    if (fault === null) yield event
+    else logLine(`${name}: the checkpoint of ${timeOf(event)} is not used: ${fault}`)
+  }
+}

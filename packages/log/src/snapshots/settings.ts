@@ -1,0 +1,19 @@
+/** Settings of the snapshots in a folder. */
+import type { FoldFile } from './file.ts'
+
+export type SnapshotSettings = {
+  folder: string
+  /** A snapshot is taken after this many records or milliseconds, whichever comes first. */
+  records: number
+  ms: number
+  /** Weight of the entries that a `SpilledTable` caches in memory (1 each unless the table defines weights). */
+  cacheWeight: number
+  /** Called with a message when a file cannot be used or written. */
+  logLine: (line: string) => void
+  /** Turns of one session in a row, at most. */
+  rowTurns?: number
+  /** The folder of the files of checkpoints, from which a process without a snapshot of its own starts. */
+  checkpoints?: string
+  /** Replaces the file in the folder by one in memory, by name. For simulations. */
+  file?: (name: string) => FoldFile
+}
