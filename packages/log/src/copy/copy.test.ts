@@ -122,6 +122,29 @@ describe('a copy of a log', () => {
     }
   })
 
+  test('into an embedded log takes the memory of its queue once, however large the log is', async (t) => {
+    const source = openMemoryLog()
+    const text = 'x'.repeat(400_000)
+    for (let i = 0; i < 100; i += 1) await source.append([note(`k${i % 7}`, text, { topic: 'blobs' })])
+    await source.append(range(20_000).map((i) => note(`${'k'.repeat(64)}${i % 9}`, 'x'.repeat(200))))
+    const to = await openEmbeddedLog({ folder: folder(), schemas: SCHEMAS })
+    let shared = 0
+    const counted = class extends SharedArrayBuffer {
+      constructor(bytes: number) {
+        super(bytes)
+        shared += bytes
+      }
+    }
+    const { SharedArrayBuffer: before } = globalThis
+    t.after(() => Object.assign(globalThis, { SharedArrayBuffer: before }))
+    Object.assign(globalThis, { SharedArrayBuffer: counted })
+    const { copied, equal } = await copyLog({ from: source, to })
+    await to.close()
+    assert.deepEqual([copied, equal], [20_100, true])
+    // Each of the two frames grows from 1 to 2 and 4 MiB.
+    assert.ok(shared <= 12 << 20, `${shared} bytes`)
+  })
+
   test('of an empty log has no records', async () => {
     const { copied, equal, topics } = await copyLog({ from: openMemoryLog(), to: openMemoryLog() })
     assert.deepEqual([copied, equal, topics.turns.records], [0, true, 0])

@@ -116,7 +116,7 @@ const copyTopic = async (
   const skip = counts && new Map(Array.from(counts.keys(), (key) => [key, counts.count(key)]))
   let copied = 0
   let writing: Promise<unknown> = Promise.resolve()
-  for await (const page of inOrder(source.log, topic, range)) {
+  for await (const page of inOrder(source.log, topic, range, to)) {
     await orAborted(writing, observer.signal)
     page.forEach(meter.read)
     const records = skip ? page.filter((record) => !consume(skip, copyKey(record))) : page

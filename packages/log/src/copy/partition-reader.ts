@@ -1,6 +1,6 @@
 /** Sequential readers of partitions that prefetch one page. */
 import type { Topic } from '@instar/events/flow'
-import type { CopySource, LogRecord, Offsets } from '../port.ts'
+import type { CopySource, EventLog, LogRecord, Offsets } from '../port.ts'
 
 type CopyRange = { from?: Offsets; to: Offsets }
 
@@ -42,15 +42,27 @@ export class PartitionReader {
 }
 
 /** Maximum size of a page in payload bytes, unless it has a single record, and in records. */
-const PAGE_BYTES = 8 << 20
-const PAGE_RECORDS = 8192
+type PageLimits = { bytes: number; records: number }
+/** Large ones for Kafka, which flushes each partition's part. */
+const PAGE: PageLimits = { bytes: 8 << 20, records: 8192 }
+/**
+ * For an embedded log: with its last record, and its keys, such a page fits the memory that the log's queue keeps. Memory for a
+ * larger one is allocated for each, and freed late (`MAX_RETAINED_BYTES` of embedded/frame.ts).
+ */
+const PAGE_OF_EMBEDDED: PageLimits = { bytes: 2 << 20, records: 4096 }
 
 /**
  * Reads a topic in pages, merging its partitions in the order of appends where offsets state it (`sequential`), else by
  * timestamp; the order within a partition stays. A destination with another partition count is then in order of time
  * wherever the source is. Keeps two pages of each partition in memory.
  */
-export async function* inOrder(log: CopySource, topic: Topic, range: CopyRange): AsyncGenerator<LogRecord[]> {
+export async function* inOrder(
+  log: CopySource,
+  topic: Topic,
+  range: CopyRange,
+  to: Pick<EventLog, 'sequential'>,
+): AsyncGenerator<LogRecord[]> {
+  const limits = to.sequential ? PAGE_OF_EMBEDDED : PAGE
   const all = Array.from(
     { length: log.partitions(topic) },
     (_, partition) => new PartitionReader(log, topic, partition, range),
@@ -69,7 +81,7 @@ export async function* inOrder(log: CopySource, topic: Topic, range: CopyRange):
       bytes += record.payload.length
       first.step()
       if (!first.head && !(await first.fill())) open = open.filter((reader) => reader !== first)
-      if (bytes < PAGE_BYTES && page.length < PAGE_RECORDS) continue
+      if (bytes < limits.bytes && page.length < limits.records) continue
       yield page
       page = []
       bytes = 0
