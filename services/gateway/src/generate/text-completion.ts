@@ -22,6 +22,7 @@ import { seedsOf } from '../capture/core/turn.ts'
 import { hex } from '../prompt/admission.ts'
 import type { AnswerCall, AnswerPorts, AnswerReply } from './context.ts'
 import { Cancelled } from './candidate.ts'
+import { completionJson } from './completion-json.ts'
 import { checkSize, echo, echoedTexts, encoded } from './completion-prompts.ts'
 import { EventStream } from './event-stream.ts'
 import type { Lease } from '../versions/pool.ts'
@@ -172,20 +173,6 @@ const scored = ({ id, logprob, top, unreported }: GeneratedToken): ScoredToken =
   top,
 })
 
-const joined = (pieces: readonly CompletionChoice[]): CompletionChoice => {
-  const last = pieces.at(-1)!
-  const logprobs = pieces.flatMap((piece) => piece.logprobs ?? [])
-  const list = <K extends 'tokens' | 'token_logprobs' | 'top_logprobs' | 'text_offset'>(name: K) =>
-    logprobs.flatMap((one) => one[name] as unknown[])
-  const merged = {
-    tokens: list('tokens'),
-    token_logprobs: list('token_logprobs'),
-    top_logprobs: list('top_logprobs'),
-    text_offset: list('text_offset'),
-  } as NonNullable<CompletionChoice['logprobs']>
-  return { ...last, text: pieces.map(({ text }) => text).join(''), logprobs: last.logprobs === null ? null : merged }
-}
-
 const whole = async (
   context: CompletionContext,
   asked: readonly ChoiceTask[],
@@ -197,10 +184,9 @@ const whole = async (
     context.hold(pieceBytes(choice))
     pieces[index]!.push(choice)
   })
-  return {
-    headers,
-    body: { ...context.head, choices: pieces.map(joined), usage: completionUsage(promptTokens, tokens) },
-  }
+  const usage = completionUsage(promptTokens, tokens)
+  const body = await completionJson({ head: context.head, choices: pieces, usage }, context.controller.signal)
+  return { headers: { ...headers, 'content-type': 'application/json; charset=utf-8' }, body }
 }
 
 const stream = async (
