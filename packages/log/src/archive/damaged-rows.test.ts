@@ -110,6 +110,72 @@ test('damaged rows at the end of every partition, and later of archived ones, ar
   await Promise.all([copy.close(), log.close()])
 })
 
+test('a row that was repaired is archived by the next run, in its place; one that is damaged still stays listed', async () => {
+  const [path, place] = [folder(), folder()]
+  let log = await opened(path)
+  await add(log, 500, 0)
+  const records = await all(log.read('turns'))
+  await log.close()
+  // In objects, and behind the last one of their partitions.
+  const bad = 'offset IN (0, 110, 111, 112) OR offset >= 470'
+  flip(path, bad)
+  log = await opened(path)
+  const first = await archived(log, place)
+  deepEqual([first.topics.turns.records, first.damaged.records], [466, 34])
+  await log.close()
+
+  flip(path, 'offset IN (0, 110, 112, 475, 490)')
+  log = await opened(path)
+  const second = await archived(log, place)
+  deepEqual([second.added.records, second.added.damaged], [5, 0])
+  deepEqual([second.topics.turns.records, second.damaged.records], [471, 29])
+  deepEqual(second.topics.turns.ends, first.topics.turns.ends)
+  deepEqual((await archived(log, place)).added, { records: 0, objects: 0, bytes: 0, damaged: 0 })
+  const check = await (await Archive.open(openFolderStore(place, false))).check({ onProgress: () => undefined })
+  deepEqual([check.problems, check.complete, check.damaged], [[], true, second.damaged])
+  let copy = await restored(place)
+  deepEqual(await seen(copy), await seen(log))
+  equal((await seen(copy)).length, 471)
+  await Promise.all([copy.close(), log.close()])
+
+  flip(path, 'offset = 111 OR (offset >= 470 AND offset NOT IN (475, 490))')
+  log = await opened(path)
+  await add(log, 100, 500)
+  const last = await archived(log, place)
+  deepEqual([last.added.records, last.added.damaged, last.damaged], [129, 0, { records: 0, first: [] }])
+  copy = await restored(place)
+  deepEqual(await seen(copy), await seen(log))
+  // Nothing is missing, so the offsets are those of the log.
+  deepEqual(
+    (await all(copy.read('turns'))).slice(0, 500).map(({ offset, key }) => [offset, key]),
+    records.map(({ offset, key }) => [offset, key]),
+  )
+  await Promise.all([copy.close(), log.close()])
+})
+
+test('a repaired row does not take others with it that were damaged since: its object stays', async () => {
+  const [path, place] = [folder(), folder()]
+  let log = await opened(path)
+  await add(log, 300, 0)
+  const { partition } = (await all(log.read('turns')))[60]!
+  const neighbour = (await all(log.read('turns'))).find((one) => one.partition === partition && one.offset > 60)!
+  await log.close()
+  flip(path, 'offset = 60')
+  log = await opened(path)
+  const first = await archived(log, place)
+  await log.close()
+  flip(path, `offset IN (60, ${neighbour.offset})`)
+  log = await opened(path)
+  const second = await archived(log, place)
+  deepEqual([second.added.records, second.manifest], [0, first.manifest])
+  await log.close()
+  flip(path, `offset = ${neighbour.offset}`)
+  log = await opened(path)
+  const third = await archived(log, place)
+  deepEqual([third.added.records, third.topics.turns.records, third.damaged.records], [1, 300, 0])
+  await log.close()
+})
+
 test('the manifest lists the first hundred of a partition and counts the others; counts that do not fit are refused', async () => {
   const [path, place] = [folder(), folder()]
   let log = await opened(path)

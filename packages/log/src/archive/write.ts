@@ -20,6 +20,7 @@ import {
   type Manifest,
   type ObjectEntry,
 } from './manifest.ts'
+import { archiveRepaired, codecOf } from './repaired.ts'
 import { damagedOf, topicsOf, type ArchivedTopic, type DamagedReport } from './report.ts'
 import type { ArchiveStore } from './store.ts'
 
@@ -62,7 +63,8 @@ const recordDigest = ({ offset, timestamp, schema, key, payload }: Archived): st
     .digest('hex')
 
 /**
- * A record that does not match its checksum is passed over, as readers do, and listed in the manifest. Throws
+ * A record that does not match its checksum is passed over, as readers do, and listed in the manifest; one that a later run finds
+ * whole is archived by it. Throws
  * `archive_differs` before anything is written if the archive is of another log; `archive_damaged`, `archive_unavailable`, `aborted`, and errors of the log.
  */
 export const writeArchive = async (options: ArchiveOptions): Promise<ArchiveReport> => {
@@ -97,6 +99,17 @@ export const writeArchive = async (options: ArchiveOptions): Promise<ArchiveRepo
   }
 
   for (const topic of ORDER) {
+    for (const [partition, entry] of manifest.topics[topic].entries()) {
+      const repaired = await archiveRepaired(
+        { from, to, objectBytes: sizes.object, signal },
+        { topic, partition, entry },
+      )
+      added.records += repaired.records
+      added.objects += repaired.objects
+      added.bytes += repaired.bytes
+      added.damaged -= repaired.reread
+      sinceManifest += repaired.bytes
+    }
     const starts = Object.fromEntries(manifest.topics[topic].map((_, p) => [p, endOfPartition(manifest, topic, p)]))
     const meter = new Meter(
       { phase: 'archive', topic },
@@ -151,7 +164,7 @@ async function* objectsOf(
   { topic, partition, start, covered }: Place,
   read: (record: LogRecord) => void,
 ): AsyncGenerator<{ object?: NewObject; damaged?: DamagedRecords | undefined }> {
-  const codec = topic === 'blobs' ? 'null' : 'deflate'
+  const codec = codecOf(topic)
   let from = covered
   let writer = new ObjectWriter(codec, sizes.object)
   let first: number | undefined
