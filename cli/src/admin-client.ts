@@ -4,11 +4,11 @@
  */
 import { ERRORS, InstarError, type ErrorCode } from '@instar/events/errors'
 import { ADMIN_TOKEN_HEADER, readAdminToken } from '@instar/process/admin-token'
+import { provenConnection } from '@instar/process/proven-connection'
 import { lookup } from 'node:dns/promises'
 import { request as createRequest, type Agent, type IncomingMessage } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { gatewayUrl, type Config } from './config.ts'
-import { provenConnection } from './proven-connection.ts'
 
 /** The reply to a command that changes the head. `version`: the one that serves. */
 export type HeadReply = { head: number; version: number; frozen: boolean }

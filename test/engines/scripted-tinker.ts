@@ -48,6 +48,8 @@ export type TinkerBehaviour = {
   /** Failed requests are answered as by the hosted service. */
   hostedFailures?: boolean
   config?: Body
+  /** A pass with more rows is refused. */
+  rowsMax?: number
   /** Instead of the server's answer to a request, or null. */
   admit?: (seen: TinkerSeen) => Promise<TinkerReply | null> | TinkerReply | null
   /** The connection breaks after the request was carried out, before it is answered. */
@@ -399,6 +401,7 @@ export class ScriptedTinker {
     const { losses = LOSSES, checksLengths, reduction = 'sequence_mean', format = 'protobuf' } = this.behaviour
     const pass = this.readPass(seen)
     const model = this.known(pass.model)
+    if (pass.data.length > (this.behaviour.rowsMax ?? Infinity)) throw new Refusal(400, 'Too many rows in one request')
     if (!losses.includes(pass.loss) && !LISTED_LOSSES.includes(pass.loss))
       throw new Refusal(422, `loss_fn: Input should be ${losses.join(', ')}`)
     const rows = pass.data.map(({ tokens, inputs }) => {

@@ -115,6 +115,33 @@ test('a server that sends log-probs in bfloat16: reduction and kept gradients co
     }
 })
 
+for (const [what, config] of [
+  ['and states it', { fwdbwd_max_chunk_len: 1 }],
+  ['and states nothing', undefined],
+] as const)
+  test(`a server that takes one row a request, ${what}, is probed with one`, async (t) => {
+    for (const reduction of ['sequence_mean', 'token_mean', 'sum'] as const) {
+      const { found, scripted } = await probe(t, { rowsMax: 1, reduction, ...(config ? { config } : {}) })
+      assert.deepEqual(
+        [found.reduction, found.wire.rowsMax, found.repeatable, found.resumes, found.sharesPrefixes],
+        [reduction, 1, true, true, true],
+      )
+      assert.deepEqual(
+        [...scripted.models.values()].filter(({ loaded }) => loaded),
+        [],
+      )
+    }
+  })
+
+test('a server that refuses every pass keeps the rows that it states, and the first refusal is told', async (t) => {
+  const scripted = await new ScriptedTinker({ rowsMax: 0 }).start()
+  t.after(() => scripted.kill())
+  const server = await connectTrainer(scripted.url, { key: null })
+  t.after(() => server.close())
+  await assert.rejects(server.probe('base', 4), { code: 'trainer_refused', message: /Too many rows/ })
+  assert.equal(server.wire.rowsMax, 1024)
+})
+
 test('a server that ignores what it is trained on is trainer_mismatch, and keeps no model of the probe', async (t) => {
   const scripted = await new ScriptedTinker().start()
   t.after(() => scripted.kill())

@@ -1,13 +1,14 @@
 import { schemaTexts } from '@instar/events'
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
-import { Archive, copyLog, writeArchive, type ArchiveCheck, type ArchiveReport, type DamagedReport } from '@instar/log'
+import { Archive, copyLog, writeArchive, type ArchiveCheck, type ArchiveReport } from '@instar/log'
 import { PARTITIONS_FORM, partitionsOf } from '@instar/process'
 import { openArchiveStore } from '../archive-address.ts'
 import { command, UsageError, type Invocation } from '../command.ts'
 import { copyReportText, createCopyProgress, durationText } from '../copy-progress.ts'
 import { openDestination, openSource, parseLogAddress } from '../log-addresses.ts'
 import { table } from '../table.ts'
+import { warnOfDamaged } from '../warn-of-damaged.ts'
 
 const OPTIONS = {
   to: { type: 'string' },
@@ -118,26 +119,6 @@ const archive = async (invocation: ArchiveInvocation): Promise<boolean> => {
   } finally {
     await source.close()
   }
-}
-
-/** Positions on the console; `--json` has more. */
-const SHOWN_DAMAGED = 20
-
-const warnOfDamaged = (
-  { records, first }: DamagedReport,
-  writeLine: (line: string) => void,
-  one: string,
-  many: string,
-): void => {
-  if (records === 0) return
-  const shown = first.slice(0, SHOWN_DAMAGED)
-  const positions = shown.map(({ topic, partition, offset }) => `${topic} ${partition}@${offset}`).join(', ')
-  const more = records > shown.length ? ` and ${records - shown.length} more` : ''
-  const what =
-    records === 1
-      ? `1 record of the log did not match its checksum and ${one}`
-      : `${records} records of the log did not match their checksums and ${many}`
-  writeLine(`WARNING: ${what}: ${positions}${more}`)
 }
 
 const topicsText = (topics: ArchiveReport['topics']): string =>

@@ -3,6 +3,7 @@ import { schemaTexts } from '@instar/events'
 import { openEmbeddedLog } from '@instar/log'
 import { deepEqual, equal, match } from 'node:assert/strict'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { describe, test } from 'node:test'
 import { folder, instar } from '../../../test/kit/cli.ts'
 import { feedbackRecord } from '../../../test/kit/feedback-record.ts'
@@ -82,6 +83,37 @@ describe('instar log copy', () => {
       ).copied,
       5,
     )
+  })
+
+  test('ends at a damaged record and names it; with --skip-damaged it copies the others, names it, and continues later', async () => {
+    const [from, to] = [folder(), join(folder(), 'copy')]
+    await appendFeedback(from, 30)
+    using db = new DatabaseSync(join(from, 'log', 'log.db'))
+    db.exec('UPDATE turns SET timestamp = timestamp + 1 WHERE offset IN (7, 21)')
+    db.close()
+    const args = ['log', 'copy', '--from', `embedded:${from}`, '--to', `embedded:${to}`, '--json']
+    const ended = await instar(args, {})
+    deepEqual([ended.code, (ended.json as { error: { code: string } }).error.code], [1, 'bad_record'])
+    match(ended.err, /bad_record: the record at turns \d@7 does not match its checksum.*--skip-damaged/)
+
+    const skipped = await instar([...args, '--skip-damaged'], {})
+    const report = skipped.json as Report & { damaged: { records: number; first: { offset: number }[] } }
+    deepEqual([skipped.code, report.topics.turns?.records, report.equal], [0, 28, true])
+    deepEqual(
+      [report.damaged.records, report.damaged.first.map(({ offset }) => offset).sort((a, b) => a - b)],
+      [2, [7, 21]],
+    )
+    match(skipped.err, /^WARNING: 2 records of the log did not match their checksums and are not copied: turns /m)
+
+    await appendFeedback(from, 10, 30)
+    const continued = (await instar([...args, '--skip-damaged'], {})).json as Report
+    deepEqual([continued.copied, continued.skipped, continued.equal], [10, 28, true])
+    const copy = await openEmbeddedLog({ folder: join(to, 'log'), readOnly: true })
+    for await (const page of copy.read('turns')) deepEqual(page.filter(({ damaged }) => damaged).length, 0)
+    await copy.close()
+    const other = `embedded:${folder()}`
+    const kept = [...args.slice(0, 5), other, '--partitions', 'turns=3', '--json', '--skip-damaged']
+    deepEqual(((await instar(kept, {})).json as Report).copied, 38)
   })
 
   test('invalid arguments are refused before anything is opened for writing', async () => {

@@ -1,18 +1,20 @@
 import { schemaTexts } from '@instar/events'
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
-import { copyLog, type CopyReport } from '@instar/log'
+import { copyLog, withoutDamaged, type CopyReport } from '@instar/log'
 import { PARTITIONS_FORM, partitionsOf } from '@instar/process'
 import { command, UsageError, type Invocation } from '../command.ts'
 import { copyReportText, createCopyProgress } from '../copy-progress.ts'
 import { openDestination, openSource, parseLogAddress, sameLog, type LogAddress } from '../log-addresses.ts'
 import { setAside } from '../set-aside.ts'
+import { warnOfDamaged } from '../warn-of-damaged.ts'
 
 const OPTIONS = {
   from: { type: 'string' },
   to: { type: 'string' },
   partitions: { type: 'string' },
   registry: { type: 'string' },
+  'skip-damaged': { type: 'boolean' },
   at: { type: 'string' },
   why: { type: 'string' },
 } as const
@@ -21,7 +23,7 @@ type LogInvocation = Invocation<typeof OPTIONS>
 
 export default command('log', {
   usage:
-    'copy --from LOG --to LOG [--partitions turns=16,…] [--registry URL] | set-aside --at "TOPIC PARTITION@OFFSET" --why TEXT',
+    'copy --from LOG --to LOG [--partitions turns=16,…] [--registry URL] [--skip-damaged] | set-aside --at "TOPIC PARTITION@OFFSET" --why TEXT',
   help: `
 copy: copies a log into another one, with the same bytes, ids and times and the same order of each key. LOG is
 embedded:FOLDER (a data folder, as in INSTAR_DATA), embedded (the folder of INSTAR_DATA) or kafka://host:port,…, which
@@ -37,6 +39,8 @@ No other process may write to the destination.
   --to LOG          the destination; an embedded one is created
   --partitions P    partition counts of the destination (default: those of the source)
   --registry URL    schema registry of a log on Kafka (default INSTAR_REGISTRY)
+  --skip-damaged    copy without the records of the source that do not match their checksums, and list them; otherwise the
+                    copy ends at the first one (bad_record, with its position). Offsets after them are lower on the copy
 
 set-aside: copies a record of INSTAR_LOG on Kafka to the dead letters of its topic, so that readers skip it. For a record
 of another program at which readers stop with unknown_schema or unknown_record; check first that INSTAR_REGISTRY is the
@@ -45,8 +49,8 @@ right registry, and that no newer build of Instar wrote it.
   --at POSITION     as the error names it: "turns 3@17"
   --why TEXT        the reason; the dead letter stores it
 
---json of copy: {topics: {turns: {records, bytes, digest}, …}, copied, skipped, equal, first, sourceGrew, wallMs}; exit
-code 0 if equal. --json of set-aside: {topic, partition, offset, why}`,
+--json of copy: {topics: {turns: {records, bytes, digest}, …}, copied, skipped, equal, first, damaged, sourceGrew,
+wallMs}; damaged: {records, first: [{topic, partition, offset}]}, with --skip-damaged alone; exit code 0 if equal. --json of set-aside: {topic, partition, offset, why}`,
   options: OPTIONS,
   overrides: ['data'],
   positionals: [1, 1],
@@ -81,11 +85,12 @@ const parseCopyOptions = ({ config, cwd, values }: LogInvocation): CopyOptions =
 
 /** Resolves with whether the logs are equal. */
 const copy = async (invocation: LogInvocation): Promise<boolean> => {
-  const { print, err, terminal, stop } = invocation
+  const { print, err, terminal, stop, values } = invocation
   const { from, to, partitions } = parseCopyOptions(invocation)
   const writeLine = (line: string): void => err(`${line}\n`)
   const startedAt = performance.now()
   const source = await openSource(from, writeLine)
+  const skipping = values['skip-damaged'] === true ? withoutDamaged(source) : null
   try {
     const sourcePartitions = Object.fromEntries(TOPICS.map((topic) => [topic, source.partitions(topic)])) as Record<
       Topic,
@@ -100,11 +105,18 @@ const copy = async (invocation: LogInvocation): Promise<boolean> => {
     const progress = createCopyProgress(invocation.raw.err, terminal)
     let report: CopyReport
     try {
-      report = await copyLog({ from: source, to: destination, onProgress: progress.show, signal: stop })
+      report = await copyLog({
+        from: skipping?.source ?? source,
+        to: destination,
+        onProgress: progress.show,
+        signal: stop,
+      })
     } finally {
       progress.end()
       await destination.close()
     }
+    const damaged = skipping?.damaged()
+    if (damaged) warnOfDamaged(damaged, writeLine, 'is not copied', 'are not copied')
     let deadLetters = 0
     if ('deadLetters' in source)
       for (const topic of TOPICS) for await (const _ of source.deadLetters(topic)) deadLetters++
@@ -115,7 +127,9 @@ const copy = async (invocation: LogInvocation): Promise<boolean> => {
     if (report.sourceGrew) writeLine('the source has grown during the copy; run the command again to copy the rest')
     const wallMs = Math.round(performance.now() - startedAt)
     const { topics, copied, skipped, equal, first, sourceGrew } = report
-    print({ topics, copied, skipped, equal, first, sourceGrew, wallMs }, () => copyReportText(report, wallMs))
+    print({ topics, copied, skipped, equal, first, ...(damaged ? { damaged } : {}), sourceGrew, wallMs }, () =>
+      copyReportText(report, wallMs),
+    )
     return equal
   } finally {
     await source.close()

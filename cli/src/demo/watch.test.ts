@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { test } from 'node:test'
 import { ROOT } from '../../../tools/tree.ts'
-import { staysUntilStopped, untilStopped } from './watch.ts'
+import { adminTokenIn } from '@instar/process'
+import { startRig } from '../../../test/kit/gateway.ts'
+import { showDashboard, staysUntilStopped, untilStopped } from './watch.ts'
 
 test('the demo that is watched prints a link to a dashboard with a database, and Ctrl-C ends it', async (t) => {
   const args = [join(ROOT, 'cli/instar.cjs'), 'demo', '--short', '--watch']
@@ -37,6 +40,18 @@ test('the demo that is watched prints a link to a dashboard with a database, and
   assert.deepEqual(await ended, [1, null])
   assert.match(err, /aborted: The demo was stopped before its end/)
   assert.ok(!existsSync(data))
+})
+
+test('the code of the link is printed and not in the command line of the browser, which all users of the machine can read', async (t) => {
+  const data = mkdtempSync(join(tmpdir(), 'instar-watch-'))
+  t.after(() => rmSync(data, { recursive: true }))
+  const { url, stop } = await startRig({ settings: { adminToken: null, adminTokenFile: adminTokenIn(data) } })
+  t.after(stop)
+  const [opened, said]: [string[], string[]] = [[], []]
+  const watch = { stop: new AbortController().signal, open: (address: string) => void opened.push(address) }
+  await showDashboard(watch, { url, data }, (line) => said.push(line))
+  assert.deepEqual(opened, [`${url}/`])
+  assert.match(said.join('\n'), /with every right.*\/#code=[\w-]{43}$/)
 })
 
 test('after the demo the pipeline stays until it is stopped', async () => {

@@ -5,10 +5,10 @@ import { InstarError } from '@instar/events/errors'
 import { adminTokenIn } from '@instar/process'
 import { requestAdmin } from '../admin-client.ts'
 
-/** `open`: shows an address to the person, besides its line. */
+/** `open`: shows an address to the person, besides its line. Other users of the machine can read it (a process's arguments). */
 export type Watch = { stop: AbortSignal; open: (url: string) => void }
 
-/** Writes the dashboard's address, and a link that opens a session with every right. */
+/** Opens the dashboard, and writes its address and a link that begins a session with every right: who reads its code has them. */
 export const showDashboard = async (
   watch: Watch | undefined,
   { url, data }: { url: string; data: string },
@@ -20,7 +20,7 @@ export const showDashboard = async (
   const { path } = await requestAdmin<{ path: string }>(gateway, '/admin/dashboard-link', {})
   write(`dashboard ${url}/`)
   write(`with every right, once within five minutes: ${url}${path}`)
-  watch.open(`${url}${path}`)
+  watch.open(`${url}/`)
 }
 
 /** Settles as `work`, or rejects with `aborted` at Ctrl-C. */

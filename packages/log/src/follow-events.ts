@@ -2,7 +2,7 @@
 import { decodeRecord, InstarError, type Logged } from '@instar/events'
 import type { Topic } from '@instar/events/flow'
 import { follow, type Follower } from './follow.ts'
-import type { EventLog, LogRecord, Offsets } from './port.ts'
+import type { EventLog, LogRecord, Offsets, SubscribeOptions } from './port.ts'
 import { applyUpgrade } from './upgrades.ts'
 
 type FollowEventsOptions = {
@@ -10,6 +10,7 @@ type FollowEventsOptions = {
   topics: readonly Topic[]
   /** Default: the start of the log. */
   from?: Offsets
+  gather?: SubscribeOptions['gather']
   onEvent(logged: Logged): Promise<void> | void
   /** Called for a record that no build can decode. The record stays on the log and is skipped. */
   onBad?(record: LogRecord, error: InstarError): void
@@ -26,6 +27,7 @@ export const followEvents = (log: EventLog, options: FollowEventsOptions): Promi
     name: options.name,
     topics: [...new Set<Topic>([...options.topics, 'upgrades'])],
     from: options.from ?? 'start',
+    ...(options.gather ? { gather: options.gather } : {}),
     decode(record) {
       try {
         return decodeRecord(record)

@@ -11,6 +11,7 @@ type FollowOptions<E> = {
   name: string
   topics: readonly Topic[]
   from: SubscribeOptions['from']
+  gather?: SubscribeOptions['gather']
   /** An error stops the follower. */
   decode(record: LogRecord): E
   /** Called in order per partition; the next event waits for the promise. An error stops the follower. */
@@ -33,13 +34,14 @@ export type Follower = {
 }
 
 export const follow = async <E>(log: EventLog, options: FollowOptions<E>): Promise<Follower> => {
-  const { name, topics, from, decode, onEvent, burst = 64 } = options
+  const { name, topics, from, gather, decode, onEvent, burst = 64 } = options
   const next = new Map<Topic, Map<number, number>>(topics.map((topic) => [topic, new Map()]))
   let consecutive = 0
   const subscription = await log.subscribe({
     topics,
     group: name,
     from,
+    ...(gather ? { gather } : {}),
     async handle(records) {
       for (const record of records) {
         if (consecutive++ >= burst) {

@@ -103,6 +103,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
     service: 'publisher',
     policy,
     topics: ['turns', 'scores', 'updates', 'weights'],
+    gather: ['turns', 'scores'],
     assignment: 'weights',
     snapshot: { version: STATE_VERSION, state: (snapshot) => stateOfSnapshot(snapshot, policy) },
     core: {

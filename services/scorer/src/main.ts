@@ -1,7 +1,7 @@
 /** The scorer as a process of its own, on Kafka. */
-import { adminToken } from '@instar/process/admin-token'
 import { hostOf, recordSettings, runService } from '@instar/process'
 import { createJudges, createScorer, judgeText, openJudge } from './app.ts'
+import { ownGateway } from './shell/own-gateway.ts'
 import { ownSettings } from './shell/own-settings.ts'
 
 process.exitCode = await runService(
@@ -17,12 +17,7 @@ process.exitCode = await runService(
       now: now(),
       signal,
     })
-    // The gateway may not have started: who comes first makes the token.
-    const gateway = async () => ({
-      url: settings.gatewayUrl,
-      key: settings.adminToken ?? adminToken(settings.adminTokenFile),
-    })
-    const ports = { now, logLine, gateway }
+    const ports = { now, logLine, gateway: ownGateway(settings) }
     // Several scorers would each measure, on a gateway that may not have started: `auto` has to be set.
     const judge = await openJudge(log, { config, ports, signal, values, who: 'scorer', parameters: null })
     const scorer = createScorer({ log, snapshots, metrics, onFatal, ...ports }, judge.config)

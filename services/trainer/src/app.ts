@@ -152,6 +152,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
     service: 'trainer',
     policy,
     topics: ['turns', 'scores', 'updates', 'weights'],
+    gather: ['turns', 'scores'],
     assignment: 'updates',
     snapshot: { version: STATE_VERSION, state: (snapshot) => stateOfSnapshot(snapshot, policy) },
     core: {

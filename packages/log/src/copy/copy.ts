@@ -154,7 +154,11 @@ const byPartition = (records: readonly LogRecord[], count: number): LogRecord[] 
 
 /** Throws `bad_record` for a record that does not match its checksum: at the destination it would match a new one. */
 const asAppend = (record: LogRecord): Append => {
-  if (record.damaged) throw changed(record)
+  if (record.damaged) {
+    const { message, details } = changed(record)
+    const todo = 'restore the log from a copy, or copy it without its damaged records (`--skip-damaged`)'
+    throw new InstarError('bad_record', `${message}; ${todo}`, details)
+  }
   const { topic, key, schema, payload, timestamp } = record
   return { topic, key, schema, payload, timestamp }
 }

@@ -14,6 +14,7 @@ import { metaWriter } from './meta.ts'
 import { addChecksums } from './checksum.ts'
 import { restrictMode } from '../permissions.ts'
 import { logFile, markMade, requireFile, requireTables, unreadable } from './presence.ts'
+import { addSchemas, SCHEMA_TABLE } from './schemas.ts'
 import type { PartitionCounts } from '../partition.ts'
 
 /** The version of the file format. */
@@ -44,7 +45,7 @@ const topicTable = (topic: Topic): string => `
 const TABLES = `
   CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS partitions (topic TEXT PRIMARY KEY, count INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-  CREATE TABLE IF NOT EXISTS schemas (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, avro TEXT NOT NULL) STRICT;
+  ${SCHEMA_TABLE}
   CREATE TABLE IF NOT EXISTS commits (
     "group" TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL, next INTEGER NOT NULL,
     PRIMARY KEY ("group", topic, partition)) STRICT, WITHOUT ROWID;
@@ -262,23 +263,3 @@ export const checkCounts = (stored: PartitionCounts, configured: PartitionCounts
     )
   }
 }
-
-const addSchemas = (db: DatabaseSync, schemas: Readonly<Record<string, string>>): void => {
-  const add = db.prepare('INSERT INTO schemas (name, avro) VALUES (?, ?) ON CONFLICT DO NOTHING')
-  const stored = db.prepare('SELECT avro FROM schemas WHERE name = ?')
-  for (const [name, text] of Object.entries(schemas)) {
-    const avro = JSON.stringify(JSON.parse(text))
-    add.run(name, avro)
-    if ((stored.get(name) as { avro: string }).avro !== avro)
-      throw new InstarError(
-        'schema_changed',
-        `the log has another schema named ${name}; a changed schema needs a new version`,
-        { schema: name },
-      )
-  }
-}
-
-type StoredSchema = { id: number; name: string; avro: string }
-
-export const storedSchemas = (db: DatabaseSync): StoredSchema[] =>
-  db.prepare('SELECT id, name, avro FROM schemas ORDER BY id').all() as StoredSchema[]

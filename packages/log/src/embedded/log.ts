@@ -21,8 +21,9 @@ import type {
 } from '../port.ts'
 import { readStore } from '../reading.ts'
 import { soleAssignment } from '../sole-assignment.ts'
-import { checkCounts, createFolder, openReading, storedCounts, storedSchemas } from './file.ts'
+import { checkCounts, createFolder, openReading, storedCounts } from './file.ts'
 import { AppenderServer, RemoteAppender, type Appender } from './remote-appender.ts'
+import { schemaWarnings, storedSchemas } from './schemas.ts'
 import { RecentRecords, withRecentRecords, type WrittenCall } from './recent-records.ts'
 import { WriteQueue, type QueueLimits } from './write-queue.ts'
 import { SqliteStore } from './sqlite-store.ts'
@@ -85,7 +86,10 @@ export const openEmbeddedLog = async (options: EmbeddedOptions): Promise<Embedde
   const log = new SqliteLog(db, counts, schemas, queue, options.logLine)
   queue.onWritten((calls) => log.written(calls))
   queue.onBroken((error) => log.broken(error))
-  if (options.logLine) queue.onLine(options.logLine)
+  if (options.logLine) {
+    queue.onLine(options.logLine)
+    for (const line of schemaWarnings(db)) options.logLine(line)
+  }
   return log
 }
 

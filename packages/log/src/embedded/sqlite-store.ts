@@ -1,5 +1,4 @@
 /** The store of `log.db`. Statements are short, so that no reader delays the checkpoint of the write-ahead log. */
-import { InstarError } from '@instar/events/errors'
 import { isLater } from '@instar/events/codec'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
@@ -8,7 +7,7 @@ import type { LogRecord } from '../port.ts'
 import type { Page, Scan, Store } from '../store.ts'
 import { BlockReader, isPartition, recordsMissing } from './blocks.ts'
 import { checksumOf, hasChecksums, reachedOf, type Row } from './checksum.ts'
-import { storedSchemas } from './file.ts'
+import { schemaLost, storedSchemas } from './schemas.ts'
 
 type RecordRow = [...row: Row, checksum: number | null]
 
@@ -187,12 +186,7 @@ export class SqliteStore implements Store {
     )
     const schema = this.#schemas.get(id)
     if (schema === undefined && isDamaged) return { name: `schema ${id}` }
-    if (schema === undefined)
-      throw new InstarError(
-        'data_unreadable',
-        `records of the log have schema id ${id}, which the log does not define`,
-        { schema: id },
-      )
+    if (schema === undefined) throw schemaLost(this.#db, id)
     return schema
   }
 }

@@ -13,8 +13,11 @@ const BATCH = batchBytes(
 )
 const PARTITION = { topic: 'turns', partition: 0 }
 
-/** A broker that gives one answer after the other, then the last again: `null`, that of a throttled client; else messages. */
-const brokerOf = (answers: readonly (Buffer | null)[], end = KEYS.length) => {
+/**
+ * A broker that gives one answer after the other, then the last again: `null`, that of a throttled client; else messages.
+ * `end`: of its partition; `highWatermark`: as fetches without a record give it.
+ */
+const brokerOf = (answers: readonly (Buffer | null)[], end = KEYS.length, highWatermark = end) => {
   const broker = { fetches: 0 }
   const cluster = {
     findLeaderForPartitions: () => ({ 1: [0] }),
@@ -33,7 +36,14 @@ const brokerOf = (answers: readonly (Buffer | null)[], end = KEYS.length) => {
           responses:
             messages === null
               ? []
-              : [{ topicName: 'turns', partitions: [{ partition: 0, highWatermark: String(end), messages }] }],
+              : [
+                  {
+                    topicName: 'turns',
+                    partitions: [
+                      { partition: 0, highWatermark: String(messages.length > 0 ? end : highWatermark), messages },
+                    ],
+                  },
+                ],
         }
       },
     }),
@@ -51,6 +61,13 @@ for (const [what, answer] of [
     assert.equal(record?.key?.toString(), 'b')
     assert.equal(broker.fetches, 3)
   })
+
+test('a record is read from a new leader that does not know yet that it is acknowledged', async () => {
+  const broker = brokerOf([NOTHING, NOTHING, BATCH], KEYS.length, 1)
+  const record = await fetchRecord(broker.cluster, { ...PARTITION, offset: 2 })
+  assert.equal(record?.key?.toString(), 'c')
+  assert.equal(broker.fetches, 3)
+})
 
 test('fetches that never return a record below the end are an unavailable log, not a record that is not there', async () => {
   for (const answer of [null, NOTHING])

@@ -199,7 +199,9 @@ export const offsetsAt = async (
 
 /**
  * The record at a position; undefined if there is none. A broker answers with no partition where a quota throttles the client,
- * and with no record after a change of the leader: neither says that there is none. Throws `log_unavailable` as `Progress`.
+ * and with no record after a change of the leader: neither says that there is none. Nor does the end of a fetch, since a new
+ * leader may have a lower one than the records that are acknowledged; the end that ListOffsets gives is never lower (KIP-207).
+ * Throws `log_unavailable` as `Progress`.
  */
 export const fetchRecord = async (
   cluster: Cluster,
@@ -212,8 +214,11 @@ export const fetchRecord = async (
     const [nodeId] = requireLeaders(cluster, [position]).keys()
     try {
       const [fetched] = await fetchFrom(cluster, nodeId!, [position], ONE_BATCH)
-      if (fetched && (fetched.next > offset || fetched.end <= offset))
-        return fetched.records.find((record) => Number(record.offset) === offset)
+      if (fetched && fetched.next > offset) return fetched.records.find((record) => Number(record.offset) === offset)
+      if (fetched && fetched.end <= offset) {
+        const [last] = await offsetsAt(cluster, [position], LATEST)
+        if (last && last.offset <= offset) return undefined
+      }
     } catch (cause) {
       if (kafkaError(cause) === 'OFFSET_OUT_OF_RANGE') return undefined
       throw cause

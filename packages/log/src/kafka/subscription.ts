@@ -15,10 +15,13 @@ import {
   offsetsAt,
   Progress,
   type FetchedPartition,
+  type FetchPosition,
   type TopicPartition,
 } from './fetch.ts'
 import { requireComplete, truncatedError } from './open-checks.ts'
 import type { Backoff } from '../backoff.ts'
+import { Gathering, positionsOf } from './gathering.ts'
+import { after, orAborted } from './promises.ts'
 import { kafkaBackoff } from './retry.ts'
 
 /**
@@ -123,7 +126,7 @@ export class KafkaSubscription implements Subscription {
             [...leaders].map(async ([nodeId, partitions]) => {
               try {
                 await this.#fetchLoop(
-                  (positions) => fetchFrom(cluster, nodeId, positions, LIMITS),
+                  (positions, maxWaitTime) => fetchFrom(cluster, nodeId, positions, { ...LIMITS, maxWaitTime }),
                   partitions,
                   round.signal,
                   backoff,
@@ -154,20 +157,16 @@ export class KafkaSubscription implements Subscription {
 
   /** Fetches and handles the partitions of one leader until the subscription stops or the round ends. */
   async #fetchLoop(
-    fetch: (positions: { topic: string; partition: number; offset: number }[]) => Promise<FetchedPartition[]>,
+    fetch: (positions: FetchPosition[], maxWaitTime: number) => Promise<FetchedPartition[]>,
     partitions: readonly PartitionProgress[],
     roundEnded: AbortSignal,
     backoff: Backoff,
   ): Promise<void> {
     const ahead = new Map(partitions.map((progress) => [progress, progress.next]))
+    const gathering = new Gathering(this.#options.gather, partitions, LIMITS.maxWaitTime)
     const startFetch = (): Promise<FetchedPartition[]> => {
-      const fetching = fetch(
-        partitions.map((progress) => ({
-          topic: progress.topic,
-          partition: progress.partition,
-          offset: ahead.get(progress)!,
-        })),
-      )
+      const { partitions: due, waitMs } = gathering.due(performance.now(), this.#waiters.length > 0)
+      const fetching = due.length === 0 ? after(waitMs, []) : fetch(positionsOf(due, ahead), waitMs)
       fetching.catch(() => undefined)
       return fetching
     }
@@ -188,6 +187,7 @@ export class KafkaSubscription implements Subscription {
           batches.every(({ next, end }) => next >= end),
         this.#stopping.signal,
       )
+      gathering.fetched(found, ahead, performance.now())
       for (const { batch, progress } of found) ahead.set(progress, batch.next)
       nextFetch = startFetch()
       for (const { batch, progress } of found) {
@@ -273,11 +273,3 @@ export class KafkaSubscription implements Subscription {
 }
 
 const stopped = (): InstarError => new InstarError('log_unavailable', 'the subscription was stopped')
-
-const orAborted = <T>(promise: Promise<T>, signal: AbortSignal): Promise<T | undefined> => {
-  if (signal.aborted) return Promise.resolve(undefined)
-  const aborted = Promise.withResolvers<undefined>()
-  const onAbort = (): void => aborted.resolve(undefined)
-  signal.addEventListener('abort', onAbort, { once: true })
-  return Promise.race([promise, aborted.promise]).finally(() => signal.removeEventListener('abort', onAbort))
-}

@@ -6,6 +6,7 @@ import {
   FIRST_RATE,
   isClipped,
   LEFT_TOLERANCE,
+  LONG,
   LOSSES,
   nextRate,
   PROBE_ROWS,
@@ -125,9 +126,18 @@ class Probe {
     return result
   }
 
+  /** In the order of their seqs, which are counted: a server may take fewer rows a request than a pass has. */
+  async #passes<K extends 'forward' | 'forward_backward'>(
+    prepare: (seq: number) => readonly Prepared<K>[],
+  ): Promise<Results[K][]> {
+    const requests = prepare(this.#next())
+    this.#seq += requests.length - 1
+    return Promise.all(requests.map((request) => this.#send(request)))
+  }
+
   async #score(): Promise<Float32Array[]> {
-    const [request] = this.#server.prepareForward(this.#model, this.#next(), PROBE_ROWS)
-    const logprobs = request ? (await this.#send(request)).logprobs : []
+    const passes = await this.#passes((seq) => this.#server.prepareForward(this.#model, seq, PROBE_ROWS))
+    const logprobs = passes.flatMap((pass) => pass.logprobs)
     this.#shares &&= sharesPrefixes(logprobs)
     return logprobs
   }
@@ -135,10 +145,10 @@ class Probe {
   /** One step on a scenario; nats by which SHORT's log-probs rose. */
   async #rise(scenario: Scenario, rate: number, gradClipNorm = 0): Promise<number> {
     const before = await this.#score()
-    const passes = this.#server.prepareForwardBackward(this.#model, this.#next(), scenarioRows(scenario, before))
+    const rows = scenarioRows(scenario, before)
+    const passed = this.#passes((seq) => this.#server.prepareForwardBackward(this.#model, seq, rows))
     const step = this.#server.prepareOptimStep(this.#model, this.#next(), descent(rate, gradClipNorm))
-    const passed = passes.map((pass) => this.#send(pass))
-    const [{ gradNorm }] = await Promise.all([this.#send(step), ...passed])
+    const [{ gradNorm }] = await Promise.all([this.#send(step), passed])
     this.#gradNorm = Number.isFinite(gradNorm) ? gradNorm : null
     return rise(before, await this.#score())
   }
@@ -177,7 +187,7 @@ class Probe {
   async #repeatable(): Promise<boolean> {
     const seq = this.#next()
     const [request] = this.#server.prepareForward(this.#model, seq, PROBE_ROWS)
-    const [other] = this.#server.prepareForward(this.#model, seq, [SHORT])
+    const [other] = this.#server.prepareForward(this.#model, seq, [LONG])
     if (!request || !other) return false
     const first = await this.#server.send(request, this.#signal)
     const second = await this.#server.send(request, this.#signal)
@@ -205,8 +215,8 @@ class Probe {
     const trained = this.#model
     const fresh = await this.#create()
     await this.#send(server.prepareLoad(fresh, 1, path, { optimizer: true }))
-    const [request] = server.prepareForward(fresh, 2, PROBE_ROWS)
-    const after = request ? (await this.#send(request)).logprobs : []
+    const passes = server.prepareForward(fresh, 2, PROBE_ROWS).map((request) => this.#send(request))
+    const after = (await Promise.all(passes)).flatMap((pass) => pass.logprobs)
     this.#model = trained
     await server.delete(path, this.#signal)
     return sameLogprobs(before, after, RESUME_TOLERANCE)
@@ -243,7 +253,7 @@ class Probe {
   async #keepsGradients(rate: number): Promise<boolean> {
     const server = this.#server
     const rows = scenarioRows('alone', await this.#score())
-    for (const pass of server.prepareForwardBackward(this.#model, this.#next(), rows)) await this.#send(pass)
+    await this.#passes((seq) => server.prepareForwardBackward(this.#model, seq, rows))
     await server.unload(this.#model, this.#signal)
     this.#model = await this.#create()
     this.#seq = 0

@@ -48,7 +48,7 @@ export type ServerParts = {
 
 export class TinkerServer implements TrainingServer {
   readonly url: string
-  readonly wire: Wire
+  #wire: Wire
   readonly #http: TinkerHttp
   readonly #futures: Futures
   readonly #sessions: Sessions
@@ -58,13 +58,18 @@ export class TinkerServer implements TrainingServer {
 
   constructor({ http, futures, patience, wire, heartbeatMs, archiveBytesMax }: ServerParts) {
     this.url = http.url
-    this.wire = wire
+    this.#wire = wire
     this.#http = http
     this.#futures = futures
     this.#sessions = new Sessions(http, futures, heartbeatMs)
     this.#checkpoints = new Checkpoints(http, futures, patience.resultMs)
     this.#patience = patience
     this.#archiveBytesMax = archiveBytesMax
+  }
+
+  /** A probe may find that fewer rows fit a request than the server states. */
+  get wire(): Wire {
+    return this.#wire
   }
 
   async hello(signal?: AbortSignal): Promise<Hello> {
@@ -87,8 +92,20 @@ export class TinkerServer implements TrainingServer {
     return { ...product, models, contextLengths: contextLengthsOf(body ?? {}) }
   }
 
-  probe(base: string, rank: number, signal?: AbortSignal): Promise<Capabilities> {
-    return probeServer(this, this.#futures, this.#http, { base, rank }, signal)
+  /** A server that refuses a pass is probed again with one row a request, which is all that some take. */
+  async probe(base: string, rank: number, signal?: AbortSignal): Promise<Capabilities> {
+    const probe = (): Promise<Capabilities> => probeServer(this, this.#futures, this.#http, { base, rank }, signal)
+    const stated = this.#wire
+    try {
+      return await probe()
+    } catch (error) {
+      if (stated.rowsMax === 1 || !refusesPass(error)) throw error
+      this.#wire = { ...stated, rowsMax: 1 }
+      return await probe().catch(() => {
+        this.#wire = stated
+        throw error
+      })
+    }
   }
 
   openSession(signal?: AbortSignal): Promise<string> {
@@ -237,3 +254,13 @@ export class TinkerServer implements TrainingServer {
     await this.#http.close()
   }
 }
+
+/** Statuses of a request that is refused for its content. */
+const OF_CONTENT = new Set<unknown>([undefined, 400, 413, 422])
+
+/** Whether a pass was refused for its content, or ran and failed. */
+const refusesPass = (error: unknown): boolean =>
+  error instanceof InstarError &&
+  (error.code === 'trainer_refused' || error.code === 'trainer_failed') &&
+  (error.details['kind'] === 'forward' || error.details['kind'] === 'forward_backward') &&
+  OF_CONTENT.has(error.details['status'])

@@ -107,6 +107,30 @@ test('while the log is away, a request whose answer no other conversation has is
   assert.deepEqual([second!.session, second!.after], [first!.session, first!.answer])
 })
 
+test('while the log is away, a long answer of two conversations tells no session, and the request before it does', async (t) => {
+  let away = true
+  const answer = 'I am sorry, but I cannot help with that request. Please let me know if there is anything else.'
+  const rig = await start(
+    t,
+    async () => {
+      if (away) throw new InstarError('log_unavailable', 'Kafka: away')
+    },
+    { answer, asked: [CITY, USER('Which city lies on the Seine?')] },
+  )
+  const ask = async (before: readonly object[]): Promise<number> => {
+    const messages = [...before, CITY, { role: 'assistant', content: answer }, USER('And of Spain?')]
+    return (await rig.fetch('/v1/chat/completions', { json: { ...MORE, messages } })).status
+  }
+  // An agent has added a message: no earlier request is the same.
+  const added = [{ role: 'system', content: 'Be brief.' }]
+  assert.deepEqual([await ask(added), await ask([])], [503, 200])
+  away = false
+  assert.equal(await ask(added), 200)
+  const [first, ...others] = await turnsOf(rig.log)
+  assert.equal(others.length, 3)
+  for (const { session, after } of others.slice(1)) assert.deepEqual([session, after], [first!.session, first!.answer])
+})
+
 test('a reading for the session fails with the codes of its request, and reports a log that is away', async () => {
   const passed: string[] = []
   const missed: string[] = []
@@ -118,14 +142,34 @@ test('a reading for the session fails with the codes of its request, and reports
   assert.deepEqual(missed, ['log_unavailable'])
 })
 
-test('a defect in reading an earlier turn, which no retry mends, does not end the conversation', async (t) => {
-  const rig = await start(t, async () => {
-    throw new InstarError('internal', 'a defect')
-  })
-  assert.equal((await rig.fetch('/v1/chat/completions', { json: MORE })).status, 200)
-  const [first, second] = await turnsOf(rig.log)
-  assert.deepEqual([second!.session, second!.after], [first!.session, first!.answer])
-})
+for (const [what, error] of [
+  ['a defect', new InstarError('internal', 'a defect')],
+  ['an error of SQLite', Object.assign(new Error('database disk image is malformed'), { errcode: 11 })],
+  ['a value of another type', new TypeError('x is not a function')],
+] as const)
+  for (const [which, asked, headers] of [
+    ['continues a session', [CITY], NAMED],
+    ['repeats the answer of two conversations', [CITY, USER('Which city lies on the Seine?')], {}],
+  ] as const)
+    test(`${what} in reading an earlier turn, which no retry mends, fails no request that ${which}`, async (t) => {
+      let reads = 0
+      const rig = await start(
+        t,
+        async () => {
+          reads += 1
+          throw error
+        },
+        { asked },
+      )
+      const statuses: number[] = []
+      for (let i = 0; i < 2; i += 1)
+        statuses.push((await rig.fetch('/v1/chat/completions', { json: MORE, headers })).status)
+      assert.deepEqual(statuses, [200, 200])
+      assert.ok(reads <= 12, `${reads} reads`)
+      const turns = await turnsOf(rig.log)
+      if (headers === NAMED)
+        for (const turn of turns) assert.deepEqual([turn.session, turn.body.from], [turns[0]!.session, null])
+    })
 
 test('a request holds the body before the one that it needs, too, while that is put together', async (t) => {
   const held: number[] = []

@@ -1,6 +1,6 @@
 /** Bodies of earlier turns that a request needs, however small it is: they count as its memory, and large ones are paced. */
-import { parsedBytes, parseJson, type Fields } from '@instar/dialects'
-import { InstarError } from '@instar/events'
+import { asInstarError, parsedBytes, parseJson, type Fields } from '@instar/dialects'
+import type { InstarError } from '@instar/events'
 import type { TurnReader } from '@instar/log'
 import type { Paced } from './paced.ts'
 
@@ -54,13 +54,16 @@ export const holdingDuring = async <T>(asking: Reader, work: (asking: Reader) =>
 /** Errors of the request that reads, not of what it reads. */
 const OF_READER: ReadonlySet<string> = new Set(['overloaded', 'aborted'])
 
-/** `otherwise` if the earlier turn cannot be read now, or takes more memory than one request may beside its own body. */
+/**
+ * `otherwise` if the earlier turn cannot be read now, or takes more memory than one request may beside its own body. An error
+ * that is not of the table, as of a damaged file, counts as `internal`: the next request would fail with it as well.
+ */
 export const readOr = async <T>(otherwise: T, read: () => Promise<T>): Promise<T> => {
   try {
     return await read()
   } catch (error) {
-    if (error instanceof InstarError && !OF_READER.has(error.code)) return otherwise
-    throw error
+    if (OF_READER.has(asInstarError(error).code)) throw error
+    return otherwise
   }
 }
 
@@ -83,8 +86,9 @@ export const readForSession = async <T>(
   try {
     return await read()
   } catch (error) {
-    if (!(error instanceof InstarError) || OF_READER.has(error.code) || error.code === DAMAGED) throw error
-    if (error.code === 'log_unavailable') missed(error)
+    const fault = asInstarError(error)
+    if (OF_READER.has(fault.code) || fault.code === DAMAGED) throw error
+    if (fault.code === 'log_unavailable') missed(fault)
     return otherwise
   }
 }

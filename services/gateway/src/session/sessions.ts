@@ -13,9 +13,9 @@ import {
   settled,
   unlessAnother,
   type Resolved,
-  type Step,
 } from './core/resolve.ts'
 import { overlapWith, type Overlap } from './core/overlap.ts'
+import { withoutRequests } from './core/repeated.ts'
 import type { SessionQuery } from './core/session-query.ts'
 import { sessionState, touch, type SessionIndex } from './core/session-index.ts'
 import {
@@ -159,8 +159,19 @@ const located = async (ports: SessionPorts, asked: SessionQuery, asking: Session
     await ports.tail.ready(step.session)
     step = locate(ports.index, asked)
   }
-  const overlaps = step.do === 'compare' ? await compared(ports, asked, step.candidates, asking) : []
-  return { resolved: decided(ports.index, asked, step, overlaps), whole: settled(ports.index, asked, step, overlaps) }
+  const { index } = ports
+  if (step.do !== 'compare')
+    return { resolved: step.do === 'found' ? step.resolved : null, whole: settled(index, asked, step, []) }
+  const { candidates } = step
+  let isMissed = false
+  const missed = (error: InstarError): void => {
+    isMissed = true
+    asking.missed(error)
+  }
+  const overlaps = await compared(ports, asked, candidates, { ...asking, missed })
+  const among = isMissed ? withoutRequests(index, asked, candidates) : candidates
+  const own = among.map((turn) => overlaps[candidates.indexOf(turn)]!)
+  return { resolved: choose(index, asked, among, own), whole: settled(index, asked, step, overlaps) }
 }
 
 /** How each turn's request compares with the asked one. Large ones are read one after the other, and equal ones once. */
@@ -180,17 +191,6 @@ const compared = async (
     overlaps.push(overlap)
   }
   return overlaps
-}
-
-/** `overlaps`: of each candidate's request. */
-const decided = (
-  index: SessionIndex,
-  asked: SessionQuery,
-  step: Step,
-  overlaps: readonly Overlap[],
-): Resolved | null => {
-  if (step.do === 'found') return step.resolved
-  return step.do === 'compare' ? choose(index, asked, step.candidates, overlaps) : null
 }
 
 /** What `use` makes of the messages of an earlier request, which are held until then; none if its body cannot be read any more. */

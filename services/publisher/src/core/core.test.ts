@@ -67,6 +67,12 @@ describe('the gate', () => {
     assert.equal(reason({ length: 64, length_parent: 60, cut: 0.9, cut_parent: 0.8 }), null)
     assert.equal(reason({ length: 64, length_parent: 60, cut: 0.96, cut_parent: 0.7 }), 'length')
   })
+  it('a line that became short may return to the length of its base, and no further', () => {
+    const short = { length: 30, length_parent: 22, cut_parent: 0.2, cut_base: 0.9 }
+    assert.equal(reason({ ...short, cut: 0.9 }), null)
+    assert.equal(reason({ ...short, cut: 0.91 }), 'length')
+    assert.equal(reason({ ...short, cut: 0.6, cut_base: 0.3 }), 'length', 'where answers of the base end')
+  })
   it('content is compared with the best accepted version, so a slow decline is rejected', () => {
     assert.equal(reason({ content: 0.96 }, 0.97), null)
     assert.equal(reason({ content: 0.95 }, 0.995), 'content')

@@ -18,7 +18,7 @@ export type Thresholds = {
   /** Maximum mean length of sampled answers, in tokens: `lengthFactor` times the parent's plus `lengthSlack`. */
   lengthFactor: number
   lengthSlack: number
-  /** Maximum share of sampled answers cut at the token limit: `cutShare`, or the parent's share plus `cutRise`. */
+  /** Maximum share of sampled answers cut at the token limit: `cutShare`, the base's share, or the parent's plus `cutRise`. */
   cutShare: number
   cutRise: number
   /** Minimum mean length as a multiple of the parent's, if the parent's is at least `shortLength` tokens. */
@@ -85,6 +85,8 @@ export type Figures = {
   /** Share of sampled answers cut at the token limit, which `length` does not show. */
   cut?: number
   cut_parent?: number
+  /** On the fixed prompts. */
+  cut_base?: number
   length: number
   length_parent: number
   length_fixed?: number
@@ -146,7 +148,7 @@ export const checkCandidate = (figures: Figures, best: number | null, limits: Th
   if (above(figures.kl_base_fixed, limits.klBase)) return rejected('kl_base_fixed')
   if (contentLost(figures, best, limits)) return rejected('content')
   if (figures.length > limits.lengthFactor * figures.length_parent + limits.lengthSlack) return rejected('length')
-  if (above(figures.cut, Math.max(limits.cutShare, (figures.cut_parent ?? 0) + limits.cutRise)))
+  if (above(figures.cut, Math.max(limits.cutShare, figures.cut_base ?? 0, (figures.cut_parent ?? 0) + limits.cutRise)))
     return rejected('length')
   if (figures.length_parent >= limits.shortLength && figures.length < limits.lengthFloor * figures.length_parent)
     return rejected('length_low')

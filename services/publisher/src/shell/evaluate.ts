@@ -106,6 +106,7 @@ const measure = async (
     ...(parent.entropy === undefined ? {} : { entropy_parent: parent.entropy }),
     cut: cutShare(all),
     ...(parent.cut === undefined ? {} : { cut_parent: parent.cut }),
+    ...(candidate.started?.settings['cut'] === undefined ? {} : { cut_base: candidate.started.settings['cut'] }),
     length: all.length,
     length_parent: lengthParent,
     repetition: all.repetition,

@@ -1,4 +1,5 @@
 /** Asks a model for votes by chat completions. Passing faults are waited out; what cannot pass abstains. */
+import { InstarError } from '@instar/events'
 import { randomBytes } from 'node:crypto'
 import { Backoff, sleep } from '@instar/log'
 import type { LlmConfig } from '../config.ts'
@@ -162,6 +163,7 @@ const whyOf = (error: Error): string => {
   if (error instanceof Passing) return error.message
   if (error instanceof TooLong) return error.message
   if (error instanceof SyntaxError) return 'an answer that is not JSON'
+  if (error instanceof InstarError) return error.code
   const { cause } = error
   return cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? cause.code : error.name
 }

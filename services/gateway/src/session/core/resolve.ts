@@ -12,6 +12,7 @@ import { answerName, promptName } from './held-names.ts'
 import { fingerprintSession, sessionBesideOther, sessionOfLabel, wholeSession } from './labels.ts'
 import { nameFor } from './names.ts'
 import { partsOf, type Overlap } from './overlap.ts'
+import { isRepeated } from './repeated.ts'
 import { keyOfSession, sessionState, turnsByAnswer, turnsByPrompt, type SessionIndex } from './session-index.ts'
 
 export type Resolved = { session: string; source: LabelSource }
@@ -154,11 +155,7 @@ const candidatesOf = (index: SessionIndex, asked: SessionQuery): TurnState[] => 
   const turns = turnsByAnswer(index, asked.key, last.key)
   const depth = new Map(turns.map((turn) => [turn, agreement(index, asked, turn)]))
   const longest = Math.max(0, ...depth.values())
-  const same = new Set(
-    turns.filter(
-      (turn) => asked.before !== null && sessionState(index, turn.session)?.digests.get(asked.before)?.has(turn.group),
-    ),
-  )
+  const same = new Set(turns.filter((turn) => isRepeated(index, asked, turn)))
   const priority = (turn: TurnState): number =>
     4 * Number(same.has(turn)) + 2 * Number(turn.subject === asked.subject) + Number(turn.next === null && !turn.closed)
   return turns

@@ -161,3 +161,65 @@ test('a version that has no finite log-prob on the server is waited for as a los
   assert.equal((await line.events('UpdateComputed')).at(-1)?.number, 3)
   await started.trainer.stop()
 })
+
+const ONE = { batchSize: 1, batchMax: 1 }
+const reasonsOf = (failed: readonly { number: number; reason: string }[]): [number, string][] =>
+  failed.map(({ number, reason }) => [number, reason.split(':')[0]!])
+
+test('batches of one turn that has no finite log-prob are spent one after the other, and the trainer goes on', async () => {
+  const line = await openLine()
+  await line.turns(items)
+  const server = new DivergingServer(runtime)
+  // Two models for each batch, with a pass of its own and one of the base each.
+  server.bad = (pass) => pass < 8
+  const started = await startTrainer(line.log, { server }, model, ONE)
+  assert.equal(await untilWaits(started, 'trainer_denied', 'verdict', 'turns'), 'verdict')
+  assert.deepEqual(reasonsOf(await line.events('UpdateFailed')), [
+    [1, 'update_not_finite'],
+    [2, 'update_not_finite'],
+  ])
+  assert.equal((await line.events('UpdateComputed'))[0]?.number, 3)
+  await started.trainer.stop()
+})
+
+test('of batches of one turn at most 16 in a row are spent; then the server is waited for', async () => {
+  const line = await openLine()
+  for (let at = 0; at < 5; at++) await line.turns(items, 10 * at)
+  const server = new DivergingServer(runtime)
+  server.bad = () => true
+  const started = await startTrainer(line.log, { server }, model, ONE)
+  assert.equal(await untilWaits(started, 'trainer_denied', 'turns'), 'trainer_denied')
+  assert.equal((await line.events('UpdateFailed')).length, 16)
+  await started.trainer.stop()
+})
+
+test('a batch of one turn whose hinted prompt alone has none is spent at once', async () => {
+  const line = await openLine()
+  const hinted = items.find(({ hintPrompt }) => hintPrompt)!
+  await line.turns([hinted])
+  const server = new DivergingServer(runtime)
+  // Rows of the reference: the prompt, then the hinted one.
+  server.bad = (_pass, row) => row === 1
+  const started = await startTrainer(line.log, { server }, model, ONE)
+  assert.equal(await untilWaits(started, 'trainer_denied', 'verdict', 'turns'), 'turns')
+  assert.deepEqual(reasonsOf(await line.events('UpdateFailed')), [[1, 'update_not_finite']])
+  assert.equal((await line.events('TrainerBound')).length, 1)
+  await started.trainer.stop()
+})
+
+test('a turn of which the version that it continues alone has none is spent, where it is the only one of its batch', async () => {
+  const line = await openLine()
+  const server = new DivergingServer(runtime)
+  await line.turns(items)
+  let started = await startTrainer(line.log, { server }, model, FOUR)
+  await untilWaits(started, 'verdict')
+  await started.trainer.stop()
+  await line.verdict(true)
+  server.restart()
+  server.bad = (_pass, _row, name) => server.ran.some((one) => one.kind === 'load_weights' && one.model === name)
+  await line.turns(items.slice(0, 1), 10, 1)
+  started = await startTrainer(line.log, { server, name: 't2' }, model, ONE)
+  assert.equal(await untilWaits(started, 'trainer_state_lost', 'trainer_denied', 'turns'), 'turns')
+  assert.deepEqual(reasonsOf(await line.events('UpdateFailed')), [[2, 'update_not_finite']])
+  await started.trainer.stop()
+})

@@ -197,20 +197,25 @@ const keepFinite = (
 }
 
 /**
- * Before a step, of one turn it is the turn's fault. Of all turns: `notFinite` `base`, the base model has none, as with prompts
+ * Before a step. Where answers have some under the model and some under the base, each turn lacks one of its own, as with a hint
+ * that overflows: `update_not_finite`. Else `notFinite` says who may be at fault: `base`, the base model has none, as with prompts
  * that overflow a server's half precision; `parent`, the version that the batch continues has none, and the base has some.
+ * `turns`: of one, it may be the turn's fault.
  */
 const nothingFinite = (
   { number, parent }: BatchSealed,
   answers: readonly Float32Array[],
   base: readonly Float32Array[],
 ): InstarError => {
-  const who = !base.some(isFinite) ? 'base' : !answers.some(isFinite) && parent.adapter !== null ? 'parent' : null
+  const has = { base: base.some(isFinite), own: answers.some(isFinite) }
+  if (has.base && has.own)
+    return new InstarError('update_not_finite', `no turn of batch ${number} has finite log-probabilities alone`, {})
+  const who = !has.base ? 'base' : parent.adapter !== null ? 'parent' : null
   const whose = who === 'base' ? ' under the base model' : who === 'parent' ? ` under version ${parent.version}` : ''
   return new InstarError(
     'trainer_mismatch',
     `The training server has no finite log-probabilities of an answer of batch ${number}${whose}`,
-    { notFinite: who },
+    { notFinite: who, turns: answers.length },
   )
 }
 

@@ -24,6 +24,13 @@ export type RemoteOptions = TrainingServerOptions & {
 
 /** Errors after which the model of the binding is not used again: another one is created from the parent's state. */
 const MODEL_FAULTS: readonly string[] = ['trainer_model_lost', 'trainer_seq_used', 'trainer_failed']
+/**
+ * Batches in a row that are spent where the server has no finite log-probability of their answers and the probe passes. Of one turn
+ * it may be the turn's fault, whoever has none; of several it is the base's for prompts of their kind, or the parent's.
+ */
+const MOST_SPENT = { one: 16, several: 1 }
+const mostSpent = ({ details: { notFinite, turns } }: InstarError): number =>
+  notFinite === undefined ? 0 : turns === 1 ? MOST_SPENT.one : notFinite === 'base' ? MOST_SPENT.several : 0
 /** Models in a row that one batch may lose. Then it has failed: it would lose the next one too. */
 const MAX_MODELS = 5
 
@@ -38,8 +45,8 @@ export class RemoteTrainer {
   private losses = { batch: '', count: 0 }
   /** The last batch of which an answer did not fit its request. */
   private mismatched = ''
-  /** The last batch was spent because the base model has no finite log-probability of it. */
-  private spent = false
+  /** Batches in a row that were spent because the server has no finite log-probability of them. */
+  private spent = 0
 
   constructor(options: RemoteOptions) {
     this.options = options
@@ -67,7 +74,7 @@ export class RemoteTrainer {
     try {
       const event = await this.take(ports, state, batch, step)
       if (step.do !== 'bind' && !this.isOpen(state, id)) return null
-      if (step.do === 'score') this.spent = false
+      if (step.do === 'score') this.spent = 0
       if (step.do === 'finish') await deleteQuietly(ports, expiredVersion(state, this.options.keepStates))
       return event
     } catch (error) {
@@ -77,8 +84,8 @@ export class RemoteTrainer {
       if (!(error instanceof InstarError)) throw error
       if (isModelFault(error, step) || this.isFirstMismatch(error, id))
         return this.afterLoss(ports, state, batch, error)
-      if (error.details['notFinite'] === 'base' && !this.spent) {
-        this.spent = true
+      if (this.spent < mostSpent(error)) {
+        this.spent += 1
         return failed(state, id, `update_not_finite: ${error.message}`, ports.now())
       }
       if (error.details['notFinite'] === 'parent') throw new InstarError('trainer_state_lost', error.message)

@@ -1,5 +1,5 @@
 /** A connection to a gateway that has shown that it knows the admin token, on which then the token may be sent. */
-import { isAdminProof, NONCE_BYTES, PROOF_PATH } from '@instar/process/admin-proof'
+import { isAdminProof, NONCE_BYTES, PROOF_PATH } from '../admin-proof.ts'
 import { randomBytes } from 'node:crypto'
 import { Agent, type IncomingMessage } from 'node:http'
 

@@ -1,0 +1,58 @@
+/** Topics whose records may be delivered late (`gather`), on a real broker. */
+import { openKafkaLog, setupKafka } from '@instar/log/kafka/index'
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { NOTE, note, SCHEMAS, textOf } from '../kit/event-log/harness.ts'
+import { addresses } from '../kit/stack.ts'
+
+/** Longer than the test. */
+const MS = 600_000
+
+test(
+  'records of a topic that may be late wait while those of others are delivered at once, and not for whoever waits for all',
+  { timeout: 60_000 },
+  async () => {
+    const { brokers } = addresses()
+    const prefix = `gather${process.pid}.`
+    await setupKafka({ brokers, prefix })
+    const registry = new Map([[NOTE, 1]])
+    const log = await openKafkaLog({ brokers, prefix, clientId: 'gathering', schemas: SCHEMAS, registry })
+    try {
+      const read: string[] = []
+      let onRead = (): void => undefined
+      const subscription = await log.subscribe({
+        topics: ['turns', 'updates'],
+        group: 'g',
+        from: 'start',
+        gather: { topics: ['turns'], ms: MS },
+        handle(records) {
+          read.push(...records.map(textOf))
+          onRead()
+        },
+      })
+      const append = (topic: 'turns' | 'updates', text: string): Promise<unknown> =>
+        log.append([note('k', text, { topic })])
+      /** Resolves when so many records were read. */
+      const reads = (count: number): Promise<void> =>
+        new Promise((resolve) => {
+          onRead = () => {
+            if (read.length >= count) resolve()
+          }
+          onRead()
+        })
+      await append('turns', 'first')
+      await reads(1)
+      await append('turns', 'late 1')
+      await append('updates', 'urgent 1')
+      await append('turns', 'late 2')
+      await append('updates', 'urgent 2')
+      await reads(3)
+      assert.deepEqual(read, ['first', 'urgent 1', 'urgent 2'])
+      await subscription.caughtUp()
+      assert.deepEqual(read.slice(3), ['late 1', 'late 2'])
+      await subscription.stop()
+    } finally {
+      await log.close()
+    }
+  },
+)
