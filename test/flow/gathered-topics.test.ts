@@ -8,7 +8,7 @@ import { createTrainer, trainerConfig } from '@instar/trainer'
 import { ScriptedLearner } from '../kit/scripted-learner.ts'
 import { openModel } from '@instar/policy'
 
-test('trainer and publisher read turns and scores late, and never their chains; the scorer reads nothing late', async () => {
+test('scorer, trainer and publisher read turns and scores late, and never their chains', async () => {
   const model = await openModel('models/tiny')
   const log = openMemoryLog()
   const subscribe = log.subscribe.bind(log)
@@ -30,7 +30,7 @@ test('trainer and publisher read turns and scores late, and never their chains; 
   for (const [name, expected] of [
     ['trainer', late],
     ['publisher', late],
-    ['scorer', undefined],
+    ['scorer', late],
   ] as const) {
     await services[name].start()
     assert.deepEqual(asked, expected, name)

@@ -140,7 +140,7 @@ export type Decider<State> = {
   backgroundCount(): number
 }
 
-/** Milliseconds. A batch waits for turns for seconds, and takes seconds. */
+/** Milliseconds. Nobody waits for a score; a batch waits for turns for seconds, and takes seconds. */
 const GATHER_MS = 250
 
 /** Attempts of an act that fails with unknown errors. */

@@ -125,6 +125,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
     service: 'scorer',
     policy: config.policy,
     topics: ['turns', 'scores', 'weights'],
+    gather: ['turns', 'scores'],
     assignment: 'turns',
     snapshot: {
       version: STATE_VERSION,
