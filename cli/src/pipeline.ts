@@ -11,7 +11,6 @@ import { randomBytes } from '@instar/gateway/random'
 import { announceUpgrade, openSnapshots, type EmbeddedLog, type EventLog } from '@instar/log'
 import type { Model, ServingEngine } from '@instar/engine/port'
 import { createCoreShare, holdsWeights, openBase, startServing, type CoreShare } from '@instar/policy'
-import { readAdminToken } from '@instar/process/admin-token'
 import {
   adminTokenIn,
   createMetrics,
@@ -26,7 +25,7 @@ import { startPostgres, type Postgres } from '@instar/projections'
 import { openReadModel } from '@instar/projections/read-model'
 import type { PublisherPorts } from '@instar/publisher'
 import { trainerConfig, type TrainerPorts } from '@instar/trainer'
-import { gatewayUrl } from './config.ts'
+import { judgeAddress } from './judge-address.ts'
 import type { PipelineConfig } from './pipeline-config.ts'
 import type { LineState, ThreadData } from './services-thread/protocol.ts'
 import { startThread, type ServicesThread } from './services-thread/thread.ts'
@@ -224,13 +223,8 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
     const options = { model: { contextLength, defaults }, database: postgres?.owner ?? null }
     await unlessAborted(hooks.signal, services, services.start(options))
     const { url } = await gateway.start()
-    const token =
-      config.gateway.adminToken ?? readAdminToken(config.gateway.adminTokenFile ?? adminTokenIn(config.data))
-    if (token !== null)
-      await services.gatewayAt({
-        url: gatewayUrl({ host: config.gateway.host ?? '127.0.0.1', port: Number(new URL(url).port) }),
-        key: token,
-      })
+    const judge = judgeAddress(config, Number(new URL(url).port))
+    if (judge !== null) await services.gatewayAt(judge)
     return {
       url,
       model,
