@@ -50,9 +50,8 @@ export const gatewayView = async ({ snapshot, tail }: LiveGateway, history: Hist
     touch(index, session)
     const state = index.fold.sessions.get(session)
     if (!state) continue
-    const extras = state.turns.map(({ turn }) => index.extras.get(turn))
     const has = (map: ReadonlyMap<string, NamedTurn[]>, turn: string, name: string): boolean =>
-      map.get(nameFor(index.extras.get(turn)?.key ?? null, name))?.some((one) => one.turn === turn) ?? false
+      map.get(nameFor(state.byId.get(turn)!.key, name))?.some((one) => one.turn === turn) ?? false
     const found = state.turns.map(({ turn, answer, digest }) => [
       has(index.byStrict, turn, answer.strict),
       has(index.byLoose, turn, answer.loose),
@@ -64,7 +63,6 @@ export const gatewayView = async ({ snapshot, tail }: LiveGateway, history: Hist
       digests: state.digests,
       feedback: state.feedback,
       lastAt: state.lastAt,
-      extras,
       found,
       mark: index.byMintedId.get(sessionIdPart(session)),
       at: recentOf(index.recent.get(session)),

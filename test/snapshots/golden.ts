@@ -116,7 +116,7 @@ const reachedBy = (path: string): Selection => {
   return ({ topic, partition, offset }) => offset < (reached.get(topic)?.get(partition)?.next ?? 0)
 }
 
-const KINDS = ['table', 'resident', 'queue', 'shortQueue', 'queues', 'mirror'] as const
+const KINDS = ['table', 'resident', 'queue', 'shortQueue', 'queues', 'list'] as const
 type Tables = Map<string, (typeof KINDS)[number]>
 
 /** The tables that a state has in the snapshot, by name, from this call on. */

@@ -49,6 +49,8 @@ export type TurnState = {
   finishedAt: number
   partition: number
   offset: number
+  /** What a service keeps with the turn, as plain JSON; no fold reads it. */
+  extra?: unknown
 }
 
 /** `record`: of the SessionClosed. `task`: null if the record names none. `at`: ms since the epoch. */

@@ -144,6 +144,15 @@ export class SessionTable implements Table<string, SessionState>, SnapshotPart {
     this.#saving = new Map()
   }
 
+  forget(): void {
+    this.#changed = new Map()
+    this.#saving = new Map()
+    this.#loading.clear()
+    this.#evicted.clear()
+    this.#absent = new Set()
+    for (let key = this.#cached.oldest(); key !== undefined; key = this.#cached.oldest()) this.#drop(key)
+  }
+
   *#steps(): Iterable<WorkStep> {
     const file = this.#fileRef.file!
     for (const [key, { session, rows, anew }] of this.#saving) {

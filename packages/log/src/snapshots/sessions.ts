@@ -33,6 +33,7 @@ export type PackedTurn = [
   number,
   number,
   number,
+  unknown?,
 ]
 
 export type PackedFields = [parent: string | null, closed: boolean, outcome: SessionState['outcome']]
@@ -50,39 +51,43 @@ export const unpackFields = ([parent, closed, outcome]: PackedFields, id: string
 /** `turns`: some of the session's. */
 export const packTurns = ({ session }: SessionState, turns: readonly TurnState[]): PackedTurn[] => {
   const withoutSession = (turn: string | null): string | null => (turn === null ? null : turn.slice(session.length + 1))
-  return turns.map((t) => [
-    t.turn.slice(session.length + 1),
-    t.record,
-    t.policy,
-    t.version,
-    t.status,
-    t.kind,
-    t.group,
-    t.candidate,
-    t.candidates,
-    t.shown,
-    t.subject,
-    t.key,
-    t.trainable,
-    t.reason,
-    t.attempt,
-    t.digest,
-    t.answer.strict,
-    t.answer.loose,
-    withoutSession(t.follows),
-    withoutSession(t.next),
-    t.closed,
-    t.closedBy,
-    t.discardedBy,
-    t.task,
-    t.outcomeBy,
-    t.deleted,
-    t.feedback,
-    t.at,
-    t.finishedAt,
-    t.partition,
-    t.offset,
-  ])
+  return turns.map((t) => {
+    const packed: PackedTurn = [
+      t.turn.slice(session.length + 1),
+      t.record,
+      t.policy,
+      t.version,
+      t.status,
+      t.kind,
+      t.group,
+      t.candidate,
+      t.candidates,
+      t.shown,
+      t.subject,
+      t.key,
+      t.trainable,
+      t.reason,
+      t.attempt,
+      t.digest,
+      t.answer.strict,
+      t.answer.loose,
+      withoutSession(t.follows),
+      withoutSession(t.next),
+      t.closed,
+      t.closedBy,
+      t.discardedBy,
+      t.task,
+      t.outcomeBy,
+      t.deleted,
+      t.feedback,
+      t.at,
+      t.finishedAt,
+      t.partition,
+      t.offset,
+    ]
+    if (t.extra !== undefined) packed.push(t.extra)
+    return packed
+  })
 }
 
 /** The next turn of the session. */
@@ -119,6 +124,7 @@ export const unpackTurn = (
     finishedAt,
     partition,
     offset,
+    extra,
   ]: PackedTurn,
   { session: id, turns }: SessionState,
 ): TurnState => {
@@ -156,6 +162,7 @@ export const unpackTurn = (
     finishedAt,
     partition,
     offset,
+    ...(extra === undefined ? {} : { extra }),
   }
 }
 

@@ -11,8 +11,8 @@ import type { EventLog, Offsets } from '../port.ts'
 import { bySession, rowOptions, type Row, type TurnTableOptions } from './by-session.ts'
 import { firstDifferentRow, stateDigest, type StateDigest, type StateRow } from './digest.ts'
 import { removeSnapshot, type FoldFile } from './file.ts'
+import { StoredList, type ListedState } from './list.ts'
 import { migrate } from './migrate.ts'
-import { Mirror, type MirroredState } from './mirror.ts'
 import { openFirst } from './open-first.ts'
 import { ResidentQueue, StoredQueue, StoredQueues } from './queue.ts'
 import { SessionTable } from './session-table.ts'
@@ -106,8 +106,8 @@ export class Snapshot {
     return this.#addPart(new StoredQueues(this.#fileRef, name))
   }
 
-  mirror(name: string, state: MirroredState): Mirror {
-    return this.#addPart(new Mirror(this.#fileRef, name, state))
+  list(name: string, state: ListedState): StoredList {
+    return this.#addPart(new StoredList(this.#fileRef, name, state))
   }
 
   keys(name: string): Keys {
@@ -152,6 +152,7 @@ export class Snapshot {
 
   /** Deletes an opened file that turned out to be unreadable, or, with '', empty. The log must be read from its start. */
   async startOver(problem: string): Promise<void> {
+    for (const part of this.#parts) part.forget?.()
     if (this.#fileRef.file === null) return
     if (problem !== '')
       this.#settings.logLine(`${this.#name}: the snapshot is not used (${problem}); the log is read from its start`)
@@ -219,9 +220,8 @@ export class Snapshot {
    * `beforeSave` is awaited before the snapshot includes the record.
    */
   after({ topic, partition, offset, id }: FoldedRecord, beforeSave?: () => Promise<void>): Promise<void> | undefined {
-    let partitions = this.#positions.get(topic)
-    if (!partitions) this.#positions.set(topic, (partitions = new Map()))
-    partitions.set(partition, { next: offset + 1, id })
+    const partitions = this.#positions.get(topic) ?? new Map<number, PartitionPosition>()
+    this.#positions.set(topic, partitions.set(partition, { next: offset + 1, id }))
     this.#unsavedRecords += 1
     const { records, ms } = this.#settings
     if (this.#unsavedRecords < records && (this.#unsavedRecords % 64 !== 1 || performance.now() - this.#savedAt < ms))

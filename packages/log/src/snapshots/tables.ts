@@ -28,6 +28,8 @@ export type SnapshotPart = {
   commit(): Iterable<WorkStep>
   /** The changes could not be written: the next `takeChanges` includes them again. */
   rollback(): void
+  /** Drops everything, which was read from a file that is not used. Absent where nothing is read before the first record. */
+  forget?(): void
 }
 
 /** A short part of the work; the event loop may turn between two steps. */
@@ -82,6 +84,11 @@ abstract class Changes<V> {
     this.changed = new Map([...this.saving, ...this.changed])
     this.saving = new Map()
   }
+
+  forget(): void {
+    this.changed = new Map()
+    this.saving = new Map()
+  }
 }
 
 /** A table whose entries are read on access. Caches recently used entries, up to about twice `maxWeight`. */
@@ -132,6 +139,14 @@ export class SpilledTable<V> extends Changes<V> implements Table<string, V>, Sna
 
   protected committed(key: string, value: V | typeof DELETED): void {
     if (value !== DELETED && !this.changed.has(key)) this.#cache(key, value)
+  }
+
+  override forget(): void {
+    super.forget()
+    this.#young = new Map()
+    this.#old = new Map()
+    this.#absent = new Set()
+    this.#weight = 0
   }
 
   #evict(key: string): void {
@@ -193,6 +208,11 @@ export class ResidentTable<V> extends Changes<V> implements Table<string, V>, Sn
 
   [Symbol.iterator](): IterableIterator<[string, V]> {
     return this.#entries.entries()
+  }
+
+  override forget(): void {
+    super.forget()
+    this.#loaded = undefined
   }
 
   protected encode(value: V): Uint8Array {

@@ -16,7 +16,7 @@ import { agentNameOf, parentSession, rewritesUser, userTurnOf, type Headers } fr
 import { labelOf, newSession, promptGroup, sessionOfLabel, subjectOf } from '../session/core/labels.ts'
 import { answersOf } from '../session/core/resolve.ts'
 import type { SessionQuery } from '../session/core/session-query.ts'
-import { sessionState, type SessionIndex } from '../session/core/session-index.ts'
+import { extraOf, sessionState, type SessionIndex } from '../session/core/session-index.ts'
 import { bringsResults, kindOf } from '../session/core/side.ts'
 import { taskOf } from '../session/core/task.ts'
 import { digestsOf, lastMain, type Admitted } from '../capture/core/turn.ts'
@@ -169,11 +169,12 @@ const renderPrompt = async (
  */
 const earlierBody = (
   ports: AdmissionPorts,
-  { turn }: TurnState,
+  base: TurnState,
   asking: Reader,
   main: string | undefined,
 ): Promise<Earlier<Uint8Array> | null> => {
-  const extra = ports.index.extras.get(turn)
+  const { turn } = base
+  const extra = extraOf(base)
   const depth = extra?.bodyDepth ?? MAX_DEPTH
   return readOr<Earlier<Uint8Array> | null>(null, () =>
     withEarlierBody(ports, turn, asking, (content, { dialect }) => {
@@ -183,11 +184,9 @@ const earlierBody = (
   )
 }
 
-const earlierIds = async (
-  { index, reader }: AdmissionPorts,
-  { turn }: TurnState,
-): Promise<Earlier<readonly number[]> | null> => {
-  const depth = index.extras.get(turn)?.idsDepth ?? MAX_DEPTH
+const earlierIds = async ({ reader }: AdmissionPorts, base: TurnState): Promise<Earlier<readonly number[]> | null> => {
+  const { turn } = base
+  const depth = extraOf(base)?.idsDepth ?? MAX_DEPTH
   return readOr<Earlier<readonly number[]> | null>(null, async () => ({
     turn,
     depth,
@@ -205,7 +204,7 @@ const hadTools = async (
   base: TurnState | null,
   asking: Reader,
 ): Promise<boolean | null> => {
-  const extra = turn === undefined ? undefined : ports.index.extras.get(turn)
+  const extra = turn === undefined ? undefined : extraOf(ports.index.fold.turns.get(turn))
   if (turn === undefined || !extra) return null
   if (turn === base?.turn) return extra.tools
   extra.tools ??= await readOr<boolean | null>(null, () =>

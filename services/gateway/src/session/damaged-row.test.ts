@@ -24,19 +24,26 @@ test('a request that meets a damaged row ends the process, which would meet it a
   })
   const start = async (): Promise<Rig> => {
     const onFatal = (error: Error): void => void fatal.push((error as InstarError).code)
-    return (running = await startRig({ log, ports: { snapshots: openSnapshots(folder), onFatal } }))
+    return (running = await startRig({
+      log,
+      settings: { sessions: 1 },
+      ports: { snapshots: openSnapshots(folder), onFatal },
+    }))
   }
-  const say = (rig: Rig): Promise<Response> =>
+  const say = (rig: Rig, session = 'desk'): Promise<Response> =>
     rig.fetch('/v1/chat/completions', {
       json: { model: 'policy', messages: [USER('Hi')] },
-      headers: { 'x-session-id': 'desk' },
+      headers: { 'x-session-id': session },
     })
-  assert.equal((await say(await start())).status, 200)
+  const first = await start()
+  assert.equal((await say(first)).status, 200)
+  // A start reads the recent sessions, so that the damaged row must be of another.
+  assert.equal((await say(first, 'later')).status, 200)
   await stop()
   const file = new DatabaseSync(join(folder, 'gateway.policy.turns.db'))
   const { changes } = file
     .prepare(
-      "UPDATE entries SET value = zeroblob(length(value)) WHERE name = (SELECT id FROM names WHERE name = 'sessions')",
+      "UPDATE entries SET value = zeroblob(length(value)) WHERE name = (SELECT id FROM names WHERE name = 'sessions') AND key = 'desk'",
     )
     .run()
   assert.equal(changes, 1)

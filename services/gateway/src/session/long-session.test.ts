@@ -57,8 +57,7 @@ test(`a session is found by the answers of its last ${MOST_NAMED} turns, and cou
     ['long'],
   )
   assert.equal(index.turns, LIMITS.turns - MOST_NAMED)
-  assert.equal(index.memory!.fold.turns.size, index.turns)
-  assert.equal(index.memory!.extras.size, index.turns)
+  assert.equal(index.memory!.turns.size, index.turns)
 })
 
 type Kept = { gateway: GatewaySnapshot; from: Offsets; save(): Promise<void>; close(): Promise<void> }
@@ -170,12 +169,12 @@ test('the turns of an answer are the same, and in the same order, after restarts
   }
 })
 
-test('a session that a request evicts while a snapshot is written is in it whole, and the snapshot is used', async (t) => {
+test('a session that a request evicts while a snapshot is written is in it whole, is not listed, and the snapshot is used', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'instar-evicted-'))
   t.after(() => rmSync(folder, { recursive: true, force: true }))
   let evict = (): void => undefined
   const start = await keeper(folder, { sessions: 2, turns: 10_000 }, (table) => {
-    if (table === 'recent names') evict()
+    if (table === 'sessions') evict()
   })
   const life = await start()
   const { index } = life.gateway
@@ -197,7 +196,12 @@ test('a session that a request evicts while a snapshot is written is in it whole
   await life.close()
   const next = await start()
   assert.notDeepEqual(next.from, {})
-  assert.equal(next.gateway.index.recent.get('a')?.turns.length, 300)
+  const kept = next.gateway.index
+  assert.deepEqual([...kept.recent.keys()], ['b'])
+  assert.equal(kept.recent.get('b')?.turns.length, 6)
+  assert.equal(sessionState(kept, 'a')?.turns.length, 300)
+  touch(kept, 'a')
+  assert.deepEqual([...kept.recent.keys()], ['b', 'a'])
   await next.close()
 })
 

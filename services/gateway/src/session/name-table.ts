@@ -32,6 +32,9 @@ export type NameTableOptions = {
   readMs?: number
 }
 
+/** A session with a name, and those that had it before. */
+type Seen = { session: string; at: number; before: Seen | undefined }
+
 /** Rows that are read of a name and generation, and sessions that a request gets: the latest. */
 const ROWS_READ = 64
 const MOST_FOUND = 32
@@ -45,8 +48,8 @@ export class NameTable implements NameHolder {
   #held = noNames()
   #rows: NameRows | null = null
   /** By name, the sessions that wait to be written, and those that are being written. */
-  #pending = new Map<string, Map<string, number>>()
-  #writing = new Map<string, Map<string, number>>()
+  #pending = new Map<string, Seen>()
+  #writing = new Map<string, Seen>()
   #rowsPending: Uint8Array[] = []
   #removing: Promise<void> = Promise.resolve()
   #expired = 0
@@ -119,9 +122,8 @@ export class NameTable implements NameHolder {
     this.#kept.set(STATE, this.#held)
     for (const name of names) {
       this.#rowsPending.push(rowOf(namePrefix(generation, name), at, session))
-      const sessions = this.#pending.get(name)
-      if (sessions) sessions.set(session, at)
-      else this.#pending.set(name, new Map([[session, at]]))
+      const before = this.#pending.get(name)
+      this.#pending.set(name, { session, at, before: before?.session === session ? before.before : before })
     }
     for (const { number, names: count } of expired) {
       this.#expired += count
@@ -192,7 +194,7 @@ export class NameTable implements NameHolder {
     }
     for (const waiting of [this.#writing, this.#pending])
       for (const [place, name] of names.entries())
-        for (const [session, at] of waiting.get(name) ?? []) seen(place, session, at)
+        for (let one = waiting.get(name); one; one = one.before) seen(place, one.session, one.at)
     return [...found]
       .sort(([a, x], [b, y]) => x.names - y.names || x.at - y.at || (a < b ? -1 : 1))
       .slice(-MOST_FOUND)

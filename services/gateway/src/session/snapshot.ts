@@ -1,25 +1,10 @@
 /** The gateway's snapshot between runs: the index of `turns` and the version line, each with its own positions. */
 import { InstarError, initialWeights, type Logged, type WeightsState } from '@instar/events'
-import {
-  foldVersion,
-  storedBySession,
-  storedTurns,
-  storedWeights,
-  type EventLog,
-  type Offsets,
-  type SnapshotStore,
-} from '@instar/log'
-import {
-  addFromSnapshot,
-  initialIndex,
-  shrink,
-  type Limits,
-  type SessionIndex,
-  type TurnExtra,
-} from './core/session-index.ts'
+import { foldVersion, storedTurns, storedWeights, type EventLog, type Offsets, type SnapshotStore } from '@instar/log'
+import { addListed, listed, type ListedSession } from './core/listed-sessions.ts'
+import { initialIndex, shrink, type Limits, type SessionIndex } from './core/session-index.ts'
 import type { HeldNames } from './core/held-names.ts'
 import { NameTable, type NameTableOptions } from './name-table.ts'
-import { parseRowKey, rowOf, type ChangedRecent, type NamedRow, type Names, type RecentSession } from './core/names.ts'
 
 export type GatewaySnapshot = {
   index: SessionIndex
@@ -39,19 +24,6 @@ export type GatewaySnapshot = {
   close(how?: { save?: boolean }): Promise<void>
 }
 
-/** `first`, `count`: of the named turns. */
-type Row = [at: number, partition: number, offset: number, first: number, count: number]
-/** Named turns from the index `at` on. For each turn, the part of its id after the session's. */
-type NamesRow = [at: number, turns: [turn: string, names: Names, seq: number][]]
-type Extra = [
-  key: string | null,
-  bodyDepth: number,
-  idsDepth: number,
-  tools: boolean | null,
-  said: boolean,
-  words: string | null,
-]
-
 let version: string | undefined
 /** The sources are read once in a process. */
 const stateVersion = (): string =>
@@ -59,6 +31,7 @@ const stateVersion = (): string =>
     ...[
       './core/session-index.ts',
       './core/names.ts',
+      './core/listed-sessions.ts',
       './core/held-names.ts',
       './name-rows.ts',
       './snapshot.ts',
@@ -87,64 +60,24 @@ export const openSnapshot = (
   const turns = store.of(`gateway.${policy}.turns`, stateVersion())
   const versions = store.of(`gateway.${policy}.weights`, stateVersion())
   const table = held ? new NameTable(held, turns.resident<HeldNames>('held names')) : null
-  const changed: ChangedRecent = { sessions: new Set(), rows: new Set() }
   const index: SessionIndex = {
     ...initialIndex(limits),
     fold: storedTurns(turns),
     memory: null,
-    changed,
     held: table,
     byMintedId: turns.table<string>('marks', { json: () => true }),
-    extras: storedBySession<TurnExtra, Extra>(
-      turns,
-      'extras',
-      (e) => [e.key, e.bodyDepth, e.idsDepth, e.tools, e.said, e.words],
-      ([key, bodyDepth, idsDepth, tools, said, words]) => ({ key, bodyDepth, idsDepth, tools, said, words }),
-    ),
   }
-  const recent = turns.mirror('recent', {
-    changed: changed.sessions,
-    entry(session): Row | undefined {
-      const saved = index.recent.get(session)
-      return saved && [saved.at, saved.place.partition, saved.place.offset, saved.first, saved.turns.length]
-    },
-  })
-  const names = turns.mirror('recent names', {
-    changed: changed.rows,
-    entry(key): NamedRow | undefined {
-      const { session, n } = parseRowKey(key)
-      const saved = index.recent.get(session)
-      return saved && rowOf(saved, n)
-    },
-    pack(key, row): NamesRow {
-      const { session } = parseRowKey(key)
-      const { at, turns: its } = row as NamedRow
-      return [at, its.map(([turn, names, seq]) => [turn.slice(session.length), names, seq])]
-    },
+  // Requests evict sessions while a snapshot is written: what is listed is read again from the sessions themselves.
+  const recent = turns.list('recent', {
+    keys: () => [...index.recent.keys()],
+    value: (session) => listed(index, session),
   })
 
   const readKept = async (): Promise<void> => {
-    const saved = new Map<string, RecentSession & { count: number }>()
-    await recent.load((session, entry) => {
-      const [at, partition, offset, first, count] = entry as Row
-      saved.set(session, { at, place: { partition, offset }, first, count, turns: [] })
-    })
-    // Rows are read in the order of their keys: each puts its turns where they belong.
-    await names.load((key, entry) => {
-      const { session } = parseRowKey(key)
-      const one = saved.get(session)
-      const [at, rows] = entry as NamesRow
-      for (const [i, [turn, its, seq]] of rows.entries())
-        if (one && at + i >= one.first)
-          one.turns[at + i - one.first] = { session, at: at + i, turn: session + turn, names: its, seq }
-    })
-    for (const [session, { count, turns: found }] of saved)
-      if (found.length !== count || found.includes(undefined as never))
-        throw new InstarError('snapshot_damaged', `names of turns of the session ${session} are missing`)
-    addFromSnapshot(
-      index,
-      [...saved].sort(([, a], [, b]) => a.at - b.at).map(([session, { count: _, ...one }]) => [session, one] as const),
-    )
+    const list: ListedSession[] = []
+    await recent.load((one) => void list.push(one as ListedSession))
+    const problem = addListed(index, list)
+    if (problem !== null) throw new InstarError('snapshot_damaged', problem)
     shrink(index)
   }
 

@@ -6,7 +6,7 @@
 import { matchingPrefixes, contentText, withoutThought, type SessionState, type TurnState } from '@instar/events'
 import { digitsOfTurn, mintedIdsIn, isFields, mintedIdsInText, turnDigits, type MintedId } from '@instar/dialects'
 import type { SessionQuery } from './session-query.ts'
-import { sessionState, turnsByPrompt, type SessionIndex } from './session-index.ts'
+import { extraOf, sessionState, turnsByPrompt, type SessionIndex } from './session-index.ts'
 
 /** Maximum number of candidates whose requests are compared. */
 export const COMPARED = 8
@@ -68,7 +68,7 @@ export const turnsInside = (index: SessionIndex, asked: SessionQuery, session: s
   if (!last || asked.before === null) return []
   const byWords = new Map<string, TurnState[]>()
   for (const turn of turnsByPrompt(index, asked.key, asked.before)) {
-    const extra = index.extras.get(turn.turn)
+    const extra = extraOf(turn)
     if (turn.kind !== 'main' || !extra?.words) continue
     if (session !== null && turn.session !== session) continue
     const alike = byWords.get(extra.words)

@@ -56,7 +56,7 @@ export const addToGeneration = (
   held.times.push(at)
   if (held.times.length > WINDOW) held.times.shift()
   held.added += names
-  const now = Math.min(...held.times)
+  const now = leastOf(held.times)
   const { generations } = held
   let last = generations.at(-1)
   if (!last || last.bytes + bytes > limits.bytes / PARTS || now - last.from > limits.ms / PARTS) {
@@ -67,9 +67,18 @@ export const addToGeneration = (
   last.names += names
   last.bytes += bytes
   const expired: Generation[] = []
-  held.generations = generations.filter((one) => one === last || one.to >= now - limits.ms || !expired.push(one))
+  const hasExpired = (one: Generation): boolean => one !== last && one.to < now - limits.ms
+  if (generations.some(hasExpired))
+    held.generations = generations.filter((one) => !hasExpired(one) || !expired.push(one))
   while (held.generations.length > 1 && bytesOf(held) > limits.bytes) expired.push(held.generations.shift()!)
   return { generation: last.number, expired }
+}
+
+/** Called for each turn: takes half the time of a call with as many arguments. */
+const leastOf = (times: readonly number[]): number => {
+  let least = Infinity
+  for (const time of times) if (time < least) least = time
+  return least
 }
 
 export const bytesOf = ({ generations }: HeldNames): number => generations.reduce((sum, { bytes }) => sum + bytes, 0)

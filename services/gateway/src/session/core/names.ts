@@ -32,36 +32,12 @@ export type NameIndex = {
   byLoose: Map<string, NamedTurn[]>
   /** Prompt digest of an API key → turns with that prompt. */
   byAsked: Map<string, NamedTurn[]>
-  /** What changed of the recent sessions since the last snapshot; null without snapshots. */
-  changed: ChangedRecent | null
 }
-
-/** `sessions`: folded, evicted or touched ones. `rows`: rows of names (`rowKey`) that have other turns. */
-export type ChangedRecent = { sessions: Set<string>; rows: Set<string> }
 
 /** Turns of a session by which it is found. */
 export const MOST_NAMED = 2_048
-/** Turns of a session in a row of the snapshot. */
-export const NAMES_IN_ROW = 128
 /** Maximum number of turns per answer and API key in the index. */
 const SAME_ANSWER = 256
-
-/** Row `n` of a session: the turns from index `n * NAMES_IN_ROW` on. */
-export const rowKey = (session: string, n: number): string => `${n} ${session}`
-export const parseRowKey = (key: string): { session: string; n: number } => {
-  const at = key.indexOf(' ')
-  return { session: key.slice(at + 1), n: Number(key.slice(0, at)) }
-}
-
-/** `at`: the index of the first of the turns among all of the session. */
-export type NamedRow = { at: number; turns: (readonly [turn: string, names: Names, seq: number])[] }
-
-/** A copy of the turns of row `n` that are still named; undefined: none. */
-export const rowOf = ({ first, turns }: RecentSession, n: number): NamedRow | undefined => {
-  const at = Math.max(first, n * NAMES_IN_ROW)
-  const named = turns.slice(at - first, Math.max(0, (n + 1) * NAMES_IN_ROW - first))
-  return named.length === 0 ? undefined : { at, turns: named.map(({ turn, names, seq }) => [turn, names, seq]) }
-}
 
 /** A name in the index of answers and prompts: each API key has its own, so that none displaces turns of another. */
 export const nameFor = (key: string | null, name: string): string => (key === null ? name : `${key} ${name}`)
@@ -82,29 +58,21 @@ export const addLastName = (
   turn: string,
   names: Names,
 ): number => {
-  const { changed } = index
   const named: NamedTurn = { session, at: recent.first + recent.turns.length, turn, names, seq: index.seq }
   index.seq += 1
-  changed?.rows.add(rowOfTurn(named))
   recent.turns.push(named)
   rememberTurn(index, named)
   if (recent.turns.length <= MOST_NAMED) return 0
   forgetTurn(index, recent.turns.shift()!)
   recent.first += 1
-  // A row that has lost some of its turns is not written again: `first` tells which. An empty one is deleted.
-  if (recent.first % NAMES_IN_ROW === 0) changed?.rows.add(rowKey(session, recent.first / NAMES_IN_ROW - 1))
   return 1
 }
 
 /** Removes the names of a session. Returns the number of its named turns. */
-export const forgetNames = (index: NameIndex, session: string, { first, turns }: RecentSession): number => {
+export const forgetNames = (index: NameIndex, { turns }: RecentSession): number => {
   for (const turn of turns) forgetTurn(index, turn)
-  for (let n = Math.floor(first / NAMES_IN_ROW); n * NAMES_IN_ROW < first + turns.length; n += 1)
-    index.changed?.rows.add(rowKey(session, n))
   return turns.length
 }
-
-const rowOfTurn = ({ session, at }: NamedTurn): string => rowKey(session, Math.floor(at / NAMES_IN_ROW))
 
 const listsOf = ({ byStrict, byLoose, byAsked }: NameIndex) => [byStrict, byLoose, byAsked] as const
 
@@ -114,15 +82,13 @@ const rememberTurn = (index: NameIndex, turn: NamedTurn): void => {
     if (name === null) continue
     const turns = list.get(name)
     if (!turns) list.set(name, [turn])
-    else if (turns.push(turn) > SAME_ANSWER) displace(index, turns.shift()!, which)
+    else if (turns.push(turn) > SAME_ANSWER) displace(turns.shift()!, which)
   }
 }
 
-/** In a snapshot too, since the order in which names were displaced does not follow from what is left. */
-const displace = ({ changed }: NameIndex, turn: NamedTurn, which: number): void => {
+const displace = (turn: NamedTurn, which: number): void => {
   const [strict, loose, asked] = turn.names.map((name, at) => (at === which ? null : name))
   turn.names = [strict ?? null, loose ?? null, asked ?? null]
-  changed?.rows.add(rowOfTurn(turn))
 }
 
 const forgetTurn = (index: NameIndex, turn: NamedTurn): void => {

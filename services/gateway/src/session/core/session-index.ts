@@ -25,7 +25,6 @@ import { sessionIdPart } from '@instar/dialects'
 import { answerName, promptName, type NameHolder } from './held-names.ts'
 import {
   addLastName,
-  addNamed,
   forgetNames,
   MOST_NAMED,
   nameFor,
@@ -35,9 +34,8 @@ import {
   type RecordPosition,
 } from './names.ts'
 
+/** What the gateway keeps with a turn. */
 export type TurnExtra = {
-  /** The key of the request. */
-  key: string | null
   /** Number of references from this turn's body to a full copy. */
   bodyDepth: number
   idsDepth: number
@@ -53,7 +51,6 @@ export type Limits = { sessions: number; turns: number }
 export type SessionIndex = NameIndex & {
   limits: Limits
   fold: TurnsState
-  extras: Table<string, TurnExtra>
   /** Session part of our minted ids (60-bit hash of a session) → session, also for evicted ones. */
   byMintedId: Table<string, string>
   /** Sessions in the order in which they were touched, with the number of turns they hold. */
@@ -62,8 +59,8 @@ export type SessionIndex = NameIndex & {
   forgotten: LruMap<string, RecordPosition>
   /** Records that did not count, by reason. */
   ignored: Map<string, number>
-  /** The state from which sessions are evicted; null where fold and extras are in a store. */
-  memory: { fold: MemoryTurns; extras: Map<string, TurnExtra> } | null
+  /** The state from which sessions are evicted; null where the fold is in a store. */
+  memory: MemoryTurns | null
   /** Holds the names of turns longer than `recent`; null: nothing does. */
   held: NameHolder | null
 }
@@ -71,10 +68,10 @@ export type SessionIndex = NameIndex & {
 const FORGOTTEN_PER_SESSION = 20
 
 export const initialIndex = (limits: Limits): SessionIndex => {
-  const memory = { fold: initialTurns(), extras: new Map<string, TurnExtra>() }
+  const memory = initialTurns()
   return {
     limits,
-    ...memory,
+    fold: memory,
     seq: 0,
     byStrict: new Map(),
     byLoose: new Map(),
@@ -85,7 +82,6 @@ export const initialIndex = (limits: Limits): SessionIndex => {
     forgotten: new LruMap(),
     ignored: new Map(),
     memory,
-    changed: null,
     held: null,
   }
 }
@@ -112,7 +108,6 @@ const isAgain = (index: SessionIndex, { event, partition, offset }: Logged<Turns
 /** `records`: all records of an evicted session, in order. */
 export const restore = (index: SessionIndex, session: string, records: readonly Logged<TurnsEvent>[]): void => {
   if (!index.forgotten.delete(session)) return
-  index.changed?.sessions.add(session)
   for (const logged of records) fold(index, logged)
 }
 
@@ -130,7 +125,6 @@ const fold = (index: SessionIndex, logged: Logged<TurnsEvent>): FoldOutcome => {
   const { event } = logged
   const outcome = foldTurns(index.fold, logged)
   if (!outcome.counted) return outcome
-  index.changed?.sessions.add(event.session)
   const isTurn = event.type === 'TurnCaptured' || event.type === 'TurnAborted' || event.type === 'TurnSampled'
   const state = index.fold.sessions.get(event.session)
   if (index.recent.has(event.session)) touch(index, event.session)
@@ -138,19 +132,20 @@ const fold = (index: SessionIndex, logged: Logged<TurnsEvent>): FoldOutcome => {
   const recent = index.recent.get(event.session)
   if (recent && state) recent.at = state.lastAt
   if (!isTurn) return outcome
-  const before = (turn: string | null) => (turn === null ? undefined : index.extras.get(turn))
-  index.extras.set(event.turn, {
-    key: event.key,
+  const turn = index.fold.turns.get(event.turn)
+  if (!turn) return outcome
+  const before = (other: string | null) => (other === null ? undefined : extraOf(index.fold.turns.get(other)))
+  // The snapshot writes the turn, since it was folded just now.
+  turn.extra = {
     bodyDepth: event.body.from === null ? 0 : 1 + (before(event.body.from)?.bodyDepth ?? 0),
     idsDepth: event.prompt.from === null ? 0 : 1 + (before(event.prompt.from)?.idsDepth ?? 0),
     tools: null,
     said: event.type !== 'TurnSampled' && (event.text.bytes.length > 0 || event.toolCallIds.length > 0),
     words: event.type === 'TurnSampled' ? null : wordsHash(contentOfAnswer(readWritten(event.text))),
-  })
-  const turn = index.fold.turns.get(event.turn)
-  if (turn && recent) named(index, event.session, recent, turn)
-  if (turn && index.held) {
-    const [, loose, asked] = namesOf(index, turn)
+  } satisfies TurnExtra
+  if (recent) named(index, event.session, recent, turn)
+  if (index.held) {
+    const [, loose, asked] = namesOf(turn)
     const names = [loose === null ? [] : [answerName(loose)], asked === null ? [] : [promptName(asked)]].flat()
     index.held.add(names, turn.finishedAt, turn.session, turn.record)
   }
@@ -168,38 +163,29 @@ const revive = (index: SessionIndex, { session, turns: all, lastAt }: SessionSta
     turns: [],
   }
   index.recent.set(session, recent)
-  index.changed?.sessions.add(session)
   const minted = sessionIdPart(session)
   if (!index.byMintedId.has(minted)) index.byMintedId.set(minted, session)
   for (const turn of all.slice(first, count)) named(index, session, recent, turn)
 }
 
 const named = (index: SessionIndex, session: string, recent: RecentSession, turn: TurnState): void => {
-  const left = addLastName(index, session, recent, turn.turn, namesOf(index, turn))
+  const left = addLastName(index, session, recent, turn.turn, namesOf(turn))
   // In memory the turns are held, too, that are no longer named.
   index.turns += index.memory ? 1 : 1 - left
 }
 
-const namesOf = (index: SessionIndex, turn: TurnState): Names => {
-  const { said = false, key = null } = index.extras.get(turn.turn) ?? {}
+/** The names of a turn before others displace any. */
+export const namesOf = (turn: TurnState): Names => {
+  const { key, answer, digest, shown } = turn
+  const said = extraOf(turn)?.said === true
   return [
-    said ? nameFor(key, turn.answer.strict) : null,
-    said ? nameFor(key, turn.answer.loose) : null,
-    turn.shown ? nameFor(key, turn.digest) : null,
+    said ? nameFor(key, answer.strict) : null,
+    said ? nameFor(key, answer.loose) : null,
+    shown ? nameFor(key, digest) : null,
   ]
 }
 
-/** Adds the sessions of a snapshot, in the order of the last touch. */
-export const addFromSnapshot = (index: SessionIndex, saved: readonly (readonly [string, RecentSession])[]): void => {
-  for (const [session, recent] of saved) {
-    index.recent.set(session, recent)
-    index.turns += recent.turns.length
-  }
-  addNamed(
-    index,
-    saved.flatMap(([, { turns }]) => turns),
-  )
-}
+export const extraOf = (turn: TurnState | undefined): TurnExtra | undefined => turn?.extra as TurnExtra | undefined
 
 export const shrink = (index: SessionIndex): void => {
   const { limits, recent } = index
@@ -215,17 +201,13 @@ export const shrink = (index: SessionIndex): void => {
 const forget = (index: SessionIndex, session: string): void => {
   const recent = index.recent.get(session)!
   index.recent.delete(session)
-  index.turns -= forgetNames(index, session, recent)
-  index.changed?.sessions.add(session)
+  index.turns -= forgetNames(index, recent)
   const { memory } = index
   if (!memory) return
-  const turns = memory.fold.sessions.get(session)?.turns ?? []
-  for (const { turn } of turns) {
-    memory.fold.turns.delete(turn)
-    memory.extras.delete(turn)
-  }
+  const turns = memory.sessions.get(session)?.turns ?? []
+  for (const { turn } of turns) memory.turns.delete(turn)
   index.turns -= turns.length - recent.turns.length
-  memory.fold.sessions.delete(session)
+  memory.sessions.delete(session)
   index.forgotten.set(session, recent.place)
 }
 
@@ -245,6 +227,5 @@ export const sessionState = (index: SessionIndex, session: string): SessionState
 
 /** The key of the session; undefined if it has no turns here. */
 export const keyOfSession = (index: SessionIndex, session: string): string | null | undefined => {
-  const first = index.fold.sessions.get(session)?.turns[0]
-  return first && index.extras.get(first.turn)?.key
+  return index.fold.sessions.get(session)?.turns[0]?.key
 }
