@@ -5,6 +5,7 @@
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import { createHash } from 'node:crypto'
+import { endsOfAll } from '../copy/ends.ts'
 import { Meter, type CopyProgress } from '../copy/meter.ts'
 import type { EventLog, LogRecord, Offsets } from '../port.ts'
 import { OBJECT_BYTES, ObjectWriter, type Archived } from './container.ts'
@@ -69,7 +70,7 @@ const recordDigest = ({ offset, timestamp, schema, key, payload }: Archived): st
  */
 export const writeArchive = async (options: ArchiveOptions): Promise<ArchiveReport> => {
   const { from, schemas, to, onProgress = () => undefined, signal, now = Date.now, sizes = SIZES } = options
-  const ends = await from.ends(TOPICS)
+  const ends = await endsOfAll(from)
   const until = options.until ?? ends
   const stored = await to.read(MANIFEST, MAX_MANIFEST_BYTES, signal)
   const manifest = stored ? parseManifest(stored.bytes, to.address) : emptyManifest(from)

@@ -20,6 +20,7 @@ import {
   type CopiedPart,
   type CopySide,
 } from './compare.ts'
+import { endsOfAll } from './ends.ts'
 import { inOrder } from './partition-reader.ts'
 import { aborted, Meter, type CopyProgress, type CopyObserver } from './meter.ts'
 
@@ -55,7 +56,7 @@ const ORDER: readonly Topic[] = ['blobs', ...TOPICS.filter((topic) => topic !== 
 /** Throws `copy_differs` before a record is written, `bad_record`, `aborted`, and errors of the logs. */
 export const copyLog = async ({ from, to, onProgress = () => undefined, signal }: CopyOptions): Promise<CopyReport> => {
   const observer: CopyObserver = { onProgress, signal }
-  const source: CopySide = { log: from, ends: await from.ends(TOPICS) }
+  const source: CopySide = { log: from, ends: await endsOfAll(from) }
   const before: CopySide = { log: to, ends: await to.ends(TOPICS) }
 
   const found = new Map<Topic, CopiedPart>()
