@@ -48,8 +48,13 @@ export const readStore = (
 ): AsyncIterable<LogRecord[]> => {
   const ends = store.ends(topic)
   endOf(topic, ends)
-  const at = (time: number) => ends.map((end, partition) => store.firstSince(topic, partition, time) ?? end)
   const { from = {}, to, key } = options
+  const partition = key === undefined ? options.partition : partitionOf(key, ends.length)
+  // Of the partitions that are read: a search takes as long as tens of records.
+  const at = (time: number) =>
+    ends.map((end, one) =>
+      partition === undefined || one === partition ? (store.firstSince(topic, one, time) ?? end) : end,
+    )
   const starts = 'time' in from ? at(from.time) : startsOf(topic, from[topic] ?? {}, ends)
   const bounds =
     to === undefined
@@ -57,7 +62,6 @@ export const readStore = (
       : 'time' in to
         ? at(to.time)
         : ends.map((end, partition) => Math.min(end, to[topic]?.[partition] ?? end))
-  const partition = key === undefined ? options.partition : partitionOf(key, ends.length)
   const maxRecords = options.maxBatch ?? PAGE_RECORDS
   const maxBytes = Math.min(options.maxBytes ?? PAGE_BYTES, PAGE_BYTES)
   return (async function* () {

@@ -1,6 +1,8 @@
 /** The partition index of the embedded log: full blocks, the rows after them, and logs of format 1. */
 import { InstarError } from '@instar/events/errors'
 import { openEmbeddedLog, partitionOf } from '../index.ts'
+import { openReading, storedCounts } from './file.ts'
+import { SqliteStore } from './sqlite-store.ts'
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -99,6 +101,26 @@ describe('embedded log: the partition index', () => {
       assert.deepEqual((await all(opened.log.read('turns', { key, from }))).map(textOf), of(key, i), `from offset ${i}`)
     }
   })
+
+  feature(
+    'a read of a key in small pages passes over few records at a time, and finds all of the key',
+    async (opened, folder) => {
+      await write(opened, 0, RECORDS)
+      const db = openReading(folder)
+      const store = new SqliteStore(db, storedCounts(db))
+      const [key] = keys as [string]
+      const scan = { from: 0, to: RECORDS, partition: 0, key: 'none', maxRecords: 512 }
+      for (const [maxBytes, next] of [
+        [1, 64],
+        [32 * 1024, 256],
+        [1 << 20, RECORDS],
+      ] as const)
+        assert.equal(store.scan('turns', { ...scan, maxBytes }).next, next, `${maxBytes} bytes`)
+      db.close()
+      for (const maxBytes of [1, 32 * 1024])
+        assert.deepEqual((await all(opened.log.read('turns', { key, maxBytes }))).map(textOf), of(key))
+    },
+  )
 
   feature('is created by a writer for a log of format 1, which readers refuse', async (opened, folder) => {
     await write(opened, 0, RECORDS)

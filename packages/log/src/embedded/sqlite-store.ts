@@ -4,6 +4,7 @@ import { TOPICS, type Topic } from '@instar/events/flow'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { PartitionCounts } from '../partition.ts'
 import type { LogRecord } from '../port.ts'
+import { PAGE_BYTES } from '../reading.ts'
 import type { Page, Scan, Store } from '../store.ts'
 import { BlockReader, isPartition, recordsMissing } from './blocks.ts'
 import { checksumOf, hasChecksums, reachedOf, type Row } from './checksum.ts'
@@ -13,6 +14,7 @@ type RecordRow = [...row: Row, checksum: number | null]
 
 /** Maximum number of offsets that a scan of a partition passes over, to limit how long it blocks the event loop. */
 const FILTER_WINDOW = 8192
+const MIN_WINDOW = 64
 
 type Statements = Record<'sweep' | 'among' | 'amongOfKey' | 'reached' | 'at', StatementSync>
 
@@ -69,7 +71,10 @@ export class SqliteStore implements Store {
   /** Throws `log_truncated` for a missing record. In a scan for a key, a missing record cannot be seen. */
   scan(topic: Topic, { from, to, partition, key, maxRecords, maxBytes }: Scan): Page {
     const { sweep, among, amongOfKey } = this.#statements[topic]
-    const until = partition === undefined ? to : Math.min(to, from + FILTER_WINDOW)
+    // Who reads few bytes at a time looks for records of a key that are near, such as the chunks of a blob.
+    const share = key === undefined ? 1 : Math.min(1, maxBytes / PAGE_BYTES)
+    const window = Math.max(MIN_WINDOW, Math.ceil(FILTER_WINDOW * share))
+    const until = partition === undefined ? to : Math.min(to, from + window)
     const offsets =
       partition === undefined
         ? null
