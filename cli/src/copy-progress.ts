@@ -1,4 +1,4 @@
-/** Text output of `instar log copy`: its progress and its report. */
+/** Text output of what reads or copies a whole log: its progress, and the report of a copy. */
 import type { CopyProgress, CopyReport } from '@instar/log'
 import type { Topic } from '@instar/events/flow'
 import { progressBar } from './progress-bar.ts'
@@ -48,6 +48,23 @@ export const createCopyProgress = (
     end() {
       if (terminal) err('\r\x1b[2K')
     },
+  }
+}
+
+/** As `createCopyProgress`, for things that are counted. `what`: their name, plural. */
+export const createCountProgress = (
+  what: string,
+  err: (text: string) => void,
+  terminal: boolean,
+  now: () => number = () => performance.now(),
+): ((done: number, total: number) => void) => {
+  let printedAt = now()
+  return (done, total) => {
+    const line = `${progressBar(done / total)} ${done}/${total} ${what}`
+    if (terminal) return err(`\r\x1b[2K${line}`)
+    if (now() - printedAt < LINE_INTERVAL_MS) return
+    printedAt = now()
+    err(`${line}\n`)
   }
 }
 

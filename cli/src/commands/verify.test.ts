@@ -36,6 +36,7 @@ test('verify needs no weights in the model folder', async () => {
   const env = { INSTAR_DATA: data, INSTAR_MODEL: model }
   const { code, json, err } = await instar(['verify', '--json'], env)
   equal(code, 0, err)
+  match(err, /^fold +weights +█+ 100% +1 records, /m)
   deepEqual(json, {
     ok: true,
     policy: 'policy',

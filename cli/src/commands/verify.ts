@@ -6,11 +6,10 @@ import { trainingServer, verify, type VerifyReport } from '@instar/trainer'
 import { CHECKPOINTED, checkpointsText } from '../checkpointed.ts'
 import { command, parseVersion, UsageError, type Invocation } from '../command.ts'
 import type { Config } from '../config.ts'
-import { createCopyProgress } from '../copy-progress.ts'
+import { createCopyProgress, createCountProgress } from '../copy-progress.ts'
 import { parseLearnEngine } from '../engine.ts'
 import { learningSettings } from '../learning-settings.ts'
 import { POLICY, withLog } from '../log-access.ts'
-import { progressBar } from '../progress-bar.ts'
 import { table } from '../table.ts'
 
 const reportText = ({ batches, proves, first, unreadable }: VerifyReport): string => {
@@ -112,10 +111,10 @@ or not_read`,
       const server = values.recompute === true ? await serverOf(config, stop) : null
       const learner = computes ? await startLearning({ model: config.model, engine }) : null
       try {
-        const onProgress = (done: number, total: number): void =>
-          raw.err(terminal ? `\r\x1b[2K${progressBar(done / total)} ${done}/${total}` : '')
+        const { show: onRead } = createCopyProgress(raw.err, terminal)
+        const onProgress = createCountProgress('batches', raw.err, terminal)
         return await verify(
-          { log, learner, model, ...(server ? { server } : {}), onProgress, signal: stop },
+          { log, learner, model, ...(server ? { server } : {}), onRead, onProgress, signal: stop },
           POLICY,
           version,
         )

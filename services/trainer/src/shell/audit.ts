@@ -8,6 +8,7 @@ import {
   type VersionRejected,
 } from '@instar/events'
 import {
+  Meter,
   openTemporaryTables,
   storedByPolicy,
   storedBySession,
@@ -15,6 +16,7 @@ import {
   storedTurns,
   storedUpdates,
   storedWeights,
+  type CopyProgress,
   type EventLog,
   type LogRecord,
   type Snapshot,
@@ -85,7 +87,12 @@ export const throwIfAborted = (signal: AbortSignal | undefined): void => {
  * meanwhile. Throws `aborted`, and `no_temporary_file` if the file cannot be created or written. The file is deleted
  * when it throws.
  */
-export const readAudit = async (log: EventLog, policy: string, signal?: AbortSignal): Promise<Audit> => {
+export const readAudit = async (
+  log: EventLog,
+  policy: string,
+  signal?: AbortSignal,
+  onProgress: (progress: CopyProgress) => void = () => undefined,
+): Promise<Audit> => {
   const { snapshot, afterFold, close } = await openTemporaryTables(log)
   const unreadable: Unreadable = { records: 0, first: [] }
   try {
@@ -94,13 +101,16 @@ export const readAudit = async (log: EventLog, policy: string, signal?: AbortSig
     // Ends of referring topics are read before those of the topics that they refer to, so no reference is missing.
     const to = await log.ends(['updates', 'weights', 'scores', 'turns'])
     for (const topic of ['turns', 'scores', 'weights', 'updates'] as const) {
+      const meter = new Meter({ phase: 'fold', topic }, { to }, { onProgress })
       for await (const records of log.read(topic, { to })) {
         throwIfAborted(signal)
         for (const record of records) {
+          meter.read(record)
           audit.broken = await fold(audit, record)
           if (audit.broken) return audit
         }
       }
+      meter.end()
     }
     return audit
   } catch (error) {

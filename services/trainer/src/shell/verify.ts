@@ -8,7 +8,7 @@ import {
   type BatchState,
   type VersionPublished,
 } from '@instar/events'
-import { createTurnReader, getBlob, type EventLog } from '@instar/log'
+import { createTurnReader, getBlob, type CopyProgress, type EventLog } from '@instar/log'
 import type { LearningEngine, Model, Parent } from '@instar/engine/port'
 import { adapterFromWeights, tensorsDigest } from '@instar/policy'
 import { auditBatch, type AuditState, type Difference } from '../core/audit.ts'
@@ -26,6 +26,8 @@ type VerifyPorts = {
   /** Computes the updates of a training server again; absent: they are not computed. */
   server?: TrainingServer
   onProgress?: (done: number, total: number) => void
+  /** Of reading the log, before the batches. */
+  onRead?: (progress: CopyProgress) => void
   /** Stops the command with `aborted` between two reads of the log or two batches. */
   signal?: AbortSignal
 }
@@ -61,7 +63,7 @@ export type VerifyReport = {
 /** `version` null: all batches of the policy, including rejected ones. Throws `unknown_version` and `aborted`,
  * and `other_base` where something is computed and the model is another one than the line's. */
 export const verify = async (ports: VerifyPorts, policy: string, version: number | null): Promise<VerifyReport> => {
-  const audit = await readAudit(ports.log, policy, ports.signal)
+  const audit = await readAudit(ports.log, policy, ports.signal, ports.onRead)
   try {
     return await verifyAll(ports, audit, version)
   } finally {
