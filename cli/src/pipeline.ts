@@ -75,6 +75,7 @@ const startServicesThread = (
   const given = { data, model, baseAdapter, engine, scorer, trainer, publisher }
   const threadConfig = {
     ...given,
+    ...(config.checkpoints ? { checkpoints: config.checkpoints } : {}),
     ...(learnEngine ? { learnEngine } : {}),
     ...(config.remote ? { remote: config.remote } : {}),
     ...(config.values ? { values: config.values } : {}),
