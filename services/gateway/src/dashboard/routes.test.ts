@@ -334,6 +334,25 @@ test('a link made with a key opens a session of that key: its scopes, its id, un
   assert.equal((await as('/v1/dashboard/versions', operator)).status, 200)
 })
 
+test('a session ends with its gateway: while that is down, an open page tells cookie and token to whoever listens at the port', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'instar-dashboard-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  const file = join(folder, 'admin.token')
+  writeFileSync(file, ADMIN_TOKEN, { mode: 0o600 })
+  for (const [settings, survives] of [
+    [{ adminToken: null, adminTokenFile: file }, false],
+    [{ adminToken: ADMIN_TOKEN }, true],
+  ] as const) {
+    const before = await start(t, { settings })
+    const { cookie, csrf } = await signIn(before)
+    const command = (rig: Rig) =>
+      ask(rig, '/admin/dashboard-link', { json: {}, headers: { authorization: '', cookie, 'x-instar-csrf': csrf } })
+    assert.equal((await command(before)).status, 200)
+    const after = await start(t, { settings })
+    assert.equal(codeOf(await command(after)), survives ? '' : 'invalid_api_key')
+  }
+})
+
 test('queries are checked, pages follow their cursor, and what is not there is 404', async (t) => {
   const rig = await start(t)
   const rows = async (query: string) => {

@@ -88,8 +88,9 @@ type Caller = {
 
 export const createEntrance = ({ config, keyring, now, monotonic, adminToken, random }: EntrancePorts): Entrance => {
   const secret = adminToken === null ? null : digest(adminToken)
-  // Without an admin token sessions of the dashboard end with the process.
-  const cookies = adminToken === null ? random(32) : cookieSecret(adminToken)
+  // Sessions of the dashboard end with the process: whoever listens at the port after it is told them by open pages. Several
+  // gateways of one INSTAR_ADMIN_TOKEN have the same.
+  const cookies = config.adminToken === null ? random(32) : cookieSecret(config.adminToken)
   const wrong = new WrongKeys(config.wrongKeysPerMinute)
   /** Keys that authenticated since the start. They are exempt from the limit on failed attempts from their address. */
   const shown = new Set<string>()
