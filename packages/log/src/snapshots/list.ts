@@ -18,7 +18,7 @@ export type ListedState = {
 
 /** Characters of a row, beside its last value. */
 const ROW_CHARACTERS = 16 * 1024
-/** Values of a step. */
+/** Values of a step, which ends with a row: long values are not written at once. */
 const STEP = 16
 
 export class StoredList implements SnapshotPart {
@@ -73,15 +73,17 @@ export class StoredList implements SnapshotPart {
       values = []
       length = 0
     }
-    for (let at = 0; at < keys.length; at += STEP)
+    let at = 0
+    while (at < keys.length)
       yield () => {
-        for (let i = at; i < Math.min(keys.length, at + STEP); i += 1) {
-          const value = this.#state.value(keys[i]!)
+        for (const end = Math.min(keys.length, at + STEP); at < end;) {
+          const value = this.#state.value(keys[at]!)
+          at += 1
           if (value === undefined) continue
           const text = JSON.stringify(value)
           values.push(text)
           length += text.length
-          if (length >= ROW_CHARACTERS) write()
+          if (length >= ROW_CHARACTERS) return write()
         }
       }
     if (length > 0) yield write
