@@ -23,6 +23,8 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { POLICY, randomHistory } from '../kit/histories.ts'
+import { longHistory } from '../kit/long-history.ts'
+import { scored, T0, turn } from '../kit/projected-history.ts'
 import { seeded, type Random } from '../kit/random.ts'
 import { goldenLog } from './golden.ts'
 
@@ -240,6 +242,28 @@ test('verify finds and names each false checkpoint, and passes the true ones', a
   assert.deepEqual(
     [unknown.ok, unknown.first, new Set(unknown.checkpoints.map(({ ok }) => ok))],
     [true, null, new Set([null])],
+  )
+})
+
+test('a checkpoint written without the files of those before it is a true one, however many turns were praised', async () => {
+  const log = openMemoryLog()
+  // Praised turns that no batch takes, and then more than a publisher keeps of those that batches take.
+  for (let i = 0; i < 200; i += 1) {
+    const one = turn({ session: `left${i}`, name: 'n', says: `Answer ${i}.`, at: T0 + i })
+    await log.append([one, scored(one, 1)].map((event) => encodeEvent(event)))
+  }
+  const trained = [...longHistory({ turns: 1344 })].map(({ id: _, ...record }) => record)
+  await log.append(trained.slice(0, trained.length / 2))
+  const [lost, files] = [folder(), folder()]
+  for (const fold of FOLDS) await write(log, fold, lost, 1)
+  await log.append(trained.slice(trained.length / 2))
+  for (const fold of FOLDS) await write(log, fold, files, 2)
+  const { checkpoints } = await verify(log, files)
+  assert.deepEqual(
+    checkpoints.map(({ name, ok, file, what }) => [name, ok, file, what]),
+    FOLDS.flatMap(({ service }) =>
+      (['missing', 'equal'] as const).map((file) => [`${service}.${POLICY}`, true, file, null]),
+    ),
   )
 })
 

@@ -8,6 +8,8 @@ export const publisherFold: StoredFold = {
   version: STATE_VERSION,
   topics: ['turns', 'scores', 'weights', 'updates'],
   on(snapshot, policy) {
+    // The latest praised turns, at most so many: which are among them depends on when batches that took others are read.
+    snapshot.interleaved('positive')
     const state = stateOfSnapshot(snapshot, policy)
     return (logged) => evolve(state, logged)
   },
