@@ -19,8 +19,9 @@ const lineOf = async (t: TestContext, where: (typeof STATES)[number]): Promise<E
   if (where === 'in memory') return new EpisodeLine()
   const folder = mkdtempSync(join(tmpdir(), 'instar-many-episodes-'))
   const snapshot = openSnapshots(folder, { records: 1e9, ms: Infinity, cacheWeight: 1e6 }).of('trainer', '1')
-  const line = new EpisodeLine(stateOfSnapshot(snapshot, 'policy'))
+  const state = stateOfSnapshot(snapshot, 'policy')
   await snapshot.open(openMemoryLog())
+  const line = new EpisodeLine(state)
   t.after(async () => {
     await snapshot.close({ save: false })
     rmSync(folder, { recursive: true, force: true })
