@@ -120,6 +120,8 @@ test(
       await response.text()
       assert.ok(late.engine.loaded.has(head))
 
+      // A scorer reads the scores of the other up to 250 ms late.
+      await Promise.all(scorers.map((scorer) => scorer.settled()))
       for (const scorer of scorers) await scorer.stop()
       const [one, other] = scorers.map(
         ({ state }) =>
@@ -131,7 +133,8 @@ test(
           ),
       )
       assert.equal(one!.size, followed)
-      for (const [turn, score] of one!) if (other!.has(turn)) assert.equal(other!.get(turn), score)
+      assert.equal(other!.size, followed)
+      for (const [turn, score] of one!) assert.equal(other!.get(turn), score)
     } finally {
       for (const scorer of scorers) await scorer.stop()
       for (const rig of rigs) await rig.stop()
