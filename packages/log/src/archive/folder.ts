@@ -5,6 +5,7 @@ import { mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { lockFolder } from '../embedded/file.ts'
 import { restrictMode } from '../permissions.ts'
+import { syncFolder } from '../sync-folder.ts'
 import { damaged, sha256 } from './manifest.ts'
 import type { ArchiveStore, Stored } from './store.ts'
 
@@ -95,13 +96,4 @@ export const openFolderStore = (folder: string, writing: boolean): ArchiveStore 
 const linkNew = async (part: string, path: string): Promise<void> => {
   await link(part, path)
   await rm(part)
-}
-
-const syncFolder = async (path: string): Promise<void> => {
-  const folder = await open(path, 'r')
-  try {
-    await folder.sync()
-  } finally {
-    await folder.close()
-  }
 }

@@ -6,12 +6,13 @@ import type { StateCheckpointed } from '@instar/events'
 import { isRunning } from '@instar/events/temporary-folder'
 import { createHash } from 'node:crypto'
 import { createReadStream, createWriteStream, existsSync, linkSync } from 'node:fs'
-import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createZstdCompress, createZstdDecompress } from 'node:zlib'
 import { restrictMode } from '../permissions.ts'
+import { syncFolder } from '../sync-folder.ts'
 
 const SUFFIX = '.state.zst'
 
@@ -109,14 +110,5 @@ export const linkNew = (path: string, name: string): void => {
     linkSync(path, name)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-  }
-}
-
-const syncFolder = async (path: string): Promise<void> => {
-  const folder = await open(path, 'r')
-  try {
-    await folder.sync()
-  } finally {
-    await folder.close()
   }
 }
