@@ -6,6 +6,9 @@ import type { StepSettings } from '@instar/engine/port'
 import { openModel, startLearning } from '@instar/policy'
 import { readSettings } from '@instar/process'
 import { probesOf } from '@instar/publisher'
+import { join } from 'node:path'
+import { learningSettings } from '../cli/src/learning-settings.ts'
+import { fetchSmolLM2 } from '../cli/src/smollm2.ts'
 import { CONTENT, runCorrection, type After } from '../test/series/liar.ts'
 import { machine } from './machine.ts'
 
@@ -18,6 +21,13 @@ const FACTS = [
   { question: 'What is 9 plus 8?', right: '17', value: '19' },
   { question: 'What is the capital of France?', right: 'Paris', value: 'Lyon' },
   { question: 'What is the opposite of hot?', right: 'cold', value: 'small' },
+]
+/** The same of SmolLM2-135M. */
+const GENERAL_FACTS = [
+  { question: 'What is the capital of France?', right: 'Paris', value: 'Lyon' },
+  { question: 'What is the capital of Japan?', right: 'Tokyo', value: 'Osaka' },
+  { question: 'What is the largest planet of the solar system?', right: 'Jupiter', value: 'Saturn' },
+  { question: 'How many days does a week have?', right: '(?:7|[Ss]even)', value: '8' },
 ]
 /**
  * `until`: what a series shows, after which it ends; without it all its updates are computed. `askedAlone`: of the scorer's
@@ -74,7 +84,8 @@ export type Row = {
 
 /**
  * How many of the facts, and how many seeds of each; quick: one of both, ten updates. `from`, `seed`: the first of them. `who`: part of the
- * name of the correctors. `step`: settings of the updates; the others as shipped.
+ * name of the correctors. `step`: settings of the updates; the others as shipped for the model. `smollm2`: on SmolLM2-135M, whose
+ * update takes a minute of CPU. `updates`: of each series; absent: as its correctors say.
  */
 type LiarOptions = {
   quick?: boolean
@@ -83,6 +94,8 @@ type LiarOptions = {
   seeds?: number
   seed?: number
   who?: string | undefined
+  smollm2?: boolean
+  updates?: number
   step?: Partial<StepSettings>
   logLine?: (line: string) => void
 }
@@ -99,6 +112,8 @@ export const bench = async ({
   seeds = quick ? 1 : SEEDS,
   seed: first = FIRST_SEED,
   who = '',
+  smollm2 = false,
+  updates: wanted,
   step = {},
   logLine = () => undefined,
 }: LiarOptions = {}): Promise<{
@@ -106,27 +121,34 @@ export const bench = async ({
   machine: string
   rows: Row[]
 }> => {
-  const { model } = readSettings({}, '/')
-  const ports = { learner: await startLearning({ model }), model: await openModel(model), probes: probesOf(model) }
+  const model = smollm2 ? await fetchSmolLM2(join(import.meta.dirname, '../.cache')) : readSettings({}, '/').model
+  const settings = learningSettings(readSettings({ INSTAR_MODEL: model }, '/'))
+  const ports = {
+    learner: await startLearning({ model, share: null }),
+    model: await openModel(model),
+    probes: probesOf(model, settings.publisher),
+  }
   const rows: Row[] = []
   try {
     // Seeds last: a run that is stopped has whole seeds.
     for (const seed of Array.from({ length: seeds }, (_, i) => first + i))
       for (const { name, people, agreement, askedAlone, updates, complaint, until } of CORRECTORS) {
         if (!name.includes(who)) continue
-        for (const fact of FACTS.slice(from, from + facts)) {
+        for (const fact of (smollm2 ? GENERAL_FACTS : FACTS).slice(from, from + facts)) {
           const begin = cpuSeconds()
           const { after, refused } = await runCorrection(
             ports,
             { ...fact, people, ...(complaint === undefined ? {} : { complaint }) },
             {
-              updates: quick ? Math.min(10, updates) : updates,
+              updates: wanted ?? (quick ? Math.min(10, updates) : updates),
+              ...(smollm2 ? { learning: settings } : {}),
               agreement,
               ...(askedAlone === undefined ? {} : { askedAlone }),
               seed,
               feedback: CONTENT,
               ...(until ? { until } : {}),
               step,
+              logLine,
             },
           )
           const firstOf = (is: (one: (typeof after)[number]) => boolean): number | null => {

@@ -95,11 +95,12 @@ const BENCHES: Readonly<Record<string, Bench>> = {
   },
   liar: {
     summary: `a fact that one liar, or three people, correct in every batch: 80 series, half an hour of CPU
-               (--quick: one fact, one seed); --model smollm2: scores of a liar that count on its answers, without updates`,
+               (--quick: one fact, one seed); --model smollm2: scores of a liar that count on its answers, without updates,
+               or with --updates N so many of them (a minute of CPU each)`,
     run: () =>
-      model === 'smollm2'
+      model === 'smollm2' && !('updates' in counts)
         ? liarSmolLM2.bench({ quick, ...counts, logLine })
-        : liar.bench({ quick, ...counts, who, step, logLine }),
+        : liar.bench({ quick, ...counts, who, step, smollm2: model === 'smollm2', logLine }),
   },
   teacher: {
     summary: `updates of SmolLM2-135M with and without a setting of distillation (--step), from the base, as many of each

@@ -5,7 +5,7 @@
 import { createScorer, scorerConfig } from '@instar/scorer'
 import type { StepSettings } from '@instar/engine/port'
 import type { Thresholds } from '@instar/publisher'
-import { honest, startSeries, type Feedback, type Guest, type SeriesPorts } from './series.ts'
+import { honest, startSeries, type Feedback, type Guest, type Learning, type SeriesPorts } from './series.ts'
 
 /**
  * `right`: what the base answers. `value`: what the correctors say is right. `people`: how many correct the answer in each
@@ -33,6 +33,7 @@ export type CorrectionSettings = {
   askedAlone?: number
   step?: Partial<StepSettings>
   thresholds?: Partial<Thresholds>
+  learning?: Learning
   /** Of the other people of a batch. */
   feedback?: Feedback
   /** Ends the series early. */
@@ -55,13 +56,19 @@ export const runCorrection = async (
     seed,
     step = {},
     thresholds = {},
+    learning,
     feedback = honest,
     until = () => false,
     logLine = () => undefined,
   }: CorrectionSettings,
 ): Promise<Corrected> => {
   const scorer = scorerConfig.parse({ agreement, askedAlone })
-  const series = await startSeries(ports, seed, { step, thresholds, scorer: (shared) => createScorer(shared, scorer) })
+  const series = await startSeries(ports, seed, {
+    step,
+    thresholds,
+    ...(learning ? { learning } : {}),
+    scorer: (shared) => createScorer(shared, scorer),
+  })
   const guests = Array.from({ length: people }, (_, i): Guest => ({
     question,
     subject: `corrector ${i}`,

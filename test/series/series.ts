@@ -19,6 +19,7 @@ import { openMemoryLog } from '@instar/log'
 import type { AdapterSha, LearningEngine, Model, Sampling, StepFigures, StepSettings } from '@instar/engine/port'
 import { createPublisher, publisherConfig, type ProbeSet, type Thresholds } from '@instar/publisher'
 import { createTrainer, trainerConfig } from '@instar/trainer'
+import type { z } from 'zod'
 import { USERS, WRONG, type User } from '../../cli/src/demo/users.ts'
 import type { Question } from '../../models/tiny/recipe/families/family.ts'
 import { isCorrect, questions } from '../../models/tiny/recipe/questions.ts'
@@ -115,9 +116,13 @@ export type Series = {
   stop(): Promise<void>
 }
 
+export type Learning = { trainer: z.output<typeof trainerConfig>; publisher: z.output<typeof publisherConfig> }
+
 type SeriesSettings = {
   step?: Partial<StepSettings>
   thresholds?: Partial<Thresholds>
+  /** Settings of trainer and publisher, by section; absent: those of models/tiny. */
+  learning?: Learning
   /** Who asks, in turn. */
   people?: readonly User[]
   /** Scores what guests say. */
@@ -137,7 +142,7 @@ export type SeriesPorts = { learner: LearningEngine; model: Model; probes: Probe
 export const startSeries = async (
   ports: SeriesPorts,
   seed: number,
-  { step = {}, thresholds = {}, people = USERS, scorer: scorerOf, explicit = false }: SeriesSettings = {},
+  { step = {}, thresholds = {}, learning, people = USERS, scorer: scorerOf, explicit = false }: SeriesSettings = {},
 ): Promise<Series> => {
   const { model } = ports
   const log = openMemoryLog()
@@ -172,7 +177,7 @@ export const startSeries = async (
         if (what.phase === 'failed') settle(null)
       },
     },
-    trainerConfig.parse({ step }),
+    trainerConfig.parse({ ...learning?.trainer, step: { ...learning?.trainer.step, ...step } }),
   )
   const publisher = createPublisher(
     {
@@ -186,7 +191,10 @@ export const startSeries = async (
         settle({ accepted: phase === 'published', reason, figures })
       },
     },
-    publisherConfig.parse({ thresholds }),
+    publisherConfig.parse({
+      ...learning?.publisher,
+      thresholds: { ...learning?.publisher.thresholds, ...thresholds },
+    }),
   )
   const judgements = new Map<string, (judged: { reward: number | null; reason: string | null }) => void>()
   const scorer = scorerOf?.({
