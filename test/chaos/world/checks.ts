@@ -27,7 +27,7 @@ export const checkAnswered = ({ received }: Ledger, history: History): void => {
 }
 
 /** Call it when all work is done. */
-const checkWork = (history: History): void => {
+export const checkWork = (history: History): void => {
   deepEqual(
     history.scorable().filter((turn) => !history.scores.has(turn)),
     [],
