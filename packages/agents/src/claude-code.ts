@@ -2,6 +2,9 @@
 import { parseJsonObject } from '@instar/events/json'
 import { header, type Agent } from './agent.ts'
 
+/** Characters of a user id with parts; a client may send megabytes. */
+const LONGEST_ID = 4096
+
 export const claudeCode: Agent = {
   name: 'Claude Code',
   headers: [
@@ -19,6 +22,7 @@ export const claudeCode: Agent = {
     header(headers, 'x-claude-code-agent-id') === null ? null : header(headers, 'x-claude-code-session-id'),
   /** The id is JSON with an account, a device and a session, or `user_…_session_<uuid>`. */
   userId(id) {
+    if (id.length > LONGEST_ID) return null
     if (!id.startsWith('{')) {
       const session = /_session_([0-9a-f-]{36})$/.exec(id)
       return session ? { user: id.slice(0, session.index), session: session[1]! } : null

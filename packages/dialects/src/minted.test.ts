@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { mintedIdsIn, mintCallId, parseMintedId, sessionIdPart, turnIdPart } from './minted.ts'
+import {
+  MOST_IN_TEXT,
+  mintCallId,
+  mintedIdsIn,
+  mintedIdsInText,
+  parseMintedId,
+  sessionIdPart,
+  turnIdPart,
+} from './minted.ts'
 
 const TURN = 'desk-1.00112233445566778899aabbccddeeff'
 
@@ -38,5 +46,13 @@ test('the ids of the last message are first', () => {
   assert.deepEqual(
     ids.map(({ session }) => session),
     [sessionIdPart('b'), sessionIdPart('a')],
+  )
+})
+
+test('of a text with many ids the last ones are looked up', () => {
+  const ids = Array.from({ length: MOST_IN_TEXT + 10 }, (_, i) => mintCallId(`desk-${i}`, TURN, 0))
+  assert.deepEqual(
+    mintedIdsInText(ids.join(' ')).map(({ session }) => session),
+    ids.map((_, i) => sessionIdPart(`desk-${i}`)).slice(-MOST_IN_TEXT),
   )
 })

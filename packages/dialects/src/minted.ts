@@ -74,9 +74,12 @@ export const parseMintedId = (id: unknown): MintedId | null => {
 
 const CALL_IN_TEXT = /(?<![A-Za-z0-9])(?:call|toolu)[a-z2-7]{24}[0-9a-z]{1,2}(?![A-Za-z0-9])/g
 
-/** The ids of tool calls in a text, in order. Some agents send calls as text. */
+/** Ids in a text that are looked up: megabytes of them would hold the event loop for seconds. */
+export const MOST_IN_TEXT = 256
+
+/** The last ids of tool calls in a text, in order. Some agents send calls as text. */
 export const mintedIdsInText = (text: string): MintedId[] =>
-  [...text.matchAll(CALL_IN_TEXT)].flatMap(([id]) => parseMintedId(id) ?? [])
+  (text.match(CALL_IN_TEXT) ?? []).slice(-MOST_IN_TEXT).flatMap((id) => parseMintedId(id) ?? [])
 
 /** The minted ids in the messages, one for each turn; those of the last message first. */
 export const mintedIdsIn = (messages: readonly Message[]): MintedId[] => {

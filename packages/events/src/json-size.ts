@@ -58,6 +58,19 @@ export const jsonBytes = (body: Uint8Array, limits: JsonLimits): number | null =
   return CONTAINER_BYTES * containers + FIELD_BYTES * fields + VALUE_BYTES * values + texts * (isNarrow(body) ? 1 : 2)
 }
 
+/** Whether parsing all of the texts would exceed the limits together; of `widest`, one of them. */
+export const exceedTogether = (texts: Iterable<string>, limits: JsonLimits): boolean => {
+  const left = { ...limits }
+  for (const text of texts) {
+    const counts = countsOf(Buffer.from(text), left)
+    if (isTooMany(counts, left)) return true
+    left.containers -= counts.containers
+    left.values -= counts.values
+    left.fields -= counts.fields
+  }
+  return false
+}
+
 /** Whether V8 stores every string of the body with one byte per character; otherwise it uses two. */
 const isNarrow = (body: Uint8Array): boolean =>
   isAscii(body) && !Buffer.from(body.buffer, body.byteOffset, body.byteLength).includes('\\u')

@@ -3,6 +3,8 @@
  * blocks the event loop.
  */
 import { contentText, InstarError } from '@instar/events'
+import { isJsonObject } from '@instar/events/json'
+import { exceedTogether } from '@instar/events/json-size'
 import type { Message } from '@instar/dialects'
 
 /** A prompt with fewer characters per token of context is not checked here. */
@@ -14,12 +16,34 @@ const SEAM = 16
 /** Maximum number of messages of a request: matching and rendering one takes 20 to 60 µs of the event loop. */
 export const MOST_MESSAGES = 8192
 
-/** Throws `bad_request` for more messages than a request may have. */
+/**
+ * What the arguments of a request's tool calls may have together. They are JSON in a text of the body, so that its own limits
+ * do not count what they hold; they are parsed to compare answers, and 12 MB of empty objects took 20 s.
+ */
+export const MOST_IN_ARGUMENTS = { containers: 100_000, values: 400_000, fields: 400_000, widest: 20_000 } as const
+
+/** Throws `bad_request` for more messages, or larger arguments of tool calls, than a request may have. */
 export const checkMessages = (messages: readonly Message[]): void => {
-  if (messages.length <= MOST_MESSAGES) return
-  const message = `The request has ${messages.length} messages, those that it refers to included; at most ${MOST_MESSAGES} are taken.`
-  throw new InstarError('bad_request', message, { field: 'messages', limit: MOST_MESSAGES })
+  if (messages.length > MOST_MESSAGES) {
+    const message = `The request has ${messages.length} messages, those that it refers to included; at most ${MOST_MESSAGES} are taken.`
+    throw new InstarError('bad_request', message, { field: 'messages', limit: MOST_MESSAGES })
+  }
+  if (exceedTogether(messages.flatMap(argumentsIn), MOST_IN_ARGUMENTS)) {
+    const { containers, values, fields, widest } = MOST_IN_ARGUMENTS
+    throw new InstarError(
+      'bad_request',
+      `The arguments of the tool calls have together more than ${containers} objects and lists, ${values} values, ${fields} fields of objects or ${widest} of one.`,
+      { field: 'messages', limit: containers },
+    )
+  }
 }
+
+const argumentsIn = ({ tool_calls: calls, function_call: call }: Message): string[] =>
+  [...(Array.isArray(calls) ? (calls as unknown[]) : []), { function: call }].flatMap((one) => {
+    const called = isJsonObject(one) ? one['function'] : null
+    const given = isJsonObject(called) ? called['arguments'] : null
+    return typeof given === 'string' ? [given] : []
+  })
 
 type Counting = { contextLength: number; vocabulary: number; encode(text: string): readonly number[] }
 
