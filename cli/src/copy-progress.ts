@@ -1,5 +1,5 @@
 /** Text output of what reads or copies a whole log: its progress, and the report of a copy. */
-import type { CopyProgress, CopyReport } from '@instar/log'
+import type { CopyProgress, CopyRound, FollowReport, TopicBehind } from '@instar/log'
 import type { Topic } from '@instar/events/flow'
 import { progressBar } from './progress-bar.ts'
 import { table } from './table.ts'
@@ -68,15 +68,49 @@ export const createCountProgress = (
   }
 }
 
-export const copyReportText = ({ topics, copied, skipped, equal, first }: CopyReport, wallMs: number): string => {
+/** As `createCopyProgress`, for a copy that goes on. `begin` is called before the first line. */
+export const createFollowProgress = (
+  err: (text: string) => void,
+  terminal: boolean,
+  begin: () => void,
+  now: () => number = () => performance.now(),
+): ((round: CopyRound) => void) => {
+  let printedAt = -Infinity
+  let copied = 0
+  return (round) => {
+    if (printedAt === -Infinity) begin()
+    copied += round.copied
+    const line = `follows      the copy is ${round.behind} records behind, ${copied} copied since the first copy`
+    if (terminal) return err(`\r\x1b[2K${line}`)
+    if (now() - printedAt < LINE_INTERVAL_MS) return
+    printedAt = now()
+    err(`${line}\n`)
+  }
+}
+
+export const behindText = (topics: Record<Topic, TopicBehind>, total: number): string =>
+  `${table(
+    [
+      { name: 'topic', of: ([topic]) => topic },
+      { name: 'source', of: ([, { source }]) => source },
+      { name: 'copy', of: ([, { copy }]) => copy },
+      { name: 'behind', of: ([, { source, copy }]) => Math.max(0, source - copy) },
+    ],
+    Object.entries(topics) as [Topic, TopicBehind][],
+  )}the copy is ${total} records behind\n`
+
+type CopiedTopic = FollowReport['topics'][Topic] & { digest?: string }
+type CopyResult = Omit<FollowReport, 'topics' | 'rounds'> & { topics: Record<Topic, CopiedTopic> }
+
+export const copyReportText = ({ topics, copied, skipped, equal, first }: CopyResult, wallMs: number): string => {
   const rows = table(
     [
       { name: 'topic', of: ([topic]) => topic },
       { name: 'records', of: ([, { records }]) => records },
       { name: 'bytes', of: ([, { bytes }]) => bytes },
-      { name: 'digest', of: ([, { digest }]) => digest.slice(0, 16) },
+      { name: 'digest', of: ([, { digest }]) => digest?.slice(0, 16) ?? '' },
     ],
-    Object.entries(topics) as [Topic, CopyReport['topics'][Topic]][],
+    Object.entries(topics) as [Topic, CopiedTopic][],
   )
   const difference = first ? `: ${first.topic} ${first.partition}@${first.offset}, key ${first.key}: ${first.what}` : ''
   const verdict = equal ? 'every key is equal' : `NOT EQUAL${difference}`

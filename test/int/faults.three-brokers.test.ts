@@ -45,6 +45,7 @@ test(
       }
 
       await untilInStep()
+      assert.deepEqual([log.partitions('turns'), (await partitions()).length], [64, 64])
       const load = startLoad(log, 48)
       const rounds = Number(process.env['INSTAR_ROUNDS'] ?? 10)
       for (const round of range(rounds)) {

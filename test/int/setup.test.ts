@@ -1,7 +1,7 @@
 /** What `setup` creates on Kafka, and what the programs of this folder leave behind. */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS } from '@instar/events/flow'
-import { brokersOf, setupKafka } from '@instar/log/kafka/index'
+import { brokersOf, openKafkaLog, setupKafka } from '@instar/log/kafka/index'
 import { Kafka, logLevel, type Admin } from 'kafkajs'
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
@@ -55,6 +55,39 @@ test('concurrent setups create each topic once, with its settings', { timeout: 6
       )
     }
   })
+})
+
+test('a log keeps its number of partitions: one that setup may choose needs no setting, another one does', async () => {
+  const { brokers } = addresses()
+  for (const [turns, chosen] of [
+    [64, true],
+    [12, false],
+  ] as const) {
+    const prefix = `n${turns}.${process.pid}.`
+    await setupKafka({ brokers, prefix, partitions: { turns } })
+    const open = async (partitions: { turns?: number }): Promise<number> => {
+      const log = await openKafkaLog({
+        brokers,
+        prefix,
+        clientId: 'test',
+        schemas: {},
+        registry: new Map(),
+        partitions,
+      })
+      await log.close()
+      return log.partitions('turns')
+    }
+    assert.equal(await open({ turns }), turns)
+    if (chosen) {
+      assert.deepEqual(await setupKafka({ brokers, prefix }), { created: [], differing: [] })
+      assert.equal(await open({}), turns)
+    } else {
+      const withCode = (error: unknown): boolean =>
+        error instanceof InstarError && error.code === 'partition_count_changed' && error.details['stored'] === turns
+      await assert.rejects(setupKafka({ brokers, prefix }), withCode)
+      await assert.rejects(open({}), withCode)
+    }
+  }
 })
 
 test('settings that differ are reported and not changed', { timeout: 60_000 }, async () => {

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, test } from 'node:test'
 import { folder, instar } from '../../../test/kit/cli.ts'
+import { runCli } from '../cli.ts'
 import { feedbackRecord } from '../../../test/kit/feedback-record.ts'
 
 const appendFeedback = async (data: string, count: number, first = 0): Promise<void> => {
@@ -47,6 +48,67 @@ describe('instar log copy', () => {
     const text = await instar(['log', 'copy', '--from', `embedded:${from}`, '--to', `embedded:${to}`], {})
     match(text.out, /^turns +40 +\d+  [0-9a-f]{16}$/m)
     match(text.out, /0 copied, 40 already present, .*; every key is equal/)
+  })
+
+  test('behind says how many records the copy lacks, by topic; exit code 1 if it lacks any', async () => {
+    const [from, to] = [folder(), join(folder(), 'copy')]
+    await appendFeedback(from, 30)
+    const ends = ['--from', `embedded:${from}`, '--to', `embedded:${to}`]
+    equal((await instar(['log', 'copy', ...ends, '--partitions', 'turns=64'], {})).code, 0)
+    const none = await instar(['log', 'behind', ...ends, '--json'], {})
+    deepEqual([none.code, (none.json as { behind: number }).behind], [0, 0])
+    await appendFeedback(from, 12, 30)
+    const { code, json } = await instar(['log', 'behind', ...ends, '--json'], {})
+    const { behind, topics } = json as { behind: number; topics: Record<string, unknown> }
+    deepEqual([code, behind, topics.turns], [1, 12, { source: 42, copy: 30 }])
+    match(
+      (await instar(['log', 'behind', ...ends], {})).out,
+      /^turns +42 +30 +12$[^]*the copy is 12 records behind\n$/m,
+    )
+  })
+
+  test('a copy that follows says how far it is behind, and ends with the rest after its writers have stopped', async () => {
+    const [from, to] = [folder(), join(folder(), 'copy')]
+    await appendFeedback(from, 30)
+    const log = await openEmbeddedLog({ folder: join(from, 'log'), schemas: schemaTexts() })
+    const stop = new AbortController()
+    let err = ''
+    let out = ''
+    const code = await runCli(
+      [
+        'log',
+        'copy',
+        '--from',
+        `embedded:${from}`,
+        '--to',
+        `embedded:${to}`,
+        '--partitions',
+        'turns=64',
+        '--follow',
+        '--json',
+      ],
+      {
+        env: {},
+        cwd: '/',
+        out: (text) => (out += text),
+        err(text) {
+          err += text
+          if (!text.startsWith('follows')) return
+          void log
+            .append(Array.from({ length: 20 }, (_, i) => feedbackRecord(`s${i % 5}`, 100 + i)))
+            .then(() => stop.abort())
+        },
+        terminal: false,
+        stop: stop.signal,
+      },
+    )
+    await log.close()
+    match(err, /^follows +the copy is 0 records behind, 0 copied since the first copy$/m)
+    const report = JSON.parse(out) as Report & { rounds: number; sourceGrew: boolean }
+    deepEqual(
+      [code, report.copied, report.equal, report.sourceGrew, report.topics.turns?.records, report.rounds > 1],
+      [0, 50, true, false, 50, true],
+    )
   })
 
   test('partition counts are those of the source unless --partitions is given', async () => {

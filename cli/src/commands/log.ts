@@ -1,10 +1,18 @@
 import { schemaTexts } from '@instar/events'
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
-import { copyLog, withoutDamaged, type CopyReport } from '@instar/log'
+import {
+  behindOf,
+  copyLog,
+  followLog,
+  withoutDamaged,
+  type CopyReport,
+  type FollowReport,
+  type TopicBehind,
+} from '@instar/log'
 import { PARTITIONS_FORM, partitionsOf } from '@instar/process'
 import { command, UsageError, type Invocation } from '../command.ts'
-import { copyReportText, createCopyProgress } from '../copy-progress.ts'
+import { behindText, copyReportText, createCopyProgress, createFollowProgress } from '../copy-progress.ts'
 import { openDestination, openSource, parseLogAddress, sameLog, type LogAddress } from '../log-addresses.ts'
 import { setAside } from '../set-aside.ts'
 import { warnOfDamaged } from '../warn-of-damaged.ts'
@@ -14,6 +22,7 @@ const OPTIONS = {
   to: { type: 'string' },
   partitions: { type: 'string' },
   registry: { type: 'string' },
+  follow: { type: 'boolean' },
   'skip-damaged': { type: 'boolean' },
   at: { type: 'string' },
   why: { type: 'string' },
@@ -23,7 +32,7 @@ type LogInvocation = Invocation<typeof OPTIONS>
 
 export default command('log', {
   usage:
-    'copy --from LOG --to LOG [--partitions turns=16,…] [--registry URL] [--skip-damaged] | set-aside --at "TOPIC PARTITION@OFFSET" --why TEXT',
+    'copy --from LOG --to LOG [--partitions turns=64,…] [--follow] [--registry URL] [--skip-damaged] | behind --from LOG --to LOG [--registry URL] | set-aside --at "TOPIC PARTITION@OFFSET" --why TEXT',
   help: `
 copy: copies a log into another one, with the same bytes, ids and times and the same order of each key. LOG is
 embedded:FOLDER (a data folder, as in INSTAR_DATA), embedded (the folder of INSTAR_DATA) or kafka://host:port,…, which
@@ -38,9 +47,16 @@ No other process may write to the destination.
   --from LOG        the source; it is not changed
   --to LOG          the destination; an embedded one is created
   --partitions P    partition counts of the destination (default: those of the source)
+  --follow          go on copying, and say every 5 s how many records the copy is behind. Stop every process that writes to
+                    the source, then end this command with Ctrl-C (SIGINT, SIGTERM): it copies and compares the rest, and
+                    ends once the source has not grown for 2 s. A source that grows for 20 s more: exit code 1, since
+                    the copy would lack what its writers still write. Only what is new is read for that, however long the log
   --registry URL    schema registry of a log on Kafka (default INSTAR_REGISTRY)
   --skip-damaged    copy without the records of the source that do not match their checksums, and list them; otherwise the
                     copy ends at the first one (bad_record, with its position). Offsets after them are lower on the copy
+
+behind: how many records of the source the copy lacks, by topic, from the ends of both logs. Reads no records but
+announcements, at any time; after the services run on the copy it has more. Exit code 0 if it lacks none.
 
 set-aside: copies a record of INSTAR_LOG on Kafka to the dead letters of its topic, so that readers skip it. For a record
 of another program at which readers stop with unknown_schema or unknown_record; check first that INSTAR_REGISTRY is the
@@ -50,13 +66,16 @@ right registry, and that no newer build of Instar wrote it.
   --why TEXT        the reason; the dead letter stores it
 
 --json of copy: {topics: {turns: {records, bytes, digest}, …}, copied, skipped, equal, first, damaged, sourceGrew,
-wallMs}; damaged: {records, first: [{topic, partition, offset}]}, with --skip-damaged alone; exit code 0 if equal. --json of set-aside: {topic, partition, offset, why}`,
+wallMs}; damaged: {records, first: [{topic, partition, offset}]}, with --skip-damaged alone; exit code 0 if equal. With
+--follow: no digests, rounds: their number; exit code 0 if equal and the source did not grow. --json of behind: {behind, topics: {turns: {source, copy}, …}}.
+--json of set-aside: {topic, partition, offset, why}`,
   options: OPTIONS,
   overrides: ['data'],
   positionals: [1, 1],
   async run(invocation) {
     const [subcommand] = invocation.positionals
     if (subcommand === 'copy') return copy(invocation)
+    if (subcommand === 'behind') return behind(invocation)
     if (subcommand === 'set-aside') return setRecordAside(invocation)
     throw new UsageError(`unknown subcommand: log ${subcommand}`)
   },
@@ -83,7 +102,36 @@ const parseCopyOptions = ({ config, cwd, values }: LogInvocation): CopyOptions =
   return { from, to, partitions }
 }
 
-/** Resolves with whether the logs are equal. */
+/** The records of the source that cannot be decoded, and so are not copied. */
+const deadLettersOf = async (source: Awaited<ReturnType<typeof openSource>>, topic: Topic): Promise<number> => {
+  let count = 0
+  if ('deadLetters' in source) for await (const _ of source.deadLetters(topic)) count++
+  return count
+}
+
+/** Resolves with whether the copy lacks no record. */
+const behind = async (invocation: LogInvocation): Promise<boolean> => {
+  const { from, to } = parseCopyOptions(invocation)
+  const writeLine = (line: string): void => invocation.err(`${line}\n`)
+  const source = await openSource(from, writeLine)
+  try {
+    const destination = await openSource(to, writeLine)
+    try {
+      const topics = await behindOf(source, destination, (topic) => deadLettersOf(source, topic))
+      const total = Object.values(topics).reduce((sum, topic) => sum + lackOf(topic), 0)
+      invocation.print({ behind: total, topics }, () => behindText(topics, total))
+      return total === 0
+    } finally {
+      await destination.close()
+    }
+  } finally {
+    await source.close()
+  }
+}
+
+const lackOf = ({ source, copy }: TopicBehind): number => Math.max(0, source - copy)
+
+/** Resolves with whether the logs are equal, and nothing is missing that a copy that follows had to wait for. */
 const copy = async (invocation: LogInvocation): Promise<boolean> => {
   const { print, err, terminal, stop, values } = invocation
   const { from, to, partitions } = parseCopyOptions(invocation)
@@ -103,14 +151,17 @@ const copy = async (invocation: LogInvocation): Promise<boolean> => {
       writeLine,
     )
     const progress = createCopyProgress(invocation.raw.err, terminal)
-    let report: CopyReport
+    const follows = values.follow === true
+    let report: CopyReport | FollowReport
     try {
-      report = await copyLog({
-        from: skipping?.source ?? source,
-        to: destination,
-        onProgress: progress.show,
-        signal: stop,
-      })
+      const options = { from: skipping?.source ?? source, to: destination, onProgress: progress.show, signal: stop }
+      report = follows
+        ? await followLog({
+            ...options,
+            writersStopped: stop,
+            onRound: createFollowProgress(invocation.raw.err, terminal, () => progress.end()),
+          })
+        : await copyLog(options)
     } finally {
       progress.end()
       await destination.close()
@@ -118,19 +169,25 @@ const copy = async (invocation: LogInvocation): Promise<boolean> => {
     const damaged = skipping?.damaged()
     if (damaged) warnOfDamaged(damaged, writeLine, 'is not copied', 'are not copied')
     let deadLetters = 0
-    if ('deadLetters' in source)
-      for (const topic of TOPICS) for await (const _ of source.deadLetters(topic)) deadLetters++
+    for (const topic of TOPICS) deadLetters += await deadLettersOf(source, topic)
     if (deadLetters > 0)
       writeLine(
         `${deadLetters} records of the source cannot be decoded and are not copied; \`instar doctor\` lists them`,
       )
-    if (report.sourceGrew) writeLine('the source has grown during the copy; run the command again to copy the rest')
+    if (report.sourceGrew)
+      writeLine(
+        follows
+          ? 'the source still grows: a process writes to it. Do not switch; stop it and run the command again'
+          : 'the source has grown during the copy; run the command again to copy the rest',
+      )
     const wallMs = Math.round(performance.now() - startedAt)
     const { topics, copied, skipped, equal, first, sourceGrew } = report
-    print({ topics, copied, skipped, equal, first, ...(damaged ? { damaged } : {}), sourceGrew, wallMs }, () =>
-      copyReportText(report, wallMs),
+    const rounds = 'rounds' in report ? { rounds: report.rounds } : {}
+    print(
+      { topics, copied, skipped, equal, first, ...(damaged ? { damaged } : {}), sourceGrew, ...rounds, wallMs },
+      () => copyReportText(report, wallMs),
     )
-    return equal
+    return equal && !(follows && sourceGrew)
   } finally {
     await source.close()
   }

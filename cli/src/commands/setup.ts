@@ -76,9 +76,10 @@ minute for each to answer. Changes nothing that exists, so it is safe to run aga
 The schema ids of the registry are written to the log, with the schemas. An empty registry is filled from the log, under
 the same ids. A registry that has another schema under an id of the log is refused.
 
-INSTAR_REPLICATION is the number of replicas of each partition (default 1; use 3 with three brokers). INSTAR_PARTITIONS
-sets partition counts other than the defaults (turns=16). They cannot be changed later, and every service needs the same
-value.
+INSTAR_REPLICATION is the number of replicas of each partition (default 1; use 3 with three brokers). A new log has 64
+partitions of turns with three or more replicas, else 8; an existing one keeps its number. INSTAR_PARTITIONS sets other
+partition counts (turns=16), which every service then needs too. They cannot be changed on a log: \`instar log copy
+--follow\` goes on with another log.
 
   --upgraded   announce that every process that reads this log runs this build or a newer one: from now on records are
                written in its versions. Before, they are written in versions that every build reads, so that processes

@@ -1,5 +1,6 @@
 /** Findings about brokers, topics and their settings. */
 import { FLOW, TOPICS, type Topic } from '@instar/events/flow'
+import { defaultCounts } from '@instar/log/partition'
 import type { ClusterState, GroupLag, TopicState } from '@instar/log/kafka/index'
 import { countText, note, ok, wrong, type Finding } from './finding.ts'
 
@@ -40,11 +41,13 @@ const topicFinding = (
   configured?: number,
 ): Finding[] => {
   const findings: Finding[] = []
-  const expected = configured ?? (Object.hasOwn(FLOW, name) ? FLOW[name as Topic].partitions : 1)
-  if (partitions !== expected)
+  const allowed =
+    configured !== undefined ? [configured] : Object.hasOwn(FLOW, name) ? defaultCounts(name as Topic) : [1]
+  const expected = allowed.at(-1)!
+  if (!allowed.includes(partitions))
     findings.push(
       wrong(
-        `${name} has ${partitions} partitions, ${expected} are configured`,
+        `${name} has ${partitions} partitions, ${allowed.join(' or ')} are configured`,
         `If the topic was made with ${partitions} partitions, set INSTAR_PARTITIONS=${name}=${partitions} for every service. If partitions were added to it, that would distribute the records of a key over several: copy the log into another one (\`instar log copy --partitions ${name}=${expected}\`) and continue with the copy.`,
       ),
     )

@@ -56,8 +56,15 @@ describe('brokers and topics', () => {
     expectOne(
       topicFindings(cluster({ topics: [topic('turns', 16)] }), 1),
       'wrong',
-      /turns has 16 partitions, 8 are configured/,
-      /instar log copy --partitions turns=8/,
+      /turns has 16 partitions, 8 or 64 are configured/,
+      /instar log copy --partitions turns=64/,
+    )
+    expectOne(topicFindings(cluster({ topics: [topic('turns', 64)] }), 1), 'ok', /turns 64/)
+    expectOne(
+      topicFindings(cluster({ topics: [topic('turns', 64)] }), 1, { turns: 8 }),
+      'wrong',
+      /turns has 64 partitions, 8 are configured/,
+      /INSTAR_PARTITIONS=turns=64/,
     )
     expectOne(
       topicFindings(cluster({ topics: [{ ...topic('turns', 8), leaderless: 2 }] }), 1),

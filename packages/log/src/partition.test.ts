@@ -1,7 +1,7 @@
 import { FLOW, TOPICS } from '@instar/events/flow'
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { murmur2, partitionCounts, partitionOf } from './partition.ts'
+import { defaultCounts, murmur2, newLogCounts, partitionCounts, partitionOf } from './partition.ts'
 
 test('murmur2 returns the values of the Java client', () => {
   // org.apache.kafka.common.utils.UtilsTest.testMurmur2
@@ -30,4 +30,12 @@ test('partition counts are those of the flow table unless configured', () => {
   assert.deepEqual(partitionCounts(), Object.fromEntries(TOPICS.map((topic) => [topic, FLOW[topic].partitions])))
   assert.equal(partitionCounts({ turns: 3 }).turns, 3)
   for (const count of [0, -1, 1.5, NaN, 70_000]) assert.throws(() => partitionCounts({ turns: count }), /cannot have/)
+})
+
+test('a new log with three replicas has 64 partitions of turns unless configured, with fewer 8', () => {
+  const turnsOf = (replication: number): number => newLogCounts(replication).turns
+  assert.deepEqual([1, 2, 3, 5].map(turnsOf), [8, 8, 64, 64])
+  assert.deepEqual(newLogCounts(3), { ...newLogCounts(1), turns: 64 })
+  assert.deepEqual([newLogCounts(3, { turns: 12 }).turns, newLogCounts(3, { scores: 8 }).turns], [12, 64])
+  assert.deepEqual([defaultCounts('turns'), defaultCounts('scores')], [[8, 64], [4]])
 })

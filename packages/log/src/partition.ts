@@ -35,6 +35,20 @@ export const murmur2 = (data: Uint8Array, from = 0, to = data.length): number =>
 export const partitionOf = (key: string, count: number): number =>
   (murmur2(Buffer.from(key, 'utf8')) & 0x7fffffff) % count
 
+/**
+ * Partitions of `turns` on a new log with three or more replicas: its brokers flush nothing, so that more partitions cost
+ * no appends, and a session's partition has one scorer (docs/decisions.md).
+ */
+export const REPLICATED_TURNS = 64
+
+/** The numbers of partitions that `setup` gives a topic unless one is configured. */
+export const defaultCounts = (topic: Topic): readonly number[] =>
+  topic === 'turns' ? [FLOW.turns.partitions, REPLICATED_TURNS] : [FLOW[topic].partitions]
+
+/** The partition counts of a new log with this number of replicas, overridden by `configured`. Throws `bad_request`. */
+export const newLogCounts = (replication: number, configured: Partial<Record<Topic, number>> = {}): PartitionCounts =>
+  partitionCounts(replication >= 3 ? { turns: REPLICATED_TURNS, ...configured } : configured)
+
 /** The partition counts of the flow table, overridden by `configured`. Throws `bad_request` unless 1 to 65535. */
 export const partitionCounts = (configured: Partial<Record<Topic, number>> = {}): PartitionCounts => {
   const counts = Object.fromEntries(

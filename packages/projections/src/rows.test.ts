@@ -372,6 +372,28 @@ test('another record id at an offset means another log, and all tables are rebui
   assert.deepEqual(await readOnlyQuery(postgres.reader, 'select count(*) as n from turns'), [{ n: 0 }])
 })
 
+test(
+  'a copy with another number of partitions is another log, also where a position matches by chance',
+  { timeout: 60_000 },
+  async (t) => {
+    using folder = temporaryFolder()
+    const postgres = await startPostgres({ folder: folder.path })
+    t.after(() => postgres.stop())
+    const all = records([lineStarted(), ...['x', 'y', 'z'].map((name) => turn({ session: 'f', name, says: name }))])
+    // The only session is in partition 0 of both, so that every position is one of the other log too.
+    const [one, other] = [1, 3].map((turns) => openMemoryLog({ partitions: { turns } }))
+    await one!.append(all)
+    await project(one!, postgres.owner)
+    await withClient(postgres.owner, (client) => client.query("update turns set reason = 'of the old log'"))
+    await other!.append(all)
+    await project(other!, postgres.owner)
+    assert.deepEqual(
+      await readOnlyQuery(postgres.reader, "select turn_id from turns where reason = 'of the old log'"),
+      [],
+    )
+  },
+)
+
 test('rows that are lost under a running projection are written again', { timeout: 60_000 }, async (t) => {
   using folder = temporaryFolder()
   const postgres = await startPostgres({ folder: folder.path })

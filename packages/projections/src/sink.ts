@@ -183,7 +183,7 @@ const currentMarks = async (client: Client, log: EventLog): Promise<Map<string, 
   )
   const { rows } = await client.query<MarkRow>('select * from offsets for update')
   const marks = marksOf(rows)
-  let valid = true
+  let valid = ofAsManyPartitions(stored.rows, log)
   for (const { topic, partition, rules } of rows)
     valid &&=
       rules === RULES &&
@@ -194,6 +194,12 @@ const currentMarks = async (client: Client, log: EventLog): Promise<Map<string, 
   await client.query('delete from offsets')
   return currentMarks(client, log)
 }
+
+/** A log with another number of partitions is another log, also where the positions of single partitions match by chance. */
+const ofAsManyPartitions = (rows: readonly MarkRow[], log: EventLog): boolean =>
+  [...Map.groupBy(rows, ({ topic }) => topic)].every(
+    ([topic, { length }]) => isTopic(topic) && log.partitions(topic) === length,
+  )
 
 const isTopic = (topic: string): topic is Topic => Object.hasOwn(FLOW, topic)
 

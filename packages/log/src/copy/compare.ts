@@ -6,7 +6,8 @@ import type { CopySource, LogRecord, Offsets } from '../port.ts'
 import { HashChains } from './hash-chains.ts'
 import { PartitionReader } from './partition-reader.ts'
 
-export type CopySide = { log: CopySource; ends: Offsets }
+/** The records of a log from `start` (default: its first) up to `ends`. */
+export type CopySide = { log: CopySource; start?: Offsets; ends: Offsets }
 
 /**
  * The first record of a key or partition in which two logs differ. The position is that on the source, or on the
@@ -109,12 +110,12 @@ const byRecord = async (source: CopySide, destination: CopySide, read: OnRead): 
 
 /** The number of records of each `copyKey` of a topic up to the ends. */
 export const countsOf = async (
-  { log, ends }: CopySide,
+  { log, start, ends }: CopySide,
   topic: Topic,
   read: OnRead = () => undefined,
 ): Promise<Map<string, number>> => {
   const counts = new Map<string, number>()
-  for await (const records of log.read(topic, { to: ends })) {
+  for await (const records of log.read(topic, { ...(start ? { from: start } : {}), to: ends })) {
     for (const record of records) {
       counts.set(copyKey(record), (counts.get(copyKey(record)) ?? 0) + 1)
       read(record)
@@ -125,13 +126,13 @@ export const countsOf = async (
 
 /** The hash chains of a topic's records up to the ends for which `includes` is true. */
 export const chainsOf = async (
-  { log, ends }: CopySide,
+  { log, start, ends }: CopySide,
   topic: Topic,
   read: OnRead = () => undefined,
   includes: (record: LogRecord) => boolean = () => true,
 ): Promise<HashChains> => {
   const chains = new HashChains()
-  for await (const records of log.read(topic, { to: ends })) {
+  for await (const records of log.read(topic, { ...(start ? { from: start } : {}), to: ends })) {
     for (const record of records) {
       if (includes(record)) chains.add(record)
       read(record)

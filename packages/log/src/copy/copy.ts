@@ -54,7 +54,18 @@ export type CopyReport = {
 const ORDER: readonly Topic[] = ['blobs', ...TOPICS.filter((topic) => topic !== 'blobs')]
 
 /** Throws `copy_differs` before a record is written, `bad_record`, `aborted`, and errors of the logs. */
-export const copyLog = async ({ from, to, onProgress = () => undefined, signal }: CopyOptions): Promise<CopyReport> => {
+export const copyLog = async (options: CopyOptions): Promise<CopyReport> => (await copyUpToNow(options)).report
+
+/** Up to where both logs have been read and compared. */
+export type Reached = { source: Offsets; copy: Offsets }
+
+/** As `copyLog`. A copy goes on from `reached` by `copyRest`. */
+export const copyUpToNow = async ({
+  from,
+  to,
+  onProgress = () => undefined,
+  signal,
+}: CopyOptions): Promise<{ report: CopyReport; reached: Reached }> => {
   const observer: CopyObserver = { onProgress, signal }
   const source: CopySide = { log: from, ends: await endsOfAll(from) }
   const before: CopySide = { log: to, ends: await to.ends(TOPICS) }
@@ -71,10 +82,25 @@ export const copyLog = async ({ from, to, onProgress = () => undefined, signal }
       'the destination changed while it was compared: another process writes to it, or the last appends of an earlier copy finished meanwhile. In the second case run the copy again.',
     )
 
+  const { reached, ...rest } = await copyRest(source, { log: to, start: {} }, found, observer)
+  const skipped = [...found.values()].reduce((sum, { records }) => sum + records, 0)
+  return { report: { ...rest, skipped, sourceGrew: !sameEnds(source.ends, await from.ends(TOPICS)) }, reached }
+}
+
+/**
+ * Copies `found` to the ends of the source, then compares both logs, each from its start. Throws as `copyLog` does; the records of
+ * the destination after its start must be those that this call appends.
+ */
+export const copyRest = async (
+  source: CopySide,
+  { log: to, start }: { log: EventLog; start: Offsets },
+  found: ReadonlyMap<Topic, CopiedPart>,
+  observer: CopyObserver,
+): Promise<Pick<CopyReport, 'topics' | 'copied' | 'equal' | 'first'> & { reached: Reached }> => {
   let copied = 0
   for (const topic of ORDER) copied += await copyTopic(source, to, topic, found.get(topic)!, observer)
 
-  const after: CopySide = { log: to, ends: await to.ends(TOPICS) }
+  const after: CopySide = { log: to, start, ends: await to.ends(TOPICS) }
   const topics: Partial<Record<Topic, TopicCopy>> = {}
   let first: Difference | null = null
   let equal = true
@@ -94,10 +120,9 @@ export const copyLog = async ({ from, to, onProgress = () => undefined, signal }
   return {
     topics: topics as Record<Topic, TopicCopy>,
     copied,
-    skipped: [...found.values()].reduce((sum, { records }) => sum + records, 0),
     equal,
     first,
-    sourceGrew: !sameEnds(source.ends, await from.ends(TOPICS)),
+    reached: { source: source.ends, copy: after.ends },
   }
 }
 
@@ -140,7 +165,7 @@ const readBack = async (
   observer: CopyObserver,
   of?: Map<string, number>,
 ): Promise<TopicCopy> => {
-  const meter = new Meter({ phase, topic }, { to: side.ends }, observer)
+  const meter = new Meter({ phase, topic }, { from: side.start ?? {}, to: side.ends }, observer)
   const chains = await chainsOf(side, topic, meter.read, (record) => !of || consume(of, copyKey(record)))
   meter.end()
   return { records: chains.records, bytes: chains.bytes, digest: chains.digest() }
@@ -173,7 +198,7 @@ const consume = (counts: Map<string, number>, key: string): boolean => {
   return true
 }
 
-const sameEnds = (a: Offsets, b: Offsets): boolean =>
+export const sameEnds = (a: Offsets, b: Offsets): boolean =>
   TOPICS.every((topic) =>
     Object.entries(b[topic] ?? {}).every(([partition, end]) => (a[topic]?.[Number(partition)] ?? 0) === end),
   )

@@ -1,7 +1,7 @@
 /** Checks before a log on Kafka is opened: partition counts, truncated topics, schemas. */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
-import { partitionOf, type PartitionCounts } from '../partition.ts'
+import { defaultCounts, partitionOf, type PartitionCounts } from '../partition.ts'
 import { kafkaError, messageOf, type Cluster, type KafkaConnection } from './client.ts'
 import { EARLIEST, fetchRecord, offsetsAt, type FetchedPartition } from './fetch.ts'
 import type { KafkaOptions } from './options.ts'
@@ -12,17 +12,18 @@ import { FixedIds, LogSchemas, type SchemaResolver } from './schemas.ts'
 import type { TopicNames } from './topics.ts'
 import { parseRecord } from './wire-format.ts'
 
-/** Throws `partition_count_changed`, `log_truncated` or `log_compacted`. */
-export const checkTopics = async (cluster: Cluster, names: TopicNames, counts: PartitionCounts): Promise<void> => {
-  for (const topic of TOPICS) {
-    const stored = cluster.findTopicPartitionMetadata(names.of(topic)).length
-    if (stored !== counts[topic])
-      throw new InstarError(
-        'partition_count_changed',
-        `topic ${topic} has ${stored} partitions on this log, but ${counts[topic]} are configured`,
-        { topic, stored, configured: counts[topic] },
-      )
-  }
+/**
+ * Resolves with the log's partition counts: those that are configured, else default ones. Throws
+ * `partition_count_changed`, `log_truncated` or `log_compacted`.
+ */
+export const checkTopics = async (
+  cluster: Cluster,
+  names: TopicNames,
+  configured: Partial<Record<Topic, number>> = {},
+): Promise<PartitionCounts> => {
+  const counts = Object.fromEntries(
+    TOPICS.map((topic) => [topic, countOf(cluster, topic, names.of(topic), configured[topic])]),
+  ) as Record<Topic, number>
   const partitions = TOPICS.flatMap((topic) =>
     Array.from({ length: counts[topic] }, (_, partition) => ({ topic: names.of(topic), partition })),
   )
@@ -34,6 +35,18 @@ export const checkTopics = async (cluster: Cluster, names: TopicNames, counts: P
     if (offset > 0) throw truncatedError(topic, partition, offset)
   }
   await checkPolicies(cluster, [...TOPICS.map(names.of), names.schemas])
+  return counts
+}
+
+const countOf = (cluster: Cluster, topic: Topic, name: string, configured: number | undefined): number => {
+  const stored = cluster.findTopicPartitionMetadata(name).length
+  const allowed = configured === undefined ? defaultCounts(topic) : [configured]
+  if (allowed.includes(stored)) return stored
+  throw new InstarError(
+    'partition_count_changed',
+    `topic ${topic} has ${stored} partitions on this log, but ${allowed.join(' or ')} are configured`,
+    { topic, stored, configured: allowed[0] },
+  )
 }
 
 /**

@@ -15,19 +15,21 @@ import { topicNames } from './topics.ts'
  * `retryMs`.
  */
 export const openKafkaLog = async (options: KafkaOptions): Promise<KafkaLog> => {
-  const counts = partitionCounts(options.partitions)
+  // Refuses impossible numbers before it connects.
+  partitionCounts(options.partitions)
   const names = topicNames(options.prefix)
   const connection = new KafkaConnection(options, names.all)
   try {
     const retryMs = options.retryMs ?? DEFAULT_RETRY_MS
     const never = new AbortController().signal
-    await withRetries(
+    const counts = await withRetries(
       'opening the log',
       () =>
         connection
           .use(async (cluster) => {
-            await checkTopics(cluster, names, counts)
-            if (!options.anyPlacement) await checkPlacement(cluster, names, counts)
+            const found = await checkTopics(cluster, names, options.partitions)
+            if (!options.anyPlacement) await checkPlacement(cluster, names, found)
+            return found
           })
           .catch(throwAccessError),
       retryMs,

@@ -9,7 +9,7 @@ export type KafkaOptions = ClientOptions & {
   registry: string | RegistryAccess | ReadonlyMap<string, number>
   /** The schemas of this build: name → Avro JSON. Only records with one of them can be appended. */
   schemas: Readonly<Record<string, string>>
-  /** Partition counts that differ from the flow table's. */
+  /** Partition counts that `setup` does not choose by itself; of other topics the log's own, if it is a default one. */
   partitions?: Partial<Record<Topic, number>>
   /** Opens the log also if partitions were added to it after records were written: a copy reads each partition. */
   anyPlacement?: boolean

@@ -2,7 +2,7 @@
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import { Kafka, logLevel, type Admin } from 'kafkajs'
-import { partitionCounts } from '../partition.ts'
+import { defaultCounts, newLogCounts } from '../partition.ts'
 import { accessError, kafkaError } from './client.ts'
 import { kafkajsSecurity, type Security } from './security.ts'
 import { topicNames, topicSettings } from './topics.ts'
@@ -13,7 +13,7 @@ type SetupOptions = {
   clientId?: string
   /** Default: no TLS and no authentication. */
   security?: Security
-  /** Partition counts that differ from the flow table's. They cannot be changed later. */
+  /** Partition counts that differ from `newLogCounts`. They cannot be changed later. */
   partitions?: Partial<Record<Topic, number>>
   /** Replication factor. Default 1. */
   replication?: number
@@ -35,7 +35,7 @@ const TOPIC = 2
 /** Creates missing topics. Throws `partition_count_changed`, `kafka_refused`, or `log_unavailable`. */
 export const setupKafka = async (options: SetupOptions): Promise<SetupReport> => {
   const { brokers, clientId = 'setup', security, replication = 1, prefix, retryMs = 60_000 } = options
-  const counts = partitionCounts(options.partitions)
+  const counts = newLogCounts(replication, options.partitions)
   const names = topicNames(prefix)
   const partitionsByName = new Map<string, number>([
     ...TOPICS.flatMap(
@@ -47,6 +47,13 @@ export const setupKafka = async (options: SetupOptions): Promise<SetupReport> =>
     ),
     [names.schemas, 1],
   ])
+  /** Of a topic that exists: its own number, where it is a default one and none is configured. */
+  const allowed = new Map<string, readonly number[]>(
+    TOPICS.filter((topic) => options.partitions?.[topic] === undefined).map((topic) => [
+      names.of(topic),
+      defaultCounts(topic),
+    ]),
+  )
   const settings = topicSettings(replication)
   return withAdmin({ brokers, clientId, ...(security ? { security } : {}) }, retryMs, async (admin) => {
     const never = new AbortController().signal
@@ -62,7 +69,7 @@ export const setupKafka = async (options: SetupOptions): Promise<SetupReport> =>
       }))
       await withRetries('creating topics', () => createTopics(admin, topics), retryMs, never)
     }
-    await withRetries('waiting for leaders', () => checkTopics(admin, partitionsByName), retryMs, never)
+    await withRetries('waiting for leaders', () => checkTopics(admin, partitionsByName, allowed), retryMs, never)
     return {
       created,
       differing: await withRetries(
@@ -136,11 +143,15 @@ const createTopics = async (admin: Admin, topics: Parameters<Admin['createTopics
   }
 }
 
-const checkTopics = async (admin: Admin, partitionsByName: ReadonlyMap<string, number>): Promise<void> => {
+const checkTopics = async (
+  admin: Admin,
+  partitionsByName: ReadonlyMap<string, number>,
+  allowed: ReadonlyMap<string, readonly number[]>,
+): Promise<void> => {
   const { topics } = await admin.fetchTopicMetadata({ topics: [...partitionsByName.keys()] })
   for (const { name, partitions } of topics) {
     const configured = partitionsByName.get(name)!
-    if (partitions.length !== configured)
+    if (partitions.length !== configured && !allowed.get(name)?.includes(partitions.length))
       throw new InstarError(
         'partition_count_changed',
         `topic ${name} has ${partitions.length} partitions, but ${configured} are configured`,

@@ -3,7 +3,7 @@
  * the id of the last record. State and position are written in one transaction, so that they always match. A file of
  * another version of the folds that no migrations lead to the present one, or of another log, is deleted.
  */
-import { InstarError, recordId, type Keys, type Logged, type Queue, type Queues, type Table } from '@instar/events'
+import { InstarError, type Keys, type Logged, type Queue, type Queues, type Table } from '@instar/events'
 import type { Topic } from '@instar/events/flow'
 import { rmSync } from 'node:fs'
 import { timeOf, unpackedCheckpoints } from '../checkpoints/start.ts'
@@ -14,6 +14,7 @@ import { removeSnapshot, type FoldFile } from './file.ts'
 import { StoredList, type ListedState } from './list.ts'
 import { migrate } from './migrate.ts'
 import { openFirst } from './open-first.ts'
+import { countsText, otherLog, type PartitionPosition } from './other-log.ts'
 import { ResidentQueue, StoredQueue, StoredQueues } from './queue.ts'
 import { SessionTable } from './session-table.ts'
 import type { SnapshotSettings } from './settings.ts'
@@ -22,7 +23,6 @@ import { keysOf, ResidentTable, SpilledTable, type FileRef, type SnapshotPart, t
 import { migrationsFrom, versionText, type StateVersion } from './version.ts'
 
 export type FoldedRecord = Pick<Logged, 'topic' | 'partition' | 'offset' | 'id'>
-type PartitionPosition = { next: number; id: string }
 /** `next`: the next offset; `record`: the id of the one before it. */
 export type ReachedPosition = { topic: Topic; partition: number; next: number; record: string }
 
@@ -42,6 +42,8 @@ export class Snapshot {
   readonly #rowTurns: number
   #sessions: SessionTable | undefined
   readonly #positions = new Map<Topic, Map<number, PartitionPosition>>()
+  /** Partitions of each topic on the log that was opened last. */
+  #counts: (topic: Topic) => number = () => 0
   /** Resolves when the last snapshot is on disk. */
   #flushing: Promise<void> = Promise.resolve()
   #isFlushing = false
@@ -119,6 +121,7 @@ export class Snapshot {
    * version that this build knows.
    */
   async open(log: EventLog): Promise<Offsets> {
+    this.#counts = (topic) => log.partitions(topic)
     const file = openFirst(this.#settings, this.#name)
     this.#fileRef.file = file
     this.#savedAt = performance.now()
@@ -245,6 +248,7 @@ export class Snapshot {
         'reached',
         JSON.stringify([...this.#positions].map(([topic, partitions]) => [topic, [...partitions]])),
       )
+      file.setMeta('partitions', countsText(this.#positions.keys(), this.#counts))
       file.commit()
     } catch (error) {
       file.rollback()
@@ -295,14 +299,10 @@ export class Snapshot {
       for (const [topic, partitions] of JSON.parse(file.meta('reached') ?? '') as [
         Topic,
         [number, PartitionPosition][],
-      ][]) {
+      ][])
         this.#positions.set(topic, new Map(partitions))
-        for (const [partition, { next, id }] of partitions) {
-          const last = await log.at({ topic, partition, offset: next - 1 })
-          if (!last || recordId(last) !== id)
-            return `${topic} ${partition}@${next - 1} is a different record on this log`
-        }
-      }
+      const other = await otherLog(log, this.#positions, file.meta('partitions'))
+      if (other !== null) return other
       if (migrations.length > 0) {
         migrate(file, version, versionText(this.#version), migrations)
         this.#settings.logLine(

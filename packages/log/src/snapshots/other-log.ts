@@ -1,0 +1,31 @@
+/** Whether the positions of a snapshot are those of a log. */
+import { recordId } from '@instar/events'
+import type { Topic } from '@instar/events/flow'
+import type { EventLog } from '../port.ts'
+
+/** `id`: of the record before `next`. */
+export type PartitionPosition = { next: number; id: string }
+
+/** The partitions of each topic, as `otherLog` reads them. */
+export const countsText = (topics: Iterable<Topic>, countOf: (topic: Topic) => number): string =>
+  JSON.stringify(Object.fromEntries(Array.from(topics, (topic) => [topic, countOf(topic)])))
+
+/**
+ * Why the log is not the one of the positions; null: it is. `counts`: of `countsText`; absent in files of older builds. On a
+ * copy with another number of partitions single positions may match by chance, with other records before them.
+ */
+export const otherLog = async (
+  log: EventLog,
+  positions: ReadonlyMap<Topic, ReadonlyMap<number, PartitionPosition>>,
+  counts = '{}',
+): Promise<string | null> => {
+  for (const [topic, count] of Object.entries(JSON.parse(counts) as Record<Topic, number>) as [Topic, number][])
+    if (log.partitions(topic) !== count)
+      return `it is of a log with ${count} partitions of ${topic}, and this one has ${log.partitions(topic)}`
+  for (const [topic, partitions] of positions)
+    for (const [partition, { next, id }] of partitions) {
+      const last = await log.at({ topic, partition, offset: next - 1 })
+      if (!last || recordId(last) !== id) return `${topic} ${partition}@${next - 1} is a different record on this log`
+    }
+  return null
+}
