@@ -15,6 +15,7 @@ import * as liarSmolLM2 from './liar-smollm2.ts'
 import * as log from './log.ts'
 import * as longSessions from './long-sessions.ts'
 import * as moves from './moves.ts'
+import * as partitions from './partitions.ts'
 import * as poison from './poison.ts'
 import * as policy from './policy.ts'
 import * as projections from './projections.ts'
@@ -87,6 +88,10 @@ const BENCHES: Readonly<Record<string, Bench>> = {
     summary: `the log on Kafka, compared with Kafka's own tools and another client for Node (downloads a broker, as
                test:int, and the client into .cache once)`,
     run: () => kafka.bench({ quick, logLine }),
+  },
+  partitions: {
+    summary: '64 partitions of `turns` instead of 8 on three brokers: appends, reading, following at 50 records/s',
+    run: () => partitions.bench({ quick, logLine, ...counts }),
   },
   candidates: {
     summary: `effect of background candidates: sessions until the demo's users are satisfied, with one answer to each

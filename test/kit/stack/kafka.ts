@@ -15,6 +15,8 @@ export type Node = {
   readonly port: number
   /** A second listener, which tells clients the `advertised` port. */
   readonly behindProxy?: number
+  /** The process id of the broker. */
+  pid(): number
   /** Resolves when it has ended. */
   kill(): Promise<void>
   signal(signal: NodeJS.Signals): void
@@ -159,6 +161,7 @@ export const startKafka = async ({
         port: own.port,
         ...(advertised ? { behindProxy: own.inner } : {}),
         start,
+        pid: () => process.pid(),
         kill: () => process.kill(),
         signal: (signal) => process.signal(signal),
         said: () => process.said(),
