@@ -236,7 +236,7 @@ export abstract class Process<S> {
       const snapshot = new Snapshot(
         { folder: '', records: Infinity, ms: Infinity, cacheWeight: ROOM, rowTurns: ROW_TURNS, logLine, file },
         name,
-        'simulation',
+        { number: 1, migrations: {} },
       )
       this.#snapshots.push(snapshot)
       return snapshot

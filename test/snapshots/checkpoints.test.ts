@@ -26,7 +26,7 @@ import { POLICY, randomHistory } from '../kit/histories.ts'
 import { longHistory } from '../kit/long-history.ts'
 import { scored, T0, turn } from '../kit/projected-history.ts'
 import { seeded, type Random } from '../kit/random.ts'
-import { goldenLog } from './golden.ts'
+import { goldenLog } from './golden-states.ts'
 
 const FOLDS = [trainerFold, publisherFold, scorerFold]
 const folders: string[] = []

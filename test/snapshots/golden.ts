@@ -1,272 +1,77 @@
 /**
- * Golden snapshots: of each version of a service's state a file that a build of that version wrote, and the log from
- * which it was folded. As a program, `node bootstrap.cjs test/snapshots/golden.ts`, it writes those of versions that have none, and
- * records the digests of the folds' sources after a change under which every golden snapshot still holds.
+ * Writes the golden snapshots of versions that have none, and records the digests of the folds' sources after a change under
+ * which every golden snapshot still holds: `node bootstrap.cjs test/snapshots/golden.ts`.
  */
-import { encodeEvent, type Logged } from '@instar/events'
-import { followEvents, openMemoryLog, openSnapshots, type Append, type EventLog, type Snapshot } from '@instar/log'
-import { fromBytes } from '../../packages/log/src/snapshots/value.ts'
-import { createHash } from 'node:crypto'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { encodeEvent } from '@instar/events'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import { isDeepStrictEqual } from 'node:util'
-import { gunzipSync, gzipSync, zstdDecompressSync } from 'node:zlib'
-import { STATE_VERSION as PUBLISHER } from '../../services/publisher/src/shell/snapshot.ts'
-import { STATE_VERSION as SCORER } from '../../services/scorer/src/shell/snapshot.ts'
-import { STATE_VERSION as TRAINER } from '../../services/trainer/src/shell/snapshot.ts'
-import { ROOT } from '../../tools/tree.ts'
+import { gzipSync } from 'node:zlib'
+import { RULES } from '../../packages/projections/src/project.ts'
+import { STATE_VERSION as GATEWAY } from '../../services/gateway/src/session/snapshot.ts'
+import {
+  comparedGateway,
+  GATEWAY_VERSION_FILE,
+  sourcesOfGateway,
+  stateOf,
+  writeGoldenGateway,
+} from './golden-gateway.ts'
+import { recordedRows, rowDigests, ROWS, RULES_FILE, sourcesOfRows } from './golden-rows.ts'
 import { goldenHistory } from './golden-history.ts'
-import { SERVICES, type Service } from './services.ts'
+import {
+  compared,
+  fileOf,
+  firstShare,
+  foldInto,
+  goldenLog,
+  goldenVersions,
+  inFolder,
+  LOG,
+  NAMES,
+  recordedSources,
+  SOURCES,
+  sourcesOf,
+  versionFileOf,
+  VERSIONS,
+  type Stored,
+} from './golden-states.ts'
 
-const FOLDER = join(import.meta.dirname, 'golden')
-const LOG = join(FOLDER, 'log.json.gz')
-const SOURCES = join(FOLDER, 'sources.json')
-/** Of each topic's records, those that a golden snapshot has. */
-const SHARE = 0.6
-/** Turns of a session in a row: few, so that sessions have further rows. */
-const ROW_TURNS = 4
-
-/** The stored state's own sources of each service, beside the shared folds. */
-const OWN = {
-  scorer: ['state', 'asked-alone', 'claims', 'duplicates', 'own-record', 'policy-bound', 'need', 'idle'],
-  trainer: ['state', 'pending'],
-  publisher: ['state'],
-} as const
-export const VERSIONS = { scorer: SCORER, trainer: TRAINER, publisher: PUBLISHER }
-export type Name = keyof typeof VERSIONS
-export const NAMES = Object.keys(VERSIONS) as Name[]
-export const serviceNamed = (name: Name): Service => SERVICES.find((one) => one.name === name)!
-
-/** Shared folds and how their states are stored; how tables are written is held by reading the golden files alone. */
-const SHARED = [
-  ...readdirSync(join(ROOT, 'packages/events/src/folds'))
-    .filter((file) => file.endsWith('.ts') && !file.endsWith('.test.ts'))
-    .sort()
-    .map((file) => `packages/events/src/folds/${file}`),
-  'packages/events/src/ids.ts',
-  ...['folds', 'sessions', 'session-table', 'by-session'].map((file) => `packages/log/src/snapshots/${file}.ts`),
-]
-
-/** A digest of the sources of which the stored state is a function, without comments, white space and the version. */
-export const sourcesOf = (name: Name): string => {
-  const own = [...OWN[name].map((file) => `core/${file}`), 'shell/snapshot']
-  const hash = createHash('sha256')
-  for (const path of [...SHARED, ...own.map((file) => `services/${name}/src/${file}.ts`)])
-    hash.update(
-      `${readFileSync(join(ROOT, path), 'utf8')
-        .replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$|^export const STATE_VERSION.*$/gm, '')
-        .replace(/\s+/g, ' ')
-        .trim()}\n`,
-    )
-  return hash.digest('hex').slice(0, 16)
-}
-
-export const recordedSources = (): Partial<Record<Name, string>> =>
-  existsSync(SOURCES) ? (JSON.parse(readFileSync(SOURCES, 'utf8')) as Partial<Record<Name, string>>) : {}
-
-type Stored = Omit<Append, 'payload'> & { payload: string }
-
-/** The log of the golden snapshots, in memory. */
-export const goldenLog = async (): Promise<EventLog> => {
-  const stored = JSON.parse(gunzipSync(readFileSync(LOG)).toString()) as Stored[]
-  const log = openMemoryLog()
-  await log.append(stored.map((record) => ({ ...record, payload: Buffer.from(record.payload, 'base64') })))
-  return log
-}
-
-/** The numbers of versions of which there is a golden snapshot, in order. */
-export const goldenVersions = (name: Name): number[] =>
-  readdirSync(FOLDER)
-    .map((file) => new RegExp(`^${name}\\.(\\d+)\\.db\\.gz$`).exec(file)?.[1])
-    .flatMap((number) => (number === undefined ? [] : [Number(number)]))
-    .sort((a, b) => a - b)
-const fileOf = (name: Name, number: number): string => join(FOLDER, `${name}.${number}.db.gz`)
-
-/** Which records are folded; of a partition those before the first one that is not. */
-type Selection = (logged: Logged) => boolean
-
-/** Of each topic the first SHARE of its records. */
-const firstShare = async (log: EventLog, name: Name): Promise<Selection> => {
-  const left = new Map<string, number>()
-  for (const topic of serviceNamed(name).topics) {
-    let count = 0
-    for await (const records of log.read(topic)) count += records.length
-    left.set(topic, Math.floor(SHARE * count))
-  }
-  return ({ topic }) => {
-    const most = left.get(topic)!
-    left.set(topic, most - 1)
-    return most > 0
-  }
-}
-
-/** The records that a snapshot file has. */
-const reachedBy = (path: string): Selection => {
-  const db = new DatabaseSync(path, { readOnly: true })
-  const { value } = db.prepare("SELECT value FROM meta WHERE name = 'reached'").get() as { value: string }
-  db.close()
-  // A checksum follows.
-  const reached = new Map(
-    (JSON.parse(value.slice(0, value.lastIndexOf(' '))) as [string, [number, { next: number }][]][]).map(
-      ([topic, of]) => [topic, new Map(of)],
-    ),
-  )
-  return ({ topic, partition, offset }) => offset < (reached.get(topic)?.get(partition)?.next ?? 0)
-}
-
-const KINDS = ['table', 'resident', 'queue', 'shortQueue', 'queues', 'list'] as const
-type Tables = Map<string, (typeof KINDS)[number]>
-
-/** The tables that a state has in the snapshot, by name, from this call on. */
-const tablesOf = (snapshot: Snapshot): Tables => {
-  const tables: Tables = new Map([
-    ['sessions', 'table'],
-    ['sessions turns', 'table'],
-  ])
-  for (const kind of KINDS) {
-    const make = snapshot[kind].bind(snapshot) as (name: string, ...more: unknown[]) => unknown
-    const value = (name: string, ...more: unknown[]): unknown => {
-      tables.set(name, kind)
-      return make(name, ...more)
-    }
-    Object.defineProperty(snapshot, kind, { value })
-  }
-  return tables
-}
-
-/** `read`: records that were folded after the snapshot. `rows`: of the file, decoded, by table. `tables`: of the state. */
-export type Folded = { read: number; lines: string[]; rows: Rows; tables: Tables }
-type Rows = Record<string, Record<string, unknown>>
-
-/** Folds the log with a snapshot in the folder, which is saved at the end. */
-const foldInto = async (log: EventLog, name: Name, folder: string, selection?: Selection): Promise<Folded> => {
-  const lines: string[] = []
-  const settings = { records: 1e9, ms: Infinity, rowTurns: ROW_TURNS, logLine: (line: string) => lines.push(line) }
-  const snapshot = openSnapshots(folder, settings).of(name, VERSIONS[name])
-  const tables = tablesOf(snapshot)
-  const service = serviceNamed(name)
-  const fold = service.stored(snapshot)
-  let read = 0
-  const follower = await followEvents(log, {
-    name,
-    topics: service.topics,
-    from: await snapshot.open(log),
-    onEvent(logged) {
-      if (selection?.(logged) === false) return undefined
-      read += 1
-      fold.evolve(logged)
-      return snapshot.after(logged)
-    },
+if (!existsSync(LOG)) {
+  const records = goldenHistory().map((event): Stored => {
+    const { topic, key, schema, payload, timestamp } = encodeEvent(event)
+    return { topic, key, schema, payload: Buffer.from(payload).toString('base64'), timestamp }
   })
-  await follower.caughtUp()
-  await follower.stop()
-  await snapshot.close()
-  return { read, lines, rows: rowsOf(join(folder, `${name}.db`), tables), tables }
+  writeFileSync(LOG, gzipSync(JSON.stringify(records)))
 }
-
-const ZSTD = Buffer.from([0x28, 0xb5, 0x2f, 0xfd])
-
-/** All rows, decoded. The order of a queue is that of the interleaving of topics, so that only its keys are here. */
-const rowsOf = (path: string, tables: Tables): Rows => {
-  const db = new DatabaseSync(path, { readOnly: true })
-  const rows: Rows = {}
-  const add = (name: string, key: string, value: unknown): void => {
-    rows[name] = { ...rows[name], [key]: value }
-  }
-  try {
-    const entries = db
-      .prepare('SELECT names.name, key, value FROM entries JOIN names ON names.id = entries.name ORDER BY 1, 2')
-      .all() as { name: string; key: string; value: Uint8Array }[]
-    for (const { name, key, value } of entries) {
-      const bytes = Buffer.from(value).subarray(4)
-      const plain = bytes.subarray(0, 4).equals(ZSTD) ? zstdDecompressSync(bytes) : bytes
-      add(name, key, tables.get(name) === 'shortQueue' || fromBytes(plain))
-    }
-    const queued = db
-      .prepare('SELECT names.name, key FROM queued JOIN names ON names.id = queued.name ORDER BY 1, 2')
-      .all() as { name: string; key: string }[]
-    for (const { name, key } of queued) add(name, key, true)
-    return rows
-  } finally {
-    db.close()
-  }
+const log = await goldenLog()
+const sources = recordedSources()
+const hold = (name: string, number: number, file: string, holds: boolean): void => {
+  if (!holds) throw new Error(`${name}: the state of version ${number} has changed: raise STATE_VERSION in ${file}`)
 }
-
-/** Runs `work` with a folder that holds the golden snapshot of the version, or none. */
-export const inFolder = async <T>(
-  name: Name,
-  number: number | null,
-  work: (folder: string) => Promise<T>,
-): Promise<T> => {
-  const folder = mkdtempSync(join(tmpdir(), 'instar-golden-'))
-  try {
-    if (number !== null) writeFileSync(join(folder, `${name}.db`), gunzipSync(readFileSync(fileOf(name, number))))
-    return await work(folder)
-  } finally {
-    rmSync(folder, { recursive: true })
-  }
-}
-
-/** Of a golden snapshot. `golden`: as this build opens it. */
-type Compared = {
-  golden: Folded
-  /** This build's fold of the records that the snapshot has. */
-  again: Folded
-  /** The log from the snapshot on, and from its start. */
-  from: Folded
-  whole: Folded
-}
-
-export const compared = async (log: EventLog, name: Name, number: number): Promise<Compared> => ({
-  golden: await inFolder(name, number, (folder) => foldInto(log, name, folder, () => false)),
-  again: await inFolder(name, number, async (folder) => {
-    const selection = reachedBy(join(folder, `${name}.db`))
-    return inFolder(name, null, (empty) => foldInto(log, name, empty, selection))
-  }),
-  from: await inFolder(name, number, (folder) => foldInto(log, name, folder)),
-  whole: await inFolder(name, null, (folder) => foldInto(log, name, folder)),
-})
-
-/** The tables of the state of which the golden snapshot has no row of any policy. */
-export const emptyTables = ({ golden, from }: Pick<Compared, 'golden' | 'from'>): string[] => {
-  const ofAny = (name: string): string => name.replace(/ (policy|policy~again|other)$/, '')
-  const filled = Object.keys(golden.rows)
-  return [...from.tables].flatMap(([name, kind]) =>
-    filled.some((one) => ofAny(one) === ofAny(name) || (kind === 'queues' && one.startsWith(`${name} `))) ? [] : [name],
-  )
-}
-
-const write = async (): Promise<void> => {
-  if (!existsSync(LOG)) {
-    const records = goldenHistory().map((event): Stored => {
-      const { topic, key, schema, payload, timestamp } = encodeEvent(event)
-      return { topic, key, schema, payload: Buffer.from(payload).toString('base64'), timestamp }
+for (const name of NAMES) {
+  const { number } = VERSIONS[name]
+  if (!goldenVersions(name).includes(number)) {
+    await inFolder(name, null, async (folder) => {
+      await foldInto(log, name, folder, await firstShare(log, name))
+      writeFileSync(fileOf(name, number), gzipSync(readFileSync(join(folder, `${name}.db`))))
     })
-    writeFileSync(LOG, gzipSync(JSON.stringify(records)))
+    console.log(`${name}: golden snapshot of version ${number} written`)
   }
-  const log = await goldenLog()
-  const sources = recordedSources()
-  for (const name of NAMES) {
-    const { number } = VERSIONS[name]
-    if (!goldenVersions(name).includes(number)) {
-      await inFolder(name, null, async (folder) => {
-        await foldInto(log, name, folder, await firstShare(log, name))
-        writeFileSync(fileOf(name, number), gzipSync(readFileSync(join(folder, `${name}.db`))))
-      })
-      console.log(`${name}: golden snapshot of version ${number} written`)
-    }
-    const { golden, again, from, whole } = await compared(log, name, number)
-    if (
-      !isDeepStrictEqual(golden.rows, again.rows) ||
-      !isDeepStrictEqual(from.rows, whole.rows) ||
-      from.read >= whole.read
-    )
-      throw new Error(`${name}: the state of version ${number} has changed: raise STATE_VERSION in shell/snapshot.ts`)
-    sources[name] = sourcesOf(name)
-  }
-  writeFileSync(SOURCES, `${JSON.stringify(sources, null, 2)}\n`)
+  const { golden, again, from, whole } = await compared(log, name, number)
+  const same = isDeepStrictEqual(golden.rows, again.rows) && isDeepStrictEqual(from.rows, whole.rows)
+  hold(name, number, versionFileOf(name), same && from.read < whole.read)
+  sources[name] = sourcesOf(name)
 }
-
-if (process.argv[1] === import.meta.filename) await write()
+if (await writeGoldenGateway(GATEWAY.number))
+  console.log(`gateway: golden snapshot of version ${GATEWAY.number} written`)
+const { golden, again, from, whole } = await comparedGateway(GATEWAY.number)
+const same = isDeepStrictEqual(stateOf(golden), stateOf(again)) && isDeepStrictEqual(stateOf(from), stateOf(whole))
+hold('gateway', GATEWAY.number, GATEWAY_VERSION_FILE, same && from.read < whole.read)
+sources['gateway'] = sourcesOfGateway()
+const rows = recordedRows()
+const now = await rowDigests(log)
+if (rows[RULES] && !isDeepStrictEqual(rows[RULES], now))
+  throw new Error(`the rows of the golden log have changed: raise RULES in ${RULES_FILE}`)
+if (!rows[RULES]) writeFileSync(ROWS, `${JSON.stringify({ ...rows, [RULES]: now }, null, 2)}\n`)
+sources['rows'] = sourcesOfRows()
+writeFileSync(SOURCES, `${JSON.stringify(sources, null, 2)}\n`)

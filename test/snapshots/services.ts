@@ -2,6 +2,9 @@
 import type { Event, Logged, Queue, TurnsState, UpdatesState, WeightsState } from '@instar/events'
 import { updateLine, weightLine } from '@instar/events'
 import type { Snapshot } from '@instar/log'
+import { initialProjection, project, type Projection } from '../../packages/projections/src/project.ts'
+import { noRows } from '../../packages/projections/src/rows.ts'
+import { storedProjection } from '../../packages/projections/src/stored.ts'
 import {
   evolve as publisherEvolve,
   initialState as publisherState,
@@ -136,6 +139,16 @@ const publisher = (state: PublisherState): Fold => ({
   }),
 })
 
+const projections = (state: Projection): Fold => ({
+  evolve: (logged) => project(state, logged, noRows()),
+  view: (history) => ({
+    ...turnsOf(state.turns, history),
+    scores: POLICIES.map((policy) => history.turns.map((id) => state.scores.get(policy)?.turns.get(id))),
+    updates: updatesOf(state.updates, history, POLICIES).map(({ spent: _, baselines: __, ...rest }) => rest),
+    weights: weightsOf(state.weights, history, POLICIES),
+  }),
+})
+
 const ALL = ['turns', 'scores', 'updates', 'weights'] as const
 
 export const SERVICES: readonly Service[] = [
@@ -156,5 +169,11 @@ export const SERVICES: readonly Service[] = [
     topics: ALL,
     inMemory: () => publisher(publisherState(POLICY)),
     stored: (snapshot) => publisher(storedPublisher(snapshot, POLICY)),
+  },
+  {
+    name: 'projections',
+    topics: ALL,
+    inMemory: () => projections(initialProjection()),
+    stored: (snapshot) => projections(storedProjection(snapshot)),
   },
 ]

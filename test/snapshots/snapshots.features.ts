@@ -1,6 +1,6 @@
 /** A fold that continues from a snapshot equals the fold from the start, wherever it was killed, on any log. */
 import { encodeEvent, topicOf, type Event } from '@instar/events'
-import { followEvents, openSnapshots, type EventLog, type Snapshot } from '@instar/log'
+import { followEvents, openSnapshots, type EventLog, type Snapshot, type StateVersion } from '@instar/log'
 import assert from 'node:assert/strict'
 import { mkdtempSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,6 +11,8 @@ import { seeded } from '../kit/random.ts'
 import { randomHistory, type History } from '../kit/histories.ts'
 import { SERVICES, type Fold, type Service } from './services.ts'
 import { found, gatewayView, liveGateway } from './gateway.ts'
+
+const V1: StateVersion = { number: 1, migrations: {} }
 
 type OpenedLog = { log: EventLog; close(): Promise<void> }
 
@@ -134,7 +136,11 @@ export const snapshotFeatures = (name: string, open: () => Promise<OpenedLog>, s
           assert.equal(await live(log, service, folder, { clean: true }), read, what)
           assert.deepEqual(await whole(log, service, folder, history), truth, what)
         }
-        assert.equal(await live(log, service, folder, { clean: true, version: 'another' }), read, 'another build')
+        assert.equal(
+          await live(log, service, folder, { clean: true, version: { number: 2, migrations: {} } }),
+          read,
+          'another build',
+        )
         assert.equal(await live(log, service, folder, { clean: true }), read, 'and back')
         assert.equal(await live(log, service, folder, { clean: true }), 0)
       },
@@ -189,7 +195,7 @@ export const snapshotFeatures = (name: string, open: () => Promise<OpenedLog>, s
       await append(log, history.events)
       const service = SERVICES[0]!
       const store = openSnapshots(folder)
-      const [one, other] = [store.of(service.name, 'v'), store.of(service.name, 'v')]
+      const [one, other] = [store.of(service.name, V1), store.of(service.name, V1)]
       await one.open(log)
       await other.open(log)
       assert.deepEqual(databases(folder), ['scorer.2.db', 'scorer.db'])
@@ -242,14 +248,14 @@ type Life = {
   clean?: boolean
   records?: number
   cacheWeight?: number
-  version?: string
+  version?: StateVersion
   logLine?: (line: string) => void
 }
 
 const start = (
   service: Service,
   folder: string,
-  { records = 50, cacheWeight = 20, version = 'v', logLine = () => undefined }: Life,
+  { records = 50, cacheWeight = 20, version = V1, logLine = () => undefined }: Life,
 ): { fold: Fold; snapshot: Snapshot } => {
   const snapshot = openSnapshots(folder, { records, cacheWeight, ms: Infinity, logLine }).of(service.name, version)
   return { fold: service.stored(snapshot), snapshot }

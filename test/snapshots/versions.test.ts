@@ -10,7 +10,8 @@ import {
   recordedSources,
   sourcesOf,
   VERSIONS,
-} from './golden.ts'
+  versionFileOf,
+} from './golden-states.ts'
 
 for (const name of NAMES) {
   const { number, migrations } = VERSIONS[name]
@@ -22,7 +23,7 @@ for (const name of NAMES) {
     for (const version of goldens) {
       const { golden, again, from, whole } = await compared(log, name, version)
       const reachable = Array.from({ length: number - version }, (_, i) => version + i).every((at) => migrations[at])
-      const changed = `the state of version ${version} is another: raise STATE_VERSION in services/${name}/src/shell/snapshot.ts`
+      const changed = `the state of version ${version} is another: raise STATE_VERSION in ${versionFileOf(name)}`
       if (reachable) assert.deepEqual(golden.rows, again.rows, changed)
       assert.deepEqual(from.rows, whole.rows, changed)
       if (version === number) assert.deepEqual(emptyTables({ golden, from }), [], 'tables without rows')
@@ -37,7 +38,7 @@ for (const name of NAMES) {
       sourcesOf(name),
       recordedSources()[name],
       `the sources of the ${name}'s state have changed. If the state or its fold has, raise STATE_VERSION in ` +
-        `services/${name}/src/shell/snapshot.ts, with a migration where the old state has what the new one needs. ` +
+        `${versionFileOf(name)}, with a migration where the old state has what the new one needs. ` +
         'Then, or if neither has: node bootstrap.cjs test/snapshots/golden.ts',
     )
   })

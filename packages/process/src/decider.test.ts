@@ -57,7 +57,7 @@ const evaluator = (
     policy: POLICY,
     topics: ['weights'],
     assignment: 'weights',
-    snapshot: { version: 'evaluator 1', state: storedWeights },
+    snapshot: { version: { number: 1, migrations: {} }, state: storedWeights },
     core: {
       initialState: initialWeights,
       evolve: (state, logged) => foldWeights(state, logged as Logged<WeightsEvent>),

@@ -99,7 +99,7 @@ export type DeciderOptions<State, Decision extends { do: string }> = {
   /** The topic by whose partitions several processes of the service share the work. */
   assignment: Topic
   /** `version` must change with the state and the code that computes it. */
-  snapshot: { version: string | StateVersion; state(snapshot: Snapshot): State }
+  snapshot: { version: StateVersion; state(snapshot: Snapshot): State }
   /** Performs a decision. Returns the record to append, or null. */
   act(decision: Act<Decision>, context: ActContext<State>): Promise<Event | null>
   /** Returns a record that states that the decision has failed, or null. If absent, the error is fatal. */

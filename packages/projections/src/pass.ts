@@ -9,7 +9,7 @@ import type { Snapshot } from '@instar/log/snapshots/snapshot'
 import type { SnapshotStore } from '@instar/log/snapshots/store'
 import { initialProjection, project, PROJECTED } from './project.ts'
 import { noRows, RowBytes, type ProjectedRows } from './rows.ts'
-import { stateVersion, storedProjection } from './stored.ts'
+import { STATE_VERSION, storedProjection } from './stored.ts'
 import { RestartError, type DatabaseSession } from './database-session.ts'
 import { NewerBuildError, partitionKey, type Advance, type Mark, type Partition } from './sink.ts'
 
@@ -40,7 +40,7 @@ type PassParts = {
 }
 
 export const startPass = async ({ log, session, marks, batch, linger, group, snapshots }: PassParts): Promise<Pass> => {
-  const snapshot = snapshots?.of(group, stateVersion())
+  const snapshot = snapshots?.of(group, STATE_VERSION)
   const from = snapshot ? await openSnapshot(snapshot, log, marks) : {}
   const state = snapshot ? storedProjection(snapshot) : initialProjection()
   const discarded = noRows()

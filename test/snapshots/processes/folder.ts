@@ -8,7 +8,10 @@ import { SERVICES } from '../services.ts'
 const [name, folder, place] = process.argv.slice(2) as [string, string, string]
 const service = SERVICES.find((one) => one.name === name)!
 const log = await openEmbeddedLog({ folder, readOnly: true })
-const snapshot = openSnapshots(place, { records: 25, ms: Infinity, cacheWeight: 20 }).of(name, 'v')
+const snapshot = openSnapshots(place, { records: 25, ms: Infinity, cacheWeight: 20 }).of(name, {
+  number: 1,
+  migrations: {},
+})
 const fold = service.stored(snapshot)
 const follower = await followEvents(log, {
   name,

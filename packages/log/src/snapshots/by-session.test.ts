@@ -26,7 +26,7 @@ test('a table by turn has what was set and not deleted, in rows that do not grow
   }
   const open = async () => {
     const settings = { folder, records: 1e9, ms: Infinity, cacheWeight: 8, logLine: assert.fail, file }
-    const snapshot = new Snapshot(settings, 'test', 'v')
+    const snapshot = new Snapshot(settings, 'test', { number: 1, migrations: {} })
     const table = snapshot.bySession<Note>('notes', {
       pack: ({ note }) => note,
       unpack: (packed) => ({ note: packed as string }),

@@ -22,7 +22,7 @@ const opened = async (t: TestContext, state: Map<string, unknown>, onSet: () => 
     return (current = one)
   }
   const settings = { folder, records: 1e9, ms: Infinity, cacheWeight: 8, logLine: () => undefined, file }
-  const snapshot = new Snapshot(settings, 'list', 'v')
+  const snapshot = new Snapshot(settings, 'list', { number: 1, migrations: {} })
   const list = snapshot.list('list', { keys: () => [...state.keys()], value: (key) => state.get(key) })
   await snapshot.open(openMemoryLog())
   return {

@@ -6,6 +6,7 @@ import { test, type TestContext } from 'node:test'
 import { openMemoryLog } from '../memory/log.ts'
 import type { EventLog } from '../port.ts'
 import { recordId } from '@instar/events'
+import { SnapshotFile } from './file.ts'
 import { openSnapshots } from './store.ts'
 import { toBytes } from './value.ts'
 import type { StateVersion } from './version.ts'
@@ -26,7 +27,7 @@ const folder = (t: TestContext): string => {
 }
 
 /** Opens the snapshot with this version; with `note`, folds a record that sets it. */
-const open = async (log: EventLog, path: string, version: StateVersion | string, note?: unknown): Promise<Opened> => {
+const open = async (log: EventLog, path: string, version: StateVersion, note?: unknown): Promise<Opened> => {
   const lines: string[] = []
   const store = openSnapshots(path, { records: 1e9, ms: Infinity, logLine: (line) => lines.push(line) })
   const snapshot = store.of('test', version)
@@ -64,20 +65,50 @@ test('a snapshot of an earlier version is migrated step by step, keeps its posit
   assert.deepEqual((await open(log, path, V3)).lines, [])
 })
 
-test('without a whole way of migrations, of a newer build or of a digest, the log is read from its start', async (t) => {
+const UNUSED: Opened = {
+  positions: {},
+  note: undefined,
+  lines: ['test: the snapshot is not used (another build wrote it); the log is read from its start'],
+}
+
+test('without a whole way of migrations, or of a newer build, the log is read from its start', async (t) => {
   for (const [written, opened] of [
     [V1, { number: 3, migrations: { 2: toV3 } }],
     [V3, V1],
-    ['0123456789abcdef', V3],
-    [V1, '0123456789abcdef'],
-  ] as [StateVersion | string, StateVersion | string][]) {
+  ] as [StateVersion, StateVersion][]) {
     const [log, path] = [await aLog(), folder(t)]
     await open(log, path, written, 'yes')
-    assert.deepEqual(await open(log, path, opened), {
-      positions: {},
-      note: undefined,
-      lines: ['test: the snapshot is not used (another build wrote it); the log is read from its start'],
-    })
+    assert.deepEqual(await open(log, path, opened), UNUSED)
+  }
+})
+
+test('the digest of a build before the numbers is taken over as the number that is known for it, or else not used', async (t) => {
+  const DIGEST = '0123456789abcdef'
+  const digests = { [DIGEST]: 1 }
+  for (const [version, expected] of [
+    [V1, UNUSED],
+    [
+      { ...V1, digests },
+      { positions: AT, note: 'yes', lines: [] },
+    ],
+    [
+      { ...V3, digests },
+      {
+        positions: AT,
+        note: { text: 'yes', length: 3, loud: 'YES' },
+        lines: [`test: the snapshot was migrated from ${DIGEST} to v3`],
+      },
+    ],
+    [{ number: 3, migrations: { 2: toV3 }, digests }, UNUSED],
+  ] as [StateVersion, Opened][]) {
+    const [log, path] = [await aLog(), folder(t)]
+    await open(log, path, V1, 'yes')
+    const file = new SnapshotFile(join(path, 'test.db'))
+    file.begin()
+    file.setMeta('version', DIGEST)
+    file.commit()
+    await file.close()
+    assert.deepEqual(await open(log, path, version), expected)
   }
 })
 

@@ -39,7 +39,7 @@ test('a snapshot whose last records are at the same offsets of a copy is not use
   const lines: string[] = []
   const open = async (log: EventLog, records: readonly LogRecord[]): Promise<unknown> => {
     const store = openSnapshots(path, { records: 1e9, ms: Infinity, logLine: (line) => lines.push(line) })
-    const snapshot = store.of('test', 'v')
+    const snapshot = store.of('test', { number: 1, migrations: {} })
     const positions = await snapshot.open(log)
     for (const record of records) void snapshot.after({ ...record, id: recordId(record) })
     await snapshot.close()

@@ -18,7 +18,7 @@ test(
           mkdirSync(folder)
           chmodSync(folder, 0o755)
         }
-        const snapshot = openSnapshots(folder).of('gateway.policy.turns', 'v')
+        const snapshot = openSnapshots(folder).of('gateway.policy.turns', { number: 1, migrations: {} })
         await snapshot.open(openMemoryLog())
         assert.equal(statSync(folder).mode & 0o777, 0o700)
         await snapshot.close()

@@ -32,7 +32,7 @@ test('the last keys of a stored queue are those of its iteration, and others are
     })
   }
   const settings = { folder, records: 1e9, ms: Infinity, cacheWeight: 1, logLine: () => undefined, file }
-  const snapshot = new Snapshot(settings, 'test', '1')
+  const snapshot = new Snapshot(settings, 'test', { number: 1, migrations: {} })
   const queue = snapshot.queue('q')
   await snapshot.open(openMemoryLog())
   const chance = random(7)

@@ -63,7 +63,10 @@ const open = async (folder: string, cacheWeight = 4): Promise<Life> => {
     })
   }
   const logLine = (line: string): void => void watch.lines.push(line)
-  const snapshot = new Snapshot({ folder, records: 1e9, ms: Infinity, cacheWeight, logLine, file }, 'test', 'v')
+  const snapshot = new Snapshot({ folder, records: 1e9, ms: Infinity, cacheWeight, logLine, file }, 'test', {
+    number: 1,
+    migrations: {},
+  })
   const turns = storedTurns(snapshot)
   // A log of one record, at which every snapshot is.
   const log = openMemoryLog()

@@ -35,7 +35,7 @@ export const ROW_TURNS = 128
 export class Snapshot {
   readonly #settings: SnapshotSettings
   readonly #name: string
-  readonly #version: string | StateVersion
+  readonly #version: StateVersion
   readonly #fileRef: FileRef = { file: null }
   readonly #parts: SnapshotPart[] = []
   readonly #interleaved = { orders: new Set<string>(), tables: new Set<string>() }
@@ -52,7 +52,7 @@ export class Snapshot {
   #ended = false
 
   /** `version`: of the folds, which a file must match or be migrated to. No file is accessed before `open`. */
-  constructor(settings: SnapshotSettings, name: string, version: string | StateVersion) {
+  constructor(settings: SnapshotSettings, name: string, version: StateVersion) {
     this.#settings = settings
     this.#name = name
     this.#version = version
@@ -136,7 +136,7 @@ export class Snapshot {
   async #fromCheckpoint(log: EventLog): Promise<Offsets> {
     const { checkpoints: folder, logLine } = this.#settings
     const path = this.path
-    if (folder === undefined || path === null || typeof this.#version === 'string') return {}
+    if (folder === undefined || path === null) return {}
     const [name, version, unpacked] = [this.#name, this.#version, `${path}.checkpoint`]
     for await (const event of unpackedCheckpoints(log, { folder, name, version, logLine }, unpacked)) {
       await this.#reopened(unpacked)

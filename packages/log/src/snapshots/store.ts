@@ -5,7 +5,7 @@ import type { StateVersion } from './version.ts'
 
 export type SnapshotStore = {
   /** `name`: the file name without extension; `version`: the version of the folds. */
-  of(name: string, version: string | StateVersion): Snapshot
+  of(name: string, version: StateVersion): Snapshot
   /** Called with a message when a file cannot be used or written. */
   logLine?: (line: string) => void
 }

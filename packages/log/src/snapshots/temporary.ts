@@ -36,7 +36,10 @@ export const openTemporaryTables = async (log: EventLog): Promise<TemporaryTable
   const logLine = (line: string): void => {
     fault ??= line
   }
-  const snapshot = openSnapshots(folder, { records: RECORDS, cacheWeight: ROOM, logLine }).of('audit', 'audit')
+  const snapshot = openSnapshots(folder, { records: RECORDS, cacheWeight: ROOM, logLine }).of('audit', {
+    number: 1,
+    migrations: {},
+  })
   const close = async (): Promise<void> => {
     try {
       await snapshot.close({ save: false })

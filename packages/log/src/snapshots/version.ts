@@ -1,10 +1,4 @@
-/**
- * The version of the folds in a snapshot: a number with migrations (test/snapshots/versions.test.ts holds it to golden
- * snapshots), or a digest of the folds' sources, with which every change of a source makes the snapshot void.
- */
-import { createHash } from 'node:crypto'
-import { readdirSync, readFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
+/** The version of the folds in a snapshot: a number with migrations, which test/snapshots/versions.test.ts holds to golden snapshots. */
 import type { FoldFile } from './file.ts'
 
 /** Changes the entries of a file in place, in a transaction with the new version. If it throws, the log is read again. */
@@ -12,56 +6,30 @@ export type Migration = (file: FoldFile) => void
 
 /**
  * `number`: counted up by each change of the stored state or of its fold. `migrations`: by the version from which they lead
- * to the next one; a snapshot of a version without a way to `number` is not used.
+ * to the next one; a snapshot of a version without a way to `number` is not used. `digests`: of the sources of builds that had
+ * no number yet and stored such a digest, with the number of the state that they wrote.
  */
-export type StateVersion = { number: number; migrations: Readonly<Record<number, Migration>> }
+export type StateVersion = {
+  number: number
+  migrations: Readonly<Record<number, Migration>>
+  digests?: Readonly<Record<string, number>>
+}
 
 /** As the file has it. */
-export const versionText = (version: string | StateVersion): string =>
-  typeof version === 'string' ? version : `v${version.number}`
+export const versionText = ({ number }: StateVersion): string => `v${number}`
 
 /** The migrations from the version of a file to the present one, in order; null: there is no way. */
-export const migrationsFrom = (found: string, version: string | StateVersion): Migration[] | null => {
-  if (found === versionText(version)) return []
-  const from = /^v([1-9]\d*)$/.exec(found)?.[1]
-  if (typeof version === 'string' || from === undefined || Number(from) > version.number) return null
+export const migrationsFrom = (
+  found: string,
+  { number, migrations, digests = {} }: StateVersion,
+): Migration[] | null => {
+  const from = digests[found] ?? Number(/^v([1-9]\d*)$/.exec(found)?.[1] ?? Infinity)
+  if (from > number) return null
   const steps: Migration[] = []
-  for (let at = Number(from); at < version.number; at += 1) {
-    const step = version.migrations[at]
+  for (let at = from; at < number; at += 1) {
+    const step = migrations[at]
     if (!step) return null
     steps.push(step)
   }
   return steps
-}
-
-/** The sources of the shared folds, of the records, and of the snapshot code. */
-const SHARED = [
-  ...inFolder(new URL(import.meta.resolve('@instar/events/folds/turns'))),
-  new URL(import.meta.resolve('@instar/events/ids')),
-  new URL(import.meta.resolve('@instar/events/records')),
-  ...inFolder(new URL(import.meta.url)),
-]
-
-function inFolder(file: URL): URL[] {
-  const folder = new URL('.', file)
-  return readdirSync(folder)
-    .filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts'))
-    .sort()
-    .map((name) => new URL(name, folder))
-}
-
-/** The source of a module. A built package contains the sources (tools/pack), so that its digest is the same. */
-const sourceOf = (module: URL): string => readFileSync(fileURLToPath(module).replace(/\.js$/, '.ts'), 'utf8')
-
-/** The digest of the shared sources and a service's own, ignoring comments and white space. */
-export const foldVersion = (own: readonly URL[], read: (source: URL) => string = sourceOf): string => {
-  const hash = createHash('sha256')
-  for (const source of [...SHARED, ...own])
-    hash.update(
-      `${read(source)
-        .replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, '')
-        .replace(/\s+/g, ' ')
-        .trim()}\n`,
-    )
-  return hash.digest('hex').slice(0, 16)
 }

@@ -32,6 +32,9 @@ export type NameTableOptions = {
   readMs?: number
 }
 
+/** `number`: of the state that this build stores, which stands in the mark; `names`: the first whose rows it continues. */
+type Versions = { number: number; names: number }
+
 /** A session with a name, and those that had it before. */
 type Seen = { session: string; at: number; before: Seen | undefined }
 
@@ -45,6 +48,7 @@ const INCOMPLETE: HeldNames = { ...noNames(), isIncomplete: true }
 export class NameTable implements NameHolder {
   readonly #options: NameTableOptions
   readonly #kept: Kept
+  readonly #versions: Versions
   #held = noNames()
   #rows: NameRows | null = null
   /** By name, the sessions that wait to be written, and those that are being written. */
@@ -55,9 +59,10 @@ export class NameTable implements NameHolder {
   #expired = 0
   readonly #reads: Record<ReadResult, number> = { found: 0, none: 0, failed: 0 }
 
-  constructor(options: NameTableOptions, kept: Kept) {
+  constructor(options: NameTableOptions, kept: Kept, versions: Versions = { number: 1, names: 1 }) {
     this.#options = options
     this.#kept = kept
+    this.#versions = versions
   }
 
   /**
@@ -86,7 +91,11 @@ export class NameTable implements NameHolder {
     } catch (error) {
       return `the table of names is damaged and is removed: ${(error as Error).message}`
     }
-    const [log = '', added = '0'] = (mark ?? '').split(' ')
+    // Builds without a number wrote none.
+    const [log = '', added = '0', number = '1'] = (mark ?? '').split(' ')
+    const written = Number(number)
+    if (log !== '' && !(written >= this.#versions.names && written <= this.#versions.number))
+      return `the table of names beside it is of version ${number}`
     if (this.#held.added > 0 && (log !== this.#held.log || Number(added) < this.#held.added))
       return 'the table of names beside it is another one'
     let before = 0
@@ -139,7 +148,7 @@ export class NameTable implements NameHolder {
     this.#writing = this.#pending
     this.#pending = new Map()
     try {
-      await this.#rows.put(rows, `${this.#held.log} ${this.#held.added}`)
+      await this.#rows.put(rows, `${this.#held.log} ${this.#held.added} ${this.#versions.number}`)
     } catch (error) {
       this.#end(`names of answers are no longer written: ${(error as Error).message}`)
     } finally {

@@ -1,6 +1,14 @@
 /** The gateway's snapshot between runs: the index of `turns` and the version line, each with its own positions. */
 import { InstarError, initialWeights, type Logged, type WeightsState } from '@instar/events'
-import { foldVersion, storedTurns, storedWeights, type EventLog, type Offsets, type SnapshotStore } from '@instar/log'
+import {
+  storedTurns,
+  storedWeights,
+  type EventLog,
+  type Migration,
+  type Offsets,
+  type SnapshotStore,
+  type StateVersion,
+} from '@instar/log'
 import { addListed, listed, type ListedSession } from './core/listed-sessions.ts'
 import { initialIndex, shrink, type Limits, type SessionIndex } from './core/session-index.ts'
 import type { HeldNames } from './core/held-names.ts'
@@ -24,21 +32,23 @@ export type GatewaySnapshot = {
   close(how?: { save?: boolean }): Promise<void>
 }
 
-let version: string | undefined
-/** The sources are read once in a process. */
-const stateVersion = (): string =>
-  (version ??= foldVersion([
-    ...[
-      './core/session-index.ts',
-      './core/names.ts',
-      './core/listed-sessions.ts',
-      './core/held-names.ts',
-      './name-rows.ts',
-      './snapshot.ts',
-      './name-table.ts',
-    ].map((name) => new URL(name, import.meta.url)),
-    ...['@instar/dialects/minted', '@instar/events/answer-in-text'].map((name) => new URL(import.meta.resolve(name))),
-  ]))
+/** `names`: the first version whose table of names this one continues. A table of an earlier or a later one is emptied, and the log read again. */
+export type GatewayVersion = Pick<StateVersion, 'number' | 'digests'> & {
+  migrations: Readonly<Record<'turns' | 'weights', Readonly<Record<number, Migration>>>>
+  names: number
+}
+
+/**
+ * Of the state that is stored: both files, and the table of names. A change of its form or of its fold takes the next number, with
+ * migrations where the old state has what the new one needs; test/snapshots/gateway-versions.test.ts fails without. `digests`: of the
+ * builds of 2026-11-28 before the number.
+ */
+export const STATE_VERSION: GatewayVersion = {
+  number: 1,
+  migrations: { turns: {}, weights: {} },
+  names: 1,
+  digests: { '4e211f050f21ba7f': 1, '6ce885d7ed48f580': 1, '3dbd0920814fd85b': 1, '3d37c253b81f2735': 1 },
+}
 
 /** Without a store there is no snapshot: the log is read from its start. */
 export const openSnapshot = (
@@ -46,6 +56,7 @@ export const openSnapshot = (
   policy: string,
   limits: Limits,
   held?: NameTableOptions,
+  version: GatewayVersion = STATE_VERSION,
 ): GatewaySnapshot => {
   if (!store)
     return {
@@ -57,9 +68,10 @@ export const openSnapshot = (
       load: () => undefined,
       close: async () => undefined,
     }
-  const turns = store.of(`gateway.${policy}.turns`, stateVersion())
-  const versions = store.of(`gateway.${policy}.weights`, stateVersion())
-  const table = held ? new NameTable(held, turns.resident<HeldNames>('held names')) : null
+  const of = (topic: 'turns' | 'weights'): StateVersion => ({ ...version, migrations: version.migrations[topic] })
+  const turns = store.of(`gateway.${policy}.turns`, of('turns'))
+  const versions = store.of(`gateway.${policy}.weights`, of('weights'))
+  const table = held ? new NameTable(held, turns.resident<HeldNames>('held names'), version) : null
   const index: SessionIndex = {
     ...initialIndex(limits),
     fold: storedTurns(turns),

@@ -22,7 +22,10 @@ const random = (seed: number) => (): number => {
 
 const storedLine = async (t: TestContext): Promise<{ line: EpisodeLine; snapshot: Snapshot }> => {
   const folder = mkdtempSync(join(tmpdir(), 'instar-episodes-'))
-  const snapshot = openSnapshots(folder, { records: 1e9, ms: Infinity, cacheWeight: 50 }).of('trainer', '1')
+  const snapshot = openSnapshots(folder, { records: 1e9, ms: Infinity, cacheWeight: 50 }).of('trainer', {
+    number: 1,
+    migrations: {},
+  })
   const state = stateOfSnapshot(snapshot, 'policy')
   await snapshot.open(openMemoryLog())
   t.after(async () => {

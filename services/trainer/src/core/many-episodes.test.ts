@@ -18,7 +18,10 @@ const STATES = ['in memory', 'stored'] as const
 const lineOf = async (t: TestContext, where: (typeof STATES)[number]): Promise<EpisodeLine> => {
   if (where === 'in memory') return new EpisodeLine()
   const folder = mkdtempSync(join(tmpdir(), 'instar-many-episodes-'))
-  const snapshot = openSnapshots(folder, { records: 1e9, ms: Infinity, cacheWeight: 1e6 }).of('trainer', '1')
+  const snapshot = openSnapshots(folder, { records: 1e9, ms: Infinity, cacheWeight: 1e6 }).of('trainer', {
+    number: 1,
+    migrations: {},
+  })
   const state = stateOfSnapshot(snapshot, 'policy')
   await snapshot.open(openMemoryLog())
   const line = new EpisodeLine(state)
