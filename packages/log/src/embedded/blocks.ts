@@ -141,6 +141,8 @@ export class BlockReader {
       if (row.offset !== next) throw recordsMissing(this.#topic, next, row.offset)
       this.#ends[this.#partitionOfRow(row)] = next = row.offset + 1
     }
+    // A row whose offset changed on the disk to one behind the last row's ends the scan in front of rows that are there.
+    if (next < end) throw recordsMissing(this.#topic, next, end)
     this.#scanned = end
     return this.#ends
   }

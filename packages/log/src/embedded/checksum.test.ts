@@ -1,6 +1,6 @@
 /** A record whose row changed on the disk after it was written, and files of earlier builds, which have no checksums. */
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -176,6 +176,41 @@ test('rows that were cut off at the end of a topic are noticed, by readers and w
     const message = `turns ends at offset ${kept}: its last ${3 - kept} records are missing; restore the log from a copy`
     await assert.rejects(openEmbeddedLog({ folder, readOnly: true }), { code: 'log_truncated', message })
     await assert.rejects(openEmbeddedLog({ folder, schemas }), { code: 'log_truncated', message })
+  }
+})
+
+/** Changes the offset of a row where it stands on the disk, as a flipped bit does: its place among the others stays. */
+const renumber = (folder: string, row: number, to: number): void => {
+  const path = join(folder, 'log.db')
+  using db = new DatabaseSync(path, { readOnly: true })
+  const { root } = db.prepare("SELECT rootpage AS root FROM sqlite_schema WHERE name = 'turns'").get() as {
+    root: number
+  }
+  const { page_size: size } = db.prepare('PRAGMA page_size').get() as { page_size: number }
+  const bytes = readFileSync(path)
+  const page = (root - 1) * size
+  assert.equal(bytes[page], 13, 'the table is one page')
+  let at = page + bytes.readUInt16BE(page + 8 + 2 * row)
+  // The length of the row, a varint, is before its offset.
+  while (bytes[at]! > 127) at += 1
+  assert.equal(bytes[at + 1], row)
+  bytes[at + 1] = to
+  writeFileSync(path, bytes)
+}
+
+test('rows behind one whose offset changed on the disk to one beyond the end are noticed, by readers and writers', async (t) => {
+  for (const row of [0, 1, 5, 18]) {
+    const folder = await made(
+      t,
+      Array.from({ length: 20 }, (_, i) => feedback(i)),
+    )
+    renumber(folder, row, row | 64)
+    const missing = {
+      code: 'log_truncated',
+      message: new RegExp(`lacks the records of the offsets ${row} to|starts at`),
+    }
+    await assert.rejects(read(folder), missing)
+    await assert.rejects(openEmbeddedLog({ folder, schemas }), missing)
   }
 })
 

@@ -89,6 +89,61 @@ test('a name that became that of another schema does not change how records are 
   assert.deepEqual(await typesIn(folder), ['FeedbackGiven'])
 })
 
+/** A later writer gives an id of its own to a schema that the log lacks. */
+const LATER = 'FeedbackGiven.v9'
+
+for (const [what, ids] of [
+  ['exchanged with that of another schema', 2],
+  ['changed to one that no schema has', 1],
+] as const)
+  test(`records are read by the schema that they were written with after its id was ${what}`, async (t) => {
+    const folder = await made(t)
+    const idsOf = (): Map<string, number> => {
+      using db = new DatabaseSync(join(folder, 'log.db'), { readOnly: true })
+      const rows = db.prepare('SELECT name, id FROM schemas').all() as { name: string; id: number }[]
+      return new Map(rows.map(({ name, id }) => [name, id]))
+    }
+    const before = idsOf()
+    change(
+      folder,
+      ids === 1
+        ? `UPDATE schemas SET id = id + 512 WHERE name = '${NAME}'`
+        : `UPDATE schemas SET id = -1 WHERE name = '${NAME}'; UPDATE schemas SET id = ${before.get(NAME)} WHERE name = '${OTHER}';
+           UPDATE schemas SET id = ${before.get(OTHER)} WHERE name = '${NAME}'`,
+    )
+    assert.notEqual(idsOf().get(NAME), before.get(NAME))
+    assert.deepEqual(await typesIn(folder), ['FeedbackGiven'])
+    const lines: string[] = []
+    assert.deepEqual(await typesIn(folder, lines), ['FeedbackGiven', 'FeedbackGiven'])
+    assert.equal(lines.length, ids)
+    for (const name of [NAME, OTHER].slice(0, ids))
+      assert.ok(
+        lines.includes(
+          `WARNING: schema ${idsOf().get(name)} of the log, whose name reads "${name}", changed on the disk: it is read as schema ${before.get(name)}, which it was`,
+        ),
+        lines.join('\n'),
+      )
+    const text = JSON.stringify({ ...(JSON.parse(schemas[NAME]!) as object), doc: 'of a later build' })
+    const later = await openEmbeddedLog({ folder, schemas: { ...schemas, [LATER]: text } })
+    await later.append([{ ...record, schema: LATER }])
+    await later.close()
+    assert.ok(![...before.values()].includes(idsOf().get(LATER)!))
+    assert.deepEqual(await typesIn(folder), ['FeedbackGiven', 'FeedbackGiven', 'FeedbackGiven'])
+  })
+
+test('of two rows with one id each is read by the id that it was written with', async (t) => {
+  const folder = await made(t, [record, { ...record, schema: NAME }])
+  // As a bit of the id that flips: the row stays where it is, and its id is that of another row.
+  change(
+    folder,
+    `CREATE TABLE other (id INTEGER, name TEXT, avro TEXT, checksum INTEGER);
+     INSERT INTO other SELECT iif(name = '${OTHER}', (SELECT id FROM schemas WHERE name = '${NAME}'), id), name, avro, checksum
+       FROM schemas;
+     DROP TABLE schemas; ALTER TABLE other RENAME TO schemas`,
+  )
+  assert.deepEqual(await typesIn(folder), ['FeedbackGiven', 'FeedbackGiven'])
+})
+
 test('a changed schema of another build is named and not used; records of others are read', async (t) => {
   const later = 'FeedbackGiven.v9'
   const text = JSON.stringify({ ...(JSON.parse(schemas[NAME]!) as object), doc: 'of a later build' })

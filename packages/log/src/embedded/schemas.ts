@@ -13,30 +13,37 @@ export const SCHEMA_TABLE =
 
 type Row = { id: number; name: string; avro: string; checksum: number | null }
 
-/** `was`: the name on the disk, where the row changed there. */
-export type StoredSchema = { id: number; name: string; avro: string; was?: string }
+/** `was`: what the row says now, where it changed on the disk. */
+export type StoredSchema = { id: number; name: string; avro: string; was?: Pick<Row, 'id' | 'name'> }
 
-const checksumOf = ({ id, name, avro }: StoredSchema): number => crc32(`${id} ${name} ${avro}`)
+const checksumOf = ({ id, name, avro }: Pick<Row, 'id' | 'name' | 'avro'>): number => crc32(`${id} ${name} ${avro}`)
 const compact = (text: string): string => JSON.stringify(JSON.parse(text))
 
 /** The schemas of this build, as they are stored. */
 let own: readonly (readonly [name: string, avro: string])[] | undefined
 const ownSchemas = () => (own ??= Object.entries(schemaTexts()).map(([name, text]) => [name, compact(text)] as const))
 
+/** Ids that a row may have had: far more than a log has schemas. */
+const MOST_IDS = 1024
+
 /**
- * What a row was when it was written; undefined if it changed since, and nothing tells. Of the schemas of this build one may have
- * the row's checksum; a row without one has a wrong name where the text is that of another.
+ * What a row was when it was written; undefined if it changed since, and nothing tells. Name and text may have its checksum under
+ * another id, by which records would be read as those of another schema; or one of the schemas of this build has it under its id.
+ * A row without one has a wrong name where the text is that of another.
  */
 const asWritten = ({ id, name, avro, checksum }: Row): StoredSchema | undefined => {
   const stored = { id, name, avro }
   if (checksum === checksumOf(stored)) return stored
-  const isOwn = ownSchemas().some(([known, text]) => known === name && text === avro)
-  if (isOwn) return stored
+  const was = { id, name }
+  for (let other = 1; checksum !== null && other <= MOST_IDS; other += 1)
+    if (checksum === checksumOf({ id: other, name, avro })) return { id: other, name, avro, was }
   const found = ownSchemas().find(([known, text]) =>
-    checksum === null ? text === avro : checksum === checksumOf({ id, name: known, avro: text }),
+    checksum === null ? known !== name && text === avro : checksum === checksumOf({ id, name: known, avro: text }),
   )
-  if (found) return { id, name: found[0], avro: found[1], was: name }
-  return checksum === null ? stored : undefined
+  if (found) return { id, name: found[0], avro: found[1], was }
+  // The checksum itself changed.
+  const isOwn = ownSchemas().some(([known, text]) => known === name && text === avro)
+  return checksum === null || isOwn ? stored : undefined
 }
 
 const hasChecksums = (db: DatabaseSync): boolean =>
@@ -63,17 +70,20 @@ export const schemaLost = (db: DatabaseSync, id: number): InstarError => {
 /** What the console is told of rows that changed on the disk. */
 export const schemaWarnings = (db: DatabaseSync): string[] =>
   rows(db).flatMap((row) => {
-    const { name, was } = asWritten(row) ?? { name: null, was: row.name }
-    if (was === undefined) return []
-    const what = `WARNING: schema ${row.id} of the log, whose name reads ${JSON.stringify(was)}, changed on the disk`
-    return name === null ? `${what}: its records cannot be read` : `${what}: it is read as ${name}`
+    const schema = asWritten(row)
+    if (schema && !schema.was) return []
+    const what = `WARNING: schema ${row.id} of the log, whose name reads ${JSON.stringify(row.name)}, changed on the disk`
+    if (!schema) return `${what}: its records cannot be read`
+    return `${what}: it is read as ${schema.id === row.id ? schema.name : `schema ${schema.id}, which it was`}`
   })
 
 /** Adds schemas that the log lacks, and checksums to rows without. Throws `schema_changed`. */
 export const addSchemas = (db: DatabaseSync, schemas: Readonly<Record<string, string>>): void => {
   if (!hasChecksums(db)) db.exec('ALTER TABLE schemas ADD COLUMN checksum INTEGER')
-  const add = db.prepare('INSERT INTO schemas (name, avro) VALUES (?, ?) ON CONFLICT DO NOTHING')
-  for (const [name, text] of Object.entries(schemas)) add.run(name, compact(text))
+  const add = db.prepare('INSERT INTO schemas (id, name, avro) VALUES (?, ?, ?) ON CONFLICT DO NOTHING')
+  // An id that a row had before it changed has records.
+  let last = Math.max(0, ...rows(db).map(({ id }) => id), ...storedSchemas(db).map(({ id }) => id))
+  for (const [name, text] of Object.entries(schemas)) if (add.run(last + 1, name, compact(text)).changes > 0) last += 1
   const stored = storedSchemas(db)
   const texts = new Map(stored.map(({ name, avro }) => [name, avro]))
   for (const [name, text] of Object.entries(schemas))
