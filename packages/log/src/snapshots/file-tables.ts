@@ -44,7 +44,7 @@ export type Statements = Record<
   | 'page'
   | 'pageBack'
   | 'count'
-  | 'nonEmptyQueues',
+  | 'anyQueued',
   StatementSync
 >
 
@@ -63,8 +63,7 @@ export const statementsOf = (db: DatabaseSync): Statements => {
     page: db.prepare(`SELECT seq, key, checksum ${queued} AND seq > ? ORDER BY seq LIMIT 256`),
     pageBack: db.prepare(`SELECT seq, key, checksum ${queued} AND seq < ? ORDER BY seq DESC LIMIT ?`),
     count: db.prepare(`SELECT count(*) ${queued}`),
-    nonEmptyQueues: db.prepare(`SELECT name FROM names WHERE substr(name, 1, ?) = ?
-      AND EXISTS (SELECT 1 FROM queued WHERE queued.name = names.id)`),
+    anyQueued: db.prepare(`SELECT 1 ${queued} LIMIT 1`),
   }
   for (const statement of Object.values(statements)) statement.setReturnArrays(true)
   return statements
@@ -84,7 +83,8 @@ export const allOf = (
 
 /**
  * Reads all keys, and the queues whole: a row that is missing, or has another key, name or place, would otherwise be taken
- * for none. Values are compared with their checksums as they are read. Throws what is wrong.
+ * for none. Values are compared with their checksums as they are read. So are the indexes by which entries are found, which
+ * SQLite does not compare with their table as it reads them. Throws what is wrong.
  */
 export const verifyKeys = (
   db: DatabaseSync,
@@ -98,16 +98,21 @@ export const verifyKeys = (
     if (!tally || typeof key !== 'string') throw new Error('an entry belongs to no table of the snapshot')
     tally[of] = added(tally[of], key, 1)
   }
-  const entries = db.prepare('SELECT name, key FROM entries')
-  const queued = db.prepare('SELECT name, key, seq, checksum FROM queued')
-  for (const statement of [entries, queued]) statement.setReturnArrays(true)
-  for (const [name, key] of entries.iterate() as unknown as Iterable<[number, string]>) add(name, 'entries', key)
-  for (const row of queued.iterate() as unknown as Iterable<[number, string, number, unknown]>) {
-    const [name, key, seq, checksum] = row
+  const rows = <Row>(sql: string): Iterable<Row> => {
+    const statement = db.prepare(sql)
+    statement.setReturnArrays(true)
+    return statement.iterate() as unknown as Iterable<Row>
+  }
+  for (const [name, key] of rows<[number, string]>('SELECT name, key FROM entries INDEXED BY entries_key'))
+    add(name, 'entries', key)
+  const queued = rows<[number, string, number, unknown]>('SELECT name, key, seq, checksum FROM queued NOT INDEXED')
+  for (const [name, key, seq, checksum] of queued) {
     add(name, 'queued', key)
     if (checksum !== queueChecksum(tableOf.get(name) ?? '', key, seq))
       throw new Error(`the entry ${seq} of a queue does not match its checksum`)
   }
+  const [indexed] = rows<[string]>('PRAGMA integrity_check(queued)')
+  if (indexed?.[0] !== 'ok') throw new Error(`the indexes of the queues do not match them: ${indexed?.[0]}`)
   for (const [table, id] of names)
     if (textOf(table, found.get(id)!) !== textOf(table, tallies.get(id)!))
       throw new Error(`entries of ${table} are missing or have other keys than those that were written`)

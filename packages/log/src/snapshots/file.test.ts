@@ -182,6 +182,27 @@ test('after any row was deleted or changed on the disk a snapshot is discarded, 
   assert.ok(seen.size >= 14, [...seen.keys()].join(', '))
 })
 
+test('after any bit of the file flipped, of its indexes too, a snapshot is discarded, or read as it was', async (t) => {
+  const path = newPath(t)
+  await fill(path)
+  const whole = await contents(path)
+  const bytes = readFileSync(path)
+  const used = Array.from(bytes.keys()).filter((at) => bytes[at] !== 0)
+  const { below, pick } = seeded(8)
+  let discarded = 0
+  for (let i = 0; i < 800; i += 1) {
+    const copy = Buffer.from(bytes)
+    const at = pick(used)
+    copy[at] = copy[at]! ^ (1 << below(8))
+    for (const suffix of ['-wal', '-shm']) rmSync(`${path}${suffix}`, { force: true })
+    writeFileSync(path, copy)
+    const read = await contents(path)
+    if (read === null) discarded += 1
+    else assert.deepEqual(read, whole, `byte ${at % 8192} of page ${1 + Math.floor(at / 8192)}`)
+  }
+  assert.ok(discarded > 400, `${discarded}`)
+})
+
 type Row = Record<string, string | number | Uint8Array>
 
 /** The value with one bit changed, as damage on the disk leaves it. */

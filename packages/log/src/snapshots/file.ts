@@ -165,10 +165,11 @@ export class SnapshotFile {
     }
   }
 
-  /** The names of non-empty queues that start with `prefix`. */
+  /** The names of non-empty queues that start with `prefix`, sorted. By the names in memory, which were verified. */
   nonEmptyQueues(prefix: string): string[] {
-    const rows = this.#read(() => this.#statements.nonEmptyQueues.all(prefix.length, prefix)) as unknown as [string][]
-    return rows.map(([name]) => name)
+    const isQueue = (name: string): boolean =>
+      name.startsWith(prefix) && this.#read(() => this.#statements.anyQueued.get(this.#names.get(name)!)) !== undefined
+    return [...this.#names.keys()].filter(isQueue).sort()
   }
 
   begin(): void {
