@@ -66,6 +66,28 @@ test('an audit in a file gives the same as one in memory, on random histories', 
   assert.ok(turns > 1000 && batches > 50, `${turns} turns, ${batches} batches`)
 })
 
+test('no batch of a log in use lacks what it refers to, however late each broker answers for its topics', async () => {
+  const events = [...longHistory({ turns: 12 * BATCH, updates: true })].map(({ id: _, ...record }) => record)
+  for (const late of [['updates', 'weights'], ['updates'], ['weights'], ['scores'], ['turns'], []]) {
+    const log = openMemoryLog()
+    const [quarter, most] = [events.length / 4, (3 * events.length) / 4]
+    let written = quarter
+    await log.append(events.slice(0, written))
+    const ends = log.ends.bind(log)
+    /** Brokers are asked at once. Those of the topics in `late` answer when more has been written. */
+    log.ends = async (topics) => {
+      const before = await ends(topics.filter((topic) => !late.includes(topic)))
+      const more = events.slice(written, Math.min(most, written + quarter))
+      written += more.length
+      await log.append(more)
+      return { ...before, ...(await ends(topics.filter((topic) => late.includes(topic)))) }
+    }
+    const { ok, first, batches } = await verify({ log, learner: null, model: {} as Model }, POLICY, null)
+    assert.deepEqual([ok, first], [true, null], `late: ${late.join()}`)
+    assert.ok(batches.length > 1 && batches.length < 12, `${batches.length}`)
+  }
+})
+
 test('a stopped verify throws `aborted` before the end of the log or of the batches and leaves no file', async () => {
   const log = openMemoryLog()
   await log.append(randomHistory(seeded(7), 900).events.map((event) => encodeEvent(event)))

@@ -19,6 +19,7 @@ import {
   type CopyProgress,
   type EventLog,
   type LogRecord,
+  type Offsets,
   type Snapshot,
 } from '@instar/log'
 import { evolveAudit, type AuditState, type Difference, type Sealing, type Series } from '../core/audit.ts'
@@ -98,8 +99,7 @@ export const readAudit = async (
   try {
     const state = storedAudit(snapshot, policy)
     const audit: Audit = { state, broken: null, unreadable, afterFold, close }
-    // Ends of referring topics are read before those of the topics that they refer to, so no reference is missing.
-    const to = await log.ends(['updates', 'weights', 'scores', 'turns'])
+    const to = await endsWithReferences(log)
     for (const topic of ['turns', 'scores', 'weights', 'updates'] as const) {
       const meter = new Meter({ phase: 'fold', topic }, { to }, { onProgress })
       for await (const records of log.read(topic, { to })) {
@@ -116,6 +116,24 @@ export const readAudit = async (
   } catch (error) {
     await close()
     throw error
+  }
+}
+
+/** Versions that may be published while the ends are read, before this is left to chance. */
+const MOST_PUBLISHED = 16
+
+/**
+ * Ends of the topics between which no record refers to one behind them, of a log in use. A call for several topics may ask the
+ * brokers at once, which answer at different times: each topic is asked after those that refer to it. Versions refer to updates,
+ * and batches to the version before them: both ends hold where no version was published meanwhile.
+ */
+const endsWithReferences = async (log: EventLog): Promise<Offsets> => {
+  let weights = await log.ends(['weights'])
+  for (let i = 0; ; i += 1) {
+    const updates = await log.ends(['updates'])
+    const after = await log.ends(['weights'])
+    if (i < MOST_PUBLISHED && JSON.stringify(after) !== JSON.stringify(weights)) weights = after
+    else return { ...weights, ...updates, ...(await log.ends(['scores'])), ...(await log.ends(['turns'])) }
   }
 }
 
