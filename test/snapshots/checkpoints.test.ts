@@ -20,8 +20,10 @@ import { once } from 'node:events'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { packState, unpackState } from '../../packages/log/src/checkpoints/files.ts'
 import { POLICY, randomHistory } from '../kit/histories.ts'
 import { longHistory } from '../kit/long-history.ts'
 import { scored, T0, turn } from '../kit/projected-history.ts'
@@ -175,6 +177,28 @@ test('a checkpoint of another version, a damaged file, or another log: the next 
   assert.ok(elsewhere.read > 0)
   assert.match(elsewhere.lines.join('\n'), /is a different record on this log|is not a position/)
   assert.ok(older)
+})
+
+test('a checkpoint with a value that cannot be read is passed over, not started from again and again', async () => {
+  const log = await logOf(randomHistory(seeded(18), 900).events)
+  const files = folder()
+  const state = (await write(log, trainerFold, files, 1))!
+  const whole = await digestOf(log, trainerFold, folder())
+  const path = join(folder(), 'state.db')
+  assert.equal(await unpackState(files, state, path), null)
+  const db = new DatabaseSync(path)
+  const { changes } = db
+    .prepare("UPDATE entries SET value = CAST('another' AS BLOB) WHERE rowid = (SELECT max(rowid) FROM entries)")
+    .run()
+  db.close()
+  assert.equal(changes, 1)
+  const damaged = await packState(path, files, state.name)
+  const { written: _, ...facts } = state
+  await log.append([encodeEvent({ ...facts, ...damaged, type: 'StateCheckpointed', who: 'checkpoint', at: 2 })])
+  const lines: string[] = []
+  const started = await digestOf(log, trainerFold, folder(), { checkpoints: files, lines })
+  assert.deepEqual([started.digest, started.read], [whole.digest, 0])
+  assert.match(lines.join('\n'), /does not match its checksum.*\n.*starts from .*00\.001Z/)
 })
 
 test('verify finds and names each false checkpoint, and passes the true ones', async () => {

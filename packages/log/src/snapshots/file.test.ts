@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -180,6 +180,28 @@ test('after any row was deleted or changed on the disk a snapshot is discarded, 
     seen.set(`${table} ${what}`, (seen.get(`${table} ${what}`) ?? 0) + 1)
   }
   assert.ok(seen.size >= 14, [...seen.keys()].join(', '))
+})
+
+test('a value that got another type on the disk is damage, after which the next start does not use the file', async (t) => {
+  for (const type of ['CAST(value AS TEXT)', '7', '7.5', "x'00'"]) {
+    const path = newPath(t)
+    await fill(path)
+    const db = new DatabaseSync(path)
+    db.exec(`UPDATE entries SET value = ${type} WHERE key = 'key 2'`)
+    db.close()
+    for (const use of [
+      (file: SnapshotFile) => file.get('sessions', 'key 2'),
+      (file: SnapshotFile) => file.entries('sessions', ''),
+      (file: SnapshotFile) => [...file.rows()],
+    ]) {
+      const copy = newPath(t)
+      copyFileSync(path, copy)
+      const file = new SnapshotFile(copy)
+      assert.throws(() => use(file), { code: 'snapshot_damaged' }, type)
+      await file.close()
+      assert.equal(existsSync(copy), false)
+    }
+  }
 })
 
 test('after any bit of the file flipped, of its indexes too, a snapshot is discarded, or read as it was', async (t) => {

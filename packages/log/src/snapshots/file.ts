@@ -159,9 +159,13 @@ export class SnapshotFile {
   *rows(): Generator<StateRow> {
     for (const table of [...this.#names.keys()].sort()) {
       const name = this.#names.get(table)!
-      for (const [key, stored] of this.#read(() => allOf(this.#db, 'key, value', 'entries', name)))
-        yield [table, key, this.#verified(table, key, stored!)]
-      for (const [key] of this.#read(() => allOf(this.#db, 'key', 'queued', name))) yield [table, key, null]
+      try {
+        for (const [key, stored] of allOf(this.#db, 'key, value', 'entries', name))
+          yield [table, key, this.#verified(table, key, stored)]
+        for (const [key] of allOf(this.#db, 'key', 'queued', name)) yield [table, key, null]
+      } catch (cause) {
+        throw cause instanceof InstarError ? cause : this.damaged((cause as Error).message, cause)
+      }
     }
   }
 
@@ -270,12 +274,14 @@ export class SnapshotFile {
     })
   }
 
-  #verified(table: string, key: string, stored: Uint8Array): Uint8Array {
-    const value = stored.subarray(4)
-    const checksum = stored.length < 4 ? Number.NaN : Buffer.from(stored.buffer, stored.byteOffset, 4).readUInt32LE(0)
-    if (checksum !== checksumOf(table, key, value))
-      throw this.damaged(`the entry ${table} ${key} does not match its checksum`)
-    return value
+  /** `stored`: of any type, which a bit in the row's header changes. */
+  #verified(table: string, key: string, stored: unknown): Uint8Array {
+    if (stored instanceof Uint8Array && stored.length >= 4) {
+      const value = stored.subarray(4)
+      const checksum = Buffer.from(stored.buffer, stored.byteOffset, 4).readUInt32LE(0)
+      if (checksum === checksumOf(table, key, value)) return value
+    }
+    throw this.damaged(`the entry ${table} ${key} does not match its checksum`)
   }
 }
 

@@ -143,7 +143,7 @@ export class Snapshot {
       rmSync(unpacked, { force: true })
       const file = this.#fileRef.file
       if (!file) break
-      const problem = await this.#mismatch(file, log)
+      const problem = (await this.#mismatch(file, log)) ?? (await unreadableIn(file))
       if (problem === null) {
         logLine(`${name}: starts from the checkpoint of ${timeOf(event)}`)
         return this.positions()
@@ -314,5 +314,18 @@ export class Snapshot {
       if (error instanceof InstarError && error.code !== 'snapshot_damaged') throw error
       return (error as Error).message
     }
+  }
+}
+
+/**
+ * Reads every value, each with its checksum: one that cannot be read would end the process each time that it started from there.
+ * Null: all can be.
+ */
+const unreadableIn = async (file: FoldFile): Promise<string | null> => {
+  try {
+    await inSlices(file.rows(), () => undefined)
+    return null
+  } catch (error) {
+    return (error as Error).message
   }
 }
