@@ -173,6 +173,28 @@ describe('embedded log: the partition index', () => {
       },
     )
 
+  for (const [what, value] of [
+    ['another type', 'CAST(partitions AS TEXT)'],
+    ['another length', 'substr(partitions, 1, 2046)'],
+  ] as const)
+    feature(`is read from the rows where a block got ${what} on the disk`, async (opened, folder) => {
+      await write(opened, 0, 2500)
+      await opened.log.close()
+      const db = new DatabaseSync(join(folder, 'log.db'))
+      // A bit of the row's header gives it a type that its table refuses.
+      db.exec(`CREATE TABLE untyped (block INTEGER PRIMARY KEY, partitions);
+        INSERT INTO untyped SELECT block, iif(block = 0, ${value}, partitions) FROM turns_blocks;
+        DROP TABLE turns_blocks; ALTER TABLE untyped RENAME TO turns_blocks`)
+      db.close()
+      const reader = await openEmbeddedLog({ folder, readOnly: true })
+      assert.equal((await all(reader.read('turns'))).length, 2500)
+      await checkReads(reader, 2500)
+      const log = await opened.reopen()
+      await write({ ...opened, log }, 2500, RECORDS)
+      await checkReads(log, RECORDS)
+      await reader.close()
+    })
+
   feature('lacks no record whose row has another partition than its block', async (opened, folder) => {
     await write(opened, 0, 2048)
     await opened.log.close()

@@ -181,19 +181,24 @@ export class BlockReader {
     return this.#cachedBlock.partitions
   }
 
-  /** A block that has changed on the disk, by its checksum or a number that is no partition, is built anew from the rows. */
+  /**
+   * A block that has changed on the disk, by its type, its checksum or a number that is no partition, is built anew from the rows.
+   */
   #readFull(block: number): Uint16Array<ArrayBuffer> {
-    const row = this.#full.get(block) as { partitions: Uint8Array } | undefined
-    if (row?.partitions.length !== 2 * BLOCK)
+    const row = this.#full.get(block) as { partitions: unknown } | undefined
+    if (row === undefined)
       throw new InstarError(
         'data_unreadable',
         `the partition index of the log lacks block ${block} of ${this.#topic}: restore the log from a copy`,
         { topic: this.#topic, block },
       )
-    const stored = new Uint16Array(row.partitions.slice().buffer)
-    const checksum = (this.#checksum.get(checksumName(this.#topic, block)) as { value: string } | undefined)?.value
-    const isWhole = checksum === undefined || checksum === checksumOf(this.#topic, block, row.partitions)
-    if (isWhole && stored.every((partition) => partition < this.#ends.length)) return stored
+    const { partitions } = row
+    if (partitions instanceof Uint8Array && partitions.length === 2 * BLOCK) {
+      const stored = new Uint16Array(partitions.slice().buffer)
+      const checksum = (this.#checksum.get(checksumName(this.#topic, block)) as { value: string } | undefined)?.value
+      const isWhole = checksum === undefined || checksum === checksumOf(this.#topic, block, partitions)
+      if (isWhole && stored.every((partition) => partition < this.#ends.length)) return stored
+    }
     const built = this.#readTail(block, (block + 1) * BLOCK)
     const missing = built.indexOf(NONE)
     if (missing !== -1) throw recordsMissing(this.#topic, block * BLOCK + missing, block * BLOCK + missing + 1)
