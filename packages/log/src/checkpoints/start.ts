@@ -1,6 +1,8 @@
 /** Which checkpoints a process without a snapshot may start from. */
 import type { StateCheckpointed } from '@instar/events'
 import type { EventLog } from '../port.ts'
+import type { FoldFile } from '../snapshots/file.ts'
+import { inSlices } from '../snapshots/slices.ts'
 import { migrationsFrom, type StateVersion } from '../snapshots/version.ts'
 import { unpackState } from './files.ts'
 import { checkpointsOn } from './on-log.ts'
@@ -20,5 +22,18 @@ export const unpackedCheckpoints = async function* (
     const fault = await unpackState(folder, event, to)
     if (fault === null) yield event
     else logLine(`${name}: the checkpoint of ${timeOf(event)} is not used: ${fault}`)
+  }
+}
+
+/**
+ * Reads every value, each with its checksum: one that cannot be read would end the process each time that it started from there.
+ * Null: all can be.
+ */
+export const unreadableIn = async (file: FoldFile): Promise<string | null> => {
+  try {
+    await inSlices(file.rows(), () => undefined)
+    return null
+  } catch (error) {
+    return (error as Error).message
   }
 }

@@ -6,7 +6,7 @@
 import { InstarError, type Keys, type Logged, type Queue, type Queues, type Table } from '@instar/events'
 import type { Topic } from '@instar/events/flow'
 import { rmSync } from 'node:fs'
-import { timeOf, unpackedCheckpoints } from '../checkpoints/start.ts'
+import { timeOf, unpackedCheckpoints, unreadableIn } from '../checkpoints/start.ts'
 import type { EventLog, Offsets } from '../port.ts'
 import { bySession, rowOptions, type Row, type TurnTableOptions } from './by-session.ts'
 import { firstDifferentRow, stateDigest, type StateDigest, type StateRow } from './digest.ts'
@@ -314,18 +314,5 @@ export class Snapshot {
       if (error instanceof InstarError && error.code !== 'snapshot_damaged') throw error
       return (error as Error).message
     }
-  }
-}
-
-/**
- * Reads every value, each with its checksum: one that cannot be read would end the process each time that it started from there.
- * Null: all can be.
- */
-const unreadableIn = async (file: FoldFile): Promise<string | null> => {
-  try {
-    await inSlices(file.rows(), () => undefined)
-    return null
-  } catch (error) {
-    return (error as Error).message
   }
 }
