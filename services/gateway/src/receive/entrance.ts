@@ -12,7 +12,7 @@ import type { GatewayConfig } from '../config.ts'
 import { checkBind, checkJson, checkLocal, tokenOf } from './core/guard.ts'
 import { cookieSecret, EndedVisits, type Holder } from '../dashboard/visit.ts'
 import { readingOf, visitor, type Reading } from '../dashboard/visitor.ts'
-import { ADMIN, checkKey, hasExpired, type Key, type Scope } from './core/keys.ts'
+import { ADMIN, checkKey, hasExpired, isRandomToken, type Key, type Scope } from './core/keys.ts'
 import { WrongKeys } from './core/wrong-keys.ts'
 import { ADMIN_TOKEN_HEADER } from '@instar/process/admin-token'
 import type { Keyring } from './keyring.ts'
@@ -100,14 +100,13 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken, ra
   const onceOver = createOnceOver()
   const ended = new EndedVisits()
 
-  const isAdmin = (request: FastifyRequest): boolean => {
-    if (secret === null) return false
-    const tokens = [one(request.headers[ADMIN_TOKEN_HEADER]), tokenIn(request)]
-    return tokens.some((token) => token !== null && timingSafeEqual(digest(token), secret))
-  }
+  const tokensIn = (request: FastifyRequest): string[] =>
+    [one(request.headers[ADMIN_TOKEN_HEADER]), tokenIn(request)].filter((token) => token !== null)
+  const isAdmin = (request: FastifyRequest): boolean =>
+    secret !== null && tokensIn(request).some((token) => timingSafeEqual(digest(token), secret))
   /**
-   * Finds the key of the request's token. While the address is rate-limited, the token is not checked. Throws
-   * `rate_limited`.
+   * Finds the key of the request's token. While the address is rate-limited, only a token of random bytes counts: others of
+   * this machine have the same address, and could keep every command out. Throws `rate_limited`.
    */
   const identify = (request: FastifyRequest): Pick<Caller, 'key' | 'admin' | 'cookie'> => {
     const ofDashboard = routeOf(request).startsWith('/v1/dashboard/')
@@ -121,7 +120,7 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken, ra
     const guesses = token !== null || request.headers[ADMIN_TOKEN_HEADER] !== undefined
     const address = guesses ? addressOf(request) : null
     const waitMs = address === null ? 0 : wrong.waitMs(address, monotonic())
-    if (waitMs > 0)
+    if (waitMs > 0 && !((key || admin) && tokensIn(request).some(isRandomToken)))
       throw new InstarError('rate_limited', 'Too many wrong API keys came from this address.', { retryAfterMs: waitMs })
     if (key || admin) shown.add(key?.id ?? ADMIN.id)
     else if (address !== null) wrong.count(address, monotonic())

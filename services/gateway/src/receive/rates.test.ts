@@ -8,6 +8,8 @@ import { gzipSync } from 'node:zlib'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { adminToken } from '@instar/process/admin-token'
+import { newKey } from './key-file.ts'
 import { feedbackOf, sha256, startRig, turnsOf, turnThat, USER, type Rig } from '../../../../test/kit/gateway.ts'
 
 const MIB = 1024 * 1024
@@ -523,6 +525,33 @@ test('wrong admin tokens are throttled as wrong keys are', async () => {
     )
   } finally {
     await rig.stop()
+  }
+})
+
+test('wrong keys of an address keep no command with the token of the file out, and no key of random bytes', async () => {
+  const adminTokenFile = join(data, 'kept-out', 'admin.token')
+  const { key: made, token: random } = newKey(
+    { name: 'b', scopes: ['inference'], expires_at: null, requests_per_minute: null, concurrent: null },
+    Date.now(),
+  )
+  const keyed = { keys: [key('anna'), { id: made.id, sha256: made.sha256, scopes: ['inference' as const] }] }
+  for (const settings of [{}, keyed]) {
+    const rig = await startRig({ settings: { ...settings, adminToken: null, adminTokenFile, wrongKeysPerMinute: 5 } })
+    const command = async (headers: Record<string, string>): Promise<number> =>
+      (await fetch(`${rig.url}/admin/status`, { headers })).status
+    try {
+      for (let i = 0; i < 6; i += 1) await command({ 'x-instar-admin-token': `guess ${i}` })
+      const guess = { 'x-instar-admin-token': `instar-admin-${'A'.repeat(43)}` }
+      assert.equal(await command(guess), 429)
+      assert.equal(await command({ 'x-instar-admin-token': adminToken(adminTokenFile) }), 200)
+      assert.equal(await command(guess), 429)
+      if (settings !== keyed) continue
+      const models = async (bearer: string): Promise<number> =>
+        (await rig.fetch('/v1/models', { headers: { authorization: `Bearer ${bearer}` } })).status
+      assert.deepEqual([await models(token('anna')), await models(random)], [429, 200])
+    } finally {
+      await rig.stop()
+    }
   }
 })
 

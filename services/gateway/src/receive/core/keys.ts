@@ -42,6 +42,15 @@ export const ADMIN: Key = Object.freeze({
 /** `sk-instar-<id>-<secret>`: a format that secret scanners can match. */
 export const tokenFor = (id: string, secret: string): string => `sk-instar-${id}-${secret}`
 
+/** Of 32 random bytes, as `instar keys` and the file of the admin token have them. */
+const RANDOM = /^(?:sk-instar-[A-Za-z0-9-]{1,32}-[A-Za-z0-9]{43}|instar-admin-[\w-]{43})$/
+
+/**
+ * Whether guesses at a token of this form need no limit. One of another form may be a word that somebody chose: while wrong
+ * keys of an address are limited, it is not checked.
+ */
+export const isRandomToken = (token: string): boolean => RANDOM.test(token)
+
 export const hasExpired = ({ expiresAt }: Key, now: number): boolean => expiresAt !== null && expiresAt <= now
 
 /** Checks that the key is valid and has the scope. Throws `invalid_api_key`, `missing_scope`. */
