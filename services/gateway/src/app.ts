@@ -15,6 +15,7 @@ import { IdleQueue } from './generate/idle-queue.ts'
 import { Capture } from './capture/capture.ts'
 import { Cancelled } from './generate/candidate.ts'
 import { answer } from './generate/completion.ts'
+import { ConstraintChecks } from './generate/constraint-checks.ts'
 import type { AnswerCall, AnswerPorts, AnswerReply } from './generate/context.ts'
 import { within } from './generate/deadline.ts'
 import { createEntrance, type Entrance } from './receive/entrance.ts'
@@ -71,6 +72,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     config.records * KEPT_BODY_BYTES,
   )
   const readings = new Paced(monotonic)
+  const checks = new ConstraintChecks(monotonic)
   const running = new Running()
   const metrics = ports.metrics ?? createMetrics()
   const meter = createMeter(metrics, onBroken)
@@ -110,6 +112,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     tail: followed(),
     reader,
     readings,
+    checks,
     model,
     engine,
     random,

@@ -72,7 +72,8 @@ const admitTurn = async (ports: AnswerPorts, received: Received): Promise<Prompt
   const admission = await before(admit(ports, { ...received, gone: controller.signal }))
   if (ports.engine.capabilities().logprobs)
     checkAnswerLogprobs(request, samplingOf(request, ports.model, admission.prompt.length).maxTokens)
-  const checking = constrained(ports.engine, dialect, request, admission.insideReasoning)
+  const asking = { key: received.key, gone: controller.signal }
+  const checking = constrained(ports, asking, dialect, request, admission.insideReasoning)
   const constraint = checking && (await before(checking))
   const stored = admission.blob === null ? Promise.resolve() : ports.capture.blob(admission.blob, at)
   // Each candidate awaits `stored`. This handler avoids an unhandled rejection before that.

@@ -2,14 +2,16 @@
 import { InstarError } from '@instar/events'
 import type { Constraint, ServingEngine } from '@instar/engine/port'
 import type { Dialect, Request } from '@instar/dialects'
+import type { ConstraintChecks } from './constraint-checks.ts'
 import { constraintOf } from './core/constraint.ts'
 
 /**
  * Returns null if there is no constraint or if the engine applies it by itself; the caller then waits for nothing.
- * Throws `bad_request` or rejects with it.
+ * Throws `bad_request` or rejects with it, and with `overloaded` and `aborted`.
  */
 export const constrained = (
-  engine: ServingEngine,
+  { engine, checks }: { engine: ServingEngine; checks: ConstraintChecks },
+  asking: { key: string | null; gone: AbortSignal },
   dialect: Dialect,
   request: Request,
   insideReasoning: boolean,
@@ -21,5 +23,5 @@ export const constrained = (
     throw new InstarError('bad_request', `The engine ${name} cannot be told what an answer must be.`, {
       field: constraint.json?.field ?? 'tool_choice',
     })
-  return engine.check(constraint).then(() => constraint)
+  return checks.check(engine, constraint, asking).then(() => constraint)
 }

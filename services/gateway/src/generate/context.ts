@@ -11,6 +11,7 @@ import type { Paced } from '../session/paced.ts'
 import type { RecentRequests } from '../session/core/recent-requests.ts'
 import type { Lease } from '../versions/pool.ts'
 import type { Task } from './candidate.ts'
+import type { ConstraintChecks } from './constraint-checks.ts'
 import type { ModelRequest, RequestPorts } from './request.ts'
 
 export type AnswerPorts = AdmissionPorts &
@@ -25,6 +26,7 @@ export type AnswerPorts = AdmissionPorts &
     meter: Meter
     recentRequests: RecentRequests
     readings: Paced
+    checks: ConstraintChecks
     /** The engine's error while it is lost; null once it answers. */
     health: { lost: string | null }
   }

@@ -17,7 +17,10 @@ import { startDeadline } from './deadline.ts'
 import { faultOfCancellation } from './request.ts'
 
 export type JudgementCall = Pick<AnswerCall, 'body' | 'response' | 'revoked' | 'hold'>
-type Ports = Pick<AnswerPorts, 'engine' | 'model' | 'pool' | 'policy' | 'random' | 'now' | 'idle' | 'answerTimeoutMs'>
+type Ports = Pick<
+  AnswerPorts,
+  'engine' | 'checks' | 'model' | 'pool' | 'policy' | 'random' | 'now' | 'idle' | 'answerTimeoutMs'
+>
 
 /** The version that judges: the base, which no update has changed. */
 const BASE_VERSION = 0
@@ -38,7 +41,7 @@ export const judge = async (ports: Ports, { body, response, revoked, hold }: Jud
   if (response.destroyed) gone()
   const deadline = startDeadline(ports.answerTimeoutMs, controller, revoked)
   try {
-    const asked = await prepared(ports, body)
+    const asked = await prepared(ports, body, controller.signal)
     const { content, finish, tokens } = await ports.idle.run('judgement', controller.signal, (signal) =>
       generate(ports, { ...asked, request: { ...asked.request, hold } }, signal),
     )
@@ -64,7 +67,11 @@ export const judge = async (ports: Ports, { body, response, revoked, hold }: Jud
 }
 
 /** Throws `bad_request`, `context_length_exceeded`. */
-const prepared = async ({ engine, model, random }: Ports, body: Uint8Array): Promise<Asked> => {
+const prepared = async (
+  { engine, checks, model, random }: Ports,
+  body: Uint8Array,
+  gone: AbortSignal,
+): Promise<Asked> => {
   const capabilities = engine.capabilities()
   const request = chat.request(parseJson(body), capabilities.accepts)
   if (request.stream || request.n !== 1 || request.tools.length > 0)
@@ -76,7 +83,7 @@ const prepared = async ({ engine, model, random }: Ports, body: Uint8Array): Pro
   const prompt = model.promptIds(request.messages, { tools: [] })
   if (prompt.length >= model.contextLength) throw contextLengthExceeded(prompt.length, model.contextLength)
   const thinks = model.decode(prompt.slice(-8)).trimEnd().endsWith('<think>')
-  const constraint = await constrained(engine, chat, request, thinks)
+  const constraint = await constrained({ engine, checks }, { key: null, gone }, chat, request, thinks)
   const { temperature, topP, topK } = model.defaults
   const sampling = {
     temperature: request.temperature ?? temperature,

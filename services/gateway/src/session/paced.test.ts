@@ -41,6 +41,25 @@ test('one beyond the limit is refused; one whose client has left does not run; a
   assert.equal(paced.size, 0)
 })
 
+test('a work whose client leaves while it waits is dropped at once, and its place is free', async () => {
+  const paced = new Paced(() => performance.now(), 4)
+  const held = Promise.withResolvers<void>()
+  const running = paced.run('a', open, () => held.promise)
+  const gone = new AbortController()
+  const left = paced.run('a', gone.signal, () => assert.fail('ran without a client'))
+  gone.abort()
+  await assert.rejects(left, code('aborted'))
+  await assert.rejects(
+    paced.run('a', gone.signal, () => assert.fail('ran without a client')),
+    code('aborted'),
+  )
+  assert.equal(paced.size, 1)
+  const next = paced.run('a', open, async () => 'read')
+  held.resolve()
+  await running
+  assert.equal(await next, 'read')
+})
+
 test('one key with many works does not keep another waiting for all of them', async () => {
   const paced = new Paced(() => performance.now())
   const done: string[] = []

@@ -1,6 +1,6 @@
 /**
- * Reading of large texts from the log, which occupies the event loop: one at a time. After each the loop is left to others for
- * several times as long as it took, so that many of them do not hold up answers.
+ * Work that occupies the event loop or the model's thread, as reading large texts from the log does: one at a time. After each
+ * the loop is left to others for several times as long as it took, so that many of them do not hold up answers.
  */
 import { InstarError } from '@instar/events'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -26,6 +26,7 @@ const namesOf = (key: PacedKey): readonly { name: string; share: number }[] =>
 export class Paced {
   private readonly most: number
   private readonly monotonic: () => number
+  private readonly what: string
   /** In the order of arrival. */
   private readonly waiting: Waiting[] = []
   /** Works that wait or run, by name of a key, a group or a caller of one. */
@@ -34,9 +35,11 @@ export class Paced {
   private busy = false
   private last: string | null = null
 
-  constructor(monotonic: () => number, most = MOST_READINGS) {
+  /** `what`: of the works, for messages: "large texts are being read". */
+  constructor(monotonic: () => number, most = MOST_READINGS, what = 'large texts are being read') {
     this.monotonic = monotonic
     this.most = most
+    this.what = what
   }
 
   get size(): number {
@@ -44,25 +47,47 @@ export class Paced {
   }
 
   /**
-   * Runs `work` after those before it, unless `gone` is aborted by then; of those that wait, one of another key than the last
-   * comes first. A key may have half of `most`, a caller of a group a quarter. Throws `overloaded`, `aborted`, or as `work`.
+   * Runs `work` after those before it, unless `gone` is aborted by then, which drops it at once, with what it refers to; of
+   * those that wait, one of another key than the last comes first. A key may have half of `most`, a caller of a group a
+   * quarter. Throws `overloaded`, `aborted`, or as `work`.
    */
   async run<T>(key: PacedKey, gone: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
     const names = namesOf(key)
     if (this.count >= this.most || names.some(({ name, share }) => (this.held.get(name) ?? 0) >= this.most / share))
-      throw new InstarError('overloaded', 'Too many large texts are being read.', { retryAfterMs: 1000 })
+      throw new InstarError('overloaded', `Too many ${this.what}.`, { retryAfterMs: 1000 })
     this.change(names, 1)
-    const turn = Promise.withResolvers<void>()
-    this.waiting.push({ name: names.at(-1)!.name, start: turn.resolve })
-    this.next()
-    await turn.promise
-    const from = this.monotonic()
     try {
-      if (gone?.aborted) throw new InstarError('aborted', 'The client closed the connection.')
-      return await work()
+      await this.turnOf(names.at(-1)!.name, gone)
+      const from = this.monotonic()
+      try {
+        if (gone?.aborted) throw left()
+        return await work()
+      } finally {
+        void this.rest(REST * (this.monotonic() - from))
+      }
     } finally {
       this.change(names, -1)
-      void this.rest(REST * (this.monotonic() - from))
+    }
+  }
+
+  /** Resolves when the work may run. Throws `aborted` once `gone` is while it waits. */
+  private async turnOf(name: string, gone: AbortSignal | undefined): Promise<void> {
+    const turn = Promise.withResolvers<void>()
+    const one = { name, start: turn.resolve }
+    const leave = (): void => {
+      const at = this.waiting.indexOf(one)
+      if (at < 0) return
+      this.waiting.splice(at, 1)
+      turn.reject(left())
+    }
+    this.waiting.push(one)
+    gone?.addEventListener('abort', leave, { once: true })
+    this.next()
+    if (gone?.aborted) leave()
+    try {
+      await turn.promise
+    } finally {
+      gone?.removeEventListener('abort', leave)
     }
   }
 
@@ -91,3 +116,5 @@ export class Paced {
     chosen.start()
   }
 }
+
+const left = (): InstarError => new InstarError('aborted', 'The client closed the connection.')
