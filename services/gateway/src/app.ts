@@ -26,6 +26,7 @@ import { addDashboard } from './dashboard/routes.ts'
 import { dashboardPorts } from './dashboard/ports.ts'
 import { MOST_LOGPROBS } from './dashboard/turn-view.ts'
 import { createServer } from './receive/http.ts'
+import { Connections } from './receive/connections.ts'
 import { createKeyring } from './receive/keyring.ts'
 import { snapshotOf } from './session/snapshot-of.ts'
 import { Paced } from './session/paced.ts'
@@ -77,6 +78,9 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const metrics = ports.metrics ?? createMetrics()
   const meter = createMeter(metrics, onBroken)
   const recentRequests = new RecentRequests()
+  const connections = new Connections(config.maxConnections)
+  metrics.read('instar_connections', () => [[{}, connections.open]])
+  metrics.read('instar_connections_ended_total', () => [[{}, connections.ended]])
   const idle = new IdleQueue(
     { running, monotonic, meter },
     {
@@ -218,6 +222,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
         replay: ports.replay,
       }),
       random,
+      connections,
     )
     const branch = (name: string) => snapshot.weights.lines.get(`${policy}~${name}`)
     const parts = { policy, report, metrics, line, text: answerPorts, readings, admitting, branch }

@@ -136,6 +136,8 @@ const schema = z.object({
   candidateTokens: z.int().positive().default(200_000),
   /** Time after which a request's background candidates are dropped. */
   candidatePatienceMs: z.number().positive().default(300_000),
+  /** Connections that are open at a time; absent: as the files that the process may open allow (receive/connections.ts). */
+  maxConnections: z.int().positive().optional(),
   /** Silence in a stream after which a comment is sent, or in a long command a heartbeat. */
   pingMs: z.number().positive().default(10_000),
   /** Time for a request's headers, and for the whole request, to arrive. */

@@ -23,6 +23,16 @@ export const GATEWAY_METRICS = {
     labels: { dialect: DIALECT_NAMES },
     buckets: REQUEST_SECONDS,
   },
+  instar_connections: {
+    type: 'gauge',
+    of: 'gateway',
+    help: 'Open connections; at most half of the files that the process may open, and 4,096.',
+  },
+  instar_connections_ended_total: {
+    type: 'counter',
+    of: 'gateway',
+    help: 'Connections that were closed for a new one at the limit: without a request, or with one that still arrived.',
+  },
   instar_requests_running: { type: 'gauge', of: 'gateway', help: 'Generation requests in progress.' },
   instar_request_body_bytes: {
     type: 'gauge',

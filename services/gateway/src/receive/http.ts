@@ -10,6 +10,7 @@ import { decoded, windowOf } from './encoding.ts'
 import { readBody } from './body.ts'
 import { one, pathOf, type Entrance } from './entrance.ts'
 import { faultOf, sendMalformed, sendFault, logFault, malformedRequest } from './faults.ts'
+import type { Connections } from './connections.ts'
 import { createListener } from './listener.ts'
 import { addCompatRoutes, addInferenceRoutes, SERVED } from './inference-routes.ts'
 import type { ServedRoute } from './openapi/document.ts'
@@ -36,10 +37,11 @@ export const createServer = (
   entrance: Entrance,
   routes: Routes,
   random: (bytes: number) => Uint8Array,
+  connections: Connections,
 ): FastifyInstance => {
   const server = Fastify({
     bodyLimit: config.bodyLimit,
-    serverFactory: (handler) => createListener(handler, config),
+    serverFactory: (handler) => createListener(handler, connections, config),
     clientErrorHandler: (error, socket) => {
       const fault = malformedRequest(error, config)
       if (fault) routes.meter.fault(fault)

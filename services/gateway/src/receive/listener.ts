@@ -1,6 +1,7 @@
 /** The HTTP server below the framework: its time limits, and how many requests one connection may send ahead. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import type { Connections } from './connections.ts'
 import { linger } from './lingering.ts'
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void
@@ -28,7 +29,11 @@ const inOrder = (handler: Handler): Handler => {
   }
 }
 
-export const createListener = (handler: Handler, { headersTimeoutMs, requestTimeoutMs }: ListenerSettings): Server => {
+export const createListener = (
+  handler: Handler,
+  connections: Connections,
+  { headersTimeoutMs, requestTimeoutMs }: ListenerSettings,
+): Server => {
   const headersTimeout = Math.min(headersTimeoutMs, requestTimeoutMs)
   const server = createServer(
     {
@@ -41,6 +46,7 @@ export const createListener = (handler: Handler, { headersTimeoutMs, requestTime
     },
     inOrder(handler),
   )
+  connections.limit(server)
   linger(server)
   // Expectations other than `100-continue` are ignored.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
