@@ -20,6 +20,11 @@ type PoolPorts = {
 
 export type Lease = Served & { release(): void }
 
+/**
+ * Adapters besides the head's that requests may use, or have begun to load: each is in memory, here and at the engine, also
+ * where its client has left. An answer to any version may be asked for.
+ */
+export const MOST_HELD = 16
 const FIRST_RETRY_MS = 250
 const LONGEST_RETRY_MS = 5000
 
@@ -112,7 +117,7 @@ export class Pool {
     await this.ready()
   }
 
-  /** `version` null: the current head. Throws `unknown_version`, or the error that prevents loading its adapter. */
+  /** `version` null: the current head. Throws `unknown_version`, `overloaded`, or the error that prevents loading its adapter. */
   async lease(version: number | null): Promise<Lease> {
     const served = version === null ? this.current : servedVersion(this.ports.line(), version)
     if (!served)
@@ -133,6 +138,7 @@ export class Pool {
   private async hold(served: Served, at?: number): Promise<Lease> {
     const { adapter } = served
     if (adapter === null) return { ...served, release: () => undefined }
+    this.checkHeld(adapter)
     this.pin(adapter, 1)
     try {
       if (!this.loaded.has(adapter)) await this.load(served, at)
@@ -151,6 +157,17 @@ export class Pool {
         if (this.loaded.size > this.ports.keep) this.wake()
       },
     }
+  }
+
+  /** Throws `overloaded` if the adapter would be one too many. */
+  private checkHeld(adapter: string): void {
+    const held = new Set([...this.pins.keys(), ...this.loading.keys()])
+    if (held.has(adapter) || adapter === this.current?.adapter) return
+    if (this.current?.adapter) held.delete(this.current.adapter)
+    if (held.size >= MOST_HELD)
+      throw new InstarError('overloaded', `${held.size} earlier versions are in use, as many as may be at a time.`, {
+        retryAfterMs: 1000,
+      })
   }
 
   async stop(): Promise<void> {

@@ -16,7 +16,7 @@ import {
   type Rig,
 } from '../../../../test/kit/gateway.ts'
 import { gate, ScriptedEngine } from '../../../../test/kit/scripted-engine.ts'
-import { Pool } from './pool.ts'
+import { MOST_HELD, Pool } from './pool.ts'
 
 const MESSAGES = { model: 'policy', messages: [USER('Hi')] }
 
@@ -482,4 +482,48 @@ test('an adapter that takes long to load is a problem of the head, until it is l
   await ready
   assert.deepEqual([pool.serving(), pool.problem()], [{ version: 1, adapter }, null])
   await pool.stop()
+})
+
+test('requests for many earlier versions have few of them loaded at a time, also those of clients that left', async () => {
+  const log = openMemoryLog()
+  const publisher = new Publisher(log)
+  await publisher.start()
+  const adapters: string[] = []
+  for (let version = 0; version < MOST_HELD + 6; version += 1) adapters.push(await publisher.publish(version))
+  const engine = new ScriptedEngine(model, () => 'Hello')
+  const rig = await startRig({ log, engine })
+  const stuck = gate()
+  const enough = gate()
+  const begun: string[] = []
+  engine.beforeLoad = (sha256) => {
+    begun.push(sha256)
+    if (begun.length === MOST_HELD) enough.open()
+    return stuck.passed
+  }
+  const ask = (version: number, signal?: AbortSignal): Promise<Response> =>
+    rig.fetch('/v1/chat/completions', {
+      ...(signal ? { signal } : {}),
+      json: { ...MESSAGES, model: `policy@${version}` },
+    })
+  try {
+    const gone = new AbortController()
+    const leaving = Array.from({ length: MOST_HELD }, (_, i) => ask(i + 1, gone.signal))
+    await enough.passed
+    gone.abort()
+    for (const one of leaving) await assert.rejects(one, { name: 'AbortError' })
+    for (let version = MOST_HELD + 1; version < adapters.length; version += 1) {
+      const refused = await ask(version)
+      assert.equal(refused.status, 429)
+      assert.equal(((await refused.json()) as { error: { code: string } }).error.code, 'overloaded')
+    }
+    assert.deepEqual(begun.toSorted(), adapters.slice(0, MOST_HELD).toSorted())
+    assert.equal(await versionOf(rig), adapters.length)
+    stuck.open()
+    let answer = await ask(MOST_HELD + 1)
+    while (answer.status === 429) answer = await ask(MOST_HELD + 1)
+    assert.equal(answer.headers.get('x-instar-version'), String(MOST_HELD + 1))
+  } finally {
+    stuck.open()
+    await rig.stop()
+  }
 })
