@@ -1,6 +1,5 @@
 /** Assembles the gateway from its ports: the HTTP server, the log and the engine. */
 import { InstarError, requireBase, weightLine } from '@instar/events'
-import { createTurnReader } from '@instar/log'
 import { adapterFromWeights } from '@instar/policy'
 import { DIALECTS } from '@instar/dialects'
 import { createMetrics } from '@instar/process'
@@ -26,8 +25,8 @@ import { addDashboard } from './dashboard/routes.ts'
 import { dashboardPorts } from './dashboard/ports.ts'
 import { MOST_LOGPROBS } from './dashboard/turn-view.ts'
 import { createServer } from './receive/http.ts'
-import { Connections } from './receive/connections.ts'
 import { createKeyring } from './receive/keyring.ts'
+import { cachedReader } from './session/cached-reader.ts'
 import { snapshotOf } from './session/snapshot-of.ts'
 import { Paced } from './session/paced.ts'
 import { unreadiness, type Unready } from './admin/core/report.ts'
@@ -43,8 +42,6 @@ import type { Gateway, GatewayPorts } from './ports.ts'
 export * from './config.ts'
 export type { Gateway, GatewayPorts } from './ports.ts'
 
-/** Bytes of request bodies cached per record: later requests of a session repeat its bodies. */
-const KEPT_BODY_BYTES = 32 * 1024
 /** How long open responses may take to finish after the server stops. */
 const LAST_BYTES_MS = 500
 
@@ -66,21 +63,13 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   })
   const onBroken = (error: Error): void => ports.onFatal?.(error)
   const capture = new Capture({ log, now, onBroken }, { patienceMs: config.appendPatienceMs, maxHeld: config.maxHeld })
-  const reader = createTurnReader(
-    log,
-    (turn) => index.fold.turns.get(turn),
-    config.records,
-    config.records * KEPT_BODY_BYTES,
-  )
+  const reader = cachedReader(log, index, config)
   const readings = new Paced(monotonic)
   const checks = new ConstraintChecks(monotonic)
   const running = new Running()
   const metrics = ports.metrics ?? createMetrics()
   const meter = createMeter(metrics, onBroken)
   const recentRequests = new RecentRequests()
-  const connections = new Connections(config.maxConnections)
-  metrics.read('instar_connections', () => [[{}, connections.open]])
-  metrics.read('instar_connections_ended_total', () => [[{}, connections.ended]])
   const idle = new IdleQueue(
     { running, monotonic, meter },
     {
@@ -222,7 +211,6 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
         replay: ports.replay,
       }),
       random,
-      connections,
     )
     const branch = (name: string) => snapshot.weights.lines.get(`${policy}~${name}`)
     const parts = { policy, report, metrics, line, text: answerPorts, readings, admitting, branch }

@@ -17,6 +17,8 @@ export type Ended = {
 }
 
 export type Meter = {
+  /** Registers the figures of the server's connections. */
+  connections(of: { readonly open: number; readonly ended: number }): void
   /** Counts a request of any route when its response is closed. */
   ended(request: Ended): void
   /** Counts an error that is sent to a client, as a response or inside a stream. */
@@ -33,6 +35,10 @@ export type Meter = {
 
 /** `onDamaged`: called with the fault of a damaged row of the snapshot, which only the next process reads anew. */
 export const createMeter = (metrics: Metrics, onDamaged: (fault: InstarError) => void): Meter => ({
+  connections(of) {
+    metrics.read('instar_connections', () => [[{}, of.open]])
+    metrics.read('instar_connections_ended_total', () => [[{}, of.ended]])
+  },
   ended({ route, dialect, status, seconds }) {
     metrics.count('instar_requests_total', { route, dialect: dialect ?? 'none', status: String(status) })
     if (dialect) metrics.observe('instar_request_duration_seconds', { dialect }, seconds)

@@ -10,7 +10,7 @@ import { decoded, windowOf } from './encoding.ts'
 import { readBody } from './body.ts'
 import { one, pathOf, type Entrance } from './entrance.ts'
 import { faultOf, sendMalformed, sendFault, logFault, malformedRequest } from './faults.ts'
-import type { Connections } from './connections.ts'
+import { Connections } from './connections.ts'
 import { createListener } from './listener.ts'
 import { addCompatRoutes, addInferenceRoutes, SERVED } from './inference-routes.ts'
 import type { ServedRoute } from './openapi/document.ts'
@@ -37,8 +37,9 @@ export const createServer = (
   entrance: Entrance,
   routes: Routes,
   random: (bytes: number) => Uint8Array,
-  connections: Connections,
 ): FastifyInstance => {
+  const connections = new Connections(config.maxConnections)
+  routes.meter.connections(connections)
   const server = Fastify({
     bodyLimit: config.bodyLimit,
     serverFactory: (handler) => createListener(handler, connections, config),
