@@ -1,11 +1,36 @@
-/** The folds of services that have checkpoints, and how their verification is shown. */
+/** The folds that have checkpoints, how their verification is shown, and which of them a command starts from. */
 import type { CheckedCheckpoint, CheckpointsReport, StoredFold } from '@instar/log'
 import { publisherFold } from '@instar/publisher'
 import { scorerFold } from '@instar/scorer'
-import { trainerFold } from '@instar/trainer'
+import { auditFold, trainerFold, type AuditStart, type Trusted } from '@instar/trainer'
+import { UsageError } from './command.ts'
 import { minuteText, table } from './table.ts'
 
-export const CHECKPOINTED: readonly StoredFold[] = [scorerFold, trainerFold, publisherFold]
+/** Of services, which start from them. */
+const OF_SERVICES: readonly StoredFold[] = [scorerFold, trainerFold, publisherFold]
+export const CHECKPOINTED: readonly StoredFold[] = [...OF_SERVICES, auditFold]
+
+/** Those that `instar checkpoint` writes; without names those of services, since the audit's costs one more fold and the largest file. */
+export const foldsNamed = (names: readonly string[]): readonly StoredFold[] =>
+  names.length === 0 ? OF_SERVICES : CHECKPOINTED.filter(({ service }) => names.includes(service))
+
+const NEWEST = 'newest'
+
+/** The option `--from-checkpoint[=RECORD]` of verify and replay. */
+export const FROM_CHECKPOINT = { 'from-checkpoint': { type: 'string' } } as const
+export const BARE_FROM_CHECKPOINT = { 'from-checkpoint': NEWEST }
+
+/** Null: the option is not given. Throws `UsageError`. */
+export const startOf = (folder: string, value: string | undefined): AuditStart | null => {
+  if (value === undefined) return null
+  if (value === NEWEST) return { folder }
+  if (/^[0-9a-f]{8,64}$/.test(value)) return { folder, record: value }
+  throw new UsageError(`--from-checkpoint=${value}: not the id of a record, or at least its first 8 digits`)
+}
+
+export const trustedText = ({ record, at, turns, batches, versions }: Trusted): string =>
+  `from the checkpoint of ${minuteText(at)} UTC, record ${record.slice(0, 12)}, which \`instar verify --checkpoints\` compares with the log. ` +
+  `Not looked at: the ${batches} batches, ${versions} versions and ${turns} turns before it\n`
 
 const holds = ({ ok }: CheckedCheckpoint): string => (ok === null ? 'not verified' : ok ? 'yes' : 'NO')
 

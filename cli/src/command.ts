@@ -64,6 +64,8 @@ type Definition<O extends ParseArgsOptionsConfig> = {
   /** The rest of `--help`: what the command does, each option, the fields of `--json`. */
   help: string
   options: O
+  /** Values of options that are given without one: `--from-checkpoint` alone. */
+  bare?: Readonly<Record<string, string>>
   /** The options that override a variable of the environment. */
   overrides?: readonly (keyof typeof OVERRIDES)[]
   /** Number of positional arguments. Default: none. */
@@ -74,7 +76,7 @@ type Definition<O extends ParseArgsOptionsConfig> = {
 const COMMON = { json: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } } as const
 
 export const command = <O extends ParseArgsOptionsConfig>(name: string, definition: Definition<O>): Command => {
-  const { options, overrides = [], positionals: [min, max] = [0, 0] } = definition
+  const { options, bare = {}, overrides = [], positionals: [min, max] = [0, 0] } = definition
   const overrideOptions = Object.fromEntries(overrides.map((key) => [key, { type: 'string' as const }]))
   const lines = [
     ...overrides.map((key) => `  --${key.padEnd(6)} ${OVERRIDES[key].summary} (${OVERRIDES[key].variable})`),
@@ -86,7 +88,10 @@ export const command = <O extends ParseArgsOptionsConfig>(name: string, definiti
     async run(args, context) {
       const { values, positionals } = parse(() =>
         parseArgs({
-          args: [...args],
+          args: args.map((arg) => {
+            const value = arg.startsWith('--') ? bare[arg.slice(2)] : undefined
+            return value === undefined ? arg : `${arg}=${value}`
+          }),
           options: { ...options, ...overrideOptions, ...COMMON },
           allowPositionals: true,
           strict: true,

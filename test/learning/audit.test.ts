@@ -11,7 +11,8 @@ import { decodeRecord, encodeEvent, schemaTexts, updateLine, written, type Event
 import { openEmbeddedLog, openMemoryLog, type EventLog } from '@instar/log'
 import type { Model } from '@instar/engine/port'
 import { verify } from '@instar/trainer'
-import { auditBatches, evolveAudit, initialAudit, type AuditState } from '../../services/trainer/src/core/audit.ts'
+import { auditBatches } from '../../services/trainer/src/core/audit.ts'
+import { evolveAudit, initialAudit, type AuditState } from '../../services/trainer/src/core/audit-state.ts'
 import {
   turnsWithNextState,
   recordedBatches,

@@ -13,7 +13,7 @@ import {
 } from '@instar/log'
 import { publisherFold } from '@instar/publisher'
 import { scorerFold } from '@instar/scorer'
-import { trainerFold } from '@instar/trainer'
+import { auditFold, trainerFold } from '@instar/trainer'
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -30,7 +30,7 @@ import { scored, T0, turn } from '../kit/projected-history.ts'
 import { seeded, type Random } from '../kit/random.ts'
 import { goldenLog } from './golden-states.ts'
 
-const FOLDS = [trainerFold, publisherFold, scorerFold]
+const FOLDS = [trainerFold, publisherFold, scorerFold, auditFold]
 const folders: string[] = []
 after(() => folders.forEach((path) => rmSync(path, { recursive: true, force: true })))
 const folder = (): string => {

@@ -23,8 +23,10 @@ import { STATE_VERSION as PROJECTIONS } from '../../packages/projections/src/sto
 import { STATE_VERSION as PUBLISHER } from '../../services/publisher/src/shell/snapshot.ts'
 import { STATE_VERSION as SCORER } from '../../services/scorer/src/shell/snapshot.ts'
 import { STATE_VERSION as TRAINER } from '../../services/trainer/src/shell/snapshot.ts'
+import { auditFold } from '../../services/trainer/src/shell/stored-audit.ts'
 import { ROOT } from '../../tools/tree.ts'
-import { SERVICES, type Service } from './services.ts'
+import { POLICY } from '../kit/histories.ts'
+import { SERVICES, type Fold, type Service } from './services.ts'
 
 export const FOLDER = join(import.meta.dirname, 'golden')
 export const LOG = join(FOLDER, 'log.json.gz')
@@ -53,11 +55,28 @@ const OWN = {
   trainer: core('trainer', ['state', 'pending']),
   publisher: core('publisher', ['state']),
   projections: ['project', 'stored'].map((file) => `packages/projections/src/${file}.ts`),
+  audit: ['core/audit-state', 'shell/stored-audit'].map((file) => `services/trainer/src/${file}.ts`),
 } as const
-export const VERSIONS = { scorer: SCORER, trainer: TRAINER, publisher: PUBLISHER, projections: PROJECTIONS }
+export const VERSIONS = {
+  scorer: SCORER,
+  trainer: TRAINER,
+  publisher: PUBLISHER,
+  projections: PROJECTIONS,
+  audit: auditFold.version,
+}
 export type Name = keyof typeof VERSIONS
 export const NAMES = Object.keys(VERSIONS) as Name[]
-export const serviceNamed = (name: Name): Service => SERVICES.find((one) => one.name === name)!
+
+type StoredService = Pick<Service, 'name' | 'topics'> & { stored(snapshot: Snapshot): Pick<Fold, 'evolve'> }
+const AUDIT: StoredService = {
+  name: 'audit',
+  topics: ['turns', 'scores', 'updates', 'weights'],
+  stored(snapshot) {
+    const evolve = auditFold.on(snapshot, POLICY)
+    return { evolve: (logged) => void evolve(logged) }
+  },
+}
+export const serviceNamed = (name: Name): StoredService => [...SERVICES, AUDIT].find((one) => one.name === name)!
 /** Where its STATE_VERSION is. */
 export const versionFileOf = (name: Name): string => OWN[name].at(-1)!
 

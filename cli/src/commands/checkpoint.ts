@@ -1,6 +1,6 @@
 import { writeCheckpoint, type CheckpointReport } from '@instar/log'
 import { command, UsageError } from '../command.ts'
-import { CHECKPOINTED } from '../checkpointed.ts'
+import { CHECKPOINTED, foldsNamed } from '../checkpointed.ts'
 import { createCopyProgress, durationText, sizeText } from '../copy-progress.ts'
 import { openWritable, POLICY } from '../log-access.ts'
 import { table } from '../table.ts'
@@ -31,7 +31,8 @@ The embedded log has one writer: stop \`instar up\` first. On Kafka the services
 one (\`instar setup --upgraded\`). Once a checkpoint is on a log, builds without this command cannot
 read it.
 
-  SERVICE    ${CHECKPOINTED.map(({ service }) => service).join(', ')} (default: all)
+  SERVICE    ${CHECKPOINTED.map(({ service }) => service).join(', ')} (default: all but audit, from whose checkpoint
+             \`verify --from-checkpoint\` starts)
 
 --json: {checkpoints: [{name, version, digest, rows, positions: [{topic, partition, next, record}], file, bytes, at,
 written}], wallMs}; services for which the log has no record are not listed`,
@@ -40,14 +41,13 @@ written}], wallMs}; services for which the log has no record are not listed`,
   positionals: [0, CHECKPOINTED.length],
   async run({ config, positionals, print, raw, terminal, stop }) {
     const unknown = positionals.find((name) => !CHECKPOINTED.some(({ service }) => service === name))
-    if (unknown !== undefined) throw new UsageError(`${unknown} is no service that has checkpoints`)
+    if (unknown !== undefined) throw new UsageError(`${unknown} has no checkpoints`)
     const startedAt = performance.now()
     const log = await openWritable(config)
     const progress = createCopyProgress(raw.err, terminal)
     const checkpoints: CheckpointReport[] = []
     try {
-      for (const fold of CHECKPOINTED) {
-        if (positionals.length > 0 && !positionals.includes(fold.service)) continue
+      for (const fold of foldsNamed(positionals)) {
         const report = await writeCheckpoint(log, fold, {
           policy: POLICY,
           folder: config.checkpoints,

@@ -44,6 +44,7 @@ test('verify needs no weights in the model folder', async () => {
     proves: {},
     first: null,
     unreadable: { records: 0, first: [] },
+    trusted: null,
   })
   match((await instar(['verify'], env)).out, /no difference: 0 batches/)
   const recomputed = await instar(['verify', '--recompute'], env)

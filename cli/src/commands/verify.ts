@@ -3,7 +3,14 @@ import { holdsWeights, openBase, startLearning } from '@instar/policy'
 import type { TrainingServer } from '@instar/tinker/port'
 import { verifyCheckpoints } from '@instar/log'
 import { trainingServer, verify, type VerifyReport } from '@instar/trainer'
-import { CHECKPOINTED, checkpointsText } from '../checkpointed.ts'
+import {
+  BARE_FROM_CHECKPOINT,
+  CHECKPOINTED,
+  checkpointsText,
+  FROM_CHECKPOINT,
+  startOf,
+  trustedText,
+} from '../checkpointed.ts'
 import { command, parseVersion, UsageError, type Invocation } from '../command.ts'
 import type { Config } from '../config.ts'
 import { createCopyProgress, createCountProgress } from '../copy-progress.ts'
@@ -12,7 +19,7 @@ import { learningSettings } from '../learning-settings.ts'
 import { POLICY, withLog } from '../log-access.ts'
 import { table } from '../table.ts'
 
-const reportText = ({ batches, proves, first, unreadable }: VerifyReport): string => {
+const reportText = ({ batches, proves, first, unreadable, trusted }: VerifyReport): string => {
   const rows = table(
     [
       { name: 'batch', of: (row) => row.batch },
@@ -33,7 +40,7 @@ const reportText = ({ batches, proves, first, unreadable }: VerifyReport): strin
   const proven = Object.entries(proves)
     .map(([mode, what]) => `${mode} proves: ${what}\n`)
     .join('')
-  return `${rows}\n${proven}${verdict}${skipped}`
+  return `${rows}\n${proven}${verdict}${trusted ? trustedText(trusted) : ''}${skipped}`
 }
 
 /** The training server of the settings. Throws `not_available` where there is none, and as `connectTrainer`. */
@@ -53,10 +60,12 @@ const OPTIONS = {
   recompute: { type: 'boolean' },
   checkpoints: { type: 'boolean' },
   engine: { type: 'string' },
+  ...FROM_CHECKPOINT,
 } as const
 
 const checkpoints = async ({ config, values, positionals, print, raw, terminal, stop }: Invocation<typeof OPTIONS>) => {
-  if (positionals.length > 0 || values.digests || values.recompute || values.engine !== undefined)
+  const { digests, recompute, engine, 'from-checkpoint': from } = values
+  if (positionals.length > 0 || digests || recompute || engine !== undefined || from !== undefined)
     throw new UsageError('--checkpoints takes no other argument')
   const progress = createCopyProgress(raw.err, terminal)
   const report = await withLog(config, async (log) => {
@@ -74,7 +83,7 @@ const checkpoints = async ({ config, values, positionals, print, raw, terminal, 
 }
 
 export default command('verify', {
-  usage: '[N|all] [--digests | --recompute] [--engine E] | --checkpoints',
+  usage: '[N|all] [--digests | --recompute] [--engine E] [--from-checkpoint[=RECORD]] | --checkpoints',
   help: `
 Derives batches and advantages from the log again, and computes the weights again if the engine's fingerprint is the
 recorded one. Compares them with the records. The pipeline may be running.
@@ -84,6 +93,8 @@ recorded one. Compares them with the records. The pipeline may be running.
   --recompute  computes the updates of a training server (INSTAR_TRAINER) again there: the recorded steps, from the
              parent's saved state, on a model of its own, which needs room for one more model
   --checkpoints  verify the checkpoints of \`instar checkpoint\` instead: fold the log from its start and compare the states
+  --from-checkpoint  take the state of the newest checkpoint of the audit (\`instar checkpoint audit\`), or of the one whose record's
+             id begins with RECORD, and read and verify only what is behind it; what was not looked at stands in the report
   --engine E onnx, wasm or tfjs-node (default INSTAR_LEARN_ENGINE, else auto)
 
 Mode of each row: recompute (weights computed again, bit for bit), requests (of a training server: every request to it
@@ -92,11 +103,12 @@ digests (stored bytes; also for a model folder without weights), no_update (noth
 compute). Below the table: what each proves.
 
 --json: {ok, policy, batches: [{batch, version, mode, ok, adapter, found, difference, distance}], proves: {MODE: TEXT}, first,
-unreadable: {records, first: [the first twenty]}}. Exit code 0 if ok. A record that cannot be decoded is reported; it is
+unreadable: {records, first: [the first twenty]}, trusted}. trusted: what --from-checkpoint did not look at ({record, at, turns, batches, versions}), else null. Exit code 0 if ok. A record that cannot be decoded is reported; it is
 a difference if a batch needs it. With --checkpoints: {ok, checkpoints: [{name, version, record, at, digest, rows, ok, file, what}],
 first}; ok of a checkpoint is null where this build cannot fold its state, file is equal, differs, missing (older files are removed)
 or not_read`,
   options: OPTIONS,
+  bare: BARE_FROM_CHECKPOINT,
   overrides: ['data', 'model'],
   positionals: [0, 1],
   async run(invocation) {
@@ -105,6 +117,7 @@ or not_read`,
     const [batches = 'all'] = positionals
     const version = batches === 'all' ? null : parseVersion(batches)
     const engine = parseLearnEngine(values.engine, config.learnEngine, undefined)
+    const start = startOf(config.checkpoints, values['from-checkpoint'])
     const report = await withLog(config, async (log) => {
       const model = await openBase(config.model)
       const computes = values.digests !== true && values.recompute !== true && holdsWeights(config.model)
@@ -114,7 +127,16 @@ or not_read`,
         const { show: onRead } = createCopyProgress(raw.err, terminal)
         const onProgress = createCountProgress('batches', raw.err, terminal)
         return await verify(
-          { log, learner, model, ...(server ? { server } : {}), onRead, onProgress, signal: stop },
+          {
+            log,
+            learner,
+            model,
+            ...(server ? { server } : {}),
+            ...(start ? { start } : {}),
+            onRead,
+            onProgress,
+            signal: stop,
+          },
           POLICY,
           version,
         )

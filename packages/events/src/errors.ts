@@ -154,6 +154,13 @@ export const ERRORS = {
       'The temporary file that `verify` and `replay` need cannot be created or written. The message names the folder.',
     todo: 'Free space in the temporary folder, or set TMPDIR to a folder with as much free space as the turns and scores of the log take.',
   },
+  no_checkpoint: {
+    status: 404,
+    retryable: false,
+    meaning:
+      'A command was to start from a checkpoint and there is none that it can use. The message names the state and says why.',
+    todo: 'Write one with `instar checkpoint`, or run the command without its option: it reads the log from its start.',
+  },
   data_in_use: {
     status: 409,
     retryable: false,

@@ -35,6 +35,8 @@ export { countPending } from './core/pending.ts'
 export { computed, decide, failed, type Computed, type Decision } from './core/decide.ts'
 export { evolve, initialState, type TrainerState } from './core/state.ts'
 export { trainerFold } from './shell/stored-fold.ts'
+export { auditFold } from './shell/stored-audit.ts'
+export type { AuditStart, Trusted } from './shell/audit.ts'
 
 /** Where updates are computed: the embedded engine, or a Tinker server. */
 type TrainerEngine = { learner: LearningEngine; server?: never } | { server: TrainingServerOptions; learner?: never }

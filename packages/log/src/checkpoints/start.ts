@@ -5,20 +5,27 @@ import type { FoldFile } from '../snapshots/file.ts'
 import { inSlices } from '../snapshots/slices.ts'
 import { migrationsFrom, type StateVersion } from '../snapshots/version.ts'
 import { unpackState } from './files.ts'
-import { checkpointsOn } from './on-log.ts'
+import { checkpointsOn, type Checkpoint } from './on-log.ts'
 
-type Wanted = { folder: string; name: string; version: StateVersion; logLine: (line: string) => void }
+type Wanted = {
+  folder: string
+  name: string
+  version: StateVersion
+  accepts?: ((checkpoint: Checkpoint) => boolean) | undefined
+  logLine: (line: string) => void
+}
 
 export const timeOf = ({ at }: Pick<StateCheckpointed, 'at'>): string => new Date(at).toISOString()
 
 /** The newest first, of versions that are known or can be migrated; the state of each is unpacked to the path `to`. */
 export const unpackedCheckpoints = async function* (
   log: EventLog,
-  { folder, name, version, logLine }: Wanted,
+  { folder, name, version, accepts = () => true, logLine }: Wanted,
   to: string,
 ): AsyncGenerator<StateCheckpointed> {
-  for (const { event } of (await checkpointsOn(log, name)).reverse()) {
-    if (!migrationsFrom(`v${event.version}`, version)) continue
+  for (const checkpoint of (await checkpointsOn(log, name)).reverse()) {
+    const { event } = checkpoint
+    if (!migrationsFrom(`v${event.version}`, version) || !accepts(checkpoint)) continue
     const fault = await unpackState(folder, event, to)
     if (fault === null) yield event
     else logLine(`${name}: the checkpoint of ${timeOf(event)} is not used: ${fault}`)

@@ -1,4 +1,5 @@
 /** Settings of the snapshots in a folder. */
+import type { Checkpoint } from '../checkpoints/on-log.ts'
 import type { FoldFile } from './file.ts'
 
 export type SnapshotSettings = {
@@ -14,6 +15,8 @@ export type SnapshotSettings = {
   rowTurns?: number
   /** The folder of the files of checkpoints, from which a process without a snapshot of its own starts. */
   checkpoints?: string
+  /** Which of them may be used; absent: each of a version that is known or can be migrated. */
+  accepts?: (checkpoint: Checkpoint) => boolean
   /** Replaces the file in the folder by one in memory, by name. For simulations. */
   file?: (name: string) => FoldFile
 }

@@ -134,11 +134,11 @@ export class Snapshot {
 
   /** Takes the newest checkpoint whose file is whole and whose records are those of the log. */
   async #fromCheckpoint(log: EventLog): Promise<Offsets> {
-    const { checkpoints: folder, logLine } = this.#settings
+    const { checkpoints: folder, accepts, logLine } = this.#settings
     const path = this.path
     if (folder === undefined || path === null) return {}
     const [name, version, unpacked] = [this.#name, this.#version, `${path}.checkpoint`]
-    for await (const event of unpackedCheckpoints(log, { folder, name, version, logLine }, unpacked)) {
+    for await (const event of unpackedCheckpoints(log, { folder, name, version, accepts, logLine }, unpacked)) {
       await this.#reopened(unpacked)
       rmSync(unpacked, { force: true })
       const file = this.#fileRef.file

@@ -4,16 +4,31 @@ import { makeTemporaryFolder } from '@instar/events/temporary-folder'
 import { rmSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import type { EventLog } from '../port.ts'
+import type { Checkpoint } from '../checkpoints/on-log.ts'
+import type { EventLog, Offsets } from '../port.ts'
 import type { FoldedRecord, Snapshot } from './snapshot.ts'
 import { openSnapshots } from './store.ts'
+import type { StateVersion } from './version.ts'
 
 export type TemporaryTables = {
   snapshot: Snapshot
+  /** Where the log is to be read from: {} its start, or behind the checkpoint. */
+  from: Offsets
+  /** From which the tables have their state; null: from none. */
+  checkpoint: Checkpoint | null
   /** To be called after each record is folded; await its result before the next record. Throws `no_temporary_file`. */
   afterFold(record: FoldedRecord): Promise<void> | undefined
   /** Deletes the file. The tables are unusable afterwards. */
   close(): Promise<void>
+}
+
+/** A checkpoint of the state `name` (`audit.policy`) of this very version, the newest one that is accepted. */
+export type FromCheckpoint = {
+  /** Of the files of checkpoints. */
+  folder: string
+  name: string
+  version: StateVersion
+  accepts(checkpoint: Checkpoint): boolean
 }
 
 /** Records after which changed entries are written to the file. */
@@ -21,8 +36,11 @@ const RECORDS = 2_000
 /** Recently used entries in memory. */
 const ROOM = 2_000
 
-/** Throws `no_temporary_file` if the file cannot be created. */
-export const openTemporaryTables = async (log: EventLog): Promise<TemporaryTables> => {
+/**
+ * `start`: the tables have the state of a checkpoint. Throws `no_temporary_file` if the file cannot be created, and
+ * `no_checkpoint` with the reasons where none can be used.
+ */
+export const openTemporaryTables = async (log: EventLog, start?: FromCheckpoint): Promise<TemporaryTables> => {
   let folder: string
   try {
     folder = makeTemporaryFolder('audit')
@@ -33,13 +51,25 @@ export const openTemporaryTables = async (log: EventLog): Promise<TemporaryTable
   const onExit = (): void => rmSync(folder, { recursive: true, force: true })
   process.once('exit', onExit)
   let fault: string | null = null
+  const unused: string[] = []
+  /** The last one that was tried. */
+  let tried: Checkpoint | null = null
   const logLine = (line: string): void => {
-    fault ??= line
+    if (start && !/no snapshots? (is|are|could be)/.test(line)) unused.push(line)
+    else fault ??= line
   }
-  const snapshot = openSnapshots(folder, { records: RECORDS, cacheWeight: ROOM, logLine }).of('audit', {
-    number: 1,
-    migrations: {},
-  })
+  const settings = { records: RECORDS, cacheWeight: ROOM, logLine }
+  const snapshot = start
+    ? openSnapshots(folder, {
+        ...settings,
+        checkpoints: start.folder,
+        accepts(one) {
+          if (one.event.version !== start.version.number || !start.accepts(one)) return false
+          tried = one
+          return true
+        },
+      }).of(start.name, start.version)
+    : openSnapshots(folder, settings).of('audit', { number: 1, migrations: {} })
   const close = async (): Promise<void> => {
     try {
       await snapshot.close({ save: false })
@@ -51,14 +81,23 @@ export const openTemporaryTables = async (log: EventLog): Promise<TemporaryTable
   const throwOnFault = (): void => {
     if (fault !== null) throw temporaryFileError(fault)
   }
+  let from: Offsets
   try {
-    await snapshot.open(log)
+    from = await snapshot.open(log)
     throwOnFault()
+    // A checkpoint has positions.
+    if (Object.keys(from).length === 0) tried = null
+    if (start && tried === null)
+      throw new InstarError(
+        'no_checkpoint',
+        `no checkpoint of ${start.name} can be used${unused.length === 0 ? ': none of this build’s version is on the log' : `: ${unused.join('; ')}`}`,
+        { name: start.name },
+      )
   } catch (error) {
     await close()
     throw error
   }
-  return { snapshot, afterFold: (record) => snapshot.after(record)?.then(throwOnFault), close }
+  return { snapshot, from, checkpoint: tried, afterFold: (record) => snapshot.after(record)?.then(throwOnFault), close }
 }
 
 const temporaryFileError = (what: string, cause?: unknown): InstarError =>

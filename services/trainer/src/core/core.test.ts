@@ -13,7 +13,8 @@ import {
   type TurnScored,
 } from '@instar/events'
 import { withHint } from '@instar/dialects'
-import { auditBatches, evolveAudit, initialAudit } from './audit.ts'
+import { auditBatches } from './audit.ts'
+import { evolveAudit, initialAudit } from './audit-state.ts'
 import { advantages, ALL_TURNS, RULES } from './baseline.ts'
 import { sealBatch, type BatchSettings } from './batch.ts'
 import { computed, decide } from './decide.ts'

@@ -13,7 +13,7 @@ import {
 import { combine, type Baselines } from './baseline.ts'
 import { advantagesOf, outcomeOf } from './episodes.ts'
 import { isTooLong } from './pending.ts'
-import type { AuditState } from './audit.ts'
+import type { AuditState } from './audit-state.ts'
 
 /**
  * A version (`from`: the range starts after its batch; `until`: the range includes it) or a time in ms since the epoch.

@@ -1,34 +1,26 @@
 /** Folds the whole log for an audit, into tables of a temporary file, so memory does not grow with the log. */
-import {
-  decodeRecord,
-  InstarError,
-  type Logged,
-  type ScoresEvent,
-  type Table,
-  type VersionRejected,
-} from '@instar/events'
-import {
-  Meter,
-  openTemporaryTables,
-  storedByPolicy,
-  storedBySession,
-  storedScores,
-  storedTurns,
-  storedUpdates,
-  storedWeights,
-  type CopyProgress,
-  type EventLog,
-  type LogRecord,
-  type Offsets,
-  type Snapshot,
-} from '@instar/log'
-import { evolveAudit, type AuditState, type Difference, type Sealing, type Series } from '../core/audit.ts'
+import { decodeRecord, InstarError, updateLine, weightLine, type Logged } from '@instar/events'
+import { Meter, openTemporaryTables, type CopyProgress, type EventLog, type LogRecord, type Offsets } from '@instar/log'
+import type { Difference } from '../core/audit.ts'
+import { evolveAudit, type AuditState } from '../core/audit-state.ts'
+import { Late } from '../core/late.ts'
+import { auditFold, auditOfSnapshot } from './stored-audit.ts'
 
 /** Malformed records (`bad_record`), which every service skips. `first`: the first of them. */
 export type Unreadable = { records: number; first: Difference[] }
 
+/**
+ * What an audit takes from a checkpoint instead of from the log. `record`: its id; `at`: when it was written, ms since the epoch;
+ * `turns` of all policies, `batches` and `versions` (above 0) of the policy: how many lie before it.
+ */
+export type Trusted = { record: string; at: number; turns: number; batches: number; versions: number }
+
 export type Audit = {
   state: AuditState
+  /** Null: the log was read from its start. */
+  trusted: Trusted | null
+  /** Batches before the checkpoint whose outcome or verdict is behind it. */
+  late: Late
   /** The record at which reading stopped before the end of the log: a gap in a chain, or a record of a newer build. */
   broken: Difference | null
   unreadable: Unreadable
@@ -38,45 +30,18 @@ export type Audit = {
   close(): Promise<void>
 }
 
-/** Limit of `Unreadable.first`. */
-const MAX_NAMED = 20
+/** A checkpoint to start from. `folder`: of the files; `record`: the beginning of its record's id, absent: the newest. */
+export type AuditStart = { folder: string; record?: string }
 
-const series = <T>(table: Table<string, T>): Series<T> => {
-  let length = 0
-  return {
-    get length() {
-      return length
-    },
-    push(item) {
-      table.set(String(length), item)
-      length += 1
-    },
-    at: (index) => table.get(String(index)),
-  }
+type AuditOptions = {
+  signal?: AbortSignal | undefined
+  onProgress?: ((progress: CopyProgress) => void) | undefined
+  /** Absent: the log is read from its start. */
+  start?: AuditStart | undefined
 }
 
-const plain = { json: () => true }
-
-const storedAudit = (snapshot: Snapshot, policy: string): AuditState => ({
-  policy,
-  turns: storedTurns(snapshot),
-  scores: storedByPolicy((one) => storedScores(snapshot, one)),
-  updates: storedUpdates(snapshot, { training: true }),
-  weights: storedWeights(snapshot),
-  scoreRecords: snapshot.table<ScoresEvent>('score records'),
-  turnOrder: series(snapshot.table<string>('turns', plain)),
-  scored: storedByPolicy((one) => series(snapshot.table<string>(`scored ${one}`, plain))),
-  batches: storedByPolicy((one) => series(snapshot.table<string>(`order ${one}`, plain))),
-  moves: series(snapshot.table<{ to: number; at: number }>('moves', plain)),
-  rejected: snapshot.table<VersionRejected>('rejected'),
-  sealings: snapshot.table<Sealing>('sealings'),
-  spentAt: storedBySession<number, number>(
-    snapshot,
-    'spent at',
-    (at) => at,
-    (at) => at,
-  ),
-})
+/** Limit of `Unreadable.first`. */
+const MAX_NAMED = 20
 
 /** Throws `aborted` if the signal is aborted. */
 export const throwIfAborted = (signal: AbortSignal | undefined): void => {
@@ -85,24 +50,33 @@ export const throwIfAborted = (signal: AbortSignal | undefined): void => {
 
 /**
  * Folds the records of the policy and its branches up to the end of the log as of the call; other processes may append
- * meanwhile. Throws `aborted`, and `no_temporary_file` if the file cannot be created or written. The file is deleted
- * when it throws.
+ * meanwhile. Throws `aborted`, `no_checkpoint`, and `no_temporary_file` if the file cannot be created or written. The file is
+ * deleted when it throws.
  */
 export const readAudit = async (
   log: EventLog,
   policy: string,
-  signal?: AbortSignal,
-  onProgress: (progress: CopyProgress) => void = () => undefined,
+  { signal, onProgress = () => undefined, start }: AuditOptions = {},
 ): Promise<Audit> => {
-  const { snapshot, afterFold, close } = await openTemporaryTables(log)
+  const { snapshot, from, checkpoint, afterFold, close } = await openTemporaryTables(
+    log,
+    start && {
+      folder: start.folder,
+      name: `${auditFold.service}.${policy}`,
+      version: auditFold.version,
+      accepts: ({ id }) => id.startsWith(start.record ?? ''),
+    },
+  )
   const unreadable: Unreadable = { records: 0, first: [] }
   try {
-    const state = storedAudit(snapshot, policy)
-    const audit: Audit = { state, broken: null, unreadable, afterFold, close }
+    const state = auditOfSnapshot(snapshot, policy, { ordered: start === undefined })
+    const trusted = checkpoint && { record: checkpoint.id, at: checkpoint.event.at, ...trustedOf(state) }
+    const audit: Audit = { state, trusted, late: new Late(state), broken: null, unreadable, afterFold, close }
     const to = await endsWithReferences(log)
-    for (const topic of ['turns', 'scores', 'weights', 'updates'] as const) {
-      const meter = new Meter({ phase: 'fold', topic }, { to }, { onProgress })
-      for await (const records of log.read(topic, { to })) {
+    for (const topic of auditFold.topics) {
+      const range = { from, to }
+      const meter = new Meter({ phase: 'fold', topic }, range, { onProgress })
+      for await (const records of log.read(topic, range)) {
         throwIfAborted(signal)
         for (const record of records) {
           meter.read(record)
@@ -118,6 +92,12 @@ export const readAudit = async (
     throw error
   }
 }
+
+const trustedOf = (state: AuditState): Omit<Trusted, 'record' | 'at'> => ({
+  turns: state.turnOrder.length,
+  batches: updateLine(state.updates, state.policy).count,
+  versions: weightLine(state.weights, state.policy).last,
+})
 
 /** Versions that may be published while the ends are read, before this is left to chance. */
 const MOST_PUBLISHED = 16
@@ -138,11 +118,13 @@ const endsWithReferences = async (log: EventLog): Promise<Offsets> => {
 }
 
 /** Folds one record or skips a malformed one. Returns the reason why reading stops at this record, otherwise null. */
-const fold = async ({ state, unreadable, afterFold }: Audit, record: LogRecord): Promise<Difference | null> => {
+const fold = async (audit: Audit, record: LogRecord): Promise<Difference | null> => {
+  const { state, trusted, late, unreadable, afterFold } = audit
   let logged: Logged
   try {
     logged = decodeRecord(record)
-    evolveAudit(state, logged)
+    if (trusted) late.fold(logged, () => evolveAudit(state, logged))
+    else evolveAudit(state, logged)
   } catch (error) {
     if (!(error instanceof InstarError)) throw error
     const place = `${record.partition}@${record.offset}`

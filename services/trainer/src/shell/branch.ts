@@ -11,7 +11,7 @@ import {
 } from '@instar/events'
 import { persist, putBlob, versionsOn, type EventLog } from '@instar/log'
 import type { StepResult } from '@instar/engine/port'
-import { evolveAudit, type AuditState } from '../core/audit.ts'
+import { evolveAudit, type AuditState } from '../core/audit-state.ts'
 
 /** The recorded verdict of the gate on a batch of the policy; `version` null: rejected. */
 export type RecordedVerdict = { version: number | null; reason: string; figures: Record<string, number> }

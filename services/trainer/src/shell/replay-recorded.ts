@@ -6,7 +6,7 @@ import { InstarError, weightLine, type BatchState } from '@instar/events'
 import { getBlob } from '@instar/log'
 import type { Parent } from '@instar/engine/port'
 import { adapterDistance } from '@instar/policy'
-import type { AuditState } from '../core/audit.ts'
+import type { AuditState } from '../core/audit-state.ts'
 import { branchStarted, recordedBatches, type ReplayOptions } from '../core/replay.ts'
 import type { RecordedVerdict } from './branch.ts'
 import {

@@ -2,7 +2,7 @@
 import { weightLine, type BatchSealed, type TurnScored } from '@instar/events'
 import type { createTurnReader, EventLog } from '@instar/log'
 import type { Adapter, LearningEngine, Model, Parent, StepResult } from '@instar/engine/port'
-import type { AuditState } from '../core/audit.ts'
+import type { AuditState } from '../core/audit-state.ts'
 import { PROVES, type Mode } from '../core/modes.ts'
 import type { ReplayOptions } from '../core/replay.ts'
 import type { Branch } from './branch.ts'

@@ -27,7 +27,7 @@ export const replay = async (ports: ReplayPorts, policy: string, options: Replay
       `--branch ${options.branch}: a branch name has at most 63 letters, digits, dots, underscores and dashes`,
       { field: 'branch' },
     )
-  const audit = await readAudit(ports.log, policy, ports.signal)
+  const audit = await readAudit(ports.log, policy, { signal: ports.signal })
   try {
     return await replayAudited(ports, audit, options)
   } finally {

@@ -1,19 +1,13 @@
 /** `instar verify`: checks from the log alone that every version is the one its records describe. */
-import {
-  batchOfUpdate,
-  InstarError,
-  requireBase,
-  updateLine,
-  weightLine,
-  type BatchState,
-  type VersionPublished,
-} from '@instar/events'
+import { InstarError, requireBase, weightLine, type BatchState } from '@instar/events'
 import { createTurnReader, getBlob, type CopyProgress, type EventLog } from '@instar/log'
 import type { LearningEngine, Model, Parent } from '@instar/engine/port'
 import { adapterFromWeights, tensorsDigest } from '@instar/policy'
-import { auditBatch, type AuditState, type Difference } from '../core/audit.ts'
+import { auditBatch, type Difference } from '../core/audit.ts'
+import type { AuditState } from '../core/audit-state.ts'
 import { isSameEngine, provenBy, type Mode } from '../core/modes.ts'
-import { readAudit, throwIfAborted, type Audit, type Unreadable } from './audit.ts'
+import { readAudit, throwIfAborted, type Audit, type AuditStart, type Trusted, type Unreadable } from './audit.ts'
+import { batchesToVerify, unmatchedVersion } from './batches-to-verify.ts'
 import { baseAdapter, optimizerState } from './compute.ts'
 import type { TrainingServer } from '@instar/tinker/port'
 import { verifyRemote } from './remote/verify-remote.ts'
@@ -26,6 +20,8 @@ type VerifyPorts = {
   /** Computes the updates of a training server again; absent: they are not computed. */
   server?: TrainingServer
   onProgress?: (done: number, total: number) => void
+  /** The checkpoint from which the log is read; absent: from its start. */
+  start?: AuditStart
   /** Of reading the log, before the batches. */
   onRead?: (progress: CopyProgress) => void
   /** Stops the command with `aborted` between two reads of the log or two batches. */
@@ -57,13 +53,20 @@ export type VerifyReport = {
   /** What the modes of these batches prove, by mode. */
   proves: Partial<Record<Mode, string>>
   first: Difference | null
+  /** Behind the checkpoint, if there is one. */
   unreadable: Unreadable
+  /** What was taken from a checkpoint and not looked at; null: everything was. */
+  trusted: Trusted | null
 }
 
-/** `version` null: all batches of the policy, including rejected ones. Throws `unknown_version` and `aborted`,
- * and `other_base` where something is computed and the model is another one than the line's. */
+/**
+ * `version` null: all batches of the policy, including rejected ones. With a checkpoint: the batches of which a
+ * record is behind it, and a version before it is refused with `bad_request`. Throws `unknown_version`,
+ * `no_checkpoint` and `aborted`, and `other_base` where something is computed and the model is another one than the line's.
+ */
 export const verify = async (ports: VerifyPorts, policy: string, version: number | null): Promise<VerifyReport> => {
-  const audit = await readAudit(ports.log, policy, ports.signal, ports.onRead)
+  const { signal, onRead: onProgress, start } = ports
+  const audit = await readAudit(ports.log, policy, { signal, onProgress, start })
   try {
     return await verifyAll(ports, audit, version)
   } finally {
@@ -71,79 +74,30 @@ export const verify = async (ports: VerifyPorts, policy: string, version: number
   }
 }
 
-const verifyAll = async (
-  ports: VerifyPorts,
-  { state, broken, unreadable }: Audit,
-  version: number | null,
-): Promise<VerifyReport> => {
+const verifyAll = async (ports: VerifyPorts, audit: Audit, version: number | null): Promise<VerifyReport> => {
+  const { state, trusted, broken, unreadable } = audit
   const { policy } = state
   const line = weightLine(state.weights, policy)
   // Another model would give other prompts, and other weights than the recorded ones.
   if (ports.learner || ports.server) requireBase(line, ports.model)
   if (!broken && version !== null && !line.versions.has(version))
     throw new InstarError('unknown_version', `${policy} has no version ${version}`, { version })
+  if (trusted && version !== null && version <= trusted.versions)
+    throw new InstarError('bad_request', `version ${version} lies before the checkpoint of record ${trusted.record}`, {
+      field: 'from-checkpoint',
+    })
   const batches: BatchReport[] = []
-  const total = version === null ? (state.batches.get(policy)?.length ?? 0) : 1
-  for (const batch of batchesToVerify(state, version)) {
+  const total = version === null ? (state.batches.get(policy)?.length ?? 0) - (trusted?.batches ?? 0) : 1
+  for (const batch of batchesToVerify(audit, version)) {
     throwIfAborted(ports.signal)
     batches.push(await verifyBatch(ports, state, batch, auditBatch(state, batch)))
     ports.onProgress?.(batches.length, Math.max(total, batches.length))
   }
-  const fault = broken ?? (await unmatchedImport(ports.log, state)) ?? unmatchedVersion(state)
+  const imported = trusted ? null : await unmatchedImport(ports.log, state)
+  const fault = broken ?? imported ?? unmatchedVersion(audit)
   const first = fault ?? batches.find((report) => !report.ok)?.difference ?? null
   const ok = first === null && batches.every((report) => report.ok)
-  return { ok, policy, batches, proves: provenBy(batches.map(({ mode }) => mode)), first, unreadable }
-}
-
-/** The policy's batches, and the batches of branches from which versions were promoted. */
-function* batchesToVerify(state: AuditState, version: number | null): Generator<BatchState> {
-  if (version === null) {
-    const order = state.batches.get(state.policy)
-    for (let i = 0; i < (order?.length ?? 0); i += 1) {
-      const batch = updateLine(state.updates, state.policy).byId.get(order?.at(i) ?? '')
-      if (batch) yield batch
-    }
-  }
-  for (const { published } of publishedVersions(state)) {
-    const batch =
-      published.number === version || (version === null && published.why === 'promotion')
-        ? batchOfVersion(state, published)
-        : undefined
-    if (batch) yield batch
-  }
-}
-
-function* publishedVersions(state: AuditState): Generator<{ published: VersionPublished; record: string }> {
-  const line = weightLine(state.weights, state.policy)
-  for (let number = 1; number <= line.last; number += 1) {
-    const found = line.versions.get(number)
-    if (found?.published) yield { published: found.published, record: found.record }
-  }
-}
-
-const batchOfVersion = (state: AuditState, published: VersionPublished): BatchState | undefined =>
-  batchOfUpdate(updateLine(state.updates, published.source?.policy ?? state.policy), published.update)
-
-/** The first published version whose update is missing on `updates` or has other contents. */
-const unmatchedVersion = (state: AuditState): Difference | null => {
-  for (const { published, record } of publishedVersions(state)) {
-    const batch = batchOfVersion(state, published)
-    const event = batch?.update?.event
-    const same =
-      batch?.update?.id === published.update &&
-      event?.adapter === published.adapter &&
-      event.state === published.state &&
-      event.blobsAt === published.blobsAt
-    if (!same || (published.why === 'update' && batch?.sealed.parent.version !== published.parent))
-      return {
-        topic: 'weights',
-        key: state.policy,
-        record,
-        type: 'VersionPublished',
-        what: `version ${published.number} differs from the update that it names`,
-      }
-  }
-  return null
+  return { ok, policy, batches, proves: provenBy(batches.map(({ mode }) => mode)), first, unreadable, trusted }
 }
 
 /** Whether the imported adapter is there with the tensors that the line's first record names. */
