@@ -23,10 +23,10 @@ export const checkEnds = (db: DatabaseSync): void => {
     // In one statement, since another process may be writing.
     const { last, stored } = db
       .prepare(`SELECT (SELECT max(offset) FROM "${topic}") AS last, (SELECT value FROM meta WHERE name = ?) AS stored`)
-      .get(nameOf(topic)) as { last: number | null; stored: string | null }
+      .get(nameOf(topic)) as { last: number | null; stored: unknown }
     const next = last === null ? 0 : last + 1
-    const end = Number(stored?.split(' ')[0])
-    if (stored === null || stored !== textOf(topic, end) || next >= end) continue
+    const end = typeof stored === 'string' ? Number(stored.split(' ')[0]) : NaN
+    if (stored !== textOf(topic, end) || next >= end) continue
     throw new InstarError(
       'log_truncated',
       `${topic} ends at offset ${next}: its last ${end - next} records are missing; restore the log from a copy`,
