@@ -44,6 +44,7 @@ describe('Kafka is unreachable for 30 s', { timeout: 600_000 }, () => {
       follows,
       gateway: '',
       waitedMs: Math.round(endMs),
+      at: Date.now(),
       failures: 0,
     })
   }

@@ -19,6 +19,8 @@ export type Received = {
   /** The time from the first attempt to the end of the answer, and the number of failed attempts. */
   waitedMs: number
   failures: number
+  /** When the answer had ended, ms since the epoch. */
+  at: number
 }
 
 export type Ledger = {
@@ -39,7 +41,7 @@ export type People = {
 }
 
 type PeopleOptions = {
-  gateways: readonly Service[]
+  gateways: readonly Pick<Service, 'name' | 'url'>[]
   /** Number of concurrent conversations. */
   sessions: number
   random: Random
@@ -101,6 +103,7 @@ export const startPeople = ({
             gateway: name,
             waitedMs: Date.now() - since,
             failures,
+            at: Date.now(),
           }
           ledger.received.push(received)
           tell()
