@@ -90,6 +90,13 @@ test('a log keeps its number of partitions: one that setup may choose needs no s
   }
 })
 
+test('a log that began with 8 partitions of turns keeps them where three replicas are asked for', async () => {
+  const { brokers } = addresses()
+  const prefix = `k${process.pid}.`
+  await setupKafka({ brokers, prefix })
+  assert.deepEqual((await setupKafka({ brokers, prefix, replication: 3 })).created, [])
+})
+
 test('settings that differ are reported and not changed', { timeout: 60_000 }, async () => {
   const { brokers } = addresses()
   const prefix = `o${process.pid}.`
