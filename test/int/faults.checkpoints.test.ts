@@ -23,7 +23,7 @@ import { openKafkaLog } from '@instar/log/kafka/index'
 import { openModel, startLearning } from '@instar/policy'
 import { publisherFold } from '@instar/publisher'
 import { scorerFold } from '@instar/scorer'
-import { createTrainer, trainerConfig, trainerFold } from '@instar/trainer'
+import { createTrainer, trainerConfig, trainerFold, type VerifyReport } from '@instar/trainer'
 import { seeded } from '../../models/tiny/recipe/random.ts'
 import { ROOT } from '../../tools/tree.ts'
 import { checkAnswered, checkNoCrash, checkWork } from '../chaos/world/checks.ts'
@@ -100,13 +100,17 @@ describe('checkpoints on Kafka', { timeout: 480_000 }, () => {
     await untilVersion(3)
     const written = await write()
     deepEqual(
+      (await write('audit')).map(({ name, written: isNew }) => [name, isNew]),
+      [['audit.policy', true]],
+    )
+    deepEqual(
       written.map(({ name, written: isNew }) => [name, isNew]),
       NAMES.map((name) => [name, true]),
     )
-    const report = await verify()
+    const verified = await verify()
     deepEqual(
-      report.checkpoints.map(({ name, ok: holds, file, what }) => [name, holds, file, what]),
-      NAMES.map((name) => [name, true, 'equal', null]),
+      verified.checkpoints.map(({ name, ok: holds, file, what }) => [name, holds, file, what]),
+      [...NAMES, 'audit.policy'].map((name) => [name, true, 'equal', null]),
     )
     for (const [i, fold] of FOLDS.entries()) deepEqual(await beginningOf(fold), offsetsOf(written[i]!))
 
@@ -174,6 +178,15 @@ describe('checkpoints on Kafka', { timeout: 480_000 }, () => {
     t.diagnostic(history.summary())
     equal((await verify()).ok, true)
     checkNoCrash(world)
+
+    // Later versions are behind the audit's checkpoint.
+    const report = async (...options: string[]): Promise<VerifyReport> =>
+      jsonOf(await world.instar('verify', 'all', '--json', ...options))
+    const [whole, from] = [await report(), await report('--from-checkpoint')]
+    deepEqual([whole.ok, from.ok], [true, true])
+    ok(from.trusted && from.trusted.versions >= 3 && from.batches.length >= 2, JSON.stringify(from.trusted))
+    deepEqual(from.batches, whole.batches.slice(-from.batches.length))
+    equal(from.batches.at(-1)!.mode, 'recompute')
   })
 
   test('a checkpoint that is killed between its file and its record, or right after the record, leaves no false one', async () => {
