@@ -1,12 +1,13 @@
 /**
- * Time until a service is ready on a long log, from the start of the log and from its snapshot, and its memory. Each
- * start is a separate process, on the embedded log.
+ * Time until a service is ready on a long log, from the start of the log, then killed at once, and from its snapshot,
+ * and its memory. Each start is a separate process, on the embedded log.
  */
 import { schemaTexts } from '@instar/events'
 import { openEmbeddedLog, type Append } from '@instar/log'
 import { openModel } from '@instar/policy'
+import { startPostgres } from '@instar/projections'
 import { execFile } from 'node:child_process'
-import { mkdtemp, readdir, rm, stat } from 'node:fs/promises'
+import { chmod, mkdtemp, readdir, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -28,7 +29,7 @@ export type Row = {
 }
 export type Report = { name: string; machine: string; rows: Row[] }
 
-const SERVICES = ['scorer', 'trainer', 'publisher', 'gateway'] as const
+const SERVICES = ['scorer', 'trainer', 'publisher', 'gateway', 'projections'] as const
 const MODEL = join(ROOT, 'models/tiny')
 const APPEND_RECORDS = 2_000
 
@@ -55,9 +56,14 @@ const writeLog = async (folder: string, turns: number): Promise<number> => {
   return count
 }
 
-const startService = async (service: string, log: string, snapshots: string): Promise<ServiceStart> => {
+const startService = async (service: string, words: readonly string[]): Promise<ServiceStart> => {
   const program = fileURLToPath(new URL('snapshots/service.ts', import.meta.url))
-  const { stdout } = await promisify(execFile)(process.execPath, [program, service, log, snapshots])
+  const { stdout } = await promisify(execFile)(process.execPath, [program, service, ...words]).catch(
+    (error: { signal?: string; stdout: string }) => {
+      if (error.signal === 'SIGKILL' && error.stdout !== '') return error
+      throw error
+    },
+  )
   return JSON.parse(stdout.trimEnd().split('\n').at(-1)!) as ServiceStart
 }
 
@@ -79,14 +85,20 @@ export const bench = async ({
   const rows: Row[] = []
   for (const count of [turns / 10, turns]) {
     const folder = await mkdtemp(join(tmpdir(), 'instar-bench-'))
+    await chmod(folder, 0o711)
     const [log, snapshots] = [join(folder, 'log'), join(folder, 'snapshots')]
+    const postgres = await startPostgres({ folder: join(folder, 'postgres') })
     try {
       const startedAt = performance.now()
       const records = await writeLog(log, count)
       logLine(`${count} turns, ${records} records written in ${((performance.now() - startedAt) / 1000).toFixed(0)} s`)
-      for (const service of SERVICES) {
-        for (const start of ['from the start', 'from its snapshot']) {
-          const measured = await startService(service, log, snapshots)
+      const connection = JSON.stringify(postgres.owner)
+      for (const [start, end] of [
+        ['from the start', 'kill'],
+        ['from its snapshot', 'stop'],
+      ] as const) {
+        for (const service of SERVICES) {
+          const measured = await startService(service, [log, snapshots, end, connection])
           rows.push({
             service,
             turns: count,
@@ -101,6 +113,7 @@ export const bench = async ({
         }
       }
     } finally {
+      await postgres.stop()
       await rm(folder, { recursive: true })
     }
   }

@@ -1,6 +1,7 @@
 /**
- * Starts one service on a log, stops it, and prints the times and the memory as one line of JSON:
- * `service.ts NAME LOG SNAPSHOTS`, with `-` for no snapshots. Engines are test doubles.
+ * Starts one service on a log, stops it, or with `kill` kills it, and prints the times and the memory as one line of JSON:
+ * `service.ts NAME LOG SNAPSHOTS stop|kill [CONNECTION]`, with `-` for no snapshots. CONNECTION: of the projections' PostgreSQL, as
+ * JSON. Engines are test doubles.
  */
 import { openEmbeddedLog, openSnapshots, type SnapshotStore } from '@instar/log'
 import { createGateway, gatewayConfig } from '@instar/gateway'
@@ -8,7 +9,9 @@ import { createPublisher, NO_PROBES, publisherConfig } from '@instar/publisher'
 import { createScorer, scorerConfig } from '@instar/scorer'
 import { createTrainer, trainerConfig } from '@instar/trainer'
 import { openModel } from '@instar/policy'
+import { startProjections, type DatabaseConnection, type Projections } from '@instar/projections'
 import { randomBytes } from 'node:crypto'
+import { writeSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { ScriptedEngine } from '../../test/kit/scripted-engine.ts'
@@ -26,8 +29,8 @@ export type ServiceStart = {
 
 type Startable = { start(): Promise<unknown>; stop(): Promise<void> }
 
-const [name, folder, snapshotFolder] = process.argv.slice(2)
-if (!name || !folder || !snapshotFolder) throw new Error('usage: service.ts NAME LOG SNAPSHOTS')
+const [name, folder, snapshotFolder, end, connection] = process.argv.slice(2)
+if (!name || !folder || !snapshotFolder) throw new Error('usage: service.ts NAME LOG SNAPSHOTS stop|kill')
 
 const log = await openEmbeddedLog({ folder, readOnly: true })
 const model = await openModel(fileURLToPath(new URL('../../models/tiny', import.meta.url)))
@@ -44,6 +47,17 @@ const ports = {
     throw error
   },
 }
+const projections = (): Startable => {
+  let running: Projections | undefined
+  return {
+    async start() {
+      const to = JSON.parse(connection ?? '') as DatabaseConnection
+      running = startProjections({ log, connection: to, snapshots })
+      await running.caughtUp()
+    },
+    stop: async () => running?.stop(),
+  }
+}
 const SERVICES: Record<string, () => Startable> = {
   scorer: () => createScorer(ports, scorerConfig.parse({})),
   trainer: () => createTrainer({ ...ports, learner: new ScriptedLearner() }, trainerConfig.parse({})),
@@ -54,6 +68,7 @@ const SERVICES: Record<string, () => Startable> = {
       { ...ports, engine: new ScriptedEngine(model, () => ''), random: randomBytes },
       gatewayConfig({ port: 0 }),
     ),
+  projections,
 }
 const delays = monitorEventLoopDelay({ resolution: 1 })
 delays.enable()
@@ -65,11 +80,18 @@ await service.start()
 const readySeconds = secondsSince(startMs)
 const { user, system } = process.cpuUsage(cpu)
 const cpuSeconds = (user + system) / 1e6
-const stopMs = performance.now()
-await service.stop()
-const stopSeconds = secondsSince(stopMs)
 delays.disable()
-await log.close()
-process.stdout.write(
-  `${JSON.stringify({ startMs, readySeconds, cpuSeconds, stopSeconds, peakMiB: process.resourceUsage().maxRSS / 1024, longestPauseMs: delays.max / 1e6 } satisfies ServiceStart)}\n`,
-)
+const stopMs = performance.now()
+if (end === 'stop') await service.stop()
+const stopSeconds = secondsSince(stopMs)
+if (end === 'stop') await log.close()
+const measured: ServiceStart = {
+  startMs,
+  readySeconds,
+  cpuSeconds,
+  stopSeconds,
+  peakMiB: process.resourceUsage().maxRSS / 1024,
+  longestPauseMs: delays.max / 1e6,
+}
+writeSync(1, `${JSON.stringify(measured)}\n`)
+if (end !== 'stop') process.kill(process.pid, 'SIGKILL')
