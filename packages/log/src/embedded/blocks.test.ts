@@ -4,6 +4,7 @@ import { openEmbeddedLog, partitionOf } from '../index.ts'
 import { openReading, storedCounts } from './file.ts'
 import { SqliteStore } from './sqlite-store.ts'
 import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, test } from 'node:test'
@@ -194,6 +195,36 @@ describe('embedded log: the partition index', () => {
       await checkReads(log, RECORDS)
       await reader.close()
     })
+
+  feature(
+    'a read of a key throws log_truncated where a bit of an inner page hides rows from a search',
+    async (opened, folder) => {
+      await write(opened, 0, RECORDS)
+      await opened.log.close()
+      const path = join(folder, 'log.db')
+      const bytes = readFileSync(path)
+      const db = new DatabaseSync(path, { readOnly: true })
+      const { root } = db.prepare("SELECT rootpage AS root FROM sqlite_schema WHERE name = 'turns'").get() as {
+        root: number
+      }
+      const { page_size: size } = db.prepare('PRAGMA page_size').get() as { page_size: number }
+      db.close()
+      const page = (root - 1) * size
+      assert.equal(bytes[page], 5, 'an inner page')
+      // A cell is the number of a page, and the highest offset in it, a varint of two bytes from 128 on.
+      const cell = page + bytes.readUInt16BE(page + 12 + 2 * 3) + 4
+      bytes[cell]! ^= 1
+      writeFileSync(path, bytes)
+      const reader = await openEmbeddedLog({ folder, readOnly: true })
+      assert.equal((await all(reader.read('turns'))).length, RECORDS)
+      const read = await Promise.allSettled(keys.map(async (key) => all(reader.read('turns', { key }))))
+      for (const [i, one] of read.entries())
+        if (one.status === 'fulfilled') assert.deepEqual(one.value.map(textOf), of(keys[i]!))
+        else assert.equal((one.reason as InstarError).code, 'log_truncated')
+      assert.ok(read.some(({ status }) => status === 'rejected'))
+      await reader.close()
+    },
+  )
 
   feature('lacks no record whose row has another partition than its block', async (opened, folder) => {
     await write(opened, 0, 2048)

@@ -16,7 +16,7 @@ type RecordRow = [...row: Row, checksum: number | null]
 const FILTER_WINDOW = 8192
 const MIN_WINDOW = 64
 
-type Statements = Record<'sweep' | 'among' | 'amongOfKey' | 'reached' | 'at', StatementSync>
+type Statements = Record<'sweep' | 'among' | 'amongOfKey' | 'offsetsAmong' | 'reached' | 'at', StatementSync>
 
 const prepare = (db: DatabaseSync, topic: Topic): Statements => {
   const checksum = hasChecksums(db, topic) ? 'checksum' : 'NULL'
@@ -32,6 +32,7 @@ const prepare = (db: DatabaseSync, topic: Topic): Statements => {
     amongOfKey: statement(
       `${select} WHERE offset IN (SELECT value FROM json_each(?)) AND key = ? ORDER BY offset LIMIT ?`,
     ),
+    offsetsAmong: statement(`SELECT offset FROM "${topic}" WHERE offset IN (SELECT value FROM json_each(?))`),
     reached: statement(`SELECT reached, timestamp FROM "${topic}" WHERE offset = ?`),
     at: statement(`${select} WHERE offset = ?`),
   }
@@ -68,7 +69,7 @@ export class SqliteStore implements Store {
     return (this.#version.get() as { data_version: number }).data_version
   }
 
-  /** Throws `log_truncated` for a missing record. In a scan for a key, a missing record cannot be seen. */
+  /** Throws `log_truncated` for a missing record. */
   scan(topic: Topic, { from, to, partition, key, maxRecords, maxBytes }: Scan): Page {
     const { sweep, among, amongOfKey } = this.#statements[topic]
     // Who reads few bytes at a time looks for records of a key that are near, such as the chunks of a blob.
@@ -79,6 +80,7 @@ export class SqliteStore implements Store {
       partition === undefined
         ? null
         : this.#blocks[topic].within(partition, from, until, key === undefined ? maxRecords : Infinity)
+    if (offsets !== null && key !== undefined) this.#requireAll(topic, offsets)
     const rows = (offsets === null
       ? sweep.iterate(from, until, maxRecords)
       : key === undefined
@@ -99,6 +101,18 @@ export class SqliteStore implements Store {
     if (!full && key === undefined && expected() < until)
       throw recordsMissing(topic, expected(), offsets === null ? until : expected() + 1)
     return { records, next: full ? records.at(-1)!.offset + 1 : until }
+  }
+
+  /**
+   * A scan for a key does not see whether a row is there: a number that changed in an inner page of the table sends a search for a
+   * row to another page.
+   */
+  #requireAll(topic: Topic, offsets: readonly number[]): void {
+    const found = this.#statements[topic].offsetsAmong.all(JSON.stringify(offsets)) as unknown as [number][]
+    if (found.length === offsets.length) return
+    const there = new Set(found.map(([offset]) => offset))
+    const missing = offsets.find((offset) => !there.has(offset))!
+    throw recordsMissing(topic, missing, missing + 1)
   }
 
   end(topic: Topic): number {
