@@ -90,7 +90,7 @@ export class SimLog {
   get asLog(): EventLog {
     const at: EventLog['at'] = async ({ topic, partition, offset }) =>
       this.partitions.get(slot(topic, partition))?.[offset]
-    return { at } as EventLog
+    return { at, partitions: (topic: Topic) => PARTITIONS[topic] } as EventLog
   }
 
   /** Every record of a topic that the newest build can read. */

@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { ROOT } from '../../../tools/tree.ts'
+import { simulate } from '../world.ts'
 import { kill } from './kill.ts'
 import { checkPatch, load } from './load.ts'
 import { namesIn } from './report.ts'
@@ -60,6 +61,12 @@ test('docs/simulation.md lists all mutants', () => {
     namesIn(readFileSync(join(ROOT, 'docs/simulation.md'), 'utf8')),
     MUTANTS.map(({ name }) => name),
   )
+})
+
+test('a schedule that fails without the mutant detects nothing', async () => {
+  const mutant = MUTANTS.find(({ name }) => name === 'lastContinuation')!
+  const broken: typeof simulate = async (seed, off) => ({ ...(await simulate(seed, off)), problems: ['broken'] })
+  await assert.rejects(kill(mutant, MOST, broken), /fails without the mutant lastContinuation, too: broken/)
 })
 
 for (const name of HERE) {

@@ -4,7 +4,7 @@
  * longest time, or else one whose request still arrives, so that a new client is served; running answers are not ended.
  */
 import { readFileSync } from 'node:fs'
-import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { IncomingMessage, Server } from 'node:http'
 import type { Socket } from 'node:net'
 
 /** Connections at most, and the part of the files that the process may open. */
@@ -55,18 +55,19 @@ export class Connections {
       })
       if (this.open > this.most) this.end(this.leastUsed(socket))
     })
-    server.on('request', (request: IncomingMessage, response: ServerResponse) => {
-      const { socket } = request
-      if (socket.destroyed) return
-      this.idle.delete(socket)
-      const requests = this.busy.get(socket) ?? new Set()
-      this.busy.set(socket, requests.add(request))
-      response.once('close', () => {
-        requests.delete(request)
-        if (requests.size > 0 || !this.busy.delete(socket) || socket.destroyed) return
-        this.idle.add(socket)
-      })
-    })
+  }
+
+  /** The request of a connection is being answered; call the function that is returned when its response has closed. */
+  answering(request: IncomingMessage): () => void {
+    const { socket } = request
+    this.idle.delete(socket)
+    const requests = this.busy.get(socket) ?? new Set()
+    this.busy.set(socket, requests.add(request))
+    return () => {
+      requests.delete(request)
+      if (requests.size > 0 || !this.busy.delete(socket) || socket.destroyed) return
+      this.idle.add(socket)
+    }
   }
 
   private leastUsed(latest: Socket): Socket {

@@ -16,7 +16,7 @@ export const MOST_PIPELINED = 32
 const KEEP_ALIVE_MS = 72_000
 
 /** Closes the connection of a request that is one too many, and handles none after it. */
-const inOrder = (handler: Handler): Handler => {
+const inOrder = (handler: Handler, connections: Connections): Handler => {
   const waiting = new WeakMap<Socket, number>()
   return (request, response) => {
     const { socket } = request
@@ -24,7 +24,12 @@ const inOrder = (handler: Handler): Handler => {
     const count = (waiting.get(socket) ?? 0) + 1
     if (count > MOST_PIPELINED) return void socket.destroy()
     waiting.set(socket, count)
-    response.once('close', () => waiting.set(socket, waiting.get(socket)! - 1))
+    const answered = connections.answering(request)
+    // One listener for both: a response has nearly as many as Node lets it have without a warning.
+    response.once('close', () => {
+      waiting.set(socket, waiting.get(socket)! - 1)
+      answered()
+    })
     handler(request, response)
   }
 }
@@ -44,7 +49,7 @@ export const createListener = (
       // Node checks timeouts at intervals, so a request may take half its limit longer.
       connectionsCheckingInterval: Math.ceil(headersTimeout / 2),
     },
-    inOrder(handler),
+    inOrder(handler, connections),
   )
   connections.limit(server)
   linger(server)
