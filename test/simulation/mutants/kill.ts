@@ -13,7 +13,8 @@ export const kill = async (mutant: Mutant, most: number, control: typeof unchang
     const { problems } = await simulate(seed)
     if (problems[0] === undefined) continue
     const [broken] = (await control(seed)).problems
-    if (broken !== undefined) throw new Error(`schedule ${seed} fails without the mutant ${mutant.name}, too: ${broken}`)
+    if (broken !== undefined)
+      throw new Error(`schedule ${seed} fails without the mutant ${mutant.name}, too: ${broken}`)
     return { mutant, schedules: seed, problem: problems[0] }
   }
   return { mutant, schedules: null, problem: '' }
