@@ -12,6 +12,7 @@ import { API, type Proxy } from '../kit/stack/proxy.ts'
 import { temporaryFolder } from '../kit/stack.ts'
 
 const SESSION = 1500
+/** Of `turns` on one broker. */
 const PARTITIONS = 8
 
 type Worker = { log: KafkaLog; share: PartitionAssignment; owned(): number[] }
@@ -32,7 +33,8 @@ class Workers {
       logLine: (line) => this.#wake(line),
     })
     const share = await log.joinGroup('workers', 'turns', () => this.#wake('changed'))
-    const worker = { log, share, owned: () => range(PARTITIONS).filter((partition) => share.owns(partition)) }
+    const all = range(log.partitions('turns'))
+    const worker = { log, share, owned: () => all.filter((partition) => share.owns(partition)) }
     this.#of.add(worker)
     return worker
   }
@@ -54,9 +56,10 @@ class Workers {
   #even(workers: readonly Worker[]): boolean {
     const shares = workers.map((worker) => worker.owned())
     const sizes = shares.map(({ length }) => length)
+    const partitions = workers[0]!.log.partitions('turns')
     return (
-      new Set(shares.flat()).size === PARTITIONS &&
-      shares.flat().length === PARTITIONS &&
+      new Set(shares.flat()).size === partitions &&
+      shares.flat().length === partitions &&
       Math.max(...sizes) - Math.min(...sizes) <= 1
     )
   }
