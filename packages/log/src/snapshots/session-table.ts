@@ -4,7 +4,16 @@
  * do not depend on the length of a session. In memory a session is whole.
  */
 import { addTurn, LruMap, type SessionState, type Table, type TurnState } from '@instar/events'
-import { packFields, packTurns, unpackFields, unpackTurn, type PackedFields, type PackedTurn } from './sessions.ts'
+import {
+  packFields,
+  packTurns,
+  unpackBrief,
+  unpackFields,
+  unpackTurn,
+  type PackedFields,
+  type PackedTurn,
+  type TurnBrief,
+} from './sessions.ts'
 import { inSlices } from './slices.ts'
 import type { FileRef, SnapshotPart, WorkStep } from './tables.ts'
 import { fromBytes, toBytes } from './value.ts'
@@ -115,6 +124,24 @@ export class SessionTable implements Table<string, SessionState>, SnapshotPart {
       if (session.turns.length === row[1]) this.#cache(key, session)
     })
     return loading.done
+  }
+
+  /**
+   * Of a session of the file, the number of its turns, the first of them, and those from `from` on. Reads no more rows than
+   * have these, and keeps nothing in memory; what changed since the last snapshot is not in it.
+   */
+  brief(key: string, from: number): { count: number; begin: TurnBrief; turns: TurnBrief[] } | undefined {
+    const row = this.#rowOf(key)
+    const begin = row?.[2][0]
+    if (!row || !begin) return undefined
+    const [, count, first] = row
+    const turns: TurnBrief[] = []
+    const startRow = Math.floor(from / this.#rowTurns)
+    for (let n = startRow; n * this.#rowTurns < count; n += 1) {
+      const packed = n === 0 ? first : this.#turnsOf(key, n)
+      for (const one of n === startRow ? packed.slice(from % this.#rowTurns) : packed) turns.push(unpackBrief(one, key))
+    }
+    return { count, begin: unpackBrief(begin, key), turns }
   }
 
   takeChanges(): Iterable<WorkStep> {

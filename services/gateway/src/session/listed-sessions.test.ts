@@ -10,7 +10,9 @@ import { openMemoryLog, openSnapshots, type EventLog } from '@instar/log'
 import { POLICY } from '../../../../test/kit/histories.ts'
 import { T0, turn } from '../../../../test/kit/projected-history.ts'
 import { liveGateway } from '../../../../test/snapshots/gateway.ts'
+import { SnapshotFile } from '@instar/log/snapshots/file'
 import { addListed, type ListedSession } from './core/listed-sessions.ts'
+import { MOST_NAMED } from './core/names.ts'
 import { initialIndex, touch, type SessionIndex } from './core/session-index.ts'
 import { openSnapshot } from './snapshot.ts'
 
@@ -39,6 +41,15 @@ const life = async <T>(
   const store = openSnapshots(folder, { records: 1e9, ms: Infinity, logLine: (line) => void lines.push(line) })
   const snapshot = openSnapshot(store, POLICY, LIMITS)
   return liveGateway(log, folder, LIMITS, {}, async () => use(snapshot.index), snapshot)
+}
+
+/** Adds the list in one piece. Returns what is wrong with it; null: nothing. */
+const added = (index: SessionIndex, list: readonly ListedSession[]): string | null => {
+  const read = (session: string, from: number) => {
+    const turns = index.fold.sessions.get(session)?.turns
+    return turns?.[0] && { count: turns.length, begin: turns[0], turns: turns.slice(from) }
+  }
+  return [...addListed(index, list, read)].find((problem) => problem !== null) ?? null
 }
 
 const viewOf = ({ recent, fold, turns, byLoose }: SessionIndex): unknown =>
@@ -98,11 +109,11 @@ test('a list that does not fit the turns of a session is refused, and adds nothi
       ['other', 0, [0], []],
     ] as const satisfies readonly ListedSession[]
     for (const bad of [long, short, unknown]) {
-      assert.match(addListed(other, [good, bad])!, new RegExp(bad[0]))
+      assert.match(added(other, [good, bad])!, new RegExp(bad[0]))
       assert.deepEqual([other.recent.size, other.turns, other.byLoose.size], [0, 0, 0])
     }
     // Of one that is listed twice the later counts.
-    assert.equal(addListed(other, [good, ['s4', 2, [9], [[0, 0b101]]], ['s1', 1, [7, 1], []]]), null)
+    assert.equal(added(other, [good, ['s4', 2, [9], [[0, 0b101]]], ['s1', 1, [7, 1], []]]), null)
     assert.deepEqual([...other.recent.keys()], ['s4', 's1'])
     assert.deepEqual(
       [...other.recent.newestFirst()].map(([, { turns }]) => turns.map(({ at, seq }) => [at, seq])),
@@ -121,4 +132,70 @@ test('a list that does not fit the turns of a session is refused, and adds nothi
     )
     assert.deepEqual([other.seq, other.turns], [10, 3])
   })
+})
+
+/** Fills a log with sessions of so many turns each, and stores a gateway's state of it. */
+const stored = async (t: TestContext, sessions: readonly (readonly [session: string, turns: number])[]) => {
+  const folder = mkdtempSync(join(tmpdir(), 'instar-start-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const log = openMemoryLog()
+  for (const [session, turns] of sessions)
+    await log.append(
+      Array.from({ length: turns }, (_, i) => {
+        const { id: _id, ...record } = encodeEvent(turn({ session, name: `${session} ${i}`, says: `${session} ${i}.` }))
+        return record
+      }),
+    )
+  const limits = { sessions: 20_000, turns: 200_000 }
+  /** Starts a gateway on the stored state. `onRow`: called with the table of each row that is read for it. */
+  const start = async (onRow: (table: string) => void = () => undefined): Promise<number> => {
+    const file = (name: string): SnapshotFile => {
+      const one = new SnapshotFile(join(folder, `${name}.db`))
+      const { get } = one
+      one.get = (table, key) => {
+        onRow(table)
+        return get.call(one, table, key)
+      }
+      return one
+    }
+    const snapshot = openSnapshot(openSnapshots(folder, { records: 1e9, ms: Infinity, file }), POLICY, limits)
+    return liveGateway(log, folder, limits, {}, async () => snapshot.index.turns, snapshot)
+  }
+  await start()
+  return start
+}
+
+test('a start reads 2,000 sessions with other work between them: at most 500 at a time, and each once', async (t) => {
+  const COUNTED = 2_000
+  const start = await stored(
+    t,
+    Array.from({ length: COUNTED }, (_, i) => [`s${i}`, 3]),
+  )
+  let [read, atATime, most] = [0, 0, 0]
+  let watching = true
+  const watch = (): void => {
+    atATime = 0
+    if (watching) setImmediate(watch)
+  }
+  watch()
+  const turns = await start((table) => {
+    if (table !== 'sessions') return
+    read += 1
+    atATime += 1
+    most = Math.max(most, atATime)
+  })
+  watching = false
+  assert.deepEqual([read, turns], [COUNTED, 3 * COUNTED])
+  assert.ok(most <= 500, `${most} sessions were read at a time`)
+})
+
+test('a start reads of a session of 5,000 turns only the rows of those that are named', async (t) => {
+  const start = await stored(t, [['long', 5_000]])
+  const rows = { sessions: 0, 'sessions turns': 0 }
+  const turns = await start((table) => {
+    if (table === 'sessions' || table === 'sessions turns') rows[table] += 1
+  })
+  assert.equal(turns, MOST_NAMED)
+  // Of 128 turns each: the last 2,048 of 5,000 are in 17 of the 40.
+  assert.deepEqual(rows, { sessions: 1, 'sessions turns': 17 })
 })

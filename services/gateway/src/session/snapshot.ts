@@ -1,6 +1,7 @@
 /** The gateway's snapshot between runs: the index of `turns` and the version line, each with its own positions. */
 import { InstarError, initialWeights, type Logged, type WeightsState } from '@instar/events'
 import {
+  inSlices,
   storedTurns,
   storedWeights,
   type EventLog,
@@ -88,8 +89,10 @@ export const openSnapshot = (
   const readKept = async (): Promise<void> => {
     const list: ListedSession[] = []
     await recent.load((one) => void list.push(one as ListedSession))
-    const problem = addListed(index, list)
-    if (problem !== null) throw new InstarError('snapshot_damaged', problem)
+    const steps = addListed(index, list, (session, from) => turns.sessions.brief(session, from))
+    await inSlices(steps, (problem) => {
+      if (problem !== null) throw new InstarError('snapshot_damaged', problem)
+    })
     shrink(index)
   }
 

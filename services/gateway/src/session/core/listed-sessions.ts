@@ -2,8 +2,16 @@
  * The recent sessions as a snapshot lists them, in the order of the last touch: which of their turns are named and in which
  * order, and which names were displaced. The names themselves follow from the turns.
  */
-import { addNamed, type Names, type NamedTurn, type RecentSession } from './names.ts'
-import { namesOf, sessionState, type SessionIndex } from './session-index.ts'
+import {
+  addNamed,
+  inOrder,
+  type NamedTurn,
+  type Names,
+  type RecentSession,
+  type RecordPosition,
+  type Shared,
+} from './names.ts'
+import { namesOf, type NamedBy, type SessionIndex } from './session-index.ts'
 
 /**
  * `seqs`: of the turns from index `first` on, each as its difference from the one before. `lacks`: turns without some of their
@@ -32,11 +40,21 @@ export const listed = ({ recent }: SessionIndex, session: string): ListedSession
   return [session, one.first, seqs, lacks]
 }
 
+/** What is read of a listed session: the number of its turns, its first record, and what names its turns from one on. */
+export type ReadSession = (
+  session: string,
+  from: number,
+) => { count: number; begin: RecordPosition; turns: readonly NamedBy[] } | undefined
+
 /**
- * Adds the sessions of a snapshot, in the order of the last touch; of one that is listed twice the later counts. Returns what is
- * wrong with them, and then adds none; null: nothing.
+ * Adds the sessions of a snapshot, in the order of the last touch; of one that is listed twice the later counts. Each step
+ * reads one session, or adds one. Yields null after a step, or what is wrong with the list, and then adds none.
  */
-export const addListed = (index: SessionIndex, list: readonly ListedSession[]): string | null => {
+export const addListed = function* (
+  index: SessionIndex,
+  list: readonly ListedSession[],
+  read: ReadSession,
+): Generator<string | null> {
   const latest = new Map<string, ListedSession>()
   for (const one of list.slice(-index.limits.sessions)) {
     latest.delete(one[0])
@@ -44,32 +62,36 @@ export const addListed = (index: SessionIndex, list: readonly ListedSession[]): 
   }
   const sessions: [string, RecentSession][] = []
   for (const [session, one] of latest) {
-    const recent = recentOf(index, one)
-    if (!recent) return `turns of the session ${session} are missing, or more than are listed`
+    const recent = recentOf(one, read)
+    if (!recent) return yield `turns of the session ${session} are missing, or more than are listed`
     sessions.push([session, recent])
+    yield null
   }
+  const shared = new Map<NamedTurn[], Shared>()
   for (const [session, recent] of sessions) {
     index.recent.set(session, recent)
     index.turns += recent.turns.length
+    for (const turn of recent.turns) addNamed(index, turn, shared)
+    yield null
   }
-  addNamed(
-    index,
-    sessions.flatMap(([, { turns }]) => turns),
-  )
-  return null
+  for (const one of shared.values()) {
+    inOrder(one)
+    yield null
+  }
 }
 
-const recentOf = (index: SessionIndex, [session, first, seqs, lacks]: ListedSession): RecentSession | null => {
-  const state = sessionState(index, session)
-  const begin = state?.turns[0]
-  if (!state || !begin || state.turns.length !== first + seqs.length) return null
+const recentOf = ([session, first, seqs, lacks]: ListedSession, read: ReadSession): RecentSession | null => {
+  const state = read(session, first)
+  if (!state || state.count !== first + seqs.length || state.turns.length !== seqs.length) return null
   const absent = new Map(lacks)
   let seq = 0
   const turns = seqs.map((step, place): NamedTurn => {
-    const turn = state.turns[first + place]!
+    const turn = state.turns[place]!
     const names = namesOf(turn).map((name, which) => (((absent.get(place) ?? 0) >> which) & 1 ? null : name))
     seq += step
     return { session, at: first + place, turn: turn.turn, names: names as unknown as Names, seq }
   })
-  return { at: state.lastAt, place: { partition: begin.partition, offset: begin.offset }, first, turns }
+  const shown = state.turns.filter((turn) => turn.shown)
+  const at = shown.reduce((latest, { finishedAt }) => Math.max(latest, finishedAt), 0)
+  return { at, place: { partition: state.begin.partition, offset: state.begin.offset }, first, turns }
 }

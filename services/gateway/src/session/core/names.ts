@@ -42,12 +42,31 @@ const SAME_ANSWER = 256
 /** A name in the index of answers and prompts: each API key has its own, so that none displaces turns of another. */
 export const nameFor = (key: string | null, name: string): string => (key === null ? name : `${key} ${name}`)
 
-/** Adds turns of a snapshot to the index, in the order in which they were named. */
-export const addNamed = (index: NameIndex, turns: readonly NamedTurn[]): void => {
-  for (const turn of turns.toSorted((a, b) => a.seq - b.seq)) {
-    rememberTurn(index, turn)
-    index.seq = turn.seq + 1
+/** Turns of one name, and which of their names it is. */
+export type Shared = { turns: NamedTurn[]; which: number }
+
+/**
+ * Adds a turn of a snapshot to the index. Turns come in any order: `shared` gets the names of several, of which `inOrder` is to
+ * be called once all are added.
+ */
+export const addNamed = (index: NameIndex, turn: NamedTurn, shared: Map<NamedTurn[], Shared>): void => {
+  for (const [which, list] of listsOf(index).entries()) {
+    const name = turn.names[which] ?? null
+    if (name === null) continue
+    const turns = list.get(name)
+    if (!turns) list.set(name, [turn])
+    else {
+      turns.push(turn)
+      shared.set(turns, { turns, which })
+    }
   }
+  index.seq = Math.max(index.seq, turn.seq + 1)
+}
+
+/** Puts the turns of a name into the order in which they were named. */
+export const inOrder = ({ turns, which }: Shared): void => {
+  turns.sort((a, b) => a.seq - b.seq)
+  for (const turn of turns.splice(0, Math.max(0, turns.length - SAME_ANSWER))) displace(turn, which)
 }
 
 /** Adds the session's last turn. Returns the number of turns, 0 or 1, that are no longer named. */

@@ -174,8 +174,11 @@ const named = (index: SessionIndex, session: string, recent: RecentSession, turn
   index.turns += index.memory ? 1 : 1 - left
 }
 
+/** What names a turn. */
+export type NamedBy = Pick<TurnState, 'turn' | 'key' | 'answer' | 'digest' | 'shown' | 'finishedAt' | 'extra'>
+
 /** The names of a turn before others displace any. */
-export const namesOf = (turn: TurnState): Names => {
+export const namesOf = (turn: NamedBy): Names => {
   const { key, answer, digest, shown } = turn
   const said = extraOf(turn)?.said === true
   return [
@@ -185,7 +188,8 @@ export const namesOf = (turn: TurnState): Names => {
   ]
 }
 
-export const extraOf = (turn: TurnState | undefined): TurnExtra | undefined => turn?.extra as TurnExtra | undefined
+export const extraOf = (turn: Pick<TurnState, 'extra'> | undefined): TurnExtra | undefined =>
+  turn?.extra as TurnExtra | undefined
 
 export const shrink = (index: SessionIndex): void => {
   const { limits, recent } = index
