@@ -3,6 +3,7 @@ import type { CheckedCheckpoint, CheckpointsReport, StoredFold } from '@instar/l
 import { publisherFold } from '@instar/publisher'
 import { scorerFold } from '@instar/scorer'
 import { auditFold, trainerFold, type AuditStart, type Trusted } from '@instar/trainer'
+import { NEWEST, startAt } from './audit-start.ts'
 import { UsageError } from './command.ts'
 import { minuteText, table } from './table.ts'
 
@@ -14,8 +15,6 @@ export const CHECKPOINTED: readonly StoredFold[] = [...OF_SERVICES, auditFold]
 export const foldsNamed = (names: readonly string[]): readonly StoredFold[] =>
   names.length === 0 ? OF_SERVICES : CHECKPOINTED.filter(({ service }) => names.includes(service))
 
-const NEWEST = 'newest'
-
 /** The option `--from-checkpoint[=RECORD]` of verify and replay. */
 export const FROM_CHECKPOINT = { 'from-checkpoint': { type: 'string' } } as const
 export const BARE_FROM_CHECKPOINT = { 'from-checkpoint': NEWEST }
@@ -23,8 +22,8 @@ export const BARE_FROM_CHECKPOINT = { 'from-checkpoint': NEWEST }
 /** Null: the option is not given. Throws `UsageError`. */
 export const startOf = (folder: string, value: string | undefined): AuditStart | null => {
   if (value === undefined) return null
-  if (value === NEWEST) return { folder }
-  if (/^[0-9a-f]{8,64}$/.test(value)) return { folder, record: value }
+  const start = startAt(folder, value)
+  if (start) return start
   throw new UsageError(`--from-checkpoint=${value}: not the id of a record, or at least its first 8 digits`)
 }
 

@@ -19,6 +19,7 @@ import {
 } from '@instar/scorer'
 import {
   replay,
+  type AuditStart,
   type Bound,
   type ReplayOptions,
   type ReplayPorts,
@@ -34,11 +35,13 @@ type ReplayRun = {
   learner: LearningEngine
   model: Model
   policy: string
-  /** Every turn of the log. */
+  /** Every turn of the log, where a judge is asked. */
   turns: TurnsState
   scorer: Parameters<typeof scorerConfig.parse>[0]
   /** Where the base weights judge; absent: nowhere. */
   gateway?: () => Promise<GatewayAddress>
+  /** The checkpoint from which the log is read; absent: from its start. */
+  start?: AuditStart | undefined
 }
 
 const now = (): number => Date.now()
@@ -59,6 +62,7 @@ export const runReplay = async function* (
     model: run.model,
     now,
     signal,
+    ...(run.start ? { start: run.start } : {}),
     rescore: createRescore(run, signal),
     onProgress: (progress) => {
       lines.push({ progress })

@@ -13,7 +13,14 @@ import { BATCH, witness, type Witness } from './witness.ts'
 const PATIENCE = 6
 
 type Verified = { ok: boolean; batches: { batch: number; version: number | null; mode: string; ok: boolean }[] }
-type Replayed = { branch: string; equal: boolean | null; batches: number; versions: number }
+type Replayed = {
+  branch: string
+  equal: boolean | null
+  batches: number
+  versions: number
+  adapter: string
+  trusted: { batches: number } | null
+}
 type Listed = { version: number; parent: number | null; status: string; sha256: string | null; why: string }
 
 describe('the pipeline from the first request to a promoted branch', { timeout: 280_000 }, () => {
@@ -393,7 +400,24 @@ describe('the pipeline from the first request to a promoted branch', { timeout: 
     )
     deepEqual(seen.ignored, [])
     deepEqual(seen.events('TurnAborted'), [])
+  })
+
+  test('a replay from a checkpoint gives the weights of one from the start, in the pipeline and beside none', async () => {
     equal(await pipeline.stop(), 0)
     await untilNothingLeft(data)
+    await done(where, 'checkpoint', 'audit')
+    pipeline = await up(data)
+    where = { data, url: pipeline.ready.url }
+    const whole = await done<Replayed>(where, 'replay', '--branch', 'whole')
+    const inside = await done<Replayed>(where, 'replay', '--branch', 'inside', '--from-checkpoint')
+    equal(await pipeline.stop(), 0)
+    await untilNothingLeft(data)
+    const alone = await done<Replayed>(where, 'replay', '--branch', 'alone', '--from-checkpoint')
+    const figures = ({ equal: same, batches, versions, adapter }: Replayed) => [same, batches, versions, adapter]
+    ok(whole.equal && whole.trusted === null)
+    for (const one of [inside, alone]) {
+      deepEqual(figures(one), figures(whole))
+      equal(one.trusted?.batches, whole.batches)
+    }
   })
 })

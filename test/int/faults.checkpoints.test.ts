@@ -23,7 +23,7 @@ import { openKafkaLog } from '@instar/log/kafka/index'
 import { openModel, startLearning } from '@instar/policy'
 import { publisherFold } from '@instar/publisher'
 import { scorerFold } from '@instar/scorer'
-import { createTrainer, trainerConfig, trainerFold, type VerifyReport } from '@instar/trainer'
+import { createTrainer, trainerConfig, trainerFold, type ReplayReport, type VerifyReport } from '@instar/trainer'
 import { seeded } from '../../models/tiny/recipe/random.ts'
 import { ROOT } from '../../tools/tree.ts'
 import { checkAnswered, checkNoCrash, checkWork } from '../chaos/world/checks.ts'
@@ -187,6 +187,13 @@ describe('checkpoints on Kafka', { timeout: 480_000 }, () => {
     ok(from.trusted && from.trusted.versions >= 3 && from.batches.length >= 2, JSON.stringify(from.trusted))
     deepEqual(from.batches, whole.batches.slice(-from.batches.length))
     equal(from.batches.at(-1)!.mode, 'recompute')
+
+    const replayed = async (branch: string, ...options: string[]): Promise<ReplayReport> =>
+      jsonOf(await world.instar('replay', '--branch', branch, '--json', ...options))
+    const [again, known] = [await replayed('again'), await replayed('known', '--from-checkpoint')]
+    deepEqual([again.equal, known.equal, known.trusted?.record], [true, true, from.trusted.record])
+    ok(again.adapter !== null && again.batches > from.batches.length)
+    deepEqual([known.adapter, known.batches, known.versions], [again.adapter, again.batches, again.versions])
   })
 
   test('a checkpoint that is killed between its file and its record, or right after the record, leaves no false one', async () => {

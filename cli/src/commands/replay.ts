@@ -1,8 +1,9 @@
-import { InstarError } from '@instar/events'
+import { initialTurns, InstarError } from '@instar/events'
 import { openModel, startLearning, type EngineChoice } from '@instar/policy'
 import { logTarget } from '@instar/process'
-import type { ReplayOptions, ReplayProgress, ReplayReport } from '@instar/trainer'
+import type { AuditStart, ReplayOptions, ReplayProgress, ReplayReport } from '@instar/trainer'
 import { streamAdmin } from '../admin-client.ts'
+import { BARE_FROM_CHECKPOINT, FROM_CHECKPOINT, startOf } from '../checkpointed.ts'
 import { command, UsageError, type Printing } from '../command.ts'
 import type { Config } from '../config.ts'
 import { parseLearnEngine } from '../engine.ts'
@@ -11,6 +12,7 @@ import { learningSettings } from '../learning-settings.ts'
 import { openWritable, POLICY } from '../log-access.ts'
 import { progressBar } from '../progress-bar.ts'
 import { parseBound, parseSettings, runReplay, type ReplayLine } from '../replay.ts'
+import { minuteText } from '../table.ts'
 
 const durationText = (ms: number): string =>
   ms < 90_000 ? `${Math.round(ms / 1000)} s` : `${Math.round(ms / 60_000)} min`
@@ -31,20 +33,31 @@ const replayInProcess = async function* (
   config: Config,
   engine: EngineChoice,
   options: ReplayOptions,
+  start: AuditStart | null,
   signal: AbortSignal,
 ): AsyncGenerator<ReplayLine> {
   const log = await openWritable(config)
   const closers: (() => Promise<void>)[] = [() => log.close()]
   try {
-    const { turns, close } = await readTurns(log, null, await log.ends(['turns']))
-    closers.push(close)
+    // Only a judge reads them here.
+    const folded = options.judge === null ? null : await readTurns(log, null, await log.ends(['turns']))
+    if (folded) closers.push(folded.close)
+    const turns = folded?.turns ?? initialTurns()
     const [model, learner] = await Promise.all([
       openModel(config.model),
       startLearning({ model: config.model, engine }),
     ])
     closers.push(() => learner.close())
     yield* runReplay(
-      { log, learner, model, policy: POLICY, turns, scorer: learningSettings(config).scorer },
+      {
+        log,
+        learner,
+        model,
+        policy: POLICY,
+        turns,
+        scorer: learningSettings(config).scorer,
+        ...(start ? { start } : {}),
+      },
       options,
       signal,
     )
@@ -60,11 +73,17 @@ const comparisonText = ({ apart, equal, first }: ReplayReport): string => {
   return equal ? 'equal, bit for bit' : `DIFFERENT from batch ${first?.batch} on`
 }
 
+const trustedText = ({ trusted }: ReplayReport): string =>
+  trusted
+    ? `The records before the checkpoint of ${minuteText(trusted.at)} UTC, record ${trusted.record.slice(0, 12)}, are known from it, and \`instar verify --checkpoints\` compares it with the log\n`
+    : ''
+
 const reportText = (report: ReplayReport): string =>
-  `branch ${report.branch}: ${report.batches} batches, ${report.versions} versions in ${durationText(report.wallMs)}; ${comparisonText(report)}\n${report.proves === null ? '' : `${report.mode} proves: ${report.proves}\n`}`
+  `branch ${report.branch}: ${report.batches} batches, ${report.versions} versions in ${durationText(report.wallMs)}; ${comparisonText(report)}\n${report.proves === null ? '' : `${report.mode} proves: ${report.proves}\n`}${trustedText(report)}`
 
 export default command('replay', {
-  usage: '--branch NAME [--from VERSION|TIME] [--until VERSION|TIME] [--set NAME=VALUE]… [--judge reactions|llm|self]',
+  usage:
+    '--branch NAME [--from VERSION|TIME] [--until VERSION|TIME] [--set NAME=VALUE]… [--judge reactions|llm|self] [--from-checkpoint[=RECORD]]',
   help: `
 Trains again from the log, onto a branch; the served version does not change. With the recorded settings, the recorded
 batches are computed again, and each adapter must equal the recorded one bit for bit. With changed settings or another
@@ -76,10 +95,12 @@ judge, the turns are scored and sealed again in the order of the log.
   --set N=V      change a setting by its name in the settings file: training.epochs, training.loss, … (the section may
                  be left out; lr is training.learningRate)
   --judge J      score the joined turns again with this judge
+  --from-checkpoint  take the state of the newest checkpoint of the audit (\`instar checkpoint audit\`), or of the one whose
+                 record's id begins with RECORD, and read the log from there; not with --judge
   --engine E     onnx, wasm or tfjs-node (default INSTAR_LEARN_ENGINE, else auto); only if no pipeline runs
 
---json: {branch, equal, mode, proves, batches, versions, first, apart, adapter, wallMs}. equal is null with changed settings, and
-with another engine than the recorded one: mode is then tolerance, and apart holds the difference of the adapters.
+--json: {branch, equal, mode, proves, batches, versions, first, apart, trusted, adapter, wallMs}. equal is null with changed settings, and
+with another engine than the recorded one: mode is then tolerance, and apart holds the difference of the adapters. trusted: the checkpoint of --from-checkpoint ({record, at, turns, batches, versions}), else null.
 Exit code 0 unless equal is false`,
   options: {
     branch: { type: 'string' },
@@ -88,7 +109,9 @@ Exit code 0 unless equal is false`,
     set: { type: 'string', multiple: true },
     judge: { type: 'string' },
     engine: { type: 'string' },
+    ...FROM_CHECKPOINT,
   },
+  bare: BARE_FROM_CHECKPOINT,
   overrides: ['host', 'port', 'data', 'model'],
   async run(invocation) {
     const { config, values, print, stop } = invocation
@@ -100,12 +123,14 @@ Exit code 0 unless equal is false`,
       set: parseSettings(values.set ?? []),
       judge: values.judge ?? null,
     }
+    const start = startOf(config.checkpoints, values['from-checkpoint'])
     const body = {
       branch: values.branch,
       from: values.from,
       until: values.until,
       set: options.set,
       judge: values.judge,
+      checkpoint: values['from-checkpoint'],
     }
     let report = null as ReplayReport | null
     const handle = (line: ReplayLine): void => {
@@ -122,7 +147,7 @@ Exit code 0 unless equal is false`,
     }
     if (inProcess) {
       const engine = parseLearnEngine(values.engine, config.learnEngine, undefined)
-      for await (const line of replayInProcess(config, engine, options, stop)) handle(line)
+      for await (const line of replayInProcess(config, engine, options, start, stop)) handle(line)
     }
     if (invocation.terminal) invocation.err('\n')
     const result = report

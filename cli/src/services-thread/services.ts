@@ -16,6 +16,7 @@ import {
   type TrainerPorts,
 } from '@instar/trainer'
 import { join } from 'node:path'
+import { parseReplayStart } from '../audit-start.ts'
 import { parseReplayOptions, runReplay } from '../replay.ts'
 import { requireLearner, startLearner, type Learning } from './learning.ts'
 import type { LineState, ReplayFields, StartOptions, ThreadData } from './protocol.ts'
@@ -127,6 +128,7 @@ export const startServices = async (
         )
       },
     }
+          start: parseReplayStart(fields, checkpoints),
   } catch (error) {
     await stop()
     signal.throwIfAborted()

@@ -33,6 +33,8 @@ export type FromCheckpoint = {
 
 /** Records after which changed entries are written to the file. */
 const RECORDS = 2_000
+/** What a service does instead, and a command that was to start from a checkpoint does not. */
+const READ_FROM_START = /; the log is read from its start$/
 /** Recently used entries in memory. */
 const ROOM = 2_000
 
@@ -55,7 +57,7 @@ export const openTemporaryTables = async (log: EventLog, start?: FromCheckpoint)
   /** The last one that was tried. */
   let tried: Checkpoint | null = null
   const logLine = (line: string): void => {
-    if (start && !/no snapshots? (is|are|could be)/.test(line)) unused.push(line)
+    if (start && !/no snapshots? (is|are|could be)/.test(line)) unused.push(line.replace(READ_FROM_START, ''))
     else fault ??= line
   }
   const settings = { records: RECORDS, cacheWeight: ROOM, logLine }

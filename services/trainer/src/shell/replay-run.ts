@@ -5,6 +5,7 @@ import type { Adapter, LearningEngine, Model, Parent, StepResult } from '@instar
 import type { AuditState } from '../core/audit-state.ts'
 import { PROVES, type Mode } from '../core/modes.ts'
 import type { ReplayOptions } from '../core/replay.ts'
+import type { AuditStart, Trusted } from './audit.ts'
 import type { Branch } from './branch.ts'
 import { stepBatch } from './step-items.ts'
 
@@ -23,7 +24,8 @@ export type ReplayProgress = {
  * `equal`: whether every adapter is bit-equal to the recorded one; null with changed settings, and if the engine is not
  * the recorded one. `first`: the first batch with another adapter. `apart`: with another engine, the batch with the
  * largest distance (`adapterDistance`) from its recorded adapter. `unreadable`: the number of malformed records, which
- * are skipped as by the services. `adapter`: SHA-256 of the last version's adapter.
+ * are skipped as by the services. `trusted`: the checkpoint that the state before its positions is from; null: the log was read
+ * from its start. `adapter`: SHA-256 of the last version's adapter.
  */
 export type ReplayReport = {
   branch: string
@@ -36,6 +38,7 @@ export type ReplayReport = {
   unreadable: number
   first: { batch: number; recorded: string; found: string } | null
   apart: { batch: number; distance: number } | null
+  trusted: Trusted | null
   adapter: string | null
   wallMs: number
 }
@@ -60,6 +63,8 @@ export type ReplayPorts = {
   /** Milliseconds since the epoch. */
   now: () => number
   signal: AbortSignal
+  /** The checkpoint from which the log is read; absent: from its start. */
+  start?: AuditStart
   /** The judge that `--judge` names; null: there is none of this name. */
   rescore?: (judge: string) => Rescore | null
   onProgress?: (progress: ReplayProgress) => void
@@ -76,6 +81,7 @@ export type ReplayRun = {
   /** The adapter that is a part of the base; null: there is none. */
   base: Adapter | null
   unreadable: number
+  trusted: Trusted | null
 }
 
 export const NOTHING_TO_TRAIN = 'the range has no batch to train on'
@@ -104,7 +110,7 @@ export const reportProgress = (
 }
 
 export const replayReport = (
-  { ports, state, branch, startedAt, unreadable }: ReplayRun,
+  { ports, state, branch, startedAt, unreadable, trusted }: ReplayRun,
   options: ReplayOptions,
   equal: boolean | null,
   batches: number,
@@ -119,6 +125,7 @@ export const replayReport = (
   unreadable,
   first,
   apart,
+  trusted,
   adapter: branch.head().adapter,
   wallMs: ports.now() - startedAt,
 })

@@ -17,8 +17,8 @@ import type { ReplayPorts, ReplayReport, ReplayRun } from './replay-run.ts'
 export type { ReplayPorts, ReplayProgress, ReplayReport } from './replay-run.ts'
 
 /**
- * Throws `bad_request`, `log_gap`, `branch_exists`, `unknown_version`, `aborted`, `no_temporary_file`, and errors of
- * the log and of the learning engine.
+ * Throws `bad_request`, `log_gap`, `branch_exists`, `unknown_version`, `aborted`, `no_temporary_file`, `no_checkpoint`, and
+ * errors of the log and of the learning engine.
  */
 export const replay = async (ports: ReplayPorts, policy: string, options: ReplayOptions): Promise<ReplayReport> => {
   if (!/^[a-z0-9][a-z0-9._-]{0,62}$/i.test(options.branch))
@@ -27,7 +27,13 @@ export const replay = async (ports: ReplayPorts, policy: string, options: Replay
       `--branch ${options.branch}: a branch name has at most 63 letters, digits, dots, underscores and dashes`,
       { field: 'branch' },
     )
-  const audit = await readAudit(ports.log, policy, { signal: ports.signal })
+  if (ports.start && options.judge !== null)
+    throw new InstarError(
+      'bad_request',
+      'a judge scores turns in the order of the log, which a checkpoint does not have: start at the beginning of the log',
+      { field: 'judge' },
+    )
+  const audit = await readAudit(ports.log, policy, { signal: ports.signal, start: ports.start })
   try {
     return await replayAudited(ports, audit, options)
   } finally {
@@ -37,7 +43,7 @@ export const replay = async (ports: ReplayPorts, policy: string, options: Replay
 
 const replayAudited = async (
   ports: ReplayPorts,
-  { state, broken, unreadable, afterFold }: Audit,
+  { state, trusted, broken, unreadable, afterFold }: Audit,
   options: ReplayOptions,
 ): Promise<ReplayReport> => {
   const { policy } = state
@@ -56,6 +62,7 @@ const replayAudited = async (
     from,
     base: await baseAdapter(ports.log, state.weights, policy),
     unreadable: unreadable.records,
+    trusted,
   }
   const changed = Object.keys(options.set).length > 0 || options.judge !== null
   return changed ? replayChanged(run, options) : replayRecorded(run, options)

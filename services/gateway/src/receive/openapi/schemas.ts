@@ -121,6 +121,10 @@ export const replayBody = z.looseObject({
   until: z.string().optional().describe('A version or a time.'),
   set: z.looseObject({}).optional().describe('Settings of the trainer that are to be others.'),
   judge: z.string().optional().describe('`reactions` or `llm`: score anew.'),
+  checkpoint: z
+    .string()
+    .optional()
+    .describe('Start from a checkpoint of the audit: `newest`, or the beginning of its record’s id.'),
 })
 export const commandReply = z.looseObject({
   head: z.int(),
