@@ -1,19 +1,9 @@
-/** The folds that have checkpoints, how their verification is shown, and which of them a command starts from. */
-import type { CheckedCheckpoint, CheckpointsReport, StoredFold } from '@instar/log'
-import { publisherFold } from '@instar/publisher'
-import { scorerFold } from '@instar/scorer'
-import { auditFold, trainerFold, type AuditStart, type Trusted } from '@instar/trainer'
+/** How the verification of checkpoints is shown, and which of them a command starts from. */
+import type { CheckedCheckpoint, CheckpointsReport } from '@instar/log'
+import type { AuditStart, Trusted } from '@instar/trainer'
 import { NEWEST, startAt } from './audit-start.ts'
 import { UsageError } from './command.ts'
 import { minuteText, table } from './table.ts'
-
-/** Of services, which start from them. */
-const OF_SERVICES: readonly StoredFold[] = [scorerFold, trainerFold, publisherFold]
-export const CHECKPOINTED: readonly StoredFold[] = [...OF_SERVICES, auditFold]
-
-/** Those that `instar checkpoint` writes; without names those of services, since the audit's costs one more fold and the largest file. */
-export const foldsNamed = (names: readonly string[]): readonly StoredFold[] =>
-  names.length === 0 ? OF_SERVICES : CHECKPOINTED.filter(({ service }) => names.includes(service))
 
 /** The option `--from-checkpoint[=RECORD]` of verify and replay. */
 export const FROM_CHECKPOINT = { 'from-checkpoint': { type: 'string' } } as const

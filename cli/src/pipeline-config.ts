@@ -12,6 +12,8 @@ export type PipelineConfig = {
   data: string
   /** The folder of the files of checkpoints; absent: none are used. */
   checkpoints?: string
+  /** When the pipeline writes them itself; absent: never. */
+  checkpointing?: Settings['checkpointing']
   /** The log of INSTAR_LOG. Default: the embedded log. */
   log?: Pick<Settings, 'log' | 'partitions' | 'registry' | 'registryUser' | 'kafka'>
   /** A Hugging Face folder or a .gguf file. */

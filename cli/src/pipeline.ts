@@ -76,6 +76,7 @@ const startServicesThread = (
   const threadConfig = {
     ...given,
     ...(config.checkpoints ? { checkpoints: config.checkpoints } : {}),
+    ...(config.checkpointing ? { checkpointing: config.checkpointing } : {}),
     ...(learnEngine ? { learnEngine } : {}),
     ...(config.remote ? { remote: config.remote } : {}),
     ...(config.values ? { values: config.values } : {}),

@@ -238,4 +238,29 @@ describe('checkpoints on Kafka', { timeout: 480_000 }, () => {
     ok(kept.has(`${name}.${last!.file}.state.zst`))
     equal((await verify()).ok, true)
   })
+
+  test('services that write checkpoints themselves do so beside their work, each its own state, and they hold', async () => {
+    const env = { INSTAR_CHECKPOINT_TURNS: '1', INSTAR_CHECKPOINT_STATES: 'scorer,trainer,publisher,audit' }
+    const recorded = (await checkpointsOn(world.log)).length
+    talk()
+    await people!.more(2)
+    for (const kind of ['scorer', 'trainer', 'publisher'] as const) {
+      for (const service of world.of(kind)) await service.stop()
+      await world.add(kind, env)
+    }
+    const own = async (): Promise<string[][]> =>
+      (await checkpointsOn(world.log)).slice(recorded).map(({ event: { who, name } }) => [who, name])
+    const expected = [...NAMES, 'audit.policy'].sort()
+    const names = async (): Promise<string[]> => [...new Set((await own()).map(([, name]) => name!))].sort()
+    while ((await names()).length < expected.length) await people!.more(1)
+    await silence()
+    await history.untilSettled()
+    deepEqual(await names(), expected)
+    for (const [who, name] of await own())
+      equal(who, name === 'audit.policy' ? 'trainer' : name!.slice(0, name!.indexOf('.')))
+    equal((await verify()).ok, true)
+    checkAnswered(ledger, history)
+    checkWork(history)
+    checkNoCrash(world)
+  })
 })

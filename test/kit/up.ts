@@ -18,12 +18,16 @@ type Up = {
 export const children: ChildProcess[] = []
 after(() => children.forEach((child) => child.kill('SIGKILL')))
 
-/** Starts a process group, as a shell does; resolves when the pipeline runs. */
-export const up = async (data: string, args: readonly string[] = []): Promise<Up> => {
+/** Starts a process group, as a shell does; resolves when the pipeline runs. `env`: in addition to that of this process. */
+export const up = async (
+  data: string,
+  args: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Up> => {
   const child = spawn(
     process.execPath,
     [join(ROOT, 'cli/instar.cjs'), 'up', '--port', '0', '--data', data, '--json', ...args],
-    { detached: true, stdio: ['ignore', 'pipe', 'pipe'] },
+    { detached: true, stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env } },
   )
   children.push(child)
   const ended = once(child, 'exit')

@@ -1,9 +1,13 @@
-/** `instar up` on a data folder without snapshots: its services start from the checkpoints. */
-import { deepEqual, equal } from 'node:assert/strict'
+/** Checkpoints of `instar up`: its services start from them without snapshots, and it writes them itself. */
+import { deepEqual, equal, fail } from 'node:assert/strict'
+import { once } from 'node:events'
 import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { schemaTexts } from '@instar/events'
+import { openEmbeddedLog } from '@instar/log'
 import { folder, instar } from '../../../test/kit/cli.ts'
+import { longHistory } from '../../../test/kit/long-history.ts'
 import { up } from '../../../test/kit/up.ts'
 
 test(
@@ -29,3 +33,25 @@ test(
     equal((await instar(['verify', '--checkpoints'], env)).code, 0)
   },
 )
+
+test('`instar up` writes checkpoints itself where the settings say so, and they hold while it runs', async () => {
+  const data = join(folder(), 'data')
+  const log = await openEmbeddedLog({ folder: join(data, 'log'), schemas: schemaTexts() })
+  // Turns alone, so that the line begins with the model of this pipeline.
+  await log.append([...longHistory({ turns: 200 })].filter(({ topic }) => topic === 'turns'))
+  await log.close()
+  const more = { INSTAR_CHECKPOINT_TURNS: '10', INSTAR_CHECKPOINT_STATES: 'scorer,trainer,publisher,audit' }
+  const { child, ended, err } = await up(data, [], more)
+  const states = (): string[] => [...err().matchAll(/checkpoint of (\w+\.\w+) written/g)].map(([, name]) => name!)
+  while (states().length < 4) await Promise.race([once(child.stderr!, 'data'), ended.then(() => fail(err()))])
+  deepEqual(states(), ['scorer.policy', 'trainer.policy', 'publisher.policy', 'audit.policy'])
+  const verified = await instar(['verify', '--checkpoints', '--json'], { INSTAR_DATA: data })
+  equal(verified.code, 0, verified.err)
+  const { checkpoints } = verified.json as { checkpoints: { name: string; ok: boolean; file: string }[] }
+  deepEqual(
+    checkpoints.map(({ name, ok, file }) => [name, ok, file]),
+    states().map((name) => [name, true, 'equal']),
+  )
+  child.kill('SIGTERM')
+  deepEqual(await ended, [0, null], err())
+})

@@ -1,8 +1,8 @@
 import { writeCheckpoint, type CheckpointReport } from '@instar/log'
 import { command, UsageError } from '../command.ts'
-import { CHECKPOINTED, foldsNamed } from '../checkpointed.ts'
 import { createCopyProgress, durationText, sizeText } from '../copy-progress.ts'
 import { openWritable, POLICY } from '../log-access.ts'
+import { CHECKPOINTED, foldsNamed } from '../stored-folds.ts'
 import { table } from '../table.ts'
 
 const reportText = (checkpoints: readonly CheckpointReport[], wallMs: number): string => {
@@ -51,6 +51,7 @@ written}], wallMs}; services for which the log has no record are not listed`,
         const report = await writeCheckpoint(log, fold, {
           policy: POLICY,
           folder: config.checkpoints,
+          kept: config.checkpointing.kept,
           now: () => Date.now(),
           observer: { onProgress: progress.show, signal: stop },
           signal: stop,

@@ -113,6 +113,7 @@ SIGTERM stops it gracefully.
         {
           data: config.data,
           checkpoints: config.checkpoints,
+          checkpointing: config.checkpointing,
           log: config,
           model: config.model,
           baseAdapter: config.baseAdapter,

@@ -3,20 +3,14 @@ import { holdsWeights, openBase, startLearning } from '@instar/policy'
 import type { TrainingServer } from '@instar/tinker/port'
 import { verifyCheckpoints } from '@instar/log'
 import { trainingServer, verify, type VerifyReport } from '@instar/trainer'
-import {
-  BARE_FROM_CHECKPOINT,
-  CHECKPOINTED,
-  checkpointsText,
-  FROM_CHECKPOINT,
-  startOf,
-  trustedText,
-} from '../checkpointed.ts'
+import { BARE_FROM_CHECKPOINT, checkpointsText, FROM_CHECKPOINT, startOf, trustedText } from '../checkpointed.ts'
 import { command, parseVersion, UsageError, type Invocation } from '../command.ts'
 import type { Config } from '../config.ts'
 import { createCopyProgress, createCountProgress } from '../copy-progress.ts'
 import { parseLearnEngine } from '../engine.ts'
 import { learningSettings } from '../learning-settings.ts'
 import { POLICY, withLog } from '../log-access.ts'
+import { CHECKPOINTED } from '../stored-folds.ts'
 import { table } from '../table.ts'
 
 const reportText = ({ batches, proves, first, unreadable, trusted }: VerifyReport): string => {

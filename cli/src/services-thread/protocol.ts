@@ -16,6 +16,7 @@ export type ThreadData = {
     PipelineConfig,
     | 'data'
     | 'checkpoints'
+    | 'checkpointing'
     | 'model'
     | 'baseAdapter'
     | 'engine'

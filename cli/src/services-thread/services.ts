@@ -3,7 +3,7 @@ import { InstarError, weightLine, type Asked } from '@instar/events'
 import { openSnapshots, type EventLog } from '@instar/log'
 import type { LearningEngine } from '@instar/engine/port'
 import { estimatedParameters, holdsWeights, parameterCount, readPeftFolder } from '@instar/policy'
-import type { Metrics } from '@instar/process'
+import { startCheckpoints, type Metrics } from '@instar/process'
 import { startProjections, watchProjections, type DatabaseConnection } from '@instar/projections'
 import { createPublisher, probesOf, publisherConfig, type Publisher, type PublisherPorts } from '@instar/publisher'
 import { createScorer, judgeText, openJudge, scorerConfig, type GatewayAddress, type Scorer } from '@instar/scorer'
@@ -18,6 +18,7 @@ import {
 import { join } from 'node:path'
 import { parseReplayStart } from '../audit-start.ts'
 import { parseReplayOptions, runReplay } from '../replay.ts'
+import { CHECKPOINTED } from '../stored-folds.ts'
 import { requireLearner, startLearner, type Learning } from './learning.ts'
 import type { LineState, ReplayFields, StartOptions, ThreadData } from './protocol.ts'
 
@@ -60,7 +61,7 @@ export const startServices = async (
   signal: AbortSignal,
 ): Promise<Services> => {
   const { log, metrics, logLine, onFatal } = ports
-  const { data, checkpoints } = config
+  const { data, checkpoints, checkpointing } = config
   const snapshots = openSnapshots(join(data, 'snapshots'), { logLine, ...(checkpoints ? { checkpoints } : {}) })
   const stopped = new AbortController()
   const stops: (() => Promise<void>)[] = []
@@ -98,6 +99,15 @@ export const startServices = async (
     if (judge.config.judges?.[0] === 'self') logLine(`The scorer is ${judgeText(judge.config)}.`)
     await Promise.all([scorer.start(), learners?.trainer.start(), learners?.publisher.start()])
     signal.throwIfAborted()
+    if (checkpoints && checkpointing) {
+      const { policy } = scorerConfig.parse(config.scorer)
+      const settings = { checkpoints, checkpointing }
+      const written = startCheckpoints(
+        { log, metrics, now, logLine },
+        { folds: CHECKPOINTED, policy, settings, who: 'up', owns: () => scorer.assigned(0) },
+      )
+      stops.push(() => written.stop())
+    }
     // The base's answers to the probes of the gate would slow the measurement down.
     void lineStarted(learners, stopped.signal).then(() => judge.started(scorer))
     return {
@@ -118,6 +128,7 @@ export const startServices = async (
           turns: trainer.state.turns,
           scorer: config.scorer,
           gateway,
+          start: parseReplayStart(fields, checkpoints),
         }
         const aborted = AbortSignal.any([stopped.signal, replaySignal])
         const asked = parseReplayOptions(fields)
@@ -128,7 +139,6 @@ export const startServices = async (
         )
       },
     }
-          start: parseReplayStart(fields, checkpoints),
   } catch (error) {
     await stop()
     signal.throwIfAborted()

@@ -4,6 +4,7 @@ import { TOPICS, type Topic } from '@instar/events/flow'
 import { readRegularFile } from '@instar/events/regular-file'
 import { join } from 'node:path'
 import { z } from 'zod'
+import { CHECKPOINTED } from './metrics/labels.ts'
 
 /** SASL mechanisms by their names in Kafka; upper and lower case are accepted. */
 const SASL = ['plain', 'scram-sha-256', 'scram-sha-512'] as const
@@ -82,6 +83,19 @@ export const environment = z
     INSTAR_HOST: z.string().default('127.0.0.1'),
     INSTAR_DATA: z.string().default('./.instar'),
     INSTAR_CHECKPOINTS: z.string().optional(),
+    INSTAR_CHECKPOINT_TURNS: z.coerce.number().int().positive().max(Number.MAX_SAFE_INTEGER).optional(),
+    INSTAR_CHECKPOINT_HOURS: z.coerce.number().positive().max(8760).optional(),
+    INSTAR_CHECKPOINT_STATES: z
+      .string()
+      .transform((text) => text.split(',').map((item) => item.trim()))
+      .pipe(z.array(z.enum(CHECKPOINTED)))
+      .default(['scorer', 'trainer', 'publisher']),
+    INSTAR_CHECKPOINTS_KEPT: z.coerce.number().int().min(1).max(100).default(2),
+    INSTAR_CHECKPOINTS_BYTES: z.coerce
+      .number()
+      .int()
+      .positive()
+      .default(16 * 2 ** 30),
     INSTAR_LOG: z
       .string()
       .regex(/^(embedded|kafka:\/\/.+)$/, 'must be `embedded` or kafka://host:port,…')

@@ -46,6 +46,14 @@ const settingsOf = (env: ParsedEnvironment, cwd: string) => {
     data,
     /** The folder of the files of checkpoints. */
     checkpoints: pathOf(cwd, env.INSTAR_CHECKPOINTS) ?? join(data, 'checkpoints'),
+    /** What a running pipeline writes there; turns and ms null: nothing. Of each state so many files and bytes stay. */
+    checkpointing: {
+      turns: env.INSTAR_CHECKPOINT_TURNS ?? null,
+      ms: env.INSTAR_CHECKPOINT_HOURS === undefined ? null : Math.round(3_600_000 * env.INSTAR_CHECKPOINT_HOURS),
+      states: env.INSTAR_CHECKPOINT_STATES,
+      kept: env.INSTAR_CHECKPOINTS_KEPT,
+      bytes: env.INSTAR_CHECKPOINTS_BYTES,
+    },
     ...serverSettings(env, cwd, data),
     ...engineSettings(env, cwd, data),
     ...logSettings(env, cwd),

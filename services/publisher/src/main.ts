@@ -7,8 +7,8 @@ import {
   readPeftFolder,
   startLearning,
 } from '@instar/policy'
-import { hostOf, readSettingsFile, recordSettings, resolveSection, runService } from '@instar/process'
-import { createPublisher, gateSection, onDemand, openGate } from './app.ts'
+import { hostOf, readSettingsFile, recordSettings, resolveSection, runService, startCheckpoints } from '@instar/process'
+import { createPublisher, gateSection, publisherFold, onDemand, openGate } from './app.ts'
 import { probesOf } from './shell/probes.ts'
 
 process.exitCode = await runService(
@@ -55,12 +55,22 @@ process.exitCode = await runService(
       signal,
     })
     await publisher.start()
+    const checkpoints = startCheckpoints(
+      { log, metrics, now, logLine },
+      {
+        folds: [publisherFold],
+        policy: config.policy,
+        settings,
+        who: 'publisher',
+        owns: () => publisher.waits() !== 'standby',
+      },
+    )
     return {
       line: `${model.name}, ${probes.probes.length} probes`,
       health: () => ({ status: 'ready', problem: null, waits: publisher.waits() }),
       async stop() {
         // A measurement that waits for servers ends with `close`; the publisher, which is told first, then decides nothing.
-        await Promise.all([publisher.stop(), close()])
+        await Promise.all([checkpoints.stop(), publisher.stop(), close()])
         await learner.close()
       },
     }

@@ -78,6 +78,8 @@ export type Scorer = {
   useJudges(judges: readonly Judge[]): void
   stop(): Promise<void>
   work(): ScorerWork
+  /** Whether the partition of `turns` is this process's share. */
+  assigned(partition: number): boolean
   state: ScorerState
 }
 
@@ -271,6 +273,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
   return {
     state,
     work,
+    assigned: (partition) => scorer.assigned(partition),
     settled: async () => (await scorer.settled()) && state.needed.size === 0,
     start: () => scorer.start(),
     useJudges(chosen) {

@@ -1,8 +1,9 @@
 /** The scorer as a process of its own, on Kafka. */
-import { hostOf, recordSettings, runService } from '@instar/process'
+import { hostOf, recordSettings, runService, startCheckpoints } from '@instar/process'
 import { createJudges, createScorer, judgeText, openJudge } from './app.ts'
 import { ownGateway } from './shell/own-gateway.ts'
 import { ownSettings } from './shell/own-settings.ts'
+import { scorerFold } from './shell/stored-fold.ts'
 
 process.exitCode = await runService(
   'scorer',
@@ -23,10 +24,16 @@ process.exitCode = await runService(
     const scorer = createScorer({ log, snapshots, metrics, onFatal, ...ports }, judge.config)
     await scorer.start()
     judge.started(scorer)
+    const checkpoints = startCheckpoints(
+      { log, metrics, now, logLine },
+      { folds: [scorerFold], policy: config.policy, settings, who: 'scorer', owns: () => scorer.assigned(0) },
+    )
     return {
       line: judgeText(judge.config),
       health: () => ({ status: 'ready', problem: null, ...scorer.work() }),
-      stop: () => scorer.stop(),
+      async stop() {
+        await Promise.all([checkpoints.stop(), scorer.stop()])
+      },
     }
   },
 )

@@ -1,8 +1,8 @@
 /** The trainer as a separate process on Kafka. */
 import type { Fingerprint } from '@instar/engine/port'
 import { estimatedParameters, holdsWeights, openBase, openModel, parameterCount, startLearning } from '@instar/policy'
-import { hostOf, readSettingsFile, recordSettings, resolveSection, runService } from '@instar/process'
-import { createTrainer, progressText, trainingSection, trainingServer } from './app.ts'
+import { hostOf, readSettingsFile, recordSettings, resolveSection, runService, startCheckpoints } from '@instar/process'
+import { auditFold, createTrainer, progressText, trainerFold, trainingSection, trainingServer } from './app.ts'
 
 const fingerprintText = ({ engine, build, isa }: Fingerprint): string => `${engine} ${build} (${isa})`
 
@@ -54,11 +54,21 @@ process.exitCode = await runService(
       signal,
     })
     await trainer.start()
+    const checkpoints = startCheckpoints(
+      { log, metrics, now, logLine },
+      {
+        folds: [trainerFold, auditFold],
+        policy: config.policy,
+        settings,
+        who: 'trainer',
+        owns: () => trainer.waits() !== 'standby',
+      },
+    )
     return {
       line: `${model.name}, ${learner ? fingerprintText(learner.fingerprint()) : config.server}`,
       health: () => ({ status: 'ready', problem: null, waits: trainer.waits() }),
       async stop() {
-        await trainer.stop()
+        await Promise.all([checkpoints.stop(), trainer.stop()])
         await learner?.close()
       },
     }

@@ -10,17 +10,26 @@ import { checkpointsOn } from './on-log.ts'
 
 type WriteOptions = {
   policy: string
-  /** Of the files. Those of a state but for the newest KEPT are removed. */
+  /** Of the files. Those of a state but for the newest `kept` are removed. */
   folder: string
+  /** Default: KEPT. */
+  kept?: number
+  /** Bytes of the files of a state: older ones go first; a larger state is not recorded. Default: no limit. */
+  maxBytes?: number
+  /** As the record has it. Default: `checkpoint`. */
+  who?: string
   now: () => number
   observer: CopyObserver
   signal: AbortSignal
 }
 
-/** `written`: false if the newest checkpoint has the same records and state, and its file is whole. */
-export type CheckpointReport = Omit<StateCheckpointed, 'type' | 'who'> & { written: boolean }
+/**
+ * `written`: false if the newest checkpoint has the same records and state, and its file is whole; or, with `tooLarge`, if the
+ * file would be larger than the limit.
+ */
+export type CheckpointReport = Omit<StateCheckpointed, 'type' | 'who'> & { written: boolean; tooLarge?: true }
 
-/** Files of a state that stay: the newest, and one for a build that does not know its version. */
+/** Files of a state that stay by default: the newest, and one for a build that does not know its version. */
 const KEPT = 2
 
 /**
@@ -30,7 +39,7 @@ const KEPT = 2
 export const writeCheckpoint = async (
   log: EventLog,
   fold: StoredFold,
-  { policy, folder, now, observer, signal }: WriteOptions,
+  { policy, folder, kept = KEPT, maxBytes = Infinity, who = 'checkpoint', now, observer, signal }: WriteOptions,
 ): Promise<CheckpointReport | null> => {
   await readUpgrades(log)
   if (!isReadable(versionsOn(log), 'StateCheckpointed'))
@@ -55,15 +64,25 @@ export const writeCheckpoint = async (
       return { ...state, file, bytes, at, written: false }
     }
     const file = await packState(await running.close(), folder, name, signal)
-    const event: StateCheckpointed = { ...state, ...file, type: 'StateCheckpointed', who: 'checkpoint', at: now() }
-    await persist(log, [encodeEvent(event, versionsOn(log))], signal)
+    const event: StateCheckpointed = { ...state, ...file, type: 'StateCheckpointed', who, at: now() }
+    const { type: _, who: __, ...report } = event
     const before = known.map((one) => one.event).filter((one) => one.file !== event.file)
-    await removeOthers(folder, name, [event, ...before.slice(-(KEPT - 1))])
-    const { type: _, who: __, ...written } = event
-    return { ...written, written: true }
+    if (file.bytes > maxBytes) {
+      await removeOthers(folder, name, before.slice(-kept))
+      return { ...report, written: false, tooLarge: true }
+    }
+    await persist(log, [encodeEvent(event, versionsOn(log))], signal)
+    await removeOthers(folder, name, within([event, ...before.reverse()].slice(0, kept), maxBytes))
+    return { ...report, written: true }
   } finally {
     await running.remove()
   }
+}
+
+/** The first files that together have at most so many bytes. */
+const within = <T extends { bytes: number }>(files: readonly T[], maxBytes: number): T[] => {
+  let total = 0
+  return files.filter(({ bytes }) => (total += bytes) <= maxBytes)
 }
 
 const isSame = (last: StateCheckpointed, state: Pick<StateCheckpointed, 'version' | 'digest' | 'positions'>): boolean =>

@@ -6,6 +6,7 @@
 import { ERRORS } from '@instar/events/errors'
 import { GATEWAY_METRICS } from './gateway-table.ts'
 import {
+  CHECKPOINTED,
   TOPIC,
   SERVICE,
   FEW,
@@ -219,6 +220,24 @@ export const METRICS = {
     of: 'process',
     help: 'Batches that the log refused, by code (docs/errors.md); most are retried.',
     labels: { ...TOPIC, code: Object.keys(ERRORS) },
+  },
+  instar_checkpoints_total: {
+    type: 'counter',
+    of: 'process',
+    help: 'Checkpoints that were due (INSTAR_CHECKPOINT_TURNS, INSTAR_CHECKPOINT_HOURS), by state: `written`, `unchanged` since the one before, `too_large` for INSTAR_CHECKPOINTS_BYTES, or `failed`. After the last three the next attempt is 10 minutes later, or twice as long as the one before, at most a day.',
+    labels: { state: CHECKPOINTED, outcome: ['written', 'unchanged', 'too_large', 'failed'] },
+  },
+  instar_checkpoint_bytes: {
+    type: 'gauge',
+    of: 'process',
+    help: 'Bytes of the file of the newest checkpoint, by state, where the process writes them.',
+    labels: { state: CHECKPOINTED },
+  },
+  instar_checkpoint_age_seconds: {
+    type: 'gauge',
+    of: 'process',
+    help: 'Age of the newest checkpoint, by state, where the process writes them.',
+    labels: { state: CHECKPOINTED },
   },
   instar_log_dead_letters: {
     type: 'gauge',

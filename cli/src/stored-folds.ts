@@ -1,0 +1,13 @@
+/** The folds that have checkpoints. */
+import type { StoredFold } from '@instar/log'
+import { publisherFold } from '@instar/publisher'
+import { scorerFold } from '@instar/scorer'
+import { auditFold, trainerFold } from '@instar/trainer'
+
+/** Of services, which start from them. */
+const OF_SERVICES: readonly StoredFold[] = [scorerFold, trainerFold, publisherFold]
+export const CHECKPOINTED: readonly StoredFold[] = [...OF_SERVICES, auditFold]
+
+/** Those that `instar checkpoint` writes; without names those of services, since the audit's costs one more fold and the largest file. */
+export const foldsNamed = (names: readonly string[]): readonly StoredFold[] =>
+  names.length === 0 ? OF_SERVICES : CHECKPOINTED.filter(({ service }) => names.includes(service))
