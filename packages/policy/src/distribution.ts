@@ -45,6 +45,18 @@ export function klOf(p: Float32Array, q: Float32Array, row: number, V: number): 
   return sum
 }
 
+/** `klOf` for several q at once: each probability of p is computed once. The sums are the same to the last bit. */
+export function klsOf(p: Float32Array, qs: readonly Float32Array[], row: number, V: number): number[] {
+  const sums = qs.map(() => 0)
+  for (let at = row * V; at < (row + 1) * V; at++) {
+    const logp = p[at] as number
+    const probability = Math.exp(logp)
+    for (let k = 0; k < qs.length; k++)
+      sums[k] = (sums[k] as number) + probability * (logp - ((qs[k] as Float32Array)[at] as number))
+  }
+  return sums
+}
+
 /** 1 / temperature; 1 for temperature 0: a greedily sampled token is scored at temperature 1. */
 export function inverseTemperature(temperature: number): number {
   return temperature === 0 ? 1 : 1 / temperature

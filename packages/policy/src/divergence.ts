@@ -1,5 +1,5 @@
 /** Mean KL divergence of a candidate to the parent adapter and to the base model, on a sample of a batch's tokens. */
-import { klOf } from './distribution.ts'
+import { klsOf } from './distribution.ts'
 import { completionLogprobs, rowBatches } from './forward.ts'
 import type { ScoredSequence } from './forward.ts'
 import type { Runtime } from './runtime/runtime.ts'
@@ -77,9 +77,12 @@ export async function divergenceMeter(
       for (const [at, { index, sequence }] of group.entries()) {
         const { completion } = sequence
         tokens += completion.length
-        for (const which of ['parent', 'base'] as const)
-          for (let row = 0; row < completion.length; row++)
-            sums[which] += klOf(own[at] as Float32Array, references[which].get(index) as Float32Array, row, V)
+        const both = [references.parent.get(index) as Float32Array, references.base.get(index) as Float32Array]
+        for (let row = 0; row < completion.length; row++) {
+          const [parent = 0, base = 0] = klsOf(own[at] as Float32Array, both, row, V)
+          sums.parent += parent
+          sums.base += base
+        }
       }
     }
     return { parent: sums.parent / tokens, base: sums.base / tokens }

@@ -1,6 +1,8 @@
 /** Log-probabilities (nats) that a policy assigns to given completions, without gradients. */
 import { inverseTemperature, logSoftmaxRows } from './distribution.ts'
+import type { KvCache } from './runtime/cache.ts'
 import type { Runtime } from './runtime/runtime.ts'
+import { rowsAfter } from './shared-prefix.ts'
 
 /** A completion to score after its prompt (token ids). `slot`: adapter slot; null is the base model. */
 export type ScoredSequence = {
@@ -95,19 +97,21 @@ export function padded(sequences: readonly Sequence[]): {
 }
 
 /**
- * For each sequence the log-probabilities [completion length, V] at its temperature. One forward pass for all of them.
- * Throws `RangeError` for a row beyond the context length.
+ * For each sequence the log-probabilities [completion length, V] at its temperature, parts of one array. One forward pass.
+ * `prefix`: one row with what precedes each prompt; all sequences have its adapter. Throws `RangeError` for a row beyond the
+ * context length.
  */
 export async function completionLogprobs(
   runtime: Runtime,
   sequences: readonly ScoredSequence[],
+  prefix: KvCache | null = null,
 ): Promise<Float32Array[]> {
   if (sequences.length === 0) return []
   const { ids, B, T, slots, counts, places } = padded(sequences)
   const { logits, vocabulary: V } = await runtime.decodeStep({
     ids,
     T,
-    cache: runtime.createCache(B),
+    cache: rowsAfter(runtime, prefix, B),
     rowSlots: slots,
     counts,
     logits: places,
@@ -117,7 +121,7 @@ export async function completionLogprobs(
   logSoftmaxRows(logits, places.length, V, (row) => scale[row] as number)
   let start = 0
   return sequences.map((row) => {
-    const part = logits.slice(start * V, (start + row.completion.length) * V)
+    const part = logits.subarray(start * V, (start + row.completion.length) * V)
     start += row.completion.length
     return part
   })

@@ -1,10 +1,12 @@
 /** Samples completions of one adapter for given prompts, and computes its KL divergence to other adapters on them. */
-import { entropyOf, inverseTemperature, klOf } from '../distribution.ts'
+import { entropyOf, inverseTemperature, klsOf } from '../distribution.ts'
 import { completionLogprobs, microBatches } from '../forward.ts'
 import type { EvaluateRequest, Evaluation, FinishReason } from '@instar/engine/port'
 import { repetition } from '@instar/engine/repetition'
 import type { Runtime } from '../runtime/runtime.ts'
+import type { KvCache } from '../runtime/cache.ts'
 import { Generation } from '../serve/job.ts'
+import { prefilled, prefixGroups, rowsAfter } from '../shared-prefix.ts'
 import type { TextTokenizer } from '../tokenizer/tokenizer.ts'
 
 /** Most rows that are decoded together. */
@@ -72,25 +74,32 @@ export async function generateAll(
       return []
     })
   }
-  const waiting = microBatches(rows, (row) => row.prompt.length, POSITIONS)
+  const waiting: { group: GenerationRow[]; shared: number; prefix: KvCache | null }[] = []
+  for (const { ids, members } of prefixGroups(request.prompts)) {
+    const prefix = await prefilled(runtime, ids, slot)
+    const own = members.map((index) => rows[index] as GenerationRow)
+    for (const group of microBatches(own, (row) => row.prompt.length - ids.length, POSITIONS))
+      waiting.push({ group, shared: ids.length, prefix })
+  }
   const cache = runtime.createCache()
   let running: GenerationRow[] = []
   while (waiting.length > 0 || running.length > 0) {
     while (running.length < ROWS) {
-      const group = waiting.shift()
-      if (!group) break
-      const groupCache = runtime.createCache(group.length)
-      const T = Math.max(...group.map((row) => row.prompt.length))
+      const next = waiting.shift()
+      if (!next) break
+      const { group, shared, prefix } = next
+      const groupCache = rowsAfter(runtime, prefix, group.length)
+      const T = Math.max(...group.map((row) => row.prompt.length)) - shared
       const ids = new Int32Array(group.length * T)
       group.forEach((row, at) => {
-        ids.set(row.prompt, at * T)
+        ids.set(row.prompt.slice(shared), at * T)
       })
       const { logits } = await runtime.decodeStep({
         ids,
         T,
         cache: groupCache,
         rowSlots: group.map(() => slot),
-        counts: group.map((row) => row.prompt.length),
+        counts: group.map((row) => row.prompt.length - shared),
       })
       const unfinished = sampleRows(group, logits)
       groupCache.keep(unfinished)
@@ -136,26 +145,30 @@ export async function evaluate(
   const completions = await generateAll(sampler, request, slots.adapter)
   const kl = slots.references.map(() => 0)
   const tokens = completions.reduce((sum, { ids }) => sum + ids.length, 0)
-  const samples = completions.map(({ ids }, at) => ({
-    prompt: request.prompts[at] ?? [],
-    completion: ids,
-    temperature: request.sampling.temperature,
-  }))
-  for (const group of kl.length === 0
-    ? []
-    : microBatches(samples, (row) => row.prompt.length + row.completion.length, POSITIONS)) {
-    const own = await completionLogprobs(
-      runtime,
-      group.map((row) => ({ ...row, slot: slots.adapter })),
-    )
-    for (const [which, slot] of slots.references.entries()) {
-      const other = await completionLogprobs(
-        runtime,
-        group.map((row) => ({ ...row, slot })),
+  const all = [slots.adapter, ...slots.references]
+  for (const { ids, members } of kl.length === 0 ? [] : prefixGroups(request.prompts)) {
+    const prefixes = await Promise.all(all.map((slot) => prefilled(runtime, ids, slot)))
+    const samples = members.map((at) => ({
+      prompt: (request.prompts[at] ?? []).slice(ids.length),
+      completion: completions[at]?.ids ?? [],
+      temperature: request.sampling.temperature,
+    }))
+    for (const group of microBatches(samples, (row) => row.prompt.length + row.completion.length, POSITIONS)) {
+      const [own = [], ...others] = await Promise.all(
+        all.map((slot, which) =>
+          completionLogprobs(
+            runtime,
+            group.map((row) => ({ ...row, slot })),
+            prefixes[which],
+          ),
+        ),
       )
       group.forEach((row, at) => {
+        const references = others.map((rows) => rows[at] as Float32Array)
         for (let token = 0; token < row.completion.length; token++)
-          kl[which] = (kl[which] ?? 0) + klOf(own[at] as Float32Array, other[at] as Float32Array, token, V)
+          klsOf(own[at] as Float32Array, references, token, V).forEach((value, which) => {
+            kl[which] = (kl[which] ?? 0) + value
+          })
       })
     }
   }
