@@ -1,7 +1,7 @@
 /** `instar archive` in a folder, of an embedded log; test/flow/archive.test.ts restores a trained one. */
 import { schemaTexts } from '@instar/events'
 import { openEmbeddedLog } from '@instar/log'
-import { deepEqual, equal, match } from 'node:assert/strict'
+import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -54,6 +54,28 @@ describe('instar archive', () => {
       {},
     )
     deepEqual([(compared.json as { skipped: number }).skipped, compared.code], [40, 0])
+  })
+
+  test('compares the archive with the log, in use or not: what is new is counted, what differs ends with exit code 1', async () => {
+    const [data, place, other] = [folder(), folder(), folder()]
+    await appendFeedback(data, 30)
+    await instar(['archive', '--to', place], { INSTAR_DATA: data })
+    await appendFeedback(data, 3, 30)
+    const compared = async (at: string): Promise<[number, unknown]> => {
+      const { code, json, err } = await instar(['archive', 'verify', '--from', place, '--log', '--json'], {
+        INSTAR_DATA: at,
+      })
+      ok(json, err)
+      return [code, (json as { log: unknown }).log]
+    }
+    deepEqual(await compared(data), [0, { records: 30, damaged: 0, behind: 3, checkpoints: [], first: null }])
+    const text = await instar(['archive', 'verify', '--from', place, '--log'], { INSTAR_DATA: data })
+    match(text.out, /^as the log has them: 30 records; the log has 3 more$/m)
+    await appendFeedback(other, 33, 1000)
+    const [code, log] = await compared(other)
+    deepEqual([code, (log as { first: { topic: string } }).first.topic], [1, 'turns'])
+    equal((await instar(['archive', 'verify', '--from', place, '--registry', 'http://x'], {})).code, 2)
+    equal((await instar(['archive', '--to', place, '--log'], {})).code, 2)
   })
 
   test('names a record that is damaged on the log, with exit code 0, and archives the others', async () => {

@@ -1,9 +1,10 @@
 import { schemaTexts } from '@instar/events'
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
-import { Archive, copyLog, writeArchive, type ArchiveCheck, type ArchiveReport } from '@instar/log'
+import { Archive, copyLog, writeArchive, type ArchiveCheck, type ArchiveReport, type LogComparison } from '@instar/log'
 import { PARTITIONS_FORM, partitionsOf } from '@instar/process'
 import { openArchiveStore } from '../archive-address.ts'
+import { comparedWithLog, comparisonText } from '../archive-against-log.ts'
 import { command, UsageError, type Invocation } from '../command.ts'
 import { copyReportText, createCopyProgress, durationText } from '../copy-progress.ts'
 import { openDestination, openSource, parseLogAddress } from '../log-addresses.ts'
@@ -17,13 +18,15 @@ const OPTIONS = {
   registry: { type: 'string' },
   manifest: { type: 'string' },
   endpoint: { type: 'string' },
+  log: { type: 'boolean' },
   encrypt: { type: 'string' },
 } as const
 
 type ArchiveInvocation = Invocation<typeof OPTIONS>
 
 export default command('archive', {
-  usage: '--to PLACE | restore --from PLACE [--to LOG] [--manifest SHA256] | verify --from PLACE [--manifest SHA256]',
+  usage:
+    '--to PLACE | restore --from PLACE [--to LOG] [--manifest SHA256] | verify --from PLACE [--log] [--manifest SHA256]',
   help: `
 Copies the log of INSTAR_LOG into a place of immutable objects with a manifest of their digests. PLACE is a folder, or
 s3://bucket/prefix in a store with the S3 API, with the credentials of AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
@@ -49,13 +52,18 @@ read and compared by digests of each key.
 
 verify: reads every object and lists those that are missing or damaged.
 
+  --log               also compare every record of the archive with that of the log of INSTAR_LOG at its position, and say
+                      of the newest checkpoint of each state whether all of the log before it is archived
+
 A record of the log that does not match its checksum is passed over, as by the services, and listed by archive, verify
 and restore with its position. It is a warning: the exit code stays 0.
 
 --json of archive: {topics: {turns: {records, objects, bytes, ends}, …}, damaged: {records, first: [{topic, partition,
 offset}]}, added: {records, objects, bytes, damaged}, manifest, wallMs}; of restore: that of \`instar log copy\` and
-damaged, complete, manifest; of verify: {topics, damaged, manifest, complete, problems: [{object, what}], wallMs}. Exit
-code 0 if the log is archived, the restored log is equal to the archive, or every object is as the manifest says`,
+damaged, complete, manifest; of verify: {topics, damaged, manifest, complete, problems: [{object, what}], log, wallMs}; log is null
+without --log, else {records, damaged, behind, checkpoints: [{name, record, at, archived}], first}. Exit
+code 0 if the log is archived, the restored log is equal to the archive, or every object is as the manifest says and every record
+as the log has it`,
   options: OPTIONS,
   overrides: ['data'],
   positionals: [0, 1],
@@ -80,7 +88,7 @@ const refuse = (values: ArchiveInvocation['values'], names: readonly (keyof type
 
 const archive = async (invocation: ArchiveInvocation): Promise<boolean> => {
   const { config, cwd, values, print, err, terminal, stop } = invocation
-  refuse(values, ['from', 'partitions', 'manifest'], 'archive')
+  refuse(values, ['from', 'partitions', 'manifest', 'log'], 'archive')
   if (values.to === undefined) throw new UsageError('--to PLACE is required')
   const wallMs = elapsed()
   const writeLine = (line: string): void => err(`${line}\n`)
@@ -153,6 +161,7 @@ const INCOMPLETE =
 const restore = (invocation: ArchiveInvocation): Promise<boolean> =>
   withArchive(invocation, async (archive) => {
     const { config, cwd, values, print, err, terminal, stop } = invocation
+    refuse(values, ['log'], 'archive restore')
     const partitions = values.partitions === undefined ? {} : partitionsOf(values.partitions)
     if (partitions === null) throw new UsageError(`--partitions ${values.partitions} is not ${PARTITIONS_FORM}`)
     const wallMs = elapsed()
@@ -195,26 +204,34 @@ const checkSchemas = (archive: Archive): void => {
 }
 
 const verify = async (invocation: ArchiveInvocation): Promise<boolean> => {
-  refuse(invocation.values, ['to', 'partitions', 'registry', 'encrypt'], 'archive verify')
+  const withLog = invocation.values.log === true
+  refuse(
+    invocation.values,
+    ['to', 'partitions', 'encrypt', ...(withLog ? [] : ['registry' as const])],
+    'archive verify',
+  )
   return withArchive(invocation, async (archive) => {
     const { print, err, raw, terminal, stop } = invocation
     const wallMs = elapsed()
     const progress = createCopyProgress(raw.err, terminal)
     let check: ArchiveCheck
+    let log: LogComparison | null = null
     try {
       check = await archive.check({ onProgress: progress.show, signal: stop })
+      if (withLog && check.problems.length === 0)
+        log = await comparedWithLog(invocation, archive, invocation.values.registry, progress.show)
     } finally {
       progress.end()
     }
     if (!check.complete) err(`${INCOMPLETE}\n`)
     warnOfDamaged(check.damaged, (line) => err(`${line}\n`), 'is not in the archive', 'are not in the archive')
     const ms = wallMs()
-    print({ ...check, wallMs: ms }, () => {
+    print({ ...check, log, wallMs: ms }, () => {
       const problems = check.problems.map(({ object, what }) => `${object}: ${what}\n`).join('')
       const verdict =
         check.problems.length === 0 ? 'every object is as the manifest says' : `${check.problems.length} DAMAGED`
-      return `${topicsText(check.topics)}${problems}${verdict}, ${durationText(ms)}; manifest ${check.manifest}\n`
+      return `${topicsText(check.topics)}${problems}${log ? comparisonText(log) : ''}${verdict}, ${durationText(ms)}; manifest ${check.manifest}\n`
     })
-    return check.problems.length === 0
+    return check.problems.length === 0 && !log?.first
   })
 }

@@ -16,6 +16,7 @@ export { followLog, type CopyRound, type FollowOptions, type FollowReport } from
 export { behindOf, type TopicBehind } from './copy/behind.ts'
 export { withoutDamaged } from './copy/without-damaged.ts'
 export { Archive, type ArchiveCheck } from './archive/read.ts'
+export { compareWithLog, type ArchivedCheckpoint, type LogComparison } from './archive/against-log.ts'
 export type { DamagedReport } from './archive/report.ts'
 export { writeArchive, type ArchiveReport } from './archive/write.ts'
 export { openFolderStore } from './archive/folder.ts'

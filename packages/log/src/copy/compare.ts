@@ -180,7 +180,7 @@ async function* each(pages: AsyncIterable<LogRecord[]>): AsyncGenerator<LogRecor
   for await (const records of pages) yield* records
 }
 
-const differenceAt = ({ topic, key, partition, offset }: LogRecord, what: string): Difference => ({
+export const differenceAt = ({ topic, key, partition, offset }: LogRecord, what: string): Difference => ({
   topic,
   key,
   partition,
@@ -191,7 +191,7 @@ const differenceAt = ({ topic, key, partition, offset }: LogRecord, what: string
 const bytesOf = ({ payload }: LogRecord): Buffer => Buffer.from(payload.buffer, payload.byteOffset, payload.length)
 
 /** How a record of the source and that of the destination differ; undefined if they are equal. */
-const difference = (ours: LogRecord, theirs: LogRecord): string | undefined => {
+export const difference = (ours: LogRecord, theirs: LogRecord): string | undefined => {
   if (ours.key !== theirs.key) return `the destination has a record of key ${theirs.key} at its position`
   if (ours.schema !== theirs.schema) return `its schema is ${ours.schema}, at the destination ${theirs.schema}`
   if (ours.timestamp !== theirs.timestamp)

@@ -1,0 +1,109 @@
+/**
+ * Compares an archive with the log that it is of: every record, at its position. `Archive.check` says that the objects are what
+ * the manifest names; this, that they are what the log has.
+ */
+import { InstarError } from '@instar/events/errors'
+import { TOPICS, type Topic } from '@instar/events/flow'
+import { checkpointsOn } from '../checkpoints/on-log.ts'
+import { countBetween } from '../copy/behind.ts'
+import { difference, differenceAt, type Difference } from '../copy/compare.ts'
+import { Meter, type CopyObserver } from '../copy/meter.ts'
+import { PartitionReader } from '../copy/partition-reader.ts'
+import type { EventLog, LogRecord, Offsets } from '../port.ts'
+import type { Archive } from './read.ts'
+
+/** The newest checkpoint of a state. `archived`: every record before it, of the topics that it folds, is in the archive. */
+export type ArchivedCheckpoint = { name: string; record: string; at: number; archived: boolean }
+
+/**
+ * `records`: that both have, alike. `damaged`: rows of the log that do not match their checksum, whether or not the archive has
+ * them from before. `behind`: records that the log has after the archive's end. `first`: the first difference.
+ */
+export type LogComparison = {
+  records: number
+  damaged: number
+  behind: number
+  checkpoints: ArchivedCheckpoint[]
+  first: Difference | null
+}
+
+const NOT_ARCHIVED = 'the archive does not have this record'
+const NOT_ON_LOG = 'the log does not have this record'
+
+/**
+ * Up to the archive's end, and of each topic up to the first difference. Throws `archive_differs` for a log of other partitions,
+ * `archive_damaged`, `archive_unavailable`, `aborted`, and errors of the log.
+ */
+export const compareWithLog = async (
+  archive: Archive,
+  log: EventLog,
+  observer: CopyObserver,
+): Promise<LogComparison> => {
+  for (const topic of TOPICS)
+    if (archive.partitions(topic) !== log.partitions(topic))
+      throw new InstarError(
+        'archive_differs',
+        `the archive has ${archive.partitions(topic)} partitions of ${topic}, the log ${log.partitions(topic)}`,
+        { topic },
+      )
+  const to = await archive.ends(TOPICS)
+  const behind = countBetween(log, to, await log.ends(TOPICS))
+  const found: LogComparison = { records: 0, damaged: 0, behind, checkpoints: [], first: null }
+  for (const topic of TOPICS) {
+    const meter = new Meter({ phase: 'compare', topic }, { to }, observer)
+    for (let partition = 0; partition < log.partitions(topic); partition += 1) {
+      found.first = await comparePartition({ archive, log, to, found, read: meter.read }, topic, partition)
+      if (found.first) return found
+    }
+    meter.end()
+  }
+  const newest = new Map((await checkpointsOn(log)).map(({ id, event }) => [event.name, { id, event }]))
+  found.checkpoints = [...newest.values()].map(({ id, event: { name, at, positions } }) => ({
+    name,
+    record: id,
+    at,
+    archived: positions.every(({ topic, partition, next }) => next <= (to[topic as Topic]?.[partition] ?? 0)),
+  }))
+  return found
+}
+
+type Sides = {
+  archive: Archive
+  log: EventLog
+  to: Offsets
+  found: LogComparison
+  read(record: LogRecord): void
+}
+
+const comparePartition = async (
+  { archive, log, to, found, read }: Sides,
+  topic: Topic,
+  partition: number,
+): Promise<Difference | null> => {
+  if ((to[topic]?.[partition] ?? 0) === 0) return null
+  const archived = new PartitionReader(archive, topic, partition, { to })
+  const stored = new PartitionReader(log, topic, partition, { to })
+  try {
+    for (;;) {
+      await Promise.all([archived.fill(), stored.fill()])
+      const [ours, theirs] = [archived.head, stored.head]
+      if (!ours && !theirs) return null
+      if (theirs?.damaged && (!ours || theirs.offset <= ours.offset)) {
+        found.damaged += 1
+        if (ours?.offset === theirs.offset) archived.step()
+        stored.step()
+        continue
+      }
+      if (theirs && (!ours || theirs.offset < ours.offset)) return differenceAt(theirs, NOT_ARCHIVED)
+      if (!theirs || ours!.offset < theirs.offset) return differenceAt(ours!, NOT_ON_LOG)
+      const what = difference(theirs, ours!)
+      if (what !== undefined) return differenceAt(theirs, what.replaceAll('the destination', 'the archive'))
+      read(theirs)
+      found.records += 1
+      archived.step()
+      stored.step()
+    }
+  } finally {
+    await Promise.allSettled([archived.close(), stored.close()])
+  }
+}
