@@ -46,6 +46,8 @@ test('an archive of an embedded log is restored into Kafka, and an archive of th
   await done(['--to', two], { ...onKafka, INSTAR_DATA: data })
   equal((await done(['--to', two], { ...onKafka, INSTAR_DATA: data })).added.records, 0)
   await done(['verify', '--from', two], {})
+  const { log: against } = (await done(['verify', '--from', two, '--log'], onKafka)) as Report & { log: unknown }
+  deepEqual(against, { records: first.added.records + 1, damaged: 0, behind: 0, checkpoints: [], first: null })
   await done(['restore', '--from', two], { INSTAR_DATA: back })
   const compared = await instar(['log', 'copy', '--from', `embedded:${data}`, '--to', `embedded:${back}`, '--json'], {})
   const { skipped, copied } = compared.json as { skipped: number; copied: number }

@@ -1,6 +1,6 @@
 /** Files of checkpoints: whole or not there. */
 import assert from 'node:assert/strict'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -32,10 +32,10 @@ test('a state comes back byte for byte; a changed, shortened or missing file is 
   assert.match((await stateFault(folder, state)) ?? '', /is missing/)
 })
 
-test('older files of a state and the parts of processes that have ended are removed, others stay', async () => {
+test('recorded older files of a state, old unrecorded ones and the parts of processes that have ended are removed, others stay', async () => {
   const folder = join(root, 'kept')
   const files = []
-  for (const text of ['a', 'b', 'c']) {
+  for (const text of ['a', 'b', 'c', 'unrecorded', 'unrecorded and old']) {
     writeFileSync(join(root, text), text)
     files.push(await packState(join(root, text), folder, 'trainer.policy'))
   }
@@ -43,8 +43,12 @@ test('older files of a state and the parts of processes that have ended are remo
   const other = await packState(join(root, 'other'), folder, 'trainer.policy.extra')
   writeFileSync(join(folder, 'trainer.policy.999999999.part'), 'left')
   writeFileSync(join(folder, `trainer.policy.${process.pid}.part`), 'being written')
-  await removeOthers(folder, 'trainer.policy', files.slice(1))
-  const kept = [...files.slice(1), other].map((file) => stateFile(folder, file))
+  const old = new Date(Date.now() - 3_700_000)
+  utimesSync(stateFile(folder, files[4]!), old, old)
+  utimesSync(stateFile(folder, files[2]!), old, old)
+  await removeOthers(folder, 'trainer.policy', { kept: files.slice(1, 3), recorded: files.slice(0, 3) })
+  // The file of a process that has not appended its record yet stays.
+  const kept = [...files.slice(1, 4), other].map((file) => stateFile(folder, file))
   assert.deepEqual(
     readdirSync(folder)
       .map((name) => join(folder, name))

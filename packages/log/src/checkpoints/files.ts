@@ -90,16 +90,33 @@ export const unpackState = async (folder: string, state: StateFile, to: string):
   }
 }
 
-/** Removes the files of a state but those in `kept`, and what stopped runs have left. */
-export const removeOthers = async (folder: string, name: string, kept: readonly StateFile[]): Promise<void> => {
+/** A file that no record names is another process's, which is about to append it, or was left by one that was killed. */
+const UNRECORDED_MS = 3_600_000
+
+/**
+ * Removes the files of a state that are recorded but for those in `kept`, and what stopped runs have left: parts of processes that
+ * have ended, and unrecorded files after an hour.
+ */
+export const removeOthers = async (
+  folder: string,
+  name: string,
+  { kept, recorded }: { kept: readonly StateFile[]; recorded: readonly StateFile[] },
+): Promise<void> => {
   const names = new Set(kept.map((one) => stateFile(folder, one)))
+  const known = new Set(recorded.map((one) => stateFile(folder, one)))
   for (const entry of await readdir(folder)) {
     const path = join(folder, entry)
     const middle = entry.startsWith(`${name}.`) ? entry.slice(name.length + 1) : ''
-    const isOfState = /^[0-9a-f]{64}\.state\.zst$/.test(middle) && !names.has(path)
+    const isOther = /^[0-9a-f]{64}\.state\.zst$/.test(middle) && !names.has(path)
     const writer = /^(\d+)\.part$/.exec(middle)?.[1]
-    if (isOfState || (writer !== undefined && !isRunning(Number(writer)))) await rm(path, { force: true })
+    if (writer !== undefined ? !isRunning(Number(writer)) : isOther && (known.has(path) || (await isOld(path))))
+      await rm(path, { force: true })
   }
+}
+
+const isOld = async (path: string): Promise<boolean> => {
+  const found = await stat(path).catch(() => null)
+  return found !== null && Date.now() - found.mtimeMs > UNRECORDED_MS
 }
 
 /** Gives the file another name, too, unless the name is taken. */

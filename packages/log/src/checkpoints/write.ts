@@ -1,10 +1,11 @@
 /** Writes a checkpoint of a service's fold: first its file, then its record. */
 import { encodeEvent, InstarError, isReadable, type StateCheckpointed } from '@instar/events'
+import { rm } from 'node:fs/promises'
 import type { CopyObserver } from '../copy/meter.ts'
 import { persist } from '../persist.ts'
 import type { EventLog } from '../port.ts'
 import { readUpgrades, versionsOn } from '../upgrades.ts'
-import { packState, removeOthers, stateFault } from './files.ts'
+import { packState, removeOthers, stateFault, stateFile } from './files.ts'
 import { openFold, stateName, type StoredFold } from './fold.ts'
 import { checkpointsOn } from './on-log.ts'
 
@@ -66,13 +67,17 @@ export const writeCheckpoint = async (
     const file = await packState(await running.close(), folder, name, signal)
     const event: StateCheckpointed = { ...state, ...file, type: 'StateCheckpointed', who, at: now() }
     const { type: _, who: __, ...report } = event
-    const before = known.map((one) => one.event).filter((one) => one.file !== event.file)
     if (file.bytes > maxBytes) {
-      await removeOthers(folder, name, before.slice(-kept))
+      if (!known.some((one) => one.event.file === file.file)) await rm(stateFile(folder, file), { force: true })
       return { ...report, written: false, tooLarge: true }
     }
     await persist(log, [encodeEvent(event, versionsOn(log))], signal)
-    await removeOthers(folder, name, within([event, ...before.reverse()].slice(0, kept), maxBytes))
+    // Read again: another process may have written one meanwhile.
+    const recorded = (await checkpointsOn(log, name)).map((one) => one.event)
+    const newest = recorded
+      .toReversed()
+      .filter(({ file: own }, i, all) => all.findIndex((one) => one.file === own) === i)
+    await removeOthers(folder, name, { kept: within(newest.slice(0, kept), maxBytes), recorded })
     return { ...report, written: true }
   } finally {
     await running.remove()
