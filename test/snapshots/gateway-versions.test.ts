@@ -55,10 +55,10 @@ const nothing = (): undefined => undefined
 /** Of the next version: another mark of a minted id. */
 const next = (names: number): GatewayVersion => ({
   ...STATE_VERSION,
-  number: 2,
+  number: 3,
   migrations: {
-    turns: { 1: (file: FoldFile) => file.set('marks', 'minted', Buffer.from('"session"')) },
-    weights: { 1: nothing },
+    turns: { 1: nothing, 2: (file: FoldFile) => file.set('marks', 'minted', Buffer.from('"session"')) },
+    weights: { 1: nothing, 2: nothing },
   },
   names,
 })
@@ -74,8 +74,7 @@ test('a migration to the next version keeps positions and names', () =>
     assert.equal(migrated.read, 0)
     assert.equal(migrated.turns.rows['marks']!['minted'], 'session')
     assert.deepEqual(migrated.names, before.names)
-    const line = (topic: string): string =>
-      `gateway.policy.${topic}: the snapshot was migrated from 6ce885d7ed48f580 to v2`
+    const line = (topic: string): string => `gateway.policy.${topic}: the snapshot was migrated from v2 to v3`
     assert.deepEqual(migrated.lines, ['turns', 'weights'].map(line))
     assert.deepEqual((await open(folder, next(1))).lines, [])
   }))
@@ -88,7 +87,7 @@ test('a table of names of an earlier form is made again from the log, once', () 
       again.lines.join('\n'),
       /the table of names beside it is of version 1\); the log is read from its start/,
     )
-    assert.match(again.mark!, / 2$/)
+    assert.match(again.mark!, / 3$/)
     const settled = await open(folder, next(2))
     assert.deepEqual([settled.read, settled.lines], [0, []])
   }))
@@ -101,7 +100,7 @@ test('a snapshot that was put back beside names of a later version is not used',
         cpSync(join(kept, `gateway.policy.${topic}.db`), join(folder, `gateway.policy.${topic}.db`))
     })
     const back = await open(folder)
-    assert.match(back.lines.join('\n'), /the table of names beside it is of version 2/)
+    assert.match(back.lines.join('\n'), /the table of names beside it is of version 3/)
     assert.deepEqual(stateOf(back), stateOf(await inGatewayFolder(null, open)))
   }))
 

@@ -8,6 +8,11 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import type { HeldNames } from '../../services/gateway/src/session/core/held-names.ts'
+import {
+  applyEntry,
+  type ListEntry,
+  type ListedSession,
+} from '../../services/gateway/src/session/core/listed-sessions.ts'
 import { levelFolder, openLevelRows } from '../../services/gateway/src/session/level-rows.ts'
 import { generationPrefix } from '../../services/gateway/src/session/name-rows.ts'
 import { openSnapshot, STATE_VERSION, type GatewayVersion } from '../../services/gateway/src/session/snapshot.ts'
@@ -159,7 +164,18 @@ export const comparedGateway = async (number: number, version?: GatewayVersion):
 }
 
 /** What the state is, without how it came about. */
-export const stateOf = ({ turns, weights, names }: FoldedGateway) => [turns.rows, weights.rows, names.toSorted()]
+export const stateOf = ({ turns, weights, names }: FoldedGateway) => [
+  { ...turns.rows, recent: recentOf(turns.rows['recent']) },
+  weights.rows,
+  names.toSorted(),
+]
+
+/** The recent sessions in their order, from the rows of the entries of their list. */
+const recentOf = (rows: Readonly<Record<string, unknown>> = {}): ListedSession[] => {
+  const list = new Map<string, ListedSession>()
+  for (const key of Object.keys(rows).sort()) for (const entry of rows[key] as ListEntry[]) applyEntry(list, entry)
+  return [...list.values()]
+}
 
 export const writeGoldenGateway = async (number: number, version?: GatewayVersion): Promise<boolean> => {
   if (existsSync(fileOf(number))) return false

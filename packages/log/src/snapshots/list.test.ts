@@ -23,9 +23,25 @@ const opened = async (t: TestContext, state: Map<string, unknown>, onSet: () => 
   }
   const settings = { folder, records: 1e9, ms: Infinity, cacheWeight: 8, logLine: () => undefined, file }
   const snapshot = new Snapshot(settings, 'list', { number: 1, migrations: {} })
-  const list = snapshot.list('list', { keys: () => [...state.keys()], value: (key) => state.get(key) })
+  const list = snapshot.list('list', {
+    keys: () => [...state.keys()],
+    entry: (key, change) => [key, state.get(key) ?? null, ...(change === 'changed' ? [true] : [])],
+  })
   await snapshot.open(openMemoryLog())
   return {
+    move(key: string, value: unknown) {
+      state.delete(key)
+      state.set(key, value)
+      list.note(key, 'moved')
+    },
+    change(key: string, value: unknown) {
+      state.set(key, value)
+      list.note(key, 'changed')
+    },
+    drop(key: string) {
+      state.delete(key)
+      list.note(key, 'changed')
+    },
     rows: () => current.entries('list', '').length,
     async load() {
       const values: unknown[] = []
@@ -39,37 +55,83 @@ const opened = async (t: TestContext, state: Map<string, unknown>, onSet: () => 
     close: () => snapshot.close({ save: false }),
   }
 }
-test('a list of any length is read as it was written, in its order, and takes as few rows when it is shorter', async (t) => {
+/** The list of the entries, of which a later one of a key replaces those before. */
+const listOf = (entries: readonly unknown[]): [string, unknown][] => {
+  const list = new Map<string, unknown>()
+  for (const [key, value, inPlace] of entries as [string, unknown, true?][]) {
+    if (!inPlace || value === null) list.delete(key)
+    if (value !== null) list.set(key, value)
+  }
+  return [...list]
+}
+
+test('a list of any length is read as it was written, in its order; whole it takes as few rows as there are entries for', async (t) => {
   const state = new Map<string, unknown>()
   const one = await opened(t, state)
   for (const count of [0, 1, 17, 3_000, 40, 3_000, 1, 0]) {
-    state.clear()
-    for (let i = 0; i < count; i += 1) state.set(`key ${count - i}`, [i, 'x'.repeat(i % 60)])
+    for (const key of state.keys()) one.drop(key)
+    for (let i = 0; i < count; i += 1) one.move(`key ${count - i}`, [i, 'x'.repeat(i % 60)])
     await one.save()
-    assert.deepEqual(await one.load(), [...state.values()])
-    const rows = one.rows()
-    assert.ok(rows <= 1 + (count * 45) / 16_384 && rows >= (count * 30) / 16_384, `${rows} rows of ${count}`)
+    assert.deepEqual(listOf(await one.load()), [...state])
   }
-  assert.equal(one.rows(), 0)
+  // The last but one was written whole, since there were more entries than twice the keys and 1,024.
+  assert.equal(one.rows(), 2)
+  for (let i = 0; i < 3_000; i += 1) one.move(`key ${i}`, 'x'.repeat(30))
+  await one.save()
+  assert.ok(one.rows() >= 8 && one.rows() <= 12, `${one.rows()} rows`)
   await one.close()
 })
 
-test('a value that is gone when its turn comes is left out; after a snapshot that failed the next one is whole', async (t) => {
-  const state = new Map<string, unknown>(Array.from({ length: 3_000 }, (_, i) => [`${i}`, 'x'.repeat(50)]))
+test('a snapshot appends what changed, until there are twice as many entries as keys and 1,024 more; then it writes the list whole', async (t) => {
+  const state = new Map<string, unknown>()
+  let written = 0
+  const one = await opened(t, state, () => (written += 1))
+  for (let i = 0; i < 2_000; i += 1) one.move(`${i}`, [i])
+  await one.save()
+  const entries: number[] = []
+  for (let n = 0; n < 160; n += 1) {
+    written = 0
+    const last = 2_000 + 20 * n
+    for (let i = last; i < last + 20; i += 1) {
+      one.move(`${i}`, [i])
+      one.drop(`${i - 2_000}`)
+    }
+    one.change(`${last + 10}`, ['changed'])
+    one.change(`${last - 7}`, ['changed'])
+    await one.save()
+    entries.push((await one.load()).length)
+    assert.deepEqual(listOf(await one.load()), [...state])
+    assert.equal(written, entries[n] === 2_000 ? 2 : 1, `${written} rows, ${entries[n]} entries`)
+  }
+  // 41 with each snapshot.
+  const first = entries.indexOf(2_000)
+  assert.deepEqual([entries[0], entries[first - 1], entries[first + 1]], [2_041, 2_000 + 41 * first, 2_041])
+  assert.equal(first, Math.floor((2_000 + 1_024) / 41))
+  await one.close()
+})
+
+test('an entry that is gone when its turn comes is removed; after a snapshot that failed the next one has its changes', async (t) => {
+  const state = new Map<string, unknown>()
   let onSet: () => void = () => void state.delete('2999')
   const one = await opened(t, state, () => onSet())
+  for (let i = 0; i < 3_000; i += 1) one.move(`${i}`, 'x'.repeat(50))
   await one.save()
-  assert.equal((await one.load()).length, 2_999)
-  let fails = 3
+  assert.deepEqual(listOf(await one.load()), [...state])
+  assert.equal(state.size, 2_999)
+  let fails = 1
   onSet = () => {
     if ((fails -= 1) === 0) throw new Error('disk full')
   }
-  state.clear()
-  for (let i = 0; i < 6_000; i += 1) state.set(`${i}`, 1e6 + i)
+  one.move('5', 1)
+  one.change('6', 2)
+  one.move('7', 3)
   await one.save()
-  assert.equal((await one.load()).length, 2_999)
-  state.delete('0')
+  assert.equal(listOf(await one.load()).at(-1)![0], '2998')
+  one.drop('8')
+  one.move('5', 4)
+  one.change('7', 5)
   await one.save()
-  assert.deepEqual(await one.load(), [...state.values()])
+  assert.deepEqual(listOf(await one.load()), [...state])
+  assert.deepEqual([...state.keys()].slice(-3), ['2998', '7', '5'])
   await one.close()
 })

@@ -1,33 +1,43 @@
 /**
- * A bounded list that is kept in memory and written whole by each snapshot, in rows of some kilobytes: for state of which a
- * part changes with each record, and that would otherwise be a row written and deleted for each of its entries.
+ * A bounded list that is kept in memory, of which a snapshot writes what changed: it appends entries, of which a later one
+ * of a key replaces those before. Once the file has twice as many entries as the list has keys, a snapshot writes the list
+ * whole instead. For state of which a part changes with each record, and that would otherwise be a row written and deleted
+ * for each of its entries.
  */
 import { inSlices } from './slices.ts'
 import type { FileRef, SnapshotPart, WorkStep } from './tables.ts'
 import { fromBytes } from './value.ts'
 
+/** `moved`: the key is the last one now, and its value may be another; `changed`: it has its place, or is gone. */
+export type ListChange = 'moved' | 'changed'
+
 export type ListedState = {
   /** The keys in their order. They are taken at once, so that taking them must be cheap. */
   keys(): readonly string[]
   /**
-   * The value of a key, which JSON must represent exactly; undefined: it is not written. Requests may change the state between
-   * two steps of a snapshot: values are of different moments.
+   * The entry of a key, which JSON must represent exactly, also of one that is gone. Requests may change the state between two
+   * steps of a snapshot: entries are of different moments.
    */
-  value(key: string): unknown
+  entry(key: string, change: ListChange): unknown
 }
 
-/** Characters of a row, beside its last value. */
+/** Characters of a row, beside its last entry. */
 const ROW_CHARACTERS = 16 * 1024
-/** Values of a step, which ends with a row: long values are not written at once. */
+/** Entries of a step, which ends with a row: long entries are not written at once. */
 const STEP = 16
+/** Entries that the file may have beside twice the keys. */
+const SLACK = 1024
 
 export class StoredList implements SnapshotPart {
   readonly #fileRef: FileRef
   readonly #name: string
   readonly #state: ListedState
-  /** Rows that the file may have. */
-  #rows = 0
-  #written = 0
+  /** In the order in which keys moved. */
+  #changes = new Map<string, ListChange>()
+  #saving: ReadonlyMap<string, ListChange> = new Map()
+  /** Rows and entries of the file, and those that it has with the snapshot that is being written. */
+  #stored = { rows: 0, entries: 0 }
+  #written = { rows: 0, entries: 0 }
 
   constructor(fileRef: FileRef, name: string, state: ListedState) {
     this.#fileRef = fileRef
@@ -35,59 +45,87 @@ export class StoredList implements SnapshotPart {
     this.#state = state
   }
 
+  /** To be called after each change of a key's place, value or presence. */
+  note(key: string, change: ListChange): void {
+    if (!this.#fileRef.file) return
+    if (change === 'moved') this.#changes.delete(key)
+    else if (this.#changes.has(key)) return
+    this.#changes.set(key, change)
+  }
+
   takeChanges(): Iterable<WorkStep> {
-    return this.#fileRef.file ? this.#steps(this.#state.keys()) : []
+    if (!this.#fileRef.file) return []
+    this.#saving = this.#changes
+    this.#changes = new Map()
+    const keys = this.#state.keys()
+    const { entries } = this.#stored
+    const isWhole = entries === 0 || entries + this.#saving.size > 2 * keys.length + SLACK
+    this.#written = isWhole ? { rows: 0, entries: 0 } : { ...this.#stored }
+    return this.#steps(isWhole ? keys.map((key): [string, ListChange] => [key, 'moved']) : [...this.#saving])
   }
 
   commit(): Iterable<WorkStep> {
-    this.#rows = this.#written
+    this.#stored = this.#written
+    this.#saving = new Map()
     return []
   }
 
   rollback(): void {
-    this.#rows = Math.max(this.#rows, this.#written)
+    const later = this.#changes
+    this.#changes = new Map(this.#saving)
+    this.#saving = new Map()
+    for (const [key, change] of later) this.note(key, change)
   }
 
-  /** Calls `onValue` with each value of the file, in order. */
-  async load(onValue: (value: unknown) => void): Promise<void> {
+  forget(): void {
+    this.#changes = new Map()
+    this.#saving = new Map()
+    this.#stored = { rows: 0, entries: 0 }
+  }
+
+  /** Calls `onEntry` with each entry of the file, in the order in which they were written. */
+  async load(onEntry: (entry: unknown) => void): Promise<void> {
     const { file } = this.#fileRef
-    this.#rows = 0
+    this.#stored = { rows: 0, entries: 0 }
     for (let after = ''; file;) {
       const page = file.entries(this.#name, after)
       for (const [key, row] of page) {
-        await inSlices(fromBytes(row) as unknown[], onValue)
+        await inSlices(fromBytes(row) as unknown[], (entry) => {
+          this.#stored.entries += 1
+          onEntry(entry)
+        })
         after = key
       }
       if (page.length === 0) return
-      this.#rows += page.length
+      this.#stored.rows = Number(after) + 1
     }
   }
 
-  *#steps(keys: readonly string[]): Iterable<WorkStep> {
-    this.#written = 0
-    let values: string[] = []
+  *#steps(changes: readonly (readonly [string, ListChange])[]): Iterable<WorkStep> {
+    const before = this.#stored.rows
+    let entries: string[] = []
     let length = 0
     const write = (): void => {
-      this.#fileRef.file!.set(this.#name, rowKey(this.#written), Buffer.from(`[${values.join(',')}]`))
-      this.#written += 1
-      values = []
+      this.#fileRef.file!.set(this.#name, rowKey(this.#written.rows), Buffer.from(`[${entries.join(',')}]`))
+      this.#written.rows += 1
+      entries = []
       length = 0
     }
     let at = 0
-    while (at < keys.length)
+    while (at < changes.length)
       yield () => {
-        for (const end = Math.min(keys.length, at + STEP); at < end;) {
-          const value = this.#state.value(keys[at]!)
+        for (const end = Math.min(changes.length, at + STEP); at < end;) {
+          const [key, change] = changes[at]!
+          const text = JSON.stringify(this.#state.entry(key, change))
           at += 1
-          if (value === undefined) continue
-          const text = JSON.stringify(value)
-          values.push(text)
+          this.#written.entries += 1
+          entries.push(text)
           length += text.length
           if (length >= ROW_CHARACTERS) return write()
         }
       }
     if (length > 0) yield write
-    for (let n = this.#written; n < this.#rows; n += 1) yield () => this.#fileRef.file!.delete(this.#name, rowKey(n))
+    for (let n = this.#written.rows; n < before; n += 1) yield () => this.#fileRef.file!.delete(this.#name, rowKey(n))
   }
 }
 

@@ -5,16 +5,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test, type TestContext } from 'node:test'
-import { encodeEvent } from '@instar/events'
+import { decodeRecord, encodeEvent, type Logged, type TurnsEvent } from '@instar/events'
 import { openMemoryLog, openSnapshots, type EventLog } from '@instar/log'
+import { SnapshotFile } from '@instar/log/snapshots/file'
 import { POLICY } from '../../../../test/kit/histories.ts'
 import { T0, turn } from '../../../../test/kit/projected-history.ts'
 import { liveGateway } from '../../../../test/snapshots/gateway.ts'
-import { SnapshotFile } from '@instar/log/snapshots/file'
-import { addListed, type ListedSession } from './core/listed-sessions.ts'
+import { addListed, applyEntry, type ListedSession } from './core/listed-sessions.ts'
 import { MOST_NAMED } from './core/names.ts'
-import { initialIndex, touch, type SessionIndex } from './core/session-index.ts'
-import { openSnapshot } from './snapshot.ts'
+import { evolveIndex, initialIndex, touch, type SessionIndex } from './core/session-index.ts'
+import { openSnapshot, type GatewaySnapshot } from './snapshot.ts'
 
 const LIMITS = { sessions: 50, turns: 1_000 }
 const COUNT = 30
@@ -49,7 +49,8 @@ const added = (index: SessionIndex, list: readonly ListedSession[]): string | nu
     const turns = index.fold.sessions.get(session)?.turns
     return turns?.[0] && { count: turns.length, begin: turns[0], turns: turns.slice(from) }
   }
-  return [...addListed(index, list, read)].find((problem) => problem !== null) ?? null
+  const listed = new Map(list.map((one) => [one[0], one]))
+  return [...addListed(index, listed, read)].find((problem) => problem !== null) ?? null
 }
 
 const viewOf = ({ recent, fold, turns, byLoose }: SessionIndex): unknown =>
@@ -98,7 +99,7 @@ test('a start that finds a damaged row of a recent session reads the log into an
   assert.deepEqual(lines, [])
 })
 
-test('a list that does not fit the turns of a session is refused, and adds nothing', async (t) => {
+test('a list that does not fit the turns of a session is refused, and adds nothing; a later entry of a session replaces those before', async (t) => {
   const { log, folder } = await historyOf(t)
   await life(log, folder, (index) => {
     const other = { ...initialIndex(LIMITS), fold: index.fold }
@@ -112,8 +113,14 @@ test('a list that does not fit the turns of a session is refused, and adds nothi
       assert.match(added(other, [good, bad])!, new RegExp(bad[0]))
       assert.deepEqual([other.recent.size, other.turns, other.byLoose.size], [0, 0, 0])
     }
-    // Of one that is listed twice the later counts.
-    assert.equal(added(other, [good, ['s4', 2, [9], [[0, 0b101]]], ['s1', 1, [7, 1], []]]), null)
+    const list = new Map<string, ListedSession>()
+    applyEntry(list, good)
+    applyEntry(list, ['s6', 0, [0, 1, 2], []])
+    applyEntry(list, ['s4', 0, [9, 1, 1], [[0, 0b101]]])
+    applyEntry(list, ['s1', 1, [7, 1], []])
+    applyEntry(list, ['s4', 2, [9], [[0, 0b101]], 1])
+    applyEntry(list, ['s6'])
+    assert.equal(added(other, [...list.values()]), null)
     assert.deepEqual([...other.recent.keys()], ['s4', 's1'])
     assert.deepEqual(
       [...other.recent.newestFirst()].map(([, { turns }]) => turns.map(({ at, seq }) => [at, seq])),
@@ -198,4 +205,64 @@ test('a start reads of a session of 5,000 turns only the rows of those that are 
   assert.equal(turns, MOST_NAMED)
   // Of 128 turns each: the last 2,048 of 5,000 are in 17 of the 40.
   assert.deepEqual(rows, { sessions: 1, 'sessions turns': 17 })
+})
+
+test('a snapshot after one more turn writes one short row of the list of 20,000 sessions', async (t) => {
+  const COUNTED = 20_000
+  const folder = mkdtempSync(join(tmpdir(), 'instar-list-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  let written: [table: string, bytes: number][] = []
+  const file = (name: string): SnapshotFile => {
+    const one = new SnapshotFile(join(folder, `${name}.db`))
+    const { set } = one
+    one.set = (table, key, value) => {
+      written.push([table, value.length])
+      set.call(one, table, key, value)
+    }
+    return one
+  }
+  // Every snapshot is at the one record of this log.
+  const log = openMemoryLog({ partitions: { turns: 1 } })
+  const { id, ...record } = encodeEvent(turn({ session: 'first', name: 'first', says: 'First.' }))
+  await log.append([record])
+  const open = async (): Promise<GatewaySnapshot> => {
+    const store = openSnapshots(folder, { records: 1, ms: Infinity, file })
+    const snapshot = openSnapshot(store, POLICY, { sessions: COUNTED, turns: 10 * COUNTED })
+    await snapshot.open(log)
+    return snapshot
+  }
+  const one = await open()
+  let offset = 0
+  const fold = (session: string): void => {
+    const event = turn({ session, name: `n${offset}`, says: `Answer ${offset}.`, at: T0 + offset })
+    evolveIndex(one.index, decodeRecord({ ...encodeEvent(event), partition: 0, offset }) as Logged<TurnsEvent>)
+    offset += 1
+  }
+  /** Bytes of the rows of the list that a snapshot writes. */
+  const save = async (): Promise<number[]> => {
+    written = []
+    // A snapshot that is due while the one before goes to the disk is put off, three times.
+    for (let n = 0; n < 4 && written.length === 0; n += 1)
+      await one.after({ topic: 'turns', partition: 0, offset: 0, id } as Logged)
+    return written.filter(([table]) => table === 'recent').map(([, bytes]) => bytes)
+  }
+  for (let i = 0; i < COUNTED; i += 1) fold(`session ${i}`)
+  const whole = await save()
+  assert.ok(whole.reduce((sum, bytes) => sum + bytes) > 400_000, whole.join(' '))
+  fold('session 7')
+  const [bytes = 0, ...others] = await save()
+  assert.ok(bytes > 0 && bytes < 60, `${bytes} bytes`)
+  assert.deepEqual(others, [])
+  assert.ok(written.length < 5, JSON.stringify(written))
+  // With one more than are held the first is not listed any more.
+  fold('another')
+  const [both = 0, ...none] = await save()
+  assert.ok(both > 0 && both < 90, `${both} bytes`)
+  assert.deepEqual(none, [])
+  const was = [...one.index.recent.keys()]
+  assert.deepEqual([was.length, was[0], was.at(-2)], [COUNTED, 'session 1', 'session 7'])
+  await one.close({ save: false })
+  const again = await open()
+  assert.deepEqual([...again.index.recent.keys()], was)
+  await again.close({ save: false })
 })

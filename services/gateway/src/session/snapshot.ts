@@ -10,7 +10,7 @@ import {
   type SnapshotStore,
   type StateVersion,
 } from '@instar/log'
-import { addListed, listed, type ListedSession } from './core/listed-sessions.ts'
+import { addListed, applyEntry, listEntry, type ListEntry, type ListedSession } from './core/listed-sessions.ts'
 import { initialIndex, shrink, type Limits, type SessionIndex } from './core/session-index.ts'
 import type { HeldNames } from './core/held-names.ts'
 import { NameTable, type NameTableOptions } from './name-table.ts'
@@ -39,14 +39,16 @@ export type GatewayVersion = Pick<StateVersion, 'number' | 'digests'> & {
   names: number
 }
 
+const AS_IT_IS: Migration = () => undefined
+
 /**
  * Of the state that is stored: both files, and the table of names. A change of its form or of its fold takes the next number, with
  * migrations where the old state has what the new one needs; test/snapshots/gateway-versions.test.ts fails without. `digests`: of the
- * builds of 2026-11-28 before the number.
+ * builds of 2026-11-28 before the number. Version 2: the recent sessions are changes of a list, as which those of 1 can be read.
  */
 export const STATE_VERSION: GatewayVersion = {
-  number: 1,
-  migrations: { turns: {}, weights: {} },
+  number: 2,
+  migrations: { turns: { 1: AS_IT_IS }, weights: { 1: AS_IT_IS } },
   names: 1,
   digests: { '4e211f050f21ba7f': 1, '6ce885d7ed48f580': 1, '3dbd0920814fd85b': 1, '3d37c253b81f2735': 1 },
 }
@@ -80,15 +82,16 @@ export const openSnapshot = (
     held: table,
     byMintedId: turns.table<string>('marks', { json: () => true }),
   }
-  // Requests evict sessions while a snapshot is written: what is listed is read again from the sessions themselves.
+  // Requests evict sessions while a snapshot is written: the names are read again from the sessions themselves.
   const recent = turns.list('recent', {
     keys: () => [...index.recent.keys()],
-    value: (session) => listed(index, session),
+    entry: (session, change) => listEntry(index, session, change),
   })
+  index.listing = recent
 
   const readKept = async (): Promise<void> => {
-    const list: ListedSession[] = []
-    await recent.load((one) => void list.push(one as ListedSession))
+    const list = new Map<string, ListedSession>()
+    await recent.load((entry) => applyEntry(list, entry as ListEntry))
     const steps = addListed(index, list, (session, from) => turns.sessions.brief(session, from))
     await inSlices(steps, (problem) => {
       if (problem !== null) throw new InstarError('snapshot_damaged', problem)

@@ -5,6 +5,7 @@
 import {
   addNamed,
   inOrder,
+  type ListChange,
   type NamedTurn,
   type Names,
   type RecentSession,
@@ -24,10 +25,33 @@ export type ListedSession = readonly [
   lacks: readonly (readonly [place: number, names: number])[],
 ]
 
-/** Undefined for a session that is not recent any more. */
-export const listed = ({ recent }: SessionIndex, session: string): ListedSession | undefined => {
-  const one = recent.get(session)
-  if (!one) return undefined
+/**
+ * A change of the list: the session is last, or, with a fifth field, has the place that it had; alone, it is not listed any
+ * more. State version 1 has the whole list as changes of the first kind.
+ */
+export type ListEntry = readonly [
+  session: string,
+  first?: number,
+  seqs?: ListedSession[2],
+  lacks?: ListedSession[3],
+  inPlace?: 1,
+]
+
+export const listEntry = (index: SessionIndex, session: string, change: ListChange): ListEntry => {
+  const one = index.recent.get(session)
+  if (!one) return [session]
+  const now = listed(session, one)
+  return change === 'moved' ? now : [...now, 1]
+}
+
+/** Applies the next entry of a file to the list of those before it. */
+export const applyEntry = (list: Map<string, ListedSession>, entry: ListEntry): void => {
+  const [session, first, seqs, lacks, inPlace] = entry
+  if (inPlace === undefined) list.delete(session)
+  if (first !== undefined && seqs && lacks) list.set(session, [session, first, seqs, lacks])
+}
+
+const listed = (session: string, one: RecentSession): ListedSession => {
   let before = 0
   const lacks: [number, number][] = []
   const seqs = one.turns.map(({ seq, names }, place) => {
@@ -47,21 +71,16 @@ export type ReadSession = (
 ) => { count: number; begin: RecordPosition; turns: readonly NamedBy[] } | undefined
 
 /**
- * Adds the sessions of a snapshot, in the order of the last touch; of one that is listed twice the later counts. Each step
- * reads one session, or adds one. Yields null after a step, or what is wrong with the list, and then adds none.
+ * Adds the sessions of a snapshot, in the order of the last touch. Each step reads one session, or adds one. Yields null after a
+ * step, or what is wrong with the list, and then adds none.
  */
 export const addListed = function* (
   index: SessionIndex,
-  list: readonly ListedSession[],
+  list: ReadonlyMap<string, ListedSession>,
   read: ReadSession,
 ): Generator<string | null> {
-  const latest = new Map<string, ListedSession>()
-  for (const one of list.slice(-index.limits.sessions)) {
-    latest.delete(one[0])
-    latest.set(one[0], one)
-  }
   const sessions: [string, RecentSession][] = []
-  for (const [session, one] of latest) {
+  for (const [session, one] of [...list].slice(-index.limits.sessions)) {
     const recent = recentOf(one, read)
     if (!recent) return yield `turns of the session ${session} are missing, or more than are listed`
     sessions.push([session, recent])
@@ -75,7 +94,7 @@ export const addListed = function* (
     yield null
   }
   for (const one of shared.values()) {
-    inOrder(one)
+    inOrder(index, one)
     yield null
   }
 }

@@ -24,7 +24,12 @@ export type RecentSession = {
   turns: NamedTurn[]
 }
 
+/** `moved`: the session is the last that was touched; `changed`: it has its place among the others, or is not recent any more. */
+export type ListChange = 'moved' | 'changed'
+
 export type NameIndex = {
+  /** Is told of each change of what a snapshot lists of a session; null without a snapshot. */
+  listing: { note(session: string, change: ListChange): void } | null
   /** `seq` of the next turn that is named. */
   seq: number
   /** Answer key of an API key → turns that gave it, in the order in which they were named. */
@@ -64,9 +69,9 @@ export const addNamed = (index: NameIndex, turn: NamedTurn, shared: Map<NamedTur
 }
 
 /** Puts the turns of a name into the order in which they were named. */
-export const inOrder = ({ turns, which }: Shared): void => {
+export const inOrder = (index: NameIndex, { turns, which }: Shared): void => {
   turns.sort((a, b) => a.seq - b.seq)
-  for (const turn of turns.splice(0, Math.max(0, turns.length - SAME_ANSWER))) displace(turn, which)
+  for (const turn of turns.splice(0, Math.max(0, turns.length - SAME_ANSWER))) displace(index, turn, which)
 }
 
 /** Adds the session's last turn. Returns the number of turns, 0 or 1, that are no longer named. */
@@ -101,13 +106,14 @@ const rememberTurn = (index: NameIndex, turn: NamedTurn): void => {
     if (name === null) continue
     const turns = list.get(name)
     if (!turns) list.set(name, [turn])
-    else if (turns.push(turn) > SAME_ANSWER) displace(turns.shift()!, which)
+    else if (turns.push(turn) > SAME_ANSWER) displace(index, turns.shift()!, which)
   }
 }
 
-const displace = (turn: NamedTurn, which: number): void => {
+const displace = (index: NameIndex, turn: NamedTurn, which: number): void => {
   const [strict, loose, asked] = turn.names.map((name, at) => (at === which ? null : name))
   turn.names = [strict ?? null, loose ?? null, asked ?? null]
+  index.listing?.note(turn.session, 'changed')
 }
 
 const forgetTurn = (index: NameIndex, turn: NamedTurn): void => {

@@ -72,6 +72,7 @@ export const initialIndex = (limits: Limits): SessionIndex => {
   return {
     limits,
     fold: memory,
+    listing: null,
     seq: 0,
     byStrict: new Map(),
     byLoose: new Map(),
@@ -113,8 +114,10 @@ export const restore = (index: SessionIndex, session: string, records: readonly 
 
 export const touch = (index: SessionIndex, session: string): void => {
   const recent = index.recent.get(session)
-  if (recent) index.recent.set(session, recent)
-  else if (!index.memory) {
+  if (recent) {
+    index.recent.set(session, recent)
+    index.listing?.note(session, 'moved')
+  } else if (!index.memory) {
     const state = index.fold.sessions.get(session)
     if (state) revive(index, state, state.turns.length)
     shrink(index)
@@ -163,6 +166,7 @@ const revive = (index: SessionIndex, { session, turns: all, lastAt }: SessionSta
     turns: [],
   }
   index.recent.set(session, recent)
+  index.listing?.note(session, 'moved')
   const minted = sessionIdPart(session)
   if (!index.byMintedId.has(minted)) index.byMintedId.set(minted, session)
   for (const turn of all.slice(first, count)) named(index, session, recent, turn)
@@ -205,6 +209,7 @@ export const shrink = (index: SessionIndex): void => {
 const forget = (index: SessionIndex, session: string): void => {
   const recent = index.recent.get(session)!
   index.recent.delete(session)
+  index.listing?.note(session, 'changed')
   index.turns -= forgetNames(index, recent)
   const { memory } = index
   if (!memory) return
