@@ -5,6 +5,7 @@ import { openMemoryLog, type SubscribeOptions } from '@instar/log'
 import { createPublisher, NO_PROBES, publisherConfig } from '@instar/publisher'
 import { createScorer, scorerConfig } from '@instar/scorer'
 import { createTrainer, trainerConfig } from '@instar/trainer'
+import { startRig } from '../kit/gateway.ts'
 import { ScriptedLearner } from '../kit/scripted-learner.ts'
 import { openModel } from '@instar/policy'
 
@@ -37,4 +38,23 @@ test('scorer, trainer and publisher read turns and scores late, and never their 
     await services[name].stop()
   }
   await log.close()
+})
+
+test('a gateway reads turns late, with all that this subscription has, and its versions at once', async () => {
+  const log = openMemoryLog()
+  const subscribe = log.subscribe.bind(log)
+  const asked = new Map<string, SubscribeOptions['gather']>()
+  log.subscribe = (options) => {
+    asked.set(options.topics.join(' '), options.gather)
+    return subscribe(options)
+  }
+  const rig = await startRig({ log })
+  assert.deepEqual(
+    [...asked],
+    [
+      ['turns upgrades', { topics: ['turns', 'upgrades'], ms: 250 }],
+      ['weights upgrades', undefined],
+    ],
+  )
+  await rig.stop()
 })

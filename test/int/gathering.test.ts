@@ -56,3 +56,40 @@ test(
     }
   },
 )
+
+test(
+  'where all topics may be late, nothing is fetched until somebody waits for all records, who then has them without a timer',
+  { timeout: 60_000 },
+  async (t) => {
+    const { brokers } = addresses()
+    const prefix = `gatherall${process.pid}.`
+    await setupKafka({ brokers, prefix })
+    const registry = new Map([[NOTE, 1]])
+    const log = await openKafkaLog({ brokers, prefix, clientId: 'gathering', schemas: SCHEMAS, registry })
+    try {
+      const read: string[] = []
+      const first = Promise.withResolvers<void>()
+      const subscription = await log.subscribe({
+        topics: ['turns'],
+        group: 'g',
+        from: 'start',
+        gather: { topics: ['turns'], ms: MS },
+        handle(records) {
+          read.push(...records.map(textOf))
+          first.resolve()
+        },
+      })
+      await log.append([note('k', 'first', { topic: 'turns' })])
+      await first.promise
+      await log.append([note('k', 'late', { topic: 'turns' })])
+      t.mock.timers.enable({ apis: ['setTimeout'] })
+      assert.deepEqual(read, ['first'])
+      await subscription.caughtUp()
+      assert.deepEqual(read, ['first', 'late'])
+      t.mock.timers.reset()
+      await subscription.stop()
+    } finally {
+      await log.close()
+    }
+  },
+)

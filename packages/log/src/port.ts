@@ -62,7 +62,8 @@ export type SubscribeOptions = {
   maxBatch?: number
   /**
    * Records of these topics may be delivered up to `ms` late and several at once, which costs less CPU a record where they
-   * are fetched. `caughtUp` ends the wait within half a second. A log that hands its own records out ignores it.
+   * are fetched. `caughtUp` ends the wait: at once where all topics of the subscription may be late, else within half a
+   * second. A log that hands its own records out ignores it.
    */
   gather?: { topics: readonly Topic[]; ms: number }
 }

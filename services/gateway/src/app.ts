@@ -47,7 +47,7 @@ const LAST_BYTES_MS = 500
 
 export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gateway => {
   const { log, engine, model, now, monotonic = () => performance.now(), random } = ports
-  const { policy, tailWaitMs } = config
+  const { policy, tailWaitMs, gatherMs } = config
   const snapshot = snapshotOf(ports.snapshots, config, now)
   const { index } = snapshot
   const ignoredWeights = new Map<string, number>()
@@ -62,7 +62,10 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     keep: config.keepVersions,
   })
   const onBroken = (error: Error): void => ports.onFatal?.(error)
-  const capture = new Capture({ log, now, onBroken }, { patienceMs: config.appendPatienceMs, maxHeld: config.maxHeld })
+  // The client may send the request again at once, and that is recognised only by a turn that was read.
+  const onAborted = (): void => void tail?.turnsWithin(tailWaitMs)
+  const held = { patienceMs: config.appendPatienceMs, maxHeld: config.maxHeld }
+  const capture = new Capture({ log, now, onBroken, onAborted }, held)
   const reader = cachedReader(log, index, config)
   const readings = new Paced(monotonic)
   const checks = new ConstraintChecks(monotonic)
@@ -242,7 +245,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   return {
     async start() {
       checkBind(config.host, keyring.locked(), config.open)
-      tail = await startTail({ log, name: policy, snapshot, ignored: ignoredWeights, onWeights: onWeights, onBroken })
+      tail = await startTail({ log, name: policy, snapshot, gatherMs, ignored: ignoredWeights, onWeights, onBroken })
       try {
         await tail.caughtUp()
         if (ports.base) requireBase(line(), ports.base)

@@ -102,6 +102,11 @@ const schema = z.object({
    * How long a request waits for the tail to deliver the answer that it continues, also while the log is unavailable.
    */
   tailWaitMs: z.number().nonnegative().default(60_000),
+  /**
+   * Milliseconds for which turns on Kafka are left to gather before they are read together. A request that continues what
+   * was not read yet ends the wait.
+   */
+  gatherMs: z.number().nonnegative().default(250),
   /** How long an append is retried before the request fails. */
   appendPatienceMs: z.number().nonnegative().default(3000),
   /** Answers that may wait for the log at a time. */

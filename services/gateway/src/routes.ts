@@ -16,6 +16,7 @@ import type { Routes } from './receive/routes.ts'
 import { closeSession, endingOf } from './session/closing.ts'
 import { resolveReferences } from './session/references.ts'
 import { RESPONSES } from './session/responses.ts'
+import { SHOWN_WITHIN_MS } from './session/tail.ts'
 import { versionOf } from './versions/core/model-name.ts'
 
 type RoutePorts = Pick<CommandPorts, 'log' | 'line' | 'adminWaitMs' | 'promote' | 'replay'> & {
@@ -92,7 +93,10 @@ export const createRoutes = ({
         'The gateway has no admin token in a file (INSTAR_ADMIN_TOKEN is not told).',
       )
     },
-    requests: () => recentRequests.list((turn) => index.fold.turns.get(turn)),
+    async requests() {
+      await ports().tail.turnsWithin(SHOWN_WITHIN_MS)
+      return recentRequests.list((turn) => index.fold.turns.get(turn))
+    },
     metrics: () => metrics.text(),
     meter,
     command: (name, call) => runCommand({ ...ports(), log, line, adminWaitMs, promote, replay }, name, call),

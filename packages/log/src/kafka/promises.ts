@@ -1,9 +1,26 @@
 /** Promises that a subscription waits for. */
 
-export const after = <T>(ms: number, value: T): Promise<T> =>
-  new Promise((resolve) => {
-    setTimeout(() => resolve(value), ms)
-  })
+/** Waits that can be ended early, all at once. */
+export class Rests {
+  readonly #ends = new Set<() => void>()
+
+  /** Resolves to `value` after `ms`, or at the next `end`. */
+  rest<T>(ms: number, value: T): Promise<T> {
+    const { promise, resolve } = Promise.withResolvers<T>()
+    const end = (): void => {
+      clearTimeout(timer)
+      this.#ends.delete(end)
+      resolve(value)
+    }
+    const timer = setTimeout(end, ms)
+    this.#ends.add(end)
+    return promise
+  }
+
+  end(): void {
+    for (const end of this.#ends) end()
+  }
+}
 
 /** Undefined once the signal is aborted. */
 export const orAborted = <T>(promise: Promise<T>, signal: AbortSignal): Promise<T | undefined> => {

@@ -21,7 +21,7 @@ import {
 import { requireComplete, truncatedError } from './open-checks.ts'
 import type { Backoff } from '../backoff.ts'
 import { Gathering, positionsOf } from './gathering.ts'
-import { after, orAborted } from './promises.ts'
+import { orAborted, Rests } from './promises.ts'
 import { kafkaBackoff } from './retry.ts'
 
 /**
@@ -67,6 +67,8 @@ export class KafkaSubscription implements Subscription {
   readonly #idle: Promise<void>
   #handling: Promise<void> = Promise.resolve()
   #waiters: CaughtUpWaiter[] = []
+  /** Of loops that fetch nothing because all of their records may be late. */
+  readonly #rests = new Rests()
   #failed: { cause: unknown } | undefined
   #unreachable = false
   /** Whether all partitions had a leader at the start of the current round of fetches. */
@@ -99,6 +101,7 @@ export class KafkaSubscription implements Subscription {
     return new Promise((resolve, reject) => {
       this.#waiters.push({ ends, resolve, reject })
       this.#settle()
+      if (this.#waiters.length > 0) this.#rests.end()
     })
   }
 
@@ -166,7 +169,7 @@ export class KafkaSubscription implements Subscription {
     const gathering = new Gathering(this.#options.gather, partitions, LIMITS.maxWaitTime)
     const startFetch = (): Promise<FetchedPartition[]> => {
       const { partitions: due, waitMs } = gathering.due(performance.now(), this.#waiters.length > 0)
-      const fetching = due.length === 0 ? after(waitMs, []) : fetch(positionsOf(due, ahead), waitMs)
+      const fetching = due.length === 0 ? this.#rests.rest(waitMs, []) : fetch(positionsOf(due, ahead), waitMs)
       fetching.catch(() => undefined)
       return fetching
     }
@@ -266,6 +269,7 @@ export class KafkaSubscription implements Subscription {
 
   #leave(): void {
     this.#stopping.abort()
+    this.#rests.end()
     this.#parts.connection.close()
     const cause = this.#failed ? this.#failed.cause : stopped()
     for (const waiter of this.#waiters.splice(0)) waiter.reject(cause)

@@ -26,14 +26,17 @@ export class Capture {
   private probing: NodeJS.Timeout | null = null
   private stopped = false
   private readonly onBroken: (error: InstarError) => void
+  private readonly onAborted: () => void
 
+  /** `onAborted`: called once an interrupted turn is durable. */
   constructor(
-    ports: { log: EventLog; now: () => number; onBroken: (error: InstarError) => void },
+    ports: { log: EventLog; now: () => number; onBroken: (error: InstarError) => void; onAborted?: () => void },
     { patienceMs, maxHeld }: { patienceMs: number; maxHeld: number },
   ) {
     this.log = ports.log
     this.now = ports.now
     this.onBroken = ports.onBroken
+    this.onAborted = ports.onAborted ?? (() => undefined)
     this.patienceMs = patienceMs
     this.maxHeld = maxHeld
   }
@@ -83,6 +86,7 @@ export class Capture {
       () => this.log.append(records),
       events.some(({ type }) => type !== 'TurnSampled'),
     )
+    if (events.some(({ type }) => type === 'TurnAborted')) this.onAborted()
   }
 
   /** Rejects as `write` does. */

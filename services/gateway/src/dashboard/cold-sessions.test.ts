@@ -75,7 +75,7 @@ for (const [name, page] of Object.entries(PAGES))
     const text = {
       reader: { record: UNKNOWN, body: UNKNOWN },
       index: after.index,
-      tail: { ready },
+      tail: { ready, turnsWithin: async () => false },
     } as unknown as TextPorts
     await page(text, after.index).catch((error: unknown) => assert.equal((error as InstarError).code, 'unknown_turn'))
     assert.equal(after.index.fold.sessions.get('long')!.turns.length, TURNS)

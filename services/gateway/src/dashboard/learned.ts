@@ -4,13 +4,13 @@
  * computed again by the engine that serves, and the weights by the trainer's own function.
  */
 import { dialectOf, parseJson, withHint } from '@instar/dialects'
-import { hintOf, InstarError, lossMode, sessionOfTurn, written, type BatchItem } from '@instar/events'
+import { hintOf, InstarError, lossMode, written, type BatchItem } from '@instar/events'
 import type { Model, StepSettings } from '@instar/engine/port'
 import { tokenWeights } from '@instar/policy/token-weights'
 import type { ReadModel } from '@instar/projections/read-model'
 import type { IdleQueue } from '../generate/idle-queue.ts'
 import type { Pool } from '../versions/pool.ts'
-import { holdBody, holdTokens, MOST_TOKENS, type Charged, type TextPorts } from './turn-view.ts'
+import { holdBody, holdTokens, MOST_TOKENS, turnReady, type Charged, type TextPorts } from './turn-view.ts'
 
 /** Why a turn has no term of distillation. `too_long`: prompt, hint and answer exceed the context. */
 type NoTeacher = 'no_hint' | 'not_negative' | 'loss' | 'too_long' | 'contrast'
@@ -59,17 +59,18 @@ const teacherPrompt = (
  * recorded exactly, and as the engine does.
  */
 export const turnLearned = async (
-  { reader, model, engine, pool, idle, tail }: TextPorts & { pool: Pool; idle: IdleQueue },
+  ports: TextPorts & { pool: Pool; idle: IdleQueue },
   row: Row,
   id: string,
   gone: AbortSignal,
   charged: Charged,
 ) => {
   if (row === null) throw new InstarError('not_available', 'No update was trained on this turn.')
+  const { reader, model, engine, pool, idle } = ports
   const batch = batchOf(row)
   const { item, parent, loss, settings } = batch
   const { record, prompt, hinted } = await charged.read(async () => {
-    await tail.ready(sessionOfTurn(id))
+    await turnReady(ports, id)
     const found = await reader.record(id)
     if (found.tokens !== 'exact' || found.ids.length === 0 || found.ids.length > MOST_TOKENS)
       throw new InstarError('not_available', 'The tokens of this turn were not recorded exactly, or are too many.')

@@ -6,7 +6,7 @@ import type { TurnReader } from '@instar/log'
 import type { Model, ServingEngine } from '@instar/engine/port'
 import type { IdleQueue } from '../generate/idle-queue.ts'
 import type { SessionIndex } from '../session/core/session-index.ts'
-import type { Tail } from '../session/tail.ts'
+import { SHOWN_WITHIN_MS, type Tail } from '../session/tail.ts'
 import type { Pool } from '../versions/pool.ts'
 
 export type TextPorts = {
@@ -15,7 +15,13 @@ export type TextPorts = {
   engine: ServingEngine
   index: { fold: Pick<SessionIndex['fold'], 'turns'> }
   /** A session is made ready before it, or one of its turns, is looked up: a cold long one would hold the event loop. */
-  tail: Pick<Tail, 'ready'>
+  tail: Pick<Tail, 'ready' | 'turnsWithin'>
+}
+
+/** To be awaited before a turn is looked up: the database may have it before the gateway has read it. */
+export const turnReady = async ({ index, tail }: Pick<TextPorts, 'index' | 'tail'>, id: string): Promise<void> => {
+  await tail.ready(sessionOfTurn(id))
+  if (!index.fold.turns.has(id) && (await tail.turnsWithin(SHOWN_WITHIN_MS))) await tail.ready(sessionOfTurn(id))
 }
 
 /** Characters of one message, or of a prompt, that are sent; the beginning and the end of a longer one. */
@@ -96,8 +102,9 @@ const shownMessage = (message: Message): ShownMessage => {
  * that continues none, all are new. `charged` null: only a part of it is kept. Throws
  * `unknown_turn` if the gateway no longer knows where the turn is on the log.
  */
-export const turnText = async ({ reader, engine, index, tail }: TextPorts, id: string, charged: Hold | null = null) => {
-  await tail.ready(sessionOfTurn(id))
+export const turnText = async (ports: TextPorts, id: string, charged: Hold | null = null) => {
+  const { reader, engine, index } = ports
+  await turnReady(ports, id)
   const record = await reader.record(id)
   if (charged) holdBody(charged, record)
   const { messages } = dialectOf(record.dialect).request(
@@ -123,8 +130,9 @@ export const turnText = async ({ reader, engine, index, tail }: TextPorts, id: s
 }
 
 /** The prompt as it was rendered, from the recorded ids, and the answer's tokens with their recorded log-probs. */
-export const turnTokens = async ({ reader, model, tail }: TextPorts, id: string, charged: Charged) => {
-  await tail.ready(sessionOfTurn(id))
+export const turnTokens = async (ports: TextPorts, id: string, charged: Charged) => {
+  const { reader, model } = ports
+  await turnReady(ports, id)
   const record = await reader.record(id)
   holdTokens(charged, record)
   const prompt = await reader.promptIds(id)
@@ -149,14 +157,15 @@ export const turnTokens = async ({ reader, model, tail }: TextPorts, id: string,
  * engine tells them. Waits until the model is idle. Throws `not_available`, `unknown_version`.
  */
 export const turnLogprobs = async (
-  { reader, model, engine, pool, idle, tail }: TextPorts & { pool: Pool; idle: IdleQueue },
+  ports: TextPorts & { pool: Pool; idle: IdleQueue },
   id: string,
   version: number,
   gone: AbortSignal,
   charged: Charged,
 ) => {
+  const { reader, model, engine, pool, idle } = ports
   const { record, prompt } = await charged.read(async () => {
-    await tail.ready(sessionOfTurn(id))
+    await turnReady(ports, id)
     const found = await reader.record(id)
     if (found.tokens !== 'exact' || found.ids.length === 0)
       throw new InstarError('not_available', 'The tokens of this turn were not recorded exactly.')

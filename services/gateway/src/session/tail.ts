@@ -13,12 +13,17 @@ type TailPorts = {
   log: EventLog
   name: string
   snapshot: GatewaySnapshot
+  /** Records of `turns` may be read so many ms late where nobody waits for them. Default: 0. */
+  gatherMs?: number
   /** Records of `weights` that did not count, by reason. */
   ignored: Map<string, number>
   onWeights: () => void
   /** Following has ended permanently, so the state becomes stale and the process must end. */
   onBroken: (error: Error) => void
 }
+
+/** The longest that pages and lists wait for turns that were not read yet, ms. */
+export const SHOWN_WITHIN_MS = 2_000
 
 export type Tail = {
   /** Resolves when everything that was on both topics at the call has been folded. */
@@ -58,6 +63,8 @@ export const startTail = async (ports: TailPorts): Promise<Tail> => {
     name: `gateway.${name}.turns`,
     topics: ['turns'],
     from: from.turns,
+    // `upgrades`, which every follower reads, too: so that a request which waits is not behind a fetch of it.
+    gather: { topics: ['turns', 'upgrades'], ms: ports.gatherMs ?? 0 },
     onEvent(logged) {
       const record = logged as Logged<TurnsEvent>
       const loading = snapshot.load(record.key)
