@@ -30,10 +30,11 @@ type Bench = { summary: string; run(): Promise<Report> }
 
 const FLAGS = ['--all', '--json', '--quick', '--short', '--no-peer', '--help']
 const args = process.argv.slice(2)
-/** Takes `--name value` out of the arguments. */
+/** Takes `--name value` or `--name=value` out of the arguments. */
 const takeValue = (flag: string): string | undefined => {
-  const at = args.indexOf(flag)
-  return at < 0 ? undefined : args.splice(at, 2)[1]
+  const at = args.findIndex((arg) => arg === flag || arg.startsWith(`${flag}=`))
+  if (at < 0) return undefined
+  return args[at] === flag ? args.splice(at, 2)[1] : args.splice(at, 1)[0]!.slice(flag.length + 1)
 }
 /** `--step opdContrast=3,opdForward=1` */
 const step = Object.fromEntries(
@@ -43,6 +44,7 @@ const step = Object.fromEntries(
   }),
 )
 const [url, model, who, split] = ['--url', '--model', '--who', '--split'].map(takeValue)
+const [only, profile, before] = ['--only', '--profile', '--before'].map(takeValue)
 const counts = Object.fromEntries(
   ['facts', 'from', 'seeds', 'seed', 'updates', 'conversations', 'daySeconds', 'rounds'].flatMap((name) => {
     const value = takeValue(`--${name}`)
@@ -141,7 +143,7 @@ const BENCHES: Readonly<Record<string, Bench>> = {
   gateway: {
     summary: `latency and CPU of the gateway, compared with the engine alone, a pass-through, Portkey's gateway and
                LiteLLM (downloaded into .cache once)`,
-    run: () => gateway.bench({ quick, logLine, peer }),
+    run: () => gateway.bench({ quick, logLine, peer, only, profile, before, ...counts }),
   },
   projections: {
     summary: '100,000 turns into PostgreSQL',
@@ -180,6 +182,8 @@ ${Object.entries(BENCHES)
                --step opdContrast=3,opdForward=1 settings of the updates, also for teacher, as --seed
                and --updates
   --conversations, --daySeconds, --rounds  for fleet: of a day, its real seconds, and how many are measured
+  --only, --rounds, --profile, --before  for gateway: cases whose name contains the text, how many rounds, a folder for a CPU
+               profile of the gateway, another checkout whose gateway is measured beside this one's
   --no-peer    without PyTorch, Portkey's gateway and LiteLLM, which are downloaded
   --json       print one JSON array as the last line`
 

@@ -1,12 +1,12 @@
 /** The servers that are measured: each takes Chat Completions and forwards them to the same engine. */
 import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { freePort } from '../../test/kit/stack/ready.ts'
 import { ROOT } from '../../tools/tree.ts'
 import { installLitellm, installPortkey, installUndici, LITELLM, PORTKEY } from '../peers/gateway/install.ts'
 import { startExternal, startProgram, type Server } from './process.ts'
 
-export type Name = 'direct' | 'pass-through' | 'ours' | 'npm start' | 'Portkey' | 'LiteLLM'
+export type Name = 'direct' | 'pass-through' | 'ours' | 'before' | 'npm start' | 'Portkey' | 'LiteLLM'
 /** `headers`: that its clients must send. */
 export type Subject = { name: Name; server: Server; headers: readonly string[] }
 
@@ -69,11 +69,20 @@ export type Options = {
   folder: string
   peer: boolean
   profile: string | null
+  /** Another checkout. */
+  before: string | null
   logLine: (line: string) => void
 }
 
 /** Starts the subjects that can be installed here. */
-export const startSubjects = async ({ engine, folder, peer, profile, logLine }: Options): Promise<Subject[]> => {
+export const startSubjects = async ({
+  engine,
+  folder,
+  peer,
+  profile,
+  before,
+  logLine,
+}: Options): Promise<Subject[]> => {
   const cache = join(ROOT, '.cache')
   const url = `http://127.0.0.1:${engine.port}`
   const subjects: Subject[] = [{ name: 'direct', server: engine, headers: [] }]
@@ -90,6 +99,11 @@ export const startSubjects = async ({ engine, folder, peer, profile, logLine }: 
     server: await startProgram(join(ROOT, 'bench/gateway/instar.ts'), [`openai+${url}/v1`, folder], flags),
     headers: [],
   })
+  if (before !== null) {
+    const program = join(resolve(before), 'bench/gateway/instar.ts')
+    const server = await startProgram(program, [`openai+${url}/v1`, join(folder, 'before')])
+    subjects.push({ name: 'before', server, headers: [] })
+  }
   subjects.push(await startPipeline(url, folder))
   if (!peer) return subjects
   for (const [name, install, start] of [
