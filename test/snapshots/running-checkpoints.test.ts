@@ -218,6 +218,59 @@ test('a state beyond the bytes is not recorded and leaves no file; the next atte
   await running.stop()
 })
 
+test('records that nobody can read are folded again after 10 minutes, and not at every look', async () => {
+  const { log, running, append, states, counted, clock } = rig({ turns: 1 })
+  await append(events(2, 200))
+  await running.look()
+  const nonsense = {
+    topic: 'turns',
+    key: 's',
+    schema: 'TurnCaptured.v2',
+    payload: Buffer.from('nonsense'),
+    timestamp: 1,
+  } as const
+  await log.append([nonsense])
+  const counts: number[] = []
+  for (const minutes of [0, 9, 1, 1]) {
+    clock.now += minutes * MINUTE
+    await running.look()
+    counts.push(await counted('trainer', 'unchanged'))
+  }
+  assert.deepEqual([counts, (await states('trainer')).length], [[1, 1, 2, 2], 1])
+  await running.stop()
+})
+
+test('after a checkpoint the next one of that state waits at least twenty times as long as it took', async () => {
+  const { log, running, append, states, clock } = rig({ turns: 1, states: ['trainer', 'publisher'] })
+  const read = log.read.bind(log)
+  const count = async (): Promise<[number, number]> => [
+    (await states('trainer')).length,
+    (await states('publisher')).length,
+  ]
+  await append(events(2, 200))
+  let slow = true
+  log.read = (topic, options) => {
+    // The trainer's, which is the first, takes three minutes.
+    if (slow && topic === 'scores') clock.now += 3 * MINUTE
+    if (topic === 'weights') slow = false
+    return read(topic, options)
+  }
+  await running.look()
+  assert.deepEqual(await count(), [1, 1])
+  for (const [minutes, expected] of [
+    [0, [1, 2]],
+    [59, [1, 3]],
+    [1, [2, 4]],
+    [0, [3, 5]],
+  ] as const) {
+    await append(events(3, 100))
+    clock.now += minutes * MINUTE
+    await running.look()
+    assert.deepEqual(await count(), expected, `${minutes}`)
+  }
+  await running.stop()
+})
+
 test('older files go where the newest and they are larger than the bytes together', async () => {
   const first = rig({ turns: 1, kept: 5 })
   await first.append(events(2, 200))

@@ -46,13 +46,18 @@ export type Checkpointing = {
 }
 
 type State = (typeof CHECKPOINTED)[number]
-/** Of one fold. `failures`: attempts in a row that wrote nothing; `triedAt`: the last attempt. */
-type Progress = { newest: StateCheckpointed | null | undefined; failures: number; triedAt: number }
+/** Of one fold. `failures`: attempts in a row that wrote nothing; `notBefore`: when the next one may begin. */
+type Progress = { newest: StateCheckpointed | null | undefined; failures: number; notBefore: number }
 
 const POLL_MS = 60_000
 /** After an attempt in vain, doubled by each further one. */
 const RETRY_MS = 10 * 60_000
 const LONGEST_RETRY_MS = 24 * 3_600_000
+/** The next attempt is so many times as long after the last one as that took: its cost grows with the state, not with what is new. */
+const PAUSE = 20
+
+const retryMs = ({ failures }: Progress): number =>
+  failures === 0 ? 0 : Math.min(LONGEST_RETRY_MS, RETRY_MS * 2 ** (failures - 1))
 
 /** One checkpoint at a time, of the states of the settings; nothing unless they say when. A failure is logged and counted, and never ends the service. */
 export const startCheckpoints = (
@@ -66,15 +71,12 @@ export const startCheckpoints = (
   const stopping = new AbortController()
   const { signal } = stopping
   const progress = new Map<StoredFold, Progress>(
-    folds.map((fold) => [fold, { newest: undefined, failures: 0, triedAt: 0 }]),
+    folds.map((fold) => [fold, { newest: undefined, failures: 0, notBefore: -Infinity }]),
   )
   let running: Promise<void> | null = null
 
   const newestOf = async ({ service }: StoredFold): Promise<StateCheckpointed | null> =>
     (await checkpointsOn(log, `${service}.${policy}`)).at(-1)?.event ?? null
-
-  const waitsForRetry = ({ failures, triedAt }: Progress): boolean =>
-    failures > 0 && now() - triedAt < Math.min(LONGEST_RETRY_MS, RETRY_MS * 2 ** (failures - 1))
 
   const isDueNow = async (newest: StateCheckpointed | null): Promise<boolean> => {
     const turns = turnsBehind(log, newest?.positions ?? [], await log.ends(['turns']))
@@ -84,7 +86,6 @@ export const startCheckpoints = (
   const inVain = (fold: StoredFold, outcome: 'too_large' | 'failed', why: string): void => {
     const of = progress.get(fold)!
     of.failures += 1
-    of.triedAt = now()
     metrics.count('instar_checkpoints_total', { state: fold.service as State, outcome })
     logLine(`no checkpoint of ${fold.service}.${policy}: ${why}`)
   }
@@ -99,25 +100,29 @@ export const startCheckpoints = (
     const outcome = report?.written ? 'written' : 'unchanged'
     // The records behind the last one may all be unreadable: they are folded again later, and not at every look.
     of.failures = report?.written ? 0 : of.failures + 1
-    of.triedAt = now()
     metrics.count('instar_checkpoints_total', { state: fold.service as State, outcome })
     if (report?.written) logLine(`checkpoint of ${report.name} written: ${report.rows} rows, ${report.bytes} bytes`)
   }
 
   const writeDue = async (fold: StoredFold): Promise<void> => {
     const of = progress.get(fold)!
-    if (waitsForRetry(of)) return
+    if (now() < of.notBefore) return
+    let startedAt: number | null = null
     try {
       if (of.newest === undefined) of.newest = await newestOf(fold)
       if (!(await isDueNow(of.newest))) return
       // Another process, or the command, may have written one meanwhile.
       of.newest = await newestOf(fold)
       if (!(await isDueNow(of.newest))) return
+      startedAt = now()
       const observer = { onProgress: () => undefined, signal }
       handle(fold, await writeCheckpoint(log, fold, { policy, folder, kept, maxBytes, who, now, observer, signal }))
     } catch (error) {
       if (signal.aborted) return
+      startedAt ??= now()
       inVain(fold, 'failed', error instanceof InstarError ? `${error.code}: ${error.message}` : String(error))
+    } finally {
+      if (startedAt !== null) of.notBefore = now() + Math.max(PAUSE * (now() - startedAt), retryMs(of))
     }
   }
 

@@ -80,6 +80,8 @@ export type Publisher = {
   stop(): Promise<void>
   /** The reason why no candidate is measured now: a label of `instar_publisher_waits`, or the error that is retried. */
   waits(): string
+  /** Whether the policy is this process's, and not another's for which this one stands by. */
+  leads(): boolean
   /**
    * Measures the last version of a branch and publishes it if the gate accepts it. `branch`: the key of the branch. `asked`:
    * recorded with the verdict. Throws
@@ -242,6 +244,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
   return {
     state,
     waits: () => publisher.waits(),
+    leads: () => publisher.assigned(partition),
     promote(branch, asked) {
       const promotion = promotions.add(branch, asked)
       publisher.wake()

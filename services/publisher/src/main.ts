@@ -62,7 +62,7 @@ process.exitCode = await runService(
         policy: config.policy,
         settings,
         who: 'publisher',
-        owns: () => publisher.waits() !== 'standby',
+        owns: () => publisher.leads(),
       },
     )
     return {

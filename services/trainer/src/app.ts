@@ -77,6 +77,8 @@ export type Trainer = {
   stop(): Promise<void>
   /** The reason why no batch is computed now: a label of `instar_trainer_waits`, or the error that is retried. */
   waits(): string
+  /** Whether the policy is this process's, and not another's for which this one stands by. */
+  leads(): boolean
   /** Reads the log to its end as of the call. True if there is nothing to do and every appended record has been read. */
   settled(): Promise<boolean>
   state: TrainerState
@@ -229,6 +231,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
   return {
     state,
     waits,
+    leads: () => trainer.assigned(partition),
     settled: async () => (await trainer.settled()) && ['turns', 'share', 'frozen'].includes(waits()),
     start: () => trainer.start(),
     async stop() {

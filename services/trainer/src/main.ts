@@ -61,7 +61,7 @@ process.exitCode = await runService(
         policy: config.policy,
         settings,
         who: 'trainer',
-        owns: () => trainer.waits() !== 'standby',
+        owns: () => trainer.leads(),
       },
     )
     return {
