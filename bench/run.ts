@@ -20,6 +20,7 @@ import * as poison from './poison.ts'
 import * as policy from './policy.ts'
 import * as projections from './projections.ts'
 import * as recall from './recall.ts'
+import * as scorers from './scorers.ts'
 import * as services from './services.ts'
 import * as snapshots from './snapshots.ts'
 import * as teacher from './teacher.ts'
@@ -90,6 +91,10 @@ const BENCHES: Readonly<Record<string, Bench>> = {
     summary: `the log on Kafka, compared with Kafka's own tools and another client for Node (downloads a broker, as
                test:int, and the client into .cache once)`,
     run: () => kafka.bench({ quick, logLine }),
+  },
+  scorers: {
+    summary: 'CPU a turn of one, two and four scorers on one broker, at 50 turns/s and in full batches',
+    run: () => scorers.bench({ quick, logLine, ...counts }),
   },
   partitions: {
     summary: '64 partitions of `turns` instead of 8 on three brokers: appends, reading, following at 50 records/s',

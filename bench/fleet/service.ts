@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { schemaTexts } from '@instar/events'
 import { createGateway, gatewayConfig } from '@instar/gateway'
 import { LONGEST_TIMER_MS, openSnapshots } from '@instar/log'
@@ -62,6 +63,8 @@ const SERVICES: Record<Service, () => Promise<Started>> = {
   async scorer() {
     const scorer = createScorer({ ...ports, after: simulatedTimer }, scorerConfig.parse({}))
     await scorer.start()
+    // It reads its partitions of `turns` once they are assigned to it.
+    while (!(await scorer.settled())) await pause(20)
     return scorer
   },
   async trainer() {

@@ -28,6 +28,8 @@ export abstract class Process<S> {
   alive = false
   /** Partitions whose work it processes. It may read and write the others. */
   share: ReadonlySet<number> = new Set()
+  /** What was on the log when each partition of its share was given to it. */
+  received: ReadonlyMap<number, Ends> = new Map()
   /** It is paused until this step and then continues with its state. */
   stoppedUntil = 0
   /** How many steps its clock is ahead of the world's. */
@@ -83,11 +85,19 @@ export abstract class Process<S> {
     return this.alive && this.stoppedUntil <= this.world.step
   }
 
-  readonly mine = (partition: number): boolean => this.share.has(partition)
+  mine = (partition: number): boolean => this.share.has(partition)
 
   give(share: ReadonlySet<number>): void {
     this.share = share
+    this.received = new Map(
+      [...share].map((partition) => [partition, this.received.get(partition) ?? this.endsFor(partition)]),
+    )
     this.shared()
+  }
+
+  /** What is to be read before it works on a partition that it is given now. */
+  endsFor(_partition: number): Ends {
+    return new Map()
   }
 
   /** Its share changes. */
@@ -151,6 +161,11 @@ export abstract class Process<S> {
     return [...ends].every(([name, end]) => (this.positions.get(name) ?? 0) >= end)
   }
 
+  /** The topics of which all partitions are read. */
+  get whole(): readonly Topic[] {
+    return this.topics
+  }
+
   get ready(): boolean {
     return this.alive && this.hasRead(this.#until)
   }
@@ -166,7 +181,7 @@ export abstract class Process<S> {
       ...encodeEvent(event),
       newer: this.newer && this.world.random.chance(0.1) ? newerOf(event, this.world.random.chance(0.3)) : null,
     }
-    const { name: writer, life, now, share } = this
+    const { name: writer, life, now, share, received } = this
     this.world.decided({
       id: record.id,
       event,
@@ -175,6 +190,7 @@ export abstract class Process<S> {
       seen: this.known(event),
       now,
       share,
+      received,
       note,
       read: this.disks ? null : this.#read,
     })
@@ -223,6 +239,7 @@ export abstract class Process<S> {
     this.alive = true
     this.stoppedUntil = 0
     this.share = new Set()
+    this.received = new Map()
     this.life = {}
     this.#snapshots = []
     this.#read = new Map()
@@ -244,7 +261,7 @@ export abstract class Process<S> {
     this.#state = this.fresh(disks ? kept : null)
     this.positions = await this.open()
     if (world.off === 'vector' && this.positions.size > 0) this.positions = new Map(this.committed)
-    this.#until = world.log.ends(this.topics)
+    this.#until = world.log.ends(this.whole)
     this.restored()
   }
 

@@ -7,6 +7,7 @@ import {
   type BatchSealed,
   type Event,
   type Logged,
+  type Topic,
 } from '@instar/events'
 import {
   decide as publisherDecide,
@@ -20,6 +21,7 @@ import {
   initialState as publisherState,
   type PublisherState,
 } from '../../services/publisher/src/core/state.ts'
+import { ownPartitions, type OwnPartitions } from '../../packages/process/src/own-partitions.ts'
 import { stateOfSnapshot as storedPublisher } from '../../services/publisher/src/shell/snapshot.ts'
 import {
   closeIdle,
@@ -49,6 +51,7 @@ import {
 import { stateOfSnapshot as storedTrainer } from '../../services/trainer/src/shell/snapshot.ts'
 import { Process, type Keeping } from './process.ts'
 import type { Folds } from './rules.ts'
+import { slot, type Ends } from './sim-log.ts'
 import type { World } from './world.ts'
 
 export const POLICY = 'policy'
@@ -59,8 +62,70 @@ const ALL = ['turns', 'scores', 'updates', 'weights'] as const
 export class Scorer extends Process<ScorerState> {
   #asked: JudgeRequest[] = []
   #caughtUp = false
+  /** Partitions of `turns` that it reads, and what it has to read until it works on them. */
+  #taken = new Map<number, { until: Ends; resolve: () => void }>()
+  #own: OwnPartitions | null = null
   constructor(world: World, name: string, keeps: boolean) {
     super(world, name, ['turns', 'scores', 'weights'], keeps)
+  }
+  override mine = (partition: number): boolean => this.share.has(partition) && this.#own?.has(partition) === true
+
+  override get whole(): readonly Topic[] {
+    return ['scores', 'weights']
+  }
+
+  override endsFor(partition: number): Ends {
+    const of = slot('turns', partition)
+    return new Map([...this.world.log.ends(this.topics)].filter(([name]) => !name.startsWith('turns/') || name === of))
+  }
+
+  /** The sessions whose turns it reads. */
+  reads(session: string): boolean {
+    return this.#taken.has(this.world.log.partitionOf('turns', session))
+  }
+
+  override unread(): string[] {
+    return super
+      .unread()
+      .filter((name) => !name.startsWith('turns/') || this.#taken.has(Number(name.slice('turns/'.length))))
+  }
+
+  override read(most: number): boolean {
+    const read = super.read(most)
+    this.#settle()
+    return read
+  }
+
+  #settle(): void {
+    for (const { until, resolve } of this.#taken.values()) if (this.hasRead(until)) resolve()
+  }
+
+  #divide(): OwnPartitions {
+    return ownPartitions({
+      topic: 'turns',
+      count: 2,
+      follower: {
+        take: (partition, from) =>
+          new Promise((resolve) => {
+            this.positions.set(slot('turns', partition), from())
+            this.#taken.set(partition, { until: this.endsFor(partition), resolve })
+            this.#settle()
+          }),
+        release: (partition) => {
+          this.#taken.get(partition)?.resolve()
+          this.#taken.delete(partition)
+        },
+      },
+      positions: () => ({
+        turns: Object.fromEntries([0, 1].map((one) => [one, this.positions.get(slot('turns', one)) ?? 0])),
+      }),
+      onCaughtUp: () => this.#lookAgain(),
+      onError: (error) => this.world.broken(`${this.name}: ${String(error)}`),
+    })
+  }
+
+  #lookAgain(): void {
+    if (this.world.off !== 'handover' && this.#caughtUp) lookAgain(this.state)
   }
   fresh(kept: Keeping): ScorerState {
     return kept ? storedScorer(kept(this.name)) : scorerState()
@@ -77,16 +142,23 @@ export class Scorer extends Process<ScorerState> {
   forget(): void {
     this.#asked = []
     this.#caughtUp = false
+    this.#own?.stop()
+    this.#own = null
+    this.#taken.clear()
   }
 
   override shared(): void {
-    if (this.world.off !== 'handover' && this.#caughtUp) lookAgain(this.state)
+    this.#own ??= this.#divide()
+    this.#own.update({ owns: (partition) => this.share.has(partition), leave: () => Promise.resolve() })
+    this.#lookAgain()
   }
   waits(): string | null {
     const { work, closing, needed } = this.state
-    return this.#asked.length + work.size + closing.size + needed.size === 0
+    // Closings of sessions that it no longer reads are not read back.
+    const closings = [...closing.keys()].filter((session) => this.reads(session)).length
+    return this.#asked.length + work.size + closings + needed.size === 0
       ? null
-      : `${this.#asked.length} judges, ${work.size} turns, ${closing.size} closings, ${needed.size} turns without a score`
+      : `${this.#asked.length} judges, ${work.size} turns, ${closings} closings, ${needed.size} turns without a score`
   }
 
   act(): boolean {

@@ -34,6 +34,10 @@ export class SimLog {
     for (const topic of TOPICS) for (let i = 0; i < PARTITIONS[topic]; i += 1) this.partitions.set(slot(topic, i), [])
   }
 
+  partitionOf(topic: Topic, key: string): number {
+    return partitionOf(key, PARTITIONS[topic])
+  }
+
   get inFlight(): number {
     return this.#inFlight.length
   }

@@ -39,7 +39,7 @@ export const agree = (world: World, history: Past, says: Says): void => {
     const compare = compareOf(scorer.name)
     const { turns: held, scores: byPolicy, needed, weights } = scorer.state
     line(history, weights, POLICY, compare)
-    turns(history, held, compare)
+    turns(history, held, compare, (session) => scorer.reads(session))
     for (const policy of [POLICY, BRANCH]) scores(history, byPolicy.get(policy), policy, compare)
     compare('turns that need a score', [], [...needed])
   }

@@ -226,6 +226,8 @@ export class World {
         busy = true
       }
       for (const process of this.processes) while (process.read(50)) busy = true
+      // What waits for partitions to be read goes on.
+      await Promise.resolve()
       if (busy || !this.clients.every((client) => client.done) || !this.admin.idle) quiet = 0
       else {
         quiet += 1

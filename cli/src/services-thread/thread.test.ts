@@ -48,6 +48,8 @@ test('a stop while the services read the log aborts their start', { timeout: 20_
     return {
       done: subscription.done,
       commit: (positions) => subscription.commit(positions),
+      take: (partition, from) => subscription.take(partition, from),
+      release: (partition) => subscription.release(partition),
       caughtUp: () => stopped.promise,
       async stop() {
         await subscription.stop()

@@ -8,7 +8,7 @@ import type { Store } from './store.ts'
 
 type TopicProgress = {
   topic: Topic
-  /** The start offset of each partition. */
+  /** The start offset of each partition; Infinity: it is not delivered. */
   starts: readonly number[]
   /** All records of the topic below this offset were handled. */
   cursor: number
@@ -32,6 +32,8 @@ export class Delivery implements Subscription {
   readonly #progress: TopicProgress[]
   readonly #maxBatch: number
   #waiters: CaughtUpWaiter[] = []
+  /** What `take` and `release` change, between two pages. */
+  #changes: { apply(): void; reject(cause: unknown): void }[] = []
   #stopping = false
   #failed: { cause: unknown } | undefined
   /** The log's error that ended the subscription. */
@@ -47,10 +49,12 @@ export class Delivery implements Subscription {
       const ends = store.ends(topic)
       const end = endOf(topic, ends)
       const starts =
-        options.from === 'committed'
-          ? store.committed(options.group, topic)
-          : startsOf(topic, options.from === 'start' ? {} : (options.from[topic] ?? {}), ends)
-      return { topic, starts, cursor: cursorOf(store, topic, starts, end) }
+        topic === options.byPartition
+          ? ends.map(() => Infinity)
+          : options.from === 'committed'
+            ? store.committed(options.group, topic)
+            : startsOf(topic, options.from === 'start' ? {} : (options.from[topic] ?? {}), ends)
+      return { topic, starts, cursor: topic === options.byPartition ? end : cursorOf(store, topic, starts, end) }
     })
     const ended = Promise.withResolvers<void>()
     this.done = ended.promise
@@ -72,12 +76,47 @@ export class Delivery implements Subscription {
   }
 
   caughtUp(): Promise<void> {
-    const failure = this.#failed ?? this.#ended
-    if (failure) return Promise.reject(failure.cause)
-    if (this.#stopping) return Promise.reject(stopped())
+    const refusal = this.#refusal()
+    if (refusal) return Promise.reject(refusal.cause)
     const ends = new Map(this.#progress.map(({ topic }) => [topic, this.#parts.store.end(topic)]))
     return new Promise((resolve, reject) => {
       this.#waiters.push({ ends, resolve, reject })
+      this.changed.raise()
+    })
+  }
+
+  take(partition: number, from: () => number): Promise<void> {
+    return this.#change((progress) => {
+      const { store } = this.#parts
+      const { topic, starts } = progress
+      const start = startsOf(topic, { [partition]: from() }, store.ends(topic))[partition]!
+      progress.starts = starts.map((one, i) => (i === partition ? start : Math.max(one, progress.cursor)))
+      progress.cursor = Math.min(progress.cursor, store.firstAt(topic, partition, start) ?? progress.cursor)
+    })
+  }
+
+  release(partition: number): void {
+    this.#change((progress) => {
+      progress.starts = progress.starts.map((one, i) => (i === partition ? Infinity : one))
+    }).catch(() => undefined)
+  }
+
+  /** Resolves when what was on the log at the change has been handled. */
+  #change(change: (progress: TopicProgress) => void): Promise<void> {
+    const progress = this.#progress.find(({ topic }) => topic === this.#options.byPartition)
+    if (!progress) throw new InstarError('internal', 'the subscription has no topic by partition')
+    const refusal = this.#refusal()
+    if (refusal) return Promise.reject(refusal.cause)
+    return new Promise((resolve, reject) => {
+      const apply = (): void => {
+        try {
+          change(progress)
+          this.caughtUp().then(resolve, reject)
+        } catch (cause) {
+          reject(cause)
+        }
+      }
+      this.#changes.push({ apply, reject })
       this.changed.raise()
     })
   }
@@ -100,6 +139,7 @@ export class Delivery implements Subscription {
     await this.#parts.yieldToLoop()
     while (!this.#stopping) {
       let more = false
+      for (const change of this.#changes.splice(0)) change.apply()
       for (const progress of this.#progress) more = (await this.#page(progress)) || more
       this.#settle()
       await (more ? this.#parts.yieldToLoop() : this.changed.wait())
@@ -147,7 +187,12 @@ export class Delivery implements Subscription {
   #leave(): void {
     this.#stopping = true
     const cause = this.#failed ? this.#failed.cause : stopped()
-    for (const waiter of this.#waiters.splice(0)) waiter.reject(cause)
+    for (const waiter of [...this.#waiters.splice(0), ...this.#changes.splice(0)]) waiter.reject(cause)
+  }
+
+  /** Why nothing is delivered any more. */
+  #refusal(): { cause: unknown } | undefined {
+    return this.#failed ?? this.#ended ?? (this.#stopping ? { cause: stopped() } : undefined)
   }
 }
 

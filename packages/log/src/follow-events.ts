@@ -11,6 +11,7 @@ type FollowEventsOptions = {
   /** Default: the start of the log. */
   from?: Offsets
   gather?: SubscribeOptions['gather']
+  byPartition?: SubscribeOptions['byPartition']
   onEvent(logged: Logged): Promise<void> | void
   /** Called for a record that no build can decode. The record stays on the log and is skipped. */
   onBad?(record: LogRecord, error: InstarError): void
@@ -28,6 +29,7 @@ export const followEvents = (log: EventLog, options: FollowEventsOptions): Promi
     topics: [...new Set<Topic>([...options.topics, 'upgrades'])],
     from: options.from ?? 'start',
     ...(options.gather ? { gather: options.gather } : {}),
+    ...(options.byPartition ? { byPartition: options.byPartition } : {}),
     decode(record) {
       try {
         return decodeRecord(record)

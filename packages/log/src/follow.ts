@@ -4,7 +4,7 @@
  */
 import { setImmediate } from 'node:timers/promises'
 import type { Topic } from '@instar/events/flow'
-import type { EventLog, LogRecord, Offsets, Position, SubscribeOptions } from './port.ts'
+import type { EventLog, LogRecord, Offsets, Position, SubscribeOptions, Subscription } from './port.ts'
 
 type FollowOptions<E> = {
   /** The group whose commits `from: 'committed'` continues. */
@@ -12,6 +12,7 @@ type FollowOptions<E> = {
   topics: readonly Topic[]
   from: SubscribeOptions['from']
   gather?: SubscribeOptions['gather']
+  byPartition?: SubscribeOptions['byPartition']
   /** An error stops the follower. */
   decode(record: LogRecord): E
   /** Called in order per partition; the next event waits for the promise. An error stops the follower. */
@@ -20,7 +21,7 @@ type FollowOptions<E> = {
   burst?: number
 }
 
-export type Follower = {
+export type Follower = Pick<Subscription, 'take' | 'release'> & {
   /** Resolves when all records that were on the log at the call have been handled. Rejects once stopped. */
   caughtUp(): Promise<void>
   /** The next offset to handle of each partition of which a record was handled. */
@@ -34,7 +35,7 @@ export type Follower = {
 }
 
 export const follow = async <E>(log: EventLog, options: FollowOptions<E>): Promise<Follower> => {
-  const { name, topics, from, gather, decode, onEvent, burst = 64 } = options
+  const { name, topics, from, gather, byPartition, decode, onEvent, burst = 64 } = options
   const next = new Map<Topic, Map<number, number>>(topics.map((topic) => [topic, new Map()]))
   let consecutive = 0
   const subscription = await log.subscribe({
@@ -42,6 +43,7 @@ export const follow = async <E>(log: EventLog, options: FollowOptions<E>): Promi
     group: name,
     from,
     ...(gather ? { gather } : {}),
+    ...(byPartition ? { byPartition } : {}),
     async handle(records) {
       for (const record of records) {
         if (consecutive++ >= burst) {
@@ -60,6 +62,8 @@ export const follow = async <E>(log: EventLog, options: FollowOptions<E>): Promi
     )
   return {
     caughtUp: () => subscription.caughtUp(),
+    take: (partition, offset) => subscription.take(partition, offset),
+    release: (partition) => subscription.release(partition),
     positions: () =>
       Object.fromEntries([...next].map(([topic, partitions]) => [topic, Object.fromEntries(partitions)])),
     commit: () => subscription.commit(positions()),

@@ -40,6 +40,14 @@ export type Subscription = {
   commit(positions: readonly Position[]): Promise<void>
   /** Resolves when all records that were on the log at the call have been handled. */
   caughtUp(): Promise<void>
+  /**
+   * From here on delivers a partition of the topic `byPartition`, beside the others. `from`: the next offset to read, called
+   * while no handler runs. Resolves when its records that were on the log at the call, and those of the other topics, have
+   * been handled, or it was released.
+   */
+  take(partition: number, from: () => number): Promise<void>
+  /** Delivers the partition no longer. A handler that runs may still be given records of it. */
+  release(partition: number): void
   /** Resolves when the running handler has returned. No record is delivered afterwards. */
   stop(): Promise<void>
   /**
@@ -60,6 +68,8 @@ export type SubscribeOptions = {
    */
   handle(records: readonly LogRecord[]): Promise<void> | void
   maxBatch?: number
+  /** Of this topic, one of `topics`, only the partitions that `take` names are delivered, from the offsets that it says. */
+  byPartition?: Topic
   /**
    * Records of these topics may be delivered up to `ms` late and several at once, which costs less CPU a record where they
    * are fetched. `caughtUp` ends the wait: at once where all topics of the subscription may be late, else within half a
@@ -94,6 +104,8 @@ export type PartitionAssignment = {
    */
   leave(): Promise<void>
 }
+
+export type KnownOffsets = () => Readonly<Record<number, number>>
 
 /** A log of the settings that is not opened yet. */
 export type LogTarget = {
@@ -140,9 +152,10 @@ export interface EventLog {
    * Joins the group whose members divide the partitions of a topic. On a log with a single writer all partitions are
    * assigned at once; else none are until the group has agreed. `onChange` (which must not throw) is called after
    * each change. A process that gains a partition must look again at all unfinished work there. Reading and writing
-   * are not restricted by the assignment.
+   * are not restricted by the assignment. `known`: of each partition the next offset that this process has to read, at the
+   * time of the call; a partition that has to move goes where least of it is unread.
    */
-  joinGroup(group: string, topic: Topic, onChange: () => void): Promise<PartitionAssignment>
+  joinGroup(group: string, topic: Topic, onChange: () => void, known?: KnownOffsets): Promise<PartitionAssignment>
   /** One record by its position; undefined if there is none. */
   at(position: Position): Promise<LogRecord | undefined>
   /**

@@ -4,6 +4,8 @@
  *
  * - The state is the fold of `topics`, from a snapshot or from the start of the log. The first decision is made after
  *   the log has been read to its end.
+ * - With `divided`, of the `assignment` topic only the partitions that are assigned to this process are folded, where several
+ *   processes can share a log: each from where this process, its snapshot or a checkpoint had read it, else from its start.
  * - `decide` is called after each record, act, background task and change of the partition assignment, until it returns
  *   `wait`. One act runs at a time.
  * - The next decision is made after the record of the last act has been read back in log order.
@@ -11,134 +13,27 @@
  *   `giveUp`, as is an unknown error after TRIES attempts. Errors of `giveUp`, `snapshot_damaged`, and all other errors, are
  *   passed to `onFatal`.
  */
-import {
-  encodeEvent,
-  FLOW,
-  InstarError,
-  requireTopic,
-  type Event,
-  type Logged,
-  type FoldOutcome,
-  type Topic,
-  type TopicAccess,
-} from '@instar/events'
+import { encodeEvent, FLOW, InstarError, requireTopic, type Event, type Logged, type Topic } from '@instar/events'
 import {
   Backoff,
   createPump,
   followEvents,
   LONGEST_TIMER_MS,
+  partitionOf,
   persist,
   versionsOn,
-  type EventLog,
   type Follower,
+  type KnownOffsets,
   type Offsets,
   type PartitionAssignment,
-  type Snapshot,
-  type SnapshotStore,
-  type StateVersion,
 } from '@instar/log'
+import type { Act, Decider, DeciderOptions, Wait } from './decider-types.ts'
+import { ownPartitions, type OwnPartitions } from './own-partitions.ts'
 import { SERVICE } from './metrics/labels.ts'
 import { offsetsOver, watchLag } from './metrics/lag.ts'
-import type { Metrics } from './metrics/metrics.ts'
 import { reportPositions } from './metrics/report-positions.ts'
 
-/** `why`: the reason, for `waits`. `againMs`: time after which to decide again even without a new record. */
-export type Wait = { do: 'wait'; why: string; againMs?: number }
-
-type DecideContext = {
-  now: number
-  /**
-   * Whether this partition of the `assignment` topic is assigned to this process. During a rebalance it may be assigned
-   * to two processes.
-   */
-  assigned(partition: number): boolean
-}
-
-type Core<State, Decision extends { do: string }> = {
-  initialState(): State
-  /** Folds a record into the state. Null: the service does not fold records of this type. */
-  evolve(state: State, logged: Logged): FoldOutcome | null
-  decide(state: State, context: DecideContext): Decision | Wait
-}
-
-/** A decision that requires an act: all except `wait`. */
-export type Act<Decision extends { do: string }> = Exclude<Decision, { do: 'wait' }>
-
-type ActContext<State> = {
-  state: State
-  /** Aborted by `stop`. */
-  signal: AbortSignal
-}
-
-/** `code`: that of the InstarError; `crashed` for an unknown error. */
-export type Fault = { code: string; error: Error }
-
-export type DeciderPorts = {
-  log: EventLog
-  /** The store of the state between runs. Without it the log is read from its start at each start. */
-  snapshots?: SnapshotStore | undefined
-  /** Gets the lag of the service. */
-  metrics?: Metrics
-  now: () => number
-  /** Called with a fatal error; the caller must stop the service. */
-  onFatal: (error: Error) => void
-}
-
-export type DeciderOptions<State, Decision extends { do: string }> = {
-  ports: DeciderPorts
-  /** The name of the service in the flow table. */
-  service: string
-  policy: string
-  core: Core<State, Decision>
-  /**
-   * The topics to fold. `runDecider` throws `internal` if the flow table does not list the service as a reader of one.
-   */
-  topics: readonly Topic[]
-  /** Topics whose records may be read GATHER_MS late, several at once, which costs less. Default: none. */
-  gather?: readonly Topic[]
-  /** The topic by whose partitions several processes of the service share the work. */
-  assignment: Topic
-  /** `version` must change with the state and the code that computes it. */
-  snapshot: { version: StateVersion; state(snapshot: Snapshot): State }
-  /** Performs a decision. Returns the record to append, or null. */
-  act(decision: Act<Decision>, context: ActContext<State>): Promise<Event | null>
-  /** Returns a record that states that the decision has failed, or null. If absent, the error is fatal. */
-  giveUp?(decision: Act<Decision>, fault: Fault, state: State): Event | null
-  /** Called when the log has been read to its end, before the first decision. If it throws, `start` rejects. */
-  onReady?(state: State): void
-  /** Called after each record that is folded after `onReady`. */
-  onRead?(logged: Logged, outcome: FoldOutcome | null): void
-  /** Called when a record of `act` or `giveUp` is durable. */
-  onAppended?(event: Event): void
-  /** Called when partitions were assigned or revoked, before the next decision. */
-  onAssigned?(): void
-  flow?: TopicAccess
-}
-
-export type Decider<State> = {
-  readonly state: State
-  readonly signal: AbortSignal
-  start(): Promise<void>
-  /** Resolves when no work is running and the last snapshot is written. */
-  stop(): Promise<void>
-  /** Requests a decision after a change that is not a record. */
-  wake(): void
-  /** The name of the last decision, or the reason of a wait; `starting` before the first. */
-  waits(): string
-  /** The code of the error after which the last act is being repeated; null otherwise. */
-  retrying(): string | null
-  /**
-   * Reads the log to its end as of the call and waits for running acts. False if the service is not ready, or if a
-   * record of this process has not been read back.
-   */
-  settled(): Promise<boolean>
-  assigned(partition: number): boolean
-  /** Resolves when the record is durable. The caller must keep track of records that have not been read back. */
-  append(event: Event): Promise<void>
-  /** Adds a task that runs concurrently with decisions. `stop` waits for it; its errors are fatal. */
-  background(work: Promise<void>): void
-  backgroundCount(): number
-}
+export type { Act, Decider, DeciderOptions, DeciderPorts, Fault, Wait } from './decider-types.ts'
 
 /** Milliseconds. Nobody waits for a score; a batch waits for turns for seconds, and takes seconds. */
 const GATHER_MS = 250
@@ -162,6 +57,10 @@ export const runDecider = <State, Decision extends { do: string }>(
   const background = new Set<Promise<void>>()
   let follower: Follower | null = null
   let assignment: PartitionAssignment | null = null
+  /** Null: the records of all partitions are folded. */
+  let own: OwnPartitions | null = null
+  /** The group has said what is assigned to this process. */
+  let agreed = false
   let ready = false
   let unread: string | null = null
   const backoff = new Backoff({ firstMs: RETRY_MS, longestMs: LONGEST_RETRY_MS, growth: 'linear' })
@@ -173,11 +72,14 @@ export const runDecider = <State, Decision extends { do: string }>(
   let begun: Offsets | null = null
   const watched = SERVICE.find((one) => one === service)
   const positions = (): Offsets | null => (begun && follower ? offsetsOver(begun, follower.positions()) : null)
+  const reads = (topic: Topic, partition: number): boolean =>
+    topic !== options.assignment || own === null || own.reads(partition)
   if (ports.metrics && watched)
-    watchLag(ports.metrics, log, { service: watched, topics, read: positions, now: ports.now })
+    watchLag(ports.metrics, log, { service: watched, topics, read: positions, reads, now: ports.now })
   let reporting: { stop(): void } | null = null
 
-  const assigned = (partition: number): boolean => assignment?.owns(partition) ?? false
+  const assigned = (partition: number): boolean =>
+    (assignment?.owns(partition) ?? false) && (own === null || own.has(partition))
 
   const onError = (error: unknown): void => {
     if (!signal.aborted) ports.onFatal(error as Error)
@@ -238,16 +140,30 @@ export const runDecider = <State, Decision extends { do: string }>(
 
   const { wake, idle } = createPump(decideAndAct, onError)
 
-  const onAssigned = (): void => {
+  /** False for a session of a partition that is not read, whose turns no record changes. */
+  const mayHold = (session: string): boolean => {
+    if (own === null || options.assignment !== 'turns') return true
+    return own.reads(partitionOf(session, log.partitions('turns')))
+  }
+
+  const lookAgain = (): void => {
     options.onAssigned?.()
     wake()
+  }
+
+  const onAssigned = (): void => {
+    own?.update(assignment)
+    lookAgain()
   }
 
   const read = (logged: Logged): Promise<void> | undefined => {
     const outcome = core.evolve(state, logged)
     if (logged.id === unread) unread = null
-    if (ready) options.onRead?.(logged, outcome)
-    wake()
+    // What is read to catch up is no news, as what is read at the start.
+    if (own === null || logged.topic !== options.assignment || own.has(logged.partition)) {
+      if (ready) options.onRead?.(logged, outcome)
+      wake()
+    }
     return snapshot?.after(logged)
   }
 
@@ -259,6 +175,7 @@ export const runDecider = <State, Decision extends { do: string }>(
     waits: () => waits,
     retrying: () => retrying,
     backgroundCount: () => background.size,
+    catchingUp: () => own?.catchingUp() ?? 0,
     append: async (event) => persist(log, [encode(event)], signal),
     background(work) {
       const tracked: Promise<void> = work.catch(onError).finally(() => {
@@ -269,20 +186,25 @@ export const runDecider = <State, Decision extends { do: string }>(
     },
     async settled() {
       await follower?.caughtUp()
+      await own?.caughtUp()
       await idle()
-      return ready && unread === null
+      return ready && unread === null && (own === null || (agreed && own.catchingUp() === 0))
     },
     async start() {
       const from = await snapshot?.open(log)
       begun = from ?? {}
       signal.throwIfAborted()
+      const divided = options.divided === true && log.sole !== true
       follower = await followEvents(log, {
         name,
         ...(from ? { from } : {}),
         ...(options.gather ? { gather: { topics: options.gather, ms: GATHER_MS } } : {}),
         topics,
+        ...(divided ? { byPartition: options.assignment } : {}),
         onEvent(logged) {
-          const loading = snapshot && 'session' in logged.event ? snapshot.load(logged.event.session) : undefined
+          const { event } = logged
+          const loading =
+            snapshot && 'session' in event && mayHold(event.session) ? snapshot.load(event.session) : undefined
           return loading ? loading.then(() => read(logged)) : read(logged)
         },
       })
@@ -290,14 +212,29 @@ export const runDecider = <State, Decision extends { do: string }>(
       if (signal.aborted) await follower.stop()
       await follower.caughtUp()
       signal.throwIfAborted()
+      if (divided)
+        own = ownPartitions({
+          topic: options.assignment,
+          count: log.partitions(options.assignment),
+          follower,
+          positions: () => positions() ?? {},
+          onCaughtUp: lookAgain,
+          onError,
+        })
       options.onReady?.(state)
       ready = true
-      assignment = await log.joinGroup(name, options.assignment, onAssigned)
+      const known: KnownOffsets = () => positions()?.[options.assignment] ?? {}
+      const onChange = (): void => {
+        agreed = true
+        onAssigned()
+      }
+      assignment = await log.joinGroup(name, options.assignment, onChange, divided ? known : undefined)
       reporting = reportPositions(log, { group: name, read: positions, shared: options.assignment, assigned })
       onAssigned()
     },
     async stop() {
       stopping.abort()
+      own?.stop()
       clearTimeout(decideTimer)
       reporting?.stop()
       await Promise.all([assignment?.leave(), follower?.stop()])

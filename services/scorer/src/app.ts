@@ -1,4 +1,7 @@
-/** The scorer on its ports: follows `turns` and `scores`, asks judges, appends. The rules are in core/decide.ts. */
+/**
+ * The scorer on its ports: follows its partitions of `turns`, all of `scores` (the guards of claims, repetitions, questions
+ * and people are over all sessions) and of `weights`, asks judges, appends. The rules are in core/decide.ts.
+ */
 import { InstarError, type Event } from '@instar/events'
 import { createTurnReader, LONGEST_TIMER_MS, versionsOn } from '@instar/log'
 import { NO_METRICS, runDecider, type DeciderPorts, type Metrics } from '@instar/process'
@@ -129,6 +132,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
     topics: ['turns', 'scores', 'weights'],
     gather: ['turns', 'scores'],
     assignment: 'turns',
+    divided: true,
     snapshot: {
       version: STATE_VERSION,
       state: (snapshot) => ({ ...stateOfSnapshot(snapshot), versions: versionsOn(log) }),
@@ -169,14 +173,13 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
   const { state, signal } = scorer
   const reader = createTurnReader(log, (turn) => state.turns.turns.get(turn))
   const assignedCount = (): number =>
-    Array.from({ length: log.partitions('turns') }, (_, partition) => partition).filter((partition) =>
-      scorer.assigned(partition),
-    ).length
+    Array.from({ length: log.partitions('turns') }, (_, one) => scorer.assigned(one)).filter(Boolean).length
   const work = (): ScorerWork => ({
     judging,
     waiting: backlog.size + given.length,
     needed: state.needed.size,
     share: assignedCount(),
+    catchingUp: scorer.catchingUp(),
   })
   const record = recordScorerMetrics(
     ports.metrics ?? NO_METRICS,

@@ -2,7 +2,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { encodeEvent, type Event } from '@instar/events'
-import { openMemoryLog, type EventLog } from '@instar/log'
+import { openMemoryLog, openSnapshots, partitionOf, type EventLog, type LogRecord } from '@instar/log'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import {
   closeIdle,
   createScorer,
@@ -147,9 +150,17 @@ test('after a restart from a snapshot foreign and begun turns are examined', () 
 const sharing = (log: EventLog) => {
   let owned = new Set<number>()
   let changed = (): void => undefined
+  const read: LogRecord[] = []
   const shared: EventLog = {
     append: (records) => log.append(records),
-    subscribe: (options) => log.subscribe(options),
+    subscribe: (options) =>
+      log.subscribe({
+        ...options,
+        handle(records) {
+          read.push(...records)
+          return options.handle(records)
+        },
+      }),
     read: (topic, options) => log.read(topic, options),
     at: (position) => log.at(position),
     ends: (topics) => log.ends(topics),
@@ -167,6 +178,12 @@ const sharing = (log: EventLog) => {
   }
   return {
     log: shared,
+    /** Numbers of records of `turns` that were read since the last call, by partition. */
+    turnsRead(): Record<number, number> {
+      const turns = read.splice(0).filter(({ topic }) => topic === 'turns')
+      const byPartition = [...Map.groupBy(turns, ({ partition }) => partition)]
+      return Object.fromEntries(byPartition.map(([partition, of]) => [partition, of.length]))
+    },
     give(partitions: readonly number[]) {
       owned = new Set(partitions)
       changed()
@@ -222,4 +239,134 @@ test('a scorer with an assignment judges waiting turns of its share and leaves t
   await until(sessions.length)
   assert.equal(judgedTurns.length, sessions.length)
   await scorer.stop()
+})
+
+/** A scorer with a judge that praises everything, on its own share of a log. */
+const divided = async (log: EventLog, folder?: string) => {
+  const { log: shared, give, turnsRead } = sharing(log)
+  const asked: string[] = []
+  let changed = Promise.withResolvers<void>()
+  const scorer = createScorer(
+    {
+      log: shared,
+      ...(folder === undefined ? {} : { snapshots: openSnapshots(folder) }),
+      now: () => 100,
+      onFatal: (error) => {
+        throw error
+      },
+      judges: [
+        {
+          id: 'j',
+          needsNextState: true,
+          judge({ answer }) {
+            asked.push(answer)
+            return { value: 1, note: '', hint: null }
+          },
+        },
+      ],
+      onScored() {
+        changed.resolve()
+        changed = Promise.withResolvers()
+      },
+    },
+    scorerConfig.parse({ idleMs: 1000 }),
+  )
+  await scorer.start()
+  return {
+    scorer,
+    give,
+    turnsRead,
+    asked,
+    async scored(of: number) {
+      while ((scorer.state.scores.get('policy')?.turns as Map<string, unknown> | undefined)?.size !== of)
+        await changed.promise
+    },
+  }
+}
+
+const PARTITIONS = 8
+const ALL = Array.from({ length: PARTITIONS }, (_, partition) => partition)
+/** A session of each partition; its talk is two turns, of which the first needs a score. */
+const sessionIn = (partition: number, name = ''): string => {
+  for (let i = 0; ; i += 1) if (partitionOf(`s${name}${i}`, PARTITIONS) === partition) return `s${name}${i}`
+}
+const say = async (log: EventLog, partitions: readonly number[], name = ''): Promise<void> => {
+  await log.append(
+    partitions.flatMap((partition) => [...talk(sessionIn(partition, name))]).map((event) => encodeEvent(event)),
+  )
+}
+
+test('a scorer reads of `turns` only its partitions, and every score', async () => {
+  const log = openMemoryLog()
+  await say(log, ALL)
+  const [one, two] = [await divided(log), await divided(log)]
+  assert.deepEqual([one.turnsRead(), two.turnsRead()], [{}, {}])
+  one.give([0, 1, 2, 3])
+  two.give([4, 5, 6, 7])
+  await Promise.all([one.scored(8), two.scored(8)])
+  assert.deepEqual(
+    [one.turnsRead(), two.turnsRead()],
+    [
+      { 0: 2, 1: 2, 2: 2, 3: 2 },
+      { 4: 2, 5: 2, 6: 2, 7: 2 },
+    ],
+  )
+  assert.deepEqual([one.asked.length, two.asked.length, one.scorer.work().needed], [4, 4, 0])
+  await say(log, ALL, 'later')
+  await Promise.all([one.scored(16), two.scored(16)])
+  assert.deepEqual(
+    [one.turnsRead(), two.turnsRead()],
+    [
+      { 0: 2, 1: 2, 2: 2, 3: 2 },
+      { 4: 2, 5: 2, 6: 2, 7: 2 },
+    ],
+  )
+  await Promise.all([one.scorer.stop(), two.scorer.stop()])
+})
+
+test('a partition that comes back is read from where it was left, and one that was never had from its start', async () => {
+  const log = openMemoryLog()
+  await say(log, ALL)
+  const [one, two] = [await divided(log), await divided(log)]
+  one.give([0, 1])
+  two.give([2])
+  await Promise.all([one.scored(3), two.scored(3)])
+  one.give([0])
+  two.give([1, 2])
+  await say(log, [0, 1, 2], 'later')
+  await Promise.all([one.scored(6), two.scored(6)])
+  assert.deepEqual(
+    [one.turnsRead(), two.turnsRead()],
+    [
+      { 0: 4, 1: 2 },
+      { 1: 4, 2: 4 },
+    ],
+  )
+  one.give([0, 1])
+  two.give([2])
+  assert.equal(await one.scorer.settled(), true)
+  assert.deepEqual(one.turnsRead(), { 1: 2 })
+  assert.deepEqual([one.asked.length, two.asked.length], [3, 3], 'nothing is judged again')
+  await Promise.all([one.scorer.stop(), two.scorer.stop()])
+})
+
+test('a scorer that starts again reads its partitions from its snapshot on', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'instar-share-'))
+  try {
+    const log = openMemoryLog()
+    await say(log, ALL)
+    const first = await divided(log, folder)
+    first.give([0, 1])
+    while (!(await first.scorer.settled())) await new Promise(setImmediate)
+    await first.scorer.stop()
+    await say(log, ALL, 'later')
+    const again = await divided(log, folder)
+    again.give([0, 1, 2])
+    while (!(await again.scorer.settled())) await new Promise(setImmediate)
+    assert.deepEqual(again.turnsRead(), { 0: 2, 1: 2, 2: 4 })
+    assert.equal(again.asked.length, 4)
+    await again.scorer.stop()
+  } finally {
+    await rm(folder, { recursive: true })
+  }
 })

@@ -416,6 +416,68 @@ export const eventLogFeatures = (
         await subscription.stop()
       })
 
+      feature(
+        'delivers of a topic by partition only those that are taken, each from its own offset',
+        async ({ log }) => {
+          const keys = range(40).map((i) => `k${i}`)
+          const partitionOfKey = (key: string): number => partitionOf(key, log.partitions('turns'))
+          const [one, other] = [...new Set(keys.map(partitionOfKey))] as [number, number]
+          const round = (name: string): Promise<Position[]> =>
+            log.append(keys.flatMap((key) => [note(key, name), note(key, name, { topic: 'scores' })]))
+          await round('first')
+          const seen: LogRecord[] = []
+          const next = new Map<number, number>()
+          const subscription = await log.subscribe({
+            topics: ['turns', 'scores'],
+            group: 'g',
+            from: 'start',
+            byPartition: 'turns',
+            handle(records) {
+              seen.push(...records)
+              for (const { topic, partition, offset } of records) if (topic === 'turns') next.set(partition, offset + 1)
+            },
+          })
+          /** What was delivered of the partition since the last call: how often the text of each round. */
+          const delivered = (partition: number | null): Record<string, number> => {
+            const texts = seen.filter((record) =>
+              partition === null
+                ? record.topic === 'scores'
+                : record.topic === 'turns' && record.partition === partition,
+            )
+            for (const record of texts) seen.splice(seen.indexOf(record), 1)
+            return Object.fromEntries([...Map.groupBy(texts, textOf)].map(([text, of]) => [text, of.length]))
+          }
+          const inOne = keys.filter((key) => partitionOfKey(key) === one).length
+          const inOther = keys.filter((key) => partitionOfKey(key) === other).length
+          await subscription.caughtUp()
+          assert.deepEqual([delivered(null), seen.length], [{ first: 40 }, 0], 'nothing was taken')
+          const from = (partition: number) => () => next.get(partition) ?? 0
+          await subscription.take(one, from(one))
+          assert.deepEqual([delivered(one), seen.length], [{ first: inOne }, 0])
+          await round('second')
+          await subscription.take(other, from(other))
+          await subscription.caughtUp()
+          assert.deepEqual(delivered(one), { second: inOne }, 'who is taken later holds nobody up, and repeats nothing')
+          assert.deepEqual(delivered(other), { first: inOther, second: inOther })
+          assert.deepEqual([delivered(null), seen.length], [{ second: 40 }, 0])
+          subscription.release(one)
+          await round('third')
+          await subscription.caughtUp()
+          assert.deepEqual([delivered(one), delivered(other)], [{}, { third: inOther }])
+          await round('fourth')
+          const released = subscription.take(one, from(one))
+          subscription.release(one)
+          await released
+          await subscription.take(one, from(one))
+          assert.deepEqual([delivered(one), delivered(other)], [{ third: inOne, fourth: inOne }, { fourth: inOther }])
+          await subscription.stop()
+          await assert.rejects(
+            subscription.take(other, () => 0),
+            (error) => error instanceof InstarError && error.code === 'log_unavailable',
+          )
+        },
+      )
+
       feature('reports caughtUp after all earlier records are handled', async ({ log }) => {
         await log.append([note('k', 'first')])
         const gate = Promise.withResolvers<void>()

@@ -30,6 +30,8 @@ export type Decided = {
   /** The time by the clock of the writer. */
   now: number
   share: ReadonlySet<number>
+  /** What was on the log when each partition of the share was given to it; absent: its kind reads all partitions always. */
+  received: ReadonlyMap<number, Ends>
   /** Records in the order in which this life read them; null if an earlier life read some. */
   read: ReadonlyMap<string, number> | null
   note: Note

@@ -1,5 +1,6 @@
 /** Whether a scorer or a client scored and closed correctly, given what it had read. */
 import type { ScoreRevised, SessionClosed, TurnScored, TurnSkipped } from '@instar/events'
+import type { Ends } from '../sim-log.ts'
 import type { Decided } from './decision.ts'
 import type { Past } from './past.ts'
 import { stepsBehind } from './chains.ts'
@@ -10,7 +11,7 @@ type Says = (holds: boolean, problem: string) => void
 
 export const rightClosing = (
   past: Past,
-  { now, share }: Decided,
+  { now, share, received, seen }: Decided,
   event: SessionClosed,
   { idleMs }: ScoringRules,
   says: Says,
@@ -28,12 +29,14 @@ export const rightClosing = (
   )
   if (event.why === 'client') return
   says(lastAt + idleMs <= now, `closes ${event.session} ${now - lastAt} after its last answer`)
-  says(share.has(turns[0]?.fact.partition ?? -1), `closes ${event.session}, which is another's to close`)
+  const partition = turns[0]?.fact.partition ?? -1
+  says(share.has(partition), `closes ${event.session}, which is another's to close`)
+  says(isCaughtUp(received.get(partition), seen), `closes ${event.session}, whose partition it has not caught up on`)
 }
 
 export const rightScore = (
   past: Past,
-  { share, note }: Decided,
+  { share, received, seen, note }: Decided,
   event: TurnScored | TurnSkipped | ScoreRevised,
   rules: ScoringRules,
   says: Says,
@@ -52,6 +55,10 @@ export const rightScore = (
   for (const name of ['session', 'policy', 'version', 'subject'] as const)
     says(event[name] === turn.event[name], `scores ${event.turn} as if its ${name} were ${event[name]}`)
   says(share.has(turn.fact.partition), `scores ${event.turn}, which is another's to score`)
+  says(
+    isCaughtUp(received.get(turn.fact.partition), seen),
+    `scores ${event.turn}, whose partition it has not caught up on`,
+  )
   if (owed) {
     says(event.cause === owed.id, `scores ${event.turn} for ${event.cause}, rated by ${owed.id}`)
     says(
@@ -102,6 +109,10 @@ export const rightScore = (
     `gives ${event.turn} ${event.reward}, the judge said ${opinion.reward}`,
   )
 }
+
+/** All that was on the log when the partition was received has been read. */
+const isCaughtUp = (received: Ends | undefined, seen: Ends): boolean =>
+  received !== undefined && [...received].every(([slot, end]) => (seen.get(slot) ?? 0) >= end)
 
 /** No batch would take it. */
 const isStale = (past: Past, policy: string, version: number, { staleness }: ScoringRules): boolean => {

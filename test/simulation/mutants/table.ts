@@ -214,6 +214,18 @@ export const MUTANTS: readonly Mutant[] = [
       ['watch(state.idle, event.session, state.turns.sessions.get(event.session)?.lastAt ?? 0)', ''],
     ],
   }),
+  ...of('packages/process/src/own-partitions.ts', {
+    workedUnread: [
+      'a scorer works on a partition before it has caught up',
+      ['held.get(partition)?.caughtUp === true', 'held.has(partition)'],
+    ],
+    caughtUpThough: [
+      'a partition that was taken away and given again counts as caught up when its first catching up ends',
+      ['if (stopped || held.get(partition) !== taken) return', 'if (stopped) return'],
+      ['taken.caughtUp = true', 'held.set(partition, { caughtUp: true })'],
+    ],
+    neverReleased: ['a partition that comes back is not read again', ['held.delete(partition)', '']],
+  }),
   ...of('services/trainer/src/core/decide.ts', {
     sealsFrozen: [
       'a batch is sealed while learning is frozen',

@@ -34,6 +34,46 @@ test('of two members with the same partitions the one of the later generation is
   })
 })
 
+test('a partition moves to the member that lacks the fewest of its records', () => {
+  const all = (offset: number): Record<number, number> =>
+    Object.fromEntries(Array.from({ length: 8 }, (_, partition) => [partition, offset]))
+  const a = { ...member('a', [0, 1, 2, 3], 3), known: all(100) }
+  const b = { ...member('b', [4, 5, 6, 7], 3), known: all(100) }
+  const c = { ...member('c'), known: { ...all(10), 1: 98, 5: 99, 6: 97 } }
+  assert.deepEqual(assignments([a, b, c], 8), { a: [0, 2, 3], b: [4, 6, 7], c: [1, 5] }, 'who restarts gets its own')
+  const left = [
+    { ...member('a', [0, 1, 2], 4), known: { ...all(100), 5: 0, 7: 0 } },
+    { ...member('c', [3, 4], 4), known: { ...all(100), 6: 0 } },
+  ]
+  assert.deepEqual(assignments(left, 8), { a: [0, 1, 2, 6], c: [3, 4, 5, 7] })
+})
+
+test('three members restart one after the other: each gets back what it had, and the others keep theirs', () => {
+  let offset = 1000
+  const members = new Map(['a', 'b', 'c'].map((id) => [id, { held: [] as number[], generation: 0, known: {} }]))
+  const agree = (ids: readonly string[], generation: number): void => {
+    const of = ids.map((id) => ({ id, ...members.get(id)! }))
+    for (const [id, held] of assign(of, 64)) {
+      // What a member holds it reads to the end.
+      const known = { ...members.get(id)!.known, ...Object.fromEntries(held.map((partition) => [partition, offset])) }
+      members.set(id, { held, generation, known })
+    }
+    offset += 100
+  }
+  agree(['a', 'b', 'c'], 1)
+  const before = new Map([...members].map(([id, { held }]) => [id, held]))
+  for (const [i, id] of ['a', 'b', 'c'].entries()) {
+    agree(
+      ['a', 'b', 'c'].filter((other) => other !== id),
+      2 * i + 2,
+    )
+    members.set(id, { held: [], generation: 0, known: members.get(id)!.known })
+    agree(['a', 'b', 'c'], 2 * i + 3)
+  }
+  const moved = [...members].flatMap(([id, { held }]) => held.filter((one) => !before.get(id)!.includes(one)))
+  assert.ok(moved.length <= 2, `${moved.length} partitions have another owner`)
+})
+
 test('partitions that do not exist, and repeated ones, are ignored', () => {
   assert.deepEqual(assignments([member('a', [0, 9, -1, 0.5], 1), member('b', [1, 1], 1)], 2), { a: [0], b: [1] })
 })

@@ -159,7 +159,7 @@ export class KafkaEventLog implements KafkaLog {
     })
   }
 
-  async joinGroup(group: string, topic: Topic, onChange: () => void): Promise<PartitionAssignment> {
+  readonly joinGroup: EventLog['joinGroup'] = async (group, topic, onChange, known) => {
     this.#check()
     const { session = SESSION_TIMEOUT_MS, requestTimeout = session, ...options } = this.#options
     const membership = new Membership({
@@ -172,6 +172,7 @@ export class KafkaEventLog implements KafkaLog {
       partitions: this.#counts[topic],
       session,
       onChange,
+      ...(known ? { known } : {}),
       logLine: (line) => options.logLine?.(line),
     })
     this.#memberships.add(membership)

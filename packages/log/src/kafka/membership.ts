@@ -5,7 +5,7 @@
  */
 import { createRequire } from 'node:module'
 import type * as kafkajs from 'kafkajs'
-import type { PartitionAssignment } from '../port.ts'
+import type { KnownOffsets, PartitionAssignment } from '../port.ts'
 import { assign, type Member } from './assign.ts'
 import { kafkaError, messageOf, type Broker, type Cluster, type KafkaConnection } from './client.ts'
 import { LATEST, offsetsAt, type TopicPartition } from './fetch.ts'
@@ -25,6 +25,8 @@ type MembershipParts = {
   /** Session timeout, ms: without a heartbeat for this long the partitions are assigned to other members. */
   session: number
   onChange(): void
+  /** The next offset of each partition that this process has to read; absent: it does not matter who has a partition. */
+  known?: KnownOffsets
   logLine(line: string): void
 }
 
@@ -43,7 +45,7 @@ export class Membership implements PartitionAssignment {
   readonly #all: ReadonlySet<number>
   #owned: ReadonlySet<number> = new Set()
   /** The last assignment and its generation, sent with the next JoinGroup request. */
-  #held: Omit<Member, 'id'> = { generation: 0, held: [] }
+  #held: Omit<Member, 'id' | 'known'> = { generation: 0, held: [] }
   #memberId = ''
   /** The current generation; undefined if the process must join. */
   #generation: number | undefined
@@ -122,11 +124,11 @@ export class Membership implements PartitionAssignment {
 
   async #join(coordinator: Broker): Promise<void> {
     this.#due = Infinity
-    const { groupId, session, topic } = this.#parts
+    const { groupId, session, topic, known } = this.#parts
     const metadata = MemberMetadata.encode({
       version: 1,
       topics: [topic],
-      userData: Buffer.from(JSON.stringify(this.#held)),
+      userData: Buffer.from(JSON.stringify({ ...this.#held, known: known?.() })),
     })
     const { generationId, leaderId, memberId, members } = await coordinator.joinGroup({
       groupId,
@@ -226,12 +228,19 @@ export class Membership implements PartitionAssignment {
 
 const REMOVED = new Set(['UNKNOWN_MEMBER_ID', 'ILLEGAL_GENERATION', 'MEMBER_ID_REQUIRED'])
 
+const isOffsets = (value: unknown): value is Record<number, number> =>
+  typeof value === 'object' && value !== null && Object.values(value).every((one) => Number.isSafeInteger(one))
+
 /** The assignment in a member's metadata; none if it cannot be decoded. */
 const claimOf = (metadata: Buffer): Omit<Member, 'id'> => {
   try {
     const claim = JSON.parse(MemberMetadata.decode(metadata)!.userData.toString()) as Partial<Member> | null
     if (Number.isInteger(claim?.generation) && Array.isArray(claim?.held))
-      return { generation: claim!.generation!, held: claim!.held }
+      return {
+        generation: claim!.generation!,
+        held: claim!.held,
+        ...(isOffsets(claim!.known) ? { known: claim!.known } : {}),
+      }
   } catch (cause) {
     if (!(cause instanceof Error)) throw cause
   }

@@ -22,6 +22,13 @@ export class Rests {
   }
 }
 
+/** Resolves once the signal is aborted. */
+export const aborted = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve()
+    else signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+
 /** Undefined once the signal is aborted. */
 export const orAborted = <T>(promise: Promise<T>, signal: AbortSignal): Promise<T | undefined> => {
   if (signal.aborted) return Promise.resolve(undefined)

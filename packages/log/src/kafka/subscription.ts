@@ -7,21 +7,12 @@ import type { Topic } from '@instar/events/flow'
 import { PAGE_RECORDS } from '../reading.ts'
 import type { LogRecord, Offsets, Position, SubscribeOptions, Subscription } from '../port.ts'
 import { kafkaError, messageOf, NoLeader, type KafkaRecord, type KafkaConnection } from './client.ts'
-import {
-  EARLIEST,
-  fetchFrom,
-  LATEST,
-  splitByLeader,
-  offsetsAt,
-  Progress,
-  type FetchedPartition,
-  type FetchPosition,
-  type TopicPartition,
-} from './fetch.ts'
-import { requireComplete, truncatedError } from './open-checks.ts'
+import { fetchFrom, splitByLeader, Progress, type FetchedPartition, type FetchPosition } from './fetch.ts'
+import { requireComplete } from './open-checks.ts'
 import type { Backoff } from '../backoff.ts'
 import { Gathering, positionsOf } from './gathering.ts'
-import { orAborted, Rests } from './promises.ts'
+import { aborted, orAborted, Rests } from './promises.ts'
+import { checkPositions, ReadPartitions, type PartitionProgress } from './read-partitions.ts'
 import { kafkaBackoff } from './retry.ts'
 
 /**
@@ -32,14 +23,9 @@ const LIMITS = { maxBytes: 2 << 20, maxBytesPerPartition: 1 << 20, maxWaitTime: 
 /** Milliseconds until the leader of a partition without one is looked up again. */
 const LEADERLESS_MS = 2_000
 
-type PartitionProgress = TopicPartition & {
-  of: Topic
-  /** All records below this offset were handled. */
-  next: number
-}
-
 type SubscriptionParts = {
   connection: KafkaConnection
+  /** Of the topic `byPartition` those that can be taken. */
   partitions: readonly PartitionProgress[]
   /** The decoded record; undefined if it is unreadable (a dead letter). May wait for the registry. */
   decode(
@@ -69,6 +55,9 @@ export class KafkaSubscription implements Subscription {
   #waiters: CaughtUpWaiter[] = []
   /** Of loops that fetch nothing because all of their records may be late. */
   readonly #rests = new Rests()
+  readonly #reading: ReadPartitions
+  /** Ends the round of fetches, so that the next one has other partitions. */
+  #round = new AbortController()
   #failed: { cause: unknown } | undefined
   #unreachable = false
   /** Whether all partitions had a leader at the start of the current round of fetches. */
@@ -77,6 +66,7 @@ export class KafkaSubscription implements Subscription {
   constructor(parts: SubscriptionParts, options: SubscribeOptions) {
     this.#parts = parts
     this.#options = options
+    this.#reading = new ReadPartitions(parts.partitions, options.byPartition)
     const ended = Promise.withResolvers<void>()
     this.done = ended.promise
     this.#idle = this.#run()
@@ -92,12 +82,38 @@ export class KafkaSubscription implements Subscription {
   }
 
   async caughtUp(): Promise<void> {
+    return this.#readTo(await this.#ends())
+  }
+
+  async take(partition: number, from: () => number): Promise<void> {
+    this.#check()
+    const progress = this.#reading.take(partition)
+    // Behind the handler that runs, which may still be given records of the partition.
+    const taking = this.#handling.then(() => {
+      if (this.#reading.begin(progress, from)) this.#round.abort()
+    })
+    this.#handling = taking.catch(() => undefined)
+    await taking
+    const ends = await this.#ends()
+    return this.#readTo({ ...ends, [progress.of]: { [partition]: ends[progress.of]?.[partition] ?? 0 } })
+  }
+
+  release(partition: number): void {
+    this.#reading.release(partition)
+    this.#settle()
+  }
+
+  async #ends(): Promise<Offsets> {
     this.#check()
     const ends = await this.#parts.ends(this.#options.topics, this.#stopping.signal).catch((cause: unknown) => {
       this.#check()
       throw cause
     })
     this.#check()
+    return ends
+  }
+
+  #readTo(ends: Offsets): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#waiters.push({ ends, resolve, reject })
       this.#settle()
@@ -120,11 +136,12 @@ export class KafkaSubscription implements Subscription {
     while (!this.#stopping.signal.aborted) {
       try {
         await this.#parts.connection.use(async (cluster) => {
-          const { leaders, leaderless } = splitByLeader(cluster, this.#parts.partitions)
-          const round = new AbortController()
+          const round = (this.#round = new AbortController())
+          const { leaders, leaderless } = splitByLeader(cluster, this.#reading.list())
           // Ends the round, so that leaders are looked up again.
           const limit = leaderless.length > 0 ? setTimeout(() => round.abort(), LEADERLESS_MS) : undefined
           this.#allHaveLeaders = leaderless.length === 0
+          if (this.#reading.size === 0) await aborted(AbortSignal.any([this.#stopping.signal, round.signal]))
           const outcomes = await Promise.allSettled(
             [...leaders].map(async ([nodeId, partitions]) => {
               try {
@@ -150,7 +167,8 @@ export class KafkaSubscription implements Subscription {
         if (cause instanceof HandlerError) throw cause.cause
         if (this.#stopping.signal.aborted) return
         if (cause instanceof InstarError && !cause.retryable) throw cause
-        if (kafkaError(cause) === 'OFFSET_OUT_OF_RANGE') await this.#checkPositions()
+        if (kafkaError(cause) === 'OFFSET_OUT_OF_RANGE')
+          await checkPositions(this.#parts.connection, this.#reading.list(), this.#parts.logLine)
         if (!this.#unreachable) this.#parts.logLine(`Kafka cannot be read (${messageOf(cause)}); retrying`)
         this.#unreachable = true
         await backoff.wait(this.#stopping.signal)
@@ -174,9 +192,10 @@ export class KafkaSubscription implements Subscription {
       return fetching
     }
     let nextFetch = startFetch()
+    const ended = AbortSignal.any([this.#stopping.signal, roundEnded])
     const stall = new Progress(partitions.map(({ topic, partition }) => `${topic} ${partition}`).join(', '))
     while (!this.#stopping.signal.aborted && !roundEnded.aborted) {
-      const batches = await orAborted(nextFetch, this.#stopping.signal)
+      const batches = await orAborted(nextFetch, ended)
       if (!batches) return
       backoff.reset()
       if (this.#unreachable && this.#allHaveLeaders) this.#parts.logLine('Kafka can be read again')
@@ -194,7 +213,7 @@ export class KafkaSubscription implements Subscription {
       for (const { batch, progress } of found) ahead.set(progress, batch.next)
       nextFetch = startFetch()
       for (const { batch, progress } of found) {
-        if (batch.next === progress.next) continue
+        if (batch.next === progress.next || !this.#reading.has(progress)) continue
         const handled = this.#handling.then(() => this.#handle(progress, batch))
         this.#handling = handled.catch(() => undefined)
         await handled
@@ -215,7 +234,7 @@ export class KafkaSubscription implements Subscription {
           const logRecord = decoded instanceof Promise ? await decoded : decoded
           if (logRecord) logRecords.push(logRecord)
         }
-        if (this.#stopping.signal.aborted) return
+        if (this.#stopping.signal.aborted || !this.#reading.has(progress)) return
         if (logRecords.length > 0) await handle(logRecords)
         progress.next = Number(records[Math.min(i + maxBatch, records.length) - 1]!.offset) + 1
       }
@@ -227,42 +246,8 @@ export class KafkaSubscription implements Subscription {
     }
   }
 
-  /**
-   * After OFFSET_OUT_OF_RANGE: throws `log_truncated` or `position_unknown`; otherwise a replica lags and a retry
-   * helps.
-   */
-  async #checkPositions(): Promise<void> {
-    const { connection, partitions } = this.#parts
-    let bounds: [first: number, end: number][]
-    try {
-      bounds = await connection.use(async (cluster) => {
-        const [first, end] = await Promise.all([
-          offsetsAt(cluster, partitions, EARLIEST),
-          offsetsAt(cluster, partitions, LATEST),
-        ])
-        const of = (progress: PartitionProgress, offsets: typeof first): number =>
-          offsets.find(({ topic, partition }) => topic === progress.topic && partition === progress.partition)!.offset
-        return partitions.map((progress) => [of(progress, first), of(progress, end)])
-      })
-    } catch (cause) {
-      return this.#parts.logLine(`Kafka cannot be read (${messageOf(cause)}); retrying`)
-    }
-    for (const [i, progress] of partitions.entries()) {
-      const [first, end] = bounds[i]!
-      if (progress.next > end)
-        throw new InstarError(
-          'position_unknown',
-          `${progress.of} ${progress.partition}@${progress.next} is not a position of this log: the partition ends at ${end}`,
-          { topic: progress.of, partition: progress.partition, offset: progress.next, end },
-        )
-      if (progress.next < first) throw truncatedError(progress.of, progress.partition, first)
-    }
-  }
-
   #settle(): void {
-    const isCaughtUp = ({ ends }: CaughtUpWaiter): boolean =>
-      this.#parts.partitions.every(({ of, partition, next }) => next >= (ends[of]?.[partition] ?? 0))
-    const settled = this.#waiters.filter(isCaughtUp)
+    const settled = this.#waiters.filter(({ ends }) => this.#reading.haveReached(ends))
     this.#waiters = this.#waiters.filter((waiter) => !settled.includes(waiter))
     for (const { resolve } of settled) resolve()
   }

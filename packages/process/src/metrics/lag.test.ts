@@ -30,6 +30,27 @@ test('the lag of a service is the age of the oldest record that it has not read,
   deepEqual(await lag(), [], 'unknown, not 0')
 })
 
+test('partitions that a service does not read count for nothing', async () => {
+  const log = openMemoryLog()
+  const metrics = createMetrics()
+  await log.append(records([lineStarted('policy', { at: T0 })]))
+  let mine = false
+  let now = T0 + 60_000
+  watchLag(metrics, log, {
+    service: 'scorer',
+    topics: ['weights'],
+    read: () => ({}),
+    reads: () => mine,
+    now: () => now,
+  })
+  const lag = async (): Promise<number | undefined> =>
+    (await metrics.allValues()).find(({ name }) => name === 'instar_service_lag_seconds')?.values[0]?.value
+  deepEqual(await lag(), 0)
+  mine = true
+  now += 1_000
+  deepEqual((await lag())! > 0, true)
+})
+
 const oldest = async (log: ReturnType<typeof openMemoryLog>, partition: number): Promise<number> => {
   for await (const [record] of log.read('weights', { partition, maxBatch: 1 })) if (record) return record.timestamp
   return Number.NaN

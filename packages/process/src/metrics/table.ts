@@ -77,9 +77,18 @@ export const METRICS = {
   instar_turns_unscored: {
     type: 'gauge',
     of: 'scorer',
-    help: 'Turns that need a score and have none, in all partitions.',
+    help: 'Turns that need a score and have none, in the partitions of `turns` that this process has read.',
   },
-  instar_scorer_share: { type: 'gauge', of: 'scorer', help: 'Partitions of `turns` assigned to this process.' },
+  instar_scorer_share: {
+    type: 'gauge',
+    of: 'scorer',
+    help: 'Partitions of `turns` assigned to this process that it has read to their ends as of then, and works on.',
+  },
+  instar_scorer_catching_up: {
+    type: 'gauge',
+    of: 'scorer',
+    help: 'Partitions of `turns` assigned to this process whose earlier records it still reads; nobody works on them.',
+  },
   instar_trainer_waits: {
     type: 'gauge',
     of: 'trainer',

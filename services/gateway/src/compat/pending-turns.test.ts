@@ -85,6 +85,8 @@ const behind = (log: EventLog): EventLog =>
           const subscription = await target.subscribe(options)
           return {
             commit: (positions) => subscription.commit(positions),
+            take: (partition, from) => subscription.take(partition, from),
+            release: (partition) => subscription.release(partition),
             caughtUp: () =>
               options.topics.includes('scores') ? new Promise<void>(() => undefined) : subscription.caughtUp(),
             stop: () => subscription.stop(),

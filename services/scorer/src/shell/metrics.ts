@@ -26,6 +26,7 @@ export const recordScorerMetrics = (
   metrics.read('instar_scored_questions', () => [[{}, held().questions.size]])
   metrics.read('instar_scored_people', () => [[{}, held().records.size]])
   metrics.read('instar_scorer_share', () => [[{}, now().share]])
+  metrics.read('instar_scorer_catching_up', () => [[{}, now().catchingUp]])
   const countClaim = ({ verdicts }: Pick<ScoresEvent, 'verdicts'>): void => {
     const claim = claimIn(verdicts)
     if (claim) metrics.count('instar_value_hints_total', { outcome: claim.agreed ? 'agreed' : 'withheld' })
