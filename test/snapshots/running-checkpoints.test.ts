@@ -240,6 +240,35 @@ test('records that nobody can read are folded again after 10 minutes, and not at
   await running.stop()
 })
 
+test('a stop while the state of the checkpoint before is read ends that reading, and leaves no file', async () => {
+  const { log, files, running, append, states, counted } = rig({ turns: 1 })
+  await append(events(2, 400))
+  await running.look()
+  await append(events(3, 400))
+  const there = readdirSync(files)
+  const read = log.read.bind(log)
+  const topics: string[] = []
+  log.read = (topic, options) => {
+    topics.push(topic)
+    // Twice to know the newest, once to start from it.
+    if (topics.filter((one) => one === 'upgrades').length === 3) void running.stop()
+    return read(topic, options)
+  }
+  await running.look()
+  await running.stop()
+  assert.deepEqual([...new Set(topics)], ['upgrades'])
+  assert.deepEqual(
+    [(await states('trainer')).length, readdirSync(files), await counted('trainer', 'failed')],
+    [1, there, 0],
+  )
+  // Other test files may have theirs meanwhile.
+  const own = new RegExp(`^instar-checkpoint-${process.pid}\\b`)
+  assert.deepEqual(
+    readdirSync(tmpdir()).filter((name) => own.test(name)),
+    [],
+  )
+})
+
 test('after a checkpoint the next one of that state waits at least twenty times as long as it took', async () => {
   const { log, running, append, states, clock } = rig({ turns: 1, states: ['trainer', 'publisher'] })
   const read = log.read.bind(log)

@@ -58,34 +58,48 @@ export const packState = async (
   }
 }
 
-/** Why the file of a checkpoint cannot be used; null: it can. */
-export const stateFault = async (folder: string, state: StateFile): Promise<string | null> => {
+/** Why the file of a checkpoint cannot be used; null: it can. Throws the reason of `signal` if it is aborted. */
+export const stateFault = async (folder: string, state: StateFile, signal?: AbortSignal): Promise<string | null> => {
   const path = stateFile(folder, state)
   try {
     const { size } = await stat(path)
     if (size !== state.bytes) return `${path} has ${size} bytes, not ${state.bytes}`
     const hash = createHash('sha256')
-    for await (const chunk of createReadStream(path)) hash.update(chunk as Buffer)
+    for await (const chunk of createReadStream(path)) {
+      signal?.throwIfAborted()
+      hash.update(chunk as Buffer)
+    }
     return hash.digest('hex') === state.file ? null : `${path} does not match its sha256`
   } catch (error) {
+    signal?.throwIfAborted()
     const { code, message } = error as NodeJS.ErrnoException
     return code === 'ENOENT' ? `${path} is missing` : `${path} cannot be read: ${message}`
   }
 }
 
-/** Writes the state's file to the path `to`. Resolves with the reason why it cannot be; null: it is written. */
-export const unpackState = async (folder: string, state: StateFile, to: string): Promise<string | null> => {
-  const fault = await stateFault(folder, state)
+/**
+ * Writes the state's file to the path `to`. Resolves with the reason why it cannot be; null: it is written. Throws the reason of
+ * `signal` if it is aborted.
+ */
+export const unpackState = async (
+  folder: string,
+  state: StateFile,
+  to: string,
+  signal?: AbortSignal,
+): Promise<string | null> => {
+  const fault = await stateFault(folder, state, signal)
   if (fault !== null) return fault
   try {
     await pipeline(
       createReadStream(stateFile(folder, state)),
       createZstdDecompress(),
       createWriteStream(to, { mode: 0o600 }),
+      signal ? { signal } : {},
     )
     return null
   } catch (error) {
     await rm(to, { force: true })
+    signal?.throwIfAborted()
     return `${stateFile(folder, state)} cannot be unpacked: ${(error as Error).message}`
   }
 }

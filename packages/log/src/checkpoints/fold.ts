@@ -37,7 +37,7 @@ type FoldOptions = {
   checkpoints?: string
 }
 
-/** Opens a fold in a temporary folder. Throws `no_temporary_file`. */
+/** Opens a fold in a temporary folder. Throws `no_temporary_file`, `aborted`. */
 export const openFold = async (
   log: EventLog,
   fold: StoredFold,
@@ -56,10 +56,11 @@ export const openFold = async (
     if (/no snapshots? (is|are|could be)/.test(line)) fault ??= line
   }
   const name = stateName(fold, policy)
-  const snapshot = openSnapshots(folder, { logLine, ...(checkpoints === undefined ? {} : { checkpoints }) }).of(
-    name,
-    fold.version,
-  )
+  const snapshot = openSnapshots(folder, {
+    logLine,
+    signal: observer.signal,
+    ...(checkpoints === undefined ? {} : { checkpoints }),
+  }).of(name, fold.version)
   const evolve = fold.on(snapshot, policy)
   const remove = async (): Promise<void> => {
     await snapshot.close({ save: false })
@@ -97,7 +98,7 @@ export const openFold = async (
     }
   } catch (error) {
     await remove()
-    throw error
+    throw observer.signal?.aborted ? stopped() : error
   }
 }
 

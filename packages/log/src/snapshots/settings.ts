@@ -17,6 +17,8 @@ export type SnapshotSettings = {
   checkpoints?: string
   /** Which of them may be used; absent: each of a version that is known or can be migrated. */
   accepts?: (checkpoint: Checkpoint) => boolean
+  /** Ends `open` with its reason while the state of a checkpoint is read. */
+  signal?: AbortSignal | undefined
   /** Replaces the file in the folder by one in memory, by name. For simulations. */
   file?: (name: string) => FoldFile
 }

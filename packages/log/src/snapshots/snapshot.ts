@@ -134,16 +134,17 @@ export class Snapshot {
 
   /** Takes the newest checkpoint whose file is whole and whose records are those of the log. */
   async #fromCheckpoint(log: EventLog): Promise<Offsets> {
-    const { checkpoints: folder, accepts, logLine } = this.#settings
+    const { checkpoints: folder, accepts, logLine, signal } = this.#settings
     const path = this.path
     if (folder === undefined || path === null) return {}
     const [name, version, unpacked] = [this.#name, this.#version, `${path}.checkpoint`]
-    for await (const event of unpackedCheckpoints(log, { folder, name, version, accepts, logLine }, unpacked)) {
+    const wanted = { folder, name, version, accepts, logLine, signal }
+    for await (const event of unpackedCheckpoints(log, wanted, unpacked)) {
       await this.#reopened(unpacked)
       rmSync(unpacked, { force: true })
       const file = this.#fileRef.file
       if (!file) break
-      const problem = (await this.#mismatch(file, log)) ?? (await unreadableIn(file))
+      const problem = (await this.#mismatch(file, log)) ?? (await unreadableIn(file, signal))
       if (problem === null) {
         logLine(`${name}: starts from the checkpoint of ${timeOf(event)}`)
         return this.positions()
