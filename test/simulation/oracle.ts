@@ -27,7 +27,11 @@ export const check = (world: World): { problems: string[]; versions: number; rej
   const history = new History(new Facts(FOLLOWED.flatMap((topic) => log.all(topic))))
   const end = history.past()
   for (const decided of world.decisions) {
-    right(world, history.past(decided.seen), decided, (holds, problem) => says(holds, `${decided.writer} ${problem}`))
+    const { chosen } = decided.note
+    const then = chosen ? history.past(chosen.seen) : null
+    right(world, history.past(decided.seen), then, decided, (holds, problem) =>
+      says(holds, `${decided.writer} ${problem}`),
+    )
   }
   once(world.decisions, says)
   for (const { by, ordered, seen, refused } of world.told) {
@@ -50,8 +54,8 @@ export const check = (world: World): { problems: string[]; versions: number; rej
   }
 }
 
-/** Whether a record was correct for a writer that had read this much. */
-const right = (world: World, past: Past, decided: Decided, says: Says): void => {
+/** Whether a record was correct for a writer that had read this much. `then`: when it chose a batch ahead. */
+const right = (world: World, past: Past, then: Past | null, decided: Decided, says: Says): void => {
   const { event, note } = decided
   if ('policy' in event && event.policy === BRANCH) return
   switch (event.type) {
@@ -90,7 +94,7 @@ const right = (world: World, past: Past, decided: Decided, says: Says): void => 
     case 'ScoreRevised':
       return rightScore(past, decided, event, world.rules, says)
     case 'BatchSealed':
-      return rightBatch(past, decided, event, world.training, says)
+      return rightBatch(past, then, decided, event, world.training, says)
     case 'UpdateComputed':
     case 'UpdateFailed':
       return rightOutcome(past, event, says)

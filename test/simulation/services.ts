@@ -42,6 +42,7 @@ import {
   type ScorerState,
 } from '../../services/scorer/src/core/state.ts'
 import { stateOfSnapshot as storedScorer } from '../../services/scorer/src/shell/snapshot.ts'
+import { isSameBatch, type Ahead } from '../../services/trainer/src/core/ahead.ts'
 import { computed, decide as trainerDecide, failed } from '../../services/trainer/src/core/decide.ts'
 import {
   evolve as trainerEvolve,
@@ -49,6 +50,7 @@ import {
   type TrainerState,
 } from '../../services/trainer/src/core/state.ts'
 import { stateOfSnapshot as storedTrainer } from '../../services/trainer/src/shell/snapshot.ts'
+import type { Note } from './history/decision.ts'
 import { Process, type Keeping } from './process.ts'
 import type { Folds } from './rules.ts'
 import { slot, type Ends } from './sim-log.ts'
@@ -232,9 +234,13 @@ export const trained = (
   return { adapter: derivedId('adapter', inputs, build), state: derivedId('state', inputs, build) }
 }
 
+const rewardsOf = ({ items }: BatchSealed): number[] => items.map(({ reward }) => reward)
+
 export class Trainer extends Process<TrainerState> {
   #unread: string | null = null
   #computing: { batch: string; sealed: BatchSealed } | null = null
+  /** Computed while the gate measures its parent. */
+  #ahead: (Ahead & { chosen: NonNullable<Note['chosen']>; result: ReturnType<typeof trained> }) | null = null
   /** The adapter that this process computed, by its batch. */
   #own = new Map<string, { adapter: string; state: string }>()
   constructor(world: World, name: string, keeps: boolean) {
@@ -269,6 +275,7 @@ export class Trainer extends Process<TrainerState> {
   forget(): void {
     this.#unread = null
     this.#computing = null
+    this.#ahead = null
     this.#own.clear()
   }
 
@@ -285,12 +292,21 @@ export class Trainer extends Process<TrainerState> {
       return true
     }
     if (this.#unread !== null) return false
-    const decision = trainerDecide(this.state, training, this.now, this.mine(OWN))
+    const ahead = this.world.ahead ? this.#ahead : undefined
+    const decision = trainerDecide(this.state, training, this.now, this.mine(OWN), ahead)
     if (decision.do === 'wait') return false
     if (decision.do === 'compute') this.#computing = decision
-    else
-      this.#unread = this.append(decision.event.type === 'BatchSealed' ? this.#keepOwn(decision.event) : decision.event)
+    else if (decision.do === 'ahead') this.#computeAhead(decision.ahead)
+    else if (decision.event.type === 'BatchSealed') {
+      const sealed = this.#keepOwn(decision.event)
+      this.#unread = this.append(sealed, ahead && decision.ahead ? { chosen: ahead.chosen } : {})
+    } else this.#unread = this.append(decision.event)
     return true
+  }
+
+  #computeAhead(ahead: Ahead): void {
+    const chosen = { seen: new Map(this.positions), now: this.now }
+    this.#ahead = { ...ahead, chosen, result: trained(ahead.sealed, rewardsOf(ahead.sealed), this.name) }
   }
 
   #finish({ batch, sealed }: { batch: string; sealed: BatchSealed }): void {
@@ -304,7 +320,8 @@ export class Trainer extends Process<TrainerState> {
     const rewards = sealed.items.map((item) =>
       off === 'named' ? (this.state.scores.turns.get(item.turn)?.reward ?? item.reward) : item.reward,
     )
-    const result = trained(sealed, rewards, this.name)
+    const ahead = this.#ahead && isSameBatch(this.#ahead.sealed, sealed) ? this.#ahead.result : null
+    const result = ahead ?? trained(sealed, rewards, this.name)
     this.#own.set(batch, result)
     const fingerprint = { engine: 'sim', build: this.name, isa: '', threads: 1, base: '' }
     const event = computed(

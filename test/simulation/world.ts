@@ -64,6 +64,8 @@ export class World {
   readonly pleased: boolean
   readonly decisions: Decided[] = []
   readonly told: Told[] = []
+  /** Trainers compute the next batch while the gate measures its parent. */
+  readonly ahead: boolean
   /** Some schedules have a newer build, process by process. */
   readonly #upgrading: boolean
   /** Share of appends that the log refuses. */
@@ -71,6 +73,7 @@ export class World {
 
   constructor(seed: number, off: Rule | null) {
     const random = (this.random = seeded(seed))
+    this.ahead = seed % 2 === 0
     this.remembered = random.chance(0.3) ? 2 : 100
     this.pleased = random.chance(0.25)
     this.#upgrading = random.chance(0.25)

@@ -201,6 +201,7 @@ const createLearners = (
         ...shared,
         model: learning.model,
         ...(server ? { server } : { learner: requireLearner(learning) }),
+        ahead: learning.gate.evaluator !== learning.learner,
         lossesFolder: config.data,
         onProgress: onTraining,
         onWait: ({ number, reason }) => logLine(`batch ${number} waits: ${reason}`),

@@ -11,7 +11,8 @@ import { countPending } from './core/pending.ts'
 import { evolve, initialState, type TrainerState } from './core/state.ts'
 import { lastFigures, lastShares } from './core/last-batch.ts'
 import { progressOf, type UpdateProgress } from './core/progress.ts'
-import { compute } from './shell/compute.ts'
+import { AheadSteps } from './shell/ahead.ts'
+import { compute, store } from './shell/compute.ts'
 import type { TrainingServerOptions } from './shell/remote/open.ts'
 import { RemoteTrainer } from './shell/remote/trainer.ts'
 import { openLosses } from './shell/losses.ts'
@@ -55,6 +56,8 @@ export type TrainerPorts = DeciderPorts &
       reason?: string
     }) => void
     onWait?: OnWait
+    /** The embedded engine computes while the gate measures: not where the gate measures with it. Default false. */
+    ahead?: boolean
     /** Called while an update is computed, at most every PROGRESS_MS. */
     onUpdate?: (progress: UpdateProgress) => void
   }
@@ -150,6 +153,8 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
   const waitReports = createWaitReports(ports.onWait)
   const { keepStates, step } = config
   const remote = ports.server === undefined ? null : new RemoteTrainer({ ...ports.server, keepStates, rank: step.rank })
+  /** Null: no batch is computed ahead. */
+  const ahead = ports.ahead === true && config.ahead && ports.learner !== undefined ? new AheadSteps() : null
 
   const trainer = runDecider<TrainerState, Decision>({
     ports,
@@ -163,7 +168,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
       initialState: () => initialState(policy),
       evolve,
       decide(state, { now, assigned }) {
-        const decision = decide(state, options, now, assigned(partition))
+        const decision = decide(state, options, now, assigned(partition), ahead?.last)
         if (decision.do !== 'wait' || decision.why !== 'turns') return decision
         // Enough turns, but no batch: some wait for other candidates of their requests, at most groupWaitMs.
         if (countWaiting(state, options, ports.now()).usable >= batchSize) return { ...decision, againMs: groupWaitMs }
@@ -173,21 +178,28 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
     },
     async act(decision, { state, signal }) {
       if (decision.do === 'append') return decision.event
+      const embedded = ports.learner === undefined ? null : { ...ports, learner: ports.learner, reader, signal }
+      if (decision.do === 'ahead') {
+        if (embedded) await ahead?.compute(embedded, state, decision.ahead, begin(decision.ahead.sealed.number))
+        current = null
+        return null
+      }
       const { batch, sealed } = decision
       // A batch that a server computes ends neither.
-      const counts = ports.learner !== undefined
+      const counts = embedded !== null
       if (counts && losses.of(batch) >= MAX_LOSSES)
         return lost(state, batch, 'The process ended while it computed the batch.')
       if (counts) losses.begin(batch)
       try {
         const onProgress = begin(sealed.number)
-        if (ports.learner === undefined) {
+        if (embedded === null) {
           const event = (await remote?.act({ ...ports, reader, signal, onProgress }, state, batch)) ?? null
           waitReports.ended()
           return event
         }
-        const embedded = { ...ports, learner: ports.learner, reader, signal }
-        const result = await compute(embedded, state, sealed, onProgress)
+        const done = ahead?.of(sealed)
+        const result = await (done ? store(embedded, done) : compute(embedded, state, sealed, onProgress))
+        ahead?.clear()
         losses.settled()
         waitReports.ended()
         return computed(state, batch, result, ports.now())
@@ -204,7 +216,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
       }
     },
     giveUp(decision, { code, error }, state) {
-      if (decision.do === 'append') throw error
+      if (decision.do !== 'compute') throw error
       return failed(state, decision.batch, `${code}: ${error.message}`, ports.now())
     },
     onReady: (state) => requireBase(weightLine(state.weights, policy), ports.model),
@@ -213,7 +225,10 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
   })
   const { state } = trainer
   const reader = createTurnReader(ports.log, (turn) => state.turns.turns.get(turn))
-  const waits = (): string => trainer.retrying() ?? trainer.waits()
+  const waits = (): string => {
+    const waiting = trainer.retrying() ?? trainer.waits()
+    return waiting === 'ahead' ? 'verdict' : waiting
+  }
   const waiting = (): { held: number; needed: number } => {
     const { usable, held } = countWaiting(state, options, ports.now())
     return { held, needed: Math.max(0, options.batchSize - (usable - held)) }

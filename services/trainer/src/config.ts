@@ -155,6 +155,12 @@ export const trainerConfig = z.object({
     .max(MAX_ITEMS)
     .default(64)
     .describe('scored turns of a batch at most: it grows from batchSize with what is pending, the newest turns first'),
+  ahead: z
+    .boolean()
+    .default(false)
+    .describe(
+      'while the gate measures a candidate, the next batch is computed on it, and discarded if it is rejected; on an embedded engine that the gate does not measure with, for which a core must be free',
+    ),
   staleness: z
     .int()
     .nonnegative()

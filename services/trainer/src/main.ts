@@ -35,6 +35,8 @@ process.exitCode = await runService(
         lossesFolder: settings.data,
         metrics,
         ...engine,
+        // The publisher is another process.
+        ahead: true,
         model,
         now,
         onFatal,

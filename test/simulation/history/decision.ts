@@ -11,6 +11,8 @@ export type Note = {
   /** The figures of a candidate, and its first fault besides its content; null: none. */
   measured?: Measured | null
   flaw?: string | null
+  /** What a trainer had read, and its clock, when it chose a batch ahead of the verdict on its parent; absent: when it sealed it. */
+  chosen?: { seen: Ends; now: number }
   /** The command of an admin. */
   ordered?: Ordered
   /** The session label of a request, or the session of the answer that it continues. Null: neither. */

@@ -45,8 +45,10 @@ const hasSignal = ({ items }: BatchSealed): boolean =>
       Math.abs(advantage) > 1e-6 || (hint !== null && ((outcome ?? null) === null ? reward : (turnScore ?? 0)) < 0),
   )
 
+/** `then`: what had been read when the batch was chosen ahead, on the candidate before it; null: it was chosen when it was sealed. */
 export const rightBatch = (
   past: Past,
+  then: Past | null,
   decided: Decided,
   event: BatchSealed,
   rules: TrainingRules,
@@ -71,7 +73,9 @@ export const rightBatch = (
     version === head?.number && adapter === head.adapter && state === head.state,
     `seals batch ${event.number} on version ${version}, the head is ${line.head}`,
   )
-  rightItems(past, decided, event, line, batches, rules, says)
+  rightItems(past, event, line, batches, rules, says)
+  if (then === null) rightOrder(past, decided, event, line, rules, says)
+  else rightAhead(past, then, decided, event, rules, says)
   rightValues(past, event, batches, rules, says)
 }
 
@@ -161,9 +165,28 @@ export const usableOf = (
   ),
 })
 
+/** Chosen as if the candidate had been the head, which it has become. */
+const rightAhead = (
+  past: Past,
+  then: Past,
+  decided: Decided,
+  event: BatchSealed,
+  rules: TrainingRules,
+  says: Says,
+): void => {
+  const { number, policy, parent } = event
+  const line = then.line(policy)
+  const candidate = then.training(policy).batches.at(-1)?.outcome
+  const isCandidate = candidate?.event.type === 'UpdateComputed' && headOf(past.line(policy))?.update === candidate.id
+  says(isCandidate, `batch ${number} was chosen for another parent than ${parent.version}`)
+  if (!isCandidate) return
+  const head = { ...headOf(past.line(policy))!, parent: line.head }
+  const ahead = { ...line, head: head.number, versions: [...line.versions, head] }
+  rightOrder(then, { ...decided, now: decided.note.chosen!.now }, event, ahead, rules, says)
+}
+
 const rightItems = (
   past: Past,
-  decided: Decided,
   event: BatchSealed,
   line: Line,
   batches: readonly Batch[],
@@ -221,7 +244,6 @@ const rightItems = (
       `batch ${number} names ${item.turn} otherwise than the log`,
     )
   }
-  rightOrder(past, decided, event, [...waiting.values()], line, rules, says)
 }
 
 /**
@@ -232,7 +254,6 @@ const rightOrder = (
   past: Past,
   { now, read }: Decided,
   event: BatchSealed,
-  waiting: readonly Waiting[],
   line: Line,
   rules: TrainingRules,
   says: Says,
@@ -245,7 +266,7 @@ const rightOrder = (
       : past.session(event.session).closings.flatMap(({ id, at }) => (at > fact.at ? [id] : []))
   const since = ({ turn, counted }: Waiting): number =>
     read ? Math.max(0, ...[turn.fact.id, counted?.id ?? '', ...ends(turn)].map((id) => read.get(id) ?? 0)) : 0
-  const { groups, others } = usableOf(past, waiting, policy, line, now, rules)
+  const { groups, others } = usableOf(past, waitingFor(past, policy), policy, line, now, rules)
   const singles = others.sort(
     (a, b) => b.turn.event.version - a.turn.event.version || since(b) - since(a) || b.turn.fact.at - a.turn.fact.at,
   )

@@ -245,6 +245,25 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     everybodyTrains: ['a standby trainer seals', ["if (!assigned) return { do: 'wait', why: 'standby' }", '']],
   }),
+  ...of('services/trainer/src/core/ahead.ts', {
+    aheadAnyhow: [
+      'a batch chosen ahead is sealed whatever has become of its candidate and its turns',
+      ['again && isSameBatch(again, sealed) ? again : null', 'again'],
+      ['if (ground?.parent.version !== sealed.parent.version) return null', 'if (!ground) return null'],
+    ],
+    aheadByTurns: [
+      'the update of a batch chosen ahead is kept although a reward has changed',
+      ["encodeEvent({ ...sealed, prev: '', dropped: [], at: 0 }).id", 'sealed.items.map(({ turn }) => turn).join()'],
+    ],
+    aheadOnBase: [
+      'a batch chosen ahead is computed on the head, not on the candidate',
+      ['parent: { version, adapter: event.adapter, state: event.state }', 'parent: { ...last.sealed.parent, version }'],
+      [
+        'const inputsOf = (sealed: BatchSealed): string => encodeEvent({ ...sealed,',
+        'const inputsOf = (sealed: BatchSealed): string => encodeEvent({ ...sealed, parent: { version: 0, adapter: null, state: null },',
+      ],
+    ],
+  }),
   ...of('services/trainer/src/core/batch.ts', {
     staleTaken: ['staleness is ignored', ['versions.length <= staleness', 'versions.length <= 99']],
     strangersTaken: [

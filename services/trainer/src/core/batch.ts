@@ -14,7 +14,7 @@ import {
   type WeightLine,
 } from '@instar/events'
 import { advantagesOf, countEpisodes as countIn, nextReadyAt as nextReadyIn } from './episodes.ts'
-import { choose, countUsable, type ChoiceSettings, type UsableCount } from './choice.ts'
+import { choose, countUsable, type ChoiceSettings, type ChosenTurn, type UsableCount } from './choice.ts'
 import { withLearningRate } from './remote-step.ts'
 import { notUsableWith, unusable } from './pending.ts'
 import type { TrainerState } from './state.ts'
@@ -41,13 +41,40 @@ export const MAX_DROPPED_BYTES = 256 << 10
  * then exceed `batchMax`. `now`: ms since the epoch.
  */
 export const sealBatch = (state: TrainerState, options: BatchSettings, now: number): BatchSealed | null => {
-  const updates = updateLine(state.updates, state.policy)
+  const ground = headGround(state, options)
+  const chosen = ground ? choose(state, ground.versions, options, now) : []
+  return ground && chosen.length >= options.batchSize ? sealOn(state, options, ground, chosen, now) : null
+}
+
+/**
+ * What the next batch is computed from: the head, or the candidate that may become it (ahead.ts). `versions`: whose turns are
+ * usable, newest first. `rejectionsInARow`: of the gate since the parent became the head.
+ */
+export type Ground = Pick<BatchSealed, 'parent'> & { versions: readonly number[]; rejectionsInARow: number }
+
+/** Null: the line has no head. */
+export const headGround = (state: TrainerState, { staleness }: Pick<BatchSettings, 'staleness'>): Ground | null => {
   const weights = weightLine(state.weights, state.policy)
   const head = weights.versions.get(weights.head)
-  const versions = usableVersions(weights, options.staleness)
-  if (!head) return null
-  const chosen = choose(state, versions, options, now)
-  if (chosen.length < options.batchSize) return null
+  return head
+    ? {
+        parent: { version: head.version, adapter: head.adapter, state: head.state },
+        versions: usableVersions(weights, staleness),
+        rejectionsInARow: weights.rejectionsInARow,
+      }
+    : null
+}
+
+/** The record of a batch of these turns. */
+export const sealOn = (
+  state: TrainerState,
+  options: BatchSettings,
+  { parent, versions, rejectionsInARow }: Ground,
+  chosen: readonly ChosenTurn[],
+  now: number,
+): BatchSealed => {
+  const updates = updateLine(state.updates, state.policy)
+  const weights = weightLine(state.weights, state.policy)
   const number = updates.count + 1
   const { items, after } = advantagesOf(chosen, updates.baselines, options.settings)
   return {
@@ -55,7 +82,7 @@ export const sealBatch = (state: TrainerState, options: BatchSettings, now: numb
     prev: updates.chain.tip,
     policy: state.policy,
     number,
-    parent: { version: head.version, adapter: head.adapter, state: head.state },
+    parent,
     items: chosen.map(({ group: _, key: __, task: ___, ...item }, i) => {
       const { baseline, advantage } = items[i] ?? { baseline: 0, advantage: 0 }
       return { ...item, baseline, advantage }
@@ -64,7 +91,7 @@ export const sealBatch = (state: TrainerState, options: BatchSettings, now: numb
     baselines: after,
     seed: seedOf(state.policy, number),
     loss: options.loss,
-    settings: withinGate(withLearningRate(options.settings, updates.byId.get(updates.last)), weights.rejectionsInARow),
+    settings: withinGate(withLearningRate(options.settings, updates.byId.get(updates.last)), rejectionsInARow),
     at: now,
   }
 }

@@ -42,7 +42,11 @@ const MOST_PASSES = 8
 type KnownRequests = Map<string, ChosenTurn[]>
 
 /** `task`: of the episode whose outcome is in the reward. */
-type ChosenTurn = Omit<BatchItem, 'baseline' | 'advantage'> & { group: string; key: string | null; task: string | null }
+export type ChosenTurn = Omit<BatchItem, 'baseline' | 'advantage'> & {
+  group: string
+  key: string | null
+  task: string | null
+}
 
 /** The limit of one key's turns in a batch: at least an equal share, so that the active keys together can fill a batch. */
 const keyLimit = ({ keys }: Pick<TrainerState, 'keys'>, options: ChoiceSettings, now: number): number => {
@@ -254,6 +258,17 @@ const chosenTurn = (
     key,
     task: outcome?.task ?? null,
   }
+}
+
+/** These turns as a batch takes them now; null if one of them has been taken or can no longer be used. */
+export const chosenAgain = (
+  state: TrainerState,
+  turns: readonly string[],
+  versions: readonly number[],
+  options: ChoiceSettings,
+): ChosenTurn[] | null => {
+  const chosen = turns.flatMap((id) => (isPending(state, id) && chosenTurn(state, id, versions, options)) || [])
+  return chosen.length === turns.length ? chosen : null
 }
 
 /** The turn and the other candidates of its request that go into the same batch. */

@@ -1,6 +1,6 @@
 /**
  * One batch at a time: the next is sealed when the last is settled (failed, or its verdict read) and learning is not
- * frozen. A decision on an outdated state is harmless: the chain of `updates` ignores its record.
+ * frozen; it may be computed before (ahead.ts). A decision on an outdated state is harmless: the chain of `updates` ignores its record.
  */
 import {
   InstarError,
@@ -11,19 +11,30 @@ import {
   type UpdateComputed,
   type UpdateFailed,
 } from '@instar/events'
+import { chooseAhead, sealAhead, type Ahead } from './ahead.ts'
 import { hasSignal, sealBatch, countWaiting, type BatchSettings } from './batch.ts'
 import type { TrainerState } from './state.ts'
 
 export type Decision =
-  | { do: 'append'; event: BatchSealed | UpdateFailed }
+  /** `ahead`: the batch was chosen, and perhaps computed, before its parent became the head. */
+  | { do: 'append'; event: BatchSealed | UpdateFailed; ahead?: boolean }
+  /** Compute this batch while the gate measures the candidate that is its parent. */
+  | { do: 'ahead'; ahead: Ahead }
   /** Compute the sealed batch with this record id, then append the record that `computed` returns. */
   | { do: 'compute'; batch: string; sealed: BatchSealed }
   | { do: 'wait'; why: 'standby' | 'no_line' | 'not_live' | 'verdict' | 'frozen' | 'turns' | 'share' }
 
 /**
  * `assigned` false: another trainer holds the policy's partition, and this one is a standby. `now`: ms since the epoch.
+ * `ahead`: the batch that was computed ahead last; null: none yet; undefined: this trainer computes none.
  */
-export const decide = (state: TrainerState, options: BatchSettings, now: number, assigned = true): Decision => {
+export const decide = (
+  state: TrainerState,
+  options: BatchSettings,
+  now: number,
+  assigned = true,
+  ahead?: Ahead | null,
+): Decision => {
   if (!assigned) return { do: 'wait', why: 'standby' }
   const weights = weightLine(state.weights, state.policy)
   const updates = updateLine(state.updates, state.policy)
@@ -34,8 +45,15 @@ export const decide = (state: TrainerState, options: BatchSettings, now: number,
     if (!hasSignal(last.sealed)) return { do: 'append', event: failureOf(state, last, 'no_signal', now) }
     return { do: 'compute', batch: last.id, sealed: last.sealed }
   }
-  if (last?.status === 'computed' && !weights.verdicts.has(last.update?.id ?? '')) return { do: 'wait', why: 'verdict' }
+  if (last?.status === 'computed' && !weights.verdicts.has(last.update?.id ?? '')) {
+    const mayCompute = ahead !== undefined && ahead?.update !== last.update?.id && !weights.frozen
+    const next = mayCompute ? chooseAhead(state, options, now) : null
+    if (next && hasSignal(next.sealed)) return { do: 'ahead', ahead: next }
+    return { do: 'wait', why: 'verdict' }
+  }
   if (weights.frozen) return { do: 'wait', why: 'frozen' }
+  const chosen = ahead ? sealAhead(state, options, ahead, now) : null
+  if (chosen) return { do: 'append', event: chosen, ahead: true }
   const sealed = sealBatch(state, options, now)
   if (sealed) return { do: 'append', event: sealed }
   const { usable, held } = countWaiting(state, options, now)

@@ -2,16 +2,25 @@
  * Computes a sealed batch on the learning engine: reads its turns and its parent from the log, stores the results as
  * blobs.
  */
-import { baseVersion, InstarError, weightLine, type BatchSealed, type WeightsState } from '@instar/events'
+import {
+  baseVersion,
+  batchOfUpdate,
+  InstarError,
+  updateLine,
+  weightLine,
+  type BatchSealed,
+  type WeightsState,
+} from '@instar/events'
 import { getBlob, putBlob, type EventLog, type TurnReader } from '@instar/log'
-import type { Adapter, LearningEngine, Model, Parent } from '@instar/engine/port'
+import type { Adapter, LearningEngine, Model, Parent, StepResult } from '@instar/engine/port'
 import { adapterFromWeights } from '@instar/policy'
+import type { Ahead } from '../core/ahead.ts'
 import type { Computed } from '../core/decide.ts'
 import type { TrainerState } from '../core/state.ts'
 import { readRemoteState } from './remote/remote-state.ts'
 import { stepBatch } from './step-items.ts'
 
-type ComputePorts = {
+export type ComputePorts = {
   log: EventLog
   reader: TurnReader
   learner: LearningEngine
@@ -30,7 +39,30 @@ export const compute = async (
   const startedAt = ports.now()
   parentVersion(state, sealed)
   const parent = await readParent(sealed, () => parentOf(ports, state, sealed))
-  const result = await stepBatch(ports, sealed, parent, onProgress)
+  return store(ports, { startedAt, result: await stepBatch(ports, sealed, parent, onProgress) })
+}
+
+export type Step = { startedAt: number; result: StepResult }
+
+/** The step of a batch whose parent is a candidate, of which no version is on the log. */
+export const computeAhead = async (
+  ports: ComputePorts,
+  state: TrainerState,
+  { update, sealed }: Ahead,
+  onProgress?: (share: number) => void,
+): Promise<Step> => {
+  const startedAt = ports.now()
+  const candidate = batchOfUpdate(updateLine(state.updates, sealed.policy), update)?.update?.event
+  if (!candidate) throw new InstarError('internal', `the update ${update} is not on the log`)
+  const parent = await readParent(sealed, () => adapterAndState(ports.log, state, sealed, candidate.blobsAt))
+  return { startedAt, result: await stepBatch(ports, sealed, parent, onProgress) }
+}
+
+/** Stores what a step has computed, for its record. */
+export const store = async (
+  ports: Pick<ComputePorts, 'log' | 'now' | 'signal'>,
+  { startedAt, result }: Step,
+): Promise<Computed> => {
   const blobsAt = ports.now()
   await putBlob(ports.log, result.state, blobsAt, ports.signal)
   await putBlob(ports.log, result.adapter.weights, blobsAt, ports.signal)
@@ -79,16 +111,20 @@ export const parentOf = async (
   state: TrainerState,
   sealed: BatchSealed,
 ): Promise<Parent> => {
-  const { adapter, state: optimizer } = sealed.parent
-  if (adapter === null) return { adapter: null, state: null }
-  const blobsAt = parentVersion(state, sealed)?.blobsAt ?? 0
-  const base = await baseAdapter(ports.log, state.weights, sealed.policy)
-  return {
-    adapter: await loadAdapter(ports.log, adapter, blobsAt),
-    state: optimizer === null ? null : optimizerState(await getBlob(ports.log, optimizer, blobsAt)),
-    base,
-  }
+  if (sealed.parent.adapter === null) return { adapter: null, state: null }
+  return adapterAndState(ports.log, state, sealed, parentVersion(state, sealed)?.blobsAt ?? 0)
 }
+
+const adapterAndState = async (
+  log: EventLog,
+  { weights }: Pick<TrainerState, 'weights'>,
+  { parent: { adapter, state: optimizer }, policy }: BatchSealed,
+  blobsAt: number,
+): Promise<Parent> => ({
+  base: await baseAdapter(log, weights, policy),
+  adapter: adapter === null ? null : await loadAdapter(log, adapter, blobsAt),
+  state: optimizer === null ? null : optimizerState(await getBlob(log, optimizer, blobsAt)),
+})
 
 /** The adapter that is a part of the line's base, read from the log; null: it has none. Throws `missing_blob`. */
 export const baseAdapter = async (log: EventLog, weights: WeightsState, policy: string): Promise<Adapter | null> => {
