@@ -10,6 +10,7 @@ import * as kafka from './kafka.ts'
 import * as latency from './latency.ts'
 import * as learner from './learner.ts'
 import * as learnerMemory from './learner-memory.ts'
+import * as learnerRate from './learner-rate.ts'
 import * as liar from './liar.ts'
 import * as liarSmolLM2 from './liar-smollm2.ts'
 import * as log from './log.ts'
@@ -76,8 +77,13 @@ const BENCHES: Readonly<Record<string, Bench>> = {
     run: () => latency.bench({ quick, logLine }),
   },
   learner: {
-    summary: 'an update of SmolLM2-135M beside four callers without a pause, with and without its share of the cores',
-    run: () => learner.bench({ quick, logLine }),
+    summary: `turns per second that trainer and publisher learn from, by size of batch, on models/tiny, with and without the next
+               batch computed ahead; --model smollm2: an update of SmolLM2-135M beside four callers without a pause, with and
+               without its share of the cores`,
+    run: () =>
+      model === 'smollm2'
+        ? learner.bench({ quick, logLine })
+        : learnerRate.bench({ quick, rounds: counts.rounds, logLine }),
   },
   'gate-estimates': {
     summary: 'estimates of KL from the log-probs that a server reports, against the sum over the vocabulary',
