@@ -23,7 +23,7 @@ export const trustedText = ({ record, at, turns, batches, versions }: Trusted): 
 
 const holds = ({ ok }: CheckedCheckpoint): string => (ok === null ? 'not verified' : ok ? 'yes' : 'NO')
 
-export const checkpointsText = ({ checkpoints, first }: CheckpointsReport): string => {
+export const checkpointsText = ({ checkpoints, first, unreadable }: CheckpointsReport): string => {
   const rows = table(
     [
       { name: 'state', of: ({ name }) => name },
@@ -43,5 +43,9 @@ export const checkpointsText = ({ checkpoints, first }: CheckpointsReport): stri
   const verdict = first
     ? `first difference: the checkpoint of ${first.name}, record ${first.record}\n  ${first.what}\n`
     : `no difference: ${checkpoints.length} checkpoints\n`
-  return `${rows}\n${open}${verdict}`
+  const [one] = unreadable.first
+  const skipped = one
+    ? `${unreadable.records} record${unreadable.records === 1 ? '' : 's'} beside them cannot be decoded, and may have been of a checkpoint; the first: ${one.topic} ${one.partition}@${one.offset}\n`
+    : ''
+  return `${rows}\n${open}${verdict}${skipped}`
 }

@@ -2,6 +2,7 @@
 import { deepEqual, equal, match } from 'node:assert/strict'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { encodeEvent, schemaTexts } from '@instar/events'
 import { openEmbeddedLog } from '@instar/log'
@@ -28,7 +29,10 @@ test('checkpoints are written once per state of the log and verified; a changed 
   await log.close()
 
   const none = await instar(['verify', '--checkpoints', '--json'], env)
-  deepEqual([none.code, none.json], [0, { ok: true, checkpoints: [], first: null }])
+  deepEqual(
+    [none.code, none.json],
+    [0, { ok: true, checkpoints: [], first: null, unreadable: { records: 0, first: [] } }],
+  )
   const first = await instar(['checkpoint', '--json'], env)
   equal(first.code, 0, first.err)
   const { checkpoints } = first.json as Written
@@ -60,6 +64,19 @@ test('checkpoints are written once per state of the log and verified; a changed 
   match(
     changed.out,
     /first difference: the checkpoint of publisher\.policy, record [0-9a-f]{64}\n {2}.* does not match its sha256\n/,
+  )
+
+  // A record that is damaged is passed over by every process, and said.
+  using db = new DatabaseSync(join(data, 'log', 'log.db'))
+  const { offset } = db.prepare('SELECT max(offset) AS offset FROM upgrades').get() as { offset: number }
+  db.prepare('UPDATE upgrades SET checksum = checksum + 1 WHERE offset = ?').run(offset)
+  const passed = await instar(['verify', '--checkpoints', '--json'], env)
+  const { ok, checkpoints: left, unreadable } = passed.json as Verified & { unreadable: unknown }
+  deepEqual([passed.code, ok, left.length], [0, true, 2], 'that of the publisher, whose file was changed, is the last')
+  deepEqual(unreadable, { records: 1, first: [{ topic: 'upgrades', partition: 0, offset }] })
+  match(
+    (await instar(['verify', '--checkpoints'], env)).out,
+    /no difference: 2 checkpoints\n1 record beside them cannot be decoded, and may have been of a checkpoint; the first: upgrades 0@\d+\n$/,
   )
 
   equal((await instar(['checkpoint', 'gateway'], env)).code, 2)

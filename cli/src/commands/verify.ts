@@ -99,7 +99,7 @@ compute). Below the table: what each proves.
 --json: {ok, policy, batches: [{batch, version, mode, ok, adapter, found, difference, distance}], proves: {MODE: TEXT}, first,
 unreadable: {records, first: [the first twenty]}, trusted}. trusted: what --from-checkpoint did not look at ({record, at, turns, batches, versions}), else null. Exit code 0 if ok. A record that cannot be decoded is reported; it is
 a difference if a batch needs it. With --checkpoints: {ok, checkpoints: [{name, version, record, at, digest, rows, ok, file, what}],
-first}; ok of a checkpoint is null where this build cannot fold its state, file is equal, differs, missing (older files are removed)
+first, unreadable: {records, first: [{topic, partition, offset}]}}; ok of a checkpoint is null where this build cannot fold its state, file is equal, differs, missing (older files are removed)
 or not_read`,
   options: OPTIONS,
   bare: BARE_FROM_CHECKPOINT,

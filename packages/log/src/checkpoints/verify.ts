@@ -9,7 +9,7 @@ import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { CopyObserver } from '../copy/meter.ts'
-import type { EventLog, Offsets } from '../port.ts'
+import type { EventLog, Offsets, Position } from '../port.ts'
 import { SnapshotFile } from '../snapshots/file.ts'
 import { versionText } from '../snapshots/version.ts'
 import { stateFile, unpackState } from './files.ts'
@@ -32,8 +32,19 @@ export type CheckedCheckpoint = {
   what: string | null
 }
 
-/** `ok`: no checkpoint differs. `first`: the first one that does. */
-export type CheckpointsReport = { ok: boolean; checkpoints: CheckedCheckpoint[]; first: CheckedCheckpoint | null }
+/**
+ * `ok`: no checkpoint differs. `first`: the first one that does. `unreadable`: records of their topic that cannot be decoded, which
+ * every process passes over, so that they are no difference: how many, and the positions of the first.
+ */
+export type CheckpointsReport = {
+  ok: boolean
+  checkpoints: CheckedCheckpoint[]
+  first: CheckedCheckpoint | null
+  unreadable: { records: number; first: Position[] }
+}
+
+/** Limit of `unreadable.first`. */
+const MAX_NAMED = 20
 
 type VerifyOptions = {
   /** Of the files. */
@@ -51,7 +62,11 @@ export const verifyCheckpoints = async (
   folds: readonly StoredFold[],
   options: VerifyOptions,
 ): Promise<CheckpointsReport> => {
-  const all = await checkpointsOn(log)
+  const unreadable: CheckpointsReport['unreadable'] = { records: 0, first: [] }
+  const all = await checkpointsOn(log, undefined, (position) => {
+    unreadable.records += 1
+    if (unreadable.first.length < MAX_NAMED) unreadable.first.push(position)
+  })
   const checkpoints: CheckedCheckpoint[] = []
   const byName = Map.groupBy(all, ({ event }) => event.name)
   for (const [name, ofName] of byName) {
@@ -81,7 +96,7 @@ export const verifyCheckpoints = async (
     }
   }
   const first = checkpoints.find(({ ok }) => ok === false) ?? null
-  return { ok: first === null, checkpoints, first }
+  return { ok: first === null, checkpoints, first, unreadable }
 }
 
 const checked = (
