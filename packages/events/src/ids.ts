@@ -22,12 +22,15 @@ export const recordId = ({
   payload: Uint8Array
 }): string => {
   const head = `${topic}\n${key}\n${schema}\n`
-  // A single call for a short payload: creating a Hash object costs more than hashing it.
-  return payload.length < SHORT
-    ? sha256(Buffer.concat([Buffer.from(head), payload]))
-    : createHash('sha256').update(head).update(payload).digest('hex')
+  if (3 * head.length + payload.length > INPUT.length)
+    return createHash('sha256').update(head).update(payload).digest('hex')
+  // A single call for a short input: creating a Hash object costs more than hashing it.
+  const length = INPUT.write(head)
+  INPUT.set(payload, length)
+  return sha256(INPUT.subarray(0, length + payload.length))
 }
-const SHORT = 8192
+/** Overwritten by each call of `recordId`. */
+const INPUT = Buffer.allocUnsafe(12 * 1024)
 
 /**
  * An id derived from inputs. `kind` separates ids of different kinds with equal inputs. Inputs must not contain

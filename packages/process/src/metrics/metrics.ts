@@ -5,6 +5,8 @@ import type { LabelValues } from './labels.ts'
 
 export type Sample<N extends MetricName> = readonly [labels: Labels<N>, value: number]
 type Reader = () => readonly Sample<MetricName>[] | Promise<readonly Sample<MetricName>[]>
+/** `added`: to a counter since the last export; null: the series is not cached. */
+type Series = { labels: Record<string, string>; added: number | null }
 /** `lastTotals`: the totals of the previous read, by labels. */
 type Source = { read: Reader; lastTotals: Map<string, number> }
 
@@ -88,17 +90,35 @@ export const createMetrics = (): Metrics => {
   }
 
   const labelNames = memoised((name) => Object.keys(entryOf(name).labels ?? {}))
-  const cachedLabels = memoised(() => new Map<string, Record<string, string>>())
-  /** `boundedLabels` with a cache, for counters and histograms that are updated often. */
-  const labelsOf = (name: MetricName, labels: Readonly<Record<string, string>>): Record<string, string> => {
+  const cachedSeries = memoised(() => new Map<string, Series>())
+  /** The series of `boundedLabels`, with a cache, for counters and histograms that are updated often. */
+  const seriesOf = (name: MetricName, labels: Readonly<Record<string, string>>): Series => {
     let key = ''
     for (const label of labelNames(name)) key += `${labels[label] ?? ''}\n`
-    const cache = cachedLabels(name)
+    const cache = cachedSeries(name)
     const cached = cache.get(key)
     if (cached) return cached
-    const bounded = boundedLabels(name, labels)
-    if (cache.size < MOST_SERIES) cache.set(key, bounded)
-    return bounded
+    const isCached = cache.size < MOST_SERIES
+    const series = { labels: boundedLabels(name, labels), added: isCached ? 0 : null }
+    if (isCached) cache.set(key, series)
+    return series
+  }
+
+  /** Series of counters with something to add. */
+  const added = new Map<Series, MetricName>()
+  /** The library sorts and joins the labels at each addition, so that additions are summed up until an export. */
+  const count = (name: MetricName, labels: Readonly<Record<string, string>>, by: number): void => {
+    const series = seriesOf(name, labels)
+    if (series.added === null) return counters(name).inc(series.labels, by)
+    if (series.added === 0) added.set(series, name)
+    series.added += by
+  }
+  const addAll = (): void => {
+    for (const [series, name] of added) {
+      counters(name).inc(series.labels, series.added ?? 0)
+      series.added = 0
+    }
+    added.clear()
   }
 
   /** Sets a gauge to the values read; increases a counter by the differences to the previous totals. */
@@ -120,6 +140,7 @@ export const createMetrics = (): Metrics => {
   }
 
   const readAll = async (): Promise<void> => {
+    addAll()
     const read = await Promise.all(
       [...sources].map(
         async ([name, all]) =>
@@ -140,8 +161,8 @@ export const createMetrics = (): Metrics => {
   }
 
   return {
-    count: (name, labels, by = 1) => counters(name).inc(labelsOf(name, labels), by),
-    observe: (name, labels, value) => histograms(name).observe(labelsOf(name, labels), value),
+    count: (name, labels, by = 1) => count(name, labels, by),
+    observe: (name, labels, value) => histograms(name).observe(seriesOf(name, labels).labels, value),
     read(name, read) {
       sources.set(name, [...(sources.get(name) ?? []), { read: read as Reader, lastTotals: new Map() }])
     },

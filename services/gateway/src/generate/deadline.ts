@@ -14,11 +14,15 @@ export type Deadline = {
 
 /** The deadline also aborts `controller`. `revoked`: aborted with the error for the client. */
 export const startDeadline = (ms: number, controller: AbortController, revoked: AbortSignal): Deadline => {
-  const passed = Promise.withResolvers<never>()
-  passed.promise.catch(() => undefined)
+  let passed: Cancelled | null = null
+  /** Of the work that is awaited. */
+  const rejects = new Set<(cut: Cancelled) => void>()
   const end = (cut: Cancelled): void => {
+    if (passed) return
+    passed = cut
     controller.abort(cut)
-    passed.reject(cut)
+    for (const reject of rejects) reject(cut)
+    rejects.clear()
   }
   const late = (): void =>
     end(
@@ -32,10 +36,23 @@ export const startDeadline = (ms: number, controller: AbortController, revoked: 
   revoked.addEventListener('abort', refused, { once: true })
   if (revoked.aborted) refused()
   return {
+    // Promise.race on one promise for the whole request would take several times as long.
     before: (work, late = () => undefined) =>
-      Promise.race([work, passed.promise]).catch((error: unknown) => {
-        work.then(late, () => undefined)
-        throw error
+      new Promise((resolve, reject) => {
+        const cutOff = (cut: Cancelled): void => {
+          reject(cut)
+          work.then(late, () => undefined)
+        }
+        if (passed) return cutOff(passed)
+        rejects.add(cutOff)
+        work.then(
+          (value) => {
+            if (rejects.delete(cutOff)) resolve(value)
+          },
+          (error: unknown) => {
+            if (rejects.delete(cutOff)) reject(error as Error)
+          },
+        )
       }),
     clear() {
       clearTimeout(timer)

@@ -63,7 +63,8 @@ export const requesting = async <T>(
   }
   const enter = async (version: number | null): Promise<Lease> => {
     takePlace()
-    return (lease = await orAborted(ports.pool.lease(version), controller.signal, (late) => late.release()))
+    if (!controller.signal.aborted) lease = ports.pool.leaseNow(version)
+    return (lease ??= await orAborted(ports.pool.lease(version), controller.signal, (late) => late.release()))
   }
   try {
     return await work({ before: deadline.before, controller, takePlace, enter })

@@ -96,7 +96,6 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken, ra
   const shown = new Set<string>()
   const rates = createRates(now, monotonic)
   const bodies = new BodyMemory(config.bodiesLimit, config.bodyLimit)
-  const callers = new WeakMap<FastifyRequest, Caller>()
   const onceOver = createOnceOver()
   const ended = new EndedVisits()
 
@@ -132,7 +131,7 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken, ra
   }
 
   const callerOf = (request: FastifyRequest): Caller => {
-    const caller = callers.get(request)
+    const caller = admitted(request)[CALLER]
     if (!caller) throw new InstarError('internal', 'a request that was not let in is asked about')
     return caller
   }
@@ -211,7 +210,7 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken, ra
         notified: false,
         over: false,
       }
-      callers.set(request, caller)
+      admitted(request)[CALLER] = caller
       // Of every request: a body may come with any method and on any route.
       onceOver(request, reply, () => {
         if (caller.over) return
@@ -242,7 +241,7 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken, ra
       caller.visit?.charge(said)
     },
     standing(request) {
-      const caller = callers.get(request)
+      const caller = admitted(request)[CALLER]
       return caller?.key && !caller.open && routeOf(request) !== '/metrics' ? rates.standing(caller.key) : null
     },
     arrived(request, bytes) {
@@ -250,7 +249,7 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken, ra
     },
     holding: (request) => callerOf(request).holding,
     parsing(request, body) {
-      if (body.length > 0) callers.get(request)?.holding.hold(parsedBytes(body))
+      if (body.length > 0) admitted(request)[CALLER]?.holding.hold(parsedBytes(body))
     },
     holdOf(request) {
       const { holding } = callerOf(request)
@@ -282,6 +281,10 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken, ra
     stop: () => inside.stop(),
   }
 }
+
+/** On the request itself: an entry of a WeakMap costs each request, and the garbage collector, more. */
+const CALLER = Symbol('caller')
+const admitted = (request: FastifyRequest): { [CALLER]?: Caller } => request as { [CALLER]?: Caller }
 
 const NOBODY = { key: null, admin: false, cookie: null } as const
 const ADMIN_HOLDER: Holder = { id: ADMIN.id, binding: ADMIN.sha256 }

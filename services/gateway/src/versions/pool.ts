@@ -5,7 +5,7 @@
 import { InstarError, type WeightLine } from '@instar/events'
 import { createPump, getBlob, type EventLog, type Pump } from '@instar/log'
 import type { Adapter, ServingEngine } from '@instar/engine/port'
-import { ancestors, servedVersion, surplus, type Served } from './core/pool-plan.ts'
+import { ancestors, checkHeld, servedVersion, surplus, type Served } from './core/pool-plan.ts'
 
 type PoolPorts = {
   log: EventLog
@@ -20,11 +20,6 @@ type PoolPorts = {
 
 export type Lease = Served & { release(): void }
 
-/**
- * Adapters besides the head's that requests may use, or have begun to load: each is in memory, here and at the engine, also
- * where its client has left. An answer to any version may be asked for.
- */
-export const MOST_HELD = 16
 const FIRST_RETRY_MS = 250
 const LONGEST_RETRY_MS = 5000
 
@@ -119,12 +114,18 @@ export class Pool {
 
   /** `version` null: the current head. Throws `unknown_version`, `overloaded`, or the error that prevents loading its adapter. */
   async lease(version: number | null): Promise<Lease> {
-    const served = version === null ? this.current : servedVersion(this.ports.line(), version)
+    const served = this.served(version)
     if (!served)
       throw version === null
         ? new InstarError('engine_lost', 'No version is served yet.')
         : new InstarError('unknown_version', `There is no version ${version}.`, { field: 'model', version })
     return this.hold(served)
+  }
+
+  /** As `lease`, without waiting; null where that is not possible. */
+  leaseNow(version: number | null): Lease | null {
+    const served = this.served(version)
+    return served && (served.adapter === null || this.loaded.has(served.adapter)) ? this.pinned(served) : null
   }
 
   /**
@@ -135,18 +136,28 @@ export class Pool {
     return this.hold({ version: -1, adapter }, at)
   }
 
+  private served(version: number | null): Served | null | undefined {
+    return version === null ? this.current : servedVersion(this.ports.line(), version)
+  }
+
   private async hold(served: Served, at?: number): Promise<Lease> {
-    const { adapter } = served
-    if (adapter === null) return { ...served, release: () => undefined }
-    this.checkHeld(adapter)
-    this.pin(adapter, 1)
+    const lease = this.pinned(served)
     try {
-      if (!this.loaded.has(adapter)) await this.load(served, at)
-      this.loaded.set(adapter, this.ports.now())
+      if (served.adapter !== null && !this.loaded.has(served.adapter)) await this.load(served, at)
+      return lease
     } catch (error) {
-      this.pin(adapter, -1)
+      lease.release()
       throw error
     }
+  }
+
+  /** Keeps an adapter that is loaded, or about to be, until the release. Throws `overloaded`. */
+  private pinned(served: Served): Lease {
+    const { adapter } = served
+    if (adapter === null) return { ...served, release: () => undefined }
+    checkHeld(adapter, this.current?.adapter ?? null, this.pins, this.loading)
+    this.pin(adapter, 1)
+    if (this.loaded.has(adapter)) this.loaded.set(adapter, this.ports.now())
     let held = true
     return {
       ...served,
@@ -157,17 +168,6 @@ export class Pool {
         if (this.loaded.size > this.ports.keep) this.wake()
       },
     }
-  }
-
-  /** Throws `overloaded` if the adapter would be one too many. */
-  private checkHeld(adapter: string): void {
-    const held = new Set([...this.pins.keys(), ...this.loading.keys()])
-    if (held.has(adapter) || adapter === this.current?.adapter) return
-    if (this.current?.adapter) held.delete(this.current.adapter)
-    if (held.size >= MOST_HELD)
-      throw new InstarError('overloaded', `${held.size} earlier versions are in use, as many as may be at a time.`, {
-        retryAfterMs: 1000,
-      })
   }
 
   async stop(): Promise<void> {

@@ -16,7 +16,8 @@ import {
   type Rig,
 } from '../../../../test/kit/gateway.ts'
 import { gate, ScriptedEngine } from '../../../../test/kit/scripted-engine.ts'
-import { MOST_HELD, Pool } from './pool.ts'
+import { MOST_HELD } from './core/pool-plan.ts'
+import { Pool } from './pool.ts'
 
 const MESSAGES = { model: 'policy', messages: [USER('Hi')] }
 
@@ -481,6 +482,37 @@ test('an adapter that takes long to load is a problem of the head, until it is l
   held.open()
   await ready
   assert.deepEqual([pool.serving(), pool.problem()], [{ version: 1, adapter }, null])
+  await pool.stop()
+})
+
+test('a version that is loaded is leased at once and not unloaded until its release; another one is waited for', async () => {
+  const log = openMemoryLog()
+  const adapters = [await putBlob(log, Buffer.from('1'), Date.now()), await putBlob(log, Buffer.from('2'), Date.now())]
+  const line = {
+    head: 1,
+    versions: new Map(adapters.map((adapter, i) => [i + 1, { adapter, parent: null, blobsAt: 0 }])),
+  } as unknown as WeightLine
+  const toAdapter = (weights: Uint8Array) => ({
+    sha256: adapters[Number(Buffer.from(weights).toString()) - 1]!,
+    weights,
+    config: new Uint8Array(0),
+  })
+  const engine = new ScriptedEngine(model, () => '')
+  const pool = new Pool({ log, engine, line: () => line, toAdapter, now: Date.now, keep: 1, slowLoadMs: 60_000 })
+  assert.equal(pool.leaseNow(null), null)
+  await pool.ready()
+  const lease = pool.leaseNow(null)
+  assert.deepEqual([lease?.version, lease?.adapter], [1, adapters[0]])
+  assert.deepEqual([pool.leaseNow(2), pool.leaseNow(3)], [null, null])
+  line.head = 2
+  pool.wake()
+  while (pool.serving()?.version !== 2) await setImmediate()
+  const second = await pool.lease(null)
+  assert.deepEqual(pool.loadedAdapters().toSorted(), adapters.toSorted())
+  lease!.release()
+  second.release()
+  while (pool.loadedAdapters().length > 1) await setImmediate()
+  assert.deepEqual(pool.loadedAdapters(), [adapters[1]])
   await pool.stop()
 })
 

@@ -112,8 +112,11 @@ export const whyNotTrainable = (turn: Learnable): string | null =>
 export type Outcome = { said: SampledAnswer; toolCallIds: string[]; reason: string | null } & Times
 
 const facts = (admitted: Admitted, candidate: Candidate, outcome: Outcome): TurnFacts => ({
+  // An object that is spread first is copied in one step, a later one field by field.
   ...admitted,
-  ...candidate,
+  turn: candidate.turn,
+  candidate: candidate.candidate,
+  sampling: candidate.sampling,
   ids: admitted.tokens === 'exact' ? outcome.said.ids : [],
   logprobs: admitted.tokens === 'exact' ? outcome.said.logprobs : [],
   text: written(outcome.said.text),
@@ -130,7 +133,7 @@ export const captured = (
   candidate: Candidate,
   outcome: Outcome,
   finish: TurnCaptured['finish'],
-): TurnCaptured => ({ type: 'TurnCaptured', finish, ...facts(admitted, candidate, outcome) })
+): TurnCaptured => ({ ...facts(admitted, candidate, outcome), type: 'TurnCaptured', finish })
 
 /** Builds the record of a background candidate, which no client received. */
 export const sampled = (
@@ -138,7 +141,7 @@ export const sampled = (
   candidate: Candidate,
   outcome: Outcome,
   finish: TurnCaptured['finish'],
-): TurnSampled => ({ type: 'TurnSampled', finish, ...facts(admitted, candidate, outcome) })
+): TurnSampled => ({ ...facts(admitted, candidate, outcome), type: 'TurnSampled', finish })
 
 /** Builds the record of an interrupted answer, which is never trainable. */
 export const aborted = (
@@ -146,7 +149,7 @@ export const aborted = (
   candidate: Candidate,
   outcome: Omit<Outcome, 'reason'>,
   why: TurnAborted['why'],
-): TurnAborted => ({ type: 'TurnAborted', why, ...facts(admitted, candidate, { ...outcome, reason: 'aborted' }) })
+): TurnAborted => ({ ...facts(admitted, candidate, { ...outcome, reason: 'aborted' }), type: 'TurnAborted', why })
 
 /** 31-bit seeds, one per candidate. A given seed determines all of them, and they differ. */
 export const seedsOf = (request: Pick<Request, 'n' | 'seed'>, random: (bytes: number) => Uint8Array): number[] =>

@@ -53,10 +53,8 @@ export const addToGeneration = (
   names: number,
   bytes: number,
 ): { generation: number; expired: Generation[] } => {
-  held.times.push(at)
-  if (held.times.length > WINDOW) held.times.shift()
+  const now = leastWith(held.times, at)
   held.added += names
-  const now = leastOf(held.times)
   const { generations } = held
   let last = generations.at(-1)
   if (!last || last.bytes + bytes > limits.bytes / PARTS || now - last.from > limits.ms / PARTS) {
@@ -74,10 +72,20 @@ export const addToGeneration = (
   return { generation: last.number, expired }
 }
 
-/** Called for each turn: takes half the time of a call with as many arguments. */
-const leastOf = (times: readonly number[]): number => {
-  let least = Infinity
-  for (const time of times) if (time < least) least = time
+/**
+ * Adds a time to the last WINDOW, and returns the least of them. Called for each turn: in one pass, without a copy of the list as
+ * by `push` after `shift`.
+ */
+const leastWith = (times: number[], at: number): number => {
+  const moves = times.length >= WINDOW
+  if (!moves) times.push(at)
+  let least = at
+  for (let i = moves ? 1 : 0; i < times.length; i += 1) {
+    const time = times[i]!
+    if (moves) times[i - 1] = time
+    if (time < least) least = time
+  }
+  if (moves) times[times.length - 1] = at
   return least
 }
 

@@ -1,5 +1,5 @@
 /** Decides which versions the pool loads, serves and unloads. Pure; ../pool.ts acts. */
-import type { WeightLine } from '@instar/events'
+import { InstarError, type WeightLine } from '@instar/events'
 
 export type Served = { version: number; adapter: string | null }
 
@@ -34,3 +34,22 @@ export const surplus = (held: readonly Held[], keep: number, wanted: ReadonlySet
     .sort((a, b) => a.usedAt - b.usedAt)
     .slice(0, Math.max(0, held.length - keep))
     .map(({ adapter }) => adapter)
+
+/**
+ * Adapters besides the head's that requests may use, or have begun to load: each is in memory, here and at the engine, also
+ * where its client has left. An answer to any version may be asked for.
+ */
+export const MOST_HELD = 16
+
+type Adapters = ReadonlyMap<string, unknown>
+
+/** Throws `overloaded` if the adapter would be one too many. `head`: that of the served version. */
+export const checkHeld = (adapter: string, head: string | null, pinned: Adapters, loading: Adapters): void => {
+  if (adapter === head || pinned.has(adapter) || loading.has(adapter)) return
+  const held = new Set([...pinned.keys(), ...loading.keys()])
+  if (head !== null) held.delete(head)
+  if (held.size >= MOST_HELD)
+    throw new InstarError('overloaded', `${held.size} earlier versions are in use, as many as may be at a time.`, {
+      retryAfterMs: 1000,
+    })
+}
