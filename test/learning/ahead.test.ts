@@ -3,9 +3,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { decodeRecord, encodeEvent, InstarError, TOPICS, written, type Event } from '@instar/events'
 import { openMemoryLog, type MemoryLog } from '@instar/log'
-import type { EvaluateRequest, Evaluation } from '@instar/engine/port'
+import type { EvaluateRequest, Evaluation, LearningEngine } from '@instar/engine/port'
+import { openModel, startLearning } from '@instar/policy'
 import { createPublisher, NO_PROBES, publisherConfig } from '@instar/publisher'
-import { createTrainer, trainerConfig } from '@instar/trainer'
+import { createTrainer, trainerConfig, verify } from '@instar/trainer'
 import { captured } from '../kit/scored-history.ts'
 import { SCRIPTED_MODEL, ScriptedLearner } from '../kit/scripted-learner.ts'
 
@@ -151,6 +152,8 @@ test('the next batch is computed during the measurement, and its records are tho
     const [, second] = await records(rig.log, 'BatchSealed')
     assert.deepEqual([second?.parent.version, second?.parent.adapter], [1, updates[0]?.adapter])
     await rig.stop()
+    const { ok, batches } = await verify({ log: rig.log, learner: new ScriptedLearner(), model }, 'policy', null)
+    assert.deepEqual([ok, batches.map(({ mode }) => mode)], [true, ['recompute', 'recompute']])
     assert.deepEqual(rig.fatal, [])
   }
   assert.deepEqual(adapters[0], adapters[1])
@@ -192,4 +195,80 @@ test('a step that fails ahead is computed again when its batch is sealed, and le
   assert.equal((await records(rig.log, 'VersionPublished')).length, 2)
   await rig.stop()
   assert.deepEqual(rig.fatal, [])
+})
+
+test('on models/tiny updates that were computed ahead are computed again from the log, bit for bit', async () => {
+  const folder = 'models/tiny'
+  const [tiny, learner, evaluator] = await Promise.all([
+    openModel(folder),
+    startLearning({ model: folder }),
+    startLearning({ model: folder }),
+  ])
+  const log = openMemoryLog()
+  const [size, batches, temperature] = [4, 3, 0.7]
+  for (let n = 0; n < size * batches; n += 1) {
+    const session = `tiny ${n}`
+    const messages = [{ role: 'user', content: `How much is ${n} plus 2?` }] as const
+    const [prompt, ids] = [tiny.promptIds(messages, {}), tiny.encode(`It is ${n + 2}.`)]
+    const logprobs = [...(await learner.score({ prompt, completion: ids, adapter: null, temperature }))]
+    const [made, scored] = turn(n, n % 2 === 0 ? 1 : -1) as [Records<'TurnCaptured'>[0], Event]
+    const sampling = { ...made.sampling, temperature }
+    const exact = { ids, logprobs, sampling, prompt: { from: null, prefix: 0, ids: prompt, length: prompt.length } }
+    const own = { ...captured({ session, messages, answer: `It is ${n + 2}.`, at: now() }), ...exact }
+    await append(log, [own, { ...scored, turn: own.turn, session, subject: session } as Event])
+  }
+  const settled = Promise.withResolvers<void>()
+  let verdicts = 0
+  const ports = { log, model: tiny, now, onFatal: settled.reject }
+  let seals = 0
+  /** For each step, how many batches were sealed when it began. */
+  const steps: number[] = []
+  const counted: LearningEngine = Object.assign(Object.create(learner) as LearningEngine, {
+    step: (...args: Parameters<LearningEngine['step']>) => {
+      steps.push(seals)
+      return learner.step(...args)
+    },
+  })
+  const trainer = createTrainer(
+    {
+      ...ports,
+      learner: counted,
+      ahead: true,
+      onProgress: ({ phase }) => {
+        if (phase === 'sealed') seals += 1
+      },
+    },
+    trainerConfig.parse({ batchSize: size, batchMax: size, ahead: true, subjectShare: 1 }),
+  )
+  const publisher = createPublisher(
+    {
+      ...ports,
+      evaluator,
+      probes: NO_PROBES,
+      onProgress: () => {
+        verdicts += 1
+        if (verdicts === batches) settled.resolve()
+      },
+    },
+    publisherConfig.parse({
+      samples: 4,
+      fixedSamples: 0,
+      thresholds: { klParent: 9, klBase: 9, positiveDrop: 9, lengthFactor: 99 },
+    }),
+  )
+  try {
+    await Promise.all([trainer.start(), publisher.start()])
+    await settled.promise
+    await Promise.all([trainer.stop(), publisher.stop()])
+    assert.equal((await records(log, 'VersionPublished')).length, batches)
+    // Each step but the first began before its batch was sealed.
+    assert.deepEqual(steps, [1, 1, 2])
+    const report = await verify({ log, learner: evaluator, model: tiny }, 'policy', null)
+    assert.deepEqual(
+      [report.ok, report.batches.map(({ mode }) => mode)],
+      [true, ['recompute', 'recompute', 'recompute']],
+    )
+  } finally {
+    await Promise.all([learner.close(), evaluator.close(), trainer.stop(), publisher.stop()])
+  }
 })
