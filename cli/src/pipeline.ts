@@ -19,6 +19,7 @@ import {
   readSettings,
   recordSettings,
   serviceLog,
+  watchOtherBuilds,
 } from '@instar/process'
 import { createJudges, scorerConfig } from '@instar/scorer'
 import { startPostgres, type Postgres } from '@instar/projections'
@@ -150,6 +151,7 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
     if (log.sole) await announceUpgrade(log, 'up', now(), signal)
     if (config.values) await recordChanges(log, config, config.values, signal)
     const snapshots = openSnapshots(join(config.data, 'snapshots'), { logLine: hooks.logLine })
+    watchOtherBuilds(metrics, snapshots)
     const abortable = hooks.signal ? { signal: hooks.signal } : {}
     const learns = canLearn(config)
     // A remote engine has cores of its own.

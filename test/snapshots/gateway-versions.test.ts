@@ -1,6 +1,6 @@
 /** The gateway's stored state has a version, which covers its files and its table of names. */
 import assert from 'node:assert/strict'
-import { cpSync, rmSync } from 'node:fs'
+import { cpSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { FoldFile } from '@instar/log'
@@ -79,17 +79,16 @@ test('a migration to the next version keeps positions and names', () =>
     assert.deepEqual((await open(folder, next(1))).lines, [])
   }))
 
-test('a table of names of an earlier form is made again from the log, once', () =>
+test('a table of names of an earlier form is made again from the log, once, beside the state with the earlier one', () =>
   inGatewayFolder(1, async (folder) => {
     const again = await open(folder, next(2))
     assert.equal(again.read, turns![0])
-    assert.match(
-      again.lines.join('\n'),
-      /the table of names beside it is of version 1\); the log is read from its start/,
-    )
+    assert.match(again.lines.join('\n'), /turns: the snapshot is not used \(another build wrote it\); the log is read/)
     assert.match(again.mark!, / 3$/)
     const settled = await open(folder, next(2))
     assert.deepEqual([settled.read, settled.lines], [0, []])
+    const names = readdirSync(folder).filter((file) => file.endsWith('.names'))
+    assert.deepEqual(names, [NAMES, 'gateway.policy.turns.v3.db.names'])
   }))
 
 test('a snapshot that was put back beside names of a later version is not used', () =>
@@ -121,4 +120,7 @@ test('a snapshot of a later version is not used, and neither are its names', () 
     const back = await open(folder)
     assert.match(back.lines.join('\n'), /another build wrote it/)
     assert.deepEqual(stateOf(back), stateOf(await inGatewayFolder(null, open)))
+    // Both are kept: the later build goes on from its own, and so does this one.
+    assert.equal((await foldGateway(log, folder, next(1))).read, 0)
+    assert.deepEqual([(await open(folder)).read, (await open(folder)).lines], [0, []])
   }))

@@ -2,7 +2,7 @@
  * Golden snapshots of the gateway: of each version its two files and the folder of names beside the first, folded from the log
  * of golden-states.ts with few sessions and names, so that sessions are evicted and names expire.
  */
-import { openSnapshots, type EventLog } from '@instar/log'
+import { openSnapshots, type EventLog, type Snapshot } from '@instar/log'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -60,11 +60,13 @@ export const foldGateway = async (
   const logLine = (line: string): void => void lines.push(line)
   const store = openSnapshots(folder, { records: 1e9, ms: Infinity, rowTurns: ROW_TURNS, logLine })
   const tables = new Map<string, Folded['tables']>()
+  const stored = new Map<string, Snapshot>()
   const snapshot = openSnapshot(
     {
       of(name, of) {
         const made = store.of(name, of)
         tables.set(name, tablesOf(made))
+        stored.set(name, made)
         return made
       },
     },
@@ -83,16 +85,21 @@ export const foldGateway = async (
     ...snapshot,
     after: (logged: Parameters<typeof snapshot.after>[0]) => ((read += 1), snapshot.after(logged)),
   }
-  const { recent, expired } = await liveGateway(
+  const { recent, expired, paths } = await liveGateway(
     log,
     null,
     LIMITS,
     {},
-    async () => ({ recent: snapshot.index.recent.size, expired: snapshot.names!.figures().expired }),
+    async () => ({
+      recent: snapshot.index.recent.size,
+      expired: snapshot.names!.figures().expired,
+      // Beside the file of another build, the version is in the name.
+      paths: new Map([...stored].map(([name, { path }]) => [name, path!])),
+    }),
     counted,
   )
   const partOf = (part: Part): FoldedGateway[Part] => ({
-    rows: rowsOf(snapshotPath(folder, part), new Map()),
+    rows: rowsOf(paths.get(`gateway.${POLICY}.${part}`)!, new Map()),
     // `tablesOf` counts those of sessions to every state.
     tables: new Map(
       [...tables.get(`gateway.${POLICY}.${part}`)!].filter(
@@ -104,7 +111,7 @@ export const foldGateway = async (
   return {
     turns,
     weights: partOf('weights'),
-    ...(await namesIn(snapshotPath(folder, 'turns'), turns.rows['held names']!['held'] as HeldNames)),
+    ...(await namesIn(paths.get(`gateway.${POLICY}.turns`)!, turns.rows['held names']!['held'] as HeldNames)),
     recent,
     expired,
     read,

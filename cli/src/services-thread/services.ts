@@ -3,7 +3,7 @@ import { InstarError, weightLine, type Asked } from '@instar/events'
 import { openSnapshots, type EventLog } from '@instar/log'
 import type { LearningEngine } from '@instar/engine/port'
 import { estimatedParameters, holdsWeights, parameterCount, readPeftFolder } from '@instar/policy'
-import { startCheckpoints, type Metrics } from '@instar/process'
+import { startCheckpoints, watchOtherBuilds, type Metrics } from '@instar/process'
 import { startProjections, watchProjections, type DatabaseConnection } from '@instar/projections'
 import { createPublisher, probesOf, publisherConfig, type Publisher, type PublisherPorts } from '@instar/publisher'
 import { createScorer, judgeText, openJudge, scorerConfig, type GatewayAddress, type Scorer } from '@instar/scorer'
@@ -63,6 +63,7 @@ export const startServices = async (
   const { log, metrics, logLine, onFatal } = ports
   const { data, checkpoints, checkpointing } = config
   const snapshots = openSnapshots(join(data, 'snapshots'), { logLine, ...(checkpoints ? { checkpoints } : {}) })
+  watchOtherBuilds(metrics, snapshots)
   const stopped = new AbortController()
   const stops: (() => Promise<void>)[] = []
   const stop = async (): Promise<void> => {

@@ -1,43 +1,121 @@
-/** Opens a service's file in the folder of snapshots. */
-import { mkdirSync } from 'node:fs'
+/**
+ * Opens a service's file in the folder of snapshots. A file of another build, whose state this one cannot take over, is left as
+ * it is: which file is whose stands in the files, and their names only differ.
+ */
+import { existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { linkNew } from '../checkpoints/files.ts'
 import { restrictMode } from '../permissions.ts'
+import { withChecksum } from './file-tables.ts'
 import { isLocked, removeSnapshot, SnapshotFile, type FoldFile } from './file.ts'
+import { lastUsed } from './other-builds.ts'
 import type { SnapshotSettings } from './settings.ts'
+import { migrationsFrom, type StateVersion } from './version.ts'
 
 /** Maximum number of files of one service in a folder, one for each process. */
 const MAX_FILES = 32
 
+/** An empty file, or one that is replaced, is taken after those with a state. */
+const UNUSED = { nobody: 1e6, damaged: 1e7 } as const
+
+/** `others`: paths of the files that builds with another state wrote. */
+export type OpenedFile = { file: FoldFile | null; others: readonly string[] }
+
 /**
- * Opens the first file of this name that no process has locked; null, with a message, if there is none. `initial`: gets the
- * name of the first that does not exist.
+ * Opens the file that this version, or else one that can be migrated to it, used last, of those that no process has locked; a new
+ * one if there is none; null, with a message, if none can be made.
  */
-export const openFirst = (
+export const openFirst = (settings: SnapshotSettings, name: string, version: StateVersion): OpenedFile => {
+  const { folder, logLine } = settings
+  if (settings.file) return { file: settings.file(name), others: [] }
+  const others: string[] = []
+  const ours: { path: string; steps: number }[] = []
+  for (const path of filesOf(folder, name)) {
+    const written = writtenBy(path)
+    if (written === 'locked') continue
+    const steps = typeof written === 'object' ? stepsFrom(written.version, version) : UNUSED[written]
+    if (steps === null) others.push(path)
+    else ours.push({ path, steps })
+  }
+  const order = ours
+    .map((one) => ({ ...one, used: lastUsed(one.path) }))
+    .sort((a, b) => a.steps - b.steps || b.used - a.used)
+  for (const { path } of order) {
+    const file = opened(path, name, logLine)
+    if (file) return { file, others }
+  }
+  return { file: newFile(settings, name, version, others), others }
+}
+
+/** Makes the first file of this name that does not exist; beside those of other builds its name has the version. `initial`: gets its name. */
+export const newFile = (
   { folder, logLine, file }: SnapshotSettings,
   name: string,
+  { number }: StateVersion,
+  others: readonly string[],
   initial?: string,
 ): FoldFile | null => {
   if (file) return file(name)
+  const base = others.length > 0 ? `${name}.v${number}` : name
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     // Folds contain texts of feedback.
     restrictMode(folder, 0o700)
     for (let i = 1; i <= MAX_FILES; i += 1) {
-      const path = join(folder, i === 1 ? `${name}.db` : `${name}.${i}.db`)
-      try {
-        if (initial !== undefined) linkNew(initial, path)
-        return new SnapshotFile(path)
-      } catch (error) {
-        if (isLocked(error)) continue
-        logLine(`${name}: the snapshot is not used (${(error as Error).message}); the log is read from its start`)
-        removeSnapshot(path)
-        return new SnapshotFile(path)
-      }
+      const path = join(folder, i === 1 ? `${base}.db` : `${base}.${i}.db`)
+      if (existsSync(path)) continue
+      if (initial !== undefined) linkNew(initial, path)
+      const made = opened(path, name, logLine)
+      if (made) return made
     }
     logLine(`${name}: no snapshots are kept: ${MAX_FILES} processes use ${folder}`)
   } catch (error) {
     logLine(`${name}: no snapshots are kept in ${folder}: ${(error as Error).message}`)
   }
   return null
+}
+
+/** Null if another process has it. One that cannot be read is replaced. */
+const opened = (path: string, name: string, logLine: (line: string) => void): FoldFile | null => {
+  try {
+    return new SnapshotFile(path)
+  } catch (error) {
+    if (isLocked(error)) return null
+    logLine(`${name}: the snapshot is not used (${(error as Error).message}); the log is read from its start`)
+    removeSnapshot(path)
+    return new SnapshotFile(path)
+  }
+}
+
+const stepsFrom = (written: string, version: StateVersion): number | null =>
+  migrationsFrom(written, version)?.length ?? null
+
+/** The paths of the files of a service's state, of any version and process. */
+const filesOf = (folder: string, name: string): string[] => {
+  const rest = /^(\.v\d+)?(\.\d+)?\.db$/
+  try {
+    return readdirSync(folder)
+      .filter((file) => file.startsWith(name) && rest.test(file.slice(name.length)))
+      .sort()
+      .map((file) => join(folder, file))
+  } catch {
+    return []
+  }
+}
+
+/** The version of the state in a file, which stays as it is. `nobody`: no snapshot was written; `damaged`: it cannot be told. */
+const writtenBy = (path: string): { version: string } | 'nobody' | 'locked' | 'damaged' => {
+  let db: DatabaseSync | undefined
+  try {
+    db = new DatabaseSync(path, { readOnly: true, timeout: 0 })
+    const row = db.prepare("SELECT value FROM meta WHERE name = 'version'").get() as { value: string } | undefined
+    if (!row) return 'nobody'
+    const version = row.value.slice(0, Math.max(0, row.value.lastIndexOf(' ')))
+    return row.value === withChecksum('version', version) ? { version } : 'damaged'
+  } catch (error) {
+    return isLocked(error) ? 'locked' : 'damaged'
+  } finally {
+    db?.close()
+  }
 }

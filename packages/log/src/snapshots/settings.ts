@@ -19,6 +19,8 @@ export type SnapshotSettings = {
   accepts?: (checkpoint: Checkpoint) => boolean
   /** Ends `open` with its reason while the state of a checkpoint is read. */
   signal?: AbortSignal | undefined
+  /** ms since the epoch, for how long files of other builds are kept. Default: the process's clock. */
+  now?: () => number
   /** Replaces the file in the folder by one in memory, by name. For simulations. */
   file?: (name: string) => FoldFile
 }

@@ -1,7 +1,7 @@
 /**
  * The snapshot of a service's folds in a file, with their position on the log: for each partition the next offset and
  * the id of the last record. State and position are written in one transaction, so that they always match. A file of
- * another version of the folds that no migrations lead to the present one, or of another log, is deleted.
+ * another version of the folds that no migrations lead to the present one is left beside it, one of another log is deleted.
  */
 import { InstarError, type Keys, type Logged, type Queue, type Queues, type Table } from '@instar/events'
 import type { Topic } from '@instar/events/flow'
@@ -10,17 +10,15 @@ import { timeOf, unpackedCheckpoints, unreadableIn } from '../checkpoints/start.
 import type { EventLog, Offsets } from '../port.ts'
 import { bySession, rowOptions, type Row, type TurnTableOptions } from './by-session.ts'
 import { firstDifferentRow, stateDigest, type StateDigest, type StateRow } from './digest.ts'
-import { removeSnapshot, type FoldFile } from './file.ts'
 import { StoredList, type ListedState } from './list.ts'
-import { migrate } from './migrate.ts'
-import { openFirst } from './open-first.ts'
-import { countsText, otherLog, type PartitionPosition } from './other-log.ts'
+import { countsText, type PartitionPosition } from './other-log.ts'
 import { ResidentQueue, StoredQueue, StoredQueues } from './queue.ts'
 import { SessionTable } from './session-table.ts'
 import type { SnapshotSettings } from './settings.ts'
 import { flatten, inSlices } from './slices.ts'
+import { StateFiles, type Positions } from './state-files.ts'
 import { keysOf, ResidentTable, SpilledTable, type FileRef, type SnapshotPart, type TableOptions } from './tables.ts'
-import { migrationsFrom, versionText, type StateVersion } from './version.ts'
+import { versionText, type StateVersion } from './version.ts'
 
 export type FoldedRecord = Pick<Logged, 'topic' | 'partition' | 'offset' | 'id'>
 /** `next`: the next offset; `record`: the id of the one before it. */
@@ -41,7 +39,8 @@ export class Snapshot {
   readonly #interleaved = { orders: new Set<string>(), tables: new Set<string>() }
   readonly #rowTurns: number
   #sessions: SessionTable | undefined
-  readonly #positions = new Map<Topic, Map<number, PartitionPosition>>()
+  readonly #positions: Positions = new Map()
+  readonly #files: StateFiles
   /** Partitions of each topic on the log that was opened last. */
   #counts: (topic: Topic) => number = () => 0
   /** Resolves when the last snapshot is on disk. */
@@ -50,6 +49,8 @@ export class Snapshot {
   #unsavedRecords = 0
   #savedAt = 0
   #ended = false
+  #isFolding = false
+  #folded = 0
 
   /** `version`: of the folds, which a file must match or be migrated to. No file is accessed before `open`. */
   constructor(settings: SnapshotSettings, name: string, version: StateVersion) {
@@ -57,6 +58,7 @@ export class Snapshot {
     this.#name = name
     this.#version = version
     this.#rowTurns = settings.rowTurns ?? ROW_TURNS
+    this.#files = new StateFiles(settings, name, version, this.#fileRef)
   }
 
   /** Of the open file; null without one. */
@@ -122,14 +124,28 @@ export class Snapshot {
    */
   async open(log: EventLog): Promise<Offsets> {
     this.#counts = (topic) => log.partitions(topic)
-    const file = openFirst(this.#settings, this.#name)
-    this.#fileRef.file = file
+    const file = this.#files.open()
     this.#savedAt = performance.now()
     if (!file) return {}
-    const problem = await this.#mismatch(file, log)
-    if (problem === null) return this.positions()
-    await this.startOver(problem)
-    return this.#fromCheckpoint(log)
+    const problem = await this.#files.mismatch(file, log, this.#positions)
+    if (problem !== null) {
+      if (await this.#files.left(file, problem)) this.#positions.clear()
+      else await this.startOver(problem || this.#files.whyEmpty())
+      const from = await this.#fromCheckpoint(log)
+      this.#isFolding = this.#files.whyEmpty() !== '' && Object.keys(from).length === 0
+    }
+    await this.#files.keepOthers()
+    return this.positions()
+  }
+
+  /** Records that were folded since the start of the log, where it is read beside the file of another build; null: it is not. */
+  folding(): number | null {
+    return this.#isFolding ? this.#folded : null
+  }
+
+  /** Of files that builds with another state wrote. */
+  otherBuilds(): { count: number; bytes: number } {
+    return this.#files.otherBuilds()
   }
 
   /** Takes the newest checkpoint whose file is whole and whose records are those of the log. */
@@ -144,7 +160,7 @@ export class Snapshot {
       rmSync(unpacked, { force: true })
       const file = this.#fileRef.file
       if (!file) break
-      const problem = (await this.#mismatch(file, log)) ?? (await unreadableIn(file, signal))
+      const problem = (await this.#files.mismatch(file, log, this.#positions)) ?? (await unreadableIn(file, signal))
       if (problem === null) {
         logLine(`${name}: starts from the checkpoint of ${timeOf(event)}`)
         return this.positions()
@@ -158,18 +174,14 @@ export class Snapshot {
   async startOver(problem: string): Promise<void> {
     for (const part of this.#parts) part.forget?.()
     if (this.#fileRef.file === null) return
-    if (problem !== '')
-      this.#settings.logLine(`${this.#name}: the snapshot is not used (${problem}); the log is read from its start`)
+    if (problem !== '') this.#files.notUsed(problem)
     await this.#reopened()
   }
 
   /** Replaces the file by an empty one, or by `initial`. */
   async #reopened(initial?: string): Promise<void> {
-    const { file } = this.#fileRef
-    await file?.close()
-    if (file) removeSnapshot(file.path)
     this.#positions.clear()
-    this.#fileRef.file = openFirst(this.#settings, this.#name, initial)
+    await this.#files.replace(initial)
   }
 
   /** Of each partition of which a record was folded, the next offset and the id of the last record. */
@@ -227,6 +239,7 @@ export class Snapshot {
     const partitions = this.#positions.get(topic) ?? new Map<number, PartitionPosition>()
     this.#positions.set(topic, partitions.set(partition, { next: offset + 1, id }))
     this.#unsavedRecords += 1
+    this.#folded += 1
     const { records, ms } = this.#settings
     if (this.#unsavedRecords < records && (this.#unsavedRecords % 64 !== 1 || performance.now() - this.#savedAt < ms))
       return undefined
@@ -265,6 +278,7 @@ export class Snapshot {
     this.#isFlushing = true
     this.#flushing = file
       .flush()
+      .then(() => this.#files.removeUnused(file))
       .catch((error: unknown) =>
         this.#settings.logLine(
           `${this.#name}: the snapshot may be lost in a power failure: ${(error as Error).message}`,
@@ -288,32 +302,5 @@ export class Snapshot {
   #addPart<T extends SnapshotPart>(part: T): T {
     this.#parts.push(part)
     return part
-  }
-
-  /** The reason why the file is no snapshot of this log by this version; null if it is, '' if it is empty. */
-  async #mismatch(file: FoldFile, log: EventLog): Promise<string | null> {
-    try {
-      const version = file.meta('version')
-      if (version === undefined) return ''
-      const migrations = migrationsFrom(version, this.#version)
-      if (!migrations) return 'another build wrote it'
-      for (const [topic, partitions] of JSON.parse(file.meta('reached') ?? '') as [
-        Topic,
-        [number, PartitionPosition][],
-      ][])
-        this.#positions.set(topic, new Map(partitions))
-      const other = await otherLog(log, this.#positions, file.meta('partitions'))
-      if (other !== null) return other
-      if (migrations.length > 0) {
-        migrate(file, version, versionText(this.#version), migrations)
-        this.#settings.logLine(
-          `${this.#name}: the snapshot was migrated from ${version} to ${versionText(this.#version)}`,
-        )
-      }
-      return null
-    } catch (error) {
-      if (error instanceof InstarError && error.code !== 'snapshot_damaged') throw error
-      return (error as Error).message
-    }
   }
 }

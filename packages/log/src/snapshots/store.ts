@@ -6,6 +6,10 @@ import type { StateVersion } from './version.ts'
 export type SnapshotStore = {
   /** `name`: the file name without extension; `version`: the version of the folds. */
   of(name: string, version: StateVersion): Snapshot
+  /** The states that are read from the start of the log, beside those of another build, and how many records they have. */
+  folding(): { name: string; folded: number }[]
+  /** Files that builds with another state wrote. */
+  otherBuilds(): { count: number; bytes: number }
   /** Called with a message when a file cannot be used or written. */
   logLine?: (line: string) => void
 }
@@ -26,7 +30,23 @@ export const openSnapshots = (
     logLine = () => undefined,
     ...rest
   }: SnapshotOptions = {},
-): SnapshotStore => ({
-  logLine,
-  of: (name, version) => new Snapshot({ folder, records, ms, cacheWeight, logLine, ...rest }, name, version),
-})
+): SnapshotStore => {
+  const made: { name: string; snapshot: Snapshot }[] = []
+  return {
+    logLine,
+    of(name, version) {
+      const snapshot = new Snapshot({ folder, records, ms, cacheWeight, logLine, ...rest }, name, version)
+      made.push({ name, snapshot })
+      return snapshot
+    },
+    folding: () =>
+      made.flatMap(({ name, snapshot }) => {
+        const folded = snapshot.folding()
+        return folded === null ? [] : [{ name, folded }]
+      }),
+    otherBuilds: () =>
+      made
+        .map(({ snapshot }) => snapshot.otherBuilds())
+        .reduce((sum, one) => ({ count: sum.count + one.count, bytes: sum.bytes + one.bytes }), { count: 0, bytes: 0 }),
+  }
+}

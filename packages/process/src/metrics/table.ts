@@ -205,6 +205,11 @@ export const METRICS = {
     help: 'Age of the oldest record that the service has not read yet; 0 if it has read all. That of the projections is `instar_projections_lag_seconds`.',
     labels: { service: SERVICE },
   },
+  instar_other_builds_state_bytes: {
+    type: 'gauge',
+    of: 'process',
+    help: 'Bytes of stored states that builds with another state wrote, which are removed a day after the last use, without names of answers beside them.',
+  },
   instar_records_ignored_total: {
     type: 'counter',
     of: 'process',

@@ -1,7 +1,7 @@
 /** The HTTP server of a service without another one: `GET /health/live`, `/health/ready` and `/metrics`. */
 import { InstarError } from '@instar/events/errors'
 import { once } from 'node:events'
-import { createServer } from 'node:http'
+import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { METRICS_TYPE, type Metrics } from '../metrics/metrics.ts'
 
@@ -12,16 +12,13 @@ export type Health = { status: string; problem: string | null; [figure: string]:
 export const startHealth = async (
   host: string,
   port: number,
-  health: () => Health,
+  health: () => Health | Promise<Health>,
   metrics: Metrics,
 ): Promise<{ port: number; stop(): Promise<void> }> => {
-  const server = createServer((request, response) => {
-    const path = request.url?.split('?')[0]
+  const answer = async (path: string | undefined, response: ServerResponse): Promise<void> => {
     if (path === '/metrics') {
-      void metrics.text().then(
-        (text) => response.writeHead(200, { 'content-type': METRICS_TYPE, connection: 'close' }).end(text),
-        (error: unknown) => response.destroy(error as Error),
-      )
+      const text = await metrics.text()
+      response.writeHead(200, { 'content-type': METRICS_TYPE, connection: 'close' }).end(text)
       return
     }
     const known = path === '/health/live' || path === '/health/ready'
@@ -29,10 +26,13 @@ export const startHealth = async (
       path === '/health/live'
         ? { status: 'live' }
         : known
-          ? health()
+          ? await health()
           : { status: 'unknown path', problem: 'The paths are /health/live, /health/ready and /metrics.' }
     const status = !known ? 404 : 'problem' in body && body.problem !== null ? 503 : 200
     response.writeHead(status, { 'content-type': 'application/json', connection: 'close' }).end(JSON.stringify(body))
+  }
+  const server = createServer((request, response) => {
+    answer(request.url?.split('?')[0], response).catch((error: unknown) => response.destroy(error as Error))
   })
   server.listen({ host, port })
   try {

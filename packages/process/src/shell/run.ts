@@ -10,6 +10,7 @@ import { measuredLog } from '../metrics/measured-log.ts'
 import { createMetrics, type Metrics } from '../metrics/metrics.ts'
 import { serviceLog } from '../service-log.ts'
 import { readSettings, type Environment, type Settings } from '../settings.ts'
+import { foldingHealth, watchOtherBuilds } from './folding.ts'
 import { startHealth, type Health } from './health.ts'
 import { openKafka } from './open-log.ts'
 
@@ -64,15 +65,15 @@ export const runService = async (
   /** Closers of what was opened, called in reverse order. */
   const closers: (() => Promise<unknown>)[] = []
   let service: Service | null = null
-  const health = (): Health =>
-    host.stop.aborted
-      ? { status: 'stopping', problem: 'stopping' }
-      : service
-        ? service.health()
-        : { status: 'starting', problem: 'starting' }
+  let snapshots: SnapshotStore | null = null
+  const metrics = createMetrics()
+  const health = async (): Promise<Health> => {
+    if (host.stop.aborted) return { status: 'stopping', problem: 'stopping' }
+    if (service) return service.health()
+    return (snapshots && (await foldingHealth(snapshots, metrics))) ?? { status: 'starting', problem: 'starting' }
+  }
   const startService = async (): Promise<Service> => {
     const settings = readSettings(host.env, host.cwd)
-    const metrics = createMetrics()
     if (settings.healthPort !== null && name !== 'gateway') {
       const server = await startHealth(settings.host, settings.healthPort, health, metrics)
       closers.push(() => server.stop())
@@ -80,7 +81,8 @@ export const runService = async (
     }
     const log = serviceLog(measuredLog(await openKafka(settings, { name, logLine }), metrics), name)
     closers.push(() => log.close())
-    const snapshots = openSnapshots(join(settings.data, 'snapshots'), { logLine, checkpoints: settings.checkpoints })
+    snapshots = openSnapshots(join(settings.data, 'snapshots'), { logLine, checkpoints: settings.checkpoints })
+    watchOtherBuilds(metrics, snapshots)
     const started = await start({
       settings,
       log,

@@ -33,7 +33,7 @@ export type GatewaySnapshot = {
   close(how?: { save?: boolean }): Promise<void>
 }
 
-/** `names`: the first version whose table of names this one continues. A table of an earlier or a later one is emptied, and the log read again. */
+/** `names`: the first version whose table of names this one continues. After an earlier or a later one the log is read again. */
 export type GatewayVersion = Pick<StateVersion, 'number' | 'digests'> & {
   migrations: Readonly<Record<'turns' | 'weights', Readonly<Record<number, Migration>>>>
   names: number
@@ -55,7 +55,7 @@ export const STATE_VERSION: GatewayVersion = {
 
 /** Without a store there is no snapshot: the log is read from its start. */
 export const openSnapshot = (
-  store: SnapshotStore | undefined,
+  store: Pick<SnapshotStore, 'of'> | undefined,
   policy: string,
   limits: Limits,
   held?: NameTableOptions,
@@ -72,7 +72,9 @@ export const openSnapshot = (
       close: async () => undefined,
     }
   const of = (topic: 'turns' | 'weights'): StateVersion => ({ ...version, migrations: version.migrations[topic] })
-  const turns = store.of(`gateway.${policy}.turns`, of('turns'))
+  // Names of an earlier form are made again from the log, so that this is done beside their state, too.
+  const withNames = Object.entries(version.migrations.turns).filter(([from]) => Number(from) >= version.names)
+  const turns = store.of(`gateway.${policy}.turns`, { ...of('turns'), migrations: Object.fromEntries(withNames) })
   const versions = store.of(`gateway.${policy}.weights`, of('weights'))
   const table = held ? new NameTable(held, turns.resident<HeldNames>('held names'), version) : null
   const index: SessionIndex = {

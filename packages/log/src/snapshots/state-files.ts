@@ -1,0 +1,124 @@
+/** Which file a snapshot has, beside those of other builds, and whether its state is of this version and log. */
+import { InstarError } from '@instar/events'
+import type { Topic } from '@instar/events/flow'
+import type { EventLog } from '../port.ts'
+import { removeSnapshot, type FoldFile } from './file.ts'
+import { migrate } from './migrate.ts'
+import { newFile, openFirst } from './open-first.ts'
+import { OtherBuilds } from './other-builds.ts'
+import { otherLog, type PartitionPosition } from './other-log.ts'
+import type { SnapshotSettings } from './settings.ts'
+import type { FileRef } from './tables.ts'
+import { migrationsFrom, versionText, type StateVersion } from './version.ts'
+
+export type Positions = Map<Topic, Map<number, PartitionPosition>>
+
+const ANOTHER = 'another build wrote it'
+
+export class StateFiles {
+  readonly #settings: SnapshotSettings
+  readonly #name: string
+  readonly #version: StateVersion
+  readonly #fileRef: FileRef
+  /** Paths of files that builds with another state wrote, at the opening. */
+  #others: string[] = []
+  #kept: OtherBuilds | null = null
+
+  constructor(settings: SnapshotSettings, name: string, version: StateVersion, fileRef: FileRef) {
+    this.#settings = settings
+    this.#name = name
+    this.#version = version
+    this.#fileRef = fileRef
+  }
+
+  open(): FoldFile | null {
+    const { file, others } = openFirst(this.#settings, this.#name, this.#version)
+    this.#fileRef.file = file
+    this.#others = [...others]
+    return file
+  }
+
+  /** Replaces the file by an empty one, or by `initial`. */
+  async replace(initial?: string): Promise<void> {
+    const { file } = this.#fileRef
+    await file?.close()
+    if (file) removeSnapshot(file.path)
+    this.#fileRef.file = newFile(this.#settings, this.#name, this.#version, this.#others, initial)
+  }
+
+  /**
+   * Whether the file has the state of another version, which could not be migrated: then a new file replaces it, and it stays
+   * beside this one.
+   */
+  async left(file: FoldFile, problem: string): Promise<boolean> {
+    const written = versionIn(file)
+    if (written === null || written === versionText(this.#version)) return false
+    this.#others.push(file.path)
+    await file.close()
+    this.notUsed(problem)
+    this.#fileRef.file = newFile(this.#settings, this.#name, this.#version, this.#others)
+    return true
+  }
+
+  /** Why an empty file is used: '', or that those with a state are of other builds. */
+  whyEmpty(): string {
+    return this.#others.length > 0 ? ANOTHER : ''
+  }
+
+  notUsed(problem: string): void {
+    this.#settings.logLine(`${this.#name}: the snapshot is not used (${problem}); the log is read from its start`)
+  }
+
+  /** Keeps the time since when other builds' files are not used, in the one that is used, and removes those whose time is over. */
+  async keepOthers(): Promise<void> {
+    const { file } = this.#fileRef
+    const { now = Date.now, logLine, file: inMemory } = this.#settings
+    if (!file || inMemory) return
+    this.#kept = new OtherBuilds(file, this.#others, { now, logLine, name: this.#name })
+    await this.removeUnused(file)
+  }
+
+  async removeUnused(file: FoldFile): Promise<void> {
+    await this.#kept?.removeUnused(file)
+  }
+
+  /** Of files that builds with another state wrote. */
+  otherBuilds(): { count: number; bytes: number } {
+    return { count: this.#kept?.size ?? 0, bytes: this.#kept?.bytes() ?? 0 }
+  }
+
+  /** The reason why the file is no snapshot of this log by this version; null if it is, '' if it is empty. Sets its positions. */
+  async mismatch(file: FoldFile, log: EventLog, positions: Positions): Promise<string | null> {
+    try {
+      const version = file.meta('version')
+      if (version === undefined) return ''
+      const migrations = migrationsFrom(version, this.#version)
+      if (!migrations) return ANOTHER
+      for (const [topic, partitions] of JSON.parse(file.meta('reached') ?? '') as [
+        Topic,
+        [number, PartitionPosition][],
+      ][])
+        positions.set(topic, new Map(partitions))
+      const other = await otherLog(log, positions, file.meta('partitions'))
+      if (other !== null) return other
+      if (migrations.length > 0) {
+        const now = versionText(this.#version)
+        migrate(file, version, now, migrations)
+        this.#settings.logLine(`${this.#name}: the snapshot was migrated from ${version} to ${now}`)
+      }
+      return null
+    } catch (error) {
+      if (error instanceof InstarError && error.code !== 'snapshot_damaged') throw error
+      return (error as Error).message
+    }
+  }
+}
+
+/** Null for a file without one, or that cannot be read. */
+const versionIn = (file: FoldFile): string | null => {
+  try {
+    return file.meta('version') ?? null
+  } catch {
+    return null
+  }
+}
