@@ -163,6 +163,12 @@ const openJudgeOf = (
 }
 
 /**
+ * How long a record waits for others to share its transaction. PostgreSQL is here for pages and SQL alone, which may be a tenth
+ * of a second late: at 50 turns/s five share one, for half of its CPU.
+ */
+const LINGER_MS = 100
+
+/**
  * Starts the projections; returns what stops them. The database is a cache of the log: one of a newer build ends the
  * projections, not the pipeline.
  */
@@ -171,7 +177,7 @@ const startDatabase = (
   connection: DatabaseConnection,
   snapshots: ReturnType<typeof openSnapshots>,
 ): (() => Promise<void>) => {
-  const projections = startProjections({ log, snapshots, connection, logLine })
+  const projections = startProjections({ log, snapshots, connection, logLine, linger: LINGER_MS })
   watchProjections(metrics, log, projections, now)
   projections.done.catch((error: unknown) => {
     if (error instanceof InstarError && error.code === 'database_newer')
