@@ -5,7 +5,7 @@
  * against n = 4 and extended on paper.
  *
  * A day of 24 h is compressed into `daySeconds` by a clock that all processes share; timers of Kafka and of snapshots
- * run in real time. The engine answers at once, each time with another text; learning is frozen.
+ * run in real time. Compressed, most waits are shorter than what a gateway reads late; `leastGapMs` keeps them longer. The engine answers at once, each time with another text; learning is frozen.
  */
 import { readFileSync } from 'node:fs'
 import { loadavg } from 'node:os'
@@ -37,9 +37,9 @@ const MOST_DAYS = 60
 /** Real ms to wait for scores and rows of a day that is over. */
 const SETTLE_MS = 60_000
 
-type Settings = { conversations: number; daySeconds: number; rounds: number; idleSeconds: number }
-const FULL: Settings = { conversations: 800, daySeconds: 40, rounds: 3, idleSeconds: 8 }
-const SHORT: Settings = { conversations: 150, daySeconds: 10, rounds: 1, idleSeconds: 3 }
+type Settings = { conversations: number; daySeconds: number; rounds: number; idleSeconds: number; leastGapMs: number }
+const FULL: Settings = { conversations: 800, daySeconds: 40, rounds: 3, idleSeconds: 8, leastGapMs: 0 }
+const SHORT: Settings = { conversations: 150, daySeconds: 10, rounds: 1, idleSeconds: 3, leastGapMs: 0 }
 
 const deltaOf = (after: Round['used'], before: Round['used']): Round['used'] =>
   new Map(
@@ -68,7 +68,7 @@ const used = async (stack: FleetStack, work: () => Promise<number>): Promise<Rou
 const measure = async (
   stack: FleetStack,
   clock: Clock,
-  { conversations, rounds, idleSeconds }: Settings,
+  { conversations, rounds, idleSeconds, leastGapMs }: Settings,
   logLine: (line: string) => void,
 ): Promise<Omit<Measured, 'gateways'>> => {
   const ledger = initialLedger()
@@ -84,7 +84,7 @@ const measure = async (
     const day = simulatedDay({ conversations, turns: TURNS, seed })
     const dayStart = simulatedAt(clock, Date.now())
     const said = await driveDay(
-      { urls: stack.urls, clock, dayStart, nextSeed: () => (seeds += 1), onRefused: () => (refused += 1) },
+      { urls: stack.urls, clock, dayStart, leastGapMs, nextSeed: () => (seeds += 1), onRefused: () => (refused += 1) },
       day,
     )
     answered.push(...said)
@@ -139,7 +139,7 @@ export const bench = async ({
   ...given
 }: FleetOptions = {}): Promise<Report> => {
   const settings = { ...(short ? SHORT : FULL), ...given }
-  const { conversations, daySeconds, rounds } = settings
+  const { conversations, daySeconds, rounds, leastGapMs } = settings
   const speed = DAY_MS / 1000 / daySeconds
   const folder = await temporaryFolder()
   const measured: Measured[] = []
@@ -167,7 +167,7 @@ export const bench = async ({
     return {
       name: 'fleet',
       machine: machine(),
-      day: `24 h in ${daySeconds} s, ${conversations} conversations of ${TURNS} turns, ${rounds} days measured after one of warm-up for each gateway`,
+      day: `24 h in ${daySeconds} s, ${conversations} conversations of ${TURNS} turns, ${rounds} days measured after one of warm-up for each gateway; ${leastGapMs} ms at least before a continuation`,
       rows: rowsOf(measured),
     }
   } finally {

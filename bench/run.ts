@@ -48,10 +48,12 @@ const step = Object.fromEntries(
 const [url, model, who, split] = ['--url', '--model', '--who', '--split'].map(takeValue)
 const [only, profile, before] = ['--only', '--profile', '--before'].map(takeValue)
 const counts = Object.fromEntries(
-  ['facts', 'from', 'seeds', 'seed', 'updates', 'conversations', 'daySeconds', 'rounds'].flatMap((name) => {
-    const value = takeValue(`--${name}`)
-    return value === undefined ? [] : [[name, Number(value)]]
-  }),
+  ['facts', 'from', 'seeds', 'seed', 'updates', 'conversations', 'daySeconds', 'rounds', 'leastGapMs'].flatMap(
+    (name) => {
+      const value = takeValue(`--${name}`)
+      return value === undefined ? [] : [[name, Number(value)]]
+    },
+  ),
 )
 const flags = args.filter((arg) => arg.startsWith('-'))
 const names = args.filter((arg) => !arg.startsWith('-'))
@@ -195,6 +197,7 @@ ${Object.entries(BENCHES)
   --conversations, --daySeconds, --rounds  for fleet: of a day, its real seconds, and how many are measured
   --only, --rounds, --profile, --before  for gateway: cases whose name contains the text, how many rounds, a folder for a CPU
                profile of the gateway, another checkout whose gateway is measured beside this one's
+  --leastGapMs      for fleet: real ms before a continuation, at least
   --no-peer    without PyTorch, Portkey's gateway and LiteLLM, which are downloaded
   --json       print one JSON array as the last line`
 

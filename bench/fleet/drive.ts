@@ -7,6 +7,8 @@ import type { Answered } from './ledger.ts'
 /** `dayStart`: simulated ms since the epoch. `nextSeed`: each gives another answer. `onRefused`: at each 429. */
 export type DrivePorts = {
   urls: readonly string[]
+  /** Real ms that a person takes at least before a continuation, however compressed the day is. */
+  leastGapMs: number
   clock: Clock
   dayStart: number
   nextSeed: () => number
@@ -46,11 +48,11 @@ const converse = async (
   { session, user, system, turns }: Conversation,
   first: number,
 ): Promise<Answered[]> => {
-  const { urls, clock, dayStart } = ports
+  const { urls, clock, dayStart, leastGapMs } = ports
   const messages: Message[] = [{ role: 'system', content: system }]
   const answered: Answered[] = []
   for (const [turn, { at, gap, text }] of turns.entries()) {
-    await pause(realMsUntil(clock, dayStart + at, Date.now()))
+    await pause(Math.max(turn === 0 ? 0 : leastGapMs, realMsUntil(clock, dayStart + at, Date.now())))
     messages.push({ role: 'user', content: text })
     const url = urls[(first + turn) % urls.length]!
     const answer = await untilAccepted(ports, url, { session, user, messages })

@@ -1,6 +1,7 @@
 /** Topics whose records may be delivered late (`gather`), on a real broker. */
 import { openKafkaLog, setupKafka } from '@instar/log/kafka/index'
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { test } from 'node:test'
 import { NOTE, note, SCHEMAS, textOf } from '../kit/event-log/harness.ts'
 import { addresses } from '../kit/stack.ts'
@@ -50,6 +51,11 @@ test(
       assert.deepEqual(read, ['first', 'urgent 1', 'urgent 2'])
       await subscription.caughtUp()
       assert.deepEqual(read.slice(3), ['late 1', 'late 2'])
+      // Whoever waited has what was asked for: the fetch behind it names no late topic.
+      await append('turns', 'late 3')
+      await append('updates', 'urgent 3')
+      await reads(6)
+      assert.deepEqual(read.slice(5), ['urgent 3'])
       await subscription.stop()
     } finally {
       await log.close()
@@ -84,7 +90,9 @@ test(
       await log.append([note('k', 'late', { topic: 'turns' })])
       t.mock.timers.enable({ apis: ['setTimeout'] })
       assert.deepEqual(read, ['first'])
-      await subscription.caughtUp()
+      // Timers of the test itself do not run either.
+      const late = once(AbortSignal.timeout(20_000), 'abort').then(() => assert.fail('it waits for a timer'))
+      await Promise.race([subscription.caughtUp(), late])
       assert.deepEqual(read, ['first', 'late'])
       t.mock.timers.reset()
       await subscription.stop()

@@ -27,7 +27,7 @@ export class Gathering<P extends Part> {
     this.#mostMs = mostMs
   }
 
-  /** `now`: ms of a monotonic clock. `hurry`: somebody waits for all records. */
+  /** `now`: ms of a monotonic clock. `hurry`: somebody waits for records that no fetch has brought. */
   due(now: number, hurry: boolean): Due<P> {
     return hurry || now >= this.#until
       ? { partitions: this.#all, waitMs: this.#mostMs }

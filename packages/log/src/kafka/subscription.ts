@@ -186,7 +186,10 @@ export class KafkaSubscription implements Subscription {
     const ahead = new Map(partitions.map((progress) => [progress, progress.next]))
     const gathering = new Gathering(this.#options.gather, partitions, LIMITS.maxWaitTime)
     const startFetch = (): Promise<FetchedPartition[]> => {
-      const { partitions: due, waitMs } = gathering.due(performance.now(), this.#waiters.length > 0)
+      const isMissing = (ends: Offsets): boolean =>
+        partitions.some((one) => ahead.get(one)! < (ends[one.of]?.[one.partition] ?? 0))
+      const hurry = this.#waiters.some(({ ends }) => isMissing(ends))
+      const { partitions: due, waitMs } = gathering.due(performance.now(), hurry)
       const fetching = due.length === 0 ? this.#rests.rest(waitMs, []) : fetch(positionsOf(due, ahead), waitMs)
       fetching.catch(() => undefined)
       return fetching
