@@ -67,10 +67,10 @@ export const agentNameOf = (headers: Headers, messages: readonly Message[]): str
   const userAgent = (header(headers, 'user-agent') ?? '').slice(0, LONGEST)
   const system = (systemText(messages) ?? '').slice(0, LONGEST_TEXT).trimStart()
   const known =
-    PROGRAMS.find((one) => one.userAgent?.test(userAgent)) ??
+    (userAgent === '' ? undefined : PROGRAMS.find((one) => one.userAgent?.test(userAgent))) ??
     PROGRAMS.find((one) => one.headers?.some((name) => header(headers, name) !== null)) ??
-    PROGRAMS.find((one) => one.system?.test(system)) ??
-    LIBRARIES.find((one) => one.userAgent?.test(userAgent))
+    (system === '' ? undefined : PROGRAMS.find((one) => one.system?.test(system))) ??
+    (userAgent === '' ? undefined : LIBRARIES.find((one) => one.userAgent?.test(userAgent)))
   return known?.name ?? OTHER_AGENT
 }
 

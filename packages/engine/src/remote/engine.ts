@@ -153,8 +153,9 @@ export class RemoteEngine implements ServingEngine {
 
   async *generate(request: GenerateRequest, signal?: AbortSignal): AsyncGenerator<GeneratedPiece> {
     const grammar = request.constraint ? await this.grammars.of(request.constraint) : null
-    for await (const { replicas, attempts } of this.fleet.rounds(request, signal)) {
-      for (const replica of replicas) {
+    const { attempts, next } = this.fleet.rounds(request, signal)
+    for (;;) {
+      for (const replica of await next()) {
         let began = false
         try {
           signal?.throwIfAborted()

@@ -50,17 +50,24 @@ export class Fleet {
     for (const listener of this.changeListeners) listener()
   }
 
-  /** The rounds of one request. `attempts` decides which failures end it; the caller runs it on the replicas of each round. */
-  async *rounds(
+  /**
+   * The rounds of one request. `attempts` decides which failures end it; the caller runs it on the replicas that `next` resolves
+   * with. `next` rejects after the last round.
+   */
+  rounds(
     request: Pick<GenerateRequest, 'adapter' | 'session' | 'constraint'>,
     signal?: AbortSignal,
-  ): AsyncGenerator<{ replicas: Replica[]; attempts: Attempts }, Attempts> {
+  ): { attempts: Attempts; next: () => Promise<Replica[]> } {
     const { rounds, roundMs, waitMs } = this.retry
     const until = performance.now() + waitMs
     const attempts = new Attempts(this.kind, request, roundMs, signal)
-    for (let round = 0; round < rounds && (await attempts.wait(round)); round += 1)
-      yield { replicas: await this.route(request, until, signal), attempts }
-    throw attempts.error()
+    let round = 0
+    const next = async (): Promise<Replica[]> => {
+      if (round >= rounds || !(await attempts.wait(round))) throw attempts.error()
+      round += 1
+      return this.route(request, until, signal)
+    }
+    return { attempts, next }
   }
 
   /** Runs `call` on one replica after another until it succeeds. */
@@ -69,14 +76,14 @@ export class Fleet {
     call: Call<T>,
     signal?: AbortSignal,
   ): Promise<T> {
-    for await (const { replicas, attempts } of this.rounds(request, signal))
-      for (const replica of replicas)
+    const { attempts, next } = this.rounds(request, signal)
+    for (;;)
+      for (const replica of await next())
         try {
           return await this.callWith(replica, request.adapter, call, signal)
         } catch (error) {
           attempts.failed(error, replica, false)
         }
-    throw new InstarError('engine_lost', 'No engine answered.')
   }
 
   /** Runs `call` on this replica, once more if it has lost the adapter. */

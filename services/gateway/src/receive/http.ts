@@ -16,6 +16,7 @@ import { addCompatRoutes, addInferenceRoutes, SERVED } from './inference-routes.
 import type { ServedRoute } from './openapi/document.ts'
 import { addOperatorRoutes } from './operator-routes.ts'
 import { bytesOf, isCounted } from './request-parts.ts'
+import type { Ended } from '../admin/metrics.ts'
 import type { Routes } from './routes.ts'
 import { traceOf } from './trace.ts'
 
@@ -83,6 +84,16 @@ export const createServer = (
     ),
   )
 
+  /** By the URL of a route, of which there are some hundred. */
+  const named = new Map<string, Pick<Ended, 'route' | 'dialect'>>()
+  const namedRoute = (url: string): Pick<Ended, 'route' | 'dialect'> => {
+    const known = named.get(url)
+    if (known) return known
+    const route = url.replace(/^\/s\/:session|\([^)]*\)/g, '')
+    const dialect = SERVED.find(({ path }) => route.endsWith(`/v1${path}`))?.name ?? null
+    named.set(url, { route, dialect })
+    return { route, dialect }
+  }
   /** Errors sent inside a stream, whose status was 200. */
   const inStream = new WeakMap<FastifyRequest, InstarError>()
   const tell = (fault: InstarError, request: FastifyRequest): void => {
@@ -94,11 +105,9 @@ export const createServer = (
     tell(fault, request)
   }
   const answered = (request: FastifyRequest, { raw }: FastifyReply, from: number): void => {
-    const route = (request.routeOptions.url ?? 'none').replace(/^\/s\/:session|\([^)]*\)/g, '')
     const status = inStream.get(request)?.status ?? (raw.writableFinished ? raw.statusCode : 499)
     routes.meter.ended({
-      route,
-      dialect: SERVED.find(({ path }) => route.endsWith(`/v1${path}`))?.name ?? null,
+      ...namedRoute(request.routeOptions.url ?? 'none'),
       status,
       seconds: (performance.now() - from) / 1000,
     })
