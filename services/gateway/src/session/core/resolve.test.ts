@@ -81,6 +81,30 @@ test('who repeats a trimmed answer goes on in his own session, though somebody e
   assert.equal(choose(index, asked, step.candidates, overlaps)?.session, 'mine')
 })
 
+test('a request that says more before the answer than the one that is known waits for the log, which may hold its own', () => {
+  const index = initialIndex({ sessions: 10, turns: 100 })
+  const asked: Said[] = [{ role: 'user', content: 'Is it so?' }]
+  evolveIndex(index, turn('theirs', asked, 'No.'))
+  const isSettled = (before: Said[]): boolean => {
+    const messages: Said[] = [...before, { role: 'assistant', content: 'No.' }, { role: 'user', content: 'Why?' }]
+    const query: SessionQuery = {
+      key: null,
+      label: null,
+      messages,
+      answers: answersOf(messages),
+      digest: digestOf({ messages, tools: [] }),
+      before: digestOf({ messages: before, tools: [] }),
+      subject: null,
+    }
+    const step = locate(index, query)
+    assert.ok(step.do === 'compare')
+    const overlaps = step.candidates.map(() => overlapWith(query)(asked))
+    return settled(index, query, step, overlaps)
+  }
+  assert.ok(isSettled(asked))
+  assert.ok(!isSettled([...asked, { role: 'assistant', content: 'Yes.' }, { role: 'user', content: 'And now?' }]))
+})
+
 test('equal answers and prompts of one API key do not displace those of another', () => {
   const index = initialIndex({ sessions: 1000, turns: 1000 })
   const mine: Said[] = [{ role: 'user', content: 'May I?' }]

@@ -122,8 +122,8 @@ const retriedSession = (index: SessionIndex, asked: SessionQuery): string | null
 
 /**
  * Whether the state holds what the request continues; if not, the end of the log may hold it. An equal answer is not
- * enough, since other conversations may give it: the request must repeat the turn's whole request, of the same subject,
- * and the turn must not be continued yet. `overlaps`: of the candidates' requests.
+ * enough, since other conversations may give it: the request must repeat the turn's whole request and say nothing else before
+ * the answer, of the same subject, and the turn must not be continued yet. `overlaps`: of the candidates' requests.
  */
 export const settled = (
   index: SessionIndex,
@@ -140,9 +140,8 @@ export const settled = (
   if (step.do !== 'compare' || step.candidates.length !== 1) return false
   const { subject, next, closed } = step.candidates[0]!
   const { said, shared } = overlaps[0]!
-  return (
-    next === null && !closed && (asked.subject === null || subject === asked.subject) && said > 0 && shared === said
-  )
+  if (next !== null || closed || (asked.subject !== null && subject !== asked.subject)) return false
+  return said > 0 && shared === said && partsOf(asked.messages.slice(0, last.at)).size === said
 }
 
 /**
