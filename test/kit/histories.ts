@@ -1,5 +1,5 @@
 /** Random histories of all records that a log may have: late, repeated, stale and malformed ones among good ones. */
-import { answerKey, encodeEvent, written, type Event, type TurnCaptured } from '@instar/events'
+import { answerKey, encodeEvent, written, type Event, type ScoredFacts, type TurnCaptured } from '@instar/events'
 import { captured, feedback, turnNamed } from './scored-history.ts'
 import type { Random } from './random.ts'
 
@@ -78,8 +78,18 @@ const turnOf = (random: Random, past: Written, at: number): Event => {
   return { ...facts, type: 'TurnAborted', why: 'client_gone' }
 }
 
+const factsOf = ({ turns }: Written, turn: TurnCaptured): ScoredFacts => {
+  const { group, candidates, key, task = null, at, finishedAt, trainable } = turn
+  const own = turns.filter(({ session }) => session === turn.session)
+  const earlier = at % 2 === 0 ? null : own.map((one) => one.at).filter((one) => one < at)
+  const unusable = trainable ? null : 'not_trainable'
+  const times = { begunAt: own[0]?.at ?? at, at, finishedAt, earlier }
+  return { record: encodeEvent(turn).id, group, candidates, shown: true, key, task, unusable, ...times }
+}
+
 const scoreOf = (random: Random, past: Written, at: number): Event => {
-  const { turn, session, version, subject } = random.pick(past.turns)
+  const scored = random.pick(past.turns)
+  const { turn, session, version, subject } = scored
   const facts = {
     turn: random.chance(0.97) ? turn : `${session}.later`,
     session: random.chance(0.97) ? session : 'elsewhere',
@@ -90,6 +100,8 @@ const scoreOf = (random: Random, past: Written, at: number): Event => {
     at,
     verdicts: [{ judge: 'j', value: 1, note: 'n' }],
     rank: random.chance(0.7) ? null : { at: random.below(at + 1), id: `f${random.below(past.feedback + 1)}` },
+    // A third is of an earlier build.
+    of: at % 3 === 0 ? null : factsOf(past, scored),
   }
   if (random.chance(0.2)) return { type: 'TurnSkipped', reason: 'abstained', ...facts }
   const hint = random.chance(0.3) ? written(`A hint, ${random.hex(3)}`) : null

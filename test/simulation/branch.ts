@@ -2,7 +2,15 @@
  * A replay that writes a branch beside the live line, on the same topics: it scores again what the trunk may have
  * scored, seals, computes, publishes. One writer, which is killed like all others and keeps nothing.
  */
-import { weightLine, type Event, type Logged } from '@instar/events'
+import {
+  foldTurns,
+  initialTurns,
+  weightLine,
+  type Event,
+  type Logged,
+  type MemoryTurns,
+  type TurnsEvent,
+} from '@instar/events'
 import { evolve, initialState, type MemoryPublisher } from '../../services/publisher/src/core/state.ts'
 import { Process } from './process.ts'
 import type { Folds } from './rules.ts'
@@ -14,21 +22,24 @@ export const BRANCH = 'policy~again'
 const BATCHES = 2
 const MOST_STEPS = 16
 
-export class Branch extends Process<MemoryPublisher> {
+type BranchState = MemoryPublisher & { turns: MemoryTurns }
+
+export class Branch extends Process<BranchState> {
   #unread: string | null = null
   #steps = 0
   override readonly live = false
   constructor(world: World, name: string) {
     super(world, name, ['turns', 'scores', 'updates', 'weights'], false)
   }
-  fresh(): MemoryPublisher {
-    return initialState(BRANCH)
+  fresh(): BranchState {
+    return { ...initialState(BRANCH), turns: initialTurns() }
   }
   folds(): Folds {
     return { turns: this.state.turns, updates: this.state.updates, weights: this.state.weights }
   }
   evolve(logged: Logged<Event>): void {
-    evolve(this.state, logged)
+    if (logged.topic === 'turns') foldTurns(this.state.turns, logged as Logged<TurnsEvent>)
+    else evolve(this.state, logged)
     if (logged.id === this.#unread) this.#unread = null
   }
   forget(): void {

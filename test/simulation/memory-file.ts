@@ -52,6 +52,10 @@ export class MemoryFile implements FoldFile {
     this.#disk.entries.get(table)?.delete(key)
   }
 
+  clear(table: string): void {
+    this.#disk.entries.delete(table)
+  }
+
   entries(table: string, after: string): [key: string, value: Uint8Array][] {
     const behind = [...(this.#disk.entries.get(table) ?? [])]
       .filter(([key]) => key > after)

@@ -11,6 +11,7 @@ import { History, type Past } from './history/past.ts'
 import { rightClosing, rightScore } from './history/right-scores.ts'
 import { rightBatch, rightOutcome, usableOf, waitingFor } from './history/right-training.ts'
 import { rightAnswer, rightCommand, rightVerdict } from './history/right-versions.ts'
+import { rewardOf } from './history/scores.ts'
 import { causeOf, isOpen, ratingOf } from './history/session.ts'
 import { POLICY, trained } from './services.ts'
 import { agree } from './states.ts'
@@ -199,7 +200,12 @@ const settled = (world: World, history: Past, says: Says): void => {
     for (const turn of session.turns) {
       const score = scores.get(turn.event.turn)
       const rating = ratingOf(turn)
-      if (rating)
+      if (turn.discardedBy !== null)
+        says(
+          score === undefined ? rating === null && causeOf(session, turn) === null : rewardOf(score) === null,
+          `${turn.event.turn} of an aborted episode has ${score ? 'a reward' : 'no score'}`,
+        )
+      else if (rating)
         says(
           score?.fact.event.rank?.id === rating.event.id,
           `${turn.event.turn} was rated by ${rating.event.id}, in force is ${score?.fact.event.rank?.id ?? 'a judge'}`,

@@ -214,6 +214,8 @@ export class Scorer extends Process<ScorerState> {
       hint,
       hintJudge: hint && judge,
       reason: value === null ? 'abstained' : null,
+      // As the shell reads them, which refer to no earlier turns here.
+      earlier: [],
     }
   }
 }
@@ -368,14 +370,13 @@ export class Publisher extends Process<PublisherState> {
   #candidate: Candidate | null = null
   #promoting: { branch: string; candidate: Candidate | null } | null = null
   constructor(world: World, name: string, keeps: boolean) {
-    super(world, name, ALL, keeps)
+    super(world, name, ['updates', 'scores', 'weights'], keeps)
   }
   fresh(kept: Keeping): PublisherState {
     return kept ? storedPublisher(kept(this.name), POLICY) : publisherState(POLICY)
   }
   folds(): Folds {
     return {
-      turns: this.state.turns,
       scores: () => this.state.scores,
       updates: this.state.updates,
       weights: this.state.weights,

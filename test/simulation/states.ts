@@ -14,6 +14,7 @@ import { bestContent, rejectionsInARow, spentIn, updateIn } from './history/chai
 import type { Past } from './history/past.ts'
 import { waitingFor } from './history/right-training.ts'
 import { rewardOf } from './history/scores.ts'
+import type { PublisherState } from '../../services/publisher/src/core/state.ts'
 import type { World } from './world.ts'
 import { BRANCH } from './branch.ts'
 import { POLICY } from './services.ts'
@@ -62,8 +63,8 @@ export const agree = (world: World, history: Past, says: Says): void => {
   }
   for (const { name, state } of world.publishers) {
     const compare = compareOf(name)
-    turns(history, state.turns, compare)
     scores(history, state.scores, POLICY, compare)
+    places(history, state.places, compare)
     for (const policy of [POLICY, BRANCH]) {
       updates(history, state.updates, policy, compare)
       line(history, state.weights, policy, compare)
@@ -180,6 +181,21 @@ const scores = (history: Past, state: ScoresState | undefined, policy: string, c
   }
 }
 
+/** Where the turns with a score are, by their own records. */
+const places = (history: Past, state: PublisherState['places'], compare: Compare): void => {
+  const known = history.scores(POLICY)
+  for (const [, { turns: all }] of history.sessions())
+    for (const { event } of all) {
+      const { turn, at, finishedAt } = event
+      const held = state.get(turn)
+      compare(
+        `the place of ${turn}`,
+        known.has(turn) ? [at, finishedAt, all[0]?.event.at] : null,
+        held ? [held.at, held.finishedAt, held.begunAt] : null,
+      )
+    }
+}
+
 const updates = (history: Past, state: UpdatesState, policy: string, compare: Compare): void => {
   const { tip, batches } = history.training(policy)
   const held = updateLine(state, policy)
@@ -259,12 +275,20 @@ const line = (history: Past, state: WeightsState, policy: string, compare: Compa
   for (const request of requests) compare(`whether ${request} was done`, true, held.requests.has(request))
 }
 
-/** Turns on which neither the line nor the branch was trained, in the order in which their scores became positive. */
+const isUsable = (history: Past, id: string): boolean => {
+  const turn = history.turn(id)
+  return turn !== undefined && turn.event.type !== 'TurnAborted' && turn.event.trainable && turn.discardedBy === null
+}
+
+/**
+ * Usable turns on which neither the line nor the branch was trained, in the order in which their scores became positive. An aborted
+ * episode has none: its turns are skipped.
+ */
 const goodTurns = (history: Past): string[] => {
   const batches = [POLICY, BRANCH].flatMap((policy) => history.training(policy).batches)
   const trained = new Set(batches.flatMap(({ sealed }) => sealed.items.map(({ turn }) => turn)))
   const good = [...history.scores(POLICY)]
-    .filter(([turn, score]) => (rewardOf(score) ?? 0) > 0 && !trained.has(turn))
+    .filter(([turn, score]) => (rewardOf(score) ?? 0) > 0 && !trained.has(turn) && isUsable(history, turn))
     .map(([turn, { counted }]) => {
       const bad = counted.findLastIndex(({ event }) => event.type === 'TurnSkipped' || event.reward <= 0)
       return { turn, since: counted[bad + 1]!.at }

@@ -129,8 +129,8 @@ const trainer = (state: TrainerState): Fold => ({
 const publisher = (state: PublisherState): Fold => ({
   evolve: (logged) => void publisherEvolve(state, logged),
   view: (history) => ({
-    ...turnsOf(state.turns, history),
     scores: history.turns.map((id) => state.scores.turns.get(id)),
+    places: history.turns.map((id) => state.places.get(id)),
     updates: updatesOf(state.updates, history, POLICIES).map(({ spent: _, baselines: __, ...rest }) => rest),
     weights: weightsOf(state.weights, history, POLICIES),
     // As above: a batch that was computed twice may be at another place.
@@ -166,7 +166,7 @@ export const SERVICES: readonly Service[] = [
   },
   {
     name: 'publisher',
-    topics: ALL,
+    topics: ['scores', 'updates', 'weights'],
     inMemory: () => publisher(publisherState(POLICY)),
     stored: (snapshot) => publisher(storedPublisher(snapshot, POLICY)),
   },

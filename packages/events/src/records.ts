@@ -6,8 +6,10 @@
  */
 import type { BlobChunk, UpgradesEvent } from './log-records.ts'
 import type { ImportedAdapter, RemoteUpdate, TrainerBound, TrainerScored, UpdateRequested } from './remote-records.ts'
+import type { ScoredFacts } from './scored-facts.ts'
 
 export type * from './remote-records.ts'
+export type { ScoredFacts } from './scored-facts.ts'
 export type { BlobChunk, ReadersUpgraded, SettingsChanged, StateCheckpointed } from './log-records.ts'
 
 /** Text of a person or a model. `keyId`: the key that encrypts it; null: not encrypted. */
@@ -161,7 +163,7 @@ export type ResponseDeleted = { type: 'ResponseDeleted'; session: string; turn: 
 
 /** The verdict of a judge. `value` is null if the judge abstained or failed; `note` gives the reason. */
 export type JudgeVerdict = { judge: string; value: number | null; note: string }
-/** The rank of explicit feedback, ordered by `at` and then `id`. Null, the rank of a judge, is lower than any other. */
+/** The rank of explicit feedback, or of an abort (`discardRank`), by `at` and then `id`. Null, that of a judge, is the lowest. */
 export type Rank = { at: number; id: string }
 
 type ScoreFacts = {
@@ -175,6 +177,8 @@ type ScoreFacts = {
   /** Id of the turn, feedback or closing that caused the score. */
   cause: string
   rank: Rank | null
+  /** Since version 2; default null, also where it is not known. */
+  of?: ScoredFacts | null
   at: number
 }
 type Judged = { reward: number; judge: string; hint: Written | null; hintJudge: string | null }

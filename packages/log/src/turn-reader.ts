@@ -18,7 +18,8 @@ import type { EventLog } from './port.ts'
 import { LruCache } from './lru-cache.ts'
 
 type TurnRecord = TurnCaptured | TurnAborted | TurnSampled
-type PositionOf = (turn: string) => { partition: number; offset: number } | undefined
+export type TurnPosition = { partition: number; offset: number }
+type PositionOf = (turn: string) => TurnPosition | undefined | Promise<TurnPosition | undefined>
 
 /** Shorter bodies are not cached, since they are reassembled quickly. */
 const MIN_CACHED_BODY_BYTES = 16 * 1024
@@ -76,7 +77,8 @@ export const createTurnReader = (log: EventLog, positionOf: PositionOf, records 
   const record = async (turn: string): Promise<TurnRecord> => {
     const cached = cache.get(turn)
     if (cached) return cached
-    const position = positionOf(turn)
+    const found = positionOf(turn)
+    const position = found instanceof Promise ? await found : found
     const stored = position && (await log.at({ topic: 'turns', ...position }))
     const event = stored && decodeRecord(stored).event
     if (!event || (event.type !== 'TurnCaptured' && event.type !== 'TurnAborted' && event.type !== 'TurnSampled')) {

@@ -5,7 +5,7 @@
  * which rows to write.
  */
 import { readWritten } from '@instar/events/codec'
-import { foldScores, initialScores, type ScoresState } from '@instar/events/folds/scores'
+import { foldScores, initialScores, isDiscardRank, type ScoresState } from '@instar/events/folds/scores'
 import type { Table } from '@instar/events/folds/table'
 import { foldTurns, initialTurns, type TurnsState } from '@instar/events/folds/turns'
 import { foldUpdates, initialUpdates, type UpdatesState } from '@instar/events/folds/updates'
@@ -118,7 +118,7 @@ const scoreRow = (state: ScoresState, logged: Logged<ScoresEvent>, rows: Project
     hint_judge: event.type === 'TurnSkipped' ? null : event.hintJudge,
     verdicts: withoutDigests(event.verdicts),
     cause: event.cause,
-    explicit: event.rank !== null,
+    explicit: event.rank !== null && !isDiscardRank(event.rank),
     at: timestampOf(event.at),
     record_id: id,
   })

@@ -12,7 +12,7 @@ import {
   type Settings,
   type UpdateComputed,
 } from '@instar/events'
-import { createTurnReader, partitionOf } from '@instar/log'
+import { createTurnReader, partitionOf, TurnFinder } from '@instar/log'
 import type { ReadFolder } from '@instar/policy'
 import type { Evaluator, Model } from '@instar/engine/port'
 import { NO_METRICS, runDecider, type DeciderPorts, type Metrics } from '@instar/process'
@@ -20,7 +20,7 @@ import type { PublisherConfig } from './config.ts'
 import { probeShortage } from './core/battery.ts'
 import { promotionFault, Promotions, type Promotion, type PromotionRequest } from './core/promotions.ts'
 import { decide, decidePromotion, lineStarted, unmeasurable, type Decision, type Measured } from './core/decide.ts'
-import { positiveTurns } from './core/evidence.ts'
+import { placeOf, positiveTurns } from './core/evidence.ts'
 import type { Thresholds } from './core/gate.ts'
 import { extentChange, ofLine } from './core/line-extent.ts'
 import { recordedLimits } from './shell/recorded-limits.ts'
@@ -104,8 +104,8 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
     ports,
     service: 'publisher',
     policy,
-    topics: ['turns', 'scores', 'updates', 'weights'],
-    gather: ['turns', 'scores'],
+    topics: ['scores', 'updates', 'weights'],
+    gather: ['scores'],
     assignment: 'weights',
     snapshot: { version: STATE_VERSION, state: (snapshot) => stateOfSnapshot(snapshot, policy) },
     core: {
@@ -159,7 +159,8 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
     }
     return measuring
   }
-  const reader = createTurnReader(ports.log, (turn) => state.turns.turns.get(turn))
+  const finder = new TurnFinder(ports.log, (turn) => placeOf(state, turn))
+  const reader = createTurnReader(ports.log, (turn) => finder.positionOf(turn))
   const record = recordPublisherMetrics(ports.metrics ?? NO_METRICS, () => ({
     policy,
     waits: publisher.waits(),

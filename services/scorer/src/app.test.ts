@@ -416,3 +416,22 @@ test('a turn that breaks what reads it is skipped, its feedback counts, and the 
   assert.equal(bench.fatal, null)
   await scorer.stop()
 })
+
+test('a score states the times of the turns to which prompt and body of its turn refer', async () => {
+  const bench = new Bench()
+  await bench.watch()
+  const [first, second, third, fourth] = chat('s', 10, 'One?', 'A.', 'No.', 'B.', 'No.', 'C.', 'No, plain.', 'D.')
+  const refers = (turn: TurnCaptured, to: TurnCaptured, prefix: number): TurnCaptured => ({
+    ...turn,
+    prompt: { from: to.turn, prefix, ids: [9], length: prefix + 1 },
+  })
+  await bench.say(first!, refers(second!, first!, 5), refers(third!, second!, 8), fourth!)
+  const scorer = await started(bench)
+  const scores = new Map((await bench.until(3)).map((score) => [score.turn, score.of]))
+  assert.deepEqual(
+    [first, second, third].map((turn) => scores.get(turn!.turn)?.earlier),
+    [[], [10], [10, 12]],
+  )
+  assert.deepEqual(scores.get(third!.turn)?.begunAt, 10)
+  await scorer.stop()
+})

@@ -21,7 +21,7 @@ import {
   type Output,
   type Rules,
 } from './core/decide.ts'
-import { settle, type Evidence, type Judged } from './core/judgement.ts'
+import { settle, withPlaces, type Evidence, type Judged } from './core/judgement.ts'
 import { evolve, forgetWork, initialState, type ScorerState } from './core/state.ts'
 import { readAvailable } from './shell/evidence.ts'
 import { JUDGES, type JudgePorts } from './shell/judge-table.ts'
@@ -230,7 +230,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
       if (!request.feedback) return { ...settle([]), reason: 'unreadable' }
       evidence = { request: '', answer: '', calls: false, next: null }
     }
-    return judgeTurn(judges, request, evidence, signal, config.reactions.wordings)
+    return withPlaces(await judgeTurn(judges, request, evidence, signal, config.reactions.wordings), evidence)
   }
 
   /** Judges at work are `concurrency`, or the backlog is empty. The same holds of feedback, for which no judge works. */

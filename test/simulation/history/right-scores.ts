@@ -4,6 +4,7 @@ import type { Ends } from '../sim-log.ts'
 import type { Decided } from './decision.ts'
 import type { Past } from './past.ts'
 import { stepsBehind } from './chains.ts'
+import { rewardOf } from './scores.ts'
 import { causeOf, isOpen, ratingOf, seenOf } from './session.ts'
 
 export type ScoringRules = { idleMs: number; judgesNeedNextState: boolean; staleness: number | null }
@@ -47,13 +48,41 @@ export const rightScore = (
   const before = past.scores(event.policy).get(event.turn)
   const rating = ratingOf(turn)
   const held = before?.fact.event.rank ?? null
-  const owed =
+  const aborted = turn.discardedBy !== null
+  const news =
     rating && (!held || rating.event.at > held.at || (rating.event.at === held.at && rating.event.id > held.id))
       ? rating
       : null
+  const owed = aborted ? null : news
   const { opinion } = note
   for (const name of ['session', 'policy', 'version', 'subject'] as const)
     says(event[name] === turn.event[name], `scores ${event.turn} as if its ${name} were ${event[name]}`)
+  const { group, candidates, key, task = null, at, finishedAt } = turn.event
+  const unusable =
+    turn.discardedBy !== null
+      ? 'discarded'
+      : turn.event.type === 'TurnAborted'
+        ? (turn.event.reason ?? 'aborted')
+        : turn.event.trainable
+          ? null
+          : (turn.event.reason ?? 'not_trainable')
+  const facts = {
+    record: turn.fact.id,
+    group,
+    candidates,
+    shown: turn.shown,
+    key,
+    task,
+    unusable,
+    begunAt: session.turns[0]?.event.at,
+    at,
+    finishedAt,
+    earlier: opinion?.earlier ?? null,
+  }
+  says(
+    JSON.stringify(event.of) === JSON.stringify(facts),
+    `says of ${event.turn} ${JSON.stringify(event.of)}, the log ${JSON.stringify(facts)}`,
+  )
   says(share.has(turn.fact.partition), `scores ${event.turn}, which is another's to score`)
   says(
     isCaughtUp(received.get(turn.fact.partition), seen),
@@ -69,6 +98,14 @@ export const rightScore = (
       event.rank?.at === owed.event.at && event.rank.id === owed.event.id,
       `ranks the rating of ${event.turn} otherwise than ${owed.event.id}`,
     )
+  } else if (aborted) {
+    says(event.cause === turn.discardedBy, `scores ${event.turn} for ${event.cause}, aborted by ${turn.discardedBy}`)
+    says(event.type === 'TurnSkipped' && event.reason === 'discarded', `judges ${event.turn} of an aborted episode`)
+    says(!before || news !== null || rewardOf(before) !== null, `skips ${event.turn} of an aborted episode again`)
+    says(
+      before || rating ? event.rank?.at === 8.64e15 && event.rank.id === turn.discardedBy : event.rank === null,
+      `ranks the abort of ${event.turn} as ${JSON.stringify(event.rank)}`,
+    )
   } else {
     says(!before, `scores ${event.turn} again`)
     says(event.rank === null, `ranks what a judge says of ${event.turn}`)
@@ -77,9 +114,7 @@ export const rightScore = (
       `scores ${event.turn} for ${event.cause}, what came of it is ${causeOf(session, turn)}`,
     )
     const answered = turn.shown && seenOf(session, turn)?.next !== null
-    if (turn.discardedBy !== null)
-      says(event.type === 'TurnSkipped' && event.reason === 'discarded', `judges ${event.turn} of an aborted episode`)
-    else if (!opinion)
+    if (!opinion)
       says(
         event.type === 'TurnSkipped' && event.reason === 'no_next_state' && !answered && rules.judgesNeedNextState,
         `asks no judge about ${event.turn}`,

@@ -35,7 +35,7 @@ const HERE = [
   'outcomeAgain',
   'abortedEpisodeTaken',
   'outcomePerTurn',
-  'oldRowLost',
+  'abortedKeepsScore',
 ]
 const MOST = 60
 

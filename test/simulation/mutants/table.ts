@@ -150,15 +150,19 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     untrainableScored: [
       'a turn that may not be trained on is judged',
-      [' || !turn.trainable) return null', ') return null'],
+      ["&& status === 'complete' && trainable", "&& status === 'complete'"],
     ],
     abortedScored: [
       'an aborted answer is judged',
-      ["turn.status !== 'complete' || !turn.trainable", "(turn.status === 'complete' && !turn.trainable)"],
+      ["status === 'complete' && trainable", "(status !== 'complete' || trainable)"],
     ],
     discardedJudged: [
       'turns of an aborted episode are judged',
-      ['if (turn.discardedBy !== null) return', "if (turn.discardedBy === '') return"],
+      ['if (turn.discardedBy !== null) {', "if (turn.discardedBy === '') {"],
+    ],
+    abortedKeepsScore: [
+      'a turn that was scored before its episode was aborted keeps its score',
+      ['score ? score.reward !== null', 'score ? false'],
     ],
     unseenAlone: [
       'a background candidate waits for a next state of its own',
@@ -312,17 +316,20 @@ export const MUTANTS: readonly Mutant[] = [
       ['scoredAt.length < turn.candidates && now <', 'scoredAt.length < 0 && now <'],
     ],
   }),
-  ...of('services/trainer/src/core/pending.ts', {
-    untrainableTaken: [
-      'an untrainable turn is batched',
-      [': !turn.trainable ? (turn.reason', ': turn.trainable === null ? (turn.reason'],
-    ],
+  ...of('packages/events/src/folds/scored-facts.ts', {
+    untrainableTaken: ['an untrainable turn is batched', [': !trainable ? (reason', ': trainable === null ? (reason']],
     abortedTaken: [
       'an aborted answer is batched',
-      ["turn.status !== 'complete' ? (turn.reason ?? turn.status).slice(0, 100)", "turn.status === null ? ''"],
-      [': !turn.trainable ? (turn.reason', ": !turn.trainable && turn.status === 'complete' ? (turn.reason"],
+      ["status !== 'complete' ? (reason ?? status).slice(0, 100)", "status === null ? ''"],
+      [': !trainable ? (reason', ": !trainable && status === 'complete' ? (reason"],
     ],
-    abortedEpisodeTaken: ['an aborted episode is trained on', ['turn.discardedBy !== null', "turn.discardedBy === ''"]],
+    abortedEpisodeTaken: ['an aborted episode is trained on', ['discardedBy !== null', "discardedBy === ''"]],
+    anotherBeginning: [
+      "a score states its turn's time as the session's beginning",
+      ['session?.turns[0]?.at ?? at', 'at'],
+    ],
+  }),
+  ...of('services/trainer/src/core/pending.ts', {
     outcomeNotAwaited: [
       'turns of an episode do not wait for its outcome',
       ['(shown && task !== null && turns.sessions.get(session)?.closed === false)', 'false'],
@@ -430,6 +437,11 @@ export const MUTANTS: readonly Mutant[] = [
       ['=== event.update) state.unsettled.delete(batch)', '=== event.policy) state.unsettled.delete(batch)'],
     ],
     trainedStaysHeldOut: ['a turn that was trained on counts as held out', ['      state.positive.delete(turn)\n', '']],
+    unusableIsGood: [
+      'a praised turn that may not be trained on is held out',
+      ['(of?.unusable ?? null) === null', 'true'],
+    ],
+    placeForgotten: ['a score does not say where its turn is', ['state.places.set(', 'void (']],
     skipStaysGood: ['a turn with negative feedback counts as praised', ['else state.positive.delete(event.turn)', '']],
   }),
   ...of('services/gateway/src/session/core/resolve.ts', {

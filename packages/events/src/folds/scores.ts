@@ -1,6 +1,7 @@
 /**
  * The fold of `scores`, per policy. A turn has one score: the first record of a judge or a skip, unless explicit
- * feedback outranks it; of several feedback records the latest counts (by `at`, then `id`).
+ * feedback outranks it; of several feedback records the latest counts (by `at`, then `id`). The skip of a scored or
+ * rated turn whose episode was aborted outranks all of them.
  */
 import type { Logged, Rank, ScoresEvent, Written } from '../records.ts'
 import { COUNTED, ignored, type FoldOutcome } from './outcome.ts'
@@ -56,6 +57,12 @@ export const foldScores = (state: ScoresState, logged: Logged<ScoresEvent>): Fol
   })
   return COUNTED
 }
+
+/** Of the skip of a scored or rated turn whose episode was aborted. `closing`: id of the record that aborted it. */
+export const discardRank = (closing: string): Rank => ({ at: LATEST, id: closing })
+export const isDiscardRank = ({ at }: Rank): boolean => at === LATEST
+/** The last time of a `Date`, ms. */
+const LATEST = 8_640_000_000_000_000
 
 /** Whether `rank` is higher than `current`; null is the lowest rank. */
 export const outranks = (rank: Rank | null, current: Rank | null): boolean => {

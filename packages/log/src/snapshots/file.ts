@@ -103,6 +103,15 @@ export class SnapshotFile {
     if (this.#statements.delete.run(name, key).changes !== 0) this.#count(name, 'entries', key, -1)
   }
 
+  /** Deletes all entries of a table, in one statement. */
+  clear(table: string): void {
+    const name = this.#names.get(table)
+    if (name === undefined) return
+    this.#db.prepare('DELETE FROM entries WHERE name = ?').run(name)
+    this.#tallies.get(name)!.entries = [0, 0]
+    this.#changed.add(name)
+  }
+
   /** Up to 64 entries of a table after the key `after`, in the order of the keys. */
   entries(table: string, after: string): [key: string, value: Uint8Array][] {
     const name = this.#names.get(table)

@@ -258,10 +258,8 @@ export class Snapshot {
       file.begin()
       await inSlices(flatten(changes), (step) => step())
       file.setMeta('version', versionText(this.#version))
-      file.setMeta(
-        'reached',
-        JSON.stringify([...this.#positions].map(([topic, partitions]) => [topic, [...partitions]])),
-      )
+      const reached = [...this.#positions].map(([topic, partitions]) => [topic, [...partitions]])
+      file.setMeta('reached', JSON.stringify(reached))
       file.setMeta('partitions', countsText(this.#positions.keys(), this.#counts))
       file.commit()
     } catch (error) {

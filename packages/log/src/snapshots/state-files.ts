@@ -94,16 +94,13 @@ export class StateFiles {
       if (version === undefined) return ''
       const migrations = migrationsFrom(version, this.#version)
       if (!migrations) return ANOTHER
-      for (const [topic, partitions] of JSON.parse(file.meta('reached') ?? '') as [
-        Topic,
-        [number, PartitionPosition][],
-      ][])
-        positions.set(topic, new Map(partitions))
+      readPositions(file, positions)
       const other = await otherLog(log, positions, file.meta('partitions'))
       if (other !== null) return other
       if (migrations.length > 0) {
         const now = versionText(this.#version)
         migrate(file, version, now, migrations)
+        readPositions(file, positions)
         this.#settings.logLine(`${this.#name}: the snapshot was migrated from ${version} to ${now}`)
       }
       return null
@@ -112,6 +109,12 @@ export class StateFiles {
       return (error as Error).message
     }
   }
+}
+
+const readPositions = (file: FoldFile, positions: Positions): void => {
+  positions.clear()
+  const reached = JSON.parse(file.meta('reached') ?? '') as [Topic, [number, PartitionPosition][]][]
+  for (const [topic, partitions] of reached) positions.set(topic, new Map(partitions))
 }
 
 /** Null for a file without one, or that cannot be read. */

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import {
   decodeRecord,
+  discardRank,
   encodeEvent,
   topicOf,
   updateLine,
@@ -9,6 +10,7 @@ import {
   type Event,
   type Logged,
   type Topic,
+  type TurnScored,
 } from '@instar/events'
 import { captured } from '../../../../test/kit/scored-history.ts'
 import { randomHistory } from '../../../../test/kit/histories.ts'
@@ -16,7 +18,7 @@ import { seeded } from '../../../../test/kit/random.ts'
 import { computedUpdate, sealedBatch } from '../../../../test/kit/updates.ts'
 import { decide, decidePromotion, lineStarted, type Measured } from './decide.ts'
 import { checkCandidate, THRESHOLDS, type Figures } from './gate.ts'
-import { positiveTurns } from './evidence.ts'
+import { placeOf, positiveTurns } from './evidence.ts'
 import { evolve, initialState, type PublisherState } from './state.ts'
 
 const ASKED = { who: 'ann (key)', why: 'it is better' }
@@ -385,6 +387,47 @@ describe('held-out praised turns', () => {
       h.add(scored(revised, 'c', 1, 'ScoreRevised'))
       assert.deepEqual(positiveTurns(h.state, 16), [free])
     }
+  })
+  it('are usable turns: an untrainable or aborted one is not held out, and an abort takes what was praised', () => {
+    const h = new History()
+    const of = {
+      record: 'r',
+      group: 'g',
+      candidates: 1,
+      shown: true,
+      key: null,
+      task: null,
+      begunAt: 1,
+      at: 2,
+      finishedAt: 3,
+    }
+    const add = (turn: string, unusable: string | null, earlier: number[] | null = null): void => {
+      h.add({ ...scored(turn, 's', 1, 'TurnScored'), of: { ...of, unusable, earlier } } as Event)
+    }
+    add('s.a', null, [1])
+    add('s.b', 'opted_out')
+    add('s.c', 'client_gone')
+    h.add(scored('s.old', 's', 1, 'TurnScored'))
+    assert.deepEqual(positiveTurns(h.state, 16), ['s.old', 's.a'])
+    const {
+      reward: _,
+      judge: __,
+      hint: ___,
+      hintJudge: ____,
+      ...skip
+    } = scored('s.a', 's', 1, 'TurnScored') as TurnScored
+    h.add({
+      ...skip,
+      type: 'TurnSkipped',
+      reason: 'discarded',
+      of: { ...of, unusable: 'discarded', earlier: null },
+      rank: discardRank('c'),
+    })
+    assert.deepEqual(positiveTurns(h.state, 16), ['s.old'])
+    const place = { at: 2, finishedAt: 3, begunAt: 1, earlier: [1] }
+    assert.deepEqual(placeOf(h.state, 's.a'), { scoredAt: 3, of: place }, 'a skip does not forget what the score said')
+    assert.deepEqual(placeOf(h.state, 's.old'), { scoredAt: 3, of: null })
+    assert.equal(placeOf(h.state, 's.none'), undefined)
   })
 })
 

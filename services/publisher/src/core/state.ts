@@ -1,13 +1,12 @@
 /**
- * The publisher's state: one fold per topic, the updates without a verdict, and the latest turns with a positive score.
+ * The publisher's state: one fold per topic, where scored turns are found, the updates without a verdict, and the latest turns with
+ * a positive score. `turns` is not folded: what a measurement needs of a turn stands in its score, and the turn is read then.
  */
 import {
   foldScores,
-  foldTurns,
   foldUpdates,
   foldWeights,
   initialScores,
-  initialTurns,
   initialUpdates,
   initialWeights,
   updateLine,
@@ -16,15 +15,14 @@ import {
   type Keys,
   type Logged,
   type MemoryScores,
-  type MemoryTurns,
   type MemoryUpdates,
   type MemoryWeights,
   type FoldOutcome,
   type Queue,
+  type ScoredFacts,
   type ScoresEvent,
   type ScoresState,
-  type TurnsEvent,
-  type TurnsState,
+  type Table,
   type UpdateComputed,
   type UpdateFailed,
   type UpdatesEvent,
@@ -33,24 +31,31 @@ import {
   type WeightsState,
 } from '@instar/events'
 
+/** What a score says of where its turn is. */
+export type PlaceState = Pick<ScoredFacts, 'at' | 'finishedAt' | 'begunAt' | 'earlier'>
+
 export type PublisherState = {
   policy: string
-  turns: TurnsState
+  /** Of turns whose score says so, which scores of earlier builds do not. */
+  places: Table<string, PlaceState>
   scores: ScoresState
   updates: UpdatesState
   weights: WeightsState
   /** Batches with an update and no verdict, in order; the same for any order of reading `updates` and `weights`. */
   unsettled: Queue
-  /** The latest turns, trained on by no batch, whose current score is positive, in the order in which it became so. */
+  /**
+   * The latest turns, trained on by no batch, whose current score is positive, in the order in which it became so; without those that
+   * their score calls unusable.
+   */
   positive: Queue
   /** Turns on which any line or branch was trained. */
   trained: Keys
 }
 export type MemoryPublisher = Omit<
   PublisherState,
-  'turns' | 'scores' | 'updates' | 'weights' | 'unsettled' | 'positive' | 'trained'
+  'places' | 'scores' | 'updates' | 'weights' | 'unsettled' | 'positive' | 'trained'
 > & {
-  turns: MemoryTurns
+  places: Map<string, PlaceState>
   scores: MemoryScores
   updates: MemoryUpdates
   weights: MemoryWeights
@@ -64,7 +69,7 @@ const MAX_POSITIVE = 1000
 
 export const initialState = (policy: string): MemoryPublisher => ({
   policy,
-  turns: initialTurns(),
+  places: new Map(),
   scores: initialScores(),
   updates: initialUpdates(),
   weights: initialWeights(),
@@ -76,14 +81,13 @@ export const initialState = (policy: string): MemoryPublisher => ({
 /** Folds one record. Null for scores of other policies and for topics that the publisher does not use. */
 export const evolve = (state: PublisherState, logged: Logged<Event>): FoldOutcome | null => {
   switch (logged.topic) {
-    case 'turns':
-      return foldTurns(state.turns, logged as Logged<TurnsEvent>)
     case 'scores':
       return logged.key !== state.policy ? null : evolveScores(state, logged as Logged<ScoresEvent>)
     case 'updates':
       return evolveUpdates(state, logged as Logged<UpdatesEvent>)
     case 'weights':
       return evolveWeights(state, logged as Logged<WeightsEvent>)
+    case 'turns':
     case 'blobs':
     case 'upgrades':
       return null
@@ -94,7 +98,14 @@ const evolveScores = (state: PublisherState, logged: Logged<ScoresEvent>): FoldO
   const { event } = logged
   const outcome = foldScores(state.scores, logged)
   if (!outcome.counted) return outcome
-  if (event.type !== 'TurnSkipped' && event.reward > 0 && !state.trained.has(event.turn)) state.positive.add(event.turn)
+  const { of = null } = event
+  if (of) {
+    const { at, finishedAt, begunAt } = of
+    const earlier = of.earlier ?? state.places.get(event.turn)?.earlier ?? null
+    state.places.set(event.turn, { at, finishedAt, begunAt, earlier })
+  }
+  const isGood = event.type !== 'TurnSkipped' && event.reward > 0 && (of?.unusable ?? null) === null
+  if (isGood && !state.trained.has(event.turn)) state.positive.add(event.turn)
   else state.positive.delete(event.turn)
   if (state.positive.size > MAX_POSITIVE)
     for (const oldest of state.positive) {

@@ -6,6 +6,7 @@ import { adapterFromWeights } from '@instar/policy'
 import type { PublisherConfig } from '../config.ts'
 import { askedWith } from '../core/asked-length.ts'
 import { batteryOf, batterySettings } from '../core/battery.ts'
+import { isUsable } from '../core/evidence.ts'
 import { extentSettings } from '../core/line-extent.ts'
 import { fallsToReject } from '../core/falls.ts'
 import type { Figures } from '../core/gate.ts'
@@ -261,6 +262,7 @@ const positiveLogprobs = async (
     }))
     if (!read) continue
     const { turn, prompt } = read
+    if (!isUsable(turn)) continue
     const request = {
       prompt,
       completion: turn.ids,

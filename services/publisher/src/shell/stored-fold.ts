@@ -6,7 +6,7 @@ import { STATE_VERSION, stateOfSnapshot } from './snapshot.ts'
 export const publisherFold: StoredFold = {
   service: 'publisher',
   version: STATE_VERSION,
-  topics: ['turns', 'scores', 'weights', 'updates'],
+  topics: ['scores', 'weights', 'updates'],
   on(snapshot, policy) {
     // The latest praised turns, at most so many: which are among them depends on when batches that took others are read.
     snapshot.interleaved('positive')

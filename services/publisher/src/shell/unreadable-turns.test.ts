@@ -19,7 +19,8 @@ const requireReadable = (turn: string): void => {
 const reader = {
   record: async (turn: string) => {
     if (turn !== 'torn') requireReadable(turn)
-    return { ids: [1, 2], sampling: { temperature: 1 } }
+    // As one that was scored by an earlier build may be.
+    return { ids: [1, 2], sampling: { temperature: 1 }, trainable: turn !== '10' }
   },
   promptIds: async (turn: string) => {
     requireReadable(turn)
@@ -67,7 +68,7 @@ test('a candidate is measured on the turns of its batch and the positive ones th
       head,
       started: null,
       base: null,
-      positive: ['torn', '8', 'damaged', 'hole', '9'],
+      positive: ['torn', '8', 'damaged', '10', 'hole', '9'],
       parent: { length: 1 },
     },
   )

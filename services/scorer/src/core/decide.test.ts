@@ -1,7 +1,7 @@
 /** Decisions of the scorer's core on constructed histories. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { readWritten, type Event } from '@instar/events'
+import { decodeRecord, encodeEvent, readWritten, RELEASED, type Event } from '@instar/events'
 import {
   closeIdle,
   decide,
@@ -409,3 +409,79 @@ test('a hint with a negation is kept only on a line whose base obeys negations',
   assert.deepEqual(hintOn({ negation_without: 10, negation_with: 5 }), ['Answer without a list.', 'j'])
   assert.deepEqual(hintOn({ negation_without: 10, negation_with: 6 }, BAD), ['Answer in plain text.', 'j'])
 })
+
+test('a score says what a batch needs of its turn; readers of an earlier build get none of it', () => {
+  const scene = new Scene()
+  const task = captured({ session: 'e', messages: [user('hi')], answer: 'A', at: 10, name: 't1' })
+  const next = captured({
+    session: 'e',
+    messages: [user('hi'), model('A'), user('ok')],
+    answer: 'B',
+    at: 20,
+    name: 't2',
+  })
+  scene.read({ ...task, task: 'sums', key: 'k1' }, { ...next, task: 'sums', key: 'k1' })
+  const first = scene.state.turns.turns.get(task.turn)!
+  const of = {
+    record: first.record,
+    group: task.group,
+    candidates: 1,
+    shown: true,
+    key: 'k1',
+    task: 'sums',
+    unusable: null,
+    begunAt: 10,
+    at: 10,
+    finishedAt: task.finishedAt,
+    earlier: [4, 7],
+  }
+  const score = scene.score({ ...GOOD, earlier: [4, 7] })
+  assert.deepEqual('of' in score && score.of, of)
+  scene.read({ type: 'SessionClosed', session: 'e', open: [next.turn], why: 'client', discarded: true, at: 30 })
+  const output = scene
+    .decide()
+    .find((one) => one.do === 'append' && 'turn' in one.event && one.event.turn === next.turn)
+  assert.ok(output?.do === 'append' && output.event.type === 'TurnSkipped')
+  assert.deepEqual([output.event.of?.unusable, output.event.of?.begunAt, output.event.of?.at], ['discarded', 10, 20])
+  const place = { partition: 0, offset: 0 }
+  const read = (versions?: typeof RELEASED) => {
+    const record = encodeEvent(score, versions)
+    const { event } = decodeRecord({ ...record, ...place })
+    return [record.schema, 'of' in event && JSON.stringify(event.of)]
+  }
+  assert.deepEqual(read(), ['TurnScored.v2', JSON.stringify(of)])
+  assert.deepEqual(read(RELEASED), ['TurnScored.v1', 'null'])
+})
+
+test('an abort skips a turn that has a score, once, whatever feedback there was or comes', () => {
+  const scene = new Scene()
+  scene.read(first, second, feedback('s', first.turn, 1, 25))
+  scene.score({ ...GOOD, judge: 'feedback' })
+  const aborted: Event = { type: 'SessionClosed', session: 's', open: [], why: 'client', discarded: true, at: 30 }
+  scene.read(aborted)
+  const outputs = scene.decide()
+  assert.deepEqual(
+    outputs.map((output) => output.do === 'append' && [output.event.type, 'turn' in output.event && output.event.turn]),
+    [
+      ['TurnSkipped', first.turn],
+      ['TurnSkipped', second.turn],
+    ],
+  )
+  for (const output of outputs) if (output.do === 'append') scene.read(output.event)
+  const { reward, reason, rank } = scoreOf(scene.state, first.turn)!
+  assert.deepEqual([reward, reason, rank?.at], [null, 'discarded', 8.64e15])
+  scene.read(feedback('s', first.turn, -1, 40))
+  assert.deepEqual(scene.decide(), [])
+  // Of a scorer that had not read the abort.
+  scene.read({ ...(outputs[0]!.do === 'append' ? outputs[0]!.event : aborted), ...lateScore } as Event)
+  assert.equal(scoreOf(scene.state, first.turn)?.reward, null)
+  assert.deepEqual([...scene.state.needed], [])
+})
+const lateScore = {
+  type: 'ScoreRevised',
+  reward: 1,
+  judge: 'feedback',
+  hint: null,
+  hintJudge: null,
+  rank: { at: 40, id: 'f40' },
+} as const

@@ -5,9 +5,11 @@
  */
 import {
   closings,
+  discardRank,
   encodeEvent,
   lineageDistance,
   openTurns,
+  scoredFacts,
   shownOf,
   weightLine,
   written,
@@ -73,11 +75,14 @@ export const decide = (
     if (work?.step === 'appended' || work?.cause === need.cause) continue
     if (!assigned(turn.partition)) continue
     if (need.discarded) {
-      outputs.push(appendScore(state, skipped(turn, need.cause, 'discarded', [], now)))
+      const skip = skipped(state, turn, need.cause, 'discarded', [], now)
+      // A scorer that has given its partition up may have read a rating and not the abort.
+      const isRanked = turn.feedback.length > 0 || scoreOf(state, id) !== undefined
+      outputs.push(appendScore(state, { ...skip, rank: isRanked ? discardRank(need.cause) : null }))
       continue
     }
     if ((need.next === null || need.shown !== null) && need.feedback === null && rules.judgesNeedNextState) {
-      outputs.push(appendScore(state, skipped(turn, need.cause, 'no_next_state', [], now)))
+      outputs.push(appendScore(state, skipped(state, turn, need.cause, 'no_next_state', [], now)))
       continue
     }
     state.asked += 1
@@ -206,8 +211,13 @@ export const judged = (
       : asShown(capped, shownScore(state, turn))
   const { reward, judge, hint, verdicts } = result
   const rank = request.feedback ? rankOf(request.feedback) : null
+  const facts = factsOf(state, turn, opinion.earlier)
   if (reward === null || judge === null)
-    return appendScore(state, { ...skipped(turn, request.cause, result.reason ?? 'abstained', verdicts, now), rank })
+    return appendScore(state, {
+      ...skipped(state, turn, request.cause, result.reason ?? 'abstained', verdicts, now),
+      ...facts,
+      rank,
+    })
   const carried = hint === null && reward < 0 && before?.hint ? { hint: before.hint, hintJudge: before.judge } : null
   return appendScore(state, {
     type: before ? 'ScoreRevised' : 'TurnScored',
@@ -215,7 +225,7 @@ export const judged = (
     judge,
     hint: hint === null ? (carried?.hint ?? null) : written(hint),
     hintJudge: hint === null ? (carried?.hintJudge ?? null) : result.hintJudge,
-    ...factsOf(turn),
+    ...facts,
     verdicts,
     cause: request.cause,
     rank,
@@ -260,21 +270,23 @@ export const closeIdle = (
   return { outputs, lookAt: Math.min(now, earliest(idle) ?? now) + rules.idleMs }
 }
 
-const factsOf = (turn: TurnState) => ({
+const factsOf = ({ turns }: ScorerState, turn: TurnState, earlier: readonly number[] | null = null) => ({
   turn: turn.turn,
   session: turn.session,
   policy: turn.policy,
   version: turn.version,
   subject: turn.subject,
+  of: scoredFacts(turns.sessions.get(turn.session), turn, earlier),
 })
 
 const skipped = (
+  state: ScorerState,
   turn: TurnState,
   cause: string,
   reason: string,
   verdicts: TurnSkipped['verdicts'],
   at: number,
-): TurnSkipped => ({ type: 'TurnSkipped', reason, ...factsOf(turn), verdicts, cause, rank: null, at })
+): TurnSkipped => ({ type: 'TurnSkipped', reason, ...factsOf(state, turn), verdicts, cause, rank: null, at })
 
 const appendScore = (state: ScorerState, event: ScoreEvent): Output => {
   const { id } = encodeEvent(event, state.versions)

@@ -24,6 +24,8 @@ export type Evidence = {
   before?: { system: string; messages: readonly { role: string; text: string }[]; tools: readonly string[] }
   /** What stands in the user's messages inside an agent's wrappers, which a person can type, too; absent: nothing. */
   wrapped?: string
+  /** `ScoredFacts.earlier` of the turn, for the score and no judge; absent: not known. */
+  earlier?: readonly number[]
 }
 
 /**
@@ -80,7 +82,12 @@ export type Judged = {
   asked?: string
   /** Of the answer (own-record.ts); absent: the opinion is not recorded. */
   measured?: Measured
+  /** As that of the evidence. */
+  earlier?: readonly number[]
 }
+
+export const withPlaces = (judged: Judged, { earlier }: Pick<Evidence, 'earlier'>): Judged =>
+  earlier === undefined ? judged : { ...judged, earlier }
 
 /**
  * The first opinion with a finite value in −1…1 is the reward. Its hint goes with it; an opinion that has a value and

@@ -27,7 +27,7 @@ export type Need = {
   feedback: Feedback | null
   /** What gives rise to it: the next turn, or the record of the feedback or of the closing. */
   cause: string
-  /** It is not to be learned from: no judge is asked. */
+  /** It is not to be learned from, also if it has a score: no judge is asked. */
   discarded: boolean
 }
 
@@ -38,7 +38,12 @@ export const needOf = (state: ScoredTurns, turn: TurnState): Need | null => {
   if (!seen) return null
   const { next, closedBy } = seen
   const shown = turn.shown ? null : seen.turn
-  if (feedback && (!score || outranks(rankOf(feedback), score.rank))) {
+  const isNews = feedback !== null && (!score || outranks(rankOf(feedback), score.rank))
+  if (turn.discardedBy !== null) {
+    const skip = { next, shown, feedback: null, cause: turn.discardedBy, discarded: true }
+    return isNews || (score ? score.reward !== null : isJudged(turn)) ? skip : null
+  }
+  if (isNews) {
     const { comment } = feedback
     return {
       next,
@@ -48,12 +53,15 @@ export const needOf = (state: ScoredTurns, turn: TurnState): Need | null => {
       discarded: false,
     }
   }
-  if (score || turn.kind !== 'main' || turn.status !== 'complete' || !turn.trainable) return null
-  if (turn.discardedBy !== null) return { next, shown, feedback: null, cause: turn.discardedBy, discarded: true }
+  if (score || !isJudged(turn)) return null
   if (next !== null) return { next, shown, feedback: null, cause: next, discarded: false }
   if (closedBy !== null) return { next: null, shown, feedback: null, cause: closedBy, discarded: false }
   return null
 }
+
+/** Whether judges are asked about it. */
+const isJudged = ({ kind, status, trainable }: TurnState): boolean =>
+  kind === 'main' && status === 'complete' && trainable
 
 export const rankOf = (feedback: { id: string; at: number }): Rank => ({ at: feedback.at, id: feedback.id })
 

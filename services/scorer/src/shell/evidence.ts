@@ -1,5 +1,5 @@
 /** Reads back from the log what a judge is to see. */
-import { InstarError, readWritten } from '@instar/events'
+import { InstarError, MAX_DEPTH, readWritten } from '@instar/events'
 import { Backoff, type TurnReader } from '@instar/log'
 import {
   beforeRequest,
@@ -48,11 +48,25 @@ export const readEvidence = async (
   }
 }
 
+/** `ScoredFacts.earlier` of a turn whose body was read. */
+const earlierTimes = async (reader: TurnReader, turn: string): Promise<number[]> => {
+  const times = new Map<string, number>()
+  for (const part of ['body', 'prompt'] as const) {
+    let { from } = (await reader.record(turn))[part]
+    for (let left = MAX_DEPTH; from !== null && left > 0; left -= 1) {
+      const earlier = await reader.record(from)
+      times.set(from, earlier.at)
+      from = earlier[part].from
+    }
+  }
+  return [...new Set(times.values())].sort((a, b) => a - b)
+}
+
 /** Waits between two attempts to read a turn from a log that is unavailable, ms. */
 const READ_AGAIN_MS = 50
 const LONGEST_READ_AGAIN_MS = 5_000
 
-/** As `readEvidence`, which is repeated while the log is unavailable, as the acts of other services are. */
+/** As `readEvidence`, with `ScoredFacts.earlier`; repeated while the log is unavailable, as the acts of other services are. */
 export const readAvailable = async (
   reader: TurnReader,
   turn: string,
@@ -62,7 +76,8 @@ export const readAvailable = async (
   const backoff = new Backoff({ firstMs: READ_AGAIN_MS, longestMs: LONGEST_READ_AGAIN_MS })
   for (;;) {
     try {
-      return await readEvidence(reader, turn, replied)
+      const evidence = await readEvidence(reader, turn, replied)
+      return { ...evidence, earlier: await earlierTimes(reader, turn) }
     } catch (error) {
       signal.throwIfAborted()
       if (!(error instanceof InstarError) || error.code !== 'log_unavailable') throw error

@@ -97,7 +97,9 @@ const evolveScores = (state: AuditState, logged: Logged<ScoresEvent>): void => {
   const scores = state.scores.get(key) ?? initialScores()
   const first = !scores.turns.has(event.turn)
   if (!foldScores(scores, logged).counted) return
-  state.scoreRecords.set(id, event)
+  // The fold of `turns` says what the score repeats of its turn.
+  const { of: _, ...score } = event
+  state.scoreRecords.set(id, score)
   if (first) state.scored.get(key)?.push(event.turn)
 }
 

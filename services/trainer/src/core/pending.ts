@@ -7,6 +7,7 @@
  */
 import {
   updateLine,
+  whyUnusable,
   type FoldOutcome,
   type Queue,
   type Queues,
@@ -50,15 +51,7 @@ const MAX_KEYS = 4096
 
 /** The reason why no batch can use the turn; null for a usable turn. */
 export const unusable = (policy: string, turn: TurnState): string | null =>
-  turn.policy !== policy
-    ? 'other_policy'
-    : turn.discardedBy !== null
-      ? 'discarded'
-      : turn.status !== 'complete'
-        ? (turn.reason ?? turn.status).slice(0, 100)
-        : !turn.trainable
-          ? (turn.reason ?? 'not_trainable').slice(0, 100)
-          : null
+  turn.policy !== policy ? 'other_policy' : whyUnusable(turn)
 
 const queueOf = ({ policy, turns }: Pick<PendingState, 'policy' | 'turns'>, id: string): string => {
   const turn = turns.turns.get(id)
