@@ -81,22 +81,29 @@ export const allOf = (
   return statement.iterate(name) as unknown as Iterable<[string, Uint8Array?]>
 }
 
+export const KEYS_OF_STEP = 256
+
 /**
  * Reads all keys, and the queues whole: a row that is missing, or has another key, name or place, would otherwise be taken
  * for none. Values are compared with their checksums as they are read. So are the indexes by which entries are found, which
- * SQLite does not compare with their table as it reads them. Throws what is wrong.
+ * SQLite does not compare with their table as it reads them. A step reads KEYS_OF_STEP keys. Throws what is wrong.
  */
-export const verifyKeys = (
+export const verifyKeys = function* (
   db: DatabaseSync,
   names: ReadonlyMap<string, number>,
   tallies: ReadonlyMap<number, Tally>,
-): void => {
+): Generator<void> {
   const found = new Map<number, Tally>([...tallies.keys()].map((id) => [id, { entries: [0, 0], queued: [0, 0] }]))
   const tableOf = new Map([...names].map(([table, id]) => [id, table]))
-  const add = (name: number, of: keyof Tally, key: unknown): void => {
-    const tally = found.get(name)
+  let read = 0
+  /** Whether a step ends with this key. */
+  const add = (name: number, of: keyof Tally, key: unknown): boolean => {
+    const tally = found.get(name)?.[of]
     if (!tally || typeof key !== 'string') throw new Error('an entry belongs to no table of the snapshot')
-    tally[of] = added(tally[of], key, 1)
+    tally[0] += 1
+    tally[1] = (tally[1] + crc32(key)) >>> 0
+    read += 1
+    return read % KEYS_OF_STEP === 0
   }
   const rows = <Row>(sql: string): Iterable<Row> => {
     const statement = db.prepare(sql)
@@ -104,10 +111,10 @@ export const verifyKeys = (
     return statement.iterate() as unknown as Iterable<Row>
   }
   for (const [name, key] of rows<[number, string]>('SELECT name, key FROM entries INDEXED BY entries_key'))
-    add(name, 'entries', key)
+    if (add(name, 'entries', key)) yield
   const queued = rows<[number, string, number, unknown]>('SELECT name, key, seq, checksum FROM queued NOT INDEXED')
   for (const [name, key, seq, checksum] of queued) {
-    add(name, 'queued', key)
+    if (add(name, 'queued', key)) yield
     if (checksum !== queueChecksum(tableOf.get(name) ?? '', key, seq))
       throw new Error(`the entry ${seq} of a queue does not match its checksum`)
   }

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test, type TestContext } from 'node:test'
 import { seeded } from '../../../../test/kit/random.ts'
+import { KEYS_OF_STEP } from './file-tables.ts'
 import { SnapshotFile } from './file.ts'
 
 test('a value written after a rolled back transaction is stored', async () => {
@@ -235,3 +236,18 @@ const flipped = (value: Row[string], below: (limit: number) => number): Row[stri
   bytes[at] = bytes[at]! ^ (1 << below(typeof value === 'string' ? 3 : 8))
   return typeof value === 'string' ? bytes.toString('latin1') : bytes
 }
+
+test('the keys of a file are read in steps of 256', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'instar-keys-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  const path = join(folder, 'a.db')
+  const file = new SnapshotFile(path)
+  file.begin()
+  for (let i = 0; i < 5_000; i += 1) file.set('turns', `${i}`, Buffer.from('x'))
+  for (let i = 0; i < 300; i += 1) file.enqueue('waiting', `${i}`)
+  file.commit()
+  await file.close()
+  const again = new SnapshotFile(path, { verified: false })
+  assert.equal([...again.verifying()].length, Math.floor(5_300 / KEYS_OF_STEP))
+  await again.close()
+})

@@ -45,19 +45,27 @@ export class SnapshotFile {
   /** Open as long as the database, since closing a file handle releases all POSIX locks of the process on the file. */
   #handles: FileHandle[] = []
 
-  /** Opens or creates the file. Throws SQLite's error if it is locked (`isLocked`) or not a database. */
-  constructor(path: string) {
+  /**
+   * Opens or creates the file. Throws SQLite's error if it is locked (`isLocked`) or not a database. `verified` false: `verifying`
+   * is to be run before it is used.
+   */
+  constructor(path: string, { verified = true }: { verified?: boolean } = {}) {
     this.path = path
     const db = openTables(path)
     try {
       this.#statements = statementsOf(db)
       this.#readNames(db)
-      verifyKeys(db, this.#names, this.#tallies)
+      if (verified) for (const _ of verifyKeys(db, this.#names, this.#tallies));
     } catch (error) {
       db.close()
       throw error
     }
     this.#db = db
+  }
+
+  /** Reads all keys, in steps. Throws what is wrong with them. */
+  verifying(): Iterable<void> {
+    return verifyKeys(this.#db, this.#names, this.#tallies)
   }
 
   meta(name: string): string | undefined {
@@ -295,7 +303,7 @@ export class SnapshotFile {
 }
 
 /** The interface of a snapshot's file. */
-export type FoldFile = Pick<SnapshotFile, keyof SnapshotFile>
+export type FoldFile = Omit<SnapshotFile, 'verifying'>
 
 /** CRC-32 of table, key and value. */
 const checksumOf = (table: string, key: string, value: Uint8Array): number => crc32(value, crc32(`${table}\n${key}\n`))

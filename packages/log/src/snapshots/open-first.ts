@@ -11,6 +11,7 @@ import { withChecksum } from './file-tables.ts'
 import { isLocked, removeSnapshot, SnapshotFile, type FoldFile } from './file.ts'
 import { lastUsed } from './other-builds.ts'
 import type { SnapshotSettings } from './settings.ts'
+import { inSlices } from './slices.ts'
 import { migrationsFrom, type StateVersion } from './version.ts'
 
 /** Maximum number of files of one service in a folder, one for each process. */
@@ -26,7 +27,11 @@ export type OpenedFile = { file: FoldFile | null; others: readonly string[] }
  * Opens the file that this version, or else one that can be migrated to it, used last, of those that no process has locked; a new
  * one if there is none; null, with a message, if none can be made.
  */
-export const openFirst = (settings: SnapshotSettings, name: string, version: StateVersion): OpenedFile => {
+export const openFirst = async (
+  settings: SnapshotSettings,
+  name: string,
+  version: StateVersion,
+): Promise<OpenedFile> => {
   const { folder, logLine } = settings
   if (settings.file) return { file: settings.file(name), others: [] }
   const others: string[] = []
@@ -42,20 +47,20 @@ export const openFirst = (settings: SnapshotSettings, name: string, version: Sta
     .map((one) => ({ ...one, used: lastUsed(one.path) }))
     .sort((a, b) => a.steps - b.steps || b.used - a.used)
   for (const { path } of order) {
-    const file = opened(path, name, logLine)
+    const file = await opened(path, name, logLine)
     if (file) return { file, others }
   }
-  return { file: newFile(settings, name, version, others), others }
+  return { file: await newFile(settings, name, version, others), others }
 }
 
 /** Makes the first file of this name that does not exist; beside those of other builds its name has the version. `initial`: gets its name. */
-export const newFile = (
+export const newFile = async (
   { folder, logLine, file }: SnapshotSettings,
   name: string,
   { number }: StateVersion,
   others: readonly string[],
   initial?: string,
-): FoldFile | null => {
+): Promise<FoldFile | null> => {
   if (file) return file(name)
   const base = others.length > 0 ? `${name}.v${number}` : name
   try {
@@ -66,7 +71,7 @@ export const newFile = (
       const path = join(folder, i === 1 ? `${base}.db` : `${base}.${i}.db`)
       if (existsSync(path)) continue
       if (initial !== undefined) linkNew(initial, path)
-      const made = opened(path, name, logLine)
+      const made = await opened(path, name, logLine)
       if (made) return made
     }
     logLine(`${name}: no snapshots are kept: ${MAX_FILES} processes use ${folder}`)
@@ -77,14 +82,26 @@ export const newFile = (
 }
 
 /** Null if another process has it. One that cannot be read is replaced. */
-const opened = (path: string, name: string, logLine: (line: string) => void): FoldFile | null => {
+const opened = async (path: string, name: string, logLine: (line: string) => void): Promise<FoldFile | null> => {
   try {
-    return new SnapshotFile(path)
+    return await verified(path)
   } catch (error) {
     if (isLocked(error)) return null
     logLine(`${name}: the snapshot is not used (${(error as Error).message}); the log is read from its start`)
     removeSnapshot(path)
     return new SnapshotFile(path)
+  }
+}
+
+/** With other work between the steps of reading its keys. */
+const verified = async (path: string): Promise<SnapshotFile> => {
+  const file = new SnapshotFile(path, { verified: false })
+  try {
+    await inSlices(file.verifying(), () => undefined)
+    return file
+  } catch (error) {
+    await file.close()
+    throw error
   }
 }
 

@@ -124,7 +124,7 @@ export class Snapshot {
    */
   async open(log: EventLog): Promise<Offsets> {
     this.#counts = (topic) => log.partitions(topic)
-    const file = this.#files.open()
+    const file = await this.#files.open()
     this.#savedAt = performance.now()
     if (!file) return {}
     const problem = await this.#files.mismatch(file, log, this.#positions)

@@ -31,8 +31,8 @@ export class StateFiles {
     this.#fileRef = fileRef
   }
 
-  open(): FoldFile | null {
-    const { file, others } = openFirst(this.#settings, this.#name, this.#version)
+  async open(): Promise<FoldFile | null> {
+    const { file, others } = await openFirst(this.#settings, this.#name, this.#version)
     this.#fileRef.file = file
     this.#others = [...others]
     return file
@@ -43,7 +43,7 @@ export class StateFiles {
     const { file } = this.#fileRef
     await file?.close()
     if (file) removeSnapshot(file.path)
-    this.#fileRef.file = newFile(this.#settings, this.#name, this.#version, this.#others, initial)
+    this.#fileRef.file = await newFile(this.#settings, this.#name, this.#version, this.#others, initial)
   }
 
   /**
@@ -56,7 +56,7 @@ export class StateFiles {
     this.#others.push(file.path)
     await file.close()
     this.notUsed(problem)
-    this.#fileRef.file = newFile(this.#settings, this.#name, this.#version, this.#others)
+    this.#fileRef.file = await newFile(this.#settings, this.#name, this.#version, this.#others)
     return true
   }
 
