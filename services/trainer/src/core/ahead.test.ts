@@ -1,11 +1,12 @@
 /** Batches that are chosen, and computed, while the gate measures their parent. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { updateLine, weightLine, type BatchSealed } from '@instar/events'
+import { COUNTED, updateLine, weightLine, type BatchSealed } from '@instar/events'
 import { computedUpdate } from '../../../../test/kit/updates.ts'
 import { idOf, Line, OPTIONS } from '../../../../test/kit/trainer-line.ts'
 import { isSameBatch, type Ahead } from './ahead.ts'
 import { decide } from './decide.ts'
+import { moveTurns } from './pending.ts'
 
 const options = { ...OPTIONS, batchSize: 2, batchMax: 4, settings: { klParentMax: 0.02 } }
 
@@ -80,6 +81,20 @@ test('a batch with a turn whose reward has changed since is discarded', () => {
   verdict(line, update, true)
   const { sealed, ahead: isAhead } = sealedNow(line, ahead)
   assert.deepEqual([isAhead, sealed.items.find(({ turn }) => turn === idOf(3))?.reward], [false, 0.5])
+})
+
+test('a batch with a turn whose session has been discarded since is discarded', () => {
+  const { line, update } = measured(3)
+  const ahead = chosen(line)
+  const turn = line.state.turns.turns.get(idOf(3))!
+  moveTurns(line.state, [idOf(3)], () => {
+    turn.discardedBy = 'closing'
+    return COUNTED
+  })
+  verdict(line, update, true)
+  const { sealed, ahead: isAhead } = sealedNow(line, ahead)
+  assert.deepEqual([isAhead, turnsOf(sealed)], [false, [idOf(2), idOf(4)]])
+  assert.deepEqual(sealed.dropped, [{ turn: idOf(3), reason: 'discarded' }])
 })
 
 test('no batch is chosen ahead by a trainer that computes none, with too few turns, frozen, or on a candidate that cannot become the head', () => {

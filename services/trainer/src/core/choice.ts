@@ -8,7 +8,7 @@
 import type { BatchItem, Queue, TurnState } from '@instar/events'
 import { combine } from './baseline.ts'
 import { episodeGroups, outcomeOf, partsOf, type EpisodeGroup, type EpisodeSettings } from './episodes.ts'
-import { isOfEpisode, isPending, unusable, usableTurns } from './pending.ts'
+import { isOfEpisode, isPending, isUsable, unusable, usableTurns } from './pending.ts'
 import type { TrainerState } from './state.ts'
 
 export type ChoiceSettings = EpisodeSettings & {
@@ -267,7 +267,7 @@ export const chosenAgain = (
   versions: readonly number[],
   options: ChoiceSettings,
 ): ChosenTurn[] | null => {
-  const chosen = turns.flatMap((id) => (isPending(state, id) && chosenTurn(state, id, versions, options)) || [])
+  const chosen = turns.flatMap((id) => (isUsable(state, id) && chosenTurn(state, id, versions, options)) || [])
   return chosen.length === turns.length ? chosen : null
 }
 

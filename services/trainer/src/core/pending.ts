@@ -164,6 +164,10 @@ export const isPending = (state: PendingState, id: string): boolean => {
   return queues.get(key)?.has(id) ?? false
 }
 
+/** Whether it is pending and a batch can use it: others are pending until a batch drops them. */
+export const isUsable = (state: PendingState, id: string): boolean =>
+  isPending(state, id) && queueOf(state, id) !== UNUSABLE
+
 type KeyTurns = { count: number; queues: Queue[] }
 
 /** Usable turns of `versions` by API key ('' without keys), in the order of `versions`, then of their first scores. */
