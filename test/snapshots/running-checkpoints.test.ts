@@ -1,5 +1,6 @@
 /** Checkpoints that a running service writes: when, how many stay, how large they may be, and what an attempt in vain costs. */
 import { encodeEvent, type Event, type StateCheckpointed } from '@instar/events'
+import type { Topic } from '@instar/events/flow'
 import {
   checkpointsOn,
   isDue,
@@ -87,7 +88,8 @@ const rig = (
 }
 
 const events = (seed: number, count: number): Event[] => randomHistory(seeded(seed), count).events
-const turnsOf = (all: readonly Event[]): number => all.filter((event) => encodeEvent(event).topic === 'turns').length
+const turnsOf = (all: readonly Event[], topic: Topic = 'turns'): number =>
+  all.filter((event) => encodeEvent(event).topic === topic).length
 const ok = async (log: EventLog, files: string): Promise<boolean> =>
   (await verifyCheckpoints(log, FOLDS, { folder: files, observer: { onProgress: () => undefined } })).ok
 
@@ -109,6 +111,7 @@ test('a checkpoint is due by turns or by time, whichever comes first, and never 
   assert.equal(turnsBehind({}, positions, ends), 30)
   assert.equal(turnsBehind({ sequential: true }, positions, ends), 10)
   assert.equal(turnsBehind({}, [], {}), 0)
+  assert.equal(turnsBehind({}, positions, { ...ends, scores: { 0: 507 } }, 'scores'), 7)
 })
 
 test('nothing is written unless the settings say when, nor by a process that does not own the work', async () => {
@@ -138,20 +141,26 @@ test('every so many turns each state gets a checkpoint that verifies; the newest
   })
   await running.look()
   assert.equal(await counted('trainer', 'written'), 0)
-  let [since, expected] = [0, 0]
+  // The publisher reads no turns: its scores are counted.
+  const due = { turns: { since: 0, expected: 0 }, scores: { since: 0, expected: 0 } }
   for (let at = 0; at < all.length; at += 30) {
     const some = all.slice(at, at + 30)
     await append(some)
     clock.now += MINUTE
     await running.look()
-    since += turnsOf(some)
-    if (since < every) continue
-    ;[since, expected] = [0, expected + 1]
+    for (const topic of ['turns', 'scores'] as const) {
+      const of = due[topic]
+      of.since += turnsOf(some, topic)
+      if (of.since >= every) due[topic] = { since: 0, expected: of.expected + 1 }
+    }
   }
+  const { expected } = due.turns
   assert.ok(expected >= 4, `${expected}`)
+  assert.ok(due.scores.expected >= 1, `${due.scores.expected}`)
   for (const { service } of FOLDS) {
     const written = await states(service)
-    assert.deepEqual([written.length, await counted(service, 'written')], [expected, expected])
+    const count = service === 'publisher' ? due.scores.expected : expected
+    assert.deepEqual([service, written.length, await counted(service, 'written')], [service, count, count])
     assert.ok(written.every(({ who }) => who === 'up'))
     const kept = written.slice(-3).map(({ name, file }) => `${name}.${file}.state.zst`)
     assert.deepEqual(

@@ -5,6 +5,7 @@
 import { InstarError } from '@instar/events/errors'
 import {
   checkpointsOn,
+  countedTopic,
   isDue,
   turnsBehind,
   writeCheckpoint,
@@ -78,8 +79,9 @@ export const startCheckpoints = (
   const newestOf = async ({ service }: StoredFold): Promise<StateCheckpointed | null> =>
     (await checkpointsOn(log, `${service}.${policy}`)).at(-1)?.event ?? null
 
-  const isDueNow = async (newest: StateCheckpointed | null): Promise<boolean> => {
-    const turns = turnsBehind(log, newest?.positions ?? [], await log.ends(['turns']))
+  const isDueNow = async (fold: StoredFold, newest: StateCheckpointed | null): Promise<boolean> => {
+    const topic = countedTopic(fold)
+    const turns = turnsBehind(log, newest?.positions ?? [], await log.ends([topic]), topic)
     return isDue(every, { turns, ms: newest ? now() - newest.at : Infinity })
   }
 
@@ -110,10 +112,10 @@ export const startCheckpoints = (
     let startedAt: number | null = null
     try {
       if (of.newest === undefined) of.newest = await newestOf(fold)
-      if (!(await isDueNow(of.newest))) return
+      if (!(await isDueNow(fold, of.newest))) return
       // Another process, or the command, may have written one meanwhile.
       of.newest = await newestOf(fold)
-      if (!(await isDueNow(of.newest))) return
+      if (!(await isDueNow(fold, of.newest))) return
       startedAt = now()
       const observer = { onProgress: () => undefined, signal }
       handle(fold, await writeCheckpoint(log, fold, { policy, folder, kept, maxBytes, who, now, observer, signal }))

@@ -1,5 +1,5 @@
 export { type StoredFold } from './fold.ts'
 export { checkpointsOn, type Checkpoint } from './on-log.ts'
-export { isDue, turnsBehind, type CheckpointSchedule } from './schedule.ts'
+export { countedTopic, isDue, turnsBehind, type CheckpointSchedule } from './schedule.ts'
 export { writeCheckpoint, type CheckpointReport } from './write.ts'
 export { verifyCheckpoints, type CheckedCheckpoint, type CheckpointsReport } from './verify.ts'
