@@ -3,7 +3,7 @@
  * it is: which file is whose stands in the files, and their names only differ.
  */
 import { existsSync, mkdirSync, readdirSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { linkNew } from '../checkpoints/files.ts'
 import { restrictMode } from '../permissions.ts'
@@ -17,8 +17,8 @@ import { migrationsFrom, type StateVersion } from './version.ts'
 /** Maximum number of files of one service in a folder, one for each process. */
 const MAX_FILES = 32
 
-/** An empty file, or one that is replaced, is taken after those with a state. */
-const UNUSED = { nobody: 1e6, damaged: 1e7 } as const
+/** A file whose service is not known, an empty one, and one that is replaced, are taken after those with a state. */
+const AFTER = { unnamed: 1e5, empty: 1e6, damaged: 1e7 } as const
 
 /** `others`: paths of the files that builds with another state wrote. */
 export type OpenedFile = { file: FoldFile | null; others: readonly string[] }
@@ -38,10 +38,10 @@ export const openFirst = async (
   const ours: { path: string; steps: number }[] = []
   for (const path of filesOf(folder, name)) {
     const written = writtenBy(path)
-    if (written === 'locked') continue
-    const steps = typeof written === 'object' ? stepsFrom(written.version, version) : UNUSED[written]
+    if (written === 'locked' || !isOf(name, path, written)) continue
+    const steps = stepsFrom(written, version)
     if (steps === null) others.push(path)
-    else ours.push({ path, steps })
+    else ours.push({ path, steps: steps + (written.name === null ? AFTER.unnamed : 0) })
   }
   const order = ours
     .map((one) => ({ ...one, used: lastUsed(one.path) }))
@@ -84,12 +84,12 @@ export const newFile = async (
 /** Null if another process has it. One that cannot be read is replaced. */
 const opened = async (path: string, name: string, logLine: (line: string) => void): Promise<FoldFile | null> => {
   try {
-    return await verified(path)
+    return withName(await verified(path), name)
   } catch (error) {
     if (isLocked(error)) return null
     logLine(`${name}: the snapshot is not used (${(error as Error).message}); the log is read from its start`)
     removeSnapshot(path)
-    return new SnapshotFile(path)
+    return withName(new SnapshotFile(path), name)
   }
 }
 
@@ -105,8 +105,33 @@ const verified = async (path: string): Promise<SnapshotFile> => {
   }
 }
 
-const stepsFrom = (written: string, version: StateVersion): number | null =>
-  migrationsFrom(written, version)?.length ?? null
+const withName = (file: FoldFile, name: string): FoldFile => {
+  file.setMeta('name', name)
+  return file
+}
+
+/** `name`, `version`: null where the file has none; `damaged`: they cannot be told. */
+type Written = { name: string | null; version: string | null; damaged?: true }
+
+const stepsFrom = ({ version: written, damaged }: Written, version: StateVersion): number | null => {
+  if (damaged) return AFTER.damaged
+  return written === null ? AFTER.empty : (migrationsFrom(written, version)?.length ?? null)
+}
+
+/**
+ * Whether a file is of this service. Names of policies may end with a number: `trainer.qwen2.5.db` may be the first file of the
+ * policy `qwen2.5`, or a further one of `qwen2`. One of a build that wrote no name is taken for a further one only with all before.
+ */
+const isOf = (name: string, path: string, written: Written): boolean => {
+  if (written.name !== null) return written.name === name
+  const rest = basename(path).slice(name.length)
+  if (rest === '.db') return true
+  const number = Number(/^\.(\d+)\.db$/.exec(rest)?.[1] ?? Infinity)
+  const before = (n: number): string => join(dirname(path), n === 1 ? `${name}.db` : `${name}.${n}.db`)
+  return (
+    number <= MAX_FILES && Array.from({ length: number - 1 }, (_, n) => before(n + 1)).every((one) => existsSync(one))
+  )
+}
 
 /** The paths of the files of a service's state, of any version and process. */
 const filesOf = (folder: string, name: string): string[] => {
@@ -121,17 +146,21 @@ const filesOf = (folder: string, name: string): string[] => {
   }
 }
 
-/** The version of the state in a file, which stays as it is. `nobody`: no snapshot was written; `damaged`: it cannot be told. */
-const writtenBy = (path: string): { version: string } | 'nobody' | 'locked' | 'damaged' => {
+/** Of a file, which stays as it is. */
+const writtenBy = (path: string): Written | 'locked' => {
   let db: DatabaseSync | undefined
   try {
     db = new DatabaseSync(path, { readOnly: true, timeout: 0 })
-    const row = db.prepare("SELECT value FROM meta WHERE name = 'version'").get() as { value: string } | undefined
-    if (!row) return 'nobody'
-    const version = row.value.slice(0, Math.max(0, row.value.lastIndexOf(' ')))
-    return row.value === withChecksum('version', version) ? { version } : 'damaged'
+    const meta = db.prepare('SELECT value FROM meta WHERE name = ?')
+    const valueOf = (name: string): string | null => {
+      const row = meta.get(name) as { value: string } | undefined
+      const value = row?.value.slice(0, Math.max(0, row.value.lastIndexOf(' '))) ?? null
+      if (row && row.value !== withChecksum(name, value!)) throw new Error('damaged')
+      return value
+    }
+    return { name: valueOf('name'), version: valueOf('version') }
   } catch (error) {
-    return isLocked(error) ? 'locked' : 'damaged'
+    return isLocked(error) ? 'locked' : { name: null, version: null, damaged: true }
   } finally {
     db?.close()
   }

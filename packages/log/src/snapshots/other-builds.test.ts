@@ -164,3 +164,28 @@ test('of two files of its version a process takes the one that was used last, an
   await empty.snapshot.close({ save: false })
   assert.deepEqual((await life(V1)).positions, AT)
 })
+
+test('a file of a service whose name begins with this one and ends with a number is neither used nor removed', async (t) => {
+  const { folder, log, id, clock } = await setUp(t)
+  const at = { topic: 'turns', partition: 0, offset: 0, id } as const
+  /** The note that a service finds, which it replaces by its name. */
+  const life = async (name: string, version: StateVersion): Promise<string | undefined> => {
+    const now = (): number => Date.now() + clock.ahead
+    const snapshot = openSnapshots(folder, { records: 1e9, ms: Infinity, now }).of(name, version)
+    const notes = snapshot.table<string>('notes', { json: () => true })
+    await snapshot.open(log)
+    const found = notes.get('a')
+    notes.set('a', name)
+    void snapshot.after(at)
+    await snapshot.close()
+    return found
+  }
+  const names = ['m.5', 'm.2', 'm.v2', 'm']
+  for (const name of names) assert.equal(await life(name, V1), undefined)
+  for (const name of names.toReversed()) assert.equal(await life(name, V1), name)
+  assert.equal(await life('m', V2), undefined)
+  clock.ahead = 2 * KEPT_MS
+  assert.equal(await life('m', V2), 'm')
+  clock.ahead = 4 * KEPT_MS
+  for (const name of ['m', 'm.v2', 'm.5', 'm.2']) assert.equal(await life(name, name === 'm' ? V2 : V1), name)
+})
