@@ -2,7 +2,7 @@
 import { textAfterAnswer, contentOfAnswer, readWritten, type InstarError, type TurnState } from '@instar/events'
 import type { TurnReader } from '@instar/log'
 import { dialectOf } from '@instar/dialects'
-import { followedById, continuationsOf, textFrom, turnsInside } from './core/follow.ts'
+import { followedById, continuationsOf, lastMintedIds, textFrom, turnsInside } from './core/follow.ts'
 import { recognise } from '../prompt/core/history.ts'
 import {
   choose,
@@ -55,7 +55,7 @@ export const resolveSession = async (
   const missed: InstarError[] = []
   const asking: SessionReader = { ...request, missed: (error) => void missed.push(error) }
   let { resolved, whole } = await located(ports, asked, asking)
-  if (!whole) {
+  if (!whole || lacksLater(index, asked, resolved)) {
     const isRead = await tail.turnsWithin(ports.tailWaitMs)
     const isBroughtBack = await broughtBack(ports, namesToLookUp(asked, resolved))
     if (isRead || isBroughtBack) {
@@ -102,6 +102,20 @@ const broughtBack = async ({ index, tail }: SessionPorts, wanted: readonly strin
 const isKnown = (index: SessionIndex, asked: SessionQuery, resolved: Resolved | null): boolean => {
   const state = resolved === null ? undefined : sessionState(index, resolved.session)
   return recognise(state, asked.answers).at(-1) !== undefined || followedById(state, asked) !== undefined
+}
+
+/**
+ * Whether the session lacks a later turn with the answer of an earlier one: two answers are one turn here, or the id of the last
+ * answer is none of its turns.
+ */
+const lacksLater = (index: SessionIndex, asked: SessionQuery, resolved: Resolved | null): boolean => {
+  const { answers } = asked
+  const isRepeating = new Set(answers.map(({ key }) => key.loose)).size < answers.length
+  if (resolved === null || (!isRepeating && lastMintedIds(asked).length === 0)) return false
+  const state = sessionState(index, resolved.session)
+  if (lastMintedIds(asked).length > 0 && !followedById(state, asked)) return true
+  const known = recognise(state, answers).filter((turn) => turn !== undefined)
+  return new Set(known).size < known.length
 }
 
 /** The turn whose answer is inside the text of the last one, with the least text of the agent after it. */

@@ -17,7 +17,7 @@ export const later = (a: TurnState, b: TurnState): number => b.at - a.at || (a.t
 type Conversation = Pick<SessionQuery, 'messages' | 'answers'>
 
 /** Ids of ours in the last answer, in the tool results after it and in its text, the last one first. */
-const lastMintedIds = ({ messages, answers }: Conversation): MintedId[] => {
+export const lastMintedIds = ({ messages, answers }: Conversation): MintedId[] => {
   const last = answers.at(-1)
   return [...mintedIdsIn(messages.slice(last?.at ?? 0)), ...mintedIdsInText(last?.text ?? '').toReversed()]
 }
