@@ -1,6 +1,7 @@
 /**
  * What n scorers cost as processes on one broker, n = 1, 2 and 4: CPU ms a turn of all of them, at a rate at which a fetch brings
- * a record or two, and for turns that were written as fast as they could be, which are read in full batches.
+ * a record or two, for turns that were written as fast as they could be, which are read in full batches, and of processes without
+ * turns, a second.
  */
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -25,6 +26,7 @@ const TURNS = 4
 const TOKENS = 49
 /** A member joins, and learns what is assigned to it, within a heartbeat or two. */
 const JOIN_MS = 6_000
+const IDLE_MS = 8_000
 
 /** A conversation; each turn but the last has a next state. */
 const conversation = (name: string): TurnCaptured[] => {
@@ -85,7 +87,11 @@ const run = async (
     const cpuMs = async (): Promise<number[]> =>
       Promise.all(processes.map(async (one) => 1000 * (await one.usage()).cpuSeconds))
     const found: Record<string, number[][]> = {}
-    await say('warm', false)
+    // Each process warms up on as many own turns, since optimised code is a large part of the cost of a turn.
+    for (let i = 0; i < scorers; i += 1) await say(`warm${i} `, false)
+    const idle = await cpuMs()
+    await pause(IDLE_MS)
+    found['idle, ms a second'] = [(await cpuMs()).map((ms, i) => (1000 * (ms - idle[i]!)) / IDLE_MS)]
     for (let round = 0; round < rounds; round += 1)
       for (const [what, paced] of [
         [`${PER_SECOND} turns/s`, true],

@@ -15,7 +15,7 @@ const HEAD = `# Metrics
 | \`GET /metrics\` on \`INSTAR_HEALTH_PORT\` | of a service that runs as a process of its own, beside \`/health/ready\` |
 
 - Counters start when the process is ready: records read before that are not counted.
-- Every service reads whole topics, so each replica of a scorer exports all scores; metrics of the process itself (waiting, running,
+- Every service but the scorer reads whole topics, and a scorer all scores, so each replica exports all of them; metrics of the process itself (waiting, running,
   lag) can be summed.
 - No label contains a text, session, turn, user, key or model name. A label has the values listed here, or at most the given number of
   values; a metric has at most 500 combinations. Further values are \`other\`.

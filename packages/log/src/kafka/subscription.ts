@@ -4,6 +4,7 @@
  */
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
+import { setImmediate } from 'node:timers/promises'
 import { PAGE_RECORDS } from '../reading.ts'
 import type { LogRecord, Offsets, Position, SubscribeOptions, Subscription } from '../port.ts'
 import { kafkaError, messageOf, NoLeader, type KafkaRecord, type KafkaConnection } from './client.ts'
@@ -56,6 +57,7 @@ export class KafkaSubscription implements Subscription {
   /** Of loops that fetch nothing because all of their records may be late. */
   readonly #rests = new Rests()
   readonly #reading: ReadPartitions
+  #soon: Promise<Offsets> | undefined
   /** Ends the round of fetches, so that the next one has other partitions. */
   #round = new AbortController()
   #failed: { cause: unknown } | undefined
@@ -94,13 +96,21 @@ export class KafkaSubscription implements Subscription {
     })
     this.#handling = taking.catch(() => undefined)
     await taking
-    const ends = await this.#ends()
+    const ends = await this.#endsSoon()
     return this.#readTo({ ...ends, [progress.of]: { [partition]: ends[progress.of]?.[partition] ?? 0 } })
   }
 
   release(partition: number): void {
     this.#reading.release(partition)
     this.#settle()
+  }
+
+  /** One request for all partitions that are taken in one turn of the event loop. */
+  #endsSoon(): Promise<Offsets> {
+    return (this.#soon ??= setImmediate().then(() => {
+      this.#soon = undefined
+      return this.#ends()
+    }))
   }
 
   async #ends(): Promise<Offsets> {
