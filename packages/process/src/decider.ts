@@ -5,7 +5,8 @@
  * - The state is the fold of `topics`, from a snapshot or from the start of the log. The first decision is made after
  *   the log has been read to its end.
  * - With `divided`, of the `assignment` topic only the partitions that are assigned to this process are folded, where several
- *   processes can share a log: each from where this process, its snapshot or a checkpoint had read it, else from its start.
+ *   processes can share a log: each from where this process, its snapshot or a checkpoint had read it. A partition that none of
+ *   these had read is read before the process joins the group.
  * - `decide` is called after each record, act, background task and change of the partition assignment, until it returns
  *   `wait`. One act runs at a time.
  * - The next decision is made after the record of the last act has been read back in log order.
@@ -76,6 +77,7 @@ export const runDecider = <State, Decision extends { do: string }>(
     topic !== options.assignment || own === null || own.reads(partition)
   if (ports.metrics && watched)
     watchLag(ports.metrics, log, { service: watched, topics, read: positions, reads, now: ports.now })
+  const known: KnownOffsets = () => positions()?.[options.assignment] ?? {}
   let reporting: { stop(): void } | null = null
 
   const assigned = (partition: number): boolean =>
@@ -212,18 +214,23 @@ export const runDecider = <State, Decision extends { do: string }>(
       if (signal.aborted) await follower.stop()
       await follower.caughtUp()
       signal.throwIfAborted()
-      if (divided)
+      if (divided) {
+        const count = log.partitions(options.assignment)
         own = ownPartitions({
           topic: options.assignment,
-          count: log.partitions(options.assignment),
+          count,
           follower,
           positions: () => positions() ?? {},
-          onCaughtUp: lookAgain,
+          onCaughtUp: () => (ready ? lookAgain() : undefined),
           onError,
         })
+        // A process that knows nothing of a partition is given none while it reads, so that others work on it meanwhile.
+        const all = Array.from({ length: count }, (_, partition) => partition)
+        await own.prepare(all.filter((partition) => known()[partition] === undefined))
+        signal.throwIfAborted()
+      }
       options.onReady?.(state)
       ready = true
-      const known: KnownOffsets = () => positions()?.[options.assignment] ?? {}
       const onChange = (): void => {
         agreed = true
         onAssigned()

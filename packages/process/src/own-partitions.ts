@@ -19,6 +19,8 @@ type OwnPartitionsOptions = {
 }
 
 export type OwnPartitions = {
+  /** Reads partitions before any is assigned. Resolves when they are caught up; `update` releases those that are not assigned. */
+  prepare(partitions: readonly number[]): Promise<void>
   /** Call it after each change of the assignment. */
   update(assignment: PartitionAssignment | null): void
   /** Whether the partition is caught up and not released since. */
@@ -50,6 +52,9 @@ export const ownPartitions = (options: OwnPartitionsOptions): OwnPartitions => {
   }
 
   return {
+    async prepare(partitions) {
+      await Promise.all(partitions.map(take))
+    },
     update(assignment) {
       if (stopped) return
       for (let partition = 0; partition < count; partition += 1) {

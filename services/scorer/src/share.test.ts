@@ -298,11 +298,10 @@ const say = async (log: EventLog, partitions: readonly number[], name = ''): Pro
 
 test('a scorer reads of `turns` only its partitions, and every score', async () => {
   const log = openMemoryLog()
-  await say(log, ALL)
   const [one, two] = [await divided(log), await divided(log)]
-  assert.deepEqual([one.turnsRead(), two.turnsRead()], [{}, {}])
   one.give([0, 1, 2, 3])
   two.give([4, 5, 6, 7])
+  await say(log, ALL)
   await Promise.all([one.scored(8), two.scored(8)])
   assert.deepEqual(
     [one.turnsRead(), two.turnsRead()],
@@ -324,12 +323,24 @@ test('a scorer reads of `turns` only its partitions, and every score', async () 
   await Promise.all([one.scorer.stop(), two.scorer.stop()])
 })
 
-test('a partition that comes back is read from where it was left, and one that was never had from its start', async () => {
+test('a new scorer reads everything before anything is assigned to it, and then its partitions', async () => {
   const log = openMemoryLog()
   await say(log, ALL)
+  const one = await divided(log)
+  assert.deepEqual(one.turnsRead(), Object.fromEntries(ALL.map((partition) => [partition, 2])))
+  await say(log, ALL, 'later')
+  one.give([3])
+  await one.scored(2)
+  assert.deepEqual([one.turnsRead(), one.asked.length], [{ 3: 2 }, 2])
+  await one.scorer.stop()
+})
+
+test('a partition is read from where it was left: at the start, or when it was taken away', async () => {
+  const log = openMemoryLog()
   const [one, two] = [await divided(log), await divided(log)]
   one.give([0, 1])
   two.give([2])
+  await say(log, ALL)
   await Promise.all([one.scored(3), two.scored(3)])
   one.give([0])
   two.give([1, 2])
@@ -356,15 +367,15 @@ test('a scorer that starts again reads its partitions from its snapshot on', asy
     const log = openMemoryLog()
     await say(log, ALL)
     const first = await divided(log, folder)
-    first.give([0, 1])
+    first.give(ALL)
     while (!(await first.scorer.settled())) await new Promise(setImmediate)
     await first.scorer.stop()
     await say(log, ALL, 'later')
     const again = await divided(log, folder)
     again.give([0, 1, 2])
     while (!(await again.scorer.settled())) await new Promise(setImmediate)
-    assert.deepEqual(again.turnsRead(), { 0: 2, 1: 2, 2: 4 })
-    assert.equal(again.asked.length, 4)
+    assert.deepEqual(again.turnsRead(), { 0: 2, 1: 2, 2: 2 })
+    assert.equal(again.asked.length, 3)
     await again.scorer.stop()
   } finally {
     await rm(folder, { recursive: true })
