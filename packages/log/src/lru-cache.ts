@@ -17,6 +17,10 @@ export class LruCache<T> {
     this.sizeOf = sizeOf
   }
 
+  get bytes(): number {
+    return this.usedBytes
+  }
+
   get(key: string): T | undefined {
     const value = this.values.get(key)
     if (value !== undefined) this.values.set(key, value)

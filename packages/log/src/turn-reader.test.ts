@@ -1,5 +1,6 @@
 import {
   contentSha,
+  decodeRecord,
   encodeEvent,
   InstarError,
   MAX_DEPTH,
@@ -36,7 +37,7 @@ class Session {
   #depth = { body: 0, ids: 0 }
   reads = 0
 
-  reader(cacheSize?: number): TurnReader {
+  reader(cacheSize?: number, recentBytes = 0): TurnReader {
     const log = Object.assign(Object.create(this.log) as typeof this.log, {
       at: (...args: Parameters<typeof this.log.at>) => {
         this.reads += 1
@@ -44,7 +45,7 @@ class Session {
       },
       read: this.log.read.bind(this.log),
     })
-    return createTurnReader(log, (turn) => this.positions.get(turn), cacheSize)
+    return createTurnReader(log, (turn) => this.positions.get(turn), cacheSize, 0, recentBytes)
   }
 
   /** Appends a turn. `change`: fields of the record that are overwritten. */
@@ -278,4 +279,23 @@ test('a body at the end of a chain is put together with two others in memory at 
     full,
   )
   assert.equal(session.reads, reads + MAX_DEPTH + 1, 'records alone are read')
+})
+
+test('a record that a follower has read is not read again, until newer ones take its place', async () => {
+  const session = new Session()
+  const records: TurnCaptured[] = []
+  for (let i = 0; i < 3; i += 1) await session.add(Buffer.from(`body ${i}`), [i], [i])
+  for await (const batch of session.log.read('turns'))
+    for (const record of batch) records.push(decodeRecord(record).event as TurnCaptured)
+  const all = session.reader(1, Infinity)
+  for (const record of records) all.keepRecent(record)
+  const most = all.recentBytes() - 1
+  const reader = session.reader(1, most)
+  for (const record of records) reader.keepRecent(record)
+  assert.ok(reader.recentBytes() > 0 && reader.recentBytes() <= most)
+  assert.equal((await reader.record(nameOf(1))).turn, nameOf(1))
+  await reader.record(nameOf(2))
+  assert.equal(session.reads, 0)
+  await reader.record(nameOf(0))
+  assert.equal(session.reads, 1)
 })

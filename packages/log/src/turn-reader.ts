@@ -51,6 +51,10 @@ export type TurnReader = {
    * not change afterwards.
    */
   cacheBody(turn: string, whole: Uint8Array): void
+  /** Keeps the record of a turn that was read by a follower, until newer ones take its place. */
+  keepRecent(record: TurnRecord): void
+  /** Bytes of the records that were kept so, as estimated. */
+  recentBytes(): number
   promptIds(turn: string): Promise<number[]>
   /** The number of references to follow from the turn to a full copy, of the body and of the prompt ids. */
   depths(turn: string): Promise<{ body: number; ids: number }>
@@ -62,12 +66,19 @@ const sizeOf = ({ body, text, prompt, ids }: TurnRecord): number =>
 
 /**
  * `records`: maximum number of cached records; their bytes are limited to `BYTES_PER_RECORD` for each. `bodyBytes`:
- * maximum bytes of cached bodies. `positionOf`: the position of a turn's record. The methods throw `unknown_turn` for a
+ * maximum bytes of cached bodies; `recentBytes`: of records that a follower has read. `positionOf`: the position of a turn's record. The methods throw `unknown_turn` for a
  * turn that is not on the log and `bad_record` if a body or prompt does not match its record, or needs more than
  * `MAX_DEPTH` other turns.
  */
-export const createTurnReader = (log: EventLog, positionOf: PositionOf, records = 256, bodyBytes = 0): TurnReader => {
+export const createTurnReader = (
+  log: EventLog,
+  positionOf: PositionOf,
+  records = 256,
+  bodyBytes = 0,
+  recentBytes = 0,
+): TurnReader => {
   const cache = new LruCache<TurnRecord>(records, records * BYTES_PER_RECORD, sizeOf)
+  const recent = new LruCache<TurnRecord>(Infinity, recentBytes, sizeOf)
   const bodies = new LruCache<Uint8Array>(Infinity, bodyBytes, ({ length }) => length)
 
   const cacheBody = (turn: string, whole: Uint8Array): void => {
@@ -77,6 +88,11 @@ export const createTurnReader = (log: EventLog, positionOf: PositionOf, records 
   const record = async (turn: string): Promise<TurnRecord> => {
     const cached = cache.get(turn)
     if (cached) return cached
+    const kept = recent.get(turn)
+    if (kept) {
+      cache.set(turn, kept)
+      return kept
+    }
     const found = positionOf(turn)
     const position = found instanceof Promise ? await found : found
     const stored = position && (await log.at({ topic: 'turns', ...position }))
@@ -167,6 +183,8 @@ export const createTurnReader = (log: EventLog, positionOf: PositionOf, records 
     record,
     body,
     cacheBody,
+    keepRecent: (kept) => recent.set(kept.turn, kept),
+    recentBytes: () => recent.bytes,
     promptIds: (turn) => promptIds(turn),
     depths: async (turn) => ({ body: await depth(turn, 'body'), ids: await depth(turn, 'prompt') }),
   }

@@ -62,10 +62,9 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     keep: config.keepVersions,
   })
   const onBroken = (error: Error): void => ports.onFatal?.(error)
-  // The client may send the request again at once, and that is recognised only by a turn that was read.
-  const onAborted = (): void => void tail?.turnsWithin(tailWaitMs)
   const held = { patienceMs: config.appendPatienceMs, maxHeld: config.maxHeld }
-  const capture = new Capture({ log, now, onBroken, onAborted }, held)
+  // The client may send the request again at once, and that is recognised only by a turn that was read.
+  const capture = new Capture({ log, now, onBroken, onAborted: () => void tail?.turnsWithin(tailWaitMs) }, held)
   const reader = cachedReader(log, index, config)
   const readings = new Paced(monotonic)
   const checks = new ConstraintChecks(monotonic)
@@ -143,6 +142,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     pool,
     capture,
     index,
+    reader,
     ignoredWeights,
     running: running.size,
     candidates: background.waiting(),
@@ -245,7 +245,8 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   return {
     async start() {
       checkBind(config.host, keyring.locked(), config.open)
-      tail = await startTail({ log, name: policy, snapshot, gatherMs, ignored: ignoredWeights, onWeights, onBroken })
+      const parts = { log, name: policy, snapshot, reader, ignored: ignoredWeights }
+      tail = await startTail({ ...parts, gatherMs, onWeights, onBroken })
       try {
         await tail.caughtUp()
         if (ports.base) requireBase(line(), ports.base)

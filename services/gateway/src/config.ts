@@ -123,6 +123,11 @@ const schema = z.object({
     .default(16 * 1024 ** 3),
   /** Turns whose records are cached: those of active sessions. */
   records: z.int().positive().default(1024),
+  /** Bytes of the newest turns' records of all gateways, which the next requests of their sessions need. */
+  recentRecordBytes: z
+    .int()
+    .nonnegative()
+    .default(16 * 1024 ** 2),
   /** Requests that may wait for the engine. */
   maxWaiting: z.int().nonnegative().default(256),
   /** Judgements of the scorer that may wait for the model to be idle, with those that run. */

@@ -127,6 +127,11 @@ export const GATEWAY_METRICS = {
   },
   instar_learning_frozen: { type: 'gauge', of: 'gateway', help: '1 if learning is frozen.' },
   instar_adapters_loaded: { type: 'gauge', of: 'gateway', help: 'Adapters loaded in the engine.' },
+  instar_recent_records_bytes: {
+    type: 'gauge',
+    of: 'gateway',
+    help: "Bytes of the newest turns' records that the gateway keeps in memory for the next requests of their sessions.",
+  },
   instar_sessions_known: { type: 'gauge', of: 'gateway', help: "Sessions in the gateway's index." },
   instar_turns_known: { type: 'gauge', of: 'gateway', help: "Turns in the gateway's index." },
   instar_names_held: {

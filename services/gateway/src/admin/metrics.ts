@@ -109,6 +109,7 @@ export const watchGateway = (metrics: Metrics, known: () => GatewayState, readin
   one('instar_learning_frozen', ({ line }) => (line.frozen ? 1 : 0))
   one('instar_adapters_loaded', ({ pool }) => pool.loadedAdapters().length)
   one('instar_sessions_known', ({ index }) => index.recent.size)
+  one('instar_recent_records_bytes', ({ reader }) => reader.recentBytes())
   one('instar_turns_known', ({ index }) => index.turns)
   one('instar_names_held', ({ index }) => index.held?.figures().held ?? null)
   one('instar_names_bytes', ({ index }) => index.held?.figures().bytes ?? null)
@@ -153,6 +154,7 @@ type Gauge =
   | 'instar_learning_frozen'
   | 'instar_adapters_loaded'
   | 'instar_sessions_known'
+  | 'instar_recent_records_bytes'
   | 'instar_turns_known'
   | 'instar_names_held'
   | 'instar_names_bytes'

@@ -54,7 +54,7 @@ test('a line is read once the reader has taken the one before, and the longest i
 const heldRig = async (t: TestContext) => {
   const log = openMemoryLog()
   const held = heldLog(log)
-  const rig = await startRig({ log: held.log })
+  const rig = await startRig({ log: held.log, settings: { recentRecordBytes: 0 } })
   t.after(() => rig.stop())
   for (const session of ['one', 'two'])
     await rig.client.chat.completions.create(

@@ -33,7 +33,7 @@ const start = async (t: TestContext, bodiesLimit: number) => {
   const readModel = { learnedFrom: async () => LEARNED, close: async () => undefined } as unknown as ReadModel
   const rig = await startRig({
     log: held.log,
-    settings: { keys, bodyLimit: 400 * KIB, bodiesLimit },
+    settings: { keys, bodyLimit: 400 * KIB, bodiesLimit, recentRecordBytes: 0 },
     ports: { readModel },
   })
   t.after(() => rig.stop())

@@ -9,5 +9,6 @@ const KEPT_BODY_BYTES = 32 * 1024
 export const cachedReader = (
   log: EventLog,
   index: Pick<SessionIndex, 'fold'>,
-  { records }: Pick<GatewayConfig, 'records'>,
-): TurnReader => createTurnReader(log, (turn) => index.fold.turns.get(turn), records, records * KEPT_BODY_BYTES)
+  { records, recentRecordBytes }: Pick<GatewayConfig, 'records' | 'recentRecordBytes'>,
+): TurnReader =>
+  createTurnReader(log, (turn) => index.fold.turns.get(turn), records, records * KEPT_BODY_BYTES, recentRecordBytes)

@@ -22,6 +22,7 @@ export type GatewayState = {
     /** Names on the disk; null: none are held. */
     held: { figures(): NameFigures } | null
   }
+  reader: { recentBytes(): number }
   ignoredWeights: ReadonlyMap<string, number>
   running: number
   /** Candidates that wait to be sampled in the background. */
