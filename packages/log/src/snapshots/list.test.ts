@@ -43,6 +43,7 @@ const opened = async (t: TestContext, state: Map<string, unknown>, onSet: () => 
       list.note(key, 'changed')
     },
     rows: () => current.entries('list', '').length,
+    bytes: () => [...current.rows()].reduce((sum, [, , row]) => sum + row!.length, 0),
     async load() {
       const values: unknown[] = []
       await list.load((value) => void values.push(value))
@@ -133,5 +134,23 @@ test('an entry that is gone when its turn comes is removed; after a snapshot tha
   await one.save()
   assert.deepEqual(listOf(await one.load()), [...state])
   assert.deepEqual([...state.keys()].slice(-3), ['2998', '7', '5'])
+  await one.close()
+})
+
+test('a few long entries that change with each snapshot do not make the file many times as long as the list', async (t) => {
+  const state = new Map<string, unknown>()
+  const one = await opened(t, state)
+  const long = 'x'.repeat(8_000)
+  for (let i = 0; i < 4_000; i += 1) one.move(`${i}`, i < 20 ? long : '')
+  await one.save()
+  const whole = one.bytes()
+  let most = 0
+  for (let n = 0; n < 60; n += 1) {
+    for (let i = 0; i < 20; i += 1) one.move(`${i}`, long)
+    await one.save()
+    most = Math.max(most, one.bytes())
+  }
+  assert.ok(most > 2_000_000 && most < 2 * whole + 3 * 1024 * 1024, `${whole} bytes, at most ${most}`)
+  assert.deepEqual(listOf(await one.load()), [...state])
   await one.close()
 })

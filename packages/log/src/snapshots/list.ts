@@ -1,7 +1,7 @@
 /**
  * A bounded list that is kept in memory, of which a snapshot writes what changed: it appends entries, of which a later one
- * of a key replaces those before. Once the file has twice as many entries as the list has keys, a snapshot writes the list
- * whole instead. For state of which a part changes with each record, and that would otherwise be a row written and deleted
+ * of a key replaces those before. Once the file has twice as many entries as the list has keys, or twice the characters that it
+ * had whole, a snapshot writes the list whole instead. For state of which a part changes with each record, and that would otherwise be a row written and deleted
  * for each of its entries.
  */
 import { inSlices } from './slices.ts'
@@ -27,6 +27,9 @@ const ROW_CHARACTERS = 16 * 1024
 const STEP = 16
 /** Entries that the file may have beside twice the keys. */
 const SLACK = 1024
+/** Characters that the file may have beside twice those of the list: a few long entries that change often count as few. */
+const SLACK_CHARACTERS = 2 * 1024 * 1024
+const EMPTY = { rows: 0, entries: 0, characters: 0 }
 
 export class StoredList implements SnapshotPart {
   readonly #fileRef: FileRef
@@ -35,9 +38,12 @@ export class StoredList implements SnapshotPart {
   /** In the order in which keys moved. */
   #changes = new Map<string, ListChange>()
   #saving: ReadonlyMap<string, ListChange> = new Map()
-  /** Rows and entries of the file, and those that it has with the snapshot that is being written. */
-  #stored = { rows: 0, entries: 0 }
-  #written = { rows: 0, entries: 0 }
+  /** Rows, entries and characters of the file, and those that it has with the snapshot that is being written. */
+  #stored = { ...EMPTY }
+  #written = { ...EMPTY }
+  /** Characters of the list as it was last written whole; 0 before that. */
+  #whole = 0
+  #isWhole = false
 
   constructor(fileRef: FileRef, name: string, state: ListedState) {
     this.#fileRef = fileRef
@@ -58,14 +64,19 @@ export class StoredList implements SnapshotPart {
     this.#saving = this.#changes
     this.#changes = new Map()
     const keys = this.#state.keys()
-    const { entries } = this.#stored
-    const isWhole = entries === 0 || entries + this.#saving.size > 2 * keys.length + SLACK
-    this.#written = isWhole ? { rows: 0, entries: 0 } : { ...this.#stored }
-    return this.#steps(isWhole ? keys.map((key): [string, ListChange] => [key, 'moved']) : [...this.#saving])
+    const { entries, characters } = this.#stored
+    this.#isWhole =
+      entries === 0 ||
+      entries + this.#saving.size > 2 * keys.length + SLACK ||
+      characters > 2 * this.#whole + SLACK_CHARACTERS
+    this.#written = { ...(this.#isWhole ? EMPTY : this.#stored) }
+    return this.#steps(this.#isWhole ? keys.map((key): [string, ListChange] => [key, 'moved']) : [...this.#saving])
   }
 
   commit(): Iterable<WorkStep> {
     this.#stored = this.#written
+    if (this.#isWhole) this.#whole = this.#written.characters
+    this.#isWhole = false
     this.#saving = new Map()
     return []
   }
@@ -80,16 +91,17 @@ export class StoredList implements SnapshotPart {
   forget(): void {
     this.#changes = new Map()
     this.#saving = new Map()
-    this.#stored = { rows: 0, entries: 0 }
+    this.#stored = { ...EMPTY }
   }
 
   /** Calls `onEntry` with each entry of the file, in the order in which they were written. */
   async load(onEntry: (entry: unknown) => void): Promise<void> {
     const { file } = this.#fileRef
-    this.#stored = { rows: 0, entries: 0 }
+    this.#stored = { ...EMPTY }
     for (let after = ''; file;) {
       const page = file.entries(this.#name, after)
       for (const [key, row] of page) {
+        this.#stored.characters += row.length
         await inSlices(fromBytes(row) as unknown[], (entry) => {
           this.#stored.entries += 1
           onEntry(entry)
@@ -108,6 +120,7 @@ export class StoredList implements SnapshotPart {
     const write = (): void => {
       this.#fileRef.file!.set(this.#name, rowKey(this.#written.rows), Buffer.from(`[${entries.join(',')}]`))
       this.#written.rows += 1
+      this.#written.characters += length
       entries = []
       length = 0
     }
