@@ -56,11 +56,12 @@ export class ReadPartitions {
     return true
   }
 
-  release(partition: number): void {
+  /** Whether it was read. */
+  release(partition: number): boolean {
     const progress = this.#taken.get(partition)
-    if (!progress) return
+    if (!progress) return false
     this.#taken.delete(partition)
-    this.#reading.delete(progress)
+    return this.#reading.delete(progress)
   }
 
   haveReached(ends: Offsets): boolean {

@@ -101,7 +101,7 @@ export class KafkaSubscription implements Subscription {
   }
 
   release(partition: number): void {
-    this.#reading.release(partition)
+    if (this.#reading.release(partition)) this.#round.abort()
     this.#settle()
   }
 
