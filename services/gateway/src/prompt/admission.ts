@@ -24,7 +24,7 @@ import { beyondContext } from './counting.ts'
 import { checkMessages } from './core/overflow.ts'
 import { holdingDuring, parseHeld, readOr, withEarlierBody } from '../session/earlier-body.ts'
 import type { EarlierPorts, Reader } from '../session/earlier-body.ts'
-import { resolveSession } from '../session/sessions.ts'
+import { readSession, resolveSession } from '../session/sessions.ts'
 import type { Tail } from '../session/tail.ts'
 
 export type AdmissionPorts = EarlierPorts & {
@@ -85,6 +85,7 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
     subject: request.user === null ? null : subjectOf(request.user, key, ''),
   }
   const resolved = await resolveSession(ports, asked, newSession(key, hex(ports.random(16))), incoming)
+  await readSession(ports, asked, resolved.session, request.tools.length > 0)
   const state = sessionState(index, resolved.session)
   const { follows, turns, agentAddedText } = resolved
   const prompt = await renderPrompt(ports, request, answers, turns)

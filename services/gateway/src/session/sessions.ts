@@ -27,7 +27,7 @@ import {
   type Reader,
   type SessionReader,
 } from './earlier-body.ts'
-import type { Tail } from './tail.ts'
+import { SHOWN_WITHIN_MS, type Tail } from './tail.ts'
 
 type SessionPorts = EarlierPorts & { index: SessionIndex; tail: Tail; tailWaitMs: number }
 
@@ -81,6 +81,20 @@ export const resolveSession = async (
   const named = turns.at(-1) ?? followedById(state, asked)
   const agentAddedText = !named && inside !== undefined && inside.textAfter !== ''
   return { ...resolved, turns, follows: named ?? inside?.turn, agentAddedText }
+}
+
+/**
+ * Of a request with a label, without answers and tools, only the turns of its session tell whether it is a side request: the first
+ * of them may have been answered just before.
+ */
+export const readSession = async (
+  { index, tail, tailWaitMs }: Pick<SessionPorts, 'index' | 'tail' | 'tailWaitMs'>,
+  { label, answers }: SessionQuery,
+  session: string,
+  hasTools: boolean,
+): Promise<void> => {
+  if (!label || answers.length > 0 || hasTools || sessionState(index, session)) return
+  if (await tail.turnsWithin(Math.min(tailWaitMs, SHOWN_WITHIN_MS))) await tail.ready(session)
 }
 
 const throwFirst = ([error]: readonly InstarError[]): void => {

@@ -1,4 +1,4 @@
-/** A conversation of equal answers, at a gateway that reads turns only when a request waits for them. */
+/** A gateway that reads turns only when a request waits for them: equal answers, and a side request after the first one. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { openMemoryLog, type EventLog } from '@instar/log'
@@ -50,5 +50,26 @@ test('the answer of an earlier turn is not taken for that of a turn which was no
   assert.deepEqual(
     turns.map(({ prompt }) => prompt.from),
     [null, ...turns.slice(0, -1).map(({ turn }) => turn)],
+  )
+})
+
+test('a labelled request without tools is a side request, though the first one of its session was not read yet', async (t) => {
+  const log = lateLog()
+  const rig = await startRig({ log, script: () => 'Done.' })
+  t.after(() => rig.stop())
+  const tools = [{ type: 'function', function: { name: 'mend', parameters: { type: 'object', properties: {} } } }]
+  for (const json of [
+    { model: 'policy', tools, messages: [{ role: 'user', content: 'Mend it.' }] },
+    { model: 'policy', messages: [{ role: 'user', content: 'Name this in three words: Mend it.' }] },
+  ]) {
+    const response = await rig.fetch('/v1/chat/completions', { json, headers: { 'x-instar-session-id': 'desk' } })
+    assert.equal(response.status, 200)
+  }
+  assert.deepEqual(
+    (await turnsOf(log)).map(({ kind, trainable }) => [kind, trainable]),
+    [
+      ['main', true],
+      ['side', false],
+    ],
   )
 })
