@@ -91,3 +91,20 @@ test('a system message that all prompts have passes once for each adapter, and a
     assert.equal(together.kl[1], 0)
   }
 })
+
+test('the rows of one pass copy a common beginning of 400 tokens ten times, not 4,096 positions or more', async () => {
+  const common = Array.from({ length: 400 }, (_, i) => 10 + (i % 200))
+  passed = []
+  await evaluated(
+    Array.from({ length: 24 }, (_, i) => [...common, 300 + i]),
+    1,
+    0,
+  )
+  const begun = passed.filter(({ rows, after }) => after === 400 && rows > 1)
+  assert.deepEqual(
+    begun.slice(0, 3).map(({ rows }) => rows),
+    [10, 10, 4],
+  )
+  // The rows that are decoded together, and those that are scored, each at least once for the adapter and both references.
+  assert.ok(begun.filter(({ rows }) => rows === 10).length >= 2 + 3 * 2, JSON.stringify(begun))
+})
