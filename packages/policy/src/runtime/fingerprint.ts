@@ -29,6 +29,7 @@ export const SOURCES: readonly string[] = [
   'rehearsal',
   'sampled-loss',
   'sampled-step',
+  'shared-prefix',
   'step',
   'step-check',
   'tensors',
