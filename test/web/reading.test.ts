@@ -69,7 +69,7 @@ test('a person with a keyboard alone goes to a page, opens a version and filters
   await page.keyboard.press('Enter')
   await heading('Versions')
   // The focus goes with the page.
-  await page.waitForFunction(`document.activeElement.id === 'main'`)
+  await page.locator('#main:focus').waitFor()
   await tabTo('1', 'a label')
   await page.keyboard.press('Enter')
   await heading('Version 1')
@@ -110,14 +110,20 @@ test('a dialog takes the focus, keeps it, is left with Escape, and gives it back
   await page.keyboard.press('Escape')
   await page.getByRole('dialog').waitFor({ state: 'detached' })
   // The button that opened it.
-  await page.waitForFunction(`document.activeElement.textContent === 'Freeze learning'`)
+  await page
+    .locator('button:focus')
+    .and(page.getByText('Freeze learning', { exact: true }))
+    .waitFor()
   assert.equal((await read<{ frozen: boolean }>('now')).frozen, false)
   await page.keyboard.press('Enter')
   await page.keyboard.type('By keyboard')
   await page.keyboard.press('Enter')
   await page.getByRole('dialog').waitFor({ state: 'detached' })
   await page.getByRole('button', { name: 'Resume learning' }).waitFor()
-  await page.waitForFunction(`document.activeElement.textContent === 'Resume learning'`)
+  await page
+    .locator('button:focus')
+    .and(page.getByText('Resume learning', { exact: true }))
+    .waitFor()
   assert.equal((await read<{ frozen: boolean }>('now')).frozen, true)
 })
 

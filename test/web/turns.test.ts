@@ -110,7 +110,8 @@ test('sessions show where they begin; side turns, compactions and subagents are 
   await page.getByRole('button', { name: 'Filter', exact: true }).click()
   await page.getByText('Filters (2)').waitFor()
   await row.waitFor()
-  await page.waitForFunction(`document.querySelectorAll('tbody tr').length === 1`)
+  await page.locator('tbody tr:first-child:last-child').waitFor()
+  assert.equal(await page.locator('tbody tr').count(), 1)
 })
 
 /** The user agent of a recorded client. (The recordings share one session id.) */
