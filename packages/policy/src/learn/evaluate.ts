@@ -6,7 +6,7 @@ import { repetition } from '@instar/engine/repetition'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { KvCache } from '../runtime/cache.ts'
 import { Generation } from '../serve/job.ts'
-import { prefilled, prefixGroups, rowsAfter } from '../shared-prefix.ts'
+import { prefilled, prefixGroups, rowsAfter, type PrefixGroup } from '../shared-prefix.ts'
 import type { TextTokenizer } from '../tokenizer/tokenizer.ts'
 
 /** Most rows that are decoded together. */
@@ -18,16 +18,19 @@ const COPIED = 4_096
 
 /** `entropy`: the sum over the tokens of the entropy of the distribution they were sampled from, in nats. */
 export type Completion = { ids: number[]; text: string; reason: FinishReason; entropy: number }
+/** `prefix`: the keys and values of `ids` under the adapter that samples; null: the group has nothing in common. */
+type Shared = PrefixGroup & { prefix: KvCache | null }
 type Sampler = { runtime: Runtime; tokenizer: Pick<TextTokenizer, 'bytesOf'>; endOfTurn: ReadonlySet<number> }
 
 /**
  * One completion per prompt. Prompt i is sampled with seed + i, independently of the other rows. `ids` includes the
  * end-of-turn token. `slot`: adapter slot; null is the base model.
  */
-export async function generateAll(
+async function generateAll(
   sampler: Sampler,
   request: EvaluateRequest,
   slot: number | null,
+  groups: readonly Shared[],
 ): Promise<Completion[]> {
   const { runtime } = sampler
   const context = runtime.config.contextLength
@@ -77,8 +80,7 @@ export async function generateAll(
     })
   }
   const waiting: { group: GenerationRow[]; shared: number; prefix: KvCache | null }[] = []
-  for (const { ids, members } of prefixGroups(request.prompts)) {
-    const prefix = await prefilled(runtime, ids, slot)
+  for (const { ids, members, prefix } of groups) {
     const own = members.map((index) => rows[index] as GenerationRow)
     for (const group of batchesAfter(ids.length, own, (row) => row.prompt.length - ids.length))
       waiting.push({ group, shared: ids.length, prefix })
@@ -152,12 +154,15 @@ export async function evaluate(
 ): Promise<Evaluation> {
   const { runtime } = sampler
   const V = runtime.config.vocabulary
-  const completions = await generateAll(sampler, request, slots.adapter)
+  const groups: Shared[] = []
+  for (const group of prefixGroups(request.prompts))
+    groups.push({ ...group, prefix: await prefilled(runtime, group.ids, slots.adapter) })
+  const completions = await generateAll(sampler, request, slots.adapter, groups)
   const kl = slots.references.map(() => 0)
   const tokens = completions.reduce((sum, { ids }) => sum + ids.length, 0)
   const all = [slots.adapter, ...slots.references]
-  for (const { ids, members } of kl.length === 0 ? [] : prefixGroups(request.prompts)) {
-    const prefixes = await Promise.all(all.map((slot) => prefilled(runtime, ids, slot)))
+  for (const { ids, members, prefix } of kl.length === 0 ? [] : groups) {
+    const prefixes = [prefix, ...(await Promise.all(slots.references.map((slot) => prefilled(runtime, ids, slot))))]
     const samples = members.map((at) => ({
       prompt: (request.prompts[at] ?? []).slice(ids.length),
       completion: completions[at]?.ids ?? [],

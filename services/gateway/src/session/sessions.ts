@@ -124,10 +124,12 @@ const isKnown = (index: SessionIndex, asked: SessionQuery, resolved: Resolved | 
  */
 const lacksLater = (index: SessionIndex, asked: SessionQuery, resolved: Resolved | null): boolean => {
   const { answers } = asked
+  if (resolved === null) return false
   const isRepeating = new Set(answers.map(({ key }) => key.loose)).size < answers.length
-  if (resolved === null || (!isRepeating && lastMintedIds(asked).length === 0)) return false
+  const isNamed = lastMintedIds(asked).length > 0
+  if (!isRepeating && !isNamed) return false
   const state = sessionState(index, resolved.session)
-  if (lastMintedIds(asked).length > 0 && !followedById(state, asked)) return true
+  if (isNamed && !followedById(state, asked)) return true
   const known = recognise(state, answers).filter((turn) => turn !== undefined)
   return new Set(known).size < known.length
 }
