@@ -17,8 +17,11 @@ export const startOf = (folder: string, value: string | undefined): AuditStart |
   throw new UsageError(`--from-checkpoint=${value}: not the id of a record, or at least its first 8 digits`)
 }
 
-export const trustedText = ({ record, at, turns, batches, versions }: Trusted): string =>
-  `from the checkpoint of ${minuteText(at)} UTC, record ${record.slice(0, 12)}, which \`instar verify --checkpoints\` compares with the log. ` +
+export const checkpointText = ({ record, at }: Pick<Trusted, 'record' | 'at'>): string =>
+  `the checkpoint of ${minuteText(at)} UTC, record ${record.slice(0, 12)}`
+
+export const trustedText = ({ turns, batches, versions, ...checkpoint }: Trusted): string =>
+  `from ${checkpointText(checkpoint)}, which \`instar verify --checkpoints\` compares with the log. ` +
   `Not looked at: the ${batches} batches, ${versions} versions and ${turns} turns before it\n`
 
 const holds = ({ ok }: CheckedCheckpoint): string => (ok === null ? 'not verified' : ok ? 'yes' : 'NO')

@@ -1,11 +1,9 @@
 /** Gateways on Kafka that leave turns to gather: what a request needs is read when it asks. */
-import { schemaTexts } from '@instar/events'
-import { openKafkaLog, setupKafka, setupSchemas, type KafkaLog } from '@instar/log/kafka/index'
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
 import { Publisher, startRig, turnThat, USER, type Rig } from '../kit/gateway.ts'
-import { addresses } from '../kit/stack.ts'
+import { kafkaLogs } from '../kit/kafka-logs.ts'
 
 /** Longer than the test. */
 const MS = 600_000
@@ -38,17 +36,7 @@ test(
   'a gateway that reads turns late continues what another one answered just before, takes its feedback, and joins a retry of what was cut',
   { timeout: 120_000 },
   async () => {
-    const { brokers, registry } = addresses()
-    const prefix = `gg${process.pid}.`
-    const schemas = schemaTexts()
-    await setupKafka({ brokers, prefix })
-    await setupSchemas({ brokers, prefix, registry, schemas })
-    const logs: KafkaLog[] = []
-    const open = async (clientId: string): Promise<KafkaLog> => {
-      const log = await openKafkaLog({ brokers, prefix, clientId, registry, schemas })
-      logs.push(log)
-      return log
-    }
+    const { open, close } = await kafkaLogs('gg')
     let answers = 0
     const cut = new AbortController()
     const leaving = async (gone: AbortSignal): Promise<void> => {
@@ -100,7 +88,7 @@ test(
       assert.equal(retried.session, aborted.session)
     } finally {
       for (const rig of rigs) await rig.stop()
-      for (const log of logs) await log.close()
+      await close()
     }
   },
 )

@@ -1,11 +1,9 @@
 /** How far services of other processes have read the log, as the gateway tells it from what they commit to Kafka. */
-import { schemaTexts } from '@instar/events'
-import { openKafkaLog, setupKafka, setupSchemas, type KafkaLog } from '@instar/log/kafka/index'
 import { createScorer, scorerConfig } from '@instar/scorer'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Publisher, startRig, USER } from '../kit/gateway.ts'
-import { addresses } from '../kit/stack.ts'
+import { kafkaLogs } from '../kit/kafka-logs.ts'
 
 type Lags = Record<'gateway' | 'scorer' | 'trainer' | 'publisher', number | null>
 
@@ -13,18 +11,8 @@ test(
   'a scorer that reads is up to date at any gateway, one that has stopped falls behind, and what never ran is unknown',
   { timeout: 120_000 },
   async (t) => {
-    const { brokers, registry } = addresses()
-    const prefix = `l${process.pid}.`
-    const schemas = schemaTexts()
-    await setupKafka({ brokers, prefix })
-    await setupSchemas({ brokers, prefix, registry, schemas })
-    const logs: KafkaLog[] = []
-    const open = async (clientId: string): Promise<KafkaLog> => {
-      const log = await openKafkaLog({ brokers, prefix, clientId, registry, schemas })
-      logs.push(log)
-      return log
-    }
-    t.after(() => Promise.all(logs.map((log) => log.close())))
+    const { open, close } = await kafkaLogs('l')
+    t.after(close)
     const publisher = new Publisher(await open('publisher'))
     await publisher.start()
     const rig = await startRig({ log: await open('gateway'), script: () => 'Yes.', settings: { tailWaitMs: 10_000 } })

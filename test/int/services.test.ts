@@ -1,12 +1,11 @@
 /** Services on Kafka, each on its own log, as separate processes would be. */
-import { decodeRecord, schemaTexts, type MemoryScores, type TurnCaptured } from '@instar/events'
-import { openKafkaLog, setupKafka, setupSchemas, type KafkaLog } from '@instar/log/kafka/index'
+import { decodeRecord, type MemoryScores, type TurnCaptured } from '@instar/events'
 import { createScorer, scorerConfig, type Scorer } from '@instar/scorer'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { range } from '../kit/event-log/harness.ts'
 import { Publisher, startRig, turnsOf, USER, type Rig } from '../kit/gateway.ts'
-import { addresses } from '../kit/stack.ts'
+import { kafkaLogs } from '../kit/kafka-logs.ts'
 
 const SESSIONS = 12
 const TURNS = 4
@@ -15,17 +14,7 @@ test(
   'with two gateways and two scorers each answered turn is on the log once, scores agree, and a late gateway serves the head',
   { timeout: 120_000 },
   async () => {
-    const { brokers, registry } = addresses()
-    const prefix = `v${process.pid}.`
-    const schemas = schemaTexts()
-    await setupKafka({ brokers, prefix })
-    await setupSchemas({ brokers, prefix, registry, schemas })
-    const logs: KafkaLog[] = []
-    const open = async (clientId: string): Promise<KafkaLog> => {
-      const log = await openKafkaLog({ brokers, prefix, clientId, registry, schemas })
-      logs.push(log)
-      return log
-    }
+    const { open, close } = await kafkaLogs('v')
     let answers = 0
     const script = (): string => `This is answer number ${++answers}.`
     const rigs: Rig[] = []
@@ -138,7 +127,7 @@ test(
     } finally {
       for (const scorer of scorers) await scorer.stop()
       for (const rig of rigs) await rig.stop()
-      for (const log of logs) await log.close()
+      await close()
     }
   },
 )

@@ -7,8 +7,9 @@ import { after, test } from 'node:test'
 import { isDeepStrictEqual } from 'node:util'
 import { decodeRecord, encodeEvent, type Event } from '@instar/events'
 import type { Model } from '@instar/engine/port'
-import { checkpointsOn, openMemoryLog, writeCheckpoint, type Append, type EventLog } from '@instar/log'
-import { auditFold, verify, type AuditStart, type VerifyReport } from '@instar/trainer'
+import { checkpointsOn, openMemoryLog, type Append, type EventLog } from '@instar/log'
+import { verify, type AuditStart, type VerifyReport } from '@instar/trainer'
+import { checkpointAudit } from '../kit/audit-checkpoint.ts'
 import { POLICY, randomHistory } from '../kit/histories.ts'
 import { longHistory } from '../kit/long-history.ts'
 import { seeded } from '../kit/random.ts'
@@ -21,14 +22,7 @@ const folder = (): string => {
   return path
 }
 
-const checkpoint = (log: EventLog, files: string) =>
-  writeCheckpoint(log, auditFold, {
-    policy: POLICY,
-    folder: files,
-    now: () => 5,
-    observer: { onProgress: () => undefined },
-    signal: new AbortController().signal,
-  })
+const checkpoint = (log: EventLog, files: string) => checkpointAudit(log, POLICY, files)
 const report = (log: EventLog, start?: AuditStart, version: number | null = null): Promise<VerifyReport> =>
   verify({ log, learner: null, model: {} as Model, ...(start ? { start } : {}) }, POLICY, version)
 

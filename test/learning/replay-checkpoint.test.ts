@@ -5,8 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { decodeRecord, type BatchSealed, type UpdateComputed } from '@instar/events'
-import { checkpointsOn, openMemoryLog, writeCheckpoint, type Append, type EventLog } from '@instar/log'
-import { auditFold, replay, type AuditStart, type ReplayOptions, type ReplayReport } from '@instar/trainer'
+import { checkpointsOn, openMemoryLog, type Append, type EventLog } from '@instar/log'
+import { replay, type AuditStart, type ReplayOptions, type ReplayReport } from '@instar/trainer'
+import { checkpointAudit } from '../kit/audit-checkpoint.ts'
 import { POLICY } from '../kit/histories.ts'
 import { longHistory } from '../kit/long-history.ts'
 import { SCRIPTED_MODEL, ScriptedLearner } from '../kit/scripted-learner.ts'
@@ -22,14 +23,7 @@ const folder = (): string => {
 const TURNS = 320
 const SPLIT = 0.6
 
-const checkpoint = (log: EventLog, files: string) =>
-  writeCheckpoint(log, auditFold, {
-    policy: POLICY,
-    folder: files,
-    now: () => 5,
-    observer: { onProgress: () => undefined },
-    signal: new AbortController().signal,
-  })
+const checkpoint = (log: EventLog, files: string) => checkpointAudit(log, POLICY, files)
 
 /** A line with versions and a checkpoint after `SPLIT` of its records. */
 const line = async (): Promise<{ log: EventLog; files: string }> => {

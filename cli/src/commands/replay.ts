@@ -3,7 +3,7 @@ import { openModel, startLearning, type EngineChoice } from '@instar/policy'
 import { logTarget } from '@instar/process'
 import type { AuditStart, ReplayOptions, ReplayProgress, ReplayReport } from '@instar/trainer'
 import { streamAdmin } from '../admin-client.ts'
-import { BARE_FROM_CHECKPOINT, FROM_CHECKPOINT, startOf } from '../checkpointed.ts'
+import { BARE_FROM_CHECKPOINT, checkpointText, FROM_CHECKPOINT, startOf } from '../checkpointed.ts'
 import { command, UsageError, type Printing } from '../command.ts'
 import type { Config } from '../config.ts'
 import { parseLearnEngine } from '../engine.ts'
@@ -12,7 +12,6 @@ import { learningSettings } from '../learning-settings.ts'
 import { openWritable, POLICY } from '../log-access.ts'
 import { progressBar } from '../progress-bar.ts'
 import { parseBound, parseSettings, runReplay, type ReplayLine } from '../replay.ts'
-import { minuteText } from '../table.ts'
 
 const durationText = (ms: number): string =>
   ms < 90_000 ? `${Math.round(ms / 1000)} s` : `${Math.round(ms / 60_000)} min`
@@ -75,7 +74,7 @@ const comparisonText = ({ apart, equal, first }: ReplayReport): string => {
 
 const trustedText = ({ trusted }: ReplayReport): string =>
   trusted
-    ? `The records before the checkpoint of ${minuteText(trusted.at)} UTC, record ${trusted.record.slice(0, 12)}, are known from it, and \`instar verify --checkpoints\` compares it with the log\n`
+    ? `The records before ${checkpointText(trusted)}, are known from it, and \`instar verify --checkpoints\` compares it with the log\n`
     : ''
 
 const reportText = (report: ReplayReport): string =>
