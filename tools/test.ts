@@ -1,6 +1,6 @@
 /**
- * `npm test [-- PART ...]`: the checks, then every *.test.ts with Node's test runner, three files at a time, since
- * many of them wait. Prints a line for each file, failures in full, and the closing lines of Node's TAP reporter. With arguments: only the files
+ * `npm test [-- PART ...]`: the checks, then every *.test.ts with Node's test runner, two files at a time: three
+ * take as long, and starve those that measure memory. Prints a line for each file, failures in full, and the closing lines of Node's TAP reporter. With arguments: only the files
  * whose path contains one of them, test by test, without the checks. A file that runs for more than three minutes fails
  * (watchdog.ts). Excluded: test/model (downloads a model), test/series (minutes of learning and of kills), test/web (drives a browser), test/pack (installs the
  * package), test/int and test/chaos (start Kafka), test/compose (starts containers), test/clients (downloads clients and
@@ -33,7 +33,7 @@ if (files.length === 0) {
 } else {
   const passed = await runTests(
     files,
-    { concurrency: 3, execArgv: ['--import', join(ROOT, 'tools/watchdog.ts')], cwd: ROOT },
+    { concurrency: 2, execArgv: ['--import', join(ROOT, 'tools/watchdog.ts')], cwd: ROOT },
     parts.length > 0 ? undefined : compact,
   )
   process.exitCode ??= checked && passed ? 0 : 1
