@@ -164,10 +164,11 @@ const measure = async ({ quick = false, rounds, sizes, logLine = () => undefined
       now,
       onFatal,
       onProgress({ phase }) {
-        const timing = timings.at(-1)!
+        // A batch computed ahead may be sealed before the verdict of the one before it is told here.
+        const timing = timings.find(({ verdict }) => verdict === null)!
         timing.verdict = moment()
         timing.accepted = phase === 'published'
-        if (timings.length >= wanted) done.resolve()
+        if (timings.filter(({ verdict }) => verdict !== null).length >= wanted) done.resolve()
       },
     },
     publisherConfig.parse({}),
