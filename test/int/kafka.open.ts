@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { EventLog } from '@instar/log'
 import { openKafkaLog, setupKafka, setupSchemas } from '@instar/log/kafka/index'
 import { Kafka, logLevel } from 'kafkajs'
-import { SCHEMAS, type OpenOptions, type Opened } from '../kit/event-log/harness.ts'
+import { CUT_SCHEMAS, type OpenOptions, type Opened } from '../kit/event-log/harness.ts'
 import { allSeen } from '../kit/stack/sockets.ts'
 import { addresses } from '../kit/stack.ts'
 
@@ -10,7 +10,7 @@ import { addresses } from '../kit/stack.ts'
 type Place = { brokers: string[]; registry: string; prefix: string; partitions?: OpenOptions['partitions'] }
 
 const openAt = ({ brokers, registry, prefix, partitions }: Place, options: OpenOptions = {}): Promise<EventLog> =>
-  openKafkaLog({ brokers, registry, prefix, clientId: `test-${process.pid}`, schemas: SCHEMAS, partitions, ...options })
+  openKafkaLog({ brokers, registry, prefix, clientId: `test-${process.pid}`, schemas: CUT_SCHEMAS, partitions, ...options })
 
 export const openElsewhere = (place: string): Promise<EventLog> => openAt(JSON.parse(place) as Place)
 
@@ -18,7 +18,7 @@ export const openKafka = async (options: OpenOptions = {}): Promise<Opened> => {
   const { brokers, registry } = addresses()
   const place: Place = { brokers, registry, prefix: `${randomUUID().slice(0, 8)}.`, partitions: options.partitions }
   await setupKafka({ brokers, prefix: place.prefix, partitions: options.partitions })
-  await setupSchemas({ brokers, prefix: place.prefix, registry, schemas: SCHEMAS })
+  await setupSchemas({ brokers, prefix: place.prefix, registry, schemas: CUT_SCHEMAS })
   const opened: EventLog[] = []
   const open = async (again: OpenOptions): Promise<EventLog> => {
     const log = await openAt(place, { ...options, ...again })

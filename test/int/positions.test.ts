@@ -54,7 +54,7 @@ feature(
       await assert.rejects(log.subscribe({ topics: ['turns'], group: 'workers', from, handle: () => {} }), truncated)
     }
     await assert.rejects(all(log.read('turns')), truncated)
-    assert.equal(await log.at(positions[3]!), undefined)
+    await assert.rejects(log.at(positions[3]!), truncated)
     assert.equal(textOf((await log.at(positions[10]!))!), '10')
   },
 )

@@ -116,6 +116,7 @@ const right = (world: World, past: Past, then: Past | null, decided: Decided, sa
     case 'ReadersUpgraded':
     case 'SettingsChanged':
     case 'StateCheckpointed':
+    case 'LogCut':
       return undefined
   }
 }

@@ -160,6 +160,7 @@ const UNMARKED: Record<string, number> = {
   HeadMoved: 1,
   LearningFrozen: 1,
   LineStarted: 2,
+  LogCut: 1,
   ReadersUpgraded: 1,
   ResponseDeleted: 1,
   ScoreRevised: 1,

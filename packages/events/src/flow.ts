@@ -2,7 +2,7 @@
  * The topics of the log: record types, key, writers, readers and partitions of each. Topics, record keys and Avro
  * subjects derive from this table, and `requireTopic` refuses access that it does not list. The records of the topic
  * `upgrades` state the record versions that all readers of the log support; newer versions are not written. The settings
- * of learning and the checkpoints of folds are on this topic too, since every process reads it from its start.
+ * of learning, the checkpoints of folds and the cuts of the log are on this topic too, since every process reads it from its start.
  */
 import { InstarError } from './errors.ts'
 
@@ -61,8 +61,8 @@ export const FLOW = {
   },
   upgrades: {
     key: { constant: 'readers' },
-    records: ['ReadersUpgraded', 'SettingsChanged', 'StateCheckpointed'],
-    writers: ['setup', 'up', 'scorer', 'trainer', 'publisher', 'checkpoint'],
+    records: ['ReadersUpgraded', 'SettingsChanged', 'StateCheckpointed', 'LogCut'],
+    writers: ['setup', 'up', 'scorer', 'trainer', 'publisher', 'checkpoint', 'archive'],
     readers: ['gateway', 'scorer', 'trainer', 'publisher', 'projections'],
     chain: false,
     partitions: 1,

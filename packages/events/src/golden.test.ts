@@ -323,6 +323,18 @@ const SAMPLES: Event[] = [
     who: 'checkpoint',
     at: 16,
   },
+  {
+    type: 'LogCut',
+    starts: [
+      { topic: 'turns', partition: 3, start: 5_000_000_000, record: 'r' },
+      { topic: 'scores', partition: 0, start: 0, record: null },
+    ],
+    archive: 's3://bucket/instar',
+    manifest: 'm',
+    checkpoints: ['c', 'd'],
+    who: 'archive',
+    at: 17,
+  },
 ]
 
 const toWrite = process.argv.includes('--write') ? process.argv.slice(process.argv.indexOf('--write') + 1) : []

@@ -46,4 +46,20 @@ export type StateCheckpointed = {
   at: number
 }
 
-export type UpgradesEvent = ReadersUpgraded | SettingsChanged | StateCheckpointed
+/**
+ * Allows the log to delete records of `turns` and `scores`. `starts`: of a partition the first offset that may be held: every record
+ * below it may be deleted, none at or above it. `record`: the id of the last record of the partition below `start`; null: there is
+ * none. `archive`: the place of the archive that has the records, without credentials; `manifest`: the SHA-256 of its manifest.
+ * `checkpoints`: ids of the records of checkpoints that have folded them. Written only once all readers support it.
+ */
+export type LogCut = {
+  type: 'LogCut'
+  starts: { topic: string; partition: number; start: number; record: string | null }[]
+  archive: string
+  manifest: string
+  checkpoints: string[]
+  who: string
+  at: number
+}
+
+export type UpgradesEvent = ReadersUpgraded | SettingsChanged | StateCheckpointed | LogCut

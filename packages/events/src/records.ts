@@ -10,7 +10,7 @@ import type { ScoredFacts } from './scored-facts.ts'
 
 export type * from './remote-records.ts'
 export type { ScoredFacts } from './scored-facts.ts'
-export type { BlobChunk, ReadersUpgraded, SettingsChanged, StateCheckpointed } from './log-records.ts'
+export type { BlobChunk, LogCut, ReadersUpgraded, SettingsChanged, StateCheckpointed } from './log-records.ts'
 
 /** Text of a person or a model. `keyId`: the key that encrypts it; null: not encrypted. */
 export type Written = { keyId: string | null; bytes: Uint8Array }

@@ -2,7 +2,7 @@
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
 import type { LogRecord, Position, SubscribeOptions, Subscription } from './port.ts'
-import { cursorOf, endOf, PAGE_BYTES, PAGE_RECORDS, startsOf } from './reading.ts'
+import { cursorOf, endOf, PAGE_BYTES, PAGE_RECORDS, requireHeld, startsOf, unreadFrom } from './reading.ts'
 import { Signal } from './signal.ts'
 import type { Store } from './store.ts'
 
@@ -54,6 +54,7 @@ export class Delivery implements Subscription {
           : options.from === 'committed'
             ? store.committed(options.group, topic)
             : startsOf(topic, options.from === 'start' ? {} : (options.from[topic] ?? {}), ends)
+      requireHeld(store, topic, starts)
       return { topic, starts, cursor: topic === options.byPartition ? end : cursorOf(store, topic, starts, end) }
     })
     const ended = Promise.withResolvers<void>()
@@ -89,7 +90,9 @@ export class Delivery implements Subscription {
     return this.#change((progress) => {
       const { store } = this.#parts
       const { topic, starts } = progress
-      const start = startsOf(topic, { [partition]: from() }, store.ends(topic))[partition]!
+      const wanted = startsOf(topic, { [partition]: from() }, store.ends(topic))
+      requireHeld(store, topic, wanted, partition)
+      const start = wanted[partition]!
       progress.starts = starts.map((one, i) => (i === partition ? start : Math.max(one, progress.cursor)))
       progress.cursor = Math.min(progress.cursor, store.firstAt(topic, partition, start) ?? progress.cursor)
     })
@@ -158,6 +161,7 @@ export class Delivery implements Subscription {
       maxRecords: Math.max(this.#maxBatch, PAGE_RECORDS),
       maxBytes: PAGE_BYTES,
     })
+    if (page.cut) requireHeld(this.#parts.store, topic, unreadFrom(starts, progress.cursor))
     const partitions = new Map<number, LogRecord[]>()
     for (const record of page.records) {
       if (record.offset < starts[record.partition]!) continue

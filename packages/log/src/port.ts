@@ -7,7 +7,8 @@
  *   ordered per key and not atomic: after a crash the log may contain any prefix of it in each partition;
  * - offsets increase within a partition and may have gaps; records do not contain their offset;
  * - a reader sees a prefix of a partition: no record without all earlier ones;
- * - delivery to a subscriber is at least once; readers drop duplicates by id.
+ * - delivery to a subscriber is at least once; readers drop duplicates by id;
+ * - records are deleted by `cut` alone, from the start of a partition. What begins before that is refused, never shortened.
  */
 import type { Topic } from '@instar/events/flow'
 
@@ -167,6 +168,19 @@ export interface EventLog {
   committed?(group: string, topics: readonly Topic[]): Promise<Offsets | null>
   /** The next offset of each partition; every record whose append resolved before this call is below it. */
   ends(topics: readonly Topic[]): Promise<Offsets>
+  /**
+   * Of each partition the first offset that the log holds, with all after it: 0 but after a `cut`, and then that of a record.
+   * Below it `read`, `subscribe` and `take` reject (`cutAway` of cuts.ts), and so does `at` where the record is gone. A position
+   * of a snapshot, checkpoint or archive that is at or above the offset has its last record on the log. Absent: 0 everywhere.
+   */
+  starts?(topics: readonly Topic[]): Promise<Offsets>
+  /**
+   * Deletes durably records of `turns` and `scores` below these offsets; the last one of each partition stays, and more may: where
+   * topics are one sequence all partitions are cut at one offset, on the embedded log a multiple of 1,024. A second call
+   * completes one that was interrupted. Rejects with `internal` unless `LogCut` records on the log allow all of the offsets,
+   * and as `append` does. Absent on a log from which nothing can be cut.
+   */
+  cut?(starts: Offsets): Promise<void>
   partitions(topic: Topic): number
   /**
    * Copies an unreadable record to its topic's dead letters; durable when it resolves. Absent on a log without dead

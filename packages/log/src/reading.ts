@@ -1,6 +1,7 @@
 /** Bounded reads of a `Store`, in pages. */
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
+import { cutAway } from './cuts.ts'
 import { partitionOf } from './partition.ts'
 import type { LogRecord, ReadOptions } from './port.ts'
 import type { Store } from './store.ts'
@@ -35,6 +36,22 @@ export const startsOf = (topic: Topic, starts: Readonly<Record<number, number>>,
   return ends.map((_, partition) => starts[partition] ?? 0)
 }
 
+/** Throws `cutAway` where a partition would be read from below what the store holds. `only`: this partition alone is read. */
+export const requireHeld = (
+  store: Pick<Store, 'starts'>,
+  topic: Topic,
+  starts: readonly number[],
+  only?: number,
+): void => {
+  for (const [partition, held] of store.starts(topic).entries())
+    if (held > 0 && starts[partition]! < held && (only === undefined || only === partition))
+      throw cutAway(topic, partition, held)
+}
+
+/** The first offset of each partition that a reader at the cursor has not read. */
+export const unreadFrom = (starts: readonly number[], cursor: number): number[] =>
+  starts.map((start) => Math.max(start, cursor))
+
 /** The topic-wide offset of the first record at or after `starts`; `end` if there is none. */
 export const cursorOf = (store: Store, topic: Topic, starts: readonly number[], end: number): number =>
   starts.reduce((cursor, start, partition) => Math.min(cursor, store.firstAt(topic, partition, start) ?? end), end)
@@ -56,6 +73,8 @@ export const readStore = (
       partition === undefined || one === partition ? (store.firstSince(topic, one, time) ?? end) : end,
     )
   const starts = 'time' in from ? at(from.time) : startsOf(topic, from[topic] ?? {}, ends)
+  // Where the first record that is held is of the time already, some before it may be.
+  requireHeld(store, topic, 'time' in from ? starts.map((start) => start - 1) : starts, partition)
   const bounds =
     to === undefined
       ? ends
@@ -69,6 +88,7 @@ export const readStore = (
     let cursor = partition === undefined ? cursorOf(store, topic, starts, end) : starts[partition]!
     while (cursor < end) {
       const page = store.scan(topic, { from: cursor, to: end, partition, key, maxRecords, maxBytes })
+      if (page.cut) requireHeld(store, topic, unreadFrom(starts, cursor), partition)
       cursor = page.next
       const records = page.records.filter(
         (record) => record.offset >= starts[record.partition]! && record.offset < bounds[record.partition]!,

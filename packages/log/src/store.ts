@@ -20,6 +20,8 @@ export type Page = {
   records: LogRecord[]
   /** The offset at which to continue the scan; `to` at its end. */
   next: number
+  /** Records were cut from here: only who asks for none of them (`requireHeld`) may use it. */
+  cut?: true
 }
 
 export interface Store {
@@ -29,10 +31,16 @@ export interface Store {
   end(topic: Topic): number
   /** One above the last offset of each partition; 0 for an empty one. */
   ends(topic: Topic): number[]
-  /** The first offset of a partition that is at least `offset`. */
+  /** As `EventLog.starts`. A scan from below the offset up to which records were cut returns the last ones that stayed there. */
+  starts(topic: Topic): readonly number[]
+  /** The first offset of a partition that is at least `offset`, of those that the log holds. */
   firstAt(topic: Topic, partition: number, offset: number): number | undefined
-  /** The first offset of a partition up to which a record has a timestamp of at least `time` (milliseconds). */
+  /**
+   * The first offset of a partition up to which a record has a timestamp of at least `time` (milliseconds), of those that the
+   * log holds.
+   */
   firstSince(topic: Topic, partition: number, time: number): number | undefined
+  /** Throws `cutAway` where the record may have been cut. */
   at(topic: Topic, partition: number, offset: number): LogRecord | undefined
   /** The committed offset of each partition for a group; 0 without a commit. */
   committed(group: string, topic: Topic): number[]

@@ -5,6 +5,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import { cuttingFeatures } from './cutting.ts'
 import { killingTheWriter, readingElsewhere } from './processes.ts'
 import { all, byKey, note, range, textOf, type OpenOptions, type Opened } from './harness.ts'
 
@@ -701,6 +702,8 @@ export const eventLogFeatures = (
         assert.deepEqual((await all(log.read('turns'))).map(textOf), range(50).map(String))
       })
     })
+
+    describe('cutting', () => cuttingFeatures(feature))
 
     if (kills > 0) {
       describe('with other processes', () => {

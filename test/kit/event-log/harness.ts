@@ -1,5 +1,6 @@
 /** What the contract suite of the event log needs of a backend, and the records that it writes. */
 import type { Topic } from '@instar/events/flow'
+import { schemaTexts } from '@instar/events'
 import type { Append, EventLog, LogRecord } from '@instar/log'
 
 export type OpenOptions = {
@@ -23,6 +24,9 @@ export type Elsewhere = { module: string; place: string }
 /** The only schema of the suite's records; the backend is opened with it. */
 export const NOTE = 'Note.v1'
 export const SCHEMAS = { [NOTE]: '{"type":"record","name":"Note","fields":[{"name":"text","type":"bytes"}]}' }
+
+/** With that of the records that allow a cut. */
+export const CUT_SCHEMAS = { ...SCHEMAS, 'LogCut.v1': schemaTexts()['LogCut.v1']! }
 
 const START = 1_700_000_000_000
 

@@ -9,10 +9,11 @@ import type { Topic } from '@instar/events/flow'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { crc32 } from 'node:zlib'
 import { partitionOf } from '../partition.ts'
+import type { TopicCut } from './cut.ts'
 import { metaWriter } from './meta.ts'
 
 /** Offsets per block. */
-const BLOCK = 1024
+export const BLOCK = 1024
 
 export const blockTable = (topic: Topic): string =>
   `CREATE TABLE IF NOT EXISTS "${topic}_blocks" (block INTEGER PRIMARY KEY, partitions BLOB NOT NULL) STRICT;`
@@ -35,7 +36,7 @@ export const isPartition = (value: unknown, count: number): value is number =>
  * Returns the partition under which a row is indexed: its own, or that of its key if its own is none of the topic's. The
  * checksum of such a row does not match, so its record is delivered as damaged.
  */
-const indexedPartition = (db: DatabaseSync, topic: Topic, count: number): ((row: RecordLocation) => number) => {
+export const rowPartition = (db: DatabaseSync, topic: Topic, count: number): ((row: RecordLocation) => number) => {
   const keyAt = db.prepare(`SELECT key FROM "${topic}" WHERE offset = ?`)
   return ({ offset, partition }) =>
     isPartition(partition, count)
@@ -52,7 +53,7 @@ export class BlockWriter {
 
   /** `next`: the first offset passed to `add`; each call must pass the offset after that of the previous one. */
   constructor(db: DatabaseSync, topic: Topic, count: number, next: number) {
-    const partitionOfRow = indexedPartition(db, topic, count)
+    const partitionOfRow = rowPartition(db, topic, count)
     this.#topic = topic
     this.#insert = db.prepare(`INSERT INTO "${topic}_blocks" VALUES (?, ?)`)
     this.#writeMeta = metaWriter(db)
@@ -75,14 +76,21 @@ export class BlockWriter {
 /** Writes the blocks of a topic with records and without blocks. */
 export const fillBlocks = (db: DatabaseSync, topic: Topic, count: number): void => {
   const blocks = new BlockWriter(db, topic, count, 0)
-  const partitionOfRow = indexedPartition(db, topic, count)
+  const partitionOfRow = rowPartition(db, topic, count)
   for (const row of db
     .prepare(`SELECT offset, partition FROM "${topic}" ORDER BY offset`)
     .iterate() as Iterable<RecordLocation>)
     blocks.add(row.offset, partitionOfRow(row))
 }
 
-/** The error for a gap: records are never deleted, so every offset of a topic has a record. */
+/** Deletes blocks of which no row is left but the last of a partition. `to`: exclusive. */
+export const deleteBlocks = (db: DatabaseSync, topic: Topic, from: number, to: number): void => {
+  db.prepare(`DELETE FROM "${topic}_blocks" WHERE block < ?`).run(to)
+  const deleteChecksum = db.prepare('DELETE FROM meta WHERE name = ?')
+  for (let block = from; block < to; block += 1) deleteChecksum.run(checksumName(topic, block))
+}
+
+/** The error for a gap: records are deleted by a cut alone, from the start, so every later offset of a topic has a record. */
 export const recordsMissing = (topic: Topic, first: number, next: number): InstarError =>
   new InstarError(
     'log_truncated',
@@ -107,17 +115,28 @@ export class BlockReader {
   readonly #partitionOfRow: (row: RecordLocation) => number
   /** Offsets below it are counted in `#ends`. */
   #scanned = 0
+  #cut: TopicCut
   /** The last block that was read. `until`: the offset up to which its partitions are valid. */
   #cachedBlock = { block: -1, until: 0, partitions: new Uint16Array() }
 
-  constructor(db: DatabaseSync, topic: Topic, partitions: number) {
+  constructor(db: DatabaseSync, topic: Topic, partitions: number, cut: TopicCut) {
     this.#topic = topic
+    this.#cut = cut
     this.#last = db.prepare(`SELECT max(offset) AS last FROM "${topic}"`)
     this.#full = db.prepare(`SELECT partitions FROM "${topic}_blocks" WHERE block = ?`)
     this.#checksum = db.prepare('SELECT value FROM meta WHERE name = ?')
     this.#rowsBetween = db.prepare(`SELECT offset, partition FROM "${topic}" WHERE offset >= ? AND offset < ?`)
-    this.#ends = new Array<number>(partitions).fill(0)
-    this.#partitionOfRow = indexedPartition(db, topic, partitions)
+    this.#ends = cut.last.map((offset) => offset + 1)
+    this.#scanned = cut.until
+    this.#partitionOfRow = rowPartition(db, topic, partitions)
+  }
+
+  /** The rows and blocks before the cut are not read any more, but for the last row of each partition. */
+  setCut(cut: TopicCut): void {
+    this.#cut = cut
+    if (this.#scanned >= cut.until) return
+    this.#ends.splice(0, cut.last.length, ...cut.last.map((offset) => offset + 1))
+    this.#scanned = cut.until
   }
 
   end(): number {
@@ -155,8 +174,9 @@ export class BlockReader {
   /** The first `limit` offsets of a partition from `from` (inclusive) to `to` (exclusive). */
   within(partition: number, from: number, to: number, limit = Infinity): number[] {
     const end = Math.min(to, this.ends()[partition]!)
-    const offsets: number[] = []
-    for (let at = from; at < end && offsets.length < limit; at++) {
+    const { until, last } = this.#cut
+    const offsets = [last[partition]!].filter((kept) => kept >= from && kept < end && limit > 0)
+    for (let at = Math.max(from, until); at < end && offsets.length < limit; at++) {
       const i = this.#partitions(blockOf(at)).indexOf(partition, at % BLOCK)
       at = i === -1 ? (blockOf(at) + 1) * BLOCK - 1 : blockOf(at) * BLOCK + i
       if (i !== -1 && at < end) offsets.push(at)
@@ -167,6 +187,7 @@ export class BlockReader {
   /** The partition of an offset below `end`. Throws as `ends` does. */
   partitionAt(offset: number): number {
     this.ends()
+    if (offset < this.#cut.until) return this.#cut.last.indexOf(offset)
     return this.#partitions(blockOf(offset))[offset % BLOCK]!
   }
 

@@ -9,6 +9,7 @@ import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 import { blockTable, fillBlocks } from './blocks.ts'
+import { checkStarts } from './cut.ts'
 import { checkEnds } from './ends.ts'
 import { metaWriter } from './meta.ts'
 import { addChecksums } from './checksum.ts'
@@ -150,7 +151,7 @@ export const openWriting = (
     const addCount = db.prepare('INSERT INTO partitions VALUES (?, ?) ON CONFLICT DO NOTHING')
     for (const topic of TOPICS) addCount.run(topic, counts[topic])
     checkCounts(storedCounts(db), counts)
-    checkFirstOffsets(db)
+    checkStarts(db, storedCounts(db))
     checkEnds(db)
     addSchemas(db, schemas)
     db.exec('COMMIT')
@@ -170,8 +171,11 @@ export const openReading = (folder: string): DatabaseSync => {
     db = openFile(logFile(folder))
     checkFormat(db, folder)
     addMissingTables(db)
-    checkFirstOffsets(db)
+    // At one moment: the writer may be cutting.
+    db.exec('BEGIN')
+    checkStarts(db, storedCounts(db))
     checkEnds(db)
+    db.exec('COMMIT')
     return db
   } catch (cause) {
     db?.close()
@@ -206,22 +210,6 @@ const addMissingTables = (db: DatabaseSync): void => {
   )
   for (const topic of TOPICS)
     if (!stored.has(topic)) db.exec(topicTable(topic).replaceAll('CREATE TABLE', 'CREATE TEMP TABLE'))
-}
-
-/** Throws `log_truncated` if a topic's first offset is not 0: records are never deleted, and folds need all of them. */
-const checkFirstOffsets = (db: DatabaseSync): void => {
-  for (const topic of TOPICS) {
-    const { first } = db.prepare(`SELECT min(offset) AS first FROM "${topic}"`).get() as { first: number | null }
-    if (first !== null && first > 0)
-      throw new InstarError(
-        'log_truncated',
-        `${topic} starts at offset ${first}: its first ${first} records are missing; restore the log from a copy`,
-        {
-          topic,
-          first,
-        },
-      )
-  }
 }
 
 const formatOf = (db: DatabaseSync): string | undefined =>

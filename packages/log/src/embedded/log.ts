@@ -6,6 +6,7 @@ import { isLater } from '@instar/events/codec'
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
 import { setImmediate } from 'node:timers/promises'
+import { CUT_TOPICS, cutsOn, requireAllowed } from '../cuts.ts'
 import { Delivery } from '../delivery.ts'
 import { partitionCounts, type PartitionCounts } from '../partition.ts'
 import type {
@@ -26,6 +27,7 @@ import { AppenderServer, RemoteAppender, type Appender } from './remote-appender
 import { schemaWarnings, storedSchemas } from './schemas.ts'
 import { RecentRecords, withRecentRecords, type WrittenCall } from './recent-records.ts'
 import { WriteQueue, type QueueLimits } from './write-queue.ts'
+import { BLOCK } from './blocks.ts'
 import { SqliteStore } from './sqlite-store.ts'
 import type { DatabaseSync } from 'node:sqlite'
 import type { MessagePort } from 'node:worker_threads'
@@ -57,6 +59,9 @@ export type EmbeddedLog = EventLog & {
    */
   join(port: MessagePort): void
 }
+
+/** Records that a transaction of a cut deletes at most. */
+const CUT_STEP = 64 * BLOCK
 
 /** Interval in milliseconds at which a read-only process with subscriptions polls for new records. */
 const POLL_MS = 25
@@ -199,6 +204,23 @@ class SqliteLog implements EmbeddedLog {
   async ends(topics: readonly Topic[]): Promise<Offsets> {
     this.#check()
     return Object.fromEntries(topics.map((topic) => [topic, { ...this.#store.ends(topic) }]))
+  }
+
+  async starts(topics: readonly Topic[]): Promise<Offsets> {
+    this.#check()
+    return Object.fromEntries(topics.map((topic) => [topic, { ...this.#store.starts(topic) }]))
+  }
+
+  /** In steps, each a transaction of its own between those of appends. */
+  async cut(starts: Offsets): Promise<void> {
+    const queue = this.#appender
+    if (!(queue instanceof WriteQueue)) throw readOnly()
+    requireAllowed(starts, await cutsOn(this))
+    for (const topic of CUT_TOPICS) {
+      if (!starts[topic]) continue
+      const { from, until } = this.#store.cutEnd(topic, starts[topic])
+      for (let at = from; at < until;) await queue.cut(topic, (at = Math.min(until, at + CUT_STEP)))
+    }
   }
 
   async joinGroup(): Promise<PartitionAssignment> {

@@ -1,5 +1,6 @@
 /** The messages between the appending and the writing thread, besides the shared words of `control.ts`. */
 import type { ErrorCode } from '@instar/events/errors'
+import type { Topic } from '@instar/events/flow'
 import type { PartitionCounts } from '../partition.ts'
 import type { Position } from '../port.ts'
 import type { ControlMemory } from './control.ts'
@@ -11,6 +12,9 @@ export type WriterData = {
   control: ControlMemory
 }
 
+/** Delete the records of the topic below the offset, between two transactions. */
+export type TopicCutting = { kind: 'cut'; topic: Topic; until: number }
+
 export type GroupCommit = { group: string; positions: Position[] }
 
 /** Posted before the shared words open or seal the transaction that needs them. */
@@ -19,6 +23,7 @@ export type ToWriter =
   | { kind: 'memory'; frame: number; shared: SharedArrayBuffer }
   /** The group commits of the transaction with this number. */
   | { kind: 'commits'; transaction: number; commits: GroupCommit[] }
+  | TopicCutting
   | { kind: 'close' }
 
 export type FromWriter =
@@ -29,6 +34,8 @@ export type FromWriter =
    * is sent after every transaction.
    */
   | 'written'
+  /** The answer to a cut. `error`: nothing was deleted. */
+  | { kind: 'cut'; error: string | null }
   /** Not written, or the outcome is unknown. `broken`: no further write will succeed. */
   | Failed
 

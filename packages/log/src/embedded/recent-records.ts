@@ -98,6 +98,7 @@ export const withRecentRecords = (rows: Store, recent: RecentRecords): Store => 
   scan: (topic, scan) => recent.scan(topic, scan) ?? rows.scan(topic, scan),
   end: (topic) => recent.end(topic, () => rows.end(topic)),
   ends: (topic) => rows.ends(topic),
+  starts: (topic) => rows.starts(topic),
   firstAt: (topic, partition, offset) => rows.firstAt(topic, partition, offset),
   firstSince: (topic, partition, time) => rows.firstSince(topic, partition, time),
   at: (topic, partition, offset) => rows.at(topic, partition, offset),

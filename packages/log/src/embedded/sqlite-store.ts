@@ -1,12 +1,15 @@
 /** The store of `log.db`. Statements are short, so that no reader delays the checkpoint of the write-ahead log. */
 import { isLater } from '@instar/events/codec'
+import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import { cutAway } from '../cuts.ts'
 import type { PartitionCounts } from '../partition.ts'
 import type { LogRecord } from '../port.ts'
 import { PAGE_BYTES } from '../reading.ts'
 import type { Page, Scan, Store } from '../store.ts'
-import { BlockReader, isPartition, recordsMissing } from './blocks.ts'
+import { BLOCK, BlockReader, isPartition, recordsMissing } from './blocks.ts'
+import { cutOfTopic, missingOrCut, startsOf, type TopicCut } from './cut.ts'
 import { checksumOf, hasChecksums, reachedOf, type Row } from './checksum.ts'
 import { schemaLost, storedSchemas } from './schemas.ts'
 
@@ -43,6 +46,7 @@ export class SqliteStore implements Store {
   readonly #counts: PartitionCounts
   readonly #statements: Record<Topic, Statements>
   readonly #blocks: Record<Topic, BlockReader>
+  readonly #cuts: Record<Topic, TopicCut>
   readonly #commits: StatementSync
   readonly #version: StatementSync
   readonly #onDamaged: (record: LogRecord) => void
@@ -57,8 +61,12 @@ export class SqliteStore implements Store {
       Topic,
       Statements
     >
+    this.#cuts = Object.fromEntries(TOPICS.map((topic) => [topic, cutOfTopic(db, topic, counts[topic])])) as Record<
+      Topic,
+      TopicCut
+    >
     this.#blocks = Object.fromEntries(
-      TOPICS.map((topic) => [topic, new BlockReader(db, topic, counts[topic])]),
+      TOPICS.map((topic) => [topic, new BlockReader(db, topic, counts[topic], this.#cuts[topic])]),
     ) as Record<Topic, BlockReader>
     this.#commits = db.prepare('SELECT partition, next FROM commits WHERE "group" = ? AND topic = ?')
     this.#version = db.prepare('PRAGMA data_version')
@@ -69,8 +77,36 @@ export class SqliteStore implements Store {
     return (this.#version.get() as { data_version: number }).data_version
   }
 
-  /** Throws `log_truncated` for a missing record. */
-  scan(topic: Topic, { from, to, partition, key, maxRecords, maxBytes }: Scan): Page {
+  /** Throws `log_truncated` for a missing record, `cutAway` for one that was cut since the store was opened. */
+  scan(topic: Topic, scan: Scan): Page {
+    if (scan.from < this.#cuts[topic].until) return this.#scanKept(topic, scan)
+    try {
+      return this.#scan(topic, scan)
+    } catch (error) {
+      if (!(error instanceof InstarError)) throw error
+      throw missingOrCut(topic, this.#readCut(topic), error, scan.from, scan.partition)
+    }
+  }
+
+  /** The last records before the cut, one of each partition. */
+  #scanKept(topic: Topic, { from, to, partition, key, maxRecords, maxBytes }: Scan): Page {
+    const { until, last } = this.#cuts[topic]
+    const records: LogRecord[] = []
+    let bytes = 0
+    for (const offset of last.filter((one) => one >= from && one < to).sort((a, b) => a - b)) {
+      const row = this.#statements[topic].at.get(offset) as unknown as RecordRow | undefined
+      if (!row) throw recordsMissing(topic, offset, offset + 1)
+      const record = this.#record(topic, row)
+      if ((partition !== undefined && record.partition !== partition) || (key !== undefined && record.key !== key))
+        continue
+      records.push(record)
+      bytes += record.payload.length
+      if (records.length >= maxRecords || bytes >= maxBytes) return { records, next: offset + 1, cut: true }
+    }
+    return { records, next: Math.min(to, until), cut: true }
+  }
+
+  #scan(topic: Topic, { from, to, partition, key, maxRecords, maxBytes }: Scan): Page {
     const { sweep, among, amongOfKey } = this.#statements[topic]
     // Who reads few bytes at a time looks for records of a key that are near, such as the chunks of a blob.
     const share = key === undefined ? 1 : Math.min(1, maxBytes / PAGE_BYTES)
@@ -123,6 +159,33 @@ export class SqliteStore implements Store {
     return [...this.#blocks[topic].ends()]
   }
 
+  starts(topic: Topic): readonly number[] {
+    return new Array<number>(this.#counts[topic]).fill(0)
+  }
+
+  starts(topic: Topic): readonly number[] {
+    return startsOf(this.#readCut(topic))
+  }
+
+  /** As of now: the writer may have cut since the last call. */
+  #readCut(topic: Topic): TopicCut {
+    const cut = cutOfTopic(this.#db, topic, this.#counts[topic])
+    if (cut.until === this.#cuts[topic].until) return cut
+    this.#cuts[topic] = cut
+    this.#blocks[topic].setCut(cut)
+    return cut
+  }
+
+  /** The offset before which a topic may be cut, so that of each partition all records from its start on stay. */
+  cutEnd(topic: Topic, starts: Readonly<Record<number, number>>): { from: number; until: number } {
+    const { until: from } = this.#readCut(topic)
+    const until = this.ends(topic).reduce(
+      (cut, _, partition) => Math.min(cut, this.firstAt(topic, partition, (starts[partition] ?? 0) + 1) ?? cut),
+      this.end(topic),
+    )
+    return { from, until: Math.floor(until / BLOCK) * BLOCK }
+  }
+
   firstAt(topic: Topic, partition: number, offset: number): number | undefined {
     return this.#blocks[topic].firstAt(partition, offset)
   }
@@ -149,6 +212,10 @@ export class SqliteStore implements Store {
 
   at(topic: Topic, partition: number, offset: number): LogRecord | undefined {
     const row = this.#statements[topic].at.get(offset) as unknown as RecordRow | undefined
+    if (!row && offset >= 0) {
+      const cut = this.#readCut(topic)
+      if (offset < cut.until) throw cutAway(topic, partition, startsOf(cut)[partition] ?? 0)
+    }
     const record = row && this.#record(topic, row)
     return record?.partition === partition ? record : undefined
   }

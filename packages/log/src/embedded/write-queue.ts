@@ -5,6 +5,7 @@
  */
 import { InstarError } from '@instar/events/errors'
 import { Worker } from 'node:worker_threads'
+import type { Topic } from '@instar/events/flow'
 import type { Append, Position } from '../port.ts'
 import { Batch } from './batch.ts'
 import { AppenderControl, controlMemory, firstOffsets } from './control.ts'
@@ -37,6 +38,8 @@ export class WriteQueue {
   /** Whether the last transaction failed. */
   #failing = false
   #drained: (() => void) | undefined
+  /** In the order in which they were posted. */
+  readonly #cuts: PromiseWithResolvers<void>[] = []
   readonly #exited: Promise<void>
 
   private constructor(worker: Worker, data: WriterData, limits: QueueLimits) {
@@ -67,6 +70,7 @@ export class WriteQueue {
         else if (message.kind === 'ready') resolve(queue)
         else if (message.kind === 'refused')
           void queue.#exited.then(() => reject(new InstarError(message.code, message.message, message.details)))
+        else if (message.kind === 'cut') queue.#onCut(message.error)
         else queue.#onAnswer(message)
       })
     })
@@ -124,6 +128,21 @@ export class WriteQueue {
       const addTo = ({ commits }: Batch): void => void commits.push({ group, positions: committed, resolve, reject })
       this.#add({ records: 0, bytes: 0, framed: 0, addTo, reject })
     })
+  }
+
+  /** Deletes the records of the topic below the offset, in one transaction. Rejects with `log_unavailable`: nothing was deleted. */
+  cut(topic: Topic, until: number): Promise<void> {
+    this.#check()
+    const cut = Promise.withResolvers<void>()
+    this.#cuts.push(cut)
+    this.#post({ kind: 'cut', topic, until })
+    return cut.promise
+  }
+
+  #onCut(error: string | null): void {
+    const cut = this.#cuts.shift()!
+    if (error === null) cut.resolve()
+    else cut.reject(unavailable(error))
   }
 
   #add(call: WaitingCall): void {
@@ -255,6 +274,7 @@ export class WriteQueue {
     this.#state = 'idle'
     for (const batch of [this.#writing, this.#waiting]) batch.take(failure)()
     for (let call = this.#overflow.shift(); call; call = this.#overflow.shift()) call.reject(failure)
+    for (const cut of this.#cuts.splice(0)) cut.reject(failure)
     this.#drained?.()
     if (first && failure.code === 'log_broken') this.#onBroken(failure)
   }

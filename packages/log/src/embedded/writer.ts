@@ -11,10 +11,11 @@ import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_thread
 import { BlockReader, BlockWriter } from './blocks.ts'
 import { checksumOf, reachedOf } from './checksum.ts'
 import { WriterControl, firstOffsets } from './control.ts'
+import { cutOfTopic, cutTopic } from './cut.ts'
 import { endWriter } from './ends.ts'
 import { lockFolder, openWriting } from './file.ts'
 import { FrameReader, type WriteRecord } from './frame.ts'
-import type { FromWriter, GroupCommit, ToWriter, WriterData } from './messages.ts'
+import type { FromWriter, GroupCommit, ToWriter, TopicCutting, WriterData } from './messages.ts'
 
 /** SQLite result codes after which the file is unchanged and a retry may succeed: SQLITE_BUSY, SQLITE_FULL. */
 const TRANSIENT = new Set([5, 13])
@@ -40,7 +41,7 @@ type TopicTable = { insert: StatementSync; next: number; reached: number[]; bloc
 const openTables = (db: DatabaseSync, counts: WriterData['counts']): TopicTable[] =>
   TOPICS.map((topic) => {
     const last = db.prepare(`SELECT reached, timestamp FROM "${topic}" WHERE offset = ?`)
-    const ends = new BlockReader(db, topic, counts[topic]).ends()
+    const ends = new BlockReader(db, topic, counts[topic], cutOfTopic(db, topic, counts[topic])).ends()
     const { next } = db.prepare(`SELECT coalesce(max(offset) + 1, 0) AS next FROM "${topic}"`).get() as { next: number }
     return {
       insert: db.prepare(
@@ -93,6 +94,7 @@ const run = (data: WriterData): void => {
   const control = new WriterControl(data.control)
   const first = firstOffsets(data.control)
   let commits: GroupCommit[] = []
+  const cuts: TopicCutting[] = []
   let closing = false
   let pollMs = 0
   let connection = connect(data)
@@ -104,6 +106,7 @@ const run = (data: WriterData): void => {
       const message = receiveMessageOnPort(port)!.message as ToWriter
       if (message.kind === 'close') closing = true
       else if (message.kind === 'memory') frames[message.frame] = new FrameReader(message.shared)
+      else if (message.kind === 'cut') cuts.push(message)
       else if (message.transaction === control.transaction) commits = message.commits
     }
   }
@@ -165,6 +168,17 @@ const run = (data: WriterData): void => {
     }
   }
 
+  const cut = ({ topic, until }: TopicCutting): FromWriter => {
+    const { db } = connection
+    try {
+      cutTopic(db, topic, data.counts[topic], until)
+      return { kind: 'cut', error: null }
+    } catch (cause) {
+      if (db.isTransaction) db.exec('ROLLBACK')
+      return { kind: 'cut', error: (cause as Error).message }
+    }
+  }
+
   /** Prepares for the next transaction. Throws if no further transaction can succeed. */
   const recover = (cause: Error & { errcode?: number }): void => {
     const code = cause.errcode === undefined ? undefined : cause.errcode & 0xff
@@ -189,7 +203,9 @@ const run = (data: WriterData): void => {
       const began = performance.now()
       send(answer(frames[frame]!))
       pollMs = performance.now() - began < FAST_MS && availableParallelism() > 1 ? POLL_MS : 0
-    } else if (!closing) control.sleep(wakeups, pollMs)
+    }
+    if (cuts.length > 0) send(cut(cuts.shift()!))
+    else if (frame === undefined && !closing) control.sleep(wakeups, pollMs)
   }
   if (connection.db.isOpen) connection.db.close()
 }

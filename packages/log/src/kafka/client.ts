@@ -57,6 +57,9 @@ export type Broker = Omit<PublicBroker, 'produce' | 'fetch'> & {
     transactionalId?: string
     transactionTimeout: number
   }): Promise<{ producerId: string; producerEpoch: number }>
+  deleteRecords(request: {
+    topics: { topic: string; partitions: { partition: number; offset: string }[] }[]
+  }): Promise<unknown>
   listOffsets(request: {
     replicaId: number
     isolationLevel: number

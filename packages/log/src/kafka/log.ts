@@ -17,13 +17,15 @@ import type {
   Subscription,
 } from '../port.ts'
 import { KafkaConnection, type Cluster, type KafkaRecord } from './client.ts'
+import { cutsOn, requireAllowed } from '../cuts.ts'
+import { Cuts, deleteBelow } from './cuts.ts'
 import { DeadLetters, type DeadLetter } from './dead-letters.ts'
-import { fetchRecord, LATEST, offsetsAt } from './fetch.ts'
+import { EARLIEST, fetchRecord, LATEST, offsetsAt } from './fetch.ts'
 import { commitOffsets, knownOffsets } from './group-offsets.ts'
 import { Membership } from './membership.ts'
 import { DEFAULT_RETRY_MS, type KafkaOptions } from './options.ts'
 import { Producer } from './producer.ts'
-import { partitionsOf, readBounds, readPages } from './reading.ts'
+import { partitionsOf, readBounds, readPages, type ReadBounds } from './reading.ts'
 import { RecordCodec } from './record-codec.ts'
 import { withRetries } from './retry.ts'
 import type { SchemaResolver } from './schemas.ts'
@@ -60,6 +62,7 @@ export class KafkaEventLog implements KafkaLog {
   readonly #memberships = new Set<PartitionAssignment>()
   readonly #ending = new AbortController()
   readonly #retryMs: number
+  readonly #cuts = new Cuts(this)
   #closing: Promise<void> | undefined
 
   constructor(
@@ -123,9 +126,10 @@ export class KafkaEventLog implements KafkaLog {
     const offsets = from === 'committed' ? ((await this.committed(group, topics)) ?? {}) : from === 'start' ? {} : from
     const partitions = await Promise.all(
       topics.map(async (topic) => {
-        const { starts } = await this.#request('finding a position', (cluster) =>
+        const { starts, first } = await this.#request('finding a position', (cluster) =>
           readBounds(cluster, { topic, name: this.#names.of(topic), count: this.#counts[topic] }, { from: offsets }),
         )
+        await this.#cuts.requireHeld(topic, first, topic === options.byPartition ? undefined : starts)
         return starts.map((next, partition) => ({ of: topic, topic: this.#names.of(topic), partition, next }))
       }),
     )
@@ -137,6 +141,7 @@ export class KafkaEventLog implements KafkaLog {
         decode: (topic, partition, record, signal) => this.#codec.decodeOrDeadLetter(topic, partition, record, signal),
         ends: (of, signal) => withRetries('reading end offsets', () => this.ends(of), Infinity, signal),
         commit: (to, positions) => this.commit(to, positions),
+        missing: (of, partition, first) => this.#cuts.missing(of, partition, first),
         logLine: (line) => this.#options.logLine?.(line),
       },
       options,
@@ -150,13 +155,23 @@ export class KafkaEventLog implements KafkaLog {
   read(topic: Topic, options: ReadOptions = {}): AsyncIterable<LogRecord[]> {
     this.#check()
     const kafkaTopic = { topic, name: this.#names.of(topic), count: this.#counts[topic] }
-    const bounds = this.#request('reading offsets', (cluster) => readBounds(cluster, kafkaTopic, options))
+    const bounds = this.#bounds(kafkaTopic, options)
     bounds.catch(() => undefined)
     this.#producer.fence(partitionsOf(kafkaTopic, options), bounds)
     return readPages(kafkaTopic, options, bounds, {
       request: (work) => this.#request('reading', work),
       decode: (partition, record) => this.#codec.decode(topic, partition, record),
+      missing: (partition, first) => this.#cuts.missing(topic, partition, first),
     })
+  }
+
+  async #bounds(kafkaTopic: Parameters<typeof readBounds>[1], options: ReadOptions): Promise<ReadBounds> {
+    const bounds = await this.#request('reading offsets', (cluster) => readBounds(cluster, kafkaTopic, options))
+    // Where the first record that is held is of the time already, some before it may be.
+    const isByTime = options.from !== undefined && 'time' in options.from
+    const starts = isByTime ? bounds.starts.map((start) => start - 1) : bounds.starts
+    await this.#cuts.requireHeld(kafkaTopic.topic, bounds.first, starts)
+    return bounds
   }
 
   readonly joinGroup: EventLog['joinGroup'] = async (group, topic, onChange, known) => {
@@ -181,7 +196,41 @@ export class KafkaEventLog implements KafkaLog {
 
   async at(position: Position): Promise<LogRecord | undefined> {
     const record = await this.#recordAt(position)
-    return record && (await this.#codec.decode(position.topic, position.partition, record))
+    if (record) return this.#codec.decode(position.topic, position.partition, record)
+    const { topic, partition, offset } = position
+    if (partition < 0 || partition >= this.#counts[topic] || offset < 0) return undefined
+    const { [topic]: starts } = await this.starts([topic])
+    if (offset < (starts?.[partition] ?? 0)) throw await this.#cuts.missing(topic, partition, starts![partition]!)
+    return undefined
+  }
+
+  async starts(topics: readonly Topic[]): Promise<Offsets> {
+    const partitions = allPartitions(topics, this.#names, this.#counts)
+    const first = await this.#request('reading first offsets', (cluster) => offsetsAt(cluster, partitions, EARLIEST))
+    return offsetsByTopic(topics, this.#names, first)
+  }
+
+  /** Throws `log_truncated` where no record on the log allows that a partition begins there. */
+  async checkStarts(first: ReadonlyMap<Topic, readonly number[]>): Promise<void> {
+    try {
+      for (const [topic, offsets] of first) await this.#cuts.requireHeld(topic, offsets)
+    } catch (cause) {
+      await this.close()
+      throw cause
+    }
+  }
+
+  /** Throws `kafka_refused` where the user may not delete records. */
+  async cut(starts: Offsets): Promise<void> {
+    requireAllowed(starts, await cutsOn(this))
+    for (const [topic, of] of Object.entries(starts) as [Topic, Readonly<Record<number, number>>][]) {
+      const positions = Object.entries(of).map(([partition, offset]) => ({
+        topic: this.#names.of(topic),
+        partition: Number(partition),
+        offset,
+      }))
+      await this.#request('deleting records', (cluster) => deleteBelow(cluster, positions))
+    }
   }
 
   async ends(topics: readonly Topic[]): Promise<Offsets> {

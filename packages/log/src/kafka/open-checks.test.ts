@@ -111,6 +111,7 @@ const read = async (cluster: Cluster, to?: number): Promise<number[]> => {
   for await (const page of readPages(topic, options, readBounds(cluster, topic, options), {
     request: (work) => work(cluster),
     decode: async (_, { offset }) => recordOf(offset),
+    missing: () => assert.fail('nothing is missing at the start'),
   }))
     offsets.push(...page.map(({ offset }) => offset))
   return offsets
@@ -132,6 +133,7 @@ test('a read and a subscription end where records are missing between others', {
       decode: (_, __, { offset }) => recordOf(offset),
       ends: () => Promise.resolve({ turns: { 0: 7 } }),
       commit: () => Promise.resolve(),
+      missing: () => assert.fail('nothing is missing at the start'),
       logLine: () => undefined,
     },
     {

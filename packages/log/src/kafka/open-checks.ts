@@ -1,9 +1,10 @@
 /** Checks before a log on Kafka is opened: partition counts, truncated topics, schemas. */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
+import { CUT_TOPICS } from '../cuts.ts'
 import { defaultCounts, partitionOf, type PartitionCounts } from '../partition.ts'
 import { kafkaError, messageOf, type Cluster, type KafkaConnection } from './client.ts'
-import { EARLIEST, fetchRecord, offsetsAt, type FetchedPartition } from './fetch.ts'
+import { EARLIEST, fetchRecord, offsetsAt, type FetchedPartition, type FetchPosition } from './fetch.ts'
 import type { KafkaOptions } from './options.ts'
 import { RegistryClient } from './registry-client.ts'
 import { readRows, SchemaTable } from './schema-rows.ts'
@@ -12,30 +13,36 @@ import { FixedIds, LogSchemas, type SchemaResolver } from './schemas.ts'
 import type { TopicNames } from './topics.ts'
 import { parseRecord } from './wire-format.ts'
 
+/** `first`: of the topics that may be cut, the first offset of each partition. */
+export type CheckedTopics = { counts: PartitionCounts; first: ReadonlyMap<Topic, readonly number[]> }
+
 /**
  * Resolves with the log's partition counts: those that are configured, else default ones. Throws
- * `partition_count_changed`, `log_truncated` or `log_compacted`.
+ * `partition_count_changed`, `log_truncated` for a topic that is never cut, or `log_compacted`.
  */
 export const checkTopics = async (
   cluster: Cluster,
   names: TopicNames,
   configured: Partial<Record<Topic, number>> = {},
-): Promise<PartitionCounts> => {
+): Promise<CheckedTopics> => {
   const counts = Object.fromEntries(
     TOPICS.map((topic) => [topic, countOf(cluster, topic, names.of(topic), configured[topic])]),
   ) as Record<Topic, number>
   const partitions = TOPICS.flatMap((topic) =>
     Array.from({ length: counts[topic] }, (_, partition) => ({ topic: names.of(topic), partition })),
   )
+  const first = new Map(CUT_TOPICS.map((topic) => [topic as Topic, new Array<number>(counts[topic]).fill(0)]))
   for (const { topic, partition, offset } of await offsetsAt(
     cluster,
     [...partitions, { topic: names.schemas, partition: 0 }],
     EARLIEST,
   )) {
-    if (offset > 0) throw truncatedError(topic, partition, offset)
+    const cuttable = CUT_TOPICS.find((one) => names.of(one) === topic)
+    if (cuttable) first.get(cuttable)![partition] = offset
+    else if (offset > 0) throw truncatedError(topic, partition, offset)
   }
   await checkPolicies(cluster, [...TOPICS.map(names.of), names.schemas])
-  return counts
+  return { counts, first }
 }
 
 const countOf = (cluster: Cluster, topic: Topic, name: string, configured: number | undefined): number => {
@@ -55,11 +62,17 @@ const countOf = (cluster: Cluster, topic: Topic, name: string, configured: numbe
  * record of each partition: one that Instar wrote is not where its key belongs, and a smaller number of partitions
  * explains the places of all.
  */
-export const checkPlacement = async (cluster: Cluster, names: TopicNames, counts: PartitionCounts): Promise<void> => {
+export const checkPlacement = async (
+  cluster: Cluster,
+  names: TopicNames,
+  { counts, first }: CheckedTopics,
+): Promise<void> => {
   for (const topic of TOPICS) {
     const count = counts[topic]
     const firsts = await Promise.all(
-      Array.from({ length: count }, (_, partition) => firstRecord(cluster, topic, names.of(topic), partition)),
+      Array.from({ length: count }, (_, partition) =>
+        firstRecord(cluster, topic, { topic: names.of(topic), partition, offset: first.get(topic)?.[partition] ?? 0 }),
+      ),
     )
     const found = firsts.filter((first) => first !== undefined)
     const misplaced = found.find(({ key, partition, ours }) => ours && partitionOf(key, count) !== partition)
@@ -76,14 +89,14 @@ export const checkPlacement = async (cluster: Cluster, names: TopicNames, counts
   }
 }
 
-/** The first record of a partition; undefined if there is none, or no readable one. `ours`: Instar wrote it. */
+/** The first record of a partition, whose position is given; undefined if there is none, or no readable one. `ours`: Instar wrote it. */
 const firstRecord = async (
   cluster: Cluster,
   topic: Topic,
-  name: string,
-  partition: number,
+  position: FetchPosition,
 ): Promise<{ key: string; partition: number; ours: boolean } | undefined> => {
-  const record = await fetchRecord(cluster, { topic: name, partition, offset: 0 }).catch((cause: unknown) => {
+  const { partition } = position
+  const record = await fetchRecord(cluster, position).catch((cause: unknown) => {
     // A batch that cannot be decoded is reported where it is read.
     if (cause instanceof InstarError && !cause.retryable) return undefined
     throw cause
@@ -129,7 +142,7 @@ export const requireComplete = (of: string, { partition, missing }: FetchedParti
   )
 }
 
-/** The error for a topic whose first records are missing. Records are never deleted, and folds need all of them. */
+/** The error for a topic whose first records are missing, and not by a cut: folds need all of them. */
 export const truncatedError = (topic: string, partition: number, first: number): InstarError =>
   new InstarError(
     'log_truncated',

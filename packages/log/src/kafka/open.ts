@@ -22,7 +22,7 @@ export const openKafkaLog = async (options: KafkaOptions): Promise<KafkaLog> => 
   try {
     const retryMs = options.retryMs ?? DEFAULT_RETRY_MS
     const never = new AbortController().signal
-    const counts = await withRetries(
+    const { counts, first } = await withRetries(
       'opening the log',
       () =>
         connection
@@ -36,7 +36,9 @@ export const openKafkaLog = async (options: KafkaOptions): Promise<KafkaLog> => 
       never,
     )
     const schemas = await withRetries('reading schemas', () => openSchemas(options, names, connection), retryMs, never)
-    return new KafkaEventLog(options, counts, names, schemas, connection)
+    const log = new KafkaEventLog(options, counts, names, schemas, connection)
+    await log.checkStarts(first)
+    return log
   } catch (cause) {
     connection.close()
     throw kafkaError(cause) === 'UNKNOWN_TOPIC_OR_PARTITION'

@@ -4,7 +4,6 @@ import type { Topic } from '@instar/events/flow'
 import type { Offsets } from '../port.ts'
 import { messageOf, type KafkaConnection } from './client.ts'
 import { EARLIEST, LATEST, offsetsAt, type TopicPartition } from './fetch.ts'
-import { truncatedError } from './open-checks.ts'
 
 export type PartitionProgress = TopicPartition & {
   of: Topic
@@ -70,12 +69,13 @@ export class ReadPartitions {
 }
 
 /**
- * After OFFSET_OUT_OF_RANGE: throws `log_truncated` or `position_unknown`; otherwise a replica lags and a retry
- * helps.
+ * After OFFSET_OUT_OF_RANGE: throws what `missing` gives for a position below the first offset, or `position_unknown`;
+ * otherwise a replica lags and a retry helps.
  */
 export const checkPositions = async (
   connection: KafkaConnection,
   partitions: readonly PartitionProgress[],
+  missing: (topic: Topic, partition: number, first: number) => Promise<InstarError>,
   logLine: (line: string) => void,
 ): Promise<void> => {
   let bounds: [first: number, end: number][]
@@ -100,6 +100,6 @@ export const checkPositions = async (
         `${progress.of} ${progress.partition}@${progress.next} is not a position of this log: the partition ends at ${end}`,
         { topic: progress.of, partition: progress.partition, offset: progress.next, end },
       )
-    if (progress.next < first) throw truncatedError(progress.of, progress.partition, first)
+    if (progress.next < first) throw await missing(progress.of, progress.partition, first)
   }
 }

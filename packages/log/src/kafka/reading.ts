@@ -1,20 +1,24 @@
 /** Bounded reads of a topic, in pages. */
+import type { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
 import { partitionOf } from '../partition.ts'
 import type { LogRecord, ReadOptions } from '../port.ts'
 import { PAGE_RECORDS, startsOf } from '../reading.ts'
-import type { Cluster, KafkaRecord } from './client.ts'
+import { kafkaError, type Cluster, type KafkaRecord } from './client.ts'
 import { requireLeaders, EARLIEST, fetchFrom, LATEST, offsetsAt, Progress, type TopicPartition } from './fetch.ts'
-import { requireComplete, truncatedError } from './open-checks.ts'
+import { requireComplete } from './open-checks.ts'
 
 type KafkaTopic = { topic: Topic; name: string; count: number }
 
-/** By partition: the first offset to read (inclusive) and the end (exclusive). */
-type ReadBounds = { starts: number[]; ends: number[] }
+/**
+ * By partition: the first offset to read (inclusive) and the end (exclusive). `first`: the first offset that there is, 0 of
+ * partitions that are not read.
+ */
+export type ReadBounds = { starts: number[]; ends: number[]; first: number[] }
 
 const LIMITS = { maxBytes: 4 << 20, maxBytesPerPartition: 1 << 20, maxWaitTime: 100 }
 
-/** The bounds of a read. Throws `position_unknown` for a position beyond the log, `log_truncated`. */
+/** The bounds of a read. Throws `position_unknown` for a position beyond the log. */
 export const readBounds = async (
   cluster: Cluster,
   kafkaTopic: KafkaTopic,
@@ -38,15 +42,13 @@ export const readBounds = async (
     'time' in from ? at(from.time) : undefined,
     to && 'time' in to ? at(to.time) : undefined,
   ])
-  const truncatedPartition = first.findIndex((offset) => offset > 0)
-  if (truncatedPartition >= 0) throw truncatedError(topic, truncatedPartition, first[truncatedPartition]!)
   const orEnd = (offsets: readonly number[]): number[] =>
     offsets.map((offset, partition) => (offset < 0 ? ends[partition]! : offset))
   const starts = since ? orEnd(since) : startsOf(topic, 'time' in from ? {} : (from[topic] ?? {}), ends)
   const limits = until
     ? orEnd(until)
     : ends.map((end, partition) => Math.min(end, to && !('time' in to) ? (to[topic]?.[partition] ?? end) : end))
-  return { starts, ends: limits }
+  return { starts, ends: limits, first }
 }
 
 /** The partitions of a read. Only these must be reachable. */
@@ -62,6 +64,8 @@ export const partitionsOf = (
 type PageParts = {
   request<T>(work: (cluster: Cluster) => Promise<T>): Promise<T>
   decode(partition: number, record: KafkaRecord): Promise<LogRecord | undefined>
+  /** The error for records below the first offset of a partition. */
+  missing(partition: number, first: number): Promise<InstarError>
   /** See `Progress`. */
   stalledMs?: number
 }
@@ -70,7 +74,7 @@ export async function* readPages(
   { topic, name, count }: KafkaTopic,
   { key, partition: requested, maxBatch = PAGE_RECORDS, maxBytes }: ReadOptions,
   bounds: Promise<ReadBounds>,
-  { request, decode, stalledMs }: PageParts,
+  { request, decode, missing, stalledMs }: PageParts,
 ): AsyncGenerator<LogRecord[]> {
   const { starts, ends } = await bounds
   const only = key === undefined ? requested : partitionOf(key, count)
@@ -82,7 +86,15 @@ export async function* readPages(
   while (left.length > 0) {
     const batches = await request(async (cluster) => {
       const [[nodeId, positions]] = requireLeaders(cluster, left) as unknown as [[string, typeof left]]
-      return fetchFrom(cluster, nodeId, positions, limits)
+      try {
+        return await fetchFrom(cluster, nodeId, positions, limits)
+      } catch (cause) {
+        if (kafkaError(cause) !== 'OFFSET_OUT_OF_RANGE') throw cause
+        // Deleted since the bounds were read.
+        for (const { partition, offset: first } of await offsetsAt(cluster, positions, EARLIEST))
+          if (positions.some((at) => at.partition === partition && at.offset < first)) throw await missing(partition, first)
+        throw cause
+      }
     })
     await progress.after(
       batches.some(({ partition, next }) => left.some((at) => at.partition === partition && next > at.offset)),

@@ -38,6 +38,8 @@ type SubscriptionParts = {
   /** The end offsets. Retries until the signal is aborted. */
   ends(topics: readonly Topic[], signal: AbortSignal): Promise<Offsets>
   commit(group: string, positions: readonly Position[]): Promise<void>
+  /** The error for records below the first offset of a partition. */
+  missing: (topic: Topic, partition: number, first: number) => Promise<InstarError>
   logLine(line: string): void
 }
 
@@ -178,7 +180,12 @@ export class KafkaSubscription implements Subscription {
         if (this.#stopping.signal.aborted) return
         if (cause instanceof InstarError && !cause.retryable) throw cause
         if (kafkaError(cause) === 'OFFSET_OUT_OF_RANGE')
-          await checkPositions(this.#parts.connection, this.#reading.list(), this.#parts.logLine)
+          await checkPositions(
+            this.#parts.connection,
+            this.#reading.list(),
+            this.#parts.missing,
+            this.#parts.logLine,
+          )
         if (!this.#unreachable) this.#parts.logLine(`Kafka cannot be read (${messageOf(cause)}); retrying`)
         this.#unreachable = true
         await backoff.wait(this.#stopping.signal)

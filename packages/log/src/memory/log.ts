@@ -4,6 +4,7 @@
  */
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
+import { CUT_TOPICS, cutsOn, requireAllowed } from '../cuts.ts'
 import { Delivery } from '../delivery.ts'
 import { partitionCounts, partitionOf } from '../partition.ts'
 import type {
@@ -119,6 +120,16 @@ class ArrayLog implements MemoryLog {
   async ends(topics: readonly Topic[]): Promise<Offsets> {
     this.#check()
     return Object.fromEntries(topics.map((topic) => [topic, { ...this.store.ends(topic) }]))
+  }
+
+  async starts(topics: readonly Topic[]): Promise<Offsets> {
+    this.#check()
+    return Object.fromEntries(topics.map((topic) => [topic, { ...this.store.starts(topic) }]))
+  }
+
+  async cut(starts: Offsets): Promise<void> {
+    requireAllowed(starts, await cutsOn(this))
+    for (const topic of CUT_TOPICS) if (starts[topic]) this.store.cut(topic, starts[topic])
   }
 
   async joinGroup(): Promise<PartitionAssignment> {
