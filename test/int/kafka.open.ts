@@ -10,7 +10,15 @@ import { addresses } from '../kit/stack.ts'
 type Place = { brokers: string[]; registry: string; prefix: string; partitions?: OpenOptions['partitions'] }
 
 const openAt = ({ brokers, registry, prefix, partitions }: Place, options: OpenOptions = {}): Promise<EventLog> =>
-  openKafkaLog({ brokers, registry, prefix, clientId: `test-${process.pid}`, schemas: CUT_SCHEMAS, partitions, ...options })
+  openKafkaLog({
+    brokers,
+    registry,
+    prefix,
+    clientId: `test-${process.pid}`,
+    schemas: CUT_SCHEMAS,
+    partitions,
+    ...options,
+  })
 
 export const openElsewhere = (place: string): Promise<EventLog> => openAt(JSON.parse(place) as Place)
 

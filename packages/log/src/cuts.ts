@@ -29,7 +29,7 @@ export const cutsOn = async (log: Pick<EventLog, 'read'>): Promise<Cut[]> => {
 }
 
 /** Of each partition the offset below which all of the cuts together allow that records are deleted; 0 for those that are absent. */
-export const allowedStarts = (cuts: readonly Pick<Cut, 'event'>[]): Offsets => {
+export const allowedStarts = (cuts: readonly { event: Pick<LogCut, 'starts'> }[]): Offsets => {
   const allowed: Partial<Record<Topic, Record<number, number>>> = {}
   for (const { event } of cuts)
     for (const { topic, partition, start } of event.starts) {

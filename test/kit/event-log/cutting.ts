@@ -40,7 +40,11 @@ const filled = async (log: EventLog): Promise<{ positions: Position[]; idle: Pos
 }
 
 /** Of each partition the last offset below the first record of the round. */
-const beforeRound = (log: EventLog, { positions, idle }: Awaited<ReturnType<typeof filled>>, round: number): Offsets => {
+const beforeRound = (
+  log: EventLog,
+  { positions, idle }: Awaited<ReturnType<typeof filled>>,
+  round: number,
+): Offsets => {
   const before = [...idle, ...positions.slice(0, round * KEYS)]
   const of = range(log.partitions('turns')).flatMap((partition): [number, number][] => {
     const last = before.findLast((one) => one.partition === partition)
@@ -201,9 +205,13 @@ export const cuttingFeatures = (feature: Feature): void => {
       range(KEYS).map(() => [50, '550']),
     )
     const last = written.positions.at(-1)!
-    const [record] = await all(log.read('turns', { partition: last.partition, from: { turns: { [last.partition]: last.offset } } }))
+    const [record] = await all(
+      log.read('turns', { partition: last.partition, from: { turns: { [last.partition]: last.offset } } }),
+    )
     const { key } = record!
-    const ofKey = await all(log.read('turns', { key, from: { turns: { [last.partition]: starts.turns[last.partition]! } } }))
+    const ofKey = await all(
+      log.read('turns', { key, from: { turns: { [last.partition]: starts.turns[last.partition]! } } }),
+    )
     assert.equal(textOf(ofKey.at(-1)!), String(ROUNDS - 1))
     // The record before a position that is behind the cut, also of a partition without newer ones.
     for (const [partition, start] of Object.entries(starts.turns))
@@ -211,7 +219,9 @@ export const cuttingFeatures = (feature: Feature): void => {
     const idle = written.idle[1]!
     assert.equal(textOf((await log.at(idle))!), 'last')
     assert.deepEqual(
-      await all(log.read('turns', { partition: idle.partition, from: { turns: { [idle.partition]: idle.offset + 1 } } })),
+      await all(
+        log.read('turns', { partition: idle.partition, from: { turns: { [idle.partition]: idle.offset + 1 } } }),
+      ),
       [],
     )
     const seen: string[] = []

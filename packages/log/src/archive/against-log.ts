@@ -31,13 +31,15 @@ const NOT_ARCHIVED = 'the archive does not have this record'
 const NOT_ON_LOG = 'the log does not have this record'
 
 /**
- * Up to the archive's end, and of each topic up to the first difference. Throws `archive_differs` for a log of other partitions,
+ * From the log's start up to the archive's end, and of each topic up to the first difference. `seen`: called with each record of the
+ * log that is compared, or damaged. Of a log that was cut, what is before its start is in the archive alone. Throws `archive_differs` for a log of other partitions,
  * `archive_damaged`, `archive_unavailable`, `aborted`, and errors of the log.
  */
 export const compareWithLog = async (
   archive: Archive,
   log: EventLog,
   observer: CopyObserver,
+  seen: (record: LogRecord) => void = () => undefined,
 ): Promise<LogComparison> => {
   for (const topic of TOPICS)
     if (archive.partitions(topic) !== log.partitions(topic))
@@ -47,12 +49,14 @@ export const compareWithLog = async (
         { topic },
       )
   const to = await archive.ends(TOPICS)
+  const from = (await log.starts?.(TOPICS)) ?? {}
+  requireReaching(to, from)
   const behind = countBetween(log, to, await log.ends(TOPICS))
   const found: LogComparison = { records: 0, damaged: 0, behind, checkpoints: [], first: null }
   for (const topic of TOPICS) {
-    const meter = new Meter({ phase: 'compare', topic }, { to }, observer)
+    const meter = new Meter({ phase: 'compare', topic }, { from, to }, observer)
     for (let partition = 0; partition < log.partitions(topic); partition += 1) {
-      found.first = await comparePartition({ archive, log, to, found, read: meter.read }, topic, partition)
+      found.first = await comparePartition({ archive, log, from, to, found, read: meter.read, seen }, topic, partition)
       if (found.first) return found
     }
     meter.end()
@@ -67,22 +71,38 @@ export const compareWithLog = async (
   return found
 }
 
+/** Throws `archive_differs` for a log that was cut of records that the archive does not have. */
+const requireReaching = (ends: Offsets, starts: Offsets): void => {
+  for (const [topic, of] of Object.entries(starts) as [Topic, Readonly<Record<number, number>>][])
+    for (const [partition, start] of Object.entries(of)) {
+      const end = ends[topic]?.[Number(partition)] ?? 0
+      if (start > end)
+        throw new InstarError(
+          'archive_differs',
+          `the archive has ${topic} ${partition} up to ${end}, and the log was cut up to ${start}`,
+          { topic, partition: Number(partition), end, start },
+        )
+    }
+}
+
 type Sides = {
   archive: Archive
   log: EventLog
+  from: Offsets
   to: Offsets
   found: LogComparison
   read(record: LogRecord): void
+  seen(record: LogRecord): void
 }
 
 const comparePartition = async (
-  { archive, log, to, found, read }: Sides,
+  { archive, log, from, to, found, read, seen }: Sides,
   topic: Topic,
   partition: number,
 ): Promise<Difference | null> => {
   if ((to[topic]?.[partition] ?? 0) === 0) return null
-  const archived = new PartitionReader(archive, topic, partition, { to })
-  const stored = new PartitionReader(log, topic, partition, { to })
+  const archived = new PartitionReader(archive, topic, partition, { from, to })
+  const stored = new PartitionReader(log, topic, partition, { from, to })
   try {
     for (;;) {
       await Promise.all([archived.fill(), stored.fill()])
@@ -90,6 +110,7 @@ const comparePartition = async (
       if (!ours && !theirs) return null
       if (theirs?.damaged && (!ours || theirs.offset <= ours.offset)) {
         found.damaged += 1
+        seen(theirs)
         if (ours?.offset === theirs.offset) archived.step()
         stored.step()
         continue
@@ -99,6 +120,7 @@ const comparePartition = async (
       const what = difference(theirs, ours!)
       if (what !== undefined) return differenceAt(theirs, what.replaceAll('the destination', 'the archive'))
       read(theirs)
+      seen(theirs)
       found.records += 1
       archived.step()
       stored.step()

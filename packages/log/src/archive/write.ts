@@ -220,6 +220,7 @@ const emptyManifest = (log: EventLog): Manifest => ({
 
 /** Throws `archive_differs` unless the archive is of a beginning of this log. */
 const checkSameLog = async (manifest: Manifest, log: EventLog, ends: Offsets, address: string): Promise<void> => {
+  const starts = (await log.starts?.(TOPICS)) ?? {}
   const differs = (what: string): never => {
     throw new InstarError('archive_differs', `${address} is the archive of another log: ${what}`, { archive: address })
   }
@@ -230,10 +231,16 @@ const checkSameLog = async (manifest: Manifest, log: EventLog, ends: Offsets, ad
     if (partitions.length !== log.partitions(topic))
       differs(`${topic} has ${partitions.length} partitions in the archive, ${log.partitions(topic)} on the log`)
     for (const [partition, { lastRecord, objects }] of partitions.entries()) {
+      const start = starts[topic]?.[partition] ?? 0
+      const archived = endOfPartition(manifest, topic, partition)
+      if (start > archived)
+        differs(`${topic} ${partition} is archived up to ${archived}, and the log was cut up to ${start}`)
       const last = objects.at(-1)
       if (!last) continue
       const end = ends[topic]?.[partition] ?? 0
       if (end < last.to) differs(`${topic} ${partition} is archived up to ${last.to}, the log ends at ${end}`)
+      // Where only damaged records follow it, the last one may be cut.
+      if (last.last < start) continue
       const record = await log.at({ topic, partition, offset: last.last })
       // A row that was damaged since says nothing of which log it is.
       if (record?.damaged) continue

@@ -1,4 +1,5 @@
-export { type StoredFold } from './fold.ts'
+export { openFold, stateName, type RunningFold, type StoredFold } from './fold.ts'
+export { usableCheckpoint } from './usable.ts'
 export { checkpointsOn, type Checkpoint } from './on-log.ts'
 export { countedTopic, isDue, turnsBehind, type CheckpointSchedule } from './schedule.ts'
 export { writeCheckpoint, type CheckpointReport } from './write.ts'

@@ -115,7 +115,7 @@ const notVerified = ({ name, version }: StateCheckpointed, fold: StoredFold | un
 }
 
 /** What is wrong with the positions; null: nothing. */
-const misplacedIn = async (log: EventLog, { positions }: StateCheckpointed): Promise<string | null> => {
+export const misplacedIn = async (log: EventLog, { positions }: StateCheckpointed): Promise<string | null> => {
   for (const { topic, partition, next, record } of positions) {
     const place = `${topic} ${partition}@${next - 1}`
     if (!isTopic(topic) || partition < 0 || partition >= log.partitions(topic) || next < 1)

@@ -54,15 +54,22 @@ const cutsIn = (db: DatabaseSync): Cut[] => {
     `SELECT offset, partition, timestamp, key, payload, ${checksum} FROM upgrades WHERE schema = ? ORDER BY offset`,
   )
   return schemas.flatMap(({ id, name, avro }) =>
-    (rows.all(id) as { offset: number; partition: number; timestamp: number; key: string; payload: Uint8Array; checksum: number | null }[]).flatMap(
-      ({ checksum: stored, ...row }) => {
-        const { offset, partition, timestamp, key, payload } = row
-        if (!(payload instanceof Uint8Array)) return []
-        const columns: Row = [offset, partition, timestamp, id, key, payload]
-        if (stored !== null && stored !== checksumOf('upgrades', columns)) return []
-        return cutOf({ topic: 'upgrades', schema: name, ...row, ...(isLater(name) ? { avro } : {}) }) ?? []
-      },
-    ),
+    (
+      rows.all(id) as {
+        offset: number
+        partition: number
+        timestamp: number
+        key: string
+        payload: Uint8Array
+        checksum: number | null
+      }[]
+    ).flatMap(({ checksum: stored, ...row }) => {
+      const { offset, partition, timestamp, key, payload } = row
+      if (!(payload instanceof Uint8Array)) return []
+      const columns: Row = [offset, partition, timestamp, id, key, payload]
+      if (stored !== null && stored !== checksumOf('upgrades', columns)) return []
+      return cutOf({ topic: 'upgrades', schema: name, ...row, ...(isLater(name) ? { avro } : {}) }) ?? []
+    }),
   )
 }
 
@@ -93,8 +100,13 @@ const beginsAt = (topic: Topic, from: number, first: number): InstarError =>
   )
 
 /** The error for a missing record: that of the cut, where one has deleted it meanwhile. */
-export const missingOrCut = (topic: Topic, cut: TopicCut, missing: InstarError, offset: number, partition = 0): InstarError =>
-  offset < cut.until ? cutAway(topic, partition, startsOf(cut)[partition] ?? 0) : missing
+export const missingOrCut = (
+  topic: Topic,
+  cut: TopicCut,
+  missing: InstarError,
+  offset: number,
+  partition = 0,
+): InstarError => (offset < cut.until ? cutAway(topic, partition, startsOf(cut)[partition] ?? 0) : missing)
 
 /** Deletes up to `until`, a multiple of `BLOCK`, in one transaction of the writing connection, in which none is open. */
 export const cutTopic = (db: DatabaseSync, topic: Topic, count: number, until: number): void => {

@@ -12,7 +12,16 @@ import { describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { openEmbedded } from '../../../../test/kit/event-log/embedded.ts'
 import { eventLogFeatures } from '../../../../test/kit/event-log/features.ts'
-import { all, CUT_SCHEMAS, NOTE, note, range, SCHEMAS, textOf, type Opened } from '../../../../test/kit/event-log/harness.ts'
+import {
+  all,
+  CUT_SCHEMAS,
+  NOTE,
+  note,
+  range,
+  SCHEMAS,
+  textOf,
+  type Opened,
+} from '../../../../test/kit/event-log/harness.ts'
 
 eventLogFeatures('embedded', openEmbedded)
 

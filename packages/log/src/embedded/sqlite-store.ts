@@ -160,10 +160,6 @@ export class SqliteStore implements Store {
   }
 
   starts(topic: Topic): readonly number[] {
-    return new Array<number>(this.#counts[topic]).fill(0)
-  }
-
-  starts(topic: Topic): readonly number[] {
     return startsOf(this.#readCut(topic))
   }
 

@@ -61,6 +61,7 @@ for (const codec of ['gzip', 'zstd'] as const) {
           },
           ends: () => Promise.resolve({ turns: { 0: 1, 1: 3 } }),
           commit: () => Promise.resolve(),
+          missing: () => assert.fail('nothing is missing at the start'),
           logLine: (line) => void lines.push(line),
         },
         { topics: ['turns'], group: 'g', from: 'start', handle: () => Promise.resolve() },

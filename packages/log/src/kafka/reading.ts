@@ -92,7 +92,8 @@ export async function* readPages(
         if (kafkaError(cause) !== 'OFFSET_OUT_OF_RANGE') throw cause
         // Deleted since the bounds were read.
         for (const { partition, offset: first } of await offsetsAt(cluster, positions, EARLIEST))
-          if (positions.some((at) => at.partition === partition && at.offset < first)) throw await missing(partition, first)
+          if (positions.some((at) => at.partition === partition && at.offset < first))
+            throw await missing(partition, first)
         throw cause
       }
     })

@@ -270,10 +270,11 @@ test('a read of a partition of which Kafka returns nothing ends', { timeout: 60_
   const pages = readPages(
     { topic: 'turns', name: 'turns', count: 1 },
     {},
-    Promise.resolve({ starts: [0], ends: [5] }),
+    Promise.resolve({ starts: [0], ends: [5], first: [0] }),
     {
       request: (work) => work(cluster),
       decode: () => Promise.resolve(undefined),
+      missing: () => assert.fail('nothing is missing at the start'),
       stalledMs: 100,
     },
   )

@@ -180,12 +180,7 @@ export class KafkaSubscription implements Subscription {
         if (this.#stopping.signal.aborted) return
         if (cause instanceof InstarError && !cause.retryable) throw cause
         if (kafkaError(cause) === 'OFFSET_OUT_OF_RANGE')
-          await checkPositions(
-            this.#parts.connection,
-            this.#reading.list(),
-            this.#parts.missing,
-            this.#parts.logLine,
-          )
+          await checkPositions(this.#parts.connection, this.#reading.list(), this.#parts.missing, this.#parts.logLine)
         if (!this.#unreachable) this.#parts.logLine(`Kafka cannot be read (${messageOf(cause)}); retrying`)
         this.#unreachable = true
         await backoff.wait(this.#stopping.signal)

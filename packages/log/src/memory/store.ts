@@ -40,7 +40,11 @@ export class MemoryStore implements Store {
     let next = from
     while (next < end && records.length < maxRecords && bytes < maxBytes) {
       const record = this.#topics[topic][next++]
-      if (!record || (partition !== undefined && record.partition !== partition) || (key !== undefined && record.key !== key))
+      if (
+        !record ||
+        (partition !== undefined && record.partition !== partition) ||
+        (key !== undefined && record.key !== key)
+      )
         continue
       records.push(record)
       bytes += record.payload.length

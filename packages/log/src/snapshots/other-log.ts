@@ -11,7 +11,7 @@ export const countsText = (topics: Iterable<Topic>, countOf: (topic: Topic) => n
   JSON.stringify(Object.fromEntries(Array.from(topics, (topic) => [topic, countOf(topic)])))
 
 /**
- * Why the log is not the one of the positions; null: it is. `counts`: of `countsText`; absent in files of older builds. On a
+ * Why the log is not the one of the positions, or no longer has what is after them; null: it is. `counts`: of `countsText`; absent in files of older builds. On a
  * copy with another number of partitions single positions may match by chance, with other records before them.
  */
 export const otherLog = async (
@@ -22,6 +22,11 @@ export const otherLog = async (
   for (const [topic, count] of Object.entries(JSON.parse(counts) as Record<Topic, number>) as [Topic, number][])
     if (log.partitions(topic) !== count)
       return `it is of a log with ${count} partitions of ${topic}, and this one has ${log.partitions(topic)}`
+  const starts = (await log.starts?.([...positions.keys()])) ?? {}
+  for (const [topic, of] of Object.entries(starts) as [Topic, Readonly<Record<number, number>>][])
+    for (const [partition, start] of Object.entries(of))
+      if (start > 0 && (positions.get(topic)?.get(Number(partition))?.next ?? 0) <= start)
+        return `${topic} ${partition} was cut up to ${start}, and it goes on before that`
   for (const [topic, partitions] of positions)
     for (const [partition, { next, id }] of partitions) {
       const last = await log.at({ topic, partition, offset: next - 1 })

@@ -1,0 +1,221 @@
+/**
+ * Cuts a log whose records are archived: what is older than a time, that checkpoints have folded and nobody needs. First every record
+ * is compared with the archive's, then the record that allows the cut is durable, then records are deleted; a run that ends
+ * between any two of these loses nothing, and the next one goes on.
+ */
+import { encodeEvent, InstarError, isReadable, recordId, type LogCut } from '@instar/events'
+import type { Topic } from '@instar/events/flow'
+import type { Checkpoint } from '../checkpoints/on-log.ts'
+import type { CopyObserver } from '../copy/meter.ts'
+import { allowedStarts, CUT_TOPICS, cutsOn, isCutAway } from '../cuts.ts'
+import { BLOCK } from '../embedded/blocks.ts'
+import { persist } from '../persist.ts'
+import type { EventLog, LogRecord, Offsets, Position, ReadOptions } from '../port.ts'
+import { readUpgrades, versionsOn } from '../upgrades.ts'
+import { compareWithLog, type LogComparison } from './against-log.ts'
+import type { Archive } from './read.ts'
+
+export type CutOptions = {
+  log: EventLog
+  archive: Archive
+  /** As the record has it: without credentials. */
+  address: string
+  /** The newest of each state that starts from one. None of their records but the last is needed any more. */
+  checkpoints: readonly Checkpoint[]
+  /** Records since then stay, milliseconds since 1970. */
+  since: number
+  /** Records that are still read: they, and all after them in their partitions, stay. */
+  needed: readonly Position[]
+  /** Only says what would be cut. */
+  dryRun: boolean
+  now: () => number
+  observer: CopyObserver
+  signal: AbortSignal
+}
+
+/** `records`, `bytes` (payloads): that are deleted. `starts`: of the partitions after it. */
+export type TopicCutReport = { records: number; bytes: number; starts: Record<number, number> }
+
+/**
+ * `record`: id of the one that allows the cut; null: nothing new is cut. `completed`: an earlier cut was carried out to its end.
+ * `comparison`: of the archive with the log before it.
+ */
+export type CutReport = {
+  topics: Record<(typeof CUT_TOPICS)[number], TopicCutReport>
+  record: string | null
+  completed: boolean
+  comparison: LogComparison
+}
+
+type Limits = Partial<Record<Topic, readonly number[]>>
+/** Of the records of a partition below its limit: the last one stays. */
+type Tally = { records: number; bytes: number; last: LogRecord; before: LogRecord | null }
+
+/**
+ * Throws `archive_differs` if the log, or an earlier cut of it, is not all in the archive; `not_announced`, `archive_damaged`,
+ * `archive_unavailable`, `aborted`, and errors of the log.
+ */
+export const cutLog = async (options: CutOptions): Promise<CutReport> => {
+  const { log, archive, dryRun, observer } = options
+  const starts = await requireStarts(log)(CUT_TOPICS)
+  const cuts = await cutsOn(log)
+  const allowed = allowedStarts(cuts)
+  await requireCovered(options, allowed)
+  const limits = await limitsOf(options)
+  const tallies = new Map<string, Tally>()
+  const count = (record: LogRecord): void => {
+    const { topic, partition, offset, payload } = record
+    if (offset >= (limits[topic]?.[partition] ?? 0)) return
+    const place = `${topic} ${partition}`
+    const known = tallies.get(place)
+    tallies.set(
+      place,
+      known
+        ? {
+            records: known.records + 1,
+            bytes: known.bytes + known.last.payload.length,
+            last: record,
+            before: known.last,
+          }
+        : { records: 0, bytes: 0, last: { ...record, payload }, before: null },
+    )
+  }
+  const comparison = await compareWithLog(archive, log, observer, count)
+  if (comparison.first) {
+    const { topic, partition, offset, what } = comparison.first
+    throw new InstarError(
+      'archive_differs',
+      `nothing is cut: ${options.address} is not what the log has at ${topic} ${partition}@${offset}: ${what}`,
+      { archive: options.address, topic, partition, offset },
+    )
+  }
+  const isOpen = (Object.entries(allowed) as [Topic, Record<number, number>][]).some(([topic, of]) =>
+    Object.entries(of).some(([partition, start]) => start > (starts[topic]?.[Number(partition)] ?? 0)),
+  )
+  const cut: LogCut['starts'] = [...tallies.values()]
+    .filter(({ last: { topic, partition, offset } }) => offset > (allowed[topic]?.[partition] ?? 0))
+    .map(({ last: { topic, partition, offset: start }, before }) => ({
+      topic,
+      partition,
+      start,
+      record: before && recordId(before),
+    }))
+  const isNew = cut.some(({ record }) => record !== null)
+  let record: string | null = null
+  if (!dryRun && isNew) record = await announce(options, cut)
+  // Of these records alone: another process may have appended one of which nothing was compared.
+  if (!dryRun && (isNew || isOpen))
+    await log.cut!(allowedStarts([...cuts, ...(isNew ? [{ event: { starts: cut } }] : [])]))
+  const after = dryRun ? starts : await requireStarts(log)(CUT_TOPICS)
+  const topics = Object.fromEntries(
+    CUT_TOPICS.map((topic): [string, TopicCutReport] => {
+      const of = [...tallies.values()].filter(({ last }) => last.topic === topic)
+      const sum = (value: (tally: Tally) => number): number => of.reduce((total, tally) => total + value(tally), 0)
+      return [
+        topic,
+        { records: sum(({ records }) => records), bytes: sum(({ bytes }) => bytes), starts: after[topic]! },
+      ]
+    }),
+  ) as CutReport['topics']
+  return { topics, record, completed: !dryRun && isOpen, comparison }
+}
+
+/** Throws `not_available` for a log that cannot be cut. */
+const requireStarts = (log: EventLog): ((topics: readonly Topic[]) => Promise<Offsets>) => {
+  if (log.starts && log.cut) return (topics) => log.starts!(topics)
+  throw new InstarError('not_available', 'records of this log cannot be deleted')
+}
+
+/** Throws `archive_differs` where an earlier cut was allowed of what this archive, or the checkpoints, do not have. */
+const requireCovered = async ({ archive, address, checkpoints }: CutOptions, allowed: Offsets): Promise<void> => {
+  const ends = await archive.ends(CUT_TOPICS)
+  const folded = foldedBy(checkpoints)
+  for (const [topic, of] of Object.entries(allowed) as [Topic, Record<number, number>][])
+    for (const [partition, start] of Object.entries(of)) {
+      const limit = Math.min(ends[topic]?.[Number(partition)] ?? 0, folded(topic, Number(partition)))
+      if (start <= limit) continue
+      throw new InstarError(
+        'archive_differs',
+        `a record on the log allows that ${topic} ${partition} begins at ${start}, and ${address} and the checkpoints have it up to ${limit}: nothing is cut`,
+        { archive: address, topic, partition: Number(partition), start, limit },
+      )
+    }
+}
+
+/** The offset up to which all of the checkpoints that have records of the topic have folded a partition. */
+const foldedBy =
+  (checkpoints: readonly Checkpoint[]) =>
+  (topic: Topic, partition: number): number =>
+    checkpoints.reduce((limit, { event: { positions } }) => {
+      if (!positions.some((one) => one.topic === topic)) return limit
+      return Math.min(limit, positions.find((one) => one.topic === topic && one.partition === partition)?.next ?? 0)
+    }, Infinity)
+
+/** Of each partition the offset up to which records may be deleted, but for the last of them. */
+const limitsOf = async ({ log, archive, checkpoints, since, needed }: CutOptions): Promise<Limits> => {
+  const limits: Limits = {}
+  const archived = await archive.ends(CUT_TOPICS)
+  const folded = foldedBy(checkpoints)
+  for (const topic of CUT_TOPICS) {
+    const of: number[] = []
+    let until = Infinity
+    for (let partition = 0; partition < log.partitions(topic); partition += 1) {
+      const still = needed.filter((one) => one.topic === topic && one.partition === partition)
+      const limit = Math.min(
+        archived[topic]?.[partition] ?? 0,
+        folded(topic, partition),
+        await firstOf(log, topic, partition, { time: since }),
+        ...still.map(({ offset }) => offset),
+      )
+      of.push(limit)
+      if (log.sequential)
+        until = Math.min(until, await firstOf(log, topic, partition, { [topic]: { [partition]: limit } }))
+    }
+    if (log.sequential) {
+      const end = Math.max(0, ...Object.values((await log.ends([topic]))[topic]!))
+      of.fill(Math.floor(Math.min(until, end) / BLOCK) * BLOCK)
+    }
+    limits[topic] = of
+  }
+  return limits
+}
+
+/** The offset of the first record of a partition; `Infinity`: there is none. Where a cut has deleted records since, 0. */
+const firstOf = async (log: EventLog, topic: Topic, partition: number, from: ReadOptions['from']): Promise<number> => {
+  try {
+    for await (const [first] of log.read(topic, { partition, from, maxBatch: 1, maxBytes: 1 << 16 }))
+      return first!.offset
+    return Infinity
+  } catch (error) {
+    if (isCutAway(error)) return 0
+    throw error
+  }
+}
+
+/** The id of the record that allows the cut, once it is durable. Throws `not_announced`. */
+const announce = async (
+  { log, archive, address, checkpoints, now, signal }: CutOptions,
+  starts: LogCut['starts'],
+): Promise<string> => {
+  await readUpgrades(log)
+  const versions = versionsOn(log)
+  if (!isReadable(versions, 'LogCut'))
+    throw new InstarError(
+      'not_announced',
+      'the log cannot be cut: no record on it states that all readers support that. Once every process runs this build: `instar setup --upgraded`.',
+      { type: 'LogCut' },
+    )
+  const ids = checkpoints.map(({ id }) => id)
+  const event: LogCut = {
+    type: 'LogCut',
+    starts,
+    archive: address,
+    manifest: archive.digest,
+    checkpoints: ids,
+    who: 'archive',
+    at: now(),
+  }
+  const record = encodeEvent(event, versions)
+  await persist(log, [record], signal)
+  return record.id
+}
