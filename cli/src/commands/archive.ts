@@ -20,13 +20,15 @@ const OPTIONS = {
   endpoint: { type: 'string' },
   log: { type: 'boolean' },
   encrypt: { type: 'string' },
+  'keep-days': { type: 'string' },
+  'dry-run': { type: 'boolean' },
 } as const
 
 type ArchiveInvocation = Invocation<typeof OPTIONS>
 
 export default command('archive', {
   usage:
-    '--to PLACE | restore --from PLACE [--to LOG] [--manifest SHA256] | verify --from PLACE [--log] [--manifest SHA256]',
+    '--to PLACE | restore --from PLACE [--to LOG] [--manifest SHA256] | verify --from PLACE [--log] [--manifest SHA256] | cut --from PLACE [--keep-days N] [--dry-run] [--manifest SHA256]',
   help: `
 Copies the log of INSTAR_LOG into a place of immutable objects with a manifest of their digests. PLACE is a folder, or
 s3://bucket/prefix in a store with the S3 API, with the credentials of AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
@@ -55,13 +57,25 @@ verify: reads every object and lists those that are missing or damaged.
   --log               also compare every record of the archive with that of the log of INSTAR_LOG at its position, and say
                       of the newest checkpoint of each state whether all of the log before it is archived
 
+cut: deletes from the log the records of turns and scores that the archive has, that the checkpoints of
+scorer, trainer, publisher and audit (\`instar checkpoint\`) have folded, that are old, and that no batch may still read. Every
+record of the log is compared with the archive's first, and a record of the log (LogCut) names the archive. Builds without
+this command cannot read a log that has one. A cut that was stopped, also by kill -9, is completed by running it again. The
+embedded log has one writer: stop \`instar up\` first. On Kafka the services may run, all of them this build or a later one
+(\`instar setup --upgraded\`). The file of the embedded log does not shrink: new records take the room.
+
+  --keep-days N       what was written in the last N days stays (default 30, at least 7)
+  --dry-run           only say what would be deleted; \`instar up\` may run
+
 A record of the log that does not match its checksum is passed over, as by the services, and listed by archive, verify
 and restore with its position. It is a warning: the exit code stays 0.
 
 --json of archive: {topics: {turns: {records, objects, bytes, ends}, …}, damaged: {records, first: [{topic, partition,
 offset}]}, added: {records, objects, bytes, damaged}, manifest, wallMs}; of restore: that of \`instar log copy\` and
 damaged, complete, manifest; of verify: {topics, damaged, manifest, complete, problems: [{object, what}], log, wallMs}; log is null
-without --log, else {records, damaged, behind, checkpoints: [{name, record, at, archived}], first}. Exit
+without --log, else {records, damaged, behind, checkpoints: [{name, record, at, archived}], first}; of cut: {dryRun, keepDays,
+since, topics: {turns: {records, bytes, starts}, scores}, record, completed, needed, checkpoints: [{name, record, at}], manifest,
+compared, file, wallMs}, record null where nothing new was cut, file the bytes of log.db. Exit
 code 0 if the log is archived, the restored log is equal to the archive, or every object is as the manifest says and every record
 as the log has it`,
   options: OPTIONS,
@@ -72,6 +86,7 @@ as the log has it`,
     if (subcommand === undefined) return archive(invocation)
     if (subcommand === 'restore') return restore(invocation)
     if (subcommand === 'verify') return verify(invocation)
+    if (subcommand === 'cut') return cutArchived(invocation)
     throw new UsageError(`unknown subcommand: archive ${subcommand}`)
   },
 })
@@ -88,7 +103,7 @@ const refuse = (values: ArchiveInvocation['values'], names: readonly (keyof type
 
 const archive = async (invocation: ArchiveInvocation): Promise<boolean> => {
   const { config, cwd, values, print, err, terminal, stop } = invocation
-  refuse(values, ['from', 'partitions', 'manifest', 'log'], 'archive')
+  refuse(values, ['from', 'partitions', 'manifest', 'log', 'keep-days', 'dry-run'], 'archive')
   if (values.to === undefined) throw new UsageError('--to PLACE is required')
   const wallMs = elapsed()
   const writeLine = (line: string): void => err(`${line}\n`)
@@ -141,7 +156,10 @@ const topicsText = (topics: ArchiveReport['topics']): string =>
   )
 
 /** Opens the archive of `--from` while `use` runs. Throws `UsageError`. */
-const withArchive = async <T>(invocation: ArchiveInvocation, use: (archive: Archive) => Promise<T>): Promise<T> => {
+const withArchive = async <T>(
+  invocation: ArchiveInvocation,
+  use: (archive: Archive, address: string) => Promise<T>,
+): Promise<T> => {
   const { values, stop } = invocation
   if (values.from === undefined) throw new UsageError('--from PLACE is required')
   if (values.manifest !== undefined && !/^[0-9a-f]{64}$/.test(values.manifest))
@@ -149,7 +167,7 @@ const withArchive = async <T>(invocation: ArchiveInvocation, use: (archive: Arch
   const store = openArchiveStore(values.from, invocation, false)
   try {
     const archive = await Archive.open(store, { digest: values.manifest, signal: stop })
-    return await use(archive)
+    return await use(archive, store.address)
   } finally {
     await store.close()
   }
@@ -161,7 +179,7 @@ const INCOMPLETE =
 const restore = (invocation: ArchiveInvocation): Promise<boolean> =>
   withArchive(invocation, async (archive) => {
     const { config, cwd, values, print, err, terminal, stop } = invocation
-    refuse(values, ['log'], 'archive restore')
+    refuse(values, ['log', 'keep-days', 'dry-run'], 'archive restore')
     const partitions = values.partitions === undefined ? {} : partitionsOf(values.partitions)
     if (partitions === null) throw new UsageError(`--partitions ${values.partitions} is not ${PARTITIONS_FORM}`)
     const wallMs = elapsed()
@@ -203,11 +221,20 @@ const checkSchemas = (archive: Archive): void => {
       throw new InstarError('schema_changed', `The archive has another schema of ${name} than this build.`, { name })
 }
 
+const cutArchived = (invocation: ArchiveInvocation): Promise<boolean> => {
+  refuse(invocation.values, ['to', 'partitions', 'registry', 'encrypt', 'log'], 'archive cut')
+  return withArchive(invocation, async (archive, address) => {
+    const { cut } = await import('../archive-cut.ts')
+    await cut(invocation, archive, address)
+    return true
+  })
+}
+
 const verify = async (invocation: ArchiveInvocation): Promise<boolean> => {
   const withLog = invocation.values.log === true
   refuse(
     invocation.values,
-    ['to', 'partitions', 'encrypt', ...(withLog ? [] : ['registry' as const])],
+    ['to', 'partitions', 'encrypt', 'keep-days', 'dry-run', ...(withLog ? [] : ['registry' as const])],
     'archive verify',
   )
   return withArchive(invocation, async (archive) => {

@@ -63,12 +63,16 @@ export const readRecords = async (log: EventLog): Promise<Records> => {
 const readWith = async (log: EventLog, { snapshot, afterFold }: TemporaryTables): Promise<Records> => {
   const folds = foldsOn(snapshot)
   const counts: string[] = []
+  /** Topics of which the log does not have the first records any more. */
+  const cut: Topic[] = []
   const unreadable: Unreadable[] = []
   let ignored = 0
   let beyond = 0
   for (const topic of TOPICS) {
     let count = 0
-    for await (const records of log.read(topic)) {
+    const { [topic]: starts = {} } = (await log.starts?.([topic])) ?? {}
+    if (Object.values(starts).some(Boolean)) cut.push(topic)
+    for await (const records of log.read(topic, { from: { [topic]: starts } })) {
       for (const record of records) {
         count++
         try {
@@ -88,5 +92,6 @@ const readWith = async (log: EventLog, { snapshot, afterFold }: TemporaryTables)
     counts.push(`${count} ${topic}${FLOW[topic].chain ? ' (chain complete)' : ''}`)
   }
   const more = beyond === 0 ? '' : `; ${beyond} more that cannot be decoded than are listed`
-  return { summary: `${counts.join(', ')}; ${ignored} ignored${more}`, unreadable }
+  const begins = cut.length === 0 ? '' : `; the first records of ${cut.join(' and ')} were cut, and are in the archive`
+  return { summary: `${counts.join(', ')}; ${ignored} ignored${more}${begins}`, unreadable }
 }

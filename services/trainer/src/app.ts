@@ -36,6 +36,7 @@ export { countPending } from './core/pending.ts'
 export { computed, decide, failed, type Computed, type Decision } from './core/decide.ts'
 export { evolve, initialState, type TrainerState } from './core/state.ts'
 export { trainerFold } from './shell/stored-fold.ts'
+export { neededTurns } from './shell/needed-turns.ts'
 export { auditFold } from './shell/stored-audit.ts'
 export type { AuditStart, Trusted } from './shell/audit.ts'
 

@@ -1,7 +1,15 @@
 /** The part of the contract of the event log that is about cuts: of every backend that has `cut`. */
-import { encodeEvent } from '@instar/events'
+import { encodeEvent, recordId, type StateCheckpointed } from '@instar/events'
 import type { Topic } from '@instar/events/flow'
-import { isCutAway, partitionOf, type EventLog, type LogRecord, type Offsets, type Position } from '@instar/log'
+import {
+  isCutAway,
+  partitionOf,
+  type Checkpoint,
+  type EventLog,
+  type LogRecord,
+  type Offsets,
+  type Position,
+} from '@instar/log'
 import assert from 'node:assert/strict'
 import { all, byKey, note, range, textOf, type Opened } from './harness.ts'
 
@@ -14,6 +22,34 @@ export const allow = async (log: EventLog, starts: Offsets): Promise<void> => {
   )
   const cut = { archive: '/archive', manifest: 'm', checkpoints: [], who: 'test', at: 1 }
   await log.append([encodeEvent({ type: 'LogCut', starts: listed, ...cut })])
+}
+
+/** A checkpoint of all records of these topics up to now. */
+export const checkpointOf = async (
+  log: EventLog,
+  topics: readonly Topic[] = ['turns', 'scores'],
+): Promise<Checkpoint> => {
+  const positions: StateCheckpointed['positions'] = []
+  for (const topic of topics) {
+    const from = { [topic]: (await log.starts!([topic]))[topic] }
+    const last = new Map<number, LogRecord>()
+    for (const record of await all(log.read(topic, { from }))) last.set(record.partition, record)
+    for (const [partition, record] of last)
+      positions.push({ topic, partition, next: record.offset + 1, record: recordId(record) })
+  }
+  const event: StateCheckpointed = {
+    type: 'StateCheckpointed',
+    name: `${topics.join('-')}.policy`,
+    version: 1,
+    digest: 'd',
+    rows: 1,
+    positions,
+    file: 'f',
+    bytes: 1,
+    who: 'test',
+    at: 1,
+  }
+  return { id: `${topics.join('-')} ${positions.length}`, event }
 }
 
 /** More than two blocks of the embedded log, which is cut at the end of one. */

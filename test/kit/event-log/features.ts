@@ -12,8 +12,8 @@ import { all, byKey, note, range, textOf, type OpenOptions, type Opened } from '
 export const eventLogFeatures = (
   name: string,
   open: (options?: OpenOptions) => Promise<Opened>,
-  /** `kills`: of a writer in another process; 0: the log is in the memory of one process. */
-  { kills = 20 } = {},
+  /** `kills`: of a writer in another process; 0: the log is in the memory of one process. `cuts`: it can be cut. */
+  { kills = 20, cuts = true } = {},
 ): void => {
   const feature = (title: string, run: (opened: Opened) => Promise<void>, options?: OpenOptions): void => {
     test(title, { timeout: 30_000 }, async () => {
@@ -703,7 +703,7 @@ export const eventLogFeatures = (
       })
     })
 
-    describe('cutting', () => cuttingFeatures(feature))
+    if (cuts) describe('cutting', () => cuttingFeatures(feature))
 
     if (kills > 0) {
       describe('with other processes', () => {

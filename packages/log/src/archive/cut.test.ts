@@ -1,5 +1,5 @@
 /** A cut of a log that is archived: what may go, what must not, and what an interrupted one leaves. */
-import { encodeEvent, recordId, type StateCheckpointed } from '@instar/events'
+import { recordId } from '@instar/events'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import {
   Archive,
@@ -20,7 +20,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
-import { allow } from '../../../../test/kit/event-log/cutting.ts'
+import { allow, checkpointOf } from '../../../../test/kit/event-log/cutting.ts'
 import { all, CUT_SCHEMAS, note, range } from '../../../../test/kit/event-log/harness.ts'
 
 const folders: string[] = []
@@ -52,38 +52,13 @@ const archived = async (log: EventLog, place: string): Promise<Archive> => {
   return Archive.open(openFolderStore(place, false))
 }
 
-/** A checkpoint of all records of these topics up to now. */
-const checkpoint = async (log: EventLog, topics: readonly Topic[] = ['turns', 'scores']) => {
-  const positions: StateCheckpointed['positions'] = []
-  for (const topic of topics) {
-    const from = { [topic]: (await log.starts!([topic]))[topic] }
-    const last = new Map<number, LogRecord>()
-    for (const record of await all(log.read(topic, { from }))) last.set(record.partition, record)
-    for (const [partition, record] of last)
-      positions.push({ topic, partition, next: record.offset + 1, record: recordId(record) })
-  }
-  const event: StateCheckpointed = {
-    type: 'StateCheckpointed',
-    name: `${topics.join('-')}.policy`,
-    version: 1,
-    digest: 'd',
-    rows: 1,
-    positions,
-    file: 'f',
-    bytes: 1,
-    who: 'test',
-    at: 1,
-  }
-  return { id: `${topics.join('-')} ${positions.length}`, event }
-}
-
 type Changed = Partial<Omit<CutOptions, 'log' | 'archive'>>
 const cut = async (log: EventLog, archive: Archive, changed: Changed = {}): Promise<CutReport> =>
   cutLog({
     log,
     archive,
     address: '/archive',
-    checkpoints: [await checkpoint(log)],
+    checkpoints: [await checkpointOf(log)],
     since: Infinity,
     needed: [],
     dryRun: false,
@@ -132,7 +107,7 @@ for (const [name, open] of Object.entries(logs))
         const place = folder()
         const archive = await archived(log, place)
         const before = await whole(log, archive)
-        const checkpoints = [await checkpoint(log)]
+        const checkpoints = [await checkpointOf(log)]
         const planned = await cut(log, archive, { dryRun: true, checkpoints })
         equal(planned.record, null)
         deepEqual([await texts(log, 'turns'), (await cutsOn(log)).length], [4000, 0])
@@ -179,10 +154,10 @@ for (const [name, open] of Object.entries(logs))
       'leaves what is newer, what no checkpoint has folded, what is not archived and what is needed',
       async (log) => {
         const place = folder()
-        const early = [await checkpoint(log)]
+        const early = [await checkpointOf(log)]
         await archived(log, place)
         await fill(log, 500, 500)
-        const late = [await checkpoint(log)]
+        const late = [await checkpointOf(log)]
         const behind = await Archive.open(openFolderStore(place, false))
         const turns = await all(log.read('turns'))
         const firstOf = (kept: (record: LogRecord) => boolean): number => turns.find(kept)!.offset
@@ -202,14 +177,14 @@ for (const [name, open] of Object.entries(logs))
         within(await deletes(archive, { needed: [needed] }), 5000)
         equal(await deletes(archive, { since: 0 }), 0)
         // A state that folds no turns says nothing of them.
-        within(await deletes(archive, { checkpoints: [...late, await checkpoint(log, ['scores'])] }), 8000)
+        within(await deletes(archive, { checkpoints: [...late, await checkpointOf(log, ['scores'])] }), 8000)
       },
     )
 
     feature('one that was stopped between its record and the deletion is completed by the next', async (log) => {
       const place = folder()
       const archive = await archived(log, place)
-      const checkpoints = [await checkpoint(log)]
+      const checkpoints = [await checkpointOf(log)]
       const stopped = new Proxy(log, {
         get(target, key) {
           if (key === 'cut') return () => Promise.reject(new Error('stopped'))
@@ -228,7 +203,7 @@ for (const [name, open] of Object.entries(logs))
     feature('nothing is deleted where the archive differs, or a record allows more than it has', async (log) => {
       const [place, other] = [folder(), folder()]
       const archive = await archived(log, place)
-      const checkpoints = [await checkpoint(log)]
+      const checkpoints = [await checkpointOf(log)]
       const stranger = openMemoryLog()
       await fill(stranger, 500, 1)
       await rejects(cut(log, await archived(stranger, other), { checkpoints }), { code: 'archive_differs' })

@@ -50,15 +50,16 @@ export type EmbeddedOptions = {
   logLine?: (line: string) => void
 }
 
-export type EmbeddedLog = EventLog & {
-  /** Every schema on the log: name → Avro JSON. */
-  schemas(): Record<string, string>
-  /**
-   * Lets another thread of this process use the log through the other end of the channel (`openJoinedLog`) until either
-   * side closes. Throws `log_read_only` if the log was opened for reading.
-   */
-  join(port: MessagePort): void
-}
+export type EmbeddedLog = EventLog &
+  Required<Pick<EventLog, 'starts' | 'cut'>> & {
+    /** Every schema on the log: name → Avro JSON. */
+    schemas(): Record<string, string>
+    /**
+     * Lets another thread of this process use the log through the other end of the channel (`openJoinedLog`) until either
+     * side closes. Throws `log_read_only` if the log was opened for reading.
+     */
+    join(port: MessagePort): void
+  }
 
 /** Records that a transaction of a cut deletes at most. */
 const CUT_STEP = 64 * BLOCK
@@ -214,7 +215,9 @@ class SqliteLog implements EmbeddedLog {
   /** In steps, each a transaction of its own between those of appends. */
   async cut(starts: Offsets): Promise<void> {
     const queue = this.#appender
-    if (!(queue instanceof WriteQueue)) throw readOnly()
+    if (!queue) throw readOnly()
+    if (!(queue instanceof WriteQueue))
+      throw new InstarError('not_available', 'the log is cut by the thread that opened it')
     requireAllowed(starts, await cutsOn(this))
     for (const topic of CUT_TOPICS) {
       if (!starts[topic]) continue

@@ -3,7 +3,7 @@ import { isLater } from '@instar/events/codec'
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
-import { cutAway } from '../cuts.ts'
+import { CUT_TOPICS, cutAway } from '../cuts.ts'
 import type { PartitionCounts } from '../partition.ts'
 import type { LogRecord } from '../port.ts'
 import { PAGE_BYTES } from '../reading.ts'
@@ -160,7 +160,7 @@ export class SqliteStore implements Store {
   }
 
   starts(topic: Topic): readonly number[] {
-    return startsOf(this.#readCut(topic))
+    return startsOf(CUT_TOPICS.some((one) => one === topic) ? this.#readCut(topic) : this.#cuts[topic])
   }
 
   /** As of now: the writer may have cut since the last call. */
