@@ -219,13 +219,16 @@ export const cuttingFeatures = (feature: Feature): void => {
       }
       const error = await reading().catch((cause: unknown) => cause)
       if (error === undefined) assert.equal(records, i === 0 ? whole : inPartition)
-      else assert.ok(refused(error), String(error))
+      else assert.ok(refused(error), (error as Error).message)
     }
     const ended = await Promise.race([
       subscription.done.catch((error: unknown) => error),
       subscription.caughtUp().catch((error: unknown) => error),
     ])
-    assert.ok(ended === undefined ? handled === whole : refused(ended), `${handled} handled, ${String(ended)}`)
+    assert.ok(
+      ended === undefined ? handled === whole : refused(ended),
+      `${handled} handled, ${(ended as Error | undefined)?.message}`,
+    )
     await subscription.stop()
   })
 

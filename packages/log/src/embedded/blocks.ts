@@ -9,11 +9,16 @@ import type { Topic } from '@instar/events/flow'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { crc32 } from 'node:zlib'
 import { partitionOf } from '../partition.ts'
-import type { TopicCut } from './cut.ts'
 import { metaWriter } from './meta.ts'
 
 /** Offsets per block. */
 export const BLOCK = 1024
+
+/**
+ * What was cut from a topic (cut.ts). `until`: all records from there on are held; a multiple of `BLOCK`. `last`: of each partition the
+ * last offset below it, whose row is held, too; -1: there is none.
+ */
+export type TopicCut = { until: number; last: readonly number[] }
 
 export const blockTable = (topic: Topic): string =>
   `CREATE TABLE IF NOT EXISTS "${topic}_blocks" (block INTEGER PRIMARY KEY, partitions BLOB NOT NULL) STRICT;`

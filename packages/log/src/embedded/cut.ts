@@ -11,16 +11,10 @@ import { crc32 } from 'node:zlib'
 import { allowedStarts, cutAway, cutOf, notAllowed, type Cut } from '../cuts.ts'
 import type { PartitionCounts } from '../partition.ts'
 import type { Offsets } from '../port.ts'
-import { BLOCK, deleteBlocks, isPartition, recordsMissing, rowPartition } from './blocks.ts'
+import { BLOCK, deleteBlocks, isPartition, recordsMissing, rowPartition, type TopicCut } from './blocks.ts'
 import { checksumOf, hasChecksums, type Row } from './checksum.ts'
 import { metaWriter } from './meta.ts'
 import { storedSchemas } from './schemas.ts'
-
-/**
- * `until`: all records from there on are held; a multiple of `BLOCK`. `last`: of each partition the last offset below it, whose row
- * is held, too; -1: there is none.
- */
-export type TopicCut = { until: number; last: readonly number[] }
 
 const nameOf = (topic: Topic): string => `cut ${topic}`
 const textOf = (topic: Topic, { until, last }: TopicCut): string => {

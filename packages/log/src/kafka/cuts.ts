@@ -1,20 +1,59 @@
 /** Cuts of a log on Kafka, where any client with the permission, and retention, can delete the first records of a partition. */
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
-import { allowedStarts, CUT_TOPICS, cutAway, cutsOn } from '../cuts.ts'
-import type { EventLog, Offsets } from '../port.ts'
+import { allowedStarts, CUT_TOPICS, cutAway, cutsOn, requireAllowed } from '../cuts.ts'
+import type { PartitionCounts } from '../partition.ts'
+import type { EventLog, Offsets, Position, ReadOptions } from '../port.ts'
 import { kafkaError, type Cluster } from './client.ts'
 import { EARLIEST, offsetsAt, requireLeaders, type FetchPosition } from './fetch.ts'
 import { truncatedError } from './open-checks.ts'
+import type { ReadBounds } from './reading.ts'
+import { allPartitions, offsetsByTopic } from './topic-offsets.ts'
+import type { TopicNames } from './topics.ts'
+
+type CutParts = {
+  log: Pick<EventLog, 'read'>
+  names: TopicNames
+  counts: PartitionCounts
+  request<T>(what: string, work: (cluster: Cluster) => Promise<T>): Promise<T>
+}
 
 /** Tells cuts that a record on the log allows from records that are lost. */
 export class Cuts {
-  readonly #log: Pick<EventLog, 'read'>
+  readonly #parts: CutParts
   /** As of the last reading. */
   #allowed: Offsets = {}
 
-  constructor(log: Pick<EventLog, 'read'>) {
-    this.#log = log
+  constructor(parts: CutParts) {
+    this.#parts = parts
+  }
+
+  async starts(topics: readonly Topic[]): Promise<Offsets> {
+    const { names, counts, request } = this.#parts
+    const partitions = allPartitions(topics, names, counts)
+    const first = await request('reading first offsets', (cluster) => offsetsAt(cluster, partitions, EARLIEST))
+    return offsetsByTopic(topics, names, first)
+  }
+
+  /** Throws `kafka_refused` where the user may not delete records. */
+  async cut(starts: Offsets): Promise<void> {
+    const { log, names, request } = this.#parts
+    requireAllowed(starts, await cutsOn(log))
+    for (const positions of positionsByTopic(starts, names))
+      await request('deleting records', (cluster) => deleteBelow(cluster, positions))
+  }
+
+  /** Throws where there is no record at the position since it was deleted. */
+  async requireAt({ topic, partition, offset }: Position): Promise<void> {
+    if (partition < 0 || partition >= this.#parts.counts[topic] || offset < 0) return
+    const first = (await this.starts([topic]))[topic]?.[partition] ?? 0
+    if (offset < first) throw await this.missing(topic, partition, first)
+  }
+
+  /** The bounds of a read, as `requireHeld`. */
+  async heldBounds(topic: Topic, bounds: ReadBounds, options: Pick<ReadOptions, 'from'>): Promise<ReadBounds> {
+    await this.requireHeld(topic, bounds.first, wantedStarts(bounds, options))
+    return bounds
   }
 
   /** The error for records below the first offset of a partition. */
@@ -39,13 +78,22 @@ export class Cuts {
   async #allows(topic: Topic, partition: number, first: number): Promise<boolean> {
     if (!CUT_TOPICS.some((one) => one === topic)) return false
     const isAllowed = (): boolean => first <= (this.#allowed[topic]?.[partition] ?? 0)
-    if (!isAllowed()) this.#allowed = allowedStarts(await cutsOn(this.#log))
+    if (!isAllowed()) this.#allowed = allowedStarts(await cutsOn(this.#parts.log))
     return isAllowed()
   }
 }
 
+/** What a read asks for. Where the first record that is held is of the time of a read already, some before it may be. */
+const wantedStarts = ({ starts }: ReadBounds, { from }: Pick<ReadOptions, 'from'>): number[] =>
+  from !== undefined && 'time' in from ? starts.map((start) => start - 1) : starts
+
+const positionsByTopic = (starts: Offsets, names: TopicNames): FetchPosition[][] =>
+  (Object.entries(starts) as [Topic, Readonly<Record<number, number>>][]).map(([topic, of]) =>
+    Object.entries(of).map(([partition, offset]) => ({ topic: names.of(topic), partition: Number(partition), offset })),
+  )
+
 /** Deletes the records of partitions of one topic below the offsets; resolves when all in-sync replicas have. Throws `kafka_refused`. */
-export const deleteBelow = async (cluster: Cluster, positions: readonly FetchPosition[]): Promise<void> => {
+const deleteBelow = async (cluster: Cluster, positions: readonly FetchPosition[]): Promise<void> => {
   const first = await offsetsAt(cluster, positions, EARLIEST)
   const isBelow = ({ partition, offset }: FetchPosition): boolean =>
     first.find((one) => one.partition === partition)!.offset < offset

@@ -10,6 +10,8 @@ import { CUT_BYTES, deadLetterCopy } from './dead-letter-copy.ts'
 import { MOST_POSITIONS, Positions } from './dead-letter-positions.ts'
 import { fetchToEnd, type Use } from './fetch.ts'
 import type { Producer } from './producer.ts'
+import type { RecordCodecParts } from './record-codec.ts'
+import { withRetries } from './retry.ts'
 import { MAX_RECORD_BYTES } from './topics.ts'
 
 export type DeadLetter = {
@@ -162,4 +164,30 @@ const deadLetterOf = (topic: Topic, { key, value, headers = {} }: KafkaRecord): 
   ...(headers['instar.value.bytes'] === undefined
     ? {}
     : { cut: { bytes: Number(headers['instar.value.bytes']), sha256: String(headers['instar.value.sha256']) } }),
+})
+
+type Report = (line: string) => void
+
+/** Both are tried again while Kafka cannot be reached: additions without limit, searches for `retryMs`. */
+export const retriedDeadLetters = (
+  deadLetters: DeadLetters,
+  retryMs: number,
+  report: Report,
+): Pick<RecordCodecParts, 'deadLetter' | 'isDeadLetter'> => ({
+  deadLetter: (topic, partition, record, reason, signal) =>
+    withRetries(
+      'writing a dead letter',
+      () => deadLetters.add(topic, partition, record, reason),
+      Infinity,
+      signal,
+      report,
+    ),
+  isDeadLetter: (topic, partition, { offset }, maxAgeMs, signal) =>
+    withRetries(
+      'reading dead letters',
+      () => deadLetters.has(topic, partition, Number(offset), maxAgeMs),
+      retryMs,
+      signal,
+      report,
+    ),
 })

@@ -17,15 +17,14 @@ import type {
   Subscription,
 } from '../port.ts'
 import { KafkaConnection, type Cluster, type KafkaRecord } from './client.ts'
-import { cutsOn, requireAllowed } from '../cuts.ts'
-import { Cuts, deleteBelow } from './cuts.ts'
-import { DeadLetters, type DeadLetter } from './dead-letters.ts'
-import { EARLIEST, fetchRecord, LATEST, offsetsAt } from './fetch.ts'
+import { Cuts } from './cuts.ts'
+import { DeadLetters, retriedDeadLetters, type DeadLetter } from './dead-letters.ts'
+import { fetchRecord, LATEST, offsetsAt } from './fetch.ts'
 import { commitOffsets, knownOffsets } from './group-offsets.ts'
 import { Membership } from './membership.ts'
 import { DEFAULT_RETRY_MS, type KafkaOptions } from './options.ts'
 import { Producer } from './producer.ts'
-import { partitionsOf, readBounds, readPages, type ReadBounds } from './reading.ts'
+import { partitionsOf, readBounds, readPages } from './reading.ts'
 import { RecordCodec } from './record-codec.ts'
 import { withRetries } from './retry.ts'
 import type { SchemaResolver } from './schemas.ts'
@@ -62,7 +61,7 @@ export class KafkaEventLog implements KafkaLog {
   readonly #memberships = new Set<PartitionAssignment>()
   readonly #ending = new AbortController()
   readonly #retryMs: number
-  readonly #cuts = new Cuts(this)
+  readonly cuts: Cuts
   #closing: Promise<void> | undefined
 
   constructor(
@@ -76,6 +75,7 @@ export class KafkaEventLog implements KafkaLog {
     this.#counts = counts
     this.#names = names
     this.#connection = connection
+    this.cuts = new Cuts({ log: this, names, counts, request: (what, work) => this.#request(what, work) })
     this.#schemas = schemas
     this.#retryMs = options.retryMs ?? DEFAULT_RETRY_MS
     this.#producer = new Producer(
@@ -91,22 +91,7 @@ export class KafkaEventLog implements KafkaLog {
       names,
       retryMs: this.#retryMs,
       ending: this.#ending.signal,
-      deadLetter: (topic, partition, record, reason, signal) =>
-        withRetries(
-          'writing a dead letter',
-          () => this.#deadLetters.add(topic, partition, record, reason),
-          Infinity,
-          signal,
-          this.#report,
-        ),
-      isDeadLetter: (topic, partition, { offset }, maxAgeMs, signal) =>
-        withRetries(
-          'reading dead letters',
-          () => this.#deadLetters.has(topic, partition, Number(offset), maxAgeMs),
-          this.#retryMs,
-          signal,
-          this.#report,
-        ),
+      ...retriedDeadLetters(this.#deadLetters, this.#retryMs, this.#report),
       logLine: (line) => options.logLine?.(line),
     })
   }
@@ -129,7 +114,7 @@ export class KafkaEventLog implements KafkaLog {
         const { starts, first } = await this.#request('finding a position', (cluster) =>
           readBounds(cluster, { topic, name: this.#names.of(topic), count: this.#counts[topic] }, { from: offsets }),
         )
-        await this.#cuts.requireHeld(topic, first, topic === options.byPartition ? undefined : starts)
+        await this.cuts.requireHeld(topic, first, topic === options.byPartition ? undefined : starts)
         return starts.map((next, partition) => ({ of: topic, topic: this.#names.of(topic), partition, next }))
       }),
     )
@@ -141,7 +126,7 @@ export class KafkaEventLog implements KafkaLog {
         decode: (topic, partition, record, signal) => this.#codec.decodeOrDeadLetter(topic, partition, record, signal),
         ends: (of, signal) => withRetries('reading end offsets', () => this.ends(of), Infinity, signal),
         commit: (to, positions) => this.commit(to, positions),
-        missing: (of, partition, first) => this.#cuts.missing(of, partition, first),
+        missing: (of, partition, first) => this.cuts.missing(of, partition, first),
         logLine: (line) => this.#options.logLine?.(line),
       },
       options,
@@ -155,23 +140,16 @@ export class KafkaEventLog implements KafkaLog {
   read(topic: Topic, options: ReadOptions = {}): AsyncIterable<LogRecord[]> {
     this.#check()
     const kafkaTopic = { topic, name: this.#names.of(topic), count: this.#counts[topic] }
-    const bounds = this.#bounds(kafkaTopic, options)
+    const bounds = this.#request('reading offsets', (cluster) => readBounds(cluster, kafkaTopic, options)).then(
+      (found) => this.cuts.heldBounds(topic, found, options),
+    )
     bounds.catch(() => undefined)
     this.#producer.fence(partitionsOf(kafkaTopic, options), bounds)
     return readPages(kafkaTopic, options, bounds, {
       request: (work) => this.#request('reading', work),
       decode: (partition, record) => this.#codec.decode(topic, partition, record),
-      missing: (partition, first) => this.#cuts.missing(topic, partition, first),
+      missing: (partition, first) => this.cuts.missing(topic, partition, first),
     })
-  }
-
-  async #bounds(kafkaTopic: Parameters<typeof readBounds>[1], options: ReadOptions): Promise<ReadBounds> {
-    const bounds = await this.#request('reading offsets', (cluster) => readBounds(cluster, kafkaTopic, options))
-    // Where the first record that is held is of the time already, some before it may be.
-    const isByTime = options.from !== undefined && 'time' in options.from
-    const starts = isByTime ? bounds.starts.map((start) => start - 1) : bounds.starts
-    await this.#cuts.requireHeld(kafkaTopic.topic, bounds.first, starts)
-    return bounds
   }
 
   readonly joinGroup: EventLog['joinGroup'] = async (group, topic, onChange, known) => {
@@ -197,40 +175,16 @@ export class KafkaEventLog implements KafkaLog {
   async at(position: Position): Promise<LogRecord | undefined> {
     const record = await this.#recordAt(position)
     if (record) return this.#codec.decode(position.topic, position.partition, record)
-    const { topic, partition, offset } = position
-    if (partition < 0 || partition >= this.#counts[topic] || offset < 0) return undefined
-    const { [topic]: starts } = await this.starts([topic])
-    if (offset < (starts?.[partition] ?? 0)) throw await this.#cuts.missing(topic, partition, starts![partition]!)
+    await this.cuts.requireAt(position)
     return undefined
   }
 
-  async starts(topics: readonly Topic[]): Promise<Offsets> {
-    const partitions = allPartitions(topics, this.#names, this.#counts)
-    const first = await this.#request('reading first offsets', (cluster) => offsetsAt(cluster, partitions, EARLIEST))
-    return offsetsByTopic(topics, this.#names, first)
+  starts(topics: readonly Topic[]): Promise<Offsets> {
+    return this.cuts.starts(topics)
   }
 
-  /** Throws `log_truncated` where no record on the log allows that a partition begins there. */
-  async checkStarts(first: ReadonlyMap<Topic, readonly number[]>): Promise<void> {
-    try {
-      for (const [topic, offsets] of first) await this.#cuts.requireHeld(topic, offsets)
-    } catch (cause) {
-      await this.close()
-      throw cause
-    }
-  }
-
-  /** Throws `kafka_refused` where the user may not delete records. */
-  async cut(starts: Offsets): Promise<void> {
-    requireAllowed(starts, await cutsOn(this))
-    for (const [topic, of] of Object.entries(starts) as [Topic, Readonly<Record<number, number>>][]) {
-      const positions = Object.entries(of).map(([partition, offset]) => ({
-        topic: this.#names.of(topic),
-        partition: Number(partition),
-        offset,
-      }))
-      await this.#request('deleting records', (cluster) => deleteBelow(cluster, positions))
-    }
+  cut(starts: Offsets): Promise<void> {
+    return this.cuts.cut(starts)
   }
 
   async ends(topics: readonly Topic[]): Promise<Offsets> {

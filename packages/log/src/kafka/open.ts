@@ -37,7 +37,12 @@ export const openKafkaLog = async (options: KafkaOptions): Promise<KafkaLog> => 
     )
     const schemas = await withRetries('reading schemas', () => openSchemas(options, names, connection), retryMs, never)
     const log = new KafkaEventLog(options, counts, names, schemas, connection)
-    await log.checkStarts(first)
+    try {
+      for (const [topic, offsets] of first) await log.cuts.requireHeld(topic, offsets)
+    } catch (cause) {
+      await log.close()
+      throw cause
+    }
     return log
   } catch (cause) {
     connection.close()

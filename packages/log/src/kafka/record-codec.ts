@@ -14,7 +14,7 @@ import type { WriterSchema, SchemaResolver } from './schemas.ts'
 import { MAX_RECORD_BYTES, type TopicNames } from './topics.ts'
 import { kafkaBackoff } from './retry.ts'
 
-type RecordCodecParts = {
+export type RecordCodecParts = {
   resolver: SchemaResolver
   schemas: Readonly<Record<string, string>>
   counts: PartitionCounts
