@@ -9,6 +9,7 @@ import {
   expandIds,
   InstarError,
   MAX_DEPTH,
+  type Event,
   type TurnAborted,
   type TurnCaptured,
   type TurnSampled,
@@ -18,6 +19,11 @@ import type { EventLog } from './port.ts'
 import { LruCache } from './lru-cache.ts'
 
 type TurnRecord = TurnCaptured | TurnAborted | TurnSampled
+
+/** Is the record an answer, finished or not, with its request? */
+export const isTurnRecord = (event: Event): event is TurnRecord =>
+  event.type === 'TurnCaptured' || event.type === 'TurnAborted' || event.type === 'TurnSampled'
+
 export type TurnPosition = { partition: number; offset: number }
 type PositionOf = (turn: string) => TurnPosition | undefined | Promise<TurnPosition | undefined>
 
@@ -97,7 +103,7 @@ export const createTurnReader = (
     const position = found instanceof Promise ? await found : found
     const stored = position && (await log.at({ topic: 'turns', ...position }))
     const event = stored && decodeRecord(stored).event
-    if (!event || (event.type !== 'TurnCaptured' && event.type !== 'TurnAborted' && event.type !== 'TurnSampled')) {
+    if (!event || !isTurnRecord(event)) {
       throw new InstarError('unknown_turn', `turn ${turn} is not on the log`, { turn })
     }
     cache.set(turn, event)

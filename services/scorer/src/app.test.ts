@@ -7,6 +7,7 @@ import {
   encodeEvent,
   InstarError,
   readWritten,
+  written,
   type Event,
   type MemoryScores,
   type ScoresEvent,
@@ -323,8 +324,8 @@ test('a turn that cannot be read while the log is away is scored when it is back
   bench.log.at = (position) =>
     (away -= 1) >= 0 ? Promise.reject(new InstarError('log_unavailable', 'away')) : at(position)
   const fatal = Promise.withResolvers<never>()
-  const scorer = await started(bench, {}, { onFatal: fatal.reject })
   await bench.say(...chat('s', 10, 'What is 7 plus 6?', '**13**', 'Without the bold, please.', '13'))
+  const scorer = await started(bench, {}, { onFatal: fatal.reject })
   const [score] = await Promise.race([bench.until(1), fatal.promise])
   assert.equal(score?.type === 'TurnScored' && score.reward, -1)
   assert.ok(away < 0)
@@ -386,14 +387,36 @@ test('the turns of feedback are read by as many at once as judges work at once',
   const bench = new Bench()
   await bench.watch()
   const { most, proxy } = watched(bench.log)
-  const scorer = await started(bench, { concurrency: 3 }, { log: proxy })
   const turns = Array.from({ length: 40 }, (_, i) => chat(`s${i}`, 10, 'What is 7 plus 6?', '13')[0]!)
   await bench.say(...turns)
+  const scorer = await started(bench, { concurrency: 3 }, { log: proxy })
   await bench.say(...turns.map(({ session, turn }, i) => feedback(session, turn, -1, 950, `f${i}`, 'far too short')))
   const scores = await bench.until(40)
   assert.ok(scores.every((score) => score.type === 'TurnScored' && score.reward === -1))
-  assert.ok(most.reads <= 3, `${most.reads} at once`)
+  assert.equal(most.reads, 3)
   assert.equal(bench.fatal, null)
+  await scorer.stop()
+})
+
+test('turns that were received while the scorer runs are judged without another read; a second record of a turn is not taken', async () => {
+  const bench = new Bench()
+  await bench.watch()
+  const { most, proxy } = watched(bench.log)
+  const seen: string[] = []
+  const judge: Judge = {
+    id: 'seer',
+    needsNextState: true,
+    judge: ({ answer, next }) => {
+      seen.push(`${answer} ${next?.user}`)
+      return Promise.resolve({ value: 1, note: '', hint: null })
+    },
+  }
+  const scorer = await started(bench, {}, { log: proxy, judges: [judge] })
+  const [first, second, third] = chat('s', 10, 'What is 7 plus 6?', '13', 'Thank you!', 'Any time.', 'Bye.', 'Bye.')
+  await bench.say(first!, { ...first!, text: written('14'), at: first!.at + 1 }, second!, third!)
+  await bench.until(2)
+  assert.deepEqual(seen.toSorted(), ['13 Thank you!', 'Any time. Bye.'])
+  assert.equal(most.reads, 0)
   await scorer.stop()
 })
 
@@ -402,10 +425,10 @@ test('a turn that breaks what reads it is skipped, its feedback counts, and the 
   await bench.watch()
   const lines: string[] = []
   const { proxy } = watched(bench.log, (offset) => offset === 0)
-  const scorer = await started(bench, {}, { log: proxy, logLine: (line) => lines.push(line) })
   const [bad, after] = chat('bad', 10, 'What is 7 plus 6?', '13', 'Thank you!', 'Any time.')
   const [good, later] = chat('good', 10, 'What is 7 plus 6?', '13', 'Thank you!', 'Any time.')
   await bench.say(bad!, after!, good!, later!)
+  const scorer = await started(bench, {}, { log: proxy, logLine: (line) => lines.push(line) })
   const scores = await bench.until(2)
   const of = (turn: string) => scores.find((score) => score.turn === turn)
   assert.deepEqual([of(bad!.turn)?.type, of(good!.turn)?.type], ['TurnSkipped', 'TurnScored'])

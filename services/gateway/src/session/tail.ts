@@ -3,15 +3,11 @@
  * gateway's state.
  */
 import { decodeReadable, foldWeights, type Logged, type TurnsEvent, type WeightsEvent } from '@instar/events'
-import { followEvents, type EventLog, type Follower, type Offsets, type TurnReader } from '@instar/log'
+import { followEvents, isTurnRecord, type EventLog, type Follower, type Offsets, type TurnReader } from '@instar/log'
 import { offsetsOver } from '@instar/process'
 import { setTimeout as delay } from 'node:timers/promises'
 import { evolveIndex, restore } from './core/session-index.ts'
 import type { GatewaySnapshot } from './snapshot.ts'
-
-type TurnEvent = Extract<TurnsEvent, { type: 'TurnCaptured' | 'TurnAborted' | 'TurnSampled' }>
-const isTurn = (event: TurnsEvent): event is TurnEvent =>
-  event.type === 'TurnCaptured' || event.type === 'TurnAborted' || event.type === 'TurnSampled'
 
 type TailPorts = {
   log: EventLog
@@ -60,7 +56,7 @@ export const startTail = async (ports: TailPorts): Promise<Tail> => {
 
   const fold = (record: Logged<TurnsEvent>): Promise<void> | undefined => {
     evolveIndex(index, record)
-    if (isTurn(record.event) && index.fold.turns.get(record.event.turn)?.offset === record.offset)
+    if (isTurnRecord(record.event) && index.fold.turns.get(record.event.turn)?.offset === record.offset)
       ports.reader?.keepRecent(record.event)
     restoring.get(record.key)?.later.push(record)
     return snapshot.after(record)
