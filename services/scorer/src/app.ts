@@ -3,7 +3,7 @@
  * and people are over all sessions) and of `weights`, asks judges, appends. The rules are in core/decide.ts.
  */
 import { InstarError, type Event } from '@instar/events'
-import { createTurnReader, isTurnRecord, LONGEST_TIMER_MS, versionsOn } from '@instar/log'
+import { isTurnRecord, LONGEST_TIMER_MS, versionsOn } from '@instar/log'
 import { NO_METRICS, runDecider, type DeciderPorts, type Metrics } from '@instar/process'
 import { setImmediate } from 'node:timers/promises'
 import { judgeOrder, type ScorerConfig } from './config.ts'
@@ -23,7 +23,7 @@ import {
 } from './core/decide.ts'
 import { settle, withPlaces, type Evidence, type Judged } from './core/judgement.ts'
 import { evolve, forgetWork, initialState, type ScorerState } from './core/state.ts'
-import { readAvailable } from './shell/evidence.ts'
+import { judgesReader, readAvailable } from './shell/evidence.ts'
 import { JUDGES, type JudgePorts } from './shell/judge-table.ts'
 import { judgeTurn, type Judge } from './shell/judges.ts'
 import { recordScorerMetrics } from './shell/metrics.ts'
@@ -91,13 +91,6 @@ export const createJudges = (config: ScorerConfig, ports: JudgePorts): Judge[] =
 
 /** Records and judgements in progress at a time; the rest waits in the state. */
 const UNDER_WAY = 1024
-
-/**
- * Records of turns that are cached, and bytes of the newest ones as they were received: a judge reads a turn and its next
- * state soon after them, and reading one record of a large batch on Kafka costs a fetch of the batch.
- */
-const CACHED_RECORDS = 256
-const RECENT_RECORD_BYTES = 16 * 1024 ** 2
 
 /** At least so long between two looks for quiet sessions, ms: the records of the last one are on their way. */
 const CLOSING_MS = 20
@@ -167,10 +160,10 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
       forgetWork(state)
     },
     onRead(logged, outcome) {
-      if (isTurnRecord(logged.event) && state.turns.turns.get(logged.event.turn)?.offset === logged.offset)
-        reader.keepRecent(logged.event)
       record(logged, outcome)
-      if (outcome?.counted !== false) report(logged.event)
+      if (outcome?.counted === false) return
+      if (isTurnRecord(logged.event)) reader.keepRecent(logged.event)
+      report(logged.event)
     },
     onAssigned() {
       lookAgain(state)
@@ -180,14 +173,12 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
     },
   })
   const { state, signal } = scorer
-  const reader = createTurnReader(log, (turn) => state.turns.turns.get(turn), CACHED_RECORDS, 0, RECENT_RECORD_BYTES)
-  const assignedCount = (): number =>
-    Array.from({ length: log.partitions('turns') }, (_, one) => scorer.assigned(one)).filter(Boolean).length
+  const reader = judgesReader(log, state)
   const work = (): ScorerWork => ({
     judging,
     waiting: backlog.size + given.length,
     needed: state.needed.size,
-    share: assignedCount(),
+    share: Array.from({ length: log.partitions('turns') }, (_, one) => scorer.assigned(one)).filter(Boolean).length,
     catchingUp: scorer.catchingUp(),
   })
   const record = recordScorerMetrics(

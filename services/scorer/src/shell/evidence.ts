@@ -1,6 +1,6 @@
 /** Reads back from the log what a judge is to see. */
 import { InstarError, MAX_DEPTH, readWritten } from '@instar/events'
-import { Backoff, type TurnReader } from '@instar/log'
+import { Backoff, createTurnReader, type EventLog, type TurnReader } from '@instar/log'
 import {
   beforeRequest,
   lastRequest,
@@ -10,6 +10,18 @@ import {
   wrappedSince,
 } from '../core/conversation.ts'
 import type { Evidence } from '../core/judgement.ts'
+import type { ScorerState } from '../core/state.ts'
+
+/** Records that are cached, and bytes of the newest ones that were received. */
+const CACHED_RECORDS = 256
+const RECENT_RECORD_BYTES = 16 * 1024 ** 2
+
+/**
+ * Reads turns for the judges, which look at a turn and its next state soon after both were received (`keepRecent`): reading one
+ * record of a large batch on Kafka costs a fetch of the batch.
+ */
+export const judgesReader = (log: EventLog, { turns }: Pick<ScorerState, 'turns'>): TurnReader =>
+  createTurnReader(log, (turn) => turns.turns.get(turn), CACHED_RECORDS, 0, RECENT_RECORD_BYTES)
 
 /**
  * `next`: the turn whose request holds the next state, null if the session ended. `shown`: the candidate to which it
