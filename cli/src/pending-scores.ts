@@ -1,6 +1,6 @@
 /** Counts the turns that a batch can still use, and those that have no score, from the newest part of `scores`. */
 import { decodeReadable, foldScores, initialScores, type Logged, type ScoresEvent } from '@instar/events'
-import { isCutAway, type EventLog, type LogRecord, type Offsets } from '@instar/log'
+import { readHeld, type EventLog } from '@instar/log'
 
 /** Turns that are held and counted. Beyond it the number is "at least". */
 export const MOST_PENDING = 100_000
@@ -21,27 +21,17 @@ type PendingQuery = {
 /** `pending`: turns with a reward. `skipped`: turns without one, by the reason of their last record. */
 export type ScoreCounts = { pending: number; skipped: ReadonlyMap<string, number> }
 
-type Scores = Pick<EventLog, 'read' | 'ends' | 'starts'>
-
-/** From the time on; of a log whose records of that time were cut, from where it begins: what was cut is not pending. */
-async function* scoresSince(log: Scores, time: number, to: Offsets): AsyncGenerator<LogRecord[]> {
-  try {
-    yield* log.read('scores', { from: { time }, to })
-  } catch (error) {
-    if (!isCutAway(error)) throw error
-    yield* log.read('scores', { from: (await log.starts?.(['scores'])) ?? {}, to })
-  }
-}
-
 /** A turn whose reward was withdrawn is skipped. Stops reading at `most` turns. */
 export const countPending = async (
-  log: Scores,
+  log: Pick<EventLog, 'read' | 'ends' | 'starts'>,
   { policy, versions, since, spent, most = MOST_PENDING }: PendingQuery,
 ): Promise<ScoreCounts> => {
   const scores = initialScores()
   const reasons = new Map<string, string>()
   const to = await log.ends(['scores'])
-  for await (const records of scoresSince(log, Math.max(0, since - CLOCK_SKEW_MS), to)) {
+  const from = { time: Math.max(0, since - CLOCK_SKEW_MS) }
+  // What was cut is not pending.
+  for await (const records of readHeld(log, 'scores', { from, to })) {
     for (const record of records) {
       const logged = decodeReadable(record) as Logged<ScoresEvent> | null
       if (!logged) continue

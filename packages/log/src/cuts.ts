@@ -2,7 +2,7 @@
 import { decodeReadable, type LogCut } from '@instar/events'
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
-import type { EventLog, LogRecord, Offsets } from './port.ts'
+import type { EventLog, LogRecord, Offsets, ReadOptions } from './port.ts'
 
 /** The topics of which records may be cut: whatever refers to a version, a blob or the log as a whole stays. */
 export const CUT_TOPICS = ['turns', 'scores'] as const satisfies readonly Topic[]
@@ -71,3 +71,20 @@ export const cutAway = (topic: Topic, partition: number, start: number): InstarE
 /** Whether an error is that of `cutAway`. */
 export const isCutAway = (error: unknown): boolean =>
   error instanceof InstarError && error.code === 'log_truncated' && error.details['cut'] === true
+
+/**
+ * As `read`; of a log that was cut, what it still holds where some of what is asked for may be gone. For who looks for records that
+ * may be anywhere, and takes what is cut for what is not there. A record may be given out again.
+ */
+export async function* readHeld(
+  log: Pick<EventLog, 'read' | 'starts'>,
+  topic: Topic,
+  options: ReadOptions,
+): AsyncGenerator<LogRecord[]> {
+  try {
+    yield* log.read(topic, options)
+  } catch (error) {
+    if (!isCutAway(error)) throw error
+    yield* log.read(topic, { ...options, from: (await log.starts?.([topic])) ?? {} })
+  }
+}

@@ -2,10 +2,11 @@
 import { deepEqual, equal, rejects } from 'node:assert/strict'
 import { test } from 'node:test'
 import { encodeEvent, type InstarError } from '@instar/events'
+import { allow } from '../../../test/kit/event-log/cutting.ts'
 import { captured, turnNamed } from '../../../test/kit/scored-history.ts'
 import { openMemoryLog, type MemoryLog } from './memory/log.ts'
 import { MOST_FOUND, TurnFinder, type ScoredPlace } from './turn-finder.ts'
-import { createTurnReader } from './turn-reader.ts'
+import { createTurnReader, ifReadable } from './turn-reader.ts'
 
 const HOUR = 3_600_000
 /** Session `s` begins here. */
@@ -22,6 +23,7 @@ class Traffic {
         this.searches.push({ from: options?.from, to: options?.to })
         return this.log.read(topic, options)
       },
+      starts: (topics) => this.log.starts!(topics),
     },
     (turn) => this.places.get(turn),
   )
@@ -147,4 +149,22 @@ test('positions in memory are limited', async () => {
   await traffic.log.append(records)
   equal(await traffic.finder.positionOf(turnNamed('s', 'none')), undefined)
   equal(traffic.finder.size, MOST_FOUND)
+})
+
+test('of a log that was cut, a turn that it holds is found, and one that is gone is unknown', async () => {
+  const traffic = new Traffic()
+  const [first] = await traffic.turn(0, AT)
+  await traffic.others(AT + 1, AT + HOUR)
+  const [second] = await traffic.turn(1, AT + HOUR)
+  await traffic.others(AT + HOUR + 1, AT + 2 * HOUR)
+  const [third, position] = await traffic.turn(2, AT + 2 * HOUR)
+  traffic.places.set(third, placeAt(AT + 2 * HOUR + 60_000, AT + 2 * HOUR, [AT + HOUR]))
+  traffic.places.set(second, placeAt(AT + HOUR + 60_000, AT + HOUR, null))
+  const starts = { turns: { 0: position.offset - 1 } }
+  await allow(traffic.log, starts)
+  await traffic.log.cut!(starts)
+  deepEqual(await traffic.finder.positionOf(third), position)
+  deepEqual([await traffic.finder.positionOf(second), await traffic.finder.positionOf(first)], [undefined, undefined])
+  await rejects(traffic.reader.promptIds(third), { code: 'unknown_turn' })
+  equal(await ifReadable(() => traffic.reader.promptIds(third)), null)
 })

@@ -3,6 +3,7 @@
  * session's partition. Positions are remembered.
  */
 import { decodeReadable, LruMap, sessionOfTurn, type ScoredFacts } from '@instar/events'
+import { readHeld } from './cuts.ts'
 import type { EventLog } from './port.ts'
 import type { TurnPosition } from './turn-reader.ts'
 
@@ -22,14 +23,14 @@ const READ_BYTES = 256 * 1024
 export const MOST_FOUND = 4096
 
 export class TurnFinder {
-  readonly #log: Pick<EventLog, 'read'>
+  readonly #log: Pick<EventLog, 'read' | 'starts'>
   readonly #placeOf: (turn: string) => ScoredPlace | undefined
   readonly #found = new LruMap<string, TurnPosition>()
   /** By session where the last turn with a score that was asked for, and those before it, are. */
   readonly #spans = new LruMap<string, Span>()
 
   /** `placeOf`: of a turn with a score. */
-  constructor(log: Pick<EventLog, 'read'>, placeOf: (turn: string) => ScoredPlace | undefined) {
+  constructor(log: Pick<EventLog, 'read' | 'starts'>, placeOf: (turn: string) => ScoredPlace | undefined) {
     this.#log = log
     this.#placeOf = placeOf
   }
@@ -68,7 +69,7 @@ export class TurnFinder {
     isLast: (turn: { turn: string; at: number }) => boolean,
   ): Promise<void> {
     const bounds = { from: { time: from }, ...(to === null ? {} : { to: { time: to } }) }
-    for await (const records of this.#log.read('turns', { key: session, maxBytes: READ_BYTES, ...bounds }))
+    for await (const records of readHeld(this.#log, 'turns', { key: session, maxBytes: READ_BYTES, ...bounds }))
       for (const record of records) {
         const event = decodeReadable(record)?.event
         if (!event || !('answer' in event) || sessionOfTurn(event.turn) !== session) continue

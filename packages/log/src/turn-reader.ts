@@ -15,6 +15,7 @@ import {
   type TurnSampled,
 } from '@instar/events'
 import { getBlob } from './blobs.ts'
+import { isCutAway } from './cuts.ts'
 import type { EventLog } from './port.ts'
 import { LruCache } from './lru-cache.ts'
 
@@ -34,11 +35,12 @@ const BYTES_PER_RECORD = 32 * 1024
 /** Codes of errors of a TurnReader that say that a turn, or one that it refers to, cannot be read: others are the log's. */
 export const TURN_FAULTS = ['bad_record', 'unknown_turn', 'missing_blob'] as const
 
-/** What `read` gives of a turn; null if the turn, or one that it refers to, cannot be read. */
+/** What `read` gives of a turn; null if the turn, or one that it refers to, cannot be read or was cut from the log. */
 export const ifReadable = async <T>(read: () => Promise<T>): Promise<T | null> => {
   try {
     return await read()
   } catch (error) {
+    if (isCutAway(error)) return null
     if (error instanceof InstarError && TURN_FAULTS.some((code) => code === error.code)) return null
     throw error
   }

@@ -32,13 +32,14 @@ import { KafkaSubscription } from './subscription.ts'
 import { allPartitions, offsetsByTopic } from './topic-offsets.ts'
 import type { TopicNames } from './topics.ts'
 
-export type KafkaLog = EventLog & {
-  /** Every schema on the log: name → Avro JSON. */
-  schemas(): Record<string, string>
-  deadLetter(position: Position, reason: string): Promise<void>
-  /** The dead letters of a topic as of this call, each record once. */
-  deadLetters(topic: Topic): AsyncIterable<DeadLetter>
-}
+export type KafkaLog = EventLog &
+  Required<Pick<EventLog, 'starts' | 'cut'>> & {
+    /** Every schema on the log: name → Avro JSON. */
+    schemas(): Record<string, string>
+    deadLetter(position: Position, reason: string): Promise<void>
+    /** The dead letters of a topic as of this call, each record once. */
+    deadLetters(topic: Topic): AsyncIterable<DeadLetter>
+  }
 
 /**
  * Default session timeout of group members, ms: the minimum that brokers allow by default, so that the partitions of a

@@ -1,6 +1,6 @@
 /** The turns that batches may still read: they must stay on the log. */
 import { updateLine } from '@instar/events'
-import { createTurnReader, ifReadable, isCutAway, openFold, type EventLog, type Position } from '@instar/log'
+import { createTurnReader, ifReadable, openFold, type EventLog, type Position } from '@instar/log'
 import { evolve, type TrainerState } from '../core/state.ts'
 import { trainerFold } from './stored-fold.ts'
 import { stateOfSnapshot } from './snapshot.ts'
@@ -50,11 +50,7 @@ const positionsOf = async (log: EventLog, { turns, ...state }: TrainerState): Pr
       if (!position || positions.has(turn)) continue
       positions.set(turn, position)
       const named = turn
-      const record = await ifReadable(() => reader.record(named)).catch((error: unknown) => {
-        // An earlier cut has it.
-        if (isCutAway(error)) return null
-        throw error
-      })
+      const record = await ifReadable(() => reader.record(named))
       if (record) left.push(...[record.body.from, record.prompt.from].filter((from) => from !== null))
     }
   }

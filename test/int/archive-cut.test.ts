@@ -1,0 +1,94 @@
+/** `instar archive cut` on its own broker: each partition begins at its own record, and what reads on goes on from there. */
+import { schemaTexts } from '@instar/events'
+import { isCutAway, openEmbeddedLog } from '@instar/log'
+import { openKafkaLog } from '@instar/log/kafka/index'
+import { deepEqual, equal, match, ok, rejects } from 'node:assert/strict'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { instar } from '../kit/cli.ts'
+import { all } from '../kit/event-log/harness.ts'
+import { longHistory } from '../kit/long-history.ts'
+import { startKafka, type KafkaCluster } from '../kit/stack/kafka.ts'
+import { addresses, temporaryFolder } from '../kit/stack.ts'
+
+let folder: Awaited<ReturnType<typeof temporaryFolder>>
+let kafka: KafkaCluster
+before(async () => {
+  folder = await temporaryFolder()
+  kafka = await startKafka({ folder: join(folder.path, 'kafka') })
+})
+after(async () => {
+  await kafka.stop()
+  await folder.remove()
+})
+
+type Cut = {
+  record: string | null
+  completed: boolean
+  topics: Record<'turns' | 'scores', { records: number; starts: Record<string, number> }>
+}
+
+test(
+  'turns and scores that are archived and folded are deleted on Kafka; followers, checkpoints and the archive go on',
+  { timeout: 480_000 },
+  async () => {
+    const [data, place] = [join(folder.path, 'data'), join(folder.path, 'archive')]
+    const source = await openEmbeddedLog({ folder: join(data, 'log'), schemas: schemaTexts() })
+    await source.append([...longHistory({ turns: 800 })])
+    await source.close()
+    const address = `kafka://${kafka.brokers.join(',')}`
+    const env = { INSTAR_LOG: address, INSTAR_REGISTRY: addresses().registry, INSTAR_DATA: data }
+    const done = async (args: string[]): Promise<unknown> => {
+      const { code, json, err } = await instar([...args, '--json'], env)
+      equal(code, 0, `${args.join(' ')}: ${err}`)
+      return json
+    }
+    await done(['setup'])
+    await done(['log', 'copy', '--from', `embedded:${data}`, '--to', address])
+    const { brokers } = kafka
+    const open = () =>
+      openKafkaLog({ brokers, registry: addresses().registry, clientId: 'test', schemas: schemaTexts() })
+    const log = await open()
+    const handled = { turns: 0, scores: 0 }
+    const follower = await log.subscribe({
+      topics: ['turns', 'scores'],
+      group: 'follower',
+      from: 'start',
+      handle: (records) => {
+        for (const { topic } of records) handled[topic as 'turns' | 'scores'] += 1
+      },
+    })
+    await follower.caughtUp()
+    const { turns: before } = handled
+    equal(before, 800)
+    await done(['setup', '--upgraded'])
+    await done(['checkpoint', 'scorer', 'trainer', 'publisher', 'audit'])
+    await done(['archive', '--to', place])
+    const planned = (await done(['archive', 'cut', '--from', place, '--dry-run'])) as Cut
+    deepEqual(Object.values((await log.starts(['turns'])).turns!).filter(Boolean), [])
+    const cut = (await done(['archive', 'cut', '--from', place])) as Cut
+    match(cut.record ?? '', /^[0-9a-f]{64}$/)
+    equal(cut.topics.turns.records, planned.topics.turns.records)
+    ok(cut.topics.turns.records > 600 && cut.topics.scores.records > 600, JSON.stringify(cut.topics))
+    const { turns: starts } = (await log.starts(['turns'])) as { turns: Record<string, number> }
+    deepEqual(starts, cut.topics.turns.starts)
+    equal((await all(log.read('turns', { from: { turns: starts } }))).length, 800 - cut.topics.turns.records)
+    for (const reader of [log, await open()]) await rejects(async () => all(reader.read('turns')), isCutAway)
+
+    const [newest] = [...longHistory({ turns: 900 })].filter(({ topic }) => topic === 'turns').slice(-1)
+    await log.append([newest!])
+    await follower.caughtUp()
+    equal(handled.turns, 801)
+    await follower.stop()
+    const again = (await done(['archive', 'cut', '--from', place])) as Cut
+    deepEqual([again.record, again.completed], [null, false])
+    await done(['verify', 'all', '--from-checkpoint', '--digests'])
+    await done(['checkpoint', 'scorer'])
+    await done(['archive', '--to', place])
+    const { log: compared } = (await done(['archive', 'verify', '--from', place, '--log'])) as {
+      log: { first: unknown; behind: number }
+    }
+    deepEqual([compared.first, compared.behind], [null, 0])
+    await log.close()
+  },
+)
