@@ -16,9 +16,9 @@ import { all, byKey, note, range, textOf, type Opened } from './harness.ts'
 type Feature = (title: string, run: (opened: Opened) => Promise<void>) => void
 
 /** Appends the record that allows the cut. */
-export const allow = async (log: EventLog, starts: Offsets): Promise<void> => {
+export const allow = async (log: EventLog, starts: Offsets, record: string | null = null): Promise<void> => {
   const listed = (Object.entries(starts) as [Topic, Record<number, number>][]).flatMap(([topic, of]) =>
-    Object.entries(of).map(([partition, start]) => ({ topic, partition: Number(partition), start, record: null })),
+    Object.entries(of).map(([partition, start]) => ({ topic, partition: Number(partition), start, record })),
   )
   const cut = { archive: '/archive', manifest: 'm', checkpoints: [], who: 'test', at: 1 }
   await log.append([encodeEvent({ type: 'LogCut', starts: listed, ...cut })])

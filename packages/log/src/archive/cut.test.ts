@@ -200,22 +200,66 @@ for (const [name, open] of Object.entries(logs))
       equal((await cutsOn(log)).length, 1)
     })
 
-    feature('nothing is deleted where the archive differs, or a record allows more than it has', async (log) => {
-      const [place, other] = [folder(), folder()]
-      const archive = await archived(log, place)
+    feature(
+      'nothing is deleted where the archive differs, nor more than it has, whatever a record allows',
+      async (log) => {
+        const [place, other] = [folder(), folder()]
+        const archive = await archived(log, place)
+        const checkpoints = [await checkpointOf(log)]
+        const stranger = openMemoryLog()
+        await fill(stranger, 500, 1)
+        await rejects(cut(log, await archived(stranger, other), { checkpoints }), { code: 'archive_differs' })
+        equal(await texts(log, 'turns'), 4000)
+        await fill(log, 500, 500)
+        const turns = await all(log.read('turns'))
+        const last = turns.at(-1)!
+        const before = turns.findLast((one) => one.partition === last.partition && one.offset < last.offset)!
+        await allow(log, { turns: { [last.partition]: last.offset } }, recordId(before))
+        const report = await cut(log, archive, { checkpoints })
+        deepEqual([report.completed, report.topics.turns.records <= 4000], [false, true])
+        equal(await texts(log, 'turns'), 8000 - report.topics.turns.records)
+      },
+    )
+
+    feature('what a record allows beyond the checkpoints is not deleted, and nothing else', async (log) => {
       const checkpoints = [await checkpointOf(log)]
-      const stranger = openMemoryLog()
-      await fill(stranger, 500, 1)
-      await rejects(cut(log, await archived(stranger, other), { checkpoints }), { code: 'archive_differs' })
       await fill(log, 500, 500)
-      const [last] = (await all(log.read('turns'))).slice(-1)
-      await allow(log, { turns: { [last!.partition]: last!.offset } })
+      const archive = await archived(log, folder())
+      const turns = await all(log.read('turns'))
+      const last = turns.at(-1)!
+      const before = turns.findLast((one) => one.partition === last.partition && one.offset < last.offset)!
+      await allow(log, { turns: { [last.partition]: last.offset } }, recordId(before))
       await rejects(cut(log, archive, { checkpoints }), {
         code: 'archive_differs',
-        message: /a record on the log allows that turns \d+ begins at \d+/,
+        message: /a record on the log allows that turns \d+ begins at \d+, and the checkpoints have it up to \d+/,
       })
       equal(await texts(log, 'turns'), 8000)
     })
+
+    feature(
+      'a copy of a cut log has its record, which allows nothing of the copy, and the copy is cut by its own',
+      async (log) => {
+        const place = folder()
+        const archive = await archived(log, place)
+        await cut(log, archive)
+        const copy = openMemoryLog({ partitions: { turns: 3 } })
+        for (const topic of TOPICS) {
+          const records = [
+            ...(await all(archive.read(topic, { to: await log.starts!([topic]) }))),
+            ...(await all(log.read(topic, { from: await log.starts!([topic]) }))),
+          ]
+          if (records.length > 0) await copy.append(records)
+        }
+        equal((await cutsOn(copy)).length, 1)
+        const needed = (await all(copy.read('turns')))[100]!
+        const copied = await archived(copy, folder())
+        const held = await cut(copy, copied, { needed: [needed] })
+        deepEqual([held.record, held.completed, await texts(copy, 'turns')], [null, false, 4000])
+        const report = await cut(copy, copied)
+        ok(report.record !== null && report.topics.turns.records > 2000, JSON.stringify(report.topics))
+        equal(await texts(copy, 'turns'), 4000 - report.topics.turns.records)
+      },
+    )
 
     feature('an archive that ends before the cut is not continued', async (log) => {
       const [place, late] = [folder(), folder()]

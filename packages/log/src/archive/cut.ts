@@ -7,7 +7,7 @@ import { encodeEvent, InstarError, isReadable, recordId, type LogCut } from '@in
 import type { Topic } from '@instar/events/flow'
 import type { Checkpoint } from '../checkpoints/on-log.ts'
 import type { CopyObserver } from '../copy/meter.ts'
-import { allowedStarts, CUT_TOPICS, cutsOn, isCutAway } from '../cuts.ts'
+import { allowedStarts, CUT_TOPICS, cutsOn, isCutAway, type Cut } from '../cuts.ts'
 import { BLOCK } from '../embedded/blocks.ts'
 import { persist } from '../persist.ts'
 import type { EventLog, LogRecord, Offsets, Position, ReadOptions } from '../port.ts'
@@ -52,19 +52,21 @@ type Limits = Partial<Record<Topic, readonly number[]>>
 type Tally = { records: number; bytes: number; last: LogRecord; before: LogRecord | null }
 
 /**
- * Throws `archive_differs` if the log, or an earlier cut of it, is not all in the archive; `not_announced`, `archive_damaged`,
+ * Of an earlier cut that was not carried out to its end, what the archive has is deleted, too: its record names the last one before
+ * each start, by which it is known as one of this log. Throws `archive_differs` if the log is not what the archive has, or the
+ * checkpoints do not have what an earlier cut may delete; `not_announced`, `archive_damaged`,
  * `archive_unavailable`, `aborted`, and errors of the log.
  */
 export const cutLog = async (options: CutOptions): Promise<CutReport> => {
   const { log, archive, dryRun, observer } = options
   const starts = await requireStarts(log)(CUT_TOPICS)
-  const cuts = await cutsOn(log)
-  const allowed = allowedStarts(cuts)
-  await requireCovered(options, allowed)
+  const open = openIn(await cutsOn(log), starts)
   const limits = await limitsOf(options)
   const tallies = new Map<string, Tally>()
   const count = (record: LogRecord): void => {
     const { topic, partition, offset, payload } = record
+    for (const one of open)
+      if (one.topic === topic && one.partition === partition && offset < one.start) one.last = record
     if (offset >= (limits[topic]?.[partition] ?? 0)) return
     const place = `${topic} ${partition}`
     const known = tallies.get(place)
@@ -89,10 +91,12 @@ export const cutLog = async (options: CutOptions): Promise<CutReport> => {
       { archive: options.address, topic, partition, offset },
     )
   }
-  const isOpen = (Object.entries(allowed) as [Topic, Record<number, number>][]).some(([topic, of]) =>
-    Object.entries(of).some(([partition, start]) => start > (starts[topic]?.[Number(partition)] ?? 0)),
-  )
+  const ours = open.filter(({ record, last }) => last !== null && recordId(last) === record)
+  requireFolded(options, ours)
+  const allowed = allowedStarts([{ event: { starts: ours } }])
+  const isOpen = ours.length > 0
   const cut: LogCut['starts'] = [...tallies.values()]
+    .filter(({ last: { topic, partition, offset } }) => offset > (starts[topic]?.[partition] ?? 0))
     .filter(({ last: { topic, partition, offset } }) => offset > (allowed[topic]?.[partition] ?? 0))
     .map(({ last: { topic, partition, offset: start }, before }) => ({
       topic,
@@ -103,9 +107,9 @@ export const cutLog = async (options: CutOptions): Promise<CutReport> => {
   const isNew = cut.some(({ record }) => record !== null)
   let record: string | null = null
   if (!dryRun && isNew) record = await announce(options, cut)
-  // Of these records alone: another process may have appended one of which nothing was compared.
+  // Of these records alone: of another one, such as that of a log of which this is a copy, nothing was compared.
   if (!dryRun && (isNew || isOpen))
-    await log.cut!(allowedStarts([...cuts, ...(isNew ? [{ event: { starts: cut } }] : [])]))
+    await log.cut!(allowedStarts([{ event: { starts: ours } }, { event: { starts: isNew ? cut : [] } }]))
   const after = dryRun ? starts : await requireStarts(log)(CUT_TOPICS)
   const topics = Object.fromEntries(
     CUT_TOPICS.map((topic): [string, TopicCutReport] => {
@@ -126,20 +130,28 @@ const requireStarts = (log: EventLog): ((topics: readonly Topic[]) => Promise<Of
   throw new InstarError('not_available', 'records of this log cannot be deleted')
 }
 
-/** Throws `archive_differs` where an earlier cut was allowed of what this archive, or the checkpoints, do not have. */
-const requireCovered = async ({ archive, address, checkpoints }: CutOptions, allowed: Offsets): Promise<void> => {
-  const ends = await archive.ends(CUT_TOPICS)
+/** What a record allows and was not deleted. `last`: the last record below `start` of those that were compared. */
+type OpenCut = LogCut['starts'][number] & { last: LogRecord | null }
+
+const openIn = (cuts: readonly Cut[], starts: Offsets): OpenCut[] =>
+  cuts.flatMap(({ event }) =>
+    event.starts
+      .filter(({ topic, partition, start }) => start > (starts[topic as Topic]?.[partition] ?? 0))
+      .map((one) => ({ ...one, last: null })),
+  )
+
+/** Throws `archive_differs` where an earlier cut was allowed of what the checkpoints do not have. */
+const requireFolded = ({ address, checkpoints }: CutOptions, open: readonly OpenCut[]): void => {
   const folded = foldedBy(checkpoints)
-  for (const [topic, of] of Object.entries(allowed) as [Topic, Record<number, number>][])
-    for (const [partition, start] of Object.entries(of)) {
-      const limit = Math.min(ends[topic]?.[Number(partition)] ?? 0, folded(topic, Number(partition)))
-      if (start <= limit) continue
-      throw new InstarError(
-        'archive_differs',
-        `a record on the log allows that ${topic} ${partition} begins at ${start}, and ${address} and the checkpoints have it up to ${limit}: nothing is cut`,
-        { archive: address, topic, partition: Number(partition), start, limit },
-      )
-    }
+  for (const { topic, partition, start } of open) {
+    const limit = folded(topic as Topic, partition)
+    if (start <= limit) continue
+    throw new InstarError(
+      'archive_differs',
+      `a record on the log allows that ${topic} ${partition} begins at ${start}, and the checkpoints have it up to ${limit}: nothing is cut`,
+      { archive: address, topic, partition, start, limit },
+    )
+  }
 }
 
 /** The offset up to which all of the checkpoints that have records of the topic have folded a partition. */
