@@ -186,7 +186,9 @@ export class Witness {
       case 'turns':
         return foldTurns(this.turns, logged as Logged<TurnsEvent>)
       case 'scores':
-        return logged.key === POLICY ? foldScores(this.scores, logged as Logged<ScoresEvent>) : null
+        return logged.key === POLICY && logged.event.type !== 'EpisodeEnded'
+          ? foldScores(this.scores, logged as Logged<ScoresEvent>)
+          : null
       case 'updates':
         return foldUpdates(this.updates, logged as Logged<UpdatesEvent>)
       case 'weights':

@@ -115,6 +115,28 @@ const scoreOf = (random: Random, past: Written, at: number): Event => {
   }
 }
 
+/** Of a session, with an outcome or without; in one record or two. */
+const endOf = (random: Random, { turns }: Written, { session, key, task = null }: TurnCaptured, at: number): Event => {
+  const own = turns.filter((turn) => turn.session === session)
+  const outcome = random.chance(0.5) ? random.pick([1, -1, -0]) : null
+  const parts = outcome === null ? 1 : 1 + random.below(2)
+  return {
+    type: 'EpisodeEnded',
+    session,
+    policy: random.chance(0.85) ? POLICY : POLICIES[1],
+    closing: random.pick(['c', 'd']),
+    outcome,
+    endedAt: outcome === null ? null : at,
+    task: task ?? '',
+    key,
+    begunAt: own[0]?.at ?? at,
+    turns: outcome === null ? [] : own.map(({ turn }) => turn),
+    part: random.below(parts),
+    parts,
+    at,
+  }
+}
+
 const updateOf = (random: Random, past: Written, at: number): Event => {
   const policy = random.chance(0.8) ? POLICY : POLICIES[1]
   const chain = `updates ${policy}`
@@ -275,7 +297,8 @@ export const randomHistory = (random: Random, count: number): History => {
         why: 'idle',
         at,
       })
-    } else if (dice < 77) events.push(scoreOf(random, past, at))
+    } else if (dice < 54) events.push(endOf(random, past, some, at))
+    else if (dice < 77) events.push(scoreOf(random, past, at))
     else if (dice < 86) events.push(updateOf(random, past, at))
     else if (dice < 94) events.push(weightOf(random, past, at))
     else events.push(random.pick(events))

@@ -8,6 +8,7 @@ import { updateIn } from './history/chains.ts'
 import type { Decided } from './history/decision.ts'
 import { Facts, FOLLOWED } from './history/facts.ts'
 import { History, type Past } from './history/past.ts'
+import { isEndedEpisode, rightEnd } from './history/right-ends.ts'
 import { rightClosing, rightScore } from './history/right-scores.ts'
 import { rightBatch, rightOutcome, usableOf, waitingFor } from './history/right-training.ts'
 import { rightAnswer, rightCommand, rightVerdict } from './history/right-versions.ts'
@@ -94,6 +95,8 @@ const right = (world: World, past: Past, then: Past | null, decided: Decided, sa
     case 'TurnSkipped':
     case 'ScoreRevised':
       return rightScore(past, decided, event, world.rules, says)
+    case 'EpisodeEnded':
+      return rightEnd(past, decided, event, says)
     case 'BatchSealed':
       return rightBatch(past, then, decided, event, world.training, says)
     case 'UpdateComputed':
@@ -155,7 +158,9 @@ const thing = (event: Event): string | null =>
     ? `${event.policy} scores ${event.turn} for ${event.cause}`
     : event.type === 'SessionClosed' && event.why === 'idle'
       ? `closes ${event.open.join()}`
-      : null
+      : event.type === 'EpisodeEnded'
+        ? `${event.policy} ends ${event.session} by ${event.closing}`
+        : null
 
 /** Answered and acknowledged records are on the log, in their place. */
 const answers = (world: World, history: Past, says: Says): void => {
@@ -198,6 +203,11 @@ const settled = (world: World, history: Past, says: Says): void => {
   const scores = history.scores(POLICY)
   for (const [name, session] of history.sessions()) {
     says(!session.turns.some(isOpen), `session ${name} is left open`)
+    const end = history.ends(POLICY).get(name)?.event
+    says(
+      isEndedEpisode(session) ? end?.outcome === (session.outcome?.value ?? null) : end === undefined,
+      `the episode ${name} ended with ${session.outcome?.value}, on scores with ${end ? end.outcome : 'nothing'}`,
+    )
     for (const turn of session.turns) {
       const score = scores.get(turn.event.turn)
       const rating = ratingOf(turn)

@@ -34,6 +34,7 @@ import {
   stillOurs,
   type JudgeRequest,
 } from '../../services/scorer/src/core/decide.ts'
+import { endEpisodes } from '../../services/scorer/src/core/episode-ends.ts'
 import type { Judged } from '../../services/scorer/src/core/judgement.ts'
 import {
   evolve as scorerEvolve,
@@ -155,12 +156,12 @@ export class Scorer extends Process<ScorerState> {
     this.#lookAgain()
   }
   waits(): string | null {
-    const { work, closing, needed } = this.state
+    const { work, closing, needed, ending } = this.state
     // Closings of sessions that it no longer reads are not read back.
     const closings = [...closing.keys()].filter((session) => this.reads(session)).length
-    return this.#asked.length + work.size + closings + needed.size === 0
+    return this.#asked.length + work.size + closings + needed.size + ending.size === 0
       ? null
-      : `${this.#asked.length} judges, ${work.size} turns, ${closings} closings, ${needed.size} turns without a score`
+      : `${this.#asked.length} judges, ${work.size} turns, ${closings} closings, ${needed.size} turns without a score, ${ending.size} ends`
   }
 
   act(): boolean {
@@ -177,6 +178,7 @@ export class Scorer extends Process<ScorerState> {
     }
     const outputs = [
       ...scorerDecide(this.state, rules, now, this.mine, 3),
+      ...endEpisodes(this.state, now, this.mine, 2),
       ...closeIdle(this.state, rules, now, this.mine).outputs,
     ]
     for (const output of outputs) {

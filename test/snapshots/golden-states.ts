@@ -47,6 +47,7 @@ const OWN = {
     'asked-alone',
     'claims',
     'duplicates',
+    'episode-ends',
     'own-record',
     'policy-bound',
     'need',
@@ -276,7 +277,7 @@ export const compared = async (log: EventLog, name: Name, number: number): Promi
 })
 
 /** Of records of a later version than the golden log has; `snapshots.features.ts` keeps and reads it. */
-const LATER = ['places', 'further places']
+const LATER = ['places', 'further places', 'ends']
 
 /** The tables of the state of which the golden snapshot has no row of any policy, without those of later records. */
 export const emptyTables = ({ golden, from }: Pick<Compared, 'golden' | 'from'>): string[] => {

@@ -29,7 +29,7 @@ export const FLOW = {
   },
   scores: {
     key: { field: 'policy' },
-    records: ['TurnScored', 'TurnSkipped', 'ScoreRevised'],
+    records: ['TurnScored', 'TurnSkipped', 'ScoreRevised', 'EpisodeEnded'],
     writers: ['scorer'],
     readers: ['scorer', 'trainer', 'publisher', 'gateway', 'projections'],
     chain: false,

@@ -14,6 +14,7 @@ export * from './folds/table.ts'
 export * from './folds/turns.ts'
 export { scoredFacts, whyUnusable } from './folds/scored-facts.ts'
 export * from './folds/scores.ts'
+export { foldEpisodeEnd, isMissing, type EpisodeEnds, type EpisodeEndState } from './folds/episode-ends.ts'
 export * from './folds/updates.ts'
 export { emptyChain, link } from './folds/chain.ts'
 export {

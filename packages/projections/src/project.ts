@@ -74,6 +74,9 @@ const fold = (state: Projection, logged: Logged, rows: ProjectedRows): string | 
     if (!outcome.counted) return outcome.why
     if (!hasValidTimes(logged.event)) return TIME_OUT_OF_RANGE
     turnsRows(state.turns, logged, rows)
+  } else if (logged.event.type === 'EpisodeEnded') {
+    // No row: the closing has its outcome, on `turns`.
+    return null
   } else if (isOf(logged, 'scores')) {
     const scores = state.scores.get(logged.key) ?? initialScores()
     state.scores.set(logged.key, scores)

@@ -21,6 +21,7 @@ import {
   type Output,
   type Rules,
 } from './core/decide.ts'
+import { endEpisodes, isEnded } from './core/episode-ends.ts'
 import { settle, withPlaces, type Evidence, type Judged } from './core/judgement.ts'
 import { evolve, forgetWork, initialState, type ScorerState } from './core/state.ts'
 import { judgesReader, readAvailable } from './shell/evidence.ts'
@@ -42,6 +43,7 @@ export {
   type Output,
   type Rules,
 } from './core/decide.ts'
+export { endEpisodes } from './core/episode-ends.ts'
 export { scoreOf } from './core/need.ts'
 export { evolve, forgetWork, initialState, type ScorerState } from './core/state.ts'
 export { scorerFold } from './shell/stored-fold.ts'
@@ -75,7 +77,7 @@ export type ScorerPorts = DeciderPorts & {
 }
 
 export type Scorer = {
-  /** With the log read to its end as of the call: is every turn scored that is to be? */ settled(): Promise<boolean>
+  /** With the log read to its end as of the call: is every turn scored that is to be, and every end of an episode recorded? */ settled(): Promise<boolean>
   start(): Promise<void>
   /** From here on these judge, in the place of those of the configuration. */
   useJudges(judges: readonly Judge[]): void
@@ -142,7 +144,8 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
       evolve,
       decide(state, { now, assigned }) {
         const free = room()
-        const outputs = decide(state, rules, now, assigned, free)
+        const scores = decide(state, rules, now, assigned, free)
+        const outputs = [...scores, ...endEpisodes(state, now, assigned, free - scores.length)]
         return outputs.length > 0 || (free > 0 && hasMore(state))
           ? { do: 'work', outputs }
           : { do: 'wait', why: 'turns' }
@@ -277,7 +280,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
     state,
     work,
     assigned: (partition) => scorer.assigned(partition),
-    settled: async () => (await scorer.settled()) && state.needed.size === 0,
+    settled: async () => (await scorer.settled()) && state.needed.size === 0 && isEnded(state),
     start: () => scorer.start(),
     useJudges(chosen) {
       judges = chosen

@@ -1,8 +1,9 @@
 /** The history at the positions of a process: the sessions, scores and chains of the records before them. */
+import type { EpisodeEnded } from '@instar/events'
 import type { Ends } from '../sim-log.ts'
 import { lineOf, trainingOf, type Line, type Training } from './chains.ts'
-import type { Facts, Followed } from './facts.ts'
-import { scoresOf, type Score } from './scores.ts'
+import type { Fact, Facts, Followed } from './facts.ts'
+import { endsOf, scoresOf, type Score } from './scores.ts'
 import { sessionOf, type Session, type Turn } from './session.ts'
 
 /** Results for the same records are computed once. */
@@ -40,6 +41,9 @@ export class Past {
   scores(policy: string): Map<string, Score> {
     return this.#of('scores', policy, scoresOf)
   }
+  ends(policy: string): Map<string, Fact<EpisodeEnded>> {
+    return this.#of('scores', policy, endsOf, 'ends')
+  }
   training(policy: string): Training {
     return this.#of('updates', policy, trainingOf)
   }
@@ -63,9 +67,10 @@ export class Past {
     topic: T,
     key: string,
     make: (facts: ReturnType<Facts['of']> & ReturnType<typeof this.facts<T>>) => R,
+    what: string = topic,
   ): R {
     const facts = this.facts(topic, key)
-    return this.#history.once(`${topic} ${key} ${facts.length}`, () => make(facts as never))
+    return this.#history.once(`${what} ${key} ${facts.length}`, () => make(facts as never))
   }
 
   facts<T extends Followed>(topic: T, key: string) {

@@ -146,7 +146,7 @@ export const rightScore = (
 }
 
 /** All that was on the log when the partition was received has been read. */
-const isCaughtUp = (received: Ends | undefined, seen: Ends): boolean =>
+export const isCaughtUp = (received: Ends | undefined, seen: Ends): boolean =>
   received !== undefined && [...received].every(([slot, end]) => (seen.get(slot) ?? 0) >= end)
 
 /** No batch would take it. */

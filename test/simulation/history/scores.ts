@@ -1,5 +1,5 @@
 /** The score of a turn in force: the judges' first, unless a user rated the turn. */
-import type { ScoresEvent } from '@instar/events'
+import type { EpisodeEnded, ScoresEvent } from '@instar/events'
 import type { Fact } from './facts.ts'
 
 export type Score = {
@@ -10,8 +10,21 @@ export type Score = {
 }
 
 /** `facts`: all records of one policy. */
-export const scoresOf = (facts: readonly Fact<ScoresEvent>[]): Map<string, Score> =>
-  new Map([...Map.groupBy(facts, ({ event }) => event.turn)].map(([turn, records]) => [turn, scoreOf(records)]))
+export const scoresOf = (facts: readonly Fact<ScoresEvent | EpisodeEnded>[]): Map<string, Score> => {
+  const scores = facts.filter((fact): fact is Fact<ScoresEvent> => fact.event.type !== 'EpisodeEnded')
+  return new Map([...Map.groupBy(scores, ({ event }) => event.turn)].map(([turn, all]) => [turn, scoreOf(all)]))
+}
+
+/**
+ * By session the record of its end in force: the first with an outcome, or else the first. Sessions here are too short for an end in
+ * several records.
+ */
+export const endsOf = (facts: readonly Fact<ScoresEvent | EpisodeEnded>[]): Map<string, Fact<EpisodeEnded>> => {
+  const ends = facts.filter((fact): fact is Fact<EpisodeEnded> => fact.event.type === 'EpisodeEnded')
+  const inForce = (all: readonly Fact<EpisodeEnded>[]): Fact<EpisodeEnded> =>
+    all.find(({ event }) => event.outcome !== null) ?? all[0]!
+  return new Map([...Map.groupBy(ends, ({ event }) => event.session)].map(([session, all]) => [session, inForce(all)]))
+}
 
 const scoreOf = (records: readonly Fact<ScoresEvent>[]): Score => {
   const counted = records.filter((one, i) => i === 0 || records.slice(0, i).every((before) => isAbove(one, before)))

@@ -33,6 +33,7 @@ const HERE = [
   'cutForgotten',
   'rollbackAnywhere',
   'outcomeAgain',
+  'plainEndStands',
   'abortedEpisodeTaken',
   'outcomePerTurn',
   'abortedKeepsScore',

@@ -92,6 +92,16 @@ export const MUTANTS: readonly Mutant[] = [
     feedbackById: ['feedback is ordered by its id alone', ['rank.at > current.at ||', 'rank.id > current.id ||']],
     scoredLate: ['a revision moves a turn back in the queue', ['at: before ? before.at : event.at', 'at: event.at']],
   }),
+  ...of('packages/events/src/folds/episode-ends.ts', {
+    plainEndStands: [
+      'the outcome of an episode that had been closed without one is not recorded',
+      ['before.outcome === null || (before.closing', '(before.closing'],
+    ],
+    plainEndAgain: [
+      'an episode that was closed without an outcome ends again',
+      ['if (outcome === null) return false', ''],
+    ],
+  }),
   ...of('packages/events/src/folds/chain.ts', {
     anyLink: [
       'a record of a chain counts whatever its predecessor',
@@ -216,6 +226,28 @@ export const MUTANTS: readonly Mutant[] = [
     neverWatched: [
       'idle sessions are not closed',
       ['watch(state.idle, event.session, state.turns.sessions.get(event.session)?.lastAt ?? 0)', ''],
+    ],
+  }),
+  ...of('services/scorer/src/core/episode-ends.ts', {
+    endUnsaid: [
+      'an episode that was closed without an outcome has no end',
+      ['if (!closed || !first', 'if (outcome === null || !first'],
+    ],
+    endAppendedAgain: [
+      'an end is appended again before it is read back',
+      ['if (state.endsAppended.has(nameOf(end))) continue', ''],
+    ],
+    everybodyEnds: [
+      "episodes of other scorers' partitions are ended",
+      ['if (!session || !assigned(session.turns[0]?.partition ?? -1)) continue', 'if (!session) continue'],
+    ],
+    endNotHandedOver: [
+      'who is given a partition does not look at the ends that are missing there',
+      ['for (const session of state.ending) state.endsToLookAt.add(session)', ''],
+    ],
+    unjudgedCovered: [
+      'an outcome covers turns that are not scored',
+      ['turn.outcomeBy === closing && isJudged(turn)', 'turn.outcomeBy === closing'],
     ],
   }),
   ...of('packages/process/src/own-partitions.ts', {

@@ -1,6 +1,10 @@
 /** Runs migrations of a stored state. */
+import { addTurn, type SessionState } from '@instar/events'
 import type { Topic } from '@instar/events/flow'
 import type { FoldFile } from './file.ts'
+import { rowKey, type SessionRow } from './session-table.ts'
+import { unpackFields, unpackTurn, type PackedTurn } from './sessions.ts'
+import { fromBytes } from './value.ts'
 import type { Migration } from './version.ts'
 
 /** The state has no records of the topic any more: its positions go, and a later state that folds it reads it from its start. */
@@ -14,6 +18,25 @@ export const withoutTopic = (file: FoldFile, topic: Topic): void => {
 /** The tables of `storedTurns`. */
 export const clearTurns = (file: FoldFile): void => {
   for (const table of ['sessions', 'sessions turns']) file.clear(table)
+}
+
+/** The closed sessions of `storedTurns`, each whole, one at a time. */
+export const closedSessions = function* (file: FoldFile): Generator<SessionState> {
+  for (let after = '', page = file.entries('sessions', after); page.length > 0; page = file.entries('sessions', after))
+    for (const [key, bytes] of page) {
+      after = key
+      const [fields, count, first] = fromBytes(bytes) as SessionRow
+      const session = unpackFields(fields, key)
+      if (!session.closed) continue
+      for (let [row, turns] = [1, first]; ; row += 1) {
+        for (const turn of turns) addTurn(session, unpackTurn(turn, session))
+        if (session.turns.length >= count) break
+        const further = file.get('sessions turns', rowKey(key, row))
+        if (!further) throw new Error(`turns of session ${key} are missing`)
+        turns = fromBytes(further) as PackedTurn[]
+      }
+      yield session
+    }
 }
 
 /** All at once with the new version, so that a process that is killed leaves the old state or the new one. */

@@ -19,7 +19,7 @@ import type { FileRef, SnapshotPart, WorkStep } from './tables.ts'
 import { fromBytes, toBytes } from './value.ts'
 
 /** `count`: turns of the session; `turns`: the first of them. */
-type SessionRow = [fields: PackedFields, count: number, turns: PackedTurn[]]
+export type SessionRow = [fields: PackedFields, count: number, turns: PackedTurn[]]
 
 /** What changed of a session. `rows`: numbers of rows with changed turns. `anew`: the file may have other rows of it. */
 type Change = { session: SessionState | null; rows: Set<number>; anew: boolean }
@@ -286,7 +286,8 @@ export class SessionTable implements Table<string, SessionState>, SnapshotPart {
   }
 }
 
-const rowKey = (session: string, row: number): string => `${session}\n${row}`
+/** Key of a further row of a session. */
+export const rowKey = (session: string, row: number): string => `${session}\n${row}`
 
 const numbers = function* (count: number): Iterable<number> {
   for (let n = 0; n < count; n += 1) yield n

@@ -79,6 +79,11 @@ export const METRICS = {
     of: 'scorer',
     help: 'Turns that need a score and have none, in the partitions of `turns` that this process has read.',
   },
+  instar_scorer_episodes_ending: {
+    type: 'gauge',
+    of: 'scorer',
+    help: 'Episodes that ended and whose end is not on `scores` yet: those of before all readers support the record, and others for a moment.',
+  },
   instar_scorer_share: {
     type: 'gauge',
     of: 'scorer',

@@ -82,7 +82,9 @@ export const initialState = (policy: string): MemoryPublisher => ({
 export const evolve = (state: PublisherState, logged: Logged<Event>): FoldOutcome | null => {
   switch (logged.topic) {
     case 'scores':
-      return logged.key !== state.policy ? null : evolveScores(state, logged as Logged<ScoresEvent>)
+      return logged.key !== state.policy || logged.event.type === 'EpisodeEnded'
+        ? null
+        : evolveScores(state, logged as Logged<ScoresEvent>)
     case 'updates':
       return evolveUpdates(state, logged as Logged<UpdatesEvent>)
     case 'weights':

@@ -13,6 +13,7 @@ import {
   shownOf,
   weightLine,
   written,
+  type EpisodeEnded,
   type ScoreRevised,
   type ScoreState,
   type SessionClosed,
@@ -25,6 +26,7 @@ import { LEAST_AGREEMENT, withAgreement } from './claims.ts'
 import { countPending, MOST_DUPLICATES, seenIn, seenName, withCap } from './duplicates.ts'
 import { earliest, park, pop, unpark, unwatch, watchAgain } from './idle.ts'
 import type { Judged } from './judgement.ts'
+import { hasEnds, lookAtEnds } from './episode-ends.ts'
 import { needOf, rankOf, scoreOf, type Need } from './need.ts'
 import { withNegation } from './negation.ts'
 import { LEAST_OPINIONS, withRecord } from './own-record.ts'
@@ -51,7 +53,7 @@ export type JudgeRequest = Need & {
 }
 
 type ScoreEvent = TurnScored | TurnSkipped | ScoreRevised
-export type Output = { do: 'append'; record: string; event: ScoreEvent | SessionClosed } | JudgeRequest
+export type Output = { do: 'append'; record: string; event: ScoreEvent | SessionClosed | EpisodeEnded } | JudgeRequest
 
 /**
  * Looks at each turn that was touched, once: what it hands out is marked in `state.work`, so that at most one
@@ -116,7 +118,8 @@ const LOOKS = 4096
 const walks = new WeakMap<ScorerState, Iterator<string, undefined>>()
 
 /** There is more to look at than the last `decide` did. */
-export const hasMore = (state: ScorerState): boolean => state.touched.size > 0 || state.sweep || walks.has(state)
+export const hasMore = (state: ScorerState): boolean =>
+  state.touched.size > 0 || state.sweep || walks.has(state) || hasEnds(state)
 
 /** True for a turn that no batch will take by the time it is scored. Imported turns are always judged. */
 export const isStale = (
@@ -142,11 +145,12 @@ export const passOver = (
   judged(state, request, { verdicts: [], reward: null, judge: null, hint: null, hintJudge: null, reason }, now)
 
 /**
- * Call when the assignment changed: the next `decide` looks at all unscored turns of the assigned partitions, also
- * those that another process had begun.
+ * Call when the assignment changed: the next `decide` and `endEpisodes` look at all unscored turns and ends of episodes of the
+ * assigned partitions, also those that another process had begun.
  */
 export const lookAgain = (state: ScorerState): void => {
   state.sweep = true
+  lookAtEnds(state)
   unpark(state.idle)
 }
 

@@ -60,7 +60,7 @@ export const needOf = (state: ScoredTurns, turn: TurnState): Need | null => {
 }
 
 /** Whether judges are asked about it. */
-const isJudged = ({ kind, status, trainable }: TurnState): boolean =>
+export const isJudged = ({ kind, status, trainable }: Pick<TurnState, 'kind' | 'status' | 'trainable'>): boolean =>
   kind === 'main' && status === 'complete' && trainable
 
 export const rankOf = (feedback: { id: string; at: number }): Rank => ({ at: feedback.at, id: feedback.id })

@@ -12,6 +12,8 @@ import {
   lastShown,
   openTurns,
   unshownBeside,
+  type EpisodeEnded,
+  type EpisodeEnds,
   type Event,
   type Logged,
   type MemoryScores,
@@ -28,6 +30,7 @@ import {
 import { endPending, foldAsked, type AskedState } from './asked-alone.ts'
 import { foldClaim, type ClaimTable } from './claims.ts'
 import { countPending, foldSeen, type PendingSeen, type SeenTable } from './duplicates.ts'
+import { evolveEnd, lookAtEnds, noteEnd, type EndingState } from './episode-ends.ts'
 import { needOf, type ScoredTurns } from './need.ts'
 import { foldRecord, type RecordTable } from './own-record.ts'
 import { initialIdle, rebuild, unwatch, watch, watchAgain, type Idle } from './idle.ts'
@@ -39,7 +42,8 @@ type PendingStep =
   | { step: 'appended'; record: string; seen?: string }
 
 export type ScorerState = ScoredTurns &
-  AskedState & {
+  AskedState &
+  EndingState & {
     /** How far a turn's version is from the head: what will be stale is not for a slow judge. */
     weights: WeightsState
     /** Values that people said are right. */
@@ -61,14 +65,15 @@ export type ScorerState = ScoredTurns &
     /** Session → record id of the SessionClosed that has not been read back. */
     closing: Map<string, string>
     asked: number
-    /** What readers of the log have, and so what a record's id is of; default: this build's newest. */
+    /** What readers of the log have, and so what is written and what a record's id is of; default: this build's newest. */
     versions?: Versions
   }
 
-type MemoryScorer = Omit<ScorerState, 'turns' | 'scores' | 'weights'> & {
+type MemoryScorer = Omit<ScorerState, 'turns' | 'scores' | 'weights' | 'ends'> & {
   turns: MemoryTurns
   scores: Map<string, MemoryScores>
   weights: MemoryWeights
+  ends: Map<string, EpisodeEnds>
 }
 
 /** What is touched beyond is found by walking over what is needed. */
@@ -83,6 +88,10 @@ export const initialState = (): MemoryScorer => ({
   records: new Map(),
   questions: new Map(),
   askers: new Map(),
+  ends: new Map(),
+  ending: new Set(),
+  endsToLookAt: new Set(),
+  endsAppended: new Map(),
   needed: new Set(),
   touched: new Set(),
   sweep: false,
@@ -105,6 +114,8 @@ export const forgetWork = (state: ScorerState): void => {
   state.pendingSeen.clear()
   state.pendingAsked.clear()
   state.closing.clear()
+  state.endsAppended.clear()
+  lookAtEnds(state)
   rebuild(state.idle)
 }
 
@@ -114,7 +125,9 @@ export const evolve = (state: ScorerState, logged: Logged<Event>): FoldOutcome |
     case 'turns':
       return evolveTurns(state, logged as Logged<TurnsEvent>)
     case 'scores':
-      return evolveScores(state, logged as Logged<ScoresEvent>)
+      return logged.event.type === 'EpisodeEnded'
+        ? evolveEnd(state, logged as Logged<EpisodeEnded>)
+        : evolveScores(state, logged as Logged<ScoresEvent>)
     case 'weights':
       return foldWeights(state.weights, logged as Logged<WeightsEvent>)
     case 'updates':
@@ -129,6 +142,7 @@ const evolveTurns = (state: ScorerState, logged: Logged<TurnsEvent>): FoldOutcom
   const outcome = foldTurns(state.turns, logged)
   if (event.type === 'SessionClosed') readClosing(state, event.session, logged.id)
   if (!outcome.counted) return outcome
+  noteEnd(state, event)
   switch (event.type) {
     case 'TurnCaptured':
     case 'TurnAborted': {

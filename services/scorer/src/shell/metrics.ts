@@ -11,12 +11,13 @@ const JUDGE_REPLACED = ['failed', 'drifted']
 export const recordScorerMetrics = (
   metrics: Metrics,
   now: () => ScorerWork,
-  held: () => Pick<ScorerState, 'claims' | 'seen' | 'questions' | 'records'>,
+  held: () => Pick<ScorerState, 'claims' | 'seen' | 'questions' | 'records' | 'ending'>,
   steppedDown: () => string | null,
 ): ((logged: Logged, outcome: FoldOutcome | null) => void) => {
   metrics.read('instar_scorer_judging', () => [[{}, now().judging]])
   metrics.read('instar_scorer_waiting', () => [[{}, now().waiting]])
   metrics.read('instar_turns_unscored', () => [[{}, now().needed]])
+  metrics.read('instar_scorer_episodes_ending', () => [[{}, held().ending.size]])
   metrics.read('instar_judge_replaced', () => {
     const down = steppedDown()
     return [...JUDGE_REPLACED].map((why) => [{ why }, why === down ? 1 : 0])

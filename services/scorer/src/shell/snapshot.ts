@@ -1,6 +1,15 @@
 /** The scorer's state in a snapshot: the folds, what is still to be scored, which sessions are watched. */
-import { storedByPolicy, storedScores, storedTurns, storedWeights, type Snapshot, type StateVersion } from '@instar/log'
+import {
+  closedSessions,
+  storedByPolicy,
+  storedScores,
+  storedTurns,
+  storedWeights,
+  type Snapshot,
+  type StateVersion,
+} from '@instar/log'
 import type { AskedTable } from '../core/asked-alone.ts'
+import { endsOf } from '../core/episode-ends.ts'
 import type { RecordTable } from '../core/own-record.ts'
 import { initialIdle } from '../core/idle.ts'
 import { initialState, type ScorerState } from '../core/state.ts'
@@ -9,7 +18,16 @@ import { initialState, type ScorerState } from '../core/state.ts'
  * Of the state that is stored. A change of its form or of its fold takes the next number, and a migration where the old
  * state has what the new one needs; test/snapshots/versions.test.ts fails without.
  */
-export const STATE_VERSION: StateVersion = { number: 1, migrations: {} }
+export const STATE_VERSION: StateVersion = {
+  number: 2,
+  migrations: {
+    // Version 1 was before `EpisodeEnded`: every episode that ended needs one.
+    1(file) {
+      for (const session of closedSessions(file))
+        if (endsOf(session).length > 0) file.enqueue('ending', session.session)
+    },
+  },
+}
 
 export const stateOfSnapshot = (snapshot: Snapshot): ScorerState => ({
   ...initialState(),
@@ -21,6 +39,8 @@ export const stateOfSnapshot = (snapshot: Snapshot): ScorerState => ({
   records: snapshot.resident<Parameters<RecordTable['set']>[1]>('records'),
   questions: snapshot.resident<Parameters<AskedTable['set']>[1]>('questions'),
   askers: snapshot.resident('askers'),
+  ends: storedByPolicy((policy) => snapshot.table(`ends ${policy}`)),
+  ending: snapshot.queue('ending'),
   needed: snapshot.queue('needed'),
   idle: { ...initialIdle(), watched: snapshot.resident<number>('idle') },
 })

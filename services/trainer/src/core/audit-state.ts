@@ -84,7 +84,8 @@ export const evolveAudit = (state: AuditState, logged: Logged<Event>): void => {
   if (logged.topic === 'turns') evolveTurns(state, logged as Logged<TurnsEvent>)
   else if (logged.topic === 'weights') evolveWeights(state, logged as Logged<WeightsEvent>)
   else if (logged.topic === 'updates') evolveUpdates(state, logged as Logged<UpdatesEvent>)
-  else if (logged.topic === 'scores') evolveScores(state, logged as Logged<ScoresEvent>)
+  else if (logged.topic === 'scores' && logged.event.type !== 'EpisodeEnded')
+    evolveScores(state, logged as Logged<ScoresEvent>)
 }
 
 const evolveTurns = (state: AuditState, logged: Logged<TurnsEvent>): void => {

@@ -77,6 +77,7 @@ export const evolve = (state: TrainerState, logged: Logged<Event>): FoldOutcome 
     case 'weights':
       return logged.key === state.policy ? foldWeights(state.weights, logged as Logged<WeightsEvent>) : null
     case 'scores': {
+      if (logged.event.type === 'EpisodeEnded') return null
       const event = logged.event as ScoresEvent
       if (event.policy !== state.policy) return null
       const outcome = foldScores(state.scores, logged as Logged<ScoresEvent>)
