@@ -187,6 +187,25 @@ test('a killed scorer scores after its restart what was open, and nothing twice'
   assert.equal(bench.scores.length, 2)
 })
 
+test('an episode that a client ends has its outcome on `scores` once, also after a restart of the scorer', async () => {
+  const bench = new Bench()
+  await bench.watch()
+  const scorer = await started(bench)
+  const turns = chat('s', 10, 'Sort it.', 'Done.').map((turn) => ({ ...turn, task: 'sort' }))
+  const open = turns.map(({ turn }) => turn)
+  await bench.say(...turns, { type: 'SessionClosed', session: 's', open, why: 'client', outcome: 0.5, at: 20 })
+  const said = (await bench.until(2)) as Event[]
+  const [end] = said.filter((event) => event.type === 'EpisodeEnded')
+  assert.deepEqual(said.map(({ type }) => type).sort(), ['EpisodeEnded', 'TurnSkipped'])
+  assert.deepEqual([end?.outcome, end?.task, end?.turns, end?.endedAt], [0.5, 'sort', open, 20])
+  assert.equal(await scorer.settled(), true)
+  await scorer.stop()
+  const again = await started(bench)
+  assert.equal(await again.settled(), true)
+  await again.stop()
+  assert.equal((await bench.until(2)).length, 2)
+})
+
 test('of two concurrent scorers one score counts per turn', async () => {
   const bench = new Bench()
   await bench.watch()
