@@ -34,7 +34,6 @@ import {
   stillOurs,
   type JudgeRequest,
 } from '../../services/scorer/src/core/decide.ts'
-import { endEpisodes } from '../../services/scorer/src/core/episode-ends.ts'
 import type { Judged } from '../../services/scorer/src/core/judgement.ts'
 import {
   evolve as scorerEvolve,
@@ -178,7 +177,6 @@ export class Scorer extends Process<ScorerState> {
     }
     const outputs = [
       ...scorerDecide(this.state, rules, now, this.mine, 3),
-      ...endEpisodes(this.state, now, this.mine, 2),
       ...closeIdle(this.state, rules, now, this.mine).outputs,
     ]
     for (const output of outputs) {

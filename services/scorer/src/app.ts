@@ -21,7 +21,7 @@ import {
   type Output,
   type Rules,
 } from './core/decide.ts'
-import { endEpisodes, isEnded } from './core/episode-ends.ts'
+import { isEnded } from './core/episode-ends.ts'
 import { settle, withPlaces, type Evidence, type Judged } from './core/judgement.ts'
 import { evolve, forgetWork, initialState, type ScorerState } from './core/state.ts'
 import { judgesReader, readAvailable } from './shell/evidence.ts'
@@ -43,7 +43,6 @@ export {
   type Output,
   type Rules,
 } from './core/decide.ts'
-export { endEpisodes } from './core/episode-ends.ts'
 export { scoreOf } from './core/need.ts'
 export { evolve, forgetWork, initialState, type ScorerState } from './core/state.ts'
 export { scorerFold } from './shell/stored-fold.ts'
@@ -144,8 +143,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
       evolve,
       decide(state, { now, assigned }) {
         const free = room()
-        const scores = decide(state, rules, now, assigned, free)
-        const outputs = [...scores, ...endEpisodes(state, now, assigned, free - scores.length)]
+        const outputs = decide(state, rules, now, assigned, free)
         return outputs.length > 0 || (free > 0 && hasMore(state))
           ? { do: 'work', outputs }
           : { do: 'wait', why: 'turns' }

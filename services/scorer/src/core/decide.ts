@@ -26,7 +26,7 @@ import { LEAST_AGREEMENT, withAgreement } from './claims.ts'
 import { countPending, MOST_DUPLICATES, seenIn, seenName, withCap } from './duplicates.ts'
 import { earliest, park, pop, unpark, unwatch, watchAgain } from './idle.ts'
 import type { Judged } from './judgement.ts'
-import { hasEnds, lookAtEnds } from './episode-ends.ts'
+import { endEpisodes, hasEnds, lookAtEnds } from './episode-ends.ts'
 import { needOf, rankOf, scoreOf, type Need } from './need.ts'
 import { withNegation } from './negation.ts'
 import { LEAST_OPINIONS, withRecord } from './own-record.ts'
@@ -58,7 +58,7 @@ export type Output = { do: 'append'; record: string; event: ScoreEvent | Session
 /**
  * Looks at each turn that was touched, once: what it hands out is marked in `state.work`, so that at most one
  * append of a turn is unread, and the turn is touched again when that is read back or something new is said of it.
- * Turns that are others' to score stay among those that are needed, for `lookAgain`. After `most` outputs, or LOOKS
+ * Turns that are others' to score stay among those that are needed, for `lookAgain`. Ends of episodes follow. After `most` outputs, or LOOKS
  * turns of a walk over all that are needed, the rest waits for the next call.
  */
 export const decide = (
@@ -91,7 +91,7 @@ export const decide = (
     state.work.set(id, { step: 'judging', ask: state.asked, cause: need.cause })
     outputs.push({ do: 'judge', ask: state.asked, turn: id, ...need })
   }
-  return outputs
+  return [...outputs, ...endEpisodes(state, now, assigned, most - outputs.length)]
 }
 
 /** Touched turns first, then those of the walk over all needed turns. Each is removed as it is yielded. */
@@ -145,8 +145,8 @@ export const passOver = (
   judged(state, request, { verdicts: [], reward: null, judge: null, hint: null, hintJudge: null, reason }, now)
 
 /**
- * Call when the assignment changed: the next `decide` and `endEpisodes` look at all unscored turns and ends of episodes of the
- * assigned partitions, also those that another process had begun.
+ * Call when the assignment changed: the next `decide` looks at all unscored turns and missing ends of episodes of the assigned
+ * partitions, also those that another process had begun.
  */
 export const lookAgain = (state: ScorerState): void => {
   state.sweep = true
