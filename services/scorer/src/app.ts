@@ -21,9 +21,8 @@ import {
   type Output,
   type Rules,
 } from './core/decide.ts'
-import { isEnded } from './core/episode-ends.ts'
 import { settle, withPlaces, type Evidence, type Judged } from './core/judgement.ts'
-import { evolve, forgetWork, initialState, type ScorerState } from './core/state.ts'
+import { evolve, forgetWork, initialState, isDone, type ScorerState } from './core/state.ts'
 import { judgesReader, readAvailable } from './shell/evidence.ts'
 import { JUDGES, type JudgePorts } from './shell/judge-table.ts'
 import { judgeTurn, type Judge } from './shell/judges.ts'
@@ -278,7 +277,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
     state,
     work,
     assigned: (partition) => scorer.assigned(partition),
-    settled: async () => (await scorer.settled()) && state.needed.size === 0 && isEnded(state),
+    settled: async () => (await scorer.settled()) && isDone(state),
     start: () => scorer.start(),
     useJudges(chosen) {
       judges = chosen

@@ -149,8 +149,8 @@ export const passOver = (
  * partitions, also those that another process had begun.
  */
 export const lookAgain = (state: ScorerState): void => {
-  state.sweep = true
   lookAtEnds(state)
+  state.sweep = true
   unpark(state.idle)
 }
 

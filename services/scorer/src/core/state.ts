@@ -30,7 +30,7 @@ import {
 import { endPending, foldAsked, type AskedState } from './asked-alone.ts'
 import { foldClaim, type ClaimTable } from './claims.ts'
 import { countPending, foldSeen, type PendingSeen, type SeenTable } from './duplicates.ts'
-import { evolveEnd, lookAtEnds, noteEnd, type EndingState } from './episode-ends.ts'
+import { evolveEnd, isEnded, lookAtEnds, noteEnd, type EndingState } from './episode-ends.ts'
 import { needOf, type ScoredTurns } from './need.ts'
 import { foldRecord, type RecordTable } from './own-record.ts'
 import { initialIdle, rebuild, unwatch, watch, watchAgain, type Idle } from './idle.ts'
@@ -118,6 +118,9 @@ export const forgetWork = (state: ScorerState): void => {
   lookAtEnds(state)
   rebuild(state.idle)
 }
+
+/** Whether no turn needs a score, and no end of an episode that may be written is missing. */
+export const isDone = (state: ScorerState): boolean => state.needed.size === 0 && isEnded(state)
 
 /** Null for a topic that the scorer does not follow. */
 export const evolve = (state: ScorerState, logged: Logged<Event>): FoldOutcome | null => {
