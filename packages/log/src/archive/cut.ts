@@ -61,7 +61,7 @@ export const cutLog = async (options: CutOptions): Promise<CutReport> => {
   const { log, archive, dryRun, observer } = options
   const starts = await requireStarts(log)(CUT_TOPICS)
   const open = openIn(await cutsOn(log), starts)
-  const limits = await limitsOf(options)
+  const limits = await limitsOf(options, starts)
   const tallies = new Map<string, Tally>()
   const count = (record: LogRecord): void => {
     const { topic, partition, offset, payload } = record
@@ -164,7 +164,7 @@ const foldedBy =
     }, Infinity)
 
 /** Of each partition the offset up to which records may be deleted, but for the last of them. */
-const limitsOf = async ({ log, archive, checkpoints, since, needed }: CutOptions): Promise<Limits> => {
+const limitsOf = async ({ log, archive, checkpoints, since, needed }: CutOptions, starts: Offsets): Promise<Limits> => {
   const limits: Limits = {}
   const archived = await archive.ends(CUT_TOPICS)
   const folded = foldedBy(checkpoints)
@@ -172,7 +172,9 @@ const limitsOf = async ({ log, archive, checkpoints, since, needed }: CutOptions
     const of: number[] = []
     let until = Infinity
     for (let partition = 0; partition < log.partitions(topic); partition += 1) {
-      const still = needed.filter((one) => one.topic === topic && one.partition === partition)
+      // One that a cut has deleted, such as a turn with feedback after months, holds up nothing.
+      const start = starts[topic]?.[partition] ?? 0
+      const still = needed.filter((one) => one.topic === topic && one.partition === partition && one.offset >= start)
       const limit = Math.min(
         archived[topic]?.[partition] ?? 0,
         folded(topic, partition),
