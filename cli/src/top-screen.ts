@@ -93,6 +93,7 @@ const lagText = (lag: NonNullable<Reading['lag']>): { text: string; bad: boolean
 type Row = { label: string; text: string; bad?: boolean }
 
 const rowsOf = (now: Reading): Row[] => {
+  const held = sumOf(now, 'instar_scorer_held')
   const replaced = labelOf(now, 'instar_judge_replaced', 'why')
   const problem = typeof now.problem === 'string' ? now.problem : (now.problem?.message ?? '')
   const loads = now.serving === now.head ? '' : `; the head, version ${now.head}, is being loaded`
@@ -113,7 +114,7 @@ const rowsOf = (now: Reading): Row[] => {
     },
     {
       label: 'Judge',
-      text: `${replaced === null ? '' : `replaced (${replaced}); `}${sumOf(now, 'instar_scorer_judging')} at work, ${sumOf(now, 'instar_scorer_waiting')} queued; ${sumOf(now, 'instar_turns_unscored')} turns without a score; ${sumOf(now, 'instar_scores_total')} scores`,
+      text: `${replaced === null ? '' : `replaced (${replaced}); `}${sumOf(now, 'instar_scorer_judging')} at work, ${sumOf(now, 'instar_scorer_waiting')} queued${held > 0 ? ` (${held} until a batch is sealed)` : ''}; ${sumOf(now, 'instar_turns_unscored')} turns without a score; ${sumOf(now, 'instar_scores_total')} scores`,
       bad: replaced !== null,
     },
     { label: 'Conversations', text: `${now.index.sessions} sessions, ${now.index.turns} turns` },

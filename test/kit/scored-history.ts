@@ -25,7 +25,18 @@ export type Talk = {
 } & Partial<
   Pick<
     TurnCaptured,
-    'policy' | 'version' | 'kind' | 'trainable' | 'reason' | 'subject' | 'group' | 'candidate' | 'candidates' | 'digest'
+    | 'policy'
+    | 'version'
+    | 'kind'
+    | 'trainable'
+    | 'reason'
+    | 'subject'
+    | 'key'
+    | 'task'
+    | 'group'
+    | 'candidate'
+    | 'candidates'
+    | 'digest'
   >
 >
 

@@ -35,6 +35,7 @@ import {
   type JudgeRequest,
 } from '../../services/scorer/src/core/decide.ts'
 import type { Judged } from '../../services/scorer/src/core/judgement.ts'
+import { isWanted } from '../../services/scorer/src/core/waiting.ts'
 import {
   evolve as scorerEvolve,
   forgetWork,
@@ -64,16 +65,18 @@ const ALL = ['turns', 'scores', 'updates', 'weights'] as const
 export class Scorer extends Process<ScorerState> {
   #asked: JudgeRequest[] = []
   #caughtUp = false
+  /** Where this life began to read. */
+  #begun: Ends = new Map()
   /** Partitions of `turns` that it reads, and what it has to read until it works on them. */
   #taken = new Map<number, { until: Ends; resolve: () => void }>()
   #own: OwnPartitions | null = null
   constructor(world: World, name: string, keeps: boolean) {
-    super(world, name, ['turns', 'scores', 'weights'], keeps)
+    super(world, name, ALL, keeps)
   }
   override mine = (partition: number): boolean => this.share.has(partition) && this.#own?.has(partition) === true
 
   override get whole(): readonly Topic[] {
-    return ['scores', 'weights']
+    return ['scores', 'updates', 'weights']
   }
 
   override endsFor(partition: number): Ends {
@@ -136,6 +139,10 @@ export class Scorer extends Process<ScorerState> {
     return { turns: this.state.turns, scores: (policy) => this.state.scores.get(policy), weights: this.state.weights }
   }
 
+  override restored(): void {
+    this.#begun = new Map(this.positions)
+  }
+
   evolve(logged: Logged<Event>): void {
     scorerEvolve(this.state, logged)
     if (!this.#caughtUp) this.state.touched.clear()
@@ -193,13 +200,20 @@ export class Scorer extends Process<ScorerState> {
       ? null
       : isStale(this.state, request, rules)
         ? 'stale'
-        : random.chance(0.02)
-          ? 'overloaded'
-          : null
+        : !this.#wants(request)
+          ? 'surplus'
+          : random.chance(0.02)
+            ? 'overloaded'
+            : null
     const opinion = why === null ? this.#opinion(request) : { ...NOBODY, reason: why }
     const output =
       why === null ? judged(this.state, request, opinion, this.now) : passOver(this.state, request, why, this.now)
-    if (output?.do === 'append') this.append(output.event, { opinion })
+    if (output?.do === 'append') this.append(output.event, { opinion, begun: this.#begun })
+  }
+
+  #wants({ turn: id }: JudgeRequest): boolean {
+    const turn = this.state.turns.turns.get(id)
+    return turn === undefined || isWanted(this.state, turn, this.world.rules)
   }
 
   #opinion(request: JudgeRequest): Judged {

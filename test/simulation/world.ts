@@ -78,7 +78,12 @@ export class World {
     this.pleased = random.chance(0.25)
     this.#upgrading = random.chance(0.25)
     this.#refusals = random.pick([0, 0.05, 0.3])
-    this.rules = { idleMs: IDLE_MS, judgesNeedNextState: !random.chance(0.3), staleness: random.pick([null, 0, 1]) }
+    this.rules = {
+      idleMs: IDLE_MS,
+      judgesNeedNextState: !random.chance(0.3),
+      staleness: random.pick([null, 0, 1]),
+      waiting: seed % 3 === 0 ? 2 + (seed % 4) : null,
+    }
     const batchSize = 2 + random.below(3)
     this.training = {
       batchSize,

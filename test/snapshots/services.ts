@@ -156,7 +156,7 @@ const ALL = ['turns', 'scores', 'updates', 'weights'] as const
 export const SERVICES: readonly Service[] = [
   {
     name: 'scorer',
-    topics: ['turns', 'scores', 'weights'],
+    topics: ALL,
     inMemory: () => scorer(scorerState()),
     stored: (snapshot) => scorer(storedScorer(snapshot)),
   },

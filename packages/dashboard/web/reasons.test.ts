@@ -28,7 +28,7 @@ test('each reason why a turn is not trained on has words', () => {
     ...codes('services/scorer/src/core/judgement.ts', 'const winner = ', 'const hinted', /\? '([a-z_]+)'/g),
     ...codes('services/scorer/src/core/judgement.ts', "'judge_failed' :", '\n'),
     ...codes('services/scorer/src/core/decide.ts', 'import', 'export const stillOurs', /skipped\([^']*'([a-z_]+)'/g),
-    ...codes('services/scorer/src/core/decide.ts', 'export const passOver', 'now: number'),
+    ...codes('services/scorer/src/core/decide.ts', 'export type PassedOver', '\n\n'),
     ...codes('services/scorer/src/core/guards.ts', 'export const whyNoPraise', ' =>'),
     ...codes('services/scorer/src/core/duplicates.ts', "reason: 'duplicate'", '}'),
     ...codes('services/scorer/src/core/claims.ts', 'const UNAGREED', '\n'),

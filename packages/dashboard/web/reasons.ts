@@ -38,6 +38,7 @@ const UNTRAINED: Readonly<Record<string, string>> = {
   judge_failed: 'Every judge failed.',
   discarded: 'The episode was aborted.',
   overloaded: 'The judge was too slow, and newer turns went first.',
+  surplus: 'No judge was asked: more scored turns waited already than updates could take.',
   stale: 'The model has moved on since it was sampled.',
   duplicate: 'The same answer to the same request got the same reaction before.',
   asked_for_praise: 'The answer asks for the praise that followed.',

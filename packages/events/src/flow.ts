@@ -39,7 +39,7 @@ export const FLOW = {
     key: { field: 'policy' },
     records: ['BatchSealed', 'UpdateComputed', 'UpdateFailed', 'TrainerBound', 'TrainerScored', 'UpdateRequested'],
     writers: ['trainer'],
-    readers: ['trainer', 'publisher', 'gateway', 'projections'],
+    readers: ['trainer', 'publisher', 'gateway', 'scorer', 'projections'],
     chain: true,
     partitions: 4,
   },

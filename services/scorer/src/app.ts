@@ -1,22 +1,18 @@
 /**
  * The scorer on its ports: follows its partitions of `turns`, all of `scores` (the guards of claims, repetitions, questions
- * and people are over all sessions) and of `weights`, asks judges, appends. The rules are in core/decide.ts.
+ * and people are over all sessions), of `weights` and of `updates`, asks judges, appends. The rules are in core/decide.ts.
  */
 import { InstarError, type Event } from '@instar/events'
 import { isTurnRecord, LONGEST_TIMER_MS, versionsOn } from '@instar/log'
 import { NO_METRICS, runDecider, type DeciderPorts, type Metrics } from '@instar/process'
 import { setImmediate } from 'node:timers/promises'
 import { judgeOrder, type ScorerConfig } from './config.ts'
-import { Backlog } from './core/backlog.ts'
 import {
   closeIdle,
   decide,
   hasMore,
-  isStale,
   judged,
   lookAgain,
-  passOver,
-  stillOurs,
   type JudgeRequest,
   type Output,
   type Rules,
@@ -24,6 +20,7 @@ import {
 import { settle, withPlaces, type Evidence, type Judged } from './core/judgement.ts'
 import { evolve, forgetWork, initialState, isDone, type ScorerState } from './core/state.ts'
 import { judgesReader, readAvailable } from './shell/evidence.ts'
+import { createJudging } from './judging.ts'
 import { JUDGES, type JudgePorts } from './shell/judge-table.ts'
 import { judgeTurn, type Judge } from './shell/judges.ts'
 import { recordScorerMetrics } from './shell/metrics.ts'
@@ -95,6 +92,10 @@ const UNDER_WAY = 1024
 /** At least so long between two looks for quiet sessions, ms: the records of the last one are on their way. */
 const CLOSING_MS = 20
 
+/** Null: no limit. */
+const mostWaiting = ({ waitingBatches, batchSize, batchMax }: ScorerConfig): number | null =>
+  waitingBatches === 0 ? null : waitingBatches * Math.max(batchSize, batchMax)
+
 const processTimer = (ms: number, then: () => void): (() => void) => {
   const timer = setTimeout(then, Math.min(ms, LONGEST_TIMER_MS))
   return () => clearTimeout(timer)
@@ -106,30 +107,28 @@ type DueWork = { do: 'work'; outputs: readonly Output[] }
 export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer => {
   const { log, now, after = processTimer } = ports
   let judges = ports.judges ?? createJudges(config, ports)
-  // The limits on staleness and on the backlog save the time of slow judges. With quick judges only, neither applies.
+  // The limits on staleness, on the backlog and on what waits for a batch save the time of slow judges. With quick judges
+  // only, none applies.
   const isSlow = (): boolean => judges.some((judge) => !judge.quick)
   const rulesNow = (): Rules => ({
     idleMs: config.idleMs,
     judgesNeedNextState: judges.every((judge) => judge.needsNextState),
     staleness: isSlow() ? config.staleness : null,
+    waiting: isSlow() ? mostWaiting(config) : null,
   })
   let [slow, rules] = [isSlow(), rulesNow()]
-  const backlog = new Backlog(slow ? config.backlog : Infinity)
-  /** Feedback whose turns are to be read, oldest first: each takes the memory of its conversation. */
-  const given: JudgeRequest[] = []
-  let reading = 0
-  let judging = 0
   let cancelTimer = (): void => undefined
 
   // With a slow judge the backlog takes no room: `decide` then hands out every turn that waits, and the backlog orders
   // them. Otherwise a backlog of old turns would keep newer ones, which are judged first, from being handed out.
-  const room = (): number => UNDER_WAY - scorer.backgroundCount() - given.length - (slow ? 0 : backlog.size)
+  const room = (): number =>
+    UNDER_WAY - scorer.backgroundCount() - judging.given() - (slow ? 0 : judging.waiting() - judging.given())
 
   const scorer = runDecider<ScorerState, DueWork>({
     ports,
     service: 'scorer',
     policy: config.policy,
-    topics: ['turns', 'scores', 'weights'],
+    topics: ['turns', 'scores', 'weights', 'updates'],
     gather: ['turns', 'scores'],
     assignment: 'turns',
     divided: true,
@@ -151,7 +150,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
     /** Starts what was decided and does not wait for it: judges work side by side. */
     async act({ outputs }, { state }) {
       outputs.forEach(carryOut)
-      startJudges()
+      judging.start()
       if (hasMore(state)) await setImmediate()
       return null
     },
@@ -161,6 +160,9 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
     },
     onRead(logged, outcome) {
       record(logged, outcome)
+      // What is held may be wanted now, or stale.
+      if (logged.topic === 'weights') judging.release()
+      if (logged.topic === 'weights' || judging.hasRoom()) judging.start()
       if (outcome?.counted === false) return
       if (isTurnRecord(logged.event)) reader.keepRecent(logged.event)
       report(logged.event)
@@ -175,8 +177,10 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
   const { state, signal } = scorer
   const reader = judgesReader(log, state)
   const work = (): ScorerWork => ({
-    judging,
-    waiting: backlog.size + given.length,
+    judging: judging.judging(),
+    waiting: judging.waiting(),
+    held: judging.held(),
+    scoredWaiting: state.waiting.size,
     needed: state.needed.size,
     share: Array.from({ length: log.partitions('turns') }, (_, one) => scorer.assigned(one)).filter(Boolean).length,
     catchingUp: scorer.catchingUp(),
@@ -197,21 +201,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
 
   const carryOut = (output: Output): void => {
     if (output.do === 'append') scorer.background(scorer.append(output.event))
-    else if (output.feedback) given.push(output)
-    else {
-      const shed = backlog.push(output, state.turns.turns.get(output.turn)?.finishedAt ?? 0)
-      if (shed) leaveOut(shed, 'overloaded')
-    }
-  }
-
-  const leaveOut = (request: JudgeRequest, why: 'overloaded' | 'stale'): void => {
-    const output = passOver(state, request, why, now())
-    if (output) carryOut(output)
-  }
-
-  const judge = async (request: JudgeRequest): Promise<void> => {
-    const output = judged(state, request, await judgementOf(request), now(), config)
-    if (output) carryOut(output)
+    else judging.push(output)
   }
 
   /**
@@ -233,43 +223,26 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
     return withPlaces(await judgeTurn(judges, request, evidence, signal, config.reactions.wordings), evidence)
   }
 
-  /** Judges at work are `concurrency`, or the backlog is empty. The same holds of feedback, for which no judge works. */
-  const startJudges = (): void => {
-    while (reading < config.concurrency && !signal.aborted) {
-      const request = given.shift()
-      if (!request) break
-      if (!stillOurs(state, request, scorer.assigned)) continue
-      reading += 1
-      scorer.background(
-        judge(request).finally(() => {
-          reading -= 1
-          startJudges()
-        }),
-      )
-    }
-    while (judging < config.concurrency && !signal.aborted) {
-      const request = backlog.newest()
-      if (!request) return
-      if (!stillOurs(state, request, scorer.assigned)) continue
-      if (isStale(state, request, rules)) {
-        leaveOut(request, 'stale')
-        continue
-      }
-      judging += 1
-      scorer.background(
-        judge(request).finally(() => {
-          judging -= 1
-          scorer.wake()
-          startJudges()
-        }),
-      )
-    }
-  }
+  const mostQueued = (): number => (slow ? config.backlog : Infinity)
+  const judging = createJudging({
+    state,
+    signal,
+    now,
+    concurrency: config.concurrency,
+    most: mostQueued(),
+    rules: () => rules,
+    assigned: (partition) => scorer.assigned(partition),
+    judge: async (request) => judged(state, request, await judgementOf(request), now(), config),
+    append: carryOut,
+    background: (done) => scorer.background(done),
+    wake: () => scorer.wake(),
+  })
 
   const closeQuietSessions = (): void => {
     if (signal.aborted) return
     const { outputs, lookAt } = closeIdle(state, rules, now(), scorer.assigned, UNDER_WAY - scorer.backgroundCount())
     outputs.forEach(carryOut)
+    judging.start()
     cancelTimer = after(Math.max(CLOSING_MS, lookAt - now()), closeQuietSessions)
   }
 
@@ -277,12 +250,13 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
     state,
     work,
     assigned: (partition) => scorer.assigned(partition),
-    settled: async () => (await scorer.settled()) && isDone(state),
+    settled: async () => (await scorer.settled()) && isDone(state, judging.heldNeeded()),
     start: () => scorer.start(),
     useJudges(chosen) {
       judges = chosen
       ;[slow, rules] = [isSlow(), rulesNow()]
-      backlog.most = slow ? config.backlog : Infinity
+      judging.limit(mostQueued())
+      judging.release()
       for (const one of judges) one.prepare?.()
     },
     async stop() {

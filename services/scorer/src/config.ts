@@ -111,8 +111,18 @@ export const scorerConfig = z
       .describe(
         'turns that may wait for a judge other than `reactions`; the oldest beyond are skipped as `overloaded`',
       ),
-    /** The trainer's: what is further from the head is not put before such a judge, and skipped as `stale`. */
+    /** The trainer's: what is further from the head is not put before such a judge, and skipped as `stale`; its batches. */
     staleness: z.int().nonnegative().default(4),
+    batchSize: z.int().positive().default(16),
+    batchMax: z.int().positive().default(64),
+    waitingBatches: z
+      .int()
+      .nonnegative()
+      .max(8)
+      .default(2)
+      .describe(
+        'batches of `training.batchMax` scored turns that may wait for the trainer: from then on a judge other than `reactions` is asked about no more turns, until a batch is sealed, and what has no room in the backlog is skipped as `surplus`; 0: no limit',
+      ),
     agreement: z
       .int()
       .min(1)

@@ -7,7 +7,11 @@ export const judgeSection: Section<typeof scorerConfig> = {
   schema: scorerConfig,
   hidden: ['policy'],
   renamed: { judges: 'order' },
-  borrowed: { staleness: 'training.staleness' },
+  borrowed: {
+    staleness: 'training.staleness',
+    batchSize: 'training.batchSize',
+    batchMax: 'training.batchMax',
+  },
   secrets: { 'llm.key': 'INSTAR_JUDGE_KEY' },
   addresses: ['llm.url'],
 }

@@ -25,7 +25,7 @@ import {
 } from './app.ts'
 import { captured, feedback, logged, type Said } from '../../../test/kit/scored-history.ts'
 
-const RULES: Rules = { idleMs: 1000, judgesNeedNextState: true, staleness: null }
+const RULES: Rules = { idleMs: 1000, judgesNeedNextState: true, staleness: null, waiting: null }
 const GOOD: Judged = { verdicts: [], reward: 1, judge: 'j', hint: null, hintJudge: null, reason: null }
 const user = (content: string): Said => ({ role: 'user', content })
 const model = (content: string): Said => ({ role: 'assistant', content })

@@ -8,6 +8,8 @@ import type { Ends } from '../sim-log.ts'
 export type Note = {
   /** The verdicts of the judges. */
   opinion?: Judged
+  /** Where the life of a scorer began to read. */
+  begun?: Ends
   /** The figures of a candidate, and its first fault besides its content; null: none. */
   measured?: Measured | null
   flaw?: string | null

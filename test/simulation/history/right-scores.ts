@@ -2,12 +2,19 @@
 import type { ScoreRevised, SessionClosed, TurnScored, TurnSkipped } from '@instar/events'
 import type { Ends } from '../sim-log.ts'
 import type { Decided } from './decision.ts'
+import { isWanted } from './demand.ts'
 import type { Past } from './past.ts'
 import { stepsBehind } from './chains.ts'
 import { rewardOf } from './scores.ts'
 import { causeOf, isOpen, ratingOf, seenOf } from './session.ts'
 
-export type ScoringRules = { idleMs: number; judgesNeedNextState: boolean; staleness: number | null }
+export type ScoringRules = {
+  idleMs: number
+  judgesNeedNextState: boolean
+  staleness: number | null
+  /** Scored turns that may wait for a batch; null: any number. */
+  waiting: number | null
+}
 type Says = (holds: boolean, problem: string) => void
 
 export const rightClosing = (
@@ -127,6 +134,15 @@ export const rightScore = (
       (opinion.reason === 'stale') === isStale(past, event.policy, event.version, rules),
       `${opinion.reason === 'stale' ? 'passes over' : 'asks judges about'} ${event.turn} of version ${event.version}`,
     )
+  if (!owed && opinion.reason !== 'stale' && opinion.reason !== 'overloaded') {
+    const wanted = isWanted(past, note.begun ?? new Map(), turn, rules)
+    says(
+      (opinion.reason === 'surplus') !== wanted,
+      wanted
+        ? `asks no judge about ${event.turn}, for which there is room`
+        : `asks judges about ${event.turn}, though enough scored turns wait`,
+    )
+  }
   if (opinion.reward === null)
     return says(
       event.type === 'TurnSkipped' && event.reason === opinion.reason,

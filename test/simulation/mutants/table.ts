@@ -218,6 +218,24 @@ export const MUTANTS: readonly Mutant[] = [
     hintLost: ["feedback drops the judge's hint", ['reward < 0 && before?.hint ?', 'reward < -1 && before?.hint ?']],
     handedOver: ['unfinished work of a received partition is ignored', ['state.sweep = true\n  unpark', 'unpark']],
   }),
+  ...of('services/scorer/src/core/waiting.ts', {
+    surplusJudged: [
+      'judges are asked though enough scored turns wait for a batch',
+      ['if (!isTrained) return true', 'return true'],
+    ],
+    takenCounts: [
+      'a turn that a batch has taken counts as waiting',
+      ['      this.remove(policy, turn)\n      taken.add(turn)', '      taken.add(`${turn}.`)'],
+    ],
+    staleCounts: [
+      'stale turns count as waiting',
+      ['flatMap(([version, counts]) => (usable(version) ? [counts] : []))', 'map(([, counts]) => counts)'],
+    ],
+    candidateHeld: [
+      'of the candidates of a request some are judged',
+      ['if (beside.some((one) => state.waiting.has(policy, one.turn))) return true', ''],
+    ],
+  }),
   ...of('services/scorer/src/core/state.ts', {
     raceLost: [
       'feedback is dropped after a lost race',

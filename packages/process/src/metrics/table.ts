@@ -36,7 +36,7 @@ export const METRICS = {
   instar_turns_skipped_total: {
     type: 'counter',
     of: 'scorer',
-    help: 'Turns skipped without a score, by reason: `overloaded` if the judge is too slow, `stale` if no batch would take the turn, `duplicate`, `asked_for_praise` and `degenerate` for praise that must not count, `unagreed` for a score that rests on a value that too few people claim, `asked_alone` for one of many by one subject or API key on a question that nobody else asks, `contradicted` for feedback without words against what the person said before of answers of that kind.',
+    help: 'Turns skipped without a score, by reason: `overloaded` if the judge is too slow, `stale` if no batch would take the turn, `surplus` if enough scored turns waited for a batch and no judge was asked, `duplicate`, `asked_for_praise` and `degenerate` for praise that must not count, `unagreed` for a score that rests on a value that too few people claim, `asked_alone` for one of many by one subject or API key on a question that nobody else asks, `contradicted` for feedback without words against what the person said before of answers of that kind.',
     labels: { reason: FEW },
   },
   instar_judge_replaced: {
@@ -74,6 +74,16 @@ export const METRICS = {
   instar_sessions_closed_total: { type: 'counter', of: 'scorer', help: 'Idle sessions closed.' },
   instar_scorer_judging: { type: 'gauge', of: 'scorer', help: 'Turns being judged.' },
   instar_scorer_waiting: { type: 'gauge', of: 'scorer', help: 'Turns queued for a judge.' },
+  instar_scorer_held: {
+    type: 'gauge',
+    of: 'scorer',
+    help: 'Those of them about which no judge is asked now, because enough scored turns wait for a batch (`judge.waitingBatches`).',
+  },
+  instar_scored_turns_waiting: {
+    type: 'gauge',
+    of: 'scorer',
+    help: 'Scored turns of the last ten minutes that no batch has taken, as this process has read them since its start, and turns being judged.',
+  },
   instar_turns_unscored: {
     type: 'gauge',
     of: 'scorer',

@@ -16,6 +16,7 @@ const SHOWN = new Set([
   'instar_turns_unscored',
   'instar_scorer_judging',
   'instar_scorer_waiting',
+  'instar_scorer_held',
   'instar_scores_total',
   'instar_turns_skipped_total',
   'instar_turns_dropped_total',

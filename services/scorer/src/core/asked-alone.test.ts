@@ -17,7 +17,7 @@ import {
   type AskedTable,
 } from './asked-alone.ts'
 
-const RULES = { idleMs: 1000, judgesNeedNextState: true, staleness: null }
+const RULES = { idleMs: 1000, judgesNeedNextState: true, staleness: null, waiting: null }
 const reactions = reactionsJudge({ movedOn: null })
 const SUM = 'What is 7 plus 6?'
 

@@ -2,118 +2,25 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import { decodeRecord, encodeEvent, weightLine, type Event, type ScoresEvent, type TurnCaptured } from '@instar/events'
-import { openMemoryLog, type MemoryLog } from '@instar/log'
-import { createMetrics } from '@instar/process'
+import { weightLine, type Event } from '@instar/events'
 import {
   closeIdle,
-  createScorer,
   decide,
   evolve,
   forgetWork,
   initialState,
-  scorerConfig,
   reactionsJudge,
-  type Judge,
   type Output,
   type Rules,
-  type Scorer,
   type ScorerState,
 } from '../app.ts'
 import { MOST_TOUCHED } from './state.ts'
 import { MOST_CLOSED } from '@instar/events/folds/turns'
 import { captured, logged, type Said } from '../../../../test/kit/scored-history.ts'
+import { Rig, thanked, versions } from '../../../../test/kit/slow-judge.ts'
 
-const RULES: Rules = { idleMs: 1000, judgesNeedNextState: true, staleness: null }
+const RULES: Rules = { idleMs: 1000, judgesNeedNextState: true, staleness: null, waiting: null }
 const user = (content: string): Said => ({ role: 'user', content })
-const model = (content: string): Said => ({ role: 'assistant', content })
-
-/** A turn with thanks as its next state; its answer is its number. */
-const thanked = (n: number, version = 0, policy = 'policy'): TurnCaptured[] => {
-  const talk = { session: `s${n}`, version, policy }
-  const said = [user('hi'), model(String(n)), user('thanks')]
-  const first = captured({ ...talk, messages: [user('hi')], answer: String(n), at: 2 * n })
-  return [first, captured({ ...talk, messages: said, answer: 'Bye', at: 2 * n + 1 })]
-}
-
-/** A judge that answers on request. */
-class SlowJudge implements Judge {
-  readonly id = 'slow'
-  readonly needsNextState = true
-  readonly asked: number[] = []
-  #answers: (() => void)[] = []
-  #waiting: (() => void)[] = []
-
-  judge({ answer }: { answer: string }): Promise<{ value: number; note: string; hint: null }> {
-    this.asked.push(Number(answer))
-    for (const one of this.#waiting.splice(0)) one()
-    return new Promise((resolve) => {
-      this.#answers.push(() => resolve({ value: 1, note: '', hint: null }))
-    })
-  }
-  answer(): void {
-    for (const one of this.#answers.splice(0)) one()
-  }
-  async until(count: number): Promise<void> {
-    while (this.asked.length < count)
-      await new Promise<void>((resolve) => {
-        this.#waiting.push(resolve)
-      })
-  }
-}
-
-class Rig {
-  readonly log: MemoryLog = openMemoryLog()
-  readonly judge = new SlowJudge()
-  readonly metrics = createMetrics()
-  readonly scores: ScoresEvent[] = []
-  #waiting: (() => void)[] = []
-  scorer: Scorer | undefined
-
-  async say(...events: Event[]): Promise<void> {
-    await this.log.append(
-      events.map((event) => {
-        const { id: _, ...record } = encodeEvent(event)
-        return record
-      }),
-    )
-  }
-  async start(judges: readonly Judge[] = [this.judge], config: object = {}): Promise<void> {
-    await this.log.subscribe({
-      topics: ['scores'],
-      group: 'watch',
-      from: 'start',
-      handle: (records) => {
-        for (const record of records) this.scores.push(decodeRecord(record).event as ScoresEvent)
-        for (const one of this.#waiting.splice(0)) one()
-      },
-    })
-    const onFatal = (error: Error): void => {
-      throw error
-    }
-    const ports = { log: this.log, metrics: this.metrics, now: () => 1000, after: () => () => undefined, onFatal }
-    this.scorer = createScorer({ ...ports, judges }, scorerConfig.parse({ concurrency: 1, backlog: 5, ...config }))
-    await this.scorer.start()
-  }
-  async scored(count: number): Promise<void> {
-    while (this.scores.length < count)
-      await new Promise<void>((resolve) => {
-        this.#waiting.push(resolve)
-      })
-  }
-  skipped(reason: string): number[] {
-    const skips = this.scores.filter((event) => event.type === 'TurnSkipped' && event.reason === reason)
-    return skips.map(({ session }) => Number(session.slice(1))).sort((a, b) => a - b)
-  }
-  async gauge(name: string): Promise<number> {
-    return Number(
-      (await this.metrics.text())
-        .split('\n')
-        .find((line) => line.startsWith(`${name} `))
-        ?.split(' ')[1],
-    )
-  }
-}
 
 const range = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, i) => from + i)
 
@@ -142,41 +49,6 @@ test('the newest turn is judged first, and beyond the limit the oldest are skipp
   assert.equal(await rig.scorer?.settled(), true)
   await rig.scorer?.stop()
 })
-
-/** A line of `head` versions, each based on the one before. */
-const versions = (head: number): Event[] => {
-  const events: Event[] = [
-    {
-      type: 'LineStarted',
-      prev: '',
-      policy: 'policy',
-      mode: 'live',
-      base: { name: 'm', sha256: 'x' },
-      parent: null,
-      settings: {},
-      at: 1,
-    },
-  ]
-  for (let number = 1; number <= head; number += 1) {
-    events.push({
-      type: 'VersionPublished',
-      prev: encodeEvent(events.at(-1)!).id,
-      policy: 'policy',
-      number,
-      update: `u${number}`,
-      adapter: 'a',
-      adapterBytes: 1,
-      state: 's',
-      blobsAt: 1,
-      parent: number - 1,
-      why: 'update',
-      source: null,
-      figures: {},
-      at: 1,
-    })
-  }
-  return events
-}
 
 test('turns that are too stale for a batch are not given to a slow judge; turns of other lines are', async () => {
   const rig = new Rig()

@@ -17,7 +17,7 @@ import { decide, evolve, initialState, judged, judgeTurn, reactionsJudge, type S
 import { MOST_PEOPLE, MOST_QUESTIONS, MOST_VALUES, claimIn, claimOf, foldClaim, type ClaimTable } from './claims.ts'
 import type { Evidence, Judgement } from './judgement.ts'
 
-const RULES = { idleMs: 1000, judgesNeedNextState: true, staleness: null }
+const RULES = { idleMs: 1000, judgesNeedNextState: true, staleness: null, waiting: null }
 const QUESTION = 'What is 7 plus 6?'
 const reactions = reactionsJudge({ movedOn: null })
 

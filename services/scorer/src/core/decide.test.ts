@@ -18,7 +18,7 @@ import {
 } from '../app.ts'
 import { captured, feedback, logged, turnNamed, type Said } from '../../../../test/kit/scored-history.ts'
 
-const RULES: Rules = { idleMs: 1000, judgesNeedNextState: true, staleness: null }
+const RULES: Rules = { idleMs: 1000, judgesNeedNextState: true, staleness: null, waiting: null }
 const GOOD: Judged = {
   verdicts: [{ judge: 'j', value: 1, note: '' }],
   reward: 1,

@@ -39,6 +39,8 @@ export type Rules = {
   judgesNeedNextState: boolean
   /** Maximum staleness of a turn that is judged, in updates; null: all are judged. */
   staleness: number | null
+  /** Scored turns that wait for a batch from which on no judge is asked; null: any number (waiting.ts). */
+  waiting: number | null
 }
 
 /** Is the work on this partition of `turns` this process's? Others do the rest; two may do the same for a time. */
@@ -135,13 +137,11 @@ export const isStale = (
   return distance === null || distance > staleness
 }
 
+/** Too many turns wait for the judge; no batch would take the turn; enough scored turns wait for a batch. */
+export type PassedOver = 'overloaded' | 'stale' | 'surplus'
+
 /** The record of a turn that no judge is asked about, and why; null when something else has come of it. */
-export const passOver = (
-  state: ScorerState,
-  request: JudgeRequest,
-  reason: 'overloaded' | 'stale',
-  now: number,
-): Output | null =>
+export const passOver = (state: ScorerState, request: JudgeRequest, reason: PassedOver, now: number): Output | null =>
   judged(state, request, { verdicts: [], reward: null, judge: null, hint: null, hintJudge: null, reason }, now)
 
 /**

@@ -9,7 +9,7 @@ import { reactionModel } from '../shell/weights.ts'
 import { foldSeen, MOST_SEEN, MOST_TIMES, SEEN_MS, seenVerdict, type SeenTable } from './duplicates.ts'
 import { asksForPraise, isDegenerate } from './guards.ts'
 
-const RULES = { idleMs: 1000, judgesNeedNextState: true, staleness: null }
+const RULES = { idleMs: 1000, judgesNeedNextState: true, staleness: null, waiting: null }
 const reactions = reactionsJudge({ movedOn: null })
 
 class Line {

@@ -1,6 +1,6 @@
 /**
  * Everything the scorer knows: the folds of `turns` and `scores`, side by side, and caches of them. `work` is
- * this process's own affair (what it has asked for and not seen come back): `forgetWork` of a snapshot.
+ * this process's own affair (what it has asked for and not seen come back): `forgetWork` of a snapshot. So is `waiting`.
  */
 import {
   foldScores,
@@ -33,6 +33,7 @@ import { countPending, foldSeen, type PendingSeen, type SeenTable } from './dupl
 import { evolveEnd, isEnded, lookAtEnds, noteEnd, type EndingState } from './episode-ends.ts'
 import { needOf, type ScoredTurns } from './need.ts'
 import { foldRecord, type RecordTable } from './own-record.ts'
+import { WaitingTurns } from './waiting.ts'
 import { initialIdle, rebuild, unwatch, watch, watchAgain, type Idle } from './idle.ts'
 
 type PendingStep =
@@ -61,6 +62,8 @@ export type ScorerState = ScoredTurns &
     /** Sessions that are to be closed when they go quiet. */
     idle: Idle
     work: Map<string, PendingStep>
+    /** Scored turns that wait for a batch. */
+    waiting: WaitingTurns
     pendingSeen: PendingSeen
     /** Session → record id of the SessionClosed that has not been read back. */
     closing: Map<string, string>
@@ -97,6 +100,7 @@ export const initialState = (): MemoryScorer => ({
   sweep: false,
   idle: initialIdle(),
   work: new Map(),
+  waiting: new WaitingTurns(),
   pendingSeen: new Map(),
   pendingAsked: new Map(),
   closing: new Map(),
@@ -119,8 +123,8 @@ export const forgetWork = (state: ScorerState): void => {
   rebuild(state.idle)
 }
 
-/** Whether no turn needs a score, and no end of an episode that may be written is missing. */
-export const isDone = (state: ScorerState): boolean => state.needed.size === 0 && isEnded(state)
+/** Whether no turn needs a score but `held` that are held, and no end of an episode that may be written is missing. */
+export const isDone = (state: ScorerState, held = 0): boolean => state.needed.size <= held && isEnded(state)
 
 /** Null for a topic that the scorer does not follow. */
 export const evolve = (state: ScorerState, logged: Logged<Event>): FoldOutcome | null => {
@@ -133,7 +137,12 @@ export const evolve = (state: ScorerState, logged: Logged<Event>): FoldOutcome |
         : evolveScores(state, logged as Logged<ScoresEvent>)
     case 'weights':
       return foldWeights(state.weights, logged as Logged<WeightsEvent>)
-    case 'updates':
+    case 'updates': {
+      // A batch that lost a race is read, too: its turns count as taken, so that more are judged.
+      const { event } = logged
+      if (event.type === 'BatchSealed') state.waiting.foldBatch(event)
+      return null
+    }
     case 'blobs':
     case 'upgrades':
       return null
@@ -217,6 +226,7 @@ const evolveScores = (state: ScorerState, logged: Logged<ScoresEvent>): FoldOutc
     foldSeen(state.seen, event, logged.offset)
     foldAsked(state, event, logged.offset)
     foldRecord(state.records, event, logged.offset)
+    state.waiting.foldScore(event)
   }
   const work = state.work.get(event.turn)
   if (work?.step === 'appended' && work.record === logged.id) {

@@ -16,6 +16,8 @@ export const recordScorerMetrics = (
 ): ((logged: Logged, outcome: FoldOutcome | null) => void) => {
   metrics.read('instar_scorer_judging', () => [[{}, now().judging]])
   metrics.read('instar_scorer_waiting', () => [[{}, now().waiting]])
+  metrics.read('instar_scorer_held', () => [[{}, now().held]])
+  metrics.read('instar_scored_turns_waiting', () => [[{}, now().scoredWaiting]])
   metrics.read('instar_turns_unscored', () => [[{}, now().needed]])
   metrics.read('instar_scorer_episodes_ending', () => [[{}, held().ending.size]])
   metrics.read('instar_judge_replaced', () => {
