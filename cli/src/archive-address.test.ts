@@ -8,14 +8,14 @@ import { after, before, describe, test } from 'node:test'
 import { folder, instar } from '../../test/kit/cli.ts'
 import { feedbackRecord } from '../../test/kit/feedback-record.ts'
 import { startS3, type S3Server } from '../../test/kit/s3-server.ts'
-import { parseS3 } from './archive-address.ts'
+import { parsePlace } from './archive-address.ts'
 import { UsageError } from './command.ts'
 
 const KEYS = { AWS_ACCESS_KEY_ID: 'id', AWS_SECRET_ACCESS_KEY: 'secret', AWS_REGION: 'eu-central-1' }
 const parsed = (place: string, env: object = KEYS, values: { endpoint?: string; encrypt?: string } = {}) => {
   const lines: string[] = []
-  const s3 = parseS3(place, { cwd: '/', env: { ...env }, values, err: (line) => lines.push(line) })
-  return { ...s3, lines }
+  const found = parsePlace(place, { cwd: '/', env: { ...env }, values, err: (line) => lines.push(line) })
+  return { ...(found.kind === 's3' ? found.place : null)!, lines }
 }
 
 describe('the address of an archive', () => {

@@ -13,7 +13,7 @@ export const comparedWithLog = async (
   onProgress: (progress: CopyProgress) => void,
 ): Promise<LogComparison> => {
   const address = parseLogAddress(config.log, config, cwd, registry ?? config.registry)
-  const source = await openSource(address, (line) => err(`${line}\n`))
+  const source = await openSource(address, null, (line) => err(`${line}\n`))
   try {
     return await compareWithLog(archive, source, { onProgress, signal: stop })
   } finally {

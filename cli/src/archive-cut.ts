@@ -33,7 +33,7 @@ const keepDaysOf = (text: string | undefined): number => {
 
 /** The log itself, without what is read from an archive. Throws `data_unreadable`, `data_in_use`. */
 const openLive = (config: Config, dryRun: boolean) => {
-  if (config.log !== 'embedded') return openKafka(config, { name: 'instar' })
+  if (config.log !== 'embedded') return openKafka({ ...config, archive: null }, { name: 'instar' })
   const folder = logFolder(config)
   if (!hasEmbeddedLog(folder)) throw new InstarError('data_unreadable', `${folder} holds no log.`, { folder })
   return openEmbeddedLog({

@@ -79,8 +79,8 @@ export const command = <O extends ParseArgsOptionsConfig>(name: string, definiti
   const { options, bare = {}, overrides = [], positionals: [min, max] = [0, 0] } = definition
   const overrideOptions = Object.fromEntries(overrides.map((key) => [key, { type: 'string' as const }]))
   const lines = [
-    ...overrides.map((key) => `  --${key.padEnd(6)} ${OVERRIDES[key].summary} (${OVERRIDES[key].variable})`),
-    '  --json   print one JSON value as the last line',
+    ...overrides.map((key) => `  --${key.padEnd(7)} ${OVERRIDES[key].summary} (${OVERRIDES[key].variable})`),
+    '  --json    print one JSON value as the last line',
   ]
   const usage = `usage: instar ${`${name} ${definition.usage}`.trim()}\n\n${definition.help.trim()}\n\n${lines.join('\n')}\n`
   return {

@@ -10,6 +10,10 @@ export const OVERRIDES = {
   port: { variable: 'INSTAR_PORT', summary: 'port of the gateway' },
   host: { variable: 'INSTAR_HOST', summary: 'address of the gateway' },
   data: { variable: 'INSTAR_DATA', summary: 'folder of the log and the database' },
+  archive: {
+    variable: 'INSTAR_ARCHIVE',
+    summary: 'archive of what was cut from the log: a folder, or s3://bucket/prefix',
+  },
   model: { variable: 'INSTAR_MODEL', summary: 'Hugging Face folder or .gguf file' },
 } as const
 

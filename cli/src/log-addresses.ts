@@ -11,7 +11,7 @@ import {
   type RegistryAccess,
   type Security,
 } from '@instar/log/kafka/index'
-import { kafkaSecurity, logFolder, registryOf } from '@instar/process'
+import { kafkaSecurity, logFolder, registryOf, withArchiveAt, type ArchivePlace } from '@instar/process'
 import { resolve } from 'node:path'
 import { UsageError } from './command.ts'
 import type { Config } from './config.ts'
@@ -50,11 +50,17 @@ export const sameLog = (a: LogAddress, b: LogAddress): boolean =>
     ? b.kind === 'embedded' && a.folder === b.folder
     : b.kind === 'kafka' && a.brokers.some((broker) => b.brokers.includes(broker))
 
-/** Opens a log for reading, with the partition counts that it has. Throws `data_unreadable`, `not_set_up`. */
+/**
+ * Opens a log for reading, with the partition counts that it has. `archive`: of what was cut from it. Throws `data_unreadable`,
+ * `not_set_up`.
+ */
 export const openSource = async (
   address: LogAddress,
+  archive: ArchivePlace | null,
   logLine: (line: string) => void,
-): Promise<EmbeddedLog | KafkaLog> => {
+): Promise<EmbeddedLog | KafkaLog> => withArchiveAt(await openAt(address, logLine), archive, logLine)
+
+const openAt = async (address: LogAddress, logLine: (line: string) => void): Promise<EmbeddedLog | KafkaLog> => {
   if (address.kind === 'kafka') {
     const partitions = await storedPartitions({ ...address, clientId: CLIENT_ID })
     return openKafkaLog({

@@ -2,7 +2,7 @@
 import type { GatewaySettings } from '@instar/gateway'
 import type { RemoteSettings } from '@instar/gateway/open-remote'
 import type { EngineChoice } from '@instar/policy'
-import type { Settings, SettingValue } from '@instar/process'
+import type { LogAt, Settings, SettingValue } from '@instar/process'
 import type { publisherConfig } from '@instar/publisher'
 import type { scorerConfig } from '@instar/scorer'
 import type { trainerConfig } from '@instar/trainer'
@@ -15,7 +15,7 @@ export type PipelineConfig = {
   /** When the pipeline writes them itself; absent: never. */
   checkpointing?: Settings['checkpointing']
   /** The log of INSTAR_LOG. Default: the embedded log. */
-  log?: Pick<Settings, 'log' | 'partitions' | 'registry' | 'registryUser' | 'kafka'>
+  log?: LogAt
   /** A Hugging Face folder or a .gguf file. */
   model: string
   /** The folder of a LoRA adapter with which a new line starts; null or absent: it starts with the model alone. */

@@ -139,8 +139,8 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
   }
   try {
     const metrics = createMetrics()
-    const { log: address, partitions, registry, registryUser, kafka } = config.log ?? EMBEDDED
-    const settings = { log: address, partitions, registry, registryUser, kafka }
+    const { log: address, partitions, registry, registryUser, kafka, archive } = config.log ?? EMBEDDED
+    const settings = { log: address, partitions, registry, registryUser, kafka, archive }
     const opened = stopLater(
       await openLog({ ...settings, data: config.data }, { name: 'instar', logLine: hooks.logLine }),
       (part) => part.close(),

@@ -79,7 +79,7 @@ compared, file, wallMs}, record null where nothing new was cut, file the bytes o
 code 0 if the log is archived, the restored log is equal to the archive, or every object is as the manifest says and every record
 as the log has it`,
   options: OPTIONS,
-  overrides: ['data'],
+  overrides: ['data', 'archive'],
   positionals: [0, 1],
   async run(invocation) {
     const [subcommand] = invocation.positionals
@@ -108,7 +108,7 @@ const archive = async (invocation: ArchiveInvocation): Promise<boolean> => {
   const wallMs = elapsed()
   const writeLine = (line: string): void => err(`${line}\n`)
   const address = parseLogAddress(config.log, config, cwd, values.registry ?? config.registry)
-  const source = await openSource(address, writeLine)
+  const source = await openSource(address, config.archive, writeLine)
   try {
     const store = openArchiveStore(values.to, invocation, true)
     const progress = createCopyProgress(invocation.raw.err, terminal)

@@ -37,7 +37,7 @@ writer: for this command stop \`instar up\` first. On Kafka the services may run
 --json: {checkpoints: [{name, version, digest, rows, positions: [{topic, partition, next, record}], file, bytes, at,
 written}], wallMs}; services for which the log has no record are not listed`,
   options: {},
-  overrides: ['data'],
+  overrides: ['data', 'archive'],
   positionals: [0, CHECKPOINTED.length],
   async run({ config, positionals, print, raw, terminal, stop }) {
     const unknown = positionals.find((name) => !CHECKPOINTED.some(({ service }) => service === name))

@@ -51,7 +51,7 @@ every gateway behind INSTAR_HOST, clocks.
 --json with agent: an array of {at, client, dialect, session, label_source, user_turn, kind, turn, carried, follows,
 next, trainable, reason, off_prefix, …}, newest first`,
   options: { base: { type: 'string' }, rank: { type: 'string' } },
-  overrides: ['data', 'model', 'host', 'port'],
+  overrides: ['data', 'archive', 'model', 'host', 'port'],
   positionals: [0, 2],
   async run({ config, json, print, out, env, stop, values, positionals: [subcommand, url] }) {
     if (subcommand === 'trainer') {

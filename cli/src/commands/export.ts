@@ -19,7 +19,7 @@ out, and answers whose records are damaged; these are reported. FILE must not ex
 aborted: incomplete answers; discarded: sessions whose episode was aborted; damaged: records that cannot be decoded.
 Exit code 0 if every answer could be read`,
   options: { session: { type: 'string' } },
-  overrides: ['data'],
+  overrides: ['data', 'archive'],
   positionals: [1, 1],
   async run({ config, cwd, positionals: [file], values, json, raw, err, print, stop }) {
     if (file === '-' && json)

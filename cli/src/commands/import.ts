@@ -46,7 +46,7 @@ may be in use.
 --json: {lines, sessions, turns, exact, trainable, feedback, outcomes, discarded, there, repeated, not_trainable:
 {reason: count}, skipped: [{file, line, reason}], dry_run, wallMs}. Exit code 0 if every line could be read`,
   options: OPTIONS,
-  overrides: ['data', 'model'],
+  overrides: ['data', 'archive', 'model'],
   positionals: [1, 10_000],
   async run({ config, cwd, positionals, values, print, err, terminal, stop }) {
     const startedAt = performance.now()

@@ -70,7 +70,7 @@ wallMs}; damaged: {records, first: [{topic, partition, offset}]}, with --skip-da
 --follow: no digests, rounds: their number; exit code 0 if equal and the source did not grow. --json of behind: {behind, topics: {turns: {source, copy}, …}}.
 --json of set-aside: {topic, partition, offset, why}`,
   options: OPTIONS,
-  overrides: ['data'],
+  overrides: ['data', 'archive'],
   positionals: [1, 1],
   async run(invocation) {
     const [subcommand] = invocation.positionals
@@ -113,9 +113,9 @@ const deadLettersOf = async (source: Awaited<ReturnType<typeof openSource>>, top
 const behind = async (invocation: LogInvocation): Promise<boolean> => {
   const { from, to } = parseCopyOptions(invocation)
   const writeLine = (line: string): void => invocation.err(`${line}\n`)
-  const source = await openSource(from, writeLine)
+  const source = await openSource(from, invocation.config.archive, writeLine)
   try {
-    const destination = await openSource(to, writeLine)
+    const destination = await openSource(to, null, writeLine)
     try {
       const topics = await behindOf(source, destination, (topic) => deadLettersOf(source, topic))
       const total = Object.values(topics).reduce((sum, topic) => sum + lackOf(topic), 0)
@@ -137,7 +137,7 @@ const copy = async (invocation: LogInvocation): Promise<boolean> => {
   const { from, to, partitions } = parseCopyOptions(invocation)
   const writeLine = (line: string): void => err(`${line}\n`)
   const startedAt = performance.now()
-  const source = await openSource(from, writeLine)
+  const source = await openSource(from, invocation.config.archive, writeLine)
   const skipping = values['skip-damaged'] === true ? withoutDamaged(source) : null
   try {
     const sourcePartitions = Object.fromEntries(TOPICS.map((topic) => [topic, source.partitions(topic)])) as Record<

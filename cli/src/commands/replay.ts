@@ -111,7 +111,7 @@ Exit code 0 unless equal is false`,
     ...FROM_CHECKPOINT,
   },
   bare: BARE_FROM_CHECKPOINT,
-  overrides: ['host', 'port', 'data', 'model'],
+  overrides: ['host', 'port', 'data', 'archive', 'model'],
   async run(invocation) {
     const { config, values, print, stop } = invocation
     if (values.branch === undefined) throw new UsageError('--branch NAME is required')

@@ -132,7 +132,7 @@ gate, and when it served.
 reward, baseline, advantage, hint}], dropped: [{turn_id, reason}], source, limits, imported: of version 0, an adapter from elsewhere: {adapter, adapterBytes,
 tensors, tensorCount, config, rank, alpha, targets, baseModel, source} or null}. limits: the gate's settings for its verdict`,
   options: {},
-  overrides: ['data'],
+  overrides: ['data', 'archive'],
   positionals: [1, 1],
   async run({ config, positionals, print, stop }) {
     const number = parseVersion(positionals[0]!)

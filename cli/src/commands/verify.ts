@@ -103,7 +103,7 @@ first, unreadable: {records, first: [{topic, partition, offset}]}}; ok of a chec
 or not_read`,
   options: OPTIONS,
   bare: BARE_FROM_CHECKPOINT,
-  overrides: ['data', 'model'],
+  overrides: ['data', 'archive', 'model'],
   positionals: [0, 1],
   async run(invocation) {
     const { config, values, positionals, print, err, raw, terminal, stop } = invocation

@@ -3,7 +3,7 @@ import type { Asked } from '@instar/events'
 import type { PlainError } from '@instar/events/plain-error'
 import type { Model } from '@instar/engine/port'
 import type { CoreShare } from '@instar/policy'
-import type { MetricValues, Settings } from '@instar/process'
+import type { LogAt, MetricValues } from '@instar/process'
 import type { DatabaseConnection } from '@instar/projections'
 import type { PublisherPorts } from '@instar/publisher'
 import type { GatewayAddress } from '@instar/scorer'
@@ -27,7 +27,7 @@ export type ThreadData = {
     | 'publisher'
     | 'values'
   >
-  log: Pick<Settings, 'log' | 'partitions' | 'registry' | 'registryUser' | 'kafka'>
+  log: LogAt
   /** Appends to the embedded log, which the gateway's thread has open; null where the log is on Kafka. */
   port: MessagePort | null
   /** The trainer and the publisher run too. */

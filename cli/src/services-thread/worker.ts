@@ -6,7 +6,7 @@ import { InstarError, schemaTexts } from '@instar/events'
 import { plainError } from '@instar/events/plain-error'
 import { openJoinedLog, type EventLog } from '@instar/log'
 import { lowerPriority } from '@instar/policy/learn/priority'
-import { createMetrics, logFolder, measuredLog, openLog } from '@instar/process'
+import { createMetrics, logFolder, measuredLog, openLog, withArchiveAt } from '@instar/process'
 import { parentPort, workerData } from 'node:worker_threads'
 import { describeLearning, loadLearning, type Learning } from './learning.ts'
 import type { CallName, Calls, FromServices, ReplayFields, ThreadData, ToServices } from './protocol.ts'
@@ -23,7 +23,7 @@ const metrics = createMetrics()
 const openThreadLog = async (): Promise<EventLog> => {
   const settings = { ...data.log, data: data.config.data }
   const log = data.port
-    ? openJoinedLog(logFolder(settings), schemaTexts(), data.port)
+    ? withArchiveAt(openJoinedLog(logFolder(settings), schemaTexts(), data.port), settings.archive)
     : await openLog(settings, { name: 'instar-services', logLine: (text) => send({ type: 'logLine', text }) })
   return measuredLog(log, metrics)
 }

@@ -128,6 +128,13 @@ export const ERRORS = {
       'A topic of the log has a cleanup.policy with compact, with which Kafka removes records, or records are missing between others. The message names the topic and the policy or the offsets.',
     todo: 'Set cleanup.policy=delete on that topic (`instar doctor` prints the command). If records are missing already, restore the log with `instar log copy` from a copy.',
   },
+  log_cut: {
+    status: 410,
+    retryable: false,
+    meaning:
+      'What is read begins before the first record that the log holds: `instar archive cut` has moved the records before it to an archive. The message names topic, partition, the first offset that is held and, where it is known, the archive.',
+    todo: 'Set INSTAR_ARCHIVE (or --archive) to the place of that archive, and for s3://… the credentials as for `instar archive`; then what was cut is read from there.',
+  },
   log_truncated: {
     status: 500,
     retryable: false,

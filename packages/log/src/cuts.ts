@@ -63,14 +63,13 @@ export const requireAllowed = (starts: Offsets, cuts: readonly Cut[]): void => {
 /** The error for records below the start of a partition, which a cut has deleted. */
 export const cutAway = (topic: Topic, partition: number, start: number): InstarError =>
   new InstarError(
-    'log_truncated',
+    'log_cut',
     `${topic} ${partition} begins at offset ${start}: the records before it were cut from the log and are in its archive`,
-    { topic, partition, start, cut: true },
+    { topic, partition, start },
   )
 
 /** Whether an error is that of `cutAway`. */
-export const isCutAway = (error: unknown): boolean =>
-  error instanceof InstarError && error.code === 'log_truncated' && error.details['cut'] === true
+export const isCutAway = (error: unknown): boolean => error instanceof InstarError && error.code === 'log_cut'
 
 /**
  * As `read`; of a log that was cut, what it still holds where some of what is asked for may be gone. For who looks for records that

@@ -120,6 +120,12 @@ export type LogTarget = {
   exists(): boolean
 }
 
+/**
+ * Of records that were cut from a log. `read`, `failed`: objects of the archive that were read, or could not be; `keptBytes`: of
+ * those in memory; `refused`: reads that ended with `log_cut`, without an archive.
+ */
+export type ArchiveUse = { read: number; failed: number; keptBytes: number; refused: number }
+
 /** A log, or an archive of one, from which records are copied. */
 export type CopySource = Pick<EventLog, 'read' | 'ends' | 'partitions' | 'sequential'>
 
@@ -187,6 +193,8 @@ export interface EventLog {
    * letters.
    */
   deadLetter?(position: Position, reason: string): Promise<void>
+  /** What was read of records that were cut. Absent on a log by itself (archive/archived-log.ts). */
+  archiveUse?(): ArchiveUse
   /** Number of dead letters whose positions are in memory, by topic. Absent on a log without dead letters. */
   deadLettersKnown?(): ReadonlyMap<Topic, number>
   close(): Promise<void>

@@ -96,6 +96,7 @@ export const environment = z
       .int()
       .positive()
       .default(16 * 2 ** 30),
+    INSTAR_ARCHIVE: z.string().optional(),
     INSTAR_LOG: z
       .string()
       .regex(/^(embedded|kafka:\/\/.+)$/, 'must be `embedded` or kafka://host:port,…')

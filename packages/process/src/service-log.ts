@@ -1,7 +1,6 @@
 /** A log that is restricted to the topics that the flow table lists for a service. */
 import { FLOW, requireTopic, type TopicAccess } from '@instar/events/flow'
-import type { EventLog } from '@instar/log'
-import { logWith } from './log-with.ts'
+import { logWith, type EventLog } from '@instar/log'
 
 /** Other topics are refused with `internal`: `read` throws, the other methods reject. */
 export const serviceLog = (log: EventLog, service: string, flow: TopicAccess = FLOW): EventLog =>

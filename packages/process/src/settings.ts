@@ -2,6 +2,7 @@
 import { InstarError } from '@instar/events/errors'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { parseArchivePlace, type ArchivePlace } from './archive-place.ts'
 import { adminTokenIn, environment, REQUIREMENTS, shownVariable, type ParsedEnvironment } from './environment.ts'
 import type { EnvironmentValue } from './learning/resolve.ts'
 import type { SettingsSource } from './learning/settings-file.ts'
@@ -10,7 +11,7 @@ import type { SettingsSource } from './learning/settings-file.ts'
 const TINY = fileURLToPath(new URL('../../../models/tiny', import.meta.url))
 
 export type Environment = Readonly<Record<string, string | undefined>>
-export type Settings = Readonly<ReturnType<typeof settingsOf>>
+export type Settings = Readonly<ReturnType<typeof settingsOf> & { archive: ArchivePlace | null }>
 
 /**
  * `cwd`: relative paths are resolved against it. An empty variable counts as not set. Throws `bad_request` with the
@@ -37,7 +38,7 @@ export const readSettings = (env: Environment, cwd: string): Settings => {
     throw new InstarError('bad_request', `${unmet.path} requires ${unmet.required.join(' or ')}, which is not set.`, {
       field: unmet.required[0],
     })
-  return Object.freeze(settingsOf(parsed.data, cwd))
+  return Object.freeze({ ...settingsOf(parsed.data, cwd), archive: archiveOf(parsed.data, set, cwd) })
 }
 
 const settingsOf = (env: ParsedEnvironment, cwd: string) => {
@@ -157,6 +158,18 @@ const logSettings = (env: ParsedEnvironment, cwd: string) => ({
   /** The replication factor with which `setup` creates topics. */
   replication: env.INSTAR_REPLICATION,
 })
+
+/** Where what was cut from the log is read from; null: nowhere. Credentials of S3 are in `AWS_*`, as Amazon's tools have them. */
+const archiveOf = ({ INSTAR_ARCHIVE: place }: ParsedEnvironment, env: Environment, cwd: string): ArchivePlace | null =>
+  place === undefined
+    ? null
+    : parseArchivePlace(place, {
+        cwd,
+        env,
+        refuse(what) {
+          throw new InstarError('bad_request', `INSTAR_ARCHIVE: ${what}`, { field: 'INSTAR_ARCHIVE' })
+        },
+      })
 
 /** INSTAR_SETTINGS is a path, or JSON if it begins with a brace. */
 const sourceOf = (text: string | undefined, cwd: string): SettingsSource =>

@@ -369,7 +369,7 @@ export const eventLogFeatures = (
         const { log } = opened
         await log.append(range(30).map((i) => note('k', String(i))))
         const first: string[] = []
-        const subscription = await log.subscribe({
+        const subscribing = log.subscribe({
           topics: ['turns'],
           group: 'workers',
           from: 'committed',
@@ -377,9 +377,11 @@ export const eventLogFeatures = (
           handle: async (records) => {
             first.push(...records.map(textOf))
             const last = records.at(-1)!
-            if (first.length === 20) await subscription.commit([{ ...positionOf(last), offset: last.offset + 1 }])
+            if (first.length === 20)
+              await (await subscribing).commit([{ ...positionOf(last), offset: last.offset + 1 }])
           },
         })
+        const subscription = await subscribing
         await subscription.caughtUp()
         await subscription.stop()
         assert.deepEqual(first, range(30).map(String))

@@ -120,14 +120,17 @@ const longAt = (bytes: Buffer, at: number): { value: number; at: number } => {
   throw new NotAnObject(`it ends or is damaged at byte ${at}`)
 }
 
-/** The records of an object, a block at a time. Throws `NotAnObject`. A record's payload is a view of its block. */
-export function* readObject(object: Buffer): Generator<Archived[]> {
-  const codec = (['deflate', 'null'] as const).find((each) =>
-    object.subarray(0, HEADERS[each].length).equals(HEADERS[each]),
-  )
-  if (!codec) throw new NotAnObject('it does not begin like an archived object')
+/** Bytes of an object: where the block begins, and where its records, as stored, begin and end. `count`: of them. */
+type Block = { at: number; from: number; to: number; count: number }
+
+/** The writer makes fewer than 60,000, whatever deflate makes of the records. */
+const MAX_BLOCKS = 100_000
+
+const blocksOf = (object: Buffer, codec: Codec): Block[] => {
+  const blocks: Block[] = []
   let at = HEADERS[codec].length
   while (at < object.length) {
+    if (blocks.length === MAX_BLOCKS) throw new NotAnObject(`it has more than ${MAX_BLOCKS} blocks`)
     const count = longAt(object, at)
     const size = longAt(object, count.at)
     const end = size.at + size.value
@@ -135,9 +138,47 @@ export function* readObject(object: Buffer): Generator<Archived[]> {
       throw new NotAnObject(`its block at byte ${at} is cut off or damaged`)
     if (!object.subarray(end, end + SYNC.length).equals(SYNC))
       throw new NotAnObject(`its block at byte ${at} does not end where it says`)
-    yield recordsOf(unpacked(object.subarray(size.at, end), codec, at), count.value, at)
+    blocks.push({ at, from: size.at, to: end, count: count.value })
     at = end + SYNC.length
   }
+  return blocks
+}
+
+/** The blocks of an object, each decompressed and decoded when it is asked for. */
+export class ObjectBlocks {
+  readonly #object: Buffer
+  readonly #codec: Codec
+  readonly #blocks: Block[]
+  /** Records of all blocks. */
+  readonly records: number
+
+  /** Throws `NotAnObject`. */
+  constructor(object: Buffer) {
+    const codec = (['deflate', 'null'] as const).find((each) =>
+      object.subarray(0, HEADERS[each].length).equals(HEADERS[each]),
+    )
+    if (!codec) throw new NotAnObject('it does not begin like an archived object')
+    this.#object = object
+    this.#codec = codec
+    this.#blocks = blocksOf(object, codec)
+    this.records = this.#blocks.reduce((sum, { count }) => sum + count, 0)
+  }
+
+  get length(): number {
+    return this.#blocks.length
+  }
+
+  /** The records of a block. Throws `NotAnObject`. A record's payload is a view of the block. */
+  read(index: number): Archived[] {
+    const { at, from, to, count } = this.#blocks[index]!
+    return recordsOf(unpacked(this.#object.subarray(from, to), this.#codec, at), count, at)
+  }
+}
+
+/** The records of an object, a block at a time. Throws `NotAnObject`. */
+export function* readObject(object: Buffer): Generator<Archived[]> {
+  const blocks = new ObjectBlocks(object)
+  for (let index = 0; index < blocks.length; index += 1) yield blocks.read(index)
 }
 
 const unpacked = (data: Buffer, codec: Codec, at: number): Buffer => {

@@ -1,10 +1,9 @@
-/** Reads an archive: as the source of a copy, and to check all of it. Each object is checked by its digest before use. */
+/** Reads an archive: all of it or a range, a record by its position, and the place of a time. Each object is checked by its digest before use. */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import { Meter, type CopyObserver } from '../copy/meter.ts'
 import { partitionOf } from '../partition.ts'
-import type { CopySource, LogRecord, Offsets, ReadOptions } from '../port.ts'
-import { NotAnObject, readObject, type Archived } from './container.ts'
+import type { ArchiveUse, CopySource, LogRecord, Offsets, Position, ReadOptions } from '../port.ts'
 import {
   damaged,
   endOfPartition,
@@ -16,6 +15,7 @@ import {
   type Manifest,
   type ObjectEntry,
 } from './manifest.ts'
+import { ArchivedObjects } from './objects.ts'
 import { damagedOf, topicsOf, type DamagedReport } from './report.ts'
 import type { ArchiveStore } from './store.ts'
 import type { ArchiveReport } from './write.ts'
@@ -27,11 +27,17 @@ export type ArchiveCheck = Pick<ArchiveReport, 'topics' | 'damaged' | 'manifest'
   problems: ArchiveProblem[]
 }
 
+/**
+ * `digest`: the sha256 that the manifest must have. `keptBytes`: of objects that stay in memory for the next read, as stored;
+ * default: none.
+ */
+type OpenArchive = { digest?: string | undefined; keptBytes?: number; signal?: AbortSignal | undefined }
+
 export class Archive implements CopySource {
-  readonly #store: ArchiveStore
   readonly #manifest: Manifest
-  readonly #signal: AbortSignal | undefined
-  readonly #schemas: ReadonlySet<string>
+  readonly #objects: ArchivedObjects
+  /** The latest time of the records of an object. */
+  readonly #latest = new WeakMap<ObjectEntry, number>()
   readonly sequential: boolean
   /** False: the last run was stopped, and the topics do not end at one moment. */
   readonly complete: boolean
@@ -40,25 +46,23 @@ export class Archive implements CopySource {
   /** The sha256 of the manifest. */
   readonly digest: string
 
-  private constructor(store: ArchiveStore, manifest: Manifest, digest: string, signal?: AbortSignal) {
-    this.#store = store
+  private constructor(store: ArchiveStore, manifest: Manifest, digest: string, options: OpenArchive) {
     this.#manifest = manifest
-    this.#signal = signal
-    this.#schemas = new Set(manifest.schemas.map(({ name }) => name))
+    this.#objects = new ArchivedObjects(store, manifest, options.keptBytes ?? 0, options.signal)
     this.sequential = manifest.sequential
     this.complete = manifest.complete
     this.damaged = damagedOf(manifest)
     this.digest = digest
   }
 
-  /** `digest`: the sha256 that the manifest must have. Throws `archive_damaged`, `archive_unavailable`. */
-  static async open(store: ArchiveStore, options: { digest?: string; signal?: AbortSignal } = {}): Promise<Archive> {
+  /** Throws `archive_damaged`, `archive_unavailable`. */
+  static async open(store: ArchiveStore, options: OpenArchive = {}): Promise<Archive> {
     const stored = await store.read(MANIFEST, MAX_MANIFEST_BYTES, options.signal)
     if (!stored) throw damaged(store.address, MANIFEST, 'it is missing, so there is no archive')
     const digest = sha256(stored.bytes)
     if (options.digest !== undefined && digest !== options.digest)
       throw damaged(store.address, MANIFEST, `its sha256 is ${digest}, not ${options.digest}`)
-    return new Archive(store, parseManifest(stored.bytes, store.address), digest, options.signal)
+    return new Archive(store, parseManifest(stored.bytes, store.address), digest, options)
   }
 
   /** Every schema of the archived log: name → Avro JSON. */
@@ -95,12 +99,15 @@ export class Archive implements CopySource {
       if (only !== undefined && only !== index) continue
       const start = from[topic]?.[index] ?? 0
       const end = to[topic]?.[index] ?? Infinity
-      for (const entry of objects) {
-        if (entry.to <= start || entry.from >= end) continue
-        for await (const records of this.#object(topic, index, entry)) {
-          const page = records.filter(
-            (record) => record.offset >= start && record.offset < end && (key === undefined || record.key === key),
-          )
+      for (let at = firstIndex(objects.length, (one) => objects[one]!.to > start); at < objects.length; at += 1) {
+        if (objects[at]!.from >= end) break
+        const object = await this.#objects.get({ topic, partition: index, entry: objects[at]! })
+        for (let block = start > objects[at]!.first ? object.blockOf(start) : 0; block < object.length; block += 1) {
+          const page = object
+            .read(block)
+            .filter(
+              (record) => record.offset >= start && record.offset < end && (key === undefined || record.key === key),
+            )
           if (page.length > 0) yield page
         }
       }
@@ -116,7 +123,8 @@ export class Archive implements CopySource {
       for (const [partition, { objects }] of this.#manifest.topics[topic].entries()) {
         for (const entry of objects) {
           try {
-            for await (const records of this.#object(topic, partition, entry)) records.forEach(meter.read)
+            const object = await this.#objects.get({ topic, partition, entry })
+            for (let index = 0; index < object.length; index += 1) object.read(index).forEach(meter.read)
           } catch (error) {
             if (!(error instanceof InstarError) || error.code !== 'archive_damaged') throw error
             const object = objectName(topic, partition, entry)
@@ -130,43 +138,66 @@ export class Archive implements CopySource {
     return { topics: topicsOf(this.#manifest), damaged, manifest, complete, problems }
   }
 
-  /** The records of an object, by block. */
-  async *#object(topic: Topic, partition: number, entry: ObjectEntry): AsyncGenerator<LogRecord[]> {
-    const name = objectName(topic, partition, entry)
-    const fail = (what: string, cause?: unknown): never => {
-      throw damaged(this.#store.address, name, what, cause)
-    }
-    const stored = await this.#store.read(name, entry.bytes, this.#signal)
-    if (!stored) return fail('it is missing')
-    const { bytes } = stored
-    if (bytes.length !== entry.bytes) return fail(`it is truncated: ${bytes.length} of ${entry.bytes} bytes`)
-    if (sha256(bytes) !== entry.sha256) return fail('it does not match its sha256')
-    let next = entry.first
-    let count = 0
-    const blocks = readObject(bytes)
-    for (;;) {
-      let block: IteratorResult<Archived[]>
-      try {
-        block = blocks.next()
-      } catch (cause) {
-        if (cause instanceof NotAnObject) return fail(cause.message, cause)
-        throw cause
-      }
-      if (block.done) break
-      const page = block.value.map((record): LogRecord => {
-        const { offset, key, schema } = record
-        if (offset < next || offset > entry.last || (count === 0 && offset !== entry.first))
-          return fail(`it has a record of offset ${offset}, which is not its place`)
-        if (partitionOf(key, this.partitions(topic)) !== partition)
-          return fail(`the record ${offset} has a key of another partition`)
-        if (!this.#schemas.has(schema)) return fail(`the record ${offset} has a schema that the manifest lacks`)
-        next = offset + 1
-        count++
-        return { ...record, topic, partition }
-      })
-      yield page
-    }
-    if (count !== entry.records || next !== entry.to)
-      fail(`it has ${count} records up to ${next}, not ${entry.records} up to ${entry.to}`)
+  /** The record at a position; undefined if the archive has none there. Throws as `read`. */
+  async at({ topic, partition, offset }: Position): Promise<LogRecord | undefined> {
+    const objects = this.#manifest.topics[topic][partition]?.objects ?? []
+    const entry = objects[firstIndex(objects.length, (index) => objects[index]!.to > offset)]
+    if (!entry || offset < entry.first) return undefined
+    const object = await this.#objects.get({ topic, partition, entry })
+    const record = object.read(object.blockOf(offset)).find((one) => one.offset === offset)
+    // Not a view of its block, which the caller would keep.
+    return record && { ...record, payload: record.payload.slice() }
   }
+
+  /** The last record of a partition below an offset; undefined if there is none. Throws as `read`. */
+  async lastBefore(topic: Topic, partition: number, offset: number): Promise<LogRecord | undefined> {
+    const objects = this.#manifest.topics[topic][partition]?.objects ?? []
+    const entry = objects[firstIndex(objects.length, (index) => objects[index]!.first >= offset) - 1]
+    if (!entry) return undefined
+    const object = await this.#objects.get({ topic, partition, entry })
+    return object.read(object.blockOf(offset - 1)).findLast((record) => record.offset < offset)
+  }
+
+  /** Whether records of a partition between these offsets (`to` exclusive) may have been damaged when they were archived: no object has them. */
+  isDamagedBetween(topic: Topic, partition: number, from: number, to: number): boolean {
+    const { records = 0, offsets = [] } = this.#manifest.topics[topic][partition]?.damaged ?? {}
+    return records > offsets.length || offsets.some((offset) => offset >= from && offset < to)
+  }
+
+  /**
+   * The first offset of a partition whose record has a time of at least `time` (ms since 1970); undefined if none below `before` has. The
+   * latest time of an object is remembered once it is read. Throws as `read`.
+   */
+  async firstSince(topic: Topic, partition: number, time: number, before: number): Promise<number | undefined> {
+    for (const entry of this.#manifest.topics[topic][partition]?.objects ?? []) {
+      if (entry.from >= before) return undefined
+      if ((this.#latest.get(entry) ?? Infinity) < time) continue
+      const object = await this.#objects.get({ topic, partition, entry })
+      let latest = 0
+      for (let index = 0; index < object.length; index += 1)
+        for (const { offset, timestamp } of object.read(index)) {
+          if (timestamp >= time) return offset < before ? offset : undefined
+          latest = Math.max(latest, timestamp)
+        }
+      this.#latest.set(entry, latest)
+    }
+    return undefined
+  }
+
+  /** Objects that were read and that could not be, and bytes of those that are kept. */
+  get use(): Omit<ArchiveUse, 'refused'> {
+    return { ...this.#objects.counts, keptBytes: this.#objects.bytes }
+  }
+}
+
+/** The first of `count` indices for which `is` holds, which it does for all after it; `count`: for none. */
+const firstIndex = (count: number, is: (index: number) => boolean): number => {
+  let low = 0
+  let high = count
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2)
+    if (is(middle)) high = middle
+    else low = middle + 1
+  }
+  return low
 }

@@ -1,8 +1,7 @@
 /** A log that records the duration, the number and the failures of its appends as metrics. */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
-import type { EventLog } from '@instar/log'
-import { logWith } from '../log-with.ts'
+import { logWith, type EventLog } from '@instar/log'
 import type { Metrics } from './metrics.ts'
 
 /**
@@ -14,6 +13,12 @@ export const measuredLog = <L extends EventLog>(log: L, metrics: Metrics): L => 
   metrics.read('instar_log_dead_letters', () =>
     [...(log.deadLettersKnown?.() ?? [])].map(([topic, count]) => [{ topic }, count]),
   )
+  metrics.read('instar_archive_objects_total', () => {
+    const use = log.archiveUse?.()
+    return use ? (['read', 'failed'] as const).map((outcome) => [{ outcome }, use[outcome]]) : []
+  })
+  metrics.read('instar_archive_kept_bytes', () => [[{}, log.archiveUse?.().keptBytes ?? 0]])
+  metrics.read('instar_log_cut_refusals_total', () => [[{}, log.archiveUse?.().refused ?? 0]])
   const append: EventLog['append'] = async (records) => {
     const topic = records[0]?.topic
     if (topic === undefined) return log.append(records)

@@ -268,6 +268,22 @@ export const METRICS = {
     help: 'Age of the newest checkpoint, by state, where the process writes them.',
     labels: { state: CHECKPOINTED },
   },
+  instar_archive_objects_total: {
+    type: 'counter',
+    of: 'process',
+    help: 'Objects of the archive (INSTAR_ARCHIVE) that were read for records that were cut from the log, or could not be (`failed`).',
+    labels: { outcome: ['read', 'failed'] },
+  },
+  instar_archive_kept_bytes: {
+    type: 'gauge',
+    of: 'process',
+    help: 'Bytes of objects of the archive that are kept in memory for the next read; at most 64 MiB of each log that a process has open.',
+  },
+  instar_log_cut_refusals_total: {
+    type: 'counter',
+    of: 'process',
+    help: 'Reads that ended with `log_cut`: of records that were cut from the log, where INSTAR_ARCHIVE is not set. At a gateway a conversation whose earlier turn was cut counts as unknown.',
+  },
   instar_log_dead_letters: {
     type: 'gauge',
     of: 'process',

@@ -5,10 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { COUNTED, encodeEvent } from '@instar/events'
-import { openMemoryLog, openSnapshots, type EventLog } from '@instar/log'
+import { logWith, openMemoryLog, openSnapshots, type EventLog } from '@instar/log'
 import { turn } from '../../../../test/kit/projected-history.ts'
 import { createMetrics, runDecider, startHealth, watchOtherBuilds } from '../index.ts'
-import { logWith } from '../log-with.ts'
 import { foldingHealth } from './folding.ts'
 
 const RECORDS = 300

@@ -6,6 +6,7 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { Settings } from '../settings.ts'
 import { kafkaSecurity, registryOf } from './access.ts'
+import { withArchiveAt } from './open-archive.ts'
 
 const isKafka = ({ log }: Pick<Settings, 'log'>): boolean => log !== 'embedded'
 
@@ -24,7 +25,9 @@ export const logTarget = (settings: Pick<Settings, 'log' | 'data'>): LogTarget =
       }
 }
 
-export type LogSettings = Pick<Settings, 'log' | 'data' | 'partitions' | 'registry' | 'registryUser' | 'kafka'>
+/** Of the log without its folder. `archive`: of what was cut from it. */
+export type LogAt = Pick<Settings, 'log' | 'partitions' | 'registry' | 'registryUser' | 'kafka' | 'archive'>
+export type LogSettings = LogAt & Pick<Settings, 'data'>
 
 type OpenLogOptions = {
   /** The client id on Kafka, without host and process id. */
@@ -39,12 +42,16 @@ type OpenLogOptions = {
 export const openLog = async (settings: LogSettings, options: OpenLogOptions): Promise<EventLog> =>
   isKafka(settings)
     ? openKafka(settings, options)
-    : openEmbeddedLog({
-        folder: logFolder(settings),
-        partitions: settings.partitions,
-        ...(options.readOnly ? { readOnly: true } : { schemas: schemaTexts() }),
-        ...(options.logLine ? { logLine: options.logLine } : {}),
-      })
+    : withArchiveAt(
+        await openEmbeddedLog({
+          folder: logFolder(settings),
+          partitions: settings.partitions,
+          ...(options.readOnly ? { readOnly: true } : { schemas: schemaTexts() }),
+          ...(options.logLine ? { logLine: options.logLine } : {}),
+        }),
+        settings.archive,
+        options.logLine,
+      )
 
 /**
  * Throws `bad_request` unless the configured log is on Kafka; otherwise like `openLog`. The client is loaded here, since
@@ -59,7 +66,7 @@ export const openKafka = async (settings: LogSettings, { name, logLine }: OpenLo
     )
   const security = kafkaSecurity(settings)
   const { brokersOf, openKafkaLog } = await import('@instar/log/kafka/index')
-  return openKafkaLog({
+  const log = await openKafkaLog({
     brokers: brokersOf(settings.log),
     clientId: `${name}@${hostname()}.${process.pid}`,
     registry: registryOf(settings),
@@ -68,4 +75,5 @@ export const openKafka = async (settings: LogSettings, { name, logLine }: OpenLo
     ...(security ? { security } : {}),
     ...(logLine ? { logLine } : {}),
   })
+  return withArchiveAt(log, settings.archive, logLine)
 }

@@ -54,7 +54,7 @@ export const resolveReferences = async (
       signal?.throwIfAborted()
       await nextPass()
       const asking = { key, gone: signal, hold: continued === id ? hold : () => undefined }
-      const reference = turn && (await referenceTo(ports, turn, asking))
+      const reference = turn && (await referenceTo(ports, turn, asking).catch(undefinedIfGone))
       if (!reference || isWithheld(turn!, reference)) throw dialect.unknownReference(body, id)
       const used = continued === id ? reference : { ...reference, body: ofItems(reference.body) }
       known = { reference: used, size: sizeOf(used) }
@@ -68,6 +68,11 @@ export const resolveReferences = async (
     if (bytes > ports.bodyLimit) throw largerWithItems(ports.bodyLimit)
   }
   return dialect.resolved(body, found)
+}
+
+/** A turn that was cut from the log is referred to as one that was never there. */
+const undefinedIfGone = (error: unknown): undefined => {
+  if (!(error instanceof InstarError) || error.code !== 'unknown_turn') throw error
 }
 
 export const largerWithItems = (limit: number): InstarError =>

@@ -1,5 +1,5 @@
 /** A log with some of its methods replaced; the others are those of `log`. */
-import type { EventLog } from '@instar/log'
+import type { EventLog } from './port.ts'
 
 export const logWith = <L extends EventLog>(log: L, methods: Partial<EventLog>): L => {
   const overrides = new Map<PropertyKey, unknown>(Object.entries(methods))
