@@ -100,16 +100,32 @@ test('what was cut from a log on Kafka is read from its archive, by commands, po
       Object.fromEntries(Object.entries(ends).map(([partition, end]) => [partition, Math.floor(share * end)]))
     const manifest = await archiveTo(log, place, { schemas: log.schemas(), objectBytes: 1 << 14 })
     const starts = await cutBelow(log, { turns: below(0.6) }, { archive: place, manifest })
-    ok(Object.values(starts.turns!).every((start) => start > 5), JSON.stringify(starts))
+    ok(
+      Object.values(starts.turns!).every((start) => start > 5),
+      JSON.stringify(starts),
+    )
     await rejects(linesOf(log), (error: Error) => isCutAway(error) && error.message.endsWith(`archive: ${place}`))
 
     const store = openFolderStore(place, false)
-    const source = { address: place, open: () => Archive.open(store, { keptBytes: 1 << 20 }), close: () => store.close() }
+    const source = {
+      address: place,
+      open: () => Archive.open(store, { keptBytes: 1 << 20 }),
+      close: () => store.close(),
+    }
     const archived = withArchive(log, source)
-    for (const [i, options] of cases.entries()) deepEqual(await linesOf(archived, options), before[i], JSON.stringify(options))
+    for (const [i, options] of cases.entries())
+      deepEqual(await linesOf(archived, options), before[i], JSON.stringify(options))
     for (const record of turns) equal(line((await archived.at(record))!), line(record))
     equal(await exported({ ...onKafka, INSTAR_ARCHIVE: place }), turnsBefore)
-    const copy = ['log', 'copy', '--from', onKafka.INSTAR_LOG, '--to', `embedded:${join(folder.path, 'copy')}`, '--json']
+    const copy = [
+      'log',
+      'copy',
+      '--from',
+      onKafka.INSTAR_LOG,
+      '--to',
+      `embedded:${join(folder.path, 'copy')}`,
+      '--json',
+    ]
     const copied = await instar(copy, { ...onKafka, INSTAR_ARCHIVE: place })
     equal((copied.json as Report).topics.turns.records, turns.length, copied.err)
 
@@ -132,7 +148,10 @@ test('what was cut from a log on Kafka is read from its archive, by commands, po
     const byPartition = Map.groupBy(seen, (text) => text.split(' ')[1])
     for (const texts of byPartition.values()) {
       const offsets = texts.map((text) => Number(text.split(' ')[2]))
-      deepEqual(offsets, offsets.toSorted((a, b) => a - b))
+      deepEqual(
+        offsets,
+        offsets.toSorted((a, b) => a - b),
+      )
     }
     const taken: string[] = []
     const taking = await archived.subscribe({
