@@ -184,8 +184,8 @@ describe('a log that was cut, with its archive', () => {
         return { seen, subscription }
       }
       const [now, before] = [await follow(archived), await follow(whole)]
-      const byPartition = (texts: string[]) =>
-        Object.fromEntries(Object.entries(Object.groupBy(texts, (text) => text.split(' ', 2).join(' '))).toSorted())
+      // The order of properties is not compared.
+      const byPartition = (texts: string[]) => ({ ...Object.groupBy(texts, (text) => text.split(' ', 2).join(' ')) })
       deepEqual(byPartition(now.seen), byPartition(before.seen))
       await archived.append([note('k1', `news ${from}`), note('k1', 'news', { topic: 'weights' })])
       await whole.append([note('k1', `news ${from}`), note('k1', 'news', { topic: 'weights' })])
