@@ -1,7 +1,12 @@
 /** The state of a gateway, read through its real tail. */
 import { sessionIdPart } from '@instar/dialects'
 import { weightLine } from '@instar/events'
-import { nameFor, type NamedTurn, type RecentSession } from '../../services/gateway/src/session/core/names.ts'
+import {
+  nameFor,
+  turnsNamed,
+  type RecentSession,
+  type TurnsByName,
+} from '../../services/gateway/src/session/core/names.ts'
 import { touch, type Limits } from '../../services/gateway/src/session/core/session-index.ts'
 import { openSnapshot, type GatewaySnapshot } from '../../services/gateway/src/session/snapshot.ts'
 import { startTail, type Tail } from '../../services/gateway/src/session/tail.ts'
@@ -50,10 +55,9 @@ export const gatewayView = async ({ snapshot, tail }: LiveGateway, history: Hist
     touch(index, session)
     const state = index.fold.sessions.get(session)
     if (!state) continue
-    const has = (map: ReadonlyMap<string, NamedTurn[]>, turn: string, name: string): boolean =>
-      map.get(nameFor(state.byId.get(turn)!.key, name))?.some((one) => one.turn === turn) ?? false
+    const has = (turns: TurnsByName, turn: string, name: string): boolean =>
+      turnsNamed(turns, nameFor(state.byId.get(turn)!.key, name)).some((one) => one.turn === turn)
     const found = state.turns.map(({ turn, answer, digest }) => [
-      has(index.byStrict, turn, answer.strict),
       has(index.byLoose, turn, answer.loose),
       has(index.byAsked, turn, digest),
     ])
@@ -81,10 +85,8 @@ export const gatewayView = async ({ snapshot, tail }: LiveGateway, history: Hist
 
 /** Without `seq`, of which only the order counts. */
 const recentOf = (recent: RecentSession | undefined): unknown =>
-  recent && { ...recent, turns: recent.turns.map(({ turn, names, at }) => ({ turn, names, at })) }
+  recent && { ...recent, turns: recent.turns.map(({ turn, loose, asked, at }) => ({ turn, loose, asked, at })) }
 
 /** The number of turns that the gateway finds by answers. */
 export const found = ({ snapshot: { index } }: LiveGateway): number =>
-  new Set(
-    [...index.byStrict.values(), ...index.byLoose.values(), ...index.byAsked.values()].flat().map(({ turn }) => turn),
-  ).size
+  new Set([...index.byLoose.values(), ...index.byAsked.values()].flat().map(({ turn }) => turn)).size

@@ -7,7 +7,6 @@ import {
   inOrder,
   type ListChange,
   type NamedTurn,
-  type Names,
   type RecentSession,
   type RecordPosition,
   type Shared,
@@ -24,6 +23,14 @@ export type ListedSession = readonly [
   seqs: readonly number[],
   lacks: readonly (readonly [place: number, names: number])[],
 ]
+
+/**
+ * Bits of `lacks`. Earlier builds have an index of strict answers as well, for which they read the lowest bit: it is written with
+ * that of the loose answer, and not read.
+ */
+const LACKS_STRICT = 1
+const LACKS_LOOSE = 2
+const LACKS_ASKED = 4
 
 /**
  * A change of the list: the session is last, or, with a fifth field, has the place that it had; alone, it is not listed any
@@ -54,8 +61,8 @@ export const applyEntry = (list: Map<string, ListedSession>, entry: ListEntry): 
 const listed = (session: string, one: RecentSession): ListedSession => {
   let before = 0
   const lacks: [number, number][] = []
-  const seqs = one.turns.map(({ seq, names }, place) => {
-    const absent = names.reduce((bits, name, which) => bits | (Number(name === null) << which), 0)
+  const seqs = one.turns.map(({ seq, loose, asked }, place) => {
+    const absent = (loose === null ? LACKS_STRICT | LACKS_LOOSE : 0) | (asked === null ? LACKS_ASKED : 0)
     if (absent > 0) lacks.push([place, absent])
     const step = seq - before
     before = seq
@@ -106,9 +113,17 @@ const recentOf = ([session, first, seqs, lacks]: ListedSession, read: ReadSessio
   let seq = 0
   const turns = seqs.map((step, place): NamedTurn => {
     const turn = state.turns[place]!
-    const names = namesOf(turn).map((name, which) => (((absent.get(place) ?? 0) >> which) & 1 ? null : name))
+    const { loose, asked } = namesOf(turn)
+    const lacked = absent.get(place) ?? 0
     seq += step
-    return { session, at: first + place, turn: turn.turn, names: names as unknown as Names, seq }
+    return {
+      session,
+      at: first + place,
+      turn: turn.turn,
+      loose: lacked & LACKS_LOOSE ? null : loose,
+      asked: lacked & LACKS_ASKED ? null : asked,
+      seq,
+    }
   })
   const shown = state.turns.filter((turn) => turn.shown)
   const at = shown.reduce((latest, { finishedAt }) => Math.max(latest, finishedAt), 0)

@@ -1,17 +1,17 @@
 /**
- * The names by which requests without a label find a turn of any session: its answer, strict and loose, and its prompt. A
- * session is found by its last turns only, so that the index of a long one costs no more, and is built as fast.
+ * The names by which requests without a label find a turn of any session: its answer and its prompt. A session is found by its
+ * last turns only, so that the index of a long one costs no more, and is built as fast.
  */
 
 export type RecordPosition = { partition: number; offset: number }
-/** The index keys of a turn: its answer, strict and loose, and its prompt, each of its API key. */
-export type Names = readonly [strict: string | null, loose: string | null, asked: string | null]
+/** The index keys of a turn: its answer, without outer white space, and its prompt, each of its API key; null: it has none. */
+export type Names = { loose: string | null; asked: string | null }
 
 /**
  * A turn and the names by which it is found; a name is null once 256 later turns displaced it. `at`: its index among the
  * turns of its session. `seq`: the order in which turns were named, over all sessions, which a restart keeps.
  */
-export type NamedTurn = { session: string; at: number; turn: string; names: Names; seq: number }
+export type NamedTurn = Names & { session: string; at: number; turn: string; seq: number }
 
 /**
  * A recent session's data besides its fold. `at`: when it was last touched; `place`: its first record; `turns`: its last
@@ -33,10 +33,17 @@ export type NameIndex = {
   /** `seq` of the next turn that is named. */
   seq: number
   /** Answer key of an API key → turns that gave it, in the order in which they were named. */
-  byStrict: Map<string, NamedTurn[]>
-  byLoose: Map<string, NamedTurn[]>
+  byLoose: TurnsByName
   /** Prompt digest of an API key → turns with that prompt. */
-  byAsked: Map<string, NamedTurn[]>
+  byAsked: TurnsByName
+}
+
+/** Most names are of one turn, for which a list would cost as much again. */
+export type TurnsByName = Map<string, NamedTurn | NamedTurn[]>
+
+export const turnsNamed = (turns: TurnsByName, name: string): readonly NamedTurn[] => {
+  const found = turns.get(name)
+  return found === undefined ? [] : Array.isArray(found) ? found : [found]
 }
 
 /** Turns of a session by which it is found. */
@@ -48,22 +55,16 @@ const SAME_ANSWER = 256
 export const nameFor = (key: string | null, name: string): string => (key === null ? name : `${key} ${name}`)
 
 /** Turns of one name, and which of their names it is. */
-export type Shared = { turns: NamedTurn[]; which: number }
+export type Shared = { turns: NamedTurn[]; which: keyof Names }
 
 /**
  * Adds a turn of a snapshot to the index. Turns come in any order: `shared` gets the names of several, of which `inOrder` is to
  * be called once all are added.
  */
 export const addNamed = (index: NameIndex, turn: NamedTurn, shared: Map<NamedTurn[], Shared>): void => {
-  for (const [which, list] of listsOf(index).entries()) {
-    const name = turn.names[which] ?? null
-    if (name === null) continue
-    const turns = list.get(name)
-    if (!turns) list.set(name, [turn])
-    else {
-      turns.push(turn)
-      shared.set(turns, { turns, which })
-    }
+  for (const which of WHICH) {
+    const turns = add(index, turn, which)
+    if (turns) shared.set(turns, { turns, which })
   }
   index.seq = Math.max(index.seq, turn.seq + 1)
 }
@@ -82,7 +83,8 @@ export const addLastName = (
   turn: string,
   names: Names,
 ): number => {
-  const named: NamedTurn = { session, at: recent.first + recent.turns.length, turn, names, seq: index.seq }
+  const at = recent.first + recent.turns.length
+  const named: NamedTurn = { session, at, turn, loose: names.loose, asked: names.asked, seq: index.seq }
   index.seq += 1
   recent.turns.push(named)
   rememberTurn(index, named)
@@ -98,30 +100,53 @@ export const forgetNames = (index: NameIndex, { turns }: RecentSession): number 
   return turns.length
 }
 
-const listsOf = ({ byStrict, byLoose, byAsked }: NameIndex) => [byStrict, byLoose, byAsked] as const
+const WHICH = ['loose', 'asked'] as const
+const turnsBy = ({ byLoose, byAsked }: NameIndex, which: keyof Names): TurnsByName =>
+  which === 'loose' ? byLoose : byAsked
+
+/** Returns the turns of the name if they are several now. */
+const add = (index: NameIndex, turn: NamedTurn, which: keyof Names): NamedTurn[] | null => {
+  const name = turn[which]
+  if (name === null) return null
+  const all = turnsBy(index, which)
+  const before = all.get(name)
+  if (before === undefined) {
+    all.set(name, turn)
+    return null
+  }
+  if (Array.isArray(before)) {
+    before.push(turn)
+    return before
+  }
+  const turns = [before, turn]
+  all.set(name, turns)
+  return turns
+}
 
 const rememberTurn = (index: NameIndex, turn: NamedTurn): void => {
-  for (const [which, list] of listsOf(index).entries()) {
-    const name = turn.names[which] ?? null
-    if (name === null) continue
-    const turns = list.get(name)
-    if (!turns) list.set(name, [turn])
-    else if (turns.push(turn) > SAME_ANSWER) displace(index, turns.shift()!, which)
+  for (const which of WHICH) {
+    const turns = add(index, turn, which)
+    if (turns && turns.length > SAME_ANSWER) displace(index, turns.shift()!, which)
   }
 }
 
-const displace = (index: NameIndex, turn: NamedTurn, which: number): void => {
-  const [strict, loose, asked] = turn.names.map((name, at) => (at === which ? null : name))
-  turn.names = [strict ?? null, loose ?? null, asked ?? null]
+const displace = (index: NameIndex, turn: NamedTurn, which: keyof Names): void => {
+  turn[which] = null
   index.listing?.note(turn.session, 'changed')
 }
 
 const forgetTurn = (index: NameIndex, turn: NamedTurn): void => {
-  for (const [which, list] of listsOf(index).entries()) {
-    const name = turn.names[which] ?? null
-    const left = name === null ? undefined : list.get(name)?.filter((other) => other !== turn)
-    if (name === null || !left) continue
-    if (left.length > 0) list.set(name, left)
-    else list.delete(name)
+  for (const which of WHICH) {
+    const name = turn[which]
+    if (name === null) continue
+    const all = turnsBy(index, which)
+    const turns = all.get(name)
+    if (!Array.isArray(turns)) {
+      if (turns === turn) all.delete(name)
+      continue
+    }
+    const left = turns.filter((other) => other !== turn)
+    if (left.length > 0) all.set(name, left)
+    else all.delete(name)
   }
 }

@@ -13,6 +13,7 @@ import { lastAnswer } from '@instar/dialects'
 import { answersOf, choose, locate, settled } from './resolve.ts'
 import { overlapWith } from './overlap.ts'
 import type { SessionQuery } from './session-query.ts'
+import { turnsNamed } from './names.ts'
 import { evolveIndex, initialIndex } from './session-index.ts'
 import { digestOf } from '../../capture/core/turn.ts'
 
@@ -123,7 +124,7 @@ test('equal answers and prompts of one API key do not displace those of another'
   const step = locate(index, asked('b'))
   assert.deepEqual(step.do === 'compare' && step.candidates.map(({ session }) => session), ['mine'])
   assert.deepEqual(
-    [...index.byLoose.values()].map(({ length }) => length),
+    [...index.byLoose.keys()].map((name) => turnsNamed(index.byLoose, name).length),
     [1, 256],
   )
 })

@@ -10,7 +10,7 @@ import type { SessionQuery } from './session-query.ts'
 import { COMPARED, later } from './follow.ts'
 import { answerName, promptName } from './held-names.ts'
 import { fingerprintSession, sessionBesideOther, sessionOfLabel, wholeSession } from './labels.ts'
-import { nameFor } from './names.ts'
+import { nameFor, turnsNamed } from './names.ts'
 import { partsOf, type Overlap } from './overlap.ts'
 import { isRepeated } from './repeated.ts'
 import { keyOfSession, sessionState, turnsByAnswer, turnsByPrompt, type SessionIndex } from './session-index.ts'
@@ -48,9 +48,9 @@ export const possibleSessions = (index: SessionIndex, asked: SessionQuery): Set<
     : [
         ...mintedIdsIn(messages).flatMap((minted) => index.byMintedId.get(minted.session) ?? []),
         ...mintedIdsInText(last?.text ?? '').flatMap((minted) => index.byMintedId.get(minted.session) ?? []),
-        ...(last ? (index.byLoose.get(nameFor(key, last.key.loose)) ?? []).map(({ session }) => session) : []),
+        ...(last ? turnsNamed(index.byLoose, nameFor(key, last.key.loose)).map(({ session }) => session) : []),
         ...[digest, before].flatMap((asks) =>
-          asks === null ? [] : (index.byAsked.get(nameFor(key, asks)) ?? []).map(({ session }) => session),
+          asks === null ? [] : turnsNamed(index.byAsked, nameFor(key, asks)).map(({ session }) => session),
         ),
         ...(named === null ? [] : [sessionOfLabel(key, named)]),
       ]

@@ -28,6 +28,7 @@ import {
   forgetNames,
   MOST_NAMED,
   nameFor,
+  turnsNamed,
   type NameIndex,
   type Names,
   type RecentSession,
@@ -74,7 +75,6 @@ export const initialIndex = (limits: Limits): SessionIndex => {
     fold: memory,
     listing: null,
     seq: 0,
-    byStrict: new Map(),
     byLoose: new Map(),
     byAsked: new Map(),
     byMintedId: new Map(),
@@ -148,7 +148,7 @@ const fold = (index: SessionIndex, logged: Logged<TurnsEvent>): FoldOutcome => {
   } satisfies TurnExtra
   if (recent) named(index, event.session, recent, turn)
   if (index.held) {
-    const [, loose, asked] = namesOf(turn)
+    const { loose, asked } = namesOf(turn)
     const names = [loose === null ? [] : [answerName(loose)], asked === null ? [] : [promptName(asked)]].flat()
     index.held.add(names, turn.finishedAt, turn.session, turn.record)
   }
@@ -168,7 +168,8 @@ const revive = (index: SessionIndex, { session, turns: all, lastAt }: SessionSta
   index.recent.set(session, recent)
   index.listing?.note(session, 'moved')
   const minted = sessionIdPart(session)
-  if (!index.byMintedId.has(minted)) index.byMintedId.set(minted, session)
+  // Of a session whose first turn this is nothing is stored, so that it is not looked for.
+  if (count === 0 || !index.byMintedId.has(minted)) index.byMintedId.set(minted, session)
   for (const turn of all.slice(first, count)) named(index, session, recent, turn)
 }
 
@@ -185,11 +186,7 @@ export type NamedBy = Pick<TurnState, 'turn' | 'key' | 'answer' | 'digest' | 'sh
 export const namesOf = (turn: NamedBy): Names => {
   const { key, answer, digest, shown } = turn
   const said = extraOf(turn)?.said === true
-  return [
-    said ? nameFor(key, answer.strict) : null,
-    said ? nameFor(key, answer.loose) : null,
-    shown ? nameFor(key, digest) : null,
-  ]
+  return { loose: said ? nameFor(key, answer.loose) : null, asked: shown ? nameFor(key, digest) : null }
 }
 
 export const extraOf = (turn: Pick<TurnState, 'extra'> | undefined): TurnExtra | undefined =>
@@ -225,11 +222,11 @@ const forget = (index: SessionIndex, session: string): void => {
  * sends the same text as a client that received `Yes.`.
  */
 export const turnsByAnswer = (index: SessionIndex, key: string | null, answer: AnswerKey): TurnState[] =>
-  (index.byLoose.get(nameFor(key, answer.loose)) ?? []).flatMap(({ turn }) => index.fold.turns.get(turn) ?? [])
+  turnsNamed(index.byLoose, nameFor(key, answer.loose)).flatMap(({ turn }) => index.fold.turns.get(turn) ?? [])
 
 /** Turns of any session of the API key with this prompt, oldest first. */
 export const turnsByPrompt = (index: SessionIndex, key: string | null, digest: string): TurnState[] =>
-  (index.byAsked.get(nameFor(key, digest)) ?? []).flatMap(({ turn }) => index.fold.turns.get(turn) ?? [])
+  turnsNamed(index.byAsked, nameFor(key, digest)).flatMap(({ turn }) => index.fold.turns.get(turn) ?? [])
 
 export const sessionState = (index: SessionIndex, session: string): SessionState | undefined =>
   index.fold.sessions.get(session)
