@@ -79,7 +79,9 @@ export class Delivery implements Subscription {
   caughtUp(): Promise<void> {
     const refusal = this.#refusal()
     if (refusal) return Promise.reject(refusal.cause)
-    const ends = new Map(this.#progress.map(({ topic }) => [topic, this.#parts.store.end(topic)]))
+    const { store } = this.#parts
+    if (this.#progress.every(({ topic, cursor }) => cursor >= store.end(topic))) return Promise.resolve()
+    const ends = new Map(this.#progress.map(({ topic }) => [topic, store.end(topic)]))
     return new Promise((resolve, reject) => {
       this.#waiters.push({ ends, resolve, reject })
       this.changed.raise()

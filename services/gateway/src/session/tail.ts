@@ -5,7 +5,6 @@
 import { decodeReadable, foldWeights, type Logged, type TurnsEvent, type WeightsEvent } from '@instar/events'
 import { followEvents, isTurnRecord, type EventLog, type Follower, type Offsets, type TurnReader } from '@instar/log'
 import { offsetsOver } from '@instar/process'
-import { setTimeout as delay } from 'node:timers/promises'
 import { evolveIndex, restore } from './core/session-index.ts'
 import type { GatewaySnapshot } from './snapshot.ts'
 
@@ -121,20 +120,18 @@ export const startTail = async (ports: TailPorts): Promise<Tail> => {
     caughtUp: async () => {
       await Promise.all(followers.map(([, follower]) => follower.caughtUp()))
     },
-    async turnsWithin(ms) {
-      const stop = new AbortController()
-      try {
-        return await Promise.race([
-          turns.caughtUp().then(
-            () => true,
-            () => false,
-          ),
-          delay(ms, false, { signal: stop.signal }),
-        ])
-      } finally {
-        stop.abort()
-      }
-    },
+    turnsWithin: (ms) =>
+      new Promise((resolve) => {
+        const late = setTimeout(resolve, ms, false)
+        const settle = (isRead: boolean): void => {
+          clearTimeout(late)
+          resolve(isRead)
+        }
+        turns.caughtUp().then(
+          () => settle(true),
+          () => settle(false),
+        )
+      }),
     weightsCaughtUp: () => versions.caughtUp(),
     ready(session) {
       if (!index.forgotten.has(session)) return snapshot.load(session)
