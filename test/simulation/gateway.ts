@@ -1,6 +1,7 @@
 /** A gateway with its real index, resolver and admin core; generation gives random text. */
 import {
   answerKey,
+  attemptsAt,
   derivedId,
   foldWeights,
   InstarError,
@@ -278,7 +279,7 @@ export class Gateway extends Process<GatewaySnapshot> {
       engine: 'sim',
       at: this.now,
     }
-    this.#capture(call, admitted, background, before, sessionState(index, session)?.digests.get(digest)?.size ?? 0)
+    this.#capture(call, admitted, background, before, attemptsAt(sessionState(index, session), digest))
     return true
   }
 

@@ -57,7 +57,7 @@ export const MUTANTS: readonly Mutant[] = [
     turnTwice: ['the same turn counts twice', ["if (state.turns.has(event.turn)) return ignored('repeat')", '']],
     candidatesAreAttempts: [
       'each candidate is an attempt',
-      ['groups.add(group))', 'groups.add(`${group}${groups.size}`))'],
+      ['attemptOf(session, event.digest, event.group)', 'attemptOf(session, event.digest, event.turn)'],
     ],
     lastLink: [
       'the last parent link counts, not the first',

@@ -69,11 +69,11 @@ export type SessionState = {
   byStrict: Map<string, LatestAnswer>
   byLoose: Map<string, LatestAnswer>
   /** The candidates of the requests with more than one. */
-  byGroup: Map<string, TurnState[]>
-  /** Groups by digest of their request. */
-  digests: Map<string, Set<string>>
+  byGroup: ReadonlyMap<string, TurnState[]>
+  /** By digest the groups of its requests: most have one. */
+  digests: Map<string, string | Set<string>>
   /** Ids of the feedback that counted. */
-  feedback: Set<string>
+  feedback: ReadonlySet<string>
   /** True after the first SessionClosed that counted: the session's episode is over. */
   closed: boolean
   /** The first outcome. It covers the shown turns before it. */

@@ -197,11 +197,27 @@ const foldFeedback = (state: TurnsState, record: string, event: FeedbackGiven): 
         ? state.turns.get(event.turn)
         : undefined
   if (!session || !turn) return ignored('unknown_turn')
-  session.feedback.add(event.id)
+  addFeedback(session, event.id)
   turn.feedback.push({ id: event.id, record, value: event.value, at: event.at, comment: event.comment })
   state.turns.set(turn.turn, turn)
   state.sessions.set(session.session, session)
   return COUNTED
+}
+
+/** Of sessions without: most have no candidates and no feedback, and an empty map takes as much memory as a short one. */
+const NONE: ReadonlyMap<string, TurnState[]> = new Map()
+const NO_IDS: ReadonlySet<string> = new Set()
+
+const addFeedback = (session: SessionState, id: string): void => {
+  if (session.feedback === NO_IDS) session.feedback = new Set()
+  ;(session.feedback as Set<string>).add(id)
+}
+
+const addCandidate = (session: SessionState, turn: TurnState): void => {
+  if (session.byGroup === NONE) session.byGroup = new Map()
+  const group = session.byGroup.get(turn.group)
+  if (group) group.push(turn)
+  else (session.byGroup as Map<string, TurnState[]>).set(turn.group, [turn])
 }
 
 export const emptySession = (id: string): SessionState => ({
@@ -211,9 +227,9 @@ export const emptySession = (id: string): SessionState => ({
   byId: new Map(),
   byStrict: new Map(),
   byLoose: new Map(),
-  byGroup: new Map(),
+  byGroup: NONE,
   digests: new Map(),
-  feedback: new Set(),
+  feedback: NO_IDS,
   closed: false,
   outcome: null,
   lastAt: 0,
@@ -232,13 +248,9 @@ const sessionOf = (state: TurnsState, id: string): SessionState => {
 export const addTurn = (session: SessionState, turn: TurnState): void => {
   session.turns.push(turn)
   session.byId.set(turn.turn, turn)
-  for (const { id } of turn.feedback) session.feedback.add(id)
+  for (const { id } of turn.feedback) addFeedback(session, id)
   attemptOf(session, turn.digest, turn.group)
-  if (turn.candidates > 1) {
-    const group = session.byGroup.get(turn.group)
-    if (group) group.push(turn)
-    else session.byGroup.set(turn.group, [turn])
-  }
+  if (turn.candidates > 1) addCandidate(session, turn)
   if (!turn.shown) return
   addAnswer(session.byStrict, turn.answer.strict, turn)
   addAnswer(session.byLoose, turn.answer.loose, turn)
@@ -246,8 +258,21 @@ export const addTurn = (session: SessionState, turn: TurnState): void => {
 }
 
 /** The number of requests with this digest so far. Candidates of one group belong to one request. */
-const attemptOf = (session: SessionState, digest: string, group: string): number => {
-  const groups = session.digests.get(digest) ?? new Set<string>()
-  session.digests.set(digest, groups.add(group))
-  return groups.size
+const attemptOf = ({ digests }: SessionState, digest: string, group: string): number => {
+  const groups = digests.get(digest) ?? group
+  if (typeof groups !== 'string') return groups.add(group).size
+  digests.set(digest, groups === group ? group : new Set([groups, group]))
+  return groups === group ? 1 : 2
+}
+
+/** Requests of the session with this digest. */
+export const attemptsAt = (session: SessionState | undefined, digest: string): number => {
+  const groups = session?.digests.get(digest)
+  return typeof groups === 'string' ? 1 : (groups?.size ?? 0)
+}
+
+/** Whether a request of this group, of the session, had the digest. */
+export const hasDigest = ({ digests }: SessionState, digest: string, group: string): boolean => {
+  const groups = digests.get(digest)
+  return groups !== undefined && (typeof groups === 'string' ? groups === group : groups.has(group))
 }

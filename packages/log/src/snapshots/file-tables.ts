@@ -54,7 +54,7 @@ export const statementsOf = (db: DatabaseSync): Statements => {
   const statements: Statements = {
     get: db.prepare(`SELECT value ${entry}`),
     update: db.prepare(`UPDATE entries SET value = ? WHERE name = ? AND key = ?`),
-    insert: db.prepare('INSERT INTO entries VALUES (?, ?, ?)'),
+    insert: db.prepare('INSERT INTO entries VALUES (?, ?, ?) ON CONFLICT (name, key) DO NOTHING'),
     delete: db.prepare(`DELETE ${entry}`),
     entries: db.prepare('SELECT key, value FROM entries WHERE name = ? AND key > ? ORDER BY key LIMIT 64'),
     queued: db.prepare(`SELECT 1 ${queued} AND key = ?`),

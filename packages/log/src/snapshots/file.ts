@@ -96,14 +96,16 @@ export class SnapshotFile {
     return name !== undefined && this.#read(() => this.#statements.get.get(name, key)) !== undefined
   }
 
-  set(table: string, key: string, value: Uint8Array): void {
+  /** `isNew`: the file probably has no such entry, so that it is not looked for first. */
+  set(table: string, key: string, value: Uint8Array, isNew = false): void {
     const stored = Buffer.allocUnsafe(4 + value.length)
     stored.writeUInt32LE(checksumOf(table, key, value), 0)
     stored.set(value, 4)
     const name = this.#name(table)
-    if (this.#statements.update.run(stored, name, key).changes !== 0) return
-    this.#statements.insert.run(name, key, stored)
-    this.#count(name, 'entries', key, 1)
+    const { update, insert } = this.#statements
+    if (!isNew && update.run(stored, name, key).changes !== 0) return
+    if (insert.run(name, key, stored).changes !== 0) this.#count(name, 'entries', key, 1)
+    else update.run(stored, name, key)
   }
 
   delete(table: string, key: string): void {

@@ -21,8 +21,15 @@ import { fromBytes, toBytes } from './value.ts'
 /** `count`: turns of the session; `turns`: the first of them. */
 export type SessionRow = [fields: PackedFields, count: number, turns: PackedTurn[]]
 
-/** What changed of a session. `rows`: numbers of rows with changed turns. `anew`: the file may have other rows of it. */
-type Change = { session: SessionState | null; rows: Set<number>; anew: boolean }
+/**
+ * What changed of a session. `rows`: numbers of further rows with changed turns; the first one is always written. `anew`: the
+ * file may have other rows of it; `isNew`: it has none.
+ */
+type Change = { session: SessionState | null; rows: Set<number> | null; anew: boolean; isNew: boolean }
+
+const addRow = (change: Change, row: number): void => {
+  if (row > 0) change.rows = (change.rows ?? new Set()).add(row)
+}
 
 /** Maximum number of cached keys that the file does not contain. */
 const MAX_ABSENT = 4096
@@ -81,9 +88,10 @@ export class SessionTable implements Table<string, SessionState>, SnapshotPart {
     const before = this.#inMemory(key)
     const change = this.#change(key, session)
     if (before === session) return
-    change.anew ||= before !== undefined || !this.#absent.has(key)
-    this.#absent.delete(key)
-    for (let row = 0; row * this.#rowTurns < session.turns.length; row += 1) change.rows.add(row)
+    const isAbsent = this.#absent.delete(key)
+    change.isNew = before === undefined && isAbsent
+    change.anew ||= !change.isNew
+    for (let row = 1; row * this.#rowTurns < session.turns.length; row += 1) addRow(change, row)
   }
 
   /** A turn of the session was added or changed; its session is `set` afterwards. */
@@ -91,13 +99,13 @@ export class SessionTable implements Table<string, SessionState>, SnapshotPart {
     const session = this.get(turn.session)
     // If not in memory, `set` of its session writes all.
     if (session?.turns[turn.place] === turn)
-      this.#change(turn.session, session).rows.add(Math.floor(turn.place / this.#rowTurns))
+      addRow(this.#change(turn.session, session), Math.floor(turn.place / this.#rowTurns))
   }
 
   delete(key: string): void {
     const change = this.#change(key, null)
     change.anew = true
-    change.rows.clear()
+    change.rows = null
   }
 
   /**
@@ -165,7 +173,8 @@ export class SessionTable implements Table<string, SessionState>, SnapshotPart {
       this.#changed.set(key, {
         session: later ? later.session : saved.session,
         anew: saved.anew || later?.anew === true,
-        rows: rows.union(later?.rows ?? new Set()),
+        isNew: false,
+        rows: new Set([...(rows ?? []), ...(later?.rows ?? [])]),
       })
     }
     this.#saving = new Map()
@@ -182,15 +191,14 @@ export class SessionTable implements Table<string, SessionState>, SnapshotPart {
 
   *#steps(): Iterable<WorkStep> {
     const file = this.#fileRef.file!
-    for (const [key, { session, rows, anew }] of this.#saving) {
+    for (const [key, { session, rows, anew, isNew }] of this.#saving) {
       if (anew) {
         const count = this.#rowOf(key)?.[1] ?? 0
         for (let n = 1; n * this.#rowTurns < count; n += 1) yield () => file.delete(this.#turnsName, rowKey(key, n))
         if (!session) yield () => file.delete(this.#name, key)
       }
       if (!session) continue
-      for (const n of rows) {
-        if (n === 0) continue
+      for (const n of rows ?? []) {
         yield () => {
           const turns = this.#turnsIn(session, n)
           file.set(this.#turnsName, rowKey(key, n), toBytes(packTurns(session, turns), turns.every(isPlainTurn)))
@@ -201,7 +209,7 @@ export class SessionTable implements Table<string, SessionState>, SnapshotPart {
         // The steps above may have found that the file does not contain it yet.
         this.#absent.delete(key)
         const row: SessionRow = [packFields(session), session.turns.length, packTurns(session, turns)]
-        file.set(this.#name, key, toBytes(row, hasPlainFields(session) && turns.every(isPlainTurn)))
+        file.set(this.#name, key, toBytes(row, hasPlainFields(session) && turns.every(isPlainTurn)), isNew)
       }
     }
   }
@@ -222,7 +230,7 @@ export class SessionTable implements Table<string, SessionState>, SnapshotPart {
   #change(key: string, session: SessionState | null): Change {
     let change = this.#changed.get(key)
     if (change) change.session = session
-    else this.#changed.set(key, (change = { session, rows: new Set(), anew: false }))
+    else this.#changed.set(key, (change = { session, rows: null, anew: false, isNew: false }))
     this.#loading.delete(key)
     this.#drop(key)
     return change

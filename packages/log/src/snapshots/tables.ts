@@ -10,9 +10,11 @@ import { fromBytes, toBytes } from './value.ts'
 /**
  * `pack` and `unpack`: conversion to a compact form that v8.serialize supports. `json`: whether JSON represents the
  * packed value exactly. `weightOf`: the weight of a value in the cache, default 1. `compress`: compresses values with
- * zstd, for large values that are rarely read.
+ * zstd, for large values that are rarely read. `once`: entries are set once, so that the file is not looked through for them
+ * before they are written.
  */
 export type TableOptions<V> = {
+  once?: boolean
   compress?: boolean
   pack?: (value: V) => unknown
   unpack?: (packed: unknown, key: string) => V
@@ -57,6 +59,10 @@ abstract class Changes<V> {
   }
 
   protected abstract encode(value: V): Uint8Array
+  /** Whether the file probably does not contain an entry that is written. */
+  protected isNew(): boolean {
+    return false
+  }
   /** The entry was written to the file. */
   protected abstract committed(key: string, value: V | typeof DELETED): void
 
@@ -67,7 +73,7 @@ abstract class Changes<V> {
     this.changed = new Map()
     return this.steps((key, value) => {
       if (value === DELETED) file.delete(this.name, key)
-      else file.set(this.name, key, this.encode(value))
+      else file.set(this.name, key, this.encode(value), this.isNew())
     })
   }
 
@@ -135,6 +141,10 @@ export class SpilledTable<V> extends Changes<V> implements Table<string, V>, Sna
     const { pack, compress, json } = this.#options
     const bytes = toBytes(pack ? pack(value) : value, json?.(value) ?? false)
     return compress ? zstdCompressSync(bytes, ZSTD_LEVEL_1) : bytes
+  }
+
+  protected override isNew(): boolean {
+    return this.#options.once === true
   }
 
   protected committed(key: string, value: V | typeof DELETED): void {

@@ -42,7 +42,7 @@ export const generationPrefix = (generation: number): Buffer => {
 export const namePrefix = (generation: number, name: string): Buffer => {
   const prefix = Buffer.allocUnsafe(GENERATION_BYTES + HASH_BYTES)
   prefix.writeUInt32BE(generation)
-  hash('sha256', name, 'buffer').copy(prefix, GENERATION_BYTES, 0, HASH_BYTES)
+  prefix.write(hash('sha256', name).slice(0, 2 * HASH_BYTES), GENERATION_BYTES, 'hex')
   return prefix
 }
 

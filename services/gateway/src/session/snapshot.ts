@@ -82,7 +82,7 @@ export const openSnapshot = (
     fold: storedTurns(turns),
     memory: null,
     held: table,
-    byMintedId: turns.table<string>('marks', { json: () => true }),
+    byMintedId: turns.table<string>('marks', { json: () => true, once: true }),
   }
   // Requests evict sessions while a snapshot is written: the names are read again from the sessions themselves.
   const recent = turns.list('recent', {

@@ -1,11 +1,14 @@
 /** Turns whose request another one repeats, by digests that are in memory. */
-import type { TurnState } from '@instar/events'
+import { hasDigest, type TurnState } from '@instar/events'
 import { sessionState, type SessionIndex } from './session-index.ts'
 import type { SessionQuery } from './session-query.ts'
 
 /** Whether the request before the last answer is the turn's. */
-export const isRepeated = (index: SessionIndex, { before }: SessionQuery, { session, group }: TurnState): boolean =>
-  before !== null && sessionState(index, session)?.digests.get(before)?.has(group) === true
+export const isRepeated = (index: SessionIndex, { before }: SessionQuery, { session, group }: TurnState): boolean => {
+  if (before === null) return false
+  const state = sessionState(index, session)
+  return state !== undefined && hasDigest(state, before, group)
+}
 
 /**
  * Those that are left where the requests cannot be read: with the same request, by its digest, or else all of them. Empty if they
