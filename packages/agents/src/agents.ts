@@ -92,6 +92,7 @@ export const sideTask = (messages: readonly Message[]): SideTask | null => {
 /** Whether an agent's text asks for a title, a summary or a memory. */
 export const isSideRequest = (messages: readonly Message[]): boolean => sideTask(messages) !== null
 
+const USER_TURNS = AGENTS.flatMap(({ userTurn }) => userTurn ?? [])
 /** UUIDs, trace ids and other ids that agents send. */
 const TURN_NAME = /^[\w.:-]{1,128}$/
 
@@ -101,7 +102,7 @@ const TURN_NAME = /^[\w.:-]{1,128}$/
  * if it is valid.
  */
 export const userTurnOf = (headers: Headers, explicit: string | null = null): string | null =>
-  [explicit, ...AGENTS.flatMap((agent) => agent.userTurn?.(headers) ?? [])].find(
+  [explicit, ...USER_TURNS.flatMap((namesIn) => namesIn(headers))].find(
     (name): name is string => typeof name === 'string' && TURN_NAME.test(name),
   ) ?? null
 

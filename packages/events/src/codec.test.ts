@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import avro from 'avsc'
-import { decodeReadable, decodeRecord, encodeEvent, schemaTexts } from './codec.ts'
+import { decodeReadable, decodeRecord, encodeEvent, schemaTexts, written as writtenText } from './codec.ts'
 import { FLOW, isReadable, NEWEST, newestVersion, RELEASED, TOPICS, type Versions } from './flow.ts'
 import { recordId } from './ids.ts'
 import type { BatchSealed, HeadMoved, SessionLinked } from './records.ts'
@@ -29,6 +29,24 @@ test('every version of every record has a schema, and Avro resolves each into th
     for (let before = first; before < Number(version); before += 1)
       assert.ok(typeOf(`${name}.v${before}`).createResolver(typeOf(schema)), `v${before} reads ${schema}`)
   }
+})
+
+test('records of any length are encoded as by the library, and stay so while others are encoded', () => {
+  const texts = schemaTexts()
+  const type = avro.Type.forSchema(JSON.parse(texts['SessionLinked.v1']!) as avro.Schema, { wrapUnions: false })
+  const events = [10, 1000, 1024, 1100, 65_000, 65_500, 65_536, 200_000].map((length): SessionLinked => ({
+    type: 'SessionLinked',
+    session: 'desk',
+    parent: 'x'.repeat(length),
+    at: 1,
+  }))
+  const records = events.map((event) => encodeEvent(event))
+  for (const [at, { payload }] of records.entries()) assert.deepEqual(payload, type.toBuffer(events[at]))
+})
+
+test('a text is written as UTF-8, with U+FFFD in place of half a character', () => {
+  for (const text of ['naïve 漢字 😀', '\ud800', 'a\udc00b', '\ufeffbegins'])
+    assert.deepEqual(new Uint8Array(writtenText(text).bytes), new TextEncoder().encode(text))
 })
 
 test('a new version adds fields with defaults and removes none', () => {

@@ -170,6 +170,12 @@ const writerOf = (type: string, versions: Versions): Codec => {
 
 export type Encoded = { topic: Topic; key: string; schema: string; payload: Uint8Array; timestamp: number }
 
+/**
+ * Overwritten by each record that is encoded. By itself the library encodes what is longer than 1 KiB twice, and each record
+ * into memory that is cleared before.
+ */
+const SCRATCH = Buffer.allocUnsafe(64 * 1024)
+
 /** The record of an event, with its id. */
 export const encodeEvent = (event: Event, versions: Versions = NEWEST): Encoded & { id: string } => {
   const record = encodeRecord(event, versions)
@@ -185,7 +191,8 @@ export const encodeRecord = (event: Event, versions: Versions = NEWEST): Encoded
   const codec = writerOf(event.type, versions)
   let payload: Uint8Array
   try {
-    payload = codec.avro.toBuffer(event)
+    const end = codec.avro.encode(event, SCRATCH)
+    payload = end < 0 ? codec.avro.toBuffer(event) : Buffer.from(SCRATCH.subarray(0, end))
   } catch (cause) {
     throw new InstarError(
       'bad_record',
@@ -312,11 +319,10 @@ export const decodeReadable = (record: StoredRecord): Logged | null => {
 }
 
 const decoder = new TextDecoder()
-const encoder = new TextEncoder()
 /** The record field (`Written`) of a text that a person or the model wrote. Encryption would be added here. */
 export const written = (text: string): { keyId: null; bytes: Uint8Array } => ({
   keyId: null,
-  bytes: Buffer.from(encoder.encode(text)),
+  bytes: Buffer.from(text),
 })
 /** The text of a `Written` field. */
 export const readWritten = (field: { bytes: Uint8Array }): string => decoder.decode(field.bytes)

@@ -34,7 +34,8 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
   readonly #options: StreamedResponseOptions
   #controller: Dispatcher.DispatchController | null = null
   #connected = false
-  #timer: NodeJS.Timeout
+  /** Null from the first byte of the body until the reader waits for more: most answers that are not streamed have come by then. */
+  #timer: NodeJS.Timeout | null
   #wholeTimer: NodeJS.Timeout | null = null
   /** Whether the reader waits for data. The time limits apply only then. */
   #waiting = true
@@ -73,8 +74,7 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
     if (this.#draining) return
     if (!this.#bodyStarted) {
       this.#bodyStarted = true
-      clearTimeout(this.#timer)
-      this.#timer = setTimeout(() => this.#onTimeout(), this.#options.idleMs)
+      this.#clear()
     }
     if (this.#next) return this.#deliver({ done: false, value: chunk })
     try {
@@ -109,7 +109,7 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
     if (this.#ended) return Promise.resolve({ done: true, value: undefined })
     this.#waiting = true
     // The limit for the first byte is measured from the request.
-    if (this.#bodyStarted) this.#timer.refresh()
+    if (this.#bodyStarted) this.#limitSilence()
     this.#next = Promise.withResolvers()
     return this.#next.promise
   }
@@ -127,7 +127,7 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
     this.#draining = true
     this.#forget()
     this.#waiting = true
-    clearTimeout(this.#timer)
+    this.#clear()
     this.#timer = setTimeout(() => this.#onTimeout(), ms).unref()
     if (this.#controller?.paused) this.#controller.resume()
   }
@@ -149,7 +149,17 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
 
   #onTimeout(): void {
     if (this.#waiting) this.#abort(this.#options.timeoutError(this.#bodyStarted ? 'idle' : 'first_byte'))
-    else if (!this.#ended) this.#timer.refresh()
+    else if (!this.#ended) this.#timer?.refresh()
+  }
+
+  #limitSilence(): void {
+    if (this.#timer) this.#timer.refresh()
+    else this.#timer = setTimeout(() => this.#onTimeout(), this.#options.idleMs)
+  }
+
+  #clear(): void {
+    if (this.#timer) clearTimeout(this.#timer)
+    this.#timer = null
   }
 
   #limitWhole(ms: number): void {
@@ -179,7 +189,7 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
   }
 
   #release(): void {
-    clearTimeout(this.#timer)
+    this.#clear()
     if (this.#wholeTimer) clearTimeout(this.#wholeTimer)
     this.#options.signal?.removeEventListener('abort', this.#onAbort)
   }

@@ -28,6 +28,23 @@ test('a value written after a rolled back transaction is stored', async () => {
   }
 })
 
+test('an entry that is written as a new one and is there already has the later value, and counts once', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'instar-snapshot-file-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  const file = new SnapshotFile(join(folder, 'a.db'))
+  file.begin()
+  for (const value of ['first', 'second']) file.set('turns', 'k', Buffer.from(value), true)
+  file.set('turns', 'other', Buffer.from('third'))
+  file.set('turns', 'other', Buffer.from('fourth'))
+  file.commit()
+  await file.close()
+  // Opening it compares the number of entries with the tally.
+  const reopened = new SnapshotFile(join(folder, 'a.db'))
+  const read = ['k', 'other'].map((key) => Buffer.from(reopened.get('turns', key)!).toString())
+  assert.deepEqual(read, ['second', 'fourth'])
+  await reopened.close()
+})
+
 test('the names of empty tables and queues are deleted', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'instar-snapshot-file-'))
   const path = join(folder, 'a.db')

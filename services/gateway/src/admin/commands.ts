@@ -6,7 +6,7 @@ import { encodeEvent, InstarError, type Asked, type WeightLine } from '@instar/e
 import { versionsOn, type EventLog } from '@instar/log'
 import { actorOf, decideAdmin, type Command } from './core/admin.ts'
 import { flag, integer, isFields, parseJson, text, wrong, type Fields } from '@instar/dialects'
-import { hex } from '../prompt/admission.ts'
+import { hex } from '../generate/random.ts'
 import type { Pool } from '../versions/pool.ts'
 import type { Tail } from '../session/tail.ts'
 

@@ -16,7 +16,7 @@ import {
 import { parseJson, text, wrong, type Fields } from '@instar/dialects'
 import { sessionOfLabel, subjectOf } from '../session/core/labels.ts'
 import { keyOfSession, sessionState, type SessionIndex } from '../session/core/session-index.ts'
-import { hex } from '../prompt/admission.ts'
+import { hex } from '../generate/random.ts'
 import type { Capture } from './capture.ts'
 import { otherFeedback, type RunningFeedback } from './running-feedback.ts'
 import { turnOfId } from '../session/references.ts'

@@ -15,7 +15,7 @@ import {
 } from './core/episodes.ts'
 import { sessionOfLabel } from '../session/core/labels.ts'
 import { taskIn } from '../session/core/task.ts'
-import { hex } from '../prompt/admission.ts'
+import { hex } from '../generate/random.ts'
 import { closeSession } from '../session/closing.ts'
 import { noEquivalent } from './claw.ts'
 import type { CompatPorts } from './ports.ts'

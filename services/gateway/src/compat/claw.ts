@@ -3,7 +3,7 @@
  */
 import { InstarError } from '@instar/events'
 import { isFields, number, parseJson, text, wrong, type Fields } from '@instar/dialects'
-import { hex } from '../prompt/admission.ts'
+import { hex } from '../generate/random.ts'
 import { Untrained } from './core/untrained.ts'
 import type { CompatPorts } from './ports.ts'
 import { answered, endEpisode, sessionAt } from './rewarding.ts'

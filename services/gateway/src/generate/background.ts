@@ -7,7 +7,7 @@ import type { Outcome } from '../admin/metrics.ts'
 import { turnId, type TurnFacts } from '@instar/events'
 import { LONGEST_TIMER_MS } from '@instar/log'
 import { generateCandidate, type CandidatePorts, type Task } from './candidate.ts'
-import { hex } from '../prompt/admission.ts'
+import { hex } from './random.ts'
 import type { Pool } from '../versions/pool.ts'
 import type { IdleQueue } from './idle-queue.ts'
 

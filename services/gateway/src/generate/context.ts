@@ -46,6 +46,8 @@ export type AnswerCall = {
   /** The task of the episode that the URL names; '' if it is not known. */
   task?: string
   response: ServerResponse
+  /** Called before a stream is written to `response`. */
+  beforeStream?: () => void
   /** Aborted with the client's error when its API key is revoked. */
   revoked: AbortSignal
   onFault: (fault: InstarError) => void

@@ -6,6 +6,10 @@ const PAGE = 4096
 let page = Buffer.alloc(0)
 let used = 0
 
+/** Without a copy of the bytes. */
+export const hex = ({ buffer, byteOffset, byteLength }: Uint8Array): string =>
+  Buffer.from(buffer, byteOffset, byteLength).toString('hex')
+
 /** Never returns a byte twice. */
 export const randomBytes = (bytes: number): Uint8Array => {
   if (bytes > PAGE) return randomFillSync(Buffer.alloc(bytes))

@@ -52,6 +52,7 @@ export const replyWhole = async (ports: AnswerPorts, turn: Prepared): Promise<An
 
 export const replyAsStream = async (ports: AnswerPorts, turn: Prepared): Promise<null> => {
   const { dialect, request, answerContext } = turn
+  turn.beforeStream?.()
   const events = new EventStream(turn.response, turn.replyHeaders, ports, dialect.ping)
   const streaming = dialect.stream(answerContext, request)
   const sinkOf =

@@ -19,7 +19,7 @@ import {
 } from './core/text-completion.ts'
 import { versionOf } from '../versions/core/model-name.ts'
 import { seedsOf } from '../capture/core/turn.ts'
-import { hex } from '../prompt/admission.ts'
+import { hex } from './random.ts'
 import type { AnswerCall, AnswerPorts, AnswerReply } from './context.ts'
 import { Cancelled } from './candidate.ts'
 import { completionJson } from './completion-json.ts'

@@ -19,6 +19,7 @@ import type { SessionQuery } from '../session/core/session-query.ts'
 import { extraOf, sessionState, type SessionIndex } from '../session/core/session-index.ts'
 import { bringsResults, kindOf } from '../session/core/side.ts'
 import { taskOf } from '../session/core/task.ts'
+import { hex } from '../generate/random.ts'
 import { digestsOf, lastMain, type Admitted } from '../capture/core/turn.ts'
 import { beyondContext } from './counting.ts'
 import { checkMessages } from './core/overflow.ts'
@@ -64,8 +65,6 @@ export type Admission = {
   insideReasoning: boolean
 }
 
-export const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex')
-
 export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<Admission> => {
   const { index, model } = ports
   const { request, raw, headers, key, at } = incoming
@@ -95,9 +94,9 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
   // last turn of the session that was shown. Null: they are stored in full.
   const base = follows ?? lastShown(state) ?? null
   const main = lastMain(state?.turns ?? [])?.turn
-  const body = await holdingDuring(incoming, async (asking) =>
-    storeBody(raw, base && (await earlierBody(ports, base, asking, main))),
-  )
+  const body = base
+    ? await holdingDuring(incoming, async (asking) => storeBody(raw, await earlierBody(ports, base, asking, main)))
+    : storeBody(raw, null)
   const earlier = base && (await earlierIds(ports, base))
   const ids = storeIds(prompt, earlier)
   // Whether the prompt does not begin with the tokens of the turn that it continues. A conversation that continues no
@@ -153,6 +152,8 @@ const renderPrompt = async (
   answers: SessionQuery['answers'],
   turns: readonly (TurnState | undefined)[],
 ): Promise<number[]> => {
+  const { messages, tools } = request
+  if (turns.every((turn) => turn === undefined)) return ports.model.promptIds(messages, { tools })
   const sampled = new Map<number, readonly number[]>()
   await Promise.all(
     turns.map(async (turn, i) => {
@@ -161,7 +162,7 @@ const renderPrompt = async (
       if (record?.tokens === 'exact' && record.ids.length > 0) sampled.set(answers[i]!.at, record.ids)
     }),
   )
-  return ports.model.promptIds(withSampledIds(request.messages, sampled), { tools: request.tools })
+  return ports.model.promptIds(withSampledIds(messages, sampled), { tools })
 }
 
 /**

@@ -57,6 +57,11 @@ export class Connections {
     })
   }
 
+  /** Requests of the connection that are being answered. */
+  answered(socket: Socket): number {
+    return this.busy.get(socket)?.size ?? 0
+  }
+
   /** The request of a connection is being answered; call the function that is returned when its response has closed. */
   answering(request: IncomingMessage): () => void {
     const { socket } = request

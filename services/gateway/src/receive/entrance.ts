@@ -97,6 +97,8 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken, ra
   const rates = createRates(now, monotonic)
   const bodies = new BodyMemory(config.bodiesLimit, config.bodyLimit)
   const onceOver = createOnceOver()
+  /** The Host of the last request that was let in, of which requests without an Origin are let in, too. */
+  let usualHost: string | undefined
   const ended = new EndedVisits()
 
   const tokensIn = (request: FastifyRequest): string[] =>
@@ -189,14 +191,10 @@ export const createEntrance = ({ config, keyring, now, monotonic, adminToken, ra
         // An open gateway must be configured so at the start. Losing its keys does not open a gateway that listens
         // beyond loopback.
         if (!health) checkBind(config.host, false, config.open)
-        checkLocal(
-          {
-            host: request.headers.host,
-            origin: one(request.headers.origin) ?? undefined,
-            site: one(request.headers['sec-fetch-site']) ?? undefined,
-          },
-          config,
-        )
+        const { host, origin, 'sec-fetch-site': site } = request.headers
+        const isUsual = host !== undefined && host === usualHost && origin === undefined && site === undefined
+        if (!isUsual) checkLocal({ host, origin: one(origin) ?? undefined, site: one(site) ?? undefined }, config)
+        usualHost = host
       }
       const known = health ? NOBODY : identify(request)
       const owner = ownerOf(known, request.raw.socket.remoteAddress)

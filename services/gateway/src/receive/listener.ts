@@ -1,6 +1,5 @@
 /** The HTTP server below the framework: its time limits, and how many requests one connection may send ahead. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
 import type { Connections } from './connections.ts'
 import { linger } from './lingering.ts'
 
@@ -16,23 +15,15 @@ export const MOST_PIPELINED = 32
 const KEEP_ALIVE_MS = 72_000
 
 /** Closes the connection of a request that is one too many, and handles none after it. */
-const inOrder = (handler: Handler, connections: Connections): Handler => {
-  const waiting = new WeakMap<Socket, number>()
-  return (request, response) => {
+const inOrder =
+  (handler: Handler, connections: Connections): Handler =>
+  (request, response) => {
     const { socket } = request
     if (socket.destroyed) return
-    const count = (waiting.get(socket) ?? 0) + 1
-    if (count > MOST_PIPELINED) return void socket.destroy()
-    waiting.set(socket, count)
-    const answered = connections.answering(request)
-    // One listener for both: a response has nearly as many as Node lets it have without a warning.
-    response.once('close', () => {
-      waiting.set(socket, waiting.get(socket)! - 1)
-      answered()
-    })
+    if (connections.answered(socket) >= MOST_PIPELINED) return void socket.destroy()
+    response.once('close', connections.answering(request))
     handler(request, response)
   }
-}
 
 export const createListener = (
   handler: Handler,

@@ -78,6 +78,22 @@ test('a page of another site can neither freeze learning nor send chats, with ei
   }
 })
 
+test('a Host that was let in lets in no page of another site, and no other Host', async (t) => {
+  const rig = await startRig()
+  t.after(() => rig.stop())
+  const refused = { status: 403, code: 'foreign_request' }
+  const foreign: Record<string, string>[] = [
+    { origin: 'http://203.0.113.7' },
+    { 'sec-fetch-site': 'cross-site' },
+    { host: 'site.example' },
+  ]
+  for (const headers of foreign) {
+    assert.equal((await send(rig, CHAT, JSON_TYPE, HELLO)).status, 200)
+    for (let n = 0; n < 2; n += 1)
+      assert.deepEqual(await send(rig, CHAT, { ...JSON_TYPE, ...headers }, HELLO), refused, JSON.stringify(headers))
+  }
+})
+
 test('a browser request without Origin is classified by Sec-Fetch-Site', async () => {
   const rig = await startRig()
   try {

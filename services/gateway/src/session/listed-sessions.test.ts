@@ -11,7 +11,7 @@ import { SnapshotFile } from '@instar/log/snapshots/file'
 import { POLICY } from '../../../../test/kit/histories.ts'
 import { T0, turn } from '../../../../test/kit/projected-history.ts'
 import { liveGateway } from '../../../../test/snapshots/gateway.ts'
-import { addListed, applyEntry, type ListedSession } from './core/listed-sessions.ts'
+import { addListed, applyEntry, listEntry, type ListedSession } from './core/listed-sessions.ts'
 import { MOST_NAMED } from './core/names.ts'
 import { evolveIndex, initialIndex, touch, type SessionIndex } from './core/session-index.ts'
 import { openSnapshot, type GatewaySnapshot } from './snapshot.ts'
@@ -134,6 +134,11 @@ test('a list that does not fit the turns of a session is refused, and adds nothi
     )
     const [named] = other.recent.get('s4')!.turns
     assert.deepEqual([named!.loose === null, named!.asked === null], [false, true])
+    const lacks = (): unknown => listEntry(other, 's4', 'changed')[3]
+    assert.deepEqual(lacks(), [[0, 0b100]])
+    // Builds with an index of strict answers look for one that is not there.
+    named!.loose = null
+    assert.deepEqual(lacks(), [[0, 0b111]])
     assert.deepEqual([other.seq, other.turns], [10, 3])
   })
 })

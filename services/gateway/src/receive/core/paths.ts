@@ -7,8 +7,12 @@ const SESSION = '^(/s/[^/]+)?'
 const WITHOUT = new RegExp(`${SESSION}/(${SURFACE})`)
 const TWICE = new RegExp(`${SESSION}/v1/v1/(${SURFACE})`)
 
+/** Most clients send one of these. */
+const USUAL: ReadonlySet<string> = new Set(Object.values(DIALECTS).map(({ path }) => `/v1${path}`))
+
 /** Takes path and query. */
 export const usualPath = (url: string): string => {
+  if (USUAL.has(url)) return url
   const query = url.indexOf('?')
   const path = query < 0 ? url : url.slice(0, query)
   const single = path.replace(/\/{2,}/g, '/').replace(/(?<=.)\/$/, '')

@@ -41,21 +41,23 @@ export const answersOf = (messages: readonly Message[]): SessionQuery['answers']
  */
 export const possibleSessions = (index: SessionIndex, asked: SessionQuery): Set<string> => {
   const { key, label, messages, answers, digest, before } = asked
+  if (label) return unforgotten(index, [sessionOfLabel(key, label.value)])
   const last = answers.at(-1)
   const named = sessionInMessages(messages)
-  const sessions = label
-    ? [sessionOfLabel(key, label.value)]
-    : [
-        ...mintedIdsIn(messages).flatMap((minted) => index.byMintedId.get(minted.session) ?? []),
-        ...mintedIdsInText(last?.text ?? '').flatMap((minted) => index.byMintedId.get(minted.session) ?? []),
-        ...(last ? turnsNamed(index.byLoose, nameFor(key, last.key.loose)).map(({ session }) => session) : []),
-        ...[digest, before].flatMap((asks) =>
-          asks === null ? [] : turnsNamed(index.byAsked, nameFor(key, asks)).map(({ session }) => session),
-        ),
-        ...(named === null ? [] : [sessionOfLabel(key, named)]),
-      ]
-  return new Set(sessions.filter((session) => !index.forgotten.has(session)))
+  const sessions = [
+    ...mintedIdsIn(messages).flatMap((minted) => index.byMintedId.get(minted.session) ?? []),
+    ...mintedIdsInText(last?.text ?? '').flatMap((minted) => index.byMintedId.get(minted.session) ?? []),
+    ...(last ? turnsNamed(index.byLoose, nameFor(key, last.key.loose)).map(({ session }) => session) : []),
+    ...[digest, before].flatMap((asks) =>
+      asks === null ? [] : turnsNamed(index.byAsked, nameFor(key, asks)).map(({ session }) => session),
+    ),
+    ...(named === null ? [] : [sessionOfLabel(key, named)]),
+  ]
+  return unforgotten(index, sessions)
 }
+
+const unforgotten = ({ forgotten }: SessionIndex, sessions: readonly string[]): Set<string> =>
+  new Set(sessions.filter((session) => !forgotten.has(session)))
 
 /**
  * The names by which turns outside memory are looked up once the index does not settle what the request continues. A label
