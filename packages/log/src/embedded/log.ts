@@ -58,7 +58,7 @@ export type EmbeddedLog = EventLog &
      * Lets another thread of this process use the log through the other end of the channel (`openJoinedLog`) until either
      * side closes. Throws `log_read_only` if the log was opened for reading.
      */
-    join(port: MessagePort): void
+    join(port: MessagePort, gatherMs?: number): void
   }
 
 /** Records that a transaction of a cut deletes at most. */
@@ -252,19 +252,19 @@ class SqliteLog implements EmbeddedLog {
     const followed = new Set(reached.keys())
     for (const call of calls) this.#recent.add(call, followed)
     for (const [topic, offset] of reached) this.#recent.forgetBelow(topic, offset)
-    this.changed()
+    this.changed(calls.every(({ records }) => records.every(({ topic }) => topic === 'turns')) ? 'turns' : 'others')
   }
 
-  /** New records may be readable. */
-  changed(): void {
+  /** New records may be readable, of turns alone or of others too. */
+  changed(what: 'turns' | 'others' = 'others'): void {
     for (const delivery of this.#deliveries) delivery.changed.raise()
-    for (const server of this.#servers) server.changed()
+    for (const server of this.#servers) server.changed(what)
   }
 
-  join(port: MessagePort): void {
+  join(port: MessagePort, gatherMs?: number): void {
     this.#check()
     if (!this.#appender) throw readOnly()
-    const server = new AppenderServer(port, this.#appender, () => this.#servers.delete(server))
+    const server = new AppenderServer(port, this.#appender, () => this.#servers.delete(server), gatherMs)
     this.#servers.add(server)
   }
 

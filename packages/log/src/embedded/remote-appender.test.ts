@@ -1,7 +1,7 @@
 /** The embedded log in a second thread of the writing process: the contract suite, and both threads together. */
 import { InstarError } from '@instar/events/errors'
 import { fromPlain, type PlainError } from '@instar/events/plain-error'
-import { openEmbeddedLog, openJoinedLog, type EventLog } from '../index.ts'
+import { openEmbeddedLog, openJoinedLog, type EventLog, type LogRecord } from '../index.ts'
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -140,4 +140,43 @@ describe('the log in a second thread', () => {
       await reader.close()
     },
   )
+
+  feature('is told of turns together, with the next record of another topic at the latest', async (folder) => {
+    const holder = await openEmbeddedLog({ folder, schemas: SCHEMAS })
+    const { port1, port2 } = new MessageChannel()
+    holder.join(port1, 2 ** 31 - 1)
+    const told: unknown[] = []
+    port2.on('message', (message) => told.push(message))
+    for (const i of range(5)) await holder.append([note('k', `turn ${i}`)])
+    const other = once(port2, 'message')
+    await holder.append([note('k', 'head', { topic: 'weights' })])
+    await other
+    assert.deepEqual(told, ['changed'])
+    // Without a record of another topic after a while.
+    const next = new MessageChannel()
+    holder.join(next.port1, 1)
+    const turns = once(next.port2, 'message')
+    await holder.append([note('k', 'last')])
+    assert.deepEqual(await turns, ['changed'])
+    port2.close()
+    next.port2.close()
+    await holder.close()
+  })
+
+  feature('reads turns that it was not told of when their end is waited for', async (folder) => {
+    const holder = await openEmbeddedLog({ folder, schemas: SCHEMAS })
+    const { port1, port2 } = new MessageChannel()
+    holder.join(port1, 2 ** 31 - 1)
+    const joined = openJoinedLog(folder, SCHEMAS, port2)
+    const read: string[] = []
+    const handle = (records: readonly LogRecord[]): void => void read.push(...records.map(textOf))
+    const subscription = await joined.subscribe({ topics: ['turns'], group: 'late', from: 'start', handle })
+    await subscription.caughtUp()
+    await holder.append([note('k', 'one')])
+    await subscription.caughtUp()
+    assert.deepEqual(read, ['one'])
+    await subscription.stop()
+    await joined.close()
+    await holder.close()
+  })
 })

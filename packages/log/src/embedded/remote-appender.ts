@@ -28,16 +28,26 @@ type AppenderResponse =
   /** New records are readable. */
   | 'changed'
 
+/**
+ * How long turns are left to gather before the other thread is told of them: each wake-up of its services costs more than a turn.
+ * Who waits there for the end of the log reads it without being told.
+ */
+export const GATHER_MS = 50
+
 /** The first thread's side: serves one other thread until its end of the port is closed. */
 export class AppenderServer {
   readonly #port: MessagePort
+  readonly #gatherMs: number
+  /** Until the other thread is told of turns. */
+  #gathering: NodeJS.Timeout | null = null
   /** A notification is outstanding. */
   #notifying = false
-  /** Records were committed since it was sent. */
-  #changedSince = false
+  /** What was committed since it was sent. */
+  #since: 'nothing' | 'turns' | 'others' = 'nothing'
 
-  constructor(port: MessagePort, appender: Appender, onClosed: () => void) {
+  constructor(port: MessagePort, appender: Appender, onClosed: () => void, gatherMs = GATHER_MS) {
     this.#port = port
+    this.#gatherMs = gatherMs
     port.on('message', (message: AppenderRequest) => {
       if (message === 'notified') this.#notified()
       else if ('append' in message) this.#respond(message.call, appender.append(message.append))
@@ -47,17 +57,18 @@ export class AppenderServer {
           appender.commit(message.group, message.commit).then(() => []),
         )
     })
-    port.on('close', onClosed)
+    port.on('close', () => {
+      this.#stopGathering()
+      onClosed()
+    })
   }
 
-  /** Notifies the other thread of new records. At most one notification is outstanding. */
-  changed(): void {
+  /** Notifies the other thread of new records, of turns alone a little later. At most one notification is outstanding. */
+  changed(what: 'turns' | 'others'): void {
     if (this.#notifying) {
-      this.#changedSince = true
-      return
-    }
-    this.#notifying = true
-    this.#send('changed')
+      if (this.#since !== 'others') this.#since = what
+    } else if (what === 'turns') this.#gathering ??= setTimeout(() => this.#notify(), this.#gatherMs).unref()
+    else this.#notify()
   }
 
   /** Notifies the other thread that the log cannot be written any more. */
@@ -66,14 +77,26 @@ export class AppenderServer {
   }
 
   close(): void {
+    this.#stopGathering()
     this.#port.close()
+  }
+
+  #notify(): void {
+    this.#stopGathering()
+    this.#notifying = true
+    this.#send('changed')
+  }
+
+  #stopGathering(): void {
+    if (this.#gathering) clearTimeout(this.#gathering)
+    this.#gathering = null
   }
 
   #notified(): void {
     this.#notifying = false
-    if (!this.#changedSince) return
-    this.#changedSince = false
-    this.changed()
+    const since = this.#since
+    this.#since = 'nothing'
+    if (since !== 'nothing') this.changed(since)
   }
 
   #respond(call: number, work: Promise<Position[]>): void {
