@@ -1,8 +1,21 @@
 /** `instar archive cut` on its own broker: each partition begins at its own record, and what reads on goes on from there. */
 import { schemaTexts } from '@instar/events'
-import { isCutAway, openEmbeddedLog } from '@instar/log'
-import { openKafkaLog } from '@instar/log/kafka/index'
-import { deepEqual, equal, match, ok, rejects } from 'node:assert/strict'
+import {
+  Archive,
+  cutLog,
+  cutsOn,
+  isCutAway,
+  openEmbeddedLog,
+  openFolderStore,
+  usableCheckpoint,
+  type Offsets,
+} from '@instar/log'
+import { openKafkaLog, type KafkaLog } from '@instar/log/kafka/index'
+import { readSettings } from '@instar/process'
+import { publisherFold } from '@instar/publisher'
+import { scorerFold } from '@instar/scorer'
+import { auditFold, neededTurns, trainerFold } from '@instar/trainer'
+import { deepEqual, equal, ok, rejects } from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { instar } from '../kit/cli.ts'
@@ -21,6 +34,40 @@ after(async () => {
   await kafka.stop()
   await folder.remove()
 })
+
+type LoggedCut = Awaited<ReturnType<typeof cutsOn>>[number]
+
+/** A cut that ends when it has deleted of the first of the two topics. */
+const stoppedBetweenTopics = async (log: KafkaLog, place: string, checkpoints: string): Promise<void> => {
+  const observer = { onProgress: () => undefined }
+  const { signal } = new AbortController()
+  const wanted = { policy: 'policy', folder: checkpoints, signal }
+  const folds = [scorerFold, trainerFold, publisherFold, auditFold]
+  const stopped = new Proxy(log, {
+    get(target, name) {
+      if (name === 'cut') return cutTurns
+      const value: unknown = Reflect.get(target, name)
+      return typeof value === 'function' ? (value as (...args: unknown[]) => unknown).bind(target) : value
+    },
+  })
+  const cutTurns = async ({ turns }: Offsets): Promise<void> => {
+    await log.cut({ turns: turns! })
+    throw new Error('stopped')
+  }
+  const cut = cutLog({
+    log: stopped,
+    archive: await Archive.open(openFolderStore(place, false)),
+    address: place,
+    checkpoints: await Promise.all(folds.map((fold) => usableCheckpoint(log, fold, wanted))),
+    since: Date.now() - 30 * 86_400_000,
+    needed: await neededTurns(log, { policy: 'policy', checkpoints, observer }),
+    dryRun: false,
+    now: () => Date.now(),
+    observer,
+    signal,
+  })
+  await rejects(cut, /stopped/)
+}
 
 type Cut = {
   record: string | null
@@ -66,13 +113,20 @@ test(
     await done(['archive', '--to', place])
     const planned = (await done(['archive', 'cut', '--from', place, '--dry-run'])) as Cut
     deepEqual(Object.values((await log.starts(['turns'])).turns!).filter(Boolean), [])
+    await stoppedBetweenTopics(log, place, readSettings(env, '/').checkpoints)
+    deepEqual(Object.values((await log.starts(['scores'])).scores!).filter(Boolean), [])
+    const [{ event: allowed }] = (await cutsOn(log)) as [LoggedCut]
     const cut = (await done(['archive', 'cut', '--from', place])) as Cut
-    match(cut.record ?? '', /^[0-9a-f]{64}$/)
-    equal(cut.topics.turns.records, planned.topics.turns.records)
-    ok(cut.topics.turns.records > 600 && cut.topics.scores.records > 600, JSON.stringify(cut.topics))
+    deepEqual([cut.record, cut.completed, (await cutsOn(log)).length], [null, true, 1])
+    const after = await log.starts(['turns', 'scores'])
+    for (const { topic, partition, start } of allowed.starts)
+      equal(after[topic as 'turns' | 'scores']![partition], start)
+    const { records: deleted } = planned.topics.turns
+    ok(deleted > 600 && planned.topics.scores.records > 600, JSON.stringify(planned.topics))
+    equal(cut.topics.scores.records, planned.topics.scores.records)
     const { turns: starts } = (await log.starts(['turns'])) as { turns: Record<string, number> }
     deepEqual(starts, cut.topics.turns.starts)
-    equal((await all(log.read('turns', { from: { turns: starts } }))).length, 800 - cut.topics.turns.records)
+    equal((await all(log.read('turns', { from: { turns: starts } }))).length, 800 - deleted)
     for (const reader of [log, await open()]) await rejects(async () => all(reader.read('turns')), isCutAway)
 
     const [newest] = [...longHistory({ turns: 900 })].filter(({ topic }) => topic === 'turns').slice(-1)
