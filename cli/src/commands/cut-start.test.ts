@@ -47,7 +47,7 @@ test(
     }
     ok(topics.turns.records >= 1000, JSON.stringify(topics))
     const snapshots = join(data, 'snapshots')
-    for (const name of readdirSync(snapshots).filter((one) => /^scorer\./.test(one))) rmSync(join(snapshots, name))
+    for (const name of readdirSync(snapshots).filter((one) => one.startsWith('scorer.'))) rmSync(join(snapshots, name))
     deepEqual(await start(), ['scorer.policy'])
   },
 )
