@@ -6,6 +6,7 @@ import * as fleet from './fleet.ts'
 import * as gateEstimates from './gate-estimates.ts'
 import * as gateway from './gateway.ts'
 import * as judge from './judge.ts'
+import * as judged from './judged.ts'
 import * as kafka from './kafka.ts'
 import * as latency from './latency.ts'
 import * as learner from './learner.ts'
@@ -143,6 +144,11 @@ const BENCHES: Readonly<Record<string, Bench>> = {
     summary: `precision and recall of the reactions judge on labelled cases (bench/judge), and of an OpenAI-compatible
                judge (--url and --model, or INSTAR_JUDGE_URL)`,
     run: () => judge.bench({ quick, logLine, url, model, split }),
+  },
+  judged: {
+    summary: `turns that a slow judge is asked about where twice as many arrive as updates take: judged, trained, versions, reward,
+               with and without \`judge.waitingBatches\` (4 minutes)`,
+    run: () => judged.bench({ quick, logLine }),
   },
   services: {
     summary: 'throughput of each service on Kafka, latency of capturing, bytes and CPU of a turn',
