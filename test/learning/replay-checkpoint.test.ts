@@ -4,10 +4,19 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { decodeRecord, type BatchSealed, type UpdateComputed } from '@instar/events'
-import { checkpointsOn, openMemoryLog, type Append, type EventLog } from '@instar/log'
+import { decodeRecord, schemaTexts, type BatchSealed, type UpdateComputed } from '@instar/events'
+import {
+  Archive,
+  checkpointsOn,
+  openFolderStore,
+  openMemoryLog,
+  withArchive,
+  type Append,
+  type EventLog,
+} from '@instar/log'
 import { replay, type AuditStart, type ReplayOptions, type ReplayReport } from '@instar/trainer'
 import { checkpointAudit } from '../kit/audit-checkpoint.ts'
+import { archiveTo, cutBelow } from '../kit/event-log/cut-log.ts'
 import { POLICY } from '../kit/histories.ts'
 import { longHistory } from '../kit/long-history.ts'
 import { SCRIPTED_MODEL, ScriptedLearner } from '../kit/scripted-learner.ts'
@@ -113,6 +122,22 @@ test('a branch from a checkpoint has the batches and adapters of one from the st
     assert.ok(whole.batches >= 6, `${whole.batches}`)
     assert.deepEqual(await branchOf(log, `known-${i}`), await branchOf(log, `whole-${i}`))
   }
+})
+
+test('of a log that was cut, a branch from its first record has the batches and adapters of before, read from the archive', async () => {
+  const [{ log }, { log: cut }, archive] = [await line(), await line(), folder()]
+  const manifest = await archiveTo(cut, archive, { schemas: schemaTexts() })
+  const starts = await cutBelow(cut, { turns: 280, scores: 250 }, { archive, manifest })
+  assert.ok(Object.values({ ...starts.turns, ...starts.scores }).some((start) => start > 200))
+  const store = openFolderStore(archive, false)
+  const archived = withArchive(cut, { address: archive, open: () => Archive.open(store), close: () => store.close() })
+  for (const [i, range] of RANGES.entries()) {
+    const before = await replayed(log, { branch: `b-${i}`, ...range })
+    const now = await replayed(archived, { branch: `b-${i}`, ...range })
+    assert.deepEqual(now, before)
+    assert.deepEqual(await branchOf(archived, `b-${i}`), await branchOf(log, `b-${i}`))
+  }
+  await assert.rejects(replayed(cut, { branch: 'without' }), { code: 'log_cut' })
 })
 
 test('a judge, whose order of turns no checkpoint has, is refused before anything is appended', async () => {
