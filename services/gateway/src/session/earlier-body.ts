@@ -70,11 +70,14 @@ export const readOr = async <T>(otherwise: T, read: () => Promise<T>): Promise<T
 /** A row of the snapshot, which has the turn's position, is damaged: the next process reads the log anew. */
 const DAMAGED = 'snapshot_damaged'
 
-/** `missed` is called with `log_unavailable` in place of what could not be read. */
+/** The log, or the archive of what was cut from it, is away: read again later, the same is there. */
+const AWAY: ReadonlySet<string> = new Set(['log_unavailable', 'archive_unavailable'])
+
+/** `missed` is called with an error of `AWAY` in place of what could not be read. */
 export type SessionReader = Reader & { missed: (error: InstarError) => void }
 
 /**
- * As `readOr`, for what decides a request's session; `snapshot_damaged` is thrown. While the log is away, other things may decide
+ * As `readOr`, for what decides a request's session; `snapshot_damaged` is thrown. While the log, or its archive, is away, other things may decide
  * it; where nothing does, the request must fail with what was missed: a session of its own would leave the answered turn
  * without its next state.
  */
@@ -88,7 +91,7 @@ export const readForSession = async <T>(
   } catch (error) {
     const fault = asInstarError(error)
     if (OF_READER.has(fault.code) || fault.code === DAMAGED) throw error
-    if (fault.code === 'log_unavailable') missed(fault)
+    if (AWAY.has(fault.code)) missed(fault)
     return otherwise
   }
 }
