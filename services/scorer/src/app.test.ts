@@ -351,6 +351,20 @@ test('a turn that cannot be read while the log is away is scored when it is back
   await scorer.stop()
 })
 
+for (const code of ['log_cut', 'archive_differs', 'archive_damaged', 'archive_unavailable'] as const)
+  test(`a turn that cannot be read for ${code} ends the scorer and is not skipped`, async () => {
+    const bench = new Bench()
+    bench.log.at = () => Promise.reject(new InstarError(code, 'cut'))
+    const fatal = Promise.withResolvers<Error>()
+    await bench.say(...chat('s', 10, 'What is 7 plus 6?', '**13**', 'Without the bold, please.', '13'))
+    await bench.watch()
+    const scorer = await started(bench, {}, { onFatal: fatal.resolve })
+    const ended = await Promise.race([fatal.promise, bench.until(1)])
+    assert.ok(ended instanceof InstarError && ended.code === code, JSON.stringify(ended))
+    assert.deepEqual(bench.scores, [])
+    await scorer.stop()
+  })
+
 test('a judge that throws gives a skip', async () => {
   const bench = new Bench()
   await bench.watch()

@@ -19,7 +19,7 @@ import {
 } from './core/decide.ts'
 import { settle, withPlaces, type Evidence, type Judged } from './core/judgement.ts'
 import { evolve, forgetWork, initialState, isDone, type ScorerState } from './core/state.ts'
-import { judgesReader, readAvailable } from './shell/evidence.ts'
+import { isOfLog, judgesReader, readAvailable } from './shell/evidence.ts'
 import { createJudging } from './judging.ts'
 import { JUDGES, type JudgePorts } from './shell/judge-table.ts'
 import { judgeTurn, type Judge } from './shell/judges.ts'
@@ -214,7 +214,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
       evidence = await readAvailable(reader, request.turn, request, signal)
     } catch (error) {
       signal.throwIfAborted()
-      if (error instanceof InstarError && error.retryable) throw error
+      if (isOfLog(error)) throw error
       if (!(error instanceof InstarError))
         ports.logLine?.(`The turn ${request.turn} cannot be read for its judge: ${(error as Error).name}.`)
       if (!request.feedback) return { ...settle([]), reason: 'unreadable' }

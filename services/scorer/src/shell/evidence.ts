@@ -78,6 +78,13 @@ const earlierTimes = async (reader: TurnReader, turn: string): Promise<number[]>
 const READ_AGAIN_MS = 50
 const LONGEST_READ_AGAIN_MS = 5_000
 
+/** Errors of what was cut from the log, and of its archive. */
+const OF_ARCHIVE: ReadonlySet<string> = new Set(['log_cut', 'archive_differs', 'archive_damaged', 'archive_unavailable'])
+
+/** Whether an error says that the log or its archive cannot be read here, and nothing about the turn: a skip would be final. */
+export const isOfLog = (error: unknown): boolean =>
+  error instanceof InstarError && (error.retryable || OF_ARCHIVE.has(error.code))
+
 /** As `readEvidence`, with `ScoredFacts.earlier`; repeated while the log is unavailable, as the acts of other services are. */
 export const readAvailable = async (
   reader: TurnReader,
