@@ -59,7 +59,7 @@ export const cut = async (invocation: CutInvocation, archive: Archive, address: 
     const observer = { onProgress: progress.show, signal: stop }
     const wanted = { policy: POLICY, folder: config.checkpoints, signal: stop }
     checkpoints = await Promise.all(CHECKPOINTED.map((fold) => usableCheckpoint(log, fold, wanted)))
-    const turns = await neededTurns(log, { policy: POLICY, checkpoints: config.checkpoints, observer })
+    const turns = await neededTurns(log, { policy: POLICY, checkpoints: config.checkpoints, since, observer })
     needed = turns.length
     report = await cutLog({
       log,

@@ -54,13 +54,14 @@ const stoppedBetweenTopics = async (log: KafkaLog, place: string, checkpoints: s
     await log.cut({ turns: turns! })
     throw new Error('stopped')
   }
+  const since = Date.now() - 30 * 86_400_000
   const cut = cutLog({
     log: stopped,
     archive: await Archive.open(openFolderStore(place, false)),
     address: place,
     checkpoints: await Promise.all(folds.map((fold) => usableCheckpoint(log, fold, wanted))),
-    since: Date.now() - 30 * 86_400_000,
-    needed: await neededTurns(log, { policy: 'policy', checkpoints, observer }),
+    since,
+    needed: await neededTurns(log, { policy: 'policy', checkpoints, since, observer }),
     dryRun: false,
     now: () => Date.now(),
     observer,
