@@ -79,7 +79,12 @@ const READ_AGAIN_MS = 50
 const LONGEST_READ_AGAIN_MS = 5_000
 
 /** Errors of what was cut from the log, and of its archive. */
-const OF_ARCHIVE: ReadonlySet<string> = new Set(['log_cut', 'archive_differs', 'archive_damaged', 'archive_unavailable'])
+const OF_ARCHIVE: ReadonlySet<string> = new Set([
+  'log_cut',
+  'archive_differs',
+  'archive_damaged',
+  'archive_unavailable',
+])
 
 /** Whether an error says that the log or its archive cannot be read here, and nothing about the turn: a skip would be final. */
 export const isOfLog = (error: unknown): boolean =>

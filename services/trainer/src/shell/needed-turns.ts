@@ -71,11 +71,7 @@ const beginnings = async function* (
   }
 }
 
-const positionsOf = async (
-  log: EventLog,
-  { turns, ...state }: TrainerState,
-  options: Options,
-): Promise<Position[]> => {
+const positionsOf = async (log: EventLog, { turns, ...state }: TrainerState, options: Options): Promise<Position[]> => {
   const positionOf = (turn: string): Position | undefined => {
     const found = turns.turns.get(turn)
     return found && { topic: 'turns', partition: found.partition, offset: found.offset }
