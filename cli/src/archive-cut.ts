@@ -3,6 +3,7 @@ import { schemaTexts } from '@instar/events'
 import { cutLog, hasEmbeddedLog, openEmbeddedLog, usableCheckpoint, type Archive, type CutReport } from '@instar/log'
 import { InstarError } from '@instar/events/errors'
 import { logFolder, openKafka } from '@instar/process'
+import { unscoredTurns } from '@instar/scorer'
 import { neededTurns } from '@instar/trainer'
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -59,7 +60,9 @@ export const cut = async (invocation: CutInvocation, archive: Archive, address: 
     const observer = { onProgress: progress.show, signal: stop }
     const wanted = { policy: POLICY, folder: config.checkpoints, signal: stop }
     checkpoints = await Promise.all(CHECKPOINTED.map((fold) => usableCheckpoint(log, fold, wanted)))
-    const turns = await neededTurns(log, { policy: POLICY, checkpoints: config.checkpoints, since, observer })
+    const folding = { policy: POLICY, checkpoints: config.checkpoints, observer }
+    const unscored = await unscoredTurns(log, folding)
+    const turns = await neededTurns(log, { ...folding, since, unscored })
     needed = turns.length
     report = await cutLog({
       log,
@@ -128,7 +131,7 @@ const textOf = ({
     ],
     Object.entries(topics),
   )
-  const kept = `kept: what was written since ${minuteText(since)} UTC, and from the oldest of ${needed} turns that batches may read on\n`
+  const kept = `kept: what was written since ${minuteText(since)} UTC, and from the oldest of ${needed} turns that are still to be scored or that batches may read on\n`
   const done = dryRun
     ? 'nothing was deleted'
     : record !== null

@@ -61,7 +61,7 @@ const stoppedBetweenTopics = async (log: KafkaLog, place: string, checkpoints: s
     address: place,
     checkpoints: await Promise.all(folds.map((fold) => usableCheckpoint(log, fold, wanted))),
     since,
-    needed: await neededTurns(log, { policy: 'policy', checkpoints, since, observer }),
+    needed: await neededTurns(log, { policy: 'policy', checkpoints, since, unscored: [], observer }),
     dryRun: false,
     now: () => Date.now(),
     observer,

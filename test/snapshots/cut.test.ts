@@ -93,7 +93,13 @@ test(
     const usable = await Promise.all(
       FOLDS.map((fold) => usableCheckpoint(log, fold, { policy: POLICY, folder: checkpoints, signal: NEVER })),
     )
-    const needed = await neededTurns(log, { policy: POLICY, checkpoints, since: Infinity, observer: OBSERVER })
+    const needed = await neededTurns(log, {
+      policy: POLICY,
+      checkpoints,
+      since: Infinity,
+      unscored: [],
+      observer: OBSERVER,
+    })
     ok(needed.length >= 16, `${needed.length} turns are needed`)
     const { topics } = await cutLog({
       log,

@@ -42,6 +42,7 @@ export {
 export { scoreOf } from './core/need.ts'
 export { evolve, forgetWork, initialState, type ScorerState } from './core/state.ts'
 export { scorerFold } from './shell/stored-fold.ts'
+export { unscoredTurns } from './shell/unscored-turns.ts'
 export { settle, type Evidence, type Judged, type Judgement } from './core/judgement.ts'
 export { askedOf, askedVerdict, askerOf } from './core/asked-alone.ts'
 export { claimIn, foldClaim, withAgreement, type ClaimTable } from './core/claims.ts'

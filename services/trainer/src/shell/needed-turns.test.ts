@@ -50,6 +50,7 @@ test('those that no batch has taken, those of the last batch, and what their bod
     policy: 'policy',
     checkpoints: folder,
     since: Infinity,
+    unscored: [],
     observer: { onProgress: () => undefined },
   })
   deepEqual(
@@ -77,8 +78,8 @@ test('the chains of turns that stay, also where they are not scored yet, but not
   const log = openMemoryLog({ partitions: { turns: 2 } })
   const positions = await log.append(events.map((event) => encodeEvent(event)))
   const options = { policy: 'policy', checkpoints: folder, observer: { onProgress: () => undefined } }
-  const needed = async (days: number): Promise<TurnCaptured[]> => {
-    const found = await neededTurns(log, { ...options, since: T0 + days * 86_400_000 })
+  const needed = async (days: number, unscored: string[] = []): Promise<TurnCaptured[]> => {
+    const found = await neededTurns(log, { ...options, since: T0 + days * 86_400_000, unscored })
     return (events as TurnCaptured[]).filter((_, at) =>
       found.some(({ topic, partition, offset }) => {
         const one = positions[at]!
@@ -90,4 +91,5 @@ test('the chains of turns that stay, also where they are not scored yet, but not
   // The turn that stays now begins with one that would not, and with all before that.
   deepEqual(await needed(11.5), [oldest, prompted, older, kept])
   deepEqual(await needed(13), [])
+  deepEqual(await needed(13, [older.turn, 'unknown']), [oldest, prompted, older])
 })

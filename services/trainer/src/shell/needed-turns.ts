@@ -13,11 +13,14 @@ import { evolve, type TrainerState } from '../core/state.ts'
 import { trainerFold } from './stored-fold.ts'
 import { stateOfSnapshot } from './snapshot.ts'
 
-/** `since`: records since then stay, milliseconds since 1970. */
-type Options = Pick<Parameters<typeof openFold>[2], 'policy' | 'observer' | 'checkpoints'> & { since: number }
+/** `since`: records since then stay, milliseconds since 1970. `unscored`: turns that are still to be scored. */
+type Options = Pick<Parameters<typeof openFold>[2], 'policy' | 'observer' | 'checkpoints'> & {
+  since: number
+  unscored: readonly string[]
+}
 
 /**
- * The positions of the turns that no batch has taken or dropped, of those of the last batch, and of the earlier turns that their
+ * The positions of the turns that no batch has taken or dropped, of those of the last batch, of `unscored`, and of the earlier turns that their
  * bodies and prompts, and those of the turns since `since`, refer to, as of the log's end. Folds the log from the newest checkpoint
  * on, and reads the turns since `since`. Throws `no_temporary_file`, `aborted`.
  */
@@ -90,6 +93,7 @@ const positionsOf = async (log: EventLog, { turns, ...state }: TrainerState, opt
     }
   }
   for (const id of idsOf({ turns, ...state })) await add(id)
+  for (const id of options.unscored) await add(id)
   for await (const id of beginnings(log, positionOf, options)) await add(id)
   return [...positions.values()]
 }
