@@ -60,8 +60,9 @@ test('those that need a score, what replies to them, and those of open sessions,
     return turns.filter(({ turn }) => ids.includes(turn))
   }
   deepEqual(await needed(), [asked, answer, open, ended])
-  const asMain = reply('open')
-  await log.append([encodeEvent(asMain)])
-  turns.push(asMain)
-  deepEqual(await needed(), [asked, answer, open, ended, asMain])
+  // It has a score itself, and is needed as what `open` got for a reply.
+  const next = reply('open')
+  await log.append([next, scored(next, 1)].map((event) => encodeEvent(event)))
+  turns.push(next)
+  deepEqual(await needed(), [asked, answer, open, ended, next])
 })
