@@ -12,18 +12,18 @@ type Waiting = { turn: string; version: number; key: string; subject: string }
 export const isWanted = (
   past: Past,
   begun: Ends,
-  { event }: Turn,
+  { event, outcome }: Turn,
   { waiting: most, staleness }: ScoringRules,
 ): boolean => {
   const { policy, version, task = null, group, turn, session } = event
   const line = past.line(policy)
-  if (most === null || task !== null || line.started?.mode !== 'live') return true
+  if (most === null || task !== null || outcome !== null || line.started?.mode !== 'live') return true
   if (!line.versions.some(({ number }) => number === version)) return true
   const taken = takenIn(past, begun, policy)
   if (line.verdicts.length === 0 && taken.size === 0) return true
   const waiting = waitingIn(past, begun, policy, taken)
   const beside = past.session(session).turns.filter((one) => one.event.group === group && one.event.turn !== turn)
-  if (beside.some((one) => waiting.some((other) => other.turn === one.event.turn))) return true
+  if (beside.some((one) => one.outcome !== null || waiting.some((other) => other.turn === one.event.turn))) return true
   const usable = waiting.filter((one) => {
     const steps = stepsBehind(line, one.version)
     return steps !== null && (staleness === null || steps <= staleness)
@@ -51,10 +51,10 @@ const takenIn = (past: Past, begun: Ends, policy: string): Set<string> => {
   )
 }
 
-/** Turns with a first score that no batch has, of the records since `begun`. */
+/** Turns with a first score that no batch has and no outcome covers, of the records since `begun`. */
 const waitingIn = (past: Past, begun: Ends, policy: string, taken: ReadonlySet<string>): Waiting[] =>
   [...past.scores(policy)].flatMap(([turn, { counted }]) => {
-    if (taken.has(turn)) return []
+    if (taken.has(turn) || (past.turn(turn)?.outcome ?? null) !== null) return []
     let waits: Waiting | null = null
     for (const { event } of counted.filter((fact) => isNew(begun, 'scores', fact))) {
       if (event.type === 'TurnSkipped' || event.of?.unusable !== null || event.of.task !== null) waits = null

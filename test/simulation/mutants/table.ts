@@ -233,7 +233,7 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     candidateHeld: [
       'of the candidates of a request some are judged',
-      ['if (beside.some((one) => state.waiting.has(policy, one.turn))) return true', ''],
+      ['if (beside.some((one) => one.outcomeBy !== null || state.waiting.has(policy, one.turn))) return true', ''],
     ],
   }),
   ...of('services/scorer/src/core/state.ts', {

@@ -165,6 +165,32 @@ test('turns of a task, and imported ones, are judged whatever waits', async () =
   await rig.scorer!.stop()
 })
 
+const ended = (n: number): Event => ({
+  type: 'SessionClosed',
+  session: `s${n}`,
+  open: [],
+  why: 'client',
+  at: 900,
+  outcome: 1,
+})
+
+test('an outcome of their session releases held turns, and its scored turns do not wait for a batch of their own', async () => {
+  const rig = await heldRig()
+  await rig.say(ended(7))
+  await judgeUntil(rig, 5)
+  await rig.scored(5)
+  await settled(rig)
+  assert.deepEqual(rig.judge.asked.slice(4), [7])
+  assert.deepEqual([await rig.gauge('instar_scorer_held'), await rig.gauge('instar_scored_turns_waiting')], [5, 4])
+  await rig.say(ended(5))
+  await judgeUntil(rig, 6)
+  await rig.scored(6)
+  await settled(rig)
+  assert.deepEqual(rig.judge.asked.slice(5), [9], 'a scored turn of the ended session has left')
+  assert.equal(await rig.gauge('instar_scored_turns_waiting'), 4)
+  await rig.scorer!.stop()
+})
+
 test('the turns of a key that is heard less are judged beside those of one that fills the room', async () => {
   const rig = new Rig()
   const of = (n: number, key: string): TurnCaptured[] => thanked(n, 1, 'policy', { key, subject: key })

@@ -174,11 +174,14 @@ const evolveTurns = (state: ScorerState, logged: Logged<TurnsEvent>): FoldOutcom
     case 'SessionLinked':
     case 'ResponseDeleted':
       break
-    case 'SessionClosed':
+    case 'SessionClosed': {
+      const session = state.turns.sessions.get(event.session)
+      if (session?.outcome?.record === logged.id) state.waiting.foldOutcome(session.turns)
       for (const turn of event.open) touch(state, turn)
       if (event.discarded === true)
-        for (const { turn } of state.turns.sessions.get(event.session)?.turns ?? []) touch(state, turn)
+        for (const { turn } of session?.turns ?? []) touch(state, turn)
       break
+    }
   }
   return outcome
 }
@@ -226,7 +229,7 @@ const evolveScores = (state: ScorerState, logged: Logged<ScoresEvent>): FoldOutc
     foldSeen(state.seen, event, logged.offset)
     foldAsked(state, event, logged.offset)
     foldRecord(state.records, event, logged.offset)
-    state.waiting.foldScore(event)
+    if ((state.turns.turns.get(event.turn)?.outcomeBy ?? null) === null) state.waiting.foldScore(event)
   }
   const work = state.work.get(event.turn)
   if (work?.step === 'appended' && work.record === logged.id) {

@@ -32,7 +32,7 @@ export const WAITING_MS = 10 * 60_000
 export const MOST_WAITING = 8192
 
 export class WaitingTurns {
-  /** How many turns have left: after a change there may be room. */
+  /** Raised when turns leave, or are wanted that were not: after a change what is held is to be looked at. */
   left = 0
   readonly #policies = new Map<string, OfPolicy>()
 
@@ -42,6 +42,12 @@ export class WaitingTurns {
     if (type === 'TurnSkipped' || (of && (of.unusable !== null || of.task !== null))) this.remove(policy, turn)
     // A revision may be of a turn that a batch has taken.
     else if (type === 'TurnScored') this.add(policy, turn, { key: of?.key ?? '', subject, version, at })
+  }
+
+  /** After an outcome of the session counted: its turns are taken with the episode, and those that are held are wanted. */
+  foldOutcome(turns: readonly TurnState[]): void {
+    for (const { policy, turn, outcomeBy } of turns) if (outcomeBy !== null) this.remove(policy, turn)
+    this.left += 1
   }
 
   foldBatch({ policy, items, dropped }: BatchSealed): void {
@@ -57,8 +63,8 @@ export class WaitingTurns {
   }
 
   /** Counts a turn that a judge is asked about, until its score or skip is read. */
-  begin({ policy, turn, key, subject, version, task }: TurnState, now: number): void {
-    if (task === null) this.add(policy, turn, { key: key ?? '', subject, version, at: now })
+  begin({ policy, turn, key, subject, version, task, outcomeBy }: TurnState, now: number): void {
+    if (task === null && outcomeBy === null) this.add(policy, turn, { key: key ?? '', subject, version, at: now })
   }
 
   add(policy: string, turn: string, scored: Scored): void {
@@ -164,21 +170,21 @@ const isUsable = (line: WeightLine, version: number, staleness: number | null): 
 
 /**
  * Whether a slow judge is to be asked about the turn now. Always: turns of a branch, or of a line without a batch, turns that were
- * imported, those of a task (its client waits for their episode), and candidates of a request of which one has been asked
- * about. `waiting`: scored turns that may wait for a batch; null: any number.
+ * imported, those of a task (its client waits for their episode) or that an outcome covers (the trainer takes the episode
+ * when all of them are scored), and candidates of a request of which one is covered or has been asked about. `waiting`: scored turns that may wait for a batch; null: any number.
  */
 export const isWanted = (
   state: { turns: TurnsState; weights: WeightsState; waiting: WaitingTurns },
   turn: TurnState,
   { waiting: most, staleness }: { waiting: number | null; staleness: number | null },
 ): boolean => {
-  const { policy, version, key, subject, task, group, candidates, session } = turn
+  const { policy, version, key, subject, task, outcomeBy, group, candidates, session } = turn
   const line = weightLine(state.weights, policy)
-  if (most === null || task !== null || !line.versions.has(version)) return true
+  if (most === null || task !== null || outcomeBy !== null || !line.versions.has(version)) return true
   const isTrained = line.started?.mode === 'live' && (line.verdictCount > 0 || state.waiting.hasBatch(policy))
   if (!isTrained) return true
   const beside = candidates > 1 ? (state.turns.sessions.get(session)?.byGroup.get(group) ?? []) : []
-  if (beside.some((one) => state.waiting.has(policy, one.turn))) return true
+  if (beside.some((one) => one.outcomeBy !== null || state.waiting.has(policy, one.turn))) return true
   const usable: UsableVersion = (one) => isUsable(line, one, staleness)
   return state.waiting.hasRoom(policy, { key: key ?? '', subject }, usable, most)
 }
