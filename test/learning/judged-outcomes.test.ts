@@ -15,12 +15,12 @@ const CONVERSATIONS = 8
 const TURNS = 5
 const ROUNDS = 3
 
-const conversation = (n: number, version: number): TurnCaptured[] => {
+const conversation = (n: number, version: number, begun: number): TurnCaptured[] => {
   const messages: Said[] = []
   return Array.from({ length: TURNS }, (_, turn) => {
     messages.push({ role: 'user', content: `question ${turn}` })
     const answer = `answer ${n} ${turn}`
-    const event = captured({ session: `s${n}`, messages: [...messages], answer, at: 1000 * turn + n, version })
+    const event = captured({ session: `s${n}`, messages: [...messages], answer, at: begun + 100 * turn + n, version })
     messages.push({ role: 'assistant', content: answer })
     return event
   })
@@ -64,7 +64,9 @@ const run = async (waitingBatches: number): Promise<number[]> => {
   for (let round = 0; round < ROUNDS; round += 1) {
     await quiet()
     const { head } = weightLine(scorer.state.weights, 'policy')
-    const talks = Array.from({ length: CONVERSATIONS }, (_, n) => conversation(round * CONVERSATIONS + n, head))
+    // Just now: the trainer waits for the scores of an episode until some time after its end.
+    const begun = Date.now() - 100 * TURNS
+    const talks = Array.from({ length: CONVERSATIONS }, (_, n) => conversation(round * CONVERSATIONS + n, head, begun))
     const said: Event[] = talks.flat().sort((a, b) => a.at - b.at)
     const closed = talks.map((turns, n): Event => {
       const { session, turn, at } = turns.at(-1)!
