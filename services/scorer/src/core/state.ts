@@ -178,8 +178,7 @@ const evolveTurns = (state: ScorerState, logged: Logged<TurnsEvent>): FoldOutcom
       const session = state.turns.sessions.get(event.session)
       if (session?.outcome?.record === logged.id) state.waiting.foldOutcome(session.turns)
       for (const turn of event.open) touch(state, turn)
-      if (event.discarded === true)
-        for (const { turn } of session?.turns ?? []) touch(state, turn)
+      if (event.discarded === true) for (const { turn } of session?.turns ?? []) touch(state, turn)
       break
     }
   }
