@@ -17,8 +17,10 @@ import {
 import { openMemoryLog, type MemoryLog } from '@instar/log'
 import { createMetrics } from '@instar/process'
 import { WORDINGS } from './core/hints.ts'
+import { WAITING_MS } from './core/waiting.ts'
 import { createScorer, scorerConfig, type Evidence, type Judge, type Scorer, type ScorerPorts } from './app.ts'
 import { captured, feedback, type Said } from '../../../test/kit/scored-history.ts'
+import { thanked, versions } from '../../../test/kit/slow-judge.ts'
 
 const user = (content: string): Said => ({ role: 'user', content })
 const model = (content: string): Said => ({ role: 'assistant', content })
@@ -490,4 +492,23 @@ test('a score states the times of the turns to which prompt and body of its turn
   )
   assert.deepEqual(scores.get(third!.turn)?.begunAt, 10)
   await scorer.stop()
+})
+
+test('held turns are looked at after ten minutes without a record, also where sessions go quiet later', async () => {
+  const bench = new Bench()
+  await bench.watch()
+  await bench.say(...versions(1), ...[0, 1, 2, 3, 4, 5].flatMap((n) => thanked(n, 1)))
+  const judges = [
+    { id: 'slow', needsNextState: true, judge: () => Promise.resolve({ value: 1, note: '', hint: null }) },
+  ]
+  const settings = { idleMs: 6 * WAITING_MS, batchSize: 2, batchMax: 2, waitingBatches: 2, duplicates: 64 }
+  const scorer = await started(bench, settings, { judges })
+  await bench.until(4)
+  while (!(await scorer.settled())) await setImmediate()
+  assert.deepEqual([scorer.work().held, bench.scores.length], [2, 4])
+  bench.pass(WAITING_MS)
+  assert.deepEqual([scorer.work().held, scorer.work().judging], [0, 2])
+  await bench.until(6)
+  await scorer.stop()
+  assert.equal(bench.fatal, null)
 })

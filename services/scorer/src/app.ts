@@ -20,7 +20,7 @@ import {
 import { settle, withPlaces, type Evidence, type Judged } from './core/judgement.ts'
 import { evolve, forgetWork, initialState, isDone, type ScorerState } from './core/state.ts'
 import { isOfLog, judgesReader, readAvailable } from './shell/evidence.ts'
-import { createJudging } from './judging.ts'
+import { createJudging, WAITING_MS } from './judging.ts'
 import { JUDGES, type JudgePorts } from './shell/judge-table.ts'
 import { judgeTurn, type Judge } from './shell/judges.ts'
 import { recordScorerMetrics } from './shell/metrics.ts'
@@ -29,16 +29,8 @@ import type { ScorerWork } from './work.ts'
 
 export { judgeNamed, judgeOrder, judgeText, onlyJudge, scorerConfig } from './config.ts'
 export { judgeSection } from './section.ts'
-export {
-  closeIdle,
-  decide,
-  judged,
-  lookAgain,
-  stillOurs,
-  type JudgeRequest,
-  type Output,
-  type Rules,
-} from './core/decide.ts'
+export { closeIdle, decide, judged, lookAgain, stillOurs } from './core/decide.ts'
+export type { JudgeRequest, Output, Rules } from './core/decide.ts'
 export { scoreOf } from './core/need.ts'
 export { evolve, forgetWork, initialState, type ScorerState } from './core/state.ts'
 export { scorerFold } from './shell/stored-fold.ts'
@@ -170,6 +162,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
     },
     onAssigned() {
       lookAgain(state)
+      judging.release()
       scorer.wake()
       cancelTimer()
       closeQuietSessions()
@@ -244,7 +237,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
     const { outputs, lookAt } = closeIdle(state, rules, now(), scorer.assigned, UNDER_WAY - scorer.backgroundCount())
     outputs.forEach(carryOut)
     judging.start()
-    cancelTimer = after(Math.max(CLOSING_MS, lookAt - now()), closeQuietSessions)
+    cancelTimer = after(Math.max(CLOSING_MS, Math.min(lookAt - now(), WAITING_MS)), closeQuietSessions)
   }
 
   return {

@@ -13,6 +13,8 @@ import { scoreOf } from './core/need.ts'
 import type { ScorerState } from './core/state.ts'
 import { isWanted } from './core/waiting.ts'
 
+export { WAITING_MS } from './core/waiting.ts'
+
 export type JudgingPorts = {
   state: ScorerState
   signal: AbortSignal
@@ -126,7 +128,8 @@ export const createJudging = (ports: JudgingPorts): Judging => {
     push(request) {
       if (request.feedback) return void given.push(request)
       const at = state.turns.turns.get(request.shown ?? request.turn)?.finishedAt ?? 0
-      for (const shed of backlog.push(request, at)) leaveOut(shed.request, shed.why)
+      for (const shed of backlog.push(request, at))
+        if (stillOurs(state, shed.request, ports.assigned)) leaveOut(shed.request, shed.why)
     },
     release: () => backlog.release(),
     hasRoom: () => state.waiting.left !== leftThen,

@@ -153,3 +153,26 @@ test('at most so many are handed out at a time, and the rest with the next call'
     [2, 1, 0],
   )
 })
+
+test('ends that are recorded a few at a time are found by one walk', () => {
+  const scene = new Scene()
+  const ENDS = 100
+  let walks = 0
+  class Counted extends Set<string> {
+    override values() {
+      walks += 1
+      return super.values()
+    }
+    override [Symbol.iterator]() {
+      return this.values()
+    }
+  }
+  scene.state.endsToLookAt = new Counted()
+  for (let n = 0; n < ENDS; n += 1) {
+    const said = { ...captured({ session: `s${n}`, messages: [], answer: 'A', at: n }), task: 'sort' }
+    scene.read(said, closed({ session: `s${n}`, open: [said.turn] }))
+  }
+  const sessions = Array.from({ length: ENDS }, () => scene.ends(true, 1).map(({ session }) => session)).flat()
+  assert.deepEqual([new Set(sessions).size, walks], [ENDS, 1])
+  assert.deepEqual(scene.ends(), [])
+})

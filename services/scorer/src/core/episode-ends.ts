@@ -122,6 +122,19 @@ export const hasEnds = ({ endsToLookAt, versions = NEWEST }: EndingState): boole
 export const isEnded = ({ ending, versions = NEWEST }: EndingState): boolean =>
   ending.size === 0 || !isReadable(versions, 'EpisodeEnded')
 
+/** Where a walk has come to: a new one would pass over the places of all that was removed. */
+const walks = new WeakMap<Set<string>, Iterator<string, undefined>>()
+
+/** Removes the first one. */
+const nextEnd = (ends: Set<string>): string | undefined => {
+  const walk = walks.get(ends) ?? ends.values()
+  const { value } = walk.next()
+  if (value === undefined) walks.delete(ends)
+  else walks.set(ends, walk)
+  if (value !== undefined) ends.delete(value)
+  return value
+}
+
 /**
  * The records of ends in the assigned partitions that are missing and not on their way, `most` and the rest of the last
  * session at most.
@@ -134,9 +147,9 @@ export const endEpisodes = (
 ): { do: 'append'; record: string; event: EpisodeEnded }[] => {
   const outputs: { do: 'append'; record: string; event: EpisodeEnded }[] = []
   if (!hasEnds(state)) return outputs
-  for (const id of state.endsToLookAt) {
-    if (outputs.length >= most) break
-    state.endsToLookAt.delete(id)
+  while (outputs.length < most) {
+    const id = nextEnd(state.endsToLookAt)
+    if (id === undefined) break
     const session = state.turns.sessions.get(id)
     if (!session || !assigned(session.turns[0]?.partition ?? -1)) continue
     for (const end of missingOf(state, session)) {

@@ -140,6 +140,16 @@ test('a turn counts for ten minutes', () => {
   assert.deepEqual([room(waiting), waiting.size, waiting.left], [true, 0, MOST])
 })
 
+test('a score of a clock that is ahead counts for ten minutes, and those behind it as long at most', () => {
+  const waiting = filled(1, { at: 365 * 86_400_000 })
+  for (let n = 1; n < MOST; n += 1) waiting.foldScore(scored(`t${n}`, { at: 1000 + n }))
+  waiting.expire(2000)
+  waiting.expire(2000 + WAITING_MS - 1)
+  assert.equal(waiting.size, MOST)
+  waiting.expire(2000 + WAITING_MS)
+  assert.deepEqual([waiting.size, waiting.left], [0, MOST])
+})
+
 test('at most so many turns, and turns of batches, are held', () => {
   const waiting = filled(MOST_WAITING + 5)
   assert.equal(waiting.size, MOST_WAITING)

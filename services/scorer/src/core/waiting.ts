@@ -84,12 +84,13 @@ export class WaitingTurns {
     this.left += 1
   }
 
-  /** Forgets turns that were scored more than WAITING_MS ago. */
+  /** Forgets turns that were scored more than WAITING_MS ago. A score of a clock that is ahead counts from now on. */
   expire(now: number): void {
     for (const [policy, { turns }] of this.#policies)
-      for (const [turn, { at }] of turns) {
-        if (at > now - WAITING_MS) break
-        this.remove(policy, turn)
+      for (const [turn, scored] of turns) {
+        if (scored.at > now) scored.at = now
+        else if (scored.at > now - WAITING_MS) break
+        else this.remove(policy, turn)
       }
   }
 
