@@ -520,10 +520,10 @@ export const MUTANTS: readonly Mutant[] = [
   }),
   ...of('services/gateway/src/session/core/session-index.ts', {
     strictFirst: [
-      'a client that trims an answer is joined to a client that received it trimmed',
+      'an answer that a client trims is not found',
       [
-        '(index.byLoose.get(nameFor(key, answer.loose)) ?? [])',
-        '(index.byStrict.get(nameFor(key, answer.strict)) ?? index.byLoose.get(nameFor(key, answer.loose)) ?? [])',
+        'turnsNamed(index.byLoose, nameFor(key, answer.loose))',
+        'turnsNamed(index.byLoose, nameFor(key, answer.strict))',
       ],
     ],
     forgottenGoesOn: ['a forgotten session begins again', ['if (index.forgotten.has(logged.key)) return COUNTED', '']],
