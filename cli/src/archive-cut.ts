@@ -68,7 +68,7 @@ export const cut = async (invocation: CutInvocation, archive: Archive, address: 
       log,
       archive,
       address,
-      checkpoints,
+      checkpoints: checkpoints.map((one, i) => ({ ...one, topics: CHECKPOINTED[i]!.topics })),
       since,
       needed: turns,
       dryRun,

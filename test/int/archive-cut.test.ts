@@ -59,7 +59,9 @@ const stoppedBetweenTopics = async (log: KafkaLog, place: string, checkpoints: s
     log: stopped,
     archive: await Archive.open(openFolderStore(place, false)),
     address: place,
-    checkpoints: await Promise.all(folds.map((fold) => usableCheckpoint(log, fold, wanted))),
+    checkpoints: await Promise.all(
+      folds.map(async (fold) => ({ ...(await usableCheckpoint(log, fold, wanted)), topics: fold.topics })),
+    ),
     since,
     needed: await neededTurns(log, { policy: 'policy', checkpoints, since, unscored: [], observer }),
     dryRun: false,

@@ -91,7 +91,10 @@ test(
     await writeArchive({ from: log, schemas: () => log.schemas(), to: store })
     await store.close()
     const usable = await Promise.all(
-      FOLDS.map((fold) => usableCheckpoint(log, fold, { policy: POLICY, folder: checkpoints, signal: NEVER })),
+      FOLDS.map(async (fold) => {
+        const newest = await usableCheckpoint(log, fold, { policy: POLICY, folder: checkpoints, signal: NEVER })
+        return { ...newest, topics: fold.topics }
+      }),
     )
     const needed = await neededTurns(log, {
       policy: POLICY,

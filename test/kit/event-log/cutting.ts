@@ -4,8 +4,8 @@ import type { Topic } from '@instar/events/flow'
 import {
   isCutAway,
   partitionOf,
-  type Checkpoint,
   type EventLog,
+  type FoldedCheckpoint,
   type LogRecord,
   type Offsets,
   type Position,
@@ -28,7 +28,7 @@ export const allow = async (log: EventLog, starts: Offsets, record: string | nul
 export const checkpointOf = async (
   log: EventLog,
   topics: readonly Topic[] = ['turns', 'scores'],
-): Promise<Checkpoint> => {
+): Promise<FoldedCheckpoint> => {
   const positions: StateCheckpointed['positions'] = []
   for (const topic of topics) {
     const from = { [topic]: (await log.starts!([topic]))[topic] }
@@ -49,7 +49,7 @@ export const checkpointOf = async (
     who: 'test',
     at: 1,
   }
-  return { id: `${topics.join('-')} ${positions.length}`, event }
+  return { id: `${topics.join('-')} ${positions.length}`, event, topics }
 }
 
 /** More than two blocks of the embedded log, which is cut at the end of one. */

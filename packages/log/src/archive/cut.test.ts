@@ -6,8 +6,10 @@ import {
   cutLog,
   cutsOn,
   openEmbeddedLog,
+  logWith,
   openFolderStore,
   openMemoryLog,
+  partitionOf,
   writeArchive,
   type CutOptions,
   type CutReport,
@@ -182,10 +184,44 @@ for (const [name, open] of Object.entries(logs))
         const needed = turns[5000]!
         within(await deletes(archive, { needed: [needed] }), 5000)
         equal(await deletes(archive, { since: 0 }), 0)
+        const unread = { ...(await checkpointOf(log, ['scores'])), topics: ['turns', 'scores'] as const }
+        equal(await deletes(archive, { checkpoints: [...late, unread] }), 0)
         // A state that folds no turns says nothing of them.
         within(await deletes(archive, { checkpoints: [...late, await checkpointOf(log, ['scores'])] }), 8000)
       },
     )
+
+    for (const quiet of [1, 3])
+      test(`a partition with ${quiet} old records and no newer ones holds up neither the completion nor the next cut`, async () => {
+        const log = await open()
+        const isQuiet = (key: string): boolean => partitionOf(key, 8) === partitionOf('quiet', 8)
+        const keys = range(100)
+          .map((i) => `k${i}`)
+          .filter((key) => !isQuiet(key))
+          .slice(0, 8)
+        const say = async (rounds: number): Promise<void> => {
+          for (const i of range(rounds / 50))
+            await log.append(range(50).flatMap((j) => keys.map((key) => note(key, `${i}-${j}`, { timestamp: i + j }))))
+        }
+        try {
+          await log.append([note(keys[0]!, 'first'), ...range(quiet).map((i) => note('quiet', `${i}`))])
+          await say(300)
+          const place = folder()
+          const failing = logWith(log, { cut: () => Promise.reject(new Error('stopped')) })
+          await rejects(cut(failing, await archived(log, place)), /stopped/)
+          const held = 300 * 8 + 1 + quiet
+          equal(await texts(log, 'turns'), held)
+          const first = await cut(log, await archived(log, place))
+          ok(first.topics.turns.records >= 2000, `${first.topics.turns.records}`)
+          equal(await texts(log, 'turns'), held - first.topics.turns.records)
+          await say(300)
+          const second = await cut(log, await archived(log, place))
+          ok(second.topics.turns.records >= 2000, `${second.topics.turns.records}`)
+          equal(await texts(log, 'turns'), held + 2400 - first.topics.turns.records - second.topics.turns.records)
+        } finally {
+          await log.close()
+        }
+      })
 
     feature('one that was stopped between its record and the deletion is completed by the next', async (log) => {
       const place = folder()
@@ -200,8 +236,18 @@ for (const [name, open] of Object.entries(logs))
       })
       await rejects(cut(stopped, archive, { checkpoints }), /stopped/)
       deepEqual([(await cutsOn(log)).length, await texts(log, 'turns')], [1, 4000])
-      const report = await cut(log, archive, { checkpoints, since: 0 })
+      // What was needed meanwhile, or is to be kept longer, stays, by a dry run and by a cut.
+      const needed = (await all(log.read('turns')))[5]!
+      for (const changed of [{ since: 0 }, { needed: range(8).map((i) => ({ ...needed, partition: i })) }])
+        for (const dryRun of [true, false]) {
+          const { completed, topics } = await cut(log, archive, { checkpoints, dryRun, ...changed })
+          deepEqual([completed, topics.turns.records, await texts(log, 'turns')], [false, 0, 4000])
+        }
+      const planned = await cut(log, archive, { checkpoints, dryRun: true })
+      const report = await cut(log, archive, { checkpoints })
       deepEqual([report.record, report.completed], [null, true])
+      deepEqual(report.topics.turns.records, planned.topics.turns.records)
+      equal(await texts(log, 'turns'), 4000 - report.topics.turns.records)
       ok((await texts(log, 'turns')) <= 4000 - 2048)
       equal((await cutsOn(log)).length, 1)
     })

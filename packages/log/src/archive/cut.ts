@@ -15,13 +15,18 @@ import { readUpgrades, versionsOn } from '../upgrades.ts'
 import { compareWithLog, type LogComparison } from './against-log.ts'
 import type { Archive } from './read.ts'
 
+export type FoldedCheckpoint = Checkpoint & { topics: readonly Topic[] }
+
 export type CutOptions = {
   log: EventLog
   archive: Archive
   /** As the record has it: without credentials. */
   address: string
-  /** The newest of each state that starts from one. None of their records but the last is needed any more. */
-  checkpoints: readonly Checkpoint[]
+  /**
+   * The newest of each state that starts from one, and the topics that it folds: one of which it has no position was not read. None
+   * of their records but the last is needed any more.
+   */
+  checkpoints: readonly FoldedCheckpoint[]
   /** Records since then stay, milliseconds since 1970. */
   since: number
   /** Records that are still read: they, and all after them in their partitions, stay. */
@@ -32,6 +37,8 @@ export type CutOptions = {
   observer: CopyObserver
   signal: AbortSignal
 }
+
+const range = (count: number): number[] => Array.from({ length: count }, (_, i) => i)
 
 /** `records`, `bytes` (payloads): that are deleted. `starts`: of the partitions after it. */
 export type TopicCutReport = { records: number; bytes: number; starts: Record<number, number> }
@@ -47,7 +54,8 @@ export type CutReport = {
   comparison: LogComparison
 }
 
-type Limits = Partial<Record<Topic, readonly number[]>>
+/** By topic and partition, the offset up to which records may be deleted but for the last of them, and that before which none is kept. */
+type Limits = Record<'delete' | 'keep', Partial<Record<Topic, readonly number[]>>>
 /** Of the records of a partition below its limit: the last one stays. */
 type Tally = { records: number; bytes: number; last: LogRecord; before: LogRecord | null }
 
@@ -64,23 +72,13 @@ export const cutLog = async (options: CutOptions): Promise<CutReport> => {
   const limits = await limitsOf(options, starts)
   const tallies = new Map<string, Tally>()
   const count = (record: LogRecord): void => {
-    const { topic, partition, offset, payload } = record
+    const { topic, partition, offset } = record
     for (const one of open)
-      if (one.topic === topic && one.partition === partition && offset < one.start) one.last = record
-    if (offset >= (limits[topic]?.[partition] ?? 0)) return
+      if (one.topic === topic && one.partition === partition && offset < one.start)
+        one.tally = counted(one.tally, record)
+    if (offset >= (limits.delete[topic]?.[partition] ?? 0)) return
     const place = `${topic} ${partition}`
-    const known = tallies.get(place)
-    tallies.set(
-      place,
-      known
-        ? {
-            records: known.records + 1,
-            bytes: known.bytes + known.last.payload.length,
-            last: record,
-            before: known.last,
-          }
-        : { records: 0, bytes: 0, last: { ...record, payload }, before: null },
-    )
+    tallies.set(place, counted(tallies.get(place) ?? null, record))
   }
   const comparison = await compareWithLog(archive, log, observer, count)
   if (comparison.first) {
@@ -91,7 +89,11 @@ export const cutLog = async (options: CutOptions): Promise<CutReport> => {
       { archive: options.address, topic, partition, offset },
     )
   }
-  const ours = open.filter(({ record, last }) => last !== null && recordId(last) === record)
+  // What is needed since, or is to be kept longer, stays.
+  const ours = open.filter(
+    ({ topic, partition, start, record, tally }) =>
+      (tally && recordId(tally.last)) === record && start <= limits.keep[topic as Topic]![partition]!,
+  )
   requireFolded(options, ours)
   const allowed = allowedStarts([{ event: { starts: ours } }])
   const isOpen = ours.length > 0
@@ -113,8 +115,15 @@ export const cutLog = async (options: CutOptions): Promise<CutReport> => {
   const after = dryRun ? starts : await requireStarts(log)(CUT_TOPICS)
   const topics = Object.fromEntries(
     CUT_TOPICS.map((topic): [string, TopicCutReport] => {
-      const of = [...tallies.values()].filter(({ last }) => last.topic === topic)
-      const sum = (value: (tally: Tally) => number): number => of.reduce((total, tally) => total + value(tally), 0)
+      const of = range(log.partitions(topic)).map((partition) => {
+        const earlier = ours
+          .filter((one) => one.topic === topic && one.partition === partition)
+          .map(({ tally }) => tally)
+        const deleted = [tallies.get(`${topic} ${partition}`) ?? null, ...earlier].filter((one) => one !== null)
+        return deleted.reduce((most, one) => (one.records > most.records ? one : most), { records: 0, bytes: 0 })
+      })
+      const sum = (value: (one: (typeof of)[number]) => number): number =>
+        of.reduce((total, one) => total + value(one), 0)
       return [
         topic,
         { records: sum(({ records }) => records), bytes: sum(({ bytes }) => bytes), starts: after[topic]! },
@@ -124,20 +133,30 @@ export const cutLog = async (options: CutOptions): Promise<CutReport> => {
   return { topics, record, completed: !dryRun && isOpen, comparison }
 }
 
+const counted = (known: Tally | null, record: LogRecord): Tally =>
+  known
+    ? {
+        records: known.records + 1,
+        bytes: known.bytes + known.last.payload.length,
+        last: record,
+        before: known.last,
+      }
+    : { records: 0, bytes: 0, last: record, before: null }
+
 /** Throws `not_available` for a log that cannot be cut. */
 const requireStarts = (log: EventLog): ((topics: readonly Topic[]) => Promise<Offsets>) => {
   if (log.starts && log.cut) return (topics) => log.starts!(topics)
   throw new InstarError('not_available', 'records of this log cannot be deleted')
 }
 
-/** What a record allows and was not deleted. `last`: the last record below `start` of those that were compared. */
-type OpenCut = LogCut['starts'][number] & { last: LogRecord | null }
+/** What a record allows and was not deleted. `tally`: of the records below `start` that were compared. */
+type OpenCut = LogCut['starts'][number] & { tally: Tally | null }
 
 const openIn = (cuts: readonly Cut[], starts: Offsets): OpenCut[] =>
   cuts.flatMap(({ event }) =>
     event.starts
       .filter(({ topic, partition, start }) => start > (starts[topic as Topic]?.[partition] ?? 0))
-      .map((one) => ({ ...one, last: null })),
+      .map((one) => ({ ...one, tally: null })),
   )
 
 /** Throws `archive_differs` where an earlier cut was allowed of what the checkpoints do not have. */
@@ -154,33 +173,34 @@ const requireFolded = ({ address, checkpoints }: CutOptions, open: readonly Open
   }
 }
 
-/** The offset up to which all of the checkpoints that have records of the topic have folded a partition. */
+/** The offset up to which all of the checkpoints whose states fold the topic have folded a partition. */
 const foldedBy =
-  (checkpoints: readonly Checkpoint[]) =>
+  (checkpoints: readonly FoldedCheckpoint[]) =>
   (topic: Topic, partition: number): number =>
-    checkpoints.reduce((limit, { event: { positions } }) => {
-      if (!positions.some((one) => one.topic === topic)) return limit
+    checkpoints.reduce((limit, { topics, event: { positions } }) => {
+      if (!topics.includes(topic)) return limit
       return Math.min(limit, positions.find((one) => one.topic === topic && one.partition === partition)?.next ?? 0)
     }, Infinity)
 
-/** Of each partition the offset up to which records may be deleted, but for the last of them. */
 const limitsOf = async ({ log, archive, checkpoints, since, needed }: CutOptions, starts: Offsets): Promise<Limits> => {
-  const limits: Limits = {}
+  const limits: Limits = { delete: {}, keep: {} }
   const archived = await archive.ends(CUT_TOPICS)
   const folded = foldedBy(checkpoints)
   for (const topic of CUT_TOPICS) {
-    const of: number[] = []
+    const [of, keep]: [number[], number[]] = [[], []]
     let until = Infinity
-    for (let partition = 0; partition < log.partitions(topic); partition += 1) {
+    for (const partition of range(log.partitions(topic))) {
       // One that a cut has deleted, such as a turn with feedback after months, holds up nothing.
       const start = starts[topic]?.[partition] ?? 0
-      const still = needed.filter((one) => one.topic === topic && one.partition === partition && one.offset >= start)
-      const limit = Math.min(
-        archived[topic]?.[partition] ?? 0,
-        folded(topic, partition),
+      const kept = needed.reduce(
+        (least, one) =>
+          one.topic === topic && one.partition === partition && one.offset >= start
+            ? Math.min(least, one.offset)
+            : least,
         await firstOf(log, topic, partition, { time: since }),
-        ...still.map(({ offset }) => offset),
       )
+      keep.push(kept)
+      const limit = Math.min(archived[topic]?.[partition] ?? 0, folded(topic, partition), kept)
       of.push(limit)
       if (log.sequential)
         until = Math.min(until, await firstOf(log, topic, partition, { [topic]: { [partition]: limit } }))
@@ -189,7 +209,8 @@ const limitsOf = async ({ log, archive, checkpoints, since, needed }: CutOptions
       const end = Math.max(0, ...Object.values((await log.ends([topic]))[topic]!))
       of.fill(Math.floor(Math.min(until, end) / BLOCK) * BLOCK)
     }
-    limits[topic] = of
+    limits.delete[topic] = of
+    limits.keep[topic] = keep
   }
   return limits
 }

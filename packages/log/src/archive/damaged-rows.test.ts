@@ -1,12 +1,13 @@
 /** A log with rows that do not match their checksums is archived without them, and restored. */
-import { deepEqual, equal, rejects } from 'node:assert/strict'
+import { deepEqual, equal, ok, rejects } from 'node:assert/strict'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { after, test } from 'node:test'
-import { all, note, range, SCHEMAS } from '../../../../test/kit/event-log/harness.ts'
-import { Archive, copyLog, openEmbeddedLog, openFolderStore, writeArchive, type EmbeddedLog } from '../index.ts'
+import { checkpointOf } from '../../../../test/kit/event-log/cutting.ts'
+import { all, CUT_SCHEMAS, note, range, SCHEMAS } from '../../../../test/kit/event-log/harness.ts'
+import { Archive, copyLog, cutLog, openEmbeddedLog, openFolderStore, writeArchive, type EmbeddedLog } from '../index.ts'
 import type { Manifest } from './manifest.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'instar-archive-damaged-'))
@@ -200,4 +201,31 @@ test('the manifest lists the first hundred of a partition and counts the others;
     writeFileSync(file, JSON.stringify(manifest))
     await rejects(Archive.open(openFolderStore(place, false)), { code: 'archive_damaged' }, JSON.stringify(change))
   }
+})
+
+test('an archive that lists a damaged row goes on after a cut has deleted the row from the log', async () => {
+  const [path, place] = [folder(), folder()]
+  let log = await openEmbeddedLog({ folder: path, schemas: CUT_SCHEMAS })
+  await add(log, 3000, 0)
+  await log.close()
+  flip(path, 'offset = 10')
+  log = await openEmbeddedLog({ folder: path, schemas: CUT_SCHEMAS })
+  await archived(log, place)
+  const { topics } = await cutLog({
+    log,
+    archive: await Archive.open(openFolderStore(place, false)),
+    address: place,
+    checkpoints: [await checkpointOf(log)],
+    since: Infinity,
+    needed: [],
+    dryRun: false,
+    now: () => 7,
+    observer: { onProgress: () => undefined },
+    signal: new AbortController().signal,
+  })
+  ok(topics.turns.records >= 1900, `${topics.turns.records}`)
+  await add(log, 10, 3000)
+  const { added, damaged } = await archived(log, place)
+  deepEqual([added.records, added.damaged, damaged.records], [11, 0, 1], 'with the record that allows the cut')
+  await log.close()
 })

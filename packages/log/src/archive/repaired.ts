@@ -28,13 +28,16 @@ export const archiveRepaired = async (ports: Ports, place: Place): Promise<Repai
   const { damaged } = entry
   if (!damaged || damaged.records > damaged.offsets.length) return done
   const whole: number[] = []
+  // What a cut has deleted stays listed, and an object of which it has deleted a part stays as it is.
+  const start = (await ports.from.starts?.([topic]))?.[topic]?.[partition] ?? 0
   for (const offset of damaged.offsets) {
+    if (offset < start) continue
     const record = await ports.from.at({ topic, partition, offset })
     if (record && !record.damaged) whole.push(offset)
   }
   for (const [at, object] of entry.objects.entries()) {
     const inside = whole.filter((offset) => offset >= object.from && offset < object.to)
-    if (inside.length === 0) continue
+    if (inside.length === 0 || object.from < start) continue
     const made = await rewritten(ports, place, object)
     if (made.entry.records !== object.records + inside.length) continue
     await ports.to.write(objectName(topic, partition, made.entry), made.bytes, ports.signal)

@@ -174,9 +174,11 @@ export class SqliteStore implements Store {
 
   /** The offset before which a topic may be cut, so that of each partition all records from its start on stay. */
   cutEnd(topic: Topic, starts: Readonly<Record<number, number>>): { from: number; until: number } {
-    const { until: from } = this.#readCut(topic)
+    const { until: from, last } = this.#readCut(topic)
+    // The record that an earlier cut left of a partition lies before what can be cut now.
+    const startOf = (partition: number): number => Math.max(starts[partition] ?? 0, last[partition]!)
     const until = this.ends(topic).reduce(
-      (cut, _, partition) => Math.min(cut, this.firstAt(topic, partition, (starts[partition] ?? 0) + 1) ?? cut),
+      (cut, _, partition) => Math.min(cut, this.firstAt(topic, partition, startOf(partition) + 1) ?? cut),
       this.end(topic),
     )
     return { from, until: Math.floor(until / BLOCK) * BLOCK }

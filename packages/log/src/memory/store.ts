@@ -71,8 +71,10 @@ export class MemoryStore implements Store {
   /** Of each partition the last record before the cut stays. */
   cut(topic: Topic, starts: Readonly<Record<number, number>>): void {
     const records = this.#topics[topic]
+    // The record that an earlier cut left of a partition lies before what can be cut now.
+    const startOf = (partition: number): number => Math.max(starts[partition] ?? 0, this.starts(topic)[partition]!)
     const until = this.ends(topic).reduce(
-      (cut, _, partition) => Math.min(cut, this.firstAt(topic, partition, (starts[partition] ?? 0) + 1) ?? cut),
+      (cut, _, partition) => Math.min(cut, this.firstAt(topic, partition, startOf(partition) + 1) ?? cut),
       records.length,
     )
     if (until <= (this.#cuts.get(topic)?.until ?? 0)) return
