@@ -24,6 +24,7 @@ const start = async (data: string) => {
     registryUser: null,
     kafka: {},
     partitions: {},
+    archive: null,
   } as unknown as ThreadData['log']
   const thread = startThread(
     { config, log: settings, port: port2, learns: false, share: null },
