@@ -14,7 +14,7 @@ import {
   type ScoreState,
   type TurnCaptured,
 } from '@instar/events'
-import { openMemoryLog, type MemoryLog } from '@instar/log'
+import { cutAway, openMemoryLog, type MemoryLog } from '@instar/log'
 import { createMetrics } from '@instar/process'
 import { WORDINGS } from './core/hints.ts'
 import { WAITING_MS } from './core/waiting.ts'
@@ -356,7 +356,7 @@ test('a turn that cannot be read while the log is away is scored when it is back
 for (const code of ['log_cut', 'archive_differs', 'archive_damaged', 'archive_unavailable'] as const)
   test(`a turn that cannot be read for ${code} ends the scorer and is not skipped`, async () => {
     const bench = new Bench()
-    bench.log.at = () => Promise.reject(new InstarError(code, 'cut'))
+    bench.log.at = () => Promise.reject(code === 'log_cut' ? cutAway('turns', 0, 1) : new InstarError(code, 'away'))
     const fatal = Promise.withResolvers<Error>()
     await bench.say(...chat('s', 10, 'What is 7 plus 6?', '**13**', 'Without the bold, please.', '13'))
     await bench.watch()
@@ -366,6 +366,19 @@ for (const code of ['log_cut', 'archive_differs', 'archive_damaged', 'archive_un
     assert.deepEqual(bench.scores, [])
     await scorer.stop()
   })
+
+test('feedback on a turn that was cut, without an archive, counts by itself', async () => {
+  const bench = new Bench()
+  bench.log.at = () => Promise.reject(cutAway('turns', 0, 1))
+  await bench.watch()
+  const fatal = Promise.withResolvers<never>()
+  const [turn] = chat('s', 10, 'What is 7 plus 6?', '13')
+  await bench.say(turn!, feedback('s', turn!.turn, -1, 950, 'f', 'far too short'))
+  const scorer = await started(bench, {}, { onFatal: fatal.reject })
+  const [score] = await Promise.race([bench.until(1), fatal.promise])
+  assert.equal(score?.type === 'TurnScored' && score.reward, -1)
+  await scorer.stop()
+})
 
 test('a judge that throws gives a skip', async () => {
   const bench = new Bench()

@@ -3,7 +3,7 @@
  * and people are over all sessions), of `weights` and of `updates`, asks judges, appends. The rules are in core/decide.ts.
  */
 import { InstarError, type Event } from '@instar/events'
-import { isTurnRecord, LONGEST_TIMER_MS, versionsOn } from '@instar/log'
+import { isCutAway, isTurnRecord, LONGEST_TIMER_MS, versionsOn } from '@instar/log'
 import { NO_METRICS, runDecider, type DeciderPorts, type Metrics } from '@instar/process'
 import { setImmediate } from 'node:timers/promises'
 import { judgeOrder, type ScorerConfig } from './config.ts'
@@ -208,7 +208,8 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
       evidence = await readAvailable(reader, request.turn, request, signal)
     } catch (error) {
       signal.throwIfAborted()
-      if (isOfLog(error)) throw error
+      // Anybody may give feedback on a turn that was cut: the scorer must not end for it where no archive is set.
+      if (isOfLog(error) && !(request.feedback && isCutAway(error))) throw error
       if (!(error instanceof InstarError))
         ports.logLine?.(`The turn ${request.turn} cannot be read for its judge: ${(error as Error).name}.`)
       if (!request.feedback) return { ...settle([]), reason: 'unreadable' }
