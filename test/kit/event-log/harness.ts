@@ -25,8 +25,8 @@ export type Elsewhere = { module: string; place: string }
 export const NOTE = 'Note.v1'
 export const SCHEMAS = { [NOTE]: '{"type":"record","name":"Note","fields":[{"name":"text","type":"bytes"}]}' }
 
-/** With that of the records that allow a cut. */
-export const CUT_SCHEMAS = { ...SCHEMAS, 'LogCut.v1': schemaTexts()['LogCut.v1']! }
+/** With that of the records that allow a cut, as logs store it. */
+export const CUT_SCHEMAS = { ...SCHEMAS, 'LogCut.v1': JSON.stringify(JSON.parse(schemaTexts()['LogCut.v1']!)) }
 
 const START = 1_700_000_000_000
 
