@@ -17,6 +17,7 @@ test('a read of a key from a time looks for it in the partition of the key alone
   const [searched, scans]: [number[], Scan[]] = [[], []]
   const store = {
     ends: () => [900, 901, 902, 903],
+    starts: () => [0, 0, 0, 0],
     firstSince(_, partition, time) {
       searched.push(partition)
       return time
