@@ -43,7 +43,7 @@ const behind = (
 
 test('verdicts behind a checkpoint are those of a fold from zero, on random histories with late, stale and malformed records', async () => {
   let [rows, bad, differing, lates] = [0, 0, 0, 0]
-  for (let seed = 1; seed <= 16; seed += 1) {
+  for (let seed = 60; seed <= 100; seed += 1) {
     const random = seeded(seed)
     const records = randomHistory(random, 900).events.map((event) => encodeEvent(event))
     const at = 100 + random.below(700)

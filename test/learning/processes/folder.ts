@@ -9,10 +9,13 @@ import type { Config } from '../../../cli/src/config.ts'
 const [folder = '', what] = process.argv.slice(2)
 const read = async (): Promise<unknown> => {
   if (what === 'versions')
-    return withVersionHistory({ data: dirname(folder), log: 'embedded' } as Config, ({ batches, batchOf }) => ({
-      batches: batches.length,
-      last: batchOf(batches.at(-1)!)?.sealed.items.length,
-    }))
+    return withVersionHistory(
+      { data: dirname(folder), log: 'embedded', archive: null } as Config,
+      ({ batches, batchOf }) => ({
+        batches: batches.length,
+        last: batchOf(batches.at(-1)!)?.sealed.items.length,
+      }),
+    )
   const log = await openEmbeddedLog({ folder, readOnly: true })
   const found = await readRecords(log)
   await log.close()
