@@ -2,8 +2,12 @@
 import { encodeEvent, recordId, type StateCheckpointed } from '@instar/events'
 import type { Topic } from '@instar/events/flow'
 import {
+  cutLog,
   isCutAway,
   partitionOf,
+  type Archive,
+  type CutOptions,
+  type CutReport,
   type EventLog,
   type FoldedCheckpoint,
   type LogRecord,
@@ -51,6 +55,25 @@ export const checkpointOf = async (
   }
   return { id: `${topics.join('-')} ${positions.length}`, event, topics }
 }
+
+/** Cuts all that the archive at `place` and the checkpoints (by default one of the whole log) have. */
+export const cutAll = async (
+  log: EventLog,
+  { archive, place, ...changed }: { archive: Archive; place: string } & Partial<CutOptions>,
+): Promise<CutReport> =>
+  cutLog({
+    log,
+    archive,
+    address: place,
+    checkpoints: [await checkpointOf(log)],
+    since: Infinity,
+    needed: [],
+    dryRun: false,
+    now: () => 1,
+    observer: { onProgress: () => undefined },
+    signal: new AbortController().signal,
+    ...changed,
+  })
 
 /** More than two blocks of the embedded log, which is cut at the end of one. */
 const ROUNDS = 600

@@ -3,7 +3,6 @@ import { recordId } from '@instar/events'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import {
   Archive,
-  cutLog,
   cutsOn,
   openEmbeddedLog,
   logWith,
@@ -22,7 +21,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
-import { allow, checkpointOf } from '../../../../test/kit/event-log/cutting.ts'
+import { allow, checkpointOf, cutAll } from '../../../../test/kit/event-log/cutting.ts'
 import { all, CUT_SCHEMAS, note, range } from '../../../../test/kit/event-log/harness.ts'
 
 const folders: string[] = []
@@ -32,8 +31,6 @@ const folder = (): string => {
   folders.push(path)
   return path
 }
-const NEVER = new AbortController().signal
-const OBSERVER = { onProgress: () => undefined }
 
 /** Rounds of a turn of 8 keys and a score of one, at the time of their number. */
 const fill = async (log: EventLog, rounds: number, first = 0): Promise<void> => {
@@ -56,19 +53,7 @@ const archived = async (log: EventLog, place: string): Promise<Archive> => {
 
 type Changed = Partial<Omit<CutOptions, 'log' | 'archive'>>
 const cut = async (log: EventLog, archive: Archive, changed: Changed = {}): Promise<CutReport> =>
-  cutLog({
-    log,
-    archive,
-    address: '/archive',
-    checkpoints: [await checkpointOf(log)],
-    since: Infinity,
-    needed: [],
-    dryRun: false,
-    now: () => 7,
-    observer: OBSERVER,
-    signal: NEVER,
-    ...changed,
-  })
+  cutAll(log, { archive, place: '/archive', now: () => 7, ...changed })
 
 const texts = async (log: EventLog, topic: Topic): Promise<number> =>
   (await all(log.read(topic, { from: await log.starts!([topic]) }))).length

@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { after, test } from 'node:test'
-import { checkpointOf } from '../../../../test/kit/event-log/cutting.ts'
+import { cutAll } from '../../../../test/kit/event-log/cutting.ts'
 import { all, CUT_SCHEMAS, note, range, SCHEMAS } from '../../../../test/kit/event-log/harness.ts'
-import { Archive, copyLog, cutLog, openEmbeddedLog, openFolderStore, writeArchive, type EmbeddedLog } from '../index.ts'
+import { Archive, copyLog, openEmbeddedLog, openFolderStore, writeArchive, type EmbeddedLog } from '../index.ts'
 import type { Manifest } from './manifest.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'instar-archive-damaged-'))
@@ -211,18 +211,8 @@ test('an archive that lists a damaged row goes on after a cut has deleted the ro
   flip(path, 'offset = 10')
   log = await openEmbeddedLog({ folder: path, schemas: CUT_SCHEMAS })
   await archived(log, place)
-  const { topics } = await cutLog({
-    log,
-    archive: await Archive.open(openFolderStore(place, false)),
-    address: place,
-    checkpoints: [await checkpointOf(log)],
-    since: Infinity,
-    needed: [],
-    dryRun: false,
-    now: () => 7,
-    observer: { onProgress: () => undefined },
-    signal: new AbortController().signal,
-  })
+  const archive = await Archive.open(openFolderStore(place, false))
+  const { topics } = await cutAll(log, { archive, place })
   ok(topics.turns.records >= 1900, `${topics.turns.records}`)
   await add(log, 10, 3000)
   const { added, damaged } = await archived(log, place)

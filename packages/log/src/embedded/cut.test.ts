@@ -1,7 +1,6 @@
 /** Cuts of the embedded log: kill -9 between and in their steps, readers of other processes, and damage to what they leave. */
 import {
   Archive,
-  cutLog,
   cutsOn,
   isCutAway,
   openEmbeddedLog,
@@ -17,7 +16,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { after, before, describe, test } from 'node:test'
 import { crc32 } from 'node:zlib'
-import { allow, checkpointOf } from '../../../../test/kit/event-log/cutting.ts'
+import { allow, cutAll } from '../../../../test/kit/event-log/cutting.ts'
 import { all, CUT_SCHEMAS, note, range } from '../../../../test/kit/event-log/harness.ts'
 import { killAt, startScript } from '../../../../test/kit/event-log/scripts.ts'
 
@@ -29,19 +28,7 @@ const archiveAt = (place: string): Promise<Archive> => Archive.open(openFolderSt
 /** More than two transactions of a cut. */
 const RECORDS = 140_000
 
-const completed = async (log: EmbeddedLog, place: string) =>
-  cutLog({
-    log,
-    archive: await archiveAt(place),
-    address: place,
-    checkpoints: [await checkpointOf(log)],
-    since: Infinity,
-    needed: [],
-    dryRun: false,
-    now: () => 1,
-    observer: { onProgress: () => undefined },
-    signal: new AbortController().signal,
-  })
+const completed = async (log: EmbeddedLog, place: string) => cutAll(log, { archive: await archiveAt(place), place })
 
 describe('a cut that is killed', () => {
   const [source, place] = [join(root, 'source'), join(root, 'archive')]

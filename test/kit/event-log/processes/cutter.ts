@@ -1,7 +1,7 @@
 /** Cuts an embedded log, and after the step that it prints waits to be killed. Arguments: folder, archive, step. */
-import { Archive, cutLog, openEmbeddedLog, openFolderStore } from '@instar/log'
+import { Archive, openEmbeddedLog, openFolderStore } from '@instar/log'
 import { WriteQueue } from '../../../../packages/log/src/embedded/write-queue.ts'
-import { checkpointOf } from '../cutting.ts'
+import { cutAll } from '../cutting.ts'
 import { CUT_SCHEMAS } from '../harness.ts'
 
 const [, , folder = '', place = '', step = ''] = process.argv
@@ -17,15 +17,4 @@ WriteQueue.prototype.cut = async function (...args) {
   return waits()
 }
 const log = await openEmbeddedLog({ folder, schemas: CUT_SCHEMAS })
-await cutLog({
-  log,
-  archive: await Archive.open(openFolderStore(place, false)),
-  address: place,
-  checkpoints: [await checkpointOf(log)],
-  since: Infinity,
-  needed: [],
-  dryRun: false,
-  now: () => 1,
-  observer: { onProgress: () => undefined },
-  signal: new AbortController().signal,
-})
+await cutAll(log, { archive: await Archive.open(openFolderStore(place, false)), place })
