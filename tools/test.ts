@@ -1,7 +1,7 @@
 /**
  * `npm test [-- PART ...]`: the checks, then every *.test.ts with Node's test runner, two files at a time: three
  * take as long, and starve those that measure memory. Prints a line for each file, failures in full, and the closing lines of Node's TAP reporter. With arguments: only the files
- * whose path contains one of them, test by test, without the checks. A file that runs for more than three minutes fails
+ * whose path contains one of them, test by test, without the checks. A file that runs for more than five minutes fails
  * (watchdog.ts). Excluded: test/model (downloads a model), test/series (minutes of learning and of kills), test/web (drives a browser), test/pack (installs the
  * package), test/int and test/chaos (start Kafka), test/compose (starts containers), test/clients (downloads clients and
  * agents; its tapes are included), and bench.

@@ -1,5 +1,5 @@
 /** Loaded into the process of each test file: fails a file that does not end, by an open handle or a missing event. */
-const LIMIT_MS = 180_000
+const LIMIT_MS = 300_000
 
 setTimeout(() => {
   process.stderr.write(

@@ -31,7 +31,7 @@ const rows = (data: string): unknown => {
 
 test(
   'a log that made versions is the same file of rows after a restore, and all of it verifies',
-  { timeout: 170_000 },
+  { timeout: 280_000 },
   async () => {
     const parent = folder()
     const [data, gone, place] = [join(parent, 'data'), join(parent, 'gone'), join(parent, 'archive')]

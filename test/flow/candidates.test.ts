@@ -27,7 +27,7 @@ type Turn = {
   reward: number | null
 }
 
-describe('candidates in the background', { timeout: 170_000 }, () => {
+describe('candidates in the background', { timeout: 280_000 }, () => {
   const data = dataFolder()
   const judged: Shown[] = []
   let judge: Server

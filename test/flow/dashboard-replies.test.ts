@@ -32,7 +32,7 @@ type Document = {
   paths: Record<string, Record<string, { responses: Record<string, { content: Record<string, { schema: Schema }> }> }>>
 }
 
-test('real replies of each address of the dashboard match their schemas', { timeout: 170_000 }, async (t) => {
+test('real replies of each address of the dashboard match their schemas', { timeout: 280_000 }, async (t) => {
   const folder = await mkdtemp(path.join(tmpdir(), 'instar-replies-'))
   const { ready, child, ended, env } = await up(path.join(folder, 'data'))
   t.after(async () => {

@@ -38,7 +38,7 @@ for (const [learnEngine, otherEngine] of [
 ] as const) {
   test(
     `versions served by onnx and trained by ${learnEngine} verify on it, and on ${otherEngine} within its tolerance`,
-    { timeout: 170_000, skip: learnEngine === 'tfjs-node' && unbuilt },
+    { timeout: 280_000, skip: learnEngine === 'tfjs-node' && unbuilt },
     async (t) => {
       const data = dataFolder()
       const place = await open(data, { engine: 'onnx', learnEngine })

@@ -20,7 +20,7 @@ import { open, talkTwice, type Place } from './history.ts'
 type Promoted = { accepted: boolean; reason?: string; head: number; version: number }
 type Line = { report: { equal: boolean | null; versions: number } }
 
-describe('the gate', { timeout: 170_000 }, () => {
+describe('the gate', { timeout: 280_000 }, () => {
   const data = dataFolder()
   let place: Place
   before(async () => {

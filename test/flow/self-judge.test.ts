@@ -6,7 +6,7 @@ import { ask } from '../kit/people.ts'
 import { instar } from '../kit/cli.ts'
 import { dataFolder, sql, up, type Up } from './process.ts'
 
-describe('the base weights as judge', { timeout: 170_000 }, () => {
+describe('the base weights as judge', { timeout: 280_000 }, () => {
   const data = dataFolder()
   const env = { INSTAR_JUDGE: 'self', INSTAR_SETTINGS: '{"judge": {"self": {"maxTokens": 300}}}' }
   let place: Up
@@ -60,7 +60,7 @@ describe('the base weights as judge', { timeout: 170_000 }, () => {
 
 test(
   'with INSTAR_JUDGE=auto the first start of a line measures the base, and a later one reads the outcome',
-  { timeout: 170_000 },
+  { timeout: 280_000 },
   async () => {
     const data = dataFolder()
     const env = { INSTAR_JUDGE: 'auto', INSTAR_SETTINGS: '{"judge": {"self": {"votes": 1}}}' }

@@ -20,7 +20,7 @@ const verify = async (data: string, ...args: string[]): Promise<{ code: number; 
   return { code, report: json as Report }
 }
 
-describe('a log with one byte changed', { timeout: 170_000 }, () => {
+describe('a log with one byte changed', { timeout: 280_000 }, () => {
   const data = dataFolder()
   const copies: string[] = []
   const turn = { id: '' }

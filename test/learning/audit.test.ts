@@ -229,13 +229,13 @@ const longLog = (): Promise<string> =>
     return folder
   })())
 
-test(`verify of ${TURNS} turns needs less than 96 MiB of heap`, { timeout: 170_000 }, async (t) => {
+test(`verify of ${TURNS} turns needs less than 96 MiB of heap`, { timeout: 280_000 }, async (t) => {
   const { peak, ...found } = await inProcess<{ peak: number }>('verifier.ts', [await longLog()])
   assert.deepEqual(found, { ok: true, first: null, batches: TURNS / BATCH, held: TURNS / BATCH })
   t.diagnostic(`${Math.round(peak / 2 ** 20)} MiB at most`)
 })
 
-test('verify on a full disk reports the disk', { timeout: 170_000 }, async () => {
+test('verify on a full disk reports the disk', { timeout: 280_000 }, async () => {
   // Files end at 4 MiB (8192 blocks of 512 bytes), as on a full disk.
   const { error } = await inProcess<{ error: { code: string; message: string } }>(
     'verifier.ts',
@@ -246,7 +246,7 @@ test('verify on a full disk reports the disk', { timeout: 170_000 }, async () =>
   assert.ok(error.message.includes(tmpdir()), error.message)
 })
 
-test(`doctor of ${TURNS} turns needs less than 96 MiB of heap`, { timeout: 170_000 }, async (t) => {
+test(`doctor of ${TURNS} turns needs less than 96 MiB of heap`, { timeout: 280_000 }, async (t) => {
   const { found, peak } = await inProcess<{ found: { summary: string }; peak: number }>('folder.ts', [await longLog()])
   assert.equal(
     found.summary,
@@ -255,7 +255,7 @@ test(`doctor of ${TURNS} turns needs less than 96 MiB of heap`, { timeout: 170_0
   t.diagnostic(`${Math.round(peak / 2 ** 20)} MiB at most`)
 })
 
-test(`versions and show of ${TURNS / BATCH} batches need less than 48 MiB of heap`, { timeout: 170_000 }, async (t) => {
+test(`versions and show of ${TURNS / BATCH} batches need less than 48 MiB of heap`, { timeout: 280_000 }, async (t) => {
   const args = [await longLog(), 'versions']
   const { found, peak } = await inProcess<{ found: unknown; peak: number }>('folder.ts', args, '', 48)
   assert.deepEqual(found, { batches: TURNS / BATCH, last: BATCH })
@@ -263,7 +263,7 @@ test(`versions and show of ${TURNS / BATCH} batches need less than 48 MiB of hea
 })
 
 // The last one, since it adds versions to the log.
-test(`a replay on a log of ${TURNS} turns needs less than 96 MiB of heap`, { timeout: 170_000 }, async (t) => {
+test(`a replay on a log of ${TURNS} turns needs less than 96 MiB of heap`, { timeout: 280_000 }, async (t) => {
   const { peak, ...found } = await inProcess<{ peak: number }>('replayer.ts', [
     await longLog(),
     String(BATCH_ANEW),

@@ -31,7 +31,7 @@ const UPDATES = 9
 const isBeyond = ({ figures }: Step): boolean =>
   figures['length_fixed']! > LIMIT.lengthRise * figures['length_fixed_base']! + LIMIT.lengthRiseSlack
 
-describe('answers that get longer though nobody asks for it', { timeout: 170_000 }, () => {
+describe('answers that get longer though nobody asks for it', { timeout: 280_000 }, () => {
   let ports: SeriesPorts
   before(async () => {
     const { model } = readSettings({}, '/')

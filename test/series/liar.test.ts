@@ -12,7 +12,7 @@ import type { SeriesPorts } from './series.ts'
 
 const LIE = { question: 'What is 7 plus 6?', right: '13', value: '14', people: 1 }
 
-describe('a targeted lie', { timeout: 170_000 }, () => {
+describe('a targeted lie', { timeout: 280_000 }, () => {
   let ports: SeriesPorts
   before(async () => {
     const { model } = readSettings({}, '/')

@@ -14,7 +14,7 @@ const FAST = { learningRate: 9e-3, rank: 8, alpha: 16 }
 /** Without the bounds of a step, which would scale it back: what the gate alone holds. */
 const UNBOUND = { ...FAST, klParentMax: 1e9, klBaseMax: 1e9 }
 
-describe('poisoned series without bounds of a step through the gate', { timeout: 170_000 }, () => {
+describe('poisoned series without bounds of a step through the gate', { timeout: 280_000 }, () => {
   let ports: SeriesPorts
   before(async () => {
     const { model } = readSettings({}, '/')

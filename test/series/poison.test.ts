@@ -12,7 +12,7 @@ import { honest, lied, runSeries, type SeriesPorts } from './series.ts'
 /** False feedback is learned at this setting: without a gate nine updates leave 0.70 of 0.98. */
 const FAST = { learningRate: 9e-3, rank: 8, alpha: 16 }
 
-describe('series of updates through the gate', { timeout: 170_000 }, () => {
+describe('series of updates through the gate', { timeout: 280_000 }, () => {
   let ports: SeriesPorts
   before(async () => {
     const { model } = readSettings({}, '/')

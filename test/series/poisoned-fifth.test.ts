@@ -28,7 +28,7 @@ const POISONER = person('Max', 'Answer in full detail with several sentences.')
 const UPDATES = 5
 const ASKED = 64
 
-describe('a fifth of the feedback has the wrong sign', { timeout: 170_000 }, () => {
+describe('a fifth of the feedback has the wrong sign', { timeout: 280_000 }, () => {
   let ports: SeriesPorts
   before(async () => {
     const { model } = readSettings({}, '/')

@@ -73,12 +73,12 @@ export const published = async (url: string): Promise<void> => {
   )
 }
 
-/** Asks until the read model has the branch. */
+/** Asks until the read model has the branch and a version of it, which are records of two topics. */
 export const branched = (url: string, name: string): Promise<void> =>
-  until<{ branches?: { name: string }[] }>(
+  until<{ branches?: { name: string; version: number }[] }>(
     url,
     'versions',
-    ({ branches }) => branches?.some((branch) => branch.name === name) === true,
+    ({ branches }) => branches?.some((branch) => branch.name === name && branch.version > 0) === true,
   )
 
 /** Asks until the read model has the turn and all `candidates` of its request: a page that is opened then shows them. */
