@@ -38,7 +38,7 @@ before(async () => {
   started = await up(path.join(folder, 'data'))
   browser = await launch()
   context = await browser.newContext({ viewport: { width: 1280, height: 900 } })
-  context.setDefaultTimeout(20_000)
+  context.setDefaultTimeout(60_000)
   page = await watchedPage(context, faults)
 })
 after(async () => {
@@ -117,7 +117,7 @@ test('words are searched in texts, and a session is exported as lines that impor
 const assertPatience = async (): Promise<void> => {
   // The clock is that of all pages of a context.
   await using own = await browser.newContext()
-  own.setDefaultTimeout(20_000)
+  own.setDefaultTimeout(60_000)
   const slow = await watchedPage(own, faults)
   await slow.clock.install()
   const held: Route[] = []

@@ -39,7 +39,7 @@ export const stage = async (args: readonly string[] = []): Promise<Stage> => {
   const url = (): string => started.ready.url
   const browser = await launch()
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 } })
-  context.setDefaultTimeout(20_000)
+  context.setDefaultTimeout(60_000)
   const faults: string[] = []
   const page = await watchedPage(context, faults)
   const stop = async (): Promise<void> => {
